@@ -1,0 +1,143 @@
+//! The planner's memory and time by number of extents; each measurement in a process of its own, because the peak
+//! of a process's memory can only be read, not taken back.
+
+use crate::{
+    hold::{self, Holder},
+    pretended::{Layout, Machine, topology},
+    rounds::verdict,
+    scanning::{found, scan_and_plan},
+};
+use anyhow::{Context, Result, ensure};
+use numaloc_core::{
+    Extent, Identity, Kind, Mapping, Mempolicy, NodeId, NodeResidency, Options, Process, Residency,
+    planner, planner::Scene,
+};
+use std::{fs, hint::black_box, process::Command, time::Instant};
+
+/// Memory of the process that is planned for.
+const TOTAL: u64 = 1 << 40;
+/// What planning may take.
+const PEAK_GOAL: u64 = 64 << 20;
+
+/// How much of it.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Processes for each measurement; medians are printed.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+}
+
+/// One measurement.
+#[derive(Debug, clap::Args)]
+pub struct One {
+    /// Extents to plan over.
+    #[arg(long, default_value_t = 0)]
+    extents: u64,
+    /// Instead: a real process to survey.
+    #[arg(long)]
+    pid: Option<i32>,
+}
+
+/// Measures all.
+pub fn run(args: &Args) -> Result<()> {
+    println!("planner, 1 TiB of 4 KiB pages on alternating nodes, medians of {}", args.rounds);
+    let mut first = None;
+    for extents in [1_000u64, 10_000, 100_000] {
+        let peak = series(args.rounds, &["--extents", &extents.to_string()], extents, &mut first)?;
+        if extents == 10_000 {
+            let met = verdict(peak as f64, PEAK_GOAL as f64);
+            println!("{:>44} goal {} MiB: {met}", "", PEAK_GOAL >> 20);
+        }
+    }
+    println!("\nsurvey and plan, 64 MiB in so many VMAs of a real process");
+    let mut first = None;
+    for regions in [1_000, 10_000] {
+        let args_of =
+            hold::Args { mib: 64, regions, huge: false, cpu_node: None, memory_node: None };
+        let holder = Holder::start(&args_of)?;
+        let pid = holder.pid().to_string();
+        series(args.rounds, &["--pid", &pid], regions as u64, &mut first)?;
+    }
+    Ok(())
+}
+
+/// Runs one measurement several times, prints the medians and returns the peak of the whole process.
+fn series(rounds: usize, words: &[&str], count: u64, first: &mut Option<f64>) -> Result<u64> {
+    let mut results = Vec::new();
+    for _ in 0..rounds.max(1) {
+        let output = Command::new(std::env::current_exe()?).arg("one").args(words).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout)?;
+        let numbers = text.split_whitespace().map(|word| word.parse::<u64>());
+        let numbers = numbers.collect::<Result<Vec<_>, _>>()?;
+        results.push(<[u64; 3]>::try_from(numbers).ok().context("three numbers")?);
+    }
+    let median = |index: usize| {
+        let mut values: Vec<u64> = results.iter().map(|result| result[index]).collect();
+        values.sort_unstable();
+        values[values.len() / 2]
+    };
+    let (ns, before, peak) = (median(0), median(1), median(2));
+    let each = ns as f64 / count as f64;
+    let base = *first.get_or_insert(each);
+    println!(
+        "{count:>8} extents {:9.3} ms {each:8.0} ns each, ratio {:5.2}; peak {:6.1} MiB, {:6.1} of it for this",
+        ns as f64 / 1e6,
+        each / base,
+        peak as f64 / 1048576.0,
+        (peak - before) as f64 / 1048576.0,
+    );
+    Ok(peak)
+}
+
+/// The measuring process: prints nanoseconds, and its peak memory before and after in bytes.
+pub fn one(one: &One) -> Result<()> {
+    let machine = Machine::new(Layout::HalfAway)?;
+    let target = one.pid.map(|pid| found(&machine, pid)).transpose()?;
+    let before = peak_bytes()?;
+    let begin = Instant::now();
+    match target {
+        Some(target) => drop(black_box(scan_and_plan(&machine, target)?)),
+        None => plan(one.extents),
+    }
+    println!("{} {before} {}", begin.elapsed().as_nanos(), peak_bytes()?);
+    Ok(())
+}
+
+fn plan(extents: u64) {
+    let topology = topology();
+    let process = Process {
+        identity: Identity { pid: 1, start_time: 1 },
+        comm: "huge".into(),
+        cpus: topology.nodes().flat_map(|node| node.cpus.iter().take(4)).collect(),
+        mems_allowed: topology.with_memory(),
+    };
+    let scene =
+        Scene { topology: &topology, processes: &[process], caller_mems: &topology.with_memory() };
+    let bytes = TOTAL / extents;
+    let extents = (0..extents).map(|index| extent(index * 2 * bytes, bytes));
+    black_box(planner::plan(scene, extents, &Options::default()));
+}
+
+/// Pages on node 0 and 1 in turn: half of the extent on each.
+fn extent(start: u64, bytes: u64) -> Extent {
+    let half = NodeResidency { owned_bytes: bytes / 2, ..Default::default() };
+    let nodes = [NodeId(0), NodeId(1)].map(|node| (node, half));
+    Extent {
+        mappings: vec![Mapping { process: 0, start }],
+        bytes,
+        kind: Kind::Anonymous,
+        policy: Mempolicy::Default,
+        hugetlb_bytes: None,
+        name: "".into(),
+        residency: Residency { nodes: nodes.into(), unplaced_bytes: 0 },
+    }
+}
+
+/// VmHWM.
+fn peak_bytes() -> Result<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).context("VmHWM")?;
+    Ok(kib.trim().parse::<u64>()? << 10)
+}

@@ -1,0 +1,51 @@
+//! Candidates that take turns, so that what else happens on the machine meets all of them alike.
+
+use anyhow::{Context, Result};
+use std::time::{Duration, Instant};
+
+/// Something to measure.
+pub struct Candidate<'a> {
+    /// What it is called in the output.
+    pub name: String,
+    run: Box<dyn FnMut() -> Result<()> + 'a>,
+    times: Vec<Duration>,
+}
+
+impl<'a> Candidate<'a> {
+    /// A candidate that has not run.
+    pub fn new(name: impl Into<String>, run: impl FnMut() -> Result<()> + 'a) -> Self {
+        Self { name: name.into(), run: Box::new(run), times: Vec::new() }
+    }
+
+    /// Its median time.
+    pub fn median(&self) -> Duration {
+        median(&self.times)
+    }
+}
+
+/// Runs all candidates one after the other, `rounds` times, after a first round that does not count.
+pub fn measure(candidates: &mut [Candidate<'_>], rounds: usize) -> Result<()> {
+    for round in 0..=rounds {
+        for candidate in candidates.iter_mut() {
+            let begin = Instant::now();
+            (candidate.run)().with_context(|| candidate.name.clone())?;
+            let time = begin.elapsed();
+            if round > 0 {
+                candidate.times.push(time);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The middle one of these times.
+pub fn median(times: &[Duration]) -> Duration {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+/// `met` or `MISSED`, for a value that is to stay at or under its goal.
+pub fn verdict(value: f64, goal: f64) -> &'static str {
+    if value <= goal { "met" } else { "MISSED" }
+}

@@ -1,0 +1,145 @@
+//! Finding all pages of a process and planning over them, against the bare interfaces of the kernel.
+
+use crate::{
+    hold::{self, Holder, node_counts},
+    pretended::{Layout, Machine},
+    rounds::{Candidate, measure, verdict},
+};
+use anyhow::{Result, ensure};
+use numaloc_core::{HUGE, Options, PAGE, Plan, Process};
+use numaloc_host::{Entry, FrameNodes, Roots, Source, Target, probe, resolve, survey};
+use numaloc_sys::query_pages;
+use std::{fs::File, os::unix::fs::FileExt};
+
+/// Bytes of pagemap that are read at a time.
+const READ: usize = 32 << 10;
+/// Addresses in one query.
+const QUERY: usize = 4096;
+
+/// How much of it.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// MiB of populated memory.
+    #[arg(long, default_value_t = 4096)]
+    mib: usize,
+    /// Rounds that count.
+    #[arg(long, default_value_t = 15)]
+    rounds: usize,
+}
+
+/// Measures base pages, then huge ones.
+pub fn run(args: &Args) -> Result<()> {
+    let real = Roots::default();
+    ensure!(Source::probe(&real) == Source::Pagemap, "page frames are hidden: run it as root");
+    println!("scan and plan, {} MiB populated, medians of {} rounds", args.mib, args.rounds);
+    for huge in [false, true] {
+        let target =
+            hold::Args { mib: args.mib, regions: 1, huge, cpu_node: None, memory_node: None };
+        let holder = Holder::start(&target)?;
+        println!(
+            "\n{}: {} MiB of it in huge pages",
+            if huge { "THP" } else { "4 KiB pages" },
+            holder.huge_kib()? >> 10
+        );
+        let goal = if huge { 0.1 } else { 1.2 };
+        pages(&holder, args.rounds, goal, huge)?;
+    }
+    if !probe::pagemap_scan(&real) {
+        println!("\nthis kernel has no PAGEMAP_SCAN: the goal for THP does not apply");
+    }
+    Ok(())
+}
+
+fn pages(holder: &Holder, rounds: usize, goal: f64, huge: bool) -> Result<()> {
+    let home = Machine::new(Layout::Home)?;
+    let away = Machine::new(Layout::HalfAway)?;
+    let frames = FrameNodes::read(&home.roots)?;
+    let processes = found(&home, holder.pid())?;
+    let mut candidates = vec![
+        Candidate::new("pagemap read and looked up (bare)", || bare(holder, Some(&frames))),
+        Candidate::new("pagemap read only", || bare(holder, None)),
+        Candidate::new("numaloc, all at home", || ours(&home, &processes, holder)),
+        Candidate::new("numaloc, half away (numa_maps too)", || ours(&away, &processes, holder)),
+        Candidate::new("numa_maps, parsed", || numa_maps(holder)),
+        Candidate::new("move_pages query, every page", || query(holder, PAGE)),
+    ];
+    if huge {
+        candidates
+            .push(Candidate::new("move_pages query, one a huge page", || query(holder, HUGE)));
+    }
+    measure(&mut candidates, rounds)?;
+    let bare = candidates[0].median().as_secs_f64();
+    for (index, candidate) in candidates.iter().enumerate() {
+        let seconds = candidate.median().as_secs_f64();
+        let ratio = seconds / bare;
+        let goal = match index {
+            2 => format!("  goal {goal}: {}", verdict(ratio, goal)),
+            _ => String::new(),
+        };
+        let ns = seconds * 1e9 / holder.pages() as f64;
+        println!("{:>36} {ns:7.2} ns a page {ratio:7.3}{goal}", candidate.name);
+    }
+    Ok(())
+}
+
+/// The pagemap of the region and nothing else; the lookup makes it an answer.
+fn bare(holder: &Holder, frames: Option<&FrameNodes>) -> Result<()> {
+    let file = File::open(format!("/proc/{}/pagemap", holder.pid()))?;
+    let mut buffer = [0; READ];
+    let mut nodes = [0u64; 2];
+    for address in holder.range.clone().step_by(READ / 8 * PAGE as usize) {
+        let bytes = (((holder.range.end - address) / PAGE * 8) as usize).min(READ);
+        file.read_exact_at(&mut buffer[..bytes], address / PAGE * 8)?;
+        let Some(frames) = frames else { continue };
+        for entry in buffer[..bytes].chunks_exact(8) {
+            let entry = Entry(u64::from_ne_bytes(entry.try_into()?));
+            if let Some(node) = frames.node(entry.pfn()).filter(|_| entry.is_present()) {
+                nodes[node.0 as usize] += 1;
+            }
+        }
+    }
+    ensure!(frames.is_none() || nodes[0] == holder.pages(), "pages are missing: {nodes:?}");
+    Ok(())
+}
+
+/// The process as a target.
+pub fn found(machine: &Machine, pid: i32) -> Result<Vec<Process>> {
+    Ok(resolve(&machine.roots, &[Target::Pid(pid)], &machine.topology)?)
+}
+
+/// From a target to a plan.
+pub fn scan_and_plan(machine: &Machine, processes: Vec<Process>) -> Result<Plan> {
+    let Machine { roots, topology, .. } = machine;
+    let options = Options::default();
+    let mut seen = survey(roots, topology, processes, &options)?;
+    Ok(seen.plan(topology, &options))
+}
+
+fn ours(machine: &Machine, processes: &[Process], holder: &Holder) -> Result<()> {
+    let overall = scan_and_plan(machine, processes.to_vec())?.locality.overall;
+    let found = overall.local_bytes + overall.remote_bytes;
+    ensure!(found >= holder.pages() * PAGE, "pages are missing: {found} bytes found");
+    Ok(())
+}
+
+fn numa_maps(holder: &Holder) -> Result<()> {
+    let text = std::fs::read_to_string(format!("/proc/{}/numa_maps", holder.pid()))?;
+    let pages: u64 = text.lines().flat_map(node_counts).map(|(_, pages)| pages).sum();
+    ensure!(pages >= holder.pages(), "pages are missing: {pages} found");
+    Ok(())
+}
+
+fn query(holder: &Holder, step: u64) -> Result<()> {
+    let mut next = holder.range.start;
+    let mut found = 0;
+    while next < holder.range.end {
+        let addresses: Vec<u64> =
+            (next..holder.range.end).step_by(step as usize).take(QUERY).collect();
+        let mut status = vec![0; addresses.len()];
+        query_pages(holder.pid(), &addresses, &mut status)?;
+        found += status.iter().filter(|&&node| node >= 0).count() as u64;
+        next += addresses.len() as u64 * step;
+    }
+    ensure!(found * step >= holder.pages() * PAGE, "pages are missing: {found} found");
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! Compiles the workspace's `proto` folder; no protoc is needed.
+
+use prost::Message;
+use std::{env, error::Error, fs, path::PathBuf};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../../proto");
+    println!("cargo::rerun-if-changed={}", root.display());
+    let mut files = Vec::new();
+    for entry in fs::read_dir(root.join("numaloc/v1"))? {
+        files.push(entry?.path());
+    }
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "proto"));
+    files.sort();
+    let set = protox::compile(&files, [&root])?;
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    fs::write(out.join("numaloc.v1.bin"), set.encode_to_vec())?;
+    tonic_prost_build::configure()
+        .btree_map(".")
+        .generate_default_stubs(false)
+        .emit_rerun_if_changed(false)
+        .compile_fds(set)?;
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! Single fields: each function notes what is wrong, and then gives back nothing.
+
+use crate::{Problem, Violations, value::Page};
+use std::{
+    ops::RangeInclusive,
+    time::{Duration, SystemTime},
+};
+
+/// Longest absolute path in bytes (PATH_MAX).
+const PATH_MAX: usize = 4096;
+/// Longest systemd unit name in bytes.
+const UNIT_MAX: usize = 255;
+/// Most entries of a page, and how many when the client does not say.
+const PAGE_SIZE_MAX: u64 = 1000;
+const PAGE_SIZE: usize = 100;
+/// Longest page token in bytes.
+const PAGE_TOKEN_MAX: usize = 1024;
+/// The last second of the year 9999, as far as google.protobuf.Timestamp goes.
+const TIME_MAX: u64 = 253_402_300_799;
+
+/// A number within bounds.
+pub fn number(
+    field: &str,
+    value: Option<i64>,
+    range: RangeInclusive<u64>,
+    bad: &mut Violations,
+) -> Option<u64> {
+    let value = value?;
+    let number = u64::try_from(value).ok().filter(|number| range.contains(number));
+    if number.is_none() {
+        let (min, max) = (range.start().to_string(), range.end().to_string());
+        bad.push(field, Problem::OutOfRange { min, max });
+    }
+    number
+}
+
+/// A span of time within bounds.
+pub fn duration(
+    field: &str,
+    value: Option<prost_types::Duration>,
+    range: RangeInclusive<Duration>,
+    bad: &mut Violations,
+) -> Option<Duration> {
+    let prost_types::Duration { seconds, nanos } = value?;
+    let duration = span(seconds, nanos).filter(|duration| range.contains(duration));
+    if duration.is_none() {
+        let (min, max) = (format!("{:?}", range.start()), format!("{:?}", range.end()));
+        bad.push(field, Problem::OutOfRange { min, max });
+    }
+    duration
+}
+
+/// A point in time from 1970 to 9999.
+pub fn time(
+    field: &str,
+    value: Option<prost_types::Timestamp>,
+    bad: &mut Violations,
+) -> Option<SystemTime> {
+    let prost_types::Timestamp { seconds, nanos } = value?;
+    let since = span(seconds, nanos).filter(|since| since.as_secs() <= TIME_MAX);
+    let time = since.and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since));
+    if time.is_none() {
+        let (min, max) = ("1970-01-01T00:00:00Z".to_owned(), "9999-12-31T23:59:59Z".to_owned());
+        bad.push(field, Problem::OutOfRange { min, max });
+    }
+    time
+}
+
+fn span(seconds: i64, nanos: i32) -> Option<Duration> {
+    let nanos = u32::try_from(nanos).ok().filter(|&nanos| nanos < 1_000_000_000)?;
+    Some(Duration::new(u64::try_from(seconds).ok()?, nanos))
+}
+
+/// Text without control characters; nothing if empty.
+pub fn text(field: &str, value: String, max: usize, bad: &mut Violations) -> Option<String> {
+    if value.len() > max {
+        bad.push(field, Problem::TooLong { max });
+        return None;
+    }
+    let expected = "without control characters";
+    form(field, value, expected, |text| !text.contains(char::is_control), bad)
+}
+
+/// Letters, digits, `.`, `_` and `-`; nothing if empty.
+pub fn token(field: &str, value: String, max: usize, bad: &mut Violations) -> Option<String> {
+    let value = text(field, value, max, bad)?;
+    let expected = "made of letters, digits, '.', '_' and '-'";
+    form(field, value, expected, |text| crate::value::is_token(text, max), bad)
+}
+
+/// A cgroup's path; nothing if empty.
+pub fn cgroup(field: &str, value: String, bad: &mut Violations) -> Option<String> {
+    let path = text(field, value, PATH_MAX, bad)?;
+    let expected =
+        "an absolute path as in /proc/PID/cgroup, without '.', '..' and empty components";
+    form(field, path, expected, is_cgroup, bad)
+}
+
+fn is_cgroup(path: &str) -> bool {
+    let part = |part: &str| !matches!(part, "" | "." | "..");
+    path == "/" || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(part))
+}
+
+/// The name of a systemd unit; nothing if empty.
+pub fn unit(field: &str, value: String, bad: &mut Violations) -> Option<String> {
+    let name = text(field, value, UNIT_MAX, bad)?;
+    let known = |b: u8| b.is_ascii_alphanumeric() || b":-_.\\@".contains(&b);
+    form(field, name, "a unit's name", |name| name.bytes().all(known), bad)
+}
+
+/// A resource name; nothing if empty.
+pub fn resource<T>(
+    field: &str,
+    name: &str,
+    expected: &'static str,
+    read: impl Fn(&str) -> Option<T>,
+    bad: &mut Violations,
+) -> Option<T> {
+    let id = read(name);
+    if id.is_none() && !name.is_empty() {
+        bad.push(field, Problem::Malformed { expected });
+    }
+    id
+}
+
+/// A resource name that must be there.
+pub fn name<T>(
+    field: &str,
+    name: &str,
+    expected: &'static str,
+    read: impl Fn(&str) -> Option<T>,
+    bad: &mut Violations,
+) -> Option<T> {
+    if name.is_empty() {
+        bad.push(field, Problem::Missing);
+    }
+    resource(field, name, expected, read, bad)
+}
+
+/// What must be there.
+pub fn required<T>(field: &str, value: Option<T>, bad: &mut Violations) -> Option<T> {
+    if value.is_none() {
+        bad.push(field, Problem::Missing);
+    }
+    value
+}
+
+/// Where to go on in a list, and how far.
+pub fn page(size: i32, token: String, bad: &mut Violations) -> Page {
+    let size = number("page_size", Some(size.into()), 0..=PAGE_SIZE_MAX, bad);
+    let size = size.and_then(|size| usize::try_from(size).ok()).filter(|&size| size > 0);
+    let token = text("page_token", token, PAGE_TOKEN_MAX, bad);
+    Page { size: size.unwrap_or(PAGE_SIZE), token }
+}
+
+/// Whether a list is short enough.
+pub fn count(field: &str, count: usize, max: usize, bad: &mut Violations) -> bool {
+    if count > max {
+        bad.push(field, Problem::TooMany { max });
+    }
+    count <= max
+}
+
+fn form(
+    field: &str,
+    value: String,
+    expected: &'static str,
+    holds: impl Fn(&str) -> bool,
+    bad: &mut Violations,
+) -> Option<String> {
+    if value.is_empty() {
+        return None;
+    }
+    if !holds(&value) {
+        bad.push(field, Problem::Malformed { expected });
+        return None;
+    }
+    Some(value)
+}

@@ -1,0 +1,104 @@
+//! Values to what a client sends, and to what the daemon shows of it.
+
+use super::names::{duration, index, int};
+use crate::{v1, value};
+
+impl From<&value::Target> for v1::Target {
+    fn from(target: &value::Target) -> Self {
+        let labels = target.labels.clone();
+        Self {
+            pids: target.pids.iter().copied().collect(),
+            cgroups: target.cgroups.iter().cloned().collect(),
+            units: target.units.iter().cloned().collect(),
+            container_ids: target.container_ids.iter().cloned().collect(),
+            pod_uids: target.pod_uids.iter().cloned().collect(),
+            labels: (!labels.is_empty()).then_some(v1::LabelSelector { match_labels: labels }),
+        }
+    }
+}
+
+impl From<&value::Policy> for v1::Policy {
+    fn from(policy: &value::Policy) -> Self {
+        use v1::policy::Placement;
+        let options = &policy.options;
+        let placement = match &options.to {
+            None => Placement::Local(v1::LocalPlacement {}),
+            Some(nodes) => Placement::Nodes(v1::NodesPlacement {
+                node_ids: nodes.iter().map(|node| index(node.0)).collect(),
+            }),
+        };
+        let qos_class = policy.qos_class.map_or(v1::QosClass::Unspecified, Into::into);
+        Self {
+            placement: Some(placement),
+            include_shared: options.include_shared,
+            exclude_file: options.exclude_file,
+            include_bound: options.include_bound,
+            target_ratio_percent: Some(options.target_ratio.into()),
+            reserve_bytes: options.reserve_bytes.map(int),
+            qos_class: qos_class.into(),
+            on_interrupt: v1::InterruptAction::from(policy.on_interrupt).into(),
+        }
+    }
+}
+
+impl From<&value::Limits> for v1::Limits {
+    fn from(limits: &value::Limits) -> Self {
+        let workers = limits.workers.map(|workers| i32::try_from(workers).unwrap_or(i32::MAX));
+        Self {
+            batch_bytes: limits.batch_bytes.map(int),
+            workers,
+            timeout: limits.timeout.map(duration),
+            rate_bytes_per_second: limits.rate_bytes_per_second.map(int),
+        }
+    }
+}
+
+impl From<&value::MigrationSpec> for v1::MigrationSpec {
+    fn from(spec: &value::MigrationSpec) -> Self {
+        Self {
+            target: Some((&spec.target).into()),
+            policy: Some((&spec.policy).into()),
+            limits: Some((&spec.limits).into()),
+        }
+    }
+}
+
+impl From<&value::CreateJob> for v1::CreateJobRequest {
+    fn from(request: &value::CreateJob) -> Self {
+        Self {
+            spec: Some((&request.spec).into()),
+            request_id: request.request_id.clone().unwrap_or_default(),
+            on_conflict: v1::ConflictAction::from(request.on_conflict).into(),
+        }
+    }
+}
+
+impl From<&value::ScheduleSpec> for v1::Schedule {
+    /// Only what a client sets.
+    fn from(spec: &value::ScheduleSpec) -> Self {
+        Self {
+            spec: Some((&spec.migration).into()),
+            interval: Some(duration(spec.interval)),
+            jitter: Some(duration(spec.jitter)),
+            ttl_after_gone: spec.ttl_after_gone.map(duration),
+            paused: spec.paused,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<&value::WorkloadSpec> for v1::Workload {
+    /// Only what a client sets.
+    fn from(spec: &value::WorkloadSpec) -> Self {
+        let qos_class = spec.qos_class.map_or(v1::QosClass::Unspecified, Into::into);
+        Self {
+            name: spec.id.to_string(),
+            cgroup: spec.cgroup.clone(),
+            container_id: spec.container_id.clone().unwrap_or_default(),
+            pod_uid: spec.pod_uid.clone().unwrap_or_default(),
+            labels: spec.labels.clone(),
+            qos_class: qos_class.into(),
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Where memory is.
+
+use super::names::{index, int, timestamp};
+use crate::v1;
+use numaloc_core::{Identity, Locality, NodeId, Plan, PlannedProcess, Share};
+use std::{collections::BTreeMap, time::SystemTime};
+
+/// Bytes by (source, target).
+pub type Flows = BTreeMap<(NodeId, NodeId), u64>;
+
+/// Where the memory of a target was found: the plan has it all.
+#[derive(Clone, Copy, Debug)]
+pub struct LocalityView<'a> {
+    /// The plan that was made from what was read.
+    pub plan: &'a Plan,
+    /// When it was read.
+    pub time: SystemTime,
+}
+
+impl From<LocalityView<'_>> for v1::Locality {
+    fn from(LocalityView { plan, time }: LocalityView<'_>) -> Self {
+        let mut total = plan.family_resident.clone();
+        for (&node, bytes) in plan.processes.iter().flat_map(|process| &process.resident) {
+            *total.entry(node).or_default() += bytes;
+        }
+        Self {
+            processes: plan.processes.iter().map(Into::into).collect(),
+            shared: Some(resident(&plan.family_resident, &plan.family_locality)),
+            total: Some(resident(&total, &plan.locality)),
+            unplaced_bytes: int(plan.unplaced_bytes),
+            read_time: Some(timestamp(time)),
+        }
+    }
+}
+
+impl From<&PlannedProcess> for v1::ProcessLocality {
+    fn from(planned: &PlannedProcess) -> Self {
+        let skip = planned.skip.map_or(v1::SkipReason::Unspecified, Into::into);
+        Self {
+            process: Some(planned.process.identity.into()),
+            comm: planned.process.comm.clone(),
+            cpus: planned.process.cpus.to_string(),
+            home_node_ids: planned.home.iter().map(|node| index(node.0)).collect(),
+            skip: skip.into(),
+            memory: Some(resident(&planned.resident, &planned.locality)),
+        }
+    }
+}
+
+impl From<Identity> for v1::ProcessId {
+    fn from(identity: Identity) -> Self {
+        Self { pid: identity.pid, start_time_ticks: int(identity.start_time) }
+    }
+}
+
+impl From<Share> for v1::Share {
+    fn from(share: Share) -> Self {
+        // Two decimals, rounded down: 100 means all.
+        let local_percent = (share.percent() * 100.0).floor() / 100.0;
+        Self {
+            local_bytes: int(share.local_bytes),
+            remote_bytes: int(share.remote_bytes),
+            local_percent,
+        }
+    }
+}
+
+/// Resident memory with its locality.
+pub fn resident(nodes: &BTreeMap<NodeId, u64>, locality: &Locality) -> v1::ResidentMemory {
+    let nodes = nodes
+        .iter()
+        .map(|(node, &bytes)| v1::NodeBytes { node_id: index(node.0), bytes: int(bytes) });
+    v1::ResidentMemory {
+        nodes: nodes.filter(|node| node.bytes > 0).collect(),
+        movable: Some(locality.movable.into()),
+        overall: Some(locality.overall.into()),
+    }
+}
+
+/// Flows as a list.
+pub fn flows(flows: &Flows) -> Vec<v1::Flow> {
+    let flow = |(&(from, to), &bytes): (&(NodeId, NodeId), &u64)| v1::Flow {
+        from_node_id: index(from.0),
+        to_node_id: index(to.0),
+        bytes: int(bytes),
+    };
+    flows.iter().map(flow).collect()
+}

@@ -1,0 +1,113 @@
+//! Enums by their numbers, and other small things that go both ways.
+
+use crate::{Problem, Violations, v1, value};
+use numaloc_core::{Kind, Reason, Skip};
+use std::time::{Duration, SystemTime};
+
+macro_rules! enum_names {
+    ($value:ty => $proto:ty { $($from:ident => $to:ident),+ $(,)? }) => {
+        impl From<$value> for $proto {
+            fn from(value: $value) -> Self {
+                match value { $(<$value>::$from => Self::$to),+ }
+            }
+        }
+    };
+    (both $value:ty => $proto:ty { $($from:ident => $to:ident),+ $(,)? }) => {
+        enum_names!($value => $proto { $($from => $to),+ });
+        impl Known for $value {
+            fn known(number: i32) -> Option<Option<Self>> {
+                match <$proto>::try_from(number).ok()? {
+                    <$proto>::Unspecified => Some(None),
+                    $(<$proto>::$to => Some(Some(<$value>::$from))),+
+                }
+            }
+        }
+    };
+}
+
+/// A value with a number in the API.
+pub trait Known: Sized {
+    /// The value; `Some(None)`: unspecified, `None`: not known.
+    fn known(number: i32) -> Option<Option<Self>>;
+}
+
+enum_names!(both value::QosClass => v1::QosClass { Lsr => Lsr, Ls => Ls, Be => Be });
+enum_names!(both value::OnInterrupt => v1::InterruptAction { Stop => Stop, Resume => Resume });
+enum_names!(both value::OnConflict => v1::ConflictAction { Refuse => Refuse, Join => Join });
+enum_names!(both value::EventType => v1::EventType {
+    Completed => Completed, Skipped => Skipped, Failed => Failed,
+});
+enum_names!(both value::JobState => v1::JobState {
+    Queued => Queued, Planning => Planning, Running => Running, Paused => Paused,
+    Succeeded => Succeeded, Partial => Partial, Skipped => Skipped, Failed => Failed,
+    Cancelled => Cancelled, Interrupted => Interrupted,
+});
+enum_names!(both Reason => v1::LeftReason {
+    Busy => Busy, Pinned => Pinned, Shared => Shared, Bound => Bound, NoMemory => NoMemory,
+    NotAllowed => NotAllowed, NotMovable => NotMovable, ProcessGone => ProcessGone,
+    Cancelled => Cancelled, OutOfTime => OutOfTime, FileExcluded => FileExcluded,
+    RatioReached => RatioReached,
+});
+enum_names!(both value::ScheduleState => v1::ScheduleState {
+    Waiting => Waiting, Active => Active, TargetGone => TargetGone, Paused => Paused,
+    Completed => Completed,
+});
+enum_names!(Kind => v1::MemoryKind {
+    Anonymous => Anonymous, Heap => Heap, Stack => Stack, File => File, Shmem => Shmem,
+});
+enum_names!(Skip => v1::SkipReason {
+    NoTargetNode => NoTargetNode, NoLocalMemory => NoLocalMemory,
+});
+
+/// An enum field; nothing if it is unspecified.
+pub fn named<T: Known>(field: &str, value: i32, bad: &mut Violations) -> Option<T> {
+    let known = T::known(value);
+    if known.is_none() {
+        bad.push(field, Problem::UnknownValue { value });
+    }
+    known.flatten()
+}
+
+/// A list of enum values, none of them unspecified.
+pub fn all_named<T: Known>(field: &str, values: &[i32], bad: &mut Violations) -> Vec<T> {
+    const LIST_MAX: usize = 32;
+    if !super::check::count(field, values.len(), LIST_MAX, bad) {
+        return Vec::new();
+    }
+    let mut one = |(index, &value): (usize, &i32)| {
+        let known = T::known(value).flatten();
+        if known.is_none() {
+            bad.push(format!("{field}[{index}]"), Problem::UnknownValue { value });
+        }
+        known
+    };
+    values.iter().enumerate().filter_map(&mut one).collect()
+}
+
+/// A number of bytes, pages or calls as the API has it.
+pub fn int(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// An index of a node as the API has it.
+pub fn index(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+/// A span of time as the API has it.
+pub fn duration(span: Duration) -> prost_types::Duration {
+    // Below 1_000_000_000, so it fits.
+    prost_types::Duration { seconds: int(span.as_secs()), nanos: span.subsec_nanos() as i32 }
+}
+
+/// A point in time as the API has it; what lies before 1970 becomes 1970.
+pub fn timestamp(time: SystemTime) -> prost_types::Timestamp {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    prost_types::Timestamp { seconds: int(since.as_secs()), nanos: since.subsec_nanos() as i32 }
+}
+
+/// The number in the resource name `events/{number}`.
+pub fn event_number(name: &str) -> Option<u64> {
+    let number = name.strip_prefix("events/")?;
+    number.bytes().all(|b| b.is_ascii_digit()).then(|| number.parse().ok())?
+}

@@ -1,0 +1,87 @@
+//! What became of a migration.
+
+use super::{
+    locality::flows,
+    names::{Known, duration, int},
+};
+use crate::{
+    v1,
+    value::{CallStats, Outcome, ProcessOutcome},
+};
+use numaloc_core::{Account, Reason};
+use std::collections::BTreeMap;
+
+impl From<&Outcome> for v1::Outcome {
+    fn from(outcome: &Outcome) -> Self {
+        Self {
+            account: Some((&outcome.account()).into()),
+            processes: outcome.processes.iter().map(Into::into).collect(),
+            flows: flows(&outcome.flows),
+            calls: Some(outcome.calls.into()),
+            elapsed: Some(duration(outcome.elapsed)),
+            movable_before: Some(outcome.before.movable.into()),
+            movable_after: outcome.after.map(|after| after.movable.into()),
+            overall_before: Some(outcome.before.overall.into()),
+            overall_after: outcome.after.map(|after| after.overall.into()),
+        }
+    }
+}
+
+impl From<&ProcessOutcome> for v1::ProcessOutcome {
+    fn from(outcome: &ProcessOutcome) -> Self {
+        Self {
+            process: Some(outcome.identity.into()),
+            comm: outcome.comm.clone(),
+            account: Some((&outcome.account).into()),
+            error: outcome.error.clone().unwrap_or_default(),
+        }
+    }
+}
+
+impl From<CallStats> for v1::CallStats {
+    fn from(stats: CallStats) -> Self {
+        Self {
+            calls: int(stats.calls),
+            addresses: int(stats.addresses),
+            retried_addresses: int(stats.retried_addresses),
+            hinted_addresses: int(stats.hinted_addresses),
+            longest: Some(duration(stats.longest)),
+            total: Some(duration(stats.total)),
+        }
+    }
+}
+
+impl From<&Account> for v1::Account {
+    fn from(account: &Account) -> Self {
+        Self {
+            found_bytes: int(account.found_bytes()),
+            moved_bytes: int(account.moved_bytes()),
+            moved_back_bytes: int(account.moved_back_bytes()),
+            vanished_bytes: int(account.vanished_bytes()),
+            left: left(account.left_bytes()),
+        }
+    }
+}
+
+/// Bytes by reason as a list.
+pub fn left(by_reason: &BTreeMap<Reason, u64>) -> Vec<v1::LeftBytes> {
+    let entry = |(&reason, &bytes): (&Reason, &u64)| v1::LeftBytes {
+        reason: v1::LeftReason::from(reason).into(),
+        bytes: int(bytes),
+    };
+    by_reason.iter().map(entry).collect()
+}
+
+/// What an account left, as a client reads it. Reasons of a newer daemon are given by their numbers.
+pub fn left_bytes(account: &v1::Account) -> (BTreeMap<Reason, u64>, BTreeMap<i32, u64>) {
+    let (mut left, mut unknown) = (BTreeMap::new(), BTreeMap::new());
+    for entry in &account.left {
+        let bytes = u64::try_from(entry.bytes).unwrap_or(0);
+        let sum: &mut u64 = match Reason::known(entry.reason).flatten() {
+            Some(reason) => left.entry(reason).or_default(),
+            None => unknown.entry(entry.reason).or_default(),
+        };
+        *sum = sum.saturating_add(bytes);
+    }
+    (left, unknown)
+}

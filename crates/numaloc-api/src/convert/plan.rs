@@ -1,0 +1,84 @@
+//! Plans, summed up.
+
+use super::{
+    locality::{flows, resident},
+    names::{duration, index, int},
+    outcome::left,
+};
+use crate::v1;
+use numaloc_core::{Plan, Routes};
+use std::{collections::BTreeMap, time::Duration};
+
+impl From<&Plan> for v1::Plan {
+    fn from(plan: &Plan) -> Self {
+        let expected = Duration::try_from_secs_f64(plan.expected_seconds).unwrap_or(Duration::MAX);
+        Self {
+            processes: plan.processes.iter().map(Into::into).collect(),
+            shared: Some(resident(&plan.family_resident, &plan.family_locality)),
+            routes: routes(plan),
+            moves: moves(plan),
+            skipped: skipped(plan),
+            left: left(&plan.skipped_bytes()),
+            expected_bytes: int(plan.expected_bytes),
+            expected_duration: Some(duration(expected)),
+            expected_flows: flows(&plan.expected_flows),
+            no_room_bytes: int(plan.no_room_bytes),
+            limit_bytes: plan.limit_bytes.map(int),
+            unplaced_bytes: int(plan.unplaced_bytes),
+            movable_before: Some(plan.locality.movable.into()),
+            movable_after: Some(plan.expected_share().into()),
+            overall_before: Some(plan.locality.overall.into()),
+        }
+    }
+}
+
+/// The routes in use, without those of nodes that nothing leaves.
+fn routes(plan: &Plan) -> Vec<v1::Route> {
+    let mut used: Vec<v1::Route> = Vec::new();
+    for (number, routes) in plan.routes.iter().enumerate() {
+        for from in routes.iter().map(|route| route.from) {
+            let mut moves = plan.moves.iter().filter(|step| step.routes == number);
+            let route = route(routes, from);
+            if moves.any(|step| step.remote.contains_key(&from)) && !used.contains(&route) {
+                used.push(route);
+            }
+        }
+    }
+    used
+}
+
+fn route(routes: &Routes, from: numaloc_core::NodeId) -> v1::Route {
+    let to_node_ids = routes.from(from).iter().map(|to| index(to.0)).collect();
+    v1::Route { from_node_id: index(from.0), to_node_ids }
+}
+
+fn moves(plan: &Plan) -> Vec<v1::MoveSummary> {
+    let mut by_kind = BTreeMap::new();
+    for step in &plan.moves {
+        let sum = by_kind.entry(step.kind).or_insert_with(|| v1::MoveSummary {
+            kind: v1::MemoryKind::from(step.kind).into(),
+            ..v1::MoveSummary::default()
+        });
+        let remote = step.remote.values().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+        sum.extents += 1;
+        sum.length_bytes = sum.length_bytes.saturating_add(int(step.bytes));
+        sum.remote_bytes = sum.remote_bytes.saturating_add(int(remote));
+        sum.shared_bytes = sum.shared_bytes.saturating_add(int(step.shared_bytes));
+    }
+    by_kind.into_values().collect()
+}
+
+fn skipped(plan: &Plan) -> Vec<v1::SkipSummary> {
+    let mut sums = BTreeMap::new();
+    for skipped in &plan.skipped {
+        let key = (skipped.kind, skipped.reason);
+        let sum = sums.entry(key).or_insert_with(|| v1::SkipSummary {
+            kind: v1::MemoryKind::from(skipped.kind).into(),
+            reason: v1::LeftReason::from(skipped.reason).into(),
+            ..v1::SkipSummary::default()
+        });
+        sum.extents += 1;
+        sum.remote_bytes = sum.remote_bytes.saturating_add(int(skipped.remote_bytes));
+    }
+    sums.into_values().collect()
+}

@@ -1,0 +1,194 @@
+//! Requests about localities, jobs, events and workloads.
+
+use super::{
+    check::{cgroup, duration, name, page, required, resource, text, time, token},
+    names::{all_named, event_number, named},
+    schedule::REQUEST_ID_MAX,
+    spec::{labels, policy, spec, target},
+};
+use crate::{
+    Violations, v1,
+    value::{
+        CreateJob, EventFilter, GetLocality, JobFilter, JobId, ListEvents, ListJobs, MigrationSpec,
+        Page, ScheduleId, TOKEN_MAX, WatchEvents, WatchLocality, WorkloadId, WorkloadSpec,
+    },
+};
+use std::time::Duration;
+
+/// Longest name of a client in bytes.
+const CREATOR_MAX: usize = 256;
+/// Bounds of the time between two readings, and what it is when the client does not say.
+const WATCH_MIN: Duration = Duration::from_secs(1);
+const WATCH_MAX: Duration = Duration::from_secs(24 * 3600);
+const WATCH: Duration = Duration::from_secs(10);
+
+const JOB: &str = "a name of the form jobs/{id}";
+const SCHEDULE: &str = "a name of the form schedules/{id}";
+const WORKLOAD: &str = "a name of the form workloads/{id}";
+const EVENT: &str = "a name of the form events/{number}";
+
+macro_rules! by_name {
+    ($($request:ident => $id:ident, $expected:ident;)+) => {$(
+        impl TryFrom<v1::$request> for $id {
+            type Error = Violations;
+
+            fn try_from(from: v1::$request) -> Result<Self, Violations> {
+                let mut bad = Violations::default();
+                let id = name("name", &from.name, $expected, $id::from_name, &mut bad);
+                bad.or_of(id)
+            }
+        }
+    )+};
+}
+
+by_name! {
+    GetJobRequest => JobId, JOB;
+    WatchJobRequest => JobId, JOB;
+    CancelJobRequest => JobId, JOB;
+    PauseJobRequest => JobId, JOB;
+    ResumeJobRequest => JobId, JOB;
+    GetScheduleRequest => ScheduleId, SCHEDULE;
+    UnregisterWorkloadRequest => WorkloadId, WORKLOAD;
+}
+
+macro_rules! pages {
+    ($($request:ident),+) => {$(
+        impl TryFrom<v1::$request> for Page {
+            type Error = Violations;
+
+            fn try_from(from: v1::$request) -> Result<Self, Violations> {
+                let mut bad = Violations::default();
+                let page = page(from.page_size, from.page_token, &mut bad);
+                bad.or(page)
+            }
+        }
+    )+};
+}
+
+pages!(ListSchedulesRequest, ListWorkloadsRequest);
+
+impl TryFrom<v1::GetLocalityRequest> for GetLocality {
+    type Error = Violations;
+
+    fn try_from(from: v1::GetLocalityRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let target = target("target", from.target, &mut bad);
+        let policy = policy("policy", from.policy, &mut bad);
+        bad.or(Self { target, policy })
+    }
+}
+
+impl TryFrom<v1::WatchLocalityRequest> for WatchLocality {
+    type Error = Violations;
+
+    fn try_from(from: v1::WatchLocalityRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let target = target("target", from.target, &mut bad);
+        let policy = policy("policy", from.policy, &mut bad);
+        let interval = duration("interval", from.interval, WATCH_MIN..=WATCH_MAX, &mut bad);
+        bad.or(Self { target, policy, interval: interval.unwrap_or(WATCH) })
+    }
+}
+
+impl TryFrom<v1::PlanMigrationRequest> for MigrationSpec {
+    type Error = Violations;
+
+    fn try_from(from: v1::PlanMigrationRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let spec = spec("spec", from.spec, &mut bad);
+        bad.or(spec)
+    }
+}
+
+impl TryFrom<v1::CreateJobRequest> for CreateJob {
+    type Error = Violations;
+
+    fn try_from(from: v1::CreateJobRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let spec = spec("spec", from.spec, &mut bad);
+        let request_id = token("request_id", from.request_id, REQUEST_ID_MAX, &mut bad);
+        let on_conflict = named("on_conflict", from.on_conflict, &mut bad).unwrap_or_default();
+        bad.or(Self { spec, request_id, on_conflict })
+    }
+}
+
+impl TryFrom<v1::ListJobsRequest> for ListJobs {
+    type Error = Violations;
+
+    fn try_from(from: v1::ListJobsRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let page = page(from.page_size, from.page_token, &mut bad);
+        let from = from.filter.unwrap_or_default();
+        let filter = JobFilter {
+            states: all_named("filter.states", &from.states, &mut bad),
+            schedule: schedule(&from.schedule, &mut bad),
+            creator: text("filter.creator", from.creator, CREATOR_MAX, &mut bad),
+            created_since: time("filter.created_since", from.created_since, &mut bad),
+        };
+        bad.or(Self { filter, page })
+    }
+}
+
+fn schedule(name: &str, bad: &mut Violations) -> Option<ScheduleId> {
+    resource("filter.schedule", name, SCHEDULE, ScheduleId::from_name, bad)
+}
+
+fn events(from: Option<v1::EventFilter>, bad: &mut Violations) -> EventFilter {
+    let from = from.unwrap_or_default();
+    EventFilter {
+        types: all_named("filter.types", &from.types, bad),
+        job: resource("filter.job", &from.job, JOB, JobId::from_name, bad),
+        schedule: schedule(&from.schedule, bad),
+        since: time("filter.since", from.since, bad),
+    }
+}
+
+impl TryFrom<v1::ListEventsRequest> for ListEvents {
+    type Error = Violations;
+
+    fn try_from(from: v1::ListEventsRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let page = page(from.page_size, from.page_token, &mut bad);
+        let filter = events(from.filter, &mut bad);
+        bad.or(Self { filter, page })
+    }
+}
+
+impl TryFrom<v1::WatchEventsRequest> for WatchEvents {
+    type Error = Violations;
+
+    fn try_from(from: v1::WatchEventsRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let filter = events(from.filter, &mut bad);
+        let after = resource("after", &from.after, EVENT, event_number, &mut bad);
+        bad.or(Self { filter, after })
+    }
+}
+
+impl TryFrom<v1::RegisterWorkloadRequest> for WorkloadSpec {
+    type Error = Violations;
+
+    fn try_from(from: v1::RegisterWorkloadRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let from = required("workload", from.workload, &mut bad).unwrap_or_default();
+        let read = WorkloadId::from_name;
+        let id = name("workload.name", &from.name, WORKLOAD, read, &mut bad);
+        if from.cgroup.is_empty() {
+            bad.push("workload.cgroup", crate::Problem::Missing);
+        }
+        let cgroup = cgroup("workload.cgroup", from.cgroup, &mut bad);
+        let container = token("workload.container_id", from.container_id, TOKEN_MAX, &mut bad);
+        let pod = token("workload.pod_uid", from.pod_uid, TOKEN_MAX, &mut bad);
+        let labels = labels("workload.labels", from.labels, &mut bad);
+        let qos_class = named("workload.qos_class", from.qos_class, &mut bad);
+        let spec = id.zip(cgroup).map(|(id, cgroup)| Self {
+            id,
+            cgroup,
+            container_id: container,
+            pod_uid: pod,
+            labels,
+            qos_class,
+        });
+        bad.or_of(spec)
+    }
+}

@@ -1,0 +1,125 @@
+//! Requests about schedules.
+
+use super::{
+    check::{count, duration, name, required, token},
+    spec::{SPAN_MAX, limits, policy, spec, target},
+};
+use crate::{
+    Problem, Violations, v1,
+    value::{
+        CreateSchedule, DeleteSchedule, ScheduleId, ScheduleSpec, ScheduleUpdate, UpdateSchedule,
+    },
+};
+use std::{ops::RangeInclusive, time::Duration};
+
+/// Longest etag in bytes.
+const ETAG_MAX: usize = 64;
+/// Longest request_id in bytes.
+pub const REQUEST_ID_MAX: usize = 64;
+/// Most paths of a field mask.
+const PATHS_MAX: usize = 32;
+
+const EXPECTED: &str = "a name of the form schedules/{id}";
+
+/// Zero, or from a second on.
+fn interval(from: Option<prost_types::Duration>, bad: &mut Violations) -> Duration {
+    let from = from.filter(|from| *from != prost_types::Duration::default());
+    let range = Duration::from_secs(1)..=SPAN_MAX;
+    duration("schedule.interval", from, range, bad).unwrap_or_default()
+}
+
+fn any() -> RangeInclusive<Duration> {
+    Duration::ZERO..=SPAN_MAX
+}
+
+impl TryFrom<v1::CreateScheduleRequest> for CreateSchedule {
+    type Error = Violations;
+
+    fn try_from(from: v1::CreateScheduleRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let request_id = token("request_id", from.request_id, REQUEST_ID_MAX, &mut bad);
+        let schedule = required("schedule", from.schedule, &mut bad).unwrap_or_default();
+        let spec = ScheduleSpec {
+            migration: spec("schedule.spec", schedule.spec, &mut bad),
+            interval: interval(schedule.interval, &mut bad),
+            jitter: duration("schedule.jitter", schedule.jitter, any(), &mut bad)
+                .unwrap_or_default(),
+            ttl_after_gone: duration(
+                "schedule.ttl_after_gone",
+                schedule.ttl_after_gone,
+                any(),
+                &mut bad,
+            ),
+            paused: schedule.paused,
+        };
+        spec.check("schedule.jitter", &mut bad);
+        bad.or(Self { spec, request_id })
+    }
+}
+
+impl TryFrom<v1::UpdateScheduleRequest> for UpdateSchedule {
+    type Error = Violations;
+
+    fn try_from(from: v1::UpdateScheduleRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let schedule = required("schedule", from.schedule, &mut bad).unwrap_or_default();
+        let read = ScheduleId::from_name;
+        let id = name("schedule.name", &schedule.name, EXPECTED, read, &mut bad);
+        let etag = token("schedule.etag", schedule.etag.clone(), ETAG_MAX, &mut bad);
+        let paths = from.update_mask.map_or_else(Vec::new, |mask| mask.paths);
+        let update = update(schedule, &paths, &mut bad);
+        bad.or_of(id.map(|id| Self { id, etag, update }))
+    }
+}
+
+/// What a field mask picks.
+fn update(from: v1::Schedule, paths: &[String], bad: &mut Violations) -> ScheduleUpdate {
+    const KNOWN: [&str; 9] = [
+        "*",
+        "spec",
+        "spec.target",
+        "spec.policy",
+        "spec.limits",
+        "interval",
+        "jitter",
+        "ttl_after_gone",
+        "paused",
+    ];
+    if !count("update_mask.paths", paths.len(), PATHS_MAX, bad) {
+        return ScheduleUpdate::default();
+    }
+    for (index, _) in paths.iter().enumerate().filter(|(_, path)| !KNOWN.contains(&path.as_str())) {
+        bad.push(format!("update_mask.paths[{index}]"), Problem::UnknownPath);
+    }
+    let listed = |name: &str| paths.iter().any(|path| path == name || path == "*");
+    // Without a mask: what has a value.
+    let picked = |name, is_set| listed(name) || (paths.is_empty() && is_set);
+    let part = |name, is_set| listed("spec") || picked(name, is_set);
+    let migration = from.spec.unwrap_or_default();
+    let v1::MigrationSpec { target: whose, policy: what, limits: bounds } = migration;
+    ScheduleUpdate {
+        target: part("spec.target", whose.is_some())
+            .then(|| target("schedule.spec.target", whose, bad)),
+        policy: part("spec.policy", what.is_some())
+            .then(|| policy("schedule.spec.policy", what, bad)),
+        limits: part("spec.limits", bounds.is_some())
+            .then(|| limits("schedule.spec.limits", bounds, bad)),
+        interval: picked("interval", from.interval.is_some()).then(|| interval(from.interval, bad)),
+        jitter: picked("jitter", from.jitter.is_some())
+            .then(|| duration("schedule.jitter", from.jitter, any(), bad).unwrap_or_default()),
+        ttl_after_gone: picked("ttl_after_gone", from.ttl_after_gone.is_some())
+            .then(|| duration("schedule.ttl_after_gone", from.ttl_after_gone, any(), bad)),
+        paused: picked("paused", from.paused).then_some(from.paused),
+    }
+}
+
+impl TryFrom<v1::DeleteScheduleRequest> for DeleteSchedule {
+    type Error = Violations;
+
+    fn try_from(from: v1::DeleteScheduleRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let id = name("name", &from.name, EXPECTED, ScheduleId::from_name, &mut bad);
+        let etag = token("etag", from.etag, ETAG_MAX, &mut bad);
+        bad.or_of(id.map(|id| Self { id, etag }))
+    }
+}

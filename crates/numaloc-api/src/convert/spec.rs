@@ -1,0 +1,190 @@
+//! What a migration is asked to do, from the API.
+
+use super::{
+    check::{cgroup, count, duration, number, required, text, token, unit},
+    names::named,
+};
+use crate::{
+    Problem, Violations, v1,
+    value::{Limits, MigrationSpec, Policy, TOKEN_MAX, Target},
+};
+use numaloc_core::{NodeId, NodeSet, Options, ids::INDEX_MAX};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+/// Most pids of a target.
+pub const PIDS_MAX: usize = 4096;
+/// Most names of one sort in a target.
+const NAMES_MAX: usize = 1024;
+/// Most nodes of a placement: the kernel's own limit.
+const NODES_MAX: usize = 1024;
+/// Most labels, and their bounds in bytes.
+const LABELS_MAX: usize = 64;
+const LABEL_KEY_MAX: usize = 317;
+const LABEL_VALUE_MAX: usize = 256;
+/// Longest span of time in any request.
+pub const SPAN_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// Reads a migration; an incomplete one is noted.
+pub fn spec(field: &str, from: Option<v1::MigrationSpec>, bad: &mut Violations) -> MigrationSpec {
+    let Some(from) = required(field, from, bad) else { return MigrationSpec::default() };
+    MigrationSpec {
+        target: target(&format!("{field}.target"), from.target, bad),
+        policy: policy(&format!("{field}.policy"), from.policy, bad),
+        limits: limits(&format!("{field}.limits"), from.limits, bad),
+    }
+}
+
+/// Reads a target that names something.
+pub fn target(field: &str, from: Option<v1::Target>, bad: &mut Violations) -> Target {
+    let Some(from) = required(field, from, bad) else { return Target::default() };
+    let is_empty = from == v1::Target::default();
+    let id = |field: &str, id, bad: &mut Violations| token(field, id, TOKEN_MAX, bad);
+    let target = Target {
+        pids: pids(&format!("{field}.pids"), &from.pids, bad),
+        cgroups: names(&format!("{field}.cgroups"), from.cgroups, cgroup, bad),
+        units: names(&format!("{field}.units"), from.units, unit, bad),
+        container_ids: names(&format!("{field}.container_ids"), from.container_ids, id, bad),
+        pod_uids: names(&format!("{field}.pod_uids"), from.pod_uids, id, bad),
+        labels: from.labels.map_or_else(BTreeMap::new, |labels| {
+            let field = format!("{field}.labels.match_labels");
+            let labels = labels.match_labels;
+            if labels.is_empty() {
+                bad.push(field.as_str(), Problem::Missing);
+            }
+            self::labels(&field, labels, bad)
+        }),
+    };
+    if is_empty {
+        bad.push(field, Problem::Missing);
+    }
+    target
+}
+
+fn pids(field: &str, from: &[i32], bad: &mut Violations) -> BTreeSet<i32> {
+    if !count(field, from.len(), PIDS_MAX, bad) {
+        return BTreeSet::new();
+    }
+    for (index, &pid) in from.iter().enumerate().filter(|(_, pid)| **pid < 1) {
+        let range = 1..=i32::MAX.unsigned_abs().into();
+        number(&format!("{field}[{index}]"), Some(pid.into()), range, bad);
+    }
+    from.iter().copied().collect()
+}
+
+fn names(
+    field: &str,
+    from: Vec<String>,
+    check: impl Fn(&str, String, &mut Violations) -> Option<String>,
+    bad: &mut Violations,
+) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    if !count(field, from.len(), NAMES_MAX, bad) {
+        return names;
+    }
+    for (index, name) in from.into_iter().enumerate() {
+        let field = format!("{field}[{index}]");
+        match name.is_empty() {
+            true => bad.push(field, Problem::Missing),
+            false => names.extend(check(&field, name, bad)),
+        }
+    }
+    names
+}
+
+/// Reads labels.
+pub fn labels(
+    field: &str,
+    from: BTreeMap<String, String>,
+    bad: &mut Violations,
+) -> BTreeMap<String, String> {
+    let mut labels = BTreeMap::new();
+    if !count(field, from.len(), LABELS_MAX, bad) {
+        return labels;
+    }
+    for (key, value) in from {
+        if key.is_empty() {
+            bad.push(field, Problem::Malformed { expected: "without an empty key" });
+        }
+        let Some(key) = text(field, key, LABEL_KEY_MAX, bad) else { continue };
+        // Errors travel in headers, that are small.
+        let field = format!("{field}[{}]", key.chars().take(32).collect::<String>());
+        let value = text(&field, value, LABEL_VALUE_MAX, bad);
+        labels.insert(key, value.unwrap_or_default());
+    }
+    labels
+}
+
+/// Reads a policy; none is the default.
+pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Policy {
+    let from = from.unwrap_or_default();
+    let at = |name: &str| format!("{field}.{name}");
+    let ratio = from.target_ratio_percent.map(i64::from);
+    let ratio = number(&at("target_ratio_percent"), ratio, 0..=100, bad);
+    let reserve = 0..=i64::MAX.unsigned_abs();
+    let options = Options {
+        include_shared: from.include_shared,
+        exclude_file: from.exclude_file,
+        include_bound: from.include_bound,
+        target_ratio: ratio.and_then(|ratio| u8::try_from(ratio).ok()).unwrap_or(100),
+        to: match from.placement {
+            None | Some(v1::policy::Placement::Local(_)) => None,
+            Some(v1::policy::Placement::Nodes(nodes)) => {
+                Some(node_set(&at("nodes.node_ids"), &nodes.node_ids, bad))
+            }
+        },
+        reserve_bytes: number(&at("reserve_bytes"), from.reserve_bytes, reserve, bad),
+    };
+    Policy {
+        options,
+        qos_class: named(&at("qos_class"), from.qos_class, bad),
+        on_interrupt: named(&at("on_interrupt"), from.on_interrupt, bad).unwrap_or_default(),
+    }
+}
+
+fn node_set(field: &str, from: &[i32], bad: &mut Violations) -> NodeSet {
+    let mut nodes = NodeSet::new();
+    if from.is_empty() {
+        bad.push(field, Problem::Missing);
+    }
+    if !count(field, from.len(), NODES_MAX, bad) {
+        return nodes;
+    }
+    for (index, &node) in from.iter().enumerate() {
+        match u32::try_from(node).ok().filter(|&node| node <= INDEX_MAX) {
+            Some(node) => nodes.insert(NodeId(node)),
+            None => {
+                let (min, max) = ("0".to_owned(), INDEX_MAX.to_string());
+                bad.push(format!("{field}[{index}]"), Problem::OutOfRange { min, max });
+            }
+        }
+    }
+    nodes
+}
+
+/// Reads limits; none are the defaults.
+pub fn limits(field: &str, from: Option<v1::Limits>, bad: &mut Violations) -> Limits {
+    let from = from.unwrap_or_default();
+    let at = |name: &str| format!("{field}.{name}");
+    let workers = number(&at("workers"), from.workers.map(i64::from), 1..=256, bad);
+    let rate = numaloc_core::PAGE..=i64::MAX.unsigned_abs();
+    let timeout = Duration::from_nanos(1)..=SPAN_MAX;
+    Limits {
+        batch_bytes: number(
+            &at("batch_bytes"),
+            from.batch_bytes,
+            numaloc_core::PAGE..=1 << 30,
+            bad,
+        ),
+        workers: workers.and_then(|workers| usize::try_from(workers).ok()),
+        timeout: duration(&at("timeout"), from.timeout, timeout, bad),
+        rate_bytes_per_second: number(
+            &at("rate_bytes_per_second"),
+            from.rate_bytes_per_second,
+            rate,
+            bad,
+        ),
+    }
+}

@@ -1,0 +1,196 @@
+//! Nonsense is refused, by the field that it is in.
+
+use super::{one, spec};
+use crate::{Violations, v1, value};
+use std::collections::BTreeMap;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+fn refused(request: v1::CreateJobRequest) -> String {
+    value::CreateJob::try_from(request).unwrap_err().to_string()
+}
+
+fn target(target: v1::Target) -> String {
+    refused(v1::CreateJobRequest { spec: Some(spec(target)), ..Default::default() })
+}
+
+fn policy(policy: v1::Policy) -> String {
+    let spec = v1::MigrationSpec { policy: Some(policy), ..spec(one()) };
+    refused(v1::CreateJobRequest { spec: Some(spec), ..Default::default() })
+}
+
+fn limits(limits: v1::Limits) -> String {
+    let spec = v1::MigrationSpec { limits: Some(limits), ..spec(one()) };
+    refused(v1::CreateJobRequest { spec: Some(spec), ..Default::default() })
+}
+
+#[test]
+fn what_is_required() {
+    assert_eq!(refused(Default::default()), "spec is required");
+    let request = v1::CreateJobRequest { spec: Some(Default::default()), ..Default::default() };
+    assert_eq!(refused(request), "spec.target is required");
+    assert_eq!(target(Default::default()), "spec.target is required");
+    let labels = Some(v1::LabelSelector::default());
+    let text = target(v1::Target { labels, ..Default::default() });
+    assert_eq!(text, "spec.target.labels.match_labels is required");
+    let text = target(v1::Target { units: vec![String::new()], ..Default::default() });
+    assert_eq!(text, "spec.target.units[0] is required");
+}
+
+#[test]
+fn pids() {
+    for pid in [0, -1, i32::MIN] {
+        let text = target(v1::Target { pids: vec![1, pid], ..Default::default() });
+        assert_eq!(text, "spec.target.pids[1] must be from 1 to 2147483647");
+    }
+    let many = |count| v1::Target { pids: (1..=count).collect(), ..Default::default() };
+    assert_eq!(target(many(100_000)), "spec.target.pids must have at most 4096 entries");
+    let request = v1::PlanMigrationRequest { spec: Some(spec(many(4096))) };
+    let spec = value::MigrationSpec::try_from(request).unwrap();
+    assert_eq!(spec.target.pids.len(), 4096);
+}
+
+#[test]
+fn path_tricks() {
+    let long = format!("/{}", "a".repeat(4096));
+    for path in [
+        "a", "a/b", "/..", "/a/../b", "/a/..", "/./a", "/a//b", "//", "/a/", "/a\n", "/a\0b", "..",
+        &long,
+    ] {
+        let text = target(v1::Target { cgroups: vec![path.to_owned()], ..Default::default() });
+        assert!(text.starts_with("spec.target.cgroups[0] must"), "{path:?}: {text}");
+    }
+    for path in ["/", "/a", "/system.slice/a\\x2db.service", "/...", "/ä b/kubepods:x"] {
+        let target = v1::Target { cgroups: vec![path.to_owned()], ..Default::default() };
+        let request = v1::PlanMigrationRequest { spec: Some(spec(target)) };
+        assert!(value::MigrationSpec::try_from(request).is_ok(), "{path:?} was refused");
+    }
+}
+
+#[test]
+fn names() {
+    for name in ["a b", "a/b", "redis\n", "ü", &"a".repeat(300)] {
+        let names = vec![name.to_owned()];
+        for target in [
+            v1::Target { units: names.clone(), ..Default::default() },
+            v1::Target { container_ids: names.clone(), ..Default::default() },
+            v1::Target { pod_uids: names.clone(), ..Default::default() },
+        ] {
+            assert!(self::target(target).contains("[0] must"), "{name:?} was taken");
+        }
+    }
+    let units = vec!["a".to_owned(); 1025];
+    let text = target(v1::Target { units, ..Default::default() });
+    assert_eq!(text, "spec.target.units must have at most 1024 entries");
+    let match_labels = BTreeMap::from([(String::new(), String::new())]);
+    let labels = Some(v1::LabelSelector { match_labels });
+    let text = target(v1::Target { labels, ..Default::default() });
+    assert_eq!(text, "spec.target.labels.match_labels must be without an empty key");
+}
+
+#[test]
+fn policies() {
+    for ratio in [-1, 101, i32::MAX] {
+        let text = policy(v1::Policy { target_ratio_percent: Some(ratio), ..Default::default() });
+        assert_eq!(text, "spec.policy.target_ratio_percent must be from 0 to 100");
+    }
+    let text = policy(v1::Policy { reserve_bytes: Some(-1), ..Default::default() });
+    assert!(text.starts_with("spec.policy.reserve_bytes must be from 0 to"));
+    let text = policy(v1::Policy { qos_class: 17, ..Default::default() });
+    assert_eq!(text, "spec.policy.qos_class has the unknown value 17");
+    let nodes = |node_ids| {
+        let placement = Some(v1::policy::Placement::Nodes(v1::NodesPlacement { node_ids }));
+        policy(v1::Policy { placement, ..Default::default() })
+    };
+    assert_eq!(nodes(vec![]), "spec.policy.nodes.node_ids is required");
+    assert_eq!(nodes(vec![0, -1]), "spec.policy.nodes.node_ids[1] must be from 0 to 65535");
+    assert_eq!(nodes(vec![65_536]), "spec.policy.nodes.node_ids[0] must be from 0 to 65535");
+    assert!(nodes(vec![0; 1025]).contains("at most 1024 entries"));
+}
+
+#[test]
+fn bounds() {
+    for workers in [0, -1, 257] {
+        let text = limits(v1::Limits { workers: Some(workers), ..Default::default() });
+        assert_eq!(text, "spec.limits.workers must be from 1 to 256");
+    }
+    for batch in [0, 4095, (1 << 30) + 1, -1, i64::MIN] {
+        let text = limits(v1::Limits { batch_bytes: Some(batch), ..Default::default() });
+        assert_eq!(text, "spec.limits.batch_bytes must be from 4096 to 1073741824");
+    }
+    for (seconds, nanos) in [
+        (0, 0),
+        (-1, 0),
+        (0, -1),
+        (1, -1),
+        (1, 1_000_000_000),
+        (i64::MAX, 999_999_999),
+        (i64::MIN, 0),
+    ] {
+        let timeout = Some(prost_types::Duration { seconds, nanos });
+        let text = limits(v1::Limits { timeout, ..Default::default() });
+        assert_eq!(text, "spec.limits.timeout must be from 1ns to 31622400s");
+    }
+}
+
+#[test]
+fn lists() {
+    let list = |request: v1::ListJobsRequest| {
+        value::ListJobs::try_from(request).map_err(|bad: Violations| bad.to_string())
+    };
+    let page = list(v1::ListJobsRequest::default()).unwrap().page;
+    assert_eq!((page.size, page.token), (100, None));
+    for page_size in [-1, 1001, i32::MAX] {
+        let text = list(v1::ListJobsRequest { page_size, ..Default::default() }).unwrap_err();
+        assert_eq!(text, "page_size must be from 0 to 1000");
+    }
+    let filter = Some(v1::JobFilter {
+        states: vec![1, 99, 0],
+        schedule: "jobs/1".to_owned(),
+        created_since: Some(prost_types::Timestamp { seconds: -1, nanos: 0 }),
+        ..Default::default()
+    });
+    let text = list(v1::ListJobsRequest { filter, ..Default::default() }).unwrap_err();
+    assert_eq!(
+        text,
+        "filter.states[1] has the unknown value 99; filter.states[2] has the unknown value 0; \
+         filter.schedule must be a name of the form schedules/{id}; \
+         filter.created_since must be from 1970-01-01T00:00:00Z to 9999-12-31T23:59:59Z"
+    );
+}
+
+#[test]
+fn resource_names() {
+    let get = |name: &str| value::JobId::try_from(v1::GetJobRequest { name: name.to_owned() });
+    assert_eq!(get("jobs/a-1").unwrap().to_string(), "jobs/a-1");
+    assert_eq!(get("").unwrap_err().to_string(), "name is required");
+    for name in ["a", "jobs/", "jobs", "jobs/a/b", "Jobs/a", "jobs/a ", "jobs/../a", "schedules/a"]
+    {
+        let text = get(name).unwrap_err().to_string();
+        assert_eq!(text, "name must be a name of the form jobs/{id}", "{name:?}");
+    }
+    let watch = |after: &str| {
+        let request = v1::WatchEventsRequest { after: after.to_owned(), ..Default::default() };
+        value::WatchEvents::try_from(request).map(|watch| watch.after)
+    };
+    assert_eq!(watch("").unwrap(), None);
+    assert_eq!(watch("events/18446744073709551615").unwrap(), Some(u64::MAX));
+    for after in ["events/", "events/-1", "events/+1", "events/18446744073709551616", "1"] {
+        assert!(watch(after).is_err(), "{after:?} was taken");
+    }
+}
+
+#[test]
+fn few_violations_stand_for_many() {
+    let bad = v1::Target { pids: vec![0; 4096], ..Default::default() };
+    let request = v1::PlanMigrationRequest { spec: Some(spec(bad)) };
+    let violations: Violations = value::MigrationSpec::try_from(request).unwrap_err();
+    assert_eq!(violations.iter().count(), 16);
+    let status = Status::from(violations);
+    assert_eq!(status.code(), Code::InvalidArgument);
+    let info = status.get_details_error_info().unwrap();
+    assert_eq!((info.reason.as_str(), info.domain.as_str()), ("INVALID_FIELD", "numaloc"));
+    let fields = status.get_details_bad_request().unwrap().field_violations;
+    assert_eq!(fields.len(), 16);
+    assert_eq!(fields[3].field, "spec.target.pids[3]");
+}

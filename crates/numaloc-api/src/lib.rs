@@ -1,0 +1,25 @@
+//! The gRPC API of numaloc: what `proto/numaloc/v1` defines, as generated code ([`v1`]), the same requests as checked
+//! values ([`value`]), and the conversions between the two (`From` and `TryFrom`, all in `convert`).
+//!
+//! Generated types stop here: a service converts a request, works with values, and converts what it answers.
+#![forbid(unsafe_code)]
+
+mod convert;
+pub mod value;
+mod violation;
+
+pub use convert::{
+    EventView, JobView, LocalityView, ScheduleView, WorkloadView, event_number, left_bytes,
+    timestamp,
+};
+pub use violation::{DOMAIN, Problem, Violation, Violations};
+
+/// Generated messages, clients and servers. The comments are in the proto files.
+#[allow(missing_docs, clippy::all)]
+pub mod v1 {
+    tonic::include_proto!("numaloc.v1");
+}
+
+/// The definitions of `numaloc.v1` and of what it imports, for gRPC reflection: an encoded
+/// `google.protobuf.FileDescriptorSet` with comments.
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/numaloc.v1.bin"));

@@ -1,0 +1,22 @@
+//! Requests as values that have been checked, free of generated types.
+
+mod job;
+mod name;
+mod outcome;
+mod request;
+mod schedule;
+mod spec;
+mod workload;
+
+pub use job::{JobFilter, JobProgress, JobState};
+pub use name::{JobId, ScheduleId, WorkloadId};
+pub(crate) use name::{TOKEN_MAX, is_token};
+pub use numaloc_core::{CallStats, ProcessOutcome};
+pub use outcome::Outcome;
+pub use request::{
+    CreateJob, CreateSchedule, DeleteSchedule, EventFilter, EventType, GetLocality, ListEvents,
+    ListJobs, OnConflict, Page, WatchEvents, WatchLocality,
+};
+pub use schedule::{ScheduleSpec, ScheduleState, ScheduleUpdate, UpdateSchedule};
+pub use spec::{Limits, MigrationSpec, OnInterrupt, Policy, QosClass, Target};
+pub use workload::WorkloadSpec;

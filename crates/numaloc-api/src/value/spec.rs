@@ -1,0 +1,87 @@
+//! A migration that is asked for.
+
+use numaloc_core::Options;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+/// Whose memory: the union of all that is named. In order and without repetition, so that equal targets are equal.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Target {
+    /// Processes.
+    pub pids: BTreeSet<i32>,
+    /// cgroups with their children: absolute paths as in /proc/PID/cgroup.
+    pub cgroups: BTreeSet<String>,
+    /// systemd units.
+    pub units: BTreeSet<String>,
+    /// Registered workloads by container id.
+    pub container_ids: BTreeSet<String>,
+    /// Registered workloads by pod uid.
+    pub pod_uids: BTreeSet<String>,
+    /// Registered workloads that have all of these labels; none if empty.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Target {
+    /// Whether nothing is named.
+    pub fn is_empty(&self) -> bool {
+        self == &Self::default()
+    }
+}
+
+/// Quality-of-service classes, first served first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum QosClass {
+    /// Latency-sensitive with reserved CPUs.
+    Lsr,
+    /// Latency-sensitive.
+    Ls,
+    /// Best effort.
+    Be,
+}
+
+/// What becomes of a job that was running when the daemon died.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnInterrupt {
+    /// It ends as interrupted.
+    #[default]
+    Stop,
+    /// It is planned anew.
+    Resume,
+}
+
+/// What goes where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// What the planner is asked.
+    pub options: Options,
+    /// Place in the queue; `None`: as the workload says.
+    pub qos_class: Option<QosClass>,
+    /// What becomes of it if the daemon dies.
+    pub on_interrupt: OnInterrupt,
+}
+
+/// Bounds of an execution; `None`: the daemon's default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest number of bytes in one call.
+    pub batch_bytes: Option<u64>,
+    /// Threads that move at the same time.
+    pub workers: Option<usize>,
+    /// When to give up.
+    pub timeout: Option<Duration>,
+    /// Most bytes per second.
+    pub rate_bytes_per_second: Option<u64>,
+}
+
+/// A migration that is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MigrationSpec {
+    /// Whose memory; never empty once checked.
+    pub target: Target,
+    /// What goes where.
+    pub policy: Policy,
+    /// Bounds.
+    pub limits: Limits,
+}

@@ -1,0 +1,135 @@
+//! What is wrong with a request, field by field.
+
+use std::fmt;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
+
+/// The domain of every google.rpc.ErrorInfo.
+pub const DOMAIN: &str = "numaloc";
+
+/// As many violations are listed; a request with more is told of these.
+const LISTED: usize = 16;
+
+/// What is wrong with one field.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// A required field has no value.
+    #[error("is required")]
+    Missing,
+    /// A number, a duration or a time is out of bounds.
+    #[error("must be from {min} to {max}")]
+    OutOfRange {
+        /// Least value, with its unit.
+        min: String,
+        /// Greatest value, with its unit.
+        max: String,
+    },
+    /// A list is too long.
+    #[error("must have at most {max} entries")]
+    TooMany {
+        /// Most entries.
+        max: usize,
+    },
+    /// A string is too long.
+    #[error("must have at most {max} bytes")]
+    TooLong {
+        /// Most bytes.
+        max: usize,
+    },
+    /// A string is not in the form that it must have.
+    #[error("must be {expected}")]
+    Malformed {
+        /// The form.
+        expected: &'static str,
+    },
+    /// An enum value that this version does not know.
+    #[error("has the unknown value {value}")]
+    UnknownValue {
+        /// The number.
+        value: i32,
+    },
+    /// A field mask names something else than a field that can be changed.
+    #[error("names a field that cannot be changed")]
+    UnknownPath,
+    /// It contradicts another field.
+    #[error("must not be longer than {other}")]
+    LongerThan {
+        /// The other field.
+        other: &'static str,
+    },
+}
+
+/// One field and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Its path from the request on, such as `spec.target.pids[3]`.
+    pub field: String,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.field, self.problem)
+    }
+}
+
+/// Why a request was refused: at least one violation, and at most the first 16.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Violations(Vec<Violation>);
+
+impl Violations {
+    /// Notes one.
+    pub fn push(&mut self, field: impl Into<String>, problem: Problem) {
+        if self.0.len() < LISTED {
+            self.0.push(Violation { field: field.into(), problem });
+        }
+    }
+    /// Those that were noted.
+    pub fn iter(&self) -> impl Iterator<Item = &Violation> {
+        self.0.iter()
+    }
+    /// `value`, unless something was noted.
+    pub(crate) fn or<T>(self, value: T) -> Result<T, Self> {
+        self.or_of(Some(value))
+    }
+    /// `value`, unless something was noted, as is the case when there is none.
+    pub(crate) fn or_of<T>(self, value: Option<T>) -> Result<T, Self> {
+        value.filter(|_| self.0.is_empty()).ok_or(self)
+    }
+    fn first(&self) -> String {
+        self.0.first().map_or_else(String::new, |violation| violation.field.clone())
+    }
+}
+
+impl fmt::Display for Violations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for violation in &self.0 {
+            write!(f, "{separator}{violation}")?;
+            separator = "; ";
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Violations {}
+
+impl From<Violations> for Status {
+    /// INVALID_ARGUMENT with an ErrorInfo and a BadRequest that names each field. It stays well below the 8 KiB that
+    /// clients allow for headers.
+    fn from(violations: Violations) -> Self {
+        let fields = violations
+            .iter()
+            .map(|violation| FieldViolation::new(&violation.field, violation.problem.to_string()));
+        let mut details = ErrorDetails::new();
+        details.set_bad_request(fields.collect::<Vec<_>>());
+        details.set_error_info("INVALID_FIELD", DOMAIN, [("field".to_owned(), violations.first())]);
+        let mut message = violations.0.first().map_or_else(String::new, ToString::to_string);
+        match violations.0.len() {
+            0 | 1 => {}
+            listed => message.push_str(&format!("; {} more in the details", listed - 1)),
+        }
+        Self::with_error_details(Code::InvalidArgument, message, details)
+    }
+}

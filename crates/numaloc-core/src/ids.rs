@@ -1,0 +1,212 @@
+//! Node and CPU numbers as the kernel gives them (hwloc: OS index), and sets of them.
+//!
+//! Sets are ordered and sparse: a machine with nodes 0, 8 and 252 costs three entries, and no bit mask
+//! breaks at 32, 64 or 1024.
+
+use std::{collections::BTreeSet, fmt, marker::PhantomData, str::FromStr};
+
+/// An index that the kernel prints in lists such as `0-3,8`.
+pub trait Index: Copy + Ord + fmt::Debug {
+    /// Wraps a kernel number.
+    fn new(os_index: u32) -> Self;
+    /// The kernel's number.
+    fn get(self) -> u32;
+}
+
+macro_rules! index {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub struct $name(pub u32);
+        impl Index for $name {
+            fn new(os_index: u32) -> Self {
+                Self(os_index)
+            }
+            fn get(self) -> u32 {
+                self.0
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+index!(
+    /// A NUMA node by its OS index.
+    NodeId
+);
+index!(
+    /// A logical CPU by its OS index.
+    CpuId
+);
+
+/// A set of nodes.
+pub type NodeSet = IdSet<NodeId>;
+/// A set of CPUs.
+pub type CpuSet = IdSet<CpuId>;
+
+/// The largest index that a list may name: far above the kernel's limits (1,024 nodes, 8,192 CPUs), low
+/// enough that `0-4294967295` cannot exhaust memory.
+pub const INDEX_MAX: u32 = 65_535;
+
+/// An ordered set of kernel indexes.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IdSet<I: Index> {
+    ids: BTreeSet<u32>,
+    index: PhantomData<I>,
+}
+
+impl<I: Index> IdSet<I> {
+    /// The empty set.
+    pub fn new() -> Self {
+        Self { ids: BTreeSet::new(), index: PhantomData }
+    }
+    /// Adds one index.
+    pub fn insert(&mut self, id: I) {
+        self.ids.insert(id.get());
+    }
+    /// Whether the index is a member.
+    pub fn contains(&self, id: I) -> bool {
+        self.ids.contains(&id.get())
+    }
+    /// Whether there is no member.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+    /// Number of members.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+    /// Members in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = I> + '_ {
+        self.ids.iter().map(|&id| I::new(id))
+    }
+    /// Members of both sets.
+    pub fn and(&self, other: &Self) -> Self {
+        self.iter().filter(|&id| other.contains(id)).collect()
+    }
+    /// Members of either set.
+    pub fn or(&self, other: &Self) -> Self {
+        self.iter().chain(other.iter()).collect()
+    }
+    /// Members of this set that are not in the other.
+    pub fn minus(&self, other: &Self) -> Self {
+        self.iter().filter(|&id| !other.contains(id)).collect()
+    }
+    /// Whether each member is also in the other set.
+    pub fn is_subset(&self, other: &Self) -> bool {
+        self.ids.is_subset(&other.ids)
+    }
+    /// Whether the sets have a member in common.
+    pub fn intersects(&self, other: &Self) -> bool {
+        !self.ids.is_disjoint(&other.ids)
+    }
+}
+
+impl<I: Index> Default for IdSet<I> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<I: Index> FromIterator<I> for IdSet<I> {
+    fn from_iter<T: IntoIterator<Item = I>>(iter: T) -> Self {
+        Self { ids: iter.into_iter().map(Index::get).collect(), index: PhantomData }
+    }
+}
+
+impl<I: Index> fmt::Display for IdSet<I> {
+    /// The kernel's list format: `0-3,8`; nothing for the empty set.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut ids = self.ids.iter().copied().peekable();
+        let mut separator = "";
+        while let Some(first) = ids.next() {
+            let mut last = first;
+            while let Some(next) = ids.next_if(|&id| id == last + 1) {
+                last = next;
+            }
+            if first == last {
+                write!(f, "{separator}{first}")?;
+            } else {
+                write!(f, "{separator}{first}-{last}")?;
+            }
+            separator = ",";
+        }
+        Ok(())
+    }
+}
+
+impl<I: Index> fmt::Debug for IdSet<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{self}}}")
+    }
+}
+
+/// Why a list such as `0-3,8` could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{text}' is no list of numbers from 0 to {INDEX_MAX} such as 0-3,8")]
+pub struct ListError {
+    /// The text that was refused.
+    pub text: String,
+}
+
+impl<I: Index> FromStr for IdSet<I> {
+    type Err = ListError;
+
+    /// Reads the kernel's list format (`lib/bitmap.c`, `bitmap_parselist`, without its group syntax).
+    fn from_str(text: &str) -> Result<Self, ListError> {
+        let refuse = || ListError { text: text.trim().chars().take(64).collect() };
+        let number = |s: &str| {
+            let digits = !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+            s.parse::<u32>().ok().filter(|&n| digits && n <= INDEX_MAX).ok_or_else(refuse)
+        };
+        let mut ids = BTreeSet::new();
+        if text.trim().is_empty() {
+            return Ok(Self { ids, index: PhantomData });
+        }
+        for part in text.trim().split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (first, last) = (number(first)?, number(last)?);
+            if first > last {
+                return Err(refuse());
+            }
+            ids.extend(first..=last);
+        }
+        Ok(Self { ids, index: PhantomData })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(text: &str) -> NodeSet {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn lists_are_read_and_printed_as_the_kernel_does() {
+        for text in ["", "0", "0-3,8", "1,3,5", "63-65,252,1023"] {
+            assert_eq!(set(text).to_string(), text);
+        }
+        assert_eq!(set("3,2,1\n").to_string(), "1-3");
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["x", "-1", "1-", "3-1", "0-4294967295", "1,,2", "+1", "0x1", " ,"] {
+            assert!(text.parse::<NodeSet>().is_err(), "{text:?} was taken");
+        }
+    }
+
+    #[test]
+    fn set_algebra() {
+        assert_eq!(set("0-3").and(&set("2-9")), set("2-3"));
+        assert_eq!(set("0-3").minus(&set("2-9")), set("0-1"));
+        assert_eq!(set("0,64").or(&set("1")), set("0-1,64"));
+        assert!(set("64").is_subset(&set("0,64")) && !set("1").intersects(&set("0,64")));
+    }
+}

@@ -1,0 +1,36 @@
+//! Values and the pure planner of numaloc.
+//!
+//! Nothing here does IO, reads a clock or holds global state: the host's readers fill these values in,
+//! the planner decides over them, the executor reports in them. All amounts of memory are in bytes.
+#![forbid(unsafe_code)]
+
+pub mod account;
+pub mod extent;
+pub mod ids;
+pub mod locality;
+pub mod mempolicy;
+pub mod options;
+pub mod outcome;
+pub mod plan;
+pub mod planner;
+pub mod process;
+pub mod route;
+pub mod topology;
+
+pub use account::{Account, Reason};
+pub use extent::{Extent, Kind, Mapping, NodeResidency, Residency};
+pub use ids::{CpuId, CpuSet, IdSet, NodeId, NodeSet};
+pub use locality::{Locality, Share};
+pub use mempolicy::Mempolicy;
+pub use options::Options;
+pub use outcome::{CallStats, ProcessOutcome};
+pub use plan::{Move, Plan, PlannedProcess, Skip, Skipped};
+pub use process::{Identity, Process};
+pub use route::{Route, Routes};
+pub use topology::{HugePool, Node, NodeMemory, Topology};
+
+/// Size of a base page in bytes on every platform that this project supports (x86-64 and arm64 with 4 KiB pages).
+pub const PAGE: u64 = 4096;
+
+/// Size in bytes of a PMD-mapped huge page with 4 KiB base pages.
+pub const HUGE: u64 = 2 << 20;

@@ -1,0 +1,40 @@
+//! What a request asks of the planner.
+
+use crate::ids::NodeSet;
+
+/// Options of a plan. The default is: everything that is the target's own, home to the nodes of its CPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Also move pages that processes outside the target map (needs CAP_SYS_NICE).
+    pub include_shared: bool,
+    /// Leave pages of files where they are.
+    pub exclude_file: bool,
+    /// Move pages even where the application's own memory policy says otherwise.
+    pub include_bound: bool,
+    /// Stop when this share of what can be moved is local, in percent, 0 to 100.
+    pub target_ratio: u8,
+    /// Bring pages to these nodes instead of the nodes of the process's CPUs.
+    pub to: Option<NodeSet>,
+    /// Bytes that stay free on a target above its high watermark; `None`: 1% of the node, at least 64 MiB.
+    pub reserve_bytes: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            include_shared: false,
+            exclude_file: false,
+            include_bound: false,
+            target_ratio: 100,
+            to: None,
+            reserve_bytes: None,
+        }
+    }
+}
+
+impl Options {
+    /// Bytes to keep free above the high watermark of a node with `total_bytes`.
+    pub fn reserve(&self, total_bytes: u64) -> u64 {
+        self.reserve_bytes.unwrap_or_else(|| (total_bytes / 100).max(64 << 20))
+    }
+}

@@ -1,0 +1,151 @@
+//! A plan: decisions and totals, never page addresses.
+
+use crate::{
+    account::Reason,
+    extent::{Kind, Mapping},
+    ids::{NodeId, NodeSet},
+    locality::{Locality, Share},
+    options::Options,
+    process::Process,
+    route::Routes,
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Why nothing of a process is moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Skip {
+    /// Its local nodes are all nodes that have memory: there is no remote node.
+    NoTargetNode,
+    /// It has no online CPU, or no node with CPUs has memory.
+    NoLocalMemory,
+}
+
+impl Skip {
+    /// Stable text, as users of other movers know it.
+    pub fn message(self) -> &'static str {
+        match self {
+            Self::NoTargetNode => "no target node",
+            Self::NoLocalMemory => "no local node has memory",
+        }
+    }
+}
+
+/// A process with its local nodes and where its memory is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannedProcess {
+    /// The process.
+    pub process: Process,
+    /// Nodes where its memory belongs.
+    pub home: NodeSet,
+    /// Set if nothing of it is moved.
+    pub skip: Option<Skip>,
+    /// Resident bytes by node of the memory that it alone maps within the target.
+    pub resident: BTreeMap<NodeId, u64>,
+    /// Locality of that memory.
+    pub locality: Locality,
+}
+
+/// An extent with pages to move.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Move {
+    /// Who maps it.
+    pub mappings: Vec<Mapping>,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// What backs it.
+    pub kind: Kind,
+    /// hugetlb page size in bytes, if it is hugetlb memory.
+    pub hugetlb_bytes: Option<u64>,
+    /// Path or name as in /proc/PID/maps.
+    pub name: Arc<str>,
+    /// Index into [`Plan::routes`].
+    pub routes: usize,
+    /// Bytes to move, by the node they are on.
+    pub remote: BTreeMap<NodeId, u64>,
+    /// Remote bytes in it that strangers map too and that therefore stay.
+    pub shared_bytes: u64,
+}
+
+impl Move {
+    /// Bytes that are remote, to be moved or shared.
+    pub fn remote_bytes(&self) -> u64 {
+        self.remote.values().sum::<u64>() + self.shared_bytes
+    }
+}
+
+/// Remote bytes of an extent that no batch will touch, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// One of those who map it, with the address there.
+    pub mapping: Mapping,
+    /// What backs it.
+    pub kind: Kind,
+    /// Path or name as in /proc/PID/maps.
+    pub name: Arc<str>,
+    /// Why.
+    pub reason: Reason,
+    /// How much.
+    pub remote_bytes: u64,
+}
+
+/// What is to be moved, what is not and why, and what that will bring.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// What was asked.
+    pub options: Options,
+    /// The target's processes; mappings refer to them by index.
+    pub processes: Vec<PlannedProcess>,
+    /// Resident bytes by node of the memory that several of the processes map.
+    pub family_resident: BTreeMap<NodeId, u64>,
+    /// Locality of that memory.
+    pub family_locality: Locality,
+    /// One entry for each set of target nodes in use.
+    pub routes: Vec<Routes>,
+    /// Extents to visit, in order.
+    pub moves: Vec<Move>,
+    /// Extents with remote pages that stay.
+    pub skipped: Vec<Skipped>,
+    /// Where the target stands now, each page counted once.
+    pub locality: Locality,
+    /// Bytes that will move if nothing intervenes.
+    pub expected_bytes: u64,
+    /// Bytes by (source, target) that will move if nothing intervenes.
+    pub expected_flows: BTreeMap<(NodeId, NodeId), u64>,
+    /// Bytes that are to move but have no room on any target now.
+    pub no_room_bytes: u64,
+    /// Moving ends when so many bytes have moved (a target ratio under 100).
+    pub limit_bytes: Option<u64>,
+    /// A guess at the time that the copying takes on bare metal, in seconds.
+    pub expected_seconds: f64,
+    /// Present pages whose node could not be told, in bytes.
+    pub unplaced_bytes: u64,
+}
+
+impl Plan {
+    /// Bytes by reason that the plan itself leaves where they are.
+    pub fn skipped_bytes(&self) -> BTreeMap<Reason, u64> {
+        let mut by_reason = BTreeMap::new();
+        for skipped in &self.skipped {
+            *by_reason.entry(skipped.reason).or_default() += skipped.remote_bytes;
+        }
+        let shared: u64 = self.moves.iter().map(|step| step.shared_bytes).sum();
+        if shared > 0 {
+            *by_reason.entry(Reason::Shared).or_default() += shared;
+        }
+        by_reason
+    }
+
+    /// Locality of what can be moved once the plan has been carried out in full.
+    pub fn expected_share(&self) -> Share {
+        let Share { local_bytes, remote_bytes } = self.locality.movable;
+        Share {
+            local_bytes: local_bytes + self.expected_bytes,
+            remote_bytes: remote_bytes.saturating_sub(self.expected_bytes),
+        }
+    }
+
+    /// Whether every process is skipped.
+    pub fn is_skipped(&self) -> bool {
+        self.processes.iter().all(|process| process.skip.is_some())
+    }
+}

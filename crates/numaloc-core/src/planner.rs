@@ -1,0 +1,296 @@
+//! The planner: extents in, decisions out. Time and memory are linear in the number of extents.
+
+use crate::{
+    account::Reason,
+    extent::{Extent, Kind},
+    ids::{NodeId, NodeSet},
+    locality::{Locality, Share},
+    options::Options,
+    plan::{Move, Plan, PlannedProcess, Skip, Skipped},
+    process::Process,
+    route::Routes,
+    topology::{NodeMemory, Topology},
+};
+use std::collections::BTreeMap;
+
+/// Copy rates of the kernel's migration on one CPU in bytes per second, for the guess at a plan's duration:
+/// Zen 3, kernel 7.0, as published with the page-migration offload series (4 KiB pages; 2 MiB pages).
+const BASE_RATE: f64 = 3.55e9;
+const HUGE_RATE: f64 = 10.88e9;
+
+/// The surroundings of a plan.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene<'a> {
+    /// The machine, with free memory as of now.
+    pub topology: &'a Topology,
+    /// The target's processes; extents refer to them by index.
+    pub processes: &'a [Process],
+    /// Nodes on which the caller's own cpuset lets it allocate: the kernel takes destination pages in the
+    /// caller's name (mm/migrate.c, `alloc_migration_target`).
+    pub caller_mems: &'a NodeSet,
+}
+
+/// Decides what of `extents` goes where.
+pub fn plan(
+    scene: Scene<'_>,
+    extents: impl IntoIterator<Item = Extent>,
+    options: &Options,
+) -> Plan {
+    let mut planner = Planner::new(scene, options);
+    for extent in extents {
+        planner.extent(extent);
+    }
+    planner.finish()
+}
+
+/// The nodes where a process's memory belongs: those asked for, else those of its CPUs.
+pub fn home(topology: &Topology, process: &Process, options: &Options) -> NodeSet {
+    options.to.clone().unwrap_or_else(|| topology.local_nodes(&process.cpus))
+}
+
+struct Planner<'a> {
+    scene: Scene<'a>,
+    plan: Plan,
+    memory: BTreeMap<NodeId, NodeMemory>,
+    remote_huge_bytes: u64,
+}
+
+impl<'a> Planner<'a> {
+    fn new(scene: Scene<'a>, options: &Options) -> Self {
+        let processes =
+            scene.processes.iter().map(|process| planned(scene.topology, process, options));
+        let plan = Plan {
+            options: options.clone(),
+            processes: processes.collect(),
+            family_resident: BTreeMap::new(),
+            family_locality: Locality::default(),
+            routes: Vec::new(),
+            moves: Vec::new(),
+            skipped: Vec::new(),
+            locality: Locality::default(),
+            expected_bytes: 0,
+            expected_flows: BTreeMap::new(),
+            no_room_bytes: 0,
+            limit_bytes: None,
+            expected_seconds: 0.0,
+            unplaced_bytes: 0,
+        };
+        let memory = scene.topology.nodes().map(|node| (node.id, node.memory.clone())).collect();
+        Self { scene, plan, memory, remote_huge_bytes: 0 }
+    }
+
+    fn extent(&mut self, extent: Extent) {
+        let home = self.home(&extent);
+        let verdict = self.verdict(&extent, &home);
+        self.count(&extent, &home, verdict.is_ok());
+        let options = &self.plan.options;
+        let (mut remote, mut shared_bytes) = (BTreeMap::new(), 0);
+        for (&node, resident) in
+            extent.residency.nodes.iter().filter(|(node, _)| !home.contains(**node))
+        {
+            let shared = if options.include_shared { 0 } else { resident.shared_bytes };
+            shared_bytes += shared;
+            if resident.total_bytes() > shared {
+                remote.insert(node, resident.total_bytes() - shared);
+                self.remote_huge_bytes += resident.huge_bytes.min(resident.total_bytes() - shared);
+            }
+        }
+        let owned_bytes: u64 = remote.values().sum();
+        let mut skip = |reason, remote_bytes| {
+            let (mapping, kind, name) = (extent.mappings[0], extent.kind, extent.name.clone());
+            if remote_bytes > 0 {
+                self.plan.skipped.push(Skipped { mapping, kind, name, reason, remote_bytes });
+            }
+        };
+        match verdict {
+            Err(reason) => {
+                skip(reason, owned_bytes);
+                skip(Reason::Shared, shared_bytes);
+            }
+            Ok(_) if owned_bytes == 0 => skip(Reason::Shared, shared_bytes),
+            Ok(targets) => {
+                let routes = self.routes(home, targets);
+                let Extent { mappings, bytes, kind, hugetlb_bytes, name, .. } = extent;
+                let step = Move {
+                    mappings,
+                    bytes,
+                    kind,
+                    hugetlb_bytes,
+                    name,
+                    routes,
+                    remote,
+                    shared_bytes,
+                };
+                self.plan.moves.push(step);
+            }
+        }
+    }
+
+    /// Local nodes of an extent: those of everyone who maps it. All nodes, if one of them belongs everywhere.
+    fn home(&self, extent: &Extent) -> NodeSet {
+        let mut home = NodeSet::new();
+        for mapping in &extent.mappings {
+            let planned = &self.plan.processes[mapping.process];
+            if planned.skip.is_some() {
+                return self.scene.topology.ids();
+            }
+            home = home.or(&planned.home);
+        }
+        home
+    }
+
+    /// The nodes that an extent's pages may go to, or why they may not.
+    fn verdict(&self, extent: &Extent, home: &NodeSet) -> Result<NodeSet, Reason> {
+        let options = &self.plan.options;
+        if options.exclude_file && extent.kind == Kind::File {
+            return Err(Reason::FileExcluded);
+        }
+        let mut allowed = home.and(self.scene.caller_mems);
+        for mapping in &extent.mappings {
+            allowed = allowed.and(&self.scene.processes[mapping.process].mems_allowed);
+        }
+        let permitted =
+            if options.include_bound { home.clone() } else { extent.policy.permits(home) };
+        if permitted.is_empty() {
+            return Err(Reason::Bound);
+        }
+        let targets = allowed.and(&permitted);
+        if targets.is_empty() { Err(Reason::NotAllowed) } else { Ok(targets) }
+    }
+
+    fn count(&mut self, extent: &Extent, home: &NodeSet, movable: bool) {
+        let mut locality = Locality::default();
+        for (&node, resident) in &extent.residency.nodes {
+            let share = |bytes| match home.contains(node) {
+                true => Share { local_bytes: bytes, remote_bytes: 0 },
+                false => Share { local_bytes: 0, remote_bytes: bytes },
+            };
+            locality.overall.add(share(resident.total_bytes()));
+            let all = self.plan.options.include_shared;
+            if movable {
+                locality.movable.add(share(if all {
+                    resident.total_bytes()
+                } else {
+                    resident.owned_bytes
+                }));
+            }
+        }
+        let plan = &mut self.plan;
+        // What one process maps twice is its own all the same.
+        let (resident, sum) = match &extent.mappings[..] {
+            [first, rest @ ..] if rest.iter().all(|other| other.process == first.process) => {
+                let process = &mut plan.processes[first.process];
+                (&mut process.resident, &mut process.locality)
+            }
+            _ => (&mut plan.family_resident, &mut plan.family_locality),
+        };
+        for (&node, bytes) in &extent.residency.nodes {
+            *resident.entry(node).or_default() += bytes.total_bytes();
+        }
+        for sum in [sum, &mut plan.locality] {
+            sum.movable.add(locality.movable);
+            sum.overall.add(locality.overall);
+        }
+        plan.unplaced_bytes += extent.residency.unplaced_bytes;
+    }
+
+    fn routes(&mut self, home: NodeSet, targets: NodeSet) -> usize {
+        let known = self
+            .plan
+            .routes
+            .iter()
+            .position(|routes| routes.home == home && routes.targets == targets);
+        known.unwrap_or_else(|| {
+            self.plan.routes.push(Routes::new(self.scene.topology, home, targets));
+            self.plan.routes.len() - 1
+        })
+    }
+
+    fn finish(mut self) -> Plan {
+        self.apply_ratio();
+        let moves = std::mem::take(&mut self.plan.moves);
+        let mut wanted = self.plan.limit_bytes.unwrap_or(u64::MAX);
+        for step in &moves {
+            for (&from, &bytes) in &step.remote {
+                let bytes = bytes.min(wanted);
+                wanted -= bytes;
+                self.expect(step, from, bytes);
+            }
+        }
+        self.plan.moves = moves;
+        let expected = self.plan.expected_bytes as f64;
+        let huge = (self.remote_huge_bytes as f64).min(expected);
+        self.plan.expected_seconds = huge / HUGE_RATE + (expected - huge) / BASE_RATE;
+        self.plan
+    }
+
+    /// With a ratio under 100: how many bytes are enough; none means that all extents stay.
+    fn apply_ratio(&mut self) {
+        let plan = &mut self.plan;
+        let Share { local_bytes, remote_bytes } = plan.locality.movable;
+        let total = u128::from(local_bytes + remote_bytes);
+        let wanted = (total * u128::from(plan.options.target_ratio)).div_ceil(100) as u64;
+        let needed = wanted.saturating_sub(local_bytes);
+        if needed >= remote_bytes {
+            return;
+        }
+        plan.limit_bytes = Some(needed);
+        if needed > 0 {
+            return;
+        }
+        for Move { mappings, kind, name, remote, shared_bytes, .. } in plan.moves.drain(..) {
+            for (reason, remote_bytes) in
+                [(Reason::RatioReached, remote.values().sum()), (Reason::Shared, shared_bytes)]
+            {
+                if remote_bytes > 0 {
+                    plan.skipped.push(Skipped {
+                        mapping: mappings[0],
+                        kind,
+                        name: name.clone(),
+                        reason,
+                        remote_bytes,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Takes room for `bytes` on the routes' targets, best first.
+    fn expect(&mut self, step: &Move, from: NodeId, mut bytes: u64) {
+        for &to in self.plan.routes[step.routes].from(from) {
+            let Some(memory) = self.memory.get_mut(&to) else { continue };
+            let hugetlb = step.hugetlb_bytes.is_some();
+            let page_bytes = step.hugetlb_bytes.unwrap_or(crate::PAGE);
+            let room =
+                memory.room(page_bytes, hugetlb, self.plan.options.reserve(memory.total_bytes));
+            let fits = bytes.min(room / page_bytes * page_bytes);
+            match memory.huge_pools.iter_mut().find(|pool| hugetlb && pool.page_bytes == page_bytes)
+            {
+                Some(pool) => pool.free_pages -= fits / page_bytes,
+                None => memory.free_bytes -= fits,
+            }
+            if fits > 0 {
+                *self.plan.expected_flows.entry((from, to)).or_default() += fits;
+            }
+            self.plan.expected_bytes += fits;
+            bytes -= fits;
+        }
+        self.plan.no_room_bytes += bytes;
+    }
+}
+
+fn planned(topology: &Topology, process: &Process, options: &Options) -> PlannedProcess {
+    let home = home(topology, process, options);
+    let skip = if topology.with_memory().is_subset(&home) {
+        Some(Skip::NoTargetNode)
+    } else if home.is_empty() {
+        Some(Skip::NoLocalMemory)
+    } else {
+        None
+    };
+    let (resident, locality) = Default::default();
+    PlannedProcess { process: process.clone(), home, skip, resident, locality }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,272 @@
+use super::*;
+use crate::{
+    extent::{Mapping, NodeResidency, Residency},
+    ids::CpuId,
+    mempolicy::Mempolicy,
+    process::Identity,
+    topology::Node,
+};
+use proptest::{collection::vec, prelude::*};
+
+const MIB: u64 = 1 << 20;
+
+fn nodes(list: &str) -> NodeSet {
+    list.parse().unwrap()
+}
+
+/// Nodes with 2 CPUs each (node N: CPUs 2N and 2N+1), 64 GiB, half of it free; `bare` ones have no CPU.
+fn machine(ids: &[u32], bare: &[u32]) -> Topology {
+    let node = |&id: &u32| Node {
+        id: NodeId(id),
+        cpus: if bare.contains(&id) {
+            Default::default()
+        } else {
+            [2 * id, 2 * id + 1].map(CpuId).into_iter().collect()
+        },
+        memory: NodeMemory {
+            total_bytes: 64 << 30,
+            free_bytes: 32 << 30,
+            high_watermark_bytes: 64 * MIB,
+            huge_pools: vec![],
+        },
+    };
+    let distance = |&a: &u32, &b: &u32| {
+        ((NodeId(a), NodeId(b)), if a == b { 10 } else { 10 + u64::from(a.abs_diff(b)) })
+    };
+    Topology::new(
+        ids.iter().map(node),
+        ids.iter().flat_map(|a| ids.iter().map(move |b| distance(a, b))),
+    )
+}
+
+fn process(cpus: &str, mems: &str) -> Process {
+    let identity = Identity { pid: 100, start_time: 1 };
+    Process { identity, comm: "app".into(), cpus: cpus.parse().unwrap(), mems_allowed: nodes(mems) }
+}
+
+fn extent(start: u64, resident: &[(u32, u64)]) -> Extent {
+    let tally =
+        |&(node, owned_bytes)| (NodeId(node), NodeResidency { owned_bytes, ..Default::default() });
+    Extent {
+        mappings: vec![Mapping { process: 0, start }],
+        bytes: 1 << 30,
+        kind: Kind::Anonymous,
+        policy: Mempolicy::Default,
+        hugetlb_bytes: None,
+        name: "".into(),
+        residency: Residency { nodes: resident.iter().map(tally).collect(), unplaced_bytes: 0 },
+    }
+}
+
+fn plan_of(topology: &Topology, process: Process, extents: Vec<Extent>, options: &Options) -> Plan {
+    let caller_mems = topology.ids();
+    plan(Scene { topology, processes: &[process], caller_mems: &caller_mems }, extents, options)
+}
+
+#[test]
+fn remote_memory_goes_home() {
+    let plan = plan_of(
+        &machine(&[0, 8], &[]),
+        process("0-1", "0,8"),
+        vec![extent(0, &[(0, MIB), (8, 3 * MIB)])],
+        &Options::default(),
+    );
+    assert_eq!(plan.expected_flows, [((NodeId(8), NodeId(0)), 3 * MIB)].into());
+    assert_eq!(plan.locality.movable.percent(), 25.0);
+    assert_eq!(plan.expected_share().percent(), 100.0);
+    assert!(plan.skipped.is_empty());
+}
+
+#[test]
+fn all_nodes_local_is_skipped_and_a_memory_only_node_is_never_local() {
+    let machine = machine(&[0, 1, 2], &[2]);
+    let everywhere = process("0-3", "0-2");
+    let plan =
+        plan_of(&machine, everywhere.clone(), vec![extent(0, &[(2, MIB)])], &Options::default());
+    assert_eq!(plan.processes[0].skip, None, "node 2 is remote for all");
+    assert_eq!(plan.expected_bytes, MIB);
+    let machine = self::machine(&[0, 1], &[]);
+    let plan =
+        plan_of(&machine, everywhere, vec![extent(0, &[(0, MIB), (1, MIB)])], &Options::default());
+    assert_eq!(plan.processes[0].skip, Some(Skip::NoTargetNode));
+    assert!(plan.moves.is_empty() && plan.is_skipped());
+}
+
+#[test]
+fn the_nearest_home_node_comes_first_and_then_the_freest() {
+    let plan = plan_of(
+        &machine(&[0, 1, 5, 9], &[]),
+        process("2-3,10-11", "0-9"),
+        vec![extent(0, &[(9, MIB), (0, MIB)])],
+        &Options::default(),
+    );
+    let route = |from| plan.routes[plan.moves[0].routes].from(NodeId(from)).to_vec();
+    assert_eq!(route(9), [NodeId(5), NodeId(1)]);
+    assert_eq!(route(0), [NodeId(1), NodeId(5)]);
+    assert_eq!(route(5), []);
+}
+
+#[test]
+fn what_stays_says_why() {
+    let machine = machine(&[0, 1], &[]);
+    let reasons = |extent: Extent, mems: &str, options: &Options| {
+        let plan = plan_of(&machine, process("0", mems), vec![extent], options);
+        assert_eq!(plan.expected_bytes + plan.skipped_bytes().values().sum::<u64>(), MIB);
+        plan.skipped_bytes().keys().copied().collect::<Vec<_>>()
+    };
+    let remote = || extent(0, &[(1, MIB)]);
+    let bound = |policy: &str| Extent { policy: policy.parse().unwrap(), ..remote() };
+    let default = Options::default();
+    assert_eq!(reasons(remote(), "0-1", &default), []);
+    assert_eq!(reasons(bound("bind:1"), "0-1", &default), [Reason::Bound]);
+    assert_eq!(reasons(bound("interleave:0-1"), "0-1", &default), [Reason::Bound]);
+    assert_eq!(reasons(bound("bind:0-1"), "0-1", &default), []);
+    assert_eq!(
+        reasons(bound("bind:1"), "0-1", &Options { include_bound: true, ..default.clone() }),
+        []
+    );
+    assert_eq!(reasons(remote(), "1", &default), [Reason::NotAllowed]);
+    let file = Extent { kind: Kind::File, ..remote() };
+    assert_eq!(reasons(file.clone(), "0-1", &default), []);
+    assert_eq!(
+        reasons(file, "0-1", &Options { exclude_file: true, ..default.clone() }),
+        [Reason::FileExcluded]
+    );
+    let mut shared = remote();
+    shared.residency.nodes =
+        [(NodeId(1), NodeResidency { shared_bytes: MIB, ..Default::default() })].into();
+    assert_eq!(reasons(shared.clone(), "0-1", &default), [Reason::Shared]);
+    assert_eq!(reasons(shared, "0-1", &Options { include_shared: true, ..default }), []);
+}
+
+#[test]
+fn a_ratio_that_is_reached_moves_nothing_and_one_that_is_not_moves_no_more_than_it_takes() {
+    let machine = machine(&[0, 1], &[]);
+    let at = |target_ratio| {
+        let extents = vec![extent(0, &[(0, 60 * MIB), (1, 40 * MIB)])];
+        plan_of(
+            &machine,
+            process("0", "0-1"),
+            extents,
+            &Options { target_ratio, ..Options::default() },
+        )
+    };
+    assert_eq!(at(60).expected_bytes, 0);
+    assert_eq!(at(60).skipped_bytes(), [(Reason::RatioReached, 40 * MIB)].into());
+    assert_eq!((at(90).expected_bytes, at(90).limit_bytes), (30 * MIB, Some(30 * MIB)));
+    assert_eq!((at(100).expected_bytes, at(100).limit_bytes), (40 * MIB, None));
+}
+
+#[test]
+fn no_more_is_planned_than_there_is_room_for() {
+    let machine = machine(&[0, 1], &[]);
+    let extents = (0..40).map(|index| extent(index << 30, &[(1, 1 << 30)])).collect();
+    let plan = plan_of(&machine, process("0", "0-1"), extents, &Options::default());
+    let reserve = Options::default().reserve(64 << 30);
+    let room = (32u64 << 30) - 64 * MIB - reserve;
+    assert!(plan.expected_bytes <= room && plan.expected_bytes > room - 4096);
+    assert_eq!(plan.expected_bytes + plan.no_room_bytes, 40 << 30);
+}
+
+#[test]
+fn hugetlb_takes_its_room_from_the_pool() {
+    let mut node = machine(&[0, 1], &[]).node(NodeId(0)).unwrap().clone();
+    node.memory.huge_pools =
+        vec![crate::HugePool { page_bytes: 2 * MIB, total_pages: 9, free_pages: 3 }];
+    let machine = Topology::new([node, machine(&[0, 1], &[]).node(NodeId(1)).unwrap().clone()], []);
+    let pool = |bytes| Extent { hugetlb_bytes: Some(bytes), ..extent(0, &[(1, 10 * MIB)]) };
+    let plan = plan_of(
+        &machine,
+        process("0", "0-1"),
+        vec![pool(2 * MIB), pool(1 << 30)],
+        &Options::default(),
+    );
+    assert_eq!((plan.expected_bytes, plan.no_room_bytes), (6 * MIB, 14 * MIB));
+}
+
+fn any_extent() -> impl Strategy<Value = Extent> {
+    let policy = prop_oneof![
+        Just("default"),
+        Just("bind:0"),
+        Just("bind:2"),
+        Just("prefer:1"),
+        Just("interleave:0-2")
+    ];
+    let residency = vec((0u32..4, 0u64..1000, 0u64..1000), 0..4);
+    (residency, policy, any::<bool>(), 0u64..1 << 30).prop_map(
+        |(residency, policy, file, start)| {
+            let mut extent = extent(start * 4096, &[]);
+            extent.policy = policy.parse().unwrap();
+            extent.kind = if file { Kind::File } else { Kind::Anonymous };
+            for (node, owned, shared) in residency {
+                let (owned_bytes, shared_bytes) = (owned * 4096, shared * 4096);
+                extent.residency.nodes.insert(
+                    NodeId(node),
+                    NodeResidency { owned_bytes, shared_bytes, huge_bytes: 0 },
+                );
+            }
+            extent
+        },
+    )
+}
+
+prop_compose! {
+    fn any_options()(flags in any::<[bool; 3]>(), target_ratio in 0u8..=100) -> Options {
+        let [include_shared, exclude_file, include_bound] = flags;
+        Options { include_shared, exclude_file, include_bound, target_ratio, ..Options::default() }
+    }
+}
+
+fn remote_bytes(extents: &[Extent], home: &NodeSet) -> u64 {
+    let away = extents
+        .iter()
+        .flat_map(|extent| &extent.residency.nodes)
+        .filter(|(node, _)| !home.contains(**node));
+    away.map(|(_, resident)| resident.total_bytes()).sum()
+}
+
+proptest! {
+    #[test]
+    fn every_remote_byte_is_decided_on_once(
+        extents in vec(any_extent(), 0..20), options in any_options(), cpus in "[0-3]", mems in "0|1|0-1|0-3"
+    ) {
+        let machine = machine(&[0, 1, 2, 3], &[3]);
+        let process = process(&cpus, &mems);
+        let home = machine.local_nodes(&process.cpus);
+        let plan = plan_of(&machine, process.clone(), extents.clone(), &options);
+        let moving: u64 = plan.moves.iter().map(|step| step.remote.values().sum::<u64>()).sum();
+        prop_assert_eq!(moving + plan.skipped_bytes().values().sum::<u64>(), remote_bytes(&extents, &home));
+        prop_assert!(plan.expected_bytes + plan.no_room_bytes <= moving);
+        for step in &plan.moves {
+            let targets = &plan.routes[step.routes].targets;
+            prop_assert!(targets.is_subset(&process.mems_allowed) && targets.is_subset(&home) && !targets.is_empty());
+        }
+    }
+
+    #[test]
+    fn planning_again_after_a_perfect_run_finds_nothing(
+        extents in vec(any_extent(), 0..20), options in any_options(), cpus in "[0-2]"
+    ) {
+        let machine = machine(&[0, 1, 2, 3], &[3]);
+        let process = process(&cpus, "0-3");
+        let options = Options { target_ratio: 100, ..options };
+        let first = plan_of(&machine, process.clone(), extents.clone(), &options);
+        let moved: BTreeMap<u64, &Move> = first.moves.iter().map(|step| (step.mappings[0].start, step)).collect();
+        prop_assume!(moved.len() == first.moves.len());
+        let after = extents.into_iter().map(|mut extent| {
+            if let Some(step) = moved.get(&extent.mappings[0].start) {
+                for (&node, &bytes) in &step.remote {
+                    let resident = extent.residency.nodes.get_mut(&node).unwrap();
+                    let owned = bytes.min(resident.owned_bytes);
+                    resident.owned_bytes -= owned;
+                    resident.shared_bytes -= bytes - owned;
+                    let to = first.routes[step.routes].from(node)[0];
+                    extent.residency.nodes.entry(to).or_default().owned_bytes += bytes;
+                }
+            }
+            extent
+        });
+        let second = plan_of(&machine, process, after.collect(), &options);
+        prop_assert_eq!(second.expected_bytes, 0);
+    }
+}

@@ -1,0 +1,112 @@
+//! The machine: its NUMA nodes, their CPUs, memory and distances.
+
+use crate::ids::{CpuSet, NodeId, NodeSet};
+use std::collections::BTreeMap;
+
+/// A pool of hugetlb pages of one size on one node (`/sys/devices/system/node/nodeN/hugepages`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HugePool {
+    /// Size of a page in bytes.
+    pub page_bytes: u64,
+    /// Pages in the pool.
+    pub total_pages: u64,
+    /// Pages that nobody uses.
+    pub free_pages: u64,
+}
+
+/// Memory of a node at the moment it was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeMemory {
+    /// MemTotal in bytes.
+    pub total_bytes: u64,
+    /// MemFree in bytes: what can be had without reclaim.
+    pub free_bytes: u64,
+    /// Sum of the zones' high watermarks in bytes; below it the kernel starts to reclaim (mm/vmscan.c, kswapd).
+    pub high_watermark_bytes: u64,
+    /// hugetlb pools, by page size.
+    pub huge_pools: Vec<HugePool>,
+}
+
+impl NodeMemory {
+    /// Bytes that may be put on the node in pages of `page_bytes` while `reserve_bytes` stay free above the
+    /// high watermark. hugetlb pages (`hugetlb`) come from their pool alone.
+    pub fn room(&self, page_bytes: u64, hugetlb: bool, reserve_bytes: u64) -> u64 {
+        if hugetlb {
+            let pool = self.huge_pools.iter().find(|pool| pool.page_bytes == page_bytes);
+            return pool.map_or(0, |pool| pool.free_pages * page_bytes);
+        }
+        self.free_bytes.saturating_sub(self.high_watermark_bytes.saturating_add(reserve_bytes))
+    }
+}
+
+/// One online NUMA node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// OS index.
+    pub id: NodeId,
+    /// Its online CPUs; empty for a memory-only node.
+    pub cpus: CpuSet,
+    /// Its memory.
+    pub memory: NodeMemory,
+}
+
+/// The online nodes and the distances between them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Topology {
+    nodes: BTreeMap<NodeId, Node>,
+    distances: BTreeMap<(NodeId, NodeId), u64>,
+}
+
+/// The distance of a node to itself (ACPI SLIT).
+pub const LOCAL_DISTANCE: u64 = 10;
+/// What the kernel assumes between nodes when the firmware gives no table (include/linux/topology.h).
+pub const REMOTE_DISTANCE: u64 = 20;
+
+impl Topology {
+    /// Builds a topology; `distances` holds ACPI SLIT values and may leave pairs out.
+    pub fn new(
+        nodes: impl IntoIterator<Item = Node>,
+        distances: impl IntoIterator<Item = ((NodeId, NodeId), u64)>,
+    ) -> Self {
+        Self {
+            nodes: nodes.into_iter().map(|node| (node.id, node)).collect(),
+            distances: distances.into_iter().collect(),
+        }
+    }
+    /// The nodes in order of their index.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.values()
+    }
+    /// One node.
+    pub fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(&id)
+    }
+    /// All online nodes.
+    pub fn ids(&self) -> NodeSet {
+        self.nodes.keys().copied().collect()
+    }
+    /// Nodes that have memory.
+    pub fn with_memory(&self) -> NodeSet {
+        self.nodes().filter(|node| node.memory.total_bytes > 0).map(|node| node.id).collect()
+    }
+    /// The nodes where memory is local to these CPUs: their own, and for CPUs of a node without memory the nearest
+    /// with memory, as the kernel itself falls back. A memory-only node is local to nobody.
+    pub fn local_nodes(&self, cpus: &CpuSet) -> NodeSet {
+        let having_cpus = |node: &&Node| !node.cpus.is_empty() && node.memory.total_bytes > 0;
+        let mut local = NodeSet::new();
+        for node in self.nodes().filter(|node| node.cpus.intersects(cpus)) {
+            let candidates = self.nodes().filter(having_cpus);
+            let nearest = match node.memory.total_bytes {
+                0 => candidates.min_by_key(|other| (self.distance(node.id, other.id), other.id)),
+                _ => Some(node),
+            };
+            nearest.into_iter().for_each(|node| local.insert(node.id));
+        }
+        local
+    }
+    /// SLIT distance from one node to another.
+    pub fn distance(&self, from: NodeId, to: NodeId) -> u64 {
+        let default = if from == to { LOCAL_DISTANCE } else { REMOTE_DISTANCE };
+        self.distances.get(&(from, to)).copied().unwrap_or(default)
+    }
+}

@@ -1,0 +1,202 @@
+//! Batches: one move_pages call each, then a second look that settles every folio of it.
+
+use crate::{
+    fate::{Fate, fate},
+    folio::Folio,
+    hint::take_faults,
+    look::{Sighting, look},
+    verdict::verdicts,
+    work::{Pool, Room},
+    worker::Worker,
+};
+use nix::libc::EIO;
+use numaloc_core::{NodeId, PAGE, Reason};
+use numaloc_sys::{MoveFlag, move_pages};
+use std::{
+    collections::VecDeque,
+    io,
+    sync::atomic::Ordering,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long to wait for other workers that hold the last of the room, or of what a target ratio asks for.
+const UNSETTLED_PAUSE: Duration = Duration::from_millis(1);
+
+/// What the folios of one call have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// Index of the process that is passed to the call.
+    pub process: usize,
+    /// Which pages the call may move.
+    pub flag: MoveFlag,
+    /// The target, one for all: a change of target ends the kernel's run.
+    pub to: NodeId,
+    /// hugetlb pages come from a pool of their own.
+    pub hugetlb_bytes: Option<u64>,
+}
+
+impl Key {
+    fn pool(&self) -> Pool {
+        (self.to, self.hugetlb_bytes)
+    }
+}
+
+/// How many of the folios go into `bytes`, and how much these are.
+fn fitting(folios: &VecDeque<Folio>, bytes: u64) -> (usize, u64) {
+    let mut sum = 0;
+    let fits = |folio: &&Folio| {
+        let fits = sum + folio.bytes <= bytes;
+        sum += if fits { folio.bytes } else { 0 };
+        fits
+    };
+    let count = folios.iter().take_while(fits).count();
+    (count, sum)
+}
+
+impl Worker<'_> {
+    /// Moves folios in batches until each is settled, deferred or on its way to another target.
+    pub(crate) fn drive(&mut self, key: Key, mut folios: Vec<Folio>) {
+        folios.sort_unstable_by_key(|folio| folio.address);
+        let mut todo = VecDeque::from(folios);
+        while let Some(&first) = todo.front() {
+            let gone = !self.survey.spaces[key.process].is_alive();
+            if let Some(reason) = gone.then_some(Reason::ProcessGone).or_else(|| self.work.stop()) {
+                todo.iter().for_each(|folio| self.leave(folio.process, reason, folio.bytes));
+                return;
+            }
+            // At least one folio, even if it alone is larger than a batch, or than what is still wanted.
+            let wanted = fitting(&todo, self.work.limits.batch_bytes).1.max(first.bytes);
+            let claimed = self.work.claim(wanted);
+            let room = match claimed {
+                0 => Room::Unsettled,
+                _ => {
+                    let most = claimed.max(first.bytes);
+                    self.work.take_room(key.pool(), most, first.bytes, || self.room(key))
+                }
+            };
+            match room {
+                Room::Granted(taken) => {
+                    let batch: Vec<Folio> = todo.drain(..fitting(&todo, taken).0).collect();
+                    let before = self.moved_bytes;
+                    for folio in self.batch(key, &batch).into_iter().rev() {
+                        todo.push_front(folio);
+                    }
+                    self.work.landed(key.pool(), taken);
+                    self.work.release(claimed, self.moved_bytes - before);
+                }
+                Room::Unsettled => {
+                    self.work.release(claimed, 0);
+                    thread::sleep(UNSETTLED_PAUSE);
+                }
+                Room::None => {
+                    self.work.release(claimed, 0);
+                    todo.into_iter().for_each(|folio| self.reroute(folio));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Bytes that the target takes now.
+    fn room(&self, key: Key) -> u64 {
+        let Ok(memory) = self.memory.read(key.to) else { return 0 };
+        let reserve = self.work.plan.options.reserve(memory.total_bytes);
+        memory.room(key.hugetlb_bytes.unwrap_or(PAGE), key.hugetlb_bytes.is_some(), reserve)
+    }
+
+    fn reroute(&mut self, folio: Folio) {
+        self.put(Folio { choice: folio.choice + 1, ..folio });
+    }
+
+    /// One call. Returns the folios that are to be passed again at once.
+    fn batch(&mut self, key: Key, folios: &[Folio]) -> Vec<Folio> {
+        let space = &self.survey.spaces[key.process];
+        let addresses: Vec<u64> = folios.iter().map(|folio| folio.address).collect();
+        let mut statuses = vec![0; addresses.len()];
+        let begin = Instant::now();
+        let result = move_pages(space.pid(), &addresses, key.to.0, &mut statuses, key.flag);
+        let elapsed = begin.elapsed();
+        let calls = &mut self.report.calls;
+        calls.calls += 1;
+        calls.addresses += addresses.len() as u64;
+        calls.retried_addresses += folios.iter().filter(|folio| folio.attempts > 0).count() as u64;
+        calls.longest = calls.longest.max(elapsed);
+        calls.total += elapsed;
+        tracing::debug!(
+            pid = space.pid(),
+            to = key.to.0,
+            folios = folios.len(),
+            ?result,
+            ?elapsed,
+            "move_pages"
+        );
+
+        let errno = result.err().map(|error| error.raw_os_error().unwrap_or(EIO));
+        let verdicts = verdicts(&statuses);
+        let sightings = look(&mut self.scanner, space, folios, &verdicts, key.to);
+        let alive = space.is_alive();
+        let (mut again, mut hinted) = (Vec::new(), Vec::new());
+        for ((folio, verdict), sighting) in folios.iter().zip(verdicts).zip(sightings) {
+            for folio in self.settle(key, folio, sighting) {
+                match fate(&folio, errno, verdict) {
+                    _ if !alive => self.leave(folio.process, Reason::ProcessGone, folio.bytes),
+                    Fate::Again => again.push(folio),
+                    Fate::Hint => hinted.push(Folio { hinted: true, ..folio }),
+                    Fate::Later(reason) => self.defer(folio, reason),
+                    Fate::Reroute => self.reroute(folio),
+                    Fate::MovedBack => self.moved_back(folio),
+                    Fate::Leave(reason) => self.leave(folio.process, reason, folio.bytes),
+                    Fate::Refused(reason, errno) => self.refused(folio, reason, errno),
+                }
+            }
+        }
+        if !hinted.is_empty() {
+            let addresses: Vec<u64> = hinted.iter().map(|folio| folio.address).collect();
+            self.report.calls.hinted_addresses += addresses.len() as u64;
+            take_faults(space.pid(), &addresses, &self.work.target_cpus(key.to));
+            again.extend(hinted);
+        }
+        again
+    }
+
+    /// Accounts for what the second look saw; returns what is still off its target.
+    fn settle(&mut self, key: Key, folio: &Folio, sighting: Sighting) -> Vec<Folio> {
+        let account = &mut self.report.accounts[folio.process];
+        account.moved(sighting.arrived_bytes);
+        account.vanished(sighting.absent_bytes);
+        if sighting.arrived_bytes > 0 {
+            *self.report.flows.entry((folio.from, key.to)).or_default() += sighting.arrived_bytes;
+        }
+        let settled = sighting.arrived_bytes + sighting.absent_bytes;
+        self.moved_bytes += sighting.arrived_bytes;
+        self.work.control.moved_bytes.fetch_add(sighting.arrived_bytes, Ordering::Relaxed);
+        self.work.control.settled_bytes.fetch_add(settled, Ordering::Relaxed);
+        // A folio that came through in part was split on the way: its rest are base pages now.
+        let bytes = if settled == 0 { folio.bytes } else { PAGE };
+        sighting.elsewhere.into_iter().map(|address| Folio { address, bytes, ..*folio }).collect()
+    }
+
+    /// Sets a folio aside for a later try, or leaves it when it has had its tries.
+    fn defer(&mut self, folio: Folio, reason: Reason) {
+        let folio = Folio { attempts: folio.attempts + 1, ..folio };
+        if folio.attempts >= self.work.limits.attempts {
+            self.leave(folio.process, reason, folio.bytes);
+        } else {
+            self.deferred.push(folio);
+        }
+    }
+
+    fn moved_back(&mut self, folio: Folio) {
+        self.report.accounts[folio.process].moved_back(folio.bytes);
+        self.work.control.settled_bytes.fetch_add(folio.bytes, Ordering::Relaxed);
+    }
+
+    fn refused(&mut self, folio: Folio, reason: Reason, errno: i32) {
+        let error = || {
+            format!("move_pages at {:#x}: {}", folio.address, io::Error::from_raw_os_error(errno))
+        };
+        self.report.errors[folio.process].get_or_insert_with(error);
+        self.leave(folio.process, reason, folio.bytes);
+    }
+}

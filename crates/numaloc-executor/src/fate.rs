@@ -1,0 +1,111 @@
+//! What becomes of a folio that a call did not bring to its target: pure, so that every answer of the kernel can be
+//! tried in a test.
+
+use crate::{folio::Folio, verdict::Verdict};
+use nix::libc::{EACCES, EINTR, EINVAL, ENOMEM, EPERM, ESRCH};
+use numaloc_core::Reason;
+
+/// The next step for such a folio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Pass it again at once.
+    Again,
+    /// Take its NUMA-hint fault, then pass it again at once.
+    Hint,
+    /// Try it again later; leave it for this reason when it has had its tries.
+    Later(Reason),
+    /// Try its next target.
+    Reroute,
+    /// It came, and was off target again at the second look.
+    MovedBack,
+    /// It stays.
+    Leave(Reason),
+    /// It stays, and the errno is worth telling.
+    Refused(Reason, i32),
+}
+
+/// Decides by how the call ended (`None`: it returned 0 or more) and what it said of the folio. The folio is known to
+/// be mapped and off its target.
+pub fn fate(folio: &Folio, call_errno: Option<i32>, verdict: Verdict) -> Fate {
+    match (call_errno, verdict) {
+        (Some(errno), Verdict::Tried | Verdict::Untried) => match errno {
+            EINTR => Fate::Later(Reason::Busy),
+            ENOMEM => Fate::Reroute,
+            // A process that is ending has given up its memory before its pid (mm/migrate.c, `find_mm_struct`).
+            ESRCH | EINVAL => Fate::Leave(Reason::ProcessGone),
+            EACCES | EPERM => Fate::Refused(Reason::NotAllowed, errno),
+            _ => Fate::Refused(Reason::NotMovable, errno),
+        },
+        (None, Verdict::Tried) => Fate::Later(Reason::Pinned),
+        (None, Verdict::Untried) => Fate::Again,
+        (_, Verdict::On(_)) => Fate::MovedBack,
+        (_, Verdict::Busy) => Fate::Later(Reason::Busy),
+        (_, Verdict::Shared) => Fate::Leave(Reason::Shared),
+        (_, Verdict::NoMemory) => Fate::Reroute,
+        (_, Verdict::Unseen) if folio.hinted => Fate::Leave(Reason::NotMovable),
+        (_, Verdict::Unseen) => Fate::Hint,
+        (_, Verdict::Refused(errno)) => Fate::Refused(Reason::NotMovable, errno),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::verdicts;
+    use nix::libc::{EBUSY, EFAULT, ENODEV, ENOENT};
+    use numaloc_core::{NodeId, PAGE};
+    use numaloc_sys::{MoveFlag, UNWRITTEN};
+    use proptest::{collection::vec, prelude::*, sample::select};
+
+    fn folio(hinted: bool) -> Folio {
+        Folio {
+            address: 0x1000,
+            bytes: PAGE,
+            hugetlb_bytes: None,
+            from: NodeId(1),
+            process: 0,
+            flag: MoveFlag::Own,
+            step: 0,
+            choice: 0,
+            attempts: 0,
+            hinted,
+        }
+    }
+
+    #[test]
+    fn answers_of_the_kernel() {
+        let of = |errno, verdict| fate(&folio(false), errno, verdict);
+        assert_eq!(of(None, Verdict::Tried), Fate::Later(Reason::Pinned));
+        assert_eq!(of(None, Verdict::Untried), Fate::Again);
+        assert_eq!(of(None, Verdict::Unseen), Fate::Hint);
+        assert_eq!(fate(&folio(true), None, Verdict::Unseen), Fate::Leave(Reason::NotMovable));
+        assert_eq!(of(None, Verdict::On(NodeId(0))), Fate::MovedBack);
+        assert_eq!(of(Some(ENOMEM), Verdict::Tried), Fate::Reroute);
+        assert_eq!(
+            of(Some(ENOMEM), Verdict::On(NodeId(0))),
+            Fate::MovedBack,
+            "its run had gone through"
+        );
+        assert_eq!(of(Some(ESRCH), Verdict::Tried), Fate::Leave(Reason::ProcessGone));
+        assert_eq!(of(Some(EINVAL), Verdict::Tried), Fate::Leave(Reason::ProcessGone));
+        assert_eq!(of(Some(EACCES), Verdict::Tried), Fate::Refused(Reason::NotAllowed, EACCES));
+        assert_eq!(of(Some(ENODEV), Verdict::Tried), Fate::Refused(Reason::NotMovable, ENODEV));
+        assert_eq!(of(None, Verdict::Busy), Fate::Later(Reason::Busy));
+    }
+
+    proptest! {
+        // A folio that is passed again at once must not be so for ever: in each call at least one folio ends, is
+        // deferred (which counts its tries), loses a target or loses its one hint.
+        #[test]
+        fn each_call_makes_progress(
+            statuses in vec(select(vec![UNWRITTEN, 0, 1, -EBUSY, -EACCES, -ENOENT, -EFAULT, -EINVAL, -ENOMEM]), 1..40),
+            errno in select(vec![None, Some(EINTR), Some(ENOMEM), Some(ESRCH), Some(EPERM)]),
+            hinted in any::<bool>(),
+        ) {
+            let fates: Vec<Fate> =
+                verdicts(&statuses).into_iter().map(|verdict| fate(&folio(hinted), errno, verdict)).collect();
+            prop_assert!(fates.iter().any(|fate| *fate != Fate::Again));
+            prop_assert!(!hinted || !fates.contains(&Fate::Hint));
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Runs of pages -> folios: one address for each thing that the kernel moves as a whole.
+
+use numaloc_core::{HUGE, NodeId, PAGE};
+use numaloc_host::{COMPOUND_HEAD, COMPOUND_TAIL, Entries, FrameFile, Run};
+use numaloc_sys::MoveFlag;
+
+/// A folio to be moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Folio {
+    /// The address through which it is moved.
+    pub address: u64,
+    /// Its mapped size.
+    pub bytes: u64,
+    /// hugetlb page size, if it is such a page.
+    pub hugetlb_bytes: Option<u64>,
+    /// Where it was found.
+    pub from: NodeId,
+    /// Index of the process through which it is moved.
+    pub process: usize,
+    /// Whether it has several mappings.
+    pub flag: MoveFlag,
+    /// Index of its extent among the plan's moves.
+    pub step: usize,
+    /// Which of the route's targets is next.
+    pub choice: usize,
+    /// Calls that failed to move it.
+    pub attempts: u32,
+    /// Whether its NUMA-hint fault has been taken.
+    pub hinted: bool,
+}
+
+impl Folio {
+    /// Pages that can be in different places, should the kernel split it on the way: hugetlb pages are never split.
+    pub fn mapped_pages(&self) -> u64 {
+        if self.hugetlb_bytes.is_some() { 1 } else { self.bytes / PAGE }
+    }
+}
+
+/// Calls `emit` with address and bytes of each folio of a run that begins at `address`.
+///
+/// Every address inside a folio moves all of it, and a second address of the same folio breaks the kernel's run
+/// (mm/migrate.c, `do_pages_move`), so this decides the speed, never what is moved.
+pub fn folios(run: &Run<'_>, address: u64, shape: &mut Shape<'_>, emit: &mut dyn FnMut(u64, u64)) {
+    match shape.hugetlb_bytes {
+        // hugetlb runs come in pieces; kernels before 6.12 take the head address alone.
+        Some(bytes) => {
+            let mut at = address.next_multiple_of(bytes);
+            while at < address + run.bytes {
+                emit(at, bytes);
+                at += bytes;
+            }
+        }
+        None if run.huge => emit(address, run.bytes),
+        None => base_folios(run.entries, address, shape, emit),
+    }
+}
+
+/// What is known of an extent's folios.
+#[derive(Debug)]
+pub struct Shape<'f> {
+    /// Page size, if it is hugetlb memory.
+    pub hugetlb_bytes: Option<u64>,
+    /// Whether folios between a base page and a huge page can occur.
+    pub small_folios: bool,
+    /// Page flags by frame, where readable.
+    pub flags: Option<&'f mut FrameFile>,
+}
+
+impl Shape<'_> {
+    /// Forgets flags that were read before.
+    pub fn refresh(&mut self) {
+        if let Some(flags) = &mut self.flags {
+            flags.refresh();
+        }
+    }
+}
+
+fn base_folios(
+    entries: Entries<'_>,
+    address: u64,
+    shape: &mut Shape<'_>,
+    emit: &mut dyn FnMut(u64, u64),
+) {
+    let frame = |index: usize| entries.get(index).map(|entry| entry.pfn());
+    let mut index = 0;
+    while let Some(pfn) = frame(index) {
+        let at = address + index as u64 * PAGE;
+        let pages = match &mut shape.flags {
+            Some(flags) if shape.small_folios => {
+                let follows = frame(index + 1) == Some(pfn + 1);
+                if follows { compound_pages(flags, index, pfn, frame) } else { 1 }
+            }
+            // A huge page that is mapped by base entries, or by a PMD that was not worth a PAGEMAP_SCAN.
+            Some(flags) if at.is_multiple_of(HUGE) => {
+                let last = (HUGE / PAGE - 1) as usize;
+                let in_a_row = pfn.is_multiple_of(HUGE / PAGE)
+                    && frame(index + last) == Some(pfn + last as u64);
+                // Without smaller sizes, a compound page that begins at such a frame has all of them.
+                if in_a_row && flags.get(pfn) & COMPOUND_HEAD != 0 { last + 1 } else { 1 }
+            }
+            _ => 1,
+        };
+        emit(at, pages as u64 * PAGE);
+        index += pages;
+    }
+}
+
+/// How many entries from `index` on show frames of the folio that `pfn` belongs to.
+fn compound_pages(
+    flags: &mut FrameFile,
+    index: usize,
+    pfn: u64,
+    frame: impl Fn(usize) -> Option<u64>,
+) -> usize {
+    if flags.get(pfn) & (COMPOUND_HEAD | COMPOUND_TAIL) == 0 {
+        return 1;
+    }
+    let belongs = |flags: &mut FrameFile, pages: usize| {
+        frame(index + pages) == Some(pfn + pages as u64)
+            && flags.get(pfn + pages as u64) & COMPOUND_TAIL != 0
+    };
+    let mut pages = 1;
+    while belongs(flags, pages) {
+        pages += 1;
+    }
+    pages
+}

@@ -1,0 +1,63 @@
+//! What one worker has done, and the sum of all.
+
+use numaloc_core::{Account, CallStats, NodeId, Plan, Reason};
+use std::collections::BTreeMap;
+
+/// Accounts by process, found bytes by extent, flows and calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// One for each of the plan's processes.
+    pub accounts: Vec<Account>,
+    /// What the kernel refused, in words, by process.
+    pub errors: Vec<Option<String>>,
+    /// Bytes found remote in each of the plan's moves.
+    pub found: Vec<u64>,
+    /// Confirmed moves by (source, target), in bytes.
+    pub flows: BTreeMap<(NodeId, NodeId), u64>,
+    /// System calls.
+    pub calls: CallStats,
+}
+
+impl Report {
+    /// An empty one for a plan.
+    pub fn new(plan: &Plan) -> Self {
+        Self {
+            accounts: vec![Account::default(); plan.processes.len()],
+            errors: vec![None; plan.processes.len()],
+            found: vec![0; plan.moves.len()],
+            flows: BTreeMap::new(),
+            calls: CallStats::default(),
+        }
+    }
+
+    /// Records bytes that are remote in extent `step`, in the account of `process`.
+    pub fn found(&mut self, step: usize, process: usize, bytes: u64) {
+        self.found[step] += bytes;
+        self.accounts[process].found(bytes);
+    }
+
+    /// Records and settles bytes that no batch has touched.
+    pub fn untouched(&mut self, process: usize, reason: Reason, bytes: u64) {
+        self.accounts[process].found(bytes);
+        self.accounts[process].left(reason, bytes);
+    }
+
+    /// Records and settles bytes that the plan saw and no window found.
+    pub fn vanished(&mut self, process: usize, bytes: u64) {
+        self.accounts[process].found(bytes);
+        self.accounts[process].vanished(bytes);
+    }
+
+    /// Adds another worker's.
+    pub fn add(&mut self, other: Report) {
+        self.accounts.iter_mut().zip(&other.accounts).for_each(|(sum, account)| sum.add(account));
+        self.found.iter_mut().zip(&other.found).for_each(|(sum, found)| *sum += found);
+        for (sum, error) in self.errors.iter_mut().zip(other.errors) {
+            *sum = sum.take().or(error);
+        }
+        for (flow, bytes) in other.flows {
+            *self.flows.entry(flow).or_default() += bytes;
+        }
+        self.calls.add(&other.calls);
+    }
+}

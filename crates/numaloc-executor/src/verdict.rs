@@ -1,0 +1,70 @@
+//! What one move_pages call says of each address that was passed to it.
+
+use nix::libc::{EACCES, EBUSY, EFAULT, ENOENT, ENOMEM};
+use numaloc_core::NodeId;
+use numaloc_sys::UNWRITTEN;
+
+/// The kernel's word on one address. Whether the page has moved is decided by a second look alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Reported on this node.
+    On(NodeId),
+    /// Queued and tried, and the run it was in did not go through as a whole.
+    Tried,
+    /// The call ended before it came to it.
+    Untried,
+    /// -EBUSY: could not be isolated.
+    Busy,
+    /// -EACCES: another process maps it too.
+    Shared,
+    /// -ENOENT or -EFAULT: nothing there, or nothing that can be moved, or a NUMA-hint entry of kernels 6.1 to 6.4.
+    Unseen,
+    /// -ENOMEM: no page to be had on the target.
+    NoMemory,
+    /// Another errno.
+    Refused(i32),
+}
+
+/// Reads the statuses of a call that returned 0 or more, or that failed part way.
+///
+/// Statuses are written run by run. When a run fails, the call ends: the failed run's statuses stay unwritten, and so
+/// do those of all that come after the entry that ended the run (mm/migrate.c, `do_pages_move`). So the first unwritten
+/// stretch was tried and everything unwritten after it was not.
+pub fn verdicts(statuses: &[i32]) -> Vec<Verdict> {
+    let first = statuses.iter().position(|&status| status == UNWRITTEN).unwrap_or(statuses.len());
+    let tried = statuses[first..].iter().take_while(|&&status| status == UNWRITTEN).count();
+    let verdict = |(index, &status): (usize, &i32)| match status {
+        UNWRITTEN if index < first + tried => Verdict::Tried,
+        UNWRITTEN => Verdict::Untried,
+        0.. => Verdict::On(NodeId(status as u32)),
+        _ => match -status {
+            EBUSY => Verdict::Busy,
+            EACCES => Verdict::Shared,
+            ENOENT | EFAULT => Verdict::Unseen,
+            ENOMEM => Verdict::NoMemory,
+            errno => Verdict::Refused(errno),
+        },
+    };
+    statuses.iter().enumerate().map(verdict).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Verdict::*, *};
+
+    #[test]
+    fn the_first_unwritten_stretch_was_tried_and_the_rest_was_not() {
+        let statuses = [0, -EBUSY, UNWRITTEN, UNWRITTEN, -ENOENT, UNWRITTEN, UNWRITTEN];
+        assert_eq!(
+            verdicts(&statuses),
+            [On(NodeId(0)), Busy, Tried, Tried, Unseen, Untried, Untried]
+        );
+    }
+
+    #[test]
+    fn a_failed_last_run_was_tried_to_its_end() {
+        assert_eq!(verdicts(&[1, UNWRITTEN, UNWRITTEN]), [On(NodeId(1)), Tried, Tried]);
+        assert_eq!(verdicts(&[0, -EACCES, -EFAULT]), [On(NodeId(0)), Shared, Unseen]);
+        assert_eq!(verdicts(&[]), []);
+    }
+}

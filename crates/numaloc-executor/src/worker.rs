@@ -1,0 +1,171 @@
+//! One worker: windows -> folios -> batches.
+
+use crate::{
+    batch::Key,
+    folio::{Folio, Shape, folios},
+    report::Report,
+    work::{Window, Work},
+};
+use numaloc_core::{Kind, Reason};
+use numaloc_host::{
+    Error, FrameFile, NodeMemoryReader, Ownership, Precision, Roots, Run, Scanner, Survey, probe,
+};
+use numaloc_sys::MoveFlag;
+use std::{
+    collections::BTreeMap,
+    sync::atomic::Ordering,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The first pause before pages that could not be moved are tried again; it grows fourfold each time.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Moves the pages of the windows that it takes.
+#[derive(Debug)]
+pub struct Worker<'a> {
+    pub(crate) work: &'a Work<'a>,
+    pub(crate) survey: &'a Survey,
+    pub(crate) scanner: Scanner,
+    pub(crate) memory: NodeMemoryReader,
+    pub(crate) report: Report,
+    pub(crate) deferred: Vec<Folio>,
+    /// Bytes that this worker has brought to their targets.
+    pub(crate) moved_bytes: u64,
+    flags: Option<FrameFile>,
+    small_folios: bool,
+    pending: BTreeMap<Key, Vec<Folio>>,
+    pending_bytes: u64,
+}
+
+impl<'a> Worker<'a> {
+    /// Opens what a worker needs.
+    ///
+    /// # Errors
+    /// If the memory of nodes cannot be read.
+    pub fn new(roots: &Roots, work: &'a Work<'a>, survey: &'a Survey) -> Result<Self, Error> {
+        Ok(Self {
+            work,
+            survey,
+            scanner: Scanner::new(roots, survey.frames.clone(), survey.source, Precision::Exact),
+            memory: NodeMemoryReader::new(roots)?,
+            report: Report::new(work.plan),
+            deferred: Vec::new(),
+            moved_bytes: 0,
+            flags: FrameFile::flags(roots),
+            small_folios: probe::small_folios(roots),
+            pending: BTreeMap::new(),
+            pending_bytes: 0,
+        })
+    }
+
+    /// Takes windows until there are no more or the run is to stop, and settles all that it found.
+    pub fn run(mut self) -> Report {
+        while self.work.stop().is_none()
+            && let Some(window) = self.work.next()
+        {
+            self.visit(window);
+            if self.pending_bytes >= self.work.limits.batch_bytes {
+                self.flush();
+            }
+        }
+        self.flush();
+        let mut pause = PAUSE;
+        while !self.deferred.is_empty() {
+            self.rest(pause);
+            pause *= 4;
+            for folio in std::mem::take(&mut self.deferred) {
+                self.put(folio);
+            }
+            self.flush();
+        }
+        self.report
+    }
+
+    /// Finds the folios of a window that are off their home.
+    fn visit(&mut self, window: Window) {
+        let (plan, index) = (self.work.plan, window.step);
+        let step = &plan.moves[index];
+        let routes = &plan.routes[step.routes];
+        let files = matches!(step.kind, Kind::File | Kind::Shmem);
+        let mut shape = Shape {
+            hugetlb_bytes: step.hugetlb_bytes,
+            small_folios: self.small_folios || files,
+            flags: self.flags.as_mut(),
+        };
+        shape.refresh();
+        let mut found = Vec::new();
+        let mut strangers = Vec::new();
+        self.scanner.scan(&self.survey.spaces, &step.mappings, window.range, &mut |run: Run| {
+            let Some(from) = run.node.filter(|&node| !routes.from(node).is_empty()) else { return };
+            let mapping = step.mappings[run.mapping];
+            let process = mapping.process;
+            if run.ownership == Ownership::Stranger && !plan.options.include_shared {
+                strangers.push((process, run.bytes));
+                return;
+            }
+            let flag =
+                if run.ownership == Ownership::Exclusive { MoveFlag::Own } else { MoveFlag::All };
+            let hugetlb_bytes = step.hugetlb_bytes;
+            folios(&run, mapping.start + run.offset, &mut shape, &mut |address, bytes| {
+                let (choice, attempts, hinted) = (0, 0, false);
+                let step = index;
+                found.push(Folio {
+                    address,
+                    bytes,
+                    hugetlb_bytes,
+                    from,
+                    process,
+                    flag,
+                    step,
+                    choice,
+                    attempts,
+                    hinted,
+                });
+            });
+        });
+        for (process, bytes) in strangers {
+            self.report.found(index, process, bytes);
+            self.leave(process, Reason::Shared, bytes);
+        }
+        for folio in found {
+            self.report.found(index, folio.process, folio.bytes);
+            self.put(folio);
+        }
+    }
+
+    /// Puts a folio into the batch that is being filled for its target; without one it is left.
+    pub(crate) fn put(&mut self, folio: Folio) {
+        let plan = self.work.plan;
+        let route = plan.routes[plan.moves[folio.step].routes].from(folio.from);
+        let Some(&to) = route.get(folio.choice) else {
+            self.leave(folio.process, Reason::NoMemory, folio.bytes);
+            return;
+        };
+        let Folio { process, flag, hugetlb_bytes, .. } = folio;
+        self.pending_bytes += folio.bytes;
+        self.pending.entry(Key { process, flag, to, hugetlb_bytes }).or_default().push(folio);
+    }
+
+    fn flush(&mut self) {
+        // Folios that find no room come back with their next target.
+        while let Some((key, folios)) = self.pending.pop_first() {
+            self.pending_bytes -= folios.iter().map(|folio| folio.bytes).sum::<u64>();
+            self.drive(key, folios);
+        }
+    }
+
+    /// Settles bytes as left.
+    pub(crate) fn leave(&mut self, process: usize, reason: Reason, bytes: u64) {
+        self.report.accounts[process].left(reason, bytes);
+        self.work.control.settled_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Sleeps, but wakes when the run is to stop.
+    fn rest(&self, pause: Duration) {
+        let end = Instant::now() + pause;
+        while self.work.stop().is_none() && Instant::now() < end {
+            thread::sleep(PAUSE.min(end - Instant::now().min(end)));
+        }
+    }
+}

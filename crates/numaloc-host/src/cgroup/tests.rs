@@ -1,0 +1,91 @@
+use super::*;
+use crate::fake::Fake;
+use std::os::unix::fs::symlink;
+
+fn pids(fake: &Fake, path: &str) -> Vec<i32> {
+    processes(&fake.roots(), path).expect("a cgroup").into_iter().collect()
+}
+
+fn v2() -> Fake {
+    let fake = Fake::new();
+    fake.write("cgroup/cgroup.procs", "1\n");
+    fake.write("cgroup/a.slice/cgroup.procs", "");
+    fake.write("cgroup/a.slice/b/cgroup.procs", "12\n0\n11\n");
+    fake.write("cgroup/a.slice/b/c/cgroup.procs", "13\n");
+    fake.write("cgroup/other/cgroup.procs", "20\n");
+    fake
+}
+
+#[test]
+fn v2_with_children_however_the_path_is_written() {
+    let fake = v2();
+    let mounted = fake.path("cgroup/a.slice/b").display().to_string();
+    for path in ["/a.slice/b", "a.slice/b", "a.slice/b/", "./a.slice/./b", "/a.slice", &mounted] {
+        assert_eq!(pids(&fake, path), [11, 12, 13], "{path}");
+    }
+    assert_eq!(pids(&fake, "/"), [1, 11, 12, 13, 20]);
+    assert_eq!(pids(&fake, &fake.path("cgroup").display().to_string()).len(), 5);
+}
+
+#[test]
+fn paths_that_lead_out_are_refused() {
+    let fake = v2();
+    fake.write("secret/cgroup.procs", "1\n");
+    symlink(fake.path("secret"), fake.path("cgroup/a.slice/link")).unwrap();
+    let absolute = fake.path("secret").display().to_string();
+    for path in ["../secret", "/a.slice/../../secret", "a.slice/link", &absolute, "/etc"] {
+        let error = processes(&fake.roots(), path).unwrap_err();
+        assert!(matches!(error, Error::CgroupOutside { .. }), "{path}: {error}");
+    }
+    assert_eq!(pids(&fake, "/a.slice"), [11, 12, 13], "a link was followed");
+}
+
+#[test]
+fn unknown_and_empty_paths_name_no_cgroup() {
+    let fake = v2();
+    for path in ["", ".", "nowhere", "/a.slice/nowhere", "a.slice/b/cgroup.procs", "a\0b"] {
+        let error = processes(&fake.roots(), path).unwrap_err();
+        assert!(matches!(error, Error::NoCgroup { .. }), "{path}: {error}");
+    }
+}
+
+#[test]
+fn v1_and_hybrid_ask_the_hierarchies_in_order() {
+    let fake = Fake::new();
+    fake.write("cgroup/cpuset/cgroup.procs", "1\n");
+    fake.write("cgroup/cpuset/pod/cgroup.procs", "");
+    fake.write("cgroup/memory/cgroup.procs", "1\n");
+    fake.write("cgroup/memory/pod/cgroup.procs", "5\n5\n4\n");
+    fake.write("cgroup/cpu,cpuacct/cgroup.procs", "1\n");
+    fake.write("cgroup/cpu,cpuacct/pod/cgroup.procs", "9\n");
+    fake.write("cgroup/systemd/cgroup.procs", "1\n");
+    fake.write("cgroup/systemd/system.slice/cgroup.procs", "7\n");
+    fake.write("cgroup/unified/cgroup.procs", "1\n");
+    fake.write("cgroup/unified/only/cgroup.procs", "8\n");
+    assert_eq!(pids(&fake, "/pod"), [4, 5], "the first hierarchy that uses it");
+    assert_eq!(pids(&fake, "system.slice"), [7]);
+    assert_eq!(pids(&fake, "only"), [8]);
+    let mounted = fake.path("cgroup/cpu,cpuacct/pod").display().to_string();
+    assert_eq!(pids(&fake, &mounted), [9]);
+}
+
+#[test]
+fn numa_stat_of_v2_is_in_bytes() {
+    let fake = v2();
+    let text = "anon N0=4096 N1=8192\nfile N0=100 N64=5\nfile_mapped N0=7\nanon_thp N0=9\n";
+    fake.write("cgroup/a.slice/memory.numa_stat", text);
+    let expected = BTreeMap::from([(NodeId(0), 4196), (NodeId(1), 8192), (NodeId(64), 5)]);
+    assert_eq!(numa_stat(&fake.roots(), "/a.slice"), Some(expected));
+    assert_eq!(numa_stat(&fake.roots(), "/other"), None);
+    assert_eq!(numa_stat(&fake.roots(), "/nowhere"), None);
+}
+
+#[test]
+fn numa_stat_of_v1_is_in_pages_with_children() {
+    let own = "total=3 N0=1 N1=2\nfile=1 N0=1\nanon=2 N1=2\n";
+    let nodes = |a, b| BTreeMap::from([(NodeId(0), a * PAGE), (NodeId(1), b * PAGE)]);
+    assert_eq!(parse_numa_stat(own), nodes(1, 2));
+    let all = format!("{own}hierarchical_total=9 N0=4 N1=5\nhierarchical_anon=9 N0=4 N1=5\n");
+    assert_eq!(parse_numa_stat(&all), nodes(4, 5));
+    assert_eq!(parse_numa_stat("nonsense\nanon N=x Nx=1 y"), BTreeMap::new());
+}

@@ -1,0 +1,153 @@
+//! Errors: what failed, on which thing, and what to do next.
+
+use std::{io, path::PathBuf};
+
+/// What can go wrong while the host is read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No process has this pid.
+    #[error(
+        "no process {pid}: check the pid, and that this process sees it (/proc mounted with hidepid hides those of others)"
+    )]
+    NoProcess {
+        /// The pid asked for.
+        pid: i32,
+    },
+    /// The process has ended, and its parent has not yet been told.
+    #[error("process {pid} ({comm}) has ended (a zombie): it has no memory to move")]
+    Ended {
+        /// The pid asked for.
+        pid: i32,
+        /// Its name.
+        comm: String,
+    },
+    /// A kernel thread has no memory of its own.
+    #[error("process {pid} ({comm}) is a kernel thread: it has no memory to move")]
+    KernelThread {
+        /// The pid asked for.
+        pid: i32,
+        /// Its name.
+        comm: String,
+    },
+    /// The caller may not look into the process.
+    #[error(
+        "no right to read {what} of process {pid} ({comm}): run as the same user, or with CAP_SYS_PTRACE"
+    )]
+    NoRights {
+        /// The pid asked for.
+        pid: i32,
+        /// Its name.
+        comm: String,
+        /// The file that could not be opened.
+        what: String,
+    },
+    /// No such cgroup in any mounted hierarchy.
+    #[error("no cgroup {path}: give its path below {root}, as in /proc/PID/cgroup")]
+    NoCgroup {
+        /// The path asked for.
+        path: String,
+        /// Where was looked.
+        root: PathBuf,
+    },
+    /// A cgroup path that leaves the cgroup file system.
+    #[error("cgroup path {path} leads outside {root}: give a path below it, without ..")]
+    CgroupOutside {
+        /// The path asked for.
+        path: String,
+        /// Where it has to be.
+        root: PathBuf,
+    },
+    /// systemd knows no such unit, or it does not run.
+    #[error("no running unit {unit}: {reason}; see systemctl status {unit}")]
+    NoUnit {
+        /// The unit asked for.
+        unit: String,
+        /// What was found instead.
+        reason: String,
+    },
+    /// The target has no process.
+    #[error("{target} has no processes")]
+    Empty {
+        /// The target as given.
+        target: String,
+    },
+    /// hwloc could not read the machine.
+    #[error(
+        "hwloc could not read this machine's topology: {reason}; compare with lstopo, and see that /sys is mounted"
+    )]
+    Hwloc {
+        /// hwloc's words.
+        reason: String,
+    },
+    /// The node does not exist, is offline or has no memory.
+    #[error("node {node} {reason}; nodes with memory: {available}")]
+    BadNode {
+        /// The node asked for.
+        node: u32,
+        /// What is wrong with it.
+        reason: &'static str,
+        /// What there is.
+        available: String,
+    },
+    /// The machine has one node with memory only.
+    #[error(
+        "this machine has one NUMA node with memory (node {node}): there is nowhere to move memory to"
+    )]
+    OneNode {
+        /// The node.
+        node: String,
+    },
+    /// A file could not be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file says something that this version does not understand.
+    #[error("cannot make sense of {path}: {reason}; please report it with the file's content")]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// What was not understood.
+        reason: String,
+    },
+}
+
+/// How an error is to be answered, by exit code or by status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The request is nonsense on this machine.
+    Usage,
+    /// The thing named does not exist.
+    NotFound,
+    /// Rights are missing.
+    Permission,
+    /// Anything else.
+    Failure,
+}
+
+impl Error {
+    /// The error's class.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NoProcess { .. }
+            | Self::Ended { .. }
+            | Self::NoCgroup { .. }
+            | Self::NoUnit { .. }
+            | Self::Empty { .. } => ErrorKind::NotFound,
+            Self::NoRights { .. } => ErrorKind::Permission,
+            Self::Read { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                ErrorKind::Permission
+            }
+            Self::KernelThread { .. } | Self::CgroupOutside { .. } | Self::BadNode { .. } => {
+                ErrorKind::Usage
+            }
+            Self::Hwloc { .. } | Self::OneNode { .. } | Self::Read { .. } | Self::Parse { .. } => {
+                ErrorKind::Failure
+            }
+        }
+    }
+}

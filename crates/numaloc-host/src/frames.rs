@@ -1,0 +1,110 @@
+//! Which node a page frame is on.
+//!
+//! From the memory blocks that sysfs links below each node (Documentation/ABI/stable/sysfs-devices-node): unlike the
+//! zones' spans in zoneinfo, blocks of different nodes do not overlap, but for a block that two nodes share.
+
+use crate::{Error, Roots, read};
+use numaloc_core::{NodeId, PAGE};
+use std::fs;
+
+/// Page frame number -> node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrameNodes {
+    block_shift: u32,
+    blocks: Vec<u32>,
+    /// On a machine with one node there is nothing to look up.
+    only: Option<NodeId>,
+}
+
+const UNKNOWN: u32 = u32::MAX;
+
+impl FrameNodes {
+    /// Reads the block links. A block that two nodes share is unknown: its frames have no node here.
+    ///
+    /// # Errors
+    /// If sysfs shows no memory blocks although there are several nodes.
+    pub fn read(roots: &Roots) -> Result<Self, Error> {
+        let nodes = read::node_ids(roots)?;
+        if let (Some(&only), 1) = (nodes.first(), nodes.len()) {
+            return Ok(Self { block_shift: 0, blocks: Vec::new(), only: Some(only) });
+        }
+        let path = roots.sys.join("devices/system/memory/block_size_bytes");
+        let text = read::text(&path)?;
+        let block_bytes = u64::from_str_radix(text.trim(), 16)
+            .ok()
+            .filter(|size| size.is_power_of_two() && *size >= PAGE);
+        let block_bytes = block_bytes.ok_or_else(|| Error::Parse {
+            path,
+            reason: format!("block size '{}'", text.trim()),
+        })?;
+        let mut blocks = Vec::new();
+        for node in nodes {
+            for block in node_blocks(roots, node)? {
+                if blocks.len() <= block {
+                    blocks.resize(block + 1, UNKNOWN - 1);
+                }
+                blocks[block] = if blocks[block] == UNKNOWN - 1 { node.0 } else { UNKNOWN };
+            }
+        }
+        blocks
+            .iter_mut()
+            .for_each(|node| *node = if *node == UNKNOWN - 1 { UNKNOWN } else { *node });
+        Ok(Self { block_shift: (block_bytes / PAGE).trailing_zeros(), blocks, only: None })
+    }
+
+    /// The frame's node; `None` where it cannot be told.
+    pub fn node(&self, pfn: u64) -> Option<NodeId> {
+        if self.only.is_some() {
+            return self.only;
+        }
+        let block = self.blocks.get(usize::try_from(pfn >> self.block_shift).ok()?).copied();
+        block.filter(|&node| node != UNKNOWN).map(NodeId)
+    }
+}
+
+fn node_blocks(roots: &Roots, node: NodeId) -> Result<Vec<usize>, Error> {
+    let path = roots.sys.join(format!("devices/system/node/node{node}"));
+    let entries = fs::read_dir(&path).map_err(|source| Error::Read { path, source })?;
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    // 1 << 24 blocks of 128 MiB are 2 PiB: a larger number is no block of a real machine.
+    let block = |name: String| {
+        name.strip_prefix("memory")?.parse().ok().filter(|&block: &usize| block < 1 << 24)
+    };
+    Ok(names.filter_map(block).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn tree(dir: &Path, nodes: &[(u32, &[u32])]) -> Roots {
+        let sys = dir.join("devices/system");
+        for (node, blocks) in nodes {
+            for block in *blocks {
+                fs::create_dir_all(sys.join(format!("node/node{node}/memory{block}"))).unwrap();
+            }
+            fs::create_dir_all(sys.join(format!("node/node{node}"))).unwrap();
+        }
+        let online: Vec<String> = nodes.iter().map(|(node, _)| node.to_string()).collect();
+        fs::write(sys.join("node/online"), online.join(",")).unwrap();
+        fs::create_dir_all(sys.join("memory")).unwrap();
+        fs::write(sys.join("memory/block_size_bytes"), "8000000\n").unwrap();
+        Roots { sys: dir.to_path_buf(), ..Roots::default() }
+    }
+
+    #[test]
+    fn frames_belong_to_the_node_of_their_block() {
+        let dir = tempfile::tempdir().unwrap();
+        let frames =
+            FrameNodes::read(&tree(dir.path(), &[(0, &[0, 1]), (8, &[4, 1]), (70, &[32])]))
+                .unwrap();
+        let block = |number: u64| number << 15;
+        assert_eq!(frames.node(0), Some(NodeId(0)));
+        assert_eq!(frames.node(block(1)), None, "two nodes share it");
+        assert_eq!(frames.node(block(3)), None, "a hole");
+        assert_eq!(frames.node(block(5) - 1), Some(NodeId(8)));
+        assert_eq!(frames.node(block(32)), Some(NodeId(70)));
+        assert_eq!(frames.node(u64::MAX), None);
+    }
+}

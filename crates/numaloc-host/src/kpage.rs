@@ -1,0 +1,63 @@
+//! /proc/kpagecount and /proc/kpageflags: what the kernel knows of a page frame, by frame number
+//! (Documentation/admin-guide/mm/pagemap.rst).
+
+use crate::Roots;
+use std::{fs::File, os::unix::fs::FileExt};
+
+const WINDOW: usize = 512;
+
+/// One of the two files, read in runs when the frames asked for follow each other.
+#[derive(Debug)]
+pub struct FrameFile {
+    file: File,
+    first: u64,
+    values: Vec<u64>,
+    last: u64,
+}
+
+impl FrameFile {
+    /// How often a frame is mapped. `None` without CAP_SYS_ADMIN or where the kernel lacks the file.
+    pub fn counts(roots: &Roots) -> Option<Self> {
+        Self::open(roots, "kpagecount")
+    }
+    /// What kind of page a frame holds.
+    pub fn flags(roots: &Roots) -> Option<Self> {
+        Self::open(roots, "kpageflags")
+    }
+
+    fn open(roots: &Roots, name: &str) -> Option<Self> {
+        let file = File::open(roots.proc.join(name)).ok()?;
+        Some(Self { file, first: 0, values: Vec::new(), last: u64::MAX - 1 })
+    }
+
+    /// Forgets what was read ahead. Call it before each look at fresh page tables.
+    pub fn refresh(&mut self) {
+        self.values.clear();
+    }
+
+    /// The value of a frame; 0 for one that does not exist.
+    pub fn get(&mut self, pfn: u64) -> u64 {
+        let known =
+            pfn.checked_sub(self.first).and_then(|index| self.values.get(index as usize).copied());
+        let follows = pfn == self.last.wrapping_add(1);
+        self.last = pfn;
+        known.unwrap_or_else(|| self.fetch(pfn, if follows { WINDOW } else { 1 }))
+    }
+
+    fn fetch(&mut self, pfn: u64, frames: usize) -> u64 {
+        let mut bytes = [0; WINDOW * 8];
+        let read = self.file.read_at(&mut bytes[..frames * 8], pfn * 8).unwrap_or(0);
+        self.first = pfn;
+        self.values.clear();
+        let values = bytes[..read]
+            .chunks_exact(8)
+            .map(|bytes| u64::from_ne_bytes(bytes.try_into().expect("eight bytes")));
+        self.values.extend(values);
+        self.values.first().copied().unwrap_or(0)
+    }
+}
+
+/// KPF_COMPOUND_HEAD: the first page of a folio of more than one page.
+pub const COMPOUND_HEAD: u64 = 1 << 15;
+/// KPF_COMPOUND_TAIL: another page of it.
+pub const COMPOUND_TAIL: u64 = 1 << 16;

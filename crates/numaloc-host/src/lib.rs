@@ -1,0 +1,41 @@
+//! The read-only edge: what /proc, /sys, cgroups and hwloc say, as core values.
+//!
+//! Every root is passed in, so that the same code runs on a recorded tree. What vanishes while it is read is
+//! data (`None`, or left out), not an error: processes end all the time.
+#![forbid(unsafe_code)]
+
+mod cgroup;
+mod error;
+mod extents;
+pub mod facts;
+#[cfg(test)]
+mod fake;
+mod frames;
+mod kpage;
+mod maps;
+mod node_memory;
+mod numa_maps;
+mod pagemap;
+pub mod probe;
+mod process;
+mod read;
+mod roots;
+mod scan;
+mod space;
+mod survey;
+mod target;
+pub mod topology;
+mod unit;
+
+pub use cgroup::numa_stat;
+pub use error::{Error, ErrorKind};
+pub use facts::HostFacts;
+pub use frames::FrameNodes;
+pub use kpage::{COMPOUND_HEAD, COMPOUND_TAIL, FrameFile};
+pub use node_memory::NodeMemoryReader;
+pub use pagemap::{Entries, Entry};
+pub use roots::Roots;
+pub use scan::{Ownership, Place, Precision, Run, Scanner};
+pub use space::AddressSpace;
+pub use survey::{Source, Survey, survey};
+pub use target::{Target, resolve};

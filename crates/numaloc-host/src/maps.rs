@@ -1,0 +1,131 @@
+//! VMAs from /proc/PID/maps (fs/proc/task_mmu.c, `show_map_vma`).
+//!
+//! Read here rather than with the procfs crate: its reader slices fixed columns of a `/SYSV...` name, and any
+//! container can map a file of such a name.
+
+use numaloc_core::Kind;
+use std::sync::Arc;
+
+/// What identifies the pages of a VMA to those who share them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Object {
+    /// Private anonymous memory: a forked family has it at the same addresses.
+    Anonymous,
+    /// A file or a piece of shared memory, by device and inode.
+    File {
+        /// Device as major and minor number.
+        device: (u32, u32),
+        /// Inode on it.
+        inode: u64,
+    },
+}
+
+/// One virtual memory area that holds pages of the process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vma {
+    /// First address.
+    pub start: u64,
+    /// First address after it.
+    pub end: u64,
+    /// Offset of `start` in the object, in bytes; the address itself for anonymous memory.
+    pub offset: u64,
+    /// Whose pages these are.
+    pub object: Object,
+    /// What backs it.
+    pub kind: Kind,
+    /// Path or name; empty for plain anonymous memory.
+    pub name: Arc<str>,
+}
+
+/// Reads one line. `None` for lines of memory that belongs to the kernel (`[vvar]`, `[vdso]`, ...) and for lines that
+/// are not understood.
+pub fn parse_line(line: &str) -> Option<Vma> {
+    let mut rest = line;
+    let mut field = || {
+        let (field, tail) = rest.trim_start().split_once(' ').unwrap_or((rest.trim_start(), ""));
+        rest = tail;
+        field
+    };
+    let (range, perms, offset, device, inode) = (field(), field(), field(), field(), field());
+    let name = rest.trim();
+    let hex = |text| u64::from_str_radix(text, 16).ok();
+    let (start, end) = range.split_once('-')?;
+    let (start, end, offset) = (hex(start)?, hex(end)?, hex(offset)?);
+    let (major, minor) = device.split_once(':')?;
+    let device = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
+    let inode: u64 = inode.parse().ok()?;
+    if start >= end || name.starts_with("[v") || name == "[uprobes]" {
+        return None;
+    }
+    let (object, offset) = match inode {
+        0 => (Object::Anonymous, start),
+        inode => (Object::File { device, inode }, offset),
+    };
+    let kind = match name {
+        "[heap]" => Kind::Heap,
+        _ if name.starts_with("[stack") => Kind::Stack,
+        _ if inode == 0 => Kind::Anonymous,
+        _ if is_shmem(name, perms) => Kind::Shmem,
+        _ => Kind::File,
+    };
+    Some(Vma { start, end, offset, object, kind, name: name.into() })
+}
+
+/// Memory that has an inode for the kernel's sake only: System V, memfd, shared anonymous, POSIX shared memory.
+fn is_shmem(name: &str, perms: &str) -> bool {
+    let deleted_zero = name == "/dev/zero (deleted)" && perms.ends_with('s');
+    let prefixes = ["/SYSV", "/memfd:", "/dev/shm/", "/anon_hugepage", "[anon_shmem:"];
+    deleted_zero || prefixes.iter().any(|prefix| name.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_all_kinds() {
+        let vma = parse_line("7f1c00000000-7f1c00021000 rw-p 00000000 00:00 0 ").unwrap();
+        assert_eq!(
+            (vma.kind, vma.object, vma.offset),
+            (Kind::Anonymous, Object::Anonymous, 0x7f1c_0000_0000)
+        );
+        let vma = parse_line("7f00-8f00 r-xp 00026000 fe:01 1234     /usr/lib/a b.so").unwrap();
+        assert_eq!((vma.kind, vma.offset, &*vma.name), (Kind::File, 0x26000, "/usr/lib/a b.so"));
+        assert_eq!(vma.object, Object::File { device: (0xfe, 1), inode: 1234 });
+        for (name, kind) in
+            [("[heap]", Kind::Heap), ("[stack]", Kind::Stack), ("[anon:malloc]", Kind::Anonymous)]
+        {
+            assert_eq!(
+                parse_line(&format!("1000-2000 rw-p 00000000 00:00 0 {name}")).unwrap().kind,
+                kind
+            );
+        }
+        for name in [
+            "/memfd:x (deleted)",
+            "/SYSV",
+            "/dev/zero (deleted)",
+            "/dev/shm/a",
+            "/anon_hugepage (deleted)",
+        ] {
+            let line = format!("1000-2000 rw-s 00000000 00:01 77 {name}");
+            assert_eq!(parse_line(&line).unwrap().kind, Kind::Shmem, "{name}");
+        }
+    }
+
+    #[test]
+    fn kernel_memory_and_nonsense_are_left_out() {
+        for line in [
+            "1000-2000 r--p 00000000 00:00 0 [vvar]",
+            "1000-2000 r-xp 00000000 00:00 0 [vdso]",
+            "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]",
+            "",
+            "x",
+            "2000-1000 rw-p 0 00:00 0",
+            "1000-2000 rw-p zz 00:00 0",
+            "1000-2000 rw-p 0 0000 0",
+            "1000-2000 rw-p 0 00:00 -1",
+        ] {
+            assert_eq!(parse_line(line), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The memory of nodes as of now, cheap enough to be read before each batch.
+
+use crate::{Error, Roots, read};
+use numaloc_core::{HugePool, NodeId, NodeMemory, PAGE};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+/// A file of sysfs that is kept open: each read at offset 0 lets the kernel write it anew.
+#[derive(Debug)]
+struct Kept {
+    path: PathBuf,
+    file: File,
+}
+
+impl Kept {
+    fn open(path: PathBuf) -> Result<Self, Error> {
+        match File::open(&path) {
+            Ok(file) => Ok(Self { path, file }),
+            Err(source) => Err(Error::Read { path, source }),
+        }
+    }
+    fn text(&self) -> Result<String, Error> {
+        // nodeN/meminfo has about 1.6 KiB, and what is looked for stands in its first lines.
+        let mut buffer = [0; 4096];
+        let read = self.file.read_at(&mut buffer, 0);
+        let length = read.map_err(|source| Error::Read { path: self.path.clone(), source })?;
+        Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
+    }
+    fn number(&self) -> Result<u64, Error> {
+        let text = self.text()?;
+        text.trim().parse().map_err(|_| self.nonsense(format!("'{}' is no number", text.trim())))
+    }
+    /// A field of nodeN/meminfo (`Node 0 MemFree:   3834612 kB`) in bytes.
+    fn meminfo_bytes(&self, text: &str, field: &str) -> Result<u64, Error> {
+        let value = text.lines().find_map(|line| {
+            let mut words = line.split_whitespace().skip_while(|&word| word != field).skip(1);
+            words.next()?.parse::<u64>().ok()
+        });
+        value.map(|kib| kib << 10).ok_or_else(|| self.nonsense(format!("no {field}")))
+    }
+    fn nonsense(&self, reason: String) -> Error {
+        Error::Parse { path: self.path.clone(), reason }
+    }
+}
+
+#[derive(Debug)]
+struct KeptPool {
+    page_bytes: u64,
+    total: Kept,
+    free: Kept,
+}
+
+#[derive(Debug)]
+struct KeptNode {
+    meminfo: Kept,
+    pools: Vec<KeptPool>,
+}
+
+impl KeptNode {
+    fn open(directory: &Path) -> Result<Self, Error> {
+        let meminfo = Kept::open(directory.join("meminfo"))?;
+        let mut pools = Vec::new();
+        for (page_bytes, pool) in pool_directories(&directory.join("hugepages")) {
+            let total = Kept::open(pool.join("nr_hugepages"))?;
+            pools.push(KeptPool {
+                page_bytes,
+                total,
+                free: Kept::open(pool.join("free_hugepages"))?,
+            });
+        }
+        Ok(Self { meminfo, pools })
+    }
+    fn read(&self, high_watermark_bytes: u64) -> Result<NodeMemory, Error> {
+        let text = self.meminfo.text()?;
+        let pool = |pool: &KeptPool| -> Result<HugePool, Error> {
+            Ok(HugePool {
+                page_bytes: pool.page_bytes,
+                total_pages: pool.total.number()?,
+                free_pages: pool.free.number()?,
+            })
+        };
+        Ok(NodeMemory {
+            total_bytes: self.meminfo.meminfo_bytes(&text, "MemTotal:")?,
+            free_bytes: self.meminfo.meminfo_bytes(&text, "MemFree:")?,
+            high_watermark_bytes,
+            huge_pools: self.pools.iter().map(pool).collect::<Result<_, Error>>()?,
+        })
+    }
+}
+
+/// Reads the memory of nodes again and again. Watermarks are read once: they change only when an administrator
+/// sets vm.min_free_kbytes or memory is plugged. A node that comes online later is opened at each read.
+#[derive(Debug)]
+pub struct NodeMemoryReader {
+    nodes: PathBuf,
+    high_watermark_bytes: BTreeMap<NodeId, u64>,
+    kept: BTreeMap<NodeId, KeptNode>,
+}
+
+impl NodeMemoryReader {
+    /// Opens what is read again.
+    ///
+    /// # Errors
+    /// [`Error::Read`] when /proc/zoneinfo or a node's files cannot be opened.
+    pub fn new(roots: &Roots) -> Result<Self, Error> {
+        let nodes = roots.sys.join("devices/system/node");
+        let zoneinfo = read::text(&roots.proc.join("zoneinfo"))?;
+        let mut kept = BTreeMap::new();
+        for (id, directory) in node_directories(&nodes) {
+            kept.insert(id, KeptNode::open(&directory)?);
+        }
+        Ok(Self { nodes, high_watermark_bytes: high_watermarks(&zoneinfo), kept })
+    }
+
+    /// A node's memory as of now.
+    ///
+    /// # Errors
+    /// [`Error::Read`] when there is no such node, [`Error::Parse`] when the kernel's format is not understood.
+    pub fn read(&self, node: NodeId) -> Result<NodeMemory, Error> {
+        let watermark = self.high_watermark_bytes.get(&node).copied().unwrap_or(0);
+        match self.kept.get(&node) {
+            Some(kept) => kept.read(watermark),
+            None => KeptNode::open(&self.nodes.join(format!("node{node}")))?.read(watermark),
+        }
+    }
+}
+
+/// The hugetlb pools in a directory such as /sys/kernel/mm/hugepages, by page size in bytes; none if there is none.
+pub(crate) fn pool_directories(directory: &Path) -> BTreeMap<u64, PathBuf> {
+    numbered(directory, |name| {
+        let kib: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
+        kib.checked_mul(1024)
+    })
+    .unwrap_or_default()
+}
+
+fn node_directories(directory: &Path) -> BTreeMap<NodeId, PathBuf> {
+    let nodes = numbered(directory, |name| name.strip_prefix("node")?.parse().ok().map(NodeId));
+    nodes.unwrap_or_default()
+}
+
+fn numbered<K: Ord>(
+    directory: &Path,
+    key: impl Fn(&str) -> Option<K>,
+) -> io::Result<BTreeMap<K, PathBuf>> {
+    let entries = fs::read_dir(directory)?.filter_map(Result::ok);
+    Ok(entries
+        .filter_map(|entry| Some((key(entry.file_name().to_str()?)?, entry.path())))
+        .collect())
+}
+
+/// Sums the zones' high watermarks by node (mm/vmstat.c, zoneinfo_show_print). `high` has the boost in it that
+/// fragmentation adds for a moment; as it is read once, the boost is taken out. Per-CPU lists say `high:`.
+fn high_watermarks(zoneinfo: &str) -> BTreeMap<NodeId, u64> {
+    let mut sums = BTreeMap::new();
+    let mut node = None;
+    let mut boost = 0;
+    for line in zoneinfo.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match (words.as_slice(), node) {
+            (["Node", id, "zone", _], _) => {
+                node = id.trim_end_matches(',').parse().ok().map(NodeId);
+                boost = 0;
+            }
+            (["boost", pages], _) => boost = pages.parse().unwrap_or(0),
+            (["high", pages], Some(node)) => {
+                let pages = pages.parse().unwrap_or(0u64).saturating_sub(boost);
+                *sums.entry(node).or_insert(0) += pages * PAGE;
+            }
+            _ => {}
+        }
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+
+    const ZONEINFO: &str = "Node 0, zone      DMA
+  per-node stats
+      nr_inactive_anon 66242
+  pages free     2816
+        boost    0
+        min      44
+        low      55
+        high     66
+        spanned  4095
+  pagesets
+    cpu: 0
+              count:    421
+              high:     4204
+Node 0, zone   Normal
+  pages free     100
+        boost    50
+        min      44
+        low      55
+        high     150
+Node 0, zone   Device
+  pages free     0
+        boost    0
+        min      0
+        low      0
+        high     0
+Node 64, zone   Normal
+        high     7
+";
+
+    #[test]
+    fn watermarks_are_summed_without_boost_and_per_cpu_lists() {
+        let sums = high_watermarks(ZONEINFO);
+        assert_eq!(sums[&NodeId(0)], (66 + 100) * 4096);
+        assert_eq!(sums[&NodeId(64)], 7 * 4096);
+    }
+
+    #[test]
+    fn memory_is_read_anew_through_the_kept_files() {
+        let fake = Fake::new();
+        let node = "sys/devices/system/node/node64";
+        let meminfo = |free: u64| {
+            let text = format!("Node 64 MemTotal:  2048 kB\nNode 64 MemFree:  {free} kB\n");
+            fake.write(&format!("{node}/meminfo"), &text);
+        };
+        meminfo(1024);
+        fake.write(&format!("{node}/hugepages/hugepages-2048kB/nr_hugepages"), "5\n");
+        fake.write(&format!("{node}/hugepages/hugepages-2048kB/free_hugepages"), "3\n");
+        fake.write("proc/zoneinfo", ZONEINFO);
+        let reader = NodeMemoryReader::new(&fake.roots()).unwrap();
+        let pool = HugePool { page_bytes: 2 << 20, total_pages: 5, free_pages: 3 };
+        let expected = NodeMemory {
+            total_bytes: 2 << 20,
+            free_bytes: 1 << 20,
+            high_watermark_bytes: 7 * 4096,
+            huge_pools: vec![pool],
+        };
+        assert_eq!(reader.read(NodeId(64)).unwrap(), expected);
+        meminfo(512);
+        assert_eq!(reader.read(NodeId(64)).unwrap().free_bytes, 512 << 10);
+        assert!(matches!(reader.read(NodeId(1)), Err(Error::Read { .. })));
+        fake.write(&format!("{node}/meminfo"), "nonsense");
+        assert!(matches!(reader.read(NodeId(64)), Err(Error::Parse { .. })));
+    }
+
+    #[test]
+    fn this_machine_is_understood() {
+        let reader = NodeMemoryReader::new(&Roots::default()).unwrap();
+        let memory = reader.read(NodeId(0)).unwrap();
+        assert!(memory.free_bytes > 0 && memory.free_bytes <= memory.total_bytes);
+        assert!(
+            memory.high_watermark_bytes > 0 && memory.high_watermark_bytes < memory.total_bytes
+        );
+    }
+}

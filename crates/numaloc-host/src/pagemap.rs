@@ -1,0 +1,103 @@
+//! /proc/PID/pagemap: one 64-bit entry per virtual page (Documentation/admin-guide/mm/pagemap.rst).
+
+use numaloc_core::PAGE;
+use numaloc_sys::{Categories, PageRegion, pagemap_scan};
+use std::{fs::File, io, os::unix::fs::FileExt};
+
+/// One entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Entry(pub u64);
+
+impl Entry {
+    const PFN: u64 = (1 << 55) - 1;
+
+    /// Bit 63: a page is mapped here.
+    pub fn is_present(self) -> bool {
+        self.0 >> 63 != 0
+    }
+    /// Bit 56: nobody else maps the page.
+    pub fn is_exclusive(self) -> bool {
+        self.0 >> 56 & 1 != 0
+    }
+    /// Bit 61: a page of a file or of shared memory.
+    pub fn is_file(self) -> bool {
+        self.0 >> 61 & 1 != 0
+    }
+    /// Page frame number; 0 for readers whose opener had no CAP_SYS_ADMIN.
+    pub fn pfn(self) -> u64 {
+        self.0 & Self::PFN
+    }
+}
+
+/// An open pagemap. It stays bound to the address space that the process had when it was opened, so it never shows
+/// pages of a later program or process.
+#[derive(Debug)]
+pub struct Pagemap {
+    file: File,
+}
+
+/// Entries to read at a time: 32 KiB, from which on larger reads gain nothing.
+pub const CHUNK: usize = 4096;
+
+impl Pagemap {
+    /// Takes an open /proc/PID/pagemap.
+    pub fn new(file: File) -> Self {
+        Self { file }
+    }
+
+    /// Reads entries from page address `address` on into `entries`; returns how many there were. Fewer than asked for
+    /// means that the address space has ended.
+    pub fn read<'a>(&self, address: u64, bytes: &'a mut [u8]) -> io::Result<Entries<'a>> {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match self.file.read_at(&mut bytes[filled..], address / PAGE * 8 + filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Entries(&bytes[..filled / 8 * 8]))
+    }
+
+    /// Runs of pages of the wanted categories; see [`pagemap_scan`].
+    pub fn scan(
+        &self,
+        start: u64,
+        end: u64,
+        wanted: Categories,
+        regions: &mut [PageRegion],
+    ) -> io::Result<(usize, u64)> {
+        pagemap_scan(&self.file, start, end, wanted, regions)
+    }
+}
+
+/// Entries in a byte buffer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Entries<'a>(&'a [u8]);
+
+impl<'a> Entries<'a> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len() / 8
+    }
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+    /// In order of their addresses.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Entry> + use<'a> {
+        self.0
+            .chunks_exact(8)
+            .map(|bytes| Entry(u64::from_ne_bytes(bytes.try_into().expect("eight bytes"))))
+    }
+    /// One of them.
+    pub fn get(&self, index: usize) -> Option<Entry> {
+        let bytes = self.0.get(index * 8..index * 8 + 8)?;
+        Some(Entry(u64::from_ne_bytes(bytes.try_into().expect("eight bytes"))))
+    }
+    /// `count` of them from `first` on.
+    pub fn slice(&self, first: usize, count: usize) -> Entries<'a> {
+        Entries(&self.0[first * 8..(first + count) * 8])
+    }
+}

@@ -1,0 +1,180 @@
+//! One process: who it is, where its threads may run.
+
+use crate::{Error, Roots};
+use numaloc_core::{CpuSet, Identity, Process, Topology};
+use procfs::{
+    ProcError,
+    process::{Process as Entry, Task},
+};
+use std::{
+    collections::BTreeSet,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+/// Flags of field 9 of /proc/PID/stat (include/linux/sched.h).
+const PF_IO_WORKER: u32 = 0x10;
+const PF_KTHREAD: u32 = 0x20_0000;
+
+/// Why there is nothing to move in a process. In a cgroup all but `Failed` are the run of things.
+#[derive(Debug)]
+pub(crate) enum Miss {
+    /// It is not there, or hidden (hidepid).
+    Gone,
+    /// It has ended and waits for its parent, or is about to.
+    Ended { comm: String },
+    /// A kernel thread.
+    KernelThread { comm: String },
+    /// The caller may not look into it.
+    NoRights { comm: String, what: &'static str },
+    /// The unforeseen.
+    Failed(Error),
+}
+
+impl Miss {
+    pub(crate) fn into_error(self, pid: i32) -> Error {
+        match self {
+            Self::Gone => Error::NoProcess { pid },
+            Self::Ended { comm } => Error::Ended { pid, comm },
+            Self::KernelThread { comm } => Error::KernelThread { pid, comm },
+            Self::NoRights { comm, what } => Error::NoRights { pid, comm, what: what.into() },
+            Self::Failed(error) => error,
+        }
+    }
+}
+
+/// Reads a process by its pid or the id of one of its threads.
+pub(crate) fn look(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Miss> {
+    let tgid = tgid(roots, pid)?;
+    let process = Open::new(roots, tgid)?;
+    let stat = process.entry.stat().map_err(|error| process.miss(error, "stat"))?;
+    let process = Open { comm: stat.comm, ..process };
+    let comm = || process.comm.clone();
+    if stat.flags & PF_KTHREAD != 0 {
+        return Err(Miss::KernelThread { comm: comm() });
+    }
+    let status = process.text("status")?;
+    // Without VmSize it has let go of its memory (fs/proc/array.c, proc_pid_status): it is ending.
+    if matches!(stat.state, 'Z' | 'X') || field(&status, "VmSize").is_none() {
+        return Err(Miss::Ended { comm: comm() });
+    }
+    process.entry.open_relative("maps").map_err(|error| process.miss(error, "maps"))?;
+    let mems_allowed = match field(&status, "Mems_allowed_list") {
+        Some(list) => process.parse("status", list)?,
+        None => topology.ids(), // a kernel without cpusets
+    };
+    let online = topology.nodes().fold(CpuSet::new(), |cpus, node| cpus.or(&node.cpus));
+    Ok(Process {
+        identity: Identity { pid: tgid, start_time: stat.starttime },
+        comm: comm(),
+        cpus: cpus(&process)?.and(&online),
+        mems_allowed,
+    })
+}
+
+/// The process that a thread belongs to.
+pub(crate) fn tgid(roots: &Roots, tid: i32) -> Result<i32, Miss> {
+    let thread = Open::new(roots, tid)?;
+    let status = thread.text("status")?;
+    let tgid = field(&status, "Tgid").and_then(|tgid| tgid.parse().ok());
+    tgid.ok_or_else(|| thread.nonsense("status", "no Tgid".into()))
+}
+
+/// The pid of this very process in the tree that is read.
+pub(crate) fn own_pid(roots: &Roots) -> Option<i32> {
+    std::fs::read_link(roots.proc.join("self")).ok()?.to_str()?.parse().ok()
+}
+
+/// CPUs that at least one thread may run on. Cpus_allowed_list is the affinity as the cpuset leaves it, under
+/// cgroup v2 and v1 alike (kernel/cgroup/cpuset.c, cpuset_update_tasks_cpumask).
+fn cpus(process: &Open) -> Result<CpuSet, Miss> {
+    let tasks = process.entry.tasks().map_err(|error| process.miss(error, "task"))?;
+    let mut lists = BTreeSet::new();
+    let mut cpus = CpuSet::new();
+    for task in tasks.flatten() {
+        let name = format!("task/{}/status", task.tid);
+        let status = match process.text(&name) {
+            Err(Miss::Gone) => continue, // threads end all the time
+            status => status?,
+        };
+        let list = field(&status, "Cpus_allowed_list").unwrap_or_default();
+        // Most threads have the same list; those of io_uring are looked for only where they would add CPUs.
+        if lists.contains(list) || is_io_worker(&task) {
+            continue;
+        }
+        lists.insert(list.to_owned());
+        cpus = cpus.or(&process.parse(&name, list)?);
+    }
+    Ok(cpus)
+}
+
+/// Whether a thread is one of io_uring's: the kernel gives those the CPUs of the whole cpuset, whatever affinity the
+/// application has set for itself (io_uring/io-wq.c).
+fn is_io_worker(task: &Task) -> bool {
+    task.stat().is_ok_and(|stat| stat.flags & PF_IO_WORKER != 0)
+}
+
+/// A line of a status file. Not by procfs's `Status`: it refuses a command name that is no UTF-8, and lists that
+/// some kernels leave out.
+fn field<'text>(status: &'text str, name: &str) -> Option<&'text str> {
+    let mut lines = status.lines().filter_map(|line| line.split_once(':'));
+    lines.find(|(field, _)| *field == name).map(|(_, value)| value.trim())
+}
+
+/// A process whose directory is held open, so that all reads are of the same one even if its pid is reused.
+struct Open {
+    entry: Entry,
+    path: PathBuf,
+    comm: String,
+}
+
+impl Open {
+    fn new(roots: &Roots, pid: i32) -> Result<Self, Miss> {
+        let path = roots.proc.join(pid.to_string());
+        if pid <= 0 {
+            return Err(Miss::Gone);
+        }
+        match Entry::new_with_root(path.clone()) {
+            Ok(entry) => Ok(Self { entry, path, comm: "?".into() }),
+            Err(error) => Err(miss(error, &path, "?", "the directory")),
+        }
+    }
+    /// A file's text; bytes that are no UTF-8 (a command name may hold any) are replaced.
+    fn text(&self, name: &str) -> Result<String, Miss> {
+        let what = if name == "status" { "status" } else { "task" };
+        let mut bytes = Vec::new();
+        let read = self
+            .entry
+            .open_relative(name)
+            .and_then(|mut file| file.read_to_end(&mut bytes).map_err(ProcError::from));
+        read.map_err(|error| miss(error, &self.path.join(name), &self.comm, what))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+    fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(
+        &self,
+        name: &str,
+        text: &str,
+    ) -> Result<T, Miss> {
+        text.parse().map_err(|error: T::Err| self.nonsense(name, error.to_string()))
+    }
+    fn miss(&self, error: ProcError, what: &'static str) -> Miss {
+        miss(error, &self.path.join(what), &self.comm, what)
+    }
+    fn nonsense(&self, name: &str, reason: String) -> Miss {
+        Miss::Failed(Error::Parse { path: self.path.join(name), reason })
+    }
+}
+
+fn miss(error: ProcError, path: &Path, comm: &str, what: &'static str) -> Miss {
+    let gone = |error: &io::Error| error.raw_os_error() == Some(nix::libc::ESRCH);
+    match error {
+        ProcError::NotFound(_) => Miss::Gone,
+        ProcError::Io(error, _) if gone(&error) => Miss::Gone,
+        ProcError::PermissionDenied(_) => Miss::NoRights { comm: comm.into(), what },
+        ProcError::Io(source, _) => Miss::Failed(Error::Read { path: path.into(), source }),
+        error => Miss::Failed(Error::Parse { path: path.into(), reason: error.to_string() }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

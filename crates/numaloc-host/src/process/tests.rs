@@ -1,0 +1,100 @@
+use super::*;
+use crate::fake::Fake;
+use numaloc_core::{Node, NodeId, NodeMemory};
+
+fn topology() -> Topology {
+    let node = |id, cpus: &str| Node {
+        id: NodeId(id),
+        cpus: cpus.parse().expect("a list"),
+        memory: NodeMemory::default(),
+    };
+    Topology::new([node(0, "0-3"), node(64, "1022-2000")], [])
+}
+
+fn look(fake: &Fake, pid: i32) -> Result<Process, Miss> {
+    super::look(&fake.roots(), pid, &topology())
+}
+
+#[test]
+fn cpus_are_the_online_ones_of_all_threads() {
+    let fake = Fake::new();
+    fake.process(100, "redis) S (x", &["0-1", "3-7", "0-1", "1500-4000"]);
+    let process = look(&fake, 100).unwrap();
+    assert_eq!(process.identity, Identity { pid: 100, start_time: 1100 });
+    assert_eq!(process.comm, "redis) S (x");
+    assert_eq!(process.cpus.to_string(), "0-1,3,1500-2000");
+    assert_eq!(process.mems_allowed.to_string(), "0,64");
+}
+
+#[test]
+fn a_thread_stands_for_its_process() {
+    let fake = Fake::new();
+    fake.process(100, "x", &["0", "1"]);
+    assert_eq!(look(&fake, 101).unwrap(), look(&fake, 100).unwrap());
+}
+
+#[test]
+fn io_uring_workers_do_not_count() {
+    let fake = Fake::new();
+    fake.process(100, "x", &["0", "0-3"]);
+    fake.stat("proc/100/task/101", 101, "iou-wrk-100", 'S', PF_IO_WORKER);
+    assert_eq!(look(&fake, 100).unwrap().cpus.to_string(), "0");
+}
+
+#[test]
+fn names_that_are_no_text_are_taken() {
+    let fake = Fake::new();
+    fake.process(100, "x", &["0"]);
+    let path = fake.path("proc/100/status");
+    let status = std::fs::read(&path).unwrap();
+    std::fs::write(&path, [b"Name:\t\xff\xfe:\n".as_slice(), &status].concat()).unwrap();
+    assert_eq!(look(&fake, 100).unwrap().cpus.to_string(), "0");
+}
+
+#[test]
+fn what_has_no_memory_is_told() {
+    let fake = Fake::new();
+    for pid in [-1, 0, 1, i32::MAX] {
+        assert!(matches!(look(&fake, pid), Err(Miss::Gone)), "{pid}");
+    }
+    fake.process(2, "kthreadd", &["0"]);
+    fake.stat("proc/2", 2, "kthreadd", 'S', PF_KTHREAD);
+    assert!(matches!(look(&fake, 2), Err(Miss::KernelThread { comm }) if comm == "kthreadd"));
+    fake.process(3, "z", &["0"]);
+    fake.stat("proc/3", 3, "z", 'Z', 0);
+    assert!(matches!(look(&fake, 3), Err(Miss::Ended { comm }) if comm == "z"));
+    fake.process(4, "exiting", &["0"]);
+    fake.status("proc/4", 4, 4, "0", false);
+    assert!(matches!(look(&fake, 4), Err(Miss::Ended { .. })));
+}
+
+#[test]
+fn nonsense_is_an_error_with_the_path() {
+    let fake = Fake::new();
+    fake.process(100, "x", &["0-x"]);
+    let Err(Miss::Failed(error)) = look(&fake, 100) else { panic!("taken") };
+    assert!(error.to_string().contains("proc/100/task/100/status"), "{error}");
+}
+
+#[test]
+fn refusals_are_told_apart() {
+    let path = Path::new("/proc/1/maps");
+    let io = |errno| ProcError::from(io::Error::from_raw_os_error(errno));
+    for errno in [nix::libc::EACCES, nix::libc::EPERM] {
+        let miss = miss(io(errno), path, "x", "maps");
+        let error = miss.into_error(1).to_string();
+        assert!(error.starts_with("no right to read maps of process 1 (x)"), "{error}");
+    }
+    assert!(matches!(miss(io(nix::libc::ESRCH), path, "x", "maps"), Miss::Gone));
+    assert!(matches!(miss(io(nix::libc::EIO), path, "x", "maps"), Miss::Failed(_)));
+}
+
+#[test]
+fn this_process_is_read() {
+    let roots = Roots::default();
+    let own = own_pid(&roots).unwrap();
+    let topology = crate::topology::topology(&roots).unwrap();
+    let process = super::look(&roots, own, &topology).unwrap();
+    assert_eq!(process.identity.pid, own);
+    assert!(!process.cpus.is_empty() && !process.mems_allowed.is_empty());
+}

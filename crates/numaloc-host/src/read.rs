@@ -1,0 +1,52 @@
+//! Reading small files of the kernel.
+
+use crate::{Error, Roots};
+use numaloc_core::{NodeId, NodeSet};
+use std::{
+    fs::{self, File},
+    io::{self, Read as _},
+    path::Path,
+};
+
+/// A file's text; bytes that are no UTF-8 (a command name may hold any) are replaced.
+pub(crate) fn text(path: &Path) -> Result<String, Error> {
+    let bytes = fs::read(path).map_err(|source| Error::Read { path: path.into(), source })?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The text of numa_maps, for whose every record the kernel walks all pages of a VMA under mmap_lock. It lets go of the
+/// lock when a read is filled (fs/seq_file.c, `seq_read_iter`), so reads as small as a line keep it for one VMA at a time
+/// and not for forty.
+pub(crate) fn records(path: &Path) -> Result<String, Error> {
+    let failed = |source| Error::Read { path: path.into(), source };
+    let mut file = File::open(path).map_err(failed)?;
+    let (mut bytes, mut line) = (Vec::new(), [0; 64]);
+    loop {
+        match file.read(&mut line) {
+            Ok(0) => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            Ok(count) => bytes.extend_from_slice(&line[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(source) => return Err(failed(source)),
+        }
+    }
+}
+
+/// The online nodes.
+pub(crate) fn node_ids(roots: &Roots) -> Result<Vec<NodeId>, Error> {
+    let path = roots.sys.join("devices/system/node/online");
+    let nodes: NodeSet =
+        text(&path)?.parse().map_err(|error| Error::Parse { path, reason: format!("{error}") })?;
+    Ok(nodes.iter().collect())
+}
+
+/// Nodes on which the calling process may allocate.
+pub(crate) fn mems_allowed(roots: &Roots) -> Result<NodeSet, Error> {
+    let path = roots.proc.join("self/status");
+    let status = text(&path)?;
+    let list = status.lines().find_map(|line| line.strip_prefix("Mems_allowed_list:"));
+    let list = list.ok_or_else(|| Error::Parse {
+        path: path.clone(),
+        reason: "no Mems_allowed_list".into(),
+    })?;
+    list.trim().parse().map_err(|error| Error::Parse { path, reason: format!("{error}") })
+}

@@ -1,0 +1,175 @@
+//! The scanner: where the pages of a range are, in windows, with holes and huge pages skipped over.
+//!
+//! Base pages cost one pagemap entry each and nothing else. Where a stretch turns out to be empty or huge, the
+//! PAGEMAP_SCAN ioctl takes over, because it passes over a hole or a huge page at the cost of a base page; where it
+//! meets base pages again, reading goes on.
+
+mod family;
+mod huge;
+mod run;
+mod single;
+
+pub use run::{Ownership, Place, Run};
+
+use crate::{
+    Roots, Source,
+    frames::FrameNodes,
+    kpage::FrameFile,
+    pagemap::{Entries, Entry},
+    probe,
+    space::AddressSpace,
+};
+use numaloc_core::{Mapping, NodeId, PAGE};
+use numaloc_sys::query_pages;
+use run::Runs;
+use std::{ops::Range, sync::Arc};
+
+/// How closely huge pages are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// Nodes of all, ownership of a sample. Good for totals: a stretch in which fewer than one in 32 huge pages is
+    /// shared may count as the target's own.
+    Sampled,
+    /// All of each.
+    Exact,
+}
+
+/// Finds pages. One scanner serves one thread.
+#[derive(Debug)]
+pub struct Scanner {
+    frames: Arc<FrameNodes>,
+    source: Source,
+    precision: Precision,
+    can_scan: bool,
+    counts: Option<FrameFile>,
+    buffers: Vec<Vec<u8>>,
+    queried: Vec<i32>,
+}
+
+impl Scanner {
+    /// A scanner that uses what the host allows.
+    pub fn new(
+        roots: &Roots,
+        frames: Arc<FrameNodes>,
+        source: Source,
+        precision: Precision,
+    ) -> Self {
+        let counts = if source == Source::Pagemap { FrameFile::counts(roots) } else { None };
+        let can_scan = probe::pagemap_scan(roots);
+        Self {
+            frames,
+            source,
+            precision,
+            can_scan,
+            counts,
+            buffers: Vec::new(),
+            queried: Vec::new(),
+        }
+    }
+
+    /// Visits all present pages of `range` (bytes from the extent's start) of an extent, each page once however many
+    /// mappings show it. An address space that has ended shows no pages.
+    pub fn scan(
+        &mut self,
+        spaces: &[AddressSpace],
+        mappings: &[Mapping],
+        range: Range<u64>,
+        visit: &mut dyn FnMut(Run<'_>),
+    ) {
+        if let Some(counts) = &mut self.counts {
+            counts.refresh();
+        }
+        let mut buffers = std::mem::take(&mut self.buffers);
+        buffers.resize_with(mappings.len().max(buffers.len()), Vec::new);
+        match mappings {
+            [only] => {
+                let view = View { space: &spaces[only.process], start: only.start };
+                self.scan_one(view, range, &mut buffers[0], visit)
+            }
+            _ => self.scan_family(spaces, mappings, range, &mut buffers, visit),
+        }
+        self.buffers = buffers;
+    }
+
+    /// Where the base pages from `address` on are, one by one, as of now: appended to `places`.
+    pub fn locate(
+        &mut self,
+        space: &AddressSpace,
+        address: u64,
+        pages: usize,
+        places: &mut Vec<Place>,
+    ) {
+        let mut buffer = self.buffers.pop().unwrap_or_default();
+        let view = View { space, start: address };
+        let entries = view.read(0, pages, &mut buffer).unwrap_or_default();
+        self.query(space, address, entries);
+        for index in 0..pages {
+            places.push(match entries.get(index).filter(|entry| entry.is_present()) {
+                None => Place::Absent,
+                Some(entry) => self.node(index, entry).map_or(Place::Unknown, Place::On),
+            });
+        }
+        self.buffers.push(buffer);
+    }
+
+    /// Who maps a page of which `ours` mappings were seen; `None` for a page that is no process's, such as the zero
+    /// page (the kernel does not count its mappings).
+    fn ownership(&mut self, entry: Entry, ours: u64) -> Option<Ownership> {
+        if entry.is_exclusive() {
+            return Some(Ownership::Exclusive);
+        }
+        // Mapped more than once, and once by us: asking for the count would cost ten times as much as finding the page.
+        // Only where there is no file can it be the zero page, which is nobody's.
+        if ours == 1 && entry.is_file() {
+            return Some(Ownership::Stranger);
+        }
+        let Some(counts) = &mut self.counts else { return Some(Ownership::Stranger) };
+        match counts.get(entry.pfn()) {
+            0 => None,
+            1 => Some(Ownership::Exclusive),
+            count if count <= ours => Some(Ownership::Family),
+            _ => Some(Ownership::Stranger),
+        }
+    }
+
+    fn node(&self, index: usize, entry: Entry) -> Option<NodeId> {
+        match self.source {
+            Source::Pagemap => self.frames.node(entry.pfn()),
+            Source::Query => u32::try_from(*self.queried.get(index)?).ok().map(NodeId),
+        }
+    }
+
+    /// Asks for the nodes of the present pages among `entries`, where frames are hidden.
+    fn query(&mut self, space: &AddressSpace, address: u64, entries: Entries<'_>) {
+        if self.source == Source::Pagemap {
+            return;
+        }
+        self.queried.clear();
+        self.queried.resize(entries.len(), -1);
+        let present = |(index, entry): (usize, Entry)| entry.is_present().then_some(index);
+        let indices: Vec<usize> = entries.iter().enumerate().filter_map(present).collect();
+        let addresses: Vec<u64> =
+            indices.iter().map(|&index| address + index as u64 * PAGE).collect();
+        let mut status = vec![0; addresses.len()];
+        if query_pages(space.pid(), &addresses, &mut status).is_ok() {
+            indices.iter().zip(status).for_each(|(&index, status)| self.queried[index] = status);
+        }
+    }
+}
+
+/// One process's view of an extent.
+#[derive(Clone, Copy, Debug)]
+struct View<'a> {
+    space: &'a AddressSpace,
+    /// Where the extent begins in it.
+    start: u64,
+}
+
+impl View<'_> {
+    /// Reads `pages` entries from `offset` on. `None` once the address space has ended.
+    fn read<'b>(&self, offset: u64, pages: usize, buffer: &'b mut Vec<u8>) -> Option<Entries<'b>> {
+        buffer.resize(buffer.len().max(pages * 8), 0);
+        let read = self.space.pagemap.read(self.start + offset, &mut buffer[..pages * 8]);
+        read.ok().filter(|entries| entries.len() == pages)
+    }
+}

@@ -1,0 +1,101 @@
+//! Stretches that are empty or huge: passed over by PAGEMAP_SCAN, at the cost of a base page for each huge one.
+
+use super::{Ownership, Precision, Run, Scanner, View};
+use crate::pagemap::{CHUNK, Entries};
+use numaloc_core::{HUGE, NodeId, PAGE};
+use numaloc_sys::{Categories, PageRegion, query_pages};
+use std::ops::Range;
+
+/// Largest stretch that one PAGEMAP_SCAN walks: 2.3 ms of mmap_lock at the most, should it be full of base pages.
+pub(super) const PROBE_MAX: u64 = 1 << 30;
+pub(super) const PROBE_MIN: u64 = 16 << 20;
+
+/// One in so many huge pages has its ownership looked up by a sampling scanner.
+const SAMPLE: usize = 32;
+
+impl Scanner {
+    /// Passes over a stretch by PAGEMAP_SCAN. Returns where it ended and how many base pages it met.
+    pub(super) fn probe(
+        &mut self,
+        view: View<'_>,
+        range: Range<u64>,
+        buffer: &mut Vec<u8>,
+        visit: &mut dyn FnMut(Run<'_>),
+    ) -> Option<(u64, u64)> {
+        let mut regions = [PageRegion::default(); 64];
+        let (from, to) = (view.start + range.start, view.start + range.end);
+        let (found, walked) =
+            view.space.pagemap.scan(from, to, Categories::PRESENT, &mut regions).ok()?;
+        let mut base_pages = 0;
+        for region in &regions[..found] {
+            let (mut at, end) = (region.start - view.start, region.end - view.start);
+            if region.categories().contains(Categories::HUGE) && region.start.is_multiple_of(HUGE) {
+                let huge = at..end - (end - at) % HUGE;
+                at = huge.end;
+                self.huge_runs(view, huge, buffer, visit)?;
+            }
+            while at < end {
+                let pages = (((end - at) / PAGE) as usize).min(CHUNK);
+                let entries = view.read(at, pages, buffer)?;
+                self.runs(view, at, entries, visit);
+                at += pages as u64 * PAGE;
+                base_pages += pages as u64;
+            }
+        }
+        // A walk that could not even begin would be repeated for ever.
+        Some((walked.max(from + PAGE) - view.start, base_pages))
+    }
+
+    /// Visits the huge pages of a stretch that holds nothing else.
+    fn huge_runs(
+        &mut self,
+        view: View<'_>,
+        range: Range<u64>,
+        buffer: &mut Vec<u8>,
+        visit: &mut dyn FnMut(Run<'_>),
+    ) -> Option<()> {
+        if self.precision == Precision::Sampled && self.sampled_runs(view, &range, buffer, visit)? {
+            return Some(());
+        }
+        for offset in range.step_by(HUGE as usize) {
+            let entries = view.read(offset, 1, buffer)?;
+            let Some(entry) = entries.get(0).filter(|entry| entry.is_present()) else { continue };
+            self.query(view.space, view.start + offset, entries);
+            let Some(ownership) = self.ownership(entry, 1) else { continue };
+            let node = self.node(0, entry);
+            visit(Run { mapping: 0, offset, bytes: HUGE, node, ownership, entries, huge: true });
+        }
+        Some(())
+    }
+
+    /// The same by asking for all nodes at once, and for the ownership of one page in [`SAMPLE`]: a read of one entry
+    /// costs four times as much as the answer to one address in a long query. Says whether that was enough: it is not
+    /// where a page of the sample is shared, or where the kernel did not see one.
+    fn sampled_runs(
+        &mut self,
+        view: View<'_>,
+        range: &Range<u64>,
+        buffer: &mut Vec<u8>,
+        visit: &mut dyn FnMut(Run<'_>),
+    ) -> Option<bool> {
+        let offsets: Vec<u64> = range.clone().step_by(HUGE as usize).collect();
+        for offset in offsets.iter().step_by(SAMPLE).chain(offsets.last()) {
+            let entry = view.read(*offset, 1, buffer)?.get(0)?;
+            if !entry.is_exclusive() {
+                return Some(false);
+            }
+        }
+        let addresses: Vec<u64> = offsets.iter().map(|offset| view.start + offset).collect();
+        let mut nodes = vec![0; addresses.len()];
+        let asked = query_pages(view.space.pid(), &addresses, &mut nodes);
+        if asked.is_err() || nodes.iter().any(|&node| node < 0) {
+            return Some(false);
+        }
+        for (offset, node) in offsets.into_iter().zip(nodes) {
+            let (node, ownership) = (Some(NodeId(node as u32)), Ownership::Exclusive);
+            let entries = Entries::default();
+            visit(Run { mapping: 0, offset, bytes: HUGE, node, ownership, entries, huge: true });
+        }
+        Some(true)
+    }
+}

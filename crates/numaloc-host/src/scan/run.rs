@@ -1,0 +1,93 @@
+//! What a scan finds, and joining pages to it.
+
+use crate::pagemap::Entries;
+use numaloc_core::{NodeId, PAGE};
+
+/// Who maps a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ownership {
+    /// One mapping alone.
+    Exclusive,
+    /// Several mappings, all of them the target's.
+    Family,
+    /// Others too, or nobody can tell.
+    Stranger,
+}
+
+/// Where a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nothing is mapped there.
+    Absent,
+    /// On this node.
+    On(NodeId),
+    /// Somewhere: the node cannot be told.
+    Unknown,
+}
+
+/// Consecutive present pages of one mapping that have node and ownership in common.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'e> {
+    /// Index of the mapping through which they are seen.
+    pub mapping: usize,
+    /// Bytes from the extent's start.
+    pub offset: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Their node, if it can be told.
+    pub node: Option<NodeId>,
+    /// Who maps them.
+    pub ownership: Ownership,
+    /// One entry for each base page; for huge pages that of the first base page alone.
+    pub entries: Entries<'e>,
+    /// Whether this is one PMD-mapped or hugetlb piece of 2 MiB.
+    pub huge: bool,
+}
+
+/// Joins pages to runs.
+pub(super) struct Runs<'v, 'e> {
+    offset: u64,
+    open: Option<Run<'e>>,
+    first: usize,
+    pages: usize,
+    visit: &'v mut dyn FnMut(Run<'_>),
+}
+
+impl<'v, 'e> Runs<'v, 'e> {
+    pub(super) fn new(offset: u64, visit: &'v mut dyn FnMut(Run<'_>)) -> Self {
+        Self { offset, open: None, first: 0, pages: 0, visit }
+    }
+
+    /// Adds the page at `index` of `view`.
+    #[inline]
+    pub(super) fn push(
+        &mut self,
+        mapping: usize,
+        index: usize,
+        node: Option<NodeId>,
+        ownership: Ownership,
+        view: Entries<'e>,
+    ) {
+        if let Some(run) = &self.open
+            && index == self.first + self.pages
+            && run.node == node
+            && run.ownership == ownership
+            && run.mapping == mapping
+        {
+            self.pages += 1;
+            return;
+        }
+        self.flush();
+        let offset = self.offset + index as u64 * PAGE;
+        self.open =
+            Some(Run { mapping, offset, bytes: 0, node, ownership, entries: view, huge: false });
+        (self.first, self.pages) = (index, 1);
+    }
+
+    pub(super) fn flush(&mut self) {
+        if let Some(run) = self.open.take() {
+            let entries = run.entries.slice(self.first, self.pages);
+            (self.visit)(Run { bytes: self.pages as u64 * PAGE, entries, ..run });
+        }
+    }
+}

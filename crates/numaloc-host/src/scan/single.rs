@@ -1,0 +1,115 @@
+//! Extents with one mapping: read where base pages are, probed where a stretch is empty or huge.
+
+use super::{
+    Run, Runs, Scanner, View,
+    huge::{PROBE_MAX, PROBE_MIN},
+};
+use crate::pagemap::{CHUNK, Entries};
+use numaloc_core::{HUGE, PAGE};
+use std::ops::Range;
+
+const READ_MIN: usize = (HUGE / PAGE) as usize;
+
+/// What reading a stretch of base pages has shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Texture {
+    /// Base pages: go on reading.
+    Base,
+    /// Empty or huge: worth a PAGEMAP_SCAN.
+    Coarse,
+}
+
+/// When to read and when to probe, over one range.
+struct Pace {
+    read_pages: usize,
+    probe_bytes: u64,
+    /// Offset before which no probe is made, and how far the next fruitless probe moves it: frames in a row look like
+    /// huge pages, and on a freshly booted machine many base pages lie so.
+    quiet_until: u64,
+    quiet_bytes: u64,
+}
+
+impl Pace {
+    fn new() -> Self {
+        Self {
+            read_pages: READ_MIN,
+            probe_bytes: PROBE_MIN,
+            quiet_until: 0,
+            quiet_bytes: 4 * PROBE_MIN,
+        }
+    }
+    fn has_read(&mut self) {
+        self.read_pages = (self.read_pages * 2).min(CHUNK);
+        self.probe_bytes = PROBE_MIN;
+    }
+    fn has_probed(&mut self, walked: Range<u64>, base_pages: u64) -> Texture {
+        self.probe_bytes = (self.probe_bytes * 2).min(PROBE_MAX);
+        if base_pages * PAGE * 4 <= walked.end - walked.start {
+            return Texture::Coarse;
+        }
+        self.read_pages = READ_MIN;
+        self.quiet_until = walked.end + self.quiet_bytes;
+        self.quiet_bytes = (self.quiet_bytes * 2).min(PROBE_MAX);
+        Texture::Base
+    }
+}
+
+impl Scanner {
+    pub(super) fn scan_one(
+        &mut self,
+        view: View<'_>,
+        range: Range<u64>,
+        buffer: &mut Vec<u8>,
+        visit: &mut dyn FnMut(Run<'_>),
+    ) {
+        let (mut at, mut pace, mut texture) = (range.start, Pace::new(), Texture::Base);
+        while at < range.end {
+            if texture == Texture::Coarse && self.can_scan && at >= pace.quiet_until {
+                let end = (at + pace.probe_bytes).min(range.end);
+                let Some((walked, base_pages)) = self.probe(view, at..end, buffer, visit) else {
+                    return;
+                };
+                texture = pace.has_probed(at..walked, base_pages);
+                at = walked;
+            } else {
+                let pages = pace.read_pages.min(((range.end - at) / PAGE) as usize);
+                let Some(entries) = view.read(at, pages, buffer) else { return };
+                texture = self.runs(view, at, entries, visit);
+                at += pages as u64 * PAGE;
+                pace.has_read();
+            }
+        }
+    }
+
+    /// Visits the runs of entries that were read at `offset`.
+    pub(super) fn runs(
+        &mut self,
+        view: View<'_>,
+        offset: u64,
+        entries: Entries<'_>,
+        visit: &mut dyn FnMut(Run<'_>),
+    ) -> Texture {
+        self.query(view.space, view.start + offset, entries);
+        let mut runs = Runs::new(offset, visit);
+        let (mut present, mut contiguous, mut last_pfn) = (0usize, 0usize, 0);
+        for (index, entry) in entries.iter().enumerate() {
+            if !entry.is_present() {
+                continue;
+            }
+            present += 1;
+            contiguous += usize::from(entry.pfn() == last_pfn + 1);
+            last_pfn = entry.pfn();
+            let Some(ownership) = self.ownership(entry, 1) else { continue };
+            runs.push(0, index, self.node(index, entry), ownership, entries);
+        }
+        runs.flush();
+        // Huge pages show as frames in a row. Base pages can, too: then the probe finds that out at little cost.
+        let huge_like =
+            present == entries.len() && contiguous + entries.len() / READ_MIN >= entries.len();
+        if present == 0 || huge_like && entries.len() >= READ_MIN {
+            Texture::Coarse
+        } else {
+            Texture::Base
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The survey: where all memory of some processes is.
+
+use crate::{
+    Error, Roots,
+    extents::extents,
+    frames::FrameNodes,
+    maps::{self, Vma},
+    numa_maps, probe, read,
+    scan::{Ownership, Precision, Run, Scanner},
+    space::{AddressSpace, distinct, is_gone},
+};
+use numaloc_core::{
+    Extent, HUGE, Mapping, Mempolicy, NodeSet, Options, Plan, Process, Residency, Topology,
+    planner::{self, Scene},
+};
+use std::{io, path::Path, sync::Arc};
+
+/// How page locations are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// /proc/PID/pagemap with a table from page frame to node.
+    Pagemap,
+    /// move_pages(2) as a query, because page frames are hidden from this process (no CAP_SYS_ADMIN). What is shared
+    /// cannot be told apart then and counts as shared with strangers.
+    Query,
+}
+
+impl Source {
+    /// Chooses by trying.
+    pub fn probe(roots: &Roots) -> Self {
+        if probe::pfns_readable(roots) { Self::Pagemap } else { Self::Query }
+    }
+}
+
+/// Everything that the planner and the executor need to know.
+#[derive(Debug)]
+pub struct Survey {
+    /// The processes that were still there, held open, one for each address space; extents refer to them by index.
+    pub spaces: Vec<AddressSpace>,
+    /// Their memory.
+    pub extents: Vec<Extent>,
+    /// Nodes on which this process may allocate.
+    pub caller_mems: NodeSet,
+    /// How page locations were found.
+    pub source: Source,
+    /// Page frame -> node.
+    pub frames: Arc<FrameNodes>,
+}
+
+impl Survey {
+    /// Decides over what was found. The plan takes the extents over; the survey keeps the processes open.
+    pub fn plan(&mut self, topology: &Topology, options: &Options) -> Plan {
+        let extents = std::mem::take(&mut self.extents);
+        let (processes, caller_mems) = (&self.processes(), &self.caller_mems);
+        planner::plan(Scene { topology, processes, caller_mems }, extents, options)
+    }
+
+    /// The processes, in the order in which extents refer to them.
+    pub fn processes(&self) -> Vec<Process> {
+        self.spaces.iter().map(|space| space.process.clone()).collect()
+    }
+}
+
+/// Looks where all memory of `processes` is. Moves and changes nothing. Memory policies are read only for processes with
+/// pages that `options` would have moved, at the price of another page walk.
+///
+/// # Errors
+/// [`Error::NoRights`] if a process may not be looked into, and what reading the host's page frames can give.
+pub fn survey(
+    roots: &Roots,
+    topology: &Topology,
+    processes: Vec<Process>,
+    options: &Options,
+) -> Result<Survey, Error> {
+    let frames = Arc::new(FrameNodes::read(roots)?);
+    let source = Source::probe(roots);
+    let mut scanner = Scanner::new(roots, frames.clone(), source, Precision::Sampled);
+    let mut spaces = Vec::new();
+    for process in processes {
+        spaces.extend(AddressSpace::open(roots, process)?);
+    }
+    let spaces = distinct(spaces);
+    let mut vmas = Vec::new();
+    for space in &spaces {
+        vmas.push(read_vmas(roots, space)?);
+    }
+    let mut extents = extents(vmas);
+    for extent in &mut extents {
+        extent.residency = residency(&mut scanner, &spaces, extent);
+    }
+    extents
+        .retain(|extent| !extent.residency.nodes.is_empty() || extent.residency.unplaced_bytes > 0);
+    let home = |space: &AddressSpace| planner::home(topology, &space.process, options);
+    let homes: Vec<NodeSet> = spaces.iter().map(home).collect();
+    place(roots, &spaces, &homes, options, &mut extents)?;
+    Ok(Survey { spaces, extents, caller_mems: read::mems_allowed(roots)?, source, frames })
+}
+
+/// Where an extent's pages are now.
+fn residency(scanner: &mut Scanner, spaces: &[AddressSpace], extent: &Extent) -> Residency {
+    let mut residency = Residency::default();
+    scanner.scan(spaces, &extent.mappings, 0..extent.bytes, &mut |run: Run<'_>| {
+        let Some(node) = run.node else {
+            residency.unplaced_bytes += run.bytes;
+            return;
+        };
+        let tally = residency.nodes.entry(node).or_default();
+        match run.ownership {
+            Ownership::Stranger => tally.shared_bytes += run.bytes,
+            Ownership::Exclusive | Ownership::Family => tally.owned_bytes += run.bytes,
+        }
+        tally.huge_bytes += if run.huge || looks_huge(&run) { run.bytes / HUGE * HUGE } else { 0 };
+    });
+    residency
+}
+
+/// Whether a run of base entries lies as huge pages do. A guess for the prediction of time, nothing else.
+fn looks_huge(run: &Run<'_>) -> bool {
+    let frames = run.entries.get(0).zip(run.entries.get(run.entries.len() - 1));
+    let in_a_row = |(first, last): (crate::pagemap::Entry, crate::pagemap::Entry)| {
+        last.pfn().wrapping_sub(first.pfn()) == run.entries.len() as u64 - 1
+    };
+    run.bytes >= HUGE && frames.is_some_and(in_a_row)
+}
+
+/// The VMAs of a process; none if it has ended.
+fn read_vmas(roots: &Roots, space: &AddressSpace) -> Result<Vec<Vma>, Error> {
+    let text = read_of(roots, space, "maps", read::text)?.unwrap_or_default();
+    Ok(text.lines().filter_map(maps::parse_line).collect())
+}
+
+/// Fills in policies and hugetlb page sizes of the extents that have pages to be moved.
+fn place(
+    roots: &Roots,
+    spaces: &[AddressSpace],
+    homes: &[NodeSet],
+    options: &Options,
+    extents: &mut [Extent],
+) -> Result<(), Error> {
+    let is_away = |extent: &Extent| {
+        let add = |home: NodeSet, mapping: &Mapping| home.or(&homes[mapping.process]);
+        let home = extent.mappings.iter().fold(NodeSet::new(), add);
+        extent.residency.nodes.iter().any(|(&node, resident)| {
+            !home.contains(node) && (resident.owned_bytes > 0 || options.include_shared)
+        })
+    };
+    let mut wanted = vec![Vec::new(); spaces.len()];
+    for (index, extent) in extents.iter().enumerate().filter(|(_, extent)| is_away(extent)) {
+        extent
+            .mappings
+            .iter()
+            .for_each(|mapping| wanted[mapping.process].push((index, mapping.start)));
+    }
+    for (space, wanted) in spaces.iter().zip(wanted) {
+        if wanted.is_empty() {
+            continue;
+        }
+        let Some(text) = read_of(roots, space, "numa_maps", read::records)? else { continue };
+        let placements = numa_maps::parse(&text);
+        for (index, start) in wanted {
+            let Some(placement) = numa_maps::at(&placements, start) else { continue };
+            let extent = &mut extents[index];
+            extent.hugetlb_bytes = extent.hugetlb_bytes.or(placement.hugetlb_bytes);
+            // Of several who map it, one that has a wish decides.
+            if extent.policy == Mempolicy::Default {
+                extent.policy = placement.policy.clone();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A file of the process; `None` if it has ended.
+fn read_of(
+    roots: &Roots,
+    space: &AddressSpace,
+    name: &str,
+    reader: fn(&Path) -> Result<String, Error>,
+) -> Result<Option<String>, Error> {
+    match reader(&roots.proc.join(space.pid().to_string()).join(name)) {
+        Ok(text) => Ok(Some(text)),
+        Err(Error::Read { source, .. }) if is_gone(&source) => Ok(None),
+        Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
+            Err(Error::NoRights {
+                pid: space.pid(),
+                comm: space.process.comm.clone(),
+                what: name.into(),
+            })
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,173 @@
+//! Topology by hwloc: nodes, their CPUs and distances; and what is asked of nodes that a request names.
+
+use crate::{Error, Roots, node_memory::NodeMemoryReader, read};
+use hwlocality::{
+    object::{TopologyObject, attributes::ObjectAttributes, types::ObjectType},
+    topology::{Topology as Hwloc, builder::BuildFlags},
+};
+use numaloc_core::{
+    CpuId, CpuSet, IdSet, Node, NodeId, NodeMemory, NodeSet, Topology,
+    ids::{INDEX_MAX, Index},
+};
+use std::{collections::BTreeMap, io};
+
+/// hwloc's name for the firmware's table (ACPI SLIT) as the kernel shows it in nodeN/distance.
+const SLIT: &str = "NUMALatency";
+
+/// The machine as hwloc sees it, with the memory of its nodes as of now.
+///
+/// # Errors
+/// [`Error::Hwloc`] when hwloc fails, or describes another machine because of `HWLOC_*` in the environment.
+pub fn topology(roots: &Roots) -> Result<Topology, Error> {
+    let hwloc = discover()?;
+    check_this_system(roots, &hwloc)?;
+    let reader = NodeMemoryReader::new(roots)?;
+    let mut nodes = nodes(&hwloc);
+    fill(roots, &reader, &mut nodes)?;
+    Ok(Topology::new(nodes, distances(&hwloc)))
+}
+
+/// Puts in what the kernel knows better than hwloc: whose each CPU is, and the memory as of now.
+fn fill(roots: &Roots, reader: &NodeMemoryReader, nodes: &mut [Node]) -> Result<(), Error> {
+    for node in nodes {
+        if let Some(cpus) = list(roots, &format!("node{}/cpulist", node.id))? {
+            node.cpus = cpus;
+        }
+        match reader.read(node.id) {
+            Ok(memory) => node.memory = memory,
+            // A kernel without CONFIG_NUMA has no nodeN; hwloc's own figure for the single node stays.
+            Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// hwloc's topology as core values; of the memory only the total, as only that is in there.
+pub fn from_hwloc(hwloc: &Hwloc) -> Topology {
+    Topology::new(nodes(hwloc), distances(hwloc))
+}
+
+/// Checks that each of these nodes is online and has memory.
+///
+/// # Errors
+/// [`Error::BadNode`] with the first that is not.
+pub fn check_nodes(roots: &Roots, topology: &Topology, nodes: &NodeSet) -> Result<(), Error> {
+    let with_memory = topology.with_memory();
+    let Some(node) = nodes.minus(&with_memory).iter().next() else { return Ok(()) };
+    let reason = if topology.node(node).is_some() {
+        "has no memory"
+    } else if list::<NodeId>(roots, "possible")?.is_some_and(|possible| possible.contains(node)) {
+        "is offline"
+    } else {
+        "does not exist"
+    };
+    Err(Error::BadNode { node: node.0, reason, available: with_memory.to_string() })
+}
+
+/// Checks that there is more than one node with memory.
+///
+/// # Errors
+/// [`Error::OneNode`] if there is not.
+pub fn check_several(topology: &Topology) -> Result<(), Error> {
+    let with_memory = topology.with_memory();
+    if with_memory.len() > 1 {
+        return Ok(());
+    }
+    Err(Error::OneNode { node: with_memory.to_string() })
+}
+
+/// Lets hwloc look at this machine.
+fn discover() -> Result<Hwloc, Error> {
+    let failed = |reason: String| Error::Hwloc { reason };
+    // Disallowed: what our own cpuset forbids is still part of the machine and of the target's choices.
+    // Binding: by default hwloc's x86 backend visits each CPU with the calling thread.
+    let flags = BuildFlags::INCLUDE_DISALLOWED | BuildFlags::DONT_CHANGE_BINDING;
+    let builder = Hwloc::builder().with_flags(flags).map_err(|error| failed(error.to_string()))?;
+    builder.build().map_err(|error| failed(error.to_string()))
+}
+
+/// Refuses what comes from elsewhere. The environment cannot be cleared safely in a process with threads, so its
+/// effect is detected: a foreign source says so, and one that claims to be this system
+/// (HWLOC_THISSYSTEM=1) has to have the kernel's nodes.
+fn check_this_system(roots: &Roots, hwloc: &Hwloc) -> Result<(), Error> {
+    let refuse = |what: &str| {
+        let reason = format!("{what}; unset HWLOC_* in the environment");
+        Err(Error::Hwloc { reason })
+    };
+    if !hwloc.is_this_system() {
+        return refuse("it describes another machine than this one");
+    }
+    let Some(online) = list::<NodeId>(roots, "online")? else { return Ok(()) };
+    let found: NodeSet = numa_nodes(hwloc).map(|(id, _)| id).collect();
+    if !found.is_subset(&online) {
+        return refuse(&format!("it found nodes {found}, the kernel has {online} online"));
+    }
+    Ok(())
+}
+
+/// One of the lists in /sys/devices/system/node; none without CONFIG_NUMA.
+fn list<I: Index>(roots: &Roots, name: &str) -> Result<Option<IdSet<I>>, Error> {
+    let path = roots.sys.join("devices/system/node").join(name);
+    let text = match read::text(&path) {
+        Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            return Ok(None);
+        }
+        text => text?,
+    };
+    text.parse().map(Some).map_err(|error| Error::Parse { path, reason: format!("{error}") })
+}
+
+fn node_id(object: &TopologyObject) -> Option<NodeId> {
+    let os_index = u32::try_from(object.os_index()?).ok()?;
+    (os_index <= INDEX_MAX).then_some(NodeId(os_index))
+}
+
+fn numa_nodes(hwloc: &Hwloc) -> impl Iterator<Item = (NodeId, &TopologyObject)> {
+    hwloc.objects_with_type(ObjectType::NUMANode).filter_map(|node| Some((node_id(node)?, node)))
+}
+
+/// The nodes in order of their index. hwloc gives a memory-only node the CPUs it is nearest to, which already
+/// belong to another node; the kernel numbers nodes with CPUs first, so the lowest index is taken as the owner.
+fn nodes(hwloc: &Hwloc) -> Vec<Node> {
+    let objects: BTreeMap<NodeId, &TopologyObject> = numa_nodes(hwloc).collect();
+    let mut taken = CpuSet::new();
+    let mut own = |object| {
+        let cpus = cpuset(object).minus(&taken);
+        taken = taken.or(&cpus);
+        cpus
+    };
+    let node = |(id, object)| {
+        let memory = NodeMemory { total_bytes: total_bytes(object), ..NodeMemory::default() };
+        Node { id, cpus: own(object), memory }
+    };
+    objects.into_iter().map(node).collect()
+}
+
+/// CPUs that are online; the offline ones are in hwloc's complete_cpuset alone.
+fn cpuset(object: &TopologyObject) -> CpuSet {
+    let Some(set) = object.cpuset() else { return CpuSet::new() };
+    let cpus = set.iter_set().filter_map(|cpu| u32::try_from(usize::from(cpu)).ok());
+    cpus.take_while(|&cpu| cpu <= INDEX_MAX).map(CpuId).collect()
+}
+
+fn total_bytes(object: &TopologyObject) -> u64 {
+    match object.attributes() {
+        Some(ObjectAttributes::NUMANode(node)) => node.local_memory().map_or(0, u64::from),
+        _ => 0,
+    }
+}
+
+fn distances(hwloc: &Hwloc) -> BTreeMap<(NodeId, NodeId), u64> {
+    let tables = hwloc.distances_with_name(SLIT).unwrap_or_default();
+    let pairs = tables.iter().flat_map(|table| {
+        // Row by row, a row being one nodeN/distance: from N to each.
+        table
+            .object_distances()
+            .filter_map(|((from, to), distance)| Some(((node_id(from?)?, node_id(to?)?), distance)))
+    });
+    pairs.collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,14 @@
+//! System calls that nix and libc do not wrap. The only crate with `unsafe`; it decides nothing.
+#![allow(unsafe_code)]
+
+#[cfg(feature = "fixture")]
+pub mod fixture;
+mod kcmp;
+mod move_pages;
+mod pagemap_scan;
+mod pidfd;
+
+pub use kcmp::kcmp_vm;
+pub use move_pages::{MoveFlag, UNWRITTEN, move_pages, query_pages};
+pub use pagemap_scan::{Categories, PageRegion, pagemap_scan};
+pub use pidfd::pidfd_open;

@@ -1,0 +1,21 @@
+//! pidfd_open(2).
+
+use std::{
+    io,
+    os::fd::{FromRawFd, OwnedFd},
+};
+
+/// A descriptor that stays with this very process: it becomes readable when the process ends, and is never passed
+/// on to a later process with the same pid.
+///
+/// # Errors
+/// ESRCH for no such process, EINVAL for a thread that leads no group.
+pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: takes two integers, returns a new descriptor (close-on-exec) or -1.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}

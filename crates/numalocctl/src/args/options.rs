@@ -1,0 +1,104 @@
+//! What to move and where to.
+
+use crate::{exit::Failure, units::parse_size};
+use clap::Args;
+use numaloc_core::{NodeSet, Options, Topology};
+
+/// Options of a plan.
+#[derive(Clone, Debug, Default, Args)]
+pub struct PlanArgs {
+    /// Also move pages that processes outside the target map (needs CAP_SYS_NICE).
+    #[arg(long)]
+    pub include_shared: bool,
+    /// Leave pages of files where they are.
+    #[arg(long)]
+    pub exclude_file: bool,
+    /// Move pages even against the application's own memory policy.
+    #[arg(long)]
+    pub include_bound: bool,
+    /// Stop when this percentage of what can be moved is local.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u8).range(0..=100), allow_hyphen_values = true)]
+    pub target_ratio: u8,
+    /// Bring pages to these nodes instead of those of the CPUs: 0-1,8, all, or !0 for all but 0.
+    #[arg(long, value_name = "NODES", value_parser = parse_nodes, allow_hyphen_values = true)]
+    pub to: Option<Nodes>,
+    /// Keep this much free on each target above its high watermark, such as 1G [default: 1% of the node, at least 64M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
+    pub reserve: Option<u64>,
+}
+
+/// Nodes as numactl takes them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Nodes {
+    /// Every node with memory.
+    All,
+    /// These.
+    Only(NodeSet),
+    /// Every node with memory but these.
+    Except(NodeSet),
+}
+
+fn parse_nodes(text: &str) -> Result<Nodes, String> {
+    if text.trim() == "all" {
+        return Ok(Nodes::All);
+    }
+    let (except, list) = match text.trim().strip_prefix('!') {
+        Some(list) => (true, list),
+        None => (false, text),
+    };
+    match list.parse::<NodeSet>() {
+        Ok(nodes) if !nodes.is_empty() => {
+            Ok(if except { Nodes::Except(nodes) } else { Nodes::Only(nodes) })
+        }
+        _ => Err(format!("'{text}' is no list of nodes such as 0-1,8, all or !0")),
+    }
+}
+
+impl PlanArgs {
+    /// The options in the planner's words; the nodes have still to be checked against the machine.
+    pub fn options(&self, topology: &Topology) -> Result<Options, Failure> {
+        let to = match &self.to {
+            None => None,
+            Some(Nodes::All) => Some(topology.with_memory()),
+            Some(Nodes::Only(nodes)) => Some(nodes.clone()),
+            Some(Nodes::Except(nodes)) => {
+                let rest = topology.with_memory().minus(nodes);
+                if rest.is_empty() {
+                    let message = format!("--to !{nodes} leaves no node with memory");
+                    return Err(Failure::Usage(message));
+                }
+                Some(rest)
+            }
+        };
+        Ok(Options {
+            include_shared: self.include_shared,
+            exclude_file: self.exclude_file,
+            include_bound: self.include_bound,
+            target_ratio: self.target_ratio,
+            to,
+            reserve_bytes: self.reserve,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn to(text: &str) -> Option<String> {
+        let args = PlanArgs { to: Some(parse_nodes(text).ok()?), ..PlanArgs::default() };
+        let options = args.options(&fixture::topology()).ok()?;
+        options.to.map(|nodes| nodes.to_string())
+    }
+
+    #[test]
+    fn nodes_are_read_as_numactl_does() {
+        assert_eq!(to("0,2").as_deref(), Some("0,2"));
+        assert_eq!(to("all").as_deref(), Some("0,2,8"));
+        assert_eq!(to("!0").as_deref(), Some("2,8"));
+        for text in ["", "x", "!", "-1", "!0-8", "0-", "!all"] {
+            assert_eq!(to(text), None, "{text:?} was taken");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The checks of `doctor`: facts in, verdicts out.
+
+mod kernel;
+mod machine;
+mod rights;
+#[cfg(test)]
+mod tests;
+
+use crate::doc::Check;
+use numaloc_core::Topology;
+use numaloc_host::{Error, HostFacts};
+
+/// What was found out about this host.
+#[derive(Debug)]
+pub struct Findings {
+    /// What its files say.
+    pub facts: HostFacts,
+    /// Whether page frame numbers are shown to this process.
+    pub pfns_readable: bool,
+    /// Whether PAGEMAP_SCAN works.
+    pub pagemap_scan: bool,
+    /// The machine by hwloc.
+    pub topology: Result<Topology, Error>,
+}
+
+/// All checks in the order in which they are shown.
+pub fn checks(found: &Findings) -> Vec<Check> {
+    vec![
+        kernel::release(found),
+        kernel::numa_balancing(found),
+        kernel::pagemap_scan(found),
+        kernel::thp(found),
+        kernel::hugetlb(found),
+        kernel::offload(found),
+        rights::sys_ptrace(found),
+        rights::sys_nice(found),
+        rights::pfns(found),
+        rights::hidepid(found),
+        machine::hwloc(found),
+        machine::nodes(found),
+        machine::room(found),
+        machine::cgroups(found),
+    ]
+}

@@ -1,0 +1,117 @@
+//! The kernel and its settings.
+
+use super::Findings;
+use crate::{doc::Check, units::size};
+
+/// Bit of kernel.numa_balancing: pages are marked and follow the CPU that faults on them.
+const BALANCING: u32 = 1;
+/// Bit of kernel.numa_balancing: hot pages are promoted from slower memory.
+const TIERING: u32 = 2;
+
+/// Major and minor number of `6.1.0-31-amd64`.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+fn known_version(found: &Findings) -> Option<(u32, u32)> {
+    version(found.facts.kernel_release.as_deref()?)
+}
+
+fn balancing(found: &Findings) -> bool {
+    found.facts.numa_balancing.is_some_and(|bits| bits & BALANCING != 0)
+}
+
+/// The version, with the traps that it has.
+pub fn release(found: &Findings) -> Check {
+    const NAME: &str = "kernel";
+    let Some(release) = &found.facts.kernel_release else {
+        return Check::problem(NAME, "unknown", "mount /proc");
+    };
+    match version(release) {
+        None => Check::warning(NAME, release, "cannot tell the version's known traps"),
+        // mm/migrate.c, `add_page_for_migration` with FOLL_NUMA gone: introduced in 6.1, fixed in 6.5.
+        Some(version) if ((6, 1)..(6, 5)).contains(&version) && balancing(found) => Check::warning(
+            NAME,
+            format!("{release}, which hides pages marked for NUMA hinting from move_pages"),
+            "these pages are moved in a slower way; to avoid it run Linux 6.5 or later, or set kernel.numa_balancing=0 before the target starts",
+        ),
+        Some(version) if version < (6, 3) => {
+            Check::ok(NAME, format!("{release}, moves page by page (in batches from 6.3 on)"))
+        }
+        Some(_) => Check::ok(NAME, release),
+    }
+}
+
+/// Whether the kernel moves pages by itself.
+pub fn numa_balancing(found: &Findings) -> Check {
+    const NAME: &str = "numa_balancing";
+    let advice = "the kernel may move pages away again if threads run on other nodes: pin the CPUs of the target, or set kernel.numa_balancing=0";
+    match found.facts.numa_balancing {
+        None => Check::ok(NAME, "not in this kernel"),
+        Some(0) => Check::ok(NAME, "off"),
+        Some(bits) if bits & BALANCING != 0 => Check::warning(NAME, "on", advice),
+        Some(TIERING) => Check::ok(NAME, "memory tiering only"),
+        Some(bits) => Check::warning(NAME, bits.to_string(), advice),
+    }
+}
+
+/// Whether scans can ask the kernel for what they want.
+pub fn pagemap_scan(found: &Findings) -> Check {
+    const NAME: &str = "pagemap_scan";
+    match (found.pagemap_scan, known_version(found)) {
+        (true, _) => Check::ok(NAME, "works"),
+        (false, Some(version)) if version >= (6, 7) => Check::warning(
+            NAME,
+            "refused, although the kernel is new enough",
+            "look for a seccomp filter or another /proc; scans read pagemap entry by entry meanwhile, which takes longer with huge pages",
+        ),
+        (false, _) => Check::ok(NAME, "not before Linux 6.7: scans read pagemap entry by entry"),
+    }
+}
+
+/// Transparent huge pages.
+pub fn thp(found: &Findings) -> Check {
+    let Some(enabled) = &found.facts.thp_enabled else {
+        return Check::ok("thp", "not in this kernel");
+    };
+    let mut text = enabled.clone();
+    if let Some(defrag) = &found.facts.thp_defrag {
+        text += &format!(", defrag {defrag}");
+    }
+    let sizes = found.facts.mthp_enabled.iter().filter(|(_, word)| *word != "never");
+    let sizes: Vec<_> = sizes.map(|(&bytes, word)| format!("{} {word}", size(bytes))).collect();
+    if !sizes.is_empty() {
+        text += &format!(", sizes {}", sizes.join(", "));
+    }
+    Check::ok("thp", text)
+}
+
+/// Pools of hugetlb pages.
+pub fn hugetlb(found: &Findings) -> Check {
+    let pools = found.facts.huge_pools.iter().filter(|pool| pool.total_pages > 0);
+    let pools = pools.map(|pool| {
+        format!("{} of {} free with {}", pool.free_pages, pool.total_pages, size(pool.page_bytes))
+    });
+    let text = pools.collect::<Vec<_>>().join(", ");
+    Check::ok("hugetlb", if text.is_empty() { "no pool".to_owned() } else { text })
+}
+
+/// Copying by hardware.
+pub fn offload(found: &Findings) -> Check {
+    let (knobs, devices) = (&found.facts.offload, found.facts.dsa_devices.join(", "));
+    let settings: Vec<_> = knobs
+        .iter()
+        .map(|knob| {
+            let name = knob.path.file_name().unwrap_or_default().to_string_lossy();
+            format!("{name}={}", knob.value.as_deref().unwrap_or("?"))
+        })
+        .collect();
+    let text = match (settings.is_empty(), devices.is_empty()) {
+        (true, true) => "none: the CPU copies".to_owned(),
+        (true, false) => format!("{devices}, but this kernel cannot migrate with it"),
+        (false, true) => format!("no device; kernel: {}", settings.join(" ")),
+        (false, false) => format!("{devices}; kernel: {}", settings.join(" ")),
+    };
+    Check::ok("offload", text)
+}

@@ -1,0 +1,69 @@
+//! The machine's nodes and the target side.
+
+use super::Findings;
+use crate::doc::Check;
+use numaloc_core::{Options, PAGE};
+use numaloc_host::facts::CgroupVersion;
+
+/// Whether the machine can be read.
+pub fn hwloc(found: &Findings) -> Check {
+    match &found.topology {
+        Ok(topology) => Check::ok("hwloc", format!("nodes {}", topology.ids())),
+        Err(error) => Check::problem(
+            "hwloc",
+            error.to_string(),
+            "compare with lstopo, unset HWLOC_* in the environment, and see that /sys is mounted",
+        ),
+    }
+}
+
+/// Whether there is anywhere to move memory to.
+pub fn nodes(found: &Findings) -> Check {
+    const NAME: &str = "nodes";
+    let Ok(topology) = &found.topology else {
+        return Check::problem(NAME, "unknown", "see hwloc");
+    };
+    let with_memory = topology.with_memory();
+    match with_memory.len() {
+        0 | 1 => Check::problem(
+            NAME,
+            format!("only node {with_memory} has memory: there is nowhere to move memory to"),
+            "use a machine with several NUMA nodes; if it has them, look for numa=off on the kernel's command line and for node interleaving in the firmware",
+        ),
+        count => Check::ok(NAME, format!("{count} with memory ({with_memory})")),
+    }
+}
+
+/// Whether the nodes can take pages in.
+pub fn room(found: &Findings) -> Check {
+    const NAME: &str = "room";
+    let Ok(topology) = &found.topology else {
+        return Check::problem(NAME, "unknown", "see hwloc");
+    };
+    let full = topology.nodes().filter(|node| {
+        let total_bytes = node.memory.total_bytes;
+        let reserve_bytes = Options::default().reserve(total_bytes);
+        total_bytes > 0 && node.memory.room(PAGE, false, reserve_bytes) == 0
+    });
+    let full: Vec<_> = full.map(|node| node.id.to_string()).collect();
+    match full.is_empty() {
+        true => Check::ok(NAME, "each node with memory can take pages in"),
+        false => Check::warning(
+            NAME,
+            format!("none on node {} above its high watermark and the reserve", full.join(", ")),
+            "free memory there, drop page cache, or ask for a smaller --reserve",
+        ),
+    }
+}
+
+/// Whether cgroups and units can be targets.
+pub fn cgroups(found: &Findings) -> Check {
+    match found.facts.cgroups {
+        CgroupVersion::None => Check::warning(
+            "cgroups",
+            "none: --cgroup and --unit cannot work",
+            "mount the cgroup file system on /sys/fs/cgroup",
+        ),
+        version => Check::ok("cgroups", version.name()),
+    }
+}

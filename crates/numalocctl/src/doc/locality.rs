@@ -1,0 +1,166 @@
+//! Where the memory of a target is.
+
+use super::parts::{LocalityPair, NodeBytes, ShareDoc, node_bytes, source_name, source_reason};
+use numaloc_core::{Locality, NodeId, NodeSet, Plan, PlannedProcess, Share, Skip, Topology};
+use numaloc_host::Source;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What `locality` shows.
+#[derive(Clone, Debug, Serialize)]
+pub struct LocalityDoc {
+    /// `pagemap` or `move_pages`: how page locations were found.
+    pub source: &'static str,
+    /// The same for people.
+    #[serde(skip)]
+    pub source_reason: &'static str,
+    /// Nodes with memory, the columns of the table.
+    #[serde(skip)]
+    pub columns: Vec<u32>,
+    /// The processes, with the memory that each maps alone within the target.
+    pub processes: Vec<ProcessDoc>,
+    /// Memory that several of the processes map, counted once.
+    pub shared: PlacedDoc,
+    /// All of the above.
+    pub total: PlacedDoc,
+    /// Resident pages whose node could not be told.
+    pub unplaced_bytes: u64,
+    /// What the cgroups' memory.numa_stat says, where cgroups were named.
+    pub cgroups: Vec<CgroupDoc>,
+}
+
+/// A process.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProcessDoc {
+    /// Its pid.
+    pub pid: i32,
+    /// Its start, in clock ticks after boot.
+    pub start_time_ticks: u64,
+    /// Its name.
+    pub comm: String,
+    /// The CPUs that it may use, as the kernel lists them.
+    pub cpus: String,
+    /// Nodes where its memory belongs.
+    pub home_nodes: Vec<u32>,
+    /// Why nothing of it is moved, if so: `no_target_node` or `no_local_memory`.
+    pub skip: Option<&'static str>,
+    /// The same for people.
+    #[serde(skip)]
+    pub skip_reason: Option<&'static str>,
+    /// Its memory.
+    #[serde(flatten)]
+    pub placed: PlacedDoc,
+}
+
+/// Memory by node with its locality.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlacedDoc {
+    /// Resident bytes by node.
+    pub nodes: Vec<NodeBytes>,
+    /// Resident bytes on all of them.
+    pub resident_bytes: u64,
+    /// How much of it is local.
+    pub locality: LocalityPair,
+}
+
+/// A cgroup's own count.
+#[derive(Clone, Debug, Serialize)]
+pub struct CgroupDoc {
+    /// Its path.
+    pub path: String,
+    /// Bytes by node, with page cache and without hugetlb.
+    pub nodes: Vec<NodeBytes>,
+    /// Share on the home nodes of the target's processes; null when they have different ones.
+    pub local_percent: Option<f64>,
+}
+
+impl PlacedDoc {
+    fn new(resident: &BTreeMap<NodeId, u64>, locality: Locality) -> Self {
+        Self {
+            nodes: node_bytes(resident),
+            resident_bytes: resident.values().sum(),
+            locality: locality.into(),
+        }
+    }
+
+    /// Bytes on one node.
+    pub fn on(&self, node: u32) -> u64 {
+        self.nodes.iter().find(|entry| entry.node == node).map_or(0, |entry| entry.bytes)
+    }
+}
+
+impl From<&PlannedProcess> for ProcessDoc {
+    fn from(planned: &PlannedProcess) -> Self {
+        let process = &planned.process;
+        Self {
+            pid: process.identity.pid,
+            start_time_ticks: process.identity.start_time,
+            comm: process.comm.clone(),
+            cpus: process.cpus.to_string(),
+            home_nodes: ids(&planned.home),
+            skip: planned.skip.map(skip_name),
+            skip_reason: planned.skip.map(Skip::message),
+            placed: PlacedDoc::new(&planned.resident, planned.locality),
+        }
+    }
+}
+
+/// Node numbers.
+pub fn ids(nodes: &NodeSet) -> Vec<u32> {
+    nodes.iter().map(|node| node.0).collect()
+}
+
+fn skip_name(skip: Skip) -> &'static str {
+    match skip {
+        Skip::NoTargetNode => "no_target_node",
+        Skip::NoLocalMemory => "no_local_memory",
+    }
+}
+
+impl LocalityDoc {
+    /// From a plan and what the named cgroups count themselves.
+    pub fn new(
+        plan: &Plan,
+        topology: &Topology,
+        source: Source,
+        cgroups: &[(String, BTreeMap<NodeId, u64>)],
+    ) -> Self {
+        let mut total = plan.family_resident.clone();
+        for (&node, bytes) in plan.processes.iter().flat_map(|process| &process.resident) {
+            *total.entry(node).or_default() += bytes;
+        }
+        let home = common_home(plan);
+        let columns = topology.with_memory().or(&total.keys().copied().collect());
+        Self {
+            source: source_name(source),
+            source_reason: source_reason(source),
+            columns: ids(&columns),
+            processes: plan.processes.iter().map(ProcessDoc::from).collect(),
+            shared: PlacedDoc::new(&plan.family_resident, plan.family_locality),
+            total: PlacedDoc::new(&total, plan.locality),
+            unplaced_bytes: plan.unplaced_bytes,
+            cgroups: cgroups.iter().map(|(path, nodes)| cgroup(path, nodes, home)).collect(),
+        }
+    }
+}
+
+/// The home of all processes, if they have the same. A cgroup's count does not tell whose memory is where.
+fn common_home(plan: &Plan) -> Option<&NodeSet> {
+    let mut homes = plan.processes.iter().map(|process| &process.home);
+    let first = homes.next()?;
+    homes.all(|home| home == first).then_some(first)
+}
+
+fn cgroup(path: &str, nodes: &BTreeMap<NodeId, u64>, home: Option<&NodeSet>) -> CgroupDoc {
+    let percent = |home: &NodeSet| {
+        let mut share = Share::default();
+        for (&node, &bytes) in nodes {
+            match home.contains(node) {
+                true => share.local_bytes += bytes,
+                false => share.remote_bytes += bytes,
+            }
+        }
+        ShareDoc::from(share).local_percent
+    };
+    CgroupDoc { path: path.to_owned(), nodes: node_bytes(nodes), local_percent: home.map(percent) }
+}

@@ -1,0 +1,192 @@
+//! What became of a migration.
+
+use super::locality::ProcessDoc;
+use super::parts::{FlowDoc, LeftDoc, LocalityPair, flows, left};
+use crate::exit::Code;
+use numaloc_core::{Account, Locality, Plan, Reason};
+use numaloc_executor::{CallStats, Outcome, ProcessOutcome};
+use serde::Serialize;
+
+/// How a migration ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// What was asked for is home.
+    Done,
+    /// There was nothing to move.
+    NothingToMove,
+    /// Every process was skipped.
+    Skipped,
+    /// Some of what was asked for is still remote.
+    PartlyMoved,
+    /// It was cancelled.
+    Cancelled,
+    /// The time given ran out.
+    TimedOut,
+}
+
+impl End {
+    /// The exit code for it.
+    pub fn code(self) -> Code {
+        match self {
+            Self::Done | Self::NothingToMove | Self::Skipped => Code::Done,
+            Self::PartlyMoved | Self::Cancelled => Code::Partly,
+            Self::TimedOut => Code::TimedOut,
+        }
+    }
+
+    fn of(plan: &Plan, outcome: &Outcome) -> Self {
+        let account = outcome.account();
+        match () {
+            () if plan.is_skipped() => Self::Skipped,
+            () if account.left_for(Reason::OutOfTime) > 0 => Self::TimedOut,
+            () if outcome.cancelled => Self::Cancelled,
+            () if outcome.is_partial() => Self::PartlyMoved,
+            () if plan.moves.is_empty() => Self::NothingToMove,
+            () => Self::Done,
+        }
+    }
+}
+
+/// What `migrate` shows.
+#[derive(Clone, Debug, Serialize)]
+pub struct MigrationDoc {
+    /// How it ended.
+    pub result: End,
+    /// Wall time of the moving.
+    pub elapsed_seconds: f64,
+    /// Moved bytes by that time.
+    pub rate_bytes_per_second: u64,
+    /// All processes' accounts together.
+    #[serde(flatten)]
+    pub account: AccountDoc,
+    /// Moved bytes by source and target.
+    pub flows: Vec<FlowDoc>,
+    /// Each process.
+    pub processes: Vec<MovedDoc>,
+    /// Processes of which nothing is moved.
+    pub skipped: Vec<ProcessDoc>,
+    /// System calls.
+    pub calls: CallsDoc,
+    /// Locality before.
+    pub before: LocalityPair,
+    /// Locality afterwards, found by a second look; null when none was possible.
+    pub after: Option<LocalityPair>,
+}
+
+/// Bytes by what became of them. `found_bytes` is the sum of all others.
+#[derive(Clone, Debug, Serialize)]
+pub struct AccountDoc {
+    /// Found remote.
+    pub found_bytes: u64,
+    /// Confirmed on their target.
+    pub moved_bytes: u64,
+    /// Moved, and elsewhere again at the second look.
+    pub moved_back_bytes: u64,
+    /// Unmapped, swapped out or replaced meanwhile.
+    pub vanished_bytes: u64,
+    /// Still remote, by reason.
+    pub left: Vec<LeftDoc>,
+}
+
+/// A process's share of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct MovedDoc {
+    /// Its pid.
+    pub pid: i32,
+    /// Its start, in clock ticks after boot.
+    pub start_time_ticks: u64,
+    /// Its name.
+    pub comm: String,
+    /// Its bytes.
+    #[serde(flatten)]
+    pub account: AccountDoc,
+    /// Why the kernel refused to go on with it, if it did.
+    pub error: Option<String>,
+}
+
+/// The move_pages calls.
+#[derive(Clone, Debug, Serialize)]
+pub struct CallsDoc {
+    /// Calls.
+    pub calls: u64,
+    /// Addresses passed, one per folio.
+    pub addresses: u64,
+    /// Of these, passed again after a failure.
+    pub retried_addresses: u64,
+    /// Pages whose NUMA-hint fault had to be taken first.
+    pub hinted_addresses: u64,
+    /// The longest call.
+    pub longest_seconds: f64,
+    /// All calls together.
+    pub total_seconds: f64,
+}
+
+/// What a migration leaves behind.
+#[derive(Clone, Copy, Debug)]
+pub struct MigrationParts<'a> {
+    /// The plan that was carried out.
+    pub plan: &'a Plan,
+    /// What became of it.
+    pub outcome: &'a Outcome,
+    /// Locality at the second look.
+    pub after: Option<Locality>,
+}
+
+impl From<MigrationParts<'_>> for MigrationDoc {
+    fn from(MigrationParts { plan, outcome, after }: MigrationParts<'_>) -> Self {
+        let account = outcome.account();
+        let elapsed = outcome.elapsed.as_secs_f64();
+        let rate = if elapsed > 0.0 { account.moved_bytes() as f64 / elapsed } else { 0.0 };
+        let skipped = plan.processes.iter().filter(|process| process.skip.is_some());
+        Self {
+            result: End::of(plan, outcome),
+            elapsed_seconds: elapsed,
+            rate_bytes_per_second: rate as u64,
+            account: (&account).into(),
+            flows: flows(&outcome.flows),
+            processes: outcome.processes.iter().map(MovedDoc::from).collect(),
+            skipped: skipped.map(ProcessDoc::from).collect(),
+            calls: (&outcome.calls).into(),
+            before: plan.locality.into(),
+            after: after.map(LocalityPair::from),
+        }
+    }
+}
+
+impl From<&Account> for AccountDoc {
+    fn from(account: &Account) -> Self {
+        Self {
+            found_bytes: account.found_bytes(),
+            moved_bytes: account.moved_bytes(),
+            moved_back_bytes: account.moved_back_bytes(),
+            vanished_bytes: account.vanished_bytes(),
+            left: left(account.left_bytes()),
+        }
+    }
+}
+
+impl From<&ProcessOutcome> for MovedDoc {
+    fn from(process: &ProcessOutcome) -> Self {
+        Self {
+            pid: process.identity.pid,
+            start_time_ticks: process.identity.start_time,
+            comm: process.comm.clone(),
+            account: (&process.account).into(),
+            error: process.error.clone(),
+        }
+    }
+}
+
+impl From<&CallStats> for CallsDoc {
+    fn from(calls: &CallStats) -> Self {
+        Self {
+            calls: calls.calls,
+            addresses: calls.addresses,
+            retried_addresses: calls.retried_addresses,
+            hinted_addresses: calls.hinted_addresses,
+            longest_seconds: calls.longest.as_secs_f64(),
+            total_seconds: calls.total.as_secs_f64(),
+        }
+    }
+}

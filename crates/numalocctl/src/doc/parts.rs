@@ -1,0 +1,153 @@
+//! What several documents have in common.
+
+use numaloc_core::{Locality, NodeId, Plan, Reason, Routes, Share, Topology};
+use numaloc_host::Source;
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
+
+/// Bytes on one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeBytes {
+    /// The node.
+    pub node: u32,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// Bytes by node as a list.
+pub fn node_bytes(nodes: &BTreeMap<NodeId, u64>) -> Vec<NodeBytes> {
+    nodes.iter().map(|(node, &bytes)| NodeBytes { node: node.0, bytes }).collect()
+}
+
+/// Bytes from one node to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FlowDoc {
+    /// Where they were.
+    pub from_node: u32,
+    /// Where they go or went.
+    pub to_node: u32,
+    /// How many.
+    pub bytes: u64,
+}
+
+/// Flows as a list.
+pub fn flows(flows: &BTreeMap<(NodeId, NodeId), u64>) -> Vec<FlowDoc> {
+    flows
+        .iter()
+        .map(|((from, to), &bytes)| FlowDoc { from_node: from.0, to_node: to.0, bytes })
+        .collect()
+}
+
+/// Bytes that stay, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeftDoc {
+    /// Why.
+    #[serde(serialize_with = "reason_name")]
+    pub reason: Reason,
+    /// How many.
+    pub bytes: u64,
+}
+
+/// Bytes by reason as a list.
+pub fn left(by_reason: &BTreeMap<Reason, u64>) -> Vec<LeftDoc> {
+    by_reason.iter().map(|(&reason, &bytes)| LeftDoc { reason, bytes }).collect()
+}
+
+/// The stable name of a reason.
+pub fn reason_name<S: Serializer>(reason: &Reason, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(reason.name())
+}
+
+/// Local and remote bytes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShareDoc {
+    /// Bytes on local nodes.
+    pub local_bytes: u64,
+    /// Bytes on other nodes.
+    pub remote_bytes: u64,
+    /// Local share; 100 when there is nothing.
+    pub local_percent: f64,
+}
+
+impl From<Share> for ShareDoc {
+    fn from(share: Share) -> Self {
+        let Share { local_bytes, remote_bytes } = share;
+        // Two decimals, rounded down: 100 means all.
+        let local_percent = (share.percent() * 100.0).floor() / 100.0;
+        Self { local_bytes, remote_bytes, local_percent }
+    }
+}
+
+/// Locality of what can be moved and of everything.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LocalityPair {
+    /// Of what a migration may move.
+    pub movable: ShareDoc,
+    /// Of all resident pages.
+    pub overall: ShareDoc,
+}
+
+impl From<Locality> for LocalityPair {
+    fn from(locality: Locality) -> Self {
+        Self { movable: locality.movable.into(), overall: locality.overall.into() }
+    }
+}
+
+/// A node and how far it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeDistance {
+    /// The node.
+    pub node: u32,
+    /// Its SLIT distance.
+    pub distance: u64,
+}
+
+/// Where pages of one node go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RouteDoc {
+    /// Where they are.
+    pub from_node: u32,
+    /// Where they may go, best first.
+    pub to_nodes: Vec<NodeDistance>,
+}
+
+/// The routes that a plan uses, without those of nodes that nothing leaves.
+pub fn routes_in_use(plan: &Plan, topology: &Topology) -> Vec<RouteDoc> {
+    let mut used = Vec::new();
+    for (index, routes) in plan.routes.iter().enumerate() {
+        let moves = || plan.moves.iter().filter(|step| step.routes == index);
+        for route in routes.iter() {
+            let doc = route_doc(routes, route.from, topology);
+            if moves().any(|step| step.remote.contains_key(&route.from)) && !used.contains(&doc) {
+                used.push(doc);
+            }
+        }
+    }
+    used
+}
+
+/// The route of one node's pages.
+pub fn route_doc(routes: &Routes, from: NodeId, topology: &Topology) -> RouteDoc {
+    let to = routes.from(from).iter();
+    let to_nodes =
+        to.map(|&to| NodeDistance { node: to.0, distance: topology.distance(from, to) }).collect();
+    RouteDoc { from_node: from.0, to_nodes }
+}
+
+/// The stable name of a source of page locations.
+pub fn source_name(source: Source) -> &'static str {
+    match source {
+        Source::Pagemap => "pagemap",
+        Source::Query => "move_pages",
+    }
+}
+
+/// Why this source, for people.
+pub fn source_reason(source: Source) -> &'static str {
+    match source {
+        Source::Pagemap => "pagemap, as page frame numbers can be read",
+        Source::Query => {
+            "move_pages query, as page frame numbers are hidden without CAP_SYS_ADMIN; what is mapped by several processes counts as shared with strangers"
+        }
+    }
+}

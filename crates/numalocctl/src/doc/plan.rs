@@ -1,0 +1,186 @@
+//! What a migration would do.
+
+use super::locality::{ProcessDoc, ids};
+use super::parts::{
+    FlowDoc, LeftDoc, LocalityPair, NodeBytes, RouteDoc, flows, left, node_bytes, reason_name,
+    route_doc, routes_in_use, source_name, source_reason,
+};
+use crate::look::Look;
+use numaloc_core::{Locality, Mapping, Move, Options, Plan, Reason, Share, Skipped, Topology};
+use serde::Serialize;
+
+/// What `plan` shows.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlanDoc {
+    /// What was asked.
+    pub options: OptionsDoc,
+    /// `pagemap` or `move_pages`: how page locations were found.
+    pub source: &'static str,
+    /// The same for people.
+    #[serde(skip)]
+    pub source_reason: &'static str,
+    /// The target's processes.
+    pub processes: Vec<ProcessDoc>,
+    /// Where pages of each node go, as far as pages leave it.
+    pub routes: Vec<RouteDoc>,
+    /// Extents to visit, in order.
+    pub moves: Vec<MoveDoc>,
+    /// Extents with remote pages that stay.
+    pub skipped: Vec<SkippedDoc>,
+    /// What stays, by reason.
+    pub left: Vec<LeftDoc>,
+    /// Bytes that will move if nothing intervenes.
+    pub expected_bytes: u64,
+    /// A guess at the time that the copying takes on bare metal.
+    pub expected_seconds: f64,
+    /// Bytes that will move, by source and target.
+    pub expected_flows: Vec<FlowDoc>,
+    /// Bytes that are to move but have no room on any target now.
+    pub no_room_bytes: u64,
+    /// Moving ends after so many bytes (a target ratio under 100).
+    pub limit_bytes: Option<u64>,
+    /// Resident pages whose node could not be told.
+    pub unplaced_bytes: u64,
+    /// Where the target stands.
+    pub before: LocalityPair,
+    /// Where it will stand if nothing intervenes.
+    pub after: LocalityPair,
+}
+
+/// The options in force.
+#[derive(Clone, Debug, Serialize)]
+pub struct OptionsDoc {
+    /// Whether pages that strangers map are moved.
+    pub include_shared: bool,
+    /// Whether pages of files stay.
+    pub exclude_file: bool,
+    /// Whether pages move against the application's own policy.
+    pub include_bound: bool,
+    /// The share that is enough.
+    pub target_ratio_percent: u8,
+    /// Nodes asked for.
+    pub to_nodes: Option<Vec<u32>>,
+    /// Bytes to stay free on a target; null: 1% of the node, at least 64 MiB.
+    pub reserve_bytes: Option<u64>,
+}
+
+/// One process's view of an extent.
+#[derive(Clone, Debug, Serialize)]
+pub struct MappingDoc {
+    /// The process.
+    pub pid: i32,
+    /// Its first address there, as in /proc/PID/maps.
+    pub address: String,
+}
+
+/// An extent with pages to move.
+#[derive(Clone, Debug, Serialize)]
+pub struct MoveDoc {
+    /// Who maps it.
+    pub mappings: Vec<MappingDoc>,
+    /// What backs it.
+    pub kind: &'static str,
+    /// Path or name as in /proc/PID/maps.
+    pub name: String,
+    /// Length of the range.
+    pub length_bytes: u64,
+    /// hugetlb page size.
+    pub hugetlb_page_bytes: Option<u64>,
+    /// Bytes to move, by the node they are on.
+    pub remote: Vec<NodeBytes>,
+    /// For each of these nodes the targets, best first.
+    pub routes: Vec<RouteDoc>,
+    /// Remote bytes in it that strangers map too and that stay.
+    pub shared_bytes: u64,
+}
+
+/// Remote bytes of an extent that stay.
+#[derive(Clone, Debug, Serialize)]
+pub struct SkippedDoc {
+    /// One of those who map it.
+    pub mapping: MappingDoc,
+    /// What backs it.
+    pub kind: &'static str,
+    /// Path or name as in /proc/PID/maps.
+    pub name: String,
+    /// Why.
+    #[serde(serialize_with = "reason_name")]
+    pub reason: Reason,
+    /// How much.
+    pub remote_bytes: u64,
+}
+
+impl From<&Look> for PlanDoc {
+    fn from(look: &Look) -> Self {
+        let (plan, topology) = (&look.plan, &look.topology);
+        Self {
+            options: (&plan.options).into(),
+            source: source_name(look.source),
+            source_reason: source_reason(look.source),
+            processes: plan.processes.iter().map(ProcessDoc::from).collect(),
+            routes: routes_in_use(plan, topology),
+            moves: plan.moves.iter().map(|step| move_doc(plan, step, topology)).collect(),
+            skipped: plan.skipped.iter().map(|skipped| skipped_doc(plan, skipped)).collect(),
+            left: left(&plan.skipped_bytes()),
+            expected_bytes: plan.expected_bytes,
+            expected_seconds: plan.expected_seconds,
+            expected_flows: flows(&plan.expected_flows),
+            no_room_bytes: plan.no_room_bytes,
+            limit_bytes: plan.limit_bytes,
+            unplaced_bytes: plan.unplaced_bytes,
+            before: plan.locality.into(),
+            after: after(plan).into(),
+        }
+    }
+}
+
+fn after(plan: &Plan) -> Locality {
+    let Share { local_bytes, remote_bytes } = plan.locality.overall;
+    let overall = Share {
+        local_bytes: local_bytes + plan.expected_bytes,
+        remote_bytes: remote_bytes.saturating_sub(plan.expected_bytes),
+    };
+    Locality { movable: plan.expected_share(), overall }
+}
+
+impl From<&Options> for OptionsDoc {
+    fn from(options: &Options) -> Self {
+        Self {
+            include_shared: options.include_shared,
+            exclude_file: options.exclude_file,
+            include_bound: options.include_bound,
+            target_ratio_percent: options.target_ratio,
+            to_nodes: options.to.as_ref().map(ids),
+            reserve_bytes: options.reserve_bytes,
+        }
+    }
+}
+
+fn mapping_doc(plan: &Plan, mapping: &Mapping) -> MappingDoc {
+    let pid = plan.processes[mapping.process].process.identity.pid;
+    MappingDoc { pid, address: format!("{:#x}", mapping.start) }
+}
+
+fn move_doc(plan: &Plan, step: &Move, topology: &Topology) -> MoveDoc {
+    let routes = &plan.routes[step.routes];
+    MoveDoc {
+        mappings: step.mappings.iter().map(|mapping| mapping_doc(plan, mapping)).collect(),
+        kind: step.kind.name(),
+        name: step.name.to_string(),
+        length_bytes: step.bytes,
+        hugetlb_page_bytes: step.hugetlb_bytes,
+        remote: node_bytes(&step.remote),
+        routes: step.remote.keys().map(|&from| route_doc(routes, from, topology)).collect(),
+        shared_bytes: step.shared_bytes,
+    }
+}
+
+fn skipped_doc(plan: &Plan, skipped: &Skipped) -> SkippedDoc {
+    SkippedDoc {
+        mapping: mapping_doc(plan, &skipped.mapping),
+        kind: skipped.kind.name(),
+        name: skipped.name.to_string(),
+        reason: skipped.reason,
+        remote_bytes: skipped.remote_bytes,
+    }
+}

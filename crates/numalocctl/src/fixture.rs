@@ -1,0 +1,161 @@
+//! A hand-made machine with sparse nodes, and a target on it.
+
+use crate::look::Look;
+use numaloc_core::{
+    Account, CpuSet, Extent, HugePool, Identity, Kind, Mapping, Mempolicy, Node, NodeId,
+    NodeMemory, NodeResidency, NodeSet, Options, Process, Reason, Residency, Topology, planner,
+    planner::Scene,
+};
+use numaloc_executor::{CallStats, Outcome, ProcessOutcome};
+use numaloc_host::Source;
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+
+fn cpus(list: &str) -> CpuSet {
+    list.parse().expect("a list")
+}
+
+/// Nodes 0 and 2 with CPUs and memory, 8 with memory only, 16 with CPUs only.
+pub fn topology() -> Topology {
+    let pool = HugePool { page_bytes: 2 * MIB, total_pages: 64, free_pages: 60 };
+    let node = |id, list: &str, total_mib: u64, free_mib: u64| Node {
+        id: NodeId(id),
+        cpus: cpus(list),
+        memory: NodeMemory {
+            total_bytes: total_mib * MIB,
+            free_bytes: free_mib * MIB,
+            high_watermark_bytes: if total_mib == 0 { 0 } else { 96 * MIB },
+            huge_pools: if id == 0 { vec![pool] } else { Vec::new() },
+        },
+    };
+    let nodes = [
+        node(0, "0-3", 16 << 10, 8 << 10),
+        node(2, "8-11", 16 << 10, 2 << 10),
+        node(8, "", 128 << 10, 100 << 10),
+        node(16, "16-19", 0, 0),
+    ];
+    let pairs = [(0, 2, 21), (0, 8, 17), (0, 16, 31), (2, 8, 28), (2, 16, 31), (8, 16, 255)];
+    let distances = pairs.into_iter().flat_map(|(a, b, distance)| {
+        let (a, b) = (NodeId(a), NodeId(b));
+        [((a, b), distance), ((b, a), distance)]
+    });
+    Topology::new(nodes, distances)
+}
+
+fn process(pid: i32, comm: &str, list: &str) -> Process {
+    Process {
+        identity: Identity { pid, start_time: 90_000 + pid as u64 },
+        comm: comm.to_owned(),
+        cpus: cpus(list),
+        mems_allowed: "0,2,8".parse().expect("a list"),
+    }
+}
+
+/// An extent in which `nodes` are (node, owned MiB, shared MiB).
+fn extent(mappings: &[(usize, u64)], kind: Kind, name: &str, nodes: &[(u32, u64, u64)]) -> Extent {
+    let resident = |&(id, owned, shared): &(u32, u64, u64)| {
+        let bytes =
+            NodeResidency { owned_bytes: owned * MIB, shared_bytes: shared * MIB, huge_bytes: 0 };
+        (NodeId(id), bytes)
+    };
+    Extent {
+        mappings: mappings.iter().map(|&(process, start)| Mapping { process, start }).collect(),
+        bytes: 1 << 30,
+        kind,
+        policy: Mempolicy::Default,
+        hugetlb_bytes: None,
+        name: name.into(),
+        residency: Residency { nodes: nodes.iter().map(resident).collect(), unplaced_bytes: 4096 },
+    }
+}
+
+fn extents() -> Vec<Extent> {
+    let heap = [(0, 512, 0), (2, 400, 0), (8, 112, 0)];
+    let library = "/usr/lib/x86_64-linux-gnu/libc.so.6";
+    let bound = Mempolicy::Bind("8".parse().expect("a list"));
+    vec![
+        extent(&[(0, 0x5555_0000_0000)], Kind::Heap, "[heap]", &heap),
+        extent(&[(0, 0x7f00_0000_0000)], Kind::File, library, &[(0, 1, 0), (2, 1, 2)]),
+        Extent {
+            policy: bound,
+            ..extent(&[(0, 0x7f10_0000_0000)], Kind::Anonymous, "", &[(8, 16, 0)])
+        },
+        extent(&[(1, 0x7f20_0000_0000)], Kind::Anonymous, "", &[(0, 20, 0), (8, 30, 0)]),
+        Extent {
+            hugetlb_bytes: Some(2 * MIB),
+            ..extent(
+                &[(0, 0x7f30_0000_0000), (1, 0x7f40_0000_0000)],
+                Kind::Shmem,
+                "/dev/shm/ring\x1b[31m",
+                &[(0, 64, 0), (8, 64, 0)],
+            )
+        },
+        extent(&[(2, 0x7f50_0000_0000)], Kind::Anonymous, "", &[(2, 5, 0)]),
+    ]
+}
+
+/// Three processes: one at home on node 0, one on two nodes, one whose node has no memory.
+pub fn look(options: Options) -> Look {
+    let topology = topology();
+    let processes = vec![
+        process(4711, "redis-server", "0-3"),
+        process(4712, "redis-\x07fork", "0-3,8-11"),
+        process(4900, "adrift", ""),
+    ];
+    let caller_mems: NodeSet = topology.with_memory();
+    let scene = Scene { topology: &topology, processes: &processes, caller_mems: &caller_mems };
+    let plan = planner::plan(scene, extents(), &options);
+    Look { plan, topology, source: Source::Pagemap }
+}
+
+/// A target of one process with many extents.
+pub fn many_extents() -> Look {
+    let topology = topology();
+    let processes = vec![process(4711, "redis-server", "0-3")];
+    let caller_mems: NodeSet = topology.with_memory();
+    let scene = Scene { topology: &topology, processes: &processes, caller_mems: &caller_mems };
+    let extents = (1..=25).map(|i| extent(&[(0, i << 32)], Kind::Anonymous, "", &[(2, i, 0)]));
+    let options = Options::default();
+    let plan = planner::plan(scene, extents, &options);
+    Look { plan, topology, source: Source::Query }
+}
+
+/// What may become of [`look`].
+pub fn outcome() -> Outcome {
+    let identity = |pid: i32| Identity { pid, start_time: 90_000 + pid as u64 };
+    let mut first = Account::default();
+    first.found(600 * MIB);
+    first.moved(560 * MIB);
+    first.moved_back(MIB);
+    first.vanished(3 * MIB);
+    first.left(Reason::Shared, 2 * MIB);
+    first.left(Reason::Bound, 16 * MIB);
+    first.left(Reason::Pinned, 18 * MIB);
+    let mut second = Account::default();
+    second.found(30 * MIB);
+    second.left(Reason::ProcessGone, 30 * MIB);
+    let process = |pid, comm: &str, account, error| ProcessOutcome {
+        identity: identity(pid),
+        comm: comm.to_owned(),
+        account,
+        error,
+    };
+    Outcome {
+        processes: vec![
+            process(4711, "redis-server", first, None),
+            process(4712, "redis-\x07fork", second, Some("move_pages: no such process".into())),
+        ],
+        flows: [((NodeId(2), NodeId(0)), 400 * MIB), ((NodeId(8), NodeId(0)), 160 * MIB)].into(),
+        calls: CallStats {
+            calls: 36,
+            addresses: 143_360,
+            retried_addresses: 12,
+            hinted_addresses: 3,
+            longest: Duration::from_millis(9),
+            total: Duration::from_millis(180),
+        },
+        elapsed: Duration::from_millis(250),
+        cancelled: false,
+    }
+}

@@ -1,0 +1,72 @@
+//! From a target to a plan: the way that `locality`, `plan` and `migrate` share.
+
+use crate::{
+    args::{PlanArgs, TargetArgs},
+    exit::Failure,
+};
+use numaloc_core::{Options, Plan, Process, Topology};
+use numaloc_host::{Error, Roots, Source, Survey, resolve, survey, topology};
+
+/// A target with the machine around it.
+#[derive(Debug)]
+pub struct Look {
+    /// The machine.
+    pub topology: Topology,
+    /// The plan.
+    pub plan: Plan,
+    /// How page locations were found.
+    pub source: Source,
+}
+
+/// Looks at a target with a view to moving it: refused on a machine with nowhere to move to. The survey holds the
+/// target's processes open; its extents are gone into the plan.
+pub fn to_move(
+    roots: &Roots,
+    target: &TargetArgs,
+    options: &PlanArgs,
+) -> Result<(Look, Survey), Failure> {
+    let topology = topology::topology(roots)?;
+    topology::check_several(&topology)?;
+    let options = options.options(&topology)?;
+    if let Some(nodes) = &options.to {
+        topology::check_nodes(roots, &topology, nodes)?;
+    }
+    let processes = resolve(roots, &target.targets(), &topology)?;
+    let found = look(roots, topology, processes, &options)?;
+    check_any(&found.0, target)?;
+    Ok(found)
+}
+
+/// Looks at a target, on any machine.
+pub fn to_see(roots: &Roots, target: &TargetArgs) -> Result<Look, Failure> {
+    let topology = topology::topology(roots)?;
+    let processes = resolve(roots, &target.targets(), &topology)?;
+    let found = look(roots, topology, processes, &Options::default())?.0;
+    check_any(&found, target)?;
+    Ok(found)
+}
+
+/// Refuses a target whose processes have all ended while they were looked at.
+fn check_any(found: &Look, target: &TargetArgs) -> Result<(), Failure> {
+    match found.plan.processes.is_empty() {
+        true => Err(Error::Empty { target: target.to_string() }.into()),
+        false => Ok(()),
+    }
+}
+
+/// Looks again at what a survey found, as of now.
+pub fn again(roots: &Roots, before: &Look, survey: &Survey) -> Result<Look, Failure> {
+    let (topology, options) = (before.topology.clone(), &before.plan.options);
+    Ok(look(roots, topology, survey.processes(), options)?.0)
+}
+
+fn look(
+    roots: &Roots,
+    topology: Topology,
+    processes: Vec<Process>,
+    options: &Options,
+) -> Result<(Look, Survey), Failure> {
+    let mut seen = survey(roots, &topology, processes, options)?;
+    let plan = seen.plan(&topology, options);
+    Ok((Look { topology, plan, source: seen.source }, seen))
+}

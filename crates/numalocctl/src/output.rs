@@ -1,0 +1,98 @@
+//! Standard output and standard error.
+//!
+//! Nothing here uses `println!`, which panics when the reader has gone (`numalocctl plan ... | head`).
+
+use crate::{args::Format, exit::Code, exit::Failure};
+use clap::error::ErrorKind;
+use serde::Serialize;
+use std::io::{ErrorKind as Io, Write, stderr, stdout};
+
+/// What a command leaves behind.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// For standard output.
+    pub text: String,
+    /// How the run ends.
+    pub code: Code,
+}
+
+/// How people want to see tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    /// All columns and rows.
+    pub wide: bool,
+    /// With a header row.
+    pub headers: bool,
+}
+
+/// A document as JSON, or as text for people.
+pub fn render<D: Serialize>(
+    document: &D,
+    format: Format,
+    headers: bool,
+    text: impl Fn(&D, View) -> String,
+) -> Result<String, Failure> {
+    match format {
+        Format::Json => Ok(serde_json::to_string_pretty(document)? + "\n"),
+        Format::Table | Format::Wide => {
+            Ok(text(document, View { wide: format == Format::Wide, headers }))
+        }
+    }
+}
+
+/// Writes a report. A reader that has gone has seen what it wanted: that is no failure.
+pub fn print(report: &Report) -> Code {
+    let mut out = stdout().lock();
+    let written = out.write_all(report.text.as_bytes()).and_then(|()| out.flush());
+    match written {
+        Err(error) if error.kind() != Io::BrokenPipe => {
+            complain(&format!("cannot write the output: {error}"));
+            Code::Failure
+        }
+        _ => report.code,
+    }
+}
+
+/// One line on standard error. When even that is closed there is nobody left to tell.
+pub fn complain(message: &str) {
+    let _ = writeln!(stderr().lock(), "numalocctl: {message}");
+}
+
+/// Answers a command line that did not parse, or one that asks for help.
+pub fn refuse(error: &clap::Error) -> Code {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let _ = error.print();
+            Code::Done
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            Code::Usage
+        }
+        _ => {
+            complain(&one_line(&error.to_string()));
+            Code::Usage
+        }
+    }
+}
+
+/// clap's several paragraphs as one line, without the usage that `--help` shows.
+fn one_line(text: &str) -> String {
+    let is_advice = |part: &&str| !part.starts_with("Usage:") && !part.starts_with("For more");
+    let paragraphs = text.trim_end().split("\n\n").take_while(is_advice);
+    let lines = paragraphs.map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+    let line = lines.collect::<Vec<_>>().join("; ");
+    format!("{} (see --help)", line.strip_prefix("error: ").unwrap_or(&line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_errors_take_one_line() {
+        let text = "error: the following arguments were not provided:\n  <--pid <PID>>\n\n  tip: x\n\nUsage: a b\n\nFor more";
+        let line = "the following arguments were not provided: <--pid <PID>>; tip: x (see --help)";
+        assert_eq!(one_line(text), line);
+    }
+}

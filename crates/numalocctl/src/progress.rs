@@ -1,0 +1,106 @@
+//! The progress of a migration, on standard error.
+
+use crate::units::size;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{IsTerminal, Write, stderr};
+use std::time::{Duration, Instant};
+
+/// Plain lines come this far apart.
+const LINE_EVERY: Duration = Duration::from_secs(1);
+
+const TEMPLATE: &str =
+    "[{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left";
+
+/// Whether to show progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// When standard error is a terminal.
+    Auto,
+    /// Always: as plain lines where there is no terminal.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Shows bytes, rate and time left. Uses no colour, so NO_COLOR holds by itself.
+#[derive(Debug)]
+pub enum Progress {
+    /// Shows nothing.
+    Off,
+    /// A bar on a terminal.
+    Bar(ProgressBar),
+    /// A line now and then.
+    Lines {
+        /// Bytes to settle.
+        total_bytes: u64,
+        /// When it began.
+        start: Instant,
+        /// When the last line was written.
+        last: Instant,
+    },
+}
+
+impl Progress {
+    /// Progress towards `total_bytes`.
+    pub fn new(wish: Wish, total_bytes: u64) -> Self {
+        let terminal = stderr().is_terminal();
+        if wish == Wish::Never || total_bytes == 0 || (wish == Wish::Auto && !terminal) {
+            return Self::Off;
+        }
+        let bar =
+            ProgressBar::with_draw_target(Some(total_bytes), ProgressDrawTarget::stderr_with_hz(5));
+        if bar.is_hidden() {
+            let now = Instant::now();
+            return Self::Lines { total_bytes, start: now, last: now };
+        }
+        if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Self::Bar(bar)
+    }
+
+    /// Shows that so many bytes are settled.
+    pub fn update(&mut self, settled_bytes: u64) {
+        match self {
+            Self::Off => {}
+            Self::Bar(bar) => bar.set_position(settled_bytes),
+            Self::Lines { total_bytes, start, last } => {
+                if last.elapsed() >= LINE_EVERY {
+                    *last = Instant::now();
+                    let line = line(settled_bytes, *total_bytes, start.elapsed());
+                    let _ = writeln!(stderr().lock(), "{line}");
+                }
+            }
+        }
+    }
+
+    /// Removes the bar.
+    pub fn finish(&self) {
+        if let Self::Bar(bar) = self {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn line(settled_bytes: u64, total_bytes: u64, elapsed: Duration) -> String {
+    let rate = settled_bytes as f64 / elapsed.as_secs_f64().max(1e-3);
+    let left = total_bytes.saturating_sub(settled_bytes) as f64 / rate.max(1.0);
+    let (done, total) = (size(settled_bytes), size(total_bytes));
+    format!("{done} of {total}, {}/s, {left:.0} s left", size(rate as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_has_a_template_that_parses() {
+        assert!(ProgressStyle::with_template(TEMPLATE).is_ok());
+    }
+
+    #[test]
+    fn a_line_has_bytes_rate_and_time_left() {
+        let text = line(256 << 20, 1 << 30, Duration::from_secs(2));
+        assert_eq!(text, "256.0 MiB of 1.0 GiB, 128.0 MiB/s, 6 s left");
+    }
+}

@@ -1,0 +1,20 @@
+//! `doctor`.
+
+use super::table::Table;
+use crate::{doc::DoctorDoc, output::View};
+use std::fmt::Write;
+
+/// A row per check, and below what to do about those that are not ok.
+pub fn doctor(document: &DoctorDoc, view: View) -> String {
+    let mut table = Table::new().words("CHECK").words("RESULT").words("FOUND");
+    for check in &document.checks {
+        table.row(vec![check.name.into(), check.level.name().into(), check.found.clone()]);
+    }
+    let mut text = table.render(view);
+    let advised = document.checks.iter().filter_map(|c| c.advice.as_ref().map(|a| (c, a)));
+    for (index, (check, advice)) in advised.enumerate() {
+        let gap = if index == 0 { "\n" } else { "" };
+        let _ = writeln!(text, "{gap}{}: {}: {advice}", check.level.name(), check.name);
+    }
+    text
+}

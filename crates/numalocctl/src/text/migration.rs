@@ -1,0 +1,101 @@
+//! `migrate`.
+
+use super::plan::{change, skips};
+use super::table::{Table, clean};
+use crate::doc::{End, MigrationDoc};
+use crate::output::View;
+use crate::units::{seconds, size};
+use std::fmt::Write;
+
+/// What moved, what is left and why, and the locality before and after.
+pub fn migration(document: &MigrationDoc, view: View) -> String {
+    let mut text = String::new();
+    if view.wide && document.result != End::Skipped {
+        text += &processes(document, view);
+        text.push('\n');
+    }
+    text += &skips(&document.skipped, view);
+    if document.result == End::Skipped {
+        return text;
+    }
+    totals(&mut text, document);
+    if view.wide {
+        details(&mut text, document);
+    }
+    text
+}
+
+fn totals(text: &mut String, document: &MigrationDoc) {
+    let account = &document.account;
+    match document.result {
+        End::NothingToMove => {
+            let _ = writeln!(text, "nothing to move");
+        }
+        result => {
+            let (moved, found) = (size(account.moved_bytes), size(account.found_bytes));
+            let time = seconds(document.elapsed_seconds);
+            let rate = size(document.rate_bytes_per_second);
+            let how = match result {
+                End::Cancelled => ", then cancelled",
+                End::TimedOut => ", then out of time",
+                _ => "",
+            };
+            let _ = writeln!(text, "moved: {moved} of {found} remote in {time} ({rate}/s){how}");
+        }
+    }
+    for (name, bytes) in
+        [("moved back", account.moved_back_bytes), ("vanished", account.vanished_bytes)]
+    {
+        if bytes > 0 {
+            let _ = writeln!(text, "{name}: {}", size(bytes));
+        }
+    }
+    for left in &account.left {
+        let _ = writeln!(text, "left: {}: {}", size(left.bytes), left.reason);
+    }
+    for process in &document.processes {
+        if let Some(error) = &process.error {
+            let (pid, comm) = (process.pid, clean(&process.comm));
+            let _ = writeln!(text, "error: process {pid} ({comm}): {error}");
+        }
+    }
+    let _ = writeln!(text, "local: {}", change(&document.before, document.after.as_ref()));
+}
+
+fn details(text: &mut String, document: &MigrationDoc) {
+    for flow in &document.flows {
+        let (from, to) = (flow.from_node, flow.to_node);
+        let _ = writeln!(text, "flow: node {from} -> {to}: {}", size(flow.bytes));
+    }
+    let calls = &document.calls;
+    let _ = writeln!(
+        text,
+        "calls: {} with {} addresses ({} retried, {} hinted), {} together, the longest {}",
+        calls.calls,
+        calls.addresses,
+        calls.retried_addresses,
+        calls.hinted_addresses,
+        seconds(calls.total_seconds),
+        seconds(calls.longest_seconds),
+    );
+}
+
+fn processes(document: &MigrationDoc, view: View) -> String {
+    let mut table = Table::new().numbers("PID").words("COMM").numbers("FOUND").numbers("MOVED");
+    table = table.numbers("MOVED BACK").numbers("VANISHED").numbers("LEFT");
+    for process in &document.processes {
+        let account = &process.account;
+        let left: u64 = account.left.iter().map(|left| left.bytes).sum();
+        let bytes = [
+            account.found_bytes,
+            account.moved_bytes,
+            account.moved_back_bytes,
+            account.vanished_bytes,
+            left,
+        ];
+        let mut row = vec![process.pid.to_string(), process.comm.clone()];
+        row.extend(bytes.map(size));
+        table.row(row);
+    }
+    table.render(view)
+}

@@ -1,0 +1,166 @@
+//! `plan`.
+
+use super::table::{Table, clean, list};
+use crate::doc::{LocalityPair, MappingDoc, MoveDoc, PlanDoc, ProcessDoc, RouteDoc};
+use crate::output::View;
+use crate::units::{percent, seconds, size};
+use std::{cmp::Reverse, fmt::Write};
+
+/// Rows of a kind that are shown without `-o wide`.
+const ROWS: usize = 20;
+
+/// Extents, biggest first, then routes and totals.
+pub fn plan(document: &PlanDoc, view: View) -> String {
+    let mut text = extents(document, view);
+    if view.wide {
+        let skipped = skipped(document, view);
+        text += if text.is_empty() || skipped.is_empty() { "" } else { "\n" };
+        text += &skipped;
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text += &skips(&document.processes, view);
+    for route in &document.routes {
+        let _ = writeln!(text, "route: {}", route_text(route));
+    }
+    totals(&mut text, document);
+    text
+}
+
+fn totals(text: &mut String, document: &PlanDoc) {
+    if document.moves.is_empty() {
+        let _ = writeln!(text, "nothing to move");
+    } else {
+        let to_move: u64 = document.moves.iter().map(bytes_to_move).sum();
+        let (all, expected) = (size(to_move), size(document.expected_bytes));
+        let time = seconds(document.expected_seconds);
+        let _ = writeln!(text, "expected: {expected} of {all} move in about {time} of copying");
+    }
+    if let Some(limit_bytes) = document.limit_bytes {
+        let (ratio, limit) = (document.options.target_ratio_percent, size(limit_bytes));
+        let _ = writeln!(text, "limit: {ratio} % local is enough, so it ends after {limit}");
+    }
+    if document.no_room_bytes > 0 {
+        let _ = writeln!(text, "no room: {} do not fit now", size(document.no_room_bytes));
+    }
+    for left in &document.left {
+        let _ = writeln!(text, "stays: {}: {}", size(left.bytes), left.reason);
+    }
+    if document.unplaced_bytes > 0 {
+        let _ = writeln!(text, "unplaced: {} on no known node", size(document.unplaced_bytes));
+    }
+    let _ = writeln!(text, "local: {}", change(&document.before, Some(&document.after)));
+    let _ = writeln!(text, "locations: {}", document.source_reason);
+}
+
+/// `50.0 % -> 100.0 % of what can be moved, ...`.
+pub fn change(before: &LocalityPair, after: Option<&LocalityPair>) -> String {
+    let arrow = |from: f64, to: Option<f64>| match to {
+        Some(to) => format!("{} % -> {} %", percent(from), percent(to)),
+        None => format!("{} % -> unknown", percent(from)),
+    };
+    let (movable, overall) = (&before.movable, &before.overall);
+    format!(
+        "{} of what can be moved, {} of everything",
+        arrow(movable.local_percent, after.map(|after| after.movable.local_percent)),
+        arrow(overall.local_percent, after.map(|after| after.overall.local_percent)),
+    )
+}
+
+/// A line for each process of which nothing is moved.
+pub fn skips(processes: &[ProcessDoc], view: View) -> String {
+    let mut text = String::new();
+    let skipped = processes.iter().filter_map(|each| Some((each, each.skip_reason?)));
+    let shown = if view.wide { usize::MAX } else { ROWS };
+    for (process, reason) in skipped.clone().take(shown) {
+        let (pid, comm) = (process.pid, clean(&process.comm));
+        let _ = writeln!(text, "skipped: {reason} for process {pid} ({comm})");
+    }
+    let more = skipped.count().saturating_sub(shown);
+    if more > 0 {
+        let _ = writeln!(text, "... and {more} more skipped (-o wide shows all)");
+    }
+    text
+}
+
+fn bytes_to_move(step: &MoveDoc) -> u64 {
+    step.remote.iter().map(|node| node.bytes).sum()
+}
+
+/// `node 2 -> 0 (distance 21), then 1 (31)`.
+fn route_text(route: &RouteDoc) -> String {
+    let mut text = format!("node {} -> ", route.from_node);
+    for (index, to) in route.to_nodes.iter().enumerate() {
+        let _ = match index {
+            0 => write!(text, "{} (distance {})", to.node, to.distance),
+            _ => write!(text, ", then {} ({})", to.node, to.distance),
+        };
+    }
+    if route.to_nodes.len() > 1 {
+        text += ": nearest first, then most free memory";
+    }
+    text
+}
+
+fn extents(document: &PlanDoc, view: View) -> String {
+    let mut table = Table::new().numbers("BYTES").numbers("FROM").words("TO").words("KIND");
+    if view.wide {
+        table = table.numbers("LENGTH").numbers("HUGETLB").numbers("SHARED");
+    }
+    table = table.words("PID").words("ADDRESS").words("NAME");
+    let mut rows: Vec<_> = document
+        .moves
+        .iter()
+        .flat_map(|step| step.remote.iter().zip(&step.routes).map(move |pair| (step, pair)))
+        .collect();
+    rows.sort_by_key(|(_, (remote, _))| Reverse(remote.bytes));
+    let shown = if view.wide { rows.len() } else { rows.len().min(ROWS) };
+    for (step, (remote, route)) in &rows[..shown] {
+        let to = list(route.to_nodes.iter().map(|to| to.node));
+        let mut row = vec![size(remote.bytes), remote.node.to_string(), to, step.kind.to_owned()];
+        if view.wide {
+            let page = step.hugetlb_page_bytes.map_or("-".to_owned(), size);
+            row.extend([size(step.length_bytes), page, size(step.shared_bytes)]);
+        }
+        row.extend(place(&step.mappings, &step.name));
+        table.row(row);
+    }
+    let mut text = table.render(view);
+    if shown < rows.len() {
+        let bytes = rows[shown..].iter().map(|(_, (remote, _))| remote.bytes).sum();
+        let _ = writeln!(
+            text,
+            "... and {} more with {} (-o wide shows all)",
+            rows.len() - shown,
+            size(bytes)
+        );
+    }
+    text
+}
+
+fn skipped(document: &PlanDoc, view: View) -> String {
+    let mut table = Table::new().numbers("STAYS").words("WHY").words("KIND");
+    table = table.words("PID").words("ADDRESS").words("NAME");
+    let mut rows: Vec<_> = document.skipped.iter().collect();
+    rows.sort_by_key(|skipped| Reverse(skipped.remote_bytes));
+    for skipped in rows {
+        let (bytes, why) = (size(skipped.remote_bytes), skipped.reason.to_string());
+        let mut row = vec![bytes, why, skipped.kind.to_owned()];
+        row.extend(place(std::slice::from_ref(&skipped.mapping), &skipped.name));
+        table.row(row);
+    }
+    table.render(view)
+}
+
+/// The first process that maps it, how many more there are, the address there and the name.
+fn place(mappings: &[MappingDoc], name: &str) -> [String; 3] {
+    let name = if name.is_empty() { "-" } else { name }.to_owned();
+    match mappings {
+        [] => ["-".to_owned(), "-".to_owned(), name],
+        [only] => [only.pid.to_string(), only.address.clone(), name],
+        [first, more @ ..] => {
+            [format!("{} +{}", first.pid, more.len()), first.address.clone(), name]
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Tables as kubectl prints them: no borders, upper-case headers, numbers to the right.
+
+use crate::output::View;
+use comfy_table::{CellAlignment, presets};
+
+/// A table under construction.
+#[derive(Debug)]
+pub struct Table {
+    columns: Vec<(String, CellAlignment)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table without columns.
+    pub fn new() -> Self {
+        Self { columns: Vec::new(), rows: Vec::new() }
+    }
+    /// Adds a column of words.
+    pub fn words(mut self, header: impl Into<String>) -> Self {
+        self.columns.push((header.into(), CellAlignment::Left));
+        self
+    }
+    /// Adds a column of numbers.
+    pub fn numbers(mut self, header: impl Into<String>) -> Self {
+        self.columns.push((header.into(), CellAlignment::Right));
+        self
+    }
+    /// Adds a row.
+    pub fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+    /// The finished table, each line ended by a newline; nothing when it has no rows.
+    pub fn render(self, view: View) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
+        let mut table = comfy_table::Table::new();
+        table.load_style(presets::NOTHING);
+        let (headers, alignments): (Vec<_>, Vec<_>) = self.columns.into_iter().unzip();
+        if view.headers {
+            table.set_header(headers);
+        }
+        for row in self.rows {
+            table.add_row(row.iter().map(|cell| clean(cell)).collect::<Vec<_>>());
+        }
+        for (column, alignment) in table.column_iter_mut().zip(alignments) {
+            column.set_padding((0, 2)).set_cell_alignment(alignment);
+        }
+        table.trim_fmt() + "\n"
+    }
+}
+
+/// Names come from processes, which may put anything in them: control characters do not reach the terminal.
+pub fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// Node numbers with commas; a dash for none.
+pub fn list(nodes: impl IntoIterator<Item = u32>) -> String {
+    let nodes: Vec<_> = nodes.into_iter().map(|node| node.to_string()).collect();
+    if nodes.is_empty() { "-".into() } else { nodes.join(",") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_do_not_reach_the_terminal() {
+        assert_eq!(clean("a\x1b[2J\nb"), "a?[2J?b");
+    }
+}

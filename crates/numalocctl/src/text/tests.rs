@@ -1,0 +1,131 @@
+//! What people and programs read, as snapshots.
+
+use super::*;
+use crate::args::Format;
+use crate::doc::*;
+use crate::exit::Code;
+use crate::fixture;
+use crate::output::{View, render};
+use numaloc_core::{Locality, Options, Reason, Share};
+use numaloc_executor::Outcome;
+use serde::Serialize;
+
+/// One document in all three forms.
+fn forms<D: Serialize>(document: &D, text: impl Fn(&D, View) -> String) -> String {
+    let form = |format| render(document, format, true, &text).unwrap();
+    let [table, wide, json] = [Format::Table, Format::Wide, Format::Json].map(form);
+    format!("table:\n{table}\nwide:\n{wide}\njson:\n{json}")
+}
+
+fn migrated(outcome: &Outcome, options: Options) -> MigrationDoc {
+    let look = fixture::look(options);
+    let share = Share { local_bytes: 1_100 << 20, remote_bytes: 20 << 20 };
+    let after = Some(Locality { movable: share, overall: share });
+    MigrationParts { plan: &look.plan, outcome, after }.into()
+}
+
+#[test]
+fn topology_in_all_forms() {
+    let document = TopologyDoc::from(&fixture::topology());
+    insta::assert_snapshot!(forms(&document, topology));
+}
+
+#[test]
+fn topology_as_numactl() {
+    insta::assert_snapshot!(numactl(&TopologyDoc::from(&fixture::topology())));
+}
+
+#[test]
+fn locality_in_all_forms() {
+    let look = fixture::look(Options::default());
+    let cgroup = ("/redis".to_owned(), look.plan.processes[0].resident.clone());
+    let document = LocalityDoc::new(&look.plan, &look.topology, look.source, &[cgroup]);
+    insta::assert_snapshot!(forms(&document, locality));
+}
+
+#[test]
+fn locality_of_a_cgroup_with_one_home() {
+    let look = fixture::many_extents();
+    let cgroup = ("/redis".to_owned(), look.plan.processes[0].resident.clone());
+    let document = LocalityDoc::new(&look.plan, &look.topology, look.source, &[cgroup]);
+    insta::assert_snapshot!(locality(&document, View { wide: false, headers: true }));
+}
+
+#[test]
+fn plan_in_all_forms() {
+    insta::assert_snapshot!(forms(&PlanDoc::from(&fixture::look(Options::default())), plan));
+}
+
+#[test]
+fn plan_with_many_extents_is_cut() {
+    let view = View { wide: false, headers: false };
+    insta::assert_snapshot!(plan(&PlanDoc::from(&fixture::many_extents()), view));
+}
+
+#[test]
+fn plan_with_a_ratio() {
+    let view = View { wide: false, headers: true };
+    let text = |target_ratio| {
+        let options = Options { target_ratio, ..Options::default() };
+        plan(&PlanDoc::from(&fixture::look(options)), view)
+    };
+    insta::assert_snapshot!(format!("90:\n{}\n0:\n{}", text(90), text(0)));
+}
+
+#[test]
+fn migration_in_all_forms() {
+    let document = migrated(&fixture::outcome(), Options::default());
+    assert_eq!(document.result.code(), Code::Partly);
+    insta::assert_snapshot!(forms(&document, migration));
+}
+
+#[test]
+fn ends_of_a_migration() {
+    let view = View { wide: false, headers: true };
+    let mut texts = Vec::new();
+    let mut end = |outcome: &Outcome, options, code| {
+        let document = migrated(outcome, options);
+        assert_eq!(document.result.code(), code, "{:?}", document.result);
+        texts.push(format!("{:?}:\n{}", document.result, migration(&document, view)));
+    };
+    let (to_all, default) = (Some("0,2,8".parse().unwrap()), Options::default());
+    end(&Outcome::default(), Options { to: to_all, ..default.clone() }, Code::Done);
+    end(&Outcome::default(), Options { target_ratio: 0, ..default.clone() }, Code::Done);
+    let mut outcome = Outcome { cancelled: true, ..fixture::outcome() };
+    end(&outcome, default.clone(), Code::Partly);
+    outcome.processes[0].account.left(Reason::OutOfTime, 4096);
+    end(&outcome, default, Code::TimedOut);
+    insta::assert_snapshot!(texts.join("\n"));
+}
+
+/// Every name in a document, however deep.
+fn names(value: &serde_json::Value, found: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Array(items) => items.iter().for_each(|item| names(item, found)),
+        serde_json::Value::Object(fields) => {
+            for (name, value) in fields {
+                found.push(name.clone());
+                names(value, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn every_json_field_is_documented() {
+    let text = include_str!("../../../../docs/json.md");
+    let look = fixture::look(Options::default());
+    let cgroup = ("/redis".to_owned(), look.plan.processes[0].resident.clone());
+    let documents = [
+        serde_json::to_value(TopologyDoc::from(&look.topology)),
+        serde_json::to_value(LocalityDoc::new(&look.plan, &look.topology, look.source, &[cgroup])),
+        serde_json::to_value(PlanDoc::from(&look)),
+        serde_json::to_value(migrated(&fixture::outcome(), Options::default())),
+        serde_json::to_value(DoctorDoc::from(vec![Check::ok("kernel", "6.12")])),
+    ];
+    let mut found = Vec::new();
+    documents.into_iter().for_each(|document| names(&document.unwrap(), &mut found));
+    let missing = found.iter().filter(|name| !text.contains(&format!("`{name}`")));
+    assert_eq!(missing.collect::<Vec<_>>(), Vec::<&String>::new());
+}

@@ -1,0 +1,42 @@
+//! `topology`.
+
+use super::table::Table;
+use crate::{doc::NodeDoc, doc::TopologyDoc, output::View, units::size};
+
+/// Nodes and their distances in one table.
+pub fn topology(document: &TopologyDoc, view: View) -> String {
+    let mut table = Table::new().numbers("NODE").words("CPUS").numbers("SIZE").numbers("FREE");
+    if view.wide {
+        table = table.numbers("HIGH WATERMARK").words("HUGE PAGES FREE");
+    }
+    table = table.words("KIND").words("DISTANCES");
+    for node in &document.nodes {
+        let dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
+        let mut row = vec![
+            node.node.to_string(),
+            dash(&node.cpus),
+            size(node.total_bytes),
+            size(node.free_bytes),
+        ];
+        if view.wide {
+            row.extend([size(node.high_watermark_bytes), dash(&pools(node))]);
+        }
+        let kind = match (node.memory_only, node.total_bytes) {
+            (true, _) => "memory only",
+            (_, 0) => "no memory",
+            _ => "cpus and memory",
+        };
+        let distances = node.distances.iter().map(|to| format!("{}:{}", to.node, to.distance));
+        row.extend([kind.to_owned(), distances.collect::<Vec<_>>().join(" ")]);
+        table.row(row);
+    }
+    table.render(view)
+}
+
+fn pools(node: &NodeDoc) -> String {
+    let pools = node.huge_pools.iter();
+    let pools = pools.map(|pool| {
+        format!("{}/{} of {}", pool.free_pages, pool.total_pages, size(pool.page_bytes))
+    });
+    pools.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,97 @@
+//! The built program, as a script sees it.
+
+use std::process::{Command, Output, Stdio};
+
+fn numalocctl(line: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_numalocctl"));
+    command.args(line.split_whitespace()).stdin(Stdio::null()).output().unwrap()
+}
+
+/// Runs a command line that has to fail with this code and one line that contains `words`.
+fn fails(line: &str, code: i32, words: &str) {
+    let output = numalocctl(line);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{line}: {message}");
+    assert_eq!(message.lines().count(), 1, "{line}: {message}");
+    assert!(message.starts_with("numalocctl: ") && message.contains(words), "{line}: {message}");
+    assert!(output.stdout.is_empty(), "{line}");
+}
+
+#[test]
+fn nonsense_is_refused() {
+    for command in ["locality", "plan", "migrate"] {
+        fails(command, 2, "--pid");
+        fails(&format!("{command} --pid x"), 2, "'x'");
+        fails(&format!("{command} --pid -1"), 2, "-1");
+        fails(&format!("{command} --pid 0"), 2, "0");
+    }
+    for command in ["plan --pid 1", "migrate --pid 1"] {
+        fails(&format!("{command} --target-ratio 101"), 2, "0..=100");
+        fails(&format!("{command} --target-ratio -1"), 2, "-1");
+        fails(&format!("{command} --reserve 1x"), 2, "is no size");
+        fails(&format!("{command} --reserve -1"), 2, "is no size");
+        fails(&format!("{command} --to x"), 2, "no list of nodes");
+        fails(&format!("{command} --to -1"), 2, "no list of nodes");
+    }
+    fails("migrate --pid 1 --timeout -5s", 2, "is no duration");
+    fails("migrate --pid 1 --timeout 0", 2, "more than 0");
+    fails("migrate --pid 1 --batch-bytes 1", 2, "at least one page");
+    fails("migrate --pid 1 --workers 0", 2, "1..=256");
+    fails("migrate --pid 1 --progress --no-progress", 2, "cannot be used with");
+    fails("topology -o yaml", 2, "yaml");
+    fails("migrat --pid 1", 2, "migrat");
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    fails("locality --pid 999999999", 3, "999999999");
+    fails("locality --cgroup /no/such/cgroup", 3, "/no/such/cgroup");
+    fails("locality --unit no-such-unit", 3, "no-such-unit");
+    fails("locality --cgroup ../../etc", 2, "..");
+    fails("locality --pid 999999999 -o json", 3, "999999999");
+}
+
+#[test]
+fn its_own_locality_is_shown() {
+    let pid = std::process::id();
+    let output = numalocctl(&format!("locality --pid {pid} -o json"));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains(&format!("\"pid\": {pid}")), "{text}");
+}
+
+#[test]
+fn help_and_version_are_no_errors() {
+    for line in ["--help", "version", "version -o json", "--version", "migrate --help", "topology"]
+    {
+        let output = numalocctl(line);
+        assert_eq!(output.status.code(), Some(0), "{line}");
+        assert!(!output.stdout.is_empty() && output.stderr.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_error() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_numalocctl"));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = command.arg("topology").stdout(writer).stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn many_processes_are_no_matter_of_open_files() {
+    let sleep = || Command::new("sleep").arg("60").spawn().unwrap();
+    let mut sleeping: Vec<_> = (0..40).map(|_| sleep()).collect();
+    let pids: Vec<String> = sleeping.iter().map(|child| child.id().to_string()).collect();
+    let script = "ulimit -Sn 64 && exec \"$0\" locality --pid \"$1\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_numalocctl"), &pids.join(",")]);
+    let output = command.output().unwrap();
+    for child in &mut sleeping {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

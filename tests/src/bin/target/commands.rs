@@ -1,0 +1,65 @@
+//! What the suites tell the process to do: one line in, one line out.
+//!
+//! - `check`: looks at every byte; `ok PAGES` with the number of pages rewritten so far, or `corrupt ...`
+//! - `unmap NAME`: unmaps a region
+//! - `fork N`: makes children that share all memory and only wait
+//! - `child`: the pid of the child that a `cow` region is shared with
+//! - `exec`: becomes a new program with the same arguments, which prints its regions and `ready`
+//! - `exit`: ends
+
+use crate::{memory::Memory, writer};
+use anyhow::{Context, Result, bail};
+use numaloc_sys::fixture::fork_paused;
+use std::{
+    env,
+    io::{self, BufRead, Write},
+    os::unix::process::CommandExt,
+    process::Command,
+    sync::atomic::Ordering::Relaxed,
+};
+
+/// Obeys until the end of standard input.
+pub fn serve(memory: &Memory, child: Option<i32>, out: &mut impl Write) -> Result<()> {
+    for line in io::stdin().lock().lines() {
+        let line = line?;
+        let answer = match line.split_once(' ').unwrap_or((&line, "")) {
+            ("check", _) => check(memory),
+            ("unmap", name) => unmap(memory, name)?,
+            ("fork", count) => {
+                let children = (0..count.parse::<u32>()?).map(|_| fork_paused());
+                let children = children.collect::<io::Result<Vec<_>>>()?;
+                format!("forked {children:?}")
+            }
+            ("child", _) => child.context("there is no cow region")?.to_string(),
+            ("exec", _) => {
+                return Err(Command::new("/proc/self/exe")
+                    .args(env::args_os().skip(1))
+                    .exec()
+                    .into());
+            }
+            ("exit", _) => break,
+            _ => bail!("unknown command {line}"),
+        };
+        writeln!(out, "{answer}")?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+fn check(memory: &Memory) -> String {
+    let mut slots = memory.slots();
+    let wrong = slots.find_map(|mut slot| slot.as_mut()?.verify_all().err());
+    match writer::CORRUPTION.get().cloned().or(wrong) {
+        None => format!("ok {}", writer::WRITTEN.load(Relaxed)),
+        Some(wrong) => format!("corrupt {wrong}"),
+    }
+}
+
+fn unmap(memory: &Memory, name: &str) -> Result<String> {
+    let named = |slot: &Option<crate::memory::Slot>| {
+        slot.as_ref().is_some_and(|slot| slot.spec.name == name)
+    };
+    let mut slot = memory.slots().find(|slot| named(slot)).context("no such region")?;
+    *slot = None;
+    Ok(format!("unmapped {name}"))
+}

@@ -1,0 +1,237 @@
+//! All regions of the process, and what is expected in them.
+
+use crate::spec::{Access, Kind, Spec};
+use anyhow::{Context, Result};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use numaloc_sys::fixture::{Advice, Backing, PinnedBuffer, Region};
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    ops::Range,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, atomic::Ordering::Relaxed},
+    thread,
+};
+
+/// Pages of a sparse region are touched in runs of so many.
+const SPARSE_RUN: usize = 16;
+/// One write of a `direct` region: small enough for one bio, so that all of its pages are pinned until it is done.
+const DIRECT_BYTES: usize = 256 << 10;
+
+/// A region with the generation of each page that this process writes.
+pub struct Slot {
+    pub spec: Spec,
+    /// Shared with the thread that writes it to a device.
+    pub region: Arc<Region>,
+    /// Numbers of the pages whose content this process answers for.
+    pub pages: Vec<u32>,
+    /// What was written to each of `pages` last.
+    pub generations: Vec<u32>,
+    /// How many of `pages`, from the end, are rewritten; the others are only checked.
+    pub rewritten: usize,
+    _pinned: Option<PinnedBuffer>,
+}
+
+/// All regions. A slot is empty once it has been unmapped.
+pub struct Memory {
+    slots: Vec<Mutex<Option<Slot>>>,
+}
+
+impl Memory {
+    /// Maps and fills everything.
+    pub fn new(specs: &[Spec]) -> Result<Self> {
+        let slot =
+            |spec: &Spec| Slot::new(spec.clone()).with_context(|| format!("region {}", spec.name));
+        let slots = specs.iter().map(|spec| slot(spec).map(|slot| Mutex::new(Some(slot))));
+        Ok(Self { slots: slots.collect::<Result<_>>()? })
+    }
+
+    /// The slots, each locked when it is its turn.
+    pub fn slots(&self) -> impl Iterator<Item = MutexGuard<'_, Option<Slot>>> {
+        self.slots.iter().map(|slot| slot.lock().expect("no thread panics while it holds a slot"))
+    }
+
+    /// Whether a region is to be shared with a child.
+    pub fn wants_child(&self) -> bool {
+        self.slots().any(|slot| slot.as_ref().is_some_and(|slot| slot.spec.kind == Kind::Cow))
+    }
+
+    /// Writes to the second half of what is shared with the child.
+    pub fn rewrite_cow(&self) {
+        for mut slot in self.slots() {
+            if let Some(slot) = slot.as_mut().filter(|slot| slot.spec.kind == Kind::Cow) {
+                let all = slot.pages.len();
+                (all - slot.rewritten..all).for_each(|index| slot.write(index, 2));
+            }
+        }
+    }
+
+    /// Names and addresses.
+    pub fn ranges(&self) -> Vec<(String, Range<u64>)> {
+        let slots = self.slots();
+        slots
+            .filter_map(|slot| {
+                Some((slot.as_ref()?.spec.name.clone(), slot.as_ref()?.region.range()))
+            })
+            .collect()
+    }
+
+    /// Begins the writes of `direct` regions.
+    pub fn start_io(&self) -> Result<()> {
+        for slot in self.slots() {
+            let Some(slot) = slot.as_ref().filter(|slot| slot.spec.kind == Kind::Direct) else {
+                continue;
+            };
+            let path = slot.spec.path.as_ref().context("direct has a path")?;
+            let direct = nix::fcntl::OFlag::O_DIRECT.bits();
+            let device = OpenOptions::new().write(true).custom_flags(direct).open(path)?;
+            let region = slot.region.clone();
+            thread::spawn(move || {
+                loop {
+                    region.write_to(&device, DIRECT_BYTES).expect("write to the device");
+                }
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Slot {
+    fn new(spec: Spec) -> Result<Self> {
+        let file = match (spec.kind, &spec.path) {
+            (Kind::File, Some(path)) => Some(long_enough(path, spec.bytes)?),
+            (Kind::Memfd, _) => {
+                let file = File::from(memfd_create("numaloc-target", MFdFlags::empty())?);
+                file.set_len(spec.bytes as u64)?;
+                Some(file)
+            }
+            _ => None,
+        };
+        let backing = match (&file, spec.kind) {
+            (Some(file), _) => Backing::File(file),
+            (_, Kind::Hugetlb) => Backing::Hugetlb(2 << 20),
+            (_, Kind::Gigantic) => Backing::Hugetlb(1 << 30),
+            (_, Kind::Shm) => Backing::Shared,
+            (_, Kind::Sparse) => Backing::Reserved,
+            _ => Backing::Private,
+        };
+        let region = Region::map(spec.bytes, backing)?;
+        match spec.kind {
+            Kind::Thp => region.advise(Advice::Huge)?,
+            Kind::Hugetlb | Kind::Gigantic | Kind::File | Kind::Memfd | Kind::Shm => {}
+            _ => region.advise(Advice::NoHuge)?,
+        }
+        if let Some(node) = spec.bind {
+            region.bind(node)?;
+        }
+        let mut slot = Self::filled(spec, region);
+        match slot.spec.kind {
+            Kind::Mlock => slot.region.lock()?,
+            Kind::ProtNone => slot.protect(true)?,
+            Kind::IoUring => slot._pinned = Some(PinnedBuffer::new(&slot.region)?),
+            _ => {}
+        }
+        if let (Some(file), Access::ReadOnly) = (&file, slot.spec.access) {
+            file.sync_all()?; // clean
+        }
+        Ok(slot)
+    }
+
+    fn filled(spec: Spec, region: Region) -> Self {
+        let all = 0..region.pages();
+        let pages: Vec<u32> = match spec.access {
+            Access::Touch => Vec::new(),
+            Access::Stripe { first, of } => {
+                all.clone().skip(first).step_by(of).map(|page| page as u32).collect()
+            }
+            _ if spec.kind == Kind::Sparse => sparse(region.pages(), spec.touched_bytes),
+            _ => all.clone().map(|page| page as u32).collect(),
+        };
+        if matches!(spec.access, Access::Touch | Access::Stripe { .. }) {
+            for page in all {
+                region.page(page)[0].load(Relaxed);
+            }
+        }
+        let rewritten = match (spec.access, spec.kind) {
+            (Access::ReadOnly | Access::Touch, _) | (_, Kind::ProtNone) => 0,
+            (_, Kind::Cow) => pages.len() / 2,
+            _ => pages.len(),
+        };
+        let generations = vec![0; pages.len()];
+        let region = Arc::new(region);
+        let mut slot = Self { spec, region, pages, generations, rewritten, _pinned: None };
+        for index in 0..slot.pages.len() {
+            slot.write(index, 1);
+        }
+        slot
+    }
+
+    /// Writes the pattern of a generation to the page at `index` of `pages`.
+    pub fn write(&mut self, index: usize, generation: u32) {
+        self.generations[index] = generation;
+        let seed = self.seed(index);
+        for (word, position) in self.region.page(self.pages[index] as usize).iter().zip(0..) {
+            word.store(pattern(seed, position), Relaxed);
+        }
+    }
+
+    /// Checks the page at `index` of `pages`, and says what is wrong with it.
+    pub fn verify(&self, index: usize) -> Result<(), String> {
+        let seed = self.seed(index);
+        let page = self.pages[index];
+        for (word, position) in self.region.page(page as usize).iter().zip(0..) {
+            let (found, expected) = (word.load(Relaxed), pattern(seed, position));
+            if found != expected {
+                let address = self.region.range().start + u64::from(page) * 4096 + position * 8;
+                let name = &self.spec.name;
+                return Err(format!("{name} at {address:x}: {found:x} instead of {expected:x}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks all pages, also those that are protected.
+    pub fn verify_all(&mut self) -> Result<(), String> {
+        let protected = self.spec.kind == Kind::ProtNone;
+        if protected {
+            self.protect(false).map_err(|error| error.to_string())?;
+        }
+        let result = (0..self.pages.len()).try_for_each(|index| self.verify(index));
+        if protected {
+            self.protect(true).map_err(|error| error.to_string())?;
+        }
+        result
+    }
+
+    fn protect(&mut self, inaccessible: bool) -> io::Result<()> {
+        let region = Arc::get_mut(&mut self.region).expect("only direct regions are shared");
+        region.protect(inaccessible)
+    }
+
+    fn seed(&self, index: usize) -> u64 {
+        u64::from(self.pages[index]) << 32 | u64::from(self.generations[index])
+    }
+}
+
+/// The word at `position` of the page with `seed`: different for each page, generation and position.
+fn pattern(seed: u64, position: u64) -> u64 {
+    (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ seed).wrapping_add(position << 17 | position)
+}
+
+/// Numbers of the pages to touch: runs at equal distances from the first page to the last.
+fn sparse(pages: usize, touched_bytes: usize) -> Vec<u32> {
+    let runs = (touched_bytes / 4096 / SPARSE_RUN).max(1);
+    let distance = pages / runs;
+    let run = |index: usize| (index * distance..).take(SPARSE_RUN.min(distance));
+    (0..runs).flat_map(run).map(|page| page as u32).collect()
+}
+
+fn long_enough(path: &Path, bytes: usize) -> Result<File> {
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+    if file.metadata()?.len() < bytes as u64 {
+        file.set_len(bytes as u64)?;
+    }
+    Ok(file)
+}

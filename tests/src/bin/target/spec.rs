@@ -1,0 +1,134 @@
+//! The words that describe a region: `[NAME=]KIND[:PATH]:SIZE[:OPTION]...`, such as `anon:64M`, `sparse:100G:touch=100M`,
+//! `seg=file:/dev/shm/seg:256M:stripe=0/8`.
+
+use anyhow::{Context, Result, bail, ensure};
+use std::{path::PathBuf, str::FromStr};
+
+/// What a region is made of and what is special about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Private anonymous memory in 4 KiB pages.
+    Anon,
+    /// Private anonymous memory in transparent huge pages.
+    Thp,
+    /// 2 MiB pages of the hugetlb pools.
+    Hugetlb,
+    /// 1 GiB pages of the hugetlb pools.
+    Gigantic,
+    /// Shared anonymous memory.
+    Shm,
+    /// A memfd.
+    Memfd,
+    /// A file, mapped shared; it is made if it is shorter.
+    File,
+    /// Locked anonymous memory.
+    Mlock,
+    /// Anonymous memory with a policy that binds it to the node `bind=N`.
+    Bound,
+    /// Anonymous memory without any access rights once it is filled.
+    ProtNone,
+    /// A large reservation of which only `touch=SIZE` is touched, spread over all of it.
+    Sparse,
+    /// Anonymous memory whose first half stays shared with a forked child.
+    Cow,
+    /// Anonymous memory, registered as an io_uring buffer.
+    IoUring,
+    /// Anonymous memory that a thread writes to the device at PATH with O_DIRECT, over and over.
+    Direct,
+}
+
+/// What the process does with the pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Fills and rewrites all of them.
+    Write,
+    /// Fills them, then only reads them.
+    ReadOnly,
+    /// Fills and rewrites each `of`-th page from `first` on, and maps the rest.
+    Stripe { first: usize, of: usize },
+    /// Maps them.
+    Touch,
+}
+
+/// A region as described.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    pub name: String,
+    pub kind: Kind,
+    pub path: Option<PathBuf>,
+    pub bytes: usize,
+    pub touched_bytes: usize,
+    pub bind: Option<u32>,
+    pub access: Access,
+}
+
+impl FromStr for Spec {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut words = text.split(':');
+        let head = words.next().unwrap_or_default();
+        let (name, kind_word) = head.split_once('=').unwrap_or((head, head));
+        let kind = kind(kind_word)?;
+        let path = if matches!(kind, Kind::File | Kind::Direct) {
+            Some(PathBuf::from(words.next().context("a path is missing")?))
+        } else {
+            None
+        };
+        let bytes = size(words.next().context("a size is missing")?)?;
+        let mut spec = Self {
+            name: name.to_owned(),
+            kind,
+            path,
+            bytes,
+            touched_bytes: bytes,
+            bind: None,
+            access: if kind == Kind::File { Access::ReadOnly } else { Access::Write },
+        };
+        for word in words {
+            match word.split_once('=').unwrap_or((word, "")) {
+                ("dirty", "") => spec.access = Access::Write,
+                ("touch", "") => spec.access = Access::Touch,
+                ("touch", bytes) => spec.touched_bytes = size(bytes)?,
+                ("bind", node) => spec.bind = Some(node.parse()?),
+                ("stripe", share) => {
+                    let (first, of) = share.split_once('/').context("stripe=FIRST/OF")?;
+                    spec.access = Access::Stripe { first: first.parse()?, of: of.parse()? };
+                }
+                _ => bail!("unknown option {word}"),
+            }
+        }
+        ensure!((spec.kind == Kind::Bound) == spec.bind.is_some(), "bind=N belongs to bound");
+        Ok(spec)
+    }
+}
+
+fn kind(word: &str) -> Result<Kind> {
+    Ok(match word {
+        "anon" => Kind::Anon,
+        "thp" => Kind::Thp,
+        "hugetlb" => Kind::Hugetlb,
+        "gigantic" => Kind::Gigantic,
+        "shm" => Kind::Shm,
+        "memfd" => Kind::Memfd,
+        "file" => Kind::File,
+        "mlock" => Kind::Mlock,
+        "bound" => Kind::Bound,
+        "prot-none" => Kind::ProtNone,
+        "sparse" => Kind::Sparse,
+        "cow" => Kind::Cow,
+        "io-uring" => Kind::IoUring,
+        "direct" => Kind::Direct,
+        _ => bail!("unknown kind {word}"),
+    })
+}
+
+fn size(text: &str) -> Result<usize> {
+    let (number, unit) = match text.as_bytes().last() {
+        Some(b'K') => (&text[..text.len() - 1], 1 << 10),
+        Some(b'M') => (&text[..text.len() - 1], 1 << 20),
+        Some(b'G') => (&text[..text.len() - 1], 1 << 30),
+        _ => (text, 1),
+    };
+    Ok(number.parse::<usize>().with_context(|| format!("size {text}"))? * unit)
+}

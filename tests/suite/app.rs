@@ -1,0 +1,190 @@
+//! The application under test, and talking to it.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    io::{BufRead, BufReader, Write},
+    ops::Range,
+    path::PathBuf,
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Longest wait for anything; emulation is slow, a hang is longer.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// Polls `condition` until it holds.
+///
+/// # Panics
+/// After two minutes.
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + DEADLINE;
+    while !condition() {
+        assert!(Instant::now() < end, "waited in vain: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// What an application looks like.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    pub cpu_nodes: Option<String>,
+    pub mem_node: u32,
+    pub load: &'static str,
+    pub cgroup: Option<PathBuf>,
+    /// As numaloc-target takes them; `{}` stands for a name of the process's own.
+    pub regions: Vec<String>,
+}
+
+impl Layout {
+    /// Memory on node 1, CPUs on node 0, all of it rewritten and checked over and over.
+    pub fn remote(regions: &[&str]) -> Self {
+        let regions = regions.iter().map(|&region| region.to_owned()).collect();
+        Self { cpu_nodes: Some("0".into()), mem_node: 1, load: "write", cgroup: None, regions }
+    }
+    /// Runs on these nodes' CPUs; on all, for an empty list.
+    pub fn on(mut self, nodes: &str) -> Self {
+        self.cpu_nodes = (!nodes.is_empty()).then(|| nodes.to_owned());
+        self
+    }
+    /// Has its memory on this node.
+    pub fn memory_on(mut self, node: u32) -> Self {
+        self.mem_node = node;
+        self
+    }
+    /// Has another second thread: `spin` or `idle`.
+    pub fn load(mut self, load: &'static str) -> Self {
+        self.load = load;
+        self
+    }
+    /// Enters a cgroup before it maps anything.
+    pub fn within(mut self, cgroup: impl Into<PathBuf>) -> Self {
+        self.cgroup = Some(cgroup.into());
+        self
+    }
+
+    /// The command that starts it; `name` takes the place of `{}`.
+    pub fn command(&self, name: &str) -> Command {
+        let target = env::var_os("NUMALOC_TARGET").unwrap_or_else(|| "numaloc-target".into());
+        let mut command = Command::new(target);
+        if let Some(nodes) = &self.cpu_nodes {
+            command.args(["--cpu-nodes", nodes]);
+        }
+        command.args(["--mem-node", &self.mem_node.to_string(), "--load", self.load]);
+        if let Some(cgroup) = &self.cgroup {
+            command.arg("--cgroup").arg(cgroup);
+        }
+        command.args(self.regions.iter().map(|region| region.replace("{}", name)));
+        command
+    }
+
+    /// Starts it; [`App::ready`] waits until its memory is there.
+    pub fn spawn(&self, name: &str) -> App {
+        App::spawn(self.command(name))
+    }
+
+    /// Starts it as a control process: idle, in no cgroup, and settled, so that it allocates nothing any more.
+    pub fn control(&self) -> App {
+        let mut app = Self { cgroup: None, load: "idle", ..self.clone() }.start("control");
+        app.check();
+        app
+    }
+
+    /// Starts it and waits until its memory is there.
+    pub fn start(&self, name: &str) -> App {
+        let mut app = self.spawn(name);
+        app.ready();
+        app
+    }
+}
+
+/// A running application. It ends with this value.
+#[derive(Debug)]
+pub struct App {
+    child: Child,
+    input: ChildStdin,
+    output: Receiver<String>,
+    ranges: BTreeMap<String, Range<u64>>,
+}
+
+impl App {
+    fn spawn(mut command: Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let input = child.stdin.take().expect("piped");
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let (sender, output) = channel();
+        thread::spawn(move || {
+            lines.map_while(Result::ok).try_for_each(|line| sender.send(line)).ok();
+        });
+        Self { child, input, output, ranges: BTreeMap::new() }
+    }
+
+    /// Waits until it has printed its regions; also after `exec`.
+    pub fn ready(&mut self) {
+        self.ranges.clear();
+        loop {
+            let line = self.line();
+            if line == "ready" {
+                return;
+            }
+            let mut words = line.split_whitespace().skip(1);
+            let (name, range) = (words.next().expect("a name"), words.next().expect("a range"));
+            let (start, end) = range.split_once('-').expect("two addresses");
+            let hex = |text| u64::from_str_radix(text, 16).expect("an address");
+            self.ranges.insert(name.to_owned(), hex(start)..hex(end));
+        }
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// Addresses of a region.
+    pub fn range(&self, name: &str) -> Range<u64> {
+        self.ranges.get(name).unwrap_or_else(|| panic!("no region {name}")).clone()
+    }
+
+    /// Addresses of all regions.
+    pub fn ranges(&self) -> impl Iterator<Item = (&str, Range<u64>)> {
+        self.ranges.iter().map(|(name, range)| (name.as_str(), range.clone()))
+    }
+
+    /// Sends a command without waiting for its answer.
+    pub fn send(&mut self, line: &str) {
+        writeln!(self.input, "{line}").expect("the application listens");
+    }
+
+    /// Sends a command and returns its answer.
+    pub fn ask(&mut self, line: &str) -> String {
+        self.send(line);
+        self.line()
+    }
+
+    /// Has it look at every byte; returns how many pages it has checked so far.
+    pub fn check(&mut self) -> u64 {
+        let answer = self.ask("check");
+        let pages = answer.strip_prefix("ok ").and_then(|pages| pages.parse().ok());
+        pages.unwrap_or_else(|| panic!("wrong bytes in process {}: {answer}", self.pid()))
+    }
+
+    /// Kills it and waits until nothing is left of it.
+    pub fn kill(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+
+    fn line(&mut self) -> String {
+        self.output.recv_timeout(DEADLINE).unwrap_or_else(|_| {
+            panic!("process {} is silent; its end: {:?}", self.pid(), self.child.try_wait())
+        })
+    }
+}
+
+impl Drop for App {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

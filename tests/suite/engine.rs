@@ -1,0 +1,48 @@
+//! The engine under test, called as the command line calls it.
+
+use numaloc_core::{Options, Plan, Topology};
+use numaloc_executor::{Control, Limits, Outcome, execute};
+use numaloc_host::{Error, Roots, Survey, Target, resolve, survey, topology::topology};
+
+/// A plan with what it was made from.
+#[derive(Debug)]
+pub struct Look {
+    topology: Topology,
+    survey: Survey,
+    pub plan: Plan,
+}
+
+/// Looks and decides.
+pub fn try_look(targets: &[Target], options: &Options) -> Result<Look, Error> {
+    let roots = Roots::default();
+    let topology = topology(&roots)?;
+    let processes = resolve(&roots, targets, &topology)?;
+    let mut survey = survey(&roots, &topology, processes, options)?;
+    let plan = survey.plan(&topology, options);
+    Ok(Look { topology, survey, plan })
+}
+
+/// Looks and decides.
+pub fn look(targets: &[Target], options: &Options) -> Look {
+    try_look(targets, options).unwrap_or_else(|error| panic!("{targets:?}: {error}"))
+}
+
+impl Look {
+    /// Carries the plan out and sees that the account closes, in all and for each process.
+    pub fn carry_out(&self, limits: &Limits, control: &Control) -> Outcome {
+        let Self { topology, survey, plan } = self;
+        let roots = Roots::default();
+        let outcome = execute(&roots, topology, plan, survey, limits, control).expect("it begins");
+        for process in &outcome.processes {
+            assert!(process.account.closes(), "{process:?}");
+        }
+        let flown: u64 = outcome.flows.values().sum();
+        assert_eq!(flown, outcome.account().moved_bytes(), "{outcome:?}");
+        outcome
+    }
+}
+
+/// Looks, decides and moves.
+pub fn migrate(targets: &[Target], options: &Options) -> Outcome {
+    look(targets, options).carry_out(&Limits::default(), &Control::default())
+}

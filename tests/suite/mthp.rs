@@ -1,0 +1,24 @@
+//! Folios between a base page and a huge page (multi-size THP): one address each, as for any folio. Needs Linux 6.8.
+
+use crate::{engine::look, scene::Scene, settings::Setting};
+use numaloc_core::Options;
+
+const MIB: u64 = 1 << 20;
+const FOLIO: u64 = 64 << 10;
+
+#[test]
+fn each_takes_exactly_one_address() {
+    let size = |kb| format!("/sys/kernel/mm/transparent_hugepage/hugepages-{kb}kB/enabled");
+    let _small = Setting::set(size(64), "always");
+    let _huge = Setting::set(size(2048), "never");
+    let scene = Scene::remote(&["thp:16M"]);
+    let mut small_only = look(&scene.target(), &Options::default());
+    let start = scene.app.range("thp").start;
+    small_only.plan.moves.retain(|step| step.mappings[0].start == start);
+    small_only.plan.skipped.clear();
+    let outcome = small_only.carry_out(&Default::default(), &Default::default());
+    scene.assert_on("thp", 0, 16 * MIB);
+    assert_eq!(outcome.account().moved_bytes(), 16 * MIB);
+    assert_eq!(outcome.calls.addresses - outcome.calls.retried_addresses, 16 * MIB / FOLIO);
+    scene.finish();
+}

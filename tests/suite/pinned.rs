@@ -1,0 +1,47 @@
+//! Pages that the kernel cannot move while a device uses them.
+
+use crate::{
+    app::until,
+    scene::{SLACK, Scene},
+    truth::on,
+};
+use numaloc_core::{Options, Reason};
+use numaloc_executor::Outcome;
+use std::fs;
+
+const MIB: u64 = 1 << 20;
+
+fn held_bytes(outcome: &Outcome) -> u64 {
+    outcome.account().left_for(Reason::Pinned) + outcome.account().left_for(Reason::Busy)
+}
+
+#[test]
+fn registered_buffers_stay_and_the_rest_comes_home() {
+    let scene = Scene::remote(&["anon:32M", "io-uring:4M", "more=anon:16M"]);
+    let outcome = scene.migrate(&Options::default());
+    scene.assert_on("anon", 0, 32 * MIB);
+    scene.assert_on("more", 0, 16 * MIB);
+    scene.assert_on("io-uring", 1, 4 * MIB);
+    let held = held_bytes(&outcome);
+    assert!(held.abs_diff(4 * MIB) <= SLACK, "{outcome:?}");
+    assert!(outcome.is_partial());
+    scene.finish();
+}
+
+#[test]
+fn direct_io_in_flight_stays_and_the_rest_comes_home() {
+    // The first 256 KiB of the region are being written to a disk that takes four seconds for them, again and again.
+    let scene = Scene::remote(&["anon:32M", "direct:/dev/vdb:1M"]);
+    until("a write is in flight", || {
+        let inflight = fs::read_to_string("/sys/block/vdb/inflight").expect("the slow disk");
+        inflight.split_whitespace().nth(1).is_some_and(|writes| writes != "0")
+    });
+    let outcome = scene.migrate(&Options::default());
+    scene.assert_on("anon", 0, 32 * MIB);
+    let left = on(&scene.nodes("direct"), 1);
+    // Between two writes the kernel lets go of the pages: those that were caught then have moved.
+    assert!(left <= 256 << 10, "pages that were not in flight stayed: {outcome:?}");
+    assert_eq!(held_bytes(&outcome), left, "{outcome:?}");
+    assert!(left > 0, "nothing was in flight: {outcome:?}");
+    scene.finish();
+}

@@ -1,0 +1,60 @@
+//! A target node that is too full.
+
+use crate::{
+    app::{App, Layout},
+    scene::Scene,
+    truth::{free_bytes, high_watermark_bytes, on, vmstat},
+};
+use numaloc_core::{Options, Reason};
+
+const MIB: u64 = 1 << 20;
+/// What may move: free memory beyond the default reserve of 64 MiB and the watermarks.
+const ROOM: u64 = 24 * MIB;
+const RESERVE: u64 = 64 * MIB;
+
+/// Fills node 0 until little more than the reserve is free.
+fn ballast() -> App {
+    let spared = RESERVE + ROOM + high_watermark_bytes(0);
+    let bytes = free_bytes(0).saturating_sub(spared) / (2 * MIB) * 2;
+    let ballast = Layout::remote(&[&format!("thp:{bytes}M")]).memory_on(0).load("idle");
+    ballast.start("ballast")
+}
+
+/// Counters that show memory pressure out of hand.
+fn distress() -> [u64; 3] {
+    ["oom_kill", "pswpout", "allocstall_movable"].map(vmstat)
+}
+
+#[test]
+fn moves_what_fits_and_reports_the_rest() {
+    let scene = Scene::remote(&["anon:96M"]);
+    let mut ballast = ballast();
+    let before = distress();
+    let outcome = scene.migrate(&Options::default());
+    assert_eq!(distress(), before, "oom_kill, pswpout, allocstall_movable");
+    let (nodes, account) = (scene.nodes("anon"), outcome.account());
+    assert!(on(&nodes, 0) > 0 && on(&nodes, 1) > 0, "{nodes:?} {outcome:?}");
+    assert_eq!(on(&nodes, 0) + on(&nodes, 1), 96 * MIB);
+    assert!(account.left_for(Reason::NoMemory) > 0, "{outcome:?}");
+    assert!(free_bytes(0) >= RESERVE / 2, "the reserve is gone: {} free", free_bytes(0));
+    ballast.check();
+    // Once there is room, running it again brings the rest home.
+    drop(ballast);
+    scene.migrate(&Options::default());
+    scene.assert_on("anon", 0, 96 * MIB);
+    scene.finish();
+}
+
+#[test]
+fn a_node_without_room_for_huge_pages_loses_none() {
+    let scene = Scene::remote(&["thp:96M"]);
+    let mut ballast = ballast();
+    let before = distress();
+    let outcome = scene.migrate(&Options::default());
+    assert_eq!(distress(), before, "oom_kill, pswpout, allocstall_movable");
+    let nodes = scene.nodes("thp");
+    assert_eq!(nodes.values().sum::<u64>(), 96 * MIB, "{nodes:?}");
+    assert!(outcome.account().left_for(Reason::NoMemory) > 0, "{outcome:?}");
+    ballast.check();
+    scene.finish();
+}

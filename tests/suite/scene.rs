@@ -1,0 +1,122 @@
+//! The usual scene: an application with remote memory and, beside it, the same application unmanaged.
+
+use crate::{
+    app::{App, Layout},
+    engine::migrate,
+    settings::Setting,
+    truth::{Nodes, Truth, off, on},
+};
+use numaloc_core::{Options, Reason};
+use numaloc_executor::Outcome;
+use numaloc_host::Target;
+
+/// What a process may allocate, free or copy beside its regions while it is looked at (heap, stacks), in bytes.
+pub const SLACK: u64 = 512 << 10;
+
+/// An application and its control process.
+#[derive(Debug)]
+pub struct Scene {
+    pub app: App,
+    control: App,
+    control_before: Truth,
+    checked_before: u64,
+    layout: Layout,
+    _balancing: Setting,
+}
+
+impl Scene {
+    /// Memory on node 1, CPUs on node 0, writing.
+    pub fn remote(regions: &[&str]) -> Self {
+        Self::of(Layout::remote(regions))
+    }
+
+    /// Starts both. The control process does not write, so that the machine has time for the test; it is in no cgroup
+    /// and its files are its own.
+    pub fn of(layout: Layout) -> Self {
+        let balancing = Setting::numa_balancing(false);
+        let control = layout.control();
+        let mut app = layout.start("target");
+        let control_before = Truth::of(control.pid());
+        for (name, range) in app.ranges() {
+            let nodes = Truth::of(app.pid()).region(range);
+            // Half of a `cow` region has been copied since, at home.
+            let copied = if name == "cow" { nodes.values().sum::<u64>() / 2 } else { 0 };
+            assert_eq!(
+                off(&nodes, layout.mem_node),
+                copied,
+                "{name} was to begin on one node: {nodes:?}"
+            );
+        }
+        let checked_before = app.check();
+        Self { app, control, control_before, checked_before, layout, _balancing: balancing }
+    }
+
+    /// The application as a target.
+    pub fn target(&self) -> [Target; 1] {
+        [Target::Pid(self.app.pid())]
+    }
+
+    /// Brings the application's memory home, and compares the account with what numa_maps says about all of it.
+    pub fn migrate(&self, options: &Options) -> Outcome {
+        let (before, remote) = (self.truth().all(), self.layout.mem_node);
+        let outcome = migrate(&self.target(), options);
+        let after = self.truth().all();
+        let (account, gone) =
+            (outcome.account(), on(&before, remote).saturating_sub(on(&after, remote)));
+        close(account.found_bytes(), off(&before, self.home()), "found");
+        close(account.moved_bytes(), gone, "moved");
+        outcome
+    }
+
+    /// numa_maps of the application.
+    pub fn truth(&self) -> Truth {
+        Truth::of(self.app.pid())
+    }
+
+    /// Where a region's pages are.
+    pub fn nodes(&self, region: &str) -> Nodes {
+        self.truth().region(self.app.range(region))
+    }
+
+    /// Asserts that all of a region is on a node, and nothing of it has been lost.
+    pub fn assert_on(&self, region: &str, node: u32, bytes: u64) {
+        let nodes = self.nodes(region);
+        assert_eq!(nodes, Nodes::from([(node, bytes)]), "{region}");
+    }
+
+    /// Asserts that the control process is as it was and that not one byte is wrong.
+    pub fn finish(mut self) -> App {
+        let control = Truth::of(self.control.pid());
+        assert_eq!(control.without_files(), self.control_before.without_files(), "control moved");
+        for (name, range) in self.control.ranges() {
+            let nodes = control.region(range.clone());
+            assert_eq!(nodes, self.control_before.region(range), "{name} of the control moved");
+        }
+        self.control.check();
+        let checked = self.app.check();
+        if self.layout.load == "write" {
+            assert!(checked > self.checked_before, "the writer has not come round");
+        }
+        self.app
+    }
+
+    fn home(&self) -> u32 {
+        let first = self.layout.cpu_nodes.as_deref().and_then(|nodes| nodes.split(',').next());
+        first.and_then(|node| node.parse().ok()).unwrap_or(0)
+    }
+}
+
+/// Asserts that nothing fell short: what was left was left by request or by the application's own wish.
+pub fn assert_complete(outcome: &Outcome) {
+    let account = outcome.account();
+    assert_eq!(account.shortfall_bytes(), 0, "{account:?}");
+}
+
+/// Asserts that at least `bytes` were left for a reason, and little more.
+pub fn assert_left(outcome: &Outcome, reason: Reason, bytes: u64) {
+    close(outcome.account().left_for(reason), bytes, reason.name());
+}
+
+fn close(reported: u64, truth: u64, what: &str) {
+    assert!(reported.abs_diff(truth) <= SLACK, "{what}: {reported} reported, {truth} in numa_maps");
+}

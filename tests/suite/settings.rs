@@ -1,0 +1,100 @@
+//! Settings of the machine that tests change, and put back.
+
+use crate::app::until;
+use std::{fs, io, path::PathBuf};
+
+/// A file of /proc/sys or /sys with another value until this is dropped.
+#[derive(Debug)]
+pub struct Setting {
+    path: PathBuf,
+    before: String,
+}
+
+impl Setting {
+    /// Writes `value`.
+    pub fn set(path: impl Into<PathBuf>, value: &str) -> Self {
+        let path = path.into();
+        let before =
+            fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        fs::write(&path, value).unwrap_or_else(|e| panic!("{} = {value}: {e}", path.display()));
+        Self { path, before }
+    }
+
+    /// The kernel's own balancing, which would move the control processes' pages.
+    pub fn numa_balancing(on: bool) -> Self {
+        Self::set("/proc/sys/kernel/numa_balancing", if on { "1" } else { "0" })
+    }
+
+    /// Reserves 2 MiB pages on a node.
+    ///
+    /// # Panics
+    /// If the node does not have as many.
+    pub fn huge_pool(node: u32, pages: u64) -> Self {
+        let pool = format!("/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB");
+        let path = format!("{pool}/nr_hugepages");
+        let setting = Self::set(&path, &pages.to_string());
+        let got = fs::read_to_string(&path).expect("just written");
+        assert_eq!(got.trim(), pages.to_string(), "node {node} has no room for huge pages");
+        setting
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        fs::write(&self.path, &self.before).ok();
+    }
+}
+
+/// A cgroup that lives as long as this value. In v1 it is one of the cpuset hierarchy.
+#[derive(Debug)]
+pub struct Cgroup {
+    root: PathBuf,
+    name: String,
+}
+
+impl Cgroup {
+    /// Makes a cgroup below the root.
+    pub fn new(name: &str) -> Self {
+        let mount = PathBuf::from("/sys/fs/cgroup");
+        let is_v2 = mount.join("cgroup.controllers").exists();
+        let root = if is_v2 { mount } else { mount.join("cpuset") };
+        let cgroup = Self { root, name: format!("numaloc-{name}") };
+        fs::create_dir(cgroup.path()).unwrap_or_else(|error| panic!("{cgroup:?}: {error}"));
+        if !is_v2 {
+            // A v1 cpuset takes no process before it has CPUs and nodes.
+            for file in ["cpuset.cpus", "cpuset.mems"] {
+                let all = fs::read_to_string(cgroup.root.join(file)).expect("the root's");
+                cgroup.write(file, all.trim());
+            }
+        }
+        cgroup
+    }
+
+    /// Its directory.
+    pub fn path(&self) -> PathBuf {
+        self.root.join(&self.name)
+    }
+
+    /// The target that names it.
+    pub fn target(&self) -> numaloc_host::Target {
+        numaloc_host::Target::Cgroup(format!("/{}", self.name))
+    }
+
+    /// Writes one of its files.
+    pub fn write(&self, file: &str, value: &str) {
+        let path = self.path().join(file);
+        fs::write(&path, value).unwrap_or_else(|e| panic!("{} = {value}: {e}", path.display()));
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // Processes that were killed take a moment to leave.
+        let gone = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
+        if !std::thread::panicking() {
+            until("the cgroup is empty", || {
+                fs::remove_dir(self.path()).map_or_else(gone, |()| true)
+            });
+        }
+    }
+}

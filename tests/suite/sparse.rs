@@ -1,0 +1,57 @@
+//! Reservations that are mostly holes: work follows what is touched.
+
+use crate::{
+    scene::{Scene, assert_complete},
+    truth::release,
+};
+use numaloc_core::Options;
+use std::fs;
+
+const MIB: u64 = 1 << 20;
+/// pagemap of 100 GiB: eight bytes for each 4 KiB page.
+const WHOLE_PAGEMAP: u64 = (100 << 30) / 4096 * 8;
+
+/// Bytes that this process has read by system calls.
+fn read_bytes() -> u64 {
+    field("/proc/self/io", "rchar:")
+}
+
+fn field(path: &str, name: &str) -> u64 {
+    let text = fs::read_to_string(path).expect("a file of our own process");
+    let value = text.lines().find_map(|line| line.strip_prefix(name)).expect("the field");
+    value.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+/// What a migration of a scene reads, and by how much it raises this process's peak memory, both in bytes.
+fn cost(scene: &Scene) -> (u64, u64) {
+    fs::write("/proc/self/clear_refs", "5").expect("resets the peak");
+    let (read_before, before) = (read_bytes(), field("/proc/self/status", "VmHWM:"));
+    let outcome = scene.migrate(&Options::default());
+    let read = read_bytes() - read_before;
+    // From 6.2 on the peak is taken from per-CPU counters that are summed up inexactly (include/linux/mm.h,
+    // get_mm_counter and update_hiwater_rss), so that it may be read a few pages lower than it was before.
+    let peak = field("/proc/self/status", "VmHWM:").saturating_sub(before);
+    assert_complete(&outcome);
+    (read, peak << 10)
+}
+
+#[test]
+fn work_follows_what_is_touched() {
+    let large = Scene::remote(&["sparse:100G:touch=100M"]);
+    let (large_read, large_memory) = cost(&large);
+    large.assert_on("sparse", 0, 100 * MIB);
+    large.finish();
+
+    let small = Scene::remote(&["sparse:10G:touch=100M"]);
+    let (small_read, small_memory) = cost(&small);
+    small.assert_on("sparse", 0, 100 * MIB);
+    small.finish();
+
+    println!("100 GiB: {large_read} bytes read, {large_memory} bytes of memory at the peak");
+    println!("10 GiB: {small_read} bytes read, {small_memory} bytes of memory at the peak");
+    // Without PAGEMAP_SCAN (6.7) holes have to be read through, at most once to plan and once to move; the look
+    // afterwards knows where to look.
+    let holes = if release().starts_with("6.1.") { 2 * WHOLE_PAGEMAP } else { 0 };
+    assert!(large_read <= 4 * small_read + 8 * MIB + holes, "reads follow what is reserved");
+    assert!(large_memory <= 32 * MIB, "memory follows what is reserved");
+}

@@ -1,0 +1,144 @@
+//! Where pages really are: the kernel's numa_maps, smaps and counters, read by a parser of the suite's own.
+
+use std::{collections::BTreeMap, fs, ops::Range};
+
+/// Bytes by node.
+pub type Nodes = BTreeMap<u32, u64>;
+
+/// numaloc-target keeps so many inaccessible bytes around each region: a VMA that starts in those before it, or in it,
+/// has no pages but the region's own.
+const GUARD: u64 = 2 << 20;
+
+/// One line of numa_maps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vma {
+    pub start: u64,
+    pub policy: String,
+    pub is_file: bool,
+    pub nodes: Nodes,
+}
+
+/// A process's numa_maps at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Truth {
+    pub vmas: Vec<Vma>,
+}
+
+impl Truth {
+    /// Reads /proc/PID/numa_maps.
+    pub fn of(pid: i32) -> Self {
+        let path = format!("/proc/{pid}/numa_maps");
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        Self { vmas: text.lines().map(vma).collect() }
+    }
+
+    /// Bytes by node of a region.
+    pub fn region(&self, range: Range<u64>) -> Nodes {
+        let range = range.start - GUARD..range.end;
+        sum(self.vmas.iter().filter(|vma| range.contains(&vma.start)))
+    }
+
+    /// Bytes by node of everything.
+    pub fn all(&self) -> Nodes {
+        sum(self.vmas.iter())
+    }
+
+    /// Everything but mapped files: what only this process decides about.
+    pub fn without_files(&self) -> Self {
+        Self { vmas: self.vmas.iter().filter(|vma| !vma.is_file).cloned().collect() }
+    }
+}
+
+/// Bytes on one node.
+pub fn on(nodes: &Nodes, node: u32) -> u64 {
+    nodes.get(&node).copied().unwrap_or(0)
+}
+
+/// Bytes anywhere but on one node.
+pub fn off(nodes: &Nodes, node: u32) -> u64 {
+    nodes.iter().filter(|&(&other, _)| other != node).map(|(_, bytes)| bytes).sum()
+}
+
+fn sum<'a>(vmas: impl Iterator<Item = &'a Vma>) -> Nodes {
+    let mut sum = Nodes::new();
+    for (&node, bytes) in vmas.flat_map(|vma| &vma.nodes) {
+        *sum.entry(node).or_default() += bytes;
+    }
+    sum
+}
+
+fn vma(line: &str) -> Vma {
+    let mut words = line.split(' ');
+    let start = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
+    let policy = words.next().unwrap_or_default().to_owned();
+    let (mut counts, mut page_bytes, mut is_file) = (Nodes::new(), 4096, false);
+    for (key, value) in words.filter_map(|word| word.split_once('=')) {
+        match (key.strip_prefix('N').and_then(|node| node.parse().ok()), key) {
+            (Some(node), _) => {
+                counts.insert(node, value.parse::<u64>().expect("a count of pages"));
+            }
+            (None, "kernelpagesize_kB") => page_bytes = value.parse::<u64>().expect("KiB") << 10,
+            (None, "file") => is_file = true,
+            _ => {}
+        }
+    }
+    let nodes = counts.into_iter().map(|(node, pages)| (node, pages * page_bytes)).collect();
+    Vma { start: start.unwrap_or_else(|| panic!("numa_maps: {line}")), policy, is_file, nodes }
+}
+
+/// Bytes in transparent huge pages in a region: AnonHugePages in /proc/PID/smaps.
+pub fn huge_bytes(pid: i32, range: Range<u64>) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps")).expect("smaps of our own child");
+    let (mut within, mut bytes) = (false, 0);
+    for line in text.lines() {
+        let first = line.split([' ', '-']).next().unwrap_or_default();
+        if let Some(kib) = line.strip_prefix("AnonHugePages:").filter(|_| within) {
+            let kib = kib.trim().trim_end_matches(" kB");
+            bytes += kib.parse::<u64>().expect("KiB") << 10;
+        } else if let Ok(start) = u64::from_str_radix(first, 16) {
+            within = range.contains(&start);
+        }
+    }
+    bytes
+}
+
+/// A counter of /proc/vmstat; 0 where the kernel does not have it.
+pub fn vmstat(name: &str) -> u64 {
+    let text = fs::read_to_string("/proc/vmstat").expect("vmstat");
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.map_or(0, |value| value.parse().expect("a counter"))
+}
+
+/// MemFree of a node in bytes.
+pub fn free_bytes(node: u32) -> u64 {
+    let path = format!("/sys/devices/system/node/node{node}/meminfo");
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let line = text.lines().find_map(|line| line.split_once("MemFree:")).expect("MemFree").1;
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("KiB") << 10
+}
+
+/// The high watermarks of a node's zones together, in bytes: the kernel reclaims below them.
+pub fn high_watermark_bytes(node: u32) -> u64 {
+    let text = fs::read_to_string("/proc/zoneinfo").expect("zoneinfo");
+    let (mut within, mut pages) = (false, 0);
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        match (words.next(), words.next()) {
+            (Some("Node"), Some(id)) => within = id.trim_end_matches(',') == node.to_string(),
+            (Some("high"), Some(high)) if within => pages += high.parse().unwrap_or(0),
+            _ => {}
+        }
+    }
+    pages * 4096
+}
+
+/// Number of online nodes.
+pub fn node_count() -> usize {
+    let text = fs::read_to_string("/sys/devices/system/node/online").expect("nodes");
+    text.parse::<numaloc_core::NodeSet>().expect("a list").len()
+}
+
+/// The kernel's release, such as `6.1.0-40-amd64`.
+pub fn release() -> String {
+    fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release").trim().to_owned()
+}

@@ -1,0 +1,233 @@
+//! systemd units as targets, on a machine whose first process is systemd: `tests/vm/suite --systemd`.
+
+use crate::{
+    app::{App, Layout, until},
+    cli::{assert_refused, code, numalocctl},
+    scene::Scene,
+    settings::Setting,
+    truth::{Nodes, Truth},
+};
+use serde_json::Value;
+use std::{
+    fs::{self, File},
+    io::Write,
+    ops::Range,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+const MIB: u64 = 1 << 20;
+const UNITS: &str = "/run/systemd/system";
+
+fn systemctl(arguments: &[&str]) -> String {
+    let output = Command::new("systemctl").args(arguments).output().expect("systemctl");
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("text").trim().to_owned()
+}
+
+/// A unit of the running system. It is stopped and forgotten with this value.
+#[derive(Debug)]
+struct Unit {
+    name: String,
+}
+
+impl Unit {
+    /// Writes a service with these lines, without starting it.
+    fn new(name: &str, lines: &str) -> Self {
+        fs::create_dir_all(UNITS).expect("systemd's directory");
+        let unit = Self { name: name.to_owned() };
+        fs::write(unit.file(), format!("[Service]\n{lines}\n")).expect("a unit file");
+        systemctl(&["daemon-reload"]);
+        unit
+    }
+
+    fn start(name: &str, lines: &str) -> Self {
+        let unit = Self::new(name, lines);
+        systemctl(&["start", name]);
+        unit
+    }
+
+    fn property(&self, property: &str) -> String {
+        systemctl(&["show", "--value", "--property", property, "--", &self.name])
+    }
+
+    /// The directory of its cgroup.
+    fn cgroup(&self) -> PathBuf {
+        Path::new("/sys/fs/cgroup").join(self.property("ControlGroup").trim_start_matches('/'))
+    }
+
+    fn file(&self) -> PathBuf {
+        Path::new(UNITS).join(&self.name)
+    }
+}
+
+impl Drop for Unit {
+    fn drop(&mut self) {
+        // No panic here: the test may be in one.
+        Command::new("systemctl").args(["stop", &self.name]).status().ok();
+        fs::remove_file(self.file()).ok();
+    }
+}
+
+/// A service whose main process is the application. It has files for standard input and output, as systemd starts it
+/// and not the suite.
+#[derive(Debug)]
+struct Service {
+    unit: Unit,
+    input: File,
+    output: PathBuf,
+    /// The same application outside the unit.
+    control: App,
+    _balancing: Setting,
+}
+
+impl Service {
+    fn start(name: &str, lines: &str) -> Self {
+        let balancing = Setting::numa_balancing(false);
+        let layout = Layout::remote(&["anon:32M"]);
+        let control = layout.clone().load("idle").start("control");
+        let (fifo, output) = (format!("/tmp/{name}.in"), PathBuf::from(format!("/tmp/{name}.out")));
+        let made = Command::new("mkfifo").arg(&fifo).status().expect("mkfifo");
+        assert!(made.success());
+        // For both directions, so that neither end waits for the other.
+        let input = File::options().read(true).write(true).open(&fifo).expect("a pipe");
+        let command = layout.command(name);
+        let words = [command.get_program()].into_iter().chain(command.get_args());
+        let words: Vec<_> = words.map(|word| word.to_str().expect("text")).collect();
+        let streams =
+            format!("StandardInput=file:{fifo}\nStandardOutput=truncate:{}", output.display());
+        let unit = Unit::start(name, &format!("ExecStart={}\n{streams}\n{lines}", words.join(" ")));
+        let service = Self { unit, input, output, control, _balancing: balancing };
+        until("the service's memory is there", || service.lines().contains(&"ready".to_owned()));
+        fs::remove_file(fifo).expect("both ends are open");
+        service.assert_on(1);
+        service
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let text = fs::read_to_string(&self.output).unwrap_or_default();
+        // What has no end yet is still being written.
+        text.split_inclusive('\n')
+            .filter_map(|line| line.strip_suffix('\n'))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    fn pid(&self) -> i32 {
+        self.unit.property("MainPID").parse().expect("a pid")
+    }
+
+    /// Addresses of its only region.
+    fn range(&self) -> Range<u64> {
+        let lines = self.lines();
+        let range = lines[0].rsplit_once(' ').expect("region NAME START-END").1;
+        let (start, end) = range.split_once('-').expect("two addresses");
+        let hex = |text| u64::from_str_radix(text, 16).expect("an address");
+        hex(start)..hex(end)
+    }
+
+    fn assert_on(&self, node: u32) {
+        let nodes = Truth::of(self.pid()).region(self.range());
+        assert_eq!(nodes, Nodes::from([(node, 32 * MIB)]));
+    }
+
+    /// Brings it home by `name`; what is beside the unit stays, and no byte is wrong.
+    fn comes_home_as(mut self, name: &str) {
+        let output = numalocctl(&["migrate", "--unit", name]);
+        assert_eq!(code(&output), Some(0), "{output:?}");
+        self.assert_on(0);
+        let control = Truth::of(self.control.pid()).region(self.control.range("anon"));
+        assert_eq!(control, Nodes::from([(1, 32 * MIB)]), "control moved");
+        let before = self.lines().len();
+        writeln!(self.input, "check").expect("the service listens");
+        until("the service answers", || self.lines().len() > before);
+        let answer = self.lines().pop().expect("just seen");
+        assert!(answer.starts_with("ok "), "{answer}");
+    }
+}
+
+#[test]
+fn a_service_comes_home() {
+    Service::start("numaloc-a.service", "").comes_home_as("numaloc-a.service");
+}
+
+#[test]
+fn a_name_without_a_kind_is_a_service() {
+    Service::start("numaloc-b.service", "").comes_home_as("numaloc-b");
+}
+
+#[test]
+fn looking_at_a_service_moves_nothing() {
+    let service = Service::start("numaloc-look.service", "");
+    for command in ["locality", "plan"] {
+        let output = numalocctl(&[command, "--unit", "numaloc-look", "-o", "json"]);
+        assert_eq!(code(&output), Some(0), "{output:?}");
+        let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let pid = service.pid().to_string();
+        assert!(document.to_string().contains(&format!("\"pid\":{pid},")), "{document}");
+        service.assert_on(1);
+    }
+}
+
+#[test]
+fn slices_nest_at_dashes() {
+    let service = Service::start("numaloc-c.service", "Slice=numaloc-test.slice");
+    let path = "/numaloc.slice/numaloc-test.slice/numaloc-c.service";
+    assert_eq!(service.unit.property("ControlGroup"), path);
+    service.comes_home_as("numaloc-c");
+}
+
+#[test]
+fn a_slice_is_all_that_runs_in_it() {
+    let lines = "Slice=numaloc-whole.slice";
+    Service::start("numaloc-d.service", lines).comes_home_as("numaloc-whole.slice");
+    // The slice above it.
+    Service::start("numaloc-d.service", lines).comes_home_as("numaloc.slice");
+}
+
+#[test]
+fn instances_and_escaped_names_are_found() {
+    Service::start("numaloc@1.service", "").comes_home_as("numaloc@1");
+    Service::start(r"numaloc-a\x2db.service", "").comes_home_as(r"numaloc-a\x2db");
+}
+
+#[test]
+fn cgroups_that_a_service_makes_are_part_of_it() {
+    let unit = Unit::start("numaloc-e.service", "ExecStart=sleep infinity\nDelegate=yes");
+    // Two levels, as a container runtime within a service has them.
+    let inner = unit.cgroup().join("payload/inner");
+    fs::create_dir_all(&inner).expect("delegated");
+    let scene = Scene::of(Layout::remote(&["anon:32M"]).within(inner));
+    let output = numalocctl(&["migrate", "--unit", "numaloc-e"]);
+    assert_eq!(code(&output), Some(0), "{output:?}");
+    scene.assert_on("anon", 0, 32 * MIB);
+    drop(scene.finish());
+}
+
+#[test]
+fn units_without_processes_are_not_found() {
+    assert_refused(&["migrate", "--unit", "numaloc-none"], 3, "systemd does not know it");
+    assert_refused(&["locality", "--unit", "numaloc-none.slice"], 3, "numaloc-none.slice");
+    assert_refused(&["migrate", "--unit", "a/b"], 3, "no name of a unit");
+    // A target groups units and has no processes of its own.
+    assert_refused(&["migrate", "--unit", "sysinit.target"], 3, "its state is active");
+}
+
+#[test]
+fn a_stopped_service_is_not_found() {
+    let unit = Unit::new("numaloc-f.service", "ExecStart=sleep infinity");
+    let refused =
+        || assert_refused(&["migrate", "--unit", "numaloc-f"], 3, "its state is inactive");
+    refused();
+    systemctl(&["start", &unit.name]);
+    systemctl(&["stop", &unit.name]);
+    refused();
+}
+
+#[test]
+fn a_service_that_has_done_its_work_is_not_found() {
+    let lines = "Type=oneshot\nExecStart=true\nRemainAfterExit=yes";
+    let unit = Unit::start("numaloc-g.service", lines);
+    assert_eq!(unit.property("ActiveState"), "active");
+    assert_refused(&["migrate", "--unit", "numaloc-g"], 3, "numaloc-g.service");
+}

@@ -1,0 +1,98 @@
+# shellcheck shell=bash disable=SC2154  # state is set by who sources this
+# Packages of other Debian suites, unpacked into the cache and never installed: sourced by
+# kernel and emulator. The mirror and its keyring are those of this machine's own apt
+# sources; apt's state is private, so that the machine's is neither read nor changed.
+
+# shellcheck disable=SC2034  # for who sources this
+cache=${NUMALOC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/numaloc}
+
+codename() {
+    # shellcheck disable=SC1091
+    (. /etc/os-release && echo "${VERSION_CODENAME:-}")
+}
+
+# "URI KEYRING" of the Debian archive in the apt sources, of either format. KEYRING is "-"
+# where the source names none: apt's default keys then apply.
+archive() {
+    local etc
+    etc=$(apt-config shell dir Dir::Etc/d) && eval "$etc"
+    # shellcheck disable=SC2154  # $dir comes from apt-config
+    {
+        cat "$dir"/sources.list.d/*.sources 2>/dev/null || true
+        # A one-line source, rewritten as a stanza.
+        cat "$dir"/sources.list "$dir"/sources.list.d/*.list 2>/dev/null |
+            sed -nE 's/^deb +(\[([^]]*)\] *)?([^ ]+) +([^ ]+) +(.*)$/\n\2\nURIs: \3\nSuites: \4\nComponents: \5\n/p' |
+            sed -E 's/^.*signed-by=([^ ]+).*$/Signed-By: \1/' || true
+    } | grep -v '^#' | awk -v codename="$(codename)" '
+        function flush() {
+            if (uri ~ /\/debian\/?$/ && (" " suites " ") ~ (" " codename " ") && (" " components " ") ~ " main ") {
+                print uri, (key ~ /^\// ? key : "-")
+                found = 1
+                exit
+            }
+            uri = suites = components = key = ""
+        }
+        /^[ \t]*$/ { flush(); next }
+        { field = tolower($1); value = $0; sub(/^[^ \t]*[ \t]*/, "", value) }
+        field == "uris:" { split(value, uris, " "); uri = uris[1] }
+        field == "suites:" { suites = value }
+        field == "components:" { components = value }
+        field == "signed-by:" { key = value }
+        END { if (!found) flush() }'
+}
+
+apt() { # TOOL ARGS...: an apt tool on the state in $state
+    local tool=$1
+    shift
+    "$tool" -q -o Dir::State="$state" -o Dir::State::lists="$state/lists" -o Dir::State::status="$state/status" \
+        -o Dir::Cache="$state" -o Dir::Etc::sourcelist="$state/debian.sources" -o Dir::Etc::sourceparts=/dev/null \
+        -o Acquire::Retries=3 -o APT::Sandbox::User="$(id -un)" -o APT::Update::Post-Invoke::="" "$@"
+}
+
+retry() { # a mirror that is being updated answers with hash mismatches for a while
+    local attempt
+    for attempt in 1 2 3; do
+        "$@" && return
+        echo "debian: attempt $attempt failed: $*" >&2
+        sleep $((attempt * 5))
+    done
+    return 1
+}
+
+open_suite() { # SUITE: reads its package lists
+    local uri keyring
+    read -r uri keyring < <(archive) || {
+        echo "debian: the apt sources name no Debian archive" >&2
+        return 1
+    }
+    mkdir -p "$state"/{lists,archives}/partial "$state/debs"
+    : >"$state/status"
+    {
+        printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\nArchitectures: amd64\nTargets: Packages\n' \
+            "$uri" "$1"
+        [[ $keyring == - ]] || printf 'Signed-By: %s\n' "$keyring"
+    } >"$state/debian.sources"
+    retry apt apt-get update --error-on=any >&2
+}
+
+fetch() { # PACKAGE...: downloads into $state/debs
+    (cd "$state/debs" && retry apt apt-get download "$@" >&2)
+}
+
+# Makes DIRECTORY by calling this script again with ARGS and "--into STATE"; it leaves the
+# directory as STATE/tree. A process of its own, because errexit is off in whatever an "if"
+# calls. Whoever comes second waits, and an interrupted run leaves nothing that looks whole.
+provide() { # DIRECTORY [ARG]...
+    local directory=$1 lock made status=0
+    [[ ! -e $directory ]] || return 0
+    mkdir -p "$(dirname "$directory")"
+    exec {lock}>"$directory.lock"
+    flock "$lock"
+    if [[ ! -e $directory ]]; then
+        made=$(mktemp -d "$directory.XXXXXX")
+        { "$0" "${@:2}" --into "$made" && mv -T "$made/tree" "$directory"; } || status=$?
+        rm -rf "$made"
+    fi
+    exec {lock}>&-
+    return "$status"
+}
