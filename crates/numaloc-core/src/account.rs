@@ -136,6 +136,25 @@ impl Account {
             *self.left_bytes.entry(reason).or_default() += bytes;
         }
     }
+    /// The account of a run that was cancelled on its way and went on as `next` with a fresh look. What the first leg
+    /// left in place, or saw come back, is found again by the next one, for whatever reason it was left; so it stands in
+    /// that one's account only. What moved, vanished or went with a process adds up.
+    pub fn continued_by(&self, next: &Account) -> Account {
+        let gone_bytes = self.left_for(Reason::ProcessGone);
+        let mut joined = next.clone();
+        joined.found(self.moved_bytes + self.vanished_bytes + gone_bytes);
+        joined.moved(self.moved_bytes);
+        joined.vanished(self.vanished_bytes);
+        joined.left(Reason::ProcessGone, gone_bytes);
+        joined
+    }
+    /// The account of a cancelled run of whose process a later look found nothing: what it had not come to is gone.
+    pub fn ended(&self) -> Account {
+        let mut ended = self.clone();
+        let bytes = ended.left_bytes.remove(&Reason::Cancelled).unwrap_or(0);
+        ended.left(Reason::ProcessGone, bytes);
+        ended
+    }
     /// All bytes that were found remote.
     pub fn found_bytes(&self) -> u64 {
         self.found_bytes
@@ -164,6 +183,10 @@ impl Account {
             .filter(|(reason, _)| reason.is_shortfall())
             .map(|(_, bytes)| bytes);
         left.sum::<u64>() + self.moved_back_bytes
+    }
+    /// Whether remote pages are left that were asked for and could, at another time, have been moved.
+    pub fn is_partial(&self) -> bool {
+        self.shortfall_bytes() > self.left_for(Reason::ProcessGone)
     }
     /// Bytes left for one reason.
     pub fn left_for(&self, reason: Reason) -> u64 {

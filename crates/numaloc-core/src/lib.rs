@@ -23,7 +23,7 @@ pub use ids::{CpuId, CpuSet, IdSet, NodeId, NodeSet};
 pub use locality::{Locality, Share};
 pub use mempolicy::Mempolicy;
 pub use options::Options;
-pub use outcome::{CallStats, ProcessOutcome};
+pub use outcome::{CALL_BOUNDS_US, CallStats, Outcome, ProcessOutcome};
 pub use plan::{Move, Plan, PlannedProcess, Skip, Skipped};
 pub use process::{Identity, Process};
 pub use route::{Route, Routes};

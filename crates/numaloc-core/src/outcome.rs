@@ -1,7 +1,33 @@
 //! What became of the processes of a plan, and by how many system calls.
 
-use crate::{account::Account, process::Identity};
-use std::time::Duration;
+use crate::{account::Account, ids::NodeId, process::Identity};
+use std::{collections::BTreeMap, time::Duration};
+
+/// What became of a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// By process, in the plan's order.
+    pub processes: Vec<ProcessOutcome>,
+    /// Confirmed moves by (source, target), in bytes.
+    pub flows: BTreeMap<(NodeId, NodeId), u64>,
+    /// System calls.
+    pub calls: CallStats,
+    /// Wall time.
+    pub elapsed: Duration,
+    /// Whether it was cancelled before its end.
+    pub cancelled: bool,
+}
+
+impl Outcome {
+    /// All processes' accounts together.
+    pub fn account(&self) -> Account {
+        ProcessOutcome::total(&self.processes)
+    }
+    /// Whether remote pages are left that were asked for and could, at another time, have been moved.
+    pub fn is_partial(&self) -> bool {
+        self.account().is_partial()
+    }
+}
 
 /// What became of one process's pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +41,41 @@ pub struct ProcessOutcome {
     /// Why the kernel refused to go on with it, in words, if it did.
     pub error: Option<String>,
 }
+
+impl ProcessOutcome {
+    /// The accounts of all of `processes` together.
+    pub fn total(processes: &[Self]) -> Account {
+        let mut sum = Account::default();
+        processes.iter().for_each(|process| sum.add(&process.account));
+        sum
+    }
+
+    /// What became of the processes of a run that was cancelled on its way and went on as `next` with a fresh look.
+    /// Those that had ended by then keep their place; what the first leg had not come to went with them.
+    pub fn continued_by(first: &[Self], next: &[Self]) -> Vec<Self> {
+        let mut rest: BTreeMap<Identity, &Self> =
+            next.iter().map(|process| (process.identity, process)).collect();
+        let mut processes = Vec::with_capacity(first.len().max(next.len()));
+        for process in first {
+            let joined = match rest.remove(&process.identity) {
+                Some(again) => Self {
+                    account: process.account.continued_by(&again.account),
+                    error: again.error.clone().or_else(|| process.error.clone()),
+                    ..again.clone()
+                },
+                None => Self { account: process.account.ended(), ..process.clone() },
+            };
+            processes.push(joined);
+        }
+        let new = next.iter().filter(|process| rest.contains_key(&process.identity));
+        processes.extend(new.cloned());
+        processes
+    }
+}
+
+/// Upper bounds in microseconds of the first buckets of [`CallStats::times`]; the last bucket holds longer calls.
+pub const CALL_BOUNDS_US: [u64; 12] =
+    [100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000];
 
 /// The system calls that were made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,9 +92,22 @@ pub struct CallStats {
     pub longest: Duration,
     /// All calls together.
     pub total: Duration,
+    /// How many calls took how long, by [`CALL_BOUNDS_US`].
+    pub times: [u64; 13],
 }
 
 impl CallStats {
+    /// Counts a call with `addresses` that took so long.
+    pub fn record(&mut self, addresses: u64, elapsed: Duration) {
+        self.calls += 1;
+        self.addresses += addresses;
+        self.longest = self.longest.max(elapsed);
+        self.total += elapsed;
+        let bucket =
+            CALL_BOUNDS_US.partition_point(|&bound| Duration::from_micros(bound) < elapsed);
+        self.times[bucket] += 1;
+    }
+
     /// Adds those of another worker.
     pub fn add(&mut self, other: &CallStats) {
         self.calls += other.calls;
@@ -42,5 +116,9 @@ impl CallStats {
         self.hinted_addresses += other.hinted_addresses;
         self.longest = self.longest.max(other.longest);
         self.total += other.total;
+        self.times.iter_mut().zip(other.times).for_each(|(sum, count)| *sum += count);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -48,6 +48,17 @@ pub fn home(topology: &Topology, process: &Process, options: &Options) -> NodeSe
     options.to.clone().unwrap_or_else(|| topology.local_nodes(&process.cpus))
 }
 
+/// Why nothing can be moved for a process whose memory belongs on `home`, if nothing can.
+pub fn skip(topology: &Topology, home: &NodeSet) -> Option<Skip> {
+    if topology.with_memory().is_subset(home) {
+        Some(Skip::NoTargetNode)
+    } else if home.is_empty() {
+        Some(Skip::NoLocalMemory)
+    } else {
+        None
+    }
+}
+
 struct Planner<'a> {
     scene: Scene<'a>,
     plan: Plan,
@@ -281,13 +292,7 @@ impl<'a> Planner<'a> {
 
 fn planned(topology: &Topology, process: &Process, options: &Options) -> PlannedProcess {
     let home = home(topology, process, options);
-    let skip = if topology.with_memory().is_subset(&home) {
-        Some(Skip::NoTargetNode)
-    } else if home.is_empty() {
-        Some(Skip::NoLocalMemory)
-    } else {
-        None
-    };
+    let skip = skip(topology, &home);
     let (resident, locality) = Default::default();
     PlannedProcess { process: process.clone(), home, skip, resident, locality }
 }

@@ -66,7 +66,7 @@ impl Worker<'_> {
                 return;
             }
             // At least one folio, even if it alone is larger than a batch, or than what is still wanted.
-            let wanted = fitting(&todo, self.work.limits.batch_bytes).1.max(first.bytes);
+            let wanted = fitting(&todo, self.work.batch_bytes).1.max(first.bytes);
             let claimed = self.work.claim(wanted);
             let room = match claimed {
                 0 => Room::Unsettled,
@@ -77,10 +77,15 @@ impl Worker<'_> {
             };
             match room {
                 Room::Granted(taken) => {
-                    let batch: Vec<Folio> = todo.drain(..fitting(&todo, taken).0).collect();
+                    let (count, bytes) = fitting(&todo, taken);
+                    self.work.pay(bytes);
                     let before = self.moved_bytes;
-                    for folio in self.batch(key, &batch).into_iter().rev() {
-                        todo.push_front(folio);
+                    // It may have waited: if the run is to stop by now, all is left above.
+                    if self.work.stop().is_none() {
+                        let batch: Vec<Folio> = todo.drain(..count).collect();
+                        for folio in self.batch(key, &batch).into_iter().rev() {
+                            todo.push_front(folio);
+                        }
                     }
                     self.work.landed(key.pool(), taken);
                     self.work.release(claimed, self.moved_bytes - before);
@@ -118,11 +123,8 @@ impl Worker<'_> {
         let result = move_pages(space.pid(), &addresses, key.to.0, &mut statuses, key.flag);
         let elapsed = begin.elapsed();
         let calls = &mut self.report.calls;
-        calls.calls += 1;
-        calls.addresses += addresses.len() as u64;
+        calls.record(addresses.len() as u64, elapsed);
         calls.retried_addresses += folios.iter().filter(|folio| folio.attempts > 0).count() as u64;
-        calls.longest = calls.longest.max(elapsed);
-        calls.total += elapsed;
         tracing::debug!(
             pid = space.pid(),
             to = key.to.0,

@@ -20,11 +20,19 @@ pub struct Limits {
     pub attempts: u32,
     /// When to give up.
     pub timeout: Option<Duration>,
+    /// Most bytes per second that are passed to calls, whether they move or not.
+    pub rate_bytes_per_second: Option<u64>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { batch_bytes: 16 << 20, workers: 2, attempts: 4, timeout: None }
+        Self {
+            batch_bytes: 16 << 20,
+            workers: 2,
+            attempts: 4,
+            timeout: None,
+            rate_bytes_per_second: None,
+        }
     }
 }
 
@@ -57,9 +65,13 @@ pub fn execute(
         (0..limits.workers.max(1)).map(|_| Worker::new(roots, &work, survey)).collect();
     let workers = workers?;
     let mut report = Report::new(plan);
+    // What a worker logs belongs to whatever the caller is at.
+    let span = tracing::Span::current();
     thread::scope(|scope| {
-        let running: Vec<_> =
-            workers.into_iter().map(|worker| scope.spawn(|| worker.run())).collect();
+        let running: Vec<_> = workers
+            .into_iter()
+            .map(|worker| scope.spawn(|| span.in_scope(|| worker.run())))
+            .collect();
         for worker in running {
             report.add(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }

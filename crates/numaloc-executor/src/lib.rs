@@ -9,12 +9,11 @@ mod fate;
 mod folio;
 mod hint;
 mod look;
-mod outcome;
+mod rate;
 mod report;
 mod verdict;
 mod work;
 mod worker;
 
 pub use execute::{Control, Limits, execute};
-pub use numaloc_core::{CallStats, ProcessOutcome};
-pub use outcome::Outcome;
+pub use numaloc_core::{CallStats, Outcome, ProcessOutcome};

@@ -1,6 +1,6 @@
 //! What the workers share: the windows still to be visited, and what ends a run early.
 
-use crate::{Control, Limits};
+use crate::{Control, Limits, rate::Rate};
 use numaloc_core::{CpuSet, HUGE, Move, NodeId, Plan, Reason, Topology};
 use std::{
     collections::BTreeMap,
@@ -9,8 +9,12 @@ use std::{
         Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    time::Instant,
+    thread,
+    time::{Duration, Instant},
 };
+
+/// How long it takes at most until a wait is broken off because the run is to stop.
+const NAP: Duration = Duration::from_millis(5);
 
 /// A stretch of an extent that is scanned at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,9 +93,13 @@ pub struct Work<'a> {
     pub limits: &'a Limits,
     /// Who watches.
     pub control: &'a Control,
+    /// Largest number of bytes in one call, as the limits and the rate have it; a single folio may be larger.
+    pub batch_bytes: u64,
     windows: Mutex<Windows<'a>>,
     claimed_bytes: AtomicU64,
     in_flight: Mutex<BTreeMap<Pool, u64>>,
+    rate: Option<Mutex<Rate>>,
+    begin: Instant,
     deadline: Option<Instant>,
 }
 
@@ -103,17 +111,22 @@ impl<'a> Work<'a> {
         limits: &'a Limits,
         control: &'a Control,
     ) -> Self {
-        let windows = Mutex::new(Windows::new(&plan.moves, limits.batch_bytes));
-        let deadline = limits.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let rate = limits.rate_bytes_per_second.map(Rate::new);
+        let most = rate.as_ref().map_or(u64::MAX, Rate::batch_bytes);
+        let batch_bytes = limits.batch_bytes.min(most);
+        let begin = Instant::now();
         Self {
             topology,
             plan,
             limits,
             control,
-            windows,
+            batch_bytes,
+            windows: Mutex::new(Windows::new(&plan.moves, batch_bytes)),
             claimed_bytes: AtomicU64::new(0),
             in_flight: Mutex::default(),
-            deadline,
+            rate: rate.map(Mutex::new),
+            begin,
+            deadline: limits.timeout.and_then(|timeout| begin.checked_add(timeout)),
         }
     }
 
@@ -185,6 +198,27 @@ impl<'a> Work<'a> {
     pub fn landed(&self, pool: Pool, bytes: u64) {
         let mut in_flight = self.in_flight.lock().expect("no worker panics while it holds this");
         *in_flight.entry(pool).or_default() -= bytes;
+    }
+
+    /// Waits until the rate lets `bytes` through; no longer than until the run is to stop.
+    pub fn pay(&self, bytes: u64) {
+        let Some(rate) = &self.rate else { return };
+        let now = self.begin.elapsed();
+        let begin = rate.lock().expect("no worker panics while it holds this").take(now, bytes);
+        self.wait_until(begin);
+    }
+
+    /// Sleeps for so long; no longer than until the run is to stop.
+    pub fn rest(&self, pause: Duration) {
+        self.wait_until(self.begin.elapsed().saturating_add(pause));
+    }
+
+    fn wait_until(&self, end: Duration) {
+        while self.stop().is_none()
+            && let Some(left) = end.checked_sub(self.begin.elapsed()).filter(|left| !left.is_zero())
+        {
+            thread::sleep(left.min(NAP));
+        }
     }
 
     fn ratio_is_reached(&self) -> bool {

@@ -11,12 +11,7 @@ use numaloc_host::{
     Error, FrameFile, NodeMemoryReader, Ownership, Precision, Roots, Run, Scanner, Survey, probe,
 };
 use numaloc_sys::MoveFlag;
-use std::{
-    collections::BTreeMap,
-    sync::atomic::Ordering,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
 /// The first pause before pages that could not be moved are tried again; it grows fourfold each time.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -65,14 +60,14 @@ impl<'a> Worker<'a> {
             && let Some(window) = self.work.next()
         {
             self.visit(window);
-            if self.pending_bytes >= self.work.limits.batch_bytes {
+            if self.pending_bytes >= self.work.batch_bytes {
                 self.flush();
             }
         }
         self.flush();
         let mut pause = PAUSE;
         while !self.deferred.is_empty() {
-            self.rest(pause);
+            self.work.rest(pause);
             pause *= 4;
             for folio in std::mem::take(&mut self.deferred) {
                 self.put(folio);
@@ -159,13 +154,5 @@ impl<'a> Worker<'a> {
     pub(crate) fn leave(&mut self, process: usize, reason: Reason, bytes: u64) {
         self.report.accounts[process].left(reason, bytes);
         self.work.control.settled_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Sleeps, but wakes when the run is to stop.
-    fn rest(&self, pause: Duration) {
-        let end = Instant::now() + pause;
-        while self.work.stop().is_none() && Instant::now() < end {
-            thread::sleep(PAUSE.min(end - Instant::now().min(end)));
-        }
     }
 }
