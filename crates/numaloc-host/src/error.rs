@@ -66,6 +66,16 @@ pub enum Error {
         /// What was found instead.
         reason: String,
     },
+    /// systemd could not be asked.
+    #[error(
+        "cannot ask systemd for unit {unit}: {reason}; give its cgroup instead, or see systemctl status"
+    )]
+    Systemd {
+        /// The unit asked for.
+        unit: String,
+        /// What went wrong.
+        reason: String,
+    },
     /// The target has no process.
     #[error("{target} has no processes")]
     Empty {
@@ -98,6 +108,9 @@ pub enum Error {
         /// The node.
         node: String,
     },
+    /// Whoever asked wants it no more.
+    #[error("stopped on request before all memory had been looked at")]
+    Stopped,
     /// A file could not be read.
     #[error("cannot read {path}: {source}")]
     Read {
@@ -145,9 +158,12 @@ impl Error {
             Self::KernelThread { .. } | Self::CgroupOutside { .. } | Self::BadNode { .. } => {
                 ErrorKind::Usage
             }
-            Self::Hwloc { .. } | Self::OneNode { .. } | Self::Read { .. } | Self::Parse { .. } => {
-                ErrorKind::Failure
-            }
+            Self::Systemd { .. }
+            | Self::Hwloc { .. }
+            | Self::OneNode { .. }
+            | Self::Stopped
+            | Self::Read { .. }
+            | Self::Parse { .. } => ErrorKind::Failure,
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::{Error, Roots};
 use numaloc_core::{CpuSet, Identity, Process, Topology};
 use procfs::{
     ProcError,
-    process::{Process as Entry, Task},
+    process::{Process as Entry, Stat, Task},
 };
 use std::{
     collections::BTreeSet,
@@ -47,7 +47,7 @@ impl Miss {
 pub(crate) fn look(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Miss> {
     let tgid = tgid(roots, pid)?;
     let process = Open::new(roots, tgid)?;
-    let stat = process.entry.stat().map_err(|error| process.miss(error, "stat"))?;
+    let stat = process.stat()?;
     let process = Open { comm: stat.comm, ..process };
     let comm = || process.comm.clone();
     if stat.flags & PF_KTHREAD != 0 {
@@ -116,20 +116,20 @@ fn is_io_worker(task: &Task) -> bool {
 
 /// A line of a status file. Not by procfs's `Status`: it refuses a command name that is no UTF-8, and lists that
 /// some kernels leave out.
-fn field<'text>(status: &'text str, name: &str) -> Option<&'text str> {
+pub(crate) fn field<'text>(status: &'text str, name: &str) -> Option<&'text str> {
     let mut lines = status.lines().filter_map(|line| line.split_once(':'));
     lines.find(|(field, _)| *field == name).map(|(_, value)| value.trim())
 }
 
 /// A process whose directory is held open, so that all reads are of the same one even if its pid is reused.
-struct Open {
+pub(crate) struct Open {
     entry: Entry,
     path: PathBuf,
     comm: String,
 }
 
 impl Open {
-    fn new(roots: &Roots, pid: i32) -> Result<Self, Miss> {
+    pub(crate) fn new(roots: &Roots, pid: i32) -> Result<Self, Miss> {
         let path = roots.proc.join(pid.to_string());
         if pid <= 0 {
             return Err(Miss::Gone);
@@ -139,9 +139,16 @@ impl Open {
             Err(error) => Err(miss(error, &path, "?", "the directory")),
         }
     }
+    pub(crate) fn stat(&self) -> Result<Stat, Miss> {
+        self.entry.stat().map_err(|error| self.miss(error, "stat"))
+    }
     /// A file's text; bytes that are no UTF-8 (a command name may hold any) are replaced.
-    fn text(&self, name: &str) -> Result<String, Miss> {
-        let what = if name == "status" { "status" } else { "task" };
+    pub(crate) fn text(&self, name: &str) -> Result<String, Miss> {
+        let what = match name {
+            "status" => "status",
+            "cgroup" => "cgroup",
+            _ => "task",
+        };
         let mut bytes = Vec::new();
         let read = self
             .entry
@@ -160,7 +167,7 @@ impl Open {
     fn miss(&self, error: ProcError, what: &'static str) -> Miss {
         miss(error, &self.path.join(what), &self.comm, what)
     }
-    fn nonsense(&self, name: &str, reason: String) -> Miss {
+    pub(crate) fn nonsense(&self, name: &str, reason: String) -> Miss {
         Miss::Failed(Error::Parse { path: self.path.join(name), reason })
     }
 }

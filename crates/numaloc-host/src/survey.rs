@@ -72,25 +72,44 @@ pub fn survey(
     processes: Vec<Process>,
     options: &Options,
 ) -> Result<Survey, Error> {
+    survey_unless(&|| false, roots, topology, processes, options)
+}
+
+/// The same, unless `stop` says between two steps that it is wanted no more.
+///
+/// # Errors
+/// As [`survey`]; [`Error::Stopped`].
+pub fn survey_unless(
+    stop: &dyn Fn() -> bool,
+    roots: &Roots,
+    topology: &Topology,
+    processes: Vec<Process>,
+    options: &Options,
+) -> Result<Survey, Error> {
+    let go_on = || if stop() { Err(Error::Stopped) } else { Ok(()) };
     let frames = Arc::new(FrameNodes::read(roots)?);
     let source = Source::probe(roots);
     let mut scanner = Scanner::new(roots, frames.clone(), source, Precision::Sampled);
     let mut spaces = Vec::new();
     for process in processes {
+        go_on()?;
         spaces.extend(AddressSpace::open(roots, process)?);
     }
     let spaces = distinct(spaces);
     let mut vmas = Vec::new();
     for space in &spaces {
+        go_on()?;
         vmas.push(read_vmas(roots, space)?);
     }
     let mut extents = extents(vmas);
     for extent in &mut extents {
+        go_on()?;
         extent.residency = residency(&mut scanner, &spaces, extent);
     }
     extents
         .retain(|extent| !extent.residency.nodes.is_empty() || extent.residency.unplaced_bytes > 0);
     let home = |space: &AddressSpace| planner::home(topology, &space.process, options);
+    go_on()?;
     let homes: Vec<NodeSet> = spaces.iter().map(home).collect();
     place(roots, &spaces, &homes, options, &mut extents)?;
     Ok(Survey { spaces, extents, caller_mems: read::mems_allowed(roots)?, source, frames })

@@ -1,7 +1,19 @@
 //! systemd units: their cgroup, as systemctl tells it.
 
 use crate::Error;
-use std::process::{Command, Stdio};
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+};
+use std::{
+    io,
+    os::fd::AsFd,
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+/// How long systemd has to answer; systemctl itself would wait for half a minute.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Kinds of units that systemd knows (systemd.unit(5)).
 const SUFFIXES: [&str; 11] = [
@@ -23,7 +35,7 @@ const NAME_MAX: usize = 255;
 
 /// The path of a running unit's cgroup below the mount point.
 pub(crate) fn control_group(unit: &str) -> Result<String, Error> {
-    ask("systemctl", &full_name(unit)?)
+    ask("systemctl", &full_name(unit)?, PATIENCE)
 }
 
 /// The name as systemd wants it; `.service` is what a name without a kind means.
@@ -39,8 +51,10 @@ fn full_name(unit: &str) -> Result<String, Error> {
     Ok(if complete { unit.into() } else { format!("{unit}.service") })
 }
 
-fn ask(systemctl: &str, unit: &str) -> Result<String, Error> {
+fn ask(systemctl: &str, unit: &str, patience: Duration) -> Result<String, Error> {
+    // Where there is no systemd there is no unit; one that is silent may well have it.
     let refuse = |reason: String| Error::NoUnit { unit: unit.into(), reason };
+    let silent = |reason: String| Error::Systemd { unit: unit.into(), reason };
     let mut command = Command::new(systemctl);
     command.args([
         "show",
@@ -49,14 +63,40 @@ fn ask(systemctl: &str, unit: &str) -> Result<String, Error> {
         "--",
         unit,
     ]);
-    let output = command.env("LC_ALL", "C").stdin(Stdio::null()).output();
-    let output = output.map_err(|error| refuse(format!("cannot run {systemctl} ({error})")))?;
+    command.env("LC_ALL", "C").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn();
+    let mut child = child.map_err(|error| refuse(format!("cannot run {systemctl} ({error})")))?;
+    let output = match end_within(&child, patience) {
+        Ok(true) => child.wait_with_output(),
+        ended => {
+            // Whatever comes of it: it may have ended by itself just now.
+            let _ = child.kill().and_then(|()| child.wait());
+            let late = || io::Error::other(format!("no answer within {patience:?}"));
+            ended.and_then(|_| Err::<Output, _>(late()))
+        }
+    };
+    let output = output.map_err(|error| silent(format!("{systemctl}: {error}")))?;
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr);
         let words = words.lines().next().unwrap_or("it failed without a word").trim();
         return Err(refuse(format!("{systemctl} says: {words}")));
     }
     parse(unit, &String::from_utf8_lossy(&output.stdout))
+}
+
+/// Whether `child` ends in time. Nobody reads meanwhile: what it has to say fits into its pipes.
+fn end_within(child: &Child, patience: Duration) -> io::Result<bool> {
+    let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
+    let pidfd = numaloc_sys::pidfd_open(pid)?;
+    let end = Instant::now() + patience;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        match poll(&mut [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)], timeout) {
+            Err(Errno::EINTR) => {}
+            ready => return Ok(ready? > 0),
+        }
+    }
 }
 
 /// Reads `NAME=VALUE` lines.
@@ -76,6 +116,7 @@ fn parse(unit: &str, text: &str) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{os::unix::fs::PermissionsExt, path::Path};
 
     #[test]
     fn names_are_completed_or_refused() {
@@ -104,9 +145,26 @@ mod tests {
 
     #[test]
     fn no_systemctl_and_a_failing_one_are_told() {
-        let missing = ask("/nonexistent/systemctl", "a.service").unwrap_err().to_string();
+        let missing = ask("/nonexistent/systemctl", "a.service", PATIENCE).unwrap_err().to_string();
         assert!(missing.contains("cannot run /nonexistent/systemctl"), "{missing}");
-        let failing = ask("false", "a.service").unwrap_err().to_string();
+        let failing = ask("false", "a.service", PATIENCE).unwrap_err().to_string();
         assert!(failing.contains("failed without a word"), "{failing}");
+    }
+
+    #[test]
+    fn one_that_hangs_is_ended() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (script, pid) = (directory.path().join("systemctl"), directory.path().join("pid"));
+        let text = format!("#!/bin/sh\necho $$ > {}\nexec sleep 1000\n", pid.display());
+        std::fs::write(&script, text).expect("a file");
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).expect("ours");
+        let script = script.to_str().expect("text");
+        let error = ask(script, "a.service", Duration::from_secs(1)).unwrap_err();
+        assert!(matches!(error, Error::Systemd { .. }), "{error}");
+        assert!(error.to_string().contains("no answer within 1s"), "{error}");
+        // On a busy machine it may have been ended before it could write.
+        let pid = std::fs::read_to_string(pid).unwrap_or_default();
+        let process = Path::new("/proc").join(pid.trim());
+        assert!(pid.is_empty() || !process.exists(), "it is still there");
     }
 }

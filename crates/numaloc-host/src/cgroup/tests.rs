@@ -43,7 +43,9 @@ fn paths_that_lead_out_are_refused() {
 #[test]
 fn unknown_and_empty_paths_name_no_cgroup() {
     let fake = v2();
-    for path in ["", ".", "nowhere", "/a.slice/nowhere", "a.slice/b/cgroup.procs", "a\0b"] {
+    let overlong = ["x".repeat(300), "x/".repeat(3000)];
+    let paths = ["", ".", "nowhere", "/a.slice/nowhere", "a.slice/b/cgroup.procs", "a\0b", "a\n"];
+    for path in paths.into_iter().chain(overlong.iter().map(String::as_str)) {
         let error = processes(&fake.roots(), path).unwrap_err();
         assert!(matches!(error, Error::NoCgroup { .. }), "{path}: {error}");
     }
