@@ -1,8 +1,9 @@
 //! All conversions: requests to values (`spec`, `request`), values to requests (`client`), and values of the core to
-//! answers (`topology`, `locality`, `plan`, `outcome`, `record`). `check` holds the bounds of single fields.
+//! answers (`topology`, `locality`, `plan`, `outcome`, `record`), and those back to values (`stored`, `ended`). `check` holds the bounds of single fields.
 
 mod check;
 mod client;
+mod ended;
 mod locality;
 mod names;
 mod outcome;
@@ -11,12 +12,13 @@ mod record;
 mod request;
 mod schedule;
 mod spec;
+mod stored;
 mod topology;
 
 pub use locality::LocalityView;
 pub use names::{event_number, timestamp};
 pub use outcome::left_bytes;
-pub use record::{EventView, JobView, ScheduleView, WorkloadView};
+pub use stored::{Damaged, Stored};
 
 #[cfg(test)]
 mod tests;

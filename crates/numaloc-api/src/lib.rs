@@ -8,10 +8,7 @@ mod convert;
 pub mod value;
 mod violation;
 
-pub use convert::{
-    EventView, JobView, LocalityView, ScheduleView, WorkloadView, event_number, left_bytes,
-    timestamp,
-};
+pub use convert::{Damaged, LocalityView, Stored, event_number, left_bytes, timestamp};
 pub use violation::{DOMAIN, Problem, Violation, Violations};
 
 /// Generated messages, clients and servers. The comments are in the proto files.

@@ -3,6 +3,7 @@
 mod job;
 mod name;
 mod outcome;
+mod record;
 mod request;
 mod schedule;
 mod spec;
@@ -13,6 +14,7 @@ pub use name::{JobId, ScheduleId, WorkloadId};
 pub(crate) use name::{TOKEN_MAX, is_token};
 pub use numaloc_core::{CallStats, ProcessOutcome};
 pub use outcome::Outcome;
+pub use record::{Event, FailedProcess, Job, PlanSummary, Schedule, Workload};
 pub use request::{
     CreateJob, CreateSchedule, DeleteSchedule, EventFilter, EventType, GetLocality, ListEvents,
     ListJobs, OnConflict, Page, WatchEvents, WatchLocality,

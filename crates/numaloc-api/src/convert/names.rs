@@ -59,6 +59,25 @@ enum_names!(Skip => v1::SkipReason {
     NoTargetNode => NoTargetNode, NoLocalMemory => NoLocalMemory,
 });
 
+macro_rules! plain_names {
+    ($($value:ty => $proto:ty, $prefix:literal;)+) => {$(
+        impl $value {
+            /// Its name in the API without the prefix, such as `QUEUED`.
+            pub fn name(self) -> &'static str {
+                let name = <$proto>::from(self).as_str_name();
+                name.strip_prefix($prefix).unwrap_or(name)
+            }
+        }
+    )+};
+}
+
+plain_names! {
+    value::JobState => v1::JobState, "JOB_STATE_";
+    value::ScheduleState => v1::ScheduleState, "SCHEDULE_STATE_";
+    value::EventType => v1::EventType, "EVENT_TYPE_";
+    value::QosClass => v1::QosClass, "QOS_CLASS_";
+}
+
 /// An enum field; nothing if it is unspecified.
 pub fn named<T: Known>(field: &str, value: i32, bad: &mut Violations) -> Option<T> {
     let known = T::known(value);
@@ -66,6 +85,15 @@ pub fn named<T: Known>(field: &str, value: i32, bad: &mut Violations) -> Option<
         bad.push(field, Problem::UnknownValue { value });
     }
     known.flatten()
+}
+
+/// An enum field that must be given.
+pub fn must_name<T: Known>(field: &str, value: i32, bad: &mut Violations) -> Option<T> {
+    if value == 0 {
+        bad.push(field, Problem::Missing);
+        return None;
+    }
+    named(field, value, bad)
 }
 
 /// A list of enum values, none of them unspecified.

@@ -13,17 +13,23 @@ use std::collections::BTreeMap;
 
 impl From<&Outcome> for v1::Outcome {
     fn from(outcome: &Outcome) -> Self {
-        Self {
-            account: Some((&outcome.account()).into()),
-            processes: outcome.processes.iter().map(Into::into).collect(),
-            flows: flows(&outcome.flows),
-            calls: Some(outcome.calls.into()),
-            elapsed: Some(duration(outcome.elapsed)),
-            movable_before: Some(outcome.before.movable.into()),
-            movable_after: outcome.after.map(|after| after.movable.into()),
-            overall_before: Some(outcome.before.overall.into()),
-            overall_after: outcome.after.map(|after| after.overall.into()),
-        }
+        let processes = outcome.processes.iter().map(Into::into).collect();
+        Self { processes, ..summed_up(outcome) }
+    }
+}
+
+/// An outcome without its processes.
+pub fn summed_up(outcome: &Outcome) -> v1::Outcome {
+    v1::Outcome {
+        account: Some((&outcome.account()).into()),
+        processes: Vec::new(),
+        flows: flows(&outcome.flows),
+        calls: Some(outcome.calls.into()),
+        elapsed: Some(duration(outcome.elapsed)),
+        movable_before: Some(outcome.before.movable.into()),
+        movable_after: outcome.after.map(|after| after.movable.into()),
+        overall_before: Some(outcome.before.overall.into()),
+        overall_after: outcome.after.map(|after| after.overall.into()),
     }
 }
 

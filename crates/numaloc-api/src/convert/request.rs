@@ -22,10 +22,10 @@ const WATCH_MIN: Duration = Duration::from_secs(1);
 const WATCH_MAX: Duration = Duration::from_secs(24 * 3600);
 const WATCH: Duration = Duration::from_secs(10);
 
-const JOB: &str = "a name of the form jobs/{id}";
-const SCHEDULE: &str = "a name of the form schedules/{id}";
+pub const JOB: &str = "a name of the form jobs/{id}";
+pub const SCHEDULE: &str = "a name of the form schedules/{id}";
 const WORKLOAD: &str = "a name of the form workloads/{id}";
-const EVENT: &str = "a name of the form events/{number}";
+pub const EVENT: &str = "a name of the form events/{number}";
 
 macro_rules! by_name {
     ($($request:ident => $id:ident, $expected:ident;)+) => {$(
@@ -171,24 +171,23 @@ impl TryFrom<v1::RegisterWorkloadRequest> for WorkloadSpec {
     fn try_from(from: v1::RegisterWorkloadRequest) -> Result<Self, Violations> {
         let mut bad = Violations::default();
         let from = required("workload", from.workload, &mut bad).unwrap_or_default();
-        let read = WorkloadId::from_name;
-        let id = name("workload.name", &from.name, WORKLOAD, read, &mut bad);
-        if from.cgroup.is_empty() {
-            bad.push("workload.cgroup", crate::Problem::Missing);
-        }
-        let cgroup = cgroup("workload.cgroup", from.cgroup, &mut bad);
-        let container = token("workload.container_id", from.container_id, TOKEN_MAX, &mut bad);
-        let pod = token("workload.pod_uid", from.pod_uid, TOKEN_MAX, &mut bad);
-        let labels = labels("workload.labels", from.labels, &mut bad);
-        let qos_class = named("workload.qos_class", from.qos_class, &mut bad);
-        let spec = id.zip(cgroup).map(|(id, cgroup)| Self {
-            id,
-            cgroup,
-            container_id: container,
-            pod_uid: pod,
-            labels,
-            qos_class,
-        });
+        let spec = workload("workload.", from, &mut bad);
         bad.or_of(spec)
     }
+}
+
+/// What a client registers of a workload that is at `path`: empty, or ending in a dot.
+pub fn workload(path: &str, from: v1::Workload, bad: &mut Violations) -> Option<WorkloadSpec> {
+    let at = |name: &str| format!("{path}{name}");
+    let id = name(&at("name"), &from.name, WORKLOAD, WorkloadId::from_name, bad);
+    if from.cgroup.is_empty() {
+        bad.push(at("cgroup"), crate::Problem::Missing);
+    }
+    let cgroup = cgroup(&at("cgroup"), from.cgroup, bad);
+    let container_id = token(&at("container_id"), from.container_id, TOKEN_MAX, bad);
+    let pod_uid = token(&at("pod_uid"), from.pod_uid, TOKEN_MAX, bad);
+    let labels = labels(&at("labels"), from.labels, bad);
+    let qos_class = named(&at("qos_class"), from.qos_class, bad);
+    let (id, cgroup) = id.zip(cgroup)?;
+    Some(WorkloadSpec { id, cgroup, container_id, pod_uid, labels, qos_class })
 }

@@ -22,10 +22,24 @@ const PATHS_MAX: usize = 32;
 const EXPECTED: &str = "a name of the form schedules/{id}";
 
 /// Zero, or from a second on.
-fn interval(from: Option<prost_types::Duration>, bad: &mut Violations) -> Duration {
+fn interval(field: &str, from: Option<prost_types::Duration>, bad: &mut Violations) -> Duration {
     let from = from.filter(|from| *from != prost_types::Duration::default());
     let range = Duration::from_secs(1)..=SPAN_MAX;
-    duration("schedule.interval", from, range, bad).unwrap_or_default()
+    duration(field, from, range, bad).unwrap_or_default()
+}
+
+/// What a client sets of a schedule that is at `path`: empty, or ending in a dot.
+pub fn settings(path: &str, from: v1::Schedule, bad: &mut Violations) -> ScheduleSpec {
+    let at = |name: &str| format!("{path}{name}");
+    let spec = ScheduleSpec {
+        migration: spec(&at("spec"), from.spec, bad),
+        interval: interval(&at("interval"), from.interval, bad),
+        jitter: duration(&at("jitter"), from.jitter, any(), bad).unwrap_or_default(),
+        ttl_after_gone: duration(&at("ttl_after_gone"), from.ttl_after_gone, any(), bad),
+        paused: from.paused,
+    };
+    spec.check(&at("jitter"), bad);
+    spec
 }
 
 fn any() -> RangeInclusive<Duration> {
@@ -39,20 +53,7 @@ impl TryFrom<v1::CreateScheduleRequest> for CreateSchedule {
         let mut bad = Violations::default();
         let request_id = token("request_id", from.request_id, REQUEST_ID_MAX, &mut bad);
         let schedule = required("schedule", from.schedule, &mut bad).unwrap_or_default();
-        let spec = ScheduleSpec {
-            migration: spec("schedule.spec", schedule.spec, &mut bad),
-            interval: interval(schedule.interval, &mut bad),
-            jitter: duration("schedule.jitter", schedule.jitter, any(), &mut bad)
-                .unwrap_or_default(),
-            ttl_after_gone: duration(
-                "schedule.ttl_after_gone",
-                schedule.ttl_after_gone,
-                any(),
-                &mut bad,
-            ),
-            paused: schedule.paused,
-        };
-        spec.check("schedule.jitter", &mut bad);
+        let spec = settings("schedule.", schedule, &mut bad);
         bad.or(Self { spec, request_id })
     }
 }
@@ -104,7 +105,8 @@ fn update(from: v1::Schedule, paths: &[String], bad: &mut Violations) -> Schedul
             .then(|| policy("schedule.spec.policy", what, bad)),
         limits: part("spec.limits", bounds.is_some())
             .then(|| limits("schedule.spec.limits", bounds, bad)),
-        interval: picked("interval", from.interval.is_some()).then(|| interval(from.interval, bad)),
+        interval: picked("interval", from.interval.is_some())
+            .then(|| interval("schedule.interval", from.interval, bad)),
         jitter: picked("jitter", from.jitter.is_some())
             .then(|| duration("schedule.jitter", from.jitter, any(), bad).unwrap_or_default()),
         ttl_after_gone: picked("ttl_after_gone", from.ttl_after_gone.is_some())

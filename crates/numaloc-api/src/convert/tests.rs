@@ -3,6 +3,7 @@ mod random;
 mod records;
 mod refused;
 mod round_trips;
+mod samples;
 mod schedules;
 mod shapes;
 

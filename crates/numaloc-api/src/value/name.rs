@@ -20,6 +20,14 @@ macro_rules! id {
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::new(name.strip_prefix(Self::PREFIX)?)
             }
+            /// The id that the daemon gives to the `number`th.
+            pub fn numbered(number: u64) -> Self {
+                Self(number.to_string())
+            }
+            /// The number, if it is an id that the daemon gives.
+            pub fn number(&self) -> Option<u64> {
+                self.0.parse().ok().filter(|number: &u64| number.to_string() == self.0)
+            }
             /// The id alone.
             pub fn id(&self) -> &str {
                 &self.0

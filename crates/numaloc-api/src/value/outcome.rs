@@ -8,6 +8,8 @@ use std::{collections::BTreeMap, time::Duration};
 pub struct Outcome {
     /// By process.
     pub processes: Vec<ProcessOutcome>,
+    /// The accounts of processes that are not among these: of all of them where a list of jobs leaves them out.
+    pub others: Account,
     /// Confirmed moves by (source, target), in bytes.
     pub flows: BTreeMap<(NodeId, NodeId), u64>,
     /// System calls.
@@ -21,10 +23,85 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// What became of a plan that was made when the target stood at `before`.
+    pub fn new(run: numaloc_core::Outcome, before: Locality, after: Option<Locality>) -> Self {
+        let numaloc_core::Outcome { processes, flows, calls, elapsed, .. } = run;
+        let others = Account::default();
+        Self { processes, others, flows, calls, elapsed, before, after }
+    }
+
+    /// What became of it in all, this being the outcome of a leg that was cancelled on its way, `next` that of the leg
+    /// that went on with a fresh look.
+    pub fn continued_by(&self, next: &Self) -> Self {
+        let mut joined = Self {
+            processes: ProcessOutcome::continued_by(&self.processes, &next.processes),
+            others: self.others.continued_by(&next.others),
+            elapsed: self.elapsed.saturating_add(next.elapsed),
+            before: self.before,
+            ..next.clone()
+        };
+        joined.calls.add(&self.calls);
+        for (&flow, &bytes) in &self.flows {
+            *joined.flows.entry(flow).or_default() += bytes;
+        }
+        joined
+    }
+
     /// All processes' accounts together.
     pub fn account(&self) -> Account {
-        let mut sum = Account::default();
-        self.processes.iter().for_each(|process| sum.add(&process.account));
+        let mut sum = ProcessOutcome::total(&self.processes);
+        sum.add(&self.others);
         sum
+    }
+    /// The same without the processes, whose accounts remain as a sum.
+    pub fn without_processes(self) -> Self {
+        Self { others: self.account(), processes: Vec::new(), ..self }
+    }
+
+    /// Whether remote pages are left that were asked for and could, at another time, have been moved.
+    pub fn is_partial(&self) -> bool {
+        self.account().is_partial()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numaloc_core::{Identity, Reason, Share};
+
+    const FLOW: (NodeId, NodeId) = (NodeId(1), NodeId(0));
+
+    fn leg(moved_bytes: u64, left: (Reason, u64), local_bytes: u64) -> Outcome {
+        let mut account = Account::default();
+        account.found(moved_bytes + left.1);
+        account.moved(moved_bytes);
+        account.left(left.0, left.1);
+        let identity = Identity { pid: 7, start_time: 1 };
+        let process = ProcessOutcome { identity, comm: "a".to_owned(), account, error: None };
+        let mut calls = CallStats::default();
+        calls.record(1, Duration::from_millis(1));
+        let run = numaloc_core::Outcome {
+            processes: vec![process],
+            flows: [(FLOW, moved_bytes)].into(),
+            calls,
+            elapsed: Duration::from_secs(2),
+            cancelled: left.0 == Reason::Cancelled,
+        };
+        let movable = Share { local_bytes, remote_bytes: 100 - local_bytes };
+        let at = |movable| Locality { movable, overall: movable };
+        Outcome::new(run, at(movable), Some(at(Share { local_bytes: 100, remote_bytes: 0 })))
+    }
+
+    #[test]
+    fn legs_are_joined() {
+        let (first, next) = (leg(60, (Reason::Cancelled, 40), 0), leg(39, (Reason::Shared, 1), 60));
+        let joined = first.continued_by(&next);
+        let account = joined.account();
+        assert!(account.closes() && first.is_partial() && !joined.is_partial());
+        assert_eq!((account.found_bytes(), account.moved_bytes()), (100, 99));
+        assert_eq!(joined.processes.len(), 1);
+        assert_eq!(joined.flows, [(FLOW, 99)].into());
+        assert_eq!((joined.calls.calls, joined.elapsed), (2, Duration::from_secs(4)));
+        assert_eq!((joined.before, joined.after), (first.before, next.after));
     }
 }

@@ -32,7 +32,7 @@ fn topology() -> Topology {
 }
 
 /// Two processes on node 0, the second one pinned to both nodes.
-fn plan() -> Plan {
+pub fn plan() -> Plan {
     let process = |pid, cpus: &str| Process {
         identity: Identity { pid, start_time: 100 },
         comm: "redis".to_owned(),
@@ -153,6 +153,7 @@ fn outcomes() {
     let process = ProcessOutcome { identity, comm: "a".to_owned(), account, error };
     let outcome = Outcome {
         processes: vec![process],
+        others: Account::default(),
         flows: BTreeMap::from([((NodeId(8), NodeId(0)), 4096)]),
         calls: CallStats { calls: 3, longest: Duration::from_millis(1), ..Default::default() },
         elapsed: Duration::MAX,
@@ -187,7 +188,7 @@ fn the_descriptors_are_complete() {
     let set = prost_types::FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).unwrap();
     let files = || set.file.iter();
     let services: Vec<_> = files().flat_map(|file| &file.service).map(|s| s.name()).collect();
-    assert_eq!(services.len(), 5, "{services:?}");
+    assert_eq!(services.len(), 6, "{services:?}");
     assert!(files().any(|file| file.name() == "google/protobuf/field_mask.proto"));
     // Reflection shows the comments.
     let commented = |file: &prost_types::FileDescriptorProto| {

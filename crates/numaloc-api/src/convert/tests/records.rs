@@ -1,122 +1,158 @@
-//! What the daemon keeps, as clients see it.
+//! What the daemon keeps, as it is stored and as clients see it.
 
+use super::samples;
 use crate::{
-    EventView, JobView, ScheduleView, WorkloadView, event_number, v1,
+    Damaged, Stored, event_number, v1,
     value::{
-        EventType, JobId, JobProgress, JobState, MigrationSpec, Outcome, ProcessOutcome, QosClass,
-        ScheduleId, ScheduleSpec, ScheduleState, WorkloadId, WorkloadSpec,
+        Event, EventType, Job, JobState, Outcome, QosClass, Schedule, ScheduleState, Workload,
     },
 };
-use numaloc_core::{Account, Identity};
-use std::{
-    collections::BTreeMap,
-    time::{Duration, SystemTime},
-};
+use proptest::prelude::*;
+use prost::Message;
+use std::fmt::Debug;
 
-const IDENTITY: Identity = Identity { pid: 7, start_time: 8 };
-
-fn at(seconds: u64) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+fn survives<T: Stored + PartialEq + Debug>(record: &T) -> Result<(), TestCaseError> {
+    prop_assert_eq!(&T::decode(&record.encode()).unwrap(), record);
+    Ok(())
 }
 
-fn seconds(time: Option<prost_types::Timestamp>) -> i64 {
-    time.unwrap().seconds
+proptest! {
+    #[test]
+    fn jobs_survive(job in samples::job()) {
+        survives(&job)?;
+    }
+
+    #[test]
+    fn schedules_survive(schedule in samples::schedule()) {
+        survives(&schedule)?;
+    }
+
+    #[test]
+    fn workloads_survive(workload in samples::workload()) {
+        survives(&workload)?;
+    }
+
+    #[test]
+    fn events_survive(event in samples::event()) {
+        survives(&event)?;
+        prop_assert_eq!(event_number(&v1::Event::from(&event).name), Some(event.number));
+    }
+
+    /// What lists show is the job without its details, whether these are there or not, and its account stays whole.
+    #[test]
+    fn lists_show_jobs_without_details(job in samples::job()) {
+        let listed = job.listed();
+        let mut whole = v1::Job::from(&job);
+        whole.plan = None;
+        whole.outcome.iter_mut().for_each(|outcome| outcome.processes.clear());
+        prop_assert_eq!(&listed, &whole);
+        let brief = job.clone().without_details();
+        prop_assert_eq!(&brief.listed(), &listed);
+        prop_assert_eq!(Job::try_from(listed).unwrap(), brief.clone());
+        let account = |job: &Job| job.outcome.as_ref().map(|outcome| outcome.account());
+        prop_assert_eq!(account(&brief), account(&job));
+    }
+
+    #[test]
+    fn random_bytes_are_refused_or_read(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        read_all(&bytes);
+    }
+
+    /// Bytes of a record with some changed.
+    #[test]
+    fn mangled_records_are_refused_or_read(
+        job in samples::job(),
+        event in samples::event(),
+        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        for mut bytes in [job.encode(), event.encode()] {
+            for (index, byte) in &flips {
+                let index = index.index(bytes.len());
+                bytes[index] = *byte;
+            }
+            read_all(&bytes);
+        }
+    }
+
+    /// Messages with amounts at their bounds: what was read can be worked with.
+    #[test]
+    fn extreme_outcomes_are_refused_or_read(
+        total in extreme_account(),
+        parts in prop::collection::vec(extreme_account(), 0..4),
+    ) {
+        let process = |account| v1::ProcessOutcome { account: Some(account), ..Default::default() };
+        let processes = parts.into_iter().map(process).collect();
+        let outcome = v1::Outcome { account: Some(total.clone()), processes, ..Default::default() };
+        if let Ok(outcome) = Outcome::try_from(outcome) {
+            prop_assert_eq!(v1::Account::from(&outcome.account()).moved_bytes, total.moved_bytes);
+            outcome.account().closes();
+            outcome.account().shortfall_bytes();
+        }
+    }
+}
+
+fn extreme_account() -> impl Strategy<Value = v1::Account> {
+    let amount = || prop::sample::select(vec![0, 1, i64::MAX, i64::MAX / 2, -1, i64::MIN]);
+    let left = (0..14_i32, amount()).prop_map(|(reason, bytes)| v1::LeftBytes { reason, bytes });
+    let left = prop::collection::vec(left, 0..4);
+    (amount(), amount(), amount(), amount(), left).prop_map(
+        |(found_bytes, moved_bytes, moved_back_bytes, vanished_bytes, left)| v1::Account {
+            found_bytes,
+            moved_bytes,
+            moved_back_bytes,
+            vanished_bytes,
+            left,
+        },
+    )
+}
+
+/// Reads bytes as each record; what is read can be written and read again.
+fn read_all(bytes: &[u8]) {
+    fn read<T: Stored + Debug>(bytes: &[u8]) {
+        if let Ok(record) = T::decode(bytes) {
+            T::decode(&record.encode()).unwrap();
+        }
+    }
+    read::<Job>(bytes);
+    read::<Schedule>(bytes);
+    read::<Workload>(bytes);
+    read::<Event>(bytes);
 }
 
 #[test]
-fn jobs() {
-    let (comm, account, error) = ("redis".to_owned(), Account::default(), None);
-    let process = ProcessOutcome { identity: IDENTITY, comm, account, error };
-    let outcome = Outcome { processes: vec![process], ..Outcome::default() };
-    let progress =
-        JobProgress { planned_bytes: 9, moved_bytes: 4, settled_bytes: 5, measured: at(4) };
-    let view = JobView {
-        id: &JobId::new("1").unwrap(),
-        spec: &MigrationSpec::default(),
-        state: JobState::Partial,
-        state_message: "pages are pinned",
-        schedule: Some(&ScheduleId::new("s").unwrap()),
-        creator: "uid:0",
-        request_id: None,
-        created: at(1),
-        started: Some(at(2)),
-        ended: None,
-        progress: Some(progress),
-        plan: None,
-        outcome: Some(&outcome),
+fn what_is_wrong_is_said() {
+    let text = |bytes: &[u8]| Job::decode(bytes).unwrap_err().to_string();
+    assert!(text(b"\xff").starts_with("not a job in protobuf: "), "{}", text(b"\xff"));
+    let empty =
+        "not a job: name is required; spec is required; state is required; create_time is required";
+    assert_eq!(text(b""), empty);
+    let newer = v1::Job { state: 11, ..v1::Job::default() };
+    assert!(text(&newer.encode_to_vec()).contains("state has the unknown value 11"));
+    assert!(matches!(Event::decode(b""), Err(Damaged::Fields { record: "event", .. })));
+}
+
+#[test]
+fn less_than_its_processes_is_refused() {
+    let account = |moved_bytes| Some(v1::Account { moved_bytes, ..Default::default() });
+    let process = v1::ProcessOutcome { account: account(2), ..Default::default() };
+    let outcome = |moved| v1::Outcome {
+        account: account(moved),
+        processes: vec![process.clone()],
+        ..Default::default()
     };
-    let job = v1::Job::from(view);
-    assert_eq!((job.name.as_str(), job.schedule.as_str()), ("jobs/1", "schedules/s"));
-    assert_eq!(job.state(), v1::JobState::Partial);
-    assert_eq!((seconds(job.create_time), seconds(job.start_time)), (1, 2));
-    assert_eq!((job.end_time, job.request_id.as_str()), (None, ""));
-    assert_eq!(job.progress.unwrap().settled_bytes, 5);
-    assert_eq!(job.outcome.unwrap().processes.len(), 1);
-    let listed = view.listed();
-    assert!(listed.outcome.unwrap().processes.is_empty() && listed.plan.is_none());
+    assert_eq!(Outcome::try_from(outcome(3)).unwrap().others.moved_bytes(), 1);
+    let text = Outcome::try_from(outcome(1)).unwrap_err().to_string();
+    assert!(text.starts_with("account must be from the sum of its processes' to"), "{text}");
 }
 
 #[test]
-fn schedules() {
-    let spec = ScheduleSpec { interval: Duration::from_secs(60), ..ScheduleSpec::default() };
-    let view = ScheduleView {
-        id: &ScheduleId::new("s").unwrap(),
-        spec: &spec,
-        state: ScheduleState::TargetGone,
-        state_message: "cgroup /a is gone",
-        last_job: None,
-        last_run: None,
-        next_run: Some(at(3)),
-        gone: Some(at(2)),
-        created: at(1),
-        updated: at(1),
-        creator: "uid:0",
-        etag: "1",
-    };
-    let schedule = v1::Schedule::from(view);
-    assert_eq!(schedule.name, "schedules/s");
-    assert_eq!(schedule.state(), v1::ScheduleState::TargetGone);
-    assert_eq!(schedule.interval.unwrap().seconds, 60);
-    assert_eq!((seconds(schedule.next_run_time), seconds(schedule.gone_time)), (3, 2));
-    assert_eq!((schedule.last_job.as_str(), schedule.last_run_time), ("", None));
-}
-
-#[test]
-fn workloads() {
-    let spec = WorkloadSpec {
-        id: WorkloadId::new("w").unwrap(),
-        cgroup: "/a".to_owned(),
-        container_id: None,
-        pod_uid: None,
-        labels: BTreeMap::new(),
-        qos_class: Some(QosClass::Be),
-    };
-    let workload =
-        v1::Workload::from(WorkloadView { spec: &spec, created: at(5), creator: "uid:1" });
-    assert_eq!((workload.name.as_str(), workload.creator.as_str()), ("workloads/w", "uid:1"));
-    assert_eq!((workload.qos_class(), seconds(workload.create_time)), (v1::QosClass::Be, 5));
-}
-
-#[test]
-fn events() {
-    let event = v1::Event::from(EventView {
-        number: 12,
-        kind: EventType::Failed,
-        time: at(9),
-        job: &JobId::new("1").unwrap(),
-        schedule: None,
-        target: &MigrationSpec::default().target,
-        from: &"1,8".parse().unwrap(),
-        to: &"0".parse().unwrap(),
-        before_percent: Some(10.0),
-        after_percent: None,
-        remote_bytes: Some(4096),
-        failed: &[(IDENTITY, "redis".to_owned(), "No such process".to_owned())],
-        message: "failed",
-    });
-    assert_eq!(event_number(&event.name), Some(12));
-    assert_eq!(event.r#type(), v1::EventType::Failed);
-    assert_eq!((event.from_node_ids, event.to_node_ids), (vec![1, 8], vec![0]));
-    assert_eq!((event.after_percent, event.remote_bytes), (None, Some(4096)));
-    assert_eq!(event.failed_processes[0].process.as_ref().unwrap().start_time_ticks, 8);
+fn names_are_those_of_the_api() {
+    let states = JobState::ALL.map(JobState::name);
+    assert_eq!((states[0], states[9]), ("QUEUED", "INTERRUPTED"));
+    assert_eq!(ScheduleState::TargetGone.name(), "TARGET_GONE");
+    assert_eq!(EventType::ALL.map(EventType::name), ["COMPLETED", "SKIPPED", "FAILED"]);
+    assert_eq!(
+        [QosClass::Lsr, QosClass::Ls, QosClass::Be].map(QosClass::name),
+        ["LSR", "LS", "BE"]
+    );
 }

@@ -1,0 +1,169 @@
+//! What became of a migration, from the API.
+
+use super::{
+    check::{duration, number},
+    names::must_name,
+};
+use crate::{
+    Problem, Violations, v1,
+    value::{CallStats, Outcome, ProcessOutcome},
+};
+use numaloc_core::{Account, Identity, Locality, NodeId, NodeSet, Reason, Share, ids::INDEX_MAX};
+use std::{collections::BTreeMap, time::Duration};
+
+/// Most bytes of an account: sums of its parts cannot overflow.
+const MOST: u64 = i64::MAX.unsigned_abs();
+
+impl TryFrom<v1::Outcome> for Outcome {
+    type Error = Violations;
+
+    /// Processes that the answer left out remain as the sum of their accounts, and how many calls took how long is not
+    /// in the API.
+    fn try_from(from: v1::Outcome) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let outcome = outcome("", from, &mut bad);
+        bad.or(outcome)
+    }
+}
+
+/// Reads an outcome that is at `path`: empty, or ending in a dot.
+pub fn outcome(path: &str, from: v1::Outcome, bad: &mut Violations) -> Outcome {
+    let at = |name: &str| format!("{path}{name}");
+    let total = account(&at("account"), from.account.unwrap_or_default(), bad);
+    let one = |(index, from)| process(&format!("{path}processes[{index}]"), from, bad);
+    let processes: Vec<_> = from.processes.into_iter().enumerate().map(one).collect();
+    let others = others(&total, &processes);
+    if others.is_none() {
+        let (min, max) = ("the sum of its processes'".to_owned(), MOST.to_string());
+        bad.push(at("account"), Problem::OutOfRange { min, max });
+    }
+    let before = (from.movable_before.unwrap_or_default(), from.overall_before.unwrap_or_default());
+    let after = from.movable_after.zip(from.overall_after);
+    Outcome {
+        processes,
+        others: others.unwrap_or_default(),
+        flows: flows(&at("flows"), &from.flows, bad),
+        calls: calls(&at("calls"), from.calls.unwrap_or_default(), bad),
+        elapsed: span(&at("elapsed"), from.elapsed, bad),
+        before: locality(&at("movable_before"), before, bad),
+        after: after.map(|after| locality(&at("movable_after"), after, bad)),
+    }
+}
+
+fn process(field: &str, from: v1::ProcessOutcome, bad: &mut Violations) -> ProcessOutcome {
+    ProcessOutcome {
+        identity: identity(&format!("{field}.process"), from.process, bad),
+        comm: from.comm,
+        account: account(&format!("{field}.account"), from.account.unwrap_or_default(), bad),
+        error: Some(from.error).filter(|error| !error.is_empty()),
+    }
+}
+
+/// Reads who a process is.
+pub fn identity(field: &str, from: Option<v1::ProcessId>, bad: &mut Violations) -> Identity {
+    let from = from.unwrap_or_default();
+    let start_time = amount(&format!("{field}.start_time_ticks"), from.start_time_ticks, bad);
+    Identity { pid: from.pid, start_time }
+}
+
+/// What `total` has beyond the accounts of `processes`; `None` if it has less.
+fn others(total: &Account, processes: &[ProcessOutcome]) -> Option<Account> {
+    let beyond = |of: &dyn Fn(&Account) -> u64| {
+        let mut parts = processes.iter().map(|process| of(&process.account));
+        parts.try_fold(of(total), u64::checked_sub)
+    };
+    let mut others = Account::default();
+    others.found(beyond(&Account::found_bytes)?);
+    others.moved(beyond(&Account::moved_bytes)?);
+    others.moved_back(beyond(&Account::moved_back_bytes)?);
+    others.vanished(beyond(&Account::vanished_bytes)?);
+    for reason in Reason::ALL {
+        others.left(reason, beyond(&|account| account.left_for(reason))?);
+    }
+    Some(others)
+}
+
+fn account(field: &str, from: v1::Account, bad: &mut Violations) -> Account {
+    let at = |name: &str| format!("{field}.{name}");
+    let mut account = Account::default();
+    account.found(amount(&at("found_bytes"), from.found_bytes, bad));
+    let moved = amount(&at("moved_bytes"), from.moved_bytes, bad);
+    let moved_back = amount(&at("moved_back_bytes"), from.moved_back_bytes, bad);
+    let vanished = amount(&at("vanished_bytes"), from.vanished_bytes, bad);
+    let mut left = BTreeMap::new();
+    for (index, entry) in from.left.iter().enumerate() {
+        let field = format!("{field}.left[{index}]");
+        let reason = must_name::<Reason>(&format!("{field}.reason"), entry.reason, bad);
+        let bytes = amount(&format!("{field}.bytes"), entry.bytes, bad);
+        left.extend(reason.map(|reason| (reason, bytes)));
+    }
+    let parts = [moved, moved_back, vanished].into_iter().chain(left.values().copied());
+    let sum = parts.fold(0, u64::saturating_add);
+    if sum > MOST {
+        let (min, max) = ("0".to_owned(), MOST.to_string());
+        bad.push(field, Problem::OutOfRange { min, max });
+        return Account::default();
+    }
+    account.moved(moved);
+    account.moved_back(moved_back);
+    account.vanished(vanished);
+    left.into_iter().for_each(|(reason, bytes)| account.left(reason, bytes));
+    account
+}
+
+fn flows(field: &str, from: &[v1::Flow], bad: &mut Violations) -> BTreeMap<(NodeId, NodeId), u64> {
+    let mut flows = BTreeMap::new();
+    for (index, flow) in from.iter().enumerate() {
+        let field = format!("{field}[{index}]");
+        let ends = [flow.from_node_id, flow.to_node_id].map(|id| node(&field, id, bad));
+        let bytes = amount(&format!("{field}.bytes"), flow.bytes, bad);
+        if let [Some(from), Some(to)] = ends {
+            flows.insert((from, to), bytes);
+        }
+    }
+    flows
+}
+
+/// Reads a set of nodes.
+pub fn nodes(field: &str, from: &[i32], bad: &mut Violations) -> NodeSet {
+    from.iter().filter_map(|&id| node(field, id, bad)).collect()
+}
+
+fn node(field: &str, id: i32, bad: &mut Violations) -> Option<NodeId> {
+    let id = number(field, Some(id.into()), 0..=INDEX_MAX.into(), bad)?;
+    u32::try_from(id).ok().map(NodeId)
+}
+
+fn calls(field: &str, from: v1::CallStats, bad: &mut Violations) -> CallStats {
+    let at = |name: &str| format!("{field}.{name}");
+    CallStats {
+        calls: amount(&at("calls"), from.calls, bad),
+        addresses: amount(&at("addresses"), from.addresses, bad),
+        retried_addresses: amount(&at("retried_addresses"), from.retried_addresses, bad),
+        hinted_addresses: amount(&at("hinted_addresses"), from.hinted_addresses, bad),
+        longest: span(&at("longest"), from.longest, bad),
+        total: span(&at("total"), from.total, bad),
+        ..CallStats::default()
+    }
+}
+
+fn locality(
+    field: &str,
+    (movable, overall): (v1::Share, v1::Share),
+    bad: &mut Violations,
+) -> Locality {
+    let mut share = |from: v1::Share| Share {
+        local_bytes: amount(field, from.local_bytes, bad),
+        remote_bytes: amount(field, from.remote_bytes, bad),
+    };
+    Locality { movable: share(movable), overall: share(overall) }
+}
+
+fn span(field: &str, from: Option<prost_types::Duration>, bad: &mut Violations) -> Duration {
+    duration(field, from, Duration::ZERO..=Duration::MAX, bad).unwrap_or_default()
+}
+
+/// An amount that is not negative.
+pub fn amount(field: &str, from: i64, bad: &mut Violations) -> u64 {
+    number(field, Some(from), 0..=MOST, bad).unwrap_or_default()
+}

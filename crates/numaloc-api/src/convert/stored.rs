@@ -1,0 +1,238 @@
+//! Records from the API: what a client reads from an answer, and the daemon from its store.
+
+use super::{
+    check::{name, required, resource, time, token},
+    ended::{amount, identity, nodes, outcome},
+    names::{event_number, must_name, named},
+    request::{EVENT, JOB, SCHEDULE, workload},
+    schedule::{REQUEST_ID_MAX, settings},
+    spec::{spec, target},
+};
+use crate::{
+    Violations, v1,
+    value::{
+        Event, FailedProcess, Job, JobId, JobProgress, PlanSummary, Schedule, ScheduleId, Workload,
+    },
+};
+use prost::Message;
+use std::{sync::Arc, time::SystemTime};
+
+/// Why bytes are not a record.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Damaged {
+    /// They are not a message.
+    #[error("not a {record} in protobuf: {source}")]
+    Encoding {
+        /// What was read.
+        record: &'static str,
+        /// What is wrong.
+        source: prost::DecodeError,
+    },
+    /// It has fields that no record has.
+    #[error("not a {record}: {violations}")]
+    Fields {
+        /// What was read.
+        record: &'static str,
+        /// What is wrong.
+        violations: Violations,
+    },
+}
+
+/// A record that can be stored. Its form is the message that the API has for it, and changes by the rules of the API.
+pub trait Stored: Sized {
+    /// The bytes of the record. How many calls took how long ([`CallStats::times`](crate::value::CallStats)) is not
+    /// kept, nor are times before 1970.
+    fn encode(&self) -> Vec<u8>;
+    /// The record of these bytes.
+    ///
+    /// # Errors
+    /// They are not such a record.
+    fn decode(bytes: &[u8]) -> Result<Self, Damaged>;
+}
+
+macro_rules! stored {
+    ($($record:ident, $name:literal;)+) => {$(
+        impl Stored for $record {
+            fn encode(&self) -> Vec<u8> {
+                v1::$record::from(self).encode_to_vec()
+            }
+            fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
+                let message = v1::$record::decode(bytes)
+                    .map_err(|source| Damaged::Encoding { record: $name, source })?;
+                Self::try_from(message)
+                    .map_err(|violations| Damaged::Fields { record: $name, violations })
+            }
+        }
+    )+};
+}
+
+stored! {
+    Job, "job";
+    Schedule, "schedule";
+    Workload, "workload";
+    Event, "event";
+}
+
+impl TryFrom<v1::Job> for Job {
+    type Error = Violations;
+
+    fn try_from(from: v1::Job) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let id = name("name", &from.name, JOB, JobId::from_name, &mut bad);
+        let spec = spec("spec", from.spec, &mut bad);
+        let state = must_name("state", from.state, &mut bad);
+        let wanted = named("wanted_state", from.wanted_state, &mut bad);
+        let schedule = schedule(&from.schedule, &mut bad);
+        let request_id = token("request_id", from.request_id, REQUEST_ID_MAX, &mut bad);
+        let created = must_time("create_time", from.create_time, &mut bad);
+        let started = time("start_time", from.start_time, &mut bad);
+        let ended = time("end_time", from.end_time, &mut bad);
+        let progress = from.progress.map(|progress| self::progress(progress, &mut bad));
+        let outcome = from.outcome.map(|from| outcome("outcome.", from, &mut bad));
+        let job = id.zip(state).map(|(id, state)| Self {
+            id,
+            spec,
+            state,
+            wanted,
+            state_message: from.state_message,
+            schedule,
+            creator: from.creator,
+            request_id,
+            created,
+            started,
+            ended,
+            progress,
+            plan: from.plan.map(|plan| Arc::new(PlanSummary(plan))),
+            outcome: outcome.map(Arc::new),
+        });
+        bad.or_of(job)
+    }
+}
+
+fn progress(from: v1::JobProgress, bad: &mut Violations) -> JobProgress {
+    JobProgress {
+        planned_bytes: amount("progress.planned_bytes", from.planned_bytes, bad),
+        moved_bytes: amount("progress.moved_bytes", from.moved_bytes, bad),
+        settled_bytes: amount("progress.settled_bytes", from.settled_bytes, bad),
+        measured: must_time("progress.update_time", from.update_time, bad),
+    }
+}
+
+impl TryFrom<v1::JobProgress> for JobProgress {
+    type Error = Violations;
+
+    fn try_from(from: v1::JobProgress) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let progress = progress(from, &mut bad);
+        bad.or(progress)
+    }
+}
+
+impl From<v1::Plan> for PlanSummary {
+    fn from(plan: v1::Plan) -> Self {
+        Self(plan)
+    }
+}
+
+impl TryFrom<v1::Schedule> for Schedule {
+    type Error = Violations;
+
+    fn try_from(mut from: v1::Schedule) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let id = name("name", &from.name, SCHEDULE, ScheduleId::from_name, &mut bad);
+        let state = must_name("state", from.state, &mut bad);
+        let last_job = resource("last_job", &from.last_job, JOB, JobId::from_name, &mut bad);
+        let last_run = time("last_run_time", from.last_run_time, &mut bad);
+        let next_run = time("next_run_time", from.next_run_time, &mut bad);
+        let gone = time("gone_time", from.gone_time, &mut bad);
+        let created = must_time("create_time", from.create_time, &mut bad);
+        let updated = must_time("update_time", from.update_time, &mut bad);
+        let request_id = std::mem::take(&mut from.request_id);
+        let request_id = token("request_id", request_id, REQUEST_ID_MAX, &mut bad);
+        let state_message = std::mem::take(&mut from.state_message);
+        let creator = std::mem::take(&mut from.creator);
+        let etag = std::mem::take(&mut from.etag);
+        let spec = settings("", from, &mut bad);
+        let schedule = id.zip(state).map(|(id, state)| Self {
+            id,
+            spec,
+            state,
+            state_message,
+            last_job,
+            last_run,
+            next_run,
+            gone,
+            created,
+            updated,
+            creator,
+            request_id,
+            etag,
+        });
+        bad.or_of(schedule)
+    }
+}
+
+impl TryFrom<v1::Workload> for Workload {
+    type Error = Violations;
+
+    fn try_from(mut from: v1::Workload) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let created = must_time("create_time", from.create_time, &mut bad);
+        let creator = std::mem::take(&mut from.creator);
+        let spec = workload("", from, &mut bad);
+        bad.or_of(spec.map(|spec| Self { spec, created, creator }))
+    }
+}
+
+impl TryFrom<v1::Event> for Event {
+    type Error = Violations;
+
+    fn try_from(from: v1::Event) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let number = name("name", &from.name, EVENT, event_number, &mut bad);
+        let kind = must_name("type", from.r#type, &mut bad);
+        let time = must_time("create_time", from.create_time, &mut bad);
+        let job = name("job", &from.job, JOB, JobId::from_name, &mut bad);
+        let schedule = schedule(&from.schedule, &mut bad);
+        let target = target("target", from.target, &mut bad);
+        let nodes_left = nodes("from_node_ids", &from.from_node_ids, &mut bad);
+        let nodes_reached = nodes("to_node_ids", &from.to_node_ids, &mut bad);
+        let remote_bytes = from.remote_bytes.map(|bytes| amount("remote_bytes", bytes, &mut bad));
+        let failed = from.failed_processes.into_iter().map(|from| FailedProcess {
+            identity: identity("failed_processes.process", from.process, &mut bad),
+            comm: from.comm,
+            error: from.error,
+        });
+        let failed = failed.collect();
+        let event = number.zip(kind).zip(job).map(|((number, kind), job)| Self {
+            number,
+            kind,
+            time,
+            job,
+            schedule,
+            target,
+            from: nodes_left,
+            to: nodes_reached,
+            before_percent: from.before_percent,
+            after_percent: from.after_percent,
+            remote_bytes,
+            failed,
+            message: from.message,
+        });
+        bad.or_of(event)
+    }
+}
+
+fn schedule(name: &str, bad: &mut Violations) -> Option<ScheduleId> {
+    resource("schedule", name, SCHEDULE, ScheduleId::from_name, bad)
+}
+
+/// A time that must be there; 1970 where what is wrong has been noted.
+fn must_time(
+    field: &str,
+    from: Option<prost_types::Timestamp>,
+    bad: &mut Violations,
+) -> SystemTime {
+    let from = required(field, from, bad);
+    time(field, from, bad).unwrap_or(SystemTime::UNIX_EPOCH)
+}

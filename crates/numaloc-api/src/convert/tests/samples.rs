@@ -1,0 +1,307 @@
+//! Records of every kind, for property tests.
+
+use crate::value::{
+    CallStats, Event, EventType, FailedProcess, Job, JobId, JobProgress, JobState, Limits,
+    MigrationSpec, OnInterrupt, Outcome, PlanSummary, Policy, ProcessOutcome, QosClass, Schedule,
+    ScheduleId, ScheduleSpec, ScheduleState, Target, Workload, WorkloadId, WorkloadSpec,
+};
+use numaloc_core::{Account, Identity, Locality, NodeId, NodeSet, Options, Reason, Share};
+use proptest::{
+    collection::{btree_map, btree_set, vec},
+    option,
+    prelude::*,
+};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+/// Bytes of which a few hundred can be summed up in an i64.
+fn bytes() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), 0..1_u64 << 50]
+}
+
+fn time() -> impl Strategy<Value = SystemTime> {
+    // To the end of the year 9999.
+    let since = (0..253_402_300_800_u64, 0..1_000_000_000_u32);
+    since.prop_map(|(seconds, nanos)| SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos))
+}
+
+fn span(seconds: std::ops::Range<u64>) -> impl Strategy<Value = Duration> {
+    (seconds, 0..1_000_000_000_u32).prop_map(|(seconds, nanos)| Duration::new(seconds, nanos))
+}
+
+/// Text for people, with anything in it.
+fn words() -> impl Strategy<Value = String> {
+    prop_oneof![Just(String::new()), ".{0,20}", Just("\0\n\u{10ffff}".to_owned())]
+}
+
+fn token() -> &'static str {
+    "[A-Za-z0-9._-]{1,64}"
+}
+
+fn path() -> impl Strategy<Value = String> {
+    "(/[a-z]{1,3}){1,3}"
+}
+
+fn labels() -> impl Strategy<Value = std::collections::BTreeMap<String, String>> {
+    btree_map("[a-z./]{1,9}", "[a-z ]{0,9}", 0..4)
+}
+
+fn nodes(least: usize) -> impl Strategy<Value = NodeSet> {
+    btree_set(0..65_536_u32, least..4).prop_map(|ids| ids.into_iter().map(NodeId).collect())
+}
+
+fn target() -> impl Strategy<Value = Target> {
+    let units = btree_set("[a-z]{1,9}\\.service", 0..3);
+    let ids = || btree_set(token(), 0..2);
+    (btree_set(1..i32::MAX, 1..4), btree_set(path(), 0..3), units, ids(), ids(), labels()).prop_map(
+        |(pids, cgroups, units, container_ids, pod_uids, labels)| Target {
+            pids,
+            cgroups,
+            units,
+            container_ids,
+            pod_uids,
+            labels,
+        },
+    )
+}
+
+fn qos_class() -> impl Strategy<Value = Option<QosClass>> {
+    option::of(prop_oneof![Just(QosClass::Lsr), Just(QosClass::Ls), Just(QosClass::Be)])
+}
+
+fn policy() -> impl Strategy<Value = Policy> {
+    let options = (any::<[bool; 3]>(), 0..=100_u8, option::of(nodes(1)), option::of(bytes()));
+    let on_interrupt = prop_oneof![Just(OnInterrupt::Stop), Just(OnInterrupt::Resume)];
+    (options, qos_class(), on_interrupt).prop_map(|(options, qos_class, on_interrupt)| {
+        let ([include_shared, exclude_file, include_bound], target_ratio, to, reserve_bytes) =
+            options;
+        let options = Options {
+            include_shared,
+            exclude_file,
+            include_bound,
+            target_ratio,
+            to,
+            reserve_bytes,
+        };
+        Policy { options, qos_class, on_interrupt }
+    })
+}
+
+fn limits() -> impl Strategy<Value = Limits> {
+    let batch_bytes = option::of(4096..=1_u64 << 30);
+    let rate = option::of(4096..1_u64 << 60);
+    (batch_bytes, option::of(1..=256_usize), option::of(span(1..1000)), rate).prop_map(
+        |(batch_bytes, workers, timeout, rate_bytes_per_second)| Limits {
+            batch_bytes,
+            workers,
+            timeout,
+            rate_bytes_per_second,
+        },
+    )
+}
+
+fn migration() -> impl Strategy<Value = MigrationSpec> {
+    (target(), policy(), limits()).prop_map(|(target, policy, limits)| MigrationSpec {
+        target,
+        policy,
+        limits,
+    })
+}
+
+fn account() -> impl Strategy<Value = Account> {
+    let left = btree_map(prop::sample::select(&Reason::ALL[..]), bytes(), 0..4);
+    (bytes(), bytes(), bytes(), bytes(), left).prop_map(
+        |(found, moved, moved_back, vanished, left)| {
+            let mut account = Account::default();
+            account.found(found);
+            account.moved(moved);
+            account.moved_back(moved_back);
+            account.vanished(vanished);
+            left.into_iter().for_each(|(reason, bytes)| account.left(reason, bytes));
+            account
+        },
+    )
+}
+
+fn identity() -> impl Strategy<Value = Identity> {
+    (any::<i32>(), bytes()).prop_map(|(pid, start_time)| Identity { pid, start_time })
+}
+
+fn locality() -> impl Strategy<Value = Locality> {
+    let share = || {
+        (bytes(), bytes())
+            .prop_map(|(local_bytes, remote_bytes)| Share { local_bytes, remote_bytes })
+    };
+    (share(), share()).prop_map(|(movable, overall)| Locality { movable, overall })
+}
+
+fn calls() -> impl Strategy<Value = CallStats> {
+    (any::<[u32; 4]>(), span(0..9), span(0..9)).prop_map(|(counts, longest, total)| {
+        let [calls, addresses, retried_addresses, hinted_addresses] = counts.map(u64::from);
+        CallStats {
+            calls,
+            addresses,
+            retried_addresses,
+            hinted_addresses,
+            longest,
+            total,
+            ..CallStats::default()
+        }
+    })
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    let process = (identity(), words(), account(), option::of("[a-z ]{1,9}"));
+    let process = process.prop_map(|(identity, comm, account, error)| ProcessOutcome {
+        identity,
+        comm,
+        account,
+        error,
+    });
+    let ends = (0..65_536_u32, 0..65_536_u32).prop_map(|(from, to)| (NodeId(from), NodeId(to)));
+    let flows = btree_map(ends, bytes(), 0..4);
+    let sides = (locality(), option::of(locality()));
+    (vec(process, 0..3), account(), flows, calls(), span(0..9), sides).prop_map(
+        |(processes, others, flows, calls, elapsed, (before, after))| Outcome {
+            processes,
+            others,
+            flows,
+            calls,
+            elapsed,
+            before,
+            after,
+        },
+    )
+}
+
+fn progress() -> impl Strategy<Value = JobProgress> {
+    (bytes(), bytes(), bytes(), time()).prop_map(
+        |(planned_bytes, moved_bytes, settled_bytes, measured)| JobProgress {
+            planned_bytes,
+            moved_bytes,
+            settled_bytes,
+            measured,
+        },
+    )
+}
+
+/// Jobs.
+pub fn job() -> impl Strategy<Value = Job> {
+    let id = token().prop_map(|id| JobId::new(&id).unwrap());
+    let schedule = option::of(token().prop_map(|id| ScheduleId::new(&id).unwrap()));
+    let wanted = option::of(prop::sample::select(&[JobState::Cancelled, JobState::Paused][..]));
+    let state = (prop::sample::select(&JobState::ALL[..]), wanted, words());
+    let who = (words(), option::of(token()));
+    let times = (time(), option::of(time()), option::of(time()));
+    let plan = option::of(Just(Arc::new(PlanSummary::from(&super::answers::plan()))));
+    let far = (option::of(progress()), plan, option::of(outcome().prop_map(Arc::new)));
+    (id, migration(), state, schedule, who, times, far).prop_map(
+        |(id, spec, state, schedule, (creator, request_id), times, far)| {
+            let (state, wanted, state_message) = state;
+            let ((created, started, ended), (progress, plan, outcome)) = (times, far);
+            Job {
+                id,
+                spec,
+                state,
+                wanted,
+                state_message,
+                schedule,
+                creator,
+                request_id,
+                created,
+                started,
+                ended,
+                progress,
+                plan,
+                outcome,
+            }
+        },
+    )
+}
+
+/// Schedules.
+pub fn schedule() -> impl Strategy<Value = Schedule> {
+    use ScheduleState as State;
+    let states = [State::Waiting, State::Active, State::TargetGone, State::Paused];
+    let state = prop::sample::select([&states[..], &[State::Completed]].concat());
+    let spec = (migration(), prop_oneof![Just(Duration::ZERO), span(1..9999)], any::<bool>());
+    let spec = (spec, 0..=100_u32, option::of(span(0..9999)));
+    let id = token().prop_map(|id| ScheduleId::new(&id).unwrap());
+    let last_job = option::of(token().prop_map(|id| JobId::new(&id).unwrap()));
+    let maybe = || option::of(time());
+    let times = (maybe(), maybe(), maybe(), time(), time());
+    let who = (words(), option::of(token()), words());
+    (id, spec, state, words(), last_job, times, who).prop_map(
+        |(id, spec, state, state_message, last_job, times, who)| {
+            let ((migration, interval, paused), percent, ttl_after_gone) = spec;
+            let jitter = interval * percent / 100;
+            let (last_run, next_run, gone, created, updated) = times;
+            let (creator, request_id, etag) = who;
+            Schedule {
+                id,
+                spec: ScheduleSpec { migration, interval, jitter, ttl_after_gone, paused },
+                state,
+                state_message,
+                last_job,
+                last_run,
+                next_run,
+                gone,
+                created,
+                updated,
+                creator,
+                request_id,
+                etag,
+            }
+        },
+    )
+}
+
+/// Workloads.
+pub fn workload() -> impl Strategy<Value = Workload> {
+    let id = token().prop_map(|id| WorkloadId::new(&id).unwrap());
+    let ids = (option::of(token()), option::of(token()));
+    (id, path(), ids, labels(), qos_class(), time(), words()).prop_map(
+        |(id, cgroup, (container_id, pod_uid), labels, qos_class, created, creator)| {
+            let spec = WorkloadSpec { id, cgroup, container_id, pod_uid, labels, qos_class };
+            Workload { spec, created, creator }
+        },
+    )
+}
+
+/// Events.
+pub fn event() -> impl Strategy<Value = Event> {
+    let kind = prop::sample::select(&EventType::ALL[..]);
+    let job = token().prop_map(|id| JobId::new(&id).unwrap());
+    let schedule = option::of(token().prop_map(|id| ScheduleId::new(&id).unwrap()));
+    let percent = || option::of(0.0..=100.0_f64);
+    let failed = (identity(), words(), words()).prop_map(|(identity, comm, error)| FailedProcess {
+        identity,
+        comm,
+        error,
+    });
+    let ratios = (percent(), percent(), option::of(bytes()));
+    let what = (any::<u64>(), kind, time(), job, schedule, target());
+    (what, nodes(0), nodes(0), ratios, vec(failed, 0..3), words()).prop_map(
+        |(what, from, to, ratios, failed, message)| {
+            let (number, kind, time, job, schedule, target) = what;
+            let (before_percent, after_percent, remote_bytes) = ratios;
+            Event {
+                number,
+                kind,
+                time,
+                job,
+                schedule,
+                target,
+                from,
+                to,
+                before_percent,
+                after_percent,
+                remote_bytes,
+                failed,
+                message,
+            }
+        },
+    )
+}
