@@ -1,0 +1,311 @@
+//! What survives the daemon: one redb file in the state directory, each commit durable before it returns.
+
+mod disk;
+mod opening;
+mod quiet;
+mod tables;
+
+#[cfg(test)]
+mod tests;
+
+use disk::Disk;
+use numaloc_api::value::{
+    Event, EventType, Job, JobId, Schedule, ScheduleId, Workload, WorkloadId,
+};
+use opening::{Lock, Opened, Parts, Refusal};
+use redb::Database;
+use std::{
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
+use tables::Fault;
+
+/// One change. Those of a commit take effect together or not at all.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// A new job, or a job's new state.
+    Job(Arc<Job>),
+    /// Forgets a job.
+    DropJob(JobId),
+    /// A new schedule, or its new state.
+    Schedule(Arc<Schedule>),
+    /// Forgets a schedule.
+    DropSchedule(ScheduleId),
+    /// A workload, new or changed.
+    Workload(Arc<Workload>),
+    /// Forgets a workload.
+    DropWorkload(WorkloadId),
+    /// A new event.
+    Event(Arc<Event>),
+    /// Forgets an event.
+    DropEvent(u64),
+}
+
+/// What was stored.
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// Jobs in order of their number, those that have ended without plan and processes of the outcome.
+    pub jobs: Vec<Job>,
+    /// Schedules in order of their number.
+    pub schedules: Vec<Schedule>,
+    /// Workloads in order of their names.
+    pub workloads: Vec<Workload>,
+    /// Events, the oldest first: their numbers, times, schedules, kinds and ratios are kept in memory; see [`Store::events`].
+    pub events: Vec<EventHead>,
+    /// The highest numbers ever given, also to what has been forgotten since.
+    pub last: Last,
+}
+
+/// What is remembered of an event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventHead {
+    /// Its number.
+    pub number: u64,
+    /// When.
+    pub time: SystemTime,
+    /// What.
+    pub kind: EventType,
+    /// The schedule.
+    pub schedule: Option<ScheduleId>,
+    /// Ratio afterwards in percent.
+    pub after_percent: Option<f64>,
+}
+
+impl From<&Event> for EventHead {
+    fn from(event: &Event) -> Self {
+        Self {
+            number: event.number,
+            time: event.time,
+            kind: event.kind,
+            schedule: event.schedule.clone(),
+            after_percent: event.after_percent,
+        }
+    }
+}
+
+/// The highest numbers ever given; 0: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Last {
+    /// Of a job.
+    pub job: u64,
+    /// Of a schedule.
+    pub schedule: u64,
+    /// Of an event.
+    pub event: u64,
+}
+
+/// Why a store could not be opened. Nothing has been changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has it open.
+    #[error(
+        "{path} is in use by another numalocd: stop it, or give this one a state directory of its own"
+    )]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The rights are missing, or the file system is read-only.
+    #[error(
+        "cannot read and write {path}: {source}; give it and its directory to the user that numalocd runs as, on a \
+         file system that can be written, or name another state directory"
+    )]
+    Denied {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is no room.
+    #[error("no room for {path}: {source}; free some, or name another state directory")]
+    Full {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is no store.
+    #[error(
+        "{path} is not a store of numalocd: {reason}; nothing was changed. Move it away to start with an empty store, \
+         or put a copy of the store in its place"
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// It was a store once.
+    #[error(
+        "{path} is damaged: {reason}; nothing was changed. Move it away to start with an empty store, or put an \
+         undamaged copy in its place"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Another version of numalocd wrote it.
+    #[error(
+        "{path} has version {found} and this numalocd knows version {known}; nothing was changed. Run the numalocd \
+         that wrote it or a later one, or move it away to start with an empty store"
+    )]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u64,
+        /// The version that is known.
+        known: u64,
+    },
+    /// Anything else that the file system said.
+    #[error(
+        "cannot open {path}: {source}; name another state directory if this one cannot be repaired"
+    )]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl OpenError {
+    /// What the file system said about `path`.
+    fn of(path: PathBuf, source: io::Error) -> Self {
+        use io::ErrorKind as Kind;
+        match source.kind() {
+            Kind::PermissionDenied | Kind::ReadOnlyFilesystem => Self::Denied { path, source },
+            Kind::StorageFull | Kind::QuotaExceeded => Self::Full { path, source },
+            _ => Self::Io { path, source },
+        }
+    }
+}
+
+/// Why something could not be written or read. Nothing has been changed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is no room.
+    #[error("no room on the file system of {path}: free some, the daemon goes on by itself")]
+    Full {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Anything else.
+    #[error("cannot write or read {path}: {reason}")]
+    Failed {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl StoreError {
+    fn of(path: PathBuf, Refusal { fault, error }: Refusal) -> Self {
+        use io::ErrorKind as Kind;
+        match error {
+            Some(error) if matches!(error.kind(), Kind::StorageFull | Kind::QuotaExceeded) => {
+                Self::Full { path }
+            }
+            Some(error) => Self::Failed { path, reason: error.to_string() },
+            None => Self::Failed { path, reason: fault.to_string() },
+        }
+    }
+}
+
+/// The store.
+///
+/// After a failure the database is closed and, when it is next needed, opened anew as it was before: for reading without
+/// touching the file, so that a full disk does not matter, and for writing once that works again.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    file: Arc<File>,
+    opened: Option<Opened>,
+    /// How many commits there were.
+    commits: u64,
+    /// Keeps others out. It comes last, so that the database is closed before.
+    _lock: Lock,
+}
+
+impl Store {
+    /// Opens or creates the store in `dir`, which is made if it is missing, and reads and checks all of it. Blocks.
+    ///
+    /// # Errors
+    /// It is not ours, damaged, of another version, in use, or cannot be written.
+    pub fn open(dir: &Path) -> Result<(Self, Contents), OpenError> {
+        let Parts { path, lock, file, opened, contents } = opening::open(dir)?;
+        let commits = opened.commits;
+        let store = Self { path, file, opened: Some(opened), commits, _lock: lock };
+        Ok((store, contents))
+    }
+
+    /// Writes all of `writes`, durably. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] when there is no room; the next commit tries again. [`StoreError::Failed`] when the file
+    /// cannot be written, or a job or schedule has an id that is not a number.
+    pub fn commit(&mut self, writes: &[Write]) -> Result<(), StoreError> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let next = self.commits + 1;
+        self.with(|db, disk| {
+            disk.release().map_err(redb::Error::Io)?;
+            tables::commit(db, writes, next)
+        })?;
+        self.commits = next;
+        Ok(())
+    }
+
+    /// A job with all that is known of it. Blocks.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn job(&mut self, id: &JobId) -> Result<Option<Job>, StoreError> {
+        let Some(number) = id.number() else { return Ok(None) };
+        self.with(|db, _| tables::job(db, number))
+    }
+
+    /// Events from number `first` on that `keep` wants, the oldest first, at most `most`. Blocks.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn events(
+        &mut self,
+        first: u64,
+        most: usize,
+        keep: &mut dyn FnMut(&Event) -> bool,
+    ) -> Result<Vec<Event>, StoreError> {
+        self.with(|db, _| tables::events(db, first, most, keep))
+    }
+
+    /// Does something with the database, which is opened if it is not, and closed if that fails.
+    fn with<T>(
+        &mut self,
+        work: impl FnOnce(&Database, &Disk) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        let mut opened = match self.opened.take() {
+            Some(opened) => opened,
+            None => opening::reopen(&self.file, self.commits)
+                .map_err(|reason| StoreError::Failed { path: self.path.clone(), reason })?,
+        };
+        let disk = opened.disk.clone();
+        match opened.with(|db| work(db, &disk)) {
+            Ok(value) => {
+                self.opened = Some(opened);
+                Ok(value)
+            }
+            Err(refusal) => {
+                // It writes nothing more, not even that it is closed.
+                disk.cut();
+                Err(StoreError::of(self.path.clone(), refusal))
+            }
+        }
+    }
+}

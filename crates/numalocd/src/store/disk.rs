@@ -1,0 +1,311 @@
+//! The file below the database. At first it is only read, and what is written stays in memory: opening a database repairs
+//! what it finds, and must not touch a file that turns out to be damaged. [`Disk::release`] then writes it all, in order.
+
+use redb::StorageBackend;
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io,
+    os::unix::fs::FileExt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+const PAGE: usize = 4096;
+/// Where the database says which of its two commit slots counts, and the bit that says it.
+const SLOT_BYTE: usize = 9;
+const SLOT_BIT: u8 = 1;
+/// Where the two slots have the numbers of their transactions.
+const TRANSACTIONS: [usize; 2] = [168, 296];
+
+/// Which of the two last commits is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// The one that counts.
+    Current,
+    /// The other one.
+    Other,
+}
+
+/// The file. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    file: Arc<File>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    stage: Stage,
+    /// Why the first operation failed that did.
+    error: Option<io::Error>,
+    #[cfg(test)]
+    fault: Option<Fault>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Held(Held),
+    Live,
+    Cut,
+}
+
+/// What was written and is not in the file yet.
+#[derive(Debug)]
+struct Held {
+    len: u64,
+    /// What the file has from here on does not count.
+    file_len: u64,
+    pages: BTreeMap<u64, Box<[u8; PAGE]>>,
+    log: Vec<Operation>,
+}
+
+#[derive(Debug)]
+enum Operation {
+    Write(u64, Vec<u8>),
+    SetLen(u64),
+    Sync,
+}
+
+/// An operation that fails, for tests.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// So many writing operations succeed first.
+    pub after: usize,
+    /// Whether it takes effect all the same.
+    pub takes_effect: bool,
+    /// The error.
+    pub errno: i32,
+}
+
+impl Disk {
+    /// A file that is written to.
+    pub fn live(file: Arc<File>) -> Self {
+        Self::new(file, Stage::Live)
+    }
+
+    /// A file that is only read until it is released.
+    pub fn held(file: Arc<File>, slot: Slot) -> io::Result<Self> {
+        let len = file.metadata()?.len();
+        let mut held = Held { len, file_len: len, pages: BTreeMap::new(), log: Vec::new() };
+        if slot == Slot::Other {
+            let mut first = Box::new([0; PAGE]);
+            file.read_exact_at(first.as_mut_slice(), 0)?;
+            first[SLOT_BYTE] ^= SLOT_BIT;
+            held.pages.insert(0, first);
+        }
+        Ok(Self::new(file, Stage::Held(held)))
+    }
+
+    fn new(file: Arc<File>, stage: Stage) -> Self {
+        let state = State {
+            stage,
+            error: None,
+            #[cfg(test)]
+            fault: None,
+        };
+        Self { file, state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Whether the commit that does not count is the later one: the daemon died in the midst of it, or the byte that says
+    /// which one counts is damaged.
+    pub fn other_is_later(file: &File) -> io::Result<bool> {
+        let mut header = [0; 320];
+        file.read_exact_at(&mut header, 0)?;
+        let number = |at: usize| {
+            header[at..at + 8].iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte))
+        };
+        let [first, second] = TRANSACTIONS.map(number);
+        Ok(if header[SLOT_BYTE] & SLOT_BIT == 0 { second > first } else { first > second })
+    }
+
+    /// Writes what was held back, and from now on everything at once.
+    pub fn release(&self) -> io::Result<()> {
+        let mut state = self.state();
+        if !matches!(state.stage, Stage::Held(_)) {
+            return Ok(());
+        }
+        if let Stage::Held(held) = std::mem::replace(&mut state.stage, Stage::Live) {
+            for operation in &held.log {
+                state.carry_out(&self.file, operation)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// From now on nothing is written any more.
+    pub fn cut(&self) {
+        self.state().stage = Stage::Cut;
+    }
+
+    /// Why the first operation failed that did.
+    pub fn error(&self) -> Option<io::Error> {
+        let state = self.state();
+        let error = state.error.as_ref()?;
+        Some(error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error))
+    }
+
+    #[cfg(test)]
+    pub fn fail(&self, fault: Fault) {
+        self.state().fault = Some(fault);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn apply(&self, operation: Operation) -> io::Result<()> {
+        let mut state = self.state();
+        match &mut state.stage {
+            Stage::Held(held) => {
+                held.apply(&self.file, &operation)?;
+                held.log.push(operation);
+                Ok(())
+            }
+            Stage::Live => state.carry_out(&self.file, &operation),
+            Stage::Cut => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+}
+
+impl State {
+    fn carry_out(&mut self, file: &File, operation: &Operation) -> io::Result<()> {
+        #[cfg(test)]
+        if let Some(fault) = &mut self.fault {
+            if fault.after == 0 {
+                let fault = *fault;
+                if fault.takes_effect {
+                    operation.carry_out(file)?;
+                }
+                let failed = || io::Error::from_raw_os_error(fault.errno);
+                self.error.get_or_insert_with(failed);
+                return Err(failed());
+            }
+            fault.after -= 1;
+        }
+        let result = operation.carry_out(file);
+        self.noting(result)
+    }
+
+    fn noting<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &result {
+            let copy = || {
+                error
+                    .raw_os_error()
+                    .map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
+            };
+            self.error.get_or_insert_with(copy);
+        }
+        result
+    }
+}
+
+impl Operation {
+    fn carry_out(&self, file: &File) -> io::Result<()> {
+        match self {
+            Self::Write(offset, bytes) => file.write_all_at(bytes, *offset),
+            Self::SetLen(len) => file.set_len(*len),
+            Self::Sync => file.sync_data(),
+        }
+    }
+}
+
+impl Held {
+    fn apply(&mut self, file: &File, operation: &Operation) -> io::Result<()> {
+        match operation {
+            Operation::Write(offset, bytes) => {
+                let mut done = 0;
+                for (page, within) in pieces(*offset, bytes.len()) {
+                    let part = &bytes[done..done + within.len()];
+                    done += within.len();
+                    self.page(file, page)?[within].copy_from_slice(part);
+                }
+                self.len = self.len.max(offset.saturating_add(bytes.len() as u64));
+            }
+            Operation::SetLen(len) => {
+                self.pages.retain(|page, _| page * (PAGE as u64) < *len);
+                self.len = *len;
+                self.file_len = self.file_len.min(*len);
+            }
+            Operation::Sync => {}
+        }
+        Ok(())
+    }
+
+    /// A page that can be written.
+    fn page(&mut self, file: &File, page: u64) -> io::Result<&mut [u8; PAGE]> {
+        if !self.pages.contains_key(&page) {
+            let mut bytes = Box::new([0; PAGE]);
+            self.read_file(file, page * PAGE as u64, bytes.as_mut_slice())?;
+            self.pages.insert(page, bytes);
+        }
+        self.pages.get_mut(&page).map(Box::as_mut).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn read(&self, file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        if offset.checked_add(out.len() as u64).is_none_or(|end| end > self.len) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.read_file(file, offset, out)?;
+        let mut done = 0;
+        for (page, within) in pieces(offset, out.len()) {
+            let part = &mut out[done..done + within.len()];
+            done += within.len();
+            if let Some(bytes) = self.pages.get(&page) {
+                part.copy_from_slice(&bytes[within]);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the file has, and zeros where it has nothing that counts.
+    fn read_file(&self, file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let there = self.file_len.saturating_sub(offset);
+        let there = usize::try_from(there).unwrap_or(usize::MAX).min(out.len());
+        file.read_exact_at(&mut out[..there], offset)?;
+        out[there..].fill(0);
+        Ok(())
+    }
+}
+
+/// The pages that a range touches, and the part of each.
+fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
+    let (first, mut start) = (offset / PAGE as u64, (offset % PAGE as u64) as usize);
+    let mut left = len;
+    (first..).map_while(move |page| {
+        let part = (PAGE - start).min(left);
+        let piece = (page, start..start + part);
+        (start, left) = (0, left - part);
+        (part > 0).then_some(piece)
+    })
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        match &self.state().stage {
+            Stage::Held(held) => Ok(held.len),
+            _ => Ok(self.file.metadata()?.len()),
+        }
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let mut state = self.state();
+        let result = match &state.stage {
+            Stage::Held(held) => held.read(&self.file, offset, out),
+            _ => self.file.read_exact_at(out, offset),
+        };
+        state.noting(result)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.apply(Operation::SetLen(len))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.apply(Operation::Sync)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.apply(Operation::Write(offset, data.to_vec()))
+    }
+}

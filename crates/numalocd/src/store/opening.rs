@@ -1,0 +1,243 @@
+//! Opening: the file is looked at in full before anything in it is changed.
+
+use super::{
+    Contents, OpenError,
+    disk::{Disk, Slot},
+    quiet::quietly,
+    tables::{self, Fault, SCHEMA},
+};
+use redb::Database;
+use std::{
+    fs::{DirBuilder, File, OpenOptions, TryLockError},
+    io,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// The file in the state directory.
+const NAME: &str = "numalocd.redb";
+/// The same while it is being made.
+const UNFINISHED: &str = "numalocd.redb.new";
+/// What the database may keep in memory, in bytes.
+const CACHE: usize = 4 << 20;
+
+/// An open database, and what is below it.
+#[derive(Debug)]
+pub struct Opened {
+    /// Always there; taken only to close it.
+    db: Option<Database>,
+    pub disk: Disk,
+    /// How many commits it has seen.
+    pub commits: u64,
+}
+
+impl Opened {
+    /// Opens a database without looking at what is in it.
+    fn new(disk: Disk) -> Result<Self, Refusal> {
+        let mut builder = Database::builder();
+        let builder = builder.set_cache_size(CACHE);
+        let opened = quietly(|| builder.create_with_backend(disk.clone()));
+        match opened.map_err(corrupted).and_then(|opened| Ok(opened?)) {
+            Ok(db) => Ok(Self { db: Some(db), disk, commits: 0 }),
+            Err(fault) => Err(Refusal { fault, error: disk.error() }),
+        }
+    }
+
+    /// Does something with the database. A panic is an error, after which it must not be used any more.
+    pub fn with<T>(
+        &mut self,
+        work: impl FnOnce(&mut Database) -> Result<T, Fault>,
+    ) -> Result<T, Refusal> {
+        let Self { db: Some(db), disk, .. } = self else {
+            return Err(Refusal { fault: corrupted("it is closed".to_owned()), error: None });
+        };
+        let result = quietly(|| work(db)).unwrap_or_else(|panic| Err(corrupted(panic)));
+        result.map_err(|fault| Refusal { fault, error: disk.error() })
+    }
+}
+
+impl Drop for Opened {
+    /// Closes the database, which may panic after it has panicked before.
+    fn drop(&mut self) {
+        if let Some(db) = self.db.take() {
+            let _ = quietly(|| drop(db));
+        }
+    }
+}
+
+/// Why something could not be done with a database.
+#[derive(Debug)]
+pub struct Refusal {
+    pub fault: Fault,
+    /// What the file system said, if it was that.
+    pub error: Option<io::Error>,
+}
+
+/// What an opened store consists of.
+pub struct Parts {
+    pub path: PathBuf,
+    pub lock: Lock,
+    pub file: Arc<File>,
+    pub opened: Opened,
+    pub contents: Contents,
+}
+
+/// The state directory, locked. Its lock covers the file too, also while that is being made.
+#[derive(Debug)]
+pub struct Lock(File);
+
+impl Drop for Lock {
+    /// Unlocks also where a child of this process still has the directory open.
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
+}
+
+/// Opens or creates the store in `dir`.
+pub fn open(dir: &Path) -> Result<Parts, OpenError> {
+    let path = dir.join(NAME);
+    let lock = lock(dir, &path)?;
+    let (file, (opened, contents)) = match existing(&path)? {
+        Some(file) => {
+            let file = Arc::new(file);
+            let read = read(&file, &path)?;
+            (file, read)
+        }
+        None => {
+            let (file, opened) = create(dir, &path, &lock)?;
+            (file, (opened, Contents::default()))
+        }
+    };
+    Ok(Parts { path, lock, file, opened, contents })
+}
+
+/// Makes the directory if need be, and locks it.
+fn lock(dir: &Path, path: &Path) -> Result<Lock, OpenError> {
+    let failed = |source| OpenError::of(dir.to_owned(), source);
+    if !dir.exists() {
+        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+        if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)?;
+        }
+    }
+    let directory = OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::libc::O_DIRECTORY)
+        .open(dir)
+        .map_err(failed)?;
+    match directory.try_lock() {
+        Ok(()) => Ok(Lock(directory)),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: path.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
+    }
+}
+
+fn existing(path: &Path) -> Result<Option<File>, OpenError> {
+    let failed = |source| OpenError::of(path.to_owned(), source);
+    let foreign =
+        |reason: &str| OpenError::Foreign { path: path.to_owned(), reason: reason.into() };
+    match path.metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+        Ok(metadata) if !metadata.is_file() => return Err(foreign("it is not a plain file")),
+        Ok(metadata) if metadata.len() == 0 => return Err(foreign("it is empty")),
+        Ok(_) => {}
+    }
+    OpenOptions::new().read(true).write(true).open(path).map(Some).map_err(failed)
+}
+
+/// Makes a store under another name and renames it, so that there is never half a store.
+fn create(dir: &Path, path: &Path, lock: &Lock) -> Result<(Arc<File>, Opened), OpenError> {
+    let failed = |source| OpenError::of(path.to_owned(), source);
+    let unfinished = dir.join(UNFINISHED);
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(true).mode(0o600);
+    let file = Arc::new(options.open(&unfinished).map_err(failed)?);
+    let made = Opened::new(Disk::live(file.clone())).and_then(|mut opened| {
+        opened.with(|db| tables::create(db))?;
+        Ok(opened)
+    });
+    let renamed = || std::fs::rename(&unfinished, path).and_then(|()| lock.0.sync_all());
+    let source = match made.map(|opened| (opened, renamed())) {
+        Ok((opened, Ok(()))) => return Ok((file, opened)),
+        Ok((_, Err(error))) => error,
+        Err(Refusal { fault, error }) => error.unwrap_or_else(|| io::Error::other(fault)),
+    };
+    // It would be overwritten the next time; only its room matters.
+    let _ = std::fs::remove_file(&unfinished);
+    Err(failed(source))
+}
+
+/// Reads all of an existing file, and only then lets the database change it.
+fn read(file: &Arc<File>, path: &Path) -> Result<(Opened, Contents), OpenError> {
+    let failed = |source| OpenError::of(path.to_owned(), source);
+    let refused = |refusal: Refusal| refusal.into_open_error(path);
+    let mut found = hold(file, Slot::Current).and_then(verified).map_err(refused)?;
+    if Disk::other_is_later(file).map_err(failed)? {
+        // Whole commits are kept, acknowledged or not; one that was cut short is not.
+        let other = hold(file, Slot::Other).and_then(verified);
+        found = other.ok().filter(|other| other.0.commits > found.0.commits).unwrap_or(found);
+    }
+    found.0.disk.release().map_err(failed)?;
+    Ok(found)
+}
+
+/// Opens the database again after a failure: as it was after `commits` commits, whether the one that failed has reached the
+/// file or not. Nothing is written until the disk is released.
+pub fn reopen(file: &Arc<File>, commits: u64) -> Result<Opened, String> {
+    let mut reason = String::new();
+    for slot in [Slot::Current, Slot::Other] {
+        match hold(file, slot) {
+            Ok(opened) if opened.commits == commits => return Ok(opened),
+            Ok(opened) => reason = format!("commit {} is there, not {commits}", opened.commits),
+            Err(refusal) if reason.is_empty() => reason = refusal.fault.to_string(),
+            Err(_) => {}
+        }
+    }
+    Err(reason)
+}
+
+impl Refusal {
+    fn into_open_error(self, path: &Path) -> OpenError {
+        let path = path.to_owned();
+        let ended = |error: &io::Error| error.kind() == io::ErrorKind::UnexpectedEof;
+        match (self.fault, self.error) {
+            (_, Some(error)) if !ended(&error) => OpenError::of(path, error),
+            (Fault::Version(found), _) => OpenError::Version { path, found, known: SCHEMA },
+            (fault @ Fault::Foreign, _) => OpenError::Foreign { path, reason: fault.to_string() },
+            // The database's words for a file that does not begin as its files do.
+            (Fault::Database(redb::Error::Io(error)), _)
+                if error.kind() == io::ErrorKind::InvalidData =>
+            {
+                OpenError::Foreign { path, reason: error.to_string() }
+            }
+            (fault, _) => OpenError::Damaged { path, reason: fault.to_string() },
+        }
+    }
+}
+
+/// Opens a database without changing the file.
+fn hold(file: &Arc<File>, slot: Slot) -> Result<Opened, Refusal> {
+    let disk = Disk::held(file.clone(), slot)
+        .map_err(|error| Refusal { fault: Fault::Foreign, error: Some(error) })?;
+    let mut opened = Opened::new(disk)?;
+    opened.commits = opened.with(|db| tables::commits(db))?;
+    Ok(opened)
+}
+
+/// Checks all of a database, and reads it.
+fn verified(mut opened: Opened) -> Result<(Opened, Contents), Refusal> {
+    let contents = opened.with(|db| {
+        if !db.check_integrity()? {
+            return Err(corrupted("its pages do not match their checksums".to_owned()));
+        }
+        tables::contents(db)
+    })?;
+    Ok((opened, contents))
+}
+
+/// What a panic of the database means.
+fn corrupted(reason: String) -> Fault {
+    Fault::Database(redb::Error::Corrupted(reason))
+}

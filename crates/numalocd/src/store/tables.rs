@@ -1,0 +1,294 @@
+//! What is in the file: a table a kind of record, each record with a checksum over itself and its key.
+
+use super::{Contents, EventHead, Last, Write};
+use numaloc_api::{
+    Damaged, Stored,
+    value::{Event, Job, Schedule, Workload},
+};
+use redb::{
+    Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError,
+};
+
+/// The version of this layout. One that differs is refused.
+pub const SCHEMA: u64 = 1;
+
+const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
+const JOBS: TableDefinition<u64, &[u8]> = TableDefinition::new("jobs");
+const SCHEDULES: TableDefinition<u64, &[u8]> = TableDefinition::new("schedules");
+const WORKLOADS: TableDefinition<&str, &[u8]> = TableDefinition::new("workloads");
+const EVENTS: TableDefinition<u64, &[u8]> = TableDefinition::new("events");
+
+const VERSION: &str = "schema";
+const COMMITS: &str = "commits";
+const LAST: [&str; 3] = ["last_job", "last_schedule", "last_event"];
+
+/// Why the tables cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// The database says so.
+    #[error(transparent)]
+    Database(#[from] redb::Error),
+    /// It is another program's file.
+    #[error("it has no numaloc tables")]
+    Foreign,
+    /// It is of another version of this program.
+    #[error("it has version {0}")]
+    Version(u64),
+    /// A record does not fit its checksum.
+    #[error("{0} does not match its checksum")]
+    Checksum(String),
+    /// A record cannot be read.
+    #[error("{0} is {1}")]
+    Record(String, Damaged),
+    /// A record is under another one's key.
+    #[error("{0} stands in the place of {1}")]
+    Misplaced(String, String),
+    /// A record without a number of its own.
+    #[error("{0} is no name that the daemon gives")]
+    Unnumbered(String),
+}
+
+macro_rules! from_database {
+    ($($error:ty),+) => {$(
+        impl From<$error> for Fault {
+            fn from(error: $error) -> Self {
+                Self::Database(error.into())
+            }
+        }
+    )+};
+}
+
+from_database!(
+    redb::CommitError,
+    redb::DatabaseError,
+    redb::SetDurabilityError,
+    redb::StorageError,
+    redb::TransactionError
+);
+
+impl From<TableError> for Fault {
+    fn from(error: TableError) -> Self {
+        match error {
+            TableError::TableDoesNotExist(_)
+            | TableError::TableTypeMismatch { .. }
+            | TableError::TableIsMultimap(_)
+            | TableError::TypeDefinitionChanged { .. } => Self::Foreign,
+            other => Self::Database(other.into()),
+        }
+    }
+}
+
+/// How a key looks in a checksum and to people.
+trait Place {
+    fn bytes(&self) -> Vec<u8>;
+    fn text(&self) -> String;
+}
+
+impl Place for u64 {
+    fn bytes(&self) -> Vec<u8> {
+        self.to_le_bytes().to_vec()
+    }
+    fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Place for &str {
+    fn bytes(&self) -> Vec<u8> {
+        self.as_bytes().to_vec()
+    }
+    fn text(&self) -> String {
+        (*self).to_owned()
+    }
+}
+
+fn checksum(table: &str, key: &impl Place, record: &[u8]) -> [u8; 4] {
+    let mut hasher = crc32fast::Hasher::new();
+    for part in [table.as_bytes(), &key.bytes(), record] {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    hasher.finalize().to_le_bytes()
+}
+
+fn seal(table: &str, key: &impl Place, record: &impl Stored) -> Vec<u8> {
+    let record = record.encode();
+    [&checksum(table, key, &record)[..], &record].concat()
+}
+
+fn unseal<T: Stored>(table: &str, key: &impl Place, value: &[u8]) -> Result<T, Fault> {
+    let name = || format!("{table}/{}", key.text());
+    let (sum, record) = value.split_first_chunk::<4>().ok_or_else(|| Fault::Checksum(name()))?;
+    if *sum != checksum(table, key, record) {
+        return Err(Fault::Checksum(name()));
+    }
+    T::decode(record).map_err(|why| Fault::Record(name(), why))
+}
+
+/// Makes the tables.
+pub fn create(db: &Database) -> Result<(), Fault> {
+    let mut transaction = db.begin_write()?;
+    transaction.set_two_phase_commit(true);
+    {
+        let mut meta = transaction.open_table(META)?;
+        meta.insert(VERSION, SCHEMA)?;
+        meta.insert(COMMITS, 0)?;
+        for name in LAST {
+            meta.insert(name, 0)?;
+        }
+        transaction.open_table(JOBS)?;
+        transaction.open_table(SCHEDULES)?;
+        transaction.open_table(WORKLOADS)?;
+        transaction.open_table(EVENTS)?;
+    }
+    Ok(transaction.commit()?)
+}
+
+/// Checks the version, and reads how many commits there were.
+pub fn commits(db: &Database) -> Result<u64, Fault> {
+    let meta = db.begin_read()?.open_table(META)?;
+    match meta.get(VERSION)?.ok_or(Fault::Foreign)?.value() {
+        SCHEMA => Ok(meta.get(COMMITS)?.ok_or(Fault::Foreign)?.value()),
+        other => Err(Fault::Version(other)),
+    }
+}
+
+/// Reads everything.
+pub fn contents(db: &Database) -> Result<Contents, Fault> {
+    let transaction = db.begin_read()?;
+    let meta = transaction.open_table(META)?;
+    let last = |name| Ok::<_, Fault>(meta.get(name)?.ok_or(Fault::Foreign)?.value());
+    let last = Last { job: last(LAST[0])?, schedule: last(LAST[1])?, event: last(LAST[2])? };
+    let mut contents = Contents { last, ..Contents::default() };
+    each(&transaction, JOBS, 0, |key: u64, job: Job| {
+        let job = if job.state.is_end() { job.without_details() } else { job };
+        placed(job.id.number() == Some(key), &job.id, "jobs", &key)?;
+        contents.jobs.push(job);
+        Ok(true)
+    })?;
+    each(&transaction, SCHEDULES, 0, |key: u64, schedule: Schedule| {
+        placed(schedule.id.number() == Some(key), &schedule.id, "schedules", &key)?;
+        contents.schedules.push(schedule);
+        Ok(true)
+    })?;
+    each(&transaction, WORKLOADS, "", |key: &str, workload: Workload| {
+        placed(workload.spec.id.id() == key, &workload.spec.id, "workloads", &key)?;
+        contents.workloads.push(workload);
+        Ok(true)
+    })?;
+    each(&transaction, EVENTS, 0, |key: u64, event: Event| {
+        placed(event.number == key, &format_args!("events/{}", event.number), "events", &key)?;
+        contents.events.push(EventHead::from(&event));
+        Ok(true)
+    })?;
+    Ok(contents)
+}
+
+fn placed(fits: bool, name: &impl ToString, table: &str, key: &impl Place) -> Result<(), Fault> {
+    let place = || format!("{table}/{}", key.text());
+    if fits { Ok(()) } else { Err(Fault::Misplaced(name.to_string(), place())) }
+}
+
+/// Reads the records of a table from a key on, until told to end.
+fn each<'k, K, T>(
+    transaction: &ReadTransaction,
+    table: TableDefinition<K, &[u8]>,
+    first: K::SelfType<'k>,
+    mut visit: impl for<'a> FnMut(K::SelfType<'a>, T) -> Result<bool, Fault>,
+) -> Result<(), Fault>
+where
+    K: Key + 'static,
+    T: Stored,
+    for<'a> K::SelfType<'a>: Place + std::borrow::Borrow<K::SelfType<'a>>,
+{
+    let name = redb::TableHandle::name(&table).to_owned();
+    for entry in transaction.open_table(table)?.range(first..)? {
+        let (key, value) = entry?;
+        let record = unseal(&name, &key.value(), value.value())?;
+        if !visit(key.value(), record)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// One job.
+pub fn job(db: &Database, number: u64) -> Result<Option<Job>, Fault> {
+    let jobs = db.begin_read()?.open_table(JOBS)?;
+    let value = jobs.get(number)?;
+    value.map(|value| unseal("jobs", &number, value.value())).transpose()
+}
+
+/// Events from one on.
+pub fn events(
+    db: &Database,
+    first: u64,
+    most: usize,
+    keep: &mut dyn FnMut(&Event) -> bool,
+) -> Result<Vec<Event>, Fault> {
+    let mut events = Vec::new();
+    if most > 0 {
+        each(&db.begin_read()?, EVENTS, first, |_: u64, event: Event| {
+            if keep(&event) {
+                events.push(event);
+            }
+            Ok(events.len() < most)
+        })?;
+    }
+    Ok(events)
+}
+
+/// The number that a record is stored under.
+fn number(number: Option<u64>, name: &impl ToString) -> Result<u64, Fault> {
+    number.ok_or_else(|| Fault::Unnumbered(name.to_string()))
+}
+
+/// Carries `writes` out as the commit of this number.
+pub fn commit(db: &Database, writes: &[Write], commits: u64) -> Result<(), Fault> {
+    let mut transaction = db.begin_write()?;
+    // Damage to the last commit is then told from a commit that a crash cut short.
+    transaction.set_two_phase_commit(true);
+    {
+        let mut meta = transaction.open_table(META)?;
+        let mut jobs = transaction.open_table(JOBS)?;
+        let mut schedules = transaction.open_table(SCHEDULES)?;
+        let mut workloads = transaction.open_table(WORKLOADS)?;
+        let mut events = transaction.open_table(EVENTS)?;
+        let mut last = [0; 3];
+        let mut taken = |which: usize, number: u64| last[which] = number.max(last[which]);
+        for write in writes {
+            match write {
+                Write::Job(job) => {
+                    let key = number(job.id.number(), &job.id)?;
+                    taken(0, key);
+                    jobs.insert(key, &seal("jobs", &key, &**job)[..])?;
+                }
+                Write::DropJob(id) => drop(jobs.remove(number(id.number(), id)?)?),
+                Write::Schedule(schedule) => {
+                    let key = number(schedule.id.number(), &schedule.id)?;
+                    taken(1, key);
+                    schedules.insert(key, &seal("schedules", &key, &**schedule)[..])?;
+                }
+                Write::DropSchedule(id) => drop(schedules.remove(number(id.number(), id)?)?),
+                Write::Workload(workload) => {
+                    let key = workload.spec.id.id();
+                    workloads.insert(key, &seal("workloads", &key, &**workload)[..])?;
+                }
+                Write::DropWorkload(id) => drop(workloads.remove(id.id())?),
+                Write::Event(event) => {
+                    taken(2, event.number);
+                    events.insert(event.number, &seal("events", &event.number, &**event)[..])?;
+                }
+                Write::DropEvent(number) => drop(events.remove(number)?),
+            }
+        }
+        meta.insert(COMMITS, commits)?;
+        for (name, number) in LAST.into_iter().zip(last) {
+            let before = meta.get(name)?.ok_or(Fault::Foreign)?.value();
+            if number > before {
+                meta.insert(name, number)?;
+            }
+        }
+    }
+    Ok(transaction.commit()?)
+}

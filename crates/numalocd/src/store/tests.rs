@@ -1,0 +1,131 @@
+//! The store on real files, full disks and killed processes.
+
+mod contents;
+mod crashes;
+mod damage;
+mod failures;
+mod refusals;
+mod room;
+
+use super::{Contents, Store, Write};
+use numaloc_api::value::{
+    Event, EventType, Job, JobId, JobState, MigrationSpec, Outcome, ProcessOutcome, Schedule,
+    ScheduleId, ScheduleSpec, ScheduleState, Target, Workload, WorkloadId, WorkloadSpec,
+};
+use numaloc_core::{Account, Identity, NodeSet};
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+fn at(seconds: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::new(seconds, 5)
+}
+
+fn target() -> Target {
+    Target { pids: [4711].into(), ..Target::default() }
+}
+
+fn migration() -> MigrationSpec {
+    MigrationSpec { target: target(), ..MigrationSpec::default() }
+}
+
+/// A job that has moved pages of one process.
+fn job(number: u64, state: JobState) -> Job {
+    let mut account = Account::default();
+    account.found(number);
+    account.moved(number);
+    let process = ProcessOutcome {
+        identity: Identity { pid: 4711, start_time: 1 },
+        comm: "redis".to_owned(),
+        account,
+        error: None,
+    };
+    Job {
+        wanted: None,
+        id: JobId::numbered(number),
+        spec: migration(),
+        state,
+        state_message: "m".repeat(number as usize % 700),
+        schedule: None,
+        creator: "uid:0".to_owned(),
+        request_id: None,
+        created: at(number),
+        started: None,
+        ended: None,
+        progress: None,
+        plan: None,
+        outcome: Some(Arc::new(Outcome { processes: vec![process], ..Outcome::default() })),
+    }
+}
+
+fn schedule(number: u64) -> Schedule {
+    Schedule {
+        id: ScheduleId::numbered(number),
+        spec: ScheduleSpec { migration: migration(), ..ScheduleSpec::default() },
+        state: ScheduleState::Waiting,
+        state_message: String::new(),
+        last_job: None,
+        last_run: None,
+        next_run: Some(at(number)),
+        gone: None,
+        created: at(1),
+        updated: at(2),
+        creator: "uid:0".to_owned(),
+        request_id: None,
+        etag: "1".to_owned(),
+    }
+}
+
+fn workload(id: &str) -> Workload {
+    let spec = WorkloadSpec {
+        id: WorkloadId::new(id).unwrap(),
+        cgroup: "/a".to_owned(),
+        container_id: None,
+        pod_uid: None,
+        labels: Default::default(),
+        qos_class: None,
+    };
+    Workload { spec, created: at(3), creator: "uid:0".to_owned() }
+}
+
+fn event(number: u64) -> Event {
+    Event {
+        number,
+        kind: EventType::Completed,
+        time: at(number),
+        job: JobId::numbered(number),
+        schedule: Some(ScheduleId::numbered(1)),
+        target: target(),
+        from: NodeSet::new(),
+        to: NodeSet::new(),
+        before_percent: None,
+        after_percent: Some(12.5),
+        remote_bytes: None,
+        failed: Vec::new(),
+        message: "moved".to_owned(),
+    }
+}
+
+fn write_job(number: u64) -> Write {
+    Write::Job(Arc::new(job(number, JobState::Queued)))
+}
+
+fn write_event(number: u64) -> Write {
+    Write::Event(Arc::new(event(number)))
+}
+
+/// All that can be read of a store, as text.
+fn all(store: &mut Store, contents: &Contents) -> String {
+    let numbers: Vec<_> = contents.jobs.iter().map(|job| job.id.clone()).collect();
+    let jobs: Vec<_> = numbers.iter().map(|id| store.job(id).unwrap().unwrap()).collect();
+    let events = store.events(0, usize::MAX, &mut |_| true).unwrap();
+    format!("{contents:?}\n{jobs:?}\n{events:?}")
+}
+
+/// The numbers of the jobs in a store, once it is opened anew.
+fn stored_jobs(dir: &Path) -> Vec<u64> {
+    let (_, contents) = Store::open(dir).unwrap();
+    contents.jobs.iter().map(|job| job.id.number().unwrap()).collect()
+}

@@ -1,0 +1,127 @@
+//! What is written is what is read, and the file stays small.
+
+use super::*;
+
+#[test]
+fn everything_survives() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("a/b");
+    let (mut store, contents) = Store::open(&dir).unwrap();
+    assert_eq!(format!("{contents:?}"), format!("{:?}", Contents::default()));
+    store.commit(&[]).unwrap();
+    store
+        .commit(&[
+            Write::Job(Arc::new(job(9, JobState::Running))),
+            Write::Job(Arc::new(job(10, JobState::Succeeded))),
+            Write::Schedule(Arc::new(schedule(3))),
+            Write::Workload(Arc::new(workload("w"))),
+            Write::Workload(Arc::new(workload("b"))),
+            write_event(7),
+            write_event(8),
+        ])
+        .unwrap();
+    store.commit(&[write_job(11), Write::DropJob(JobId::numbered(11))]).unwrap();
+    drop(store);
+    for _ in 0..2 {
+        let (mut store, contents) = Store::open(&dir).unwrap();
+        let succeeded = job(10, JobState::Succeeded);
+        assert_eq!(contents.jobs, [job(9, JobState::Running), succeeded.clone().without_details()]);
+        assert_eq!(store.job(&succeeded.id).unwrap(), Some(succeeded));
+        assert_eq!(store.job(&JobId::numbered(11)).unwrap(), None);
+        assert_eq!(store.job(&JobId::new("x").unwrap()).unwrap(), None);
+        assert_eq!(contents.schedules, [schedule(3)]);
+        assert_eq!(contents.workloads, [workload("b"), workload("w")]);
+        assert_eq!(contents.events, [7, 8].map(|number| EventHead::from(&event(number))));
+        assert_eq!(contents.last, Last { job: 11, schedule: 3, event: 8 });
+    }
+}
+
+use crate::store::{EventHead, Last};
+
+#[test]
+fn everything_can_be_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = Store::open(dir.path()).unwrap();
+    let workload = workload("w");
+    let id = workload.spec.id.clone();
+    store.commit(&[write_job(1), write_event(2), Write::Workload(Arc::new(workload))]).unwrap();
+    store.commit(&[Write::Schedule(Arc::new(schedule(3)))]).unwrap();
+    let drops = [
+        Write::DropJob(JobId::numbered(1)),
+        Write::DropEvent(2),
+        Write::DropSchedule(ScheduleId::numbered(3)),
+        Write::DropWorkload(id),
+    ];
+    store.commit(&drops).unwrap();
+    drop(store);
+    let (_, contents) = Store::open(dir.path()).unwrap();
+    let last = Last { job: 1, schedule: 3, event: 2 };
+    assert_eq!(format!("{contents:?}"), format!("{:?}", Contents { last, ..Contents::default() }));
+}
+
+#[test]
+fn events_are_read_from_a_number_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = Store::open(dir.path()).unwrap();
+    store.commit(&(1..=9).map(write_event).collect::<Vec<_>>()).unwrap();
+    let mut numbers = |first, most| {
+        let keep = &mut |event: &Event| event.number % 2 == 1;
+        let events = store.events(first, most, keep).unwrap();
+        events.iter().map(|event| event.number).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(0, 99), [1, 3, 5, 7, 9]);
+    assert_eq!(numbers(4, 2), [5, 7]);
+    assert_eq!(numbers(4, 0), [0; 0]);
+    assert_eq!(numbers(u64::MAX, 9), [0; 0]);
+}
+
+/// A commit with something that cannot be stored stores nothing.
+#[test]
+fn all_or_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = Store::open(dir.path()).unwrap();
+    let nameless = Job { id: JobId::new("x").unwrap(), ..job(1, JobState::Queued) };
+    let text = store.commit(&[write_job(2), Write::Job(Arc::new(nameless))]).unwrap_err();
+    assert!(text.to_string().ends_with("jobs/x is no name that the daemon gives"), "{text}");
+    assert_eq!(store.job(&JobId::numbered(2)).unwrap(), None);
+    store.commit(&[write_job(3)]).unwrap();
+    drop(store);
+    assert_eq!(stored_jobs(dir.path()), [3]);
+}
+
+#[test]
+fn ten_thousand_jobs() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = Store::open(dir.path()).unwrap();
+    let jobs: Vec<_> = (1..=10_000).map(|n| Arc::new(job(n, JobState::Succeeded))).collect();
+    store.commit(&jobs.into_iter().map(Write::Job).collect::<Vec<_>>()).unwrap();
+    drop(store);
+    let (mut store, contents) = Store::open(dir.path()).unwrap();
+    assert_eq!(contents.jobs.len(), 10_000);
+    let bare = |job: &Job| job.outcome.as_ref().unwrap().processes.is_empty();
+    assert!(contents.jobs.iter().all(bare));
+    let outcome = contents.jobs[4710].outcome.as_ref().unwrap();
+    assert_eq!(outcome.account().moved_bytes(), 4711);
+    let whole = store.job(&JobId::numbered(4711)).unwrap().unwrap();
+    assert_eq!(whole, job(4711, JobState::Succeeded));
+}
+
+/// Fifty thousand events come and go: the file needs room for those that are there at one time.
+#[test]
+fn the_file_does_not_grow_for_ever() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = Store::open(dir.path()).unwrap();
+    let size = || dir.path().join("numalocd.redb").metadata().unwrap().len();
+    let mut largest = 0;
+    for round in 0..50_u64 {
+        let numbers = round * 1000 + 1..=(round + 1) * 1000;
+        for part in numbers.clone().collect::<Vec<_>>().chunks(100) {
+            store.commit(&part.iter().copied().map(write_event).collect::<Vec<_>>()).unwrap();
+        }
+        store.commit(&numbers.map(Write::DropEvent).collect::<Vec<_>>()).unwrap();
+        largest = largest.max(size());
+    }
+    assert!(largest < 4 << 20, "{largest} bytes");
+    drop(store);
+    assert_eq!(Store::open(dir.path()).unwrap().1.last.event, 50_000);
+}

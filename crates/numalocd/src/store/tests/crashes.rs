@@ -1,0 +1,110 @@
+//! Daemons that are killed.
+
+use super::*;
+use crate::store::OpenError;
+use std::{
+    io::{BufRead, BufReader},
+    os::unix::process::CommandExt,
+    process::{Command, Stdio},
+};
+
+/// The test binary `program` again, to do what [`child`] does, as a process of its own.
+fn again(program: &Path, role: &str, dir: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.args(["--exact", "store::tests::crashes::child", "--nocapture"]);
+    command.env("NUMALOCD_TEST_ROLE", role).env("NUMALOCD_TEST_DIR", dir);
+    command
+}
+
+/// What the other process does; nothing when this runs as a test.
+#[test]
+fn child() {
+    let Ok(role) = std::env::var("NUMALOCD_TEST_ROLE") else { return };
+    let dir = std::env::var_os("NUMALOCD_TEST_DIR").unwrap();
+    match role.as_str() {
+        "commit" => commit_for_ever(Path::new(&dir)),
+        "open" => match Store::open(Path::new(&dir)) {
+            Err(OpenError::Denied { .. }) => println!("\ndenied"),
+            other => println!("\n{other:?}"),
+        },
+        other => panic!("no role {other}"),
+    }
+}
+
+/// Commits a job and drops the tenth before it, again and again; says each number once it is stored.
+fn commit_for_ever(dir: &Path) {
+    let (mut store, contents) = Store::open(dir).unwrap();
+    for number in contents.last.job + 1.. {
+        let forgotten = JobId::numbered(number.saturating_sub(10));
+        let writes = [write_job(number), write_event(number), Write::DropJob(forgotten)];
+        store.commit(&writes).unwrap();
+        println!("\nstored {number}");
+    }
+}
+
+#[test]
+fn killed_at_any_moment() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut random = fastrand::Rng::with_seed(11);
+    let program = std::env::current_exe().unwrap();
+    let mut acknowledged = 0;
+    for round in 0..40 {
+        let mut process =
+            again(&program, "commit", dir.path()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let mut numbers =
+            lines.filter_map(|line| line.strip_prefix("stored ")?.parse::<u64>().ok());
+        // Some are killed while they open the store.
+        for _ in 0..random.usize(..8) {
+            acknowledged = numbers.next().expect("the child ended by itself");
+        }
+        // In the midst of a commit, not right after one.
+        for _ in 0..random.usize(..200_000) {
+            std::hint::black_box(round);
+        }
+        process.kill().unwrap();
+        process.wait().unwrap();
+        acknowledged = numbers.last().unwrap_or(acknowledged);
+        let (mut store, contents) = Store::open(dir.path()).unwrap();
+        let stored = contents.last.job;
+        // The one in the making may be there; it is there as a whole.
+        assert!((acknowledged..=acknowledged + 1).contains(&stored), "{stored}, {acknowledged}");
+        let expected: Vec<_> = (stored.saturating_sub(9).max(1)..=stored).collect();
+        let found: Vec<_> = contents.jobs.iter().map(|job| job.id.number().unwrap()).collect();
+        assert_eq!(found, expected);
+        assert_eq!(contents.last.event, stored);
+        assert_eq!(contents.events.len() as u64, stored);
+        all(&mut store, &contents);
+        acknowledged = stored;
+    }
+    assert!(acknowledged > 40, "only {acknowledged} commits");
+}
+
+/// Another user's directory, which the kernel lets it look into and not write.
+#[test]
+fn missing_rights() {
+    use std::os::unix::fs::PermissionsExt;
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("SKIPPED: running as another user needs root");
+        return;
+    }
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("state");
+    drop(Store::open(&dir).unwrap());
+    let open = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    open(root.path(), 0o755);
+    // A copy that the other user can run.
+    let program = root.path().join("tests");
+    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let denied = || {
+        let mut command = again(&program, "open", &dir);
+        let output = command.current_dir("/").uid(65_534).gid(65_534).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("\ndenied\n"), "{text}");
+    };
+    denied();
+    open(&dir, 0o755);
+    denied();
+}
