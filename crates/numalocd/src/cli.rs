@@ -1,0 +1,93 @@
+//! The command line of the daemon.
+
+mod check;
+#[cfg(test)]
+mod tests;
+
+pub use check::check_config;
+
+use crate::{
+    config::{Config, ConfigError, DEFAULT_PATH},
+    log::Levels,
+};
+use clap::Parser;
+use std::{
+    env,
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
+
+const STATE_DIRECTORY: &str = "/var/lib/numaloc";
+
+const EXAMPLES: &str = "\
+Examples:
+  numalocd                                       as configured in /etc/numaloc/numalocd.toml
+  numalocd --check-config                        say what is wrong with the configuration
+  numalocd --socket /tmp/n.sock --state-dir /tmp/n --log-level debug
+  NUMALOC_ENDPOINT=unix:///tmp/n.sock numalocctl status
+
+Signals:
+  HUP         read the configuration again; jobs go on
+  TERM, INT   end the batches in hand, save the jobs, exit
+
+Exit codes: 0 done, 1 failure, 2 usage.";
+
+/// Brings the memory of processes home to the NUMA nodes of their CPUs, while they run, for those who ask by gRPC.
+#[derive(Clone, Debug, Default, Parser)]
+#[command(name = "numalocd", version, after_help = EXAMPLES)]
+pub struct Args {
+    /// Unix socket to listen on, instead of listen.socket in the configuration.
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// Directory of the job store [default: $STATE_DIRECTORY, or /var/lib/numaloc].
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// Configuration file, which has to be there [default: /etc/numaloc/numalocd.toml, if it is there].
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Check the configuration and the files that it names, print a line for each problem, and exit.
+    #[arg(long)]
+    pub check_config: bool,
+    /// What to log, instead of log.level in the configuration: off, error, warn, info, debug or trace, or such as
+    /// info,numalocd::dispatch=debug.
+    #[arg(long, value_name = "LEVEL")]
+    pub log_level: Option<Levels>,
+}
+
+impl Args {
+    /// The configuration file and whether it was asked for.
+    pub fn config_path(&self) -> (&Path, bool) {
+        match &self.config {
+            Some(path) => (path, true),
+            None => (Path::new(DEFAULT_PATH), false),
+        }
+    }
+
+    /// Reads the configuration, at the start and for a reload. What the command line says goes first.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is wrong.
+    pub fn configuration(&self) -> Result<Config, ConfigError> {
+        let (path, explicit) = self.config_path();
+        let mut config = Config::load(path, explicit)?;
+        if let Some(socket) = &self.socket {
+            config.listen.socket.clone_from(socket);
+        }
+        if let Some(levels) = &self.log_level {
+            config.log.clone_from(levels);
+        }
+        Ok(config)
+    }
+
+    /// The directory of the job store.
+    pub fn state_directory(&self) -> PathBuf {
+        self.state_directory_or(env::var_os("STATE_DIRECTORY").as_deref())
+    }
+
+    /// systemd puts a colon between the directories if the unit names several; the first is ours.
+    fn state_directory_or(&self, systemd: Option<&OsStr>) -> PathBuf {
+        let first = systemd.and_then(|list| env::split_paths(list).next());
+        let given = self.state_dir.clone().or(first.filter(|path| !path.as_os_str().is_empty()));
+        given.unwrap_or_else(|| STATE_DIRECTORY.into())
+    }
+}

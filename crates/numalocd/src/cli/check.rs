@@ -1,0 +1,26 @@
+//! `--check-config`.
+
+use super::Args;
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+/// Writes a line for each problem of the configuration, or that there is none. Changes nothing.
+///
+/// # Errors
+/// It cannot be written.
+pub fn check_config(args: &Args, out: &mut impl Write) -> io::Result<ExitCode> {
+    match args.configuration() {
+        Ok(_) => {
+            let (path, explicit) = args.config_path();
+            let note = if explicit || path.exists() { "ok" } else { "not there, so defaults hold" };
+            writeln!(out, "{}: {note}", path.display())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error) => {
+            writeln!(out, "{error}")?;
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}

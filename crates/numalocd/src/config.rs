@@ -1,0 +1,180 @@
+//! The configuration: plain data, how it is read from a file, and what of it a reload may change.
+//!
+//! `section` reads TOML tables key by key and notes each problem with its line, `read` says which keys there are,
+//! `units` how sizes, durations and the like are written, `problem` what can be wrong.
+
+mod load;
+mod problem;
+mod read;
+mod reload;
+mod section;
+#[cfg(test)]
+mod tests;
+mod units;
+
+pub use load::{ConfigError, Problems};
+pub use problem::{Fault, Problem};
+pub use reload::reload;
+
+use crate::log::Levels;
+use numaloc_api::value::Limits;
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+/// Where the configuration is looked for unless told otherwise.
+pub const DEFAULT_PATH: &str = "/etc/numaloc/numalocd.toml";
+
+/// All of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Config {
+    /// Where to listen. Not changed at run time.
+    pub listen: Listen,
+    /// How many moves at once.
+    pub queue: Queue,
+    /// What a job gets that does not say itself.
+    pub limits: Limits,
+    /// What a client may use up.
+    pub quota: Quota,
+    /// What is forgotten when.
+    pub retention: Retention,
+    /// Who may what, the first that fits. root is always an admin.
+    pub grants: Vec<Grant>,
+    /// Where metrics are served by HTTP: a loopback address. Not changed at run time.
+    pub metrics: Option<SocketAddr>,
+    /// What is logged.
+    pub log: Levels,
+    /// How the daemon ends.
+    pub stop: Stop,
+}
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// A Unix socket.
+    pub socket: PathBuf,
+    /// Its permission bits.
+    pub mode: u32,
+    /// The group that owns it; `None`: that of the daemon.
+    pub group: Option<String>,
+    /// A TCP address besides.
+    pub tcp: Option<Tcp>,
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        Self { socket: "/run/numaloc/numalocd.sock".into(), mode: 0o660, group: None, tcp: None }
+    }
+}
+
+/// A TCP address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tcp {
+    /// Where.
+    pub address: SocketAddr,
+    /// Keys; `None`: plain, for a loopback address and if explicitly allowed only.
+    pub tls: Option<Tls>,
+}
+
+/// PEM files. Clients must show a certificate that `client_ca` has signed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// The server's certificate chain.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+    /// Authority of the clients' certificates.
+    pub client_ca: PathBuf,
+}
+
+/// How many moves at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// Jobs that are planned or moved at the same time.
+    pub moves: usize,
+    /// Jobs that move to the same node at the same time.
+    pub moves_per_node: usize,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self { moves: 2, moves_per_node: 1 }
+    }
+}
+
+/// What one client may use up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Jobs that have not ended.
+    pub open_jobs: usize,
+    /// Schedules.
+    pub schedules: usize,
+    /// Registered workloads.
+    pub workloads: usize,
+    /// Watches at the same time.
+    pub watches: usize,
+    /// Calls per second, with a burst of as many.
+    pub requests_per_second: u32,
+}
+
+impl Default for Quota {
+    fn default() -> Self {
+        Self {
+            open_jobs: 1000,
+            schedules: 1000,
+            workloads: 10_000,
+            watches: 2000,
+            requests_per_second: 1000,
+        }
+    }
+}
+
+/// What is forgotten when: what is older, or more than so many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Age of ended jobs and events.
+    pub age: Duration,
+    /// Ended jobs.
+    pub jobs: usize,
+    /// Events.
+    pub events: usize,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { age: Duration::from_secs(30 * 24 * 3600), jobs: 10_000, events: 100_000 }
+    }
+}
+
+/// How the daemon ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// How long batches in hand and open calls may take to end. The unit's TimeoutStopSec has to be longer.
+    pub drain: Duration,
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self { drain: Duration::from_secs(8) }
+    }
+}
+
+/// A role for whoever fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Whom it is for.
+    pub to: Grantee,
+    /// What they may do.
+    pub role: crate::access::Role,
+    /// cgroups whose processes an operator may have moved besides those of its own uid.
+    pub cgroups: Vec<String>,
+}
+
+/// Whom a grant is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Grantee {
+    /// A user at the Unix socket.
+    Uid(u32),
+    /// Members of a group at the Unix socket.
+    Gid(u32),
+    /// The common name, or a DNS name, in a client certificate.
+    Certificate(String),
+}

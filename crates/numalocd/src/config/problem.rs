@@ -1,0 +1,83 @@
+//! What can be wrong with a configuration.
+
+use std::{fmt, io, net::SocketAddr};
+
+/// Something in a configuration file that has to be changed.
+#[derive(Debug)]
+pub struct Problem {
+    /// Line in the file, from 1.
+    pub line: usize,
+    /// The whole key, such as `listen.tls.key`; empty for what is not even TOML.
+    pub key: String,
+    /// What is wrong and what to do about it.
+    pub fault: Fault,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.line)?;
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        self.fault.fmt(f)
+    }
+}
+
+/// What is wrong, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum Fault {
+    #[error("not TOML: {0}")]
+    Syntax(String),
+    #[error("unknown key; known here: {known}")]
+    Unknown { known: String },
+    #[error("missing; it has to be given here")]
+    Missing,
+    #[error("{wanted} expected, found {found}")]
+    Type { wanted: &'static str, found: &'static str },
+    #[error("'{text}' is no {wanted}")]
+    Form { text: String, wanted: &'static str },
+    #[error("{value} is out of range: {least} to {most}")]
+    Range { value: String, least: String, most: String },
+    #[error("'{text}' is no absolute path without '..'")]
+    Path { text: String },
+    #[error("longer than {most} bytes, which a socket cannot have; take a shorter one")]
+    SocketPath { most: usize },
+    #[error("mode {mode:04o} keeps the daemon itself out; it has to include 0600")]
+    Mode { mode: u32 },
+    #[error("there is no user '{0}' here; create it, or give a number")]
+    User(String),
+    #[error("there is no group '{0}' here; create it, or give a number")]
+    Group(String),
+    #[error("the accounts of this host cannot be read: {0}")]
+    Accounts(#[source] io::Error),
+    #[error("a certificate's name has 1 to 253 printable characters")]
+    CertificateName,
+    #[error("one of user, group and certificate says whom a grant is for; give exactly one")]
+    Grantee,
+    #[error("an earlier grant for the same one comes first; remove one of the two")]
+    Shadowed,
+    #[error("root is always an admin; remove this grant")]
+    Root,
+    #[error(
+        "cgroups widen what an operator may move; a viewer moves nothing, an admin anything: remove them"
+    )]
+    Cgroups,
+    #[error("{0} is no loopback address; metrics have no access control: use 127.0.0.1 or [::1]")]
+    Metrics(SocketAddr),
+    #[error(
+        "TCP needs TLS: add [listen.tls] with certificate, key and client_ca, \
+         or set plain_loopback = true for a loopback address"
+    )]
+    Plain,
+    #[error("{0} is no loopback address, and without TLS no other is allowed: add [listen.tls]")]
+    PlainBeyondLoopback(SocketAddr),
+    #[error("says nothing without listen.tcp: add that, or remove this")]
+    WithoutTcp,
+    #[error("contradicts [listen.tls]: remove one of the two")]
+    PlainAndTls,
+    #[error(transparent)]
+    Tls(#[from] crate::listen::TlsError),
+    #[error(transparent)]
+    Levels(#[from] crate::log::LevelsError),
+}

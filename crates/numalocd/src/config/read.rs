@@ -1,0 +1,207 @@
+//! Which keys there are, and what they may be.
+
+use super::{
+    Config, Fault, Grant, Grantee, Listen, Problem, Queue, Quota, Retention, Stop, Tcp, Tls,
+    section::{Report, Section},
+    units::{address, cgroups, count, flag, group, mode, path, size, socket, span, text, user},
+};
+use crate::{
+    access::Role,
+    listen::{Pem, tls_config},
+    log::Levels,
+};
+use numaloc_api::value::Limits;
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use toml::de::{DeTable, DeValue};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const MANY: u64 = 10_000_000;
+
+/// Reads a configuration, and the accounts and TLS files that it names.
+pub(super) fn read(from: &str) -> Result<Config, Vec<Problem>> {
+    let report = Report::new(from);
+    let (document, errors) = DeTable::parse_recoverable(from);
+    for error in &errors {
+        let line = error.span().map_or(1, |span| report.line(span));
+        report.note(line, String::new(), Fault::Syntax(error.message().to_owned()));
+    }
+    if !errors.is_empty() {
+        return report.conclude(Config::default());
+    }
+    let config = Section::document(&report, document.into_inner(), |root| {
+        let mut seen = Vec::new();
+        Config {
+            listen: root.within("listen", listen),
+            queue: root.within("queue", queue),
+            limits: root.within("limits", limits),
+            quota: root.within("quota", quota),
+            retention: root.within("retention", retention),
+            grants: root.each("grants", |at| grant(at, &mut seen)).into_iter().flatten().collect(),
+            metrics: root.within("metrics", |at| at.read("listen", metrics)),
+            log: root.within("log", |at| at.read("level", levels)).unwrap_or_default(),
+            stop: root.within("stop", stop),
+        }
+    });
+    report.conclude(config)
+}
+
+fn listen(at: &mut Section<'_>) -> Listen {
+    let default = Listen::default();
+    Listen {
+        socket: at.read("socket", socket).unwrap_or(default.socket),
+        mode: at.read("mode", mode).unwrap_or(default.mode),
+        group: at.read("group", |value| {
+            // A name stays a name: it is looked up again when the socket is made.
+            group(value)?;
+            Ok(value.as_str().map_or_else(|| number(value), str::to_owned))
+        }),
+        tcp: tcp(at),
+    }
+}
+
+fn number(value: &DeValue<'_>) -> String {
+    value.as_integer().map(|number| number.as_str().to_owned()).unwrap_or_default()
+}
+
+fn tcp(at: &mut Section<'_>) -> Option<Tcp> {
+    let (has_tcp, has_tls) = (at.has("tcp"), at.has("tls"));
+    let (tcp_line, plain_line, tls_line) =
+        (at.line_of("tcp"), at.line_of("plain_loopback"), at.line_of("tls"));
+    let address = at.read("tcp", address);
+    let plain = at.read("plain_loopback", flag).unwrap_or(false);
+    let tls = at.optional("tls", tls).flatten();
+    if plain && has_tls {
+        at.complain_at(plain_line, "plain_loopback", Fault::PlainAndTls);
+    }
+    if !has_tcp && plain {
+        at.complain_at(plain_line, "plain_loopback", Fault::WithoutTcp);
+    }
+    if !has_tcp && has_tls {
+        at.complain_at(tls_line, "tls", Fault::WithoutTcp);
+    }
+    let address = address?;
+    match (has_tls, plain) {
+        (false, false) => at.complain_at(tcp_line, "tcp", Fault::Plain),
+        (false, true) if !address.ip().is_loopback() => {
+            at.complain_at(tcp_line, "tcp", Fault::PlainBeyondLoopback(address));
+        }
+        _ => {}
+    }
+    Some(Tcp { address, tls })
+}
+
+fn tls(at: &mut Section<'_>) -> Option<Tls> {
+    let certificate = at.require("certificate", |value| pem(value, Pem::Certificate));
+    let key = at.require("key", |value| pem(value, Pem::Key));
+    let client_ca = at.require("client_ca", |value| pem(value, Pem::Certificate));
+    let tls = Tls { certificate: certificate?, key: key?, client_ca: client_ca? };
+    if let Err(error) = tls_config(&tls) {
+        at.complain("", Fault::Tls(error));
+    }
+    Some(tls)
+}
+
+fn pem(value: &DeValue<'_>, kind: Pem) -> Result<PathBuf, Fault> {
+    let path = path(value)?;
+    kind.read(&path)?;
+    Ok(path)
+}
+
+fn queue(at: &mut Section<'_>) -> Queue {
+    let default = Queue::default();
+    Queue {
+        moves: at.read("moves", count(1..=256)).unwrap_or(default.moves),
+        moves_per_node: at.read("moves_per_node", count(1..=256)).unwrap_or(default.moves_per_node),
+    }
+}
+
+/// Within the same bounds as the limits of a request.
+fn limits(at: &mut Section<'_>) -> Limits {
+    let page = numaloc_core::PAGE;
+    let most = i64::MAX.unsigned_abs();
+    Limits {
+        batch_bytes: at.read("batch_bytes", size(page..=1 << 30)),
+        workers: at.read("workers", count(1..=256)),
+        timeout: at.read("timeout", span(Duration::from_millis(1)..=366 * DAY)),
+        rate_bytes_per_second: at.read("rate_bytes_per_second", size(page..=most)),
+    }
+}
+
+fn quota(at: &mut Section<'_>) -> Quota {
+    let default = Quota::default();
+    let rate = at.read("requests_per_second", count(1..=1_000_000));
+    Quota {
+        open_jobs: at.read("open_jobs", count(1..=MANY)).unwrap_or(default.open_jobs),
+        schedules: at.read("schedules", count(1..=MANY)).unwrap_or(default.schedules),
+        workloads: at.read("workloads", count(1..=MANY)).unwrap_or(default.workloads),
+        watches: at.read("watches", count(1..=MANY)).unwrap_or(default.watches),
+        requests_per_second: rate.unwrap_or(default.requests_per_second),
+    }
+}
+
+fn retention(at: &mut Section<'_>) -> Retention {
+    let default = Retention::default();
+    let age = at.read("age", span(Duration::from_secs(60)..=3660 * DAY));
+    Retention {
+        age: age.unwrap_or(default.age),
+        jobs: at.read("jobs", count(1..=MANY)).unwrap_or(default.jobs),
+        events: at.read("events", count(1..=MANY)).unwrap_or(default.events),
+    }
+}
+
+fn stop(at: &mut Section<'_>) -> Stop {
+    let drain = at.read("drain", span(Duration::from_millis(100)..=Duration::from_secs(300)));
+    Stop { drain: drain.unwrap_or(Stop::default().drain) }
+}
+
+fn grant(at: &mut Section<'_>, seen: &mut Vec<Grantee>) -> Option<Grant> {
+    let given = ["user", "group", "certificate"].into_iter().filter(|key| at.has(key)).count();
+    let user = at.read("user", user).map(Grantee::Uid);
+    let group = at.read("group", group).map(Grantee::Gid);
+    let certificate = at.read("certificate", certificate).map(Grantee::Certificate);
+    let role = at.require("role", role);
+    let cgroups_line = at.line_of("cgroups");
+    let cgroups = at.read("cgroups", cgroups).unwrap_or_default();
+    if given != 1 {
+        at.complain("", Fault::Grantee);
+    }
+    let (to, role) = (user.or(group).or(certificate)?, role?);
+    if to == Grantee::Uid(0) {
+        at.complain("", Fault::Root);
+    }
+    if role != Role::Operator && !cgroups.is_empty() {
+        at.complain_at(cgroups_line, "cgroups", Fault::Cgroups);
+    }
+    if seen.contains(&to) {
+        at.complain("", Fault::Shadowed);
+    }
+    seen.push(to.clone());
+    Some(Grant { to, role, cgroups })
+}
+
+fn certificate(value: &DeValue<'_>) -> Result<String, Fault> {
+    let name = text(value)?;
+    let fits = (1..=253).contains(&name.len()) && !name.chars().any(char::is_control);
+    if fits { Ok(name.to_owned()) } else { Err(Fault::CertificateName) }
+}
+
+fn role(value: &DeValue<'_>) -> Result<Role, Fault> {
+    match text(value)? {
+        "viewer" => Ok(Role::Viewer),
+        "operator" => Ok(Role::Operator),
+        "admin" => Ok(Role::Admin),
+        other => Err(Fault::Form {
+            text: other.to_owned(),
+            wanted: "role: there are viewer, operator and admin",
+        }),
+    }
+}
+
+fn metrics(value: &DeValue<'_>) -> Result<SocketAddr, Fault> {
+    let address = address(value)?;
+    if address.ip().is_loopback() { Ok(address) } else { Err(Fault::Metrics(address)) }
+}
+
+fn levels(value: &DeValue<'_>) -> Result<Levels, Fault> {
+    Ok(text(value)?.parse()?)
+}

@@ -1,0 +1,339 @@
+use super::*;
+use crate::access::Role;
+use proptest::prelude::*;
+use std::fs;
+
+/// Each problem of a text.
+fn problems(text: &str) -> Vec<String> {
+    match text.parse::<Config>() {
+        Ok(_) => Vec::new(),
+        Err(Problems(problems)) => problems.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn config(text: &str) -> Config {
+    text.parse().unwrap_or_else(|Problems(problems)| panic!("{problems:?}"))
+}
+
+/// `text` has one problem, which begins with `expect`.
+#[track_caller]
+fn check(text: &str, expect: &str) {
+    let found = problems(text);
+    assert!(found.len() == 1 && found[0].starts_with(expect), "{text}\n{found:#?}\nnot {expect}");
+}
+
+#[test]
+fn an_empty_file_means_the_defaults() {
+    assert_eq!(config(""), Config::default());
+    assert_eq!(config("[listen]\n[queue]\n[log]\n[stop]\n"), Config::default());
+}
+
+#[test]
+fn every_key_is_read() {
+    let config = config(
+        r#"
+        [listen]
+        socket = "/run/other.sock"
+        mode = "0666"
+        group = "root"
+        tcp = "[::1]:7430"
+        plain_loopback = true
+        [queue]
+        moves = 4
+        moves_per_node = 3
+        [limits]
+        batch_bytes = "16M"
+        workers = 2
+        timeout = "5m"
+        rate_bytes_per_second = 1_000_000
+        [quota]
+        open_jobs = 1
+        schedules = 2
+        workloads = 3
+        watches = 4
+        requests_per_second = 5
+        [retention]
+        age = "12h"
+        jobs = 6
+        events = 7
+        [[grants]]
+        user = "nobody"
+        role = "operator"
+        cgroups = ["/", "/a.slice/b c"]
+        [[grants]]
+        group = 0
+        role = "admin"
+        [[grants]]
+        certificate = "node-agent"
+        role = "viewer"
+        [metrics]
+        listen = "127.0.0.1:9464"
+        [log]
+        level = "warn,numalocd=debug"
+        [stop]
+        drain = "1500ms"
+        "#,
+    );
+    let tcp = Tcp { address: "[::1]:7430".parse().unwrap(), tls: None };
+    let nobody = nix::unistd::User::from_name("nobody").unwrap().unwrap().uid.as_raw();
+    let expected = Config {
+        listen: Listen {
+            socket: "/run/other.sock".into(),
+            mode: 0o666,
+            group: Some("root".into()),
+            tcp: Some(tcp),
+        },
+        queue: Queue { moves: 4, moves_per_node: 3 },
+        limits: Limits {
+            batch_bytes: Some(16 << 20),
+            workers: Some(2),
+            timeout: Some(Duration::from_secs(300)),
+            rate_bytes_per_second: Some(1_000_000),
+        },
+        quota: Quota {
+            open_jobs: 1,
+            schedules: 2,
+            workloads: 3,
+            watches: 4,
+            requests_per_second: 5,
+        },
+        retention: Retention { age: Duration::from_secs(12 * 3600), jobs: 6, events: 7 },
+        grants: vec![
+            Grant {
+                to: Grantee::Uid(nobody),
+                role: Role::Operator,
+                cgroups: vec!["/".into(), "/a.slice/b c".into()],
+            },
+            Grant { to: Grantee::Gid(0), role: Role::Admin, cgroups: vec![] },
+            Grant {
+                to: Grantee::Certificate("node-agent".into()),
+                role: Role::Viewer,
+                cgroups: vec![],
+            },
+        ],
+        metrics: Some("127.0.0.1:9464".parse().unwrap()),
+        log: "warn,numalocd=debug".parse().unwrap(),
+        stop: Stop { drain: Duration::from_millis(1500) },
+    };
+    assert_eq!(config, expected);
+}
+
+#[test]
+fn each_mistake_is_told_with_its_line_and_key() {
+    let cases = [
+        ("[queue]\nmove = 1", "2: queue.move: unknown key; known here: moves, moves_per_node"),
+        ("\n[que]", "2: que: unknown key; known here: listen, queue, limits,"),
+        ("queue = 3", "1: queue: table expected, found integer"),
+        ("[queue]\nmoves = 0", "2: queue.moves: 0 is out of range: 1 to 256"),
+        ("[queue]\nmoves = -1", "2: queue.moves: -1 is out of range"),
+        ("[queue]\nmoves = 99999999999999999999", "2: queue.moves: 99999999999999999999 is out"),
+        ("[queue]\nmoves = \"2\"", "2: queue.moves: whole number expected, found string"),
+        ("[queue]\nmoves = 1.5", "2: queue.moves: whole number expected, found float"),
+        ("[queue]\nmoves = 1\nmoves = 2", "3: not TOML: duplicate key"),
+        ("[queue\nmoves = 1", "1: not TOML: "),
+        ("[limits]\nbatch_bytes = \"1K\"", "2: limits.batch_bytes: 1K is out of range: 4096 to"),
+        ("[limits]\nbatch_bytes = \"2G\"", "2: limits.batch_bytes: 2G is out of range"),
+        ("[limits]\nbatch_bytes = \"16X\"", "2: limits.batch_bytes: '16X' is no size such as"),
+        ("[limits]\ntimeout = \"0s\"", "2: limits.timeout: 0s is out of range"),
+        ("[limits]\ntimeout = 30", "2: limits.timeout: duration such as \"30s\" expected"),
+        ("[limits]\nworkers = 257", "2: limits.workers: 257 is out of range: 1 to 256"),
+        ("[quota]\nwatches = 0", "2: quota.watches: 0 is out of range"),
+        ("[retention]\nage = \"1w\"", "2: retention.age: '1w' is no duration such as"),
+        ("[retention]\njobs = 0", "2: retention.jobs: 0 is out of range"),
+        ("[listen]\nmode = 660", "2: listen.mode: '660' is no mode such as \"0660\""),
+        ("[listen]\nmode = \"0999\"", "2: listen.mode: '0999' is no mode"),
+        ("[listen]\nmode = \"1660\"", "2: listen.mode: '1660' is no mode"),
+        ("[listen]\nmode = \"0440\"", "2: listen.mode: mode 0440 keeps the daemon itself out"),
+        ("[listen]\ngroup = \"no such\"", "2: listen.group: there is no group 'no such'"),
+        ("[listen]\nsocket = \"run/x\"", "2: listen.socket: 'run/x' is no absolute path"),
+        ("[listen]\nsocket = \"/run/../x\"", "2: listen.socket: '/run/../x' is no absolute path"),
+        ("[listen]\nsocket = \"/\"", "2: listen.socket: '/' is no path of a socket"),
+        ("[listen]\ntcp = \"0.0.0.0:1\"", "2: listen.tcp: TCP needs TLS"),
+        ("[listen]\ntcp = \"localhost:1\"", "2: listen.tcp: 'localhost:1' is no address"),
+        ("[listen]\ntcp = \"127.0.0.1:0\"", "2: listen.tcp: '127.0.0.1:0' is no address"),
+        (
+            "[listen]\ntcp = \"10.0.0.1:1\"\nplain_loopback = true",
+            "2: listen.tcp: 10.0.0.1:1 is no loopback address",
+        ),
+        ("[listen]\nplain_loopback = true", "2: listen.plain_loopback: says nothing without"),
+        ("[metrics]\nlisten = \"0.0.0.0:9464\"", "2: metrics.listen: 0.0.0.0:9464 is no loopback"),
+        ("[log]\nlevel = \"inof\"", "2: log.level: 'inof' is no log level"),
+        ("[stop]\ndrain = \"1h\"", "2: stop.drain: 1h is out of range"),
+        ("grants = 1", "1: grants: list of tables expected, found integer"),
+        ("grants = [1]", "1: grants[0]: list of tables expected, found integer"),
+        ("[[grants]]\nuser = 1", "1: grants[0].role: missing"),
+        ("[[grants]]\nrole = \"viewer\"", "1: grants[0]: one of user, group and certificate"),
+        (
+            "[[grants]]\nuser = 1\ngroup = 1\nrole = \"viewer\"",
+            "1: grants[0]: one of user, group and certificate",
+        ),
+        ("[[grants]]\nuser = 1\nrole = \"root\"", "3: grants[0].role: 'root' is no role"),
+        ("[[grants]]\nuser = 0\nrole = \"viewer\"", "1: grants[0]: root is always an admin"),
+        (
+            "[[grants]]\nuser = 4294967295\nrole = \"viewer\"",
+            "2: grants[0].user: 4294967295 is out of range",
+        ),
+        (
+            "[[grants]]\nuser = \"no such\"\nrole = \"viewer\"",
+            "2: grants[0].user: there is no user 'no such'",
+        ),
+        (
+            "[[grants]]\ncertificate = \"\"\nrole = \"viewer\"",
+            "2: grants[0].certificate: a certificate's name",
+        ),
+        (
+            "[[grants]]\nuser = 1\nrole = \"admin\"\ncgroups = [\"/a\"]",
+            "4: grants[0].cgroups: cgroups widen what an operator",
+        ),
+        (
+            "[[grants]]\nuser = 1\nrole = \"viewer\"\n[[grants]]\nuser = 1\nrole = \"admin\"",
+            "4: grants[1]: an earlier grant",
+        ),
+    ];
+    for (text, expect) in cases {
+        check(text, expect);
+    }
+    for path in ["a", "", "/a/", "//a", "/a/../b", "/./a", "/a\\u0000"] {
+        let text = format!("[[grants]]\nuser = 1\nrole = \"operator\"\ncgroups = [\"{path}\"]");
+        check(&text, "4: grants[0].cgroups: '");
+    }
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_in_the_order_of_the_lines() {
+    let found = problems(
+        "[stop]\ndrain = 1\n[queue]\nmoves = 0\nspeed = 1\n[listen]\nmode = \"x\"\ntcp = \"1.1.1.1:1\"\n",
+    );
+    let begins: Vec<_> = found.iter().filter_map(|line| line.split(' ').nth(1)).collect();
+    assert_eq!(
+        begins,
+        ["stop.drain:", "queue.moves:", "queue.speed:", "listen.mode:", "listen.tcp:"]
+    );
+}
+
+#[test]
+fn a_socket_path_leaves_room_for_the_name_while_it_is_made() {
+    let path = |length: usize| format!("[listen]\nsocket = \"/{}\"", "a".repeat(length - 1));
+    assert_eq!(config(&path(102)).listen.socket.as_os_str().len(), 102);
+    check(&path(103), "2: listen.socket: longer than 102 bytes");
+}
+
+#[test]
+fn tls_files_are_looked_into() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    fs::write(at("cert"), certificate.pem()).unwrap();
+    fs::write(at("key"), key.serialize_pem()).unwrap();
+    fs::write(at("other"), rcgen::KeyPair::generate().unwrap().serialize_pem()).unwrap();
+    fs::write(at("text"), "not PEM").unwrap();
+    let text = |certificate: &str, key: &str, ca: &str| {
+        format!(
+            "[listen]\ntcp = \"0.0.0.0:7430\"\n[listen.tls]\n\
+             certificate = \"{}\"\nkey = \"{}\"\nclient_ca = \"{}\"",
+            at(certificate),
+            at(key),
+            at(ca)
+        )
+    };
+    let tls = config(&text("cert", "key", "cert")).listen.tcp.unwrap().tls.unwrap();
+    assert_eq!(tls.key.display().to_string(), at("key"));
+
+    check(&text("missing", "key", "cert"), "4: listen.tls.certificate: ");
+    check(&text("cert", "text", "cert"), "5: listen.tls.key: ");
+    check(&text("cert", "cert", "cert"), "5: listen.tls.key: ");
+    check(&text("cert", "key", "key"), "6: listen.tls.client_ca: ");
+    check(&text("cert", "other", "cert"), "3: listen.tls: ");
+    let whole = text("cert", "key", "cert");
+    check(&whole.replace("tcp = ", "#"), "3: listen.tls: says nothing without listen.tcp");
+    check(
+        &whole.replace("[listen.tls]", "plain_loopback = true\n[listen.tls]"),
+        "3: listen.plain_loopback: contradicts",
+    );
+    check("[listen]\ntcp = \"0.0.0.0:1\"\ntls = 1", "3: listen.tls: table expected");
+}
+
+#[test]
+fn a_missing_file_is_the_defaults_unless_it_was_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("numalocd.toml");
+    assert_eq!(Config::load(&path, false).unwrap(), Config::default());
+    let error = Config::load(&path, true).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("{}: cannot be read: ", path.display())), "{error}");
+    assert!(Config::load(directory.path(), false).is_err(), "a directory was taken for a file");
+
+    fs::write(&path, "[queue]\nmoves = 0\nfast = true\n").unwrap();
+    let error = Config::load(&path, false).unwrap_err().to_string();
+    let path = path.display();
+    let lines: Vec<_> = error.lines().collect();
+    assert_eq!(lines.len(), 2, "{error}");
+    assert_eq!(lines[0], format!("{path}:2: queue.moves: 0 is out of range: 1 to 256"));
+    assert!(lines[1].starts_with(&format!("{path}:3: queue.fast: unknown key")), "{error}");
+}
+
+/// What is shown in the example is what holds, and what is called an example is taken.
+#[test]
+fn the_example_file_shows_the_defaults() {
+    let example = include_str!("../../../../systemd/numalocd.toml");
+    assert_eq!(config(example), Config::default());
+
+    let set: Vec<_> = example
+        .lines()
+        .map(|line| match line.strip_prefix('#') {
+            Some(setting) if !setting.is_empty() && !setting.starts_with(' ') => setting,
+            _ => line,
+        })
+        .collect();
+    let set = set.join("\n").replace("\"numaloc\"", "\"root\"").replace("postgres\"", "nobody\"");
+    let found = problems(&set);
+    let files = ["listen.tls.certificate: ", "listen.tls.key: ", "listen.tls.client_ca: "];
+    let only_files = found.iter().zip(files).all(|(problem, file)| problem.contains(file));
+    assert!(found.len() == files.len() && only_files, "{found:#?}");
+
+    let tls = set.lines().position(|line| line == "[listen.tls]").unwrap();
+    let mut lines: Vec<_> = set.lines().collect();
+    lines.drain(tls..tls + 4);
+    let plain = lines.join("\n").replace("0.0.0.0:7430", "127.0.0.1:7430");
+    let all = config(&plain.replace("plain_loopback = false", "plain_loopback = true"));
+    let default = Config::default();
+    let Listen { socket, mode, group, tcp } = &all.listen;
+    assert_eq!((socket, mode), (&default.listen.socket, &default.listen.mode));
+    assert!(group.is_some() && tcp.is_some() && all.metrics.is_some());
+    assert_eq!((all.queue, all.quota), (default.queue, default.quota));
+    assert_eq!((all.retention, all.stop), (default.retention, default.stop));
+    assert_eq!(all.log, default.log);
+    assert_eq!(all.grants.len(), 3);
+}
+
+#[test]
+fn a_reload_keeps_what_takes_a_restart_and_says_so() {
+    let old = config("[listen]\nsocket = \"/run/a\"\n[queue]\nmoves = 3");
+    let new = config(
+        "[listen]\nsocket = \"/run/b\"\nmode = \"0600\"\ngroup = \"root\"\n\
+         tcp = \"127.0.0.1:1\"\nplain_loopback = true\n\
+         [metrics]\nlisten = \"127.0.0.1:2\"\n[queue]\nmoves = 5\n[log]\nlevel = \"debug\"\n\
+         [stop]\ndrain = \"2s\"\n[[grants]]\nuser = 1\nrole = \"viewer\"\n\
+         [quota]\nwatches = 9\n[retention]\njobs = 9\n[limits]\nworkers = 9",
+    );
+    let (now, later) = reload(&old, new.clone());
+    assert_eq!(now, Config { listen: old.listen.clone(), metrics: None, ..new });
+    let keys: Vec<_> = later.iter().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(
+        keys,
+        ["listen.socket", "listen.mode", "listen.group", "listen.tcp", "metrics.listen"]
+    );
+    assert_eq!(
+        later[1],
+        "listen.mode stays 0660 until numalocd is restarted; the configuration file says 0600"
+    );
+    assert_eq!(reload(&old, old.clone()), (old, Vec::new()));
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_it_panic(text in "(\\[{0,2}(listen|queue|grants|tls|limits)(\\.tls)?\\]{0,2}\n|[a-z_]{1,8} ?= ?[\"0-9a-z\\[\\]{}/:.]{0,12}\n|\\PC{0,10}\n){0,12}") {
+        let _ = problems(&text);
+    }
+}

@@ -1,0 +1,202 @@
+//! How values are written: sizes, durations, modes, addresses, paths, users and groups.
+
+use super::Fault;
+use nix::unistd::{Group, User};
+use std::{
+    io,
+    net::SocketAddr,
+    ops::RangeInclusive,
+    path::{Component, Path, PathBuf},
+    time::Duration,
+};
+use toml::de::DeValue;
+
+const SIZES: [(&str, u32); 5] = [("", 0), ("k", 10), ("m", 20), ("g", 30), ("t", 40)];
+const SPANS_MS: [(&str, u64); 5] =
+    [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+/// Longest path of a Unix socket: the kernel's, less what its name gets while it is being made.
+pub(crate) const SOCKET_PATH_MAX: usize = 107 - ".".len() - ".new".len();
+
+/// A text.
+pub(super) fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, Fault> {
+    value.as_str().ok_or_else(|| wrong("string", value))
+}
+
+/// true or false.
+pub(super) fn flag(value: &DeValue<'_>) -> Result<bool, Fault> {
+    value.as_bool().ok_or_else(|| wrong("true or false", value))
+}
+
+/// A whole number within a range.
+pub(super) fn count<T: TryFrom<i128>>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&DeValue<'_>) -> Result<T, Fault> {
+    move |value| {
+        let number = integer(value).ok_or_else(|| wrong("whole number", value))?;
+        let fits = within(number, &range);
+        fits.then(|| T::try_from(number).ok()).flatten().ok_or_else(|| Fault::Range {
+            value: number.to_string(),
+            least: range.start().to_string(),
+            most: range.end().to_string(),
+        })
+    }
+}
+
+/// A number of bytes within a range: a whole number, or text such as `16M`.
+pub(super) fn size(range: RangeInclusive<u64>) -> impl Fn(&DeValue<'_>) -> Result<u64, Fault> {
+    move |value| {
+        if value.is_integer() {
+            return count(range.clone())(value);
+        }
+        let text = text(value)?;
+        let wanted = "size such as 4096, \"512K\", \"64M\" or \"2GiB\"";
+        let bytes = parse_size(text).ok_or_else(|| form(text, wanted))?;
+        if range.contains(&bytes) {
+            return Ok(bytes);
+        }
+        let (least, most) = (range.start().to_string(), range.end().to_string());
+        Err(Fault::Range { value: text.to_owned(), least, most: format!("{most} bytes") })
+    }
+}
+
+/// A duration within a range, in text with a unit.
+pub(super) fn span(
+    range: RangeInclusive<Duration>,
+) -> impl Fn(&DeValue<'_>) -> Result<Duration, Fault> {
+    move |value| {
+        let text = value.as_str().ok_or_else(|| wrong("duration such as \"30s\"", value))?;
+        let wanted = "duration such as \"500ms\", \"30s\", \"5m\", \"12h\" or \"30d\"";
+        let span = parse_span(text).ok_or_else(|| form(text, wanted))?;
+        if range.contains(&span) {
+            return Ok(span);
+        }
+        let (least, most) = (format!("{:?}", range.start()), format!("{:?}", range.end()));
+        Err(Fault::Range { value: text.to_owned(), least, most })
+    }
+}
+
+/// Permission bits of a socket, in octal.
+pub(super) fn mode(value: &DeValue<'_>) -> Result<u32, Fault> {
+    let wanted = "mode such as \"0660\"";
+    let mode = match value {
+        // 660 without quotes would mean something else than it looks like.
+        DeValue::Integer(number) if number.radix() != 8 => {
+            return Err(form(&number.to_string(), wanted));
+        }
+        DeValue::Integer(number) => u32::from_str_radix(number.as_str(), 8),
+        value => u32::from_str_radix(text(value)?, 8),
+    };
+    match mode {
+        Ok(mode @ 0..=0o777) if mode & 0o600 == 0o600 => Ok(mode),
+        Ok(mode @ 0..=0o777) => Err(Fault::Mode { mode }),
+        _ => Err(form(value.as_str().unwrap_or("it"), wanted)),
+    }
+}
+
+/// An address with a port.
+pub(super) fn address(value: &DeValue<'_>) -> Result<SocketAddr, Fault> {
+    let text = text(value)?;
+    let address = text.parse().ok().filter(|address: &SocketAddr| address.port() != 0);
+    address.ok_or_else(|| form(text, "address with a port such as 127.0.0.1:7430 or [::1]:7430"))
+}
+
+/// The path of a file.
+pub(super) fn path(value: &DeValue<'_>) -> Result<PathBuf, Fault> {
+    let text = text(value)?;
+    let path = Path::new(text);
+    let has_parent = path.components().any(|part| part == Component::ParentDir);
+    if path.is_absolute() && !has_parent && !text.contains('\0') {
+        return Ok(path.to_owned());
+    }
+    Err(Fault::Path { text: text.to_owned() })
+}
+
+/// The path of a Unix socket.
+pub(super) fn socket(value: &DeValue<'_>) -> Result<PathBuf, Fault> {
+    let socket = path(value)?;
+    match socket.as_os_str().len() {
+        0..=SOCKET_PATH_MAX if socket.file_name().is_some() => Ok(socket),
+        0..=SOCKET_PATH_MAX => Err(form(&socket.to_string_lossy(), "path of a socket")),
+        _ => Err(Fault::SocketPath { most: SOCKET_PATH_MAX }),
+    }
+}
+
+/// A list of cgroups, as in /proc/PID/cgroup.
+pub(super) fn cgroups(value: &DeValue<'_>) -> Result<Vec<String>, Fault> {
+    let list = value.as_array().ok_or_else(|| wrong("list of cgroups", value))?;
+    list.iter().map(|entry| cgroup(text(entry.get_ref())?)).collect()
+}
+
+fn cgroup(text: &str) -> Result<String, Fault> {
+    let parts = text.strip_prefix('/').map(|rest| rest.split('/'));
+    let is_plain = |part: &str| {
+        !matches!(part, "" | "." | "..") && !part.chars().any(char::is_control) && part.len() <= 255
+    };
+    let fits = text == "/" || parts.is_some_and(|mut parts| parts.all(is_plain));
+    let wanted = "absolute cgroup path such as /kubepods.slice, without '..' and '//'";
+    if fits { Ok(text.to_owned()) } else { Err(form(text, wanted)) }
+}
+
+/// A user by name or number.
+pub(super) fn user(value: &DeValue<'_>) -> Result<u32, Fault> {
+    account(value, Fault::User, |name| Ok(User::from_name(name)?.map(|user| user.uid.as_raw())))
+}
+
+/// A group by name or number.
+pub(super) fn group(value: &DeValue<'_>) -> Result<u32, Fault> {
+    account(value, Fault::Group, |name| Ok(Group::from_name(name)?.map(|group| group.gid.as_raw())))
+}
+
+fn account(
+    value: &DeValue<'_>,
+    missing: fn(String) -> Fault,
+    find: fn(&str) -> nix::Result<Option<u32>>,
+) -> Result<u32, Fault> {
+    if value.is_integer() {
+        // The last number stands for nobody at all in chown(2).
+        return count(0..=u64::from(u32::MAX - 1))(value);
+    }
+    let name = text(value)?;
+    let found = find(name).map_err(|errno| Fault::Accounts(io::Error::from(errno)))?;
+    found.ok_or_else(|| missing(name.to_owned()))
+}
+
+fn integer(value: &DeValue<'_>) -> Option<i128> {
+    let number = value.as_integer()?;
+    i128::from_str_radix(number.as_str(), number.radix()).ok()
+}
+
+fn within(number: i128, range: &RangeInclusive<u64>) -> bool {
+    u64::try_from(number).is_ok_and(|number| range.contains(&number))
+}
+
+fn parse_size(text: &str) -> Option<u64> {
+    let (number, unit) = split(text)?;
+    let unit = unit.trim_start().to_ascii_lowercase();
+    let letter = unit.strip_suffix("ib").or(unit.strip_suffix('b')).unwrap_or(&unit);
+    if letter.is_empty() && unit.len() > 1 {
+        return None;
+    }
+    let (_, shift) = SIZES.iter().find(|(name, _)| *name == letter)?;
+    number.checked_mul(1 << shift)
+}
+
+fn parse_span(text: &str) -> Option<Duration> {
+    let (number, unit) = split(text)?;
+    let (_, unit_ms) = SPANS_MS.iter().find(|(name, _)| *name == unit)?;
+    number.checked_mul(*unit_ms).map(Duration::from_millis)
+}
+
+fn split(text: &str) -> Option<(u64, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(end);
+    Some((digits.parse().ok()?, unit))
+}
+
+fn wrong(wanted: &'static str, value: &DeValue<'_>) -> Fault {
+    Fault::Type { wanted, found: value.type_str() }
+}
+
+fn form(text: &str, wanted: &'static str) -> Fault {
+    Fault::Form { text: text.to_owned(), wanted }
+}

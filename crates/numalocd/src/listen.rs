@@ -1,0 +1,167 @@
+//! Where clients connect: a Unix socket, TCP with client certificates, or sockets that the service manager passes.
+//!
+//! `unix` makes the socket without a moment in which others than configured may connect, `passed` takes what the service
+//! manager has opened, `incoming` accepts within bounds, `serve` runs the gRPC server on it all.
+
+mod connection;
+mod incoming;
+mod passed;
+mod serve;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod unix;
+
+pub use passed::Passed;
+pub use serve::{ServeError, serve};
+pub(crate) use tls::Pem;
+pub use tls::{TlsError, tls_config};
+
+use crate::config::{Listen, Tcp};
+use std::{fmt, io, net::SocketAddr, path::PathBuf};
+use tokio::net::TcpListener;
+use tonic::transport::ServerTlsConfig;
+
+/// Why there is nothing to listen on.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Somebody listens there.
+    #[error(
+        "{path}: a running daemon listens here; stop it, or choose another path with --socket \
+         or listen.socket"
+    )]
+    InUse {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// Something else is there.
+    #[error("{path}: exists and is no socket; move it away, or choose another path with --socket")]
+    NotASocket {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A path without a file name.
+    #[error("{path}: is no path of a socket; name a file in a directory")]
+    NoName {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Somebody else made a socket at the same time.
+    #[error("{path}: another daemon starts here at this moment; start only one of them")]
+    Raced {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// There is no such group.
+    #[error("there is no group '{0}' for the socket; create it, or change listen.group")]
+    Group(String),
+    /// A call of the system failed.
+    #[error("{path}: cannot {doing}: {source}")]
+    Socket {
+        /// The socket or its directory.
+        path: PathBuf,
+        /// What failed.
+        doing: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// The TCP address cannot be listened on.
+    #[error("{address}: cannot be listened on: {source}; change listen.tcp if it is taken")]
+    Tcp {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The TLS files are no good.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A socket that was passed is of no use.
+    #[error(
+        "socket number {index} from the service manager is not usable: {source}; it has to listen on a \
+         Unix stream or TCP socket: see ListenStream= and Accept=no in the socket unit"
+    )]
+    Passed {
+        /// Counted from 0, in the order of the socket unit.
+        index: usize,
+        /// Why.
+        source: io::Error,
+    },
+    /// A TCP socket was passed without a word about TCP in the configuration.
+    #[error(
+        "{0}: passed by the service manager, but listen.tcp is not set: set it and [listen.tls], or \
+         remove the address from the socket unit"
+    )]
+    PassedTcp(SocketAddr),
+    /// Without TLS only loopback addresses.
+    #[error("{0}: is no loopback address, and there is no [listen.tls]: add that")]
+    Plain(SocketAddr),
+}
+
+/// Open sockets, ready to be served.
+#[derive(Debug)]
+pub struct Listeners {
+    unix: Vec<unix::Socket>,
+    tcp: Vec<TcpListener>,
+    tls: Option<ServerTlsConfig>,
+}
+
+impl Listeners {
+    /// Takes what was passed, and opens what `config` names besides: a passed Unix socket stands in for `config.socket`,
+    /// a passed TCP socket for the address in `config.tcp`.
+    ///
+    /// # Errors
+    /// Something else is in the way, the rights do not suffice, the TLS files are no good.
+    pub async fn open(config: &Listen, passed: Passed) -> Result<Self, ListenError> {
+        let tcp = tcp(config.tcp.as_ref(), passed.tcp).await?;
+        let tls = config.tcp.as_ref().and_then(|tcp| tcp.tls.as_ref());
+        let tls = tls.map(tls_config).transpose()?;
+        let unix = if passed.unix.is_empty() {
+            vec![unix::bind(config).await?]
+        } else {
+            passed.unix.into_iter().map(unix::Socket::passed).collect()
+        };
+        Ok(Self { unix, tcp, tls })
+    }
+
+    /// The addresses of the TCP sockets.
+    pub fn tcp_addresses(&self) -> Vec<SocketAddr> {
+        self.tcp.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+    }
+}
+
+/// The addresses, as one sets them in NUMALOC_ENDPOINT.
+impl fmt::Display for Listeners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unix = self.unix.iter().map(ToString::to_string);
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let tcp = self.tcp_addresses().into_iter().map(|address| format!("{scheme}://{address}"));
+        f.write_str(&unix.chain(tcp).collect::<Vec<_>>().join(", "))
+    }
+}
+
+async fn tcp(
+    config: Option<&Tcp>,
+    passed: Vec<TcpListener>,
+) -> Result<Vec<TcpListener>, ListenError> {
+    let address = |listener: &TcpListener| listener.local_addr().ok();
+    let Some(config) = config else {
+        let unwanted = passed.iter().find_map(address);
+        return unwanted.map_or(Ok(Vec::new()), |address| Err(ListenError::PassedTcp(address)));
+    };
+    let listeners = if passed.is_empty() {
+        let address = config.address;
+        if config.tls.is_none() && !address.ip().is_loopback() {
+            return Err(ListenError::Plain(address));
+        }
+        let bound = TcpListener::bind(address).await;
+        vec![bound.map_err(|source| ListenError::Tcp { address, source })?]
+    } else {
+        passed
+    };
+    let plain = listeners.iter().filter(|_| config.tls.is_none()).filter_map(address);
+    match plain.into_iter().find(|address| !address.ip().is_loopback()) {
+        Some(address) => Err(ListenError::Plain(address)),
+        None => Ok(listeners),
+    }
+}

@@ -1,0 +1,85 @@
+//! The gRPC server on open sockets.
+
+use super::{Listeners, incoming::Incoming};
+use http::{Request, Response};
+use hyper::body::Bytes;
+use std::time::Duration;
+use tokio::sync::watch;
+use tonic::{
+    body::Body,
+    codegen::StdError,
+    service::Routes,
+    transport::{self, Server, server::Router},
+};
+use tower::{Layer, Service};
+
+/// Connections at the same time, for Unix and for TCP sockets each.
+const CONNECTIONS: usize = 1024;
+/// Calls at the same time in one connection.
+const CALLS: u32 = 1024;
+/// A client that has not been heard of for so long is asked whether it is still there.
+const PING: Duration = Duration::from_secs(30);
+/// How long it may take to answer.
+const PONG: Duration = Duration::from_secs(20);
+
+/// Why serving has ended before it should.
+#[derive(Debug, thiserror::Error)]
+#[error("the gRPC server has failed: {0}")]
+pub struct ServeError(#[from] transport::Error);
+
+/// Serves what `router` makes of a server, once for each kind of socket, until `shutdown`. Then nothing is accepted any
+/// more, a socket that we made is removed, and open calls are awaited: who wants an end has to end its streams, or to drop
+/// this future.
+///
+/// A request carries among its extensions who calls: `UdsConnectInfo` at a Unix socket, `TlsConnectInfo<TcpConnectInfo>`
+/// with TLS, `TcpConnectInfo` alone without.
+///
+/// # Errors
+/// The server fails.
+pub async fn serve<L, B>(
+    listeners: Listeners,
+    router: impl Fn(Server) -> Router<L>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError>
+where
+    L: Layer<Routes>,
+    L::Service: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+    <L::Service as Service<Request<Body>>>::Future: Send,
+    <L::Service as Service<Request<Body>>>::Error: Into<StdError> + Send,
+    B: hyper::body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<StdError>,
+{
+    let Listeners { unix, tcp, tls } = listeners;
+    let (stop, stopped) = watch::channel(());
+    let until_stop = || {
+        let mut stopped = stopped.clone();
+        // An error means that the sender is gone: the end too.
+        async move { drop(stopped.changed().await) }
+    };
+    let of_unix = async {
+        let incoming = Incoming::new(unix, CONNECTIONS);
+        router(server()).serve_with_incoming_shutdown(incoming, until_stop()).await
+    };
+    let of_tcp = async {
+        if tcp.is_empty() {
+            return Ok(());
+        }
+        let server = tls.map_or_else(|| Ok(server()), |tls| server().tls_config(tls))?;
+        let incoming = Incoming::new(tcp, CONNECTIONS);
+        router(server).serve_with_incoming_shutdown(incoming, until_stop()).await
+    };
+    let stopping = async {
+        shutdown.await;
+        stop.send_replace(());
+        Ok(())
+    };
+    tokio::try_join!(of_unix, of_tcp, stopping)?;
+    Ok(())
+}
+
+fn server() -> Server {
+    Server::builder()
+        .http2_keepalive_interval(Some(PING))
+        .http2_keepalive_timeout(Some(PONG))
+        .max_concurrent_streams(CALLS)
+}

@@ -1,0 +1,94 @@
+//! Client certificates, with keys made for the test.
+
+use super::*;
+use crate::config::Tls;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use tonic::transport::{
+    Certificate, ClientTlsConfig, Identity,
+    server::{TcpConnectInfo, TlsConnectInfo},
+};
+
+/// An authority.
+struct Authority {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self { pem, issuer: Issuer::new(params, key) }
+    }
+
+    /// A certificate and its key.
+    fn sign(&self, name: &str) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+}
+
+fn certificate_only(request: Request<()>) -> Result<Request<()>, Status> {
+    let info = request.extensions().get::<TlsConnectInfo<TcpConnectInfo>>();
+    let certificates = info.and_then(TlsConnectInfo::peer_certs).unwrap_or_default();
+    if certificates.is_empty() { Err(Status::permission_denied("who?")) } else { Ok(request) }
+}
+
+#[tokio::test]
+async fn only_certificates_of_the_clients_authority_get_in() {
+    let directory = tempfile::tempdir().unwrap();
+    let (servers, clients, others) =
+        (Authority::new("servers"), Authority::new("clients"), Authority::new("others"));
+    let (certificate, key) = servers.sign("localhost");
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let tls = Tls {
+        certificate: file("server.pem", &certificate),
+        key: file("server.key", &key),
+        client_ca: file("clients.pem", &clients.pem),
+    };
+    let tcp = Tcp { address: "127.0.0.1:0".parse().unwrap(), tls: Some(tls) };
+    let config = Listen { tcp: Some(tcp), ..at(&directory, "n.sock") };
+    let listeners = Listeners::open(&config, Passed::default()).await.unwrap();
+    let address = listeners.tcp_addresses()[0];
+    let (stop, served) = serving(listeners, |mut server| {
+        let (_, health) = tonic_health::server::health_reporter();
+        server.add_service(tonic::service::interceptor::InterceptedService::new(
+            health,
+            certificate_only,
+        ))
+    });
+
+    let call = async |tls: ClientTlsConfig| {
+        let tls = tls.ca_certificate(Certificate::from_pem(&servers.pem)).domain_name("localhost");
+        let endpoint = Endpoint::from_shared(format!("https://{address}")).unwrap();
+        match endpoint.tls_config(tls).unwrap().connect().await {
+            Ok(channel) => ask(channel).await,
+            Err(error) => Err(Status::from_error(error.into())),
+        }
+    };
+    let with = |(certificate, key): (String, String)| {
+        ClientTlsConfig::new().identity(Identity::from_pem(certificate, key))
+    };
+    assert_eq!(call(with(clients.sign("node-agent"))).await.unwrap(), 1);
+    assert!(call(with(others.sign("node-agent"))).await.is_err(), "another authority's");
+    let anonymous = call(ClientTlsConfig::new()).await.unwrap_err();
+    // Not even by the service: the handshake fails.
+    assert_ne!(anonymous.code(), tonic::Code::PermissionDenied);
+    let plain = Endpoint::from_shared(format!("http://{address}")).unwrap();
+    let plain = async { ask(plain.connect().await.map_err(|_| Status::unknown(""))?).await };
+    assert!(plain.await.is_err(), "no TLS");
+    // The server has survived all that.
+    assert_eq!(call(with(clients.sign("node-agent"))).await.unwrap(), 1);
+    stop.send(()).unwrap();
+    served.await.unwrap();
+}

@@ -1,0 +1,190 @@
+//! The Unix socket.
+
+use super::ListenError;
+use crate::config::Listen;
+use nix::{
+    errno::Errno,
+    fcntl::{Flock, FlockArg},
+    sys::stat::{Mode, fchmod},
+    unistd::Group,
+};
+use std::{
+    fmt,
+    fs::{self, File},
+    io::{self, ErrorKind},
+    os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown},
+    path::{Path, PathBuf},
+};
+use tokio::net::{UnixListener, UnixSocket, UnixStream};
+
+const BACKLOG: u32 = 1024;
+
+/// A socket that is listened on. One that we made ourselves is removed in the end.
+#[derive(Debug)]
+pub(super) struct Socket {
+    /// Before the listener, so dropped before it: while it listens, no other daemon takes its place.
+    made: Option<Made>,
+    pub(super) listener: UnixListener,
+}
+
+impl Socket {
+    /// One that belongs to the service manager.
+    pub(super) fn passed(listener: UnixListener) -> Self {
+        Self { made: None, listener }
+    }
+}
+
+impl fmt::Display for Socket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = self.listener.local_addr().ok();
+        let made = self.made.as_ref().map(|made| made.path.as_path());
+        let path = made.or(address.as_ref().and_then(|address| address.as_pathname()));
+        match path {
+            Some(path) => write!(f, "unix://{}", path.display()),
+            None => f.write_str("an unnamed Unix socket"),
+        }
+    }
+}
+
+/// A socket file that we made. It goes when this does, unless somebody has put something else in its place.
+#[derive(Debug)]
+struct Made {
+    path: PathBuf,
+    inode: (u64, u64),
+}
+
+impl Made {
+    fn new(path: PathBuf) -> io::Result<Self> {
+        let inode = inode(&path)?;
+        Ok(Self { path, inode })
+    }
+
+    fn is_there(&self) -> bool {
+        inode(&self.path).is_ok_and(|inode| inode == self.inode)
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if self.is_there() {
+            // What cannot be removed is found dead, and replaced, by the next daemon.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn inode(path: &Path) -> io::Result<(u64, u64)> {
+    fs::symlink_metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+/// Makes the socket that `config` describes.
+///
+/// It is made under another name, which only its owner may connect to, and gets its place when its rights are set: nobody
+/// can connect who is not meant to. Of daemons that start at the same time one goes on, which is what the lock is for.
+pub(super) async fn bind(config: &Listen) -> Result<Socket, ListenError> {
+    let path = config.socket.as_path();
+    let group = config.group.as_deref().map(group).transpose()?;
+    let name = path.file_name().ok_or_else(|| ListenError::NoName { path: path.into() })?;
+    let directory = match path.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => directory,
+        _ => Path::new("."),
+    };
+    make_directory(directory).map_err(failed("create the directory", directory))?;
+    let name = name.to_string_lossy();
+    let _lock = lock(path, &directory.join(format!(".{name}.lock")))?;
+
+    let temporary = directory.join(format!(".{name}.new"));
+    let failed = |doing| failed(doing, &temporary);
+    let socket = claim(&temporary)?;
+    let mut made = Made::new(temporary.clone()).map_err(failed("look at the socket"))?;
+    let listener = socket.listen(BACKLOG).map_err(failed("listen"))?;
+
+    refuse_living(path).await?;
+    if group.is_some() {
+        lchown(&temporary, None, group).map_err(failed(
+            "give the socket to listen.group, which the daemon's user has to be in",
+        ))?;
+    }
+    fs::set_permissions(&temporary, fs::Permissions::from_mode(config.mode))
+        .map_err(failed("set the rights"))?;
+    fs::rename(&temporary, path).map_err(failed("rename the socket to its place"))?;
+    made.path = path.to_owned();
+    Ok(Socket { made: Some(made), listener })
+}
+
+/// Holds the others off until it is dropped. The file stays: to remove it would let two hold locks of that name.
+pub(super) fn lock(socket: &Path, path: &Path) -> Result<Flock<File>, ListenError> {
+    let mut options = File::options();
+    // Others must not be able to open it: they could hold the lock for ever.
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(path);
+    let file = file.map_err(failed("open the lock", path))?;
+    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| match errno {
+        Errno::EWOULDBLOCK => ListenError::Raced { path: socket.into() },
+        errno => failed("lock", path)(errno.into()),
+    })
+}
+
+/// Binds the temporary name, over the remains of a daemon that died before it renamed it. Only the owner may connect.
+pub(super) fn claim(temporary: &Path) -> Result<UnixSocket, ListenError> {
+    let failed = |doing| failed(doing, temporary);
+    match fs::symlink_metadata(temporary) {
+        Ok(metadata) if metadata.file_type().is_socket() => {
+            fs::remove_file(temporary).map_err(failed("remove the dead socket"))?;
+        }
+        Ok(_) => return Err(ListenError::NotASocket { path: temporary.into() }),
+        // Binding says what else may be wrong.
+        Err(_) => {}
+    }
+    let socket = UnixSocket::new_stream().map_err(failed("create a socket"))?;
+    // Linux gives the file that is bound the rights of the socket.
+    fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)
+        .map_err(io::Error::from)
+        .map_err(failed("set the rights"))?;
+    socket.bind(temporary).map_err(failed("bind"))?;
+    Ok(socket)
+}
+
+/// Ends well if there is nothing at `path`, or a socket that nobody listens on.
+async fn refuse_living(path: &Path) -> Result<(), ListenError> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(failed("look at the socket", path)(source)),
+        Ok(metadata) if !metadata.file_type().is_socket() => {
+            return Err(ListenError::NotASocket { path: path.into() });
+        }
+        Ok(_) => {}
+    }
+    match UnixStream::connect(path).await {
+        Err(error)
+            if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound) =>
+        {
+            Ok(())
+        }
+        // Would block: a daemon that is too busy to accept.
+        Err(error) if error.kind() != ErrorKind::WouldBlock => {
+            Err(failed("find out whether a daemon listens here", path)(error))
+        }
+        _ => Err(ListenError::InUse { path: path.into() }),
+    }
+}
+
+/// Clients have to get in: 0755, whatever the umask.
+fn make_directory(directory: &Path) -> io::Result<()> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(directory)?;
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o755))
+}
+
+fn group(name: &str) -> Result<u32, ListenError> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    let found = Group::from_name(name).ok().flatten();
+    found.map(|group| group.gid.as_raw()).ok_or_else(|| ListenError::Group(name.to_owned()))
+}
+
+fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ListenError {
+    move |source| ListenError::Socket { path: path.into(), doing, source }
+}

@@ -1,0 +1,54 @@
+//! Where to log to.
+
+use std::{
+    env,
+    ffi::OsStr,
+    io::{self, IsTerminal},
+    os::fd::AsFd,
+};
+use tracing_journald::{Priority, PriorityMappings};
+
+/// Where to log to.
+pub enum Sink {
+    /// The journal, with a field for each value: `NUMALOC_JOB=...` and so on.
+    Journal(tracing_journald::Layer),
+    /// Lines on stderr.
+    Lines {
+        /// Whether with colours.
+        colour: bool,
+    },
+}
+
+impl Sink {
+    /// The journal if the service manager has connected stderr to it and it can be reached, else lines.
+    ///
+    /// INVOCATION_ID is no sign: it is inherited by all that runs in a desktop's terminal, and is there too for a service
+    /// whose output was sent to a file on purpose.
+    pub fn of_this_process() -> Self {
+        let stream = env::var_os("JOURNAL_STREAM");
+        if stream.is_some_and(|stream| is_stream(io::stderr(), &stream))
+            && let Ok(journal) = tracing_journald::layer()
+        {
+            let journal = journal.with_field_prefix(Some("NUMALOC".to_owned()));
+            let journal = journal.with_syslog_identifier("numalocd".to_owned());
+            return Self::Journal(journal.with_priority_mappings(priorities()));
+        }
+        let no_colour = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self::Lines { colour: io::stderr().is_terminal() && !no_colour }
+    }
+}
+
+/// The same words for the same things as elsewhere: by default, info would be the journal's notice.
+fn priorities() -> PriorityMappings {
+    let (info, debug) = (Priority::Informational, Priority::Debug);
+    PriorityMappings { info, debug, ..PriorityMappings::new() }
+}
+
+/// Whether `stream`, DEVICE:INODE, is what `file` is open on.
+pub(super) fn is_stream(file: impl AsFd, stream: &OsStr) -> bool {
+    let Some((device, inode)) = stream.to_str().and_then(|stream| stream.split_once(':')) else {
+        return false;
+    };
+    let Ok(stat) = nix::sys::stat::fstat(file) else { return false };
+    device.parse() == Ok(stat.st_dev) && inode.parse() == Ok(stat.st_ino)
+}
