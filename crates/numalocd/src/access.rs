@@ -1,0 +1,40 @@
+//! Who may what: [`Access`] stands before all services, finds out who calls ([`Peer`]), what that one may do ([`Grants`])
+//! and what the call needs (`rules`), and keeps each caller to its share ([`Quotas`]).
+
+pub mod audit;
+mod caller;
+mod grants;
+mod layer;
+mod peer;
+mod quota;
+mod rules;
+mod users;
+
+#[cfg(test)]
+mod tests;
+
+pub use caller::{Authority, Caller, Role};
+pub use grants::Grants;
+pub use layer::{Access, Guarded};
+pub use peer::Peer;
+pub use quota::{Quotas, Watching};
+pub use users::Users;
+
+use crate::dispatch::Refusal;
+use tonic::{Request, Status};
+
+/// A call of ours as text that lasts, such as `/numaloc.v1.MigrationService/CreateJob`; `None`: there is no such call.
+pub fn method_of(path: &str) -> Option<&'static str> {
+    rules::find(path).map(|rule| rule.path)
+}
+
+/// Who makes a call that has passed [`Access`].
+///
+/// # Errors
+/// INTERNAL: it has not, which is a bug, or the call needs no role.
+pub fn caller<T>(request: &Request<T>) -> Result<Caller, Status> {
+    request.extensions().get::<Caller>().cloned().ok_or_else(|| {
+        let message = "the call has no caller: report this as a bug".to_owned();
+        Refusal::Internal { message }.into()
+    })
+}

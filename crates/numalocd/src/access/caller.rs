@@ -1,0 +1,57 @@
+//! Who calls, and what that one may do.
+
+use std::fmt;
+
+/// What a caller may do; each role may do what those before it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Reads.
+    Viewer,
+    /// Creates and changes jobs, schedules and workloads for targets within its [`Authority`].
+    Operator,
+    /// All.
+    Admin,
+}
+
+impl fmt::Display for Role {
+    /// As in the configuration.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Viewer => "viewer",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+        })
+    }
+}
+
+/// Whose memory may be moved on behalf of a caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Authority {
+    /// Anybody's.
+    All,
+    /// That of processes of one user, and of processes in some cgroups.
+    Of {
+        /// Processes whose real, effective and saved user id are this one.
+        uid: Option<u32>,
+        /// Processes in these cgroups and their children: absolute paths as in /proc/PID/cgroup.
+        cgroups: Vec<String>,
+    },
+}
+
+/// A client that has been let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Who: `uid:1000`, or `cert:` and the name in its certificate. Quotas and the ownership of records go by it.
+    pub name: String,
+    /// What it may do.
+    pub role: Role,
+    /// Whose memory it may have moved.
+    pub authority: Authority,
+}
+
+impl Caller {
+    /// Whether it may change a record of `creator`: its own, or any as an admin.
+    pub fn may_change(&self, creator: &str) -> bool {
+        self.role == Role::Admin || self.name == creator
+    }
+}

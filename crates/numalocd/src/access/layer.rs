@@ -1,0 +1,138 @@
+//! Stands before all services: nothing is called that the caller may not call.
+
+use super::{
+    Caller, Grants, Peer, Quotas, Users, audit,
+    rules::{self, Need, Rule},
+};
+use crate::{config::Config, dispatch::Refusal};
+use http::{Extensions, Request, Response};
+use std::{
+    future::Future,
+    mem,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Instant,
+};
+use tokio::sync::watch;
+use tonic::Status;
+use tower::{Layer, Service};
+
+/// Lets calls through that the configuration allows, as it is at that moment; a layer for the whole server. Calls under way
+/// go on when their caller loses its role.
+///
+/// Services learn from [`super::caller`] who calls. Refused calls get a status and reach no service.
+#[derive(Clone, Debug)]
+pub struct Access {
+    config: watch::Receiver<Arc<Config>>,
+    quotas: Quotas,
+    users: Users,
+}
+
+impl Access {
+    /// By the grants of `config`, the groups of `users`, and `quotas`, which the services use too.
+    pub fn new(config: watch::Receiver<Arc<Config>>, quotas: Quotas, users: Users) -> Self {
+        Self { config, quotas, users }
+    }
+
+    /// Who makes a call, if it may be made; `None`: somebody without a role, who may make this one.
+    async fn admit(&self, path: &str, connection: &Extensions) -> Result<Option<Caller>, Status> {
+        let peer = Peer::of(connection)?;
+        let caller = self.recognise(&peer).await;
+        let name = caller.as_ref().map_or_else(|| peer.name(), |caller| caller.name.clone());
+        // Before anything is written to the log, so that nobody can flood that.
+        self.quotas.admit(&name, Instant::now())?;
+        let Some(rule) = rules::find(path) else { return Err(unknown(path, caller.as_ref())) };
+        let permitted = permit(rule, &name, caller.as_ref());
+        if let (true, Err(refusal)) = (rule.change, &permitted) {
+            audit::denied(&name, rule.method(), refusal);
+        }
+        permitted?;
+        Ok(caller)
+    }
+
+    async fn recognise(&self, peer: &Peer) -> Option<Caller> {
+        let config = Arc::clone(&self.config.borrow());
+        let groups = match peer {
+            Peer::User { uid, .. } if Grants::ask_groups(&config.grants) => {
+                self.users.find(*uid, Instant::now()).await
+            }
+            _ => Arc::default(),
+        };
+        Grants::new(&config.grants, &|_| Arc::clone(&groups)).caller(peer)
+    }
+}
+
+/// Whether `caller`, known as `name`, may make the call of `rule`.
+fn permit(rule: &Rule, name: &str, caller: Option<&Caller>) -> Result<(), Refusal> {
+    let Need::Role(needed) = rule.need else { return Ok(()) };
+    let method = rule.method();
+    let message = match caller {
+        Some(caller) if caller.role >= needed => return Ok(()),
+        Some(caller) => format!(
+            "{method} needs the role {needed}, {name} has the role {}: ask for a grant in the daemon's configuration",
+            caller.role
+        ),
+        None => format!(
+            "{method} needs the role {needed}, {name} has none: ask for a grant in the daemon's configuration"
+        ),
+    };
+    Err(Refusal::NotPermitted { message })
+}
+
+/// What has no rule is never called. An admin is told that there is no such call, others that they may not.
+fn unknown(path: &str, caller: Option<&Caller>) -> Status {
+    if caller.is_some_and(|caller| caller.role == super::Role::Admin) {
+        return Status::unimplemented("no such call: the client may be newer than the daemon");
+    }
+    let message = format!("{} may be called by nobody: see the API", path.escape_debug());
+    Refusal::NotPermitted { message }.into()
+}
+
+impl<S> Layer<S> for Access {
+    type Service = Guarded<S>;
+
+    fn layer(&self, inner: S) -> Guarded<S> {
+        Guarded { access: self.clone(), inner }
+    }
+}
+
+/// Services behind [`Access`].
+#[derive(Clone, Debug)]
+pub struct Guarded<S> {
+    access: Access,
+    inner: S,
+}
+
+impl<S, B, R> Service<Request<B>> for Guarded<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send,
+    B: Send + 'static,
+    R: Default,
+{
+    type Response = Response<R>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        // The one that is ready, not its clone.
+        let clone = self.inner.clone();
+        let mut inner = mem::replace(&mut self.inner, clone);
+        let access = self.access.clone();
+        Box::pin(async move {
+            let (mut head, body) = request.into_parts();
+            match access.admit(head.uri.path(), &head.extensions).await {
+                Err(status) => Ok(status.into_http()),
+                Ok(caller) => {
+                    caller.map(|caller| head.extensions.insert(caller));
+                    inner.call(Request::from_parts(head, body)).await
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,151 @@
+//! What one caller may use up at once: calls per second, and watches.
+
+use super::Caller;
+use crate::{config::Config, dispatch::Refusal};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+use tokio::sync::watch;
+
+/// A call, in the unit in which a bucket is filled: a billionth of one, so that a nanosecond adds the rate.
+const CALL: u64 = 1_000_000_000;
+
+/// As many callers are remembered before those that are idle are looked for.
+const CALLERS: usize = 64;
+
+/// Keeps each caller to its share, by the configuration as of now. Cheap to clone; remembers no caller for longer than its
+/// bucket takes to fill, a second.
+#[derive(Clone, Debug)]
+pub struct Quotas {
+    config: watch::Receiver<Arc<Config>>,
+    callers: Arc<Mutex<Callers>>,
+}
+
+#[derive(Debug, Default)]
+struct Callers {
+    used: HashMap<String, Used>,
+    watches: usize,
+    /// How many were left when idle ones were last forgotten.
+    busy: usize,
+}
+
+#[derive(Debug)]
+struct Used {
+    /// In billionths of a call.
+    left: u64,
+    updated: Instant,
+    watches: usize,
+}
+
+/// A watch that counts until this is dropped.
+#[derive(Debug)]
+pub struct Watching {
+    callers: Arc<Mutex<Callers>>,
+    name: String,
+}
+
+impl Quotas {
+    /// With the quotas of `config`, whatever they come to be.
+    pub fn new(config: watch::Receiver<Arc<Config>>) -> Self {
+        Self { config, callers: Arc::default() }
+    }
+
+    /// Whether the caller of this name may make a call now. Time that runs backwards counts as none.
+    ///
+    /// # Errors
+    /// [`Refusal::TooFast`], with when to call again.
+    pub fn admit(&self, name: &str, now: Instant) -> Result<(), Refusal> {
+        let limit = self.config.borrow().quota.requests_per_second;
+        let wait = lock(&self.callers).of(name, limit, now).take(limit, now);
+        match wait {
+            None => Ok(()),
+            Some(retry_after) => {
+                Err(Refusal::TooFast { limit, caller: name.to_owned(), retry_after })
+            }
+        }
+    }
+
+    /// Counts a watch of `caller` until the answer is dropped: keep it with the stream.
+    ///
+    /// # Errors
+    /// [`Refusal::Quota`]: it has as many as it may.
+    pub fn watch(&self, caller: &Caller) -> Result<Watching, Refusal> {
+        let quota = self.config.borrow().quota;
+        let mut callers = lock(&self.callers);
+        let used = callers.of(&caller.name, quota.requests_per_second, Instant::now());
+        if used.watches >= quota.watches {
+            let caller = caller.name.clone();
+            return Err(Refusal::Quota { what: "watches", limit: quota.watches, caller });
+        }
+        used.watches += 1;
+        callers.watches += 1;
+        Ok(Watching { callers: Arc::clone(&self.callers), name: caller.name.clone() })
+    }
+
+    /// The watches of all callers.
+    pub fn watches(&self) -> usize {
+        lock(&self.callers).watches
+    }
+
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        lock(&self.callers).used.len()
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let mut callers = lock(&self.callers);
+        callers.watches = callers.watches.saturating_sub(1);
+        if let Some(used) = callers.used.get_mut(&self.name) {
+            used.watches = used.watches.saturating_sub(1);
+        }
+    }
+}
+
+impl Callers {
+    /// What `name` has used; a new one has a full bucket. Forgets idle callers each time their number has doubled, so that
+    /// a call costs the same however many there are.
+    fn of(&mut self, name: &str, limit: u32, now: Instant) -> &mut Used {
+        if self.used.len() >= CALLERS.max(2 * self.busy) && !self.used.contains_key(name) {
+            self.used.retain(|_, used| used.watches > 0 || used.fill(limit, now) < full(limit));
+            self.busy = self.used.len();
+        }
+        let new = || Used { left: full(limit), updated: now, watches: 0 };
+        self.used.entry(name.to_owned()).or_insert_with(new)
+    }
+}
+
+impl Used {
+    /// Takes one call, or says how long to wait for it.
+    fn take(&mut self, limit: u32, now: Instant) -> Option<Duration> {
+        let left = self.fill(limit, now);
+        if let Some(rest) = left.checked_sub(CALL) {
+            self.left = rest;
+            return None;
+        }
+        let missing = (CALL - left).div_ceil(u64::from(limit.max(1)));
+        Some(Duration::from_nanos(missing))
+    }
+
+    /// Adds what has come in since the last time. A second fills any bucket, so that no more than one is counted.
+    fn fill(&mut self, limit: u32, now: Instant) -> u64 {
+        let passed = now.saturating_duration_since(self.updated).min(Duration::from_secs(1));
+        let come = u64::try_from(passed.as_nanos()).unwrap_or(CALL) * u64::from(limit);
+        self.left = (self.left + come).min(full(limit));
+        self.updated = self.updated.max(now);
+        self.left
+    }
+}
+
+/// The burst: the calls of a second.
+fn full(limit: u32) -> u64 {
+    u64::from(limit) * CALL
+}
+
+/// Nothing panics while it holds the lock, so that what a poisoned one guards is whole.
+fn lock(callers: &Mutex<Callers>) -> MutexGuard<'_, Callers> {
+    callers.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,79 @@
+//! What each call needs. A call without a rule is refused, and a test fails for it.
+
+use super::Role;
+
+/// Who may make a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// Whoever may connect, with a role or without.
+    Open,
+    /// Who has this role, or one above it.
+    Role(Role),
+}
+
+/// What a call needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rule {
+    /// The path of its HTTP request.
+    pub path: &'static str,
+    /// Who may make it.
+    pub need: Need,
+    /// Whether it changes something, so that it is audited.
+    pub change: bool,
+}
+
+const fn open(path: &'static str) -> Rule {
+    Rule { path, need: Need::Open, change: false }
+}
+
+const fn read(path: &'static str) -> Rule {
+    Rule { path, need: Need::Role(Role::Viewer), change: false }
+}
+
+const fn change(path: &'static str) -> Rule {
+    Rule { path, need: Need::Role(Role::Operator), change: true }
+}
+
+/// One for each call. Health is told to everybody, as probes have no role; watching it holds a stream, so that it takes a
+/// role, and so does reflection.
+pub(super) const RULES: &[Rule] = &[
+    open("/grpc.health.v1.Health/Check"),
+    read("/grpc.health.v1.Health/Watch"),
+    read("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"),
+    read("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"),
+    read("/numaloc.v1.DaemonService/GetStatus"),
+    read("/numaloc.v1.DaemonService/GetMetrics"),
+    read("/numaloc.v1.LocalityService/GetTopology"),
+    read("/numaloc.v1.LocalityService/GetLocality"),
+    read("/numaloc.v1.LocalityService/WatchLocality"),
+    read("/numaloc.v1.MigrationService/PlanMigration"),
+    change("/numaloc.v1.MigrationService/CreateJob"),
+    read("/numaloc.v1.MigrationService/GetJob"),
+    read("/numaloc.v1.MigrationService/ListJobs"),
+    read("/numaloc.v1.MigrationService/WatchJob"),
+    change("/numaloc.v1.MigrationService/CancelJob"),
+    change("/numaloc.v1.MigrationService/PauseJob"),
+    change("/numaloc.v1.MigrationService/ResumeJob"),
+    change("/numaloc.v1.ScheduleService/CreateSchedule"),
+    read("/numaloc.v1.ScheduleService/GetSchedule"),
+    read("/numaloc.v1.ScheduleService/ListSchedules"),
+    change("/numaloc.v1.ScheduleService/UpdateSchedule"),
+    change("/numaloc.v1.ScheduleService/DeleteSchedule"),
+    read("/numaloc.v1.EventService/ListEvents"),
+    read("/numaloc.v1.EventService/WatchEvents"),
+    change("/numaloc.v1.WorkloadService/RegisterWorkload"),
+    change("/numaloc.v1.WorkloadService/UnregisterWorkload"),
+    read("/numaloc.v1.WorkloadService/ListWorkloads"),
+];
+
+/// The rule for the call with this path.
+pub(super) fn find(path: &str) -> Option<&'static Rule> {
+    RULES.iter().find(|rule| rule.path == path)
+}
+
+impl Rule {
+    /// The call without its service.
+    pub fn method(&self) -> &'static str {
+        self.path.rsplit('/').next().unwrap_or(self.path)
+    }
+}

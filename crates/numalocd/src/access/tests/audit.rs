@@ -1,0 +1,83 @@
+use crate::{
+    access::{Authority, Caller, Role, audit},
+    dispatch::Refusal,
+};
+use std::{
+    io,
+    sync::{Arc, Mutex},
+};
+use tracing_subscriber::fmt::MakeWriter;
+
+/// What has been logged.
+#[derive(Clone, Default)]
+pub(super) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Logs what this thread does until the guard is dropped.
+    pub fn start() -> (Self, tracing::subscriber::DefaultGuard) {
+        let log = Self::default();
+        let subscriber =
+            tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).without_time();
+        (log, tracing::subscriber::set_default(subscriber.finish()))
+    }
+
+    /// The lines of the target `audit`.
+    pub fn lines(&self) -> Vec<String> {
+        let bytes = self.0.lock().expect("no writer panics");
+        let text = String::from_utf8_lossy(&bytes);
+        text.lines().filter(|line| line.contains("audit: ")).map(str::to_owned).collect()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("no writer panics").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+fn caller() -> Caller {
+    Caller { name: "uid:7".to_owned(), role: Role::Operator, authority: Authority::All }
+}
+
+#[test]
+fn a_change_is_one_line() {
+    let (log, _guard) = Log::start();
+    audit::change(&caller(), "CreateJob", "jobs/3", &Ok(()));
+    let refusal = Refusal::NotFound { name: "jobs/4".to_owned() };
+    audit::change(&caller(), "CancelJob", "jobs/4", &Err::<(), _>(refusal));
+    assert_eq!(
+        log.lines(),
+        [
+            r#" INFO audit: change caller="uid:7" method="CreateJob" subject="jobs/3" result="ok""#,
+            r#" INFO audit: change refused caller="uid:7" method="CancelJob" subject="jobs/4" result="NotFound" reason="RESOURCE_NOT_FOUND""#,
+        ]
+    );
+}
+
+#[test]
+fn what_clients_choose_can_neither_end_a_line_nor_fill_the_log() {
+    let (log, _guard) = Log::start();
+    let forged = "/a\n INFO audit: change caller=uid:0\r\u{1b}[2J\u{202e}\u{2028}\0";
+    audit::change(&caller(), "CreateJob", forged, &Ok(()));
+    audit::change(&caller(), "CreateJob", &"\n".repeat(100_000), &Ok(()));
+    audit::change(&caller(), "CreateJob", &"\u{e9}".repeat(100_000), &Ok(()));
+    let lines = log.lines();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    for line in &lines {
+        assert!(line.len() < 2000, "{}", line.len());
+        assert!(!line.chars().any(|c| c.is_control() || "\u{202e}\u{2028}".contains(c)), "{line}");
+    }
+    assert!(lines[0].contains(r"\u{202e}"), "{}", lines[0]);
+    assert!(lines[2].contains("\u{e9}..."), "{}", lines[2]);
+}

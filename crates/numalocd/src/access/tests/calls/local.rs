@@ -1,0 +1,192 @@
+use super::{Has, answers, check};
+use crate::{
+    access::{
+        Caller, Role, Users,
+        tests::{
+            audit::Log,
+            config, grant,
+            server::{Answer, access, answer, call, connect, echo, serve_tcp, serve_unix},
+        },
+    },
+    config::{Config, Grantee, Quota},
+};
+use nix::unistd::Uid;
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::Path,
+    process::Command,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+use tonic::{Code, body::Body, transport::Endpoint};
+use tonic_types::StatusExt;
+use tower::{Layer, ServiceExt};
+
+const CREATE: &str = "/numaloc.v1.MigrationService/CreateJob";
+const GET: &str = "/numaloc.v1.MigrationService/GetJob";
+const CHECK: &str = "/grpc.health.v1.Health/Check";
+
+/// Where the child of a test finds its server.
+const SOCKET: &str = "NUMALOCD_TEST_SOCKET";
+
+/// A directory that everybody may enter.
+fn directory() -> TempDir {
+    let directory = TempDir::new().expect("room for a directory");
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
+    directory
+}
+
+fn nobody_in_groups() -> Users {
+    Users::new(|_| Vec::new())
+}
+
+/// Makes all calls from a process of another user. The program is taken from /proc, since its path may be closed to others.
+fn answers_to(uid: u32, gid: u32, socket: &Path) -> BTreeMap<String, Answer> {
+    let me = "access::tests::calls::local::as_another_user";
+    let output = Command::new("/proc/self/exe")
+        .args(["--exact", me, "--ignored", "--nocapture", "--test-threads=1"])
+        .env(SOCKET, socket)
+        .uid(uid)
+        .gid(gid)
+        .output()
+        .expect("the test program starts again");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let cells = text.lines().filter_map(|line| line.strip_prefix("cell\t"));
+    let cells = cells.map(|line| {
+        let mut parts = line.splitn(3, '\t');
+        let mut part = || parts.next().expect("three parts").to_owned();
+        let (path, code) = (part(), part().parse::<i32>().expect("a number"));
+        (path, (Code::from(code), part()))
+    });
+    cells.collect()
+}
+
+#[tokio::test]
+#[ignore = "other tests run it as another user"]
+async fn as_another_user() {
+    let Some(socket) = env::var_os(SOCKET) else { return };
+    let channel = connect(Path::new(&socket)).await;
+    println!();
+    for (path, (code, message)) in answers(&channel).await {
+        println!("cell\t{path}\t{}\t{message}", i32::from(code));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn users_may_call_what_they_were_granted() {
+    if !Uid::effective().is_root() {
+        eprintln!("only root can call as other users: nothing was tested");
+        return;
+    }
+    let config = config(vec![
+        grant(Grantee::Uid(12_001), Role::Viewer),
+        grant(Grantee::Uid(12_002), Role::Operator),
+        grant(Grantee::Uid(12_003), Role::Admin),
+        grant(Grantee::Gid(12_100), Role::Operator),
+        grant(Grantee::Gid(12_101), Role::Viewer),
+        grant(Grantee::Certificate("uid:12006".to_owned()), Role::Admin),
+    ]);
+    let users = Users::new(|uid| if uid == 12_005 { vec![12_101] } else { Vec::new() });
+    let (access, _config) = access(config, users);
+    let directory = directory();
+    let socket = directory.path().join("socket");
+    serve_unix(&socket, access);
+    for (uid, gid, has) in [
+        (0, 0, Has::Admin),
+        (12_001, 12_001, Has::Viewer),
+        (12_002, 12_002, Has::Operator),
+        (12_003, 12_003, Has::Admin),
+        (12_004, 12_100, Has::Operator),
+        (12_005, 12_005, Has::Viewer),
+        (12_006, 12_006, Has::Nothing),
+        (65_534, 0, Has::Nothing),
+    ] {
+        let socket = socket.clone();
+        let answers = tokio::task::spawn_blocking(move || answers_to(uid, gid, &socket));
+        check(&format!("uid:{uid}"), has, &answers.await.expect("the child answers"));
+    }
+}
+
+/// A request on a connection of which nothing is known.
+fn request(path: &str) -> http::Request<Body> {
+    http::Request::builder().uri(path).body(Body::empty()).expect("a path")
+}
+
+#[tokio::test]
+async fn without_a_known_peer_nothing_is_called() {
+    let (access, _sender) = access(config(Vec::new()), nobody_in_groups());
+    for path in [CREATE, GET, CHECK, "/"] {
+        let service = access.layer(echo::<()>().layer(()));
+        let response = service.oneshot(request(path)).await.expect("an answer");
+        let code = response.headers().get("grpc-status").expect("a status");
+        assert_eq!(code, &(Code::Internal as i32).to_string(), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_has_its_details() {
+    let (access, sender) = access(config(Vec::new()), nobody_in_groups());
+    let directory = directory();
+    let socket = directory.path().join("socket");
+    serve_unix(&socket, access);
+    let channel = connect(&socket).await;
+    let quota = Quota { requests_per_second: 0, ..Quota::default() };
+    sender.send(Arc::new(Config { quota, ..Config::default() })).expect("it listens");
+    let status = call(&channel, GET).await.expect_err("no calls are left");
+    assert_eq!(status.code(), Code::ResourceExhausted);
+    let info = status.get_details_error_info().expect("an ErrorInfo");
+    assert_eq!((info.reason.as_str(), info.domain.as_str()), ("QUOTA_EXCEEDED", "numaloc"));
+    let own = format!("uid:{}", Uid::effective());
+    assert_eq!(info.metadata.get("caller"), Some(&own));
+    // Whoever may not call at all has a share as well.
+    assert_eq!(answer(&channel, CHECK).await.0, Code::ResourceExhausted);
+    sender.send(config(Vec::new())).expect("it listens");
+    // An empty bucket fills at the new rate.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while answer(&channel, CHECK).await.0 != Code::Unimplemented {
+        assert!(Instant::now() < deadline, "the new rate never came");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[test]
+fn a_service_learns_who_calls() {
+    let caller = Caller {
+        name: "uid:7".to_owned(),
+        role: Role::Viewer,
+        authority: crate::access::Authority::All,
+    };
+    let mut request = tonic::Request::new(());
+    let missing = crate::access::caller(&request).expect_err("nobody has called");
+    assert_eq!(missing.code(), Code::Internal);
+    request.extensions_mut().insert(caller.clone());
+    assert_eq!(crate::access::caller(&request).expect("somebody has called"), caller);
+}
+
+/// Denied changes are noted, denied reads are not, and a caller who has used up its calls adds nothing.
+#[tokio::test]
+async fn denied_changes_are_audited() {
+    let (log, _guard) = Log::start();
+    let (access, sender) = access(config(Vec::new()), nobody_in_groups());
+    let address = serve_tcp(None, access).await;
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
+    let channel = endpoint.connect().await.expect("a server listens");
+    // The port is plain: everybody is a viewer.
+    assert_eq!(answer(&channel, GET).await.1, "reached by tcp:plain");
+    assert_eq!(answer(&channel, "/x").await.0, Code::PermissionDenied);
+    assert_eq!(log.lines(), [""; 0]);
+    let status = call(&channel, CREATE).await.expect_err("it is a change");
+    assert_eq!(status.code(), Code::PermissionDenied);
+    let info = status.get_details_error_info().expect("an ErrorInfo");
+    assert_eq!(info.reason, "NOT_PERMITTED");
+    let line = r#" INFO audit: change refused caller="tcp:plain" method="CreateJob" subject="" result="PermissionDenied" reason="NOT_PERMITTED""#;
+    assert_eq!(log.lines(), [line]);
+    let quota = Quota { requests_per_second: 0, ..Quota::default() };
+    sender.send(Arc::new(Config { quota, ..Config::default() })).expect("it listens");
+    assert_eq!(answer(&channel, CREATE).await.0, Code::ResourceExhausted);
+    assert_eq!(log.lines(), [line]);
+}

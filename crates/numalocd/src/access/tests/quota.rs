@@ -1,0 +1,177 @@
+use crate::{
+    access::{Authority, Caller, Quotas, Role},
+    config::{Config, Quota},
+    dispatch::Refusal,
+};
+use proptest::prelude::*;
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+use tokio::sync::watch;
+
+fn config(requests_per_second: u32, watches: usize) -> Arc<Config> {
+    let quota = Quota { requests_per_second, watches, ..Quota::default() };
+    Arc::new(Config { quota, ..Config::default() })
+}
+
+fn quotas(requests_per_second: u32, watches: usize) -> Quotas {
+    Quotas::new(watch::channel(config(requests_per_second, watches)).1)
+}
+
+fn caller(name: &str) -> Caller {
+    Caller { name: name.to_owned(), role: Role::Viewer, authority: Authority::All }
+}
+
+/// When the caller is told to come back.
+fn wait(refused: Result<(), Refusal>) -> Option<Duration> {
+    match refused {
+        Err(Refusal::TooFast { retry_after, .. }) => Some(retry_after),
+        _ => None,
+    }
+}
+
+proptest! {
+    /// In any stretch of time no more calls pass than the burst and what comes in meanwhile, and all of those do.
+    #[test]
+    fn the_rate_is_kept(rate in 1_u32..50, gaps in prop::collection::vec(0_u64..200_000_000, 1..400)) {
+        let (quotas, start) = (quotas(rate, 0), Instant::now());
+        let (mut now, mut passed) = (0, Vec::new());
+        // What a bucket of exact arithmetic holds, in billionths.
+        let mut left = u128::from(rate) * 1_000_000_000;
+        for gap in gaps {
+            now += gap;
+            left = (left + u128::from(gap) * u128::from(rate)).min(u128::from(rate) * 1_000_000_000);
+            let admitted = quotas.admit("a", start + Duration::from_nanos(now)).is_ok();
+            prop_assert_eq!(admitted, left >= 1_000_000_000);
+            if admitted {
+                left -= 1_000_000_000;
+                passed.push(now);
+            }
+        }
+        for (first, from) in passed.iter().enumerate() {
+            for (last, until) in passed.iter().enumerate().skip(first) {
+                let most = u64::from(rate) + (until - from) * u64::from(rate) / 1_000_000_000 + 1;
+                prop_assert!((last - first + 1) as u64 <= most);
+            }
+        }
+    }
+
+    /// Who is refused and comes back when told to passes, however it called before.
+    #[test]
+    fn nobody_starves(rate in 1_u32..=u32::MAX, tries in 1_usize..200) {
+        let (quotas, start) = (quotas(rate.min(150), 0), Instant::now());
+        for _ in 0..tries {
+            let _ = quotas.admit("a", start);
+        }
+        if let Some(wait) = wait(quotas.admit("a", start)) {
+            prop_assert!(wait <= Duration::from_secs(1));
+            prop_assert!(quotas.admit("a", start + wait - Duration::from_nanos(1)).is_err());
+            prop_assert!(quotas.admit("a", start + wait).is_ok());
+        }
+    }
+
+    /// No rate, no pause and no clock that runs backwards overflows.
+    #[test]
+    fn extremes_are_survived(rate: u32, later: u32, gaps: Vec<u32>) {
+        let (sender, receiver) = watch::channel(config(rate, 0));
+        let quotas = Quotas::new(receiver);
+        let start = Instant::now();
+        for gap in gaps {
+            let _ = quotas.admit("a", start + Duration::from_secs(u64::from(gap)));
+            let _ = quotas.admit("a", start);
+            let _ = sender.send(config(later, 0));
+        }
+        let full = start + Duration::from_secs(1 << 33);
+        prop_assert_eq!(quotas.admit("a", full).is_ok(), sender.borrow().quota.requests_per_second > 0);
+    }
+}
+
+#[test]
+fn callers_do_not_use_up_each_others_calls() {
+    let (quotas, now) = (quotas(3, 0), Instant::now());
+    for name in ["a", "b"] {
+        for _ in 0..3 {
+            assert_eq!(quotas.admit(name, now), Ok(()));
+        }
+        assert_eq!(
+            quotas.admit(name, now),
+            Err(Refusal::TooFast {
+                limit: 3,
+                caller: name.to_owned(),
+                retry_after: Duration::from_nanos(333_333_334),
+            })
+        );
+    }
+}
+
+#[test]
+fn a_new_rate_holds_at_once() {
+    let (sender, receiver) = watch::channel(config(100, 0));
+    let (quotas, now) = (Quotas::new(receiver), Instant::now());
+    assert_eq!(quotas.admit("a", now), Ok(()));
+    sender.send(config(2, 0)).expect("it listens");
+    let passed = (0..10).filter(|_| quotas.admit("a", now).is_ok()).count();
+    assert_eq!(passed, 2);
+}
+
+#[test]
+fn idle_callers_are_forgotten() {
+    let (quotas, start) = (quotas(10, 1), Instant::now());
+    let watcher = caller("watcher");
+    let watching = quotas.watch(&watcher).expect("the first one");
+    for number in 0..100_000_u64 {
+        // A new caller each 10 ms, so that 100 of them have used something in any second.
+        let now = start + Duration::from_millis(number * 10);
+        quotas.admit(&format!("caller {number}"), now).expect("its first call");
+        assert!(quotas.remembered() <= 300, "{} after {number}", quotas.remembered());
+    }
+    assert!(quotas.watch(&watcher).is_err(), "who watches is not idle");
+    drop(watching);
+    assert_eq!(quotas.watches(), 0);
+    assert!(quotas.watch(&watcher).is_ok());
+}
+
+#[test]
+fn who_is_remembered_is_not_reset() {
+    let (quotas, now) = (quotas(1, 0), Instant::now());
+    assert_eq!(quotas.admit("a", now), Ok(()));
+    for number in 0..1000 {
+        quotas.admit(&number.to_string(), now).expect("its first call");
+    }
+    assert!(quotas.admit("a", now).is_err());
+}
+
+#[test]
+fn watches_are_given_back() {
+    let quotas = quotas(1, 2);
+    let (one, other) = (caller("a"), caller("b"));
+    let first = quotas.watch(&one).expect("none yet");
+    let _second = quotas.watch(&one).expect("one");
+    let refused = Refusal::Quota { what: "watches", limit: 2, caller: "a".to_owned() };
+    assert_eq!(quotas.watch(&one).err(), Some(refused));
+    let _third = quotas.watch(&other).expect("others have their own");
+    assert_eq!(quotas.watches(), 3);
+    drop(first);
+    let _fourth = quotas.watch(&one).expect("one was given back");
+    assert_eq!(quotas.watches(), 3);
+}
+
+#[test]
+fn many_threads_count_right() {
+    let quotas = quotas(1, 1000);
+    thread::scope(|scope| {
+        for name in ["a", "b", "a", "b"] {
+            let quotas = &quotas;
+            scope.spawn(move || {
+                for _ in 0..1000 {
+                    let kept = quotas.watch(&caller(name)).expect("room");
+                    assert!(quotas.watches() >= 1);
+                    drop(kept);
+                }
+            });
+        }
+    });
+    assert_eq!(quotas.watches(), 0);
+}

@@ -1,0 +1,95 @@
+use crate::access::rules::{self, Need, RULES};
+use prost::Message;
+use prost_types::{FileDescriptorProto, FileDescriptorSet};
+use std::collections::BTreeMap;
+
+/// What the API says of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Said {
+    Everybody,
+    Viewer,
+    Operator,
+}
+
+/// All calls that there are, with what the comment of their service in the proto files says; those that are not ours with
+/// what was decided for them.
+pub(super) fn api() -> BTreeMap<String, Said> {
+    let mut calls = BTreeMap::new();
+    for file in files(numaloc_api::FILE_DESCRIPTOR_SET) {
+        for (index, service) in file.service.iter().enumerate() {
+            let comment = comment(&file, index);
+            for method in &service.method {
+                let path = format!("/{}.{}/{}", file.package(), service.name(), method.name());
+                calls.insert(path, said(&comment, method.name()));
+            }
+        }
+    }
+    for set in [
+        tonic_health::pb::FILE_DESCRIPTOR_SET,
+        tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
+        tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+    ] {
+        for file in files(set) {
+            for service in &file.service {
+                for method in &service.method {
+                    let path = format!("/{}.{}/{}", file.package(), service.name(), method.name());
+                    let open = method.name() == "Check";
+                    calls.insert(path, if open { Said::Everybody } else { Said::Viewer });
+                }
+            }
+        }
+    }
+    calls
+}
+
+fn files(set: &[u8]) -> Vec<FileDescriptorProto> {
+    FileDescriptorSet::decode(set).expect("the set is ours").file
+}
+
+/// What stands before the service in the file, on one line.
+fn comment(file: &FileDescriptorProto, index: usize) -> String {
+    const SERVICE: i32 = 6;
+    let place = [SERVICE, i32::try_from(index).expect("few services")];
+    let info = file.source_code_info.as_ref().expect("comments are kept");
+    let found = info.location.iter().find(|location| location.path == place);
+    let text = found.and_then(|location| location.leading_comments.as_deref());
+    text.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn said(comment: &str, method: &str) -> Said {
+    if comment.to_lowercase().contains("the role viewer suffices") {
+        return Said::Viewer;
+    }
+    let split = "Reading needs the role viewer, the rest operator";
+    assert!(comment.contains(split), "who may call {method}? Its service says: {comment}");
+    let reads = ["Get", "List", "Watch", "Plan"].iter().any(|verb| method.starts_with(verb));
+    if reads { Said::Viewer } else { Said::Operator }
+}
+
+#[test]
+fn each_call_has_one_rule_and_each_rule_a_call() {
+    let mut ruled: Vec<_> = RULES.iter().map(|rule| rule.path).collect();
+    ruled.sort_unstable();
+    let calls = api();
+    assert!(calls.len() > 25, "{} calls found", calls.len());
+    assert_eq!(ruled, calls.keys().map(String::as_str).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_takes_an_operator_is_a_change() {
+    for rule in RULES {
+        let operator = rule.need == Need::Role(crate::access::Role::Operator);
+        assert_eq!(rule.change, operator, "{}", rule.path);
+    }
+}
+
+#[test]
+fn only_the_exact_path_has_a_rule() {
+    let path = "/numaloc.v1.MigrationService/GetJob";
+    assert_eq!(rules::find(path).map(rules::Rule::method), Some("GetJob"));
+    for other in
+        ["", "/", &path[1..], &format!("{path}/"), &path.to_lowercase(), &format!("/{path}")]
+    {
+        assert_eq!(rules::find(other), None, "{other}");
+    }
+}

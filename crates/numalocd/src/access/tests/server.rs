@@ -1,0 +1,97 @@
+//! A real server whose only service tells who has reached it.
+
+use crate::{
+    access::{Access, Caller, Quotas, Users},
+    config::Config,
+};
+use std::{
+    convert::Infallible, fs, net::SocketAddr, os::unix::fs::PermissionsExt, path::Path, sync::Arc,
+};
+use tokio::{
+    net::{TcpListener, UnixListener},
+    sync::watch,
+};
+use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tonic::{
+    Code, Request, Status,
+    body::Body,
+    client::Grpc,
+    service::Routes,
+    transport::{Channel, Endpoint, Server, ServerTlsConfig},
+};
+use tonic_prost::ProstCodec;
+use tower::{Layer, Service, layer::layer_fn, service_fn};
+
+/// What came of a call: its code, and what was said.
+pub(super) type Answer = (Code, String);
+
+/// The layer, and what changes its configuration.
+pub(super) fn access(config: Arc<Config>, users: Users) -> (Access, watch::Sender<Arc<Config>>) {
+    let (sender, receiver) = watch::channel(config);
+    (Access::new(receiver.clone(), Quotas::new(receiver), users), sender)
+}
+
+/// Answers each call with who made it.
+pub(super) fn echo<S>() -> impl Layer<
+    S,
+    Service: Service<
+        http::Request<Body>,
+        Response = http::Response<Body>,
+        Error = Infallible,
+        Future: Send,
+    > + Clone
+                 + Send
+                 + 'static,
+> + Clone {
+    layer_fn(|_| {
+        service_fn(async |request: http::Request<Body>| {
+            let caller = request.extensions().get::<Caller>();
+            let name = caller.map_or("nobody", |caller| &caller.name);
+            Ok(Status::unimplemented(format!("reached by {name}")).into_http())
+        })
+    })
+}
+
+/// Serves at a Unix socket that everybody may connect to, until the runtime ends.
+pub(super) fn serve_unix(socket: &Path, access: Access) {
+    let listener = UnixListener::bind(socket).expect("the directory is ours");
+    fs::set_permissions(socket, fs::Permissions::from_mode(0o666)).expect("it is ours");
+    let router = Server::builder().layer(access).layer(echo()).add_routes(Routes::default());
+    tokio::spawn(router.serve_with_incoming(UnixListenerStream::new(listener)));
+}
+
+/// Serves at a loopback port until the runtime ends.
+pub(super) async fn serve_tcp(tls: Option<ServerTlsConfig>, access: Access) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let mut builder = Server::builder();
+    if let Some(tls) = tls {
+        builder = builder.tls_config(tls).expect("the keys are good");
+    }
+    let router = builder.layer(access).layer(echo()).add_routes(Routes::default());
+    tokio::spawn(router.serve_with_incoming(TcpListenerStream::new(listener)));
+    address
+}
+
+/// A client of a Unix socket.
+pub(super) async fn connect(socket: &Path) -> Channel {
+    let endpoint = Endpoint::from_shared(format!("unix://{}", socket.display()));
+    endpoint.expect("a path").connect().await.expect("a server listens")
+}
+
+/// Calls `path` with an empty message.
+pub(super) async fn call(channel: &Channel, path: &str) -> Result<(), Status> {
+    let mut grpc = Grpc::new(channel.clone());
+    grpc.ready().await.map_err(|error| Status::unknown(error.to_string()))?;
+    let codec = ProstCodec::<(), ()>::default();
+    let path = path.parse().expect("a path");
+    grpc.unary(Request::new(()), path, codec).await.map(tonic::Response::into_inner)
+}
+
+/// What comes of a call.
+pub(super) async fn answer(channel: &Channel, path: &str) -> Answer {
+    match call(channel, path).await {
+        Ok(()) => (Code::Ok, String::new()),
+        Err(status) => (status.code(), status.message().to_owned()),
+    }
+}
