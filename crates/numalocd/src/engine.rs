@@ -1,0 +1,124 @@
+//! Looks at targets and moves their memory, in threads that may block.
+
+mod authority;
+mod find;
+mod order;
+mod planned;
+mod refuse;
+mod run;
+mod turns;
+
+pub use order::{Found, Order, Planned, Report};
+
+use crate::{access::Authority, dispatch::Refusal};
+use numaloc_core::{Options, Plan, Topology};
+use numaloc_host::{Error, Roots, Target, resolve, survey_unless, topology};
+use std::{convert::Infallible, thread};
+use tokio::sync::mpsc;
+use turns::Turns;
+
+/// Surveys for clients at a time; and, beside them, so that a short question does not wait for a long one, looks at
+/// processes without their memory.
+const AT_ONCE: usize = 2;
+
+/// Looks and moves. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    roots: Roots,
+    finds: Turns,
+    looks: Turns,
+}
+
+impl Engine {
+    /// Over the kernel's file systems.
+    pub fn new(roots: Roots) -> Self {
+        Self { roots, finds: Turns::new(AT_ONCE), looks: Turns::new(AT_ONCE) }
+    }
+
+    /// The machine as of now.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub async fn topology(&self) -> Result<Topology, Refusal> {
+        let roots = self.roots.clone();
+        self.finds.take(move |_| Ok(topology::topology(&roots)?)).await
+    }
+
+    /// The processes of `targets`: whether they are there, may be moved by `authority`, and have a node to go to.
+    ///
+    /// # Errors
+    /// Target not found, empty, without target node; not permitted; daemon lacks rights.
+    pub async fn find(
+        &self,
+        targets: Vec<Target>,
+        options: Options,
+        authority: Authority,
+    ) -> Result<Found, Refusal> {
+        let roots = self.roots.clone();
+        self.finds.take(move |_| find::find(&roots, &targets, &options, &authority)).await
+    }
+
+    /// Where the memory of `targets` is and what would be done about it. Few at a time look; others wait.
+    ///
+    /// # Errors
+    /// As [`Self::find`], but a missing target node is none, unless it was named and does not exist.
+    pub async fn look(&self, targets: Vec<Target>, options: Options) -> Result<Plan, Refusal> {
+        let roots = self.roots.clone();
+        self.looks.take(move |stop| look(stop, &roots, &targets, &options)).await
+    }
+
+    /// Carries out orders as they come, each in a thread of its own, and reports. Ends when nobody can order any more and
+    /// all have reported.
+    pub async fn serve(
+        self,
+        mut orders: mpsc::UnboundedReceiver<Order>,
+        reports: mpsc::UnboundedSender<Report>,
+    ) {
+        // Each thread holds a sender; once the last one is gone there is nothing to be received any more.
+        let (running, mut ended) = mpsc::channel::<Infallible>(1);
+        while let Some(order) = orders.recv().await {
+            let (roots, to, running) = (self.roots.clone(), reports.clone(), running.clone());
+            let job = order.job.clone();
+            let body = move || {
+                run::carry_out(&roots, order, &to);
+                drop(running);
+            };
+            let thread = thread::Builder::new().name(format!("job-{}", job.id())).spawn(body);
+            if let Err(error) = thread {
+                let message = format!("cannot start a thread for {job}: {error}");
+                run::report(&reports, Report::Planned(job, Err(Refusal::Internal { message })));
+            }
+        }
+        drop(running);
+        ended.recv().await;
+    }
+}
+
+fn look(
+    stop: &dyn Fn() -> bool,
+    roots: &Roots,
+    targets: &[Target],
+    options: &Options,
+) -> Result<Plan, Refusal> {
+    let topology = topology::topology(roots)?;
+    if let Some(nodes) = &options.to {
+        topology::check_nodes(roots, &topology, nodes)?;
+    }
+    let processes = resolve(roots, targets, &topology)?;
+    let plan = survey_unless(stop, roots, &topology, processes, options)?.plan(&topology, options);
+    check_any(&plan, targets)?;
+    Ok(plan)
+}
+
+/// Refuses a plan all of whose processes have ended while they were looked at.
+fn check_any(plan: &Plan, targets: &[Target]) -> Result<(), Refusal> {
+    let Some(first) = targets.first().filter(|_| plan.processes.is_empty()) else { return Ok(()) };
+    let target = match targets.len() {
+        1 => first.to_string(),
+        more => format!("{first} with {} more", more - 1),
+    };
+    Err(Error::Empty { target }.into())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! Whether a caller may have the memory of processes moved.
+
+use crate::{access::Authority, dispatch::Refusal};
+use numaloc_core::Process;
+use numaloc_host::{Owner, Roots, owner};
+
+/// Checks that `authority` extends to each of `processes`. Those that have ended meanwhile do not matter.
+///
+/// # Errors
+/// Not permitted, with the first process that is out of bounds.
+pub fn check<'a>(
+    roots: &Roots,
+    processes: impl IntoIterator<Item = &'a Process>,
+    authority: &Authority,
+) -> Result<(), Refusal> {
+    if *authority == Authority::All {
+        return Ok(());
+    }
+    for process in processes {
+        match owner(roots, process.identity)? {
+            Some(owner) if !extends_to(authority, &owner) => return Err(refuse(process, &owner)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn extends_to(authority: &Authority, owner: &Owner) -> bool {
+    match authority {
+        Authority::All => true,
+        Authority::Of { uid, cgroups } => {
+            uid.is_some_and(|uid| owner.is_of(uid)) || cgroups.iter().any(|top| owner.is_in(top))
+        }
+    }
+}
+
+fn refuse(process: &Process, owner: &Owner) -> Refusal {
+    let (pid, comm, uid) = (process.identity.pid, &process.comm, owner.uids[0]);
+    let cgroup = owner.cgroups.first().map_or("/", String::as_str);
+    let message = format!(
+        "process {pid} ({comm}) of user {uid} is neither yours nor in a cgroup that was given to you: \
+         ask for its cgroup {cgroup}, or for the role of an admin, in the daemon's configuration"
+    );
+    Refusal::NotPermitted { message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(uids: [u32; 4], cgroup: &str) -> Owner {
+        Owner { uids, cgroups: vec![cgroup.to_owned()] }
+    }
+
+    fn of(uid: Option<u32>, cgroups: &[&str]) -> Authority {
+        Authority::Of { uid, cgroups: cgroups.iter().map(|&path| path.to_owned()).collect() }
+    }
+
+    #[test]
+    fn own_processes_and_given_cgroups_are_within_it() {
+        let mine = owner([7; 4], "/user.slice");
+        assert!(extends_to(&Authority::All, &mine));
+        assert!(extends_to(&of(Some(7), &[]), &mine));
+        assert!(extends_to(&of(None, &["/x", "/user.slice"]), &mine));
+        assert!(extends_to(&of(Some(8), &["/"]), &mine));
+    }
+
+    #[test]
+    fn all_else_is_not() {
+        let mine = owner([7; 4], "/user.slice/a");
+        assert!(!extends_to(&of(None, &[]), &mine));
+        assert!(!extends_to(&of(Some(8), &["/user", "/user.slice/a/b"]), &mine));
+        // One that has put its rights off for now.
+        assert!(!extends_to(&of(Some(7), &[]), &owner([7, 7, 0, 7], "/")));
+    }
+}

@@ -1,0 +1,114 @@
+//! Whether there is something to be done for a target at all, without a look at its memory.
+
+use super::{Found, authority};
+use crate::{access::Authority, dispatch::Refusal};
+use numaloc_core::{NodeSet, Options, Process, Skip, Topology, planner};
+use numaloc_host::{Roots, Target, resolve, topology};
+
+/// See [`super::Engine::find`].
+pub fn find(
+    roots: &Roots,
+    targets: &[Target],
+    options: &Options,
+    authority: &Authority,
+) -> Result<Found, Refusal> {
+    let topology = topology::topology(roots)?;
+    let processes = resolve(roots, targets, &topology)?;
+    authority::check(roots, &processes, authority)?;
+    if let Some(nodes) = &options.to {
+        topology::check_nodes(roots, &topology, nodes)?;
+    }
+    topology::check_several(&topology)?;
+    let nodes = homes(&topology, &processes, options)?;
+    let processes = processes.iter().map(|process| process.identity).collect();
+    Ok(Found { processes, nodes })
+}
+
+/// The nodes that the memory of `processes` may be brought to.
+fn homes(
+    topology: &Topology,
+    processes: &[Process],
+    options: &Options,
+) -> Result<NodeSet, Refusal> {
+    let (mut nodes, mut skipped) = (NodeSet::new(), None);
+    for process in processes {
+        let home = planner::home(topology, process, options);
+        match planner::skip(topology, &home) {
+            None => nodes = nodes.or(&home),
+            Some(skip) => skipped = skipped.or(Some((process, skip))),
+        }
+    }
+    match skipped.filter(|_| nodes.is_empty()) {
+        Some((process, skip)) => Err(Refusal::NoTargetNode { message: explain(process, skip) }),
+        None => Ok(nodes),
+    }
+}
+
+fn explain(process: &Process, skip: Skip) -> String {
+    let (pid, comm, cpus) = (process.identity.pid, &process.comm, &process.cpus);
+    let what = match skip {
+        Skip::NoTargetNode => "every node with memory is local to it",
+        Skip::NoLocalMemory => "none of its CPUs is online on a node with memory",
+    };
+    let skip = skip.message();
+    format!(
+        "{skip} for process {pid} ({comm}) on CPUs {cpus}: {what}; pin it to the CPUs of some nodes, or name the \
+         nodes to bring its memory to"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numaloc_core::{Identity, Node, NodeId, NodeMemory};
+
+    fn topology() -> Topology {
+        let memory = NodeMemory { total_bytes: 1 << 30, ..NodeMemory::default() };
+        let node = |id, cpus: &str| Node {
+            id: NodeId(id),
+            cpus: cpus.parse().expect("a list"),
+            memory: memory.clone(),
+        };
+        Topology::new([node(0, "0-3"), node(1, "4-7")], [])
+    }
+
+    fn on(pid: i32, cpus: &str) -> Process {
+        Process {
+            identity: Identity { pid, start_time: 1 },
+            comm: "a".to_owned(),
+            cpus: cpus.parse().expect("a list"),
+            mems_allowed: topology().ids(),
+        }
+    }
+
+    fn nodes(processes: &[Process], options: &Options) -> Result<String, String> {
+        let homes = homes(&topology(), processes, options);
+        homes.map(|nodes| nodes.to_string()).map_err(|refusal| {
+            assert!(matches!(refusal, Refusal::NoTargetNode { .. }), "{refusal:?}");
+            refusal.to_string()
+        })
+    }
+
+    #[test]
+    fn one_process_that_can_move_is_enough() {
+        let options = Options::default();
+        assert_eq!(nodes(&[on(1, "0-7"), on(2, "5")], &options).as_deref(), Ok("1"));
+        assert_eq!(nodes(&[on(1, "0"), on(2, "5")], &options).as_deref(), Ok("0-1"));
+    }
+
+    #[test]
+    fn where_none_can_move_the_first_is_named() {
+        let everywhere = nodes(&[on(1, "0-7"), on(2, "3-4")], &Options::default()).unwrap_err();
+        let begin = "no target node for process 1 (a) on CPUs 0-7: every node";
+        assert!(everywhere.starts_with(begin), "{everywhere}");
+        let adrift = nodes(&[on(1, "100")], &Options::default()).unwrap_err();
+        assert!(adrift.starts_with("no local node has memory for process 1"), "{adrift}");
+    }
+
+    #[test]
+    fn named_nodes_count_and_not_those_of_the_cpus() {
+        let to = |list: &str| Options { to: list.parse().ok(), ..Options::default() };
+        assert_eq!(nodes(&[on(1, "0-7")], &to("1")).as_deref(), Ok("1"));
+        assert!(nodes(&[on(1, "0")], &to("0-1")).is_err());
+    }
+}

@@ -1,0 +1,132 @@
+//! A plan in the dispatcher's words.
+
+use super::{Found, Planned};
+use numaloc_api::value::PlanSummary;
+use numaloc_core::{NodeSet, Plan, Process, Reason};
+use std::sync::Arc;
+
+impl Planned {
+    /// A plan for all of these processes. Those that share an address space are one in the plan.
+    pub(super) fn new(plan: &Plan, processes: &[Process]) -> Self {
+        let remote: u64 = plan.moves.iter().flat_map(|step| step.remote.values()).sum();
+        let targets = plan.moves.iter().map(|step| &plan.routes[step.routes].targets);
+        let found = Found {
+            processes: processes.iter().map(|process| process.identity).collect(),
+            nodes: targets.fold(NodeSet::new(), |nodes, targets| nodes.or(targets)),
+        };
+        let planned_bytes = remote.min(plan.limit_bytes.unwrap_or(u64::MAX));
+        Self {
+            summary: Arc::new(PlanSummary::from(plan)),
+            found,
+            planned_bytes,
+            local_percent: plan.locality.movable.percent(),
+            nothing: (planned_bytes == 0).then(|| nothing(plan)),
+        }
+    }
+}
+
+/// Why a plan moves nothing.
+fn nothing(plan: &Plan) -> String {
+    if let Some(skip) = plan.processes.iter().find_map(|process| process.skip)
+        && plan.is_skipped()
+    {
+        return skip.message().to_owned();
+    }
+    let stays = plan.skipped_bytes();
+    if stays.is_empty() {
+        return "all memory is local".to_owned();
+    }
+    let reached = stays.contains_key(&Reason::RatioReached);
+    let reasons: Vec<String> = match reached {
+        true => vec![format!("{}% is local already", plan.options.target_ratio)],
+        false => stays.iter().map(|(reason, bytes)| format!("{bytes} bytes {reason}")).collect(),
+    };
+    format!("what is remote stays: {}", reasons.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numaloc_core::{
+        Extent, Identity, Kind, Mapping, Mempolicy, Node, NodeId, NodeMemory, NodeResidency,
+        Options, Residency, Topology,
+        planner::{self, Scene},
+    };
+
+    const MIB: u64 = 1 << 20;
+
+    /// A process on `cpus` with memory of its own and shared memory on node 1 and a little on node 0.
+    fn planned(cpus: &str, owned_bytes: u64, shared_bytes: u64, options: &Options) -> Planned {
+        let memory =
+            NodeMemory { total_bytes: 1 << 30, free_bytes: 1 << 30, ..NodeMemory::default() };
+        let node = |id, cpus: &str| Node {
+            id: NodeId(id),
+            cpus: cpus.parse().expect("a list"),
+            memory: memory.clone(),
+        };
+        let topology = Topology::new([node(0, "0-3"), node(1, "4-7")], []);
+        let process = Process {
+            identity: Identity { pid: 7, start_time: 1 },
+            comm: "a".to_owned(),
+            cpus: cpus.parse().expect("a list"),
+            mems_allowed: topology.ids(),
+        };
+        let here = NodeResidency { owned_bytes: MIB, ..NodeResidency::default() };
+        let there = NodeResidency { owned_bytes, shared_bytes, huge_bytes: 0 };
+        let nodes = [(NodeId(0), here), (NodeId(1), there)].into();
+        let extent = Extent {
+            mappings: vec![Mapping { process: 0, start: 1 << 30 }],
+            bytes: 64 * MIB,
+            kind: Kind::Anonymous,
+            policy: Mempolicy::Default,
+            hugetlb_bytes: None,
+            name: "".into(),
+            residency: Residency { nodes, unplaced_bytes: 0 },
+        };
+        let processes = [process];
+        let caller_mems = &topology.ids();
+        let scene = Scene { topology: &topology, processes: &processes, caller_mems };
+        Planned::new(&planner::plan(scene, [extent], options), &processes)
+    }
+
+    fn nothing(
+        cpus: &str,
+        owned_bytes: u64,
+        shared_bytes: u64,
+        target_ratio: u8,
+    ) -> Option<String> {
+        planned(cpus, owned_bytes, shared_bytes, &ratio(target_ratio)).nothing
+    }
+
+    fn ratio(target_ratio: u8) -> Options {
+        Options { target_ratio, ..Options::default() }
+    }
+
+    #[test]
+    fn what_is_remote_is_planned() {
+        let planned = planned("0-3", 3 * MIB, MIB, &Options::default());
+        assert_eq!((planned.planned_bytes, planned.nothing), (3 * MIB, None));
+        assert_eq!(planned.local_percent, 25.0);
+        assert_eq!(planned.found.nodes.to_string(), "0");
+        assert_eq!(planned.found.processes.len(), 1);
+    }
+
+    #[test]
+    fn a_ratio_bounds_it() {
+        assert_eq!(planned("0-3", 3 * MIB, 0, &ratio(50)).planned_bytes, MIB);
+    }
+
+    #[test]
+    fn nothing_to_do_has_a_reason() {
+        assert_eq!(nothing("0-7", 3 * MIB, 0, 100).as_deref(), Some("no target node"));
+        assert_eq!(nothing("100", 3 * MIB, 0, 100).as_deref(), Some("no local node has memory"));
+        assert_eq!(nothing("0-3", 0, 0, 100).as_deref(), Some("all memory is local"));
+        let reached = nothing("0-3", 3 * MIB, MIB, 25).expect("a reason");
+        assert_eq!(reached, "what is remote stays: 25% is local already");
+        let shared = nothing("0-3", 0, MIB, 100).expect("a reason");
+        assert_eq!(
+            shared,
+            "what is remote stays: 1048576 bytes shared with processes outside the target"
+        );
+    }
+}

@@ -1,0 +1,59 @@
+//! What the host could not do, as a refusal.
+
+use crate::dispatch::Refusal;
+use numaloc_host::{Error, ErrorKind};
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        let message = error.to_string();
+        match error {
+            Error::NoProcess { .. }
+            | Error::NoCgroup { .. }
+            | Error::CgroupOutside { .. }
+            | Error::NoUnit { .. } => Self::TargetNotFound { message },
+            Error::Ended { .. } | Error::KernelThread { .. } | Error::Empty { .. } => {
+                Self::TargetEmpty { message }
+            }
+            Error::BadNode { .. } | Error::OneNode { .. } => Self::NoTargetNode { message },
+            Error::Stopped => Self::Unavailable { message },
+            error if error.kind() == ErrorKind::Permission => Self::DaemonLacksRights { message },
+            _ => Self::Internal { message },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn each_error_has_its_refusal_and_keeps_its_words() {
+        let (pid, comm, path, root) = (7, "a".to_owned(), "/p".to_owned(), "/cg".into());
+        let read = |kind: io::ErrorKind| Error::Read { path: "/f".into(), source: kind.into() };
+        let cases = [
+            (Error::NoProcess { pid }, "TargetNotFound"),
+            (Error::NoCgroup { path: path.clone(), root }, "TargetNotFound"),
+            (Error::CgroupOutside { path, root: "/cg".into() }, "TargetNotFound"),
+            (Error::NoUnit { unit: "u".into(), reason: "r".into() }, "TargetNotFound"),
+            (Error::Ended { pid, comm: comm.clone() }, "TargetEmpty"),
+            (Error::KernelThread { pid, comm: comm.clone() }, "TargetEmpty"),
+            (Error::Empty { target: "t".into() }, "TargetEmpty"),
+            (Error::NoRights { pid, comm, what: "maps".into() }, "DaemonLacksRights"),
+            (read(io::ErrorKind::PermissionDenied), "DaemonLacksRights"),
+            (Error::BadNode { node: 7, reason: "r", available: "0".into() }, "NoTargetNode"),
+            (Error::OneNode { node: "0".into() }, "NoTargetNode"),
+            (Error::Stopped, "Unavailable"),
+            (Error::Systemd { unit: "u".into(), reason: "r".into() }, "Internal"),
+            (Error::Hwloc { reason: "r".into() }, "Internal"),
+            (read(io::ErrorKind::Other), "Internal"),
+            (Error::Parse { path: "/f".into(), reason: "r".into() }, "Internal"),
+        ];
+        for (error, expected) in cases {
+            let words = error.to_string();
+            let refusal = Refusal::from(error);
+            assert!(format!("{refusal:?}").starts_with(expected), "{refusal:?}");
+            assert!(refusal.to_string().ends_with(&words), "{refusal}");
+        }
+    }
+}

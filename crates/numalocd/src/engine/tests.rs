@@ -1,0 +1,242 @@
+//! Orders over real processes on a machine with whatever nodes it has.
+
+use super::*;
+use nix::{
+    sys::wait::{Id, WaitPidFlag, waitid},
+    unistd::Pid,
+};
+use numaloc_api::value::{JobId, Limits};
+use numaloc_executor::Control;
+use std::{
+    process::{Child, Command, Stdio},
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+use tokio::{sync::oneshot, time::timeout};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A process of this test's own; ended with this value.
+struct Asleep(Child);
+
+impl Asleep {
+    fn new() -> Self {
+        let child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn();
+        Self(child.expect("there is sleep"))
+    }
+    fn targets(&self) -> Vec<Target> {
+        vec![Target::Pid(self.0.id() as i32)]
+    }
+}
+
+impl Drop for Asleep {
+    fn drop(&mut self) {
+        self.0.kill().and_then(|()| self.0.wait()).ok();
+    }
+}
+
+/// An engine at work with both ends of its queues.
+struct Desk {
+    orders: mpsc::UnboundedSender<Order>,
+    reports: mpsc::UnboundedReceiver<Report>,
+    served: tokio::task::JoinHandle<()>,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let (orders, ordered) = mpsc::unbounded_channel();
+        let (to, reports) = mpsc::unbounded_channel();
+        let served = tokio::spawn(Engine::new(Roots::default()).serve(ordered, to));
+        Self { orders, reports, served }
+    }
+
+    fn order(
+        &self,
+        targets: Vec<Target>,
+        authority: Authority,
+        cancel: bool,
+    ) -> oneshot::Sender<()> {
+        let (go, word) = oneshot::channel();
+        let control = Control::default();
+        control.cancel.store(cancel, Relaxed);
+        let order = Order {
+            job: JobId::numbered(1),
+            targets,
+            options: Options::default(),
+            limits: Limits::default(),
+            authority,
+            control: Arc::new(control),
+            go: word,
+        };
+        self.orders.send(order).expect("it is served");
+        go
+    }
+
+    async fn report(&mut self) -> Option<Report> {
+        timeout(DEADLINE, self.reports.recv()).await.expect("a report in time")
+    }
+
+    async fn planned(&mut self) -> Result<Planned, Refusal> {
+        match self.report().await {
+            Some(Report::Planned(job, planned)) if job == JobId::numbered(1) => planned,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Nobody orders any more: what is still reported, and that it comes to its end.
+    async fn close(self) -> Vec<Report> {
+        let Self { orders, mut reports, served } = self;
+        drop(orders);
+        timeout(DEADLINE, served).await.expect("it ends").expect("no panic");
+        std::iter::from_fn(|| reports.try_recv().ok()).collect()
+    }
+}
+
+#[tokio::test]
+async fn this_machine_is_seen() {
+    let topology = Engine::new(Roots::default()).topology().await.expect("hwloc");
+    assert!(!topology.with_memory().is_empty());
+    let sys = tempfile::tempdir().expect("a directory");
+    let nodes = sys.path().join("devices/system/node");
+    std::fs::create_dir_all(&nodes).expect("directories");
+    std::fs::write(nodes.join("online"), "x").expect("a file");
+    let roots = Roots { sys: sys.path().into(), ..Roots::default() };
+    let error = Engine::new(roots).topology().await.expect_err("nonsense");
+    assert!(matches!(&error, Refusal::Internal { message } if message.contains("node/online")));
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_told_first() {
+    let engine = Engine::new(Roots::default());
+    let mut ended = Asleep::new();
+    ended.0.kill().expect("it is ours");
+    // It stays a zombie.
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+    waitid(Id::Pid(Pid::from_raw(ended.0.id() as i32)), flags).expect("it ends");
+    let cgroup = |path: &str| vec![Target::Cgroup(path.into())];
+    for (targets, expected) in [
+        (vec![Target::Pid(i32::MAX)], "TargetNotFound"),
+        (cgroup("/numaloc-no-such"), "TargetNotFound"),
+        (cgroup("../../etc"), "TargetNotFound"),
+        (vec![Target::Unit("a b".into())], "TargetNotFound"),
+        (ended.targets(), "TargetEmpty"),
+    ] {
+        for refusal in [
+            engine
+                .find(targets.clone(), Options::default(), Authority::All)
+                .await
+                .expect_err("refused"),
+            engine.look(targets.clone(), Options::default()).await.expect_err("refused"),
+        ] {
+            assert!(format!("{refusal:?}").starts_with(expected), "{targets:?}: {refusal:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn where_nothing_can_move_there_is_no_target_node() {
+    let (engine, asleep) = (Engine::new(Roots::default()), Asleep::new());
+    let topology = engine.topology().await.expect("hwloc");
+    let all = Options { to: Some(topology.with_memory()), ..Options::default() };
+    let missing = Options { to: "1023".parse().ok(), ..Options::default() };
+    for options in [all, missing] {
+        let refusal = engine.find(asleep.targets(), options, Authority::All).await.expect_err("no");
+        assert!(matches!(refusal, Refusal::NoTargetNode { .. }), "{refusal:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_look_needs_no_target_node_and_moves_nothing() {
+    let (engine, asleep) = (Engine::new(Roots::default()), Asleep::new());
+    let plan = engine.look(asleep.targets(), Options::default()).await.expect("a plan");
+    assert_eq!(plan.processes.len(), 1);
+    assert!(plan.locality.overall.local_bytes > 0);
+}
+
+#[tokio::test]
+async fn only_whose_it_is_may_have_it_moved() {
+    let (engine, asleep) = (Engine::new(Roots::default()), Asleep::new());
+    let own = nix::unistd::getuid().as_raw();
+    let of = |uid, cgroups: &[&str]| Authority::Of {
+        uid,
+        cgroups: cgroups.iter().map(|&path| path.to_owned()).collect(),
+    };
+    let topology = engine.topology().await.expect("hwloc");
+    let options = Options::default();
+    for (authority, allowed) in [
+        (Authority::All, true),
+        (of(Some(own), &[]), true),
+        (of(None, &["/"]), true),
+        (of(None, &[]), false),
+        (of(Some(own + 1), &["/numaloc-no-such"]), false),
+    ] {
+        let found = engine.find(asleep.targets(), options.clone(), authority.clone()).await;
+        match found {
+            Err(Refusal::NotPermitted { message }) => {
+                assert!(!allowed, "{authority:?}: {message}");
+                assert!(
+                    message.contains(&format!("process {} (sleep)", asleep.0.id())),
+                    "{message}"
+                );
+            }
+            // Checked only after the authority; a process that is free to run anywhere has none in any case.
+            Err(Refusal::NoTargetNode { .. }) => assert!(allowed, "{authority:?}"),
+            Ok(_) => assert!(allowed && topology.with_memory().len() > 1, "{authority:?}"),
+            Err(refusal) => panic!("{refusal:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_order_is_planned_and_carried_out() {
+    let (mut desk, asleep) = (Desk::new(), Asleep::new());
+    let go = desk.order(asleep.targets(), Authority::All, false);
+    let planned = desk.planned().await.expect("a plan");
+    assert_eq!(planned.found.processes.len(), 1);
+    // Free to run anywhere, on however many nodes.
+    assert_eq!(planned.nothing.as_deref(), Some("no target node"));
+    go.send(()).expect("it waits");
+    let Some(Report::Ended(_, Ok(outcome))) = desk.report().await else { panic!("no outcome") };
+    assert!(outcome.account().closes() && !outcome.is_partial(), "{outcome:?}");
+    assert_eq!(outcome.account().moved_bytes(), 0);
+    assert_eq!(outcome.processes.len(), 1);
+    assert!(outcome.after.is_some());
+    assert!(desk.close().await.is_empty());
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_process_that_ends_meanwhile_is_an_outcome() {
+    let (mut desk, asleep) = (Desk::new(), Asleep::new());
+    let go = desk.order(asleep.targets(), Authority::All, false);
+    desk.planned().await.expect("a plan");
+    drop(asleep);
+    go.send(()).expect("it waits");
+    let Some(Report::Ended(_, Ok(outcome))) = desk.report().await else { panic!("no outcome") };
+    assert!(outcome.after.is_none() && !outcome.is_partial(), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn an_order_that_is_dropped_ends_without_a_word() {
+    let (mut desk, asleep) = (Desk::new(), Asleep::new());
+    drop(desk.order(asleep.targets(), Authority::All, false));
+    desk.planned().await.expect("a plan");
+    let rest = desk.close().await;
+    assert!(rest.is_empty(), "{rest:?}");
+}
+
+#[tokio::test]
+async fn orders_that_cannot_be_planned_say_so_and_nothing_more() {
+    let asleep = Asleep::new();
+    let nobody = Authority::Of { uid: None, cgroups: Vec::new() };
+    for (targets, authority, cancel, expected) in [
+        (vec![Target::Pid(i32::MAX)], Authority::All, false, "TargetNotFound"),
+        (asleep.targets(), nobody, false, "NotPermitted"),
+        (asleep.targets(), Authority::All, true, "Unavailable"),
+    ] {
+        let mut desk = Desk::new();
+        let _go = desk.order(targets, authority, cancel);
+        let refusal = desk.planned().await.expect_err("refused");
+        assert!(format!("{refusal:?}").starts_with(expected), "{refusal:?}");
+        assert!(desk.close().await.is_empty());
+    }
+}
