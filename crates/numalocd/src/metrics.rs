@@ -1,0 +1,183 @@
+//! What the daemon counts, as OpenMetrics text. `docs/metrics.md` lists it.
+//!
+//! Labels take their values from closed sets, but for workloads, which are bounded by [`MAX_WORKLOADS`].
+
+mod calls;
+mod counted;
+mod label;
+mod ratios;
+mod registry;
+mod serve;
+#[cfg(test)]
+mod tests;
+
+pub use counted::{Counted, Counting};
+pub use serve::{CONTENT_TYPE, ServeError, serve};
+
+use crate::dispatch::JobCount;
+use calls::CallTimes;
+use label::{code_name, state_name};
+use numaloc_api::value::{Job, JobState, Outcome, WorkloadId};
+use prometheus_client::{
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+use ratios::Ratios;
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+/// Most workloads whose local ratio is shown; those that come later are not.
+pub const MAX_WORKLOADS: usize = 1_000;
+
+/// One label, and two.
+type One = [(&'static str, &'static str); 1];
+type Two<V> = [(&'static str, V); 2];
+
+/// Counts what happens. Cheap to clone: clones count together.
+#[derive(Clone, Debug)]
+pub struct Metrics(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    registry: Registry,
+    series: Series,
+    watches: OnceLock<Count>,
+}
+
+/// Counts something that is kept elsewhere.
+struct Count(Box<dyn Fn() -> usize + Send + Sync>);
+
+impl fmt::Debug for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Count")
+    }
+}
+
+#[derive(Debug)]
+struct Series {
+    moved: Family<Two<u32>, Counter>,
+    left: Family<One, Counter>,
+    offload: Family<One, Counter>,
+    ratios: Ratios,
+    open: Family<One, Gauge>,
+    ended: Family<One, Counter>,
+    duration: Histogram,
+    waited: Histogram,
+    schedules: Gauge,
+    workloads: Gauge,
+    watches: Gauge,
+    calls: CallTimes,
+    stalls: Counter,
+    rpcs: Family<Two<&'static str>, Counter>,
+    commits: Histogram,
+    commit_failures: Counter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let series = Series::default();
+        let watches = OnceLock::new();
+        Self(Arc::new(Inner { registry: registry::of(&series), series, watches }))
+    }
+}
+
+impl Metrics {
+    /// All of it as OpenMetrics 1.0 text.
+    pub fn text(&self) -> String {
+        if let Some(Count(count)) = self.0.watches.get() {
+            set(&self.0.series.watches, count());
+        }
+        let mut text = String::new();
+        // Writing to a String does not fail, and a text without its end mark is refused by whoever reads it.
+        let _ = prometheus_client::encoding::text::encode(&mut text, &self.0.registry);
+        text
+    }
+
+    /// How many jobs are in each state that is not an end, those without any left out; others are passed over.
+    pub fn jobs(&self, counts: &[JobCount]) {
+        for state in JobState::ALL.into_iter().filter(|state| !state.is_end()) {
+            let found = counts.iter().find(|(of, _)| *of == state);
+            let count = found.map_or(0, |(_, count)| *count);
+            set(&self.0.series.open.get_or_create(&[("state", state_name(state))]), count);
+        }
+    }
+
+    /// A job's turn has come after it was queued for `waited`.
+    pub fn job_dequeued(&self, waited: Duration) {
+        self.0.series.waited.observe(waited.as_secs_f64());
+    }
+
+    /// A job has reached its end: counts it and what became of its memory. To be called once for each end.
+    pub fn job_ended(&self, job: &Job) {
+        let series = &self.0.series;
+        series.ended.get_or_create(&[("state", state_name(job.state))]).inc();
+        if let (Some(started), Some(ended)) = (job.started, job.ended) {
+            // A clock that was set back meanwhile makes it zero.
+            let duration = ended.duration_since(started).unwrap_or_default();
+            series.duration.observe(duration.as_secs_f64());
+        }
+        if let Some(outcome) = &job.outcome {
+            self.outcome(outcome);
+        }
+    }
+
+    fn outcome(&self, outcome: &Outcome) {
+        let series = &self.0.series;
+        for ((from, to), bytes) in &outcome.flows {
+            series.moved.get_or_create(&[("from", from.0), ("to", to.0)]).inc_by(*bytes);
+            series.offload.get_or_create(&[("by", "cpu")]).inc_by(*bytes);
+        }
+        for (reason, bytes) in outcome.account().left_bytes() {
+            series.left.get_or_create(&[("reason", reason.name())]).inc_by(*bytes);
+        }
+        series.calls.add(&outcome.calls);
+        series.stalls.inc_by(calls::stalls(&outcome.calls));
+    }
+
+    /// `percent` of what may be moved of a workload's memory is local.
+    pub fn workload_local(&self, id: &WorkloadId, percent: f64) {
+        self.0.series.ratios.set(id, percent / 100.0);
+    }
+
+    /// A workload is no longer registered.
+    pub fn workload_gone(&self, id: &WorkloadId) {
+        self.0.series.ratios.remove(id);
+    }
+
+    /// How many schedules there are.
+    pub fn schedules(&self, count: usize) {
+        set(&self.0.series.schedules, count);
+    }
+
+    /// How many workloads are registered.
+    pub fn workloads(&self, count: usize) {
+        set(&self.0.series.workloads, count);
+    }
+
+    /// Who knows how many calls are watching something; asked whenever the text is made. Only the first one counts.
+    pub fn watches_from(&self, count: impl Fn() -> usize + Send + Sync + 'static) {
+        let _ = self.0.watches.set(Count(Box::new(count)));
+    }
+
+    /// A call of `method`, such as `numaloc.v1.MigrationService/GetJob`, has ended. Methods that are not served are to be
+    /// given as one, such as `other`: the text is static so that no client makes up labels.
+    pub fn rpc(&self, method: &'static str, code: tonic::Code) {
+        let labels = [("method", method), ("code", code_name(code))];
+        self.0.series.rpcs.get_or_create(&labels).inc();
+    }
+
+    /// The store has taken `elapsed` for a commit, which took effect or not.
+    pub fn committed(&self, elapsed: Duration, done: bool) {
+        self.0.series.commits.observe(elapsed.as_secs_f64());
+        if !done {
+            self.0.series.commit_failures.inc();
+        }
+    }
+}
+
+fn set(gauge: &Gauge, count: usize) {
+    gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+}

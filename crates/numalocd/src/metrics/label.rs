@@ -1,0 +1,43 @@
+//! Names of labels' values.
+
+use numaloc_api::value::JobState;
+use tonic::Code;
+
+/// As in the API, in lower case and without what all have in common.
+pub(super) fn state_name(state: JobState) -> &'static str {
+    match state {
+        JobState::Queued => "queued",
+        JobState::Planning => "planning",
+        JobState::Running => "running",
+        JobState::Paused => "paused",
+        JobState::Succeeded => "succeeded",
+        JobState::Partial => "partial",
+        JobState::Skipped => "skipped",
+        JobState::Failed => "failed",
+        JobState::Cancelled => "cancelled",
+        JobState::Interrupted => "interrupted",
+    }
+}
+
+/// As in google.rpc.Code.
+pub(super) fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}

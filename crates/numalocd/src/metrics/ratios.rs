@@ -1,0 +1,51 @@
+//! The local ratio of workloads, bounded in number: their names are the clients' to choose.
+
+use super::MAX_WORKLOADS;
+use numaloc_api::value::WorkloadId;
+use prometheus_client::{
+    encoding::{EncodeMetric, MetricEncoder},
+    metrics::MetricType,
+};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// Local shares from 0 to 1 by workload. Clones count together.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ratios(Arc<Mutex<BTreeMap<WorkloadId, f64>>>);
+
+impl Ratios {
+    /// Sets that of one, unless it is new and there is no room.
+    pub(super) fn set(&self, id: &WorkloadId, ratio: f64) {
+        let mut shown = self.lock();
+        if let Some(before) = shown.get_mut(id) {
+            *before = ratio;
+        } else if shown.len() < MAX_WORKLOADS {
+            shown.insert(id.clone(), ratio);
+        }
+    }
+
+    /// Forgets one.
+    pub(super) fn remove(&self, id: &WorkloadId) {
+        self.lock().remove(id);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<WorkloadId, f64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl EncodeMetric for Ratios {
+    fn encode(&self, mut encoder: MetricEncoder) -> fmt::Result {
+        for (id, ratio) in self.lock().iter() {
+            encoder.encode_family(&[("workload", id.id())])?.encode_gauge(ratio)?;
+        }
+        Ok(())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Gauge
+    }
+}

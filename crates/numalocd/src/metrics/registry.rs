@@ -1,0 +1,103 @@
+//! Names, units and descriptions of the series.
+
+use super::{Series, label::state_name};
+use numaloc_api::value::JobState;
+use numaloc_core::Reason;
+use prometheus_client::{
+    metrics::{histogram::Histogram, info::Info},
+    registry::{Registry, Unit},
+};
+
+/// Upper bounds in seconds for jobs: from a page to a terabyte.
+const JOB_BOUNDS: [f64; 12] =
+    [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0, 7_200.0];
+/// Upper bounds in seconds for commits: from a fast disk to one that hangs.
+const COMMIT_BOUNDS: [f64; 11] =
+    [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 10.0];
+
+impl Default for Series {
+    /// Nothing has happened. What has a closed set of labels starts at 0, so that its growth shows from the first on.
+    fn default() -> Self {
+        let series = Self {
+            moved: Default::default(),
+            left: Default::default(),
+            offload: Default::default(),
+            ratios: Default::default(),
+            open: Default::default(),
+            ended: Default::default(),
+            duration: Histogram::new(JOB_BOUNDS),
+            waited: Histogram::new(JOB_BOUNDS),
+            schedules: Default::default(),
+            workloads: Default::default(),
+            watches: Default::default(),
+            calls: Default::default(),
+            stalls: Default::default(),
+            rpcs: Default::default(),
+            commits: Histogram::new(COMMIT_BOUNDS),
+            commit_failures: Default::default(),
+        };
+        for reason in Reason::ALL {
+            drop(series.left.get_or_create(&[("reason", reason.name())]));
+        }
+        drop(series.offload.get_or_create(&[("by", "cpu")]));
+        for state in JobState::ALL {
+            let label = [("state", state_name(state))];
+            if state.is_end() {
+                drop(series.ended.get_or_create(&label));
+            } else {
+                drop(series.open.get_or_create(&label));
+            }
+        }
+        series
+    }
+}
+
+/// A registry with all of `series`.
+pub(super) fn of(series: &Series) -> Registry {
+    let mut registry = Registry::with_prefix("numaloc");
+    let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+    registry.register("build", "The daemon", version);
+    memory(&mut registry, series);
+    jobs(&mut registry, series);
+    service(&mut registry, series);
+    registry
+}
+
+fn memory(registry: &mut Registry, series: &Series) {
+    let moved = "Memory confirmed on its target by the node that it left and the one that it is on";
+    registry.register_with_unit("moved", moved, Unit::Bytes, series.moved.clone());
+    let left = "Remote memory that jobs left where it was by reason";
+    registry.register_with_unit("left", left, Unit::Bytes, series.left.clone());
+    let offload = "Memory moved by what copied it";
+    registry.register_with_unit("offload", offload, Unit::Bytes, series.offload.clone());
+    let ratio = "Local share of what may be moved of a workload as last seen, from 0 to 1";
+    registry.register("workload_local_ratio", ratio, series.ratios.clone());
+    let calls = "Time that move_pages calls took";
+    registry.register_with_unit("move_pages", calls, Unit::Seconds, series.calls.clone());
+    let stalls = "Calls of move_pages that took more than 10 milliseconds";
+    registry.register("move_pages_stalls", stalls, series.stalls.clone());
+}
+
+fn jobs(registry: &mut Registry, series: &Series) {
+    let open = "Jobs that have not ended by state";
+    registry.register("jobs", open, series.open.clone());
+    let ended = "Jobs that have ended since the start of the daemon by state";
+    registry.register("jobs_ended", ended, series.ended.clone());
+    let duration = "Time from the start of moving to the end of jobs that moved";
+    registry.register_with_unit("job_duration", duration, Unit::Seconds, series.duration.clone());
+    let waited = "Time that jobs were queued before their turn";
+    registry.register_with_unit("job_queue", waited, Unit::Seconds, series.waited.clone());
+}
+
+fn service(registry: &mut Registry, series: &Series) {
+    registry.register("schedules", "Schedules", series.schedules.clone());
+    registry.register("workloads", "Registered workloads", series.workloads.clone());
+    let watches = "Calls that are watching something";
+    registry.register("watches", watches, series.watches.clone());
+    let rpcs = "Calls that have ended by method and code";
+    registry.register("rpcs", rpcs, series.rpcs.clone());
+    let commits = "Time that commits of the store took, also those that failed";
+    registry.register_with_unit("store_commit", commits, Unit::Seconds, series.commits.clone());
+    let failures = "Commits of the store that failed";
+    registry.register("store_commit_failures", failures, series.commit_failures.clone());
+}

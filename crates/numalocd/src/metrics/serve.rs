@@ -1,0 +1,126 @@
+//! Metrics by HTTP, for whoever is on this machine.
+
+use super::Metrics;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::{
+    body::{Bytes, Incoming},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Semaphore, watch},
+    task::JoinSet,
+    time::timeout,
+};
+
+/// What the answer to `GET /metrics` is.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Connections at a time; more wait to be accepted.
+const MAX_CONNECTIONS: usize = 16;
+/// For a request's head.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// For a request and its answer: who does not read it holds up others.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
+/// Between failed attempts to accept: a lack of file descriptors ends by itself.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why metrics are not served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address can be reached from elsewhere.
+    #[error(
+        "metrics would be served to everybody at {0}: listen at a loopback address such as 127.0.0.1"
+    )]
+    NotLoopback(SocketAddr),
+    /// The listener does not say where it listens.
+    #[error("cannot serve metrics: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Answers `GET /metrics` until `stop` is true or its sender is gone; requests in hand are answered first. Each connection
+/// serves one request.
+///
+/// # Errors
+/// The address is not one of the loopback interface.
+pub async fn serve(
+    listener: TcpListener,
+    metrics: Metrics,
+    mut stop: watch::Receiver<bool>,
+) -> Result<(), ServeError> {
+    let address = listener.local_addr()?;
+    if !address.ip().to_canonical().is_loopback() {
+        return Err(ServeError::NotLoopback(address));
+    }
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = async {
+            // Never closed: without a permit nothing is accepted.
+            let permit = Arc::clone(&room).acquire_owned().await;
+            (listener.accept().await, permit)
+        };
+        let (stream, permit) = tokio::select! {
+            accepted = accepted => accepted,
+            _ = stop.wait_for(|stop| *stop) => break,
+        };
+        // Those that have ended are let go.
+        while connections.try_join_next().is_some() {}
+        match stream {
+            Ok((stream, _)) => {
+                let connection = answer(stream, metrics.clone(), stop.clone());
+                connections.spawn(async move {
+                    let _permit = permit;
+                    connection.await;
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection for metrics");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    connections.join_all().await;
+    Ok(())
+}
+
+/// One connection. What goes wrong on it concerns its client alone.
+async fn answer(stream: TcpStream, metrics: Metrics, mut stop: watch::Receiver<bool>) {
+    let service = service_fn(async |request| Ok::<_, Infallible>(respond(&request, &metrics)));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
+    let served = async {
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            _ = stop.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
+        }
+        let _ = connection.await;
+    };
+    let _ = timeout(CONNECTION_TIMEOUT, served).await;
+}
+
+fn respond(request: &Request<Incoming>, metrics: &Metrics) -> Response<Full<Bytes>> {
+    let plain = "text/plain; charset=utf-8";
+    let (status, kind, text) = match (request.uri().path(), request.method()) {
+        ("/metrics", &Method::GET) => (StatusCode::OK, CONTENT_TYPE, metrics.text()),
+        ("/metrics", _) => (StatusCode::METHOD_NOT_ALLOWED, plain, "only GET\n".to_owned()),
+        _ => (StatusCode::NOT_FOUND, plain, "metrics are at /metrics\n".to_owned()),
+    };
+    let mut response = Response::new(Full::from(text));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        headers.insert(header::ALLOW, header::HeaderValue::from_static("GET"));
+    }
+    response
+}

@@ -1,0 +1,217 @@
+//! What is counted, how it is shown, and who gets it.
+
+mod http;
+
+use super::*;
+use numaloc_api::value::{CallStats, JobId, MigrationSpec, ProcessOutcome};
+use numaloc_core::{Account, CALL_BOUNDS_US, Identity, NodeId, Reason};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, SystemTime},
+};
+
+fn job(state: JobState, seconds: u64, outcome: Option<Outcome>) -> Job {
+    let start = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+    Job {
+        wanted: None,
+        id: JobId::numbered(1),
+        spec: MigrationSpec::default(),
+        state,
+        state_message: String::new(),
+        schedule: None,
+        creator: "uid:0".into(),
+        request_id: None,
+        created: start,
+        started: Some(start),
+        ended: Some(start + Duration::from_secs(seconds)),
+        progress: None,
+        plan: None,
+        outcome: outcome.map(Arc::new),
+    }
+}
+
+/// 3 MiB went from node 1 to node 0, 4 KiB were busy, one call took 2 ms and two took 20 ms.
+fn outcome() -> Outcome {
+    let mut account = Account::default();
+    account.found((3 << 20) + 4096);
+    account.moved(3 << 20);
+    account.left(Reason::Busy, 4096);
+    let mut times = [0; CALL_BOUNDS_US.len() + 1];
+    times[4] = 1;
+    times[7] = 2;
+    Outcome {
+        processes: vec![ProcessOutcome {
+            identity: Identity { pid: 7, start_time: 1 },
+            comm: "app".into(),
+            account,
+            error: None,
+        }],
+        flows: [((NodeId(1), NodeId(0)), 3 << 20)].into(),
+        calls: CallStats {
+            calls: 3,
+            times,
+            total: Duration::from_millis(42),
+            ..CallStats::default()
+        },
+        ..Outcome::default()
+    }
+}
+
+/// One of everything.
+fn filled() -> Metrics {
+    let metrics = Metrics::default();
+    metrics.job_ended(&job(JobState::Partial, 3, Some(outcome())));
+    metrics.workload_local(&WorkloadId::numbered(1), 75.0);
+    metrics.rpc("numaloc.v1.MigrationService/GetJob", tonic::Code::NotFound);
+    metrics
+}
+
+#[track_caller]
+fn shows(metrics: &Metrics, lines: &[&str]) {
+    let text = metrics.text();
+    for line in lines {
+        assert!(text.lines().any(|shown| shown == *line), "no {line} in\n{text}");
+    }
+}
+
+#[test]
+fn a_job_is_counted_with_its_memory_and_calls() {
+    let metrics = filled();
+    metrics.job_ended(&job(JobState::Partial, 3, Some(outcome())));
+    shows(
+        &metrics,
+        &[
+            r#"numaloc_moved_bytes_total{from="1",to="0"} 6291456"#,
+            r#"numaloc_offload_bytes_total{by="cpu"} 6291456"#,
+            r#"numaloc_left_bytes_total{reason="busy"} 8192"#,
+            r#"numaloc_left_bytes_total{reason="pinned"} 0"#,
+            r#"numaloc_jobs_ended_total{state="partial"} 2"#,
+            r#"numaloc_jobs_ended_total{state="failed"} 0"#,
+            "numaloc_job_duration_seconds_sum 6.0",
+            r#"numaloc_job_duration_seconds_bucket{le="1.0"} 0"#,
+            r#"numaloc_job_duration_seconds_bucket{le="5.0"} 2"#,
+            r#"numaloc_move_pages_seconds_bucket{le="0.001"} 0"#,
+            r#"numaloc_move_pages_seconds_bucket{le="0.0025"} 2"#,
+            r#"numaloc_move_pages_seconds_bucket{le="0.01"} 2"#,
+            r#"numaloc_move_pages_seconds_bucket{le="0.025"} 6"#,
+            r#"numaloc_move_pages_seconds_bucket{le="+Inf"} 6"#,
+            "numaloc_move_pages_seconds_count 6",
+            "numaloc_move_pages_seconds_sum 0.084",
+            "numaloc_move_pages_stalls_total 4",
+        ],
+    );
+}
+
+#[test]
+fn a_job_that_never_moved_has_no_duration() {
+    let metrics = Metrics::default();
+    metrics.job_ended(&Job { started: None, ..job(JobState::Failed, 3, None) });
+    shows(
+        &metrics,
+        &[r#"numaloc_jobs_ended_total{state="failed"} 1"#, "numaloc_job_duration_seconds_count 0"],
+    );
+}
+
+#[test]
+fn a_clock_that_was_set_back_counts_as_no_time() {
+    let metrics = Metrics::default();
+    let job = job(JobState::Succeeded, 3, None);
+    metrics.job_ended(&Job { ended: Some(SystemTime::UNIX_EPOCH), ..job });
+    shows(
+        &metrics,
+        &["numaloc_job_duration_seconds_sum 0.0", "numaloc_job_duration_seconds_count 1"],
+    );
+}
+
+#[test]
+fn jobs_that_left_a_state_are_no_longer_in_it() {
+    let metrics = Metrics::default();
+    metrics.jobs(&[(JobState::Queued, 3), (JobState::Succeeded, 9)]);
+    shows(&metrics, &[r#"numaloc_jobs{state="queued"} 3"#, r#"numaloc_jobs{state="running"} 0"#]);
+    metrics.jobs(&[(JobState::Running, 1)]);
+    shows(&metrics, &[r#"numaloc_jobs{state="queued"} 0"#, r#"numaloc_jobs{state="running"} 1"#]);
+    assert!(!metrics.text().contains(r#"numaloc_jobs{state="succeeded"}"#));
+}
+
+#[test]
+fn watches_are_counted_where_they_are_kept() {
+    let metrics = Metrics::default();
+    shows(&metrics, &["numaloc_watches 0"]);
+    metrics.watches_from(|| 3);
+    shows(&metrics, &["numaloc_watches 3"]);
+}
+
+#[test]
+fn workloads_are_bounded_and_forgotten() {
+    let metrics = Metrics::default();
+    let series = |metrics: &Metrics| {
+        let text = metrics.text();
+        text.lines().filter(|line| line.starts_with("numaloc_workload_local_ratio{")).count()
+    };
+    for number in 0..=MAX_WORKLOADS as u64 {
+        metrics.workload_local(&WorkloadId::numbered(number), 50.0);
+    }
+    assert_eq!(series(&metrics), MAX_WORKLOADS);
+    // One that is shown goes on; one that is gone makes room.
+    metrics.workload_local(&WorkloadId::numbered(3), 25.0);
+    shows(&metrics, &[r#"numaloc_workload_local_ratio{workload="3"} 0.25"#]);
+    metrics.workload_gone(&WorkloadId::numbered(3));
+    assert_eq!(series(&metrics), MAX_WORKLOADS - 1);
+    metrics.workload_local(&WorkloadId::numbered(MAX_WORKLOADS as u64), 50.0);
+    assert_eq!(series(&metrics), MAX_WORKLOADS);
+}
+
+#[test]
+fn calls_commits_and_waits_are_counted() {
+    let metrics = filled();
+    metrics.committed(Duration::from_millis(2), true);
+    metrics.committed(Duration::from_millis(2), false);
+    metrics.job_dequeued(Duration::from_secs(20));
+    metrics.schedules(5);
+    metrics.workloads(7);
+    shows(
+        &metrics,
+        &[
+            r#"numaloc_rpcs_total{method="numaloc.v1.MigrationService/GetJob",code="NOT_FOUND"} 1"#,
+            r#"numaloc_store_commit_seconds_bucket{le="0.0025"} 2"#,
+            "numaloc_store_commit_seconds_count 2",
+            "numaloc_store_commit_failures_total 1",
+            r#"numaloc_job_queue_seconds_bucket{le="30.0"} 1"#,
+            r#"numaloc_job_queue_seconds_bucket{le="10.0"} 0"#,
+            "numaloc_schedules 5",
+            "numaloc_workloads 7",
+            concat!("numaloc_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
+        ],
+    );
+}
+
+/// (name, type) of each family, from the lines `# TYPE name type`.
+fn families(text: &str) -> BTreeSet<(String, String)> {
+    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    types.filter_map(|line| line.split_once(' ')).map(|(a, b)| (a.into(), b.into())).collect()
+}
+
+#[test]
+fn the_documentation_lists_what_there_is() {
+    let page = include_str!("../../../../docs/metrics.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    let documented: BTreeSet<_> = rows
+        .map(|row| {
+            let mut cells = row.split('|').map(|cell| cell.trim().trim_end_matches('`'));
+            (cells.next().unwrap_or_default().into(), cells.next().unwrap_or_default().into())
+        })
+        .collect();
+    assert_eq!(documented, families(&filled().text()));
+}
+
+#[test]
+fn the_text_is_openmetrics() {
+    let text = filled().text();
+    assert!(text.ends_with("# EOF\n"));
+    let names: Vec<_> = families(&text).into_iter().map(|(name, _)| name).collect();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        assert!(names.iter().any(|name| line.starts_with(name.as_str())), "{line} has no type");
+        let value = line.rsplit(' ').next().unwrap_or_default();
+        assert!(value.parse::<f64>().is_ok(), "{line} has no value");
+    }
+}
