@@ -1,0 +1,31 @@
+//! The dispatcher: one task that owns jobs, schedules, workloads and events.
+//!
+//! A change is a list of writes: it is committed to the store, and only then taken over into the book and answered. What
+//! the engine reports and cannot be stored now waits, with its run, until it can.
+
+mod book;
+mod command;
+mod dispatcher;
+mod ends;
+mod handle;
+mod jobs;
+mod lists;
+mod page;
+mod queue;
+mod refusal;
+mod reports;
+mod restart;
+mod run;
+mod schedules;
+mod task;
+#[cfg(test)]
+mod tests;
+mod ticks;
+mod turn;
+mod workloads;
+
+pub use book::Book;
+pub use dispatcher::{Authorities, Dispatcher, Edges, Probe, Probed};
+pub use handle::{Handle, JobCount, Listed, Selected, Status};
+pub use refusal::Refusal;
+pub use task::{Ears, Pulse, start};

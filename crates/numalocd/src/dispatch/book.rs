@@ -1,0 +1,227 @@
+//! The records, as far as they are kept in memory. They change by committed writes only.
+
+use crate::store::{Contents, EventHead, Last, Write};
+use numaloc_api::value::{Event, Job, JobId, JobState, Schedule, ScheduleId, Workload, WorkloadId};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    sync::Arc,
+};
+use tokio::sync::watch;
+
+/// All records by their numbers and names. A job that has ended is without its plan and the processes of its outcome:
+/// the store has it whole.
+#[derive(Debug)]
+pub struct Book {
+    jobs: BTreeMap<u64, Arc<Job>>,
+    open: BTreeSet<u64>,
+    counts: BTreeMap<JobState, usize>,
+    schedules: BTreeMap<u64, Arc<Schedule>>,
+    workloads: BTreeMap<WorkloadId, Arc<Workload>>,
+    events: VecDeque<EventHead>,
+    last: Last,
+    /// (creator, request_id) -> number of the job or schedule.
+    job_requests: HashMap<(String, String), u64>,
+    schedule_requests: HashMap<(String, String), u64>,
+    watchers: HashMap<u64, watch::Sender<Arc<Job>>>,
+    last_event: watch::Sender<u64>,
+}
+
+impl Book {
+    /// What was stored.
+    pub fn new(contents: Contents) -> Self {
+        let mut book = Self {
+            jobs: BTreeMap::new(),
+            open: BTreeSet::new(),
+            counts: BTreeMap::new(),
+            schedules: BTreeMap::new(),
+            workloads: BTreeMap::new(),
+            events: contents.events.into(),
+            last: contents.last,
+            job_requests: HashMap::new(),
+            schedule_requests: HashMap::new(),
+            watchers: HashMap::new(),
+            last_event: watch::Sender::new(contents.last.event),
+        };
+        contents.jobs.into_iter().for_each(|job| book.put_job(Arc::new(job)));
+        contents.schedules.into_iter().for_each(|schedule| book.put_schedule(Arc::new(schedule)));
+        for workload in contents.workloads {
+            book.workloads.insert(workload.spec.id.clone(), Arc::new(workload));
+        }
+        book
+    }
+
+    /// Takes over what has been committed.
+    pub fn apply(&mut self, writes: Vec<Write>) {
+        for write in writes {
+            match write {
+                Write::Job(job) => self.put_job(job),
+                Write::DropJob(id) => self.drop_job(&id),
+                Write::Schedule(schedule) => self.put_schedule(schedule),
+                Write::DropSchedule(id) => {
+                    let dropped = id.number().and_then(|number| self.schedules.remove(&number));
+                    if let Some(key) = dropped
+                        .and_then(|schedule| request(&schedule.creator, &schedule.request_id))
+                    {
+                        self.schedule_requests.remove(&key);
+                    }
+                }
+                Write::Workload(workload) => {
+                    self.workloads.insert(workload.spec.id.clone(), workload);
+                }
+                Write::DropWorkload(id) => {
+                    self.workloads.remove(&id);
+                }
+                Write::Event(event) => self.put_event(&event),
+                Write::DropEvent(number) => {
+                    // Mostly the oldest one.
+                    let at = self.events.iter().position(|head| head.number == number);
+                    at.and_then(|at| self.events.remove(at));
+                }
+            }
+        }
+    }
+
+    fn put_job(&mut self, job: Arc<Job>) {
+        let Some(number) = job.id.number() else { return };
+        self.last.job = self.last.job.max(number);
+        if let Some(key) = request(&job.creator, &job.request_id) {
+            self.job_requests.insert(key, number);
+        }
+        if let Some(watchers) = self.watchers.get(&number) {
+            watchers.send_replace(job.clone());
+        }
+        *self.counts.entry(job.state).or_default() += 1;
+        self.uncount(number);
+        if job.state.is_end() {
+            self.open.remove(&number);
+            // With the sender the watches end, once they have shown the end.
+            self.watchers.remove(&number);
+            self.jobs.insert(number, Arc::new((*job).clone().without_details()));
+        } else {
+            self.open.insert(number);
+            self.jobs.insert(number, job);
+        }
+    }
+
+    /// Takes what is known of a job out of the counts.
+    fn uncount(&mut self, number: u64) {
+        if let Some(count) = self.jobs.get(&number).and_then(|job| self.counts.get_mut(&job.state))
+        {
+            *count -= 1;
+        }
+    }
+
+    fn drop_job(&mut self, id: &JobId) {
+        let Some(number) = id.number() else { return };
+        self.open.remove(&number);
+        self.watchers.remove(&number);
+        self.uncount(number);
+        let dropped = self.jobs.remove(&number);
+        if let Some(key) = dropped.and_then(|job| request(&job.creator, &job.request_id)) {
+            self.job_requests.remove(&key);
+        }
+    }
+
+    fn put_schedule(&mut self, schedule: Arc<Schedule>) {
+        let Some(number) = schedule.id.number() else { return };
+        self.last.schedule = self.last.schedule.max(number);
+        if let Some(key) = request(&schedule.creator, &schedule.request_id) {
+            self.schedule_requests.insert(key, number);
+        }
+        self.schedules.insert(number, schedule);
+    }
+
+    fn put_event(&mut self, event: &Event) {
+        self.last.event = self.last.event.max(event.number);
+        self.events.push_back(EventHead {
+            number: event.number,
+            time: event.time,
+            kind: event.kind,
+            schedule: event.schedule.clone(),
+            after_percent: event.after_percent,
+        });
+        self.last_event.send_replace(event.number);
+    }
+
+    /// A job.
+    pub fn job(&self, id: &JobId) -> Option<&Arc<Job>> {
+        self.jobs.get(&id.number()?)
+    }
+    /// All jobs by number.
+    pub fn jobs(&self) -> &BTreeMap<u64, Arc<Job>> {
+        &self.jobs
+    }
+    /// Jobs that have not ended, the oldest first.
+    pub fn open_jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.open.iter().filter_map(|number| self.jobs.get(number))
+    }
+    /// How many jobs are in each state.
+    pub fn counts(&self) -> &BTreeMap<JobState, usize> {
+        &self.counts
+    }
+    /// Jobs in a state.
+    pub fn jobs_in(&self, state: JobState) -> impl Iterator<Item = &Arc<Job>> {
+        self.open_jobs().filter(move |job| job.state == state)
+    }
+    /// The job that a request made.
+    pub fn job_of_request(&self, creator: &str, request_id: &str) -> Option<&Arc<Job>> {
+        let number = self.job_requests.get(&(creator.to_owned(), request_id.to_owned()))?;
+        self.jobs.get(number)
+    }
+    /// A schedule.
+    pub fn schedule(&self, id: &ScheduleId) -> Option<&Arc<Schedule>> {
+        self.schedules.get(&id.number()?)
+    }
+    /// All schedules by number.
+    pub fn schedules(&self) -> &BTreeMap<u64, Arc<Schedule>> {
+        &self.schedules
+    }
+    /// The schedule that a request made.
+    pub fn schedule_of_request(&self, creator: &str, request_id: &str) -> Option<&Arc<Schedule>> {
+        let number = self.schedule_requests.get(&(creator.to_owned(), request_id.to_owned()))?;
+        self.schedules.get(number)
+    }
+    /// All workloads by name.
+    pub fn workloads(&self) -> &BTreeMap<WorkloadId, Arc<Workload>> {
+        &self.workloads
+    }
+    /// What is remembered of events, the oldest first.
+    pub fn events(&self) -> &VecDeque<EventHead> {
+        &self.events
+    }
+    /// The last event of a schedule.
+    pub fn last_event_of(&self, schedule: &ScheduleId) -> Option<&EventHead> {
+        self.events.iter().rev().find(|head| head.schedule.as_ref() == Some(schedule))
+    }
+    /// The highest numbers ever given.
+    pub fn last(&self) -> Last {
+        self.last
+    }
+    /// Tells the number of the last event.
+    pub fn watch_events(&self) -> watch::Receiver<u64> {
+        self.last_event.subscribe()
+    }
+
+    /// Watches a job: its record now, and each later one. One that has ended has no later one.
+    pub fn watch_job(&mut self, job: Arc<Job>) -> watch::Receiver<Arc<Job>> {
+        let Some(number) = job.id.number().filter(|_| !job.state.is_end()) else {
+            return watch::channel(job).1;
+        };
+        self.watchers.entry(number).or_insert_with(|| watch::Sender::new(job)).subscribe()
+    }
+    /// Whether somebody watches the job.
+    pub fn is_watched(&self, id: &JobId) -> bool {
+        let watchers = id.number().and_then(|number| self.watchers.get(&number));
+        watchers.is_some_and(|watchers| watchers.receiver_count() > 0)
+    }
+    /// Shows watchers a job that has come further and is not to be stored for that.
+    pub fn show(&self, job: Job) {
+        if let Some(watchers) = job.id.number().and_then(|number| self.watchers.get(&number)) {
+            watchers.send_replace(Arc::new(job));
+        }
+    }
+}
+
+fn request(creator: &str, request_id: &Option<String>) -> Option<(String, String)> {
+    Some((creator.to_owned(), request_id.clone()?))
+}

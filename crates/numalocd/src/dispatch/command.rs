@@ -1,0 +1,68 @@
+//! What the dispatcher can be asked: one variant a call, with where the answer goes.
+
+use super::{Listed, Refusal, Selected, Status};
+use crate::{access::Caller, engine::Found};
+use numaloc_api::value::{
+    CreateJob, CreateSchedule, DeleteSchedule, Event, EventFilter, Job, JobId, ListEvents,
+    ListJobs, Page, Schedule, ScheduleId, Target, UpdateSchedule, Workload, WorkloadId,
+    WorkloadSpec,
+};
+use std::sync::Arc;
+use tokio::sync::{oneshot, watch};
+
+/// Where an answer goes. A caller that has gone does not get it; what was done stays done.
+pub type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
+
+/// What a client does to a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Ends it.
+    Cancel,
+    /// Holds it.
+    Pause,
+    /// Queues it again.
+    Resume,
+}
+
+/// A question; see the methods of [`super::Handle`].
+#[derive(Debug)]
+pub enum Command {
+    /// Resolves workloads.
+    Select(Target, Reply<Selected>),
+    /// Creates or finds a job.
+    CreateJob(Caller, CreateJob, Found, Reply<(Arc<Job>, bool)>),
+    /// Finds the job of a request.
+    FindRequest(Caller, CreateJob, Reply<Option<Arc<Job>>>),
+    /// One job.
+    GetJob(JobId, Reply<Arc<Job>>),
+    /// Jobs.
+    ListJobs(ListJobs, Reply<Listed<Job>>),
+    /// Watches a job.
+    WatchJob(JobId, Reply<watch::Receiver<Arc<Job>>>),
+    /// Changes a job.
+    ChangeJob(Caller, JobId, Change, Reply<Arc<Job>>),
+    /// Creates a schedule.
+    CreateSchedule(Caller, CreateSchedule, Reply<Arc<Schedule>>),
+    /// One schedule.
+    GetSchedule(ScheduleId, Reply<Arc<Schedule>>),
+    /// Schedules.
+    ListSchedules(Page, Reply<Listed<Schedule>>),
+    /// Changes a schedule.
+    UpdateSchedule(Caller, UpdateSchedule, Reply<Arc<Schedule>>),
+    /// Removes a schedule.
+    DeleteSchedule(Caller, DeleteSchedule, Reply<()>),
+    /// Registers a workload.
+    RegisterWorkload(Caller, WorkloadSpec, Reply<Arc<Workload>>),
+    /// Forgets a workload.
+    UnregisterWorkload(Caller, WorkloadId, Reply<()>),
+    /// Workloads.
+    ListWorkloads(Page, Reply<Listed<Workload>>),
+    /// Events.
+    ListEvents(ListEvents, Reply<Listed<Event>>),
+    /// Events after a number.
+    EventsAfter(EventFilter, u64, usize, Reply<(Vec<Arc<Event>>, u64)>),
+    /// What the daemon is doing.
+    Status(Reply<Status>),
+    /// Ends runs after their batches in hand, and then the dispatcher.
+    Stop,
+}

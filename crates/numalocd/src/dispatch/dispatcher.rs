@@ -1,0 +1,182 @@
+//! The dispatcher's state, and how it changes: a list of writes is committed, then taken over.
+
+use super::{Refusal, Status, book::Book, run::Run};
+use crate::{
+    access::Authority,
+    config::Config,
+    engine::{Found, Order, Report},
+    metrics::Metrics,
+    store::{Store, StoreError, Write},
+};
+use numaloc_api::value::ScheduleId;
+use numaloc_core::Options;
+use numaloc_host::Target;
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    fmt,
+    sync::Arc,
+    time::SystemTime,
+};
+use tokio::{
+    runtime::{Handle as Runtime, RuntimeFlavor},
+    sync::{mpsc, watch},
+    time::Instant,
+};
+
+/// Asks whether the target of a schedule is there.
+#[derive(Debug)]
+pub struct Probe {
+    /// The schedule.
+    pub schedule: ScheduleId,
+    /// Its etag: an answer about what it was before a change is of no use.
+    pub etag: String,
+    /// Whose memory.
+    pub targets: Vec<Target>,
+    /// What goes where.
+    pub options: Options,
+    /// Whose memory its creator may have moved.
+    pub authority: Authority,
+}
+
+/// The answer to a [`Probe`].
+#[derive(Debug)]
+pub struct Probed {
+    /// The schedule.
+    pub schedule: ScheduleId,
+    /// Its etag when it was asked.
+    pub etag: String,
+    /// What was found.
+    pub found: Result<Found, Refusal>,
+}
+
+/// What the creator of a stored record may have moved now; `None`: nothing any more.
+pub type Authorities = Box<dyn Fn(&str) -> Option<Authority> + Send>;
+
+/// Everything outside of the dispatcher that it uses.
+pub struct Edges {
+    /// Where records are kept.
+    pub store: Store,
+    /// The configuration in force.
+    pub config: watch::Receiver<Arc<Config>>,
+    /// Who may what.
+    pub authorities: Authorities,
+    /// To the engine: plan and move.
+    pub orders: mpsc::UnboundedSender<Order>,
+    /// To the engine: is it there?
+    pub probes: mpsc::UnboundedSender<Probe>,
+    /// Counters.
+    pub metrics: Metrics,
+    /// Told what the daemon is doing, whenever that has changed.
+    pub tell: Box<dyn FnMut(&Status) + Send>,
+    /// The wall clock. It may jump: spans of time are measured by another.
+    pub clock: fn() -> SystemTime,
+}
+
+impl fmt::Debug for Edges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Edges").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+/// Owns jobs, schedules, workloads and events.
+#[derive(Debug)]
+pub struct Dispatcher {
+    pub(super) edges: Edges,
+    pub(super) book: Book,
+    /// Jobs that the engine is at work on.
+    pub(super) runs: BTreeMap<u64, Run>,
+    /// Who and where, of open jobs as far as known.
+    pub(super) found: HashMap<u64, Found>,
+    /// When a schedule is looked at next.
+    pub(super) due: BTreeMap<u64, Instant>,
+    /// Since when a schedule's target has been gone.
+    pub(super) gone: HashMap<u64, Instant>,
+    /// Reports whose consequences could not be stored yet.
+    pub(super) late: VecDeque<Report>,
+    /// Whether what the last daemon left under way has been dealt with.
+    pub(super) recovered: bool,
+    /// Whether something has changed since it was last looked whose turn it is.
+    pub(super) changed: bool,
+    /// Why the last commit failed, if it did.
+    pub(super) problem: Option<String>,
+    pub(super) started: SystemTime,
+    pub(super) moved_bytes: u64,
+    /// Set when it is to stop: until when runs may end.
+    pub(super) stopping: Option<Instant>,
+}
+
+impl Dispatcher {
+    /// With what was stored.
+    pub fn new(edges: Edges, book: Book) -> Self {
+        let started = (edges.clock)();
+        Self {
+            edges,
+            book,
+            runs: BTreeMap::new(),
+            found: HashMap::new(),
+            due: BTreeMap::new(),
+            gone: HashMap::new(),
+            late: VecDeque::new(),
+            recovered: false,
+            changed: true,
+            problem: None,
+            started,
+            moved_bytes: 0,
+            stopping: None,
+        }
+    }
+
+    /// The configuration in force.
+    pub(super) fn config(&self) -> Arc<Config> {
+        self.edges.config.borrow().clone()
+    }
+
+    /// The wall clock.
+    pub(super) fn wall(&self) -> SystemTime {
+        (self.edges.clock)()
+    }
+
+    /// Stores `writes`, all or none, and only then takes them over.
+    ///
+    /// # Errors
+    /// There is no room, or the store cannot be written. Nothing has changed.
+    pub(super) fn commit(&mut self, writes: Vec<Write>) -> Result<(), Refusal> {
+        let store = &mut self.edges.store;
+        let begin = Instant::now();
+        let done = blocking(|| store.commit(&writes));
+        self.edges.metrics.committed(begin.elapsed(), done.is_ok());
+        match done {
+            Ok(()) => {
+                self.problem = None;
+                self.changed = true;
+                self.book.apply(writes);
+                Ok(())
+            }
+            Err(error) => {
+                if self.problem.is_none() {
+                    tracing::error!(%error, "changes cannot be stored");
+                }
+                self.problem = Some(error.to_string());
+                Err(error.into())
+            }
+        }
+    }
+}
+
+/// Runs what blocks without holding up other tasks of this thread, where the runtime has other threads.
+pub(super) fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    match Runtime::current().runtime_flavor() {
+        RuntimeFlavor::CurrentThread => work(),
+        _ => tokio::task::block_in_place(work),
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        let message = error.to_string();
+        match error {
+            StoreError::Full { .. } => Self::StoreFull { message },
+            StoreError::Failed { .. } => Self::Unavailable { message },
+        }
+    }
+}

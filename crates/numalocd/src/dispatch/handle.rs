@@ -1,0 +1,282 @@
+//! What the services ask of the dispatcher.
+
+use super::{
+    Refusal,
+    command::{Change, Command, Reply},
+};
+use crate::{access::Caller, engine::Found};
+use numaloc_api::value::{
+    CreateJob, CreateSchedule, DeleteSchedule, Event, EventFilter, Job, JobId, JobState,
+    ListEvents, ListJobs, Page, QosClass, Schedule, ScheduleId, Target, UpdateSchedule, Workload,
+    WorkloadId, WorkloadSpec,
+};
+use std::{sync::Arc, time::SystemTime};
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// A page of a list.
+#[derive(Clone, Debug)]
+pub struct Listed<T> {
+    /// Its entries.
+    pub entries: Vec<Arc<T>>,
+    /// The token of the next page; `None`: there is none.
+    pub next: Option<String>,
+}
+
+/// A target in the host's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selected {
+    /// What it names, workloads by their cgroups.
+    pub targets: Vec<numaloc_host::Target>,
+    /// The best class of the workloads that it names, if any has one.
+    pub qos_class: Option<QosClass>,
+}
+
+/// How many jobs are in a state.
+pub type JobCount = (JobState, usize);
+
+/// What the daemon is doing.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// When it started.
+    pub started: SystemTime,
+    /// Jobs by state, those without any left out.
+    pub jobs: Vec<JobCount>,
+    /// Schedules.
+    pub schedules: usize,
+    /// Workloads.
+    pub workloads: usize,
+    /// Bytes moved since the start.
+    pub moved_bytes: u64,
+    /// What it cannot do, and what to do about it.
+    pub problems: Vec<String>,
+}
+
+/// Talks to the dispatcher. Cheap to clone. Every call fails with [`Refusal::Unavailable`] once it has stopped.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    commands: mpsc::Sender<Command>,
+    last_event: watch::Receiver<u64>,
+}
+
+impl Handle {
+    pub(super) fn new(commands: mpsc::Sender<Command>, last_event: watch::Receiver<u64>) -> Self {
+        Self { commands, last_event }
+    }
+
+    /// One whose dispatcher has stopped.
+    #[cfg(test)]
+    pub fn stopped() -> Self {
+        Self::new(mpsc::channel(1).0, watch::channel(0).1)
+    }
+
+    /// Sends a command and waits for the answer.
+    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Refusal> {
+        let gone = || Refusal::Unavailable { message: "the daemon is stopping".into() };
+        let (reply, answer) = oneshot::channel();
+        self.commands.send(command(reply)).await.map_err(|_| gone())?;
+        answer.await.unwrap_or_else(|_| Err(gone()))
+    }
+
+    /// Ends the runs under way after their batches in hand, saves them, and ends the dispatcher.
+    pub async fn stop(&self) {
+        // It has stopped already if this fails.
+        let _ = self.commands.send(Command::Stop).await;
+    }
+
+    /// Resolves workloads.
+    ///
+    /// # Errors
+    /// [`Refusal::TargetNotFound`] for one that is not registered.
+    pub async fn select(&self, target: Target) -> Result<Selected, Refusal> {
+        self.ask(|reply| Command::Select(target, reply)).await
+    }
+
+    /// Creates a job, or gives back the one that it joins or that an earlier request made (then `true`).
+    ///
+    /// # Errors
+    /// Conflict, already exists, quota, store.
+    pub async fn create_job(
+        &self,
+        caller: Caller,
+        request: CreateJob,
+        found: Found,
+    ) -> Result<(Arc<Job>, bool), Refusal> {
+        self.ask(|reply| Command::CreateJob(caller, request, found, reply)).await
+    }
+
+    /// A job that an earlier request of the caller with this request_id made; asked before the target is looked at, which
+    /// may have gone meanwhile.
+    ///
+    /// # Errors
+    /// Already exists: with another request.
+    pub async fn find_request(
+        &self,
+        caller: Caller,
+        request: CreateJob,
+    ) -> Result<Option<Arc<Job>>, Refusal> {
+        self.ask(|reply| Command::FindRequest(caller, request, reply)).await
+    }
+
+    /// One job, whole.
+    ///
+    /// # Errors
+    /// Not found, store.
+    pub async fn get_job(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+        self.ask(|reply| Command::GetJob(id, reply)).await
+    }
+
+    /// Jobs, newest first, in their listed form.
+    ///
+    /// # Errors
+    /// Page token.
+    pub async fn list_jobs(&self, request: ListJobs) -> Result<Listed<Job>, Refusal> {
+        self.ask(|reply| Command::ListJobs(request, reply)).await
+    }
+
+    /// A job and its changes; the sender is dropped after the last one. Of one that has ended there is one value.
+    ///
+    /// # Errors
+    /// Not found.
+    pub async fn watch_job(&self, id: JobId) -> Result<watch::Receiver<Arc<Job>>, Refusal> {
+        self.ask(|reply| Command::WatchJob(id, reply)).await
+    }
+
+    /// Ends a job after the batches in hand.
+    ///
+    /// # Errors
+    /// Not found, wrong state, not permitted, store.
+    pub async fn cancel_job(&self, caller: Caller, id: JobId) -> Result<Arc<Job>, Refusal> {
+        self.ask(|reply| Command::ChangeJob(caller, id, Change::Cancel, reply)).await
+    }
+
+    /// Holds a job after the batches in hand.
+    ///
+    /// # Errors
+    /// Not found, wrong state, not permitted, store.
+    pub async fn pause_job(&self, caller: Caller, id: JobId) -> Result<Arc<Job>, Refusal> {
+        self.ask(|reply| Command::ChangeJob(caller, id, Change::Pause, reply)).await
+    }
+
+    /// Queues a held job again.
+    ///
+    /// # Errors
+    /// Not found, wrong state, not permitted, store.
+    pub async fn resume_job(&self, caller: Caller, id: JobId) -> Result<Arc<Job>, Refusal> {
+        self.ask(|reply| Command::ChangeJob(caller, id, Change::Resume, reply)).await
+    }
+
+    /// Creates a schedule, or gives back what an earlier request with the same request_id made.
+    ///
+    /// # Errors
+    /// Already exists, quota, store.
+    pub async fn create_schedule(
+        &self,
+        caller: Caller,
+        request: CreateSchedule,
+    ) -> Result<Arc<Schedule>, Refusal> {
+        self.ask(|reply| Command::CreateSchedule(caller, request, reply)).await
+    }
+
+    /// One schedule.
+    ///
+    /// # Errors
+    /// Not found.
+    pub async fn get_schedule(&self, id: ScheduleId) -> Result<Arc<Schedule>, Refusal> {
+        self.ask(|reply| Command::GetSchedule(id, reply)).await
+    }
+
+    /// Schedules, newest first.
+    ///
+    /// # Errors
+    /// Page token.
+    pub async fn list_schedules(&self, page: Page) -> Result<Listed<Schedule>, Refusal> {
+        self.ask(|reply| Command::ListSchedules(page, reply)).await
+    }
+
+    /// Changes a schedule.
+    ///
+    /// # Errors
+    /// Invalid, not found, etag, not permitted, store.
+    pub async fn update_schedule(
+        &self,
+        caller: Caller,
+        request: UpdateSchedule,
+    ) -> Result<Arc<Schedule>, Refusal> {
+        self.ask(|reply| Command::UpdateSchedule(caller, request, reply)).await
+    }
+
+    /// Removes a schedule.
+    ///
+    /// # Errors
+    /// Not found, etag, not permitted, store.
+    pub async fn delete_schedule(
+        &self,
+        caller: Caller,
+        request: DeleteSchedule,
+    ) -> Result<(), Refusal> {
+        self.ask(|reply| Command::DeleteSchedule(caller, request, reply)).await
+    }
+
+    /// Registers a workload.
+    ///
+    /// # Errors
+    /// Not permitted, quota, store.
+    pub async fn register_workload(
+        &self,
+        caller: Caller,
+        spec: WorkloadSpec,
+    ) -> Result<Arc<Workload>, Refusal> {
+        self.ask(|reply| Command::RegisterWorkload(caller, spec, reply)).await
+    }
+
+    /// Forgets a workload.
+    ///
+    /// # Errors
+    /// Not found, not permitted, store.
+    pub async fn unregister_workload(&self, caller: Caller, id: WorkloadId) -> Result<(), Refusal> {
+        self.ask(|reply| Command::UnregisterWorkload(caller, id, reply)).await
+    }
+
+    /// Workloads in the order of their names.
+    ///
+    /// # Errors
+    /// Page token.
+    pub async fn list_workloads(&self, page: Page) -> Result<Listed<Workload>, Refusal> {
+        self.ask(|reply| Command::ListWorkloads(page, reply)).await
+    }
+
+    /// Stored events, oldest first.
+    ///
+    /// # Errors
+    /// Page token, store.
+    pub async fn list_events(&self, request: ListEvents) -> Result<Listed<Event>, Refusal> {
+        self.ask(|reply| Command::ListEvents(request, reply)).await
+    }
+
+    /// Stored events after number `after` that fit, oldest first, at most `most`, and up to which number was looked.
+    ///
+    /// # Errors
+    /// Store.
+    pub async fn events_after(
+        &self,
+        filter: EventFilter,
+        after: u64,
+        most: usize,
+    ) -> Result<(Vec<Arc<Event>>, u64), Refusal> {
+        self.ask(|reply| Command::EventsAfter(filter, after, most, reply)).await
+    }
+
+    /// The number of the last event; changes with each new one. A watcher reads what it has not seen with
+    /// [`Self::events_after`], so that nothing queues up for a slow one.
+    pub fn last_event(&self) -> watch::Receiver<u64> {
+        self.last_event.clone()
+    }
+
+    /// What the daemon is doing.
+    ///
+    /// # Errors
+    /// Only when it has stopped.
+    pub async fn status(&self) -> Result<Status, Refusal> {
+        self.ask(Command::Status).await
+    }
+}

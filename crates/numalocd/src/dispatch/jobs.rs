@@ -1,0 +1,224 @@
+//! Jobs, from request to end.
+//!
+//! ```text
+//!                CreateJob                          ResumeJob
+//!                    |          in another's way  +-------------+
+//!                    v        +----------------+  |             |
+//!                 QUEUED <----+                |  |          PAUSED
+//!                    |  \ PauseJob             |  v             ^
+//!   its turn         |   +---------------------|--|-------------+
+//!                    v                         | QUEUED         |
+//!                 PLANNING --------------------+                |
+//!                    |  |  \ nothing to do, or not possible     |
+//!   planned, and     |  |   +--> SKIPPED, FAILED                |
+//!   nobody in its way|  |                                       |
+//!                    v  +---- PauseJob, and the batches         |
+//!                 RUNNING --- in hand are done -----------------+
+//!                    |
+//!                    +--> SUCCEEDED, PARTIAL, FAILED; CANCELLED; INTERRUPTED
+//! ```
+//! CancelJob ends QUEUED and PAUSED at once, PLANNING and RUNNING once the batches in hand are done. A daemon that stops
+//! or dies leaves RUNNING as INTERRUPTED; where the policy says so it is QUEUED again at the next start, as PLANNING always
+//! is: nothing has been moved yet.
+
+use super::{Refusal, command::Change, dispatcher::Dispatcher};
+use crate::{access::Caller, engine::Found, store::Write};
+use numaloc_api::value::{CreateJob, Job, JobId, JobState, MigrationSpec, OnConflict};
+use std::sync::Arc;
+
+impl Dispatcher {
+    pub(super) fn find_request(
+        &self,
+        caller: &Caller,
+        request: &CreateJob,
+    ) -> Result<Option<Arc<Job>>, Refusal> {
+        let Some(request_id) = &request.request_id else { return Ok(None) };
+        match self.book.job_of_request(&caller.name, request_id) {
+            Some(job) if is_same(&job.spec, &request.spec) => Ok(Some(job.clone())),
+            Some(job) => Err(Refusal::AlreadyExists {
+                request_id: request_id.clone(),
+                name: job.id.to_string(),
+            }),
+            None => Ok(None),
+        }
+    }
+
+    pub(super) fn create_job(
+        &mut self,
+        caller: &Caller,
+        request: CreateJob,
+        found: Found,
+    ) -> Result<(Arc<Job>, bool), Refusal> {
+        if let Some(job) = self.find_request(caller, &request)? {
+            return Ok((job, true));
+        }
+        if let Some(other) = self.in_the_way(&found) {
+            return match request.on_conflict {
+                OnConflict::Join => Ok((other, true)),
+                OnConflict::Refuse => Err(Refusal::Conflict { job: other.id.clone() }),
+            };
+        }
+        let limit = self.config().quota.open_jobs;
+        if self.book.open_jobs().filter(|job| job.creator == caller.name).count() >= limit {
+            let caller = caller.name.clone();
+            return Err(Refusal::Quota { what: "open jobs", limit, caller });
+        }
+        let CreateJob { spec, request_id, .. } = request;
+        let job = Job { request_id, ..self.new_job(spec, caller.name.clone()) };
+        let job = Arc::new(job);
+        self.commit(vec![Write::Job(job.clone())])?;
+        self.found.extend(job.id.number().map(|number| (number, found)));
+        Ok((job, false))
+    }
+
+    /// The next job, not stored yet.
+    pub(super) fn new_job(&self, spec: MigrationSpec, creator: String) -> Job {
+        Job {
+            id: JobId::numbered(self.book.last().job + 1),
+            spec,
+            state: JobState::Queued,
+            wanted: None,
+            state_message: String::new(),
+            schedule: None,
+            creator,
+            request_id: None,
+            created: self.wall(),
+            started: None,
+            ended: None,
+            progress: None,
+            plan: None,
+            outcome: None,
+        }
+    }
+
+    /// A job that is at work, or will be, on one of the same address spaces.
+    fn in_the_way(&self, found: &Found) -> Option<Arc<Job>> {
+        let overlaps = |job: &&Arc<Job>| {
+            let other = job.id.number().and_then(|number| self.found.get(&number));
+            let other = other.filter(|_| job.state != JobState::Paused);
+            other.is_some_and(|other| !other.processes.is_disjoint(&found.processes))
+        };
+        self.book.open_jobs().find(overlaps).cloned()
+    }
+
+    /// A job with all that is known of it.
+    pub(super) fn get_job(&mut self, id: &JobId) -> Result<Arc<Job>, Refusal> {
+        let job = self.known(id)?;
+        if !job.state.is_end() {
+            return Ok(self.with_progress(job));
+        }
+        let store = &mut self.edges.store;
+        let whole = super::dispatcher::blocking(|| store.job(id))?;
+        Ok(whole.map_or(job, Arc::new))
+    }
+
+    /// A job as the book has it.
+    pub(super) fn known(&self, id: &JobId) -> Result<Arc<Job>, Refusal> {
+        let job = self.book.job(id).cloned();
+        job.ok_or_else(|| Refusal::NotFound { name: id.to_string() })
+    }
+
+    /// A job with how far it is now.
+    pub(super) fn with_progress(&self, job: Arc<Job>) -> Arc<Job> {
+        let run = job.id.number().and_then(|number| self.runs.get(&number));
+        match run.filter(|run| run.is_moving()) {
+            Some(run) => {
+                Arc::new(Job { progress: Some(run.progress(self.wall())), ..(*job).clone() })
+            }
+            None => job,
+        }
+    }
+
+    pub(super) fn change_job(
+        &mut self,
+        caller: &Caller,
+        id: &JobId,
+        change: Change,
+    ) -> Result<Arc<Job>, Refusal> {
+        let job = self.known(id)?;
+        // The runs of a schedule are its owner's to change.
+        let schedule = job.schedule.as_ref().and_then(|schedule| self.book.schedule(schedule));
+        let owner = schedule.map_or(&job.creator, |schedule| &schedule.creator);
+        if !caller.may_change(owner) {
+            let message = format!("{id} belongs to {owner}: only it and admins may change it");
+            return Err(Refusal::NotPermitted { message });
+        }
+        if job.state.is_end() {
+            return match change {
+                Change::Cancel if job.state == JobState::Cancelled => Ok(job),
+                _ => Err(Refusal::WrongState {
+                    name: id.to_string(),
+                    state: job.state.name(),
+                    action: change.participle(),
+                }),
+            };
+        }
+        let by = &caller.name;
+        let under_way = matches!(job.state, JobState::Planning | JobState::Running);
+        match (change, job.wanted) {
+            (Change::Cancel, _) if !under_way => {
+                self.end_job(&job, JobState::Cancelled, format!("cancelled by {by}"), None)?;
+            }
+            (Change::Cancel, wanted) if wanted != Some(JobState::Cancelled) => {
+                self.want(&job, Some(JobState::Cancelled), format!("is being cancelled by {by}"))?;
+            }
+            (Change::Pause, None) if under_way => {
+                self.want(&job, Some(JobState::Paused), format!("is being held by {by}"))?;
+            }
+            (Change::Pause, None) if job.state == JobState::Queued => {
+                self.put_job(&job, JobState::Paused, format!("held by {by}"))?;
+            }
+            (Change::Resume, Some(JobState::Paused)) => {
+                self.want(&job, None, format!("goes on, says {by}"))?;
+            }
+            (Change::Resume, None) if job.state == JobState::Paused => {
+                self.put_job(&job, JobState::Queued, String::new())?;
+            }
+            _ => {}
+        }
+        Ok(self.with_progress(self.known(id)?))
+    }
+
+    /// Stores what a client wants of a job that is under way, and ends its run after the batches in hand.
+    fn want(
+        &mut self,
+        job: &Job,
+        wanted: Option<JobState>,
+        state_message: String,
+    ) -> Result<(), Refusal> {
+        let changed = Job { wanted, state_message, ..job.clone() };
+        self.commit(vec![Write::Job(Arc::new(changed))])?;
+        let run = job.id.number().and_then(|number| self.runs.get(&number));
+        run.into_iter().for_each(super::run::Run::cancel);
+        Ok(())
+    }
+
+    /// Stores a job in another state that is no end.
+    pub(super) fn put_job(
+        &mut self,
+        job: &Job,
+        state: JobState,
+        state_message: String,
+    ) -> Result<(), Refusal> {
+        let changed = Job { state, wanted: None, state_message, ..job.clone() };
+        self.commit(vec![Write::Job(Arc::new(changed))])
+    }
+}
+
+/// Whether `stored` came of a request for `asked`: a class that was not asked for is that of the workload.
+fn is_same(stored: &MigrationSpec, asked: &MigrationSpec) -> bool {
+    let mut asked = asked.clone();
+    let class = asked.policy.qos_class.or(stored.policy.qos_class);
+    asked.policy.qos_class = class;
+    *stored == asked
+}
+
+impl Change {
+    fn participle(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancelled",
+            Self::Pause => "paused",
+            Self::Resume => "resumed",
+        }
+    }
+}

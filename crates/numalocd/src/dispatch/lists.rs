@@ -1,0 +1,97 @@
+//! Lists, a page at a time.
+
+use super::{Listed, Refusal, Status, dispatcher::Dispatcher, page::page};
+use numaloc_api::value::{
+    Event, EventFilter, Job, JobFilter, ListEvents, ListJobs, Page, Schedule, Workload, WorkloadId,
+};
+use std::{ops::Bound, sync::Arc};
+
+impl Dispatcher {
+    pub(super) fn list_jobs(&self, request: &ListJobs) -> Result<Listed<Job>, Refusal> {
+        let filter = &request.filter;
+        page(&request.page, &("jobs", filter), |before| {
+            let end = before.map_or(Some(u64::MAX), |before| before.parse().ok())?;
+            let older = self.book.jobs().range(..end).rev();
+            let fitting = older.filter(move |(_, job)| fits(job, filter));
+            Some(fitting.map(|(number, job)| (number.to_string(), self.with_progress(job.clone()))))
+        })
+    }
+
+    pub(super) fn list_schedules(&self, request: &Page) -> Result<Listed<Schedule>, Refusal> {
+        page(request, &"schedules", |before| {
+            let end = before.map_or(Some(u64::MAX), |before| before.parse().ok())?;
+            let older = self.book.schedules().range(..end).rev();
+            Some(older.map(|(number, schedule)| (number.to_string(), schedule.clone())))
+        })
+    }
+
+    pub(super) fn list_workloads(&self, request: &Page) -> Result<Listed<Workload>, Refusal> {
+        page(request, &"workloads", |after| {
+            let begin = match after {
+                None => Bound::Unbounded,
+                Some(after) => Bound::Excluded(WorkloadId::new(after)?),
+            };
+            let rest = self.book.workloads().range((begin, Bound::Unbounded));
+            Some(rest.map(|(id, workload)| (id.id().to_owned(), workload.clone())))
+        })
+    }
+
+    pub(super) fn list_events(&mut self, request: &ListEvents) -> Result<Listed<Event>, Refusal> {
+        // The token is checked before the store is read.
+        let list = ("events", &request.filter);
+        let mut after = 0;
+        page(&request.page, &list, |position| {
+            after = position.map_or(Some(0), |position| position.parse().ok())?;
+            Some(std::iter::empty::<(String, Arc<Event>)>())
+        })?;
+        // One more than is shown tells whether there is a next page.
+        let (events, _) = self.events_after(&request.filter, after, request.page.size + 1)?;
+        page(&request.page, &list, |_| {
+            Some(events.into_iter().map(|event| (event.number.to_string(), event)))
+        })
+    }
+
+    /// Events after a number, and up to which number was looked.
+    pub(super) fn events_after(
+        &mut self,
+        filter: &EventFilter,
+        after: u64,
+        most: usize,
+    ) -> Result<(Vec<Arc<Event>>, u64), Refusal> {
+        let store = &mut self.edges.store;
+        let mut keep = |event: &Event| is_wanted(event, filter);
+        let events =
+            super::dispatcher::blocking(|| store.events(after.saturating_add(1), most, &mut keep))?;
+        let seen = match events.last() {
+            Some(last) if events.len() == most => last.number,
+            _ => self.book.last().event.max(after),
+        };
+        Ok((events.into_iter().map(Arc::new).collect(), seen))
+    }
+
+    pub(super) fn status(&self) -> Status {
+        let counts = self.book.counts().iter().filter(|(_, count)| **count > 0);
+        Status {
+            started: self.started,
+            jobs: counts.map(|(state, count)| (*state, *count)).collect(),
+            schedules: self.book.schedules().len(),
+            workloads: self.book.workloads().len(),
+            moved_bytes: self.moved_bytes,
+            problems: self.problem.iter().cloned().collect(),
+        }
+    }
+}
+
+fn fits(job: &Job, filter: &JobFilter) -> bool {
+    (filter.states.is_empty() || filter.states.contains(&job.state))
+        && filter.schedule.as_ref().is_none_or(|schedule| job.schedule.as_ref() == Some(schedule))
+        && filter.creator.as_ref().is_none_or(|creator| job.creator == *creator)
+        && filter.created_since.is_none_or(|since| job.created >= since)
+}
+
+fn is_wanted(event: &Event, filter: &EventFilter) -> bool {
+    (filter.types.is_empty() || filter.types.contains(&event.kind))
+        && filter.job.as_ref().is_none_or(|job| event.job == *job)
+        && filter.schedule.as_ref().is_none_or(|schedule| event.schedule.as_ref() == Some(schedule))
+        && filter.since.is_none_or(|since| event.time >= since)
+}

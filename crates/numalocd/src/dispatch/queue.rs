@@ -1,0 +1,80 @@
+//! Whose turn it is: pure.
+
+use crate::{config::Queue, engine::Found};
+use numaloc_api::value::QosClass;
+use numaloc_core::{Identity, NodeId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A job that waits.
+#[derive(Clone, Debug)]
+pub struct Waiting<'a> {
+    /// Its number: the lower, the older.
+    pub number: u64,
+    /// Its class.
+    pub qos_class: QosClass,
+    /// Who and where, as far as known.
+    pub found: Option<&'a Found>,
+}
+
+/// What is taken: address spaces and nodes.
+#[derive(Clone, Debug, Default)]
+pub struct Taken<'a> {
+    processes: BTreeSet<&'a Identity>,
+    nodes: BTreeMap<NodeId, usize>,
+    jobs: usize,
+}
+
+impl<'a> Taken<'a> {
+    /// By jobs that are under way.
+    pub fn by(active: impl IntoIterator<Item = &'a Found>) -> Self {
+        let mut taken = Self::default();
+        active.into_iter().for_each(|found| taken.add(found));
+        taken
+    }
+    /// Takes what a job needs.
+    pub fn add(&mut self, found: &'a Found) {
+        self.jobs += 1;
+        self.processes.extend(&found.processes);
+        found.nodes.iter().for_each(|node| *self.nodes.entry(node).or_default() += 1);
+    }
+    /// Why a job has to wait, for people; `None`: it need not.
+    pub fn blocks(&self, found: &Found, limits: &Queue) -> Option<String> {
+        if let Some(process) =
+            found.processes.iter().find(|process| self.processes.contains(process))
+        {
+            return Some(format!("another job is at work on process {}", process.pid));
+        }
+        let is_full =
+            |node: &NodeId| self.nodes.get(node).is_some_and(|&jobs| jobs >= limits.moves_per_node);
+        found
+            .nodes
+            .iter()
+            .find(is_full)
+            .map(|node| format!("node {} is taken by another job", node.0))
+    }
+}
+
+/// The numbers of the jobs to start now, in order: by class, then by age. What an earlier one has to wait for is kept for
+/// it, so that none is passed over for ever; those that want other nodes go ahead of it.
+pub fn next<'a>(
+    mut waiting: Vec<Waiting<'a>>,
+    active: impl IntoIterator<Item = &'a Found>,
+    limits: &Queue,
+) -> Vec<u64> {
+    let mut taken = Taken::by(active);
+    waiting.sort_by_key(|job| (job.qos_class, job.number));
+    let mut free = limits.moves.saturating_sub(taken.jobs);
+    let mut next = Vec::new();
+    for job in waiting {
+        if free == 0 {
+            break;
+        }
+        // One of which nothing is known yet is planned to find out.
+        if job.found.is_none_or(|found| taken.blocks(found, limits).is_none()) {
+            next.push(job.number);
+            free -= 1;
+        }
+        job.found.into_iter().for_each(|found| taken.add(found));
+    }
+    next
+}

@@ -1,0 +1,121 @@
+//! Why a call is refused: what failed, on which thing, and what to do next.
+
+use numaloc_api::{Violations, value::JobId};
+use std::time::Duration;
+
+/// Why a call is refused. `service` turns it into a status, in one place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Fields are out of bounds.
+    #[error("{0}")]
+    Invalid(#[from] Violations),
+    /// A page token that is not ours, or of another filter.
+    #[error("page_token belongs to another list: start again without it")]
+    PageToken,
+    /// No resource of that name.
+    #[error("no {name}")]
+    NotFound {
+        /// Its resource name.
+        name: String,
+    },
+    /// Nothing of the target exists or is registered. In the host's words.
+    #[error("{message}")]
+    TargetNotFound {
+        /// What is missing.
+        message: String,
+    },
+    /// The target has no process.
+    #[error("{message}")]
+    TargetEmpty {
+        /// Which.
+        message: String,
+    },
+    /// No node to bring memory to.
+    #[error("{message}")]
+    NoTargetNode {
+        /// Why not.
+        message: String,
+    },
+    /// The state of the resource does not allow it.
+    #[error("{name} has ended ({state}): it cannot be {action}")]
+    WrongState {
+        /// Its resource name.
+        name: String,
+        /// Its state as in the API.
+        state: &'static str,
+        /// What was asked.
+        action: &'static str,
+    },
+    /// The request_id was used with another request.
+    #[error("request_id {request_id} was used for {name} with another request: take a new one")]
+    AlreadyExists {
+        /// The request_id.
+        request_id: String,
+        /// What was made with it.
+        name: String,
+    },
+    /// Another job is at work on the same address space.
+    #[error("{job} is at work on the same memory: wait for it, or ask to join it")]
+    Conflict {
+        /// The other job.
+        job: JobId,
+    },
+    /// The resource has changed since it was read.
+    #[error("{name} has changed since it was read: read it again")]
+    Etag {
+        /// Its resource name.
+        name: String,
+    },
+    /// The caller may not.
+    #[error("{message}")]
+    NotPermitted {
+        /// What, and what to do.
+        message: String,
+    },
+    /// The daemon itself lacks rights.
+    #[error("the daemon lacks rights: {message}")]
+    DaemonLacksRights {
+        /// Which.
+        message: String,
+    },
+    /// A quota of the caller is used up.
+    #[error(
+        "quota used up: {limit} {what} for {caller}; wait, or ask for more in the daemon's configuration"
+    )]
+    Quota {
+        /// What there are too many of.
+        what: &'static str,
+        /// How many are allowed.
+        limit: usize,
+        /// Who.
+        caller: String,
+    },
+    /// The caller calls too often.
+    #[error("{caller} may make {limit} calls per second: wait {} ms", retry_after.as_millis() + 1)]
+    TooFast {
+        /// How many are allowed.
+        limit: u32,
+        /// Who.
+        caller: String,
+        /// When the next one is allowed.
+        retry_after: Duration,
+    },
+    /// The daemon's disk is full.
+    #[error("{message}")]
+    StoreFull {
+        /// Which file system.
+        message: String,
+    },
+    /// The daemon is stopping, or its store cannot be written.
+    #[error("{message}")]
+    Unavailable {
+        /// Why.
+        message: String,
+    },
+    /// The host could not be read, or a bug.
+    #[error("{message}")]
+    Internal {
+        /// What failed.
+        message: String,
+    },
+}

@@ -1,0 +1,167 @@
+//! What the engine reports, and what follows from it.
+
+use super::{Refusal, dispatcher::Dispatcher, queue::Taken, run::Run};
+use crate::{
+    engine::{Planned, Report},
+    store::Write,
+};
+use numaloc_api::value::{Job, JobState, Outcome};
+use numaloc_core::Reason;
+use std::sync::Arc;
+
+impl Dispatcher {
+    /// Takes a report in. One whose consequences cannot be stored now is kept for later.
+    pub(super) fn on_report(&mut self, report: Report) {
+        if let Err(refusal) = self.take_in(&report) {
+            tracing::warn!(%refusal, "a job's change waits until it can be stored");
+            self.late.push_back(report);
+        }
+    }
+
+    /// Tries again what could not be stored.
+    pub(super) fn catch_up(&mut self) {
+        for report in std::mem::take(&mut self.late) {
+            self.on_report(report);
+        }
+    }
+
+    fn take_in(&mut self, report: &Report) -> Result<(), Refusal> {
+        let (Report::Planned(id, _) | Report::Ended(id, _)) = report;
+        let (Some(number), Ok(job)) = (id.number(), self.known(id)) else { return Ok(()) };
+        if !self.runs.contains_key(&number) {
+            return Ok(());
+        }
+        match report {
+            Report::Planned(_, planned) => self.on_planned(number, &job, planned),
+            Report::Ended(_, ended) => self.on_ended(number, &job, ended),
+        }
+    }
+
+    fn on_planned(
+        &mut self,
+        number: u64,
+        job: &Job,
+        planned: &Result<Planned, Refusal>,
+    ) -> Result<(), Refusal> {
+        let cancelled = self.runs.get(&number).is_some_and(Run::is_cancelled);
+        match planned {
+            _ if cancelled => self.stopped(job, None)?,
+            Err(refusal @ Refusal::NoTargetNode { .. }) => {
+                self.end_job(job, JobState::Skipped, refusal.to_string(), None)?;
+            }
+            Err(refusal) => self.end_job(job, JobState::Failed, refusal.to_string(), None)?,
+            Ok(planned) => {
+                let job = Job { plan: Some(planned.summary.clone()), ..job.clone() };
+                if let Some(why) = &planned.nothing {
+                    let share = Some(planned.local_percent);
+                    self.end_without_moving(&job, why.clone(), share)?;
+                } else if let Some(why) = self.blocked(number, planned) {
+                    self.found.insert(number, planned.found.clone());
+                    self.put_job(&job, JobState::Queued, format!("waits: {why}"))?;
+                } else {
+                    return self.go(number, job, planned);
+                }
+            }
+        }
+        // Dropping the run tells the engine not to move.
+        self.runs.remove(&number);
+        self.changed = true;
+        Ok(())
+    }
+
+    /// Why a planned job has to wait after all. Only those count that move already: of two that are planned at the same
+    /// time the first one goes on.
+    fn blocked(&self, number: u64, planned: &Planned) -> Option<String> {
+        let moving = self.runs.iter().filter(|(other, run)| **other != number && run.is_moving());
+        let taken = Taken::by(moving.filter_map(|(_, run)| run.found.as_ref()));
+        taken.blocks(&planned.found, &self.config().queue)
+    }
+
+    fn go(&mut self, number: u64, job: Job, planned: &Planned) -> Result<(), Refusal> {
+        let now = self.wall();
+        let Some(run) = self.runs.get_mut(&number) else { return Ok(()) };
+        run.planned_bytes = planned.planned_bytes;
+        run.found = Some(planned.found.clone());
+        let progress = Some(run.progress(now));
+        self.found.insert(number, planned.found.clone());
+        let started = job.started.or(Some(now));
+        let state_message = String::new();
+        let running = Job { state: JobState::Running, started, progress, state_message, ..job };
+        self.commit(vec![Write::Job(Arc::new(running))])?;
+        let go = self.runs.get_mut(&number).and_then(|run| run.go.take());
+        // An engine that has gone reports nothing any more: that happens only when the daemon ends.
+        let _ = go.map(|go| go.send(()));
+        Ok(())
+    }
+
+    fn on_ended(
+        &mut self,
+        number: u64,
+        job: &Job,
+        ended: &Result<Arc<Outcome>, Refusal>,
+    ) -> Result<(), Refusal> {
+        let progress = self.runs.get(&number).map(|run| run.progress(self.wall()));
+        let job = Job { progress: progress.or(job.progress), ..job.clone() };
+        match ended {
+            Err(refusal) => self.end_job(&job, JobState::Failed, refusal.to_string(), None)?,
+            Ok(outcome) => {
+                let whole = match &job.outcome {
+                    Some(before) => Arc::new(before.continued_by(outcome)),
+                    None => outcome.clone(),
+                };
+                // It may have come to its end before it was told to stop.
+                if outcome.account().left_for(Reason::Cancelled) > 0 {
+                    self.stopped(&job, Some(whole))?;
+                } else {
+                    let (state, message) = verdict(&whole);
+                    self.end_job(&job, state, message, Some(whole))?;
+                }
+                // Only now: a report that could not be stored is taken in once more.
+                self.moved_bytes += outcome.account().moved_bytes();
+            }
+        }
+        self.runs.remove(&number);
+        self.changed = true;
+        Ok(())
+    }
+
+    /// A run was ended on the way: by a client that wants the job cancelled or held, or because the daemon stops.
+    fn stopped(&mut self, job: &Job, outcome: Option<Arc<Outcome>>) -> Result<(), Refusal> {
+        match job.wanted {
+            Some(JobState::Cancelled) => {
+                let message = job.state_message.replace("is being cancelled", "cancelled");
+                self.end_job(job, JobState::Cancelled, message, outcome)
+            }
+            Some(_) => {
+                let message = job.state_message.replace("is being held", "held");
+                self.put_job(&with(job, outcome), JobState::Paused, message)
+            }
+            None if self.stopping.is_some() && job.state == JobState::Running => {
+                let message = "the daemon was stopped".to_owned();
+                self.end_job(job, JobState::Interrupted, message, outcome)
+            }
+            None => self.put_job(&with(job, outcome), JobState::Queued, String::new()),
+        }
+    }
+}
+
+fn with(job: &Job, outcome: Option<Arc<Outcome>>) -> Job {
+    let outcome = outcome.or_else(|| job.outcome.clone());
+    Job { outcome, ..job.clone() }
+}
+
+/// How a run that came to its end ends its job.
+fn verdict(outcome: &Outcome) -> (JobState, String) {
+    let account = outcome.account();
+    let gone = account.left_for(Reason::ProcessGone);
+    if gone > 0 && gone == account.found_bytes() {
+        (JobState::Failed, "the processes ended before any of their memory was moved".into())
+    } else if !outcome.is_partial() {
+        (JobState::Succeeded, String::new())
+    } else {
+        let reasons = account.left_bytes().iter().filter(|(reason, _)| reason.is_shortfall());
+        let reasons: Vec<String> =
+            reasons.map(|(reason, bytes)| format!("{bytes} bytes {reason}")).collect();
+        (JobState::Partial, format!("left: {}", reasons.join(", ")))
+    }
+}

@@ -1,0 +1,51 @@
+//! A job that the engine is at work on.
+
+use crate::engine::Found;
+use numaloc_api::value::JobProgress;
+use numaloc_executor::Control;
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::SystemTime,
+};
+use tokio::{sync::oneshot, time::Instant};
+
+/// A job that the engine is at work on.
+#[derive(Debug)]
+pub struct Run {
+    /// Ends it, and tells how far it is.
+    pub control: Arc<Control>,
+    /// Tells the engine to move; gone once it has been told.
+    pub go: Option<oneshot::Sender<()>>,
+    /// Who and where; before it is planned only what was known then.
+    pub found: Option<Found>,
+    /// Bytes that it set out to move; 0 before it is planned.
+    pub planned_bytes: u64,
+    /// What was last shown to watchers, in settled bytes.
+    pub shown_bytes: u64,
+    /// When.
+    pub shown: Instant,
+}
+
+impl Run {
+    /// Whether it has been told to move.
+    pub fn is_moving(&self) -> bool {
+        self.go.is_none()
+    }
+    /// Ends it after the batches in hand.
+    pub fn cancel(&self) {
+        self.control.cancel.store(true, Ordering::Relaxed);
+    }
+    /// Whether it was told to end.
+    pub fn is_cancelled(&self) -> bool {
+        self.control.cancel.load(Ordering::Relaxed)
+    }
+    /// How far it is.
+    pub fn progress(&self, now: SystemTime) -> JobProgress {
+        JobProgress {
+            planned_bytes: self.planned_bytes,
+            moved_bytes: self.control.moved_bytes.load(Ordering::Relaxed),
+            settled_bytes: self.control.settled_bytes.load(Ordering::Relaxed),
+            measured: now,
+        }
+    }
+}

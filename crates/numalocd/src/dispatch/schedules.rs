@@ -1,0 +1,149 @@
+//! Schedules as clients see them: created, read, changed, removed.
+
+use super::{Refusal, dispatcher::Dispatcher};
+use crate::{access::Caller, store::Write};
+use numaloc_api::value::{
+    CreateSchedule, DeleteSchedule, JobState, Schedule, ScheduleId, ScheduleState, UpdateSchedule,
+};
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+impl Dispatcher {
+    pub(super) fn create_schedule(
+        &mut self,
+        caller: &Caller,
+        request: CreateSchedule,
+    ) -> Result<Arc<Schedule>, Refusal> {
+        let CreateSchedule { spec, request_id } = request;
+        if let Some(request_id) = &request_id
+            && let Some(known) = self.book.schedule_of_request(&caller.name, request_id)
+        {
+            // A schedule may have been changed since: what it was created with is not kept.
+            return match known.created == known.updated && known.spec != spec {
+                true => Err(Refusal::AlreadyExists {
+                    request_id: request_id.clone(),
+                    name: known.id.to_string(),
+                }),
+                false => Ok(known.clone()),
+            };
+        }
+        let limit = self.config().quota.schedules;
+        let own = self.book.schedules().values();
+        if own.filter(|schedule| schedule.creator == caller.name).count() >= limit {
+            let caller = caller.name.clone();
+            return Err(Refusal::Quota { what: "schedules", limit, caller });
+        }
+        let now = self.wall();
+        let state = if spec.paused { ScheduleState::Paused } else { ScheduleState::Waiting };
+        let schedule = Arc::new(Schedule {
+            id: ScheduleId::numbered(self.book.last().schedule + 1),
+            next_run: (!spec.paused).then_some(now),
+            spec,
+            state,
+            state_message: String::new(),
+            last_job: None,
+            last_run: None,
+            gone: None,
+            created: now,
+            updated: now,
+            creator: caller.name.clone(),
+            request_id,
+            etag: etag(),
+        });
+        self.commit(vec![Write::Schedule(schedule.clone())])?;
+        self.set_due(&schedule.id, schedule.next_run.map(|_| Instant::now()));
+        Ok(schedule)
+    }
+
+    pub(super) fn get_schedule(&self, id: &ScheduleId) -> Result<Arc<Schedule>, Refusal> {
+        let schedule = self.book.schedule(id).cloned();
+        schedule.ok_or_else(|| Refusal::NotFound { name: id.to_string() })
+    }
+
+    pub(super) fn update_schedule(
+        &mut self,
+        caller: &Caller,
+        request: UpdateSchedule,
+    ) -> Result<Arc<Schedule>, Refusal> {
+        let UpdateSchedule { id, etag: expected, update } = request;
+        let known = self.changeable(caller, &id, expected.as_deref())?;
+        let spec = update.apply(known.spec.clone())?;
+        let is_active = known.state == ScheduleState::Active;
+        let over = known.state == ScheduleState::Completed && spec.interval.is_zero();
+        let state = match () {
+            () if is_active => ScheduleState::Active,
+            () if spec.paused => ScheduleState::Paused,
+            () if over => ScheduleState::Completed,
+            () => ScheduleState::Waiting,
+        };
+        // What was due stays so, unless the new interval brings it nearer. One that was held goes on at once.
+        let due = known.id.number().and_then(|number| self.due.get(&number)).copied();
+        let now = Instant::now();
+        let latest = if known.last_run.is_some() { now + spec.interval } else { now };
+        let due = (state == ScheduleState::Waiting).then(|| due.unwrap_or(now).min(latest));
+        let schedule = Arc::new(Schedule {
+            spec,
+            state,
+            state_message: String::new(),
+            next_run: due.map(|due| self.wall() + due.saturating_duration_since(now)),
+            gone: None,
+            updated: self.wall().max(known.created + Duration::from_nanos(1)),
+            etag: etag(),
+            ..(*known).clone()
+        });
+        self.commit(vec![Write::Schedule(schedule.clone())])?;
+        self.gone.remove(&schedule.id.number().unwrap_or_default());
+        self.set_due(&schedule.id, due);
+        Ok(schedule)
+    }
+
+    pub(super) fn delete_schedule(
+        &mut self,
+        caller: &Caller,
+        request: DeleteSchedule,
+    ) -> Result<(), Refusal> {
+        let DeleteSchedule { id, etag } = request;
+        let known = self.changeable(caller, &id, etag.as_deref())?;
+        self.commit(vec![Write::DropSchedule(id.clone())])?;
+        self.set_due(&id, None);
+        self.gone.remove(&id.number().unwrap_or_default());
+        let last = known.last_job.as_ref().and_then(|job| self.book.job(job)).cloned();
+        if let Some(job) = last.filter(|job| job.state == JobState::Queued) {
+            // It is gone all the same if this cannot be stored now: the run then ends for want of its schedule.
+            let message = "its schedule was removed".to_owned();
+            let _ = self.end_job(&job, JobState::Cancelled, message, None);
+        }
+        Ok(())
+    }
+
+    fn changeable(
+        &self,
+        caller: &Caller,
+        id: &ScheduleId,
+        etag: Option<&str>,
+    ) -> Result<Arc<Schedule>, Refusal> {
+        let known = self.get_schedule(id)?;
+        if !caller.may_change(&known.creator) {
+            let owner = &known.creator;
+            let message = format!("{id} belongs to {owner}: only it and admins may change it");
+            return Err(Refusal::NotPermitted { message });
+        }
+        match etag {
+            Some(etag) if etag != known.etag => Err(Refusal::Etag { name: id.to_string() }),
+            _ => Ok(known),
+        }
+    }
+
+    /// Sets when a schedule is looked at next.
+    pub(super) fn set_due(&mut self, id: &ScheduleId, due: Option<Instant>) {
+        let Some(number) = id.number() else { return };
+        match due {
+            Some(due) => self.due.insert(number, due),
+            None => self.due.remove(&number),
+        };
+    }
+}
+
+fn etag() -> String {
+    format!("{:016x}", fastrand::u64(..))
+}

@@ -1,0 +1,212 @@
+//! The dispatcher's task: takes in commands, reports and the passing of time, one after the other.
+
+use super::{
+    Handle, Refusal,
+    command::Command,
+    dispatcher::{Dispatcher, Probed},
+};
+use crate::engine::Report;
+use std::time::Duration;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until},
+};
+
+/// How often the progress of watched jobs is shown.
+const PROGRESS: Duration = Duration::from_millis(100);
+/// How often what could not be stored is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+/// How often old records are looked for.
+const FORGET: Duration = Duration::from_secs(60);
+/// Commands that may wait; beyond them clients wait.
+const COMMANDS: usize = 256;
+
+/// Where what the engine says comes in.
+#[derive(Debug)]
+pub struct Ears {
+    /// Of orders.
+    pub reports: mpsc::UnboundedReceiver<Report>,
+    /// Of probes.
+    pub probed: mpsc::UnboundedReceiver<Probed>,
+}
+
+/// Something that is done at every turn of the dispatcher, at least every `.1`: feeding a watchdog.
+pub type Pulse = (Box<dyn FnMut() + Send>, Duration);
+
+/// Makes the dispatcher's task and what talks to it. The task ends after [`Handle::stop`].
+pub fn start(
+    dispatcher: Dispatcher,
+    ears: Ears,
+    pulse: Pulse,
+) -> (Handle, impl Future<Output = ()> + Send) {
+    let (sender, commands) = mpsc::channel(COMMANDS);
+    let handle = Handle::new(sender, dispatcher.book.watch_events());
+    (handle, dispatcher.serve(commands, ears, pulse))
+}
+
+impl Dispatcher {
+    async fn serve(
+        mut self,
+        mut commands: mpsc::Receiver<Command>,
+        mut ears: Ears,
+        mut pulse: Pulse,
+    ) {
+        let mut config = self.edges.config.clone();
+        let mut forget = Instant::now();
+        let mut retry: Option<Instant> = None;
+        loop {
+            let now = Instant::now();
+            (pulse.0)();
+            if retry.is_none_or(|retry| retry <= now) {
+                retry = self.advance(&mut forget).err().map(|_| now + RETRY);
+            }
+            if self.is_drained(now) {
+                return;
+            }
+            let wake =
+                [retry, self.next_tick(now), Some(forget), Some(now + pulse.1), self.stopping];
+            let wake = wake.into_iter().flatten().min().unwrap_or(now + RETRY);
+            tokio::select! {
+                command = commands.recv() => match command {
+                    Some(command) => self.on_command(command),
+                    None => self.begin_stop(),
+                },
+                Some(report) = ears.reports.recv() => self.on_report(report),
+                Some(probed) = ears.probed.recv() => self.on_probed(probed),
+                // Without a sender the configuration stays as it is.
+                Ok(()) = config.changed() => self.changed = true,
+                () = sleep_until(wake) => {}
+            }
+            self.show_progress();
+        }
+    }
+
+    /// Does what is to be done now.
+    fn advance(&mut self, forget: &mut Instant) -> Result<(), Refusal> {
+        let now = Instant::now();
+        self.recover()?;
+        self.catch_up();
+        if self.stopping.is_none() {
+            self.tick_schedules(now);
+        }
+        // Until nothing follows any more: a job that could not start has ended, say.
+        while self.changed {
+            self.changed = false;
+            let started = self.start_jobs();
+            let status = self.status();
+            (self.edges.tell)(&status);
+            // What could not be started has its turn again.
+            self.changed |= started.is_err();
+            started?;
+        }
+        if *forget <= now {
+            *forget = now + if self.forget()? { RETRY } else { FORGET };
+        }
+        if self.late.is_empty() { Ok(()) } else { Err(self.unsaved()) }
+    }
+
+    fn unsaved(&self) -> Refusal {
+        Refusal::Unavailable { message: self.problem.clone().unwrap_or_default() }
+    }
+
+    fn next_tick(&self, now: Instant) -> Option<Instant> {
+        let due = self.due.values().min().copied().filter(|_| self.stopping.is_none());
+        let is_shown = |number: &u64| {
+            self.book.jobs().get(number).is_some_and(|job| self.book.is_watched(&job.id))
+        };
+        let progress = self.runs.keys().any(is_shown).then(|| now + PROGRESS);
+        [due, progress].into_iter().flatten().min()
+    }
+
+    /// Shows watchers of jobs under way how far they are, where that has changed.
+    fn show_progress(&mut self) {
+        let now = Instant::now();
+        let wall = self.wall();
+        for (number, run) in self.runs.iter_mut().filter(|(_, run)| run.is_moving()) {
+            let progress = run.progress(wall);
+            let Some(job) = self.book.jobs().get(number) else { continue };
+            let is_news = progress.settled_bytes != run.shown_bytes && now >= run.shown + PROGRESS;
+            if is_news && self.book.is_watched(&job.id) {
+                (run.shown_bytes, run.shown) = (progress.settled_bytes, now);
+                let job = numaloc_api::value::Job { progress: Some(progress), ..(**job).clone() };
+                self.book.show(job);
+            }
+        }
+    }
+
+    fn begin_stop(&mut self) {
+        if self.stopping.is_none() {
+            self.stopping = Some(Instant::now() + self.config().stop.drain);
+            self.runs.values().for_each(super::run::Run::cancel);
+        }
+    }
+
+    /// Whether it is to stop and no run is left, or none that could be waited for any longer.
+    fn is_drained(&self, now: Instant) -> bool {
+        self.stopping.is_some_and(|until| {
+            let late = until <= now;
+            if late && !self.runs.is_empty() {
+                tracing::warn!(
+                    jobs = self.runs.len(),
+                    "jobs did not end in time: they count as interrupted"
+                );
+            }
+            late || self.runs.is_empty()
+        })
+    }
+
+    fn on_command(&mut self, command: Command) {
+        // A caller that has gone does not want the answer.
+        macro_rules! answer {
+            ($reply:expr, $answer:expr) => {{
+                let answer = if self.stopping.is_some() {
+                    Err(Refusal::Unavailable { message: "the daemon is stopping".into() })
+                } else {
+                    $answer
+                };
+                let _ = $reply.send(answer);
+            }};
+        }
+        match command {
+            Command::Stop => self.begin_stop(),
+            Command::Select(target, reply) => answer!(reply, self.select(&target)),
+            Command::CreateJob(caller, request, found, reply) => {
+                answer!(reply, self.create_job(&caller, request, found));
+            }
+            Command::FindRequest(caller, request, reply) => {
+                answer!(reply, self.find_request(&caller, &request));
+            }
+            Command::GetJob(id, reply) => answer!(reply, self.get_job(&id)),
+            Command::ListJobs(request, reply) => answer!(reply, self.list_jobs(&request)),
+            Command::WatchJob(id, reply) => {
+                answer!(reply, self.get_job(&id).map(|job| self.book.watch_job(job)));
+            }
+            Command::ChangeJob(caller, id, change, reply) => {
+                answer!(reply, self.change_job(&caller, &id, change));
+            }
+            Command::CreateSchedule(caller, request, reply) => {
+                answer!(reply, self.create_schedule(&caller, request));
+            }
+            Command::GetSchedule(id, reply) => answer!(reply, self.get_schedule(&id)),
+            Command::ListSchedules(page, reply) => answer!(reply, self.list_schedules(&page)),
+            Command::UpdateSchedule(caller, request, reply) => {
+                answer!(reply, self.update_schedule(&caller, request));
+            }
+            Command::DeleteSchedule(caller, request, reply) => {
+                answer!(reply, self.delete_schedule(&caller, request));
+            }
+            Command::RegisterWorkload(caller, spec, reply) => {
+                answer!(reply, self.register_workload(&caller, spec));
+            }
+            Command::UnregisterWorkload(caller, id, reply) => {
+                answer!(reply, self.unregister_workload(&caller, &id));
+            }
+            Command::ListWorkloads(page, reply) => answer!(reply, self.list_workloads(&page)),
+            Command::ListEvents(request, reply) => answer!(reply, self.list_events(&request)),
+            Command::EventsAfter(filter, after, most, reply) => {
+                answer!(reply, self.events_after(&filter, after, most));
+            }
+            Command::Status(reply) => answer!(reply, Ok(self.status())),
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! The dispatcher with a real store, and an engine that the tests play themselves.
+
+mod jobs;
+mod model;
+mod queue;
+mod schedules;
+mod stops;
+mod workloads;
+
+use super::{Book, Dispatcher, Ears, Edges, Handle, Probe, Probed, Refusal, start};
+use crate::{
+    access::{Authority, Caller, Role},
+    config::Config,
+    engine::{Found, Order, Planned, Report},
+    metrics::Metrics,
+    store::Store,
+};
+use numaloc_api::value::{
+    CreateJob, Job, JobId, JobState, MigrationSpec, OnConflict, Outcome, PlanSummary,
+    ProcessOutcome, Target,
+};
+use numaloc_core::{Account, Identity, Locality, NodeId, NodeSet, Options, Reason, Share, planner};
+use numaloc_executor::Control;
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+use tempfile::TempDir;
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinHandle,
+};
+
+/// A dispatcher and both ends of its channels.
+pub struct Rig {
+    pub handle: Handle,
+    pub orders: mpsc::UnboundedReceiver<Order>,
+    pub reports: mpsc::UnboundedSender<Report>,
+    pub probes: mpsc::UnboundedReceiver<Probe>,
+    pub probed: mpsc::UnboundedSender<Probed>,
+    pub config: watch::Sender<Arc<Config>>,
+    pub task: JoinHandle<()>,
+}
+
+impl Rig {
+    /// Over a state directory, with the defaults.
+    pub fn at(dir: &TempDir) -> Self {
+        Self::with(dir, Config::default())
+    }
+
+    pub fn with(dir: &TempDir, config: Config) -> Self {
+        let (store, contents) = Store::open(dir.path()).expect("the store opens");
+        let (orders_in, orders) = mpsc::unbounded_channel();
+        let (reports, reports_out) = mpsc::unbounded_channel();
+        let (probes_in, probes) = mpsc::unbounded_channel();
+        let (probed, probed_out) = mpsc::unbounded_channel();
+        let config = watch::Sender::new(Arc::new(config));
+        let edges = Edges {
+            store,
+            config: config.subscribe(),
+            authorities: Box::new(|name| (name != "uid:9").then_some(Authority::All)),
+            orders: orders_in,
+            probes: probes_in,
+            metrics: Metrics::default(),
+            tell: Box::new(|_| ()),
+            clock: SystemTime::now,
+        };
+        let dispatcher = Dispatcher::new(edges, Book::new(contents));
+        let ears = Ears { reports: reports_out, probed: probed_out };
+        let (handle, task) = start(dispatcher, ears, (Box::new(|| ()), Duration::from_secs(60)));
+        let task = tokio::spawn(task);
+        Self { handle, orders, reports, probes, probed, config, task }
+    }
+
+    /// Creates a job of `admin` for these pids.
+    pub async fn create(&self, pids: &[i32], nodes: &str) -> JobId {
+        let created = self.handle.create_job(admin(), request(pids), found(pids, nodes)).await;
+        created.expect("it is taken").0.id.clone()
+    }
+
+    /// The next order.
+    pub async fn order(&mut self) -> Order {
+        self.orders.recv().await.expect("an order")
+    }
+
+    /// Creates a job, and plays the engine until it is told to move.
+    pub async fn moving(&mut self, pids: &[i32], nodes: &str) -> (JobId, Arc<Control>) {
+        let id = self.create(pids, nodes).await;
+        let order = self.order().await;
+        self.planned(&order, pids, nodes);
+        (id, told(order).await)
+    }
+
+    /// Whether no order comes: everything else has been done before time passes.
+    pub async fn assert_no_order(&mut self) {
+        let waited = tokio::time::timeout(Duration::from_millis(1), self.orders.recv()).await;
+        assert!(waited.is_err(), "{waited:?}");
+    }
+
+    /// Plays the engine: plans an order.
+    pub fn planned(&self, order: &Order, pids: &[i32], nodes: &str) {
+        self.report(Report::Planned(order.job.clone(), Ok(planned(pids, nodes))));
+    }
+
+    pub fn report(&self, report: Report) {
+        self.reports.send(report).expect("the dispatcher is there");
+    }
+
+    /// Waits for a job to be in a state.
+    pub async fn reaches(&self, id: &JobId, state: JobState) -> Arc<Job> {
+        let mut watch = self.handle.watch_job(id.clone()).await.expect("the job is there");
+        loop {
+            let job = watch.borrow_and_update().clone();
+            if job.state == state {
+                return job;
+            }
+            let changed = tokio::time::timeout(Duration::from_secs(30), watch.changed()).await;
+            assert!(
+                matches!(changed, Ok(Ok(()))),
+                "{id} stays {:?}: {}",
+                job.state,
+                job.state_message
+            );
+        }
+    }
+
+    /// Stops it and waits for its end.
+    pub async fn stop(self) {
+        self.handle.stop().await;
+        self.task.await.expect("it ends");
+    }
+
+    /// Ends it as a kill does: without a chance to do anything.
+    pub async fn kill(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+}
+
+/// Waits until an order is told to move; gives back what ends it.
+pub async fn told(order: Order) -> Arc<Control> {
+    order.go.await.expect("it is told to move");
+    order.control
+}
+
+pub fn caller(name: &str, role: Role) -> Caller {
+    Caller { name: name.to_owned(), role, authority: Authority::All }
+}
+
+pub fn admin() -> Caller {
+    caller("uid:0", Role::Admin)
+}
+
+pub fn operator() -> Caller {
+    caller("uid:1000", Role::Operator)
+}
+
+pub fn target(pids: &[i32]) -> Target {
+    Target { pids: pids.iter().copied().collect(), ..Target::default() }
+}
+
+pub fn request(pids: &[i32]) -> CreateJob {
+    let spec = MigrationSpec { target: target(pids), ..MigrationSpec::default() };
+    CreateJob { spec, request_id: None, on_conflict: OnConflict::Refuse }
+}
+
+pub fn identity(pid: i32) -> Identity {
+    Identity { pid, start_time: 1 }
+}
+
+pub fn found(pids: &[i32], nodes: &str) -> Found {
+    let nodes: NodeSet = nodes.parse().expect("nodes");
+    Found { processes: pids.iter().map(|&pid| identity(pid)).collect(), nodes }
+}
+
+pub fn planned(pids: &[i32], nodes: &str) -> Planned {
+    let topology = numaloc_core::Topology::new([], []);
+    let scene =
+        planner::Scene { topology: &topology, processes: &[], caller_mems: &NodeSet::new() };
+    let plan = planner::plan(scene, Vec::new(), &Options::default());
+    Planned {
+        summary: Arc::new(PlanSummary::from(&plan)),
+        found: found(pids, nodes),
+        planned_bytes: 4096,
+        local_percent: 50.0,
+        nothing: None,
+    }
+}
+
+fn locality(local_bytes: u64, remote_bytes: u64) -> Locality {
+    let share = Share { local_bytes, remote_bytes };
+    Locality { movable: share, overall: share }
+}
+
+/// An outcome in which so many bytes were moved, and so many left.
+pub fn outcome(moved: u64, left: Option<(Reason, u64)>) -> Arc<Outcome> {
+    let mut account = Account::default();
+    account.found(moved + left.map_or(0, |(_, bytes)| bytes));
+    account.moved(moved);
+    left.into_iter().for_each(|(reason, bytes)| account.left(reason, bytes));
+    let remote = left.map_or(0, |(_, bytes)| bytes);
+    Arc::new(Outcome {
+        processes: vec![ProcessOutcome {
+            identity: identity(1),
+            comm: "app".into(),
+            account,
+            error: None,
+        }],
+        flows: [((NodeId(1), NodeId(0)), moved)].into(),
+        before: locality(8192, moved + remote),
+        after: Some(locality(8192 + moved, remote)),
+        ..Outcome::default()
+    })
+}
+
+/// A state directory.
+pub fn dir() -> TempDir {
+    tempfile::tempdir().expect("a directory")
+}
+
+/// Whether a refusal is of this sort.
+macro_rules! assert_refused {
+    ($answer:expr, $pattern:pat $(if $guard:expr)?) => {
+        match $answer {
+            Err($pattern) $(if $guard)? => {}
+            other => panic!("not refused as it should be: {other:?}"),
+        }
+    };
+}
+pub(crate) use assert_refused;

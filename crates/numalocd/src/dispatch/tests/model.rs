@@ -1,0 +1,182 @@
+//! Random sequences of what clients, the engine and the host do: nothing acknowledged is lost, nothing runs twice at once.
+
+use super::*;
+use proptest::{collection::vec, prelude::*};
+use std::collections::BTreeMap;
+
+/// One step. Numbers pick a job or an order, modulo how many there are.
+#[derive(Clone, Debug)]
+enum Step {
+    Create { pid: i32, node: u32 },
+    Cancel(usize),
+    Pause(usize),
+    Resume(usize),
+    Plan { order: usize, nothing: bool },
+    Fail(usize),
+    End { order: usize, left: bool },
+    Kill,
+    Stop,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let pick = || 0..8_usize;
+    prop_oneof![
+        4 => (1..5_i32, 0..3_u32).prop_map(|(pid, node)| Step::Create { pid, node }),
+        1 => pick().prop_map(Step::Cancel),
+        1 => pick().prop_map(Step::Pause),
+        1 => pick().prop_map(Step::Resume),
+        5 => (pick(), prop::bool::weighted(0.2)).prop_map(|(order, nothing)| Step::Plan { order, nothing }),
+        1 => pick().prop_map(Step::Fail),
+        4 => (pick(), any::<bool>()).prop_map(|(order, left)| Step::End { order, left }),
+        1 => Just(Step::Kill),
+        1 => Just(Step::Stop),
+    ]
+}
+
+/// An order as the engine has it.
+struct Active {
+    order: Order,
+    pid: i32,
+    node: u32,
+    moving: bool,
+}
+
+#[derive(Default)]
+struct World {
+    /// What was acknowledged: the pid and node of each job, and its last acknowledged end.
+    jobs: BTreeMap<u64, (i32, u32)>,
+    ends: BTreeMap<u64, JobState>,
+    active: Vec<Active>,
+}
+
+impl World {
+    fn pick(&self, index: usize) -> Option<JobId> {
+        let number = self.jobs.keys().nth(index % self.jobs.len().max(1))?;
+        Some(JobId::numbered(*number))
+    }
+
+    /// Takes in new orders, and checks that what moves is in nobody's way.
+    async fn settle(&mut self, rig: &mut Rig) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        while let Ok(order) = rig.orders.try_recv() {
+            let (pid, node) = self.jobs[&order.job.number().unwrap()];
+            assert!(
+                self.active.iter().all(|active| active.order.job != order.job),
+                "ordered twice"
+            );
+            self.active.push(Active { order, pid, node, moving: false });
+        }
+        self.active.retain_mut(|active| {
+            if active.moving {
+                return true;
+            }
+            match active.order.go.try_recv() {
+                Ok(()) => active.moving = true,
+                Err(tokio::sync::oneshot::error::TryRecvError::Empty) => {}
+                Err(tokio::sync::oneshot::error::TryRecvError::Closed) => return false,
+            }
+            true
+        });
+        let moving: Vec<&Active> = self.active.iter().filter(|active| active.moving).collect();
+        assert!(self.active.len() <= 2);
+        for (index, one) in moving.iter().enumerate() {
+            for other in &moving[index + 1..] {
+                assert!(one.pid != other.pid && one.node != other.node, "in each other's way");
+            }
+        }
+    }
+
+    /// Checks what the dispatcher shows against what it has acknowledged.
+    async fn check(&mut self, rig: &Rig) {
+        for &number in self.jobs.keys() {
+            let job = rig.handle.get_job(JobId::numbered(number)).await.expect("it is there");
+            if let Some(end) = self.ends.get(&number) {
+                assert_eq!(job.state, *end, "jobs/{number} has changed after its end");
+            }
+            if job.state.is_end() {
+                assert!(job.ended.is_some() && job.wanted.is_none());
+                self.ends.insert(number, job.state);
+            }
+        }
+    }
+}
+
+async fn play(steps: Vec<Step>) {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let mut world = World::default();
+    for step in steps {
+        match step {
+            Step::Create { pid, node } => {
+                let found = found(&[pid], &node.to_string());
+                if let Ok((job, _)) = rig.handle.create_job(admin(), request(&[pid]), found).await {
+                    world.jobs.insert(job.id.number().unwrap(), (pid, node));
+                }
+            }
+            Step::Cancel(index) => {
+                let Some(id) = world.pick(index) else { continue };
+                let answer = rig.handle.cancel_job(admin(), id.clone()).await;
+                if let Ok(job) = answer
+                    && job.state == JobState::Cancelled
+                {
+                    world.ends.insert(id.number().unwrap(), JobState::Cancelled);
+                }
+            }
+            Step::Pause(index) => {
+                let Some(id) = world.pick(index) else { continue };
+                let _ = rig.handle.pause_job(admin(), id).await;
+            }
+            Step::Resume(index) => {
+                let Some(id) = world.pick(index) else { continue };
+                let _ = rig.handle.resume_job(admin(), id).await;
+            }
+            Step::Plan { order, nothing } => {
+                let waiting: Vec<&Active> =
+                    world.active.iter().filter(|active| !active.moving).collect();
+                let Some(active) = waiting.get(order % waiting.len().max(1)) else { continue };
+                let mut plan = planned(&[active.pid], &active.node.to_string());
+                plan.nothing = nothing.then(|| "all is local".to_owned());
+                rig.report(Report::Planned(active.order.job.clone(), Ok(plan)));
+            }
+            Step::Fail(order) => {
+                let waiting: Vec<&Active> =
+                    world.active.iter().filter(|active| !active.moving).collect();
+                let Some(active) = waiting.get(order % waiting.len().max(1)) else { continue };
+                let why = Refusal::TargetEmpty { message: "gone".into() };
+                rig.report(Report::Planned(active.order.job.clone(), Err(why)));
+            }
+            Step::End { order, left } => {
+                let moving: Vec<usize> =
+                    (0..world.active.len()).filter(|&index| world.active[index].moving).collect();
+                let Some(&index) = moving.get(order % moving.len().max(1)) else { continue };
+                let active = world.active.swap_remove(index);
+                let told = active.order.control.cancel.load(std::sync::atomic::Ordering::Relaxed);
+                let reason = if told { Reason::Cancelled } else { Reason::Busy };
+                let left = (left || told).then_some((reason, 4096));
+                rig.report(Report::Ended(active.order.job.clone(), Ok(outcome(4096, left))));
+            }
+            Step::Kill | Step::Stop => {
+                world.settle(&mut rig).await;
+                world.check(&rig).await;
+                match step {
+                    Step::Kill => rig.kill().await,
+                    _ => rig.stop().await,
+                }
+                world.active.clear();
+                rig = Rig::at(&dir);
+            }
+        }
+        world.settle(&mut rig).await;
+    }
+    world.check(&rig).await;
+    rig.kill().await;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #[test]
+    fn nothing_is_lost_and_nothing_runs_twice(steps in vec(step(), 0..50)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+        runtime.unwrap().block_on(play(steps));
+    }
+}

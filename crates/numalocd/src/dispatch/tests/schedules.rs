@@ -1,0 +1,284 @@
+//! Schedules as time passes.
+
+use super::*;
+use numaloc_api::value::{
+    CreateSchedule, DeleteSchedule, EventFilter, EventType, Schedule, ScheduleId, ScheduleSpec,
+    ScheduleState, ScheduleUpdate, UpdateSchedule,
+};
+use tokio::time::Instant;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn spec(interval: Duration) -> ScheduleSpec {
+    let migration = MigrationSpec { target: target(&[1]), ..MigrationSpec::default() };
+    ScheduleSpec { migration, interval, ..ScheduleSpec::default() }
+}
+
+async fn schedule(rig: &Rig, spec: ScheduleSpec) -> ScheduleId {
+    let request = CreateSchedule { spec, request_id: None };
+    rig.handle.create_schedule(operator(), request).await.unwrap().id.clone()
+}
+
+async fn get(rig: &Rig, id: &ScheduleId) -> Arc<Schedule> {
+    rig.handle.get_schedule(id.clone()).await.unwrap()
+}
+
+impl Rig {
+    async fn probe(&mut self) -> Probe {
+        self.probes.recv().await.expect("a probe")
+    }
+
+    fn answer(&self, probe: &Probe, found: Result<Found, Refusal>) {
+        let (schedule, etag) = (probe.schedule.clone(), probe.etag.clone());
+        self.probed.send(Probed { schedule, etag, found }).expect("the dispatcher is there");
+    }
+
+    /// One run of a schedule that is due, to an end with this outcome.
+    async fn run(&mut self, outcome: Arc<Outcome>) -> JobId {
+        let probe = self.probe().await;
+        self.answer(&probe, Ok(found(&[1], "0")));
+        let order = self.order().await;
+        self.planned(&order, &[1], "0");
+        order.go.await.expect("it is told to move");
+        self.report(Report::Ended(order.job.clone(), Ok(outcome)));
+        order.job
+    }
+}
+
+fn gone() -> Result<Found, Refusal> {
+    Err(Refusal::TargetNotFound { message: "no cgroup /a".into() })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_runs_again_and_again() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let id = schedule(&rig, spec(MINUTE)).await;
+    let first = rig.run(outcome(4096, None)).await;
+    rig.reaches(&first, JobState::Succeeded).await;
+    let waiting = get(&rig, &id).await;
+    assert_eq!((waiting.state, waiting.last_job.as_ref()), (ScheduleState::Waiting, Some(&first)));
+    assert!(waiting.next_run.is_some());
+    let begin = Instant::now();
+    let second = rig.run(outcome(4096, None)).await;
+    assert!(begin.elapsed() >= MINUTE, "{:?}", begin.elapsed());
+    let job = rig.reaches(&second, JobState::Succeeded).await;
+    assert_eq!((job.schedule.as_ref(), job.creator.as_str()), (Some(&id), "schedule"));
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn never_two_runs_at_once() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let id = schedule(&rig, spec(Duration::from_secs(1))).await;
+    let probe = rig.probe().await;
+    rig.answer(&probe, Ok(found(&[1], "0")));
+    let order = rig.order().await;
+    rig.planned(&order, &[1], "0");
+    order.go.await.unwrap();
+    assert_eq!(get(&rig, &id).await.state, ScheduleState::Active);
+    let none = tokio::time::timeout(10 * MINUTE, rig.probes.recv()).await;
+    assert!(none.is_err(), "looked at while it runs");
+    rig.report(Report::Ended(order.job.clone(), Ok(outcome(4096, None))));
+    rig.probe().await;
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn once_is_once() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let id = schedule(&rig, spec(Duration::ZERO)).await;
+    let job = rig.run(outcome(4096, None)).await;
+    rig.reaches(&job, JobState::Succeeded).await;
+    assert_eq!(get(&rig, &id).await.state, ScheduleState::Completed);
+    assert!(tokio::time::timeout(100 * MINUTE, rig.probes.recv()).await.is_err());
+    rig.stop().await;
+    let mut rig = Rig::at(&dir);
+    assert!(tokio::time::timeout(100 * MINUTE, rig.probes.recv()).await.is_err());
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn jitter_only_adds() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    schedule(&rig, ScheduleSpec { jitter: MINUTE, ..spec(MINUTE) }).await;
+    rig.run(outcome(4096, None)).await;
+    for _ in 0..10 {
+        let begin = Instant::now();
+        rig.run(outcome(4096, None)).await;
+        let waited = begin.elapsed();
+        assert!(waited >= MINUTE && waited <= 2 * MINUTE + Duration::from_secs(1), "{waited:?}");
+    }
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_target_that_is_gone_is_waited_for() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let id = schedule(&rig, spec(MINUTE)).await;
+    for _ in 0..3 {
+        let probe = rig.probe().await;
+        rig.answer(&probe, gone());
+    }
+    rig.probe().await;
+    let known = get(&rig, &id).await;
+    assert_eq!(
+        (known.state, known.state_message.as_str()),
+        (ScheduleState::TargetGone, "no cgroup /a")
+    );
+    assert!(known.gone.is_some() && known.last_job.is_none());
+    rig.stop().await;
+    // It is still gone after a restart, and comes back.
+    let mut rig = Rig::at(&dir);
+    let job = rig.run(outcome(4096, None)).await;
+    rig.reaches(&job, JobState::Succeeded).await;
+    let known = get(&rig, &id).await;
+    assert_eq!((known.state, known.gone), (ScheduleState::Waiting, None));
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_goes_with_its_target_only_when_asked_to() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let ttl_after_gone = Some(Duration::from_secs(25));
+    let id = schedule(&rig, ScheduleSpec { ttl_after_gone, ..spec(MINUTE) }).await;
+    let begin = Instant::now();
+    while rig.handle.get_schedule(id.clone()).await.is_ok() {
+        let probe = tokio::time::timeout(MINUTE, rig.probes.recv()).await;
+        let Ok(Some(probe)) = probe else { continue };
+        rig.answer(&probe, gone());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(begin.elapsed() >= Duration::from_secs(25), "{:?}", begin.elapsed());
+    rig.stop().await;
+    let rig = Rig::at(&dir);
+    assert_refused!(rig.handle.get_schedule(id).await, Refusal::NotFound { .. });
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_told_when_they_are_news() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    schedule(&rig, spec(MINUTE)).await;
+    // 100 % local each time; then it cannot all be moved; then the same again; then a little better.
+    let busy = |bytes| Some((Reason::Busy, bytes));
+    for outcome in [
+        outcome(4096, None),
+        outcome(4096, None),
+        outcome(4096, busy(65536)),
+        outcome(4096, busy(65536)),
+        outcome(4096, busy(61440)),
+        outcome(4096, None),
+    ] {
+        rig.run(outcome).await;
+    }
+    rig.probe().await;
+    let (events, _) = rig.handle.events_after(EventFilter::default(), 0, 100).await.unwrap();
+    let ratios: Vec<u64> = events.iter().map(|event| event.after_percent.unwrap() as u64).collect();
+    assert_eq!(ratios, [100, 15, 100]);
+    assert!(events.iter().all(|event| event.kind == EventType::Completed));
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn schedules_are_changed() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let id = schedule(&rig, spec(60 * MINUTE)).await;
+    let job = rig.run(outcome(4096, None)).await;
+    rig.reaches(&job, JobState::Succeeded).await;
+    let known = get(&rig, &id).await;
+    let update = |etag: Option<&str>, update| UpdateSchedule {
+        id: id.clone(),
+        etag: etag.map(str::to_owned),
+        update,
+    };
+    // A shorter interval counts from now at the latest.
+    let shorter = ScheduleUpdate { interval: Some(MINUTE), ..ScheduleUpdate::default() };
+    let stale = update(Some("0"), shorter.clone());
+    assert_refused!(rig.handle.update_schedule(operator(), stale).await, Refusal::Etag { .. });
+    let other = caller("uid:7", Role::Operator);
+    assert_refused!(
+        rig.handle.update_schedule(other, update(None, shorter.clone())).await,
+        Refusal::NotPermitted { .. }
+    );
+    let changed =
+        rig.handle.update_schedule(operator(), update(Some(&known.etag), shorter)).await.unwrap();
+    assert_ne!(changed.etag, known.etag);
+    let begin = Instant::now();
+    let job = rig.run(outcome(4096, None)).await;
+    rig.reaches(&job, JobState::Succeeded).await;
+    assert!(begin.elapsed() <= MINUTE + Duration::from_secs(1), "{:?}", begin.elapsed());
+    // Held, it does not run; let go, it does.
+    let paused = |paused| ScheduleUpdate { paused: Some(paused), ..ScheduleUpdate::default() };
+    let held = rig.handle.update_schedule(operator(), update(None, paused(true))).await.unwrap();
+    assert_eq!((held.state, held.next_run), (ScheduleState::Paused, None));
+    assert!(tokio::time::timeout(100 * MINUTE, rig.probes.recv()).await.is_err());
+    rig.handle.update_schedule(operator(), update(None, paused(false))).await.unwrap();
+    rig.probe().await;
+    let too_much = ScheduleUpdate { jitter: Some(2 * MINUTE), ..ScheduleUpdate::default() };
+    assert_refused!(
+        rig.handle.update_schedule(operator(), update(None, too_much)).await,
+        Refusal::Invalid(_)
+    );
+    let delete =
+        |etag: Option<&str>| DeleteSchedule { id: id.clone(), etag: etag.map(str::to_owned) };
+    assert_refused!(
+        rig.handle.delete_schedule(operator(), delete(Some("0"))).await,
+        Refusal::Etag { .. }
+    );
+    rig.handle.delete_schedule(operator(), delete(None)).await.unwrap();
+    assert_refused!(
+        rig.handle.delete_schedule(operator(), delete(None)).await,
+        Refusal::NotFound { .. }
+    );
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_creator_without_rights_is_told_so() {
+    let dir = dir();
+    let rig = Rig::at(&dir);
+    let request = CreateSchedule { spec: spec(MINUTE), request_id: Some("r".into()) };
+    let nobody = caller("uid:9", Role::Operator);
+    let made = rig.handle.create_schedule(nobody.clone(), request.clone()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let known = get(&rig, &made.id).await;
+    assert!(known.state_message.contains("uid:9"), "{}", known.state_message);
+    assert_eq!(known.state, ScheduleState::Waiting);
+    // Creating it again gives it back; creating another with the same id does not.
+    assert_eq!(
+        rig.handle.create_schedule(nobody.clone(), request.clone()).await.unwrap().id,
+        made.id
+    );
+    let other = CreateSchedule { spec: spec(2 * MINUTE), ..request };
+    assert_refused!(rig.handle.create_schedule(nobody, other).await, Refusal::AlreadyExists { .. });
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn removing_a_schedule_ends_its_queued_run_and_no_other() {
+    let dir = dir();
+    let mut config = Config::default();
+    config.queue.moves = 1;
+    let mut rig = Rig::with(&dir, config);
+    let client = rig.create(&[5], "0").await;
+    let _busy = rig.order().await;
+    let id = schedule(&rig, spec(MINUTE)).await;
+    let probe = rig.probe().await;
+    rig.answer(&probe, Ok(found(&[1], "0")));
+    while get(&rig, &id).await.last_job.is_none() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let run = get(&rig, &id).await.last_job.clone().unwrap();
+    rig.handle.delete_schedule(operator(), DeleteSchedule { id, etag: None }).await.unwrap();
+    assert_eq!(rig.handle.get_job(run).await.unwrap().state, JobState::Cancelled);
+    assert_eq!(rig.handle.get_job(client).await.unwrap().state, JobState::Planning);
+    rig.kill().await;
+}

@@ -1,0 +1,160 @@
+//! What a stop, a death and a full disk leave.
+
+use super::*;
+use numaloc_api::value::{
+    CreateSchedule, EventFilter, JobFilter, ListJobs, OnInterrupt, Page, ScheduleSpec,
+    ScheduleState,
+};
+
+fn resuming(pids: &[i32]) -> CreateJob {
+    let mut request = request(pids);
+    request.spec.policy.on_interrupt = OnInterrupt::Resume;
+    request
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_waits_for_the_batches_in_hand() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let (id, control) = rig.moving(&[1], "0").await;
+    let mut watch = rig.handle.watch_job(id.clone()).await.unwrap();
+    rig.handle.stop().await;
+    assert_refused!(rig.handle.status().await, Refusal::Unavailable { .. });
+    assert!(control.cancel.load(std::sync::atomic::Ordering::Relaxed));
+    assert!(!rig.task.is_finished());
+    rig.report(Report::Ended(id.clone(), Ok(outcome(4096, Some((Reason::Cancelled, 4096))))));
+    while watch.changed().await.is_ok() {}
+    assert_eq!(watch.borrow().state, JobState::Interrupted);
+    rig.task.await.unwrap();
+    let rig = Rig::at(&dir);
+    let job = rig.handle.get_job(id).await.unwrap();
+    assert_eq!(job.state, JobState::Interrupted);
+    assert_eq!(job.outcome.as_ref().unwrap().account().moved_bytes(), 4096);
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_does_not_wait_for_ever() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let (id, _control) = rig.moving(&[1], "0").await;
+    let begin = tokio::time::Instant::now();
+    rig.stop().await;
+    assert!(begin.elapsed() <= Duration::from_secs(10), "{:?}", begin.elapsed());
+    let rig = Rig::at(&dir);
+    assert_eq!(rig.reaches(&id, JobState::Interrupted).await.state, JobState::Interrupted);
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_under_way_goes_on_where_it_was_asked_to() {
+    let dir = dir();
+    let mut config = Config::default();
+    config.queue = crate::config::Queue { moves: 8, moves_per_node: 8 };
+    let mut rig = Rig::with(&dir, config);
+    let stops = rig.create(&[1], "0").await;
+    let goes = rig
+        .handle
+        .create_job(admin(), resuming(&[2]), found(&[2], "0"))
+        .await
+        .unwrap()
+        .0
+        .id
+        .clone();
+    let cancelled = rig
+        .handle
+        .create_job(admin(), resuming(&[3]), found(&[3], "0"))
+        .await
+        .unwrap()
+        .0
+        .id
+        .clone();
+    let held = rig.create(&[4], "0").await;
+    for pid in 1..=4 {
+        let order = rig.order().await;
+        rig.planned(&order, &[pid], "0");
+        order.go.await.unwrap();
+    }
+    let planning = rig.create(&[5], "0").await;
+    rig.order().await;
+    rig.handle.cancel_job(admin(), cancelled.clone()).await.unwrap();
+    rig.handle.pause_job(admin(), held.clone()).await.unwrap();
+    rig.kill().await;
+
+    let mut rig = Rig::at(&dir);
+    assert_eq!(rig.handle.get_job(stops.clone()).await.unwrap().state, JobState::Interrupted);
+    assert_eq!(rig.handle.get_job(cancelled).await.unwrap().state, JobState::Cancelled);
+    assert_eq!(rig.handle.get_job(held).await.unwrap().state, JobState::Paused);
+    let again = [rig.order().await, rig.order().await];
+    let jobs: Vec<_> = again.iter().map(|order| order.job.clone()).collect();
+    assert_eq!(jobs, [goes.clone(), planning]);
+    rig.planned(&again[0], &[2], "0");
+    rig.report(Report::Ended(goes.clone(), Ok(outcome(4096, None))));
+    rig.reaches(&goes, JobState::Succeeded).await;
+    let (events, _) = rig.handle.events_after(EventFilter::default(), 0, 10).await.unwrap();
+    let jobs: Vec<_> = events.iter().filter_map(|event| event.job.number()).collect();
+    assert!(
+        jobs.contains(&stops.number().unwrap()) && jobs.contains(&goes.number().unwrap()),
+        "{jobs:?}"
+    );
+    rig.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_run_of_a_schedule_is_not_doubled() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let migration = resuming(&[1]).spec;
+    let spec =
+        ScheduleSpec { migration, interval: Duration::from_secs(60), ..ScheduleSpec::default() };
+    let request = CreateSchedule { spec, request_id: None };
+    let id = rig.handle.create_schedule(operator(), request).await.unwrap().id.clone();
+    let probe = rig.probes.recv().await.unwrap();
+    let found = Ok(found(&[1], "0"));
+    rig.probed.send(Probed { schedule: probe.schedule, etag: probe.etag, found }).unwrap();
+    let order = rig.order().await;
+    rig.planned(&order, &[1], "0");
+    order.go.await.unwrap();
+    rig.handle.stop().await;
+    rig.report(Report::Ended(
+        order.job.clone(),
+        Ok(outcome(4096, Some((Reason::Cancelled, 4096)))),
+    ));
+    rig.task.await.unwrap();
+
+    let mut rig = Rig::at(&dir);
+    let again = rig.order().await;
+    assert_eq!(again.job, order.job);
+    assert!(tokio::time::timeout(Duration::from_secs(600), rig.probes.recv()).await.is_err());
+    assert_eq!(rig.handle.get_schedule(id).await.unwrap().state, ScheduleState::Active);
+    rig.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_records_are_forgotten() {
+    let dir = dir();
+    let mut config = Config::default();
+    config.retention.jobs = 5;
+    config.retention.events = 3;
+    let mut rig = Rig::with(&dir, config);
+    for pid in 1..=8 {
+        let id = rig.create(&[pid], "0").await;
+        let _order = rig.order().await;
+        let why = Refusal::TargetEmpty { message: "gone".into() };
+        rig.report(Report::Planned(id.clone(), Err(why)));
+        rig.reaches(&id, JobState::Failed).await;
+    }
+    tokio::time::sleep(Duration::from_secs(200)).await;
+    let page = Page { size: 100, token: None };
+    let listed =
+        rig.handle.list_jobs(ListJobs { filter: JobFilter::default(), page }).await.unwrap();
+    let numbers: Vec<_> = listed.entries.iter().filter_map(|job| job.id.number()).collect();
+    assert_eq!(numbers, [8, 7, 6, 5, 4]);
+    let (events, _) = rig.handle.events_after(EventFilter::default(), 0, 100).await.unwrap();
+    assert_eq!(events.iter().map(|event| event.number).collect::<Vec<_>>(), [6, 7, 8]);
+    // Numbers are never used again.
+    rig.stop().await;
+    let rig = Rig::at(&dir);
+    assert_eq!(rig.create(&[1], "0").await.number(), Some(9));
+    rig.stop().await;
+}

@@ -1,0 +1,185 @@
+//! Schedules as time passes: due, run, gone, back.
+
+use super::{
+    Refusal,
+    dispatcher::{Dispatcher, Probe, Probed},
+    restart::resumes,
+};
+use crate::{engine::Found, store::Write};
+use numaloc_api::value::{Job, JobState, Schedule, ScheduleState};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+use tokio::time::Instant;
+
+/// How often a target that is gone is looked for, at most and at least.
+const LOOK_MIN: Duration = Duration::from_secs(1);
+const LOOK_MAX: Duration = Duration::from_secs(10);
+/// When a schedule is looked at again that could not be looked at.
+const RETRY: Duration = Duration::from_secs(10);
+
+impl Dispatcher {
+    /// Looks at the schedules that are due.
+    pub(super) fn tick_schedules(&mut self, now: Instant) {
+        let due: Vec<u64> =
+            self.due.iter().filter(|(_, due)| **due <= now).map(|(number, _)| *number).collect();
+        for number in due {
+            // Set again by the answer.
+            self.due.remove(&number);
+            if let Some(schedule) = self.book.schedules().get(&number).cloned() {
+                self.probe(&schedule);
+            }
+        }
+    }
+
+    fn probe(&mut self, schedule: &Schedule) {
+        let migration = &schedule.spec.migration;
+        let found = match (self.edges.authorities)(&schedule.creator) {
+            None => Err(Refusal::NotPermitted {
+                message: format!("{} may not have memory moved any more", schedule.creator),
+            }),
+            Some(authority) => self.select(&migration.target).map(|selected| (selected, authority)),
+        };
+        let (schedule, etag) = (schedule.id.clone(), schedule.etag.clone());
+        match found {
+            Err(refusal) => self.on_probed(Probed { schedule, etag, found: Err(refusal) }),
+            Ok((selected, authority)) => {
+                let options = migration.policy.options.clone();
+                let targets = selected.targets;
+                // Fails only when the daemon ends.
+                let _ =
+                    self.edges.probes.send(Probe { schedule, etag, targets, options, authority });
+            }
+        }
+    }
+
+    /// The target of a schedule was looked for.
+    pub(super) fn on_probed(&mut self, probed: Probed) {
+        let Probed { schedule, etag, found } = probed;
+        let known = self.book.schedule(&schedule).cloned();
+        let Some(known) = known.filter(|known| known.etag == etag) else { return };
+        let done = match found {
+            Ok(found) => self.run_schedule(&known, found),
+            // The job says so, as clients expect.
+            Err(Refusal::NoTargetNode { .. }) => self.run_schedule(&known, Found::default()),
+            Err(refusal @ (Refusal::TargetNotFound { .. } | Refusal::TargetEmpty { .. })) => {
+                self.target_is_gone(&known, refusal.to_string())
+            }
+            Err(refusal) => self.postpone(&known, refusal.to_string()),
+        };
+        if let Err(refusal) = done {
+            tracing::warn!(schedule = %known.id, %refusal, "a run waits until it can be stored");
+            self.set_due(&known.id, Some(Instant::now() + LOOK_MIN));
+        }
+    }
+
+    fn run_schedule(&mut self, known: &Schedule, found: Found) -> Result<(), Refusal> {
+        let migration = known.spec.migration.clone();
+        let selected = self.select(&migration.target)?;
+        let mut job = self.new_job(migration, "schedule".to_owned());
+        job.schedule = Some(known.id.clone());
+        let qos_class = &mut job.spec.policy.qos_class;
+        *qos_class = qos_class.or(selected.qos_class);
+        let number = job.id.number();
+        let schedule = Schedule {
+            state: ScheduleState::Active,
+            state_message: String::new(),
+            last_job: Some(job.id.clone()),
+            last_run: Some(job.created),
+            next_run: None,
+            gone: None,
+            ..known.clone()
+        };
+        self.commit(vec![Write::Job(Arc::new(job)), Write::Schedule(Arc::new(schedule))])?;
+        self.gone.remove(&known.id.number().unwrap_or_default());
+        self.found.extend(number.map(|number| (number, found)));
+        Ok(())
+    }
+
+    fn target_is_gone(&mut self, known: &Schedule, message: String) -> Result<(), Refusal> {
+        let (number, now) = (known.id.number().unwrap_or_default(), Instant::now());
+        let since = *self.gone.entry(number).or_insert(now);
+        let left = known.spec.ttl_after_gone.map(|ttl| ttl.saturating_sub(now - since));
+        if left.is_some_and(|left| left.is_zero()) {
+            self.commit(vec![Write::DropSchedule(known.id.clone())])?;
+            self.gone.remove(&number);
+            tracing::info!(schedule = %known.id, "removed: its target has been gone for long enough");
+            return Ok(());
+        }
+        if known.state != ScheduleState::TargetGone {
+            let gone = known.gone.or(Some(self.wall()));
+            let (state, state_message) = (ScheduleState::TargetGone, message);
+            let schedule = Schedule { state, state_message, gone, next_run: None, ..known.clone() };
+            self.commit(vec![Write::Schedule(Arc::new(schedule))])?;
+        }
+        let wait = known.spec.interval.clamp(LOOK_MIN, LOOK_MAX);
+        self.set_due(&known.id, Some(now + left.map_or(wait, |left| wait.min(left))));
+        Ok(())
+    }
+
+    fn postpone(&mut self, known: &Schedule, message: String) -> Result<(), Refusal> {
+        let wait = known.spec.interval.max(RETRY);
+        if known.state_message != message || known.state != ScheduleState::Waiting {
+            let schedule = Schedule {
+                state: ScheduleState::Waiting,
+                state_message: message,
+                next_run: Some(self.wall() + wait),
+                ..known.clone()
+            };
+            self.commit(vec![Write::Schedule(Arc::new(schedule))])?;
+        }
+        self.set_due(&known.id, Some(Instant::now() + wait));
+        Ok(())
+    }
+
+    /// The schedule of a job that ends now, as it goes on, and when.
+    pub(super) fn after_run(&self, job: &Job) -> Option<(Arc<Schedule>, Option<Instant>)> {
+        let known = self.book.schedule(job.schedule.as_ref()?)?;
+        let again = job.state == JobState::Interrupted;
+        if known.last_job.as_ref() != Some(&job.id) || (again && resumes(job)) {
+            return None;
+        }
+        let once = known.spec.interval.is_zero();
+        let (state, wait) = match () {
+            () if once && !again => (ScheduleState::Completed, None),
+            () if known.spec.paused => (ScheduleState::Paused, None),
+            () if again => (ScheduleState::Waiting, Some(Duration::ZERO)),
+            () => (ScheduleState::Waiting, Some(known.spec.interval + jitter(known.spec.jitter))),
+        };
+        let next_run = wait.map(|wait| self.wall() + wait);
+        let state_message = String::new();
+        let schedule = Schedule { state, state_message, next_run, ..(**known).clone() };
+        Some((Arc::new(schedule), wait.map(|wait| Instant::now() + wait)))
+    }
+
+    /// Sets when each stored schedule is due, at the start. A clock that has jumped meanwhile delays none by more than its
+    /// own interval.
+    pub(super) fn set_all_due(&mut self) {
+        let (now, wall) = (Instant::now(), self.wall());
+        for (&number, schedule) in self.book.schedules() {
+            let spec = &schedule.spec;
+            match schedule.state {
+                ScheduleState::Waiting => {
+                    let left = schedule.next_run.map_or(Duration::ZERO, |next| until(wall, next));
+                    self.due.insert(number, now + left.min(spec.interval + spec.jitter));
+                }
+                ScheduleState::TargetGone => {
+                    let ago = schedule.gone.map_or(Duration::ZERO, |gone| until(gone, wall));
+                    self.gone.insert(number, now.checked_sub(ago).unwrap_or(now));
+                    self.due.insert(number, now);
+                }
+                // One that is active goes on with the end of its job.
+                ScheduleState::Active | ScheduleState::Paused | ScheduleState::Completed => {}
+            }
+        }
+    }
+}
+
+fn until(from: SystemTime, to: SystemTime) -> Duration {
+    to.duration_since(from).unwrap_or_default()
+}
+
+fn jitter(most: Duration) -> Duration {
+    most.mul_f64(fastrand::f64())
+}
