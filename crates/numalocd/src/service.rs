@@ -1,0 +1,108 @@
+//! The gRPC services. They only forward: a request becomes a checked value, the dispatcher or the engine is asked, and what
+//! they give back becomes the answer. `change` is how a call that changes something goes, `watch` how one that goes on does.
+
+mod allowed;
+mod caught;
+mod change;
+mod daemon;
+mod event;
+pub mod fault;
+mod health;
+mod locality;
+mod migration;
+mod schedule;
+mod watch;
+mod workload;
+
+use crate::{access::Quotas, dispatch::Handle, engine::Engine};
+use numaloc_api::{
+    FILE_DESCRIPTOR_SET,
+    v1::{
+        daemon_service_server::DaemonServiceServer, event_service_server::EventServiceServer,
+        locality_service_server::LocalityServiceServer,
+        migration_service_server::MigrationServiceServer,
+        schedule_service_server::ScheduleServiceServer,
+        workload_service_server::WorkloadServiceServer,
+    },
+};
+use std::{fmt, sync::Arc};
+use tokio::sync::watch::Receiver;
+use tonic::service::Routes;
+use tonic_reflection::server::Builder;
+
+/// Largest request in bytes; a larger one is refused with OUT_OF_RANGE before it is read.
+pub const REQUEST_MAX: usize = 1 << 20;
+
+/// What the services speak to.
+#[derive(Clone)]
+pub struct Parts {
+    /// Jobs, schedules, workloads and events.
+    pub handle: Handle,
+    /// The host.
+    pub engine: Engine,
+    /// How many watches a caller may have.
+    pub quotas: Quotas,
+    /// The metrics as OpenMetrics text.
+    pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    /// Becomes true when the daemon stops: then health says NOT_SERVING and all watches end.
+    pub stop: Receiver<bool>,
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts").finish_non_exhaustive()
+    }
+}
+
+/// All services: those of numaloc.v1, health, and reflection by its two versions. Each call needs an
+/// [`access::Caller`](crate::access::Caller) among its extensions. A panic in a service becomes INTERNAL.
+///
+/// Starts a task that tells the health service when the daemon stops.
+///
+/// # Errors
+/// The definitions cannot be read: a bug.
+pub async fn routes(parts: &Parts) -> Result<Routes, tonic_reflection::server::Error> {
+    let reflection = || {
+        Builder::configure()
+            .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            // Each version lists both.
+            .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(
+                tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+            )
+            // What errors carry.
+            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
+    };
+    macro_rules! served {
+        ($($server:expr),+ $(,)?) => {{
+            let mut names = vec![""];
+            let mut routes = Routes::default();
+            $(
+                let server = $server.max_decoding_message_size(REQUEST_MAX);
+                names.push(name(&server));
+                routes = routes.add_service(server);
+            )+
+            let health = health::server(names, parts.stop.clone()).await;
+            routes.add_service(health.max_decoding_message_size(REQUEST_MAX))
+        }};
+    }
+    let routes = served!(
+        LocalityServiceServer::new(locality::Service(parts.clone())),
+        MigrationServiceServer::new(migration::Service(parts.clone())),
+        ScheduleServiceServer::new(schedule::Service(parts.clone())),
+        EventServiceServer::new(event::Service(parts.clone())),
+        WorkloadServiceServer::new(workload::Service(parts.clone())),
+        DaemonServiceServer::new(daemon::Service(parts.clone())),
+        reflection().build_v1()?,
+        reflection().build_v1alpha()?,
+    );
+    Ok(routes.into_axum_router().layer(caught::Catch).into())
+}
+
+fn name<S: tonic::server::NamedService>(_: &S) -> &'static str {
+    S::NAME
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! EventService.
+
+use super::{
+    Parts,
+    watch::{AT_ONCE, EventWatch, stream},
+};
+use crate::access::caller;
+use numaloc_api::{
+    v1::{self, event_service_server::EventService},
+    value::WatchEvents,
+};
+use tokio_stream::StreamExt;
+use tonic::{Request, Response, Status, codegen::BoxStream};
+
+/// Tells what became of jobs.
+#[derive(Debug)]
+pub struct Service(pub Parts);
+
+#[tonic::async_trait]
+impl EventService for Service {
+    async fn list_events(
+        &self,
+        request: Request<v1::ListEventsRequest>,
+    ) -> Result<Response<v1::ListEventsResponse>, Status> {
+        let listed = self.0.handle.list_events(request.into_inner().try_into()?).await?;
+        let events = listed.entries.iter().map(|event| (&**event).into()).collect();
+        let next_page_token = listed.next.unwrap_or_default();
+        Ok(Response::new(v1::ListEventsResponse { events, next_page_token }))
+    }
+
+    type WatchEventsStream = BoxStream<v1::WatchEventsResponse>;
+
+    async fn watch_events(
+        &self,
+        request: Request<v1::WatchEventsRequest>,
+    ) -> Result<Response<Self::WatchEventsStream>, Status> {
+        let caller = caller(&request)?;
+        let WatchEvents { filter, after } = request.into_inner().try_into()?;
+        let counted = self.0.quotas.watch(&caller)?;
+        let handle = self.0.handle.clone();
+        let watch = EventWatch::new(self.0.handle.last_event(), after, move |seen| {
+            let (handle, filter) = (handle.clone(), filter.clone());
+            async move { handle.events_after(filter, seen, AT_ONCE).await }
+        });
+        let answers = stream(watch, self.0.stop.clone(), counted);
+        let answers =
+            answers.map(|event| Ok(v1::WatchEventsResponse { event: Some((&*event?).into()) }));
+        Ok(Response::new(Box::pin(answers)))
+    }
+}

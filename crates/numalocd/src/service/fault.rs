@@ -1,0 +1,135 @@
+//! Refusals as statuses: the one place.
+//!
+//! Each carries a google.rpc.ErrorInfo with the reason as in `numaloc.v1.ErrorReason` and, as far as it is known, what it is
+//! about: `resource` (its name), `state` and `action`, `request_id`, `field`, or `caller` and `limit`. Where there is no more
+//! to say than the message does, the metadata are empty.
+
+#[cfg(test)]
+mod tests;
+
+use crate::dispatch::Refusal;
+use numaloc_api::{DOMAIN, v1::ErrorReason};
+use std::{borrow::Cow, collections::HashMap, time::Duration};
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, QuotaViolation, StatusExt};
+
+/// Bytes of a message at most. It goes out twice, in the worst case three times as long: clients take 8 KiB of headers.
+const MESSAGE_MAX: usize = 1000;
+
+/// Bytes of what metadata and details say at most.
+const VALUE_MAX: usize = 200;
+
+/// When to try again while the daemon starts or stops.
+const RESTART: Duration = Duration::from_secs(1);
+
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Self {
+        if let Refusal::Invalid(violations) = refusal {
+            return violations.into();
+        }
+        let (code, _) = class(&refusal);
+        let message = cut(&refusal.to_string(), MESSAGE_MAX).into_owned();
+        let metadata = about(&refusal)
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), cut(&value, VALUE_MAX).into_owned()))
+            .collect::<HashMap<_, _>>();
+        let mut details = ErrorDetails::new();
+        details.set_error_info(reason(&refusal), DOMAIN, metadata);
+        match refusal {
+            Refusal::PageToken => {
+                details.add_bad_request_violation("page_token", message.as_str());
+            }
+            Refusal::Quota { what, limit, caller } => {
+                details.set_quota_failure(quota(&caller, format!("{limit} {what}")));
+            }
+            Refusal::TooFast { limit, caller, retry_after } => {
+                details.set_quota_failure(quota(&caller, format!("{limit} calls per second")));
+                details.set_retry_info(Some(retry_after));
+            }
+            Refusal::Unavailable { .. } => {
+                details.set_retry_info(Some(RESTART));
+            }
+            _ => {}
+        }
+        Self::with_error_details(code, message, details)
+    }
+}
+
+/// The gRPC code of a refusal.
+pub fn code(refusal: &Refusal) -> Code {
+    class(refusal).0
+}
+
+/// The reason of a refusal, as its ErrorInfo has it.
+pub fn reason(refusal: &Refusal) -> &'static str {
+    let name = class(refusal).1.as_str_name();
+    name.strip_prefix("ERROR_REASON_").unwrap_or(name)
+}
+
+fn class(refusal: &Refusal) -> (Code, ErrorReason) {
+    use ErrorReason as R;
+    match refusal {
+        Refusal::Invalid(_) | Refusal::PageToken => (Code::InvalidArgument, R::InvalidField),
+        Refusal::NotFound { .. } => (Code::NotFound, R::ResourceNotFound),
+        Refusal::TargetNotFound { .. } => (Code::NotFound, R::TargetNotFound),
+        Refusal::TargetEmpty { .. } => (Code::FailedPrecondition, R::TargetEmpty),
+        Refusal::NoTargetNode { .. } => (Code::FailedPrecondition, R::NoTargetNode),
+        Refusal::WrongState { .. } => (Code::FailedPrecondition, R::WrongState),
+        Refusal::AlreadyExists { .. } => (Code::AlreadyExists, R::AlreadyExists),
+        Refusal::Conflict { .. } => (Code::Aborted, R::ConflictingJob),
+        Refusal::Etag { .. } => (Code::Aborted, R::EtagMismatch),
+        Refusal::NotPermitted { .. } => (Code::PermissionDenied, R::NotPermitted),
+        Refusal::DaemonLacksRights { .. } => (Code::PermissionDenied, R::DaemonLacksRights),
+        Refusal::Quota { .. } | Refusal::TooFast { .. } => {
+            (Code::ResourceExhausted, R::QuotaExceeded)
+        }
+        Refusal::StoreFull { .. } => (Code::ResourceExhausted, R::StoreFull),
+        Refusal::Unavailable { .. } => (Code::Unavailable, R::Unavailable),
+        Refusal::Internal { .. } => (Code::Internal, R::Internal),
+    }
+}
+
+/// The metadata of a refusal.
+fn about(refusal: &Refusal) -> Vec<(&'static str, String)> {
+    match refusal {
+        Refusal::PageToken => vec![("field", "page_token".to_owned())],
+        Refusal::NotFound { name } | Refusal::Etag { name } => vec![("resource", name.clone())],
+        Refusal::WrongState { name, state, action } => vec![
+            ("resource", name.clone()),
+            ("state", (*state).to_owned()),
+            ("action", (*action).to_owned()),
+        ],
+        Refusal::AlreadyExists { request_id, name } => {
+            vec![("resource", name.clone()), ("request_id", request_id.clone())]
+        }
+        Refusal::Conflict { job } => vec![("resource", job.to_string())],
+        Refusal::Quota { what, limit, caller } => {
+            vec![("caller", caller.clone()), ("limit", format!("{limit} {what}"))]
+        }
+        Refusal::TooFast { limit, caller, .. } => {
+            vec![("caller", caller.clone()), ("limit", format!("{limit} calls per second"))]
+        }
+        Refusal::Invalid(_)
+        | Refusal::TargetNotFound { .. }
+        | Refusal::TargetEmpty { .. }
+        | Refusal::NoTargetNode { .. }
+        | Refusal::NotPermitted { .. }
+        | Refusal::DaemonLacksRights { .. }
+        | Refusal::StoreFull { .. }
+        | Refusal::Unavailable { .. }
+        | Refusal::Internal { .. } => Vec::new(),
+    }
+}
+
+fn quota(caller: &str, description: String) -> Vec<QuotaViolation> {
+    vec![QuotaViolation::new(cut(caller, VALUE_MAX), description)]
+}
+
+/// The first `max` bytes of `text`, and `...` if that is not all.
+pub(crate) fn cut(text: &str, max: usize) -> Cow<'_, str> {
+    if text.len() <= max {
+        return Cow::Borrowed(text);
+    }
+    let end = (0..=max).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    Cow::Owned(format!("{}...", &text[..end]))
+}

@@ -1,0 +1,183 @@
+use crate::dispatch::Refusal;
+use numaloc_api::{DOMAIN, Problem, Violations, v1::ErrorReason, value::JobId};
+use std::time::Duration;
+use tonic::{Code, Status, body::Body};
+use tonic_types::StatusExt;
+
+/// One of each. With one more variant the match does not compile: add it above as well.
+fn all(text: &str) -> Vec<(Refusal, Code, &'static str)> {
+    let own = || text.to_owned();
+    let mut violations = Violations::default();
+    for number in 0..16 {
+        violations
+            .push(format!("spec.target.label_selector.match_labels[{number}]"), Problem::Missing);
+    }
+    let (name, message, caller) = (own(), own(), own());
+    let all = vec![
+        (Refusal::Invalid(violations), Code::InvalidArgument, "INVALID_FIELD"),
+        (Refusal::PageToken, Code::InvalidArgument, "INVALID_FIELD"),
+        (Refusal::NotFound { name: own() }, Code::NotFound, "RESOURCE_NOT_FOUND"),
+        (Refusal::TargetNotFound { message: own() }, Code::NotFound, "TARGET_NOT_FOUND"),
+        (Refusal::TargetEmpty { message: own() }, Code::FailedPrecondition, "TARGET_EMPTY"),
+        (Refusal::NoTargetNode { message: own() }, Code::FailedPrecondition, "NO_TARGET_NODE"),
+        (
+            Refusal::WrongState { name, state: "SUCCEEDED", action: "paused" },
+            Code::FailedPrecondition,
+            "WRONG_STATE",
+        ),
+        (
+            Refusal::AlreadyExists { request_id: own(), name: own() },
+            Code::AlreadyExists,
+            "ALREADY_EXISTS",
+        ),
+        (Refusal::Conflict { job: JobId::numbered(7) }, Code::Aborted, "CONFLICTING_JOB"),
+        (Refusal::Etag { name: own() }, Code::Aborted, "ETAG_MISMATCH"),
+        (Refusal::NotPermitted { message: own() }, Code::PermissionDenied, "NOT_PERMITTED"),
+        (Refusal::DaemonLacksRights { message }, Code::PermissionDenied, "DAEMON_LACKS_RIGHTS"),
+        (
+            Refusal::Quota { what: "watches", limit: 3, caller },
+            Code::ResourceExhausted,
+            "QUOTA_EXCEEDED",
+        ),
+        (
+            Refusal::TooFast { limit: 9, caller: own(), retry_after: Duration::from_millis(5) },
+            Code::ResourceExhausted,
+            "QUOTA_EXCEEDED",
+        ),
+        (Refusal::StoreFull { message: own() }, Code::ResourceExhausted, "STORE_FULL"),
+        (Refusal::Unavailable { message: own() }, Code::Unavailable, "UNAVAILABLE"),
+        (Refusal::Internal { message: own() }, Code::Internal, "INTERNAL"),
+    ];
+    let mut seen: Vec<_> = all.iter().map(|(refusal, ..)| number(refusal)).collect();
+    seen.sort_unstable();
+    assert_eq!(seen, (0..17).collect::<Vec<_>>());
+    all
+}
+
+/// Which variant it is, counted from 0.
+fn number(refusal: &Refusal) -> usize {
+    match refusal {
+        Refusal::Invalid(_) => 0,
+        Refusal::PageToken => 1,
+        Refusal::NotFound { .. } => 2,
+        Refusal::TargetNotFound { .. } => 3,
+        Refusal::TargetEmpty { .. } => 4,
+        Refusal::NoTargetNode { .. } => 5,
+        Refusal::WrongState { .. } => 6,
+        Refusal::AlreadyExists { .. } => 7,
+        Refusal::Conflict { .. } => 8,
+        Refusal::Etag { .. } => 9,
+        Refusal::NotPermitted { .. } => 10,
+        Refusal::DaemonLacksRights { .. } => 11,
+        Refusal::Quota { .. } => 12,
+        Refusal::TooFast { .. } => 13,
+        Refusal::StoreFull { .. } => 14,
+        Refusal::Unavailable { .. } => 15,
+        Refusal::Internal { .. } => 16,
+    }
+}
+
+fn status(refusal: Refusal) -> Status {
+    refusal.into()
+}
+
+#[test]
+fn each_refusal_has_its_code_and_its_reason() {
+    for (refusal, code, reason) in all("jobs/7") {
+        let (words, invalid) = (refusal.to_string(), matches!(refusal, Refusal::Invalid(_)));
+        let status = status(refusal);
+        assert_eq!(status.code(), code, "{words}");
+        if !invalid {
+            assert_eq!(status.message(), words);
+        }
+        let info = status.get_details_error_info().expect("an ErrorInfo");
+        assert_eq!((info.reason.as_str(), info.domain.as_str()), (reason, DOMAIN), "{words}");
+        let known = ErrorReason::from_str_name(&format!("ERROR_REASON_{reason}"));
+        assert!(known.is_some(), "{reason} is in the API");
+    }
+}
+
+#[test]
+fn every_reason_of_the_api_is_used() {
+    let used: Vec<_> = all("x").into_iter().map(|(.., reason)| reason).collect();
+    let reasons = (1..).map_while(|number| ErrorReason::try_from(number).ok());
+    let names: Vec<_> = reasons.map(|reason| reason.as_str_name()).collect();
+    assert_eq!(names.len(), 15);
+    for name in names {
+        assert!(used.iter().any(|used| format!("ERROR_REASON_{used}") == name), "{name}");
+    }
+}
+
+/// The metadata of a status.
+fn metadata(refusal: Refusal) -> Vec<(String, String)> {
+    let info = status(refusal).get_details_error_info().expect("an ErrorInfo");
+    let mut metadata: Vec<_> = info.metadata.into_iter().collect();
+    metadata.sort();
+    metadata
+}
+
+fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+    expected.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+}
+
+#[test]
+fn metadata_say_what_it_is_about() {
+    let name = || "jobs/7".to_owned();
+    assert_eq!(metadata(Refusal::NotFound { name: name() }), pairs(&[("resource", "jobs/7")]));
+    assert_eq!(metadata(Refusal::Etag { name: name() }), pairs(&[("resource", "jobs/7")]));
+    let conflict = Refusal::Conflict { job: JobId::numbered(7) };
+    assert_eq!(metadata(conflict), pairs(&[("resource", "jobs/7")]));
+    let state = Refusal::WrongState { name: name(), state: "FAILED", action: "paused" };
+    let expected = pairs(&[("action", "paused"), ("resource", "jobs/7"), ("state", "FAILED")]);
+    assert_eq!(metadata(state), expected);
+    let taken = Refusal::AlreadyExists { request_id: "r".to_owned(), name: name() };
+    assert_eq!(metadata(taken), pairs(&[("request_id", "r"), ("resource", "jobs/7")]));
+}
+
+#[test]
+fn details_help_where_they_can() {
+    let details = status(Refusal::PageToken).get_error_details();
+    let fields = &details.bad_request().expect("a BadRequest").field_violations;
+    assert_eq!(fields[0].field, "page_token");
+
+    let mut violations = Violations::default();
+    violations.push("name", Problem::Missing);
+    violations.push("page_size", Problem::Missing);
+    let details = status(violations.into()).get_error_details();
+    assert_eq!(details.bad_request().expect("a BadRequest").field_violations.len(), 2);
+
+    let caller = || "uid:7".to_owned();
+    let quota = Refusal::Quota { what: "open jobs", limit: 3, caller: caller() };
+    let details = status(quota).get_error_details();
+    let violation = &details.quota_failure().expect("a QuotaFailure").violations[0];
+    assert_eq!(
+        (violation.subject.as_str(), violation.description.as_str()),
+        ("uid:7", "3 open jobs")
+    );
+    assert!(details.retry_info().is_none(), "waiting alone does not help");
+
+    let retry_after = Duration::from_millis(5);
+    let details =
+        status(Refusal::TooFast { limit: 9, caller: caller(), retry_after }).get_error_details();
+    assert!(details.quota_failure().is_some());
+    assert_eq!(details.retry_info().and_then(|info| info.retry_delay), Some(retry_after));
+
+    let gone = Refusal::Unavailable { message: "stopping".to_owned() };
+    assert!(status(gone).get_error_details().retry_info().is_some());
+}
+
+#[test]
+fn a_status_stays_well_below_what_clients_take() {
+    for text in ["x".repeat(1 << 20), "\u{10348}".repeat(1 << 18), "\n".repeat(1 << 20)] {
+        for (refusal, ..) in all(&text) {
+            let number = number(&refusal);
+            let response = status(refusal).into_http::<Body>();
+            let size: usize = response
+                .headers()
+                .iter()
+                .map(|(name, value)| name.as_str().len() + value.len())
+                .sum();
+            assert!(size < 6 * 1024, "variant {number}: {size} bytes");
+        }
+    }
+}

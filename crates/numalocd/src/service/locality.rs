@@ -1,0 +1,65 @@
+//! LocalityService.
+
+use super::{
+    Parts,
+    watch::{LocalityWatch, stream},
+};
+use crate::{access::caller, dispatch::Refusal};
+use numaloc_api::{
+    LocalityView,
+    v1::{self, locality_service_server::LocalityService},
+    value::{GetLocality, Target, WatchLocality},
+};
+use numaloc_core::Options;
+use std::time::SystemTime;
+use tonic::{Request, Response, Status, codegen::BoxStream};
+
+/// Where memory is.
+#[derive(Debug)]
+pub struct Service(pub Parts);
+
+async fn read(parts: &Parts, target: Target, options: Options) -> Result<v1::Locality, Refusal> {
+    let targets = parts.handle.select(target).await?.targets;
+    let plan = parts.engine.look(targets, options).await?;
+    Ok(LocalityView { plan: &plan, time: SystemTime::now() }.into())
+}
+
+#[tonic::async_trait]
+impl LocalityService for Service {
+    async fn get_topology(
+        &self,
+        _: Request<v1::GetTopologyRequest>,
+    ) -> Result<Response<v1::GetTopologyResponse>, Status> {
+        let topology = self.0.engine.topology().await?;
+        Ok(Response::new(v1::GetTopologyResponse { topology: Some((&topology).into()) }))
+    }
+
+    async fn get_locality(
+        &self,
+        request: Request<v1::GetLocalityRequest>,
+    ) -> Result<Response<v1::GetLocalityResponse>, Status> {
+        let GetLocality { target, policy } = request.into_inner().try_into()?;
+        let locality = read(&self.0, target, policy.options).await?;
+        Ok(Response::new(v1::GetLocalityResponse { locality: Some(locality) }))
+    }
+
+    type WatchLocalityStream = BoxStream<v1::WatchLocalityResponse>;
+
+    async fn watch_locality(
+        &self,
+        request: Request<v1::WatchLocalityRequest>,
+    ) -> Result<Response<Self::WatchLocalityStream>, Status> {
+        let caller = caller(&request)?;
+        let WatchLocality { target, policy, interval } = request.into_inner().try_into()?;
+        let counted = self.0.quotas.watch(&caller)?;
+        let parts = self.0.clone();
+        let watch = LocalityWatch::new(interval, move || {
+            let (parts, target, options) = (parts.clone(), target.clone(), policy.options.clone());
+            async move {
+                let locality = Some(read(&parts, target, options).await?);
+                Ok(v1::WatchLocalityResponse { locality })
+            }
+        });
+        Ok(Response::new(stream(watch, self.0.stop.clone(), counted)))
+    }
+}

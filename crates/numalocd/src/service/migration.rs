@@ -1,0 +1,170 @@
+//! MigrationService.
+
+use super::{
+    Parts,
+    change::Change,
+    watch::{JobWatch, stream},
+};
+use crate::{
+    access::{Caller, caller},
+    dispatch::{Handle, Refusal},
+    engine::Found,
+};
+use numaloc_api::{
+    Violations,
+    v1::{self, migration_service_server::MigrationService},
+    value::{CreateJob, Job, JobId, ListJobs, MigrationSpec},
+};
+use numaloc_core::{Plan, Skip};
+use std::{collections::BTreeSet, future::ready, sync::Arc};
+use tokio_stream::StreamExt;
+use tonic::{Request, Response, Status, codegen::BoxStream};
+
+/// Brings memory home.
+#[derive(Debug)]
+pub struct Service(pub Parts);
+
+impl Service {
+    /// Looks at what a job is to be made for, and fills in its class.
+    async fn look(&self, change: &Change, request: &mut CreateJob) -> Result<Found, Refusal> {
+        let MigrationSpec { target, policy, .. } = &mut request.spec;
+        let selected = self.0.handle.select(target.clone()).await?;
+        policy.qos_class = policy.qos_class.or(selected.qos_class);
+        let authority = change.caller.authority.clone();
+        self.0.engine.find(selected.targets, policy.options.clone(), authority).await
+    }
+
+    /// Has a job go another way.
+    async fn steer<Q, F>(
+        &self,
+        method: &'static str,
+        request: Request<Q>,
+        steer: impl FnOnce(Handle, Caller, JobId) -> F,
+    ) -> Result<Option<v1::Job>, Status>
+    where
+        JobId: TryFrom<Q, Error = Violations>,
+        F: Future<Output = Result<Arc<Job>, Refusal>> + Send + 'static,
+    {
+        let (change, id) = Change::read::<_, JobId>(method, request)?;
+        let steered = steer(self.0.handle.clone(), change.caller.clone(), id);
+        Ok(Some((&*change.make(steered).await?).into()))
+    }
+}
+
+/// A plan that has somewhere to go to.
+fn with_target_node(plan: Plan) -> Result<Plan, Refusal> {
+    let reasons = plan.processes.iter().map(|process| process.skip.map(Skip::message));
+    match reasons.collect::<Option<BTreeSet<_>>>() {
+        Some(reasons) if !reasons.is_empty() => {
+            let reasons: Vec<_> = reasons.into_iter().collect();
+            let message = format!(
+                "no process of the target has memory to bring home: {}; pin it to CPUs of some nodes, or name nodes in the \
+                 policy",
+                reasons.join(", ")
+            );
+            Err(Refusal::NoTargetNode { message })
+        }
+        _ => Ok(plan),
+    }
+}
+
+#[tonic::async_trait]
+impl MigrationService for Service {
+    async fn plan_migration(
+        &self,
+        request: Request<v1::PlanMigrationRequest>,
+    ) -> Result<Response<v1::PlanMigrationResponse>, Status> {
+        let MigrationSpec { target, policy, .. } = request.into_inner().try_into()?;
+        let targets = self.0.handle.select(target).await?.targets;
+        let plan = self.0.engine.look(targets, policy.options).await?;
+        let plan = with_target_node(plan)?;
+        Ok(Response::new(v1::PlanMigrationResponse { plan: Some((&plan).into()) }))
+    }
+
+    async fn create_job(
+        &self,
+        request: Request<v1::CreateJobRequest>,
+    ) -> Result<Response<v1::CreateJobResponse>, Status> {
+        let (change, mut request) = Change::read::<_, CreateJob>("CreateJob", request)?;
+        let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
+        let name = |(job, _): &(Arc<Job>, bool)| Some(job.id.to_string());
+        // The target of an earlier request may have gone meanwhile.
+        let earlier = match &request.request_id {
+            None => None,
+            Some(_) => change.first(handle.find_request(caller.clone(), request.clone())).await?,
+        };
+        let (job, existing) = match earlier {
+            Some(job) => change.create(ready(Ok((job, true))), name).await?,
+            None => {
+                let found = change.first(self.look(&change, &mut request)).await?;
+                let make = async move { handle.create_job(caller, request, found).await };
+                change.create(make, name).await?
+            }
+        };
+        Ok(Response::new(v1::CreateJobResponse { job: Some((&*job).into()), existing }))
+    }
+
+    async fn get_job(
+        &self,
+        request: Request<v1::GetJobRequest>,
+    ) -> Result<Response<v1::GetJobResponse>, Status> {
+        let job = self.0.handle.get_job(request.into_inner().try_into()?).await?;
+        Ok(Response::new(v1::GetJobResponse { job: Some((&*job).into()) }))
+    }
+
+    async fn list_jobs(
+        &self,
+        request: Request<v1::ListJobsRequest>,
+    ) -> Result<Response<v1::ListJobsResponse>, Status> {
+        let request: ListJobs = request.into_inner().try_into()?;
+        let listed = self.0.handle.list_jobs(request).await?;
+        let jobs = listed.entries.iter().map(|job| job.listed()).collect();
+        let next_page_token = listed.next.unwrap_or_default();
+        Ok(Response::new(v1::ListJobsResponse { jobs, next_page_token }))
+    }
+
+    type WatchJobStream = BoxStream<v1::WatchJobResponse>;
+
+    async fn watch_job(
+        &self,
+        request: Request<v1::WatchJobRequest>,
+    ) -> Result<Response<Self::WatchJobStream>, Status> {
+        let caller = caller(&request)?;
+        let id: JobId = request.into_inner().try_into()?;
+        let counted = self.0.quotas.watch(&caller)?;
+        let watch = JobWatch::new(self.0.handle.watch_job(id).await?);
+        let answers = stream(watch, self.0.stop.clone(), counted);
+        let answers = answers.map(|job| Ok(v1::WatchJobResponse { job: Some((&*job?).into()) }));
+        Ok(Response::new(Box::pin(answers)))
+    }
+
+    async fn cancel_job(
+        &self,
+        request: Request<v1::CancelJobRequest>,
+    ) -> Result<Response<v1::CancelJobResponse>, Status> {
+        let steer = async |handle: Handle, caller, id| handle.cancel_job(caller, id).await;
+        let job = self.steer("CancelJob", request, steer).await?;
+        Ok(Response::new(v1::CancelJobResponse { job }))
+    }
+
+    async fn pause_job(
+        &self,
+        request: Request<v1::PauseJobRequest>,
+    ) -> Result<Response<v1::PauseJobResponse>, Status> {
+        let steer = async |handle: Handle, caller, id| handle.pause_job(caller, id).await;
+        let job = self.steer("PauseJob", request, steer).await?;
+        Ok(Response::new(v1::PauseJobResponse { job }))
+    }
+
+    async fn resume_job(
+        &self,
+        request: Request<v1::ResumeJobRequest>,
+    ) -> Result<Response<v1::ResumeJobResponse>, Status> {
+        let steer = async |handle: Handle, caller, id| handle.resume_job(caller, id).await;
+        let job = self.steer("ResumeJob", request, steer).await?;
+        Ok(Response::new(v1::ResumeJobResponse { job }))
+    }
+}
+
+#[cfg(test)]
+mod tests;

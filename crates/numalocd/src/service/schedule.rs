@@ -1,0 +1,70 @@
+//! ScheduleService.
+
+use super::{Parts, allowed, change::Change};
+use numaloc_api::{
+    v1::{self, schedule_service_server::ScheduleService},
+    value::{CreateSchedule, DeleteSchedule, UpdateSchedule},
+};
+use tonic::{Request, Response, Status};
+
+/// Repeats migrations.
+#[derive(Debug)]
+pub struct Service(pub Parts);
+
+#[tonic::async_trait]
+impl ScheduleService for Service {
+    async fn create_schedule(
+        &self,
+        request: Request<v1::CreateScheduleRequest>,
+    ) -> Result<Response<v1::CreateScheduleResponse>, Status> {
+        let (change, request) = Change::read::<_, CreateSchedule>("CreateSchedule", request)?;
+        let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
+        let target = request.spec.migration.target.clone();
+        change.first(allowed::schedule(&self.0, &caller, target)).await?;
+        let make = async move { handle.create_schedule(caller, request).await };
+        let schedule = change.create(make, |schedule| Some(schedule.id.to_string())).await?;
+        Ok(Response::new(v1::CreateScheduleResponse { schedule: Some((&*schedule).into()) }))
+    }
+
+    async fn get_schedule(
+        &self,
+        request: Request<v1::GetScheduleRequest>,
+    ) -> Result<Response<v1::GetScheduleResponse>, Status> {
+        let schedule = self.0.handle.get_schedule(request.into_inner().try_into()?).await?;
+        Ok(Response::new(v1::GetScheduleResponse { schedule: Some((&*schedule).into()) }))
+    }
+
+    async fn list_schedules(
+        &self,
+        request: Request<v1::ListSchedulesRequest>,
+    ) -> Result<Response<v1::ListSchedulesResponse>, Status> {
+        let listed = self.0.handle.list_schedules(request.into_inner().try_into()?).await?;
+        let schedules = listed.entries.iter().map(|schedule| (&**schedule).into()).collect();
+        let next_page_token = listed.next.unwrap_or_default();
+        Ok(Response::new(v1::ListSchedulesResponse { schedules, next_page_token }))
+    }
+
+    async fn update_schedule(
+        &self,
+        request: Request<v1::UpdateScheduleRequest>,
+    ) -> Result<Response<v1::UpdateScheduleResponse>, Status> {
+        let (change, request) = Change::read::<_, UpdateSchedule>("UpdateSchedule", request)?;
+        let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
+        if let Some(target) = request.update.target.clone() {
+            change.first(allowed::schedule(&self.0, &caller, target)).await?;
+        }
+        let make = async move { handle.update_schedule(caller, request).await };
+        let schedule = change.make(make).await?;
+        Ok(Response::new(v1::UpdateScheduleResponse { schedule: Some((&*schedule).into()) }))
+    }
+
+    async fn delete_schedule(
+        &self,
+        request: Request<v1::DeleteScheduleRequest>,
+    ) -> Result<Response<v1::DeleteScheduleResponse>, Status> {
+        let (change, request) = Change::read::<_, DeleteSchedule>("DeleteSchedule", request)?;
+        let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
+        change.make(async move { handle.delete_schedule(caller, request).await }).await?;
+        Ok(Response::new(v1::DeleteScheduleResponse {}))
+    }
+}

@@ -1,0 +1,167 @@
+//! All services over a connection in memory.
+
+use super::*;
+use crate::{
+    access::{Authority, Caller, Role},
+    config::Config,
+};
+use hyper_util::rt::TokioIo;
+use numaloc_api::v1::{
+    self, daemon_service_client::DaemonServiceClient,
+    migration_service_client::MigrationServiceClient,
+};
+use std::collections::BTreeSet;
+use tokio::sync::watch;
+use tokio_stream::StreamExt;
+use tonic::{
+    Code,
+    transport::{Channel, Endpoint, Server},
+};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
+use tonic_reflection::pb::{v1 as reflection, v1alpha};
+
+/// The dispatcher and the engine are not reached by what is tested here.
+fn parts(stop: watch::Receiver<bool>) -> Parts {
+    let (_, config) = watch::channel(Arc::new(Config::default()));
+    Parts {
+        handle: Handle::stopped(),
+        engine: Engine::new(numaloc_host::Roots::default()),
+        quotas: Quotas::new(config),
+        metrics: Arc::new(|| panic!("this panic belongs to the test")),
+        stop,
+    }
+}
+
+/// A connection on which an admin calls.
+async fn connect(stop: watch::Receiver<bool>) -> Channel {
+    let (near, far) = tokio::io::duplex(1 << 16);
+    let admin = Caller { name: "uid:0".to_owned(), role: Role::Admin, authority: Authority::All };
+    let admit = move |mut request: http::Request<_>| {
+        request.extensions_mut().insert(admin.clone());
+        request
+    };
+    let server = Server::builder()
+        .layer(tower::util::MapRequestLayer::new(admit))
+        .add_routes(routes(&parts(stop)).await.unwrap());
+    let incoming = tokio_stream::once(Ok::<_, std::io::Error>(far)).chain(tokio_stream::pending());
+    tokio::spawn(server.serve_with_incoming(incoming));
+    let mut near = Some(near);
+    let connector = tower::service_fn(move |_| {
+        let near = near.take().map(TokioIo::new);
+        async move { near.ok_or_else(|| std::io::Error::other("one connection only")) }
+    });
+    Endpoint::from_static("http://in.memory").connect_with_connector(connector).await.unwrap()
+}
+
+fn running() -> (watch::Sender<bool>, watch::Receiver<bool>) {
+    watch::channel(false)
+}
+
+/// All services that reflection tells of, by its two versions.
+async fn listed(channel: &Channel) -> [BTreeSet<String>; 2] {
+    use reflection::server_reflection_response::MessageResponse;
+    let (host, all) = (String::new(), "*".to_owned());
+    let ask = reflection::server_reflection_request::MessageRequest::ListServices(all.clone());
+    let request =
+        reflection::ServerReflectionRequest { host: host.clone(), message_request: Some(ask) };
+    let mut client =
+        reflection::server_reflection_client::ServerReflectionClient::new(channel.clone());
+    let mut answers =
+        client.server_reflection_info(tokio_stream::once(request)).await.unwrap().into_inner();
+    let answer = answers.message().await.unwrap().unwrap().message_response;
+    let Some(MessageResponse::ListServicesResponse(new)) = answer else { panic!("{answer:?}") };
+
+    let ask = v1alpha::server_reflection_request::MessageRequest::ListServices(all);
+    let request = v1alpha::ServerReflectionRequest { host, message_request: Some(ask) };
+    let mut client =
+        v1alpha::server_reflection_client::ServerReflectionClient::new(channel.clone());
+    let mut answers =
+        client.server_reflection_info(tokio_stream::once(request)).await.unwrap().into_inner();
+    let answer = answers.message().await.unwrap().unwrap().message_response;
+    let Some(v1alpha::server_reflection_response::MessageResponse::ListServicesResponse(old)) =
+        answer
+    else {
+        panic!("{answer:?}")
+    };
+    [
+        new.service.into_iter().map(|service| service.name).collect(),
+        old.service.into_iter().map(|service| service.name).collect(),
+    ]
+}
+
+#[tokio::test]
+async fn all_services_of_the_definitions_are_served_and_listed() {
+    let (_stop, stopped) = running();
+    let channel = connect(stopped).await;
+    let [new, old] = listed(&channel).await;
+    for listed in [&new, &old] {
+        for name in ["Locality", "Migration", "Schedule", "Event", "Workload", "Daemon"] {
+            let name = format!("numaloc.v1.{name}Service");
+            assert!(listed.contains(&name), "{name} is not in {listed:?}");
+        }
+        assert!(listed.contains("grpc.health.v1.Health"), "{listed:?}");
+    }
+    // Health knows what is served, so it must know all that is listed.
+    let mut health = HealthClient::new(channel);
+    for service in new.union(&old).filter(|name| *name != "grpc.health.v1.Health") {
+        let request = HealthCheckRequest { service: service.clone() };
+        let answer = health.check(request).await.expect(service).into_inner();
+        assert_eq!(answer.status(), ServingStatus::Serving, "{service}");
+    }
+    let none = health.check(HealthCheckRequest { service: "numaloc.v1.No".to_owned() }).await;
+    assert_eq!(none.unwrap_err().code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn health_tells_that_the_daemon_stops() {
+    let (stop, stopped) = running();
+    let mut health = HealthClient::new(connect(stopped).await);
+    let mut watched = Vec::new();
+    for service in ["", "numaloc.v1.MigrationService"] {
+        let request = HealthCheckRequest { service: service.to_owned() };
+        let mut answers = health.watch(request).await.unwrap().into_inner();
+        let first = answers.message().await.unwrap().unwrap();
+        assert_eq!(first.status(), ServingStatus::Serving);
+        watched.push(answers);
+    }
+    stop.send_replace(true);
+    for mut answers in watched {
+        let next = answers.message().await.unwrap().unwrap();
+        assert_eq!(next.status(), ServingStatus::NotServing);
+    }
+}
+
+#[tokio::test]
+async fn too_much_is_refused() {
+    let (_stop, stopped) = running();
+    let mut client = MigrationServiceClient::new(connect(stopped).await);
+    let spec = |target| Some(v1::MigrationSpec { target: Some(target), ..Default::default() });
+    let target = v1::Target { pids: (1..=100_000).collect(), ..Default::default() };
+    let request = v1::CreateJobRequest { spec: spec(target), ..Default::default() };
+    let status = client.create_job(request).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert_eq!(status.message(), "spec.target.pids must have at most 4096 entries");
+    let target = v1::Target { cgroups: vec!["a".repeat(REQUEST_MAX)], ..Default::default() };
+    let request = v1::PlanMigrationRequest { spec: spec(target) };
+    let status = client.plan_migration(request).await.unwrap_err();
+    assert_eq!(status.code(), Code::OutOfRange, "{status}");
+    // The connection has survived both.
+    let name = "nonsense".to_owned();
+    let status = client.watch_job(v1::WatchJobRequest { name }).await.unwrap_err();
+    assert_eq!(status.message(), "name must be a name of the form jobs/{id}");
+}
+
+#[tokio::test]
+async fn a_panic_costs_its_call_only() {
+    let (_stop, stopped) = running();
+    let channel = connect(stopped).await;
+    let mut client = DaemonServiceClient::new(channel.clone());
+    for _ in 0..2 {
+        let status = client.get_metrics(v1::GetMetricsRequest {}).await.unwrap_err();
+        assert_eq!(status.code(), Code::Internal, "{status}");
+    }
+    let answer = HealthClient::new(channel).check(HealthCheckRequest::default()).await.unwrap();
+    assert_eq!(answer.into_inner().status(), ServingStatus::Serving);
+}

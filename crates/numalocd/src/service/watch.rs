@@ -1,0 +1,91 @@
+//! Calls that go on: their answers are made one at a time, when the client takes them. Nothing runs or queues up between
+//! two answers, so a slow client costs what an idle one does, and one that leaves frees all with its stream.
+
+mod event;
+mod job;
+mod locality;
+
+pub use event::{AT_ONCE, EventWatch};
+pub use job::JobWatch;
+pub use locality::LocalityWatch;
+
+use crate::{access::Watching, dispatch::Refusal, service::caught::caught};
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+use tokio::sync::watch::Receiver;
+use tokio_stream::Stream;
+use tonic::{Status, codegen::BoxStream};
+
+/// Something that is told of again and again.
+pub trait Watch: Send + 'static {
+    /// What is told.
+    type Answer: Send + 'static;
+
+    /// The next answer once there is one; `None`: there is none any more. Called again after an answer, never after an
+    /// error or the end.
+    fn next(&mut self) -> impl Future<Output = Option<Result<Self::Answer, Refusal>>> + Send;
+}
+
+/// The answers of `watch`, until it ends, fails, or the daemon stops: then it ends with UNAVAILABLE.
+pub fn stream<W: Watch>(watch: W, stop: Receiver<bool>, counted: Watching) -> BoxStream<W::Answer> {
+    let open = Open { watch, stop, _counted: counted };
+    Box::pin(Answers { turn: Some(Box::pin(turn(open))) })
+}
+
+/// Waits until the daemon stops.
+pub async fn stopped(stop: &mut Receiver<bool>) {
+    // That nobody can tell any more is an end, too.
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// The daemon is stopping.
+pub fn stopping() -> Refusal {
+    Refusal::Unavailable {
+        message: "the daemon is stopping: call again when it is back".to_owned(),
+    }
+}
+
+struct Open<W> {
+    watch: W,
+    stop: Receiver<bool>,
+    _counted: Watching,
+}
+
+/// An answer and what the next one comes from; `None`: the end.
+type Turn<W> =
+    Pin<Box<dyn Future<Output = Option<(Result<<W as Watch>::Answer, Refusal>, Open<W>)>> + Send>>;
+
+async fn turn<W: Watch>(mut open: Open<W>) -> Option<(Result<W::Answer, Refusal>, Open<W>)> {
+    let answer = tokio::select! {
+        biased;
+        () = stopped(&mut open.stop) => Some(Err(stopping())),
+        answer = caught(open.watch.next()) => answer.unwrap_or_else(|bug| Some(Err(bug))),
+    };
+    answer.map(|answer| (answer, open))
+}
+
+struct Answers<W: Watch> {
+    /// `None` after the end.
+    turn: Option<Turn<W>>,
+}
+
+impl<W: Watch> Stream for Answers<W> {
+    type Item = Result<W::Answer, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some(turn) = &mut self.turn else { return Poll::Ready(None) };
+        let done = ready!(turn.as_mut().poll(context));
+        self.turn = None;
+        let Some((answer, open)) = done else { return Poll::Ready(None) };
+        if answer.is_ok() {
+            self.turn = Some(Box::pin(self::turn(open)));
+        }
+        Poll::Ready(Some(answer.map_err(Status::from)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,60 @@
+//! Events as they happen.
+
+use super::{Watch, stopping};
+use crate::dispatch::Refusal;
+use numaloc_api::value::Event;
+use std::{collections::VecDeque, future::Future, sync::Arc};
+use tokio::sync::watch::Receiver;
+
+/// As many events are read at a time, and held until the client has taken them.
+pub const AT_ONCE: usize = 100;
+
+/// Stored events after a number, and those that come. They are read from the store as they are taken.
+#[derive(Debug)]
+pub struct EventWatch<R> {
+    read: R,
+    last: Receiver<u64>,
+    seen: u64,
+    events: VecDeque<Arc<Event>>,
+}
+
+impl<R> EventWatch<R> {
+    /// What `read` gives of the events after a number, with the number up to which it looked; `last` is the last event's.
+    /// Starts after event `after`; `None`: with the next that comes.
+    pub fn new(mut last: Receiver<u64>, after: Option<u64>, read: R) -> Self {
+        let now = *last.borrow();
+        last.mark_changed();
+        Self { read, last, seen: after.unwrap_or(now), events: VecDeque::new() }
+    }
+}
+
+impl<R, F> Watch for EventWatch<R>
+where
+    R: FnMut(u64) -> F + Send + 'static,
+    F: Future<Output = Result<(Vec<Arc<Event>>, u64), Refusal>> + Send,
+{
+    type Answer = Arc<Event>;
+
+    async fn next(&mut self) -> Option<Result<Arc<Event>, Refusal>> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Some(Ok(event));
+            }
+            let last = *self.last.borrow_and_update();
+            if self.seen < last {
+                match (self.read)(self.seen).await {
+                    // Without progress, what is missing is waited for.
+                    Ok((_, seen)) if seen <= self.seen => {}
+                    Ok((events, seen)) => {
+                        (self.events, self.seen) = (events.into(), seen);
+                        continue;
+                    }
+                    Err(refusal) => return Some(Err(refusal)),
+                }
+            }
+            if self.last.changed().await.is_err() {
+                return Some(Err(stopping()));
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The streams by themselves: slow clients, clients that leave, and a daemon that stops. tokio's time stands still and jumps
+//! on when all wait.
+
+mod event;
+mod job;
+mod locality;
+
+use super::*;
+use crate::{
+    access::{Authority, Caller, Quotas, Role},
+    config::Config,
+};
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout},
+};
+use tokio_stream::StreamExt;
+use tonic::Code;
+
+/// What a stream needs besides its watch.
+struct Around {
+    quotas: Quotas,
+    stop: watch::Sender<bool>,
+}
+
+impl Around {
+    fn new() -> Self {
+        let (_, config) = watch::channel(Arc::new(Config::default()));
+        Self { quotas: Quotas::new(config), stop: watch::Sender::new(false) }
+    }
+
+    fn stream<W: Watch>(&self, watch: W) -> BoxStream<W::Answer> {
+        let (name, authority) = ("uid:1".to_owned(), Authority::All);
+        let caller = Caller { name, role: Role::Viewer, authority };
+        let counted = self.quotas.watch(&caller).unwrap();
+        stream(watch, self.stop.subscribe(), counted)
+    }
+}
+
+/// Whether the stream has nothing to say for a long time.
+async fn is_silent<T>(answers: &mut BoxStream<T>) -> bool {
+    timeout(Duration::from_secs(24 * 3600), answers.next()).await.is_err()
+}
+
+/// The code that the stream ends with.
+async fn end<T>(answers: &mut BoxStream<T>) -> Code {
+    let status = answers.next().await.expect("an error").err().expect("an error");
+    assert!(answers.next().await.is_none(), "an answer after the error");
+    status.code()
+}
+
+/// Counts up to a number, with a panic instead if it is 13.
+struct Count(u32, u32);
+
+impl Watch for Count {
+    type Answer = u32;
+
+    async fn next(&mut self) -> Option<Result<u32, Refusal>> {
+        assert_ne!(self.0, 13, "this panic belongs to the test");
+        self.0 += 1;
+        (self.0 <= self.1).then_some(Ok(self.0))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_ends_or_is_dropped_counts_no_more() {
+    let around = Around::new();
+    let mut ends = around.stream(Count(0, 2));
+    let dropped = around.stream(Count(0, 2));
+    assert_eq!(around.quotas.watches(), 2);
+    drop(dropped);
+    assert_eq!(around.quotas.watches(), 1);
+    let all: Vec<_> = (&mut ends).map(Result::unwrap).collect().await;
+    assert_eq!(all, [1, 2]);
+    assert!(ends.next().await.is_none());
+    assert_eq!(around.quotas.watches(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_ends_its_stream_with_internal() {
+    let around = Around::new();
+    let mut answers = around.stream(Count(12, 99));
+    assert_eq!(answers.next().await.unwrap().unwrap(), 13);
+    assert_eq!(end(&mut answers).await, Code::Internal);
+    assert_eq!(around.quotas.watches(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_streams_end_when_the_daemon_stops() {
+    let around = Around::new();
+    let mut busy = around.stream(Count(0, u32::MAX));
+    let mut idle = around.stream(LocalityWatch::new(Duration::MAX / 4, async || Ok(1)));
+    assert!(busy.next().await.unwrap().is_ok() && idle.next().await.unwrap().is_ok());
+    around.stop.send(true).unwrap();
+    assert_eq!(end(&mut busy).await, Code::Unavailable);
+    assert_eq!(end(&mut idle).await, Code::Unavailable);
+    // Also when whoever could tell has gone without a word.
+    let Around { quotas, stop } = Around::new();
+    let around = Around { quotas, stop };
+    let mut idle = around.stream(LocalityWatch::new(Duration::MAX / 4, async || Ok(1)));
+    assert!(idle.next().await.unwrap().is_ok());
+    drop(around.stop);
+    assert_eq!(end(&mut idle).await, Code::Unavailable);
+}
+
+/// How long it takes until the stream answers.
+async fn wait<T>(answers: &mut BoxStream<T>) -> (T, Duration) {
+    let start = Instant::now();
+    let answer = answers.next().await.expect("no end").expect("no error");
+    (answer, start.elapsed())
+}

@@ -1,0 +1,119 @@
+use super::*;
+use numaloc_api::value::{Event, EventType, JobId, Target};
+use std::{sync::Mutex, time::SystemTime};
+
+fn event(number: u64) -> Arc<Event> {
+    Arc::new(Event {
+        number,
+        kind: EventType::Completed,
+        time: SystemTime::UNIX_EPOCH,
+        job: JobId::numbered(number),
+        schedule: None,
+        target: Target::default(),
+        from: numaloc_core::NodeSet::new(),
+        to: numaloc_core::NodeSet::new(),
+        before_percent: None,
+        after_percent: None,
+        remote_bytes: None,
+        failed: Vec::new(),
+        message: String::new(),
+    })
+}
+
+/// Events of which only those with even numbers are wanted, ten at a time; notes what was asked for.
+struct Stored {
+    last: watch::Sender<u64>,
+    asked: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Stored {
+    fn new(last: u64) -> Self {
+        Self { last: watch::Sender::new(last), asked: Arc::default() }
+    }
+
+    fn watch(&self, after: Option<u64>) -> impl Watch<Answer = Arc<Event>> + use<> {
+        let (asked, last) = (Arc::clone(&self.asked), self.last.subscribe());
+        EventWatch::new(self.last.subscribe(), after, move |seen| {
+            asked.lock().unwrap().push(seen);
+            let looked = (seen + 10).min(*last.borrow());
+            let events = (seen + 1..=looked).filter(|number| number % 2 == 0).map(event);
+            let events = events.collect();
+            async move { Ok((events, looked)) }
+        })
+    }
+}
+
+async fn numbers(answers: &mut BoxStream<Arc<Event>>, count: usize) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    for _ in 0..count {
+        numbers.push(answers.next().await.unwrap().unwrap().number);
+    }
+    numbers
+}
+
+#[tokio::test(start_paused = true)]
+async fn from_now_on() {
+    let (around, stored) = (Around::new(), Stored::new(20));
+    let mut answers = around.stream(stored.watch(None));
+    // The watch begins with the call, not with the first answer that is taken.
+    stored.last.send_replace(24);
+    assert_eq!(numbers(&mut answers, 2).await, [22, 24]);
+    assert!(is_silent(&mut answers).await);
+    assert_eq!(*stored.asked.lock().unwrap(), [20]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn from_a_stored_one_on() {
+    let (around, stored) = (Around::new(), Stored::new(20));
+    let mut answers = around.stream(stored.watch(Some(15)));
+    assert_eq!(numbers(&mut answers, 3).await, [16, 18, 20]);
+    assert!(is_silent(&mut answers).await);
+    // One that is not wanted, and then one that is.
+    stored.last.send_replace(21);
+    assert!(is_silent(&mut answers).await);
+    stored.last.send_replace(22);
+    assert_eq!(numbers(&mut answers, 1).await, [22]);
+    let mut later = around.stream(stored.watch(Some(u64::MAX)));
+    assert!(is_silent(&mut later).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_client_misses_nothing_and_has_nothing_queued() {
+    let (around, stored) = (Around::new(), Stored::new(0));
+    let mut answers = around.stream(stored.watch(None));
+    assert!(is_silent(&mut answers).await);
+    for last in 1..=1000 {
+        stored.last.send_replace(last);
+    }
+    assert_eq!(numbers(&mut answers, 5).await, [2, 4, 6, 8, 10]);
+    // It has taken one page, and no other has been read.
+    assert_eq!(*stored.asked.lock().unwrap(), [0]);
+    let rest = numbers(&mut answers, 495).await;
+    assert_eq!((rest[0], rest[494]), (12, 1000));
+    assert!(rest.is_sorted());
+    drop(stored.last);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dispatcher_that_stops_ends_it() {
+    let (around, stored) = (Around::new(), watch::Sender::new(3));
+    let read = async |seen| Ok((vec![event(seen + 1)], seen + 1));
+    let mut answers = around.stream(EventWatch::new(stored.subscribe(), Some(0), read));
+    drop(stored);
+    assert_eq!(numbers(&mut answers, 3).await, [1, 2, 3]);
+    assert_eq!(end(&mut answers).await, Code::Unavailable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_gets_no_further_is_not_asked_over_and_over() {
+    let (around, stored) = (Around::new(), watch::Sender::new(9));
+    let asked = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&asked);
+    let read = move |seen| {
+        *count.lock().unwrap() += 1;
+        async move { Ok((Vec::new(), seen)) }
+    };
+    let mut answers = around.stream(EventWatch::new(stored.subscribe(), Some(0), read));
+    assert!(is_silent(&mut answers).await);
+    assert_eq!(*asked.lock().unwrap(), 1);
+}

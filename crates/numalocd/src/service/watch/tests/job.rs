@@ -1,0 +1,110 @@
+use super::*;
+use numaloc_api::value::{Job, JobId, JobProgress, JobState, MigrationSpec};
+use std::time::SystemTime;
+
+fn job(state: JobState, moved_bytes: u64) -> Arc<Job> {
+    let measured = SystemTime::UNIX_EPOCH;
+    let progress =
+        JobProgress { planned_bytes: 1000, moved_bytes, settled_bytes: moved_bytes, measured };
+    Arc::new(Job {
+        wanted: None,
+        id: JobId::numbered(1),
+        spec: MigrationSpec::default(),
+        state,
+        state_message: String::new(),
+        schedule: None,
+        creator: "uid:0".to_owned(),
+        request_id: None,
+        created: measured,
+        started: None,
+        ended: None,
+        progress: Some(progress),
+        plan: None,
+        outcome: None,
+    })
+}
+
+fn moved(job: &Job) -> u64 {
+    job.progress.unwrap().moved_bytes
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_has_ended_is_told_once() {
+    let around = Around::new();
+    let (_, ended) = watch::channel(job(JobState::Partial, 1));
+    let mut answers = around.stream(JobWatch::new(ended));
+    assert_eq!(answers.next().await.unwrap().unwrap().state, JobState::Partial);
+    assert!(answers.next().await.is_none());
+    assert_eq!(around.quotas.watches(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_is_told_at_once_and_progress_ten_times_a_second() {
+    let (around, sender) = (Around::new(), watch::Sender::new(job(JobState::Queued, 0)));
+    let mut answers = around.stream(JobWatch::new(sender.subscribe()));
+    assert_eq!(wait(&mut answers).await.1, Duration::ZERO);
+    for state in [JobState::Planning, JobState::Running] {
+        sender.send_replace(job(state, 0));
+        let (told, after) = wait(&mut answers).await;
+        assert_eq!((told.state, after), (state, Duration::ZERO));
+    }
+    // A second in which something changes each millisecond.
+    let work = tokio::spawn(async move {
+        for bytes in 1..=1000 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            sender.send_replace(job(JobState::Running, bytes));
+        }
+        sender.send_replace(job(JobState::Succeeded, 1000));
+    });
+    let told: Vec<_> = answers.map(Result::unwrap).collect().await;
+    work.await.unwrap();
+    assert!((9..=11).contains(&told.len()), "{} answers", told.len());
+    assert_eq!(told.last().unwrap().state, JobState::Succeeded);
+    assert!(told.is_sorted_by_key(|job| moved(job)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_ends_its_wait_with_a_new_state() {
+    let (around, sender) = (Around::new(), watch::Sender::new(job(JobState::Running, 0)));
+    let mut answers = around.stream(JobWatch::new(sender.subscribe()));
+    wait(&mut answers).await;
+    sender.send_replace(job(JobState::Running, 1));
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        sender.send_replace(job(JobState::Paused, 2));
+        std::future::pending::<()>().await;
+    });
+    let (told, after) = wait(&mut answers).await;
+    assert_eq!((told.state, after), (JobState::Paused, Duration::from_millis(30)));
+    assert!(is_silent(&mut answers).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_client_misses_progress_and_not_the_end() {
+    let (around, sender) = (Around::new(), watch::Sender::new(job(JobState::Running, 0)));
+    let mut answers = around.stream(JobWatch::new(sender.subscribe()));
+    assert_eq!(moved(&wait(&mut answers).await.0), 0);
+    for bytes in 1..1000 {
+        sender.send_replace(job(JobState::Running, bytes));
+    }
+    assert_eq!(moved(&wait(&mut answers).await.0), 999);
+    sender.send_replace(job(JobState::Running, 1000));
+    sender.send_replace(job(JobState::Succeeded, 1000));
+    drop(sender);
+    let (last, after) = wait(&mut answers).await;
+    assert_eq!((last.state, after), (JobState::Succeeded, Duration::ZERO));
+    assert!(answers.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_without_dispatcher_is_unavailable() {
+    let (around, sender) = (Around::new(), watch::Sender::new(job(JobState::Running, 0)));
+    let mut answers = around.stream(JobWatch::new(sender.subscribe()));
+    wait(&mut answers).await;
+    sender.send_replace(job(JobState::Running, 7));
+    drop(sender);
+    // What was still said comes first.
+    assert_eq!(moved(&wait(&mut answers).await.0), 7);
+    assert_eq!(end(&mut answers).await, Code::Unavailable);
+    assert_eq!(around.quotas.watches(), 0);
+}
