@@ -1,0 +1,189 @@
+//! Wires the parts together, and takes them apart again.
+
+mod signals;
+mod wire;
+
+use crate::{
+    access::{Access, Quotas, Users},
+    cli::Args,
+    config::Config,
+    dispatch::{Handle, Status},
+    listen::{self, Listeners, Passed},
+    log::{self, Logs},
+    metrics::{self, Counted, Metrics},
+    notify::Notifier,
+    service,
+};
+use anyhow::Context;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use std::{
+    env,
+    ffi::OsString,
+    os::unix::{ffi::OsStrExt, process::CommandExt},
+    process::Command,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle, time::timeout};
+
+/// How long open calls may take to end once all jobs have been saved.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// hwloc would read another topology than this machine's (hwloc's manual, "Environment Variables"). The environment of a
+/// process with threads is not to be changed, so the program starts anew without them.
+///
+/// # Errors
+/// It cannot start itself.
+fn leave_hwloc_environment() -> anyhow::Result<()> {
+    let is_hwloc = |name: &OsString| name.as_bytes().starts_with(b"HWLOC_");
+    let names: Vec<OsString> = env::vars_os().map(|(name, _)| name).filter(is_hwloc).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let mut again = Command::new(env::current_exe().context("cannot find this program")?);
+    again.args(env::args_os().skip(1));
+    for name in &names {
+        again.env_remove(name);
+    }
+    // The pid stays, and with it what the service manager has passed.
+    Err(again.exec()).context("cannot start again without HWLOC_ variables")
+}
+
+/// Raises this process's own limit of open files as far as it may: each process of a target is held by two. Where that
+/// fails, opening one too many will say so.
+fn allow_files() {
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
+}
+
+/// Runs the daemon until it is told to end.
+///
+/// # Errors
+/// It could not begin, or a part of it has failed.
+pub fn start(args: Args) -> anyhow::Result<()> {
+    leave_hwloc_environment()?;
+    allow_files();
+    let config = args.configuration()?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    // The engine's work blocks in threads of its own; what is left is little.
+    let runtime = runtime.worker_threads(2).enable_all().build().context("cannot start threads")?;
+    let done = runtime.block_on(run(args, config));
+    // A run that did not end in time is left alone: the kernel finishes the call in hand.
+    runtime.shutdown_background();
+    done
+}
+
+/// Serves until it is told to end.
+async fn run(args: Args, config: Config) -> anyhow::Result<()> {
+    let logs = log::start(config.log.clone()).context("cannot log")?;
+    let notifier = Notifier::from_env();
+    let mut signals = signals::Signals::new().context("cannot take signals")?;
+    let listeners = Listeners::open(&config.listen, Passed::from_env()?).await?;
+    let metrics_listener = match config.metrics {
+        None => None,
+        Some(address) => Some(TcpListener::bind(address).await.with_context(|| {
+            format!("metrics cannot be served at {address}: change metrics.listen if it is taken")
+        })?),
+    };
+    let addresses = listeners.to_string();
+
+    let (config, in_force) = watch::channel(Arc::new(config));
+    let (stop, stopping) = watch::channel(false);
+    let metrics = Metrics::default();
+    let users = Users::of_host();
+    let quotas = Quotas::new(in_force.clone());
+    let state_dir = args.state_directory();
+    let (parts, dispatcher) =
+        wire::dispatcher(&state_dir, &in_force, &users, &metrics, &notifier, &quotas, &stopping)?;
+    let handle = parts.handle.clone();
+    let access = Access::new(in_force, quotas, users);
+    let counted = metrics.clone();
+    let routes = service::routes(&parts).await.context("the API's definitions cannot be read")?;
+    let router = move |server: tonic::transport::Server| {
+        server.layer(Counted(counted.clone())).layer(access.clone()).add_routes(routes.clone())
+    };
+    let ending = {
+        let mut stopping = stopping.clone();
+        // An error means that the sender is gone: the end too.
+        async move { drop(stopping.wait_for(|stop| *stop).await) }
+    };
+    let server = tokio::spawn(listen::serve(listeners, router, ending));
+    let scrape =
+        metrics_listener.map(|listener| tokio::spawn(metrics::serve(listener, metrics, stopping)));
+    notifier.ready(&format!("listening on {addresses}"));
+    tracing::info!(%addresses, state = %state_dir.display(), version = env!("CARGO_PKG_VERSION"), "ready");
+
+    let mut dispatcher = dispatcher;
+    let mut server = server;
+    loop {
+        tokio::select! {
+            signal = signals.next() => match signal {
+                signals::Signal::Reload => reload(&args, &config, &logs, &notifier),
+                signals::Signal::Stop => break,
+            },
+            ended = &mut dispatcher => {
+                return Err(anyhow::anyhow!("the dispatcher has ended: {ended:?}; the service manager starts it again"));
+            }
+            ended = &mut server => {
+                ended.context("the server has panicked")??;
+                return Err(anyhow::anyhow!("the server has ended"));
+            }
+        }
+    }
+    end(&handle, &stop, dispatcher, server, &notifier).await;
+    scrape.into_iter().for_each(|scrape| scrape.abort());
+    Ok(())
+}
+
+/// Ends the watches, waits for the batches in hand, and leaves.
+async fn end(
+    handle: &Handle,
+    stop: &watch::Sender<bool>,
+    dispatcher: JoinHandle<()>,
+    server: JoinHandle<Result<(), listen::ServeError>>,
+    notifier: &Notifier,
+) {
+    let begin = Instant::now();
+    notifier.stopping("ending the batches in hand");
+    tracing::info!("stopping: the batches in hand are ended, the jobs saved");
+    handle.stop().await;
+    // It waits for runs no longer than it has to.
+    if let Err(error) = dispatcher.await {
+        tracing::error!(%error, "the dispatcher has failed");
+    }
+    stop.send_replace(true);
+    // Clients that do not end their calls do not keep the daemon.
+    let _ = timeout(GOODBYE, server).await;
+    tracing::info!(seconds = begin.elapsed().as_secs_f64(), "stopped");
+}
+
+/// Reads the configuration again. What cannot be read changes nothing.
+fn reload(args: &Args, config: &watch::Sender<Arc<Config>>, logs: &Logs, notifier: &Notifier) {
+    notifier.reloading();
+    match args.configuration() {
+        Ok(new) => {
+            let old = config.borrow().clone();
+            let (new, later) = crate::config::reload(&old, new);
+            later.iter().for_each(|line| tracing::warn!("{line}"));
+            logs.set(new.log.clone());
+            config.send_replace(Arc::new(new));
+            tracing::info!("the configuration has been read again");
+            notifier.ready("configuration read again");
+        }
+        Err(error) => {
+            tracing::error!(%error, "the configuration stays as it was");
+            notifier.ready("the new configuration is wrong, the old one holds: see the log");
+        }
+    }
+}
+
+/// What `systemctl status` shows.
+fn line(status: &Status) -> String {
+    use numaloc_api::value::JobState;
+    let count =
+        |state| status.jobs.iter().find(|(of, _)| *of == state).map_or(0, |(_, count)| *count);
+    let moving = count(JobState::Planning) + count(JobState::Running);
+    let problem = status.problems.first().map(|problem| format!("; {problem}")).unwrap_or_default();
+    format!("{moving} jobs under way, {} queued{problem}", count(JobState::Queued))
+}

@@ -1,0 +1,114 @@
+//! The dispatcher with its store, its engine and those who ask it.
+
+use super::line;
+use crate::{
+    access::{Grants, Quotas, Users},
+    config::Config,
+    dispatch::{Authorities, Book, Dispatcher, Ears, Edges, Probe, Probed, Status, start},
+    engine::Engine,
+    metrics::Metrics,
+    notify::Notifier,
+    service::Parts,
+    store::Store,
+};
+use numaloc_host::Roots;
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinHandle,
+};
+
+/// A turn of the dispatcher at least this often, also without a watchdog.
+const TURN: Duration = Duration::from_secs(60);
+
+/// Starts the dispatcher and the engine over the store in `state_dir`.
+///
+/// # Errors
+/// The store cannot be opened.
+pub fn dispatcher(
+    state_dir: &Path,
+    config: &watch::Receiver<Arc<Config>>,
+    users: &Users,
+    metrics: &Metrics,
+    notifier: &Notifier,
+    quotas: &Quotas,
+    stop: &watch::Receiver<bool>,
+) -> anyhow::Result<(Parts, JoinHandle<()>)> {
+    let (store, contents) = Store::open(state_dir)?;
+    let engine = Engine::new(Roots::default());
+    let (orders, taken) = mpsc::unbounded_channel();
+    let (reported, reports) = mpsc::unbounded_channel();
+    let (probes, asked) = mpsc::unbounded_channel();
+    let (answered, probed) = mpsc::unbounded_channel();
+    tokio::spawn(engine.clone().serve(taken, reported));
+    tokio::spawn(look(engine.clone(), asked, answered));
+    let watchdog = notifier.watchdog();
+    let turn = watchdog.interval().unwrap_or(TURN);
+    let edges = Edges {
+        store,
+        config: config.clone(),
+        authorities: authorities(config.clone(), users.clone()),
+        orders,
+        probes,
+        metrics: metrics.clone(),
+        tell: tell(metrics.clone(), notifier.clone()),
+        clock: SystemTime::now,
+    };
+    let dispatcher = Dispatcher::new(edges, Book::new(contents));
+    let pulse = Box::new(move || watchdog.pat());
+    let (handle, task) = start(dispatcher, Ears { reports, probed }, (pulse, turn));
+    let (text, counted) = (metrics.clone(), quotas.clone());
+    metrics.watches_from(move || counted.watches());
+    let parts = Parts {
+        handle,
+        engine,
+        quotas: quotas.clone(),
+        metrics: Arc::new(move || text.text()),
+        stop: stop.clone(),
+    };
+    Ok((parts, tokio::spawn(task)))
+}
+
+/// Looks whether targets of schedules are there; the engine lets only so many look at a time.
+async fn look(
+    engine: Engine,
+    mut asked: mpsc::UnboundedReceiver<Probe>,
+    answered: mpsc::UnboundedSender<Probed>,
+) {
+    while let Some(probe) = asked.recv().await {
+        let (engine, answered) = (engine.clone(), answered.clone());
+        tokio::spawn(async move {
+            let Probe { schedule, etag, targets, options, authority } = probe;
+            let found = engine.find(targets, options, authority).await;
+            // Fails only when the daemon ends.
+            let _ = answered.send(Probed { schedule, etag, found });
+        });
+    }
+}
+
+/// What creators of stored records may have moved now.
+fn authorities(config: watch::Receiver<Arc<Config>>, users: Users) -> Authorities {
+    Box::new(move |creator| {
+        let config = config.borrow().clone();
+        Grants::new(&config.grants, &|uid| users.groups(uid, Instant::now())).authority(creator)
+    })
+}
+
+/// Tells gauges and the service manager what the daemon is doing.
+fn tell(metrics: Metrics, notifier: Notifier) -> Box<dyn FnMut(&Status) + Send> {
+    let mut told = String::new();
+    Box::new(move |status| {
+        metrics.jobs(&status.jobs);
+        metrics.schedules(status.schedules);
+        metrics.workloads(status.workloads);
+        let line = line(status);
+        if line != told {
+            notifier.status(&line);
+            told = line;
+        }
+    })
+}

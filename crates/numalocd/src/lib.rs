@@ -1,0 +1,60 @@
+//! The daemon: takes requests to bring memory home, runs them as jobs, repeats them on a schedule, and remembers them.
+//!
+//! `service` converts a call and asks [`dispatch`], whose one task owns all jobs, schedules, workloads and events and the
+//! [`store`]; `engine` looks at targets and moves their memory in threads of its own; [`access`] decides who may what.
+#![forbid(unsafe_code)]
+
+pub mod access;
+pub mod cli;
+pub mod config;
+pub mod daemon;
+pub mod dispatch;
+pub mod engine;
+pub mod listen;
+pub mod log;
+pub mod metrics;
+pub mod notify;
+pub mod service;
+pub mod store;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Runs the daemon with the arguments of this process.
+pub fn main() -> ExitCode {
+    let args = cli::Args::parse();
+    if args.check_config {
+        let checked = cli::check_config(&args, &mut std::io::stdout());
+        // Whoever reads it has gone.
+        return checked.unwrap_or(ExitCode::FAILURE);
+    }
+    match daemon::start(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Where to log to is not known yet, or the log has it besides.
+            eprintln!("numalocd: {}", explain(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The error with its causes, but for those that are in its words already.
+fn explain(error: &anyhow::Error) -> String {
+    let causes = error.chain().skip(1).map(ToString::to_string);
+    causes.fold(error.to_string(), |text, cause| match text.contains(&cause) {
+        true => text,
+        false => format!("{text}: {cause}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::explain;
+    use anyhow::anyhow;
+
+    #[test]
+    fn causes_are_told_once() {
+        let error = anyhow!("no room").context("cannot write: no room").context("cannot begin");
+        assert_eq!(explain(&error), "cannot begin: cannot write: no room");
+    }
+}
