@@ -1,15 +1,28 @@
 //! The command line.
 
+mod connect;
+mod events;
+mod jobs;
+mod names;
 mod options;
+mod run;
+mod schedules;
 mod target;
+mod workloads;
 
+pub use connect::ConnectArgs;
+pub use events::EventsArgs;
+pub use jobs::{JobsCommand, ListJobsArgs};
 pub use options::PlanArgs;
-pub use target::TargetArgs;
+pub use run::{LimitArgs, QueueArgs, spec};
+pub use schedules::{
+    CreateScheduleArgs, DeleteScheduleArgs, SchedulesCommand, UpdateScheduleArgs, WhenArgs,
+};
+pub use target::{TargetArgs, cgroup_path};
+pub use workloads::{RegisterArgs, WorkloadsCommand};
 
-use crate::units::{parse_batch, parse_duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use numaloc_executor::Limits;
-use std::time::Duration;
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,9 +33,11 @@ Examples:
   numalocctl migrate --pid 4711,4712 --to 0-1 --timeout 5m
   numalocctl locality --pid $(pidof redis-server) -o json
   numalocctl doctor                                      what is missing on this host
+  numalocctl status                                      what the daemon is doing
+  numalocctl schedules create --selector app=redis --interval 1m
 
 Exit codes: 0 done, 1 failure, 2 usage, 3 not found, 4 permission,
-  5 daemon unreachable, 6 partly moved, 124 timed out.";
+  5 daemon unreachable, 6 partly moved, 124 timed out, 130 left by Ctrl-C.";
 
 /// Brings the memory of processes home to the NUMA nodes of their CPUs, while they run.
 #[derive(Clone, Debug, Parser)]
@@ -37,9 +52,9 @@ pub struct Cli {
     /// Leave out table headers.
     #[arg(long, global = true)]
     pub no_headers: bool,
-    /// Work without a daemon; the default as long as there is none.
-    #[arg(long, global = true)]
-    pub standalone: bool,
+    /// Where the daemon is.
+    #[command(flatten)]
+    pub connect: ConnectArgs,
 }
 
 /// Output formats.
@@ -60,8 +75,10 @@ pub enum Command {
     /// Show the NUMA nodes with their CPUs, memory and distances.
     Topology(TopologyArgs),
     /// Show on which nodes the memory of processes is.
+    #[command(after_help = "Examples:\n  numalocctl locality --unit redis-server -o wide")]
     Locality(TargetArgs),
     /// Show what a migration would move, what not and why; moves nothing.
+    #[command(after_help = "Examples:\n  numalocctl plan --cgroup /system.slice/redis.service")]
     Plan {
         /// Whose memory.
         #[command(flatten)]
@@ -70,12 +87,59 @@ pub enum Command {
         #[command(flatten)]
         options: PlanArgs,
     },
-    /// Bring the memory of processes to their local nodes. Ctrl-C ends it after the batch in hand.
+    /// Bring the memory of processes to their local nodes.
     Migrate(MigrateArgs),
+    /// Show what the daemon is doing, and who you are to it.
+    Status,
+    /// List, watch and steer the daemon's migrations.
+    #[command(subcommand)]
+    Jobs(JobsCommand),
+    /// Have migrations repeated by the daemon.
+    #[command(subcommand)]
+    Schedules(SchedulesCommand),
+    /// Show what became of migrations.
+    Events(EventsArgs),
+    /// Tell the daemon which containers, pods and labels stand for which cgroups.
+    #[command(subcommand)]
+    Workloads(WorkloadsCommand),
+    /// Print the daemon's metrics as OpenMetrics text.
+    Metrics,
     /// Check the host: kernel, rights, what is missing and what to do about it.
     Doctor,
-    /// Show the version.
+    /// Show the version, and that of the daemon if it can be reached.
     Version,
+    /// Print a shell's completions.
+    #[command(
+        after_help = "Examples:\n  numalocctl completions bash > /etc/bash_completion.d/numalocctl"
+    )]
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Write files that packages need.
+    #[command(subcommand, hide = true)]
+    Generate(GenerateCommand),
+}
+
+/// Shells that completions exist for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// GNU bash with bash-completion.
+    Bash,
+    /// The Z shell.
+    Zsh,
+    /// The friendly interactive shell.
+    Fish,
+}
+
+/// What can be generated.
+#[derive(Clone, Debug, Subcommand)]
+pub enum GenerateCommand {
+    /// Write a man page for each command.
+    Man {
+        /// An existing folder.
+        directory: PathBuf,
+    },
 }
 
 /// Options of `topology`.
@@ -86,8 +150,18 @@ pub struct TopologyArgs {
     pub numactl: bool,
 }
 
+const MIGRATE_EXAMPLES: &str = "\
+Ctrl-C ends the migration after the batches in hand and reports. \
+With the daemon a second Ctrl-C stops waiting for that, and a job that was there before (--join, --request-id) \
+is never ended: Ctrl-C only stops waiting for it.
+
+Examples:
+  numalocctl migrate --pid 4711
+  numalocctl migrate --selector app=redis --qos lsr --resume --detach";
+
 /// Options of `migrate`.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = MIGRATE_EXAMPLES)]
 pub struct MigrateArgs {
     /// Whose memory.
     #[command(flatten)]
@@ -95,37 +169,39 @@ pub struct MigrateArgs {
     /// What to move.
     #[command(flatten)]
     pub options: PlanArgs,
-    /// Wait for the end; without a daemon it always waits.
-    #[arg(long)]
+    /// Bounds.
+    #[command(flatten)]
+    pub limits: LimitArgs,
+    /// Place in the queue.
+    #[command(flatten)]
+    pub queue: QueueArgs,
+    /// Give back the job that is at work on the same memory, if there is one, instead of failing.
+    #[arg(long, help_heading = "Queue (with the daemon only)")]
+    pub join: bool,
+    /// Makes the request safe to repeat: the same id gives back the same job.
+    #[arg(long, value_name = "ID", help_heading = "Queue (with the daemon only)")]
+    pub request_id: Option<String>,
+    /// Print the job's name and do not wait.
+    #[arg(long, conflicts_with = "wait", help_heading = "Queue (with the daemon only)")]
+    pub detach: bool,
+    /// Wait for the end, which is the default.
+    #[arg(long, help_heading = "Waiting")]
     pub wait: bool,
+    /// How to show progress.
+    #[command(flatten)]
+    pub progress: ProgressArgs,
+}
+
+/// Whether to show progress.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = "Waiting")]
+pub struct ProgressArgs {
     /// Show progress on standard error even if it is no terminal.
     #[arg(long, conflicts_with = "no_progress")]
     pub progress: bool,
     /// Show no progress.
     #[arg(long)]
     pub no_progress: bool,
-    /// Give up after this time: 500ms, 10s, 5m, 1h, or seconds.
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
-    pub timeout: Option<Duration>,
-    /// Largest amount in one call, such as 4M or 64M.
-    #[arg(long, value_name = "SIZE", value_parser = parse_batch, allow_hyphen_values = true)]
-    pub batch_bytes: Option<u64>,
-    /// Threads that move at the same time.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), allow_hyphen_values = true)]
-    pub workers: Option<u16>,
-}
-
-impl MigrateArgs {
-    /// Bounds of the run.
-    pub fn limits(&self) -> Limits {
-        let default = Limits::default();
-        Limits {
-            batch_bytes: self.batch_bytes.unwrap_or(default.batch_bytes),
-            workers: self.workers.map_or(default.workers, usize::from),
-            timeout: self.timeout,
-            ..default
-        }
-    }
 }
 
 #[cfg(test)]

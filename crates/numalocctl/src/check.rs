@@ -1,10 +1,13 @@
 //! The checks of `doctor`: facts in, verdicts out.
 
+mod daemon;
 mod kernel;
 mod machine;
 mod rights;
 #[cfg(test)]
 mod tests;
+
+pub use daemon::DaemonState;
 
 use crate::doc::Check;
 use numaloc_core::Topology;
@@ -21,6 +24,8 @@ pub struct Findings {
     pub pagemap_scan: bool,
     /// The machine by hwloc.
     pub topology: Result<Topology, Error>,
+    /// The daemon.
+    pub daemon: DaemonState,
 }
 
 /// All checks in the order in which they are shown.
@@ -40,5 +45,6 @@ pub fn checks(found: &Findings) -> Vec<Check> {
         machine::nodes(found),
         machine::room(found),
         machine::cgroups(found),
+        daemon::daemon(found),
     ]
 }

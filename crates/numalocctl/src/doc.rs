@@ -5,15 +5,29 @@
 //! order of the work, and fields are only ever added.
 
 mod check;
+mod event;
+mod job;
 mod locality;
 mod migration;
 mod parts;
 mod plan;
+mod schedule;
+mod spec;
+mod status;
 mod topology;
+mod workload;
 
 pub use check::{Check, DoctorDoc};
-pub use locality::{LocalityDoc, PlacedDoc, ProcessDoc};
-pub use migration::{End, MigrationDoc, MigrationParts};
-pub use parts::{LocalityPair, NodeDistance, RouteDoc};
-pub use plan::{MappingDoc, MoveDoc, PlanDoc};
+pub use event::{EventDoc, EventsDoc, FailedDoc};
+pub use job::{JobDoc, JobState, JobsDoc, ProgressDoc};
+pub use locality::{LocalityDoc, PlacedDoc, ProcessDoc, skip_name};
+pub use migration::{AccountDoc, CallsDoc, End, MigrationDoc, MigrationParts, MovedDoc, rate};
+pub use parts::{FlowDoc, LeftDoc, LocalityPair, NodeBytes, NodeDistance, RouteDoc, Why};
+pub use plan::{
+    MappingDoc, MoveDoc, MoveSumDoc, OptionsDoc, PlanDoc, SkipSumDoc, SkippedDoc, after,
+};
+pub use schedule::{ScheduleDoc, SchedulesDoc};
+pub use spec::{LimitsDoc, SpecDoc, TargetDoc};
+pub use status::{JobCount, StatusDoc};
 pub use topology::{NodeDoc, TopologyDoc};
+pub use workload::{RemovedDoc, WorkloadDoc, WorkloadsDoc};

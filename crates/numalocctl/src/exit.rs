@@ -1,9 +1,9 @@
 //! How a run ends: errors and exit codes.
 
 use numaloc_host::{Error, ErrorKind};
-use std::{io, process::ExitCode};
+use std::{io, path::PathBuf, process::ExitCode};
 
-/// Exit codes. 5 is kept for a daemon that cannot be reached.
+/// Exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Code {
@@ -17,10 +17,14 @@ pub enum Code {
     NotFound = 3,
     /// Rights are missing.
     Permission = 4,
+    /// The daemon cannot be reached.
+    Unreachable = 5,
     /// Some of what was to move is still where it was.
     Partly = 6,
     /// The time given ran out.
     TimedOut = 124,
+    /// Ctrl-C ended the waiting, and what was waited for goes on.
+    Left = 130,
 }
 
 impl From<Code> for ExitCode {
@@ -38,12 +42,63 @@ pub enum Failure {
     /// Options that parse but make no sense on this machine.
     #[error("{0}")]
     Usage(String),
+    /// An option that only the daemon can carry out.
+    #[error(
+        "{option} needs the daemon: start numalocd, name it with --endpoint, or leave {option} out"
+    )]
+    NeedsDaemon {
+        /// The option or command.
+        option: &'static str,
+    },
+    /// A configuration file cannot be read, or says what it may not.
+    #[error("{}: {reason}", path.display())]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The daemon cannot be reached.
+    #[error("cannot reach numalocd at {endpoint}: {reason}; {advice}")]
+    Unreachable {
+        /// Where it should be.
+        endpoint: String,
+        /// What failed.
+        reason: String,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// The daemon did not do it.
+    #[error("{message}")]
+    Refused {
+        /// The exit code for its status.
+        code: Code,
+        /// What it said.
+        message: String,
+    },
+    /// Ctrl-C ended the waiting.
+    #[error("{0}")]
+    Left(String),
     /// Ctrl-C could not be caught.
     #[error("cannot install signal handlers: {0}")]
     Signals(#[source] io::Error),
     /// A document could not be written as JSON.
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// Standard output could not be written.
+    #[error("cannot write the output: {0}")]
+    Output(#[source] io::Error),
+    /// A file could not be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The kernel denied what talking to the daemon needs.
+    #[error("cannot talk to a daemon: {0}")]
+    Runtime(#[source] io::Error),
 }
 
 impl From<&Failure> for Code {
@@ -55,8 +110,21 @@ impl From<&Failure> for Code {
                 ErrorKind::Permission => Self::Permission,
                 ErrorKind::Failure => Self::Failure,
             },
-            Failure::Usage(_) => Self::Usage,
-            Failure::Signals(_) | Failure::Json(_) => Self::Failure,
+            Failure::Usage(_) | Failure::NeedsDaemon { .. } | Failure::Config { .. } => Self::Usage,
+            Failure::Unreachable { .. } => Self::Unreachable,
+            Failure::Refused { code, .. } => *code,
+            Failure::Left(_) => Self::Left,
+            // A reader that has gone has seen what it wanted.
+            Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Self::Done,
+            Failure::Signals(_) | Failure::Json(_) | Failure::Output(_) => Self::Failure,
+            Failure::Write { .. } | Failure::Runtime(_) => Self::Failure,
         }
+    }
+}
+
+impl Failure {
+    /// Whether there is anything to say about it.
+    pub fn is_silent(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 }

@@ -154,6 +154,7 @@ pub fn outcome() -> Outcome {
             hinted_addresses: 3,
             longest: Duration::from_millis(9),
             total: Duration::from_millis(180),
+            ..CallStats::default()
         },
         elapsed: Duration::from_millis(250),
         cancelled: false,

@@ -31,7 +31,7 @@ pub fn to_move(
     if let Some(nodes) = &options.to {
         topology::check_nodes(roots, &topology, nodes)?;
     }
-    let processes = resolve(roots, &target.targets(), &topology)?;
+    let processes = resolve(roots, &target.targets()?, &topology)?;
     let found = look(roots, topology, processes, &options)?;
     check_any(&found.0, target)?;
     Ok(found)
@@ -40,7 +40,7 @@ pub fn to_move(
 /// Looks at a target, on any machine.
 pub fn to_see(roots: &Roots, target: &TargetArgs) -> Result<Look, Failure> {
     let topology = topology::topology(roots)?;
-    let processes = resolve(roots, &target.targets(), &topology)?;
+    let processes = resolve(roots, &target.targets()?, &topology)?;
     let found = look(roots, topology, processes, &Options::default())?.0;
     check_any(&found, target)?;
     Ok(found)

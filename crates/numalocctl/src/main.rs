@@ -1,28 +1,38 @@
 //! `numalocctl`: where a process's memory is, where it should be, and bringing it there.
 //!
-//! A command is one file in `cmd`: it reads the host, turns what it found into a document (`doc`, which is also
-//! the JSON that other programs read) and hands the document to a pure function in `text` for people.
+//! A command is one file in `cmd`: it reads the host or asks the daemon (`remote`, the only place that knows the API's
+//! messages), turns what it found into a document (`doc`, which is also the JSON that other programs read) and hands the
+//! document to a pure function in `text` for people. `place` decides between host and daemon.
 #![forbid(unsafe_code)]
 
 mod args;
 mod check;
 mod cmd;
 mod doc;
+mod endpoint;
 mod exit;
 #[cfg(test)]
 mod fixture;
+mod follow;
 mod look;
+mod man;
 mod output;
+mod place;
 mod progress;
+mod remote;
+mod settings;
 mod signals;
 mod text;
+mod time;
 mod units;
 
 use args::Cli;
 use clap::Parser;
+use cmd::Surroundings;
 use exit::Code;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use numaloc_host::Roots;
+use place::Environment;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -31,10 +41,13 @@ fn main() -> ExitCode {
         Err(error) => return output::refuse(&error).into(),
     };
     allow_files();
-    match cmd::run(&cli, &Roots::default()) {
+    let surroundings = Surroundings { roots: Roots::default(), environment: Environment::read() };
+    match cmd::run(&cli, &surroundings) {
         Ok(report) => output::print(&report).into(),
         Err(failure) => {
-            output::complain(&failure.to_string());
+            if !failure.is_silent() {
+                output::complain(&failure.to_string());
+            }
             Code::from(&failure).into()
         }
     }

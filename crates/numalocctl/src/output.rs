@@ -2,10 +2,10 @@
 //!
 //! Nothing here uses `println!`, which panics when the reader has gone (`numalocctl plan ... | head`).
 
-use crate::{args::Format, exit::Code, exit::Failure};
+use crate::{args::Format, exit::Code, exit::Failure, text::clean};
 use clap::error::ErrorKind;
 use serde::Serialize;
-use std::io::{ErrorKind as Io, Write, stderr, stdout};
+use std::io::{Write, stderr, stdout};
 
 /// What a command leaves behind.
 #[derive(Clone, Debug)]
@@ -25,6 +25,14 @@ pub struct View {
     pub headers: bool,
 }
 
+/// A document as one line of JSON.
+///
+/// # Errors
+/// It cannot be written as JSON.
+pub fn json_line<D: Serialize>(document: &D) -> Result<String, Failure> {
+    Ok(serde_json::to_string(document)? + "\n")
+}
+
 /// A document as JSON, or as text for people.
 pub fn render<D: Serialize>(
     document: &D,
@@ -40,22 +48,31 @@ pub fn render<D: Serialize>(
     }
 }
 
-/// Writes a report. A reader that has gone has seen what it wanted: that is no failure.
+/// Writes a report.
 pub fn print(report: &Report) -> Code {
-    let mut out = stdout().lock();
-    let written = out.write_all(report.text.as_bytes()).and_then(|()| out.flush());
-    match written {
-        Err(error) if error.kind() != Io::BrokenPipe => {
-            complain(&format!("cannot write the output: {error}"));
+    match emit(&report.text) {
+        Ok(()) => report.code,
+        Err(failure) if failure.is_silent() => report.code,
+        Err(failure) => {
+            complain(&failure.to_string());
             Code::Failure
         }
-        _ => report.code,
     }
+}
+
+/// Writes a part of the output at once, for those who watch.
+///
+/// # Errors
+/// Standard output is closed or full.
+pub fn emit(text: &str) -> Result<(), Failure> {
+    let mut out = stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Output)
 }
 
 /// One line on standard error. When even that is closed there is nobody left to tell.
 pub fn complain(message: &str) {
-    let _ = writeln!(stderr().lock(), "numalocctl: {message}");
+    let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    let _ = writeln!(stderr().lock(), "numalocctl: {}", clean(&message));
 }
 
 /// Answers a command line that did not parse, or one that asks for help.

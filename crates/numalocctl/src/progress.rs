@@ -1,6 +1,6 @@
 //! The progress of a migration, on standard error.
 
-use crate::units::size;
+use crate::{args::ProgressArgs, units::size};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
@@ -20,6 +20,23 @@ pub enum Wish {
     Always,
     /// Never.
     Never,
+}
+
+impl From<ProgressArgs> for Wish {
+    fn from(args: ProgressArgs) -> Self {
+        match (args.progress, args.no_progress) {
+            (true, _) => Self::Always,
+            (_, true) => Self::Never,
+            _ => Self::Auto,
+        }
+    }
+}
+
+impl Wish {
+    /// Whether there is somebody to show it to.
+    pub fn is_granted(self) -> bool {
+        self == Self::Always || (self == Self::Auto && stderr().is_terminal())
+    }
 }
 
 /// Shows bytes, rate and time left. Uses no colour, so NO_COLOR holds by itself.
@@ -43,8 +60,7 @@ pub enum Progress {
 impl Progress {
     /// Progress towards `total_bytes`.
     pub fn new(wish: Wish, total_bytes: u64) -> Self {
-        let terminal = stderr().is_terminal();
-        if wish == Wish::Never || total_bytes == 0 || (wish == Wish::Auto && !terminal) {
+        if !wish.is_granted() || total_bytes == 0 {
             return Self::Off;
         }
         let bar =

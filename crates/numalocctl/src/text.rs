@@ -1,18 +1,30 @@
 //! Documents as text for people. Pure: a document in, a string out.
 
 mod doctor;
+mod events;
+mod fields;
+mod jobs;
 mod locality;
 mod migration;
 mod numactl;
 mod plan;
+mod schedules;
+mod status;
 mod table;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 mod topology;
+mod workloads;
 
 pub use doctor::doctor;
+pub use events::{event_header, event_line, events};
+pub use jobs::{job, jobs};
 pub use locality::locality;
 pub use migration::migration;
 pub use numactl::numactl;
 pub use plan::plan;
+pub use schedules::{schedule, schedules};
+pub use status::status;
+pub use table::clean;
 pub use topology::topology;
+pub use workloads::{removed, workloads};

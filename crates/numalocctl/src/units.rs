@@ -26,8 +26,26 @@ pub fn parse_batch(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Reads an amount per second of at least one page.
+pub fn parse_rate(text: &str) -> Result<u64, String> {
+    match parse_size(text)? {
+        bytes if bytes < numaloc_core::PAGE => {
+            Err("a rate is at least one page a second, 4K".into())
+        }
+        bytes => Ok(bytes),
+    }
+}
+
 /// Reads a duration of more than nothing: seconds, or a number with ms, s, m or h.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    match parse_span(text)? {
+        Duration::ZERO => Err("a duration has to be more than 0".into()),
+        duration => Ok(duration),
+    }
+}
+
+/// Reads a duration that may be nothing.
+pub fn parse_span(text: &str) -> Result<Duration, String> {
     let refuse = || format!("'{text}' is no duration such as 500ms, 10s, 5m or 1h");
     let (digits, suffix) = split(text);
     let unit_ms: u64 = match suffix {
@@ -38,10 +56,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         _ => return Err(refuse()),
     };
     let number: u64 = digits.parse().map_err(|_| refuse())?;
-    match number.checked_mul(unit_ms).ok_or_else(refuse)? {
-        0 => Err("a duration has to be more than 0".into()),
-        ms => Ok(Duration::from_millis(ms)),
-    }
+    number.checked_mul(unit_ms).map(Duration::from_millis).ok_or_else(refuse)
 }
 
 fn split(text: &str) -> (&str, &str) {
@@ -85,6 +100,18 @@ pub fn seconds(value: f64) -> String {
     }
 }
 
+/// A span of time for people: its two greatest units.
+pub fn span(seconds: u64) -> String {
+    const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3600, "h"), (60, "min"), (1, "s")];
+    let parts = UNITS.windows(2).find(|pair| seconds >= pair[0].0);
+    match parts {
+        Some([(big, name), (small, part)]) => {
+            format!("{} {name} {} {part}", seconds / big, seconds % big / small)
+        }
+        _ => format!("{seconds} s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +136,7 @@ mod tests {
             assert!(parse_size(text).is_err(), "{text:?} was taken");
         }
         assert!(parse_batch("4095").is_err() && parse_batch("4K") == Ok(4096));
+        assert!(parse_rate("0").is_err() && parse_rate("4K") == Ok(4096));
     }
 
     #[test]
@@ -116,6 +144,7 @@ mod tests {
         for (text, ms) in [("10", 10_000), ("10s", 10_000), ("5m", 300_000), ("500ms", 500)] {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)));
         }
+        assert_eq!(parse_span("0"), Ok(Duration::ZERO));
         for text in ["", "0", "0ms", "-1", "-5s", "1d", "s", "1.5s", "99999999999999999999"] {
             assert!(parse_duration(text).is_err(), "{text:?} was taken");
         }
@@ -130,5 +159,8 @@ mod tests {
         assert_eq!(percent(99.99), "99.9");
         assert_eq!(percent(100.0), "100.0");
         assert_eq!(seconds(0.25), "250 ms");
+        assert_eq!(span(59), "59 s");
+        assert_eq!(span(3 * 3600 + 120), "3 h 2 min");
+        assert_eq!(span(86_400), "1 d 0 h");
     }
 }

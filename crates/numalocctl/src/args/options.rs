@@ -4,22 +4,23 @@ use crate::{exit::Failure, units::parse_size};
 use clap::Args;
 use numaloc_core::{NodeSet, Options, Topology};
 
-/// Options of a plan.
-#[derive(Clone, Debug, Default, Args)]
+/// Options of a plan. What is not given has its default, or stays as it is where something is changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[command(next_help_heading = "What to move")]
 pub struct PlanArgs {
     /// Also move pages that processes outside the target map (needs CAP_SYS_NICE).
-    #[arg(long)]
-    pub include_shared: bool,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub include_shared: Option<bool>,
     /// Leave pages of files where they are.
-    #[arg(long)]
-    pub exclude_file: bool,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub exclude_file: Option<bool>,
     /// Move pages even against the application's own memory policy.
-    #[arg(long)]
-    pub include_bound: bool,
-    /// Stop when this percentage of what can be moved is local.
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u8).range(0..=100), allow_hyphen_values = true)]
-    pub target_ratio: u8,
-    /// Bring pages to these nodes instead of those of the CPUs: 0-1,8, all, or !0 for all but 0.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub include_bound: Option<bool>,
+    /// Stop when this percentage of what can be moved is local [default: 100]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=100), allow_hyphen_values = true)]
+    pub target_ratio: Option<u8>,
+    /// Bring pages to these nodes instead of those of the CPUs: 0-1,8, all, or !0 for all but 0 [default: local]
     #[arg(long, value_name = "NODES", value_parser = parse_nodes, allow_hyphen_values = true)]
     pub to: Option<Nodes>,
     /// Keep this much free on each target above its high watermark, such as 1G [default: 1% of the node, at least 64M]
@@ -30,6 +31,8 @@ pub struct PlanArgs {
 /// Nodes as numactl takes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Nodes {
+    /// Those of the CPUs.
+    Local,
     /// Every node with memory.
     All,
     /// These.
@@ -39,8 +42,10 @@ pub enum Nodes {
 }
 
 fn parse_nodes(text: &str) -> Result<Nodes, String> {
-    if text.trim() == "all" {
-        return Ok(Nodes::All);
+    match text.trim() {
+        "all" => return Ok(Nodes::All),
+        "local" => return Ok(Nodes::Local),
+        _ => {}
     }
     let (except, list) = match text.trim().strip_prefix('!') {
         Some(list) => (true, list),
@@ -55,29 +60,57 @@ fn parse_nodes(text: &str) -> Result<Nodes, String> {
 }
 
 impl PlanArgs {
+    /// Whether nothing is given.
+    pub fn is_empty(&self) -> bool {
+        self == &Self::default()
+    }
+    /// Whether the machine's nodes have to be known to read it.
+    pub fn needs_topology(&self) -> bool {
+        matches!(self.to, Some(Nodes::All | Nodes::Except(_)))
+    }
     /// The options in the planner's words; the nodes have still to be checked against the machine.
+    ///
+    /// # Errors
+    /// No node is left to move to.
     pub fn options(&self, topology: &Topology) -> Result<Options, Failure> {
+        self.change(Options::default(), topology)
+    }
+    /// `options` with what is given here.
+    ///
+    /// # Errors
+    /// No node is left to move to.
+    pub fn change(&self, options: Options, topology: &Topology) -> Result<Options, Failure> {
         let to = match &self.to {
-            None => None,
-            Some(Nodes::All) => Some(topology.with_memory()),
-            Some(Nodes::Only(nodes)) => Some(nodes.clone()),
-            Some(Nodes::Except(nodes)) => {
-                let rest = topology.with_memory().minus(nodes);
-                if rest.is_empty() {
-                    let message = format!("--to !{nodes} leaves no node with memory");
-                    return Err(Failure::Usage(message));
-                }
-                Some(rest)
-            }
+            None => options.to,
+            Some(nodes) => nodes.among(topology)?,
         };
         Ok(Options {
-            include_shared: self.include_shared,
-            exclude_file: self.exclude_file,
-            include_bound: self.include_bound,
-            target_ratio: self.target_ratio,
+            include_shared: self.include_shared.unwrap_or(options.include_shared),
+            exclude_file: self.exclude_file.unwrap_or(options.exclude_file),
+            include_bound: self.include_bound.unwrap_or(options.include_bound),
+            target_ratio: self.target_ratio.unwrap_or(options.target_ratio),
             to,
-            reserve_bytes: self.reserve,
+            reserve_bytes: self.reserve.or(options.reserve_bytes),
         })
+    }
+}
+
+impl Nodes {
+    fn among(&self, topology: &Topology) -> Result<Option<NodeSet>, Failure> {
+        match self {
+            Self::Local => Ok(None),
+            Self::All => Ok(Some(topology.with_memory())),
+            Self::Only(nodes) => Ok(Some(nodes.clone())),
+            Self::Except(nodes) => {
+                let rest = topology.with_memory().minus(nodes);
+                match rest.is_empty() {
+                    true => {
+                        Err(Failure::Usage(format!("--to !{nodes} leaves no node with memory")))
+                    }
+                    false => Ok(Some(rest)),
+                }
+            }
+        }
     }
 }
 

@@ -1,12 +1,15 @@
 //! Whose memory.
 
+use crate::exit::Failure;
 use clap::Args;
+use numaloc_api::value;
 use numaloc_host::Target;
 use std::fmt;
 
 /// What a request names; at least one of them.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[group(required = true, multiple = true)]
+#[command(next_help_heading = "Target")]
 pub struct TargetArgs {
     /// A process by its pid; several with commas or by repeating the option.
     #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(1..), allow_hyphen_values = true)]
@@ -17,22 +20,105 @@ pub struct TargetArgs {
     /// All processes of a systemd unit (repeatable).
     #[arg(long, value_name = "NAME")]
     pub unit: Vec<String>,
+    /// A container that is registered with the daemon (repeatable).
+    #[arg(long, value_name = "ID")]
+    pub container: Vec<String>,
+    /// A pod whose containers are registered with the daemon (repeatable).
+    #[arg(long, value_name = "UID")]
+    pub pod: Vec<String>,
+    /// Workloads registered with the daemon that have all of these labels: key=value,...
+    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_label)]
+    pub selector: Vec<(String, String)>,
+}
+
+/// Reads a label.
+pub fn parse_label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("'{text}' is no label of the form key=value")),
+    }
+}
+
+/// A cgroup's path in the one form that the API takes, from the forms that people write.
+pub fn cgroup_path(path: &str) -> String {
+    const MOUNT: &str = "/sys/fs/cgroup";
+    let below = path.strip_prefix(MOUNT).filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    let parts: Vec<_> = below.unwrap_or(path).split('/').filter(|part| !part.is_empty()).collect();
+    match path.is_empty() {
+        true => String::new(),
+        false => format!("/{}", parts.join("/")),
+    }
 }
 
 impl TargetArgs {
+    /// Whether nothing is named.
+    pub fn is_empty(&self) -> bool {
+        self.request().is_empty()
+    }
     /// The targets in the host's words.
-    pub fn targets(&self) -> Vec<Target> {
+    ///
+    /// # Errors
+    /// Something is named that only the daemon knows.
+    pub fn targets(&self) -> Result<Vec<Target>, Failure> {
+        let registered = [
+            ("--container", self.container.is_empty()),
+            ("--pod", self.pod.is_empty()),
+            ("--selector", self.selector.is_empty()),
+        ];
+        if let Some((option, _)) = registered.into_iter().find(|(_, empty)| !empty) {
+            return Err(Failure::NeedsDaemon { option });
+        }
         let pids = self.pid.iter().copied().map(Target::Pid);
         let cgroups = self.cgroup.iter().cloned().map(Target::Cgroup);
         let units = self.unit.iter().cloned().map(Target::Unit);
-        pids.chain(cgroups).chain(units).collect()
+        Ok(pids.chain(cgroups).chain(units).collect())
+    }
+    /// The target in the API's words.
+    pub fn request(&self) -> value::Target {
+        value::Target {
+            pids: self.pid.iter().copied().collect(),
+            cgroups: self.cgroup.iter().map(|path| cgroup_path(path)).collect(),
+            units: self.unit.iter().cloned().collect(),
+            container_ids: self.container.iter().cloned().collect(),
+            pod_uids: self.pod.iter().cloned().collect(),
+            labels: self.selector.iter().cloned().collect(),
+        }
     }
 }
 
 impl fmt::Display for TargetArgs {
     /// For messages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let targets = self.targets().into_iter().map(|target| target.to_string());
+        let targets = self.targets().unwrap_or_default();
+        let targets = targets.into_iter().map(|target| target.to_string());
         f.write_str(&targets.collect::<Vec<_>>().join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cgroups_are_told_in_one_form() {
+        let cases = [
+            ("/system.slice/a.service", "/system.slice/a.service"),
+            ("system.slice/a.service/", "/system.slice/a.service"),
+            ("/sys/fs/cgroup//a", "/a"),
+            ("/sys/fs/cgroup", "/"),
+            ("/sys/fs/cgroups/a", "/sys/fs/cgroups/a"),
+            ("/a/../b", "/a/../b"),
+            ("", ""),
+        ];
+        for (written, told) in cases {
+            assert_eq!(cgroup_path(written), told, "{written}");
+        }
+    }
+
+    #[test]
+    fn labels_have_a_key() {
+        assert_eq!(parse_label("app=a=b"), Ok(("app".into(), "a=b".into())));
+        assert_eq!(parse_label("app="), Ok(("app".into(), String::new())));
+        assert!(parse_label("=a").is_err() && parse_label("app").is_err());
     }
 }

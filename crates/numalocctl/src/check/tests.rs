@@ -23,7 +23,12 @@ fn good() -> Findings {
         huge_pools: vec![HugePool { page_bytes: 2 << 20, total_pages: 64, free_pages: 60 }],
     };
     let topology = Ok(fixture::topology());
-    Findings { facts, pfns_readable: true, pagemap_scan: true, topology }
+    let daemon = DaemonState::Reachable {
+        version: "0.1.0".into(),
+        role: "admin".into(),
+        problems: Vec::new(),
+    };
+    Findings { facts, pfns_readable: true, pagemap_scan: true, topology, daemon }
 }
 
 fn bad() -> Findings {
@@ -42,7 +47,8 @@ fn bad() -> Findings {
         ..good.facts
     };
     let topology = Err(Error::Hwloc { reason: "no /sys".into() });
-    Findings { facts, pfns_readable: false, pagemap_scan: false, topology }
+    let daemon = DaemonState::Refused("the role viewer\nis not yours".into());
+    Findings { facts, pfns_readable: false, pagemap_scan: false, topology, daemon }
 }
 
 fn shown(found: &Findings) -> String {

@@ -1,21 +1,28 @@
 //! `numalocctl locality`.
 
+use super::{Surroundings, daemon, shown};
 use crate::{
     args::{Cli, TargetArgs},
     doc::LocalityDoc,
-    exit::{Code, Failure},
+    exit::Failure,
     look,
-    output::{Report, render},
+    output::Report,
     text,
 };
 use numaloc_host::{Roots, numa_stat};
 
 /// Shows where the memory of a target is.
-pub fn run(cli: &Cli, roots: &Roots, target: &TargetArgs) -> Result<Report, Failure> {
+pub fn run(cli: &Cli, around: &Surroundings, target: &TargetArgs) -> Result<Report, Failure> {
+    let document = match daemon(cli, around)? {
+        Some(daemon) => daemon.locality(&target.request())?,
+        None => here(&around.roots, target)?,
+    };
+    shown(cli, &document, text::locality)
+}
+
+fn here(roots: &Roots, target: &TargetArgs) -> Result<LocalityDoc, Failure> {
     let look = look::to_see(roots, target)?;
     let stat = |path: &String| Some((path.clone(), numa_stat(roots, path)?));
     let cgroups: Vec<_> = target.cgroup.iter().filter_map(stat).collect();
-    let document = LocalityDoc::new(&look.plan, &look.topology, look.source, &cgroups);
-    let text = render(&document, cli.output, !cli.no_headers, text::locality)?;
-    Ok(Report { text, code: Code::Done })
+    Ok(LocalityDoc::new(&look.plan, &look.topology, look.source, &cgroups))
 }

@@ -1,14 +1,17 @@
 //! `numalocctl migrate`.
 
+use super::{Surroundings, daemon, plan::topology_for, shown, wait};
 use crate::{
-    args::{Cli, MigrateArgs},
-    doc::{MigrationDoc, MigrationParts},
+    args::{Cli, MigrateArgs, spec},
+    doc::{JobsDoc, MigrationDoc, MigrationParts},
     exit::Failure,
     look::{self, Look},
     output::{Report, complain, render},
     progress::{Progress, Wish},
+    remote::{Daemon, OnInterrupt},
     signals, text,
 };
+use numaloc_api::value::{CreateJob, OnConflict};
 use numaloc_core::Locality;
 use numaloc_executor::{Control, Limits, Outcome, execute};
 use numaloc_host::{Roots, Survey};
@@ -19,12 +22,58 @@ use std::time::Duration;
 const TICK: Duration = Duration::from_millis(100);
 
 /// Moves, then looks again.
-pub fn run(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<Report, Failure> {
+pub fn run(cli: &Cli, around: &Surroundings, args: &MigrateArgs) -> Result<Report, Failure> {
+    match daemon(cli, around)? {
+        Some(daemon) => by_daemon(cli, &daemon, args),
+        None => here(cli, &around.roots, args),
+    }
+}
+
+/// Has a job made, and follows it.
+fn by_daemon(cli: &Cli, daemon: &Daemon, args: &MigrateArgs) -> Result<Report, Failure> {
+    let topology = topology_for(daemon, &args.options)?;
+    let request = CreateJob {
+        spec: spec(&args.target, &args.options, &args.queue, &args.limits, &topology)?,
+        request_id: args.request_id.clone(),
+        on_conflict: if args.join { OnConflict::Join } else { OnConflict::Refuse },
+    };
+    let mut interrupts = daemon.interrupts()?;
+    let (job, existing) = daemon.create_job(&request, &mut interrupts)?;
+    if args.detach {
+        let document = JobsDoc { jobs: vec![job] };
+        return shown(cli, &document, |document, _| wait::names(&document.jobs));
+    }
+    let on_interrupt = match existing {
+        true => OnInterrupt::Leave(&mut interrupts),
+        false => OnInterrupt::Cancel(&mut interrupts),
+    };
+    let ended = wait::follow(daemon, &wait::id(&job)?, on_interrupt, wish(args), |_| Ok(()))?;
+    wait::report(cli, &ended)
+}
+
+/// Refuses what only the daemon can do.
+fn check_here(args: &MigrateArgs) -> Result<(), Failure> {
+    let only_daemon = [
+        ("--detach", args.detach),
+        ("--join", args.join),
+        ("--request-id", args.request_id.is_some()),
+        ("--qos", args.queue.qos.is_some()),
+        ("--resume", args.queue.resume.is_some()),
+    ];
+    match only_daemon.into_iter().find(|(_, given)| *given) {
+        Some((option, _)) => Err(Failure::NeedsDaemon { option }),
+        None => Ok(()),
+    }
+}
+
+fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<Report, Failure> {
+    check_here(args)?;
+    let limits = args.limits.limits();
     let (look, survey) = look::to_move(roots, &args.target, &args.options)?;
     let (outcome, after) = match look.plan.is_skipped() {
         true => (Outcome::default(), None),
         false => {
-            let outcome = watch(roots, &look, &survey, &args.limits(), wish(args))?;
+            let outcome = watch(roots, &look, &survey, &limits, wish(args))?;
             (outcome, second_look(roots, &look, &survey))
         }
     };
@@ -35,11 +84,7 @@ pub fn run(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<Report, Failu
 }
 
 fn wish(args: &MigrateArgs) -> Wish {
-    match (args.progress, args.no_progress) {
-        (true, _) => Wish::Always,
-        (_, true) => Wish::Never,
-        _ => Wish::Auto,
-    }
+    Wish::from(args.progress)
 }
 
 /// Carries the plan out in a thread, shows how it goes and passes Ctrl-C on.

@@ -1,24 +1,36 @@
 //! `numalocctl plan`.
 
+use super::{Surroundings, daemon, shown};
 use crate::{
-    args::{Cli, PlanArgs, TargetArgs},
+    args::{Cli, LimitArgs, PlanArgs, QueueArgs, TargetArgs, spec},
     doc::PlanDoc,
-    exit::{Code, Failure},
+    exit::Failure,
     look,
-    output::{Report, render},
+    output::Report,
+    remote::Daemon,
     text,
 };
-use numaloc_host::Roots;
+use numaloc_core::Topology;
 
 /// Shows what a migration would do.
 pub fn run(
     cli: &Cli,
-    roots: &Roots,
+    around: &Surroundings,
     target: &TargetArgs,
     options: &PlanArgs,
 ) -> Result<Report, Failure> {
-    let (look, _survey) = look::to_move(roots, target, options)?;
-    let document = PlanDoc::from(&look);
-    let text = render(&document, cli.output, !cli.no_headers, text::plan)?;
-    Ok(Report { text, code: Code::Done })
+    let document = match daemon(cli, around)? {
+        Some(daemon) => {
+            let topology = topology_for(&daemon, options)?;
+            let (queue, limits) = (QueueArgs::default(), LimitArgs::default());
+            daemon.plan(&spec(target, options, &queue, &limits, &topology)?)?
+        }
+        None => PlanDoc::from(&look::to_move(&around.roots, target, options)?.0),
+    };
+    shown(cli, &document, text::plan)
+}
+
+/// The daemon's machine, if options cannot be read without it.
+pub fn topology_for(daemon: &Daemon, options: &PlanArgs) -> Result<Topology, Failure> {
+    if options.needs_topology() { daemon.topology() } else { Ok(Topology::default()) }
 }

@@ -1,21 +1,24 @@
 //! `numalocctl topology`.
 
+use super::{Surroundings, daemon, shown};
 use crate::{
     args::{Cli, TopologyArgs},
     doc::TopologyDoc,
-    exit::Code,
-    exit::Failure,
-    output::{Report, render},
+    exit::{Code, Failure},
+    output::Report,
     text,
 };
-use numaloc_host::{Roots, topology};
+use numaloc_host::topology;
 
 /// Shows the machine.
-pub fn run(cli: &Cli, roots: &Roots, args: TopologyArgs) -> Result<Report, Failure> {
-    let document = TopologyDoc::from(&topology::topology(roots)?);
-    let text = match args.numactl {
-        true => text::numactl(&document),
-        false => render(&document, cli.output, !cli.no_headers, text::topology)?,
+pub fn run(cli: &Cli, around: &Surroundings, args: TopologyArgs) -> Result<Report, Failure> {
+    let topology = match daemon(cli, around)? {
+        Some(daemon) => daemon.topology()?,
+        None => topology::topology(&around.roots)?,
     };
-    Ok(Report { text, code: Code::Done })
+    let document = TopologyDoc::from(&topology);
+    match args.numactl {
+        true => Ok(Report { text: text::numactl(&document), code: Code::Done }),
+        false => shown(cli, &document, text::topology),
+    }
 }

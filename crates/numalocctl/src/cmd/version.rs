@@ -1,21 +1,47 @@
 //! `numalocctl version`.
 
+use super::{Surroundings, shown};
 use crate::{
-    args::Cli,
-    exit::Code,
+    args::{Cli, ConnectArgs},
     exit::Failure,
-    output::{Report, render},
+    output::Report,
+    place::{self, Place},
+    remote::Daemon,
+    text::clean,
 };
 use serde::Serialize;
+use std::time::Duration;
+
+/// The daemon is not waited for longer than this.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Serialize)]
 struct VersionDoc {
     version: &'static str,
+    daemon_version: Option<String>,
 }
 
-/// Shows the version.
-pub fn run(cli: &Cli) -> Result<Report, Failure> {
-    let document = VersionDoc { version: env!("CARGO_PKG_VERSION") };
-    let line = |document: &VersionDoc, _| format!("numalocctl {}\n", document.version);
-    Ok(Report { text: render(&document, cli.output, true, line)?, code: Code::Done })
+/// Shows the version, and the daemon's where it answers soon.
+pub fn run(cli: &Cli, around: &Surroundings) -> Result<Report, Failure> {
+    let daemon_version = daemon_version(cli, around);
+    let document = VersionDoc { version: env!("CARGO_PKG_VERSION"), daemon_version };
+    shown(cli, &document, |document, _| {
+        let mut text = format!("numalocctl {}\n", document.version);
+        if let Some(version) = &document.daemon_version {
+            text += &format!("numalocd {}\n", clean(version));
+        }
+        text
+    })
+}
+
+/// This command never fails for the daemon's sake.
+fn daemon_version(cli: &Cli, around: &Surroundings) -> Option<String> {
+    let args = ConnectArgs { request_timeout: PATIENCE, ..cli.connect.clone() };
+    match place::choose(&args, &around.environment).ok()? {
+        Place::Here => None,
+        Place::Daemon(endpoint) => {
+            let daemon = Daemon::connect_within(endpoint, &args, PATIENCE).ok()?;
+            Some(daemon.status().ok()?.version)
+        }
+    }
 }

@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 /// What `locality` shows.
 #[derive(Clone, Debug, Serialize)]
 pub struct LocalityDoc {
-    /// `pagemap` or `move_pages`: how page locations were found.
-    pub source: &'static str,
+    /// `pagemap` or `move_pages`: how page locations were found; null if the daemon found them.
+    pub source: Option<&'static str>,
     /// The same for people.
     #[serde(skip)]
-    pub source_reason: &'static str,
+    pub source_reason: Option<&'static str>,
     /// Nodes with memory, the columns of the table.
     #[serde(skip)]
     pub columns: Vec<u32>,
@@ -110,7 +110,8 @@ pub fn ids(nodes: &NodeSet) -> Vec<u32> {
     nodes.iter().map(|node| node.0).collect()
 }
 
-fn skip_name(skip: Skip) -> &'static str {
+/// The stable name of what keeps a process out.
+pub fn skip_name(skip: Skip) -> &'static str {
     match skip {
         Skip::NoTargetNode => "no_target_node",
         Skip::NoLocalMemory => "no_local_memory",
@@ -132,8 +133,8 @@ impl LocalityDoc {
         let home = common_home(plan);
         let columns = topology.with_memory().or(&total.keys().copied().collect());
         Self {
-            source: source_name(source),
-            source_reason: source_reason(source),
+            source: Some(source_name(source)),
+            source_reason: Some(source_reason(source)),
             columns: ids(&columns),
             processes: plan.processes.iter().map(ProcessDoc::from).collect(),
             shared: PlacedDoc::new(&plan.family_resident, plan.family_locality),

@@ -23,6 +23,10 @@ pub enum End {
     Cancelled,
     /// The time given ran out.
     TimedOut,
+    /// It could not be carried out.
+    Failed,
+    /// The daemon died while it was under way.
+    Interrupted,
 }
 
 impl End {
@@ -32,6 +36,7 @@ impl End {
             Self::Done | Self::NothingToMove | Self::Skipped => Code::Done,
             Self::PartlyMoved | Self::Cancelled => Code::Partly,
             Self::TimedOut => Code::TimedOut,
+            Self::Failed | Self::Interrupted => Code::Failure,
         }
     }
 
@@ -53,6 +58,10 @@ impl End {
 pub struct MigrationDoc {
     /// How it ended.
     pub result: End,
+    /// The daemon's job; null without the daemon.
+    pub job: Option<String>,
+    /// What the daemon says about its end.
+    pub message: Option<String>,
     /// Wall time of the moving.
     pub elapsed_seconds: f64,
     /// Moved bytes by that time.
@@ -68,14 +77,14 @@ pub struct MigrationDoc {
     pub skipped: Vec<ProcessDoc>,
     /// System calls.
     pub calls: CallsDoc,
-    /// Locality before.
-    pub before: LocalityPair,
+    /// Locality before; null if the daemon could not even look.
+    pub before: Option<LocalityPair>,
     /// Locality afterwards, found by a second look; null when none was possible.
     pub after: Option<LocalityPair>,
 }
 
 /// Bytes by what became of them. `found_bytes` is the sum of all others.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct AccountDoc {
     /// Found remote.
     pub found_bytes: u64,
@@ -106,7 +115,7 @@ pub struct MovedDoc {
 }
 
 /// The move_pages calls.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct CallsDoc {
     /// Calls.
     pub calls: u64,
@@ -137,21 +146,27 @@ impl From<MigrationParts<'_>> for MigrationDoc {
     fn from(MigrationParts { plan, outcome, after }: MigrationParts<'_>) -> Self {
         let account = outcome.account();
         let elapsed = outcome.elapsed.as_secs_f64();
-        let rate = if elapsed > 0.0 { account.moved_bytes() as f64 / elapsed } else { 0.0 };
         let skipped = plan.processes.iter().filter(|process| process.skip.is_some());
         Self {
             result: End::of(plan, outcome),
+            job: None,
+            message: None,
             elapsed_seconds: elapsed,
-            rate_bytes_per_second: rate as u64,
+            rate_bytes_per_second: rate(account.moved_bytes(), elapsed),
             account: (&account).into(),
             flows: flows(&outcome.flows),
             processes: outcome.processes.iter().map(MovedDoc::from).collect(),
             skipped: skipped.map(ProcessDoc::from).collect(),
             calls: (&outcome.calls).into(),
-            before: plan.locality.into(),
+            before: Some(plan.locality.into()),
             after: after.map(LocalityPair::from),
         }
     }
+}
+
+/// Bytes per second.
+pub fn rate(bytes: u64, elapsed_seconds: f64) -> u64 {
+    if elapsed_seconds > 0.0 { (bytes as f64 / elapsed_seconds) as u64 } else { 0 }
 }
 
 impl From<&Account> for AccountDoc {

@@ -3,7 +3,7 @@
 use numaloc_core::{Locality, NodeId, Plan, Reason, Routes, Share, Topology};
 use numaloc_host::Source;
 use serde::{Serialize, Serializer};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 /// Bytes on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -42,20 +42,51 @@ pub fn flows(flows: &BTreeMap<(NodeId, NodeId), u64>) -> Vec<FlowDoc> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeftDoc {
     /// Why.
-    #[serde(serialize_with = "reason_name")]
-    pub reason: Reason,
+    pub reason: Why,
     /// How many.
     pub bytes: u64,
 }
 
 /// Bytes by reason as a list.
 pub fn left(by_reason: &BTreeMap<Reason, u64>) -> Vec<LeftDoc> {
-    by_reason.iter().map(|(&reason, &bytes)| LeftDoc { reason, bytes }).collect()
+    by_reason.iter().map(|(&reason, &bytes)| LeftDoc { reason: reason.into(), bytes }).collect()
 }
 
-/// The stable name of a reason.
-pub fn reason_name<S: Serializer>(reason: &Reason, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(reason.name())
+/// Why bytes stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// A reason that this program knows.
+    Known(Reason),
+    /// The number of a reason that only a newer daemon knows.
+    Unknown(i32),
+}
+
+impl From<Reason> for Why {
+    fn from(reason: Reason) -> Self {
+        Self::Known(reason)
+    }
+}
+
+impl Serialize for Why {
+    /// Its stable name.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Known(reason) => serializer.serialize_str(reason.name()),
+            Self::Unknown(number) => serializer.collect_str(&format_args!("reason_{number}")),
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    /// For people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(reason) => reason.fmt(f),
+            Self::Unknown(number) => {
+                write!(f, "reason {number}, which this numalocctl is too old to know")
+            }
+        }
+    }
 }
 
 /// Local and remote bytes.

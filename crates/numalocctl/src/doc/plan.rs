@@ -2,31 +2,36 @@
 
 use super::locality::{ProcessDoc, ids};
 use super::parts::{
-    FlowDoc, LeftDoc, LocalityPair, NodeBytes, RouteDoc, flows, left, node_bytes, reason_name,
-    route_doc, routes_in_use, source_name, source_reason,
+    FlowDoc, LeftDoc, LocalityPair, NodeBytes, RouteDoc, Why, flows, left, node_bytes, route_doc,
+    routes_in_use, source_name, source_reason,
 };
 use crate::look::Look;
-use numaloc_core::{Locality, Mapping, Move, Options, Plan, Reason, Share, Skipped, Topology};
+use numaloc_core::{Locality, Mapping, Move, Options, Plan, Share, Skipped, Topology};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// What `plan` shows.
 #[derive(Clone, Debug, Serialize)]
 pub struct PlanDoc {
     /// What was asked.
     pub options: OptionsDoc,
-    /// `pagemap` or `move_pages`: how page locations were found.
-    pub source: &'static str,
+    /// `pagemap` or `move_pages`: how page locations were found; null if the daemon found them.
+    pub source: Option<&'static str>,
     /// The same for people.
     #[serde(skip)]
-    pub source_reason: &'static str,
+    pub source_reason: Option<&'static str>,
     /// The target's processes.
     pub processes: Vec<ProcessDoc>,
     /// Where pages of each node go, as far as pages leave it.
     pub routes: Vec<RouteDoc>,
-    /// Extents to visit, in order.
-    pub moves: Vec<MoveDoc>,
-    /// Extents with remote pages that stay.
-    pub skipped: Vec<SkippedDoc>,
+    /// Extents to visit, in order; null if the daemon made the plan, which sums them up.
+    pub moves: Option<Vec<MoveDoc>>,
+    /// The same, summed up by kind.
+    pub moves_by_kind: Vec<MoveSumDoc>,
+    /// Extents with remote pages that stay; null if the daemon made the plan.
+    pub skipped: Option<Vec<SkippedDoc>>,
+    /// The same, summed up by kind and reason.
+    pub skipped_by_kind: Vec<SkipSumDoc>,
     /// What stays, by reason.
     pub left: Vec<LeftDoc>,
     /// Bytes that will move if nothing intervenes.
@@ -104,8 +109,35 @@ pub struct SkippedDoc {
     /// Path or name as in /proc/PID/maps.
     pub name: String,
     /// Why.
-    #[serde(serialize_with = "reason_name")]
-    pub reason: Reason,
+    pub reason: Why,
+    /// How much.
+    pub remote_bytes: u64,
+}
+
+/// Extents of one kind with pages to move.
+#[derive(Clone, Debug, Serialize)]
+pub struct MoveSumDoc {
+    /// What backs them.
+    pub kind: &'static str,
+    /// How many.
+    pub extents: u64,
+    /// Their length.
+    pub length_bytes: u64,
+    /// Bytes to move.
+    pub remote_bytes: u64,
+    /// Remote bytes in them that strangers map too and that stay.
+    pub shared_bytes: u64,
+}
+
+/// Extents of one kind whose remote bytes stay for one reason.
+#[derive(Clone, Debug, Serialize)]
+pub struct SkipSumDoc {
+    /// What backs them.
+    pub kind: &'static str,
+    /// Why they stay.
+    pub reason: Why,
+    /// How many.
+    pub extents: u64,
     /// How much.
     pub remote_bytes: u64,
 }
@@ -115,12 +147,14 @@ impl From<&Look> for PlanDoc {
         let (plan, topology) = (&look.plan, &look.topology);
         Self {
             options: (&plan.options).into(),
-            source: source_name(look.source),
-            source_reason: source_reason(look.source),
+            source: Some(source_name(look.source)),
+            source_reason: Some(source_reason(look.source)),
             processes: plan.processes.iter().map(ProcessDoc::from).collect(),
             routes: routes_in_use(plan, topology),
-            moves: plan.moves.iter().map(|step| move_doc(plan, step, topology)).collect(),
-            skipped: plan.skipped.iter().map(|skipped| skipped_doc(plan, skipped)).collect(),
+            moves: Some(plan.moves.iter().map(|step| move_doc(plan, step, topology)).collect()),
+            moves_by_kind: moves_by_kind(plan),
+            skipped: Some(plan.skipped.iter().map(|each| skipped_doc(plan, each)).collect()),
+            skipped_by_kind: skipped_by_kind(plan),
             left: left(&plan.skipped_bytes()),
             expected_bytes: plan.expected_bytes,
             expected_seconds: plan.expected_seconds,
@@ -129,18 +163,46 @@ impl From<&Look> for PlanDoc {
             limit_bytes: plan.limit_bytes,
             unplaced_bytes: plan.unplaced_bytes,
             before: plan.locality.into(),
-            after: after(plan).into(),
+            after: after(plan.locality, plan.expected_share(), plan.expected_bytes),
         }
     }
 }
 
-fn after(plan: &Plan) -> Locality {
-    let Share { local_bytes, remote_bytes } = plan.locality.overall;
+/// Where a target will stand once `expected_bytes` have moved and `movable` is its share of what may be moved.
+pub fn after(before: Locality, movable: Share, expected_bytes: u64) -> LocalityPair {
+    let Share { local_bytes, remote_bytes } = before.overall;
     let overall = Share {
-        local_bytes: local_bytes + plan.expected_bytes,
-        remote_bytes: remote_bytes.saturating_sub(plan.expected_bytes),
+        local_bytes: local_bytes.saturating_add(expected_bytes),
+        remote_bytes: remote_bytes.saturating_sub(expected_bytes),
     };
-    Locality { movable: plan.expected_share(), overall }
+    Locality { movable, overall }.into()
+}
+
+fn moves_by_kind(plan: &Plan) -> Vec<MoveSumDoc> {
+    let mut sums = BTreeMap::new();
+    for step in &plan.moves {
+        let kind = step.kind.name();
+        let empty =
+            MoveSumDoc { kind, extents: 0, length_bytes: 0, remote_bytes: 0, shared_bytes: 0 };
+        let sum = sums.entry(step.kind).or_insert(empty);
+        sum.extents += 1;
+        sum.length_bytes += step.bytes;
+        sum.remote_bytes += step.remote.values().sum::<u64>();
+        sum.shared_bytes += step.shared_bytes;
+    }
+    sums.into_values().collect()
+}
+
+fn skipped_by_kind(plan: &Plan) -> Vec<SkipSumDoc> {
+    let mut sums = BTreeMap::new();
+    for skipped in &plan.skipped {
+        let (kind, reason) = (skipped.kind.name(), skipped.reason.into());
+        let empty = SkipSumDoc { kind, reason, extents: 0, remote_bytes: 0 };
+        let sum = sums.entry((skipped.kind, skipped.reason)).or_insert(empty);
+        sum.extents += 1;
+        sum.remote_bytes += skipped.remote_bytes;
+    }
+    sums.into_values().collect()
 }
 
 impl From<&Options> for OptionsDoc {
@@ -180,7 +242,7 @@ fn skipped_doc(plan: &Plan, skipped: &Skipped) -> SkippedDoc {
         mapping: mapping_doc(plan, &skipped.mapping),
         kind: skipped.kind.name(),
         name: skipped.name.to_string(),
-        reason: skipped.reason,
+        reason: skipped.reason.into(),
         remote_bytes: skipped.remote_bytes,
     }
 }

@@ -78,6 +78,8 @@ fn footer(document: &LocalityDoc) -> String {
     if document.unplaced_bytes > 0 {
         let _ = writeln!(text, "unplaced: {} on no known node", size(document.unplaced_bytes));
     }
-    let _ = writeln!(text, "locations: {}", document.source_reason);
+    if let Some(reason) = document.source_reason {
+        let _ = writeln!(text, "locations: {reason}");
+    }
     text
 }

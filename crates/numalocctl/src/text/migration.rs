@@ -15,7 +15,21 @@ pub fn migration(document: &MigrationDoc, view: View) -> String {
         text.push('\n');
     }
     text += &skips(&document.skipped, view);
-    if document.result == End::Skipped {
+    let message = document.message.as_deref().map(clean);
+    match (document.result, message) {
+        (End::Skipped, Some(message)) if document.skipped.is_empty() => {
+            let _ = writeln!(text, "skipped: {message}");
+        }
+        (End::Failed, message) => {
+            let _ = writeln!(text, "failed: {}", message.as_deref().unwrap_or("no reason given"));
+        }
+        (End::Interrupted, _) => text += "interrupted: numalocd ended while it was under way\n",
+        (End::PartlyMoved | End::NothingToMove, Some(message)) => {
+            let _ = writeln!(text, "note: {message}");
+        }
+        _ => {}
+    }
+    if document.result == End::Skipped || document.before.is_none() {
         return text;
     }
     totals(&mut text, document);
@@ -59,7 +73,9 @@ fn totals(text: &mut String, document: &MigrationDoc) {
             let _ = writeln!(text, "error: process {pid} ({comm}): {error}");
         }
     }
-    let _ = writeln!(text, "local: {}", change(&document.before, document.after.as_ref()));
+    if let Some(before) = &document.before {
+        let _ = writeln!(text, "local: {}", change(before, document.after.as_ref()));
+    }
 }
 
 fn details(text: &mut String, document: &MigrationDoc) {

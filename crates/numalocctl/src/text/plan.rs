@@ -1,7 +1,7 @@
 //! `plan`.
 
 use super::table::{Table, clean, list};
-use crate::doc::{LocalityPair, MappingDoc, MoveDoc, PlanDoc, ProcessDoc, RouteDoc};
+use crate::doc::{LocalityPair, MappingDoc, MoveDoc, PlanDoc, ProcessDoc, RouteDoc, SkippedDoc};
 use crate::output::View;
 use crate::units::{percent, seconds, size};
 use std::{cmp::Reverse, fmt::Write};
@@ -11,9 +11,15 @@ const ROWS: usize = 20;
 
 /// Extents, biggest first, then routes and totals.
 pub fn plan(document: &PlanDoc, view: View) -> String {
-    let mut text = extents(document, view);
+    let mut text = match &document.moves {
+        Some(moves) => extents(moves, view),
+        None => move_sums(document, view),
+    };
     if view.wide {
-        let skipped = skipped(document, view);
+        let skipped = match &document.skipped {
+            Some(extents) => skipped(extents, view),
+            None => skip_sums(document, view),
+        };
         text += if text.is_empty() || skipped.is_empty() { "" } else { "\n" };
         text += &skipped;
     }
@@ -29,10 +35,10 @@ pub fn plan(document: &PlanDoc, view: View) -> String {
 }
 
 fn totals(text: &mut String, document: &PlanDoc) {
-    if document.moves.is_empty() {
+    if document.moves_by_kind.is_empty() {
         let _ = writeln!(text, "nothing to move");
     } else {
-        let to_move: u64 = document.moves.iter().map(bytes_to_move).sum();
+        let to_move: u64 = document.moves_by_kind.iter().map(|sum| sum.remote_bytes).sum();
         let (all, expected) = (size(to_move), size(document.expected_bytes));
         let time = seconds(document.expected_seconds);
         let _ = writeln!(text, "expected: {expected} of {all} move in about {time} of copying");
@@ -51,7 +57,9 @@ fn totals(text: &mut String, document: &PlanDoc) {
         let _ = writeln!(text, "unplaced: {} on no known node", size(document.unplaced_bytes));
     }
     let _ = writeln!(text, "local: {}", change(&document.before, Some(&document.after)));
-    let _ = writeln!(text, "locations: {}", document.source_reason);
+    if let Some(reason) = document.source_reason {
+        let _ = writeln!(text, "locations: {reason}");
+    }
 }
 
 /// `50.0 % -> 100.0 % of what can be moved, ...`.
@@ -84,10 +92,6 @@ pub fn skips(processes: &[ProcessDoc], view: View) -> String {
     text
 }
 
-fn bytes_to_move(step: &MoveDoc) -> u64 {
-    step.remote.iter().map(|node| node.bytes).sum()
-}
-
 /// `node 2 -> 0 (distance 21), then 1 (31)`.
 fn route_text(route: &RouteDoc) -> String {
     let mut text = format!("node {} -> ", route.from_node);
@@ -103,14 +107,35 @@ fn route_text(route: &RouteDoc) -> String {
     text
 }
 
-fn extents(document: &PlanDoc, view: View) -> String {
+/// What to move, where only sums are known.
+fn move_sums(document: &PlanDoc, view: View) -> String {
+    let mut table = Table::new().numbers("BYTES").words("KIND").numbers("EXTENTS");
+    table = table.numbers("LENGTH").numbers("SHARED");
+    for sum in &document.moves_by_kind {
+        let extents = sum.extents.to_string();
+        let (length, shared) = (size(sum.length_bytes), size(sum.shared_bytes));
+        table.row(vec![size(sum.remote_bytes), sum.kind.to_owned(), extents, length, shared]);
+    }
+    table.render(view)
+}
+
+/// What stays, where only sums are known.
+fn skip_sums(document: &PlanDoc, view: View) -> String {
+    let mut table = Table::new().numbers("STAYS").words("WHY").words("KIND").numbers("EXTENTS");
+    for sum in &document.skipped_by_kind {
+        let (bytes, why) = (size(sum.remote_bytes), sum.reason.to_string());
+        table.row(vec![bytes, why, sum.kind.to_owned(), sum.extents.to_string()]);
+    }
+    table.render(view)
+}
+
+fn extents(moves: &[MoveDoc], view: View) -> String {
     let mut table = Table::new().numbers("BYTES").numbers("FROM").words("TO").words("KIND");
     if view.wide {
         table = table.numbers("LENGTH").numbers("HUGETLB").numbers("SHARED");
     }
     table = table.words("PID").words("ADDRESS").words("NAME");
-    let mut rows: Vec<_> = document
-        .moves
+    let mut rows: Vec<_> = moves
         .iter()
         .flat_map(|step| step.remote.iter().zip(&step.routes).map(move |pair| (step, pair)))
         .collect();
@@ -139,10 +164,10 @@ fn extents(document: &PlanDoc, view: View) -> String {
     text
 }
 
-fn skipped(document: &PlanDoc, view: View) -> String {
+fn skipped(extents: &[SkippedDoc], view: View) -> String {
     let mut table = Table::new().numbers("STAYS").words("WHY").words("KIND");
     table = table.words("PID").words("ADDRESS").words("NAME");
-    let mut rows: Vec<_> = document.skipped.iter().collect();
+    let mut rows: Vec<_> = extents.iter().collect();
     rows.sort_by_key(|skipped| Reverse(skipped.remote_bytes));
     for skipped in rows {
         let (bytes, why) = (size(skipped.remote_bytes), skipped.reason.to_string());

@@ -1,21 +1,7 @@
-//! The built program, as a script sees it.
+//! Without a daemon.
 
-use std::process::{Command, Output, Stdio};
-
-fn numalocctl(line: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_numalocctl"));
-    command.args(line.split_whitespace()).stdin(Stdio::null()).output().unwrap()
-}
-
-/// Runs a command line that has to fail with this code and one line that contains `words`.
-fn fails(line: &str, code: i32, words: &str) {
-    let output = numalocctl(line);
-    let message = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{line}: {message}");
-    assert_eq!(message.lines().count(), 1, "{line}: {message}");
-    assert!(message.starts_with("numalocctl: ") && message.contains(words), "{line}: {message}");
-    assert!(output.stdout.is_empty(), "{line}");
-}
+use crate::run::{fails, numalocctl};
+use std::process::{Command, Stdio};
 
 #[test]
 fn nonsense_is_refused() {
@@ -38,6 +24,7 @@ fn nonsense_is_refused() {
     fails("migrate --pid 1 --batch-bytes 1", 2, "at least one page");
     fails("migrate --pid 1 --workers 0", 2, "1..=256");
     fails("migrate --pid 1 --progress --no-progress", 2, "cannot be used with");
+    fails("locality --pid 1 --container abc --standalone", 2, "--container needs the daemon");
     fails("topology -o yaml", 2, "yaml");
     fails("migrat --pid 1", 2, "migrat");
 }

@@ -1,0 +1,32 @@
+//! Which daemon to ask, and how long to wait for it.
+
+use crate::units::parse_duration;
+use clap::Args;
+use std::{path::PathBuf, time::Duration};
+
+/// Where the daemon is. Every command takes these.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Connection")]
+pub struct ConnectArgs {
+    /// Work without a daemon; the default where none is named and its socket does not exist.
+    #[arg(long, global = true)]
+    pub standalone: bool,
+    /// Address of numalocd: unix:///PATH, https://HOST:PORT, or http://HOST:PORT on this machine.
+    #[arg(long, global = true, value_name = "URI")]
+    pub endpoint: Option<String>,
+    /// Certificates (PEM) that an https daemon's own is checked against.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub tls_ca: Option<PathBuf>,
+    /// Certificate (PEM) to show to an https daemon.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+    /// Key (PEM) of that certificate.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+    /// Longest wait for one answer of the daemon; watching is not bounded by it.
+    #[arg(long, global = true, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
+    pub request_timeout: Duration,
+    /// How long a broken watch is taken up again before it is given up.
+    #[arg(long, global = true, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    pub reconnect_timeout: Duration,
+}

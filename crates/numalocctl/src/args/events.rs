@@ -1,0 +1,60 @@
+//! `events`.
+
+use super::names::{parse_event, parse_job, parse_schedule, parse_since};
+use clap::{Args, ValueEnum};
+use numaloc_api::value::{self, EventFilter, JobId, ScheduleId};
+use std::time::SystemTime;
+
+/// Which events to show.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "Examples:\n  numalocctl events --since 1h --type failed\n  numalocctl events -w -o json | jq .message"
+)]
+pub struct EventsArgs {
+    /// Go on with events as they happen; with -o json one object per line.
+    #[arg(short, long)]
+    pub watch: bool,
+    /// Only those since then: a time, or how long ago (10m).
+    #[arg(long, value_name = "TIME", value_parser = parse_since)]
+    pub since: Option<SystemTime>,
+    /// Only those of this type; several with commas.
+    #[arg(long = "type", value_enum, value_delimiter = ',', value_name = "TYPE")]
+    pub kind: Vec<Kind>,
+    /// Only those of this job.
+    #[arg(long, value_name = "ID", value_parser = parse_job)]
+    pub job: Option<JobId>,
+    /// Only those of this schedule.
+    #[arg(long, value_name = "ID", value_parser = parse_schedule)]
+    pub schedule: Option<ScheduleId>,
+    /// Only those after this one; 0 stands for the beginning.
+    #[arg(long, value_name = "N", value_parser = parse_event)]
+    pub after: Option<u64>,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// Memory was moved, perhaps not all.
+    Completed,
+    /// There was nothing to do.
+    Skipped,
+    /// It could not be carried out.
+    Failed,
+}
+
+impl EventsArgs {
+    /// The filter in the API's words.
+    pub fn filter(&self) -> EventFilter {
+        let kind = |kind: &Kind| match kind {
+            Kind::Completed => value::EventType::Completed,
+            Kind::Skipped => value::EventType::Skipped,
+            Kind::Failed => value::EventType::Failed,
+        };
+        EventFilter {
+            types: self.kind.iter().map(kind).collect(),
+            job: self.job.clone(),
+            schedule: self.schedule.clone(),
+            since: self.since,
+        }
+    }
+}

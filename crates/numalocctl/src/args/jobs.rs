@@ -1,0 +1,117 @@
+//! `jobs`.
+
+use super::{
+    ProgressArgs,
+    names::{parse_job, parse_schedule, parse_since},
+};
+use clap::{Args, Subcommand, ValueEnum};
+use numaloc_api::value::{JobFilter, JobId, JobState, ScheduleId};
+use std::time::SystemTime;
+
+/// What to do with jobs.
+#[derive(Clone, Debug, Subcommand)]
+pub enum JobsCommand {
+    /// List jobs, newest first.
+    #[command(visible_alias = "list")]
+    Ls(ListJobsArgs),
+    /// Show jobs with their plan and outcome.
+    Get(JobsArgs),
+    /// Follow a job to its end; the exit code is that of `migrate`.
+    Watch {
+        /// The job, such as 42 or jobs/42.
+        #[arg(value_name = "ID", value_parser = parse_job)]
+        job: JobId,
+        /// How to show progress.
+        #[command(flatten)]
+        progress: ProgressArgs,
+    },
+    /// End jobs after the batches in hand; moved memory stays moved.
+    Cancel(JobsArgs),
+    /// Hold jobs after the batches in hand.
+    Pause(JobsArgs),
+    /// Go on with paused jobs; their target is looked at anew.
+    Resume(JobsArgs),
+}
+
+/// Some jobs.
+#[derive(Clone, Debug, Args)]
+pub struct JobsArgs {
+    /// The jobs, such as 42 or jobs/42.
+    #[arg(required = true, value_name = "ID", value_parser = parse_job)]
+    pub jobs: Vec<JobId>,
+}
+
+/// Which jobs to list.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "Examples:\n  numalocctl jobs ls --state running,queued\n  numalocctl jobs cancel $(numalocctl jobs ls -q --state queued)"
+)]
+pub struct ListJobsArgs {
+    /// Only those in this state; several with commas.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub state: Vec<State>,
+    /// Only those of this schedule.
+    #[arg(long, value_name = "ID", value_parser = parse_schedule)]
+    pub schedule: Option<ScheduleId>,
+    /// Only those that this client created, such as uid:1000.
+    #[arg(long, value_name = "NAME")]
+    pub creator: Option<String>,
+    /// Only those created since then: a time, or how long ago (10m).
+    #[arg(long, value_name = "TIME", value_parser = parse_since)]
+    pub since: Option<SystemTime>,
+    /// Only the newest so many [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub limit: Option<u64>,
+    /// Print names only.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+impl ListJobsArgs {
+    /// The filter in the API's words.
+    pub fn filter(&self) -> JobFilter {
+        JobFilter {
+            states: self.state.iter().map(|&state| state.into()).collect(),
+            schedule: self.schedule.clone(),
+            creator: self.creator.clone(),
+            created_since: self.since,
+        }
+    }
+}
+
+macro_rules! states {
+    ($($(#[$doc:meta])* $state:ident),+) => {
+        /// The states of a job.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+        pub enum State { $($(#[$doc])* $state),+ }
+
+        impl From<State> for JobState {
+            fn from(state: State) -> Self {
+                match state { $(State::$state => Self::$state),+ }
+            }
+        }
+    };
+}
+
+states! {
+    /// Waits for its turn.
+    Queued,
+    /// Its target is being looked at.
+    Planning,
+    /// Memory is being moved.
+    Running,
+    /// Held by a client.
+    Paused,
+    /// Everything asked for is local.
+    Succeeded,
+    /// Ended with pages left that were asked for.
+    Partial,
+    /// There was nothing to do.
+    Skipped,
+    /// Could not be carried out.
+    Failed,
+    /// Ended by a client.
+    Cancelled,
+    /// The daemon died while it was under way.
+    Interrupted
+}

@@ -1,0 +1,61 @@
+//! Names of the daemon's resources, as people write them.
+
+use crate::time;
+use numaloc_api::value::{JobId, ScheduleId, WorkloadId};
+use std::time::SystemTime;
+
+fn bare<'a>(text: &'a str, prefix: &str) -> &'a str {
+    text.strip_prefix(prefix).unwrap_or(text)
+}
+
+/// Reads `42` or `jobs/42`.
+pub fn parse_job(text: &str) -> Result<JobId, String> {
+    let id = JobId::new(bare(text, JobId::PREFIX));
+    id.ok_or_else(|| format!("'{text}' is no job such as 42 or jobs/42"))
+}
+
+/// Reads `7` or `schedules/7`.
+pub fn parse_schedule(text: &str) -> Result<ScheduleId, String> {
+    let id = ScheduleId::new(bare(text, ScheduleId::PREFIX));
+    id.ok_or_else(|| format!("'{text}' is no schedule such as 7 or schedules/7"))
+}
+
+/// Reads `redis` or `workloads/redis`.
+pub fn parse_workload(text: &str) -> Result<WorkloadId, String> {
+    let id = WorkloadId::new(bare(text, WorkloadId::PREFIX));
+    id.ok_or_else(|| format!("'{text}' is no workload's name: letters, digits, '.', '_', '-'"))
+}
+
+/// Reads `12` or `events/12`.
+pub fn parse_event(text: &str) -> Result<u64, String> {
+    let number = bare(text, "events/").parse();
+    number.map_err(|_| format!("'{text}' is no event such as 12 or events/12"))
+}
+
+/// Reads a time, or how long ago it was.
+pub fn parse_since(text: &str) -> Result<SystemTime, String> {
+    let now = SystemTime::now();
+    let ago = || now.checked_sub(crate::units::parse_duration(text).ok()?);
+    time::parse(text).or_else(ago).ok_or_else(|| {
+        format!("'{text}' is no time such as 2026-11-20T08:00:00Z, nor how long ago, such as 10m")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resources_are_named_with_and_without_their_kind() {
+        for text in ["42", "jobs/42"] {
+            assert_eq!(parse_job(text).unwrap().to_string(), "jobs/42");
+        }
+        for text in ["", "jobs/", "schedules/42", "4 2", "jobs/jobs/1"] {
+            assert!(parse_job(text).is_err(), "{text:?} was taken");
+        }
+        assert_eq!(parse_event("events/12"), Ok(12));
+        assert!(parse_event("x").is_err());
+        assert!(parse_since("10m").unwrap() < SystemTime::now());
+        assert!(parse_since("yesterday").is_err());
+    }
+}

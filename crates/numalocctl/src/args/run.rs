@@ -1,0 +1,125 @@
+//! How a migration is carried out.
+
+use super::{PlanArgs, TargetArgs};
+use crate::{
+    exit::Failure,
+    units::{parse_batch, parse_duration, parse_rate},
+};
+use clap::{Args, ValueEnum};
+use numaloc_api::value::{self, OnInterrupt};
+use numaloc_core::Topology;
+use numaloc_executor::Limits;
+use std::time::Duration;
+
+/// Bounds of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[command(next_help_heading = "Bounds")]
+pub struct LimitArgs {
+    /// Give up after this time: 500ms, 10s, 5m, 1h, or seconds.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
+    pub timeout: Option<Duration>,
+    /// Largest amount in one call, such as 4M or 64M.
+    #[arg(long, value_name = "SIZE", value_parser = parse_batch, allow_hyphen_values = true)]
+    pub batch_bytes: Option<u64>,
+    /// Threads that move at the same time.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), allow_hyphen_values = true)]
+    pub workers: Option<u16>,
+    /// Most to move in a second, averaged, such as 512M.
+    #[arg(long, value_name = "SIZE", value_parser = parse_rate, allow_hyphen_values = true)]
+    pub rate: Option<u64>,
+}
+
+impl LimitArgs {
+    /// Whether nothing is given.
+    pub fn is_empty(&self) -> bool {
+        self == &Self::default()
+    }
+    /// For a run without the daemon.
+    pub fn limits(&self) -> Limits {
+        let default = Limits::default();
+        Limits {
+            batch_bytes: self.batch_bytes.unwrap_or(default.batch_bytes),
+            workers: self.workers.map_or(default.workers, usize::from),
+            timeout: self.timeout,
+            rate_bytes_per_second: self.rate,
+            ..default
+        }
+    }
+    /// `limits` with what is given here, for the daemon.
+    pub fn change(&self, limits: value::Limits) -> value::Limits {
+        value::Limits {
+            batch_bytes: self.batch_bytes.or(limits.batch_bytes),
+            workers: self.workers.map(usize::from).or(limits.workers),
+            timeout: self.timeout.or(limits.timeout),
+            rate_bytes_per_second: self.rate.or(limits.rate_bytes_per_second),
+        }
+    }
+}
+
+/// What the daemon is told beyond that.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[command(next_help_heading = "Queue (with the daemon only)")]
+pub struct QueueArgs {
+    /// Place in the queue [default: the class of the registered workload, else ls]
+    #[arg(long, value_enum, value_name = "CLASS")]
+    pub qos: Option<Qos>,
+    /// Plan anew if the daemon dies while it is under way.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub resume: Option<bool>,
+}
+
+/// Quality-of-service classes, first served first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Qos {
+    /// Latency-sensitive with reserved CPUs.
+    Lsr,
+    /// Latency-sensitive.
+    Ls,
+    /// Best effort.
+    Be,
+}
+
+impl From<Qos> for value::QosClass {
+    fn from(class: Qos) -> Self {
+        match class {
+            Qos::Lsr => Self::Lsr,
+            Qos::Ls => Self::Ls,
+            Qos::Be => Self::Be,
+        }
+    }
+}
+
+impl QueueArgs {
+    /// Whether nothing is given.
+    pub fn is_empty(&self) -> bool {
+        self == &Self::default()
+    }
+    /// `policy` with what is given here.
+    pub fn change(&self, policy: value::Policy) -> value::Policy {
+        let on_interrupt = |resume| if resume { OnInterrupt::Resume } else { OnInterrupt::Stop };
+        value::Policy {
+            qos_class: self.qos.map(Into::into).or(policy.qos_class),
+            on_interrupt: self.resume.map_or(policy.on_interrupt, on_interrupt),
+            ..policy
+        }
+    }
+}
+
+/// The migration that options describe, for the daemon.
+///
+/// # Errors
+/// No node is left to move to.
+pub fn spec(
+    target: &TargetArgs,
+    options: &PlanArgs,
+    queue: &QueueArgs,
+    limits: &LimitArgs,
+    topology: &Topology,
+) -> Result<value::MigrationSpec, Failure> {
+    let policy = value::Policy { options: options.options(topology)?, ..Default::default() };
+    Ok(value::MigrationSpec {
+        target: target.request(),
+        policy: queue.change(policy),
+        limits: limits.change(value::Limits::default()),
+    })
+}

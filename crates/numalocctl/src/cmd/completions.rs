@@ -1,0 +1,21 @@
+//! `numalocctl completions`.
+
+use crate::{
+    args::{Cli, Shell},
+    exit::{Code, Failure},
+    output::Report,
+};
+use clap::CommandFactory;
+use clap_complete::{generate, shells};
+
+/// Prints a shell's completions.
+pub fn run(shell: Shell) -> Result<Report, Failure> {
+    const NAME: &str = "numalocctl";
+    let (mut command, mut script) = (Cli::command(), Vec::new());
+    match shell {
+        Shell::Bash => generate(shells::Bash, &mut command, NAME, &mut script),
+        Shell::Zsh => generate(shells::Zsh, &mut command, NAME, &mut script),
+        Shell::Fish => generate(shells::Fish, &mut command, NAME, &mut script),
+    }
+    Ok(Report { text: String::from_utf8_lossy(&script).into_owned(), code: Code::Done })
+}

@@ -1,0 +1,34 @@
+//! `numalocctl events`.
+
+use super::shown;
+use crate::{
+    args::{Cli, EventsArgs, Format},
+    exit::{Code, Failure},
+    output::{Report, View, emit, json_line},
+    remote::Daemon,
+    text,
+};
+
+/// Shows what became of jobs.
+pub fn run(cli: &Cli, daemon: &Daemon, args: &EventsArgs) -> Result<Report, Failure> {
+    match args.watch {
+        true => watch(cli, daemon, args),
+        false => shown(cli, &daemon.list_events(&args.filter(), args.after)?, text::events),
+    }
+}
+
+/// Stored events first where --since or --after asks for them, then events as they happen.
+fn watch(cli: &Cli, daemon: &Daemon, args: &EventsArgs) -> Result<Report, Failure> {
+    let view = View { wide: cli.output == Format::Wide, headers: !cli.no_headers };
+    if cli.output != Format::Json && view.headers {
+        emit(&text::event_header(view))?;
+    }
+    let after = args.after.or(args.since.map(|_| 0));
+    daemon.watch_events(&args.filter(), after, |event| {
+        emit(&match cli.output {
+            Format::Json => json_line(event)?,
+            Format::Table | Format::Wide => text::event_line(event, view),
+        })
+    })?;
+    Ok(Report { text: String::new(), code: Code::Done })
+}

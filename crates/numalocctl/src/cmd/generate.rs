@@ -1,0 +1,26 @@
+//! `numalocctl generate`, for those who make packages.
+
+use crate::{
+    args::{Cli, GenerateCommand},
+    exit::{Code, Failure},
+    man,
+    output::Report,
+};
+use clap::CommandFactory;
+use std::{fs, path::Path};
+
+/// Writes files.
+pub fn run(command: &GenerateCommand) -> Result<Report, Failure> {
+    match command {
+        GenerateCommand::Man { directory } => write(directory)?,
+    }
+    Ok(Report { text: String::new(), code: Code::Done })
+}
+
+fn write(directory: &Path) -> Result<(), Failure> {
+    for (name, page) in man::pages(Cli::command()) {
+        let path = directory.join(name);
+        fs::write(&path, page).map_err(|source| Failure::Write { path, source })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! `numalocctl jobs`.
+
+use super::{shown, wait};
+use crate::{
+    args::{Cli, Format, JobsCommand, ListJobsArgs, ProgressArgs},
+    doc::{JobDoc, JobsDoc},
+    exit::Failure,
+    output::{Report, View, emit, json_line},
+    progress::Wish,
+    remote::{Daemon, OnInterrupt},
+    text,
+};
+use numaloc_api::value::JobId;
+
+/// Lists, watches and steers jobs.
+pub fn run(cli: &Cli, daemon: &Daemon, command: &JobsCommand) -> Result<Report, Failure> {
+    let each = |ids: &[JobId], call: &dyn Fn(&JobId) -> Result<JobDoc, Failure>| {
+        let jobs = ids.iter().map(call).collect::<Result<Vec<_>, _>>()?;
+        Ok::<_, Failure>(JobsDoc { jobs })
+    };
+    match command {
+        JobsCommand::Ls(args) => list(cli, daemon, args),
+        JobsCommand::Get(args) => shown(cli, &each(&args.jobs, &|id| daemon.get_job(id))?, in_full),
+        JobsCommand::Watch { job, progress } => watch(cli, daemon, job, *progress),
+        JobsCommand::Cancel(args) => {
+            shown(cli, &each(&args.jobs, &|id| daemon.cancel_job(id))?, states)
+        }
+        JobsCommand::Pause(args) => {
+            shown(cli, &each(&args.jobs, &|id| daemon.pause_job(id))?, states)
+        }
+        JobsCommand::Resume(args) => {
+            shown(cli, &each(&args.jobs, &|id| daemon.resume_job(id))?, states)
+        }
+    }
+}
+
+fn list(cli: &Cli, daemon: &Daemon, args: &ListJobsArgs) -> Result<Report, Failure> {
+    let document = daemon.list_jobs(&args.filter(), args.limit)?;
+    shown(cli, &document, |document, view| match args.quiet {
+        true => wait::names(&document.jobs),
+        false => text::jobs(document, view),
+    })
+}
+
+fn in_full(document: &JobsDoc, view: View) -> String {
+    let jobs: Vec<_> = document.jobs.iter().map(|job| text::job(job, view)).collect();
+    jobs.join("\n")
+}
+
+/// A line for each job that was to change. What was asked for may still be to come, after the batches in hand.
+fn states(document: &JobsDoc, _: View) -> String {
+    let line = |job: &JobDoc| format!("{} {}\n", text::clean(&job.name), job.state.name());
+    document.jobs.iter().map(line).collect()
+}
+
+/// Follows a job. JSON is a line per change, text is what `migrate` prints at the end.
+fn watch(
+    cli: &Cli,
+    daemon: &Daemon,
+    id: &JobId,
+    progress: ProgressArgs,
+) -> Result<Report, Failure> {
+    let json = cli.output == Format::Json;
+    let seen = |job: &JobDoc| if json { emit(&json_line(job)?) } else { Ok(()) };
+    let ended = wait::follow(daemon, id, OnInterrupt::Default, Wish::from(progress), seen)?;
+    match json {
+        true => Ok(Report { text: String::new(), code: ended.result.code() }),
+        false => wait::report(cli, &ended),
+    }
+}

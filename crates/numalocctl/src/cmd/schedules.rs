@@ -1,0 +1,105 @@
+//! `numalocctl schedules`.
+
+use super::shown;
+use crate::{
+    args::{
+        Cli, CreateScheduleArgs, DeleteScheduleArgs, SchedulesCommand, UpdateScheduleArgs, spec,
+    },
+    doc::{RemovedDoc, ScheduleDoc, SchedulesDoc},
+    exit::Failure,
+    output::{Report, View},
+    remote::{Changes, Daemon},
+    text,
+};
+use numaloc_api::value::{CreateSchedule, ScheduleId, ScheduleSpec};
+
+/// Lists and changes schedules.
+pub fn run(cli: &Cli, daemon: &Daemon, command: &SchedulesCommand) -> Result<Report, Failure> {
+    match command {
+        SchedulesCommand::Ls { quiet } => {
+            shown(cli, &daemon.list_schedules()?, |document, view| match quiet {
+                true => names(document, view),
+                false => text::schedules(document, view),
+            })
+        }
+        SchedulesCommand::Get(args) => {
+            shown(cli, &each(&args.schedules, |id| daemon.get_schedule(id))?, in_full)
+        }
+        SchedulesCommand::Create(args) => shown(cli, &create(daemon, args)?, names),
+        SchedulesCommand::Update(args) => shown(cli, &update(daemon, args)?, states),
+        SchedulesCommand::Delete(args) => shown(cli, &delete(daemon, args)?, text::removed),
+        SchedulesCommand::Pause(args) => shown(cli, &hold(daemon, &args.schedules, true)?, states),
+        SchedulesCommand::Resume(args) => {
+            shown(cli, &hold(daemon, &args.schedules, false)?, states)
+        }
+    }
+}
+
+fn each(
+    ids: &[ScheduleId],
+    call: impl Fn(&ScheduleId) -> Result<ScheduleDoc, Failure>,
+) -> Result<SchedulesDoc, Failure> {
+    let schedules = ids.iter().map(call).collect::<Result<_, _>>()?;
+    Ok(SchedulesDoc { schedules })
+}
+
+fn create(daemon: &Daemon, args: &CreateScheduleArgs) -> Result<SchedulesDoc, Failure> {
+    let topology = super::plan::topology_for(daemon, &args.options)?;
+    let spec = ScheduleSpec {
+        migration: spec(&args.target, &args.options, &args.queue, &args.limits, &topology)?,
+        interval: args.when.interval.unwrap_or_default(),
+        jitter: args.when.jitter.unwrap_or_default(),
+        ttl_after_gone: args.when.ttl_after_gone.and_then(|ttl| ttl.duration()),
+        paused: args.paused,
+    };
+    let request = CreateSchedule { spec, request_id: args.request_id.clone() };
+    Ok(SchedulesDoc { schedules: vec![daemon.create_schedule(&request)?] })
+}
+
+fn update(daemon: &Daemon, args: &UpdateScheduleArgs) -> Result<SchedulesDoc, Failure> {
+    let changes = Changes {
+        target: (!args.target.is_empty()).then(|| args.target.request()),
+        options: args.options.clone(),
+        queue: args.queue.clone(),
+        limits: args.limits.clone(),
+        when: args.when,
+        paused: None,
+        etag: args.etag.clone(),
+    };
+    if changes.is_empty() {
+        let message = "nothing to change is given; see `numalocctl schedules update --help`";
+        return Err(Failure::Usage(message.into()));
+    }
+    Ok(SchedulesDoc { schedules: vec![daemon.update_schedule(&args.schedule, &changes)?] })
+}
+
+fn hold(daemon: &Daemon, ids: &[ScheduleId], paused: bool) -> Result<SchedulesDoc, Failure> {
+    let changes = Changes { paused: Some(paused), ..Changes::default() };
+    each(ids, |id| daemon.update_schedule(id, &changes))
+}
+
+fn delete(daemon: &Daemon, args: &DeleteScheduleArgs) -> Result<RemovedDoc, Failure> {
+    let mut removed = Vec::new();
+    for id in &args.schedules {
+        daemon.delete_schedule(id, args.etag.as_deref())?;
+        removed.push(id.to_string());
+    }
+    Ok(RemovedDoc { removed })
+}
+
+fn names(document: &SchedulesDoc, _: View) -> String {
+    document.schedules.iter().map(|schedule| text::clean(&schedule.name) + "\n").collect()
+}
+
+fn in_full(document: &SchedulesDoc, view: View) -> String {
+    let schedules = document.schedules.iter().map(|schedule| text::schedule(schedule, view));
+    schedules.collect::<Vec<_>>().join("\n")
+}
+
+/// A line for each schedule that was changed.
+fn states(document: &SchedulesDoc, _: View) -> String {
+    let line = |schedule: &ScheduleDoc| {
+        format!("{} {}\n", text::clean(&schedule.name), text::clean(&schedule.state))
+    };
+    document.schedules.iter().map(line).collect()
+}

@@ -1,0 +1,77 @@
+//! What the daemon was asked for.
+
+use super::OptionsDoc;
+use serde::Serialize;
+use std::{collections::BTreeMap, fmt};
+
+/// A migration that is asked for.
+#[derive(Clone, Debug, Serialize)]
+pub struct SpecDoc {
+    /// Whose memory.
+    pub target: TargetDoc,
+    /// What to move and where to.
+    pub options: OptionsDoc,
+    /// Place in the queue: `lsr`, `ls` or `be`; null: as the workload says.
+    pub qos_class: Option<String>,
+    /// What becomes of it if the daemon dies: `stop` or `resume`.
+    pub on_interrupt: String,
+    /// Bounds.
+    pub limits: LimitsDoc,
+}
+
+/// Whose memory: the union of all that is named.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TargetDoc {
+    /// Processes.
+    pub pids: Vec<i32>,
+    /// cgroups.
+    pub cgroups: Vec<String>,
+    /// systemd units.
+    pub units: Vec<String>,
+    /// Registered containers.
+    pub container_ids: Vec<String>,
+    /// Registered pods.
+    pub pod_uids: Vec<String>,
+    /// Labels of registered workloads.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Bounds of a run; null: the daemon's default.
+#[derive(Clone, Debug, Serialize)]
+pub struct LimitsDoc {
+    /// Largest amount in one call.
+    pub batch_bytes: Option<u64>,
+    /// Threads that move at the same time.
+    pub workers: Option<u64>,
+    /// When to give up.
+    pub timeout_seconds: Option<f64>,
+    /// Most bytes per second.
+    pub rate_bytes_per_second: Option<u64>,
+}
+
+impl fmt::Display for TargetDoc {
+    /// For tables: the first of each kind, and how many more there are.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pids: Vec<_> = self.pids.iter().map(ToString::to_string).collect();
+        let named = [
+            ("pid", &pids),
+            ("cgroup", &self.cgroups),
+            ("unit", &self.units),
+            ("container", &self.container_ids),
+            ("pod", &self.pod_uids),
+        ];
+        let mut parts: Vec<_> = named
+            .into_iter()
+            .filter_map(|(kind, names)| match &names[..] {
+                [] => None,
+                [only] => Some(format!("{kind} {only}")),
+                [first, more @ ..] => Some(format!("{kind} {first} +{}", more.len())),
+            })
+            .collect();
+        if !self.labels.is_empty() {
+            let labels = self.labels.iter().map(|(key, value)| format!("{key}={value}"));
+            parts.push(labels.collect::<Vec<_>>().join(","));
+        }
+        f.write_str(&parts.join("; "))
+    }
+}

@@ -1,0 +1,125 @@
+//! Man pages, from the same definitions as the command line itself.
+
+use clap::Command;
+use clap_mangen::{
+    Man,
+    roff::{Roff, bold, roman},
+};
+use std::io::{self, Write};
+
+const EXIT_STATUS: [(&str, &str); 9] = [
+    ("0", "Done, also when there was nothing to do."),
+    ("1", "Failure."),
+    ("2", "The command line, a configuration file or the request makes no sense."),
+    ("3", "The target, job, schedule or workload does not exist."),
+    ("4", "Permission is missing."),
+    ("5", "The daemon cannot be reached."),
+    ("6", "Some of what was to move is still where it was, or the migration was cancelled."),
+    ("124", "The time given ran out."),
+    ("130", "Ctrl-C ended the waiting, and the job goes on."),
+];
+
+const ENVIRONMENT: [(&str, &str); 3] = [
+    ("NUMALOC_ENDPOINT", "Address of the daemon, unless --endpoint is given."),
+    ("XDG_CONFIG_HOME", "Where the user's configuration is, instead of ~/.config."),
+    ("NO_COLOR", "Nothing is ever coloured."),
+];
+
+const FILES: [(&str, &str); 3] = [
+    (
+        "/etc/numaloc/numalocctl.toml",
+        "Configuration: endpoint = \"URI\", and a section [tls] with the files ca, certificate and key.",
+    ),
+    ("~/.config/numaloc/numalocctl.toml", "The same for a user; its values win."),
+    (
+        "/run/numaloc/numalocd.sock",
+        "The daemon's socket, used if nothing names another. If it does not exist, topology, locality, plan and migrate work without the daemon.",
+    ),
+];
+
+/// File names and contents: a page for the command and each that it has.
+pub fn pages(mut command: Command) -> Vec<(String, Vec<u8>)> {
+    command.build();
+    let mut pages = Vec::new();
+    collect(&command, "numalocctl", &mut pages);
+    pages
+}
+
+fn collect(command: &Command, name: &str, pages: &mut Vec<(String, Vec<u8>)>) {
+    let mut page = Vec::new();
+    let renamed = command.clone().name(name.to_owned()).display_name(name.to_owned());
+    // Writing to memory does not fail.
+    if write(&renamed, &mut page).is_ok() {
+        pages.push((format!("{name}.1"), page));
+    }
+    let shown = |sub: &&Command| !sub.is_hide_set() && sub.get_name() != "help";
+    for sub in command.get_subcommands().filter(shown) {
+        collect(sub, &format!("{name}-{}", sub.get_name()), pages);
+    }
+}
+
+fn write(command: &Command, out: &mut Vec<u8>) -> io::Result<()> {
+    let version = env!("CARGO_PKG_VERSION");
+    let man = Man::new(command.clone())
+        .section("1")
+        .manual("numaloc")
+        .source(format!("numaloc {version}"))
+        .title(command.get_name().to_uppercase());
+    man.render_title(out)?;
+    man.render_name_section(out)?;
+    man.render_synopsis_section(out)?;
+    man.render_description_section(out)?;
+    man.render_options_section(out)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(out)?;
+    }
+    table("EXIT STATUS", &EXIT_STATUS, out)?;
+    table("ENVIRONMENT", &ENVIRONMENT, out)?;
+    table("FILES", &FILES, out)?;
+    examples(command, out)?;
+    see_also(command, out)
+}
+
+fn table(title: &str, rows: &[(&str, &str)], out: &mut Vec<u8>) -> io::Result<()> {
+    let mut roff = Roff::new();
+    roff.control("SH", [title]);
+    for &(name, meaning) in rows {
+        roff.control("TP", []);
+        roff.text([bold(name)]);
+        roff.text([roman(meaning)]);
+    }
+    roff.to_writer(out)
+}
+
+/// Those that --help shows, and what else it says below the options.
+fn examples(command: &Command, out: &mut Vec<u8>) -> io::Result<()> {
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let mut roff = Roff::new();
+    for part in help.split("\n\n") {
+        match part.strip_prefix("Examples:\n") {
+            Some(lines) => {
+                roff.control("SH", ["EXAMPLES"]);
+                roff.control("nf", []);
+                lines.lines().for_each(|line| {
+                    roff.text([roman(line)]);
+                });
+                roff.control("fi", []);
+            }
+            // The section above says it.
+            None if part.starts_with("Exit codes:") || part.is_empty() => {}
+            None => {
+                roff.control("SH", ["NOTES"]);
+                roff.text([roman(part.replace('\n', " "))]);
+            }
+        }
+    }
+    roff.to_writer(out)
+}
+
+fn see_also(command: &Command, out: &mut Vec<u8>) -> io::Result<()> {
+    let others = match command.get_name() {
+        "numalocctl" => "numalocd(8), numactl(8), numastat(8), migratepages(8), move_pages(2)",
+        _ => "numalocctl(1), numalocd(8)",
+    };
+    writeln!(out, ".SH \"SEE ALSO\"\n{others}")
+}

@@ -1,0 +1,121 @@
+//! The daemon, as the commands see it: documents out, checked values in. The only place that knows the API's messages.
+//!
+//! Calls block: a runtime of one thread carries them out. What takes one answer is bounded by --request-timeout.
+
+mod channel;
+mod fields;
+mod interrupts;
+mod job;
+mod jobs;
+mod locality;
+mod patience;
+mod plan;
+mod record;
+mod schedules;
+mod services;
+mod spec;
+mod status;
+#[cfg(test)]
+mod tests;
+mod topology;
+mod watch;
+
+pub use schedules::Changes;
+pub use watch::{OnInterrupt, Watched};
+
+use crate::{args::ConnectArgs, endpoint::Endpoint, exit::Failure};
+use std::{future::Future, time::Duration};
+use tokio::{
+    runtime::{Builder, Runtime},
+    time::timeout,
+};
+use tonic::{Request, Response, Status, transport::Channel};
+
+/// Largest answer: a job on 100,000 processes, and then some.
+const ANSWER_MAX: usize = 256 << 20;
+
+macro_rules! client {
+    ($daemon:expr, $service:ident, $client:ident) => {
+        numaloc_api::v1::$service::$client::new($daemon.channel.clone())
+            .max_decoding_message_size(super::ANSWER_MAX)
+    };
+}
+use client;
+
+/// A daemon that answered.
+#[derive(Debug)]
+pub struct Daemon {
+    runtime: Runtime,
+    channel: Channel,
+    endpoint: Endpoint,
+    request_timeout: Duration,
+    reconnect_timeout: Duration,
+}
+
+impl Daemon {
+    /// Connects.
+    ///
+    /// # Errors
+    /// Nobody listens there, or the certificates do not fit.
+    pub fn connect(endpoint: Endpoint, args: &ConnectArgs) -> Result<Self, Failure> {
+        Self::connect_within(endpoint, args, channel::CONNECT)
+    }
+
+    /// Connects within a time.
+    ///
+    /// # Errors
+    /// As [`Daemon::connect`].
+    pub fn connect_within(
+        endpoint: Endpoint,
+        args: &ConnectArgs,
+        within: Duration,
+    ) -> Result<Self, Failure> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(Failure::Runtime)?;
+        let channel = runtime.block_on(channel::connect(&endpoint, within))?;
+        let (request_timeout, reconnect_timeout) = (args.request_timeout, args.reconnect_timeout);
+        Ok(Self { runtime, channel, endpoint, request_timeout, reconnect_timeout })
+    }
+
+    /// Where it is.
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint.uri
+    }
+
+    /// Carries out one call.
+    fn call<Q, A, F>(&self, message: Q, call: impl FnOnce(Request<Q>) -> F) -> Result<A, Failure>
+    where
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
+        self.runtime.block_on(self.answer(message, call))
+    }
+
+    async fn answer<Q, A, F>(
+        &self,
+        message: Q,
+        call: impl FnOnce(Request<Q>) -> F,
+    ) -> Result<A, Failure>
+    where
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
+        // A call that is given up is ended at the daemon, too; with a deadline in the request, which of the two came
+        // first would decide how it is told.
+        match timeout(self.request_timeout, call(Request::new(message))).await {
+            Ok(Ok(response)) => Ok(response.into_inner()),
+            Ok(Err(status)) => Err(self.refused(&status)),
+            Err(_) => Err(self.silent()),
+        }
+    }
+
+    fn refused(&self, status: &Status) -> Failure {
+        status::failure(status, &self.endpoint.uri)
+    }
+
+    fn silent(&self) -> Failure {
+        let (endpoint, seconds) = (&self.endpoint.uri, self.request_timeout.as_secs_f64());
+        let message = format!(
+            "numalocd at {endpoint} did not answer within {seconds} s; see --request-timeout"
+        );
+        Failure::Refused { code: crate::exit::Code::TimedOut, message }
+    }
+}

@@ -1,0 +1,73 @@
+//! Connections.
+
+use crate::{
+    endpoint::{Address, Endpoint, TlsFiles},
+    exit::Failure,
+};
+use std::{error::Error, fs, path::PathBuf, time::Duration};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint as Transport, Identity};
+
+/// Longest wait for a connection.
+pub const CONNECT: Duration = Duration::from_secs(5);
+/// A connection is probed when nothing came over it for this long, and given up this long after.
+const PROBE: Duration = Duration::from_secs(20);
+const ADVICE: &str = "start it (systemctl start numalocd) or, where the command allows it, work without it: --standalone";
+
+/// Connects within a time.
+pub async fn connect(endpoint: &Endpoint, within: Duration) -> Result<Channel, Failure> {
+    let transport = Transport::from_shared(endpoint.uri.clone());
+    let mut transport = transport.map_err(|error| Failure::Usage(error.to_string()))?;
+    if endpoint.address == Address::Https {
+        let tls = tls(&endpoint.tls)?;
+        let refuse = |error| Failure::Usage(format!("certificates: {}", reason(&error)));
+        transport = transport.tls_config(tls).map_err(refuse)?;
+    }
+    let transport = transport
+        .connect_timeout(within)
+        .http2_keep_alive_interval(PROBE)
+        .keep_alive_timeout(PROBE);
+    // connect_timeout does not cover the TLS handshake.
+    match tokio::time::timeout(within, transport.connect()).await {
+        Ok(Ok(channel)) => Ok(channel),
+        Ok(Err(error)) => Err(unreachable(&endpoint.uri, reason(&error))),
+        Err(_) => Err(unreachable(
+            &endpoint.uri,
+            format!("no connection within {} s", within.as_secs_f64()),
+        )),
+    }
+}
+
+/// The daemon is not there.
+pub fn unreachable(endpoint: &str, reason: String) -> Failure {
+    Failure::Unreachable { endpoint: endpoint.to_owned(), reason, advice: ADVICE }
+}
+
+/// The innermost cause: what the kernel or the TLS library said.
+pub fn reason(error: &dyn Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
+fn tls(files: &TlsFiles) -> Result<ClientTlsConfig, Failure> {
+    let ca = read(&files.ca, "--tls-ca")?;
+    let certificate = read(&files.certificate, "--tls-cert")?;
+    let key = read(&files.key, "--tls-key")?;
+    Ok(ClientTlsConfig::new()
+        .ca_certificate(Certificate::from_pem(ca))
+        .identity(Identity::from_pem(certificate, key)))
+}
+
+fn read(file: &Option<PathBuf>, option: &str) -> Result<Vec<u8>, Failure> {
+    let Some(path) = file else {
+        let message = format!("https needs {option}, or the [tls] section of numalocctl.toml");
+        return Err(Failure::Usage(message));
+    };
+    let refuse = |error: std::io::Error| Failure::Config {
+        path: path.clone(),
+        reason: format!("{error} ({option})"),
+    };
+    fs::read(path).map_err(refuse)
+}

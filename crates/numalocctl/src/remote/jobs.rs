@@ -1,0 +1,103 @@
+//! Calls about jobs.
+
+use super::{Daemon, client, interrupts::Interrupts, job::job};
+use crate::{
+    doc::{JobDoc, JobsDoc},
+    exit::Failure,
+};
+use numaloc_api::{
+    timestamp, v1,
+    value::{CreateJob, JobFilter, JobId},
+};
+use numaloc_core::Topology;
+
+/// Most entries of a page.
+pub const PAGE: i32 = 1000;
+
+macro_rules! by_name {
+    ($self:ident, $call:ident, $request:ident, $id:expr) => {{
+        let mut service = client!($self, migration_service_client, MigrationServiceClient);
+        let message = v1::$request { name: $id.to_string() };
+        let answer = $self.call(message, |request| async move { service.$call(request).await })?;
+        answer.job.unwrap_or_default()
+    }};
+}
+
+impl Daemon {
+    /// Queues a migration; says whether the job was there before. Ctrl-C while the daemon has not answered leaves it
+    /// open whether there is a job.
+    pub fn create_job(
+        &self,
+        request: &CreateJob,
+        interrupts: &mut Interrupts,
+    ) -> Result<(JobDoc, bool), Failure> {
+        let mut service = client!(self, migration_service_client, MigrationServiceClient);
+        let message = v1::CreateJobRequest::from(request);
+        let call = self.answer(message, |request| async move { service.create_job(request).await });
+        let answer = self.runtime.block_on(async {
+            tokio::select! {
+                answer = call => answer,
+                () = interrupts.next() => Err(Failure::Left(
+                    "interrupted before numalocd answered: see `numalocctl jobs ls` for whether it took the job".into(),
+                )),
+            }
+        })?;
+        Ok((job(&answer.job.unwrap_or_default(), &Topology::default()), answer.existing))
+    }
+
+    /// One job in full.
+    pub fn get_job(&self, id: &JobId) -> Result<JobDoc, Failure> {
+        let message = by_name!(self, get_job, GetJobRequest, id);
+        Ok(job(&message, &self.topology_of(&message)?))
+    }
+
+    /// The machine, if a plan needs it.
+    fn topology_of(&self, message: &v1::Job) -> Result<Topology, Failure> {
+        if message.plan.is_some() { self.topology() } else { Ok(Topology::default()) }
+    }
+
+    /// Jobs, newest first; page by page up to `limit`.
+    pub fn list_jobs(&self, filter: &JobFilter, limit: Option<u64>) -> Result<JobsDoc, Failure> {
+        let mut jobs: Vec<JobDoc> = Vec::new();
+        let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        let mut message =
+            v1::ListJobsRequest { filter: Some(wanted(filter)), ..Default::default() };
+        loop {
+            let rest = i32::try_from(limit - jobs.len()).unwrap_or(PAGE);
+            message.page_size = rest.min(PAGE);
+            let mut service = client!(self, migration_service_client, MigrationServiceClient);
+            let answer = self
+                .call(message.clone(), |request| async move { service.list_jobs(request).await })?;
+            jobs.extend(answer.jobs.iter().map(|message| job(message, &Topology::default())));
+            jobs.truncate(limit);
+            message.page_token = answer.next_page_token;
+            if message.page_token.is_empty() || jobs.len() == limit {
+                return Ok(JobsDoc { jobs });
+            }
+        }
+    }
+
+    /// Ends a job.
+    pub fn cancel_job(&self, id: &JobId) -> Result<JobDoc, Failure> {
+        Ok(job(&by_name!(self, cancel_job, CancelJobRequest, id), &Topology::default()))
+    }
+
+    /// Holds a job.
+    pub fn pause_job(&self, id: &JobId) -> Result<JobDoc, Failure> {
+        Ok(job(&by_name!(self, pause_job, PauseJobRequest, id), &Topology::default()))
+    }
+
+    /// Goes on with a job.
+    pub fn resume_job(&self, id: &JobId) -> Result<JobDoc, Failure> {
+        Ok(job(&by_name!(self, resume_job, ResumeJobRequest, id), &Topology::default()))
+    }
+}
+
+fn wanted(filter: &JobFilter) -> v1::JobFilter {
+    v1::JobFilter {
+        states: filter.states.iter().map(|&state| v1::JobState::from(state).into()).collect(),
+        schedule: filter.schedule.as_ref().map(ToString::to_string).unwrap_or_default(),
+        creator: filter.creator.clone().unwrap_or_default(),
+        created_since: filter.created_since.map(timestamp),
+    }
+}

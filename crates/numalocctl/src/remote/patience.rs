@@ -1,0 +1,60 @@
+//! How long a broken watch is taken up again.
+
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Pauses that grow, until it has been in vain for too long.
+#[derive(Debug)]
+pub struct Patience {
+    bound: Duration,
+    since: Option<Instant>,
+    pause: Duration,
+}
+
+impl Patience {
+    /// As long as `bound`.
+    pub fn new(bound: Duration) -> Self {
+        Self { bound, since: None, pause: FIRST_PAUSE }
+    }
+    /// All is well again.
+    pub fn restore(&mut self) {
+        *self = Self::new(self.bound);
+    }
+    /// Whether this is the first break since all was well.
+    pub fn is_fresh(&self) -> bool {
+        self.since.is_none()
+    }
+    /// Waits before the next try; `false` when it has been in vain for too long.
+    pub async fn wait(&mut self) -> bool {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if since.elapsed() >= self.bound {
+            return false;
+        }
+        sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn it_ends_and_begins_anew() {
+        let mut patience = Patience::new(Duration::from_secs(30));
+        for _ in 0..2 {
+            let start = Instant::now();
+            assert!(patience.is_fresh());
+            while patience.wait().await {
+                assert!(!patience.is_fresh());
+            }
+            let took = start.elapsed();
+            assert!(took >= Duration::from_secs(30) && took < Duration::from_secs(33), "{took:?}");
+            patience.restore();
+        }
+    }
+}

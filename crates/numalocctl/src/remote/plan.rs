@@ -1,0 +1,105 @@
+//! Plans.
+
+use super::{
+    Daemon, client,
+    fields::{amount, left, node, seconds, share, why},
+    locality::process,
+    spec::options,
+};
+use crate::{
+    doc::{FlowDoc, MoveSumDoc, NodeDistance, PlanDoc, RouteDoc, SkipSumDoc, after},
+    exit::Failure,
+};
+use numaloc_api::{v1, value};
+use numaloc_core::{Kind, Locality, NodeId, Topology};
+
+impl Daemon {
+    /// What a migration would do.
+    pub fn plan(&self, spec: &value::MigrationSpec) -> Result<PlanDoc, Failure> {
+        let mut service = client!(self, migration_service_client, MigrationServiceClient);
+        let spec = v1::MigrationSpec::from(spec);
+        let message = v1::PlanMigrationRequest { spec: Some(spec.clone()) };
+        let answer =
+            self.call(message, |request| async move { service.plan_migration(request).await })?;
+        let policy = spec.policy.unwrap_or_default();
+        Ok(plan(&answer.plan.unwrap_or_default(), &policy, &self.topology()?))
+    }
+}
+
+/// A document from the message.
+pub fn plan(message: &v1::Plan, policy: &v1::Policy, topology: &Topology) -> PlanDoc {
+    let before = Locality {
+        movable: share(message.movable_before.as_ref()),
+        overall: share(message.overall_before.as_ref()),
+    };
+    let expected_bytes = amount(message.expected_bytes);
+    PlanDoc {
+        options: options(policy),
+        source: None,
+        source_reason: None,
+        processes: message.processes.iter().map(process).collect(),
+        routes: message.routes.iter().map(|one| route(one, topology)).collect(),
+        moves: None,
+        moves_by_kind: message.moves.iter().map(moves).collect(),
+        skipped: None,
+        skipped_by_kind: message.skipped.iter().map(skipped).collect(),
+        left: left(&message.left),
+        expected_bytes,
+        expected_seconds: seconds(message.expected_duration),
+        expected_flows: flows(&message.expected_flows),
+        no_room_bytes: amount(message.no_room_bytes),
+        limit_bytes: message.limit_bytes.map(amount),
+        unplaced_bytes: amount(message.unplaced_bytes),
+        before: before.into(),
+        after: after(before, share(message.movable_after.as_ref()), expected_bytes),
+    }
+}
+
+/// Flows.
+pub fn flows(messages: &[v1::Flow]) -> Vec<FlowDoc> {
+    let flow = |message: &v1::Flow| FlowDoc {
+        from_node: node(message.from_node_id),
+        to_node: node(message.to_node_id),
+        bytes: amount(message.bytes),
+    };
+    messages.iter().map(flow).collect()
+}
+
+fn route(message: &v1::Route, topology: &Topology) -> RouteDoc {
+    let from_node = node(message.from_node_id);
+    let to = message.to_node_ids.iter().map(|&to| NodeDistance {
+        node: node(to),
+        distance: topology.distance(NodeId(from_node), NodeId(node(to))),
+    });
+    RouteDoc { from_node, to_nodes: to.collect() }
+}
+
+fn moves(message: &v1::MoveSummary) -> MoveSumDoc {
+    MoveSumDoc {
+        kind: kind(message.kind()),
+        extents: amount(message.extents),
+        length_bytes: amount(message.length_bytes),
+        remote_bytes: amount(message.remote_bytes),
+        shared_bytes: amount(message.shared_bytes),
+    }
+}
+
+fn skipped(message: &v1::SkipSummary) -> SkipSumDoc {
+    SkipSumDoc {
+        kind: kind(message.kind()),
+        reason: why(message.reason),
+        extents: amount(message.extents),
+        remote_bytes: amount(message.remote_bytes),
+    }
+}
+
+fn kind(kind: v1::MemoryKind) -> &'static str {
+    match kind {
+        v1::MemoryKind::Unspecified => "unknown",
+        v1::MemoryKind::Anonymous => Kind::Anonymous.name(),
+        v1::MemoryKind::Heap => Kind::Heap.name(),
+        v1::MemoryKind::Stack => Kind::Stack.name(),
+        v1::MemoryKind::File => Kind::File.name(),
+        v1::MemoryKind::Shmem => Kind::Shmem.name(),
+    }
+}

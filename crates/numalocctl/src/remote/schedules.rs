@@ -1,0 +1,178 @@
+//! Calls about schedules.
+
+use super::{
+    Daemon, client,
+    jobs::PAGE,
+    record::schedule,
+    spec::{limits, policy},
+};
+use crate::{
+    args::{LimitArgs, PlanArgs, QueueArgs, WhenArgs},
+    doc::{ScheduleDoc, SchedulesDoc},
+    exit::Failure,
+};
+use numaloc_api::{
+    v1,
+    value::{CreateSchedule, ScheduleId, Target},
+};
+use numaloc_core::Topology;
+use std::time::Duration;
+
+/// What changes about a schedule. What is empty or `None` stays as it is.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// Whose memory, as a whole.
+    pub target: Option<Target>,
+    /// What to move.
+    pub options: PlanArgs,
+    /// Place in the queue.
+    pub queue: QueueArgs,
+    /// Bounds.
+    pub limits: LimitArgs,
+    /// When.
+    pub when: WhenArgs,
+    /// Whether it is held.
+    pub paused: Option<bool>,
+    /// The etag that it must have.
+    pub etag: Option<String>,
+}
+
+impl Changes {
+    /// Whether nothing changes.
+    pub fn is_empty(&self) -> bool {
+        let WhenArgs { interval, jitter, ttl_after_gone } = self.when;
+        self.target.is_none()
+            && self.options.is_empty()
+            && self.queue.is_empty()
+            && self.limits.is_empty()
+            && (interval, jitter) == (None, None)
+            && ttl_after_gone.is_none()
+            && self.paused.is_none()
+    }
+}
+
+impl Daemon {
+    /// Makes a schedule.
+    pub fn create_schedule(&self, request: &CreateSchedule) -> Result<ScheduleDoc, Failure> {
+        let mut service = client!(self, schedule_service_client, ScheduleServiceClient);
+        let message = v1::CreateScheduleRequest {
+            schedule: Some((&request.spec).into()),
+            request_id: request.request_id.clone().unwrap_or_default(),
+        };
+        let answer =
+            self.call(message, |request| async move { service.create_schedule(request).await })?;
+        Ok(schedule(&answer.schedule.unwrap_or_default()))
+    }
+
+    /// One schedule.
+    pub fn get_schedule(&self, id: &ScheduleId) -> Result<ScheduleDoc, Failure> {
+        Ok(schedule(&self.schedule(id)?))
+    }
+
+    fn schedule(&self, id: &ScheduleId) -> Result<v1::Schedule, Failure> {
+        let mut service = client!(self, schedule_service_client, ScheduleServiceClient);
+        let message = v1::GetScheduleRequest { name: id.to_string() };
+        let answer =
+            self.call(message, |request| async move { service.get_schedule(request).await })?;
+        Ok(answer.schedule.unwrap_or_default())
+    }
+
+    /// All schedules, newest first.
+    pub fn list_schedules(&self) -> Result<SchedulesDoc, Failure> {
+        let mut message = v1::ListSchedulesRequest { page_size: PAGE, page_token: String::new() };
+        let mut schedules = Vec::new();
+        loop {
+            let mut service = client!(self, schedule_service_client, ScheduleServiceClient);
+            let answer = self.call(message.clone(), |request| async move {
+                service.list_schedules(request).await
+            })?;
+            schedules.extend(answer.schedules.iter().map(schedule));
+            message.page_token = answer.next_page_token;
+            if message.page_token.is_empty() {
+                return Ok(SchedulesDoc { schedules });
+            }
+        }
+    }
+
+    /// Changes a schedule. The API replaces policy and limits as a whole: what is not given of them is read first, and
+    /// the update then fails if somebody else has changed the schedule meanwhile.
+    pub fn update_schedule(
+        &self,
+        id: &ScheduleId,
+        changes: &Changes,
+    ) -> Result<ScheduleDoc, Failure> {
+        let merges =
+            !changes.options.is_empty() || !changes.queue.is_empty() || !changes.limits.is_empty();
+        let stored = if merges { Some(self.schedule(id)?) } else { None };
+        let topology =
+            if changes.options.needs_topology() { self.topology()? } else { Topology::default() };
+        let (mut message, paths) = update(stored.as_ref(), changes, &topology)?;
+        message.name = id.to_string();
+        let update_mask = Some(prost_types::FieldMask { paths });
+        let message = v1::UpdateScheduleRequest { schedule: Some(message), update_mask };
+        let mut service = client!(self, schedule_service_client, ScheduleServiceClient);
+        let answer =
+            self.call(message, |request| async move { service.update_schedule(request).await })?;
+        Ok(schedule(&answer.schedule.unwrap_or_default()))
+    }
+
+    /// Removes a schedule.
+    pub fn delete_schedule(&self, id: &ScheduleId, etag: Option<&str>) -> Result<(), Failure> {
+        let mut service = client!(self, schedule_service_client, ScheduleServiceClient);
+        let etag = etag.unwrap_or_default().to_owned();
+        let message = v1::DeleteScheduleRequest { name: id.to_string(), etag };
+        self.call(message, |request| async move { service.delete_schedule(request).await })?;
+        Ok(())
+    }
+}
+
+/// The new values, and the paths of those that change.
+pub fn update(
+    stored: Option<&v1::Schedule>,
+    changes: &Changes,
+    topology: &Topology,
+) -> Result<(v1::Schedule, Vec<String>), Failure> {
+    let old = stored.and_then(|schedule| schedule.spec.clone()).unwrap_or_default();
+    let mut spec = v1::MigrationSpec::default();
+    let mut paths = Vec::new();
+    if let Some(target) = &changes.target {
+        spec.target = Some(target.into());
+        paths.push("spec.target");
+    }
+    if !changes.options.is_empty() || !changes.queue.is_empty() {
+        let mut policy = policy(&old.policy.unwrap_or_default());
+        policy.options = changes.options.change(policy.options, topology)?;
+        spec.policy = Some((&changes.queue.change(policy)).into());
+        paths.push("spec.policy");
+    }
+    if !changes.limits.is_empty() {
+        let limits = limits(&old.limits.unwrap_or_default());
+        spec.limits = Some((&changes.limits.change(limits)).into());
+        paths.push("spec.limits");
+    }
+    let when = &changes.when;
+    for (path, given) in [
+        ("interval", when.interval.is_some()),
+        ("jitter", when.jitter.is_some()),
+        ("ttl_after_gone", when.ttl_after_gone.is_some()),
+        ("paused", changes.paused.is_some()),
+    ] {
+        paths.extend(given.then_some(path));
+    }
+    let etag = changes.etag.clone().or(stored.map(|schedule| schedule.etag.clone()));
+    let schedule = v1::Schedule {
+        spec: Some(spec),
+        interval: when.interval.map(message),
+        jitter: when.jitter.map(message),
+        ttl_after_gone: when.ttl_after_gone.and_then(|ttl| ttl.duration()).map(message),
+        paused: changes.paused.unwrap_or_default(),
+        etag: etag.unwrap_or_default(),
+        ..v1::Schedule::default()
+    };
+    Ok((schedule, paths.into_iter().map(str::to_owned).collect()))
+}
+
+fn message(duration: Duration) -> prost_types::Duration {
+    // What people can write fits: it is at most u64::MAX milliseconds.
+    prost_types::Duration::try_from(duration).unwrap_or_default()
+}

@@ -1,0 +1,51 @@
+//! gRPC statuses as exit codes and one line of words.
+
+use super::channel::{reason, unreachable};
+use crate::exit::{Code as Exit, Failure};
+use std::error::Error;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+/// What a status means to whoever called.
+pub fn failure(status: &Status, endpoint: &str) -> Failure {
+    if is_lost(status) {
+        let cause = status.source().map(reason);
+        return unreachable(endpoint, cause.unwrap_or_else(|| message(status)));
+    }
+    let code = match status.code() {
+        Code::NotFound => Exit::NotFound,
+        Code::PermissionDenied | Code::Unauthenticated => Exit::Permission,
+        Code::InvalidArgument => Exit::Usage,
+        Code::DeadlineExceeded => Exit::TimedOut,
+        Code::Unimplemented => {
+            let message = "this numalocd does not know the call: it is older than this numalocctl";
+            return Failure::Refused { code: Exit::Failure, message: message.to_owned() };
+        }
+        _ => Exit::Failure,
+    };
+    Failure::Refused { code, message: message(status) }
+}
+
+/// Whether it was the connection that failed, or the daemon is stopping: trying again may help.
+pub fn is_lost(status: &Status) -> bool {
+    // What the daemon itself says has no source; what broke on the way has.
+    status.code() == Code::Unavailable || status.source().is_some()
+}
+
+/// The message, and what is wrong with each field.
+fn message(status: &Status) -> String {
+    let said = match status.message() {
+        "" => format!("numalocd answered {:?}", status.code()),
+        said => said.to_owned(),
+    };
+    let violations = status.get_details_bad_request().map(|bad| bad.field_violations);
+    let violations = violations.unwrap_or_default();
+    let each = violations.iter().map(|each| format!("{} {}", each.field, each.description));
+    let fields = each.collect::<Vec<_>>().join("; ");
+    match violations.first() {
+        None => said,
+        // The daemon's message begins with the first of them.
+        Some(first) if said.starts_with(&first.field) => fields,
+        Some(_) => format!("{said}: {fields}"),
+    }
+}

@@ -1,0 +1,285 @@
+//! What people and programs read of the daemon, as snapshots.
+
+use super::{job::job, locality::locality, plan::plan, record, topology::topology};
+use crate::{
+    doc::{EventsDoc, JobsDoc, RemovedDoc, SchedulesDoc, TopologyDoc, WorkloadsDoc},
+    fixture,
+    output::View,
+    text::{
+        self,
+        tests::{forms, undocumented},
+    },
+};
+use numaloc_api::{
+    LocalityView, timestamp, v1,
+    value::{
+        Event, EventType, FailedProcess, Job, JobId, JobProgress, JobState, Limits, MigrationSpec,
+        OnInterrupt, Outcome, Policy, QosClass, Schedule, ScheduleId, ScheduleSpec, ScheduleState,
+        Target, Workload, WorkloadId, WorkloadSpec,
+    },
+};
+use numaloc_core::{Identity, Locality, Options, Share, Topology};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+/// 2026-05-28T20:26:40Z and so many milliseconds.
+fn at(millis: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_780_000_000) + Duration::from_millis(millis)
+}
+
+fn machine() -> Topology {
+    topology(&(&fixture::topology()).into())
+}
+
+fn target() -> Target {
+    let labels = [("app".to_owned(), "redis".to_owned())].into();
+    Target {
+        pids: [4711, 4712].into(),
+        units: ["redis".to_owned()].into(),
+        labels,
+        ..Target::default()
+    }
+}
+
+fn spec() -> MigrationSpec {
+    let options = Options {
+        include_shared: true,
+        target_ratio: 90,
+        to: Some("0,2".parse().unwrap()),
+        ..Options::default()
+    };
+    let policy =
+        Policy { options, qos_class: Some(QosClass::Lsr), on_interrupt: OnInterrupt::Resume };
+    let limits = Limits { timeout: Some(Duration::from_secs(300)), ..Limits::default() };
+    MigrationSpec { target: target(), policy, limits }
+}
+
+fn a_job(id: u64, state: JobState) -> Job {
+    let progress = JobProgress {
+        planned_bytes: 630 << 20,
+        moved_bytes: 100 << 20,
+        settled_bytes: 120 << 20,
+        measured: at(1_500),
+    };
+    Job {
+        wanted: None,
+        id: JobId::numbered(id),
+        spec: spec(),
+        state,
+        state_message: String::new(),
+        schedule: Some(ScheduleId::numbered(7)),
+        creator: "uid:1000".to_owned(),
+        request_id: Some("r-1".to_owned()),
+        created: at(0),
+        started: Some(at(1_000)),
+        ended: state.is_end().then(|| at(2_250)),
+        progress: Some(progress),
+        plan: Some(Arc::new((&fixture::look(Options::default()).plan).into())),
+        outcome: state.is_end().then(|| Arc::new(outcome())),
+    }
+}
+
+fn outcome() -> Outcome {
+    let moved = fixture::outcome();
+    let share = |local_mib: u64, remote_mib: u64| Share {
+        local_bytes: local_mib << 20,
+        remote_bytes: remote_mib << 20,
+    };
+    let both = |share| Locality { movable: share, overall: share };
+    Outcome {
+        others: numaloc_core::Account::default(),
+        processes: moved.processes,
+        flows: moved.flows,
+        calls: moved.calls,
+        elapsed: moved.elapsed,
+        before: both(share(540, 630)),
+        after: Some(both(share(1_100, 70))),
+    }
+}
+
+fn jobs() -> JobsDoc {
+    let waiting = Job {
+        state_message: "waits for jobs/41, which is at work on process 4711".to_owned(),
+        started: None,
+        progress: None,
+        plan: None,
+        schedule: None,
+        ..a_job(43, JobState::Queued)
+    };
+    let listed = [a_job(44, JobState::Partial), waiting, a_job(42, JobState::Running)];
+    JobsDoc { jobs: listed.iter().map(|each| job(&each.listed(), &machine())).collect() }
+}
+
+fn schedules() -> SchedulesDoc {
+    let schedule = Schedule {
+        id: ScheduleId::numbered(7),
+        spec: ScheduleSpec {
+            migration: spec(),
+            interval: Duration::from_secs(30),
+            jitter: Duration::from_millis(2_500),
+            ttl_after_gone: Some(Duration::from_secs(3600)),
+            paused: false,
+        },
+        state: ScheduleState::TargetGone,
+        state_message: "unit redis has no cgroup".to_owned(),
+        last_job: Some(JobId::numbered(42)),
+        last_run: Some(at(0)),
+        next_run: Some(at(30_000)),
+        gone: Some(at(20_000)),
+        created: at(0),
+        updated: at(10_000),
+        creator: "uid:0".to_owned(),
+        request_id: None,
+        etag: "e-1".to_owned(),
+    };
+    SchedulesDoc { schedules: vec![record::schedule(&(&schedule).into())] }
+}
+
+fn events() -> EventsDoc {
+    let failed = FailedProcess {
+        identity: Identity { pid: 4712, start_time: 94_712 },
+        comm: "redis-\x07fork".to_owned(),
+        error: "move_pages: no such process".to_owned(),
+    };
+    let event = Event {
+        number: 12,
+        kind: EventType::Completed,
+        time: at(2_250),
+        job: JobId::numbered(42),
+        schedule: None,
+        target: target(),
+        from: "2,8".parse().unwrap(),
+        to: "0".parse().unwrap(),
+        before_percent: Some(46.15),
+        after_percent: Some(94.01),
+        remote_bytes: Some(70 << 20),
+        failed: vec![failed],
+        message: "moved 560.0 MiB, 70.0 MiB stay".to_owned(),
+    };
+    EventsDoc { events: vec![record::event(&(&event).into())] }
+}
+
+fn workloads() -> WorkloadsDoc {
+    let spec = WorkloadSpec {
+        id: WorkloadId::new("redis").unwrap(),
+        cgroup: "/kubepods/pod1/redis".to_owned(),
+        container_id: Some("c0ffee".to_owned()),
+        pod_uid: None,
+        labels: [("app".to_owned(), "redis".to_owned())].into(),
+        qos_class: Some(QosClass::Be),
+    };
+    let workload = Workload { spec, created: at(0), creator: "uid:0".to_owned() };
+    WorkloadsDoc { workloads: vec![record::workload(&(&workload).into())] }
+}
+
+fn status() -> crate::doc::StatusDoc {
+    let count = |state: v1::JobState, count| v1::JobStateCount { state: state.into(), count };
+    let message = v1::GetStatusResponse {
+        version: "0.1.0".to_owned(),
+        start_time: Some(timestamp(at(0))),
+        jobs: vec![count(v1::JobState::Queued, 2), count(v1::JobState::Succeeded, 14)],
+        schedules: 3,
+        workloads: 12,
+        watches: 1,
+        moved_bytes: 5 << 30,
+        problems: vec!["the disk is full: free some of /var/lib/numaloc".to_owned()],
+        caller: "uid:1000".to_owned(),
+        role: "operator".to_owned(),
+    };
+    record::status(&message, "unix:///run/numaloc/numalocd.sock", at(7_300_000))
+}
+
+fn locality_doc() -> crate::doc::LocalityDoc {
+    let look = fixture::look(Options::default());
+    locality(&LocalityView { plan: &look.plan, time: at(0) }.into(), &machine())
+}
+
+#[test]
+fn the_machine_comes_back_as_it_was() {
+    let shown = |topology| serde_json::to_value(TopologyDoc::from(topology)).unwrap();
+    assert_eq!(shown(&machine()), shown(&fixture::topology()));
+}
+
+#[test]
+fn locality_in_all_forms() {
+    insta::assert_snapshot!(forms(&locality_doc(), text::locality));
+}
+
+#[test]
+fn plan_in_all_forms() {
+    let message = (&fixture::look(Options::default()).plan).into();
+    let document = plan(&message, &v1::Policy::default(), &machine());
+    insta::assert_snapshot!(forms(&document, text::plan));
+}
+
+#[test]
+fn jobs_in_all_forms() {
+    insta::assert_snapshot!(forms(&jobs(), text::jobs));
+}
+
+#[test]
+fn a_job_in_full() {
+    let view = |wide| View { wide, headers: true };
+    let shown = |state, wide| text::job(&job(&(&a_job(42, state)).into(), &machine()), view(wide));
+    let texts = [
+        shown(JobState::Running, false),
+        shown(JobState::Partial, false),
+        shown(JobState::Cancelled, true),
+    ];
+    insta::assert_snapshot!(texts.join("\n----\n"));
+}
+
+#[test]
+fn schedules_in_all_forms() {
+    let full = text::schedule(&schedules().schedules[0], View { wide: false, headers: true });
+    insta::assert_snapshot!(forms(&schedules(), text::schedules) + "\nin full:\n" + &full);
+}
+
+#[test]
+fn events_in_all_forms() {
+    let view = |wide| View { wide, headers: true };
+    let event = &events().events[0];
+    let line = |wide| text::event_header(view(wide)) + &text::event_line(event, view(wide));
+    let watched = format!("\nwatched:\n{}\nwide:\n{}", line(false), line(true));
+    insta::assert_snapshot!(forms(&events(), text::events) + &watched);
+}
+
+#[test]
+fn workloads_in_all_forms() {
+    insta::assert_snapshot!(forms(&workloads(), text::workloads));
+}
+
+#[test]
+fn status_in_all_forms() {
+    insta::assert_snapshot!(forms(&status(), text::status));
+}
+
+#[test]
+fn what_only_a_newer_daemon_knows_is_shown_all_the_same() {
+    let left = super::fields::left(&[v1::LeftBytes { reason: 99, bytes: 5 }]);
+    assert_eq!(serde_json::to_string(&left).unwrap(), r#"[{"reason":"reason_99","bytes":5}]"#);
+    assert_eq!(
+        job(&v1::Job { state: 99, ..v1::Job::default() }, &machine()).state.name(),
+        "unknown"
+    );
+}
+
+#[test]
+fn every_json_field_is_documented() {
+    let in_full = job(&(&a_job(42, JobState::Partial)).into(), &machine());
+    let documents = [
+        serde_json::to_value(locality_doc()),
+        serde_json::to_value(jobs()),
+        serde_json::to_value(in_full),
+        serde_json::to_value(schedules()),
+        serde_json::to_value(events()),
+        serde_json::to_value(workloads()),
+        serde_json::to_value(status()),
+        serde_json::to_value(RemovedDoc { removed: Vec::new() }),
+    ];
+    let missing: Vec<_> =
+        documents.into_iter().flat_map(|each| undocumented(&each.unwrap())).collect();
+    assert_eq!(missing, Vec::<String>::new());
+}

@@ -1,0 +1,230 @@
+//! Watching jobs and events. A watch that breaks is taken up again where it was.
+
+use super::{
+    Daemon, channel::unreachable, interrupts::Interrupts, job::job, patience::Patience,
+    record::event, services::wanted, status::is_lost, topology::topology,
+};
+use crate::{
+    doc::{EventDoc, JobDoc},
+    exit::Failure,
+    output::complain,
+};
+use numaloc_api::{
+    timestamp, v1,
+    value::{EventFilter, JobId},
+};
+use numaloc_core::Topology;
+use std::time::SystemTime;
+use tonic::{Code, Status, Streaming};
+
+/// What Ctrl-C does to the job that is waited for.
+#[derive(Debug)]
+pub enum OnInterrupt<'a> {
+    /// Nothing is caught: it ends this program, and the job goes on.
+    Default,
+    /// The first ends the waiting, and the job goes on.
+    Leave(&'a mut Interrupts),
+    /// The first cancels the job, the second ends the waiting.
+    Cancel(&'a mut Interrupts),
+}
+
+impl OnInterrupt<'_> {
+    async fn next(&mut self) {
+        match self {
+            Self::Default => std::future::pending().await,
+            Self::Leave(interrupts) | Self::Cancel(interrupts) => interrupts.next().await,
+        }
+    }
+}
+
+/// How a watch of a job ended.
+#[derive(Debug)]
+pub enum Watched {
+    /// The job has ended.
+    Ended(Box<JobDoc>),
+    /// Ctrl-C: the job goes on.
+    Left {
+        /// Whether it was cancelled before.
+        cancelled: bool,
+    },
+}
+
+impl Daemon {
+    /// Follows a job to its end and shows `seen` each state of it.
+    pub fn watch_job(
+        &self,
+        id: &JobId,
+        mut on_interrupt: OnInterrupt<'_>,
+        mut seen: impl FnMut(&JobDoc) -> Result<(), Failure>,
+    ) -> Result<Watched, Failure> {
+        self.runtime.block_on(async {
+            let mut cancelled = false;
+            let watch = self.follow_job(id, &mut seen);
+            tokio::pin!(watch);
+            loop {
+                tokio::select! {
+                    ended = &mut watch => return Ok(Watched::Ended(Box::new(ended?))),
+                    () = on_interrupt.next() => {}
+                }
+                if cancelled || !matches!(on_interrupt, OnInterrupt::Cancel(_)) {
+                    return Ok(Watched::Left { cancelled });
+                }
+                cancelled = true;
+                tokio::select! {
+                    ended = &mut watch => return Ok(Watched::Ended(Box::new(ended?))),
+                    () = self.cancel(id) => {}
+                    () = on_interrupt.next() => return Ok(Watched::Left { cancelled }),
+                }
+            }
+        })
+    }
+
+    async fn cancel(&self, id: &JobId) {
+        let mut service = super::client!(self, migration_service_client, MigrationServiceClient);
+        let message = v1::CancelJobRequest { name: id.to_string() };
+        let call = self.answer(message, |request| async move { service.cancel_job(request).await });
+        match call.await {
+            Ok(_) => complain(&format!("cancelling {id}; Ctrl-C again stops waiting for it")),
+            Err(failure) => complain(&format!("cannot cancel {id}: {failure}")),
+        }
+    }
+
+    async fn follow_job(
+        &self,
+        id: &JobId,
+        seen: &mut impl FnMut(&JobDoc) -> Result<(), Failure>,
+    ) -> Result<JobDoc, Failure> {
+        let mut patience = Patience::new(self.reconnect_timeout);
+        let mut machine = None;
+        loop {
+            let mut service =
+                super::client!(self, migration_service_client, MigrationServiceClient);
+            let request = v1::WatchJobRequest { name: id.to_string() };
+            let broken = match service.watch_job(request).await {
+                Err(status) => status,
+                Ok(stream) => {
+                    let mut stream = stream.into_inner();
+                    loop {
+                        match next(&mut stream).await {
+                            Err(status) => break status,
+                            Ok(v1::WatchJobResponse { job: message }) => {
+                                patience.restore();
+                                let message = message.unwrap_or_default();
+                                let document =
+                                    job(&message, self.machine(&message, &mut machine).await?);
+                                seen(&document)?;
+                                if document.state.is_end() {
+                                    return Ok(document);
+                                }
+                            }
+                        }
+                    }
+                }
+            };
+            self.endure(broken, &mut patience, &format!("the watch of {id}")).await?;
+        }
+    }
+
+    /// The machine, once a plan needs it.
+    async fn machine<'a>(
+        &self,
+        message: &v1::Job,
+        known: &'a mut Option<Topology>,
+    ) -> Result<&'a Topology, Failure> {
+        if known.as_ref().is_none_or(|topology| topology.ids().is_empty()) {
+            *known = Some(match message.plan {
+                None => Topology::default(),
+                Some(_) => {
+                    let mut service =
+                        super::client!(self, locality_service_client, LocalityServiceClient);
+                    let request = v1::GetTopologyRequest {};
+                    let answer = self.answer(request, |request| async move {
+                        service.get_topology(request).await
+                    });
+                    // A connection that breaks here breaks the watch as well, which is then taken up again.
+                    answer
+                        .await
+                        .map(|answer| topology(&answer.topology.unwrap_or_default()))
+                        .unwrap_or_default()
+                }
+            });
+        }
+        Ok(known.get_or_insert_default())
+    }
+
+    /// Shows `seen` each event from now on, or after the one with the number `after`, for ever.
+    pub fn watch_events(
+        &self,
+        filter: &EventFilter,
+        after: Option<u64>,
+        mut seen: impl FnMut(&EventDoc) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let begin = SystemTime::now();
+        let mut filter = wanted(filter);
+        let mut after = after.map(|number| format!("events/{number}"));
+        self.runtime.block_on(async {
+            let mut patience = Patience::new(self.reconnect_timeout);
+            loop {
+                let mut service = super::client!(self, event_service_client, EventServiceClient);
+                let request = v1::WatchEventsRequest {
+                    filter: Some(filter.clone()),
+                    after: after.clone().unwrap_or_default(),
+                };
+                let broken = match service.watch_events(request).await {
+                    Err(status) => status,
+                    Ok(stream) => {
+                        patience.restore();
+                        let mut stream = stream.into_inner();
+                        loop {
+                            match next(&mut stream).await {
+                                Err(status) => break status,
+                                Ok(v1::WatchEventsResponse { event: message }) => {
+                                    let document = event(&message.unwrap_or_default());
+                                    after = Some(document.name.clone());
+                                    seen(&document)?;
+                                }
+                            }
+                        }
+                    }
+                };
+                if after.is_none() {
+                    // None seen yet: those since this watch began are among the stored ones.
+                    after = Some("events/0".to_owned());
+                    filter.since = Some(timestamp(begin));
+                }
+                self.endure(broken, &mut patience, "the watch").await?;
+            }
+        })
+    }
+
+    /// Waits before a broken watch is taken up again.
+    async fn endure(
+        &self,
+        broken: Status,
+        patience: &mut Patience,
+        watch: &str,
+    ) -> Result<(), Failure> {
+        // ABORTED: this program was too slow for the daemon.
+        if !is_lost(&broken) && broken.code() != Code::Aborted {
+            return Err(self.refused(&broken));
+        }
+        if patience.is_fresh() {
+            complain(&format!("{watch} broke off ({}): trying again", cause(&broken)));
+        }
+        match patience.wait().await {
+            true => Ok(()),
+            false => Err(unreachable(self.endpoint(), cause(&broken))),
+        }
+    }
+}
+
+fn cause(status: &Status) -> String {
+    let source = std::error::Error::source(status);
+    source.map_or_else(|| status.message().to_owned(), super::channel::reason)
+}
+
+/// The next message; a stream that ends without a status is broken, too.
+async fn next<T>(stream: &mut Streaming<T>) -> Result<T, Status> {
+    let ended = || Status::unavailable("the daemon ended it");
+    stream.message().await?.ok_or_else(ended)
+}

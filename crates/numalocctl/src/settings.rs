@@ -1,0 +1,111 @@
+//! The configuration files: what need not be said on each command line.
+
+use crate::exit::Failure;
+use serde::Deserialize;
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// What a configuration file may say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Address of the daemon.
+    pub endpoint: Option<String>,
+    /// Certificates for https.
+    #[serde(default)]
+    pub tls: TlsSettings,
+}
+
+/// Files of certificates, PEM; relative to the folder of the configuration file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsSettings {
+    /// What the daemon's certificate is checked against.
+    pub ca: Option<PathBuf>,
+    /// What is shown to the daemon.
+    pub certificate: Option<PathBuf>,
+    /// The key of that.
+    pub key: Option<PathBuf>,
+}
+
+/// Reads the files; those that come first win, value by value, and those that do not exist say nothing.
+///
+/// # Errors
+/// A file cannot be read or has an unknown key.
+pub fn read(files: &[PathBuf]) -> Result<Settings, Failure> {
+    let mut settings = Settings::default();
+    for path in files {
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => continue,
+            Err(error) => return Err(refuse(path, &error.to_string())),
+        };
+        let found = parse(&text, path)?;
+        let TlsSettings { ca, certificate, key } = found.tls;
+        let tls = &mut settings.tls;
+        settings.endpoint = settings.endpoint.or(found.endpoint);
+        tls.ca = tls.ca.take().or(ca);
+        // A certificate and its key belong together.
+        if tls.certificate.is_none() && tls.key.is_none() {
+            (tls.certificate, tls.key) = (certificate, key);
+        }
+    }
+    Ok(settings)
+}
+
+fn parse(text: &str, path: &Path) -> Result<Settings, Failure> {
+    let mut settings: Settings = toml::from_str(text).map_err(|error| {
+        let before = error.span().map_or(0, |span| span.start).min(text.len());
+        let line = text.as_bytes()[..before].iter().filter(|&&b| b == b'\n').count() + 1;
+        refuse(path, &format!("line {line}: {}", error.message()))
+    })?;
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let TlsSettings { ca, certificate, key } = &mut settings.tls;
+    for file in [ca, certificate, key].into_iter().flatten() {
+        *file = folder.join(&file);
+    }
+    Ok(settings)
+}
+
+fn refuse(path: &Path, reason: &str) -> Failure {
+    Failure::Config { path: path.to_owned(), reason: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_file_wins_value_by_value() {
+        let folder = tempfile::tempdir().unwrap();
+        let [user, system] = ["user.toml", "system.toml"].map(|name| folder.path().join(name));
+        let missing = folder.path().join("user.toml/none.toml");
+        fs::write(&user, "endpoint = \"unix:///u\"\n[tls]\nkey = \"mine.key\"\n").unwrap();
+        fs::write(
+            &system,
+            "endpoint = \"unix:///s\"\n[tls]\nca = \"/ca\"\nkey = \"k\"\ncertificate = \"c\"\n",
+        )
+        .unwrap();
+        let settings = read(&[missing, user, system]).unwrap();
+        assert_eq!(settings.endpoint.as_deref(), Some("unix:///u"));
+        let tls = settings.tls;
+        assert_eq!(tls.ca, Some("/ca".into()));
+        assert_eq!((tls.certificate, tls.key), (None, Some(folder.path().join("mine.key"))));
+    }
+
+    #[test]
+    fn unknown_keys_are_named_with_their_line() {
+        for (text, words) in [
+            ("endpoint = \"unix:///u\"\nserver = 1\n", "line 2: unknown field `server`"),
+            ("[tls]\ncert = \"x\"\n", "line 2: unknown field `cert`"),
+            ("endpoint = 5\n", "line 1: invalid type"),
+            ("endpoint\n", "line 1"),
+        ] {
+            let message = parse(text, Path::new("/etc/x.toml")).unwrap_err().to_string();
+            assert!(message.contains("/etc/x.toml: ") && message.contains(words), "{message}");
+        }
+    }
+}

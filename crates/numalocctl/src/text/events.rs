@@ -1,0 +1,69 @@
+//! `events`.
+
+use super::{
+    jobs::{dash, short},
+    table::{Table, clean, list},
+};
+use crate::{
+    doc::{EventDoc, EventsDoc},
+    output::View,
+    units::{percent, size},
+};
+
+/// A row per event.
+pub fn events(document: &EventsDoc, view: View) -> String {
+    let mut table = Table::new().words("TIME").words("TYPE").words("JOB");
+    if view.wide {
+        table = table.words("NAME").words("SCHEDULE").words("TARGET").words("FROM").words("TO");
+        table = table.words("LOCAL %").words("REMOTE").words("FAILED");
+    }
+    table = table.words("MESSAGE");
+    for event in &document.events {
+        let mut row = vec![short(event.create_time), event.kind.clone(), event.job.clone()];
+        if view.wide {
+            row.extend(wide(event));
+        }
+        row.push(event.message.clone());
+        table.row(row);
+    }
+    table.render(view)
+}
+
+fn wide(event: &EventDoc) -> [String; 8] {
+    let percent = |share: Option<f64>| share.map_or("?".to_owned(), percent);
+    let failed = event.failed_processes.iter();
+    let failed: Vec<_> = failed.map(|each| format!("{} ({})", each.pid, each.error)).collect();
+    [
+        event.name.clone(),
+        dash(&event.schedule),
+        event.target.to_string(),
+        list(event.from_nodes.iter().copied()),
+        list(event.to_nodes.iter().copied()),
+        format!("{} -> {}", percent(event.before_percent), percent(event.after_percent)),
+        event.remote_bytes.map_or("-".to_owned(), size),
+        if failed.is_empty() { "-".to_owned() } else { failed.join(", ") },
+    ]
+}
+
+/// The header of [`event_line`].
+pub fn event_header(view: View) -> String {
+    let wide = ["NAME", "SCHEDULE", "TARGET", "FROM", "TO", "LOCAL %", "REMOTE", "FAILED"];
+    line(["TIME", "TYPE", "JOB"], view.wide.then_some(&wide), "MESSAGE")
+}
+
+/// An event as it happens: columns of fixed width, as those that follow are not known yet.
+pub fn event_line(event: &EventDoc, view: View) -> String {
+    let (time, kind, job) = (short(event.create_time), clean(&event.kind), clean(&event.job));
+    let wide = wide(event).map(|cell| clean(&cell));
+    let wide = wide.each_ref().map(String::as_str);
+    line([&time, &kind, &job], view.wide.then_some(&wide), &clean(&event.message))
+}
+
+fn line(first: [&str; 3], wide: Option<&[&str; 8]>, message: &str) -> String {
+    let [time, kind, job] = first;
+    let mut line = format!("{time:<20}  {kind:<9}  {job:<12}");
+    for cell in wide.into_iter().flatten() {
+        line += &format!("  {cell:<12}");
+    }
+    format!("{line}  {message}\n")
+}

@@ -1,0 +1,89 @@
+//! `jobs`.
+
+use super::{
+    fields::fields,
+    migration::migration,
+    plan::plan,
+    schedules::spec_fields,
+    table::{Table, clean},
+};
+use crate::{
+    doc::{JobDoc, JobState, JobsDoc},
+    output::View,
+    time::Time,
+    units::size,
+};
+
+/// A row per job.
+pub fn jobs(document: &JobsDoc, view: View) -> String {
+    let mut table = Table::new().words("NAME").words("STATE").words("TARGET").words("MOVED");
+    table = table.words("CREATOR").words("CREATED");
+    if view.wide {
+        table = table.words("STARTED").words("ENDED").words("SCHEDULE").words("QOS");
+        table = table.words("REQUEST ID").words("MESSAGE");
+    }
+    for job in &document.jobs {
+        let state = job.state.name().to_owned();
+        let target = job.spec.target.to_string();
+        let mut row = vec![job.name.clone(), state, target, moved(job), job.creator.clone()];
+        row.push(short(job.create_time));
+        if view.wide {
+            row.extend([job.start_time, job.end_time].map(short));
+            let (qos, message) = (&job.spec.qos_class, &job.state_message);
+            row.extend([&job.schedule, qos, &job.request_id, message].map(dash));
+        }
+        table.row(row);
+    }
+    table.render(view)
+}
+
+/// `560.0 MiB of 630.0 MiB`.
+fn moved(job: &JobDoc) -> String {
+    let of = |moved, all| format!("{} of {}", size(moved), size(all));
+    match (&job.outcome, &job.progress) {
+        (Some(outcome), _) => of(outcome.account.moved_bytes, outcome.account.found_bytes),
+        (None, Some(progress)) => of(progress.moved_bytes, progress.planned_bytes),
+        (None, None) => "-".to_owned(),
+    }
+}
+
+/// A time to the second; a dash for none.
+pub fn short(time: Option<Time>) -> String {
+    time.map_or("-".to_owned(), Time::short)
+}
+
+/// A dash for none.
+pub fn dash(text: &Option<String>) -> String {
+    text.clone().unwrap_or("-".to_owned())
+}
+
+/// One job in full; its plan with `-o wide`.
+pub fn job(job: &JobDoc, view: View) -> String {
+    let reason =
+        job.state_message.as_deref().filter(|_| !job.state.is_end() || job.outcome.is_none());
+    let reason = reason.map_or(String::new(), |message| format!(": {}", clean(message)));
+    let mut text = format!("{} {}{reason}\n", clean(&job.name), job.state.name());
+    let time = |time: Option<Time>| time.map_or(String::new(), Time::short);
+    let progress = job.progress.as_ref().filter(|_| !job.state.is_end());
+    let progress = progress.map_or(String::new(), |progress| {
+        let (settled, planned) = (size(progress.settled_bytes), size(progress.planned_bytes));
+        format!("{settled} of {planned} settled, {} moved", size(progress.moved_bytes))
+    });
+    let created = format!("{} by {}", time(job.create_time), job.creator);
+    let rest = [
+        ("schedule", job.schedule.clone().unwrap_or_default()),
+        ("request id", job.request_id.clone().unwrap_or_default()),
+        ("created", created),
+        ("started", time(job.start_time)),
+        ("ended", time(job.end_time)),
+        ("progress", progress),
+    ];
+    text += &fields(spec_fields(&job.spec).into_iter().chain(rest));
+    if let Some(document) = job.plan.as_ref().filter(|_| view.wide) {
+        text += &format!("\nplan:\n{}", plan(document, view));
+    }
+    if let Some(outcome) = job.outcome.as_ref().filter(|_| job.state != JobState::Unknown) {
+        text += &format!("\n{}", migration(outcome, view));
+    }
+    text
+}

@@ -1,0 +1,103 @@
+//! `schedules`.
+
+use super::{
+    fields::fields,
+    jobs::{dash, short},
+    table::{Table, clean, list},
+};
+use crate::{
+    doc::{ScheduleDoc, SchedulesDoc, SpecDoc},
+    output::View,
+    time::Time,
+    units::{seconds, size},
+};
+
+/// A row per schedule.
+pub fn schedules(document: &SchedulesDoc, view: View) -> String {
+    let mut table = Table::new().words("NAME").words("STATE").words("TARGET").words("INTERVAL");
+    table = table.words("LAST JOB").words("LAST RUN").words("NEXT RUN");
+    if view.wide {
+        table = table.words("JITTER").words("CREATOR").words("CREATED").words("UPDATED");
+        table = table.words("ETAG").words("MESSAGE");
+    }
+    for schedule in &document.schedules {
+        let target = schedule.spec.target.to_string();
+        let interval = interval(schedule);
+        let mut row = vec![schedule.name.clone(), schedule.state.clone(), target, interval];
+        row.push(dash(&schedule.last_job));
+        row.extend([schedule.last_run_time, schedule.next_run_time].map(short));
+        if view.wide {
+            row.extend([seconds(schedule.jitter_seconds), schedule.creator.clone()]);
+            row.extend([schedule.create_time, schedule.update_time].map(short));
+            row.extend([schedule.etag.clone(), dash(&schedule.state_message)]);
+        }
+        table.row(row);
+    }
+    table.render(view)
+}
+
+fn interval(schedule: &ScheduleDoc) -> String {
+    match schedule.interval_seconds {
+        0.0 => "once".to_owned(),
+        interval => seconds(interval),
+    }
+}
+
+/// One schedule in full.
+pub fn schedule(schedule: &ScheduleDoc, _: View) -> String {
+    let message = schedule.state_message.as_deref();
+    let reason = message.map_or(String::new(), |message| format!(": {}", clean(message)));
+    let head = format!("{} {}{reason}\n", clean(&schedule.name), clean(&schedule.state));
+    let time = |time: Option<Time>| time.map_or(String::new(), Time::short);
+    let created = format!("{} by {}", time(schedule.create_time), schedule.creator);
+    let ttl = schedule.ttl_after_gone_seconds.map_or("never".to_owned(), |ttl| {
+        format!("when its target has been gone for {}", seconds(ttl))
+    });
+    let rest = [
+        ("interval", interval(schedule)),
+        ("jitter", seconds(schedule.jitter_seconds)),
+        ("removed", ttl),
+        ("last job", schedule.last_job.clone().unwrap_or_default()),
+        ("last run", time(schedule.last_run_time)),
+        ("next run", time(schedule.next_run_time)),
+        ("target gone", time(schedule.gone_time)),
+        ("created", created),
+        ("updated", time(schedule.update_time)),
+        ("request id", schedule.request_id.clone().unwrap_or_default()),
+        ("etag", schedule.etag.clone()),
+    ];
+    head + &fields(spec_fields(&schedule.spec).into_iter().chain(rest))
+}
+
+/// What was asked for; defaults are left out.
+pub fn spec_fields(spec: &SpecDoc) -> Vec<(&'static str, String)> {
+    let options = &spec.options;
+    let mut asked = Vec::new();
+    for (set, name) in [
+        (options.include_shared, "include shared"),
+        (options.exclude_file, "exclude file"),
+        (options.include_bound, "include bound"),
+        (spec.on_interrupt == "resume", "resume"),
+    ] {
+        asked.extend(set.then(|| name.to_owned()));
+    }
+    if options.target_ratio_percent < 100 {
+        asked.push(format!("target ratio {} %", options.target_ratio_percent));
+    }
+    asked.extend(options.reserve_bytes.map(|bytes| format!("reserve {}", size(bytes))));
+    let limits = &spec.limits;
+    let limits = [
+        limits.timeout_seconds.map(|timeout| format!("timeout {}", seconds(timeout))),
+        limits.batch_bytes.map(|bytes| format!("batches of {}", size(bytes))),
+        limits.workers.map(|workers| format!("{workers} workers")),
+        limits.rate_bytes_per_second.map(|bytes| format!("{}/s", size(bytes))),
+    ];
+    let to = options.to_nodes.as_ref().map(|nodes| list(nodes.iter().copied()));
+    vec![
+        ("target", spec.target.to_string()),
+        ("to nodes", to.unwrap_or("local".to_owned())),
+        ("options", asked.join(", ")),
+        ("limits", limits.into_iter().flatten().collect::<Vec<_>>().join(", ")),
+        ("qos", spec.qos_class.clone().unwrap_or_default()),
+    ]
+}

@@ -1,0 +1,174 @@
+//! What the daemon says.
+
+use numaloc_api::v1;
+use prost_types::{Duration, Timestamp};
+
+const MIB: i64 = 1 << 20;
+
+fn at(seconds: i64) -> Option<Timestamp> {
+    Some(Timestamp { seconds: 1_780_000_000 + seconds, nanos: 0 })
+}
+
+fn share(local_mib: i64, remote_mib: i64) -> Option<v1::Share> {
+    let local_percent = 100.0 * local_mib as f64 / (local_mib + remote_mib) as f64;
+    let (local_bytes, remote_bytes) = (local_mib * MIB, remote_mib * MIB);
+    Some(v1::Share { local_bytes, remote_bytes, local_percent })
+}
+
+/// Nodes 0 and 2, 21 apart.
+pub fn topology() -> v1::Topology {
+    let node = |node_id, cpus: &str, other| v1::Node {
+        node_id,
+        cpus: cpus.to_owned(),
+        total_bytes: 1 << 34,
+        free_bytes: 1 << 33,
+        distances: vec![
+            v1::NodeDistance { node_id, distance: 10 },
+            v1::NodeDistance { node_id: other, distance: 21 },
+        ],
+        ..v1::Node::default()
+    };
+    v1::Topology { nodes: vec![node(0, "0-3", 2), node(2, "8-11", 0)] }
+}
+
+pub fn process(pid: i32) -> v1::ProcessLocality {
+    v1::ProcessLocality {
+        process: Some(v1::ProcessId { pid, start_time_ticks: 90_000 }),
+        comm: "redis-server".to_owned(),
+        cpus: "0-3".to_owned(),
+        home_node_ids: vec![0],
+        skip: 0,
+        memory: Some(v1::ResidentMemory {
+            nodes: vec![
+                v1::NodeBytes { node_id: 0, bytes: 400 * MIB },
+                v1::NodeBytes { node_id: 2, bytes: 600 * MIB },
+            ],
+            movable: share(400, 600),
+            overall: share(400, 600),
+        }),
+    }
+}
+
+pub fn locality() -> v1::Locality {
+    let process = process(4711);
+    v1::Locality {
+        shared: Some(v1::ResidentMemory {
+            movable: share(0, 0),
+            overall: share(0, 0),
+            ..Default::default()
+        }),
+        total: process.memory.clone(),
+        processes: vec![process],
+        ..v1::Locality::default()
+    }
+}
+
+pub fn plan() -> v1::Plan {
+    v1::Plan {
+        processes: vec![process(4711)],
+        routes: vec![v1::Route { from_node_id: 2, to_node_ids: vec![0] }],
+        moves: vec![v1::MoveSummary {
+            kind: v1::MemoryKind::Heap.into(),
+            extents: 3,
+            length_bytes: 1000 * MIB,
+            remote_bytes: 600 * MIB,
+            shared_bytes: 0,
+        }],
+        expected_bytes: 600 * MIB,
+        expected_duration: Some(Duration { seconds: 0, nanos: 150_000_000 }),
+        movable_before: share(400, 600),
+        movable_after: share(1000, 0),
+        overall_before: share(400, 600),
+        ..v1::Plan::default()
+    }
+}
+
+/// A job that is under way.
+pub fn job(state: v1::JobState, moved_mib: i64) -> v1::Job {
+    let target = v1::Target { pids: vec![4711], ..v1::Target::default() };
+    v1::Job {
+        name: "jobs/42".to_owned(),
+        spec: Some(v1::MigrationSpec { target: Some(target), ..Default::default() }),
+        state: state.into(),
+        creator: "uid:0".to_owned(),
+        create_time: at(0),
+        start_time: at(1),
+        progress: Some(v1::JobProgress {
+            planned_bytes: 600 * MIB,
+            moved_bytes: moved_mib * MIB,
+            settled_bytes: moved_mib * MIB,
+            update_time: at(2),
+        }),
+        plan: Some(plan()),
+        ..v1::Job::default()
+    }
+}
+
+/// A job that has ended; what has not moved was left for `reason`.
+pub fn ended(state: v1::JobState, moved_mib: i64, reason: v1::LeftReason) -> v1::Job {
+    let left = v1::LeftBytes { reason: reason.into(), bytes: (600 - moved_mib) * MIB };
+    let account = v1::Account {
+        found_bytes: 600 * MIB,
+        moved_bytes: moved_mib * MIB,
+        left: if moved_mib < 600 { vec![left] } else { Vec::new() },
+        ..v1::Account::default()
+    };
+    let outcome = v1::Outcome {
+        account: Some(account),
+        elapsed: Some(Duration { seconds: 2, nanos: 0 }),
+        movable_before: share(400, 600),
+        movable_after: share(400 + moved_mib, 600 - moved_mib),
+        overall_before: share(400, 600),
+        overall_after: share(400 + moved_mib, 600 - moved_mib),
+        ..v1::Outcome::default()
+    };
+    v1::Job { outcome: Some(outcome), end_time: at(3), ..job(state, moved_mib) }
+}
+
+pub fn event(number: u64) -> v1::Event {
+    v1::Event {
+        name: format!("events/{number}"),
+        r#type: v1::EventType::Completed.into(),
+        create_time: at(10),
+        job: "jobs/42".to_owned(),
+        before_percent: Some(40.0),
+        after_percent: Some(100.0),
+        message: format!("number {number}"),
+        ..v1::Event::default()
+    }
+}
+
+pub fn schedule() -> v1::Schedule {
+    let limits = v1::Limits { workers: Some(4), ..v1::Limits::default() };
+    let policy = v1::Policy {
+        include_shared: true,
+        target_ratio_percent: Some(95),
+        qos_class: v1::QosClass::Be.into(),
+        ..v1::Policy::default()
+    };
+    let spec = v1::MigrationSpec { target: None, policy: Some(policy), limits: Some(limits) };
+    v1::Schedule {
+        name: "schedules/7".to_owned(),
+        spec: Some(spec),
+        interval: Some(Duration { seconds: 30, nanos: 0 }),
+        state: v1::ScheduleState::Waiting.into(),
+        etag: "e1".to_owned(),
+        ..v1::Schedule::default()
+    }
+}
+
+pub fn workload(name: &str) -> v1::Workload {
+    let cgroup = "/system.slice/redis.service".to_owned();
+    v1::Workload { name: name.to_owned(), cgroup, ..v1::Workload::default() }
+}
+
+pub fn status(version: &str) -> v1::GetStatusResponse {
+    v1::GetStatusResponse {
+        version: version.to_owned(),
+        start_time: at(0),
+        jobs: vec![v1::JobStateCount { state: v1::JobState::Running.into(), count: 2 }],
+        caller: "uid:0".to_owned(),
+        role: "admin".to_owned(),
+        ..v1::GetStatusResponse::default()
+    }
+}

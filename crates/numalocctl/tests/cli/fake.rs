@@ -1,0 +1,234 @@
+//! A daemon that gives canned answers, in a thread of the test.
+
+use crate::{answers, run};
+use numaloc_api::v1::{
+    self, daemon_service_server::DaemonServiceServer, event_service_server::EventServiceServer,
+    locality_service_server::LocalityServiceServer,
+    migration_service_server::MigrationServiceServer,
+    schedule_service_server::ScheduleServiceServer, workload_service_server::WorkloadServiceServer,
+};
+use std::{
+    fmt::Debug,
+    path::PathBuf,
+    process::{Command, Output},
+    sync::{Arc, Mutex},
+    thread::{self, JoinHandle},
+};
+use tokio::{
+    net::{TcpListener, UnixListener},
+    sync::{Notify, mpsc, oneshot},
+};
+use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream, UnixListenerStream};
+use tonic::{
+    Request, Response, Status,
+    transport::{Server, ServerTlsConfig, server::Router},
+};
+
+mod services;
+
+/// What the daemon is to say.
+pub struct Script {
+    /// Every call is answered with this.
+    pub refuse: Option<Status>,
+    /// Its version.
+    pub version: &'static str,
+    /// All jobs.
+    pub jobs: Vec<v1::Job>,
+    /// Whether CreateJob gives back a job that was there before.
+    pub existing: bool,
+    /// What each call of WatchJob shows. The last one then waits for a CancelJob, those before break off.
+    pub watch: Vec<Vec<v1::Job>>,
+    /// What a watched job becomes on CancelJob; nothing: it stays as it is.
+    pub cancelled: Option<v1::Job>,
+    /// What each call of WatchEvents shows. The last one then stays open, those before break off.
+    pub events: Vec<Vec<v1::Event>>,
+    /// Whether the last watch of events breaks off, too, and no call is answered from then on.
+    pub dies: bool,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        Self {
+            refuse: None,
+            version: "9.8.7",
+            jobs: Vec::new(),
+            existing: false,
+            watch: Vec::new(),
+            cancelled: None,
+            events: Vec::new(),
+            dies: false,
+        }
+    }
+}
+
+/// What the services share.
+pub struct State {
+    script: Mutex<Script>,
+    seen: Mutex<Vec<(String, String)>>,
+    cancel: Notify,
+}
+
+/// The services; all are one.
+#[derive(Clone)]
+pub struct Services(Arc<State>);
+
+/// The daemon.
+pub struct Fake {
+    pub endpoint: String,
+    state: Arc<State>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    folder: tempfile::TempDir,
+}
+
+impl Fake {
+    /// Starts it on a Unix socket.
+    pub fn start(script: Script) -> Self {
+        Self::on(script, None)
+    }
+
+    /// Starts it on TCP with certificates.
+    pub fn start_tls(script: Script, tls: ServerTlsConfig) -> Self {
+        Self::on(script, Some(tls))
+    }
+
+    fn on(script: Script, tls: Option<ServerTlsConfig>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("numalocd.sock");
+        let (seen, cancel) = (Mutex::default(), Notify::new());
+        let state = Arc::new(State { script: Mutex::new(script), seen, cancel });
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (ready, listening) = std::sync::mpsc::channel();
+        let services = Services(state.clone());
+        let thread = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                tokio::select! {
+                    () = serve(services, socket, tls, ready) => {}
+                    _ = stopped => {}
+                }
+            });
+        });
+        let endpoint = listening.recv().unwrap();
+        Self { endpoint, state, stop: Some(stop), thread: Some(thread), folder }
+    }
+
+    /// Ends it; what it listened on stays behind as a dead socket.
+    pub fn stop(&mut self) {
+        drop(self.stop.take());
+        self.thread.take().into_iter().for_each(|thread| thread.join().unwrap());
+    }
+
+    /// The program with a command line, told of this daemon by NUMALOC_ENDPOINT.
+    pub fn command(&self, line: &str) -> Command {
+        let mut command = run::program();
+        command.env("NUMALOC_ENDPOINT", &self.endpoint).args(line.split_whitespace());
+        command
+    }
+
+    /// Runs a command line.
+    pub fn run(&self, line: &str) -> Output {
+        self.command(line).output().unwrap()
+    }
+
+    /// What was asked with this call, in Rust's own notation.
+    pub fn seen(&self, call: &str) -> Vec<String> {
+        let seen = self.state.seen.lock().unwrap();
+        seen.iter().filter(|(name, _)| name == call).map(|(_, request)| request.clone()).collect()
+    }
+
+    /// A folder of its own.
+    pub fn folder(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+async fn serve(
+    services: Services,
+    socket: PathBuf,
+    tls: Option<ServerTlsConfig>,
+    ready: std::sync::mpsc::Sender<String>,
+) {
+    match tls {
+        None => {
+            let listener = UnixListener::bind(&socket).unwrap();
+            ready.send(format!("unix://{}", socket.display())).unwrap();
+            let router = router(Server::builder(), services);
+            router.serve_with_incoming(UnixListenerStream::new(listener)).await.unwrap();
+        }
+        Some(tls) => {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let port = listener.local_addr().unwrap().port();
+            ready.send(format!("https://localhost:{port}")).unwrap();
+            let router = router(Server::builder().tls_config(tls).unwrap(), services);
+            router.serve_with_incoming(TcpListenerStream::new(listener)).await.unwrap();
+        }
+    }
+}
+
+fn router(mut server: Server, services: Services) -> Router {
+    server
+        .add_service(LocalityServiceServer::new(services.clone()))
+        .add_service(MigrationServiceServer::new(services.clone()))
+        .add_service(ScheduleServiceServer::new(services.clone()))
+        .add_service(EventServiceServer::new(services.clone()))
+        .add_service(WorkloadServiceServer::new(services.clone()))
+        .add_service(DaemonServiceServer::new(services))
+}
+
+impl Services {
+    /// Notes a call and gives the script, unless calls are refused.
+    fn asked<Q: Debug>(
+        &self,
+        call: &str,
+        request: Request<Q>,
+    ) -> Result<(Q, std::sync::MutexGuard<'_, Script>), Status> {
+        let request = request.into_inner();
+        self.0.seen.lock().unwrap().push((call.to_owned(), format!("{request:?}")));
+        let script = self.0.script.lock().unwrap();
+        match &script.refuse {
+            Some(status) => Err(status.clone()),
+            None => Ok((request, script)),
+        }
+    }
+}
+
+/// A page of a list by the token, which is the number of the first entry.
+fn page<T: Clone>(all: &[T], size: i32, token: &str) -> (Vec<T>, String) {
+    let size = usize::try_from(size).unwrap();
+    assert!((1..=1000).contains(&size), "a page of {size}");
+    let start: usize = if token.is_empty() { 0 } else { token.parse().unwrap() };
+    let end = all.len().min(start + size);
+    let next = if end < all.len() { end.to_string() } else { String::new() };
+    (all[start..end].to_vec(), next)
+}
+
+/// Takes the first of the watches that are left; whether it was the last.
+fn next_watch<T: Clone>(watches: &mut Vec<Vec<T>>) -> (Vec<T>, bool) {
+    match watches.len() {
+        0 => (Vec::new(), true),
+        1 => (watches[0].clone(), true),
+        _ => (watches.remove(0), false),
+    }
+}
+
+fn broken() -> Status {
+    Status::unavailable("the daemon is stopping")
+}
+
+type Watch<T> = ReceiverStream<Result<T, Status>>;
+
+fn channel<T>() -> (mpsc::Sender<Result<T, Status>>, Response<Watch<T>>) {
+    let (sender, receiver) = mpsc::channel(16);
+    (sender, Response::new(ReceiverStream::new(receiver)))
+}
+
+fn gone() -> v1::Job {
+    answers::job(v1::JobState::Queued, 0)
+}

@@ -1,0 +1,230 @@
+//! The calls.
+
+use super::{Services, Watch, broken, channel, gone, next_watch, page};
+use crate::answers;
+use numaloc_api::v1::*;
+use tonic::{Request, Response, Status};
+
+type Answer<T> = Result<Response<T>, Status>;
+
+#[tonic::async_trait]
+impl locality_service_server::LocalityService for Services {
+    async fn get_topology(
+        &self,
+        request: Request<GetTopologyRequest>,
+    ) -> Answer<GetTopologyResponse> {
+        drop(self.asked("GetTopology", request)?);
+        Ok(Response::new(GetTopologyResponse { topology: Some(answers::topology()) }))
+    }
+    async fn get_locality(
+        &self,
+        request: Request<GetLocalityRequest>,
+    ) -> Answer<GetLocalityResponse> {
+        drop(self.asked("GetLocality", request)?);
+        Ok(Response::new(GetLocalityResponse { locality: Some(answers::locality()) }))
+    }
+    type WatchLocalityStream = Watch<WatchLocalityResponse>;
+    async fn watch_locality(
+        &self,
+        _: Request<WatchLocalityRequest>,
+    ) -> Answer<Self::WatchLocalityStream> {
+        Err(Status::unimplemented("not used"))
+    }
+}
+
+#[tonic::async_trait]
+impl migration_service_server::MigrationService for Services {
+    async fn plan_migration(
+        &self,
+        request: Request<PlanMigrationRequest>,
+    ) -> Answer<PlanMigrationResponse> {
+        drop(self.asked("PlanMigration", request)?);
+        Ok(Response::new(PlanMigrationResponse { plan: Some(answers::plan()) }))
+    }
+    async fn create_job(&self, request: Request<CreateJobRequest>) -> Answer<CreateJobResponse> {
+        let (_, script) = self.asked("CreateJob", request)?;
+        Ok(Response::new(CreateJobResponse { job: Some(gone()), existing: script.existing }))
+    }
+    async fn get_job(&self, request: Request<GetJobRequest>) -> Answer<GetJobResponse> {
+        let (asked, script) = self.asked("GetJob", request)?;
+        Ok(Response::new({
+            let named = |job: &&Job| job.name == asked.name;
+            let job = script.jobs.iter().find(named).cloned();
+            let missing = || Status::not_found(format!("{} does not exist", asked.name));
+            GetJobResponse { job: Some(job.ok_or_else(missing)?) }
+        }))
+    }
+    async fn pause_job(&self, request: Request<PauseJobRequest>) -> Answer<PauseJobResponse> {
+        let (asked, script) = self.asked("PauseJob", request)?;
+        Ok(Response::new({
+            let named = |job: &&Job| job.name == asked.name;
+            let job = script.jobs.iter().find(named).cloned();
+            let missing = || Status::not_found(format!("{} does not exist", asked.name));
+            PauseJobResponse { job: Some(job.ok_or_else(missing)?) }
+        }))
+    }
+    async fn resume_job(&self, request: Request<ResumeJobRequest>) -> Answer<ResumeJobResponse> {
+        let (asked, script) = self.asked("ResumeJob", request)?;
+        Ok(Response::new({
+            let named = |job: &&Job| job.name == asked.name;
+            let job = script.jobs.iter().find(named).cloned();
+            let missing = || Status::not_found(format!("{} does not exist", asked.name));
+            ResumeJobResponse { job: Some(job.ok_or_else(missing)?) }
+        }))
+    }
+    async fn cancel_job(&self, request: Request<CancelJobRequest>) -> Answer<CancelJobResponse> {
+        let (asked, script) = self.asked("CancelJob", request)?;
+        if script.cancelled.is_some() {
+            self.0.cancel.notify_one();
+        }
+        Ok(Response::new(CancelJobResponse { job: Some(Job { name: asked.name, ..gone() }) }))
+    }
+    async fn list_jobs(&self, request: Request<ListJobsRequest>) -> Answer<ListJobsResponse> {
+        let (asked, script) = self.asked("ListJobs", request)?;
+        let (jobs, next_page_token) = page(&script.jobs, asked.page_size, &asked.page_token);
+        Ok(Response::new(ListJobsResponse { jobs, next_page_token }))
+    }
+    type WatchJobStream = Watch<WatchJobResponse>;
+    async fn watch_job(&self, request: Request<WatchJobRequest>) -> Answer<Self::WatchJobStream> {
+        let (jobs, last, cancelled) = {
+            let (_, mut script) = self.asked("WatchJob", request)?;
+            let (jobs, last) = next_watch(&mut script.watch);
+            (jobs, last, script.cancelled.clone())
+        };
+        let (sender, response) = channel();
+        let state = self.0.clone();
+        tokio::spawn(async move {
+            for job in jobs {
+                let ends = job.end_time.is_some();
+                let _ = sender.send(Ok(WatchJobResponse { job: Some(job) })).await;
+                if ends {
+                    return;
+                }
+            }
+            if !last {
+                let _ = sender.send(Err(broken())).await;
+                return;
+            }
+            state.cancel.notified().await;
+            let _ = sender.send(Ok(WatchJobResponse { job: cancelled })).await;
+        });
+        Ok(response)
+    }
+}
+
+#[tonic::async_trait]
+impl schedule_service_server::ScheduleService for Services {
+    async fn create_schedule(
+        &self,
+        request: Request<CreateScheduleRequest>,
+    ) -> Answer<CreateScheduleResponse> {
+        drop(self.asked("CreateSchedule", request)?);
+        Ok(Response::new(CreateScheduleResponse { schedule: Some(answers::schedule()) }))
+    }
+    async fn get_schedule(
+        &self,
+        request: Request<GetScheduleRequest>,
+    ) -> Answer<GetScheduleResponse> {
+        drop(self.asked("GetSchedule", request)?);
+        Ok(Response::new(GetScheduleResponse { schedule: Some(answers::schedule()) }))
+    }
+    async fn update_schedule(
+        &self,
+        request: Request<UpdateScheduleRequest>,
+    ) -> Answer<UpdateScheduleResponse> {
+        drop(self.asked("UpdateSchedule", request)?);
+        Ok(Response::new(UpdateScheduleResponse { schedule: Some(answers::schedule()) }))
+    }
+    async fn delete_schedule(
+        &self,
+        request: Request<DeleteScheduleRequest>,
+    ) -> Answer<DeleteScheduleResponse> {
+        drop(self.asked("DeleteSchedule", request)?);
+        Ok(Response::new(DeleteScheduleResponse {}))
+    }
+    async fn list_schedules(
+        &self,
+        request: Request<ListSchedulesRequest>,
+    ) -> Answer<ListSchedulesResponse> {
+        let asked = self.asked("ListSchedules", request)?.0;
+        let all = vec![answers::schedule(); 1001];
+        let (schedules, next_page_token) = page(&all, asked.page_size, &asked.page_token);
+        Ok(Response::new(ListSchedulesResponse { schedules, next_page_token }))
+    }
+}
+
+#[tonic::async_trait]
+impl event_service_server::EventService for Services {
+    async fn list_events(&self, request: Request<ListEventsRequest>) -> Answer<ListEventsResponse> {
+        let asked = self.asked("ListEvents", request)?.0;
+        let all: Vec<_> = (1..=1200).map(answers::event).collect();
+        let (events, next_page_token) = page(&all, asked.page_size, &asked.page_token);
+        Ok(Response::new(ListEventsResponse { events, next_page_token }))
+    }
+    type WatchEventsStream = Watch<WatchEventsResponse>;
+    async fn watch_events(
+        &self,
+        request: Request<WatchEventsRequest>,
+    ) -> Answer<Self::WatchEventsStream> {
+        let (events, stays) = {
+            let (_, mut script) = self.asked("WatchEvents", request)?;
+            let (events, last) = next_watch(&mut script.events);
+            if last && script.dies {
+                script.refuse = Some(broken());
+            }
+            (events, last && !script.dies)
+        };
+        let (sender, response) = channel();
+        tokio::spawn(async move {
+            for event in events {
+                let _ = sender.send(Ok(WatchEventsResponse { event: Some(event) })).await;
+            }
+            if stays {
+                sender.closed().await;
+            } else {
+                let _ = sender.send(Err(broken())).await;
+            }
+        });
+        Ok(response)
+    }
+}
+
+#[tonic::async_trait]
+impl workload_service_server::WorkloadService for Services {
+    async fn register_workload(
+        &self,
+        request: Request<RegisterWorkloadRequest>,
+    ) -> Answer<RegisterWorkloadResponse> {
+        let asked = self.asked("RegisterWorkload", request)?.0;
+        Ok(Response::new(RegisterWorkloadResponse { workload: asked.workload }))
+    }
+    async fn unregister_workload(
+        &self,
+        request: Request<UnregisterWorkloadRequest>,
+    ) -> Answer<UnregisterWorkloadResponse> {
+        drop(self.asked("UnregisterWorkload", request)?);
+        Ok(Response::new(UnregisterWorkloadResponse {}))
+    }
+    async fn list_workloads(
+        &self,
+        request: Request<ListWorkloadsRequest>,
+    ) -> Answer<ListWorkloadsResponse> {
+        let asked = self.asked("ListWorkloads", request)?.0;
+        let all: Vec<_> =
+            (0..1001).map(|n| answers::workload(&format!("workloads/w{n}"))).collect();
+        let (workloads, next_page_token) = page(&all, asked.page_size, &asked.page_token);
+        Ok(Response::new(ListWorkloadsResponse { workloads, next_page_token }))
+    }
+}
+
+#[tonic::async_trait]
+impl daemon_service_server::DaemonService for Services {
+    async fn get_status(&self, request: Request<GetStatusRequest>) -> Answer<GetStatusResponse> {
+        let (_, script) = self.asked("GetStatus", request)?;
+        Ok(Response::new(answers::status(script.version)))
+    }
+    async fn get_metrics(&self, request: Request<GetMetricsRequest>) -> Answer<GetMetricsResponse> {
+        drop(self.asked("GetMetrics", request)?);
+        Ok(Response::new(GetMetricsResponse { text: "# EOF\n".to_owned() }))
+    }
+}

@@ -1,0 +1,159 @@
+//! `migrate` with the daemon.
+
+use crate::{
+    answers::{self, ended, job},
+    fake::{Fake, Script},
+    run::{finish, interrupt, json, refused, text, until},
+};
+use numaloc_api::v1::{JobState, LeftReason};
+
+fn daemon(watch: Vec<numaloc_api::v1::Job>) -> Fake {
+    Fake::start(Script { watch: vec![watch], ..Script::default() })
+}
+
+#[test]
+fn each_end_has_an_exit_code() {
+    let running = || job(JobState::Running, 100);
+    let failed = || numaloc_api::v1::Job {
+        state_message: "the target has ended".to_owned(),
+        outcome: None,
+        plan: None,
+        ..ended(JobState::Failed, 0, LeftReason::Busy)
+    };
+    let cases = [
+        (ended(JobState::Succeeded, 600, LeftReason::Busy), 0, "done", "moved: 600.0 MiB of 600.0"),
+        (
+            ended(JobState::Partial, 500, LeftReason::Pinned),
+            6,
+            "partly_moved",
+            "left: 100.0 MiB: pinned",
+        ),
+        (
+            ended(JobState::Partial, 500, LeftReason::OutOfTime),
+            124,
+            "timed_out",
+            ", then out of time",
+        ),
+        (
+            ended(JobState::Cancelled, 500, LeftReason::Cancelled),
+            6,
+            "cancelled",
+            ", then cancelled",
+        ),
+        (
+            ended(JobState::Interrupted, 500, LeftReason::Cancelled),
+            1,
+            "interrupted",
+            "interrupted: ",
+        ),
+        (failed(), 1, "failed", "failed: the target has ended"),
+    ];
+    for (end, code, result, words) in cases {
+        let fake = daemon(vec![running(), end]);
+        let document = json(&fake.run("migrate --pid 4711 -o json"), code);
+        assert_eq!(document["result"], result);
+        assert_eq!(document["job"], "jobs/42");
+        let shown = text(&fake.run("migrate --pid 4711"), code);
+        assert!(shown.contains(words), "{shown}");
+        assert_eq!(fake.run("jobs watch 42").status.code(), Some(code));
+    }
+}
+
+#[test]
+fn what_is_asked_for_arrives() {
+    let fake = daemon(vec![ended(JobState::Succeeded, 600, LeftReason::Busy)]);
+    let line = "migrate --pid 4711 --container c1 --pod p1 --selector app=redis,tier=db --unit a \
+        --cgroup /sys/fs/cgroup/x/ --to !0 --include-shared --target-ratio 90 --qos lsr --resume --join \
+        --request-id r1 --timeout 5m --rate 1G --detach";
+    assert_eq!(text(&fake.run(line), 0), "jobs/42\n");
+    let asked = fake.seen("CreateJob").remove(0);
+    for words in [
+        "pids: [4711]",
+        "cgroups: [\"/x\"]",
+        "units: [\"a\"]",
+        "container_ids: [\"c1\"]",
+        "pod_uids: [\"p1\"]",
+        "match_labels: {\"app\": \"redis\", \"tier\": \"db\"}",
+        "node_ids: [2]",
+        "include_shared: true",
+        "target_ratio_percent: Some(90)",
+        "qos_class: Lsr",
+        "on_interrupt: Resume",
+        "on_conflict: Join",
+        "request_id: \"r1\"",
+        "seconds: 300",
+        "rate_bytes_per_second: Some(1073741824)",
+    ] {
+        assert!(asked.contains(words), "{words} is not in {asked}");
+    }
+    assert!(fake.seen("WatchJob").is_empty());
+    let detached = json(&fake.run("migrate --pid 4711 --detach -o json"), 0);
+    assert_eq!(detached["jobs"][0]["state"], "queued");
+}
+
+#[test]
+fn plan_and_locality_are_those_of_the_daemon() {
+    let fake = daemon(Vec::new());
+    let plan = json(&fake.run("plan --container c1 -o json"), 0);
+    assert!(plan["moves"].is_null() && plan["moves_by_kind"][0]["kind"] == "heap");
+    assert_eq!(plan["routes"][0]["to_nodes"][0]["distance"], 21);
+    assert!(text(&fake.run("plan --pid 4711"), 0).contains("expected: 600.0 MiB of 600.0 MiB"));
+    let locality = json(&fake.run("locality --pid 4711 -o json"), 0);
+    assert_eq!(locality["processes"][0]["pid"], 4711);
+    assert!(text(&fake.run("locality --pid 4711"), 0).contains("NODE2 MB"));
+}
+
+#[test]
+fn progress_is_shown_where_it_is_wanted() {
+    let fake = daemon(vec![
+        answers::job(JobState::Queued, 0),
+        job(JobState::Running, 100),
+        ended(JobState::Succeeded, 600, LeftReason::Busy),
+    ]);
+    let output = fake.run("migrate --pid 4711 --progress");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("jobs/42 is queued") && message.contains("is running"), "{message}");
+    assert!(fake.run("migrate --pid 4711").stderr.is_empty());
+}
+
+#[test]
+fn ctrl_c_cancels_and_reports() {
+    let fake = Fake::start(Script {
+        watch: vec![vec![job(JobState::Running, 100)]],
+        cancelled: Some(ended(JobState::Cancelled, 100, LeftReason::Cancelled)),
+        ..Script::default()
+    });
+    let child = fake.command("migrate --pid 4711").spawn().unwrap();
+    until("the watch", || !fake.seen("WatchJob").is_empty());
+    interrupt(&child);
+    let output = finish(child);
+    let shown = text(&output, 6);
+    assert!(shown.contains("moved: 100.0 MiB of 600.0 MiB") && shown.contains("then cancelled"));
+    assert_eq!(fake.seen("CancelJob").len(), 1);
+}
+
+#[test]
+fn a_second_ctrl_c_stops_waiting() {
+    let watch = vec![vec![job(JobState::Running, 100)]];
+    let fake = Fake::start(Script { watch, ..Script::default() });
+    let child = fake.command("migrate --pid 4711").spawn().unwrap();
+    until("the watch", || !fake.seen("WatchJob").is_empty());
+    interrupt(&child);
+    until("the cancellation", || !fake.seen("CancelJob").is_empty());
+    interrupt(&child);
+    let output = finish(child);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{message}");
+    assert!(message.contains("jobs/42 was cancelled and is ending"), "{message}");
+}
+
+#[test]
+fn a_job_of_somebody_else_is_left_alone() {
+    let watch = vec![vec![job(JobState::Running, 100)]];
+    let fake = Fake::start(Script { watch, existing: true, ..Script::default() });
+    let child = fake.command("migrate --pid 4711 --join").spawn().unwrap();
+    until("the watch", || !fake.seen("WatchJob").is_empty());
+    interrupt(&child);
+    refused("migrate --join", &finish(child), 130, "jobs/42 was there before and goes on");
+    assert!(fake.seen("CancelJob").is_empty());
+}

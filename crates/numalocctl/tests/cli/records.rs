@@ -1,0 +1,89 @@
+//! `schedules` and `workloads`.
+
+use crate::{
+    fake::{Fake, Script},
+    run::{json, refused, text},
+};
+
+#[test]
+fn schedules_are_made_with_what_is_given() {
+    let fake = Fake::start(Script::default());
+    let line = "schedules create --unit redis-server --interval 30s --jitter 5s --ttl-after-gone 1h \
+        --paused --request-id r1 --workers 3";
+    assert_eq!(text(&fake.run(line), 0), "schedules/7\n");
+    let asked = fake.seen("CreateSchedule").remove(0);
+    for words in [
+        "\"redis-server\"",
+        "seconds: 30",
+        "seconds: 5,",
+        "seconds: 3600",
+        "paused: true",
+        "\"r1\"",
+        "workers: Some(3)",
+    ] {
+        assert!(asked.contains(words), "{words} is not in {asked}");
+    }
+    refused("create", &fake.run("schedules create --interval 5m"), 2, "--pid");
+}
+
+#[test]
+fn only_what_is_given_is_changed() {
+    let fake = Fake::start(Script::default());
+    let update = |options: &str| {
+        text(&fake.run(&format!("schedules update 7 {options}")), 0);
+        fake.seen("UpdateSchedule").pop().unwrap()
+    };
+    let asked = update("--interval 5m --ttl-after-gone never");
+    assert!(asked.contains("paths: [\"interval\", \"ttl_after_gone\"]"), "{asked}");
+    assert!(asked.contains("ttl_after_gone: None") && asked.contains("etag: \"\""), "{asked}");
+    assert!(fake.seen("GetSchedule").is_empty());
+    // The API takes a policy as a whole: what is not given is read first, and its etag guards it.
+    let asked = update("--include-shared=false --workers 2 --pid 5");
+    let paths = "paths: [\"spec.target\", \"spec.policy\", \"spec.limits\"]";
+    for words in [
+        paths,
+        "include_shared: false",
+        "target_ratio_percent: Some(95)",
+        "qos_class: Be",
+        "workers: Some(2)",
+        "etag: \"e1\"",
+    ] {
+        assert!(asked.contains(words), "{words} is not in {asked}");
+    }
+    assert!(update("--etag mine --jitter 1s").contains("etag: \"mine\""));
+    refused("update", &fake.run("schedules update 7"), 2, "nothing to change");
+    assert_eq!(text(&fake.run("schedules pause 7"), 0), "schedules/7 waiting\n");
+    let asked = fake.seen("UpdateSchedule").pop().unwrap();
+    assert!(asked.contains("paths: [\"paused\"]") && asked.contains("paused: true"), "{asked}");
+    text(&fake.run("schedules resume 7"), 0);
+    let asked = fake.seen("UpdateSchedule").pop().unwrap();
+    assert!(asked.contains("paths: [\"paused\"]") && asked.contains("paused: false"), "{asked}");
+}
+
+#[test]
+fn schedules_are_listed_and_removed() {
+    let fake = Fake::start(Script::default());
+    assert_eq!(text(&fake.run("schedules ls -q"), 0).lines().count(), 1001);
+    let shown = json(&fake.run("schedules get 7 -o json"), 0);
+    assert_eq!(shown["schedules"][0]["interval_seconds"], 30.0);
+    let removed = text(&fake.run("schedules delete 7 schedules/8 --etag e1"), 0);
+    assert_eq!(removed, "schedules/7 removed\nschedules/8 removed\n");
+    assert!(fake.seen("DeleteSchedule")[1].contains("name: \"schedules/8\", etag: \"e1\""));
+}
+
+#[test]
+fn workloads_are_registered_listed_and_forgotten() {
+    let fake = Fake::start(Script::default());
+    let line = "workloads register redis --cgroup system.slice/redis.service --container c1 --pod p1 \
+        --label app=redis,tier=db --qos be";
+    assert_eq!(text(&fake.run(line), 0), "workloads/redis\n");
+    let asked = fake.seen("RegisterWorkload").remove(0);
+    for words in
+        ["\"/system.slice/redis.service\"", "\"c1\"", "\"p1\"", "\"tier\": \"db\"", "qos_class: Be"]
+    {
+        assert!(asked.contains(words), "{words} is not in {asked}");
+    }
+    assert_eq!(text(&fake.run("workloads ls -q"), 0).lines().count(), 1001);
+    let removed = json(&fake.run("workloads unregister redis -o json"), 0);
+    assert_eq!(removed["removed"][0], "workloads/redis");
+}
