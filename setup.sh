@@ -12,11 +12,18 @@ packages=(
     qemu-system-x86 busybox-static cpio kmod e2fsprogs zstd xz-utils binutils
     # what --systemd boots there; without systemd-sysv it leaves this machine's init alone
     systemd
+    # and the bus, over which it answers others than root: without the package dbus nothing of it is started here
+    dbus-daemon dbus-system-bus-common
     # what the tests move, and the tools that they compare with
     redis-tools numactl
     # fetching crates
     ca-certificates git
 )
+# tests/tools: clients of the daemon in Python and Go. An old Go will do, it fetches a newer one.
+python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
+command -v go >/dev/null || packages+=(golang-go)
+# tests/proto: fetching buf. Another npm than Debian's will do, too.
+command -v npm >/dev/null || packages+=(npm)
 
 missing=()
 for package in "${packages[@]}"; do

@@ -3,12 +3,11 @@
 # kernel and emulator. The mirror and its keyring are those of this machine's own apt
 # sources; apt's state is private, so that the machine's is neither read nor changed.
 
-# shellcheck disable=SC2034  # for who sources this
-cache=${NUMALOC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/numaloc}
+# shellcheck source=tests/cache.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../cache.sh"
 
 codename() {
-    # shellcheck disable=SC1091
-    (. /etc/os-release && echo "${VERSION_CODENAME:-}")
+    sed -nE 's/^VERSION_CODENAME="?([a-z]+)"?$/\1/p' /etc/os-release
 }
 
 # "URI KEYRING" of the Debian archive in the apt sources, of either format. KEYRING is "-"
@@ -77,22 +76,4 @@ open_suite() { # SUITE: reads its package lists
 
 fetch() { # PACKAGE...: downloads into $state/debs
     (cd "$state/debs" && retry apt apt-get download "$@" >&2)
-}
-
-# Makes DIRECTORY by calling this script again with ARGS and "--into STATE"; it leaves the
-# directory as STATE/tree. A process of its own, because errexit is off in whatever an "if"
-# calls. Whoever comes second waits, and an interrupted run leaves nothing that looks whole.
-provide() { # DIRECTORY [ARG]...
-    local directory=$1 lock made status=0
-    [[ ! -e $directory ]] || return 0
-    mkdir -p "$(dirname "$directory")"
-    exec {lock}>"$directory.lock"
-    flock "$lock"
-    if [[ ! -e $directory ]]; then
-        made=$(mktemp -d "$directory.XXXXXX")
-        { "$0" "${@:2}" --into "$made" && mv -T "$made/tree" "$directory"; } || status=$?
-        rm -rf "$made"
-    fi
-    exec {lock}>&-
-    return "$status"
 }

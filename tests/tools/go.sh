@@ -1,0 +1,19 @@
+# shellcheck shell=bash
+# Go programs, built into the cache: sourced by the scripts that are named after them.
+
+# shellcheck source=tests/cache.sh
+. "$(dirname "$(readlink -f "$0")")/../cache.sh"
+
+# Builds PACKAGE at VERSION unless that has been done, and prints where the program is. It is
+# static, so that it runs in the test machine without libraries.
+go_program() { # PACKAGE VERSION [ARGS of the script]...
+    local package=$1 version=$2 name=${1##*/} dest=$cache/tools/${1##*/}-$2
+    if [[ ${3:-} == --into ]]; then
+        local go
+        go=$("$(dirname "$(readlink -f "$0")")/go")
+        GOBIN=$4/tree CGO_ENABLED=0 GOFLAGS=-trimpath "$go" install -ldflags='-s -w' "$package@$version" >&2
+        return
+    fi
+    provide "$dest"
+    echo "$dest/$name"
+}
