@@ -34,6 +34,15 @@ fn hidden_pages(pid: i32, range: std::ops::Range<u64>) -> usize {
 }
 
 fn marked_pages_come_home(region: &str, bytes: u64) {
+    marked_pages_come_home_by(region, bytes, |pid| {
+        let outcome = migrate(&[Target::Pid(pid)], &Options::default());
+        assert_eq!(outcome.account().shortfall_bytes(), 0, "{outcome:?}");
+        outcome.calls.hinted_addresses
+    });
+}
+
+/// `migrate` gives back how many hint faults it had to take.
+pub fn marked_pages_come_home_by(region: &str, bytes: u64, migrate: impl FnOnce(i32) -> u64) {
     let _eager = eager();
     let quiet = Setting::numa_balancing(false);
     // It computes and touches none of its memory: marks stay. The control process is at home, so that balancing has
@@ -53,13 +62,9 @@ fn marked_pages_come_home(region: &str, bytes: u64) {
         false => vmstat("numa_pte_updates") + vmstat("numa_huge_pte_updates") >= marked + pages,
     });
 
-    let outcome = migrate(&[Target::Pid(pid)], &Options::default());
-    let truth = Truth::of(pid).region(range);
-    assert_eq!(truth, [(0, bytes)].into(), "{outcome:?}");
-    assert_eq!(outcome.account().shortfall_bytes(), 0, "{outcome:?}");
-    if is_trapped {
-        assert!(outcome.calls.hinted_addresses > 0, "{outcome:?}");
-    }
+    let hinted = migrate(pid);
+    assert_eq!(Truth::of(pid).region(range), [(0, bytes)].into());
+    assert!(!is_trapped || hinted > 0, "no hint fault was taken");
     app.check();
     assert_eq!(Truth::of(control.pid()).without_files(), control_before, "control moved");
     control.check();

@@ -102,9 +102,13 @@ fn nonsense_is_refused_in_one_line() {
     assert_refused(&["migrate", "--pid", "2"], 2, "kernel thread");
     assert_refused(&["migrate", "--pid", &own, "--to", "7"], 2, "7");
     assert_refused(&["migrate", "--pid", &own, "--target-ratio", "101"], 2, "101");
-    for (option, nonsense) in
-        [("--reserve", "-1"), ("--batch-bytes", "x"), ("--timeout", "-5s"), ("--workers", "0")]
-    {
+    for (option, nonsense) in [
+        ("--reserve", "-1"),
+        ("--batch-bytes", "x"),
+        ("--timeout", "-5s"),
+        ("--workers", "0"),
+        ("--rate", "0"),
+    ] {
         assert_refused(&["migrate", "--pid", &own, option, nonsense], 2, nonsense);
     }
 }

@@ -5,7 +5,7 @@
 //! compares what numa_maps says with the account. Nothing here believes our own report.
 //!
 //! It runs as root on a machine with two nodes and changes its settings: `tests/vm/suite` runs it in a virtual one.
-//! Tests that need another machine are in modules with its name (`sparse4`, `memonly`; `unit` needs systemd, `mthp` a kernel from 6.8 on,
+//! Tests that need another machine are in modules with its name (`sparse4`, `memonly`; `unit` and `service` need systemd, `mthp` a kernel from 6.8 on,
 //! `gigantic` pools of 1 GiB pages), which
 //! that script selects.
 #![forbid(unsafe_code)]
@@ -20,6 +20,7 @@ mod anon;
 mod balancing;
 mod cgroup;
 mod cli;
+mod daemon;
 mod family;
 mod file;
 mod gigantic;
@@ -27,9 +28,11 @@ mod huge;
 mod lifecycle;
 mod memonly;
 mod mthp;
+mod orders;
 mod pinned;
 mod policy;
 mod pressure;
+mod service;
 mod shared;
 mod sparse;
 mod sparse4;

@@ -17,9 +17,11 @@ use std::{
 };
 
 const MIB: u64 = 1 << 20;
-const UNITS: &str = "/run/systemd/system";
+/// Where tests put units.
+pub const UNITS: &str = "/run/systemd/system";
 
-fn systemctl(arguments: &[&str]) -> String {
+/// Runs it, and gives back what it says.
+pub fn systemctl(arguments: &[&str]) -> String {
     let output = Command::new("systemctl").args(arguments).output().expect("systemctl");
     assert!(output.status.success(), "{arguments:?}: {output:?}");
     String::from_utf8(output.stdout).expect("text").trim().to_owned()
@@ -72,7 +74,7 @@ impl Drop for Unit {
 /// A service whose main process is the application. It has files for standard input and output, as systemd starts it
 /// and not the suite.
 #[derive(Debug)]
-struct Service {
+pub struct Service {
     unit: Unit,
     input: File,
     output: PathBuf,
@@ -82,7 +84,8 @@ struct Service {
 }
 
 impl Service {
-    fn start(name: &str, lines: &str) -> Self {
+    /// Starts it, and waits until its memory is there, on node 1.
+    pub fn start(name: &str, lines: &str) -> Self {
         let balancing = Setting::numa_balancing(false);
         let layout = Layout::remote(&["anon:32M"]);
         let control = layout.clone().load("idle").start("control");
@@ -126,7 +129,8 @@ impl Service {
         hex(start)..hex(end)
     }
 
-    fn assert_on(&self, node: u32) {
+    /// Asserts that all of its memory is on a node.
+    pub fn assert_on(&self, node: u32) {
         let nodes = Truth::of(self.pid()).region(self.range());
         assert_eq!(nodes, Nodes::from([(node, 32 * MIB)]));
     }

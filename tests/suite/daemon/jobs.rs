@@ -1,0 +1,223 @@
+//! Jobs on real processes.
+
+use super::*;
+use crate::scene::Scene;
+use serde_json::Value;
+
+#[test]
+fn a_process_comes_home() {
+    let daemon = Daemon::start();
+    let client = daemon.client();
+    let scene = Scene::remote(&["anon:32M"]);
+    let job = client.create(scene.app.pid(), v1::Limits::default());
+    let done = client.reaches(&job.name, v1::JobState::Succeeded);
+    scene.assert_on("anon", 0, 32 * MIB);
+    let outcome = done.outcome.expect("an outcome");
+    let account = outcome.account.expect("an account");
+    assert!(account.moved_bytes as u64 >= 32 * MIB, "{account:?}");
+    assert_eq!(outcome.processes.len(), 1);
+    assert!(outcome.movable_after.expect("a look afterwards").local_percent > 99.0);
+    // Once more there is nothing to do.
+    let job = client.create(scene.app.pid(), v1::Limits::default());
+    until("the second one ends", || client.job(&job.name).end_time.is_some());
+    assert_eq!(client.job(&job.name).state(), v1::JobState::Skipped);
+    let request = v1::ListEventsRequest::default();
+    let events =
+        client.runtime.block_on(client.events().list_events(request)).unwrap().into_inner();
+    let kinds: Vec<_> = events.events.iter().map(v1::Event::r#type).collect();
+    assert_eq!(kinds, [v1::EventType::Completed, v1::EventType::Skipped]);
+    assert_eq!(
+        (&events.events[0].from_node_ids[..], &events.events[0].to_node_ids[..]),
+        (&[1][..], &[0][..])
+    );
+    scene.finish();
+}
+
+#[test]
+fn a_job_is_held_goes_on_and_is_watched_to_its_end() {
+    let daemon = Daemon::start();
+    let client = daemon.client();
+    let scene = Scene::remote(&["anon:64M"]);
+    let name = client.create(scene.app.pid(), slow(16 * MIB)).name;
+    let watch = v1::WatchJobRequest { name: name.clone() };
+    let mut watch =
+        client.runtime.block_on(client.migrations().watch_job(watch)).unwrap().into_inner();
+    client.moves(&name);
+    client.pause(&name).expect("it is held");
+    client.reaches(&name, v1::JobState::Paused);
+    let (before, moved) =
+        (scene.nodes("anon"), client.job(&name).outcome.unwrap().account.unwrap());
+    let at_home = before.get(&0).copied().unwrap_or(0);
+    assert!(at_home > 0 && at_home < 64 * MIB, "{before:?}");
+    assert!(moved.moved_bytes > 0);
+    // Nothing moves while it is held.
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(scene.nodes("anon"), before);
+    client.resume(&name).expect("it goes on");
+    let done = client.reaches(&name, v1::JobState::Succeeded);
+    scene.assert_on("anon", 0, 64 * MIB);
+    let account = done.outcome.unwrap().account.unwrap();
+    let left: i64 = account.left.iter().map(|left| left.bytes).sum();
+    assert_eq!(
+        account.found_bytes,
+        account.moved_bytes + account.vanished_bytes + left,
+        "{account:?}"
+    );
+    assert!(account.moved_bytes as u64 >= 64 * MIB);
+    let mut states = Vec::new();
+    while let Some(seen) = client.runtime.block_on(watch.message()).expect("it ends well") {
+        let state = seen.job.expect("a job").state();
+        if states.last() != Some(&state) {
+            states.push(state);
+        }
+    }
+    for state in [v1::JobState::Running, v1::JobState::Paused, v1::JobState::Succeeded] {
+        assert!(states.contains(&state), "{states:?}");
+    }
+    assert_eq!(states.last(), Some(&v1::JobState::Succeeded));
+    scene.finish();
+}
+
+#[test]
+fn a_job_is_cancelled_on_the_way() {
+    let daemon = Daemon::start();
+    let client = daemon.client();
+    let scene = Scene::remote(&["anon:64M"]);
+    let name = client.create(scene.app.pid(), slow(8 * MIB)).name;
+    client.moves(&name);
+    // A second one on the same memory is refused, or joins.
+    let mut second = request(scene.app.pid(), v1::Limits::default());
+    assert_eq!(
+        reason(client.try_create(second.clone())),
+        (Code::Aborted, "CONFLICTING_JOB".into())
+    );
+    second.on_conflict = v1::ConflictAction::Join.into();
+    assert_eq!(client.try_create(second).expect("it joins").name, name);
+    client.cancel(&name).expect("it is cancelled");
+    let done = client.reaches(&name, v1::JobState::Cancelled);
+    let nodes = scene.nodes("anon");
+    assert!(nodes.len() == 2, "{nodes:?}");
+    let account = done.outcome.unwrap().account.unwrap();
+    let left: i64 = account.left.iter().map(|left| left.bytes).sum();
+    assert_eq!(account.found_bytes, account.moved_bytes + account.vanished_bytes + left);
+    assert!(account.left.iter().any(|left| left.reason() == v1::LeftReason::Cancelled));
+    // Run again, all of it comes home.
+    let name = client.create(scene.app.pid(), v1::Limits::default()).name;
+    client.reaches(&name, v1::JobState::Succeeded);
+    scene.assert_on("anon", 0, 64 * MIB);
+    scene.finish();
+}
+
+#[test]
+fn a_target_that_goes_in_the_middle_is_told() {
+    let daemon = Daemon::start();
+    let client = daemon.client();
+    let mut scene = Scene::remote(&["anon:64M"]);
+    let name = client.create(scene.app.pid(), slow(8 * MIB)).name;
+    client.moves(&name);
+    scene.app.kill();
+    until("the job ends", || client.job(&name).end_time.is_some());
+    let job = client.job(&name);
+    let account = job.outcome.as_ref().unwrap().account.clone().unwrap();
+    let left: i64 = account.left.iter().map(|left| left.bytes).sum();
+    assert_eq!(
+        account.found_bytes,
+        account.moved_bytes + account.moved_back_bytes + account.vanished_bytes + left
+    );
+    let answer = client.try_create(request(scene.app.pid(), v1::Limits::default()));
+    assert_eq!(reason(answer), (Code::NotFound, "TARGET_NOT_FOUND".into()));
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_with_its_reason() {
+    let daemon = Daemon::start();
+    let client = daemon.client();
+    let scene = Scene::of(crate::app::Layout::remote(&["anon:8M"]).on("").load("idle"));
+    // It may run on every node.
+    let pid = scene.app.pid();
+    let answer = client.try_create(request(pid, v1::Limits::default()));
+    assert_eq!(reason(answer), (Code::FailedPrecondition, "NO_TARGET_NODE".into()));
+    let mut nodes = request(pid, v1::Limits::default());
+    let placement = v1::policy::Placement::Nodes(v1::NodesPlacement { node_ids: vec![7] });
+    nodes.spec.as_mut().unwrap().policy =
+        Some(v1::Policy { placement: Some(placement), ..v1::Policy::default() });
+    assert_eq!(
+        reason(client.try_create(nodes)),
+        (Code::FailedPrecondition, "NO_TARGET_NODE".into())
+    );
+    for path in ["/../../etc", "relative", "/a/./b", "//"] {
+        let mut tricky = request(pid, v1::Limits::default());
+        let target = v1::Target { cgroups: vec![path.into()], ..v1::Target::default() };
+        tricky.spec.as_mut().unwrap().target = Some(target);
+        assert_eq!(
+            reason(client.try_create(tricky)),
+            (Code::InvalidArgument, "INVALID_FIELD".into())
+        );
+    }
+    let mut many = request(pid, v1::Limits::default());
+    many.spec.as_mut().unwrap().target.as_mut().unwrap().pids = (1..=100_000).collect();
+    assert_eq!(reason(client.try_create(many)), (Code::InvalidArgument, "INVALID_FIELD".into()));
+    assert_eq!(reason(client.try_job("jobs/1")), (Code::NotFound, "RESOURCE_NOT_FOUND".into()));
+    scene.finish();
+}
+
+#[test]
+fn the_command_line_is_a_client() {
+    let daemon = Daemon::start();
+    let scene = Scene::remote(&["anon:32M"]);
+    let pid = scene.app.pid().to_string();
+    let output = daemon.ctl(&["migrate", "--pid", &pid, "-o", "json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice::<Value>(&output.stdout).expect("JSON");
+    scene.assert_on("anon", 0, 32 * MIB);
+    for arguments in [
+        &["status"][..],
+        &["jobs", "ls"],
+        &["jobs", "get", "1"],
+        &["events"],
+        &["topology"],
+        &["metrics"],
+    ] {
+        let output = daemon.ctl(arguments);
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert!(!output.stdout.is_empty());
+    }
+    let output = daemon.ctl(&["locality", "--pid", &pid, "-o", "json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = daemon.ctl(&["jobs", "get", "99"]);
+    assert_eq!(output.status.code(), Some(3));
+    scene.finish();
+}
+
+#[test]
+fn a_stop_saves_what_is_under_way() {
+    let mut daemon = Daemon::start();
+    let scene = Scene::remote(&["anon:64M"]);
+    let name = {
+        let client = daemon.client();
+        let mut resuming = request(scene.app.pid(), slow(8 * MIB));
+        let action = v1::InterruptAction::Resume.into();
+        resuming.spec.as_mut().unwrap().policy =
+            Some(v1::Policy { on_interrupt: action, ..v1::Policy::default() });
+        let name = client.try_create(resuming).expect("it is taken").name;
+        client.moves(&name);
+        name
+    };
+    let took = daemon.stop();
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    let nodes = scene.nodes("anon");
+    assert_eq!(nodes.len(), 2, "{nodes:?}");
+    assert!(!daemon.socket().exists(), "the socket is left behind");
+    daemon.spawn();
+    let client = daemon.client();
+    let done = client.reaches(&name, v1::JobState::Succeeded);
+    scene.assert_on("anon", 0, 64 * MIB);
+    let account = done.outcome.unwrap().account.unwrap();
+    assert!(account.moved_bytes as u64 >= 64 * MIB, "{account:?}");
+    scene.finish();
+}

@@ -1,0 +1,258 @@
+//! The daemon's engine: orders in, reports out.
+
+use crate::{
+    app::{Layout, until},
+    scene::{SLACK, Scene},
+    settings::Cgroup,
+    truth::on,
+};
+use numaloc_api::value::{JobId, Limits, Outcome};
+use numaloc_core::{Options, Reason};
+use numaloc_executor::Control;
+use numaloc_host::{Roots, Target};
+use numalocd::{
+    access::Authority,
+    dispatch::Refusal,
+    engine::{Engine, Order, Planned, Report},
+};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+use tokio::{
+    runtime::Runtime,
+    sync::{mpsc, oneshot},
+};
+
+const MIB: u64 = 1 << 20;
+/// A user to whom nothing belongs.
+const NOBODY: u32 = 65534;
+
+/// An engine at work.
+struct Desk {
+    engine: Engine,
+    orders: mpsc::UnboundedSender<Order>,
+    reports: mpsc::UnboundedReceiver<Report>,
+    runtime: Runtime,
+}
+
+/// An order under way.
+struct Job {
+    control: Arc<Control>,
+    go: oneshot::Sender<()>,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let runtime = Runtime::new().expect("a runtime");
+        let (orders, ordered) = mpsc::unbounded_channel();
+        let (to, reports) = mpsc::unbounded_channel();
+        let engine = Engine::new(Roots::default());
+        runtime.spawn(engine.clone().serve(ordered, to));
+        Self { engine, orders, reports, runtime }
+    }
+
+    fn order(&self, target: Target, limits: Limits, authority: Authority) -> Job {
+        let (go, word) = oneshot::channel();
+        let control = Arc::new(Control::default());
+        let order = Order {
+            job: JobId::numbered(42),
+            targets: vec![target],
+            options: Options::default(),
+            limits,
+            authority,
+            control: control.clone(),
+            go: word,
+        };
+        self.orders.send(order).expect("it is served");
+        Job { control, go }
+    }
+
+    fn report(&mut self) -> Report {
+        let mut report = None;
+        until("a report", || {
+            report = self.reports.try_recv().ok();
+            report.is_some()
+        });
+        report.expect("just waited for")
+    }
+
+    fn planned(&mut self) -> Result<Planned, Refusal> {
+        match self.report() {
+            Report::Planned(job, planned) if job == JobId::numbered(42) => planned,
+            report => panic!("{report:?}"),
+        }
+    }
+
+    fn ended(&mut self) -> Outcome {
+        let report = self.report();
+        let Report::Ended(_, Ok(outcome)) = report else { panic!("{report:?}") };
+        for process in &outcome.processes {
+            assert!(process.account.closes(), "{process:?}");
+        }
+        assert_flown(&outcome);
+        (*outcome).clone()
+    }
+
+    /// Orders, says go as soon as it is planned, and waits for the end.
+    fn carry_out(&mut self, target: Target, limits: Limits) -> Outcome {
+        let job = self.order(target, limits, Authority::All);
+        self.planned().expect("a plan");
+        job.go.send(()).expect("it waits");
+        self.ended()
+    }
+
+    /// Nobody orders any more: nothing is reported either.
+    fn close(self) {
+        let Self { orders, mut reports, engine: _, runtime } = self;
+        drop(orders);
+        let rest = runtime.block_on(reports.recv());
+        assert!(rest.is_none(), "{rest:?}");
+    }
+}
+
+fn target(scene: &Scene) -> Target {
+    scene.target()[0].clone()
+}
+
+/// Small batches, so that there is a middle.
+fn small() -> Limits {
+    Limits { batch_bytes: Some(256 << 10), workers: Some(1), ..Limits::default() }
+}
+
+fn assert_flown(outcome: &Outcome) {
+    let flown: u64 = outcome.flows.values().sum();
+    assert_eq!(flown, outcome.account().moved_bytes(), "{outcome:?}");
+}
+
+#[test]
+fn an_order_is_planned_and_on_the_word_carried_out() {
+    let (mut desk, scene) = (Desk::new(), Scene::remote(&["anon:64M"]));
+    let job = desk.order(target(&scene), Limits::default(), Authority::All);
+    let planned = desk.planned().expect("a plan");
+    assert_eq!(planned.nothing, None);
+    assert!(planned.planned_bytes >= 64 * MIB && planned.local_percent < 50.0, "{planned:?}");
+    assert_eq!((planned.found.processes.len(), planned.found.nodes.to_string()), (1, "0".into()));
+    scene.assert_on("anon", 1, 64 * MIB);
+
+    job.go.send(()).expect("it waits");
+    let outcome = desk.ended();
+    scene.assert_on("anon", 0, 64 * MIB);
+    assert!(outcome.account().moved_bytes() >= 64 * MIB && !outcome.is_partial(), "{outcome:?}");
+    assert_eq!(outcome.account().moved_bytes(), job.control.moved_bytes.load(Relaxed));
+    assert!(outcome.before.movable.percent() < 50.0, "{outcome:?}");
+    assert!(outcome.after.expect("it lives").movable.percent() > 99.0, "{outcome:?}");
+    assert_eq!(outcome.calls.times.iter().sum::<u64>(), outcome.calls.calls);
+    desk.close();
+    scene.finish();
+}
+
+#[test]
+fn a_cancelled_order_is_continued_by_another() {
+    let (mut desk, scene) = (Desk::new(), Scene::remote(&["anon:128M"]));
+    let before = scene.truth().all();
+    let job = desk.order(target(&scene), small(), Authority::All);
+    desk.planned().expect("a plan");
+    job.go.send(()).expect("it waits");
+    until("something has moved", || job.control.moved_bytes.load(Relaxed) > 0);
+    job.control.cancel.store(true, Relaxed);
+    let first = desk.ended();
+    assert!(first.is_partial() && first.account().left_for(Reason::Cancelled) > 0, "{first:?}");
+
+    let joined = first.continued_by(&desk.carry_out(target(&scene), Limits::default()));
+    assert_flown(&joined);
+    let account = joined.account();
+    assert!(account.closes() && !joined.is_partial(), "{account:?}");
+    assert_eq!((account.left_for(Reason::Cancelled), joined.processes.len()), (0, 1));
+    scene.assert_on("anon", 0, 128 * MIB);
+    let gone = on(&before, 1) - on(&scene.truth().all(), 1);
+    assert!(account.moved_bytes().abs_diff(gone) <= SLACK, "{gone} moved, {account:?}");
+    // Each byte once, however many legs have seen it.
+    assert!(account.found_bytes().abs_diff(on(&before, 1)) <= SLACK, "{account:?}");
+    assert_eq!(joined.before, first.before);
+    assert!(joined.elapsed > first.elapsed && joined.calls.calls > first.calls.calls);
+    desk.close();
+    scene.finish();
+}
+
+#[test]
+fn a_rate_is_kept() {
+    let (mut desk, scene) = (Desk::new(), Scene::remote(&["anon:32M"]));
+    let rate = 8 * MIB;
+    let limits = Limits { rate_bytes_per_second: Some(rate), ..Limits::default() };
+    let outcome = desk.carry_out(target(&scene), limits);
+    scene.assert_on("anon", 0, 32 * MIB);
+    assert!(!outcome.is_partial(), "{outcome:?}");
+    let least = outcome.account().moved_bytes() as f64 / rate as f64;
+    let took = outcome.elapsed.as_secs_f64();
+    assert!(took >= least, "{took} s instead of {least} s or more");
+    println!("{took:.2} s, at the rate exactly {least:.2} s");
+    desk.close();
+    scene.finish();
+}
+
+#[test]
+fn neither_a_cancelled_order_nor_one_out_of_time_waits_for_its_rate() {
+    let (mut desk, scene) = (Desk::new(), Scene::remote(&["anon:32M"]));
+    // It would take two hours.
+    let slow = Limits { rate_bytes_per_second: Some(4096), ..Limits::default() };
+    let job = desk.order(target(&scene), slow.clone(), Authority::All);
+    desk.planned().expect("a plan");
+    job.go.send(()).expect("it waits");
+    until("something has moved", || job.control.moved_bytes.load(Relaxed) > 0);
+    job.control.cancel.store(true, Relaxed);
+    let cancelled = desk.ended().account();
+    assert!(cancelled.left_for(Reason::Cancelled) > 31 * MIB, "{cancelled:?}");
+
+    let brief = Limits { timeout: Some(Duration::from_millis(300)), ..slow };
+    let late = desk.carry_out(target(&scene), brief).account();
+    assert!(late.left_for(Reason::OutOfTime) > 31 * MIB, "{late:?}");
+    assert_eq!(scene.nodes("anon").values().sum::<u64>(), 32 * MIB);
+    desk.close();
+    scene.finish();
+}
+
+#[test]
+fn an_order_that_is_dropped_moves_nothing() {
+    let (mut desk, scene) = (Desk::new(), Scene::remote(&["anon:32M"]));
+    let job = desk.order(target(&scene), Limits::default(), Authority::All);
+    assert!(desk.planned().expect("a plan").planned_bytes >= 32 * MIB);
+    drop(job);
+    desk.close();
+    scene.assert_on("anon", 1, 32 * MIB);
+    scene.finish();
+}
+
+#[test]
+fn memory_of_others_is_neither_found_nor_moved() {
+    let (mut desk, scene) = (Desk::new(), Scene::remote(&["anon:32M"]));
+    let nobody = Authority::Of { uid: Some(NOBODY), cgroups: vec!["/numaloc-none".into()] };
+    let find = desk.engine.find(vec![target(&scene)], Options::default(), nobody.clone());
+    let refusal = desk.runtime.block_on(find).expect_err("it is root's");
+    assert!(matches!(refusal, Refusal::NotPermitted { .. }), "{refusal:?}");
+    let job = desk.order(target(&scene), Limits::default(), nobody);
+    let refusal = desk.planned().expect_err("it is root's");
+    assert!(matches!(refusal, Refusal::NotPermitted { .. }), "{refusal:?}");
+    until("nobody waits to be told to move", || job.go.is_closed());
+    desk.close();
+    scene.assert_on("anon", 1, 32 * MIB);
+    scene.finish();
+}
+
+#[test]
+fn a_cgroup_that_was_given_may_be_moved() {
+    let cgroup = Cgroup::new("orders");
+    let (mut desk, scene) =
+        (Desk::new(), Scene::of(Layout::remote(&["anon:32M"]).within(cgroup.path())));
+    let given = Authority::Of { uid: None, cgroups: vec!["/numaloc-orders".into()] };
+    let find = desk.engine.find(vec![cgroup.target()], Options::default(), given.clone());
+    let found = desk.runtime.block_on(find).expect("it may");
+    assert_eq!((found.processes.len(), found.nodes.to_string()), (1, "0".into()));
+    let job = desk.order(cgroup.target(), Limits::default(), given);
+    assert_eq!(desk.planned().expect("a plan").found, found);
+    job.go.send(()).expect("it waits");
+    desk.ended();
+    scene.assert_on("anon", 0, 32 * MIB);
+    desk.close();
+    drop(scene.finish());
+}

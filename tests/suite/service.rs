@@ -1,0 +1,202 @@
+//! The daemon as packages install it: the unit files of `systemd/` under a real systemd, on a machine whose first process
+//! that is: `tests/vm/suite --systemd --daemon`.
+
+mod access;
+mod bus;
+mod life;
+mod work;
+
+use crate::{
+    app::until,
+    daemon::Client,
+    unit::{UNITS, systemctl},
+};
+use numaloc_api::v1;
+use std::{fs, io::Read, os::unix::fs::OpenOptionsExt, process::Command, sync::OnceLock};
+
+const SERVICE: &str = "numalocd.service";
+const SOCKET_UNIT: &str = "numalocd.socket";
+const SOCKET: &str = "/run/numaloc/numalocd.sock";
+const CONFIG: &str = "/etc/numaloc/numalocd.toml";
+const STATE: &str = "/var/lib/numaloc";
+const LOG: &str = "/run/numalocd.log";
+const MIB: u64 = 1 << 20;
+
+/// The installed service. With this value it is stopped, and its state is gone.
+#[derive(Debug)]
+struct Installed;
+
+impl Installed {
+    /// With the configuration that is shipped, not started.
+    fn new() -> Self {
+        static DONE: OnceLock<()> = OnceLock::new();
+        DONE.get_or_init(install);
+        let installed = Self;
+        let shipped = fs::read_to_string("/usr/share/numaloc/numalocd.toml").expect("shipped");
+        installed.configure(&shipped);
+        installed.drop_in("log", &format!("StandardError=append:{LOG}"));
+        installed
+    }
+
+    /// With another one.
+    fn with(config: &str) -> Self {
+        let installed = Self::new();
+        installed.configure(config);
+        installed
+    }
+
+    /// Running. `systemctl start` has said that it is ready: nothing here waits for it.
+    fn start() -> Self {
+        let installed = Self::new();
+        installed.run();
+        installed
+    }
+
+    fn run(&self) {
+        systemctl(&["start", SERVICE]);
+        assert_eq!(self.property("ActiveState"), "active");
+    }
+
+    fn configure(&self, config: &str) {
+        fs::write(CONFIG, config).expect("a configuration");
+    }
+
+    /// Adds lines to the unit's service section, as an administrator would.
+    fn drop_in(&self, name: &str, lines: &str) {
+        let directory = format!("{UNITS}/{SERVICE}.d");
+        fs::create_dir_all(&directory).expect("systemd's directory");
+        let text = format!("[Service]\n{lines}\n");
+        fs::write(format!("{directory}/{name}.conf"), text).expect("a drop-in");
+        systemctl(&["daemon-reload"]);
+    }
+
+    fn property(&self, property: &str) -> String {
+        systemctl(&["show", "--value", "--property", property, "--", SERVICE])
+    }
+
+    fn pid(&self) -> i32 {
+        self.property("MainPID").parse().expect("a pid")
+    }
+
+    /// Waits for systemd to have started it again, and gives back its new process.
+    fn comes_back(&self, old: i32) -> i32 {
+        until("systemd starts it again", || {
+            let pid = self.pid();
+            pid != old && pid != 0 && self.property("ActiveState") == "active"
+        });
+        self.pid()
+    }
+
+    fn client(&self) -> Client {
+        Client::new(&format!("unix://{SOCKET}"))
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(LOG).unwrap_or_default()
+    }
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let status = Command::new("systemctl").args(["show", SERVICE]).output();
+            let status = status.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+            let told =
+                ["Result=", "ActiveState=", "SubState=", "StatusText=", "ExecMain", "NRestarts="];
+            let status = status.unwrap_or_default();
+            let lines =
+                status.lines().filter(|line| told.iter().any(|name| line.starts_with(name)));
+            eprintln!("the service:\n{}", lines.collect::<Vec<_>>().join("\n"));
+            eprintln!("its log:\n{}", self.log());
+        }
+        // No panic here: the test may be in one.
+        for arguments in [&["stop", SOCKET_UNIT, SERVICE][..], &["reset-failed"]] {
+            Command::new("systemctl").args(arguments).status().ok();
+        }
+        for directory in [format!("{UNITS}/{SERVICE}.d"), STATE.to_owned()] {
+            fs::remove_dir_all(directory).ok();
+        }
+        fs::remove_file(LOG).ok();
+        Command::new("systemctl").arg("daemon-reload").status().ok();
+    }
+}
+
+/// What a package's scripts do once its files are there.
+fn install() {
+    fs::create_dir_all("/var/tmp").expect("PrivateTmp= needs it");
+    fs::create_dir_all("/etc/numaloc").expect("a directory");
+    for (program, arguments) in [
+        ("systemd-sysusers", &["numaloc.conf"][..]),
+        ("systemd-tmpfiles", &["--create", "numaloc.conf"]),
+    ] {
+        let output = Command::new(program).args(arguments).output().expect("it starts");
+        assert!(output.status.success(), "{program}: {output:?}");
+    }
+    systemctl(&["daemon-reload"]);
+}
+
+/// The number of the user and the group `numaloc`.
+fn ids() -> (u32, u32) {
+    let number = |file: &str| -> u32 {
+        let text = fs::read_to_string(file).expect("text");
+        let line = text.lines().find(|line| line.starts_with("numaloc:")).expect("numaloc");
+        line.split(':').nth(2).and_then(|id| id.parse().ok()).expect("a number")
+    };
+    (number("/etc/passwd"), number("/etc/group"))
+}
+
+/// What systemd says of itself from now on, every message to it included.
+#[derive(Debug)]
+struct SystemdLog {
+    file: fs::File,
+    text: String,
+}
+
+impl SystemdLog {
+    fn new() -> Self {
+        systemctl(&["log-level", "debug"]);
+        let mut options = fs::File::options();
+        let file = options.read(true).custom_flags(nix::libc::O_NONBLOCK).open("/dev/kmsg");
+        let mut log = Self { file: file.expect("the kernel's log"), text: String::new() };
+        log.read();
+        log.text.clear();
+        log
+    }
+
+    /// Each read gives a record; an error, that there is none or that some were overwritten.
+    fn read(&mut self) -> &str {
+        let mut record = [0; 8192];
+        loop {
+            match self.file.read(&mut record) {
+                Ok(0) => break,
+                Ok(bytes) => self.text.push_str(&String::from_utf8_lossy(&record[..bytes])),
+                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+                Err(_) => break,
+            }
+        }
+        &self.text
+    }
+}
+
+impl Drop for SystemdLog {
+    fn drop(&mut self) {
+        Command::new("systemctl").args(["log-level", "info"]).status().ok();
+    }
+}
+
+/// What the daemon says of itself, and of the caller.
+fn status(client: &Client) -> v1::GetStatusResponse {
+    let answer = client.runtime.block_on(client.daemon().get_status(v1::GetStatusRequest {}));
+    answer.expect("it answers").into_inner()
+}
+
+/// A slow job that goes on after an end of the daemon, once it has moved something.
+fn resuming(client: &Client, pid: i32) -> String {
+    let mut request = crate::daemon::request(pid, crate::daemon::slow(8 * MIB));
+    let on_interrupt = v1::InterruptAction::Resume.into();
+    let policy = v1::Policy { on_interrupt, ..v1::Policy::default() };
+    request.spec.as_mut().expect("a spec").policy = Some(policy);
+    let name = client.try_create(request).expect("it is taken").name;
+    client.moves(&name);
+    name
+}

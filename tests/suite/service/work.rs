@@ -1,0 +1,157 @@
+//! What it does works within its sandbox.
+
+use super::{bus::Bus, *};
+use crate::{
+    app::Layout,
+    balancing::marked_pages_come_home_by,
+    daemon::{reason, request},
+    scene::Scene,
+    settings::{Cgroup, Setting},
+    truth::Truth,
+    unit::Service,
+};
+use std::{
+    io::Write,
+    net::TcpStream,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+};
+use tonic::Code;
+
+/// A job for a target, at its end.
+fn done(client: &Client, target: v1::Target) -> v1::Job {
+    let spec = v1::MigrationSpec { target: Some(target), ..v1::MigrationSpec::default() };
+    let request = v1::CreateJobRequest { spec: Some(spec), ..v1::CreateJobRequest::default() };
+    let name = client.try_create(request).expect("it is taken").name;
+    client.reaches(&name, v1::JobState::Succeeded)
+}
+
+#[test]
+fn it_is_confined() {
+    let installed = Installed::start();
+    let status = fs::read_to_string(format!("/proc/{}/status", installed.pid())).expect("it runs");
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.expect("a field").trim().to_owned()
+    };
+    let (uid, gid) = ids();
+    assert_ne!(uid, 0);
+    assert_eq!(field("Uid"), [uid; 4].map(|id| id.to_string()).join("\t"));
+    assert_eq!(field("Gid"), [gid; 4].map(|id| id.to_string()).join("\t"));
+    // CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_SYS_NICE.
+    let four = 1u64 << 2 | 1 << 19 | 1 << 21 | 1 << 23;
+    for set in ["CapEff", "CapPrm", "CapBnd"] {
+        assert_eq!(u64::from_str_radix(&field(set), 16), Ok(four), "{set}");
+    }
+    assert_eq!((field("NoNewPrivs").as_str(), field("Seccomp").as_str()), ("1", "2"));
+    // Its files are its own, and nobody else's to read; whoever may connect is said by the mode of the socket.
+    let state = fs::metadata(STATE).expect("a directory");
+    assert_eq!((state.uid(), state.mode() & 0o777), (uid, 0o700));
+    let socket = fs::metadata(SOCKET).expect("a socket");
+    assert_eq!((socket.gid(), socket.permissions().mode() & 0o777), (gid, 0o660));
+    assert_eq!(fs::metadata("/run/numaloc").expect("a directory").mode() & 0o777, 0o755);
+}
+
+#[test]
+fn a_process_of_another_user_comes_home() {
+    let installed = Installed::start();
+    let told = installed.property("StatusText");
+    assert!(told.contains("listening on") || told.contains("under way"), "{told}");
+    let client = installed.client();
+    let scene = Scene::remote(&["anon:32M", "thp:16M", "shm:16M"]);
+    let job = done(&client, v1::Target { pids: vec![scene.app.pid()], ..v1::Target::default() });
+    for (region, size) in [("anon", 32), ("thp", 16), ("shm", 16)] {
+        scene.assert_on(region, 0, size * MIB);
+    }
+    let outcome = job.outcome.expect("an outcome");
+    assert!(outcome.movable_after.expect("a look afterwards").local_percent > 99.0);
+    assert_eq!(status(&client).problems, [""; 0]);
+    scene.finish();
+}
+
+/// For which it has to see the numbers of page frames, and how often each is mapped.
+#[test]
+fn pages_of_strangers_are_told_apart() {
+    let installed = Installed::start();
+    let client = installed.client();
+    let mut scene = Scene::remote(&["cow:32M", "shm:16M"]);
+    let (pid, child) = (scene.app.pid(), scene.app.ask("child").parse().expect("a pid"));
+    let range = scene.app.range("cow");
+    let job = done(&client, v1::Target { pids: vec![pid], ..v1::Target::default() });
+    scene.assert_on("shm", 0, 16 * MIB);
+    assert_eq!(Truth::of(child).region(range.clone()), [(1, 32 * MIB)].into());
+    let account = job.outcome.and_then(|outcome| outcome.account).expect("an account");
+    let shared = account.left.iter().find(|left| left.reason() == v1::LeftReason::Shared);
+    assert!(shared.expect("a reason").bytes as u64 >= 16 * MIB, "{account:?}");
+    // Together they are no strangers; what both map needs MPOL_MF_MOVE_ALL.
+    done(&client, v1::Target { pids: vec![pid, child], ..v1::Target::default() });
+    scene.assert_on("cow", 0, 32 * MIB);
+    assert_eq!(Truth::of(child).region(range), [(0, 32 * MIB)].into());
+    scene.finish();
+}
+
+/// On kernels 6.1 to 6.4 that takes reading their memory, from the CPUs of the other node.
+#[test]
+fn pages_that_the_kernel_has_marked_come_home() {
+    let installed = Installed::start();
+    let client = installed.client();
+    marked_pages_come_home_by("anon:32M", 32 * MIB, |pid| {
+        // The marks stay. New ones as fast as the kernel can make them would be a test of another thing.
+        let _quiet = Setting::numa_balancing(false);
+        let job = done(&client, v1::Target { pids: vec![pid], ..v1::Target::default() });
+        let calls = job.outcome.and_then(|outcome| outcome.calls).expect("calls");
+        calls.hinted_addresses as u64
+    });
+}
+
+#[test]
+fn a_cgroup_comes_home() {
+    let installed = Installed::start();
+    let cgroup = Cgroup::new("service");
+    let scene = Scene::of(Layout::remote(&["anon:32M"]).within(cgroup.path()));
+    let target = v1::Target { cgroups: vec!["/numaloc-service".into()], ..v1::Target::default() };
+    done(&installed.client(), target);
+    scene.assert_on("anon", 0, 32 * MIB);
+    drop(scene.finish());
+    drop(cgroup);
+}
+
+#[test]
+fn a_unit_comes_home() {
+    let _bus = Bus::start();
+    let installed = Installed::start();
+    let service = Service::start("numaloc-u.service", "");
+    let target = |name: &str| v1::Target { units: vec![name.into()], ..v1::Target::default() };
+    done(&installed.client(), target("numaloc-u"));
+    service.assert_on(0);
+    let mut unknown = request(1, v1::Limits::default());
+    unknown.spec.as_mut().expect("a spec").target = Some(target("numaloc-none"));
+    let answer = installed.client().try_create(unknown);
+    assert_eq!(reason(answer), (Code::NotFound, "TARGET_NOT_FOUND".into()));
+}
+
+#[test]
+fn without_a_bus_it_is_told_why_there_are_no_units() {
+    let installed = Installed::start();
+    let mut unit = request(1, v1::Limits::default());
+    let target = v1::Target { units: vec!["numaloc-vm".into()], ..v1::Target::default() };
+    unit.spec.as_mut().expect("a spec").target = Some(target);
+    let status = installed.client().try_create(unit).expect_err("systemd is out of reach");
+    assert!(status.message().contains("connect to bus"), "{status}");
+}
+
+#[test]
+fn metrics_and_the_group_of_the_socket_are_as_configured() {
+    let config =
+        "[listen]\ngroup = \"numaloc\"\nmode = \"0666\"\n[metrics]\nlisten = \"127.0.0.1:9464\"\n";
+    let installed = Installed::with(config);
+    installed.run();
+    let socket = fs::metadata(SOCKET).expect("a socket");
+    assert_eq!((socket.gid(), socket.permissions().mode() & 0o777), (ids().1, 0o666));
+    let mut stream = TcpStream::connect("127.0.0.1:9464").expect("it listens");
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        .expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("# EOF"), "{answer}");
+}
