@@ -79,7 +79,10 @@ fn job(number: u64, ended: SystemTime, plan: &Arc<PlanSummary>, outcome: &Arc<Ou
         spec: spec(number),
         state: JobState::Partial,
         state_message: format!("{} MiB left: pinned (DMA or I/O in flight)", PROCESSES * 10),
-        schedule: number.is_multiple_of(2).then(|| ScheduleId::numbered(number % SCHEDULES + 1)),
+        // Ten of each schedule: the daemon keeps no more than twenty.
+        schedule: number
+            .is_multiple_of(10)
+            .then(|| ScheduleId::numbered(number / 10 % SCHEDULES + 1)),
         creator: CREATOR.to_owned(),
         request_id: Some(format!("seed-{number}")),
         created: started - Duration::from_millis(20),
@@ -97,7 +100,10 @@ fn event(number: u64, time: SystemTime) -> Event {
         kind: EventType::Completed,
         time,
         job: JobId::numbered(number),
-        schedule: number.is_multiple_of(2).then(|| ScheduleId::numbered(number % SCHEDULES + 1)),
+        // Ten of each schedule: the daemon keeps no more than twenty.
+        schedule: number
+            .is_multiple_of(10)
+            .then(|| ScheduleId::numbered(number / 10 % SCHEDULES + 1)),
         target: spec(number).target,
         from: [NodeId(1)].into_iter().collect(),
         to: [NodeId(0)].into_iter().collect(),
