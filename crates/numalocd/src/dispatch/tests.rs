@@ -49,6 +49,11 @@ impl Rig {
     }
 
     pub fn with(dir: &TempDir, config: Config) -> Self {
+        Self::by(dir, config, SystemTime::now)
+    }
+
+    /// By another wall clock.
+    pub fn by(dir: &TempDir, config: Config, clock: fn() -> SystemTime) -> Self {
         let (store, contents) = Store::open(dir.path()).expect("the store opens");
         let (orders_in, orders) = mpsc::unbounded_channel();
         let (reports, reports_out) = mpsc::unbounded_channel();
@@ -63,7 +68,7 @@ impl Rig {
             probes: probes_in,
             metrics: Metrics::default(),
             tell: Box::new(|_| ()),
-            clock: SystemTime::now,
+            clock,
         };
         let dispatcher = Dispatcher::new(edges, Book::new(contents));
         let ears = Ears { reports: reports_out, probed: probed_out };

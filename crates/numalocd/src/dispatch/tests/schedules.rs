@@ -67,6 +67,45 @@ async fn a_schedule_runs_again_and_again() {
     rig.stop().await;
 }
 
+/// By how many seconds the wall clock of the next test has been set forward.
+static AHEAD: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(DAYS);
+const DAYS: u64 = 30 * 24 * 3600;
+
+fn jumping() -> SystemTime {
+    let ahead = AHEAD.load(std::sync::atomic::Ordering::Relaxed);
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + ahead)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_jumps_neither_hastens_nor_delays_a_run() {
+    let dir = dir();
+    let mut rig = Rig::by(&dir, Config::default(), jumping);
+    let id = schedule(&rig, spec(MINUTE)).await;
+    for ahead in [2 * DAYS, 0, DAYS] {
+        let job = rig.run(outcome(4096, None)).await;
+        let begin = Instant::now();
+        rig.reaches(&job, JobState::Succeeded).await;
+        AHEAD.store(ahead, std::sync::atomic::Ordering::Relaxed);
+        let probe = rig.probe().await;
+        let waited = begin.elapsed();
+        assert!(waited >= MINUTE && waited < MINUTE + Duration::from_secs(2), "{waited:?}");
+        // Looked at once more: not there just now.
+        rig.answer(&probe, gone());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(get(&rig, &id).await.state, ScheduleState::TargetGone);
+    }
+    // Set back by a month while the daemon is down, it waits no longer than its interval.
+    let job = rig.run(outcome(4096, None)).await;
+    rig.reaches(&job, JobState::Succeeded).await;
+    rig.stop().await;
+    AHEAD.store(0, std::sync::atomic::Ordering::Relaxed);
+    let mut rig = Rig::by(&dir, Config::default(), jumping);
+    let begin = Instant::now();
+    rig.probe().await;
+    assert!(begin.elapsed() <= MINUTE + Duration::from_secs(1), "{:?}", begin.elapsed());
+    rig.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn never_two_runs_at_once() {
     let dir = dir();
