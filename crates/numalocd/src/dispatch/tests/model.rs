@@ -58,14 +58,7 @@ impl World {
     /// Takes in new orders, and checks that what moves is in nobody's way.
     async fn settle(&mut self, rig: &mut Rig) {
         tokio::time::sleep(Duration::from_millis(1)).await;
-        while let Ok(order) = rig.orders.try_recv() {
-            let (pid, node) = self.jobs[&order.job.number().unwrap()];
-            assert!(
-                self.active.iter().all(|active| active.order.job != order.job),
-                "ordered twice"
-            );
-            self.active.push(Active { order, pid, node, moving: false });
-        }
+        // First those that were dropped: a job that was held and let go while it was planned is ordered anew.
         self.active.retain_mut(|active| {
             if active.moving {
                 return true;
@@ -77,6 +70,14 @@ impl World {
             }
             true
         });
+        while let Ok(order) = rig.orders.try_recv() {
+            let (pid, node) = self.jobs[&order.job.number().unwrap()];
+            assert!(
+                self.active.iter().all(|active| active.order.job != order.job),
+                "ordered twice"
+            );
+            self.active.push(Active { order, pid, node, moving: false });
+        }
         let moving: Vec<&Active> = self.active.iter().filter(|active| active.moving).collect();
         assert!(self.active.len() <= 2);
         for (index, one) in moving.iter().enumerate() {
