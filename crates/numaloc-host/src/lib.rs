@@ -38,6 +38,6 @@ pub use owner::{Owner, owner};
 pub use pagemap::{Entries, Entry};
 pub use roots::Roots;
 pub use scan::{Ownership, Place, Precision, Run, Scanner};
-pub use space::AddressSpace;
+pub use space::{AddressSpace, allow_files};
 pub use survey::{Source, Survey, survey, survey_unless};
 pub use target::{Target, resolve};

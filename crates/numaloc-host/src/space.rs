@@ -1,7 +1,10 @@
 //! Address spaces under survey: held by descriptors, so that nothing is ever done to a later process.
 
 use crate::{Error, Roots, pagemap::Pagemap};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::resource::{Resource, getrlimit, setrlimit},
+};
 use numaloc_core::Process;
 use std::{
     fs::File,
@@ -61,6 +64,14 @@ impl AddressSpace {
         let has_memory = self.pagemap.read(0, &mut [0; 8]).is_ok_and(|entries| !entries.is_empty());
         let mut fds = [PollFd::new(self.pidfd.as_fd(), PollFlags::POLLIN)];
         has_memory && matches!(poll(&mut fds, PollTimeout::ZERO), Ok(0))
+    }
+}
+
+/// Raises this process's own limit of open files as far as it may: each process of a target is held by two. Where that
+/// fails, opening one too many will say so.
+pub fn allow_files() {
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     }
 }
 

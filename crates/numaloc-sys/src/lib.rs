@@ -1,7 +1,6 @@
 //! System calls that nix and libc do not wrap. The only crate with `unsafe`; it decides nothing.
 #![allow(unsafe_code)]
 
-mod environment;
 #[cfg(feature = "fixture")]
 pub mod fixture;
 mod kcmp;
@@ -9,7 +8,6 @@ mod move_pages;
 mod pagemap_scan;
 mod pidfd;
 
-pub use environment::unset_environment;
 pub use kcmp::kcmp_vm;
 pub use move_pages::{MoveFlag, UNWRITTEN, move_pages, query_pages};
 pub use pagemap_scan::{Categories, PageRegion, pagemap_scan};

@@ -30,7 +30,6 @@ use args::Cli;
 use clap::Parser;
 use cmd::Surroundings;
 use exit::Code;
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use numaloc_host::Roots;
 use place::Environment;
 use std::process::ExitCode;
@@ -40,7 +39,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return output::refuse(&error).into(),
     };
-    allow_files();
+    numaloc_host::allow_files();
     let surroundings = Surroundings { roots: Roots::default(), environment: Environment::read() };
     match cmd::run(&cli, &surroundings) {
         Ok(report) => output::print(&report).into(),
@@ -50,13 +49,5 @@ fn main() -> ExitCode {
             }
             Code::from(&failure).into()
         }
-    }
-}
-
-/// Raises this process's own limit of open files as far as it may: each process of a target is held by two. Where that
-/// fails, opening one too many will say so.
-fn allow_files() {
-    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     }
 }

@@ -15,7 +15,6 @@ use crate::{
     service,
 };
 use anyhow::Context;
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::{
     env,
     ffi::OsString,
@@ -49,21 +48,13 @@ fn leave_hwloc_environment() -> anyhow::Result<()> {
     Err(again.exec()).context("cannot start again without HWLOC_ variables")
 }
 
-/// Raises this process's own limit of open files as far as it may: each process of a target is held by two. Where that
-/// fails, opening one too many will say so.
-fn allow_files() {
-    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
-    }
-}
-
 /// Runs the daemon until it is told to end.
 ///
 /// # Errors
 /// It could not begin, or a part of it has failed.
 pub fn start(args: Args) -> anyhow::Result<()> {
     leave_hwloc_environment()?;
-    allow_files();
+    numaloc_host::allow_files();
     let config = args.configuration()?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     // The engine's work blocks in threads of its own; what is left is little.
