@@ -18,6 +18,7 @@ mod topology;
 pub use locality::LocalityView;
 pub use names::{event_number, timestamp};
 pub use outcome::left_bytes;
+pub use spec::{STALL_MAX, STALL_MIN};
 pub use stored::{Damaged, Stored};
 
 #[cfg(test)]

@@ -29,11 +29,13 @@ pub enum Reason {
     FileExcluded,
     /// The asked-for ratio was reached without it.
     RatioReached,
+    /// A single page so large that moving it takes longer than a call may.
+    StallBound,
 }
 
 impl Reason {
     /// All reasons, in the order in which they are shown.
-    pub const ALL: [Reason; 12] = [
+    pub const ALL: [Reason; 13] = [
         Self::Busy,
         Self::Pinned,
         Self::Shared,
@@ -46,6 +48,7 @@ impl Reason {
         Self::OutOfTime,
         Self::FileExcluded,
         Self::RatioReached,
+        Self::StallBound,
     ];
 
     /// Stable name for machines.
@@ -63,13 +66,17 @@ impl Reason {
             Self::OutOfTime => "out_of_time",
             Self::FileExcluded => "file_excluded",
             Self::RatioReached => "ratio_reached",
+            Self::StallBound => "stall_bound",
         }
     }
 
     /// Whether a page left for this reason means that the migration fell short of what was asked. What the
     /// request itself or the application's own wish keeps in place does not.
     pub fn is_shortfall(self) -> bool {
-        !matches!(self, Self::Shared | Self::Bound | Self::FileExcluded | Self::RatioReached)
+        !matches!(
+            self,
+            Self::Shared | Self::Bound | Self::FileExcluded | Self::RatioReached | Self::StallBound
+        )
     }
 }
 
@@ -89,6 +96,7 @@ impl fmt::Display for Reason {
             Self::OutOfTime => "out of time",
             Self::FileExcluded => "file pages excluded by request",
             Self::RatioReached => "target ratio reached",
+            Self::StallBound => "one page takes longer to move than a call may",
         })
     }
 }

@@ -6,11 +6,13 @@
 
 pub mod account;
 pub mod extent;
+pub mod heat;
 pub mod ids;
 pub mod locality;
 pub mod mempolicy;
 pub mod options;
 pub mod outcome;
+pub mod pace;
 pub mod plan;
 pub mod planner;
 pub mod process;
@@ -19,11 +21,13 @@ pub mod topology;
 
 pub use account::{Account, Reason};
 pub use extent::{Extent, Kind, Mapping, NodeResidency, Residency};
+pub use heat::{Heat, HeatSource, Sightings};
 pub use ids::{CpuId, CpuSet, IdSet, NodeId, NodeSet};
 pub use locality::{Locality, Share};
 pub use mempolicy::Mempolicy;
 pub use options::Options;
-pub use outcome::{CALL_BOUNDS_US, CallStats, Outcome, ProcessOutcome};
+pub use outcome::{CALL_BOUNDS_US, CallStats, Moved, Outcome, ProcessOutcome};
+pub use pace::{Guard, NumaBalancing, Order, Pace, Pacing, Profile};
 pub use plan::{Move, Plan, PlannedProcess, Skip, Skipped};
 pub use process::{Identity, Process};
 pub use route::{Route, Routes};

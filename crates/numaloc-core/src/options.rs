@@ -1,6 +1,9 @@
 //! What a request asks of the planner.
 
-use crate::ids::NodeSet;
+use crate::{
+    ids::NodeSet,
+    pace::{Order, Pacing},
+};
 
 /// Options of a plan. The default is: everything that is the target's own, home to the nodes of its CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +18,12 @@ pub struct Options {
     pub target_ratio: u8,
     /// Bring pages to these nodes instead of the nodes of the process's CPUs.
     pub to: Option<NodeSet>,
+    /// Also move hugetlb pages so large that one alone takes longer than the pace's longest call.
+    pub include_gigantic: bool,
+    /// How gently.
+    pub pacing: Pacing,
+    /// What comes first.
+    pub order: Order,
     /// Bytes that stay free on a target above its high watermark; `None`: 1% of the node, at least 64 MiB.
     pub reserve_bytes: Option<u64>,
 }
@@ -27,6 +36,9 @@ impl Default for Options {
             include_bound: false,
             target_ratio: 100,
             to: None,
+            include_gigantic: false,
+            pacing: Pacing::default(),
+            order: Order::default(),
             reserve_bytes: None,
         }
     }

@@ -16,6 +16,19 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// Whether it was cancelled before its end.
     pub cancelled: bool,
+    /// Some of what was moved, each standing for as many bytes.
+    pub sample: Vec<Moved>,
+}
+
+/// A page that was seen on its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// Whose.
+    pub process: Identity,
+    /// Where it is mapped.
+    pub address: u64,
+    /// The target.
+    pub to: NodeId,
 }
 
 impl Outcome {
@@ -94,6 +107,14 @@ pub struct CallStats {
     pub total: Duration,
     /// How many calls took how long, by [`CALL_BOUNDS_US`].
     pub times: [u64; 13],
+    /// Calls that took longer than the pace's longest call.
+    pub over_stall: u64,
+    /// Time in which workers held back for the sake of others, summed over workers.
+    pub held_back: Duration,
+    /// Huge pages that the kernel split meanwhile, on the whole host (/proc/vmstat, thp_migration_split).
+    pub split_huge_pages: u64,
+    /// Base pages that the kernel failed to migrate meanwhile, on the whole host (/proc/vmstat, pgmigrate_fail).
+    pub failed_pages: u64,
 }
 
 impl CallStats {
@@ -117,6 +138,10 @@ impl CallStats {
         self.longest = self.longest.max(other.longest);
         self.total += other.total;
         self.times.iter_mut().zip(other.times).for_each(|(sum, count)| *sum += count);
+        self.over_stall += other.over_stall;
+        self.held_back += other.held_back;
+        self.split_huge_pages += other.split_huge_pages;
+        self.failed_pages += other.failed_pages;
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::{
     account::Reason,
     extent::{Kind, Mapping},
+    heat::HeatSource,
     ids::{NodeId, NodeSet},
     locality::{Locality, Share},
     options::Options,
@@ -119,9 +120,16 @@ pub struct Plan {
     pub expected_seconds: f64,
     /// Present pages whose node could not be told, in bytes.
     pub unplaced_bytes: u64,
+    /// How it is found out what comes first. The planner does not know the host and says by address.
+    pub order: HeatSource,
 }
 
 impl Plan {
+    /// A guess at the time that the move takes at its pace, in seconds.
+    pub fn paced_seconds(&self) -> f64 {
+        self.expected_seconds * 100.0 / f64::from(self.options.pacing.pace().duty_percent)
+    }
+
     /// Bytes by reason that the plan itself leaves where they are.
     pub fn skipped_bytes(&self) -> BTreeMap<Reason, u64> {
         let mut by_reason = BTreeMap::new();

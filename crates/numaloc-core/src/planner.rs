@@ -3,6 +3,7 @@
 use crate::{
     account::Reason,
     extent::{Extent, Kind},
+    heat::HeatSource,
     ids::{NodeId, NodeSet},
     locality::{Locality, Share},
     options::Options,
@@ -85,6 +86,7 @@ impl<'a> Planner<'a> {
             limit_bytes: None,
             expected_seconds: 0.0,
             unplaced_bytes: 0,
+            order: HeatSource::Address,
         };
         let memory = scene.topology.nodes().map(|node| (node.id, node.memory.clone())).collect();
         Self { scene, plan, memory, remote_huge_bytes: 0 }
@@ -155,6 +157,10 @@ impl<'a> Planner<'a> {
         let options = &self.plan.options;
         if options.exclude_file && extent.kind == Kind::File {
             return Err(Reason::FileExcluded);
+        }
+        let seconds = extent.hugetlb_bytes.unwrap_or(0) as f64 / HUGE_RATE;
+        if !options.include_gigantic && seconds > options.pacing.pace().max_stall.as_secs_f64() {
+            return Err(Reason::StallBound);
         }
         let mut allowed = home.and(self.scene.caller_mems);
         for mapping in &extent.mappings {

@@ -37,6 +37,12 @@ impl From<&value::Policy> for v1::Policy {
             reserve_bytes: options.reserve_bytes.map(int),
             qos_class: qos_class.into(),
             on_interrupt: v1::InterruptAction::from(policy.on_interrupt).into(),
+            profile: v1::Profile::from(options.pacing.profile).into(),
+            max_stall: options.pacing.max_stall.map(duration),
+            include_gigantic: options.include_gigantic,
+            node_cpu_percent_max: options.pacing.node_cpu_percent_max.map(Into::into),
+            numa_balancing: v1::NumaBalancingAction::from(policy.numa_balancing).into(),
+            order: v1::MoveOrder::from(options.order).into(),
         }
     }
 }

@@ -47,6 +47,7 @@ pub fn outcome(path: &str, from: v1::Outcome, bad: &mut Violations) -> Outcome {
         elapsed: span(&at("elapsed"), from.elapsed, bad),
         before: locality(&at("movable_before"), before, bad),
         after: after.map(|after| locality(&at("movable_after"), after, bad)),
+        returned_bytes: from.returned_bytes.map(|from| amount(&at("returned_bytes"), from, bad)),
     }
 }
 
@@ -143,6 +144,10 @@ fn calls(field: &str, from: v1::CallStats, bad: &mut Violations) -> CallStats {
         hinted_addresses: amount(&at("hinted_addresses"), from.hinted_addresses, bad),
         longest: span(&at("longest"), from.longest, bad),
         total: span(&at("total"), from.total, bad),
+        over_stall: amount(&at("over_stall"), from.over_stall, bad),
+        held_back: span(&at("held_back"), from.held_back, bad),
+        split_huge_pages: amount(&at("split_huge_pages"), from.split_huge_pages, bad),
+        failed_pages: amount(&at("failed_pages"), from.failed_pages, bad),
         ..CallStats::default()
     }
 }

@@ -1,7 +1,7 @@
 //! Enums by their numbers, and other small things that go both ways.
 
 use crate::{Problem, Violations, v1, value};
-use numaloc_core::{Kind, Reason, Skip};
+use numaloc_core::{HeatSource, Kind, NumaBalancing, Order, Profile, Reason, Skip};
 use std::time::{Duration, SystemTime};
 
 macro_rules! enum_names {
@@ -34,6 +34,16 @@ pub trait Known: Sized {
 enum_names!(both value::QosClass => v1::QosClass { Lsr => Lsr, Ls => Ls, Be => Be });
 enum_names!(both value::OnInterrupt => v1::InterruptAction { Stop => Stop, Resume => Resume });
 enum_names!(both value::OnConflict => v1::ConflictAction { Refuse => Refuse, Join => Join });
+enum_names!(both Profile => v1::Profile { Gentle => Gentle, Balanced => Balanced, Fast => Fast });
+enum_names!(both NumaBalancing => v1::NumaBalancingAction {
+    Ignore => Ignore, Warn => Warn, Pause => Pause,
+});
+enum_names!(both Order => v1::MoveOrder {
+    Probed => Probed, Address => Address, Damon => Damon, Referenced => Referenced,
+});
+enum_names!(HeatSource => v1::MoveOrder {
+    Address => Address, Damon => Damon, Referenced => Referenced,
+});
 enum_names!(both value::EventType => v1::EventType {
     Completed => Completed, Skipped => Skipped, Failed => Failed,
 });
@@ -46,7 +56,7 @@ enum_names!(both Reason => v1::LeftReason {
     Busy => Busy, Pinned => Pinned, Shared => Shared, Bound => Bound, NoMemory => NoMemory,
     NotAllowed => NotAllowed, NotMovable => NotMovable, ProcessGone => ProcessGone,
     Cancelled => Cancelled, OutOfTime => OutOfTime, FileExcluded => FileExcluded,
-    RatioReached => RatioReached,
+    RatioReached => RatioReached, StallBound => StallBound,
 });
 enum_names!(both value::ScheduleState => v1::ScheduleState {
     Waiting => Waiting, Active => Active, TargetGone => TargetGone, Paused => Paused,

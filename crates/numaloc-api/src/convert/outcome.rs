@@ -30,6 +30,7 @@ pub fn summed_up(outcome: &Outcome) -> v1::Outcome {
         movable_after: outcome.after.map(|after| after.movable.into()),
         overall_before: Some(outcome.before.overall.into()),
         overall_after: outcome.after.map(|after| after.overall.into()),
+        returned_bytes: outcome.returned_bytes.map(int),
     }
 }
 
@@ -53,6 +54,10 @@ impl From<CallStats> for v1::CallStats {
             hinted_addresses: int(stats.hinted_addresses),
             longest: Some(duration(stats.longest)),
             total: Some(duration(stats.total)),
+            over_stall: int(stats.over_stall),
+            held_back: Some(duration(stats.held_back)),
+            split_huge_pages: int(stats.split_huge_pages),
+            failed_pages: int(stats.failed_pages),
         }
     }
 }

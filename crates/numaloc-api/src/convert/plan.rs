@@ -28,6 +28,7 @@ impl From<&Plan> for v1::Plan {
             movable_before: Some(plan.locality.movable.into()),
             movable_after: Some(plan.expected_share().into()),
             overall_before: Some(plan.locality.overall.into()),
+            order: v1::MoveOrder::from(plan.order).into(),
         }
     }
 }

@@ -29,7 +29,7 @@ impl Job {
             create_time: Some(timestamp(self.created)),
             start_time: self.started.map(timestamp),
             end_time: self.ended.map(timestamp),
-            progress: self.progress.map(Into::into),
+            progress: self.progress.clone().map(Into::into),
             plan,
             outcome,
         }
@@ -50,6 +50,7 @@ impl From<JobProgress> for v1::JobProgress {
             moved_bytes: int(progress.moved_bytes),
             settled_bytes: int(progress.settled_bytes),
             update_time: Some(timestamp(progress.measured)),
+            held_back: progress.held_back,
         }
     }
 }

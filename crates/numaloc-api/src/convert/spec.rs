@@ -8,7 +8,7 @@ use crate::{
     Problem, Violations, v1,
     value::{Limits, MigrationSpec, Policy, TOKEN_MAX, Target},
 };
-use numaloc_core::{NodeId, NodeSet, Options, ids::INDEX_MAX};
+use numaloc_core::{NodeId, NodeSet, Options, Pacing, ids::INDEX_MAX};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -24,6 +24,11 @@ const NODES_MAX: usize = 1024;
 const LABELS_MAX: usize = 64;
 const LABEL_KEY_MAX: usize = 317;
 const LABEL_VALUE_MAX: usize = 256;
+/// Bounds of the longest call that a policy may ask for: under the first not even one small page is moved, and a longer
+/// one is none.
+pub const STALL_MIN: Duration = Duration::from_micros(100);
+/// See [`STALL_MIN`].
+pub const STALL_MAX: Duration = Duration::from_secs(60);
 /// Longest span of time in any request.
 pub const SPAN_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
@@ -124,10 +129,19 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
     let ratio = from.target_ratio_percent.map(i64::from);
     let ratio = number(&at("target_ratio_percent"), ratio, 0..=100, bad);
     let reserve = 0..=i64::MAX.unsigned_abs();
+    let node_cpu = from.node_cpu_percent_max.map(i64::from);
     let options = Options {
         include_shared: from.include_shared,
         exclude_file: from.exclude_file,
         include_bound: from.include_bound,
+        include_gigantic: from.include_gigantic,
+        pacing: Pacing {
+            profile: named(&at("profile"), from.profile, bad).unwrap_or_default(),
+            max_stall: duration(&at("max_stall"), from.max_stall, STALL_MIN..=STALL_MAX, bad),
+            node_cpu_percent_max: number(&at("node_cpu_percent_max"), node_cpu, 1..=100, bad)
+                .and_then(|percent| u8::try_from(percent).ok()),
+        },
+        order: named(&at("order"), from.order, bad).unwrap_or_default(),
         target_ratio: ratio.and_then(|ratio| u8::try_from(ratio).ok()).unwrap_or(100),
         to: match from.placement {
             None | Some(v1::policy::Placement::Local(_)) => None,
@@ -141,6 +155,7 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
         options,
         qos_class: named(&at("qos_class"), from.qos_class, bad),
         on_interrupt: named(&at("on_interrupt"), from.on_interrupt, bad).unwrap_or_default(),
+        numa_balancing: named(&at("numa_balancing"), from.numa_balancing, bad).unwrap_or_default(),
     }
 }
 
@@ -186,5 +201,19 @@ pub fn limits(field: &str, from: Option<v1::Limits>, bad: &mut Violations) -> Li
             rate,
             bad,
         ),
+    }
+}
+
+impl From<v1::Policy> for Policy {
+    /// What a daemon shows; what is not understood is as if it were not set.
+    fn from(message: v1::Policy) -> Self {
+        policy("", Some(message), &mut Violations::default())
+    }
+}
+
+impl From<v1::Limits> for Limits {
+    /// As of a policy.
+    fn from(message: v1::Limits) -> Self {
+        limits("", Some(message), &mut Violations::default())
     }
 }

@@ -114,6 +114,7 @@ fn progress(from: v1::JobProgress, bad: &mut Violations) -> JobProgress {
         planned_bytes: amount("progress.planned_bytes", from.planned_bytes, bad),
         moved_bytes: amount("progress.moved_bytes", from.moved_bytes, bad),
         settled_bytes: amount("progress.settled_bytes", from.settled_bytes, bad),
+        held_back: from.held_back,
         measured: must_time("progress.update_time", from.update_time, bad),
     }
 }

@@ -50,7 +50,7 @@ impl JobState {
 }
 
 /// How far a job is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobProgress {
     /// Bytes that it set out to move.
     pub planned_bytes: u64,
@@ -58,6 +58,8 @@ pub struct JobProgress {
     pub moved_bytes: u64,
     /// Bytes dealt with so far: moved, or given up.
     pub settled_bytes: u64,
+    /// What holds it back at the moment, for people; empty if nothing does.
+    pub held_back: String,
     /// When this was measured.
     pub measured: SystemTime,
 }

@@ -20,6 +20,9 @@ pub struct Outcome {
     pub before: Locality,
     /// Where a fresh look afterwards found it; `None` if there was nothing to look at.
     pub after: Option<Locality>,
+    /// Bytes of what the last run of the same schedule had moved that were remote again before this one, estimated from a
+    /// sample; `None` if that was not looked at.
+    pub returned_bytes: Option<u64>,
 }
 
 impl Outcome {
@@ -27,7 +30,7 @@ impl Outcome {
     pub fn new(run: numaloc_core::Outcome, before: Locality, after: Option<Locality>) -> Self {
         let numaloc_core::Outcome { processes, flows, calls, elapsed, .. } = run;
         let others = Account::default();
-        Self { processes, others, flows, calls, elapsed, before, after }
+        Self { processes, others, flows, calls, elapsed, before, after, returned_bytes: None }
     }
 
     /// What became of it in all, this being the outcome of a leg that was cancelled on its way, `next` that of the leg
@@ -38,6 +41,7 @@ impl Outcome {
             others: self.others.continued_by(&next.others),
             elapsed: self.elapsed.saturating_add(next.elapsed),
             before: self.before,
+            returned_bytes: self.returned_bytes.or(next.returned_bytes),
             ..next.clone()
         };
         joined.calls.add(&self.calls);
@@ -52,10 +56,6 @@ impl Outcome {
         let mut sum = ProcessOutcome::total(&self.processes);
         sum.add(&self.others);
         sum
-    }
-    /// The same without the processes, whose accounts remain as a sum.
-    pub fn without_processes(self) -> Self {
-        Self { others: self.account(), processes: Vec::new(), ..self }
     }
 
     /// Whether remote pages are left that were asked for and could, at another time, have been moved.
@@ -86,10 +86,15 @@ mod tests {
             calls,
             elapsed: Duration::from_secs(2),
             cancelled: left.0 == Reason::Cancelled,
+            sample: Vec::new(),
         };
         let movable = Share { local_bytes, remote_bytes: 100 - local_bytes };
         let at = |movable| Locality { movable, overall: movable };
-        Outcome::new(run, at(movable), Some(at(Share { local_bytes: 100, remote_bytes: 0 })))
+        let after = Some(at(Share { local_bytes: 100, remote_bytes: 0 }));
+        Outcome {
+            returned_bytes: (local_bytes == 0).then_some(7),
+            ..Outcome::new(run, at(movable), after)
+        }
     }
 
     #[test]
@@ -103,5 +108,6 @@ mod tests {
         assert_eq!(joined.flows, [(FLOW, 99)].into());
         assert_eq!((joined.calls.calls, joined.elapsed), (2, Duration::from_secs(4)));
         assert_eq!((joined.before, joined.after), (first.before, next.after));
+        assert_eq!(joined.returned_bytes, Some(7));
     }
 }

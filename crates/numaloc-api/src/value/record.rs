@@ -41,15 +41,6 @@ pub struct Job {
     pub outcome: Option<Arc<Outcome>>,
 }
 
-impl Job {
-    /// The same without the plan and the processes of the outcome, as lists have it.
-    pub fn without_details(self) -> Self {
-        let brief =
-            |outcome: Arc<Outcome>| Arc::new(Arc::unwrap_or_clone(outcome).without_processes());
-        Self { plan: None, outcome: self.outcome.map(brief), ..self }
-    }
-}
-
 /// A plan with its extents summed up, as it is kept and shown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanSummary(pub(crate) v1::Plan);

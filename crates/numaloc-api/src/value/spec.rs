@@ -1,6 +1,6 @@
 //! A migration that is asked for.
 
-use numaloc_core::Options;
+use numaloc_core::{NumaBalancing, Options};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -60,6 +60,15 @@ pub struct Policy {
     pub qos_class: Option<QosClass>,
     /// What becomes of it if the daemon dies.
     pub on_interrupt: OnInterrupt,
+    /// What is done about the kernel's own balancing.
+    pub numa_balancing: NumaBalancing,
+}
+
+impl Policy {
+    /// The class that holds: latency-sensitive where none is given.
+    pub fn class(&self) -> QosClass {
+        self.qos_class.unwrap_or(QosClass::Ls)
+    }
 }
 
 /// Bounds of an execution; `None`: the daemon's default.

@@ -3,10 +3,12 @@ use crate::{
     extent::{Mapping, NodeResidency, Residency},
     ids::CpuId,
     mempolicy::Mempolicy,
+    pace::Pacing,
     process::Identity,
     topology::Node,
 };
 use proptest::{collection::vec, prelude::*};
+use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 
@@ -175,13 +177,32 @@ fn hugetlb_takes_its_room_from_the_pool() {
         vec![crate::HugePool { page_bytes: 2 * MIB, total_pages: 9, free_pages: 3 }];
     let machine = Topology::new([node, machine(&[0, 1], &[]).node(NodeId(1)).unwrap().clone()], []);
     let pool = |bytes| Extent { hugetlb_bytes: Some(bytes), ..extent(0, &[(1, 10 * MIB)]) };
-    let plan = plan_of(
-        &machine,
-        process("0", "0-1"),
-        vec![pool(2 * MIB), pool(1 << 30)],
-        &Options::default(),
-    );
-    assert_eq!((plan.expected_bytes, plan.no_room_bytes), (6 * MIB, 14 * MIB));
+    let plan = |include_gigantic| {
+        let extents = vec![pool(2 * MIB), pool(1 << 30)];
+        let options = Options { include_gigantic, ..Options::default() };
+        plan_of(&machine, process("0", "0-1"), extents, &options)
+    };
+    let all = plan(true);
+    assert_eq!((all.expected_bytes, all.no_room_bytes), (6 * MIB, 14 * MIB));
+    // A call would take too long for one page of the second pool.
+    let bounded = plan(false);
+    assert_eq!((bounded.expected_bytes, bounded.no_room_bytes), (6 * MIB, 4 * MIB));
+    assert_eq!(bounded.skipped_bytes(), [(Reason::StallBound, 10 * MIB)].into());
+}
+
+#[test]
+fn a_page_that_takes_longer_than_a_call_may_stays_unless_it_is_allowed() {
+    let gigantic = || vec![Extent { hugetlb_bytes: Some(1 << 30), ..extent(0, &[(1, 1 << 30)]) }];
+    let left = |include_gigantic, ms| {
+        let max_stall = Some(Duration::from_millis(ms));
+        let pacing = Pacing { max_stall, ..Pacing::default() };
+        let options = Options { include_gigantic, pacing, ..Options::default() };
+        plan_of(&machine(&[0, 1], &[]), process("0", "0-1"), gigantic(), &options).skipped_bytes()
+    };
+    // 1 GiB takes about 100 ms by HUGE_RATE.
+    assert_eq!(left(false, 10), [(Reason::StallBound, 1 << 30)].into());
+    assert_eq!(left(true, 10), [].into());
+    assert_eq!(left(false, 250), [].into());
 }
 
 fn any_extent() -> impl Strategy<Value = Extent> {

@@ -5,8 +5,9 @@ use crate::{
     value::{CallStats, JobState, Outcome, ProcessOutcome},
 };
 use numaloc_core::{
-    Account, Extent, HugePool, Identity, Kind, Locality, Mapping, Mempolicy, Node, NodeId,
-    NodeMemory, NodeResidency, Options, Plan, Process, Reason, Residency, Share, Topology, planner,
+    Account, Extent, HeatSource, HugePool, Identity, Kind, Locality, Mapping, Mempolicy, Node,
+    NodeId, NodeMemory, NodeResidency, Options, Plan, Process, Reason, Residency, Share, Topology,
+    planner,
 };
 use prost::Message;
 use std::{
@@ -100,6 +101,9 @@ fn plans_are_summed_up() {
     assert_eq!(answer.routes, [v1::Route { from_node_id: 8, to_node_ids: vec![0] }]);
     assert_eq!(answer.movable_after.unwrap().local_percent, 100.0);
     assert_eq!(answer.processes[1].skip(), v1::SkipReason::NoTargetNode);
+    assert_eq!(answer.order(), v1::MoveOrder::Address);
+    let damon = Plan { order: HeatSource::Damon, ..plan };
+    assert_eq!(v1::Plan::from(&damon).order(), v1::MoveOrder::Damon);
 }
 
 #[test]
@@ -159,9 +163,11 @@ fn outcomes() {
         elapsed: Duration::MAX,
         before: Locality::default(),
         after: None,
+        returned_bytes: Some(0),
     };
     let answer = v1::Outcome::from(&outcome);
     assert_eq!(answer.account.unwrap().moved_bytes, i64::MAX);
+    assert_eq!(answer.returned_bytes, Some(0));
     assert_eq!(answer.processes[0].error, "No such process");
     assert_eq!(answer.elapsed.unwrap().seconds, i64::MAX);
     assert_eq!(answer.calls.unwrap().longest.unwrap().nanos, 1_000_000);

@@ -7,7 +7,7 @@ use crate::{
         QosClass, ScheduleSpec, Target, WorkloadId, WorkloadSpec,
     },
 };
-use numaloc_core::Options;
+use numaloc_core::{NumaBalancing, Options, Order, Pacing, Profile};
 use prost::Message;
 use std::{collections::BTreeMap, time::Duration};
 
@@ -27,12 +27,20 @@ fn full() -> MigrationSpec {
                 include_shared: true,
                 exclude_file: true,
                 include_bound: true,
+                include_gigantic: true,
+                pacing: Pacing {
+                    profile: Profile::Fast,
+                    max_stall: Some(Duration::from_micros(2500)),
+                    node_cpu_percent_max: Some(100),
+                },
+                order: Order::Referenced,
                 target_ratio: 0,
                 to: Some("0,8,252".parse().unwrap()),
                 reserve_bytes: Some(0),
             },
             qos_class: Some(QosClass::Be),
             on_interrupt: OnInterrupt::Resume,
+            numa_balancing: NumaBalancing::Pause,
         },
         limits: Limits {
             batch_bytes: Some(4 << 20),

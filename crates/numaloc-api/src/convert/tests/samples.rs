@@ -5,7 +5,10 @@ use crate::value::{
     MigrationSpec, OnInterrupt, Outcome, PlanSummary, Policy, ProcessOutcome, QosClass, Schedule,
     ScheduleId, ScheduleSpec, ScheduleState, Target, Workload, WorkloadId, WorkloadSpec,
 };
-use numaloc_core::{Account, Identity, Locality, NodeId, NodeSet, Options, Reason, Share};
+use numaloc_core::{
+    Account, Identity, Locality, NodeId, NodeSet, NumaBalancing, Options, Order, Pacing, Profile,
+    Reason, Share,
+};
 use proptest::{
     collection::{btree_map, btree_set, vec},
     option,
@@ -72,21 +75,45 @@ fn qos_class() -> impl Strategy<Value = Option<QosClass>> {
 }
 
 fn policy() -> impl Strategy<Value = Policy> {
-    let options = (any::<[bool; 3]>(), 0..=100_u8, option::of(nodes(1)), option::of(bytes()));
+    let options = (any::<[bool; 4]>(), 0..=100_u8, option::of(nodes(1)), option::of(bytes()));
+    let max_stall = option::of((100..60_000_000_u64).prop_map(Duration::from_micros));
+    let profile = prop::sample::select(&Profile::ALL[..]);
+    let pacing = (profile, max_stall, option::of(1..=100_u8)).prop_map(
+        |(profile, max_stall, node_cpu_percent_max)| Pacing {
+            profile,
+            max_stall,
+            node_cpu_percent_max,
+        },
+    );
+    let order =
+        prop::sample::select(&[Order::Probed, Order::Address, Order::Damon, Order::Referenced][..]);
+    let balancing = [NumaBalancing::Ignore, NumaBalancing::Warn, NumaBalancing::Pause];
+    let balancing = prop::sample::select(balancing.to_vec());
     let on_interrupt = prop_oneof![Just(OnInterrupt::Stop), Just(OnInterrupt::Resume)];
-    (options, qos_class(), on_interrupt).prop_map(|(options, qos_class, on_interrupt)| {
-        let ([include_shared, exclude_file, include_bound], target_ratio, to, reserve_bytes) =
-            options;
-        let options = Options {
-            include_shared,
-            exclude_file,
-            include_bound,
-            target_ratio,
-            to,
-            reserve_bytes,
-        };
-        Policy { options, qos_class, on_interrupt }
-    })
+    let pace = (pacing, order, balancing);
+    (options, qos_class(), on_interrupt, pace).prop_map(
+        |(options, qos_class, on_interrupt, pace)| {
+            let (pacing, order, numa_balancing) = pace;
+            let (
+                [include_shared, exclude_file, include_bound, include_gigantic],
+                target_ratio,
+                to,
+                reserve_bytes,
+            ) = options;
+            let options = Options {
+                include_shared,
+                exclude_file,
+                include_bound,
+                include_gigantic,
+                pacing,
+                order,
+                target_ratio,
+                to,
+                reserve_bytes,
+            };
+            Policy { options, qos_class, on_interrupt, numa_balancing }
+        },
+    )
 }
 
 fn limits() -> impl Strategy<Value = Limits> {
@@ -138,8 +165,18 @@ fn locality() -> impl Strategy<Value = Locality> {
 }
 
 fn calls() -> impl Strategy<Value = CallStats> {
-    (any::<[u32; 4]>(), span(0..9), span(0..9)).prop_map(|(counts, longest, total)| {
-        let [calls, addresses, retried_addresses, hinted_addresses] = counts.map(u64::from);
+    (any::<[u32; 7]>(), [span(0..9), span(0..9), span(0..9)]).prop_map(|(counts, spans)| {
+        let counts = counts.map(u64::from);
+        let [
+            calls,
+            addresses,
+            retried_addresses,
+            hinted_addresses,
+            over_stall,
+            split_huge_pages,
+            failed_pages,
+        ] = counts;
+        let [longest, total, held_back] = spans;
         CallStats {
             calls,
             addresses,
@@ -147,6 +184,10 @@ fn calls() -> impl Strategy<Value = CallStats> {
             hinted_addresses,
             longest,
             total,
+            over_stall,
+            held_back,
+            split_huge_pages,
+            failed_pages,
             ..CallStats::default()
         }
     })
@@ -162,9 +203,9 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     });
     let ends = (0..65_536_u32, 0..65_536_u32).prop_map(|(from, to)| (NodeId(from), NodeId(to)));
     let flows = btree_map(ends, bytes(), 0..4);
-    let sides = (locality(), option::of(locality()));
+    let sides = (locality(), option::of(locality()), option::of(bytes()));
     (vec(process, 0..3), account(), flows, calls(), span(0..9), sides).prop_map(
-        |(processes, others, flows, calls, elapsed, (before, after))| Outcome {
+        |(processes, others, flows, calls, elapsed, (before, after, returned_bytes))| Outcome {
             processes,
             others,
             flows,
@@ -172,16 +213,18 @@ fn outcome() -> impl Strategy<Value = Outcome> {
             elapsed,
             before,
             after,
+            returned_bytes,
         },
     )
 }
 
 fn progress() -> impl Strategy<Value = JobProgress> {
-    (bytes(), bytes(), bytes(), time()).prop_map(
-        |(planned_bytes, moved_bytes, settled_bytes, measured)| JobProgress {
+    (bytes(), bytes(), bytes(), words(), time()).prop_map(
+        |(planned_bytes, moved_bytes, settled_bytes, held_back, measured)| JobProgress {
             planned_bytes,
             moved_bytes,
             settled_bytes,
+            held_back,
             measured,
         },
     )

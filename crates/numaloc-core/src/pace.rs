@@ -1,0 +1,225 @@
+//! How gently memory is moved: what is asked, and what that means.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+/// How much of the application's and its neighbours' time a migration may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Profile {
+    /// Hardly to be noticed; takes its time.
+    Gentle,
+    /// Short stalls, with pauses between them that let the application work.
+    #[default]
+    Balanced,
+    /// As fast as the machine allows, whatever it costs the application meanwhile.
+    Fast,
+}
+
+impl Profile {
+    /// All of them, gentlest first.
+    pub const ALL: [Profile; 3] = [Self::Gentle, Self::Balanced, Self::Fast];
+
+    /// Stable name for people and machines.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gentle => "gentle",
+            Self::Balanced => "balanced",
+            Self::Fast => "fast",
+        }
+    }
+
+    /// What it means.
+    fn pace(self) -> Pace {
+        let guard =
+            |io_percent, cpu_percent| Some(Guard { io_percent, cpu_percent, node_cpu_percent: 65 });
+        let ms = Duration::from_millis;
+        match self {
+            Self::Gentle => Pace {
+                max_stall: ms(5),
+                duty_percent: 10,
+                workers: 1,
+                batch_bytes: 4 << 20,
+                guard: guard(20, 40),
+            },
+            Self::Balanced => Pace {
+                max_stall: ms(10),
+                duty_percent: 35,
+                workers: 1,
+                batch_bytes: 16 << 20,
+                guard: guard(40, 60),
+            },
+            Self::Fast => Pace {
+                max_stall: ms(250),
+                duty_percent: 100,
+                workers: 2,
+                batch_bytes: 64 << 20,
+                guard: None,
+            },
+        }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Profile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|profile| profile.name() == text);
+        known.ok_or_else(|| format!("'{text}' is no profile: gentle, balanced or fast"))
+    }
+}
+
+/// What is asked of the pace; what is not given is the profile's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pacing {
+    /// The profile.
+    pub profile: Profile,
+    /// The longest that one move_pages(2) call may take.
+    pub max_stall: Option<Duration>,
+    /// Share of its CPUs' time, in percent, that a target node may be busy with others before the move holds back;
+    /// 100: it never does.
+    pub node_cpu_percent_max: Option<u8>,
+}
+
+impl Pacing {
+    /// The profile's pace with what was asked besides.
+    pub fn pace(&self) -> Pace {
+        let pace = self.profile.pace();
+        let guard = match (pace.guard, self.node_cpu_percent_max) {
+            (Some(guard), Some(percent)) => Some(Guard { node_cpu_percent: percent, ..guard }),
+            // Whoever names a bound wants it kept, but no other guard.
+            (None, Some(percent)) => {
+                Some(Guard { io_percent: 100, cpu_percent: 100, node_cpu_percent: percent })
+            }
+            (guard, None) => guard,
+        };
+        Pace { max_stall: self.max_stall.unwrap_or(pace.max_stall), guard, ..pace }
+    }
+}
+
+/// Bounds that a run keeps to for the sake of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// The longest that one move_pages(2) call may take; a single folio may take longer.
+    pub max_stall: Duration,
+    /// Share of the time that a worker may spend in calls, in percent from 1 to 100.
+    pub duty_percent: u8,
+    /// Threads that move at the same time.
+    pub workers: usize,
+    /// Largest number of bytes in one call; a single folio may be larger.
+    pub batch_bytes: u64,
+    /// From when on pressure holds the run back; `None`: never.
+    pub guard: Option<Guard>,
+}
+
+/// Pressure from which on a run holds back, each in percent of the time; 100: never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guard {
+    /// Time in which some task of the target waits for IO, which is where waits for pages under migration show
+    /// (mm/migrate.c, `migration_entry_wait`, sleeps in io_schedule): `some` of its cgroup's io.pressure.
+    pub io_percent: u8,
+    /// Time in which some runnable task of the target has no CPU: `some` of its cgroup's cpu.pressure.
+    pub cpu_percent: u8,
+    /// CPU time of the target node that others than the target and the mover use.
+    pub node_cpu_percent: u8,
+}
+
+/// What is done about the kernel's own NUMA balancing (sysctl kernel.numa_balancing), which moves pages to where they are
+/// touched and may work against a migration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NumaBalancing {
+    /// Nothing.
+    Ignore,
+    /// It is said.
+    #[default]
+    Warn,
+    /// It is switched off while memory is moved, and put back afterwards.
+    Pause,
+}
+
+impl NumaBalancing {
+    /// All of them.
+    pub const ALL: [NumaBalancing; 3] = [Self::Ignore, Self::Warn, Self::Pause];
+
+    /// Stable name for people and machines.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ignore => "ignore",
+            Self::Warn => "warn",
+            Self::Pause => "pause",
+        }
+    }
+}
+
+/// In which order the extents of a plan are visited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Those that are used most first, if the kernel can tell at no cost to the application and it is worth the time to
+    /// find out; else by address.
+    #[default]
+    Probed,
+    /// By address.
+    Address,
+    /// Those used most first, by DAMON's sysfs interface (Documentation/admin-guide/mm/damon/usage.rst).
+    Damon,
+    /// Mappings used most first, by the Referenced bits of /proc/PID/smaps some time after a write to /proc/PID/clear_refs.
+    /// That walks all page tables with mmap_lock held for writing (fs/proc/task_mmu.c, `clear_refs_write`): so long the
+    /// application can neither fault nor map.
+    Referenced,
+}
+
+impl Order {
+    /// All of them.
+    pub const ALL: [Order; 4] = [Self::Probed, Self::Address, Self::Damon, Self::Referenced];
+
+    /// Stable name for people and machines.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Probed => "probed",
+            Self::Address => "address",
+            Self::Damon => "damon",
+            Self::Referenced => "referenced",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles_are_read_by_their_names() {
+        for profile in Profile::ALL {
+            assert_eq!(profile.to_string().parse(), Ok(profile));
+        }
+        assert!("".parse::<Profile>().is_err());
+    }
+
+    #[test]
+    fn the_gentler_the_less_time() {
+        let paces = Profile::ALL.map(Profile::pace);
+        assert!(paces.is_sorted_by_key(|pace| (
+            pace.max_stall,
+            pace.duty_percent,
+            pace.batch_bytes
+        )));
+        assert!(paces.iter().all(|pace| (1..=100).contains(&pace.duty_percent)));
+    }
+
+    #[test]
+    fn what_is_asked_goes_before_the_profile() {
+        let ms = Duration::from_millis;
+        let asked = Pacing { max_stall: Some(ms(3)), ..Pacing::default() };
+        assert_eq!(asked.pace(), Pace { max_stall: ms(3), ..Profile::Balanced.pace() });
+        let node = |profile| {
+            Pacing { profile, node_cpu_percent_max: Some(80), ..Pacing::default() }.pace().guard
+        };
+        assert_eq!(node(Profile::Balanced).map(|guard| guard.node_cpu_percent), Some(80));
+        let fast = node(Profile::Fast).expect("it was named");
+        assert_eq!((fast.io_percent, fast.node_cpu_percent), (100, 80));
+    }
+}
