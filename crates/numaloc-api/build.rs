@@ -15,10 +15,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let set = protox::compile(&files, [&root])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("numaloc.v1.bin"), set.encode_to_vec())?;
-    tonic_prost_build::configure()
-        .btree_map(".")
-        .generate_default_stubs(false)
-        .emit_rerun_if_changed(false)
+    let generate = || tonic_prost_build::configure().emit_rerun_if_changed(false);
+    generate().btree_map(".").compile_fds(set.clone())?;
+    // src/encoded.rs: the same servers again, but for the answer that is encoded already.
+    let encoded = out.join("encoded");
+    fs::create_dir_all(&encoded)?;
+    generate()
+        .build_client(false)
+        .extern_path(".numaloc.v1", "crate::v1")
+        .extern_path(".numaloc.v1.ListJobsResponse", "crate::encoded::ListedJobs")
+        .out_dir(encoded)
         .compile_fds(set)?;
     Ok(())
 }

@@ -5,10 +5,13 @@
 #![forbid(unsafe_code)]
 
 mod convert;
+pub mod encoded;
 pub mod value;
 mod violation;
 
-pub use convert::{Damaged, LocalityView, Stored, event_number, left_bytes, timestamp};
+pub use convert::{
+    Damaged, LocalityView, STALL_MAX, STALL_MIN, Stored, event_number, left_bytes, timestamp,
+};
 pub use violation::{DOMAIN, Problem, Violation, Violations};
 
 /// Generated messages, clients and servers. The comments are in the proto files.
