@@ -58,7 +58,7 @@ pub enum Error {
         /// Where it has to be.
         root: PathBuf,
     },
-    /// systemd knows no such unit, or it does not run.
+    /// systemd knows no such unit, or it does not run, or there is no systemd.
     #[error("no running unit {unit}: {reason}; see systemctl status {unit}")]
     NoUnit {
         /// The unit asked for.
@@ -66,7 +66,7 @@ pub enum Error {
         /// What was found instead.
         reason: String,
     },
-    /// systemd could not be asked.
+    /// systemd is there and could not be asked.
     #[error(
         "cannot ask systemd for unit {unit}: {reason}; give its cgroup instead, or see systemctl status"
     )]
@@ -111,12 +111,36 @@ pub enum Error {
     /// Whoever asked wants it no more.
     #[error("stopped on request before all memory had been looked at")]
     Stopped,
+    /// DAMON cannot be used to find out what is used most.
+    #[error("DAMON cannot be used: {reason}; ask for another order, or leave it to us (probed)")]
+    NoDamon {
+        /// Why not.
+        reason: String,
+    },
+    /// A file of the kernel's, or one that notes what was changed, could not be written.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A file could not be read.
     #[error("cannot read {path}: {source}")]
     Read {
         /// The file.
         path: PathBuf,
         /// Why.
+        source: io::Error,
+    },
+    /// A setting of the host could not be changed.
+    #[error(
+        "cannot change {path}: {source}; it takes root's user id, CAP_SYS_ADMIN, and a sandbox that lets it be written"
+    )]
+    Setting {
+        /// Its file.
+        path: PathBuf,
+        /// Why not.
         source: io::Error,
     },
     /// A file says something that this version does not understand.
@@ -152,17 +176,30 @@ impl Error {
             | Self::NoUnit { .. }
             | Self::Empty { .. } => ErrorKind::NotFound,
             Self::NoRights { .. } => ErrorKind::Permission,
-            Self::Read { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+            Self::Read { source, .. } | Self::Write { source, .. }
+                if source.kind() == io::ErrorKind::PermissionDenied =>
+            {
                 ErrorKind::Permission
             }
-            Self::KernelThread { .. } | Self::CgroupOutside { .. } | Self::BadNode { .. } => {
-                ErrorKind::Usage
+            Self::Setting { source, .. }
+                if matches!(
+                    source.kind(),
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+                ) =>
+            {
+                ErrorKind::Permission
             }
+            Self::KernelThread { .. }
+            | Self::CgroupOutside { .. }
+            | Self::BadNode { .. }
+            | Self::NoDamon { .. } => ErrorKind::Usage,
             Self::Systemd { .. }
             | Self::Hwloc { .. }
             | Self::OneNode { .. }
             | Self::Stopped
             | Self::Read { .. }
+            | Self::Setting { .. }
+            | Self::Write { .. }
             | Self::Parse { .. } => ErrorKind::Failure,
         }
     }

@@ -1,6 +1,6 @@
 //! Facts about the host that decide how well a migration goes, for a diagnosis.
 
-use crate::{Roots, node_memory::pool_directories, read};
+use crate::{Roots, node_memory::pool_directories, numa_balancing, read};
 use numaloc_core::HugePool;
 use procfs::{FromBufRead, MountEntry};
 use std::{
@@ -95,7 +95,7 @@ pub fn read(roots: &Roots) -> HostFacts {
     let mounts = mounts(roots);
     HostFacts {
         kernel_release: line(&roots.proc.join("sys/kernel/osrelease")),
-        numa_balancing: number(&roots.proc.join("sys/kernel/numa_balancing")),
+        numa_balancing: numa_balancing::read(roots).ok().flatten(),
         thp_enabled: chosen(&thp.join("enabled")),
         thp_defrag: chosen(&thp.join("defrag")),
         mthp_enabled: mthp(&thp),
@@ -154,7 +154,7 @@ fn hidepid(roots: &Roots, mounts: &[MountEntry]) -> Option<String> {
     (value != "0" && value != "off").then_some(value)
 }
 
-fn capabilities(roots: &Roots) -> Capabilities {
+pub(crate) fn capabilities(roots: &Roots) -> Capabilities {
     let status = read::text(&roots.proc.join("self/status")).unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);

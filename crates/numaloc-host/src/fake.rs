@@ -3,7 +3,7 @@
 use crate::Roots;
 use std::{fs, path::PathBuf};
 
-/// A tree with `proc`, `sys` and `cgroup` in it.
+/// A tree with `proc`, `sys`, `cgroup` and `run` in it.
 pub(crate) struct Fake {
     directory: tempfile::TempDir,
 }
@@ -16,7 +16,8 @@ impl Fake {
         self.directory.path().join(path)
     }
     pub(crate) fn roots(&self) -> Roots {
-        Roots { proc: self.path("proc"), sys: self.path("sys"), cgroup: self.path("cgroup") }
+        let path = |name| self.path(name);
+        Roots { proc: path("proc"), sys: path("sys"), cgroup: path("cgroup"), run: path("run") }
     }
     /// Writes a file and the directories above it.
     pub(crate) fn write(&self, path: &str, text: &str) {

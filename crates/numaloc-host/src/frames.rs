@@ -1,32 +1,37 @@
 //! Which node a page frame is on.
 //!
 //! From the memory blocks that sysfs links below each node (Documentation/ABI/stable/sysfs-devices-node): unlike the
-//! zones' spans in zoneinfo, blocks of different nodes do not overlap, but for a block that two nodes share.
+//! zones' spans in zoneinfo, blocks of different nodes do not overlap. Only within a block that two nodes share (their
+//! memory meets in the middle of it) the spans decide.
 
 use crate::{Error, Roots, read};
 use numaloc_core::{NodeId, PAGE};
-use std::fs;
+use std::{fs, ops::Range};
 
 /// Page frame number -> node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameNodes {
     block_shift: u32,
     blocks: Vec<u32>,
+    /// Frames of all zones, where a block is shared.
+    zones: Vec<(NodeId, Range<u64>)>,
     /// On a machine with one node there is nothing to look up.
     only: Option<NodeId>,
 }
 
 const UNKNOWN: u32 = u32::MAX;
+const SHARED: u32 = u32::MAX - 1;
 
 impl FrameNodes {
-    /// Reads the block links. A block that two nodes share is unknown: its frames have no node here.
+    /// Reads the block links, and the zones if two nodes share a block.
     ///
     /// # Errors
     /// If sysfs shows no memory blocks although there are several nodes.
     pub fn read(roots: &Roots) -> Result<Self, Error> {
         let nodes = read::node_ids(roots)?;
         if let (Some(&only), 1) = (nodes.first(), nodes.len()) {
-            return Ok(Self { block_shift: 0, blocks: Vec::new(), only: Some(only) });
+            let (blocks, zones) = (Vec::new(), Vec::new());
+            return Ok(Self { block_shift: 0, blocks, zones, only: Some(only) });
         }
         let path = roots.sys.join("devices/system/memory/block_size_bytes");
         let text = read::text(&path)?;
@@ -41,15 +46,16 @@ impl FrameNodes {
         for node in nodes {
             for block in node_blocks(roots, node)? {
                 if blocks.len() <= block {
-                    blocks.resize(block + 1, UNKNOWN - 1);
+                    blocks.resize(block + 1, UNKNOWN);
                 }
-                blocks[block] = if blocks[block] == UNKNOWN - 1 { node.0 } else { UNKNOWN };
+                blocks[block] = if blocks[block] == UNKNOWN { node.0 } else { SHARED };
             }
         }
-        blocks
-            .iter_mut()
-            .for_each(|node| *node = if *node == UNKNOWN - 1 { UNKNOWN } else { *node });
-        Ok(Self { block_shift: (block_bytes / PAGE).trailing_zeros(), blocks, only: None })
+        let zones = match blocks.contains(&SHARED) {
+            true => zones(&read::text(&roots.proc.join("zoneinfo"))?),
+            false => Vec::new(),
+        };
+        Ok(Self { block_shift: (block_bytes / PAGE).trailing_zeros(), blocks, zones, only: None })
     }
 
     /// The frame's node; `None` where it cannot be told.
@@ -57,9 +63,35 @@ impl FrameNodes {
         if self.only.is_some() {
             return self.only;
         }
-        let block = self.blocks.get(usize::try_from(pfn >> self.block_shift).ok()?).copied();
-        block.filter(|&node| node != UNKNOWN).map(NodeId)
+        match *self.blocks.get(usize::try_from(pfn >> self.block_shift).ok()?)? {
+            UNKNOWN => None,
+            SHARED => {
+                let mut spans = self.zones.iter().filter(|(_, frames)| frames.contains(&pfn));
+                let &(node, _) = spans.next()?;
+                // Spans of different nodes may overlap: then it cannot be told.
+                spans.all(|&(other, _)| other == node).then_some(node)
+            }
+            node => Some(NodeId(node)),
+        }
     }
+}
+
+/// Frames that each zone spans (mm/vmstat.c, zoneinfo_show_print: `spanned` and, after it, `start_pfn`).
+fn zones(zoneinfo: &str) -> Vec<(NodeId, Range<u64>)> {
+    let (mut zones, mut node, mut spanned) = (Vec::new(), None, 0);
+    for line in zoneinfo.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["Node", id, "zone", _] => node = id.trim_end_matches(',').parse().ok().map(NodeId),
+            ["spanned", pages] => spanned = pages.parse().unwrap_or(0),
+            ["start_pfn:", first] => {
+                let frames = first.parse().ok().map(|first: u64| first..first + spanned);
+                zones.extend(node.zip(frames));
+            }
+            _ => {}
+        }
+    }
+    zones
 }
 
 fn node_blocks(roots: &Roots, node: NodeId) -> Result<Vec<usize>, Error> {
@@ -90,7 +122,15 @@ mod tests {
         fs::write(sys.join("node/online"), online.join(",")).unwrap();
         fs::create_dir_all(sys.join("memory")).unwrap();
         fs::write(sys.join("memory/block_size_bytes"), "8000000\n").unwrap();
-        Roots { sys: dir.to_path_buf(), ..Roots::default() }
+        let zone = |node: u32, first: u64, pages: u64| {
+            format!(
+                "Node {node}, zone   Normal\n        spanned  {pages}\n  start_pfn:           {first}\n"
+            )
+        };
+        // Node 0 ends in the middle of block 1, where node 8 begins; frames 40,000 to 40,009 are in both spans.
+        let zoneinfo = zone(0, 1, 40_009) + &zone(8, 40_000, 5 << 15);
+        fs::write(dir.join("zoneinfo"), zoneinfo).unwrap();
+        Roots { sys: dir.to_path_buf(), proc: dir.to_path_buf(), ..Roots::default() }
     }
 
     #[test]
@@ -101,7 +141,11 @@ mod tests {
                 .unwrap();
         let block = |number: u64| number << 15;
         assert_eq!(frames.node(0), Some(NodeId(0)));
-        assert_eq!(frames.node(block(1)), None, "two nodes share it");
+        assert_eq!(frames.node(block(1)), Some(NodeId(0)), "two nodes share it");
+        assert_eq!(frames.node(39_999), Some(NodeId(0)));
+        assert_eq!(frames.node(40_005), None, "both span it");
+        assert_eq!(frames.node(40_010), Some(NodeId(8)));
+        assert_eq!(frames.node(block(2) - 1), Some(NodeId(8)));
         assert_eq!(frames.node(block(3)), None, "a hole");
         assert_eq!(frames.node(block(5) - 1), Some(NodeId(8)));
         assert_eq!(frames.node(block(32)), Some(NodeId(70)));

@@ -1,22 +1,28 @@
-//! The read-only edge: what /proc, /sys, cgroups and hwloc say, as core values.
+//! The edge to the host: what /proc, /sys, cgroups and hwloc say, as core values. It only reads, but for
+//! [`numa_balancing::write`] and [`heat`].
 //!
 //! Every root is passed in, so that the same code runs on a recorded tree. What vanishes while it is read is
 //! data (`None`, or left out), not an error: processes end all the time.
 #![forbid(unsafe_code)]
 
 mod cgroup;
+mod cpu_use;
 mod error;
 mod extents;
 pub mod facts;
 #[cfg(test)]
 mod fake;
 mod frames;
+pub mod heat;
 mod kpage;
 mod maps;
+mod movers;
 mod node_memory;
+pub mod numa_balancing;
 mod numa_maps;
 mod owner;
 mod pagemap;
+mod pressure;
 pub mod probe;
 mod process;
 mod read;
@@ -27,17 +33,22 @@ mod survey;
 mod target;
 pub mod topology;
 mod unit;
+mod vmstat;
 
 pub use cgroup::numa_stat;
+pub use cpu_use::CpuUse;
 pub use error::{Error, ErrorKind};
 pub use facts::HostFacts;
 pub use frames::FrameNodes;
 pub use kpage::{COMPOUND_HEAD, COMPOUND_TAIL, FrameFile};
+pub use movers::{Mover, movers};
 pub use node_memory::NodeMemoryReader;
 pub use owner::{Owner, owner};
 pub use pagemap::{Entries, Entry};
+pub use pressure::{Pressure, Resource, Scope, Stalled, Trigger};
 pub use roots::Roots;
 pub use scan::{Ownership, Place, Precision, Run, Scanner};
 pub use space::{AddressSpace, allow_files};
 pub use survey::{Source, Survey, survey, survey_unless};
 pub use target::{Target, resolve};
+pub use vmstat::{Migrations, migrations};

@@ -4,7 +4,7 @@ use crate::{Error, Roots};
 use numaloc_core::{NodeId, NodeSet};
 use std::{
     fs::{self, File},
-    io::{self, Read as _},
+    io::{self, Read as _, Seek as _},
     path::Path,
 };
 
@@ -12,6 +12,15 @@ use std::{
 pub(crate) fn text(path: &Path) -> Result<String, Error> {
     let bytes = fs::read(path).map_err(|source| Error::Read { path: path.into(), source })?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The text of a file that is kept open, from its beginning; what can be read of it. It is read in order, because a read
+/// elsewhere makes the kernel write the text anew, and its parts would be of two times (fs/seq_file.c, `traverse`): so
+/// nobody else may read it meanwhile.
+pub(crate) fn kept(mut file: &File) -> String {
+    let mut bytes = Vec::new();
+    let _ = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The text of numa_maps, for whose every record the kernel walks all pages of a VMA under mmap_lock. It lets go of the

@@ -11,10 +11,17 @@ pub struct Roots {
     pub sys: PathBuf,
     /// Where cgroup hierarchies are mounted, normally `/sys/fs/cgroup`.
     pub cgroup: PathBuf,
+    /// Where programs keep what need not outlive a boot, normally `/run`.
+    pub run: PathBuf,
 }
 
 impl Default for Roots {
     fn default() -> Self {
-        Self { proc: "/proc".into(), sys: "/sys".into(), cgroup: "/sys/fs/cgroup".into() }
+        Self {
+            proc: "/proc".into(),
+            sys: "/sys".into(),
+            cgroup: "/sys/fs/cgroup".into(),
+            run: "/run".into(),
+        }
     }
 }

@@ -8,12 +8,16 @@ use nix::{
 use std::{
     io,
     os::fd::AsFd,
+    path::Path,
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
 };
 
 /// How long systemd has to answer; systemctl itself would wait for half a minute.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// This directory is there if systemd is the service manager (sd_booted(3)).
+const BOOTED: &str = "/run/systemd/system";
 
 /// Kinds of units that systemd knows (systemd.unit(5)).
 const SUFFIXES: [&str; 11] = [
@@ -35,7 +39,7 @@ const NAME_MAX: usize = 255;
 
 /// The path of a running unit's cgroup below the mount point.
 pub(crate) fn control_group(unit: &str) -> Result<String, Error> {
-    ask("systemctl", &full_name(unit)?, PATIENCE)
+    ask("systemctl", &full_name(unit)?, PATIENCE, Path::new(BOOTED).is_dir())
 }
 
 /// The name as systemd wants it; `.service` is what a name without a kind means.
@@ -51,10 +55,13 @@ fn full_name(unit: &str) -> Result<String, Error> {
     Ok(if complete { unit.into() } else { format!("{unit}.service") })
 }
 
-fn ask(systemctl: &str, unit: &str, patience: Duration) -> Result<String, Error> {
-    // Where there is no systemd there is no unit; one that is silent may well have it.
-    let refuse = |reason: String| Error::NoUnit { unit: unit.into(), reason };
+fn ask(systemctl: &str, unit: &str, patience: Duration, booted: bool) -> Result<String, Error> {
+    // One that is silent may well have the unit, and one that fails, too; where there is no systemd there is none.
     let silent = |reason: String| Error::Systemd { unit: unit.into(), reason };
+    let refuse = |reason: String| match booted {
+        true => silent(reason),
+        false => Error::NoUnit { unit: unit.into(), reason },
+    };
     let mut command = Command::new(systemctl);
     command.args([
         "show",
@@ -116,7 +123,7 @@ fn parse(unit: &str, text: &str) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{os::unix::fs::PermissionsExt, path::Path};
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn names_are_completed_or_refused() {
@@ -145,10 +152,18 @@ mod tests {
 
     #[test]
     fn no_systemctl_and_a_failing_one_are_told() {
-        let missing = ask("/nonexistent/systemctl", "a.service", PATIENCE).unwrap_err().to_string();
-        assert!(missing.contains("cannot run /nonexistent/systemctl"), "{missing}");
-        let failing = ask("false", "a.service", PATIENCE).unwrap_err().to_string();
-        assert!(failing.contains("failed without a word"), "{failing}");
+        for (systemctl, words) in [
+            ("/nonexistent/systemctl", "cannot run /nonexistent/systemctl"),
+            ("false", "failed without a word"),
+        ] {
+            let ask = |booted| ask(systemctl, "a.service", PATIENCE, booted).unwrap_err();
+            // Whether there is such a unit is not known if systemd is there; without it there is none.
+            assert!(matches!(ask(true), Error::Systemd { .. }));
+            assert!(matches!(ask(false), Error::NoUnit { .. }));
+            assert!(
+                ask(true).to_string().contains(words) && ask(false).to_string().contains(words)
+            );
+        }
     }
 
     #[test]
@@ -159,7 +174,7 @@ mod tests {
         std::fs::write(&script, text).expect("a file");
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).expect("ours");
         let script = script.to_str().expect("text");
-        let error = ask(script, "a.service", Duration::from_secs(1)).unwrap_err();
+        let error = ask(script, "a.service", Duration::from_secs(1), false).unwrap_err();
         assert!(matches!(error, Error::Systemd { .. }), "{error}");
         assert!(error.to_string().contains("no answer within 1s"), "{error}");
         // On a busy machine it may have been ended before it could write.

@@ -7,8 +7,10 @@ mod kcmp;
 mod move_pages;
 mod pagemap_scan;
 mod pidfd;
+mod sched;
 
 pub use kcmp::kcmp_vm;
 pub use move_pages::{MoveFlag, UNWRITTEN, move_pages, query_pages};
 pub use pagemap_scan::{Categories, PageRegion, pagemap_scan};
 pub use pidfd::pidfd_open;
+pub use sched::{sched_batch, set_nice};

@@ -1,0 +1,283 @@
+//! DAMON by its sysfs interface (Documentation/admin-guide/mm/damon/usage.rst): one kernel thread watches the regions, one
+//! page of each at a time, by the Accessed bits of page tables. It changes no page and takes no fault.
+//!
+//! The interface has one set of kernel threads for the whole machine. Where somebody has set up some, or one of the kernel's
+//! own users of DAMON is at work, which lets no other start (mm/damon/core.c, `damon_start`), it is left alone.
+
+use super::{
+    lease::{self, Lease},
+    rest,
+    watched::Watched,
+};
+use crate::{Error, Roots, read};
+use numaloc_core::Sightings;
+use std::{
+    fs::{self, OpenOptions},
+    io,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+/// Between two looks at a region: DAMON's own default, as the next one.
+const SAMPLE: Duration = Duration::from_millis(5);
+/// So long looks are counted until regions are cut and joined anew.
+const AGGREGATE: Duration = Duration::from_millis(100);
+/// Time for regions to find their borders.
+const WARM_UP: Duration = Duration::from_millis(400);
+/// Counts that are summed up. One takes about as long as it aggregates.
+const SNAPSHOTS: u32 = 6;
+/// Most regions: 200,000 looks a second, a few percent of a CPU.
+const REGIONS_MAX: u64 = 2 * super::watched::REGIONS;
+/// Most that the kernel keeps of an `unsigned int`.
+const ANY: u64 = u32::MAX as u64;
+/// How long another run is waited for.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The kernel's own users of DAMON: nobody else can use it while one of them is enabled.
+const MODULES: [&str; 3] = ["damon_stat", "damon_reclaim", "damon_lru_sort"];
+
+fn no_damon(reason: impl Into<String>) -> Error {
+    Error::NoDamon { reason: reason.into() }
+}
+
+fn kdamonds(roots: &Roots) -> PathBuf {
+    roots.sys.join("kernel/mm/damon/admin/kdamonds")
+}
+
+/// Whether DAMON is there, may be used and is free, but for what runs of ours do with it.
+pub fn check(roots: &Roots) -> Result<(), Error> {
+    check_usable(roots)?;
+    match is_free(roots)? || lease::is_taken(roots) || is_leftover(roots)? {
+        true => Ok(()),
+        false => Err(somebody_elses()),
+    }
+}
+
+fn somebody_elses() -> Error {
+    no_damon("somebody else has set it up (nr_kdamonds is not 0)")
+}
+
+fn check_usable(roots: &Roots) -> Result<(), Error> {
+    let path = kdamonds(roots).join("nr_kdamonds");
+    // Opened for writing, nothing written.
+    match OpenOptions::new().write(true).open(&path) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(no_damon("this kernel has none (CONFIG_DAMON_SYSFS)"));
+        }
+        Err(error) => {
+            let path = path.display();
+            return Err(no_damon(format!("{path} is root's, and /sys may be read-only: {error}")));
+        }
+    }
+    for module in MODULES {
+        let enabled = roots.sys.join("module").join(module).join("parameters/enabled");
+        if fs::read_to_string(&enabled).is_ok_and(|text| text.trim() == "Y") {
+            let enabled = enabled.display();
+            return Err(no_damon(format!("{module} uses it; to stop that, write N to {enabled}")));
+        }
+    }
+    Ok(())
+}
+
+/// See [`super::recover`].
+pub fn recover(roots: &Roots) -> Result<bool, Error> {
+    if lease::marked(roots).is_empty() {
+        return Ok(false);
+    }
+    let Some(mut lease) = Lease::take(roots)? else { return Ok(false) };
+    let left = is_leftover(roots)?;
+    if left {
+        take_down(roots)?;
+    }
+    lease.clear()?;
+    Ok(left)
+}
+
+/// Adds what DAMON sees to `seen`; ends early when `stop` says so.
+pub fn sample(
+    roots: &Roots,
+    watched: &[Watched],
+    stop: &dyn Fn() -> bool,
+    seen: &mut Sightings,
+) -> Result<(), Error> {
+    let Some(lease) = wait_for_lease(roots, stop)? else { return Ok(()) };
+    let session = Session::begin(roots, lease, watched)?;
+    rest(WARM_UP, stop);
+    for _ in 0..SNAPSHOTS {
+        // Ends by itself when all of the processes have ended.
+        if stop() || !session.snapshot(watched, seen)? {
+            break;
+        }
+    }
+    session.end()
+}
+
+fn wait_for_lease(roots: &Roots, stop: &dyn Fn() -> bool) -> Result<Option<Lease>, Error> {
+    let begin = Instant::now();
+    while !stop() {
+        if let Some(lease) = Lease::take(roots)? {
+            return Ok(Some(lease));
+        }
+        if begin.elapsed() > PATIENCE {
+            return Err(no_damon("another run keeps it busy"));
+        }
+        rest(AGGREGATE, stop);
+    }
+    Ok(None)
+}
+
+fn is_free(roots: &Roots) -> Result<bool, Error> {
+    Ok(read::text(&kdamonds(roots).join("nr_kdamonds"))?.trim() == "0")
+}
+
+/// Whether what is set up is what a run of ours has noted before it was killed: it watches some of those named there and
+/// nobody else. A run that was killed before it had named any left nothing that works, and is not known again.
+fn is_leftover(roots: &Roots) -> Result<bool, Error> {
+    let marked = lease::marked(roots);
+    let all = kdamonds(roots);
+    if marked.is_empty() || read::text(&all.join("nr_kdamonds"))?.trim() != "1" {
+        return Ok(false);
+    }
+    let targets = fs::read_dir(all.join("0/contexts/0/targets")).into_iter().flatten().flatten();
+    let pids = targets.filter_map(|target| {
+        let text = read::text(&target.path().join("pid_target")).ok()?;
+        text.trim().parse().ok()
+    });
+    // 0 until it is written.
+    let watched: Vec<i32> = pids.filter(|&pid| pid != 0).collect();
+    Ok(!watched.is_empty() && watched.iter().all(|pid| marked.contains(pid)))
+}
+
+fn take_down(roots: &Roots) -> Result<(), Error> {
+    let all = kdamonds(roots);
+    // Refused if it is off already, and then of no importance. If it stays on, the next one is refused.
+    let _ = fs::write(all.join("0/state"), "off");
+    write(&all.join("nr_kdamonds"), 0)
+}
+
+fn write(path: &Path, value: impl ToString) -> Result<(), Error> {
+    fs::write(path, value.to_string()).map_err(|source| Error::Write { path: path.into(), source })
+}
+
+/// DAMON as it is set up by this run; taken down with this value.
+#[derive(Debug)]
+struct Session<'a> {
+    roots: &'a Roots,
+    lease: Lease,
+    is_up: bool,
+}
+
+impl<'a> Session<'a> {
+    fn begin(roots: &'a Roots, lease: Lease, watched: &[Watched]) -> Result<Self, Error> {
+        check_usable(roots)?;
+        if is_leftover(roots)? {
+            take_down(roots)?;
+        }
+        if !is_free(roots)? {
+            return Err(somebody_elses());
+        }
+        let mut session = Self { roots, lease, is_up: true };
+        session.lease.mark(&watched.iter().map(|watched| watched.pid).collect::<Vec<_>>())?;
+        session.set_up(watched)?;
+        Ok(session)
+    }
+
+    fn set_up(&self, watched: &[Watched]) -> Result<(), Error> {
+        let all = kdamonds(self.roots);
+        write(&all.join("nr_kdamonds"), 1)?;
+        write(&all.join("0/contexts/nr_contexts"), 1)?;
+        let context = self.context();
+        // Fixed ranges of virtual addresses: what is to be moved and nothing else.
+        write(&context.join("operations"), "fvaddr")?;
+        let attributes = context.join("monitoring_attrs");
+        write(&attributes.join("intervals/sample_us"), SAMPLE.as_micros())?;
+        write(&attributes.join("intervals/aggr_us"), AGGREGATE.as_micros())?;
+        write(&attributes.join("nr_regions/max"), REGIONS_MAX)?;
+        write(&attributes.join("nr_regions/min"), super::watched::REGIONS)?;
+        write(&context.join("targets/nr_targets"), watched.len())?;
+        for (index, watched) in watched.iter().enumerate() {
+            let target = context.join(format!("targets/{index}"));
+            write(&target.join("pid_target"), watched.pid)?;
+            write(&target.join("regions/nr_regions"), watched.regions.len())?;
+            for (index, region) in watched.regions.iter().enumerate() {
+                let directory = target.join(format!("regions/{index}"));
+                write(&directory.join("start"), region.start)?;
+                write(&directory.join("end"), region.end)?;
+            }
+        }
+        // What is seen shows as what a scheme was tried on: one for each process, which does nothing and takes all.
+        write(&context.join("schemes/nr_schemes"), watched.len())?;
+        for index in 0..watched.len() {
+            let scheme = self.scheme(index);
+            write(&scheme.join("action"), "stat")?;
+            for (name, most) in [("sz", u64::MAX), ("nr_accesses", ANY), ("age", ANY)] {
+                write(&scheme.join("access_pattern").join(name).join("max"), most)?;
+            }
+            write(&scheme.join("filters/nr_filters"), 1)?;
+            let filter = scheme.join("filters/0");
+            write(&filter.join("type"), "target")?;
+            write(&filter.join("damon_target_idx"), index)?;
+            // Those that do not match are left out.
+            write(&filter.join("matching"), "N")?;
+        }
+        write(&all.join("0/state"), "on")
+    }
+
+    /// Adds what has been counted; `false` if it no longer runs.
+    fn snapshot(&self, watched: &[Watched], seen: &mut Sightings) -> Result<bool, Error> {
+        let state = kdamonds(self.roots).join("0/state");
+        // Waits for the end of the aggregation that runs.
+        if let Err(error) = write(&state, "update_schemes_tried_regions") {
+            return if read::text(&state)?.trim() == "on" { Err(error) } else { Ok(false) };
+        }
+        for (index, watched) in watched.iter().enumerate() {
+            let tried = self.scheme(index).join("tried_regions");
+            let failed = |source| Error::Read { path: tried.clone(), source };
+            for entry in fs::read_dir(&tried).map_err(failed)? {
+                let directory = entry.map_err(failed)?.path();
+                if directory.is_dir() {
+                    let start = number(&directory.join("start"))?;
+                    let end = number(&directory.join("end"))?;
+                    let accesses = number(&directory.join("nr_accesses"))?;
+                    let accesses = u32::try_from(accesses).unwrap_or(u32::MAX);
+                    seen.add(watched.process, start..end, accesses);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn end(mut self) -> Result<(), Error> {
+        self.is_up = false;
+        take_down(self.roots)?;
+        self.lease.clear()
+    }
+
+    fn context(&self) -> PathBuf {
+        kdamonds(self.roots).join("0/contexts/0")
+    }
+
+    fn scheme(&self, index: usize) -> PathBuf {
+        self.context().join(format!("schemes/{index}"))
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        // What cannot be taken down now stays noted, and is by the next run or start of the daemon.
+        if self.is_up && take_down(self.roots).is_ok() {
+            let _ = self.lease.clear();
+        }
+    }
+}
+
+fn number(path: &Path) -> Result<u64, Error> {
+    let text = read::text(path)?;
+    text.trim()
+        .parse()
+        .map_err(|error| Error::Parse { path: path.into(), reason: format!("{error}") })
+}
+
+#[cfg(test)]
+mod tests;

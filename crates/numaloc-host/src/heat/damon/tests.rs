@@ -1,0 +1,187 @@
+//! A fake tree with the files that the kernel would make.
+
+use super::*;
+use crate::fake::Fake;
+use numaloc_core::Heat;
+use std::ops::Range;
+
+const ALL: &str = "sys/kernel/mm/damon/admin/kdamonds";
+
+/// What is written for one process with one region, in this order.
+const SET_UP: [(&str, &str); 20] = [
+    ("nr_kdamonds", "1"),
+    ("0/contexts/nr_contexts", "1"),
+    ("0/contexts/0/operations", "fvaddr"),
+    ("0/contexts/0/monitoring_attrs/intervals/sample_us", "5000"),
+    ("0/contexts/0/monitoring_attrs/intervals/aggr_us", "100000"),
+    ("0/contexts/0/monitoring_attrs/nr_regions/max", "1000"),
+    ("0/contexts/0/monitoring_attrs/nr_regions/min", "500"),
+    ("0/contexts/0/targets/nr_targets", "1"),
+    ("0/contexts/0/targets/0/pid_target", "7"),
+    ("0/contexts/0/targets/0/regions/nr_regions", "1"),
+    ("0/contexts/0/targets/0/regions/0/start", "4096"),
+    ("0/contexts/0/targets/0/regions/0/end", "12288"),
+    ("0/contexts/0/schemes/nr_schemes", "1"),
+    ("0/contexts/0/schemes/0/action", "stat"),
+    ("0/contexts/0/schemes/0/access_pattern/sz/max", "18446744073709551615"),
+    ("0/contexts/0/schemes/0/access_pattern/nr_accesses/max", "4294967295"),
+    ("0/contexts/0/schemes/0/access_pattern/age/max", "4294967295"),
+    ("0/contexts/0/schemes/0/filters/nr_filters", "1"),
+    ("0/contexts/0/schemes/0/filters/0/type", "target"),
+    ("0/contexts/0/schemes/0/filters/0/damon_target_idx", "0"),
+];
+
+/// A host with DAMON that nobody uses.
+fn host() -> Fake {
+    let fake = Fake::new();
+    for (path, _) in SET_UP {
+        fake.write(&format!("{ALL}/{path}"), "0");
+    }
+    fake.write(&format!("{ALL}/0/state"), "off");
+    fake.write("run/numaloc/other", "");
+    let tried = format!("{ALL}/0/contexts/0/schemes/0/tried_regions");
+    fake.write(&format!("{tried}/total_bytes"), "8192");
+    for (name, value) in [("start", "4096"), ("end", "8192"), ("nr_accesses", "3")] {
+        fake.write(&format!("{tried}/11/{name}"), value);
+    }
+    fake
+}
+
+fn text(fake: &Fake, path: &str) -> String {
+    fs::read_to_string(fake.path(&format!("{ALL}/{path}"))).unwrap_or_default()
+}
+
+fn watched() -> [Watched; 1] {
+    [Watched { process: 1, pid: 7, regions: Vec::from_iter([Range { start: 4096, end: 12288 }]) }]
+}
+
+fn sampled(fake: &Fake) -> Result<Heat, Error> {
+    let mut seen = Sightings::new(2);
+    sample(&fake.roots(), &watched(), &|| false, &mut seen).map(|()| seen.into())
+}
+
+fn assert_free(fake: &Fake) {
+    assert_eq!(text(fake, "nr_kdamonds"), "0");
+    assert_eq!(lease::marked(&fake.roots()), [0; 0]);
+    assert!(!lease::is_taken(&fake.roots()));
+}
+
+fn is_no_damon<T: std::fmt::Debug>(result: Result<T, Error>, words: &str) {
+    let error = result.expect_err("refused");
+    assert!(matches!(&error, Error::NoDamon { reason } if reason.contains(words)), "{error}");
+}
+
+#[test]
+fn what_is_seen_is_summed_up_and_all_is_taken_down() {
+    let fake = host();
+    let heat = sampled(&fake).expect("sampled");
+    assert_eq!(heat.mean(1, 4096..8192), f64::from(3 * SNAPSHOTS));
+    assert_eq!(heat.mean(0, 4096..8192), 0.0);
+    assert_eq!(text(&fake, "0/state"), "off");
+    assert_free(&fake);
+    for (path, value) in &SET_UP[1..] {
+        assert_eq!(text(&fake, path), *value, "{path}");
+    }
+    check(&fake.roots()).expect("free again");
+}
+
+#[test]
+fn a_failure_on_the_way_leaves_nothing_behind() {
+    for (failing, (path, _)) in SET_UP.iter().enumerate().skip(1) {
+        let fake = host();
+        let file = fake.path(&format!("{ALL}/{path}"));
+        fs::remove_file(&file).and_then(|()| fs::create_dir(&file)).expect("a directory");
+        let error = sampled(&fake).expect_err("it cannot be written");
+        assert!(matches!(&error, Error::Write { path, .. } if *path == file), "{error}");
+        for (later, (path, _)) in SET_UP.iter().enumerate().skip(1) {
+            let untouched = text(&fake, path) == if later == failing { "" } else { "0" };
+            // The index of the first target is 0 in any case.
+            assert!(
+                untouched == (later >= failing) || later == 19,
+                "{path} with {failing} failing"
+            );
+        }
+        assert_free(&fake);
+    }
+}
+
+#[test]
+fn who_is_wanted_no_more_ends_at_once() {
+    let fake = host();
+    let mut seen = Sightings::new(2);
+    sample(&fake.roots(), &watched(), &|| true, &mut seen).expect("nothing done");
+    assert_eq!(text(&fake, "0/contexts/nr_contexts"), "0");
+    assert_eq!(seen, Sightings::new(2));
+    assert_free(&fake);
+}
+
+#[test]
+fn what_others_have_set_up_stays() {
+    let fake = host();
+    fake.write(&format!("{ALL}/nr_kdamonds"), "1");
+    fake.write(&format!("{ALL}/0/contexts/0/targets/0/pid_target"), "8");
+    is_no_damon(check(&fake.roots()), "somebody else");
+    is_no_damon(sampled(&fake), "somebody else");
+    fake.write("run/numaloc/damon", "7 9");
+    is_no_damon(check(&fake.roots()), "somebody else");
+    is_no_damon(sampled(&fake), "somebody else");
+    assert!(!recover(&fake.roots()).expect("looked"));
+    assert_eq!(text(&fake, "nr_kdamonds"), "1");
+}
+
+#[test]
+fn what_a_killed_run_left_is_known_again() {
+    let fake = host();
+    fake.write(&format!("{ALL}/nr_kdamonds"), "1");
+    fake.write(&format!("{ALL}/0/state"), "on");
+    fake.write(&format!("{ALL}/0/contexts/0/targets/0/pid_target"), "9");
+    fake.write("run/numaloc/damon", "7 9");
+    check(&fake.roots()).expect("it is ours");
+    assert!(recover(&fake.roots()).expect("taken down"));
+    assert_eq!(text(&fake, "0/state"), "off");
+    assert_free(&fake);
+    assert!(!recover(&fake.roots()).expect("nothing left"));
+}
+
+#[test]
+fn another_run_of_ours_is_waited_for() {
+    let fake = host();
+    let roots = fake.roots();
+    let mut other = Lease::take(&roots).expect("a file").expect("nobody has it");
+    other.mark(&[9]).expect("written");
+    fake.write(&format!("{ALL}/nr_kdamonds"), "1");
+    check(&roots).expect("it will be free");
+    assert!(!recover(&roots).expect("it is no leftover"));
+    assert!(Lease::take(&roots).expect("a file").is_none());
+    let asked = std::cell::Cell::new(0);
+    let stop = || {
+        asked.set(asked.get() + 1);
+        asked.get() > 2
+    };
+    let mut seen = Sightings::new(2);
+    sample(&roots, &watched(), &stop, &mut seen).expect("stopped while it waited");
+    assert_eq!(text(&fake, "nr_kdamonds"), "1");
+    drop(other);
+    assert!(Lease::take(&roots).expect("a file").is_some());
+}
+
+#[test]
+fn why_it_cannot_be_used_is_said() {
+    is_no_damon(check(&Fake::new().roots()), "CONFIG_DAMON_SYSFS");
+    let fake = host();
+    fake.write("sys/module/damon_stat/parameters/enabled", "Y\n");
+    is_no_damon(check(&fake.roots()), "damon_stat uses it");
+    is_no_damon(sampled(&fake), "damon_stat uses it");
+    fake.write("sys/module/damon_stat/parameters/enabled", "N\n");
+    check(&fake.roots()).expect("free");
+}
+
+#[test]
+fn no_link_is_followed_to_a_file_of_somebody_elses() {
+    let fake = host();
+    fake.write("run/passwords", "root");
+    std::os::unix::fs::symlink(fake.path("run/passwords"), fake.path("run/numaloc/damon"))
+        .expect("a link");
+    assert!(matches!(sampled(&fake), Err(Error::Write { .. })));
+    assert_eq!(fs::read_to_string(fake.path("run/passwords")).expect("a file"), "root");
+}

@@ -1,0 +1,108 @@
+//! Which memory is worth watching: what is to be moved, cut into as many regions as are paid for.
+
+use numaloc_core::{HUGE, Move, PAGE};
+use std::{collections::BTreeMap, ops::Range};
+
+/// Processes that are watched at most: those that map most of what is to be moved.
+const PROCESSES_MAX: usize = 16;
+
+/// About how many regions are watched in all, however much memory there is: the price of watching depends on nothing else.
+pub const REGIONS: u64 = 500;
+
+/// Memory of one process to be watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watched {
+    /// Its index in the plan.
+    pub process: usize,
+    /// Its pid.
+    pub pid: i32,
+    /// In order of address, apart from each other or next to each other.
+    pub regions: Vec<Range<u64>>,
+}
+
+/// What to watch of these extents. The larger one is, the more regions it gets; where there are too many extents, the
+/// smallest get none.
+pub fn watched(moves: &[Move], pids: &[i32]) -> Vec<Watched> {
+    let mut by_process = vec![0; pids.len()];
+    for step in moves {
+        step.mappings.iter().for_each(|of| by_process[of.process] += step.remote_bytes());
+    }
+    let mut processes: Vec<usize> = (0..pids.len()).filter(|&of| by_process[of] > 0).collect();
+    processes.sort_by_key(|&process| std::cmp::Reverse(by_process[process]));
+    processes.truncate(PROCESSES_MAX);
+    let total: u64 = processes.iter().map(|&process| by_process[process]).sum();
+
+    let mappings = moves.iter().flat_map(|step| step.mappings.iter().map(move |of| (step, of)));
+    let mut views: Vec<_> =
+        mappings.filter(|(_, mapping)| processes.contains(&mapping.process)).collect();
+    views.sort_by_key(|(step, _)| std::cmp::Reverse(step.remote_bytes()));
+    let mut regions: BTreeMap<usize, Vec<Range<u64>>> = BTreeMap::new();
+    for (step, mapping) in views.into_iter().take(REGIONS as usize) {
+        let share = u128::from(step.remote_bytes()) * u128::from(REGIONS) / u128::from(total);
+        let pieces = (share as u64).clamp(1, (step.bytes / HUGE).max(1));
+        let piece = step.bytes.div_ceil(pieces).next_multiple_of(PAGE);
+        let cut = |offset| {
+            let end = step.bytes.min(offset + piece);
+            mapping.start + offset..mapping.start + end
+        };
+        let cuts = (0..step.bytes).step_by(piece as usize).map(cut);
+        regions.entry(mapping.process).or_default().extend(cuts);
+    }
+    let watched = |(process, mut regions): (usize, Vec<Range<u64>>)| {
+        regions.sort_by_key(|region| region.start);
+        Watched { process, pid: pids[process], regions }
+    };
+    regions.into_iter().map(watched).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numaloc_core::{Kind, Mapping, NodeId};
+
+    const GIB: u64 = 1 << 30;
+
+    fn step(processes: &[usize], start: u64, bytes: u64, remote_bytes: u64) -> Move {
+        let mapping = |&process: &usize| Mapping { process, start };
+        Move {
+            mappings: processes.iter().map(mapping).collect(),
+            bytes,
+            kind: Kind::Anonymous,
+            hugetlb_bytes: None,
+            name: "".into(),
+            routes: 0,
+            remote: [(NodeId(1), remote_bytes)].into(),
+            shared_bytes: 0,
+        }
+    }
+
+    #[test]
+    fn extents_are_covered_in_order_whatever_their_size() {
+        let moves = [
+            step(&[0], 8 * GIB, 3 * GIB, 3 * GIB),
+            step(&[0], 4 * GIB, PAGE, PAGE),
+            step(&[0], GIB + PAGE, HUGE + PAGE, HUGE),
+        ];
+        let watched = watched(&moves, &[7]);
+        let [Watched { process: 0, pid: 7, regions }] = &watched[..] else { panic!("{watched:?}") };
+        assert!(regions.windows(2).all(|pair| pair[0].end <= pair[1].start), "{regions:?}");
+        let bytes: u64 = regions.iter().map(|region| region.end - region.start).sum();
+        assert_eq!(bytes, 3 * GIB + PAGE + HUGE + PAGE);
+        let large = regions.iter().filter(|region| region.start >= 8 * GIB).count();
+        assert!((490..=500).contains(&large), "{large}");
+    }
+
+    #[test]
+    fn the_price_is_bounded() {
+        let everyone: Vec<usize> = (0..100).collect();
+        let many: Vec<Move> =
+            (0..3000).map(|at| step(&[at % 100], at as u64 * GIB, GIB, HUGE)).collect();
+        for moves in [&[step(&everyone, 0, 64 * GIB, 64 * GIB)][..], &many] {
+            let watched = watched(moves, &[1; 100]);
+            let regions: usize = watched.iter().map(|watched| watched.regions.len()).sum();
+            assert!(watched.len() <= PROCESSES_MAX && regions <= 2 * REGIONS as usize);
+            assert!(watched.len() == PROCESSES_MAX, "{}", watched.len());
+        }
+        assert_eq!(watched(&[], &[1, 2]), []);
+    }
+}

@@ -1,0 +1,118 @@
+//! The kernel's own NUMA balancing, switched by the sysctl kernel.numa_balancing: the one setting of the host that this
+//! project changes, and only for requests that ask for it.
+//!
+//! 0 is off, bit 0 moves pages to where they are touched, bit 1 promotes hot pages from slower memory
+//! (Documentation/admin-guide/sysctl/kernel.rst). A kernel without CONFIG_NUMA_BALANCING has no such file, nor a machine
+//! without NUMA any use for it.
+
+use crate::{Error, Roots, facts, read};
+use std::{
+    fs::File,
+    io::{self, Write},
+    path::PathBuf,
+};
+
+/// Its value; `None` where the kernel has none.
+///
+/// # Errors
+/// [`Error::Read`], [`Error::Parse`].
+pub fn read(roots: &Roots) -> Result<Option<u32>, Error> {
+    let path = path(roots);
+    match read::text(&path) {
+        Ok(text) => match text.trim().parse() {
+            Ok(value) => Ok(Some(value)),
+            Err(_) => Err(Error::Parse { path, reason: format!("'{}' is no number", text.trim()) }),
+        },
+        Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Gives it a value.
+///
+/// # Errors
+/// [`Error::Setting`].
+pub fn write(roots: &Roots, value: u32) -> Result<(), Error> {
+    let path = path(roots);
+    let written = File::options().write(true).open(&path);
+    let written = written.and_then(|mut file| file.write_all(value.to_string().as_bytes()));
+    written.map_err(|source| Error::Setting { path, source })
+}
+
+/// Whether this process may change it, found out without changing it: the mode bits count for root's user id alone,
+/// whatever the capabilities (fs/proc/proc_sysctl.c, `test_perm`), a sandbox may have mounted it read-only, and the handler
+/// wants CAP_SYS_ADMIN besides (kernel/sched/core.c, `sysctl_numa_balancing`). True where there is nothing to change.
+///
+/// # Errors
+/// [`Error::Setting`]: it may not.
+pub fn check_writable(roots: &Roots) -> Result<(), Error> {
+    let path = path(roots);
+    let opened = match File::options().write(true).open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened.map(drop),
+    };
+    let capable = || match facts::capabilities(roots).sys_admin {
+        true => Ok(()),
+        false => Err(io::Error::new(io::ErrorKind::PermissionDenied, "no CAP_SYS_ADMIN")),
+    };
+    opened.and_then(|()| capable()).map_err(|source| Error::Setting { path, source })
+}
+
+/// What tells this boot from others: a boot sets all sysctls anew.
+///
+/// # Errors
+/// [`Error::Read`].
+pub fn boot_id(roots: &Roots) -> Result<String, Error> {
+    Ok(read::text(&roots.proc.join("sys/kernel/random/boot_id"))?.trim().to_owned())
+}
+
+fn path(roots: &Roots) -> PathBuf {
+    roots.proc.join("sys/kernel/numa_balancing")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ErrorKind, fake::Fake};
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    const FILE: &str = "proc/sys/kernel/numa_balancing";
+    const CAPABLE: &str = "CapEff:\t0000000000200000\n";
+
+    #[test]
+    fn it_is_read_and_written() {
+        let fake = Fake::new();
+        fake.write(FILE, "3\n");
+        assert_eq!(read(&fake.roots()).unwrap(), Some(3));
+        write(&fake.roots(), 0).unwrap();
+        assert_eq!(read(&fake.roots()).unwrap(), Some(0));
+        fake.write(FILE, "x\n");
+        assert!(matches!(read(&fake.roots()), Err(Error::Parse { .. })));
+    }
+
+    #[test]
+    fn a_kernel_without_it_has_nothing_to_change() {
+        let fake = Fake::new();
+        assert_eq!(read(&fake.roots()).unwrap(), None);
+        check_writable(&fake.roots()).unwrap();
+    }
+
+    #[test]
+    fn rights_are_asked_without_a_change() {
+        let fake = Fake::new();
+        fake.write(FILE, "1\n");
+        fake.write("proc/self/status", CAPABLE);
+        check_writable(&fake.roots()).unwrap();
+        assert_eq!(read(&fake.roots()).unwrap(), Some(1));
+        fake.write("proc/self/status", "CapEff:\t0000000000000000\n");
+        let error = check_writable(&fake.roots()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Permission);
+        assert!(error.to_string().contains("no CAP_SYS_ADMIN"), "{error}");
+        // Root may open it all the same.
+        if !nix::unistd::getuid().is_root() {
+            fake.write("proc/self/status", CAPABLE);
+            fs::set_permissions(fake.path(FILE), fs::Permissions::from_mode(0o444)).unwrap();
+            assert_eq!(check_writable(&fake.roots()).unwrap_err().kind(), ErrorKind::Permission);
+        }
+    }
+}
