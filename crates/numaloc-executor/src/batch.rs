@@ -5,12 +5,13 @@ use crate::{
     folio::Folio,
     hint::take_faults,
     look::{Sighting, look},
+    stall::fitting,
     verdict::verdicts,
     work::{Pool, Room},
     worker::Worker,
 };
 use nix::libc::EIO;
-use numaloc_core::{NodeId, PAGE, Reason};
+use numaloc_core::{Moved, NodeId, PAGE, Reason};
 use numaloc_sys::{MoveFlag, move_pages};
 use std::{
     collections::VecDeque,
@@ -42,22 +43,11 @@ impl Key {
     }
 }
 
-/// How many of the folios go into `bytes`, and how much these are.
-fn fitting(folios: &VecDeque<Folio>, bytes: u64) -> (usize, u64) {
-    let mut sum = 0;
-    let fits = |folio: &&Folio| {
-        let fits = sum + folio.bytes <= bytes;
-        sum += if fits { folio.bytes } else { 0 };
-        fits
-    };
-    let count = folios.iter().take_while(fits).count();
-    (count, sum)
-}
-
 impl Worker<'_> {
     /// Moves folios in batches until each is settled, deferred or on its way to another target.
     pub(crate) fn drive(&mut self, key: Key, mut folios: Vec<Folio>) {
-        folios.sort_unstable_by_key(|folio| folio.address);
+        // A call is of one class of folios, for each takes its own time.
+        folios.sort_unstable_by_key(|folio| (folio.class(), folio.address));
         let mut todo = VecDeque::from(folios);
         while let Some(&first) = todo.front() {
             let gone = !self.survey.spaces[key.process].is_alive();
@@ -66,7 +56,8 @@ impl Worker<'_> {
                 return;
             }
             // At least one folio, even if it alone is larger than a batch, or than what is still wanted.
-            let wanted = fitting(&todo, self.work.batch_bytes).1.max(first.bytes);
+            let most = self.work.pacer.batch_bytes(first.class());
+            let wanted = fitting(&todo, most).1.max(first.bytes);
             let claimed = self.work.claim(wanted);
             let room = match claimed {
                 0 => Room::Unsettled,
@@ -78,7 +69,7 @@ impl Worker<'_> {
             match room {
                 Room::Granted(taken) => {
                     let (count, bytes) = fitting(&todo, taken);
-                    self.work.pay(bytes);
+                    self.pay(bytes);
                     let before = self.moved_bytes;
                     // It may have waited: if the run is to stop by now, all is left above.
                     if self.work.stop().is_none() {
@@ -89,6 +80,7 @@ impl Worker<'_> {
                     }
                     self.work.landed(key.pool(), taken);
                     self.work.release(claimed, self.moved_bytes - before);
+                    self.rest();
                 }
                 Room::Unsettled => {
                     self.work.release(claimed, 0);
@@ -124,6 +116,9 @@ impl Worker<'_> {
         let elapsed = begin.elapsed();
         let calls = &mut self.report.calls;
         calls.record(addresses.len() as u64, elapsed);
+        let bytes = folios.iter().map(|folio| folio.bytes).sum();
+        let is_long = self.work.pacer.learn(folios[0].class(), folios.len(), bytes, elapsed);
+        calls.over_stall += u64::from(is_long);
         calls.retried_addresses += folios.iter().filter(|folio| folio.attempts > 0).count() as u64;
         tracing::debug!(
             pid = space.pid(),
@@ -170,6 +165,12 @@ impl Worker<'_> {
         if sighting.arrived_bytes > 0 {
             *self.report.flows.entry((folio.from, key.to)).or_default() += sighting.arrived_bytes;
         }
+        // Of one that came in part nobody knows which.
+        if sighting.arrived_bytes == folio.bytes {
+            let process = self.survey.spaces[folio.process].process.identity;
+            let first = Moved { process, address: folio.address, to: key.to };
+            self.report.sample.add(first, folio.bytes);
+        }
         let settled = sighting.arrived_bytes + sighting.absent_bytes;
         self.moved_bytes += sighting.arrived_bytes;
         self.work.control.moved_bytes.fetch_add(sighting.arrived_bytes, Ordering::Relaxed);
@@ -181,7 +182,7 @@ impl Worker<'_> {
 
     /// Sets a folio aside for a later try, or leaves it when it has had its tries.
     fn defer(&mut self, folio: Folio, reason: Reason) {
-        let folio = Folio { attempts: folio.attempts + 1, ..folio };
+        let folio = Folio { attempts: folio.attempts + 1, hinted: false, ..folio };
         if folio.attempts >= self.work.limits.attempts {
             self.leave(folio.process, reason, folio.bytes);
         } else {

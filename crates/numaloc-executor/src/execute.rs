@@ -1,10 +1,15 @@
 //! The way of a plan through its workers.
 
-use crate::{Outcome, ProcessOutcome, report::Report, work::Work, worker::Worker};
-use numaloc_core::{Plan, Reason, Topology};
-use numaloc_host::{Error, Roots, Survey};
+use crate::{
+    Control, Outcome, ProcessOutcome, SharedRate, affinity, placement,
+    report::Report,
+    work::{Work, targets},
+    worker::Worker,
+};
+use numaloc_core::{CpuSet, Heat, Order, Plan, Reason, Topology};
+use numaloc_host::{Error, Roots, Survey, heat};
 use std::{
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::{Arc, atomic::Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -12,39 +17,53 @@ use std::{
 /// Bounds of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Largest number of bytes in one move_pages call; a single folio may be larger.
-    pub batch_bytes: u64,
-    /// Threads that move at the same time.
-    pub workers: usize,
+    /// Largest number of bytes in one move_pages call; a single folio may be larger. `None`: as the pace has it.
+    pub batch_bytes: Option<u64>,
+    /// Threads that move at the same time. `None`: as the pace has it.
+    pub workers: Option<usize>,
     /// Tries for a page that the kernel could not move, with pauses that grow between them.
     pub attempts: u32,
     /// When to give up.
     pub timeout: Option<Duration>,
     /// Most bytes per second that are passed to calls, whether they move or not.
     pub rate_bytes_per_second: Option<u64>,
+    /// Share of the time that a worker may spend in calls, in percent from 1 to 100. `None`: as the pace has it.
+    pub duty_percent: Option<u8>,
+    /// The same for several runs together, besides each run's own.
+    pub shared_rate: Option<Arc<SharedRate>>,
+    /// How the threads that move are scheduled.
+    pub scheduling: Scheduling,
+}
+
+/// How the threads that move are scheduled. A mover that is kept from a CPU keeps what it holds locked, so a high nice
+/// value can hurt the target more than it helps its neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scheduling {
+    /// As SCHED_BATCH: others do not wait because a mover wakes up (sched(7)).
+    pub batch: bool,
+    /// Another nice value than the caller's, from -20 to 19.
+    pub nice: Option<i8>,
+}
+
+impl Default for Scheduling {
+    fn default() -> Self {
+        Self { batch: true, nice: None }
+    }
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            batch_bytes: 16 << 20,
-            workers: 2,
+            batch_bytes: None,
+            workers: None,
             attempts: 4,
             timeout: None,
             rate_bytes_per_second: None,
+            duty_percent: None,
+            shared_rate: None,
+            scheduling: Scheduling::default(),
         }
     }
-}
-
-/// Shared with whoever watches a run.
-#[derive(Debug, Default)]
-pub struct Control {
-    /// Set to stop after the batches in hand.
-    pub cancel: AtomicBool,
-    /// Bytes that have been settled so far: moved or given up.
-    pub settled_bytes: AtomicU64,
-    /// Bytes confirmed on their target so far.
-    pub moved_bytes: AtomicU64,
 }
 
 /// Carries out `plan`, which was made from `survey`. Blocks until it is done, cancelled or out of time.
@@ -60,32 +79,73 @@ pub fn execute(
     control: &Control,
 ) -> Result<Outcome, Error> {
     let begin = Instant::now();
-    let work = Work::new(topology, plan, limits, control);
+    let pace = plan.options.pacing.pace();
+    let work = Work::new(roots, topology, plan, survey, limits, control);
+    let count = limits.workers.unwrap_or(pace.workers).max(1);
+    if let Some(heat) = heat(roots, &work, survey)? {
+        work.hottest_first(&heat);
+    }
     let workers: Result<Vec<Worker<'_>>, Error> =
-        (0..limits.workers.max(1)).map(|_| Worker::new(roots, &work, survey)).collect();
+        (0..count).map(|_| Worker::new(roots, &work, survey)).collect();
     let workers = workers?;
+    let cpus = quiet_cpus(topology, plan, survey, count);
+    tracing::debug!(?cpus, ?limits.scheduling, "movers");
     let mut report = Report::new(plan);
     // What a worker logs belongs to whatever the caller is at.
     let span = tracing::Span::current();
     thread::scope(|scope| {
         let running: Vec<_> = workers
             .into_iter()
-            .map(|worker| scope.spawn(|| span.in_scope(|| worker.run())))
+            .map(|worker| {
+                scope.spawn(|| {
+                    span.in_scope(|| {
+                        placement::enter(limits.scheduling, cpus.as_ref());
+                        worker.run()
+                    })
+                })
+            })
             .collect();
         for worker in running {
             report.add(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
     });
+    control.set_pressure(String::new());
+    work.pacer.sum_up(&mut report.calls);
     settle_rest(&mut report, &work, survey);
     let cancelled = control.cancel.load(Ordering::Relaxed);
-    let Report { accounts, errors, flows, calls, .. } = report;
+    let Report { accounts, errors, flows, calls, sample, .. } = report;
     let outcomes =
         plan.processes.iter().zip(accounts).zip(errors).map(|((planned, account), error)| {
             debug_assert!(account.closes(), "{account:?}");
             let (identity, comm) = (planned.process.identity, planned.process.comm.clone());
             ProcessOutcome { identity, comm, account, error }
         });
-    Ok(Outcome { processes: outcomes.collect(), flows, calls, elapsed: begin.elapsed(), cancelled })
+    Ok(Outcome {
+        processes: outcomes.collect(),
+        flows,
+        calls,
+        elapsed: begin.elapsed(),
+        cancelled,
+        sample: sample.into_pages(),
+    })
+}
+
+/// CPUs that the movers keep to; `None`: where the caller runs.
+fn quiet_cpus(topology: &Topology, plan: &Plan, survey: &Survey, movers: usize) -> Option<CpuSet> {
+    let used = survey.spaces.iter().fold(CpuSet::new(), |cpus, space| cpus.or(&space.process.cpus));
+    placement::quiet_cpus(topology, &targets(plan), &used, &affinity::get()?, movers)
+}
+
+/// What is used most, as the plan has it found out. Where it was left to us how, we do without when that fails.
+fn heat(roots: &Roots, work: &Work<'_>, survey: &Survey) -> Result<Option<Heat>, Error> {
+    let plan = work.plan;
+    match heat::measure(roots, plan, survey, &|| work.stop().is_some()) {
+        Err(error) if plan.options.order == Order::Probed => {
+            tracing::warn!(%error, "moving by address");
+            Ok(None)
+        }
+        heat => heat,
+    }
 }
 
 /// Accounts for what no window has come to: by the plan's numbers, because nobody looks there any more.
@@ -93,13 +153,12 @@ fn settle_rest(report: &mut Report, work: &Work<'_>, survey: &Survey) {
     for skipped in &work.plan.skipped {
         report.untouched(skipped.mapping.process, skipped.reason, skipped.remote_bytes);
     }
-    let first_unvisited = work.next().map(|window| window.step);
+    let unvisited = work.take_unvisited();
     for (index, step) in work.plan.moves.iter().enumerate() {
         let rest = step.remote_bytes().saturating_sub(report.found[index]);
         let gone = step.mappings.iter().all(|mapping| !survey.spaces[mapping.process].is_alive());
-        let unvisited = first_unvisited.is_some_and(|first| index >= first);
         let reason =
-            if gone { Some(Reason::ProcessGone) } else { work.stop().filter(|_| unvisited) };
+            if gone { Some(Reason::ProcessGone) } else { work.stop().filter(|_| unvisited[index]) };
         match reason {
             Some(reason) => report.untouched(step.mappings[0].process, reason, rest),
             // Visited, and still there: it was freed, or the kernel moved it, between plan and visit.

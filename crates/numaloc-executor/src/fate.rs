@@ -42,7 +42,8 @@ pub fn fate(folio: &Folio, call_errno: Option<i32>, verdict: Verdict) -> Fate {
         (_, Verdict::Busy) => Fate::Later(Reason::Busy),
         (_, Verdict::Shared) => Fate::Leave(Reason::Shared),
         (_, Verdict::NoMemory) => Fate::Reroute,
-        (_, Verdict::Unseen) if folio.hinted => Fate::Leave(Reason::NotMovable),
+        // Either it cannot be moved, or the kernel has marked it again since its hint fault was taken.
+        (_, Verdict::Unseen) if folio.hinted => Fate::Later(Reason::NotMovable),
         (_, Verdict::Unseen) => Fate::Hint,
         (_, Verdict::Refused(errno)) => Fate::Refused(Reason::NotMovable, errno),
     }
@@ -78,7 +79,7 @@ mod tests {
         assert_eq!(of(None, Verdict::Tried), Fate::Later(Reason::Pinned));
         assert_eq!(of(None, Verdict::Untried), Fate::Again);
         assert_eq!(of(None, Verdict::Unseen), Fate::Hint);
-        assert_eq!(fate(&folio(true), None, Verdict::Unseen), Fate::Leave(Reason::NotMovable));
+        assert_eq!(fate(&folio(true), None, Verdict::Unseen), Fate::Later(Reason::NotMovable));
         assert_eq!(of(None, Verdict::On(NodeId(0))), Fate::MovedBack);
         assert_eq!(of(Some(ENOMEM), Verdict::Tried), Fate::Reroute);
         assert_eq!(
@@ -95,7 +96,7 @@ mod tests {
 
     proptest! {
         // A folio that is passed again at once must not be so for ever: in each call at least one folio ends, is
-        // deferred (which counts its tries), loses a target or loses its one hint.
+        // deferred (which counts its tries), loses a target or loses its one hint of this try.
         #[test]
         fn each_call_makes_progress(
             statuses in vec(select(vec![UNWRITTEN, 0, 1, -EBUSY, -EACCES, -ENOENT, -EFAULT, -EINVAL, -ENOMEM]), 1..40),

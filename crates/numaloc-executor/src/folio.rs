@@ -29,7 +29,30 @@ pub struct Folio {
     pub hinted: bool,
 }
 
+/// Folios of a class take about the same time per byte to move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Base pages.
+    Base,
+    /// Anything between them and a PMD.
+    Middle,
+    /// Huge pages of a PMD and more.
+    Huge,
+    /// hugetlb pages of this size in bytes.
+    Hugetlb(u64),
+}
+
 impl Folio {
+    /// Its class.
+    pub fn class(&self) -> Class {
+        match self.hugetlb_bytes {
+            Some(bytes) => Class::Hugetlb(bytes),
+            None if self.bytes >= HUGE => Class::Huge,
+            None if self.bytes > PAGE => Class::Middle,
+            None => Class::Base,
+        }
+    }
+
     /// Pages that can be in different places, should the kernel split it on the way: hugetlb pages are never split.
     pub fn mapped_pages(&self) -> u64 {
         if self.hugetlb_bytes.is_some() { 1 } else { self.bytes / PAGE }

@@ -5,8 +5,8 @@
 //! and clears the mark. The kernel then may pull the page to the node of the reader, so the reader runs on a CPU of the
 //! target node while it reads.
 
+use crate::affinity;
 use nix::{
-    sched::{CpuSet as Affinity, sched_getaffinity, sched_setaffinity},
     sys::uio::{RemoteIoVec, process_vm_readv},
     unistd::Pid,
 };
@@ -19,18 +19,10 @@ const PIECES: usize = 1024;
 /// Takes the hint faults of the pages at `addresses` of a process, from CPUs among `cpus` if there are any. Needs the
 /// right to ptrace the process. Pages that cannot be read are passed over.
 pub fn take_faults(pid: i32, addresses: &[u64], cpus: &CpuSet) {
-    let this = Pid::from_raw(0);
-    let before = sched_getaffinity(this).ok();
-    let mut affinity = Affinity::new();
-    // CPUs past the fixed size of glibc's set cannot be named: then the reader stays where it is.
-    let named = cpus.iter().filter(|cpu| affinity.set(cpu.0 as usize).is_ok()).count();
-    if named > 0 {
-        let _ = sched_setaffinity(this, &affinity);
-    }
+    let before = affinity::get();
+    affinity::set(cpus);
     addresses.chunks(PIECES).for_each(|chunk| read_each(pid, chunk));
-    if let Some(before) = before {
-        let _ = sched_setaffinity(this, &before);
-    }
+    before.iter().for_each(affinity::set);
 }
 
 fn read_each(pid: i32, mut addresses: &[u64]) {

@@ -3,17 +3,32 @@
 //! The executor chooses no targets: it follows the plan's routes. Addresses never outlive a window.
 #![forbid(unsafe_code)]
 
+mod affinity;
 mod batch;
+mod control;
+mod duty;
 mod execute;
 mod fate;
 mod folio;
+mod guard;
 mod hint;
 mod look;
+mod pacer;
+mod placement;
 mod rate;
 mod report;
+mod rest;
+mod sample;
+#[cfg(test)]
+mod simulation;
+mod stall;
 mod verdict;
+mod watch;
+mod windows;
 mod work;
 mod worker;
 
-pub use execute::{Control, Limits, execute};
+pub use control::Control;
+pub use execute::{Limits, Scheduling, execute};
 pub use numaloc_core::{CallStats, Outcome, ProcessOutcome};
+pub use rate::SharedRate;

@@ -1,7 +1,10 @@
 //! How fast bytes may be moved. Pure: the time is passed in, as what has passed since some fixed moment.
 
 use numaloc_core::PAGE;
-use std::time::Duration;
+use std::{
+    sync::Mutex,
+    time::{Duration, Instant},
+};
 
 /// How long the largest batch may take at the rate. Whoever comes late is forgiven as much, so that the time that a call
 /// takes, and that a thread takes to wake up, counts as time in which its bytes were paid for.
@@ -41,6 +44,43 @@ impl Rate {
         Duration::new(second, (nanos % NANOS) as u32)
     }
 }
+
+/// A rate for all who share it, on a clock of its own.
+#[derive(Debug)]
+pub struct SharedRate {
+    rate: Mutex<Rate>,
+    batch_bytes: u64,
+    begin: Instant,
+}
+
+impl SharedRate {
+    /// So many bytes per second, at least one, from now on.
+    pub fn new(bytes_per_second: u64) -> Self {
+        let rate = Rate::new(bytes_per_second);
+        Self { batch_bytes: rate.batch_bytes(), rate: Mutex::new(rate), begin: Instant::now() }
+    }
+
+    /// The largest batch to be passed at once, unless a single folio is larger.
+    pub(crate) fn batch_bytes(&self) -> u64 {
+        self.batch_bytes
+    }
+
+    /// Takes the time that `bytes` need, and says how long to wait before they may move.
+    pub(crate) fn take(&self, bytes: u64) -> Duration {
+        let mut rate = self.rate.lock().expect("nobody panics while holding it");
+        let now = self.begin.elapsed();
+        rate.take(now, bytes).saturating_sub(now)
+    }
+}
+
+/// The same bucket, not one like it.
+impl PartialEq for SharedRate {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for SharedRate {}
 
 #[cfg(test)]
 mod tests {

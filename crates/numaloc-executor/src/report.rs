@@ -1,5 +1,6 @@
 //! What one worker has done, and the sum of all.
 
+use crate::sample::Sample;
 use numaloc_core::{Account, CallStats, NodeId, Plan, Reason};
 use std::collections::BTreeMap;
 
@@ -16,6 +17,8 @@ pub struct Report {
     pub flows: BTreeMap<(NodeId, NodeId), u64>,
     /// System calls.
     pub calls: CallStats,
+    /// Some of what was moved.
+    pub sample: Sample,
 }
 
 impl Report {
@@ -27,6 +30,7 @@ impl Report {
             found: vec![0; plan.moves.len()],
             flows: BTreeMap::new(),
             calls: CallStats::default(),
+            sample: Sample::default(),
         }
     }
 
@@ -59,5 +63,6 @@ impl Report {
             *self.flows.entry(flow).or_default() += bytes;
         }
         self.calls.add(&other.calls);
+        self.sample.join(other.sample);
     }
 }

@@ -1,72 +1,23 @@
-//! What the workers share: the windows still to be visited, and what ends a run early.
+//! What the workers share: the windows still to be visited, room, and what ends a run early.
 
-use crate::{Control, Limits, rate::Rate};
-use numaloc_core::{CpuSet, HUGE, Move, NodeId, Plan, Reason, Topology};
+use crate::{
+    Control, Limits,
+    pacer::Pacer,
+    windows::{Window, Windows},
+};
+use numaloc_core::{CpuSet, Heat, Node, NodeId, NodeSet, Plan, Reason, Topology};
+use numaloc_host::{Roots, Survey};
 use std::{
     collections::BTreeMap,
-    ops::Range,
     sync::{
-        Mutex,
+        Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
-    thread,
     time::{Duration, Instant},
 };
 
 /// How long it takes at most until a wait is broken off because the run is to stop.
 const NAP: Duration = Duration::from_millis(5);
-
-/// A stretch of an extent that is scanned at once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// Index of the extent among the plan's moves.
-    pub step: usize,
-    /// Bytes from the extent's start.
-    pub range: Range<u64>,
-}
-
-/// Hands out windows in the plan's order.
-#[derive(Debug)]
-pub struct Windows<'p> {
-    moves: &'p [Move],
-    batch_bytes: u64,
-    step: usize,
-    offset: u64,
-}
-
-/// Largest window: what a worker keeps in mind of it stays under 20 MiB, should it be full of base pages.
-const WINDOW_MAX: u64 = 1 << 30;
-
-impl<'p> Windows<'p> {
-    /// Windows that hold about `batch_bytes` of remote memory each, by the plan: so the number of windows follows
-    /// what is touched of an extent and not what is reserved.
-    pub fn new(moves: &'p [Move], batch_bytes: u64) -> Self {
-        Self { moves, batch_bytes: batch_bytes.max(HUGE), step: 0, offset: 0 }
-    }
-}
-
-impl Iterator for Windows<'_> {
-    type Item = Window;
-
-    /// The next window. It ends at a multiple of the huge page size in the first mapping, so that no folio is in two.
-    fn next(&mut self) -> Option<Window> {
-        let step = self.moves.get(self.step)?;
-        let start = step.mappings[0].start;
-        let unit = step.hugetlb_bytes.unwrap_or(HUGE).max(HUGE);
-        let sparseness = step.bytes / step.remote_bytes().max(1);
-        let bytes = self
-            .batch_bytes
-            .saturating_mul(sparseness.max(1))
-            .min(WINDOW_MAX.max(self.batch_bytes));
-        let end = (start + self.offset + bytes).next_multiple_of(unit) - start;
-        let window = Window { step: self.step, range: self.offset..end.min(step.bytes) };
-        self.offset = end;
-        if end >= step.bytes {
-            (self.step, self.offset) = (self.step + 1, 0);
-        }
-        Some(window)
-    }
-}
 
 /// What pages are taken from: a node's free memory, or its pool of hugetlb pages of a size.
 pub type Pool = (NodeId, Option<u64>);
@@ -93,46 +44,66 @@ pub struct Work<'a> {
     pub limits: &'a Limits,
     /// Who watches.
     pub control: &'a Control,
-    /// Largest number of bytes in one call, as the limits and the rate have it; a single folio may be larger.
-    pub batch_bytes: u64,
+    /// How fast it may go on.
+    pub pacer: Pacer<'a>,
     windows: Mutex<Windows<'a>>,
     claimed_bytes: AtomicU64,
     in_flight: Mutex<BTreeMap<Pool, u64>>,
-    rate: Option<Mutex<Rate>>,
-    begin: Instant,
     deadline: Option<Instant>,
 }
 
+/// All nodes that something may be moved to.
+pub fn targets(plan: &Plan) -> NodeSet {
+    let routes = plan.moves.iter().map(|step| &plan.routes[step.routes].targets);
+    routes.fold(NodeSet::new(), |targets, more| targets.or(more))
+}
+
 impl<'a> Work<'a> {
-    /// Begins at the plan's first window.
+    /// Begins at the plan's first window, and goes by address.
     pub fn new(
+        roots: &'a Roots,
         topology: &'a Topology,
         plan: &'a Plan,
+        survey: &Survey,
         limits: &'a Limits,
         control: &'a Control,
     ) -> Self {
-        let rate = limits.rate_bytes_per_second.map(Rate::new);
-        let most = rate.as_ref().map_or(u64::MAX, Rate::batch_bytes);
-        let batch_bytes = limits.batch_bytes.min(most);
-        let begin = Instant::now();
+        let targets = targets(plan);
+        let cpus = |node: &Node| targets.contains(node.id).then(|| (node.id, node.cpus.clone()));
+        let nodes = topology.nodes().filter_map(cpus).collect();
+        let pacer = Pacer::new(roots, plan, survey, nodes, limits, control);
         Self {
             topology,
             plan,
             limits,
             control,
-            batch_bytes,
-            windows: Mutex::new(Windows::new(&plan.moves, batch_bytes)),
+            windows: Mutex::new(Windows::by_address(&plan.moves, pacer.most_bytes)),
+            pacer,
             claimed_bytes: AtomicU64::new(0),
             in_flight: Mutex::default(),
-            rate: rate.map(Mutex::new),
-            begin,
-            deadline: limits.timeout.and_then(|timeout| begin.checked_add(timeout)),
+            deadline: limits.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
         }
+    }
+
+    /// Goes by `heat` from now on, from the plan's first window.
+    pub fn hottest_first(&self, heat: &Heat) {
+        *self.windows() = Windows::hottest_first(&self.plan.moves, self.pacer.most_bytes, heat);
     }
 
     /// The next window to visit.
     pub fn next(&self) -> Option<Window> {
-        self.windows.lock().expect("no worker panics while it holds the windows").next()
+        self.windows().next()
+    }
+
+    /// For each of the plan's moves, whether a part of it has not been visited. Nothing will be, from now on.
+    pub fn take_unvisited(&self) -> Vec<bool> {
+        let mut unvisited = vec![false; self.plan.moves.len()];
+        self.windows().by_ref().for_each(|window| unvisited[window.step] = true);
+        unvisited
+    }
+
+    fn windows(&self) -> MutexGuard<'_, Windows<'a>> {
+        self.windows.lock().expect("no worker panics while it holds the windows")
     }
 
     /// Why no further batch may begin.
@@ -200,73 +171,18 @@ impl<'a> Work<'a> {
         *in_flight.entry(pool).or_default() -= bytes;
     }
 
-    /// Waits until the rate lets `bytes` through; no longer than until the run is to stop.
-    pub fn pay(&self, bytes: u64) {
-        let Some(rate) = &self.rate else { return };
-        let now = self.begin.elapsed();
-        let begin = rate.lock().expect("no worker panics while it holds this").take(now, bytes);
-        self.wait_until(begin);
-    }
-
-    /// Sleeps for so long; no longer than until the run is to stop.
-    pub fn rest(&self, pause: Duration) {
-        self.wait_until(self.begin.elapsed().saturating_add(pause));
-    }
-
-    fn wait_until(&self, end: Duration) {
+    /// Waits so long; no longer than until the run is to stop.
+    pub fn wait(&self, pause: Duration) {
+        let begin = Instant::now();
         while self.stop().is_none()
-            && let Some(left) = end.checked_sub(self.begin.elapsed()).filter(|left| !left.is_zero())
+            && let Some(left) = pause.checked_sub(begin.elapsed()).filter(|left| !left.is_zero())
         {
-            thread::sleep(left.min(NAP));
+            self.pacer.sleep(left.min(NAP));
         }
     }
 
     fn ratio_is_reached(&self) -> bool {
         let moved = self.control.moved_bytes.load(Ordering::Relaxed);
         self.plan.limit_bytes.is_some_and(|limit| moved >= limit)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use numaloc_core::{Kind, Mapping};
-
-    fn step(start: u64, bytes: u64, remote_bytes: u64, hugetlb_bytes: Option<u64>) -> Move {
-        let mappings = vec![Mapping { process: 0, start }];
-        let remote = [(NodeId(1), remote_bytes)].into();
-        let (kind, name) = (Kind::Anonymous, "".into());
-        Move { mappings, bytes, kind, hugetlb_bytes, name, routes: 0, remote, shared_bytes: 0 }
-    }
-
-    #[test]
-    fn windows_cover_each_extent_once_and_end_at_huge_pages() {
-        let moves = [
-            step(HUGE - 4096, 9 * HUGE, 9 * HUGE, None),
-            step(0, 4096, 4096, None),
-            step(1 << 30, 2 << 30, 2 << 30, Some(1 << 30)),
-        ];
-        let windows: Vec<Window> = Windows::new(&moves, 4 * HUGE).collect();
-        let of = |step| {
-            windows
-                .iter()
-                .filter(move |window| window.step == step)
-                .map(|window| window.range.clone())
-        };
-        let first: Vec<_> = of(0).collect();
-        assert_eq!(
-            first,
-            [0..4096 + 4 * HUGE, 4096 + 4 * HUGE..4096 + 8 * HUGE, 4096 + 8 * HUGE..9 * HUGE]
-        );
-        assert_eq!(of(1).collect::<Vec<_>>(), vec![0..4096]);
-        assert_eq!(of(2).collect::<Vec<_>>(), [0..1 << 30, 1 << 30..2 << 30]);
-    }
-
-    #[test]
-    fn windows_follow_what_is_touched() {
-        let count = |bytes, remote| Windows::new(&[step(0, bytes, remote, None)], 16 << 20).count();
-        assert_eq!(count(1 << 30, 1 << 30), 64);
-        assert_eq!(count(1 << 30, 1 << 24), 1);
-        assert_eq!(count(100 << 30, 100 << 20), 100);
     }
 }

@@ -2,16 +2,22 @@
 
 use crate::{
     batch::Key,
+    duty::Duty,
     folio::{Folio, Shape, folios},
     report::Report,
-    work::{Window, Work},
+    windows::Window,
+    work::Work,
 };
 use numaloc_core::{Kind, Reason};
 use numaloc_host::{
     Error, FrameFile, NodeMemoryReader, Ownership, Precision, Roots, Run, Scanner, Survey, probe,
 };
 use numaloc_sys::MoveFlag;
-use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
 
 /// The first pause before pages that could not be moved are tried again; it grows fourfold each time.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -25,6 +31,9 @@ pub struct Worker<'a> {
     pub(crate) memory: NodeMemoryReader,
     pub(crate) report: Report,
     pub(crate) deferred: Vec<Folio>,
+    /// What it has not rested for yet, without what it has done since `since`.
+    pub(crate) duty: Duty,
+    pub(crate) since: Instant,
     /// Bytes that this worker has brought to their targets.
     pub(crate) moved_bytes: u64,
     flags: Option<FrameFile>,
@@ -46,6 +55,8 @@ impl<'a> Worker<'a> {
             memory: NodeMemoryReader::new(roots)?,
             report: Report::new(work.plan),
             deferred: Vec::new(),
+            duty: Duty::default(),
+            since: Instant::now(),
             moved_bytes: 0,
             flags: FrameFile::flags(roots),
             small_folios: probe::small_folios(roots),
@@ -60,14 +71,15 @@ impl<'a> Worker<'a> {
             && let Some(window) = self.work.next()
         {
             self.visit(window);
-            if self.pending_bytes >= self.work.batch_bytes {
+            if self.pending_bytes >= self.work.pacer.most_bytes {
                 self.flush();
             }
+            self.rest();
         }
         self.flush();
         let mut pause = PAUSE;
         while !self.deferred.is_empty() {
-            self.work.rest(pause);
+            self.pause(pause);
             pause *= 4;
             for folio in std::mem::take(&mut self.deferred) {
                 self.put(folio);

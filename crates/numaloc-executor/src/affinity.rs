@@ -1,0 +1,26 @@
+//! CPUs of the calling thread.
+
+use nix::{
+    sched::{CpuSet as Mask, sched_getaffinity, sched_setaffinity},
+    unistd::Pid,
+};
+use numaloc_core::{CpuId, CpuSet};
+
+/// The calling thread.
+const THIS: Pid = Pid::from_raw(0);
+
+/// Where it may run; `None` if the kernel has more CPUs than the C library can name.
+pub fn get() -> Option<CpuSet> {
+    let mask = sched_getaffinity(THIS).ok()?;
+    let cpus = (0..Mask::count()).filter(|&cpu| mask.is_set(cpu).unwrap_or(false));
+    Some(cpus.map(|cpu| CpuId(cpu as u32)).collect())
+}
+
+/// Makes it run on these alone; where none of them can be named or had, all stays as it is.
+pub fn set(cpus: &CpuSet) {
+    let mut mask = Mask::new();
+    let named = cpus.iter().filter(|cpu| mask.set(cpu.0 as usize).is_ok()).count();
+    if named > 0 {
+        let _ = sched_setaffinity(THIS, &mask);
+    }
+}

@@ -1,0 +1,78 @@
+//! What a run and whoever watches it have in common.
+
+use std::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+};
+
+/// Shared with whoever watches a run.
+#[derive(Debug, Default)]
+pub struct Control {
+    /// Set to stop after the batches in hand.
+    pub cancel: AtomicBool,
+    /// Set while others go first: the run does next to nothing.
+    pub yielding: AtomicBool,
+    /// Bytes that have been settled so far: moved or given up.
+    pub settled_bytes: AtomicU64,
+    /// Bytes confirmed on their target so far.
+    pub moved_bytes: AtomicU64,
+    /// Workers that wait because of a bandwidth limit.
+    limited: AtomicU64,
+    pressure: Mutex<String>,
+}
+
+impl Control {
+    /// Why the run holds back at the moment, for people; empty when it does not.
+    pub fn held_back(&self) -> String {
+        if self.yielding.load(Relaxed) {
+            return "work of a higher class goes first".into();
+        }
+        let pressure = self.pressure.lock().expect("nobody panics while holding it").clone();
+        if pressure.is_empty() && self.limited.load(Relaxed) > 0 {
+            return "bandwidth limit".into();
+        }
+        pressure
+    }
+
+    /// Says why pressure holds the run back; empty: it does not.
+    pub(crate) fn set_pressure(&self, why: String) {
+        *self.pressure.lock().expect("nobody panics while holding it") = why;
+    }
+
+    /// A wait for bandwidth begins; it ends with the value.
+    pub(crate) fn limited(&self) -> Limited<'_> {
+        self.limited.fetch_add(1, Relaxed);
+        Limited(self)
+    }
+}
+
+/// A wait for bandwidth.
+#[derive(Debug)]
+pub(crate) struct Limited<'a>(&'a Control);
+
+impl Drop for Limited<'_> {
+    fn drop(&mut self) {
+        self.0.limited.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_weightiest_reason_is_given() {
+        let control = Control::default();
+        assert_eq!(control.held_back(), "");
+        let limited = control.limited();
+        assert_eq!(control.held_back(), "bandwidth limit");
+        control.set_pressure("node 0 is busy".into());
+        assert_eq!(control.held_back(), "node 0 is busy");
+        control.yielding.store(true, Relaxed);
+        assert!(control.held_back().contains("higher class"));
+        control.yielding.store(false, Relaxed);
+        control.set_pressure(String::new());
+        drop(limited);
+        assert_eq!(control.held_back(), "");
+    }
+}
