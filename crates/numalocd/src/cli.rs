@@ -1,10 +1,12 @@
 //! The command line of the daemon.
 
 mod check;
+mod restore;
 #[cfg(test)]
 mod tests;
 
 pub use check::check_config;
+pub use restore::restore_settings;
 
 use crate::{
     config::{Config, ConfigError, DEFAULT_PATH},
@@ -23,6 +25,7 @@ const EXAMPLES: &str = "\
 Examples:
   numalocd                                       as configured in /etc/numaloc/numalocd.toml
   numalocd --check-config                        say what is wrong with the configuration
+  numalocd --restore-settings                    put back what a daemon that was killed has left changed
   numalocd --socket /tmp/n.sock --state-dir /tmp/n --log-level debug
   NUMALOC_ENDPOINT=unix:///tmp/n.sock numalocctl status
 
@@ -48,6 +51,10 @@ pub struct Args {
     /// Check the configuration and the files that it names, print a line for each problem, and exit.
     #[arg(long)]
     pub check_config: bool,
+    /// Put back the settings of the host that a daemon which died while it moved memory has left changed
+    /// (kernel.numa_balancing), and exit. The unit does it after each end.
+    #[arg(long, conflicts_with = "check_config")]
+    pub restore_settings: bool,
     /// What to log, instead of log.level in the configuration: off, error, warn, info, debug or trace, or such as
     /// info,numalocd::dispatch=debug.
     #[arg(long, value_name = "LEVEL")]

@@ -78,3 +78,42 @@ fn check_config_prints_a_line_for_each_problem() {
     let code = check_config(&args, &mut Vec::new()).unwrap();
     assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::FAILURE));
 }
+
+#[test]
+fn settings_are_restored_where_no_daemon_lives() {
+    let host = tempfile::tempdir().unwrap();
+    let (sysctl, state) =
+        (host.path().join("sys/kernel/numa_balancing"), host.path().join("state"));
+    fs::create_dir_all(host.path().join("sys/kernel/random")).unwrap();
+    fs::write(host.path().join("sys/kernel/random/boot_id"), "boot-1\n").unwrap();
+    fs::write(&sysctl, "0\n").unwrap();
+    let args = args(&["--restore-settings", "--state-dir", state.to_str().unwrap()]);
+    let restore = || {
+        let roots = numaloc_host::Roots { proc: host.path().into(), ..Default::default() };
+        let mut out = Vec::new();
+        let code = restore_settings(&args, roots, &mut out).unwrap();
+        let value = fs::read_to_string(&sysctl).unwrap().trim().to_owned();
+        (format!("{code:?}"), String::from_utf8(out).unwrap(), value)
+    };
+    let [done, failed] = [ExitCode::SUCCESS, ExitCode::FAILURE].map(|code| format!("{code:?}"));
+    let nothing = (done.clone(), String::new(), "0".to_owned());
+    assert_eq!(restore(), nothing);
+    assert!(!state.exists(), "it is not its to make");
+    fs::create_dir(&state).unwrap();
+    assert_eq!(restore(), nothing);
+
+    fs::write(state.join("numa_balancing.saved"), "3 boot-1\n").unwrap();
+    let lock = crate::store::lock(&state).unwrap();
+    let (code, out, value) = restore();
+    assert_eq!((code, value.as_str()), (done.clone(), "0"));
+    assert!(out.contains("is in use"), "{out}");
+    drop(lock);
+    let (code, out, value) = restore();
+    assert_eq!((code, value.as_str()), (done, "3"));
+    assert!(out.starts_with("kernel.numa_balancing = 3"), "{out}");
+
+    fs::write(state.join("numa_balancing.saved"), "").unwrap();
+    let (code, out, _) = restore();
+    assert_eq!(code, failed);
+    assert!(out.contains("numa_balancing.saved"), "{out}");
+}
