@@ -68,6 +68,7 @@ fn spec(number: u64) -> MigrationSpec {
 fn job(number: u64, ended: SystemTime, plan: &Arc<PlanSummary>, outcome: &Arc<Outcome>) -> Job {
     let started = ended - outcome.elapsed;
     let progress = JobProgress {
+        held_back: String::new(),
         planned_bytes: PROCESSES * 400 * MIB,
         moved_bytes: PROCESSES * 390 * MIB,
         settled_bytes: PROCESSES * 400 * MIB,
@@ -227,5 +228,6 @@ fn outcome() -> Outcome {
         elapsed: Duration::from_secs(2),
         before: locality(400, 400),
         after: Some(locality(790, 10)),
+        returned_bytes: None,
     }
 }

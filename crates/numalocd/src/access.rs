@@ -11,7 +11,7 @@ mod rules;
 mod users;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use caller::{Authority, Caller, Role};
 pub use grants::Grants;

@@ -18,6 +18,7 @@ pub use reload::reload;
 
 use crate::log::Levels;
 use numaloc_api::value::Limits;
+use numaloc_executor::Scheduling;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 /// Where the configuration is looked for unless told otherwise.
@@ -28,8 +29,10 @@ pub const DEFAULT_PATH: &str = "/etc/numaloc/numalocd.toml";
 pub struct Config {
     /// Where to listen. Not changed at run time.
     pub listen: Listen,
-    /// How many moves at once.
+    /// How much moves at once.
     pub queue: Queue,
+    /// How the threads that move are scheduled.
+    pub mover: Scheduling,
     /// What a job gets that does not say itself.
     pub limits: Limits,
     /// What a client may use up.
@@ -85,18 +88,20 @@ pub struct Tls {
     pub client_ca: PathBuf,
 }
 
-/// How many moves at once.
+/// How much moves at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queue {
     /// Jobs that are planned or moved at the same time.
     pub moves: usize,
     /// Jobs that move to the same node at the same time.
     pub moves_per_node: usize,
+    /// Most bytes per second that all jobs together move.
+    pub rate_bytes_per_second: Option<u64>,
 }
 
 impl Default for Queue {
     fn default() -> Self {
-        Self { moves: 2, moves_per_node: 1 }
+        Self { moves: 2, moves_per_node: 1, rate_bytes_per_second: None }
     }
 }
 

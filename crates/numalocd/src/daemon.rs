@@ -15,6 +15,7 @@ use crate::{
     service,
 };
 use anyhow::Context;
+use numaloc_host::{Roots, heat};
 use std::{
     env,
     ffi::OsString,
@@ -65,6 +66,15 @@ pub fn start(args: Args) -> anyhow::Result<()> {
     done
 }
 
+/// What a run that was killed while it looked at the use of memory has left behind.
+fn take_down_damon() {
+    match heat::recover(&Roots::default()) {
+        Ok(false) => {}
+        Ok(true) => tracing::warn!("DAMON was still set up by a run that was killed: taken down"),
+        Err(error) => tracing::warn!(%error, "DAMON may still be set up by a run that was killed"),
+    }
+}
+
 /// Serves until it is told to end.
 async fn run(args: Args, config: Config) -> anyhow::Result<()> {
     let logs = log::start(config.log.clone()).context("cannot log")?;
@@ -81,6 +91,7 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
 
     let (config, in_force) = watch::channel(Arc::new(config));
     let (stop, stopping) = watch::channel(false);
+    take_down_damon();
     let metrics = Metrics::default();
     let users = Users::of_host();
     let quotas = Quotas::new(in_force.clone());
@@ -123,6 +134,10 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
         }
     }
     end(&handle, &stop, dispatcher, server, &notifier).await;
+    // Jobs that did not end in time will not do it.
+    if let Err(error) = parts.engine.put_back() {
+        tracing::error!(%error, "kernel.numa_balancing stays as a job has left it");
+    }
     scrape.into_iter().for_each(|scrape| scrape.abort());
     Ok(())
 }

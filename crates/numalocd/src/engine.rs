@@ -5,14 +5,19 @@ mod find;
 mod order;
 mod planned;
 mod refuse;
+mod returned;
 mod run;
 mod turns;
 
-pub use order::{Found, Order, Planned, Report};
+pub use order::{Ended, Found, Order, Planned, Report, Returned, Trail};
 
-use crate::{access::Authority, dispatch::Refusal};
-use numaloc_core::{Options, Plan, Topology};
-use numaloc_host::{Error, Roots, Target, resolve, survey_unless, topology};
+use crate::{
+    access::Authority,
+    balancing::{Balancing, BalancingError},
+    dispatch::Refusal,
+};
+use numaloc_core::{NumaBalancing, Options, Plan, Topology};
+use numaloc_host::{Error, Roots, Target, heat, resolve, survey_unless, topology};
 use std::{convert::Infallible, thread};
 use tokio::sync::mpsc;
 use turns::Turns;
@@ -25,14 +30,32 @@ const AT_ONCE: usize = 2;
 #[derive(Clone, Debug)]
 pub struct Engine {
     roots: Roots,
+    balancing: Balancing,
     finds: Turns,
     looks: Turns,
 }
 
 impl Engine {
-    /// Over the kernel's file systems.
-    pub fn new(roots: Roots) -> Self {
-        Self { roots, finds: Turns::new(AT_ONCE), looks: Turns::new(AT_ONCE) }
+    /// Over the kernel's file systems, the same ones that `balancing` is about.
+    pub fn new(roots: Roots, balancing: Balancing) -> Self {
+        Self { roots, balancing, finds: Turns::new(AT_ONCE), looks: Turns::new(AT_ONCE) }
+    }
+
+    /// Whether jobs that ask for this of the kernel's own balancing can be carried out.
+    ///
+    /// # Errors
+    /// Daemon lacks rights.
+    pub async fn check_balancing(&self, asked: NumaBalancing) -> Result<(), Refusal> {
+        let balancing = self.balancing.clone();
+        self.finds.take(move |_| Ok(balancing.check(asked)?)).await
+    }
+
+    /// Puts back what jobs that will not come to their end have left changed. Blocks for a moment.
+    ///
+    /// # Errors
+    /// It cannot be put back now.
+    pub fn put_back(&self) -> Result<(), BalancingError> {
+        self.balancing.put_back().map(drop)
     }
 
     /// The machine as of now.
@@ -77,10 +100,11 @@ impl Engine {
         // Each thread holds a sender; once the last one is gone there is nothing to be received any more.
         let (running, mut ended) = mpsc::channel::<Infallible>(1);
         while let Some(order) = orders.recv().await {
-            let (roots, to, running) = (self.roots.clone(), reports.clone(), running.clone());
+            let (roots, balancing) = (self.roots.clone(), self.balancing.clone());
+            let (to, running) = (reports.clone(), running.clone());
             let job = order.job.clone();
             let body = move || {
-                run::carry_out(&roots, order, &to);
+                run::carry_out(&roots, &balancing, order, &to);
                 drop(running);
             };
             let thread = thread::Builder::new().name(format!("job-{}", job.id())).spawn(body);
@@ -105,8 +129,10 @@ fn look(
         topology::check_nodes(roots, &topology, nodes)?;
     }
     let processes = resolve(roots, targets, &topology)?;
-    let plan = survey_unless(stop, roots, &topology, processes, options)?.plan(&topology, options);
+    let mut plan =
+        survey_unless(stop, roots, &topology, processes, options)?.plan(&topology, options);
     check_any(&plan, targets)?;
+    plan.order = heat::choose(roots, &plan)?;
     Ok(plan)
 }
 

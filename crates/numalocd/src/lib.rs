@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod balancing;
 pub mod cli;
 pub mod config;
 pub mod daemon;
@@ -18,6 +19,7 @@ pub mod service;
 pub mod store;
 
 use clap::Parser;
+use numaloc_host::Roots;
 use std::process::ExitCode;
 
 /// Runs the daemon with the arguments of this process.
@@ -27,6 +29,10 @@ pub fn main() -> ExitCode {
         let checked = cli::check_config(&args, &mut std::io::stdout());
         // Whoever reads it has gone.
         return checked.unwrap_or(ExitCode::FAILURE);
+    }
+    if args.restore_settings {
+        let done = cli::restore_settings(&args, Roots::default(), &mut std::io::stdout());
+        return done.unwrap_or(ExitCode::FAILURE);
     }
     match daemon::start(args) {
         Ok(()) => ExitCode::SUCCESS,

@@ -25,7 +25,7 @@ use prometheus_client::{
 use ratios::Ratios;
 use std::{
     fmt,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -71,6 +71,8 @@ struct Series {
     watches: Gauge,
     calls: CallTimes,
     stalls: Counter,
+    over_bound: Counter,
+    held_back: Counter<f64, AtomicU64>,
     rpcs: Family<Two<&'static str>, Counter>,
     commits: Histogram,
     commit_failures: Counter,
@@ -135,6 +137,8 @@ impl Metrics {
         }
         series.calls.add(&outcome.calls);
         series.stalls.inc_by(calls::stalls(&outcome.calls));
+        series.over_bound.inc_by(outcome.calls.over_stall);
+        series.held_back.inc_by(outcome.calls.held_back.as_secs_f64());
     }
 
     /// `percent` of what may be moved of a workload's memory is local.

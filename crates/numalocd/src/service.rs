@@ -17,10 +17,10 @@ mod workload;
 use crate::{access::Quotas, dispatch::Handle, engine::Engine};
 use numaloc_api::{
     FILE_DESCRIPTOR_SET,
+    encoded::migration_service_server::MigrationServiceServer,
     v1::{
         daemon_service_server::DaemonServiceServer, event_service_server::EventServiceServer,
         locality_service_server::LocalityServiceServer,
-        migration_service_server::MigrationServiceServer,
         schedule_service_server::ScheduleServiceServer,
         workload_service_server::WorkloadServiceServer,
     },

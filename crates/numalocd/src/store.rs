@@ -1,6 +1,7 @@
 //! What survives the daemon: one redb file in the state directory, each commit durable before it returns.
 
 mod disk;
+mod kept;
 mod opening;
 mod quiet;
 mod tables;
@@ -9,10 +10,12 @@ mod tables;
 mod tests;
 
 use disk::Disk;
+pub use kept::Kept;
 use numaloc_api::value::{
     Event, EventType, Job, JobId, Schedule, ScheduleId, Workload, WorkloadId,
 };
-use opening::{Lock, Opened, Parts, Refusal};
+pub use opening::{Lock, lock};
+use opening::{Opened, Parts, Refusal};
 use redb::Database;
 use std::{
     fs::File,
@@ -47,8 +50,8 @@ pub enum Write {
 /// What was stored.
 #[derive(Debug, Default)]
 pub struct Contents {
-    /// Jobs in order of their number, those that have ended without plan and processes of the outcome.
-    pub jobs: Vec<Job>,
+    /// Jobs in order of their number.
+    pub jobs: Vec<Kept>,
     /// Schedules in order of their number.
     pub schedules: Vec<Schedule>,
     /// Workloads in order of their names.

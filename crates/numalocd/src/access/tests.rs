@@ -7,6 +7,8 @@ mod quota;
 mod rules;
 mod server;
 
+pub(crate) use audit::Log;
+
 use super::Role;
 use crate::config::{Config, Grant, Grantee};
 use std::sync::Arc;

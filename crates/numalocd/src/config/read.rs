@@ -11,6 +11,7 @@ use crate::{
     log::Levels,
 };
 use numaloc_api::value::Limits;
+use numaloc_executor::Scheduling;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use toml::de::{DeTable, DeValue};
 
@@ -33,6 +34,7 @@ pub(super) fn read(from: &str) -> Result<Config, Vec<Problem>> {
         Config {
             listen: root.within("listen", listen),
             queue: root.within("queue", queue),
+            mover: root.within("mover", mover),
             limits: root.within("limits", limits),
             quota: root.within("quota", quota),
             retention: root.within("retention", retention),
@@ -112,6 +114,31 @@ fn queue(at: &mut Section<'_>) -> Queue {
     Queue {
         moves: at.read("moves", count(1..=256)).unwrap_or(default.moves),
         moves_per_node: at.read("moves_per_node", count(1..=256)).unwrap_or(default.moves_per_node),
+        rate_bytes_per_second: at.read("rate_bytes_per_second", rate),
+    }
+}
+
+/// Within the same bounds as the rate of a request.
+fn rate(value: &DeValue<'_>) -> Result<u64, Fault> {
+    size(numaloc_core::PAGE..=i64::MAX.unsigned_abs())(value)
+}
+
+fn mover(at: &mut Section<'_>) -> Scheduling {
+    let default = Scheduling::default();
+    Scheduling {
+        batch: at.read("scheduling", is_batch).unwrap_or(default.batch),
+        nice: at.read("nice", count(0..=19)).or(default.nice),
+    }
+}
+
+fn is_batch(value: &DeValue<'_>) -> Result<bool, Fault> {
+    match text(value)? {
+        "batch" => Ok(true),
+        "other" => Ok(false),
+        other => Err(Fault::Form {
+            text: other.to_owned(),
+            wanted: "scheduling: there are batch and other, see sched(7)",
+        }),
     }
 }
 

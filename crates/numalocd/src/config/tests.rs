@@ -41,6 +41,10 @@ fn every_key_is_read() {
         [queue]
         moves = 4
         moves_per_node = 3
+        rate_bytes_per_second = "1G"
+        [mover]
+        scheduling = "other"
+        nice = 7
         [limits]
         batch_bytes = "16M"
         workers = 2
@@ -83,7 +87,8 @@ fn every_key_is_read() {
             group: Some("root".into()),
             tcp: Some(tcp),
         },
-        queue: Queue { moves: 4, moves_per_node: 3 },
+        queue: Queue { moves: 4, moves_per_node: 3, rate_bytes_per_second: Some(1 << 30) },
+        mover: Scheduling { batch: false, nice: Some(7) },
         limits: Limits {
             batch_bytes: Some(16 << 20),
             workers: Some(2),
@@ -121,13 +126,19 @@ fn every_key_is_read() {
 #[test]
 fn each_mistake_is_told_with_its_line_and_key() {
     let cases = [
-        ("[queue]\nmove = 1", "2: queue.move: unknown key; known here: moves, moves_per_node"),
-        ("\n[que]", "2: que: unknown key; known here: listen, queue, limits,"),
+        (
+            "[queue]\nmove = 1",
+            "2: queue.move: unknown key; known here: moves, moves_per_node, rate_",
+        ),
+        ("\n[que]", "2: que: unknown key; known here: listen, queue, mover, limits,"),
         ("queue = 3", "1: queue: table expected, found integer"),
         ("[queue]\nmoves = 0", "2: queue.moves: 0 is out of range: 1 to 256"),
         ("[queue]\nmoves = -1", "2: queue.moves: -1 is out of range"),
         ("[queue]\nmoves = 99999999999999999999", "2: queue.moves: 99999999999999999999 is out"),
         ("[queue]\nmoves = \"2\"", "2: queue.moves: whole number expected, found string"),
+        ("[queue]\nrate_bytes_per_second = 0", "2: queue.rate_bytes_per_second: 0 is out of range"),
+        ("[mover]\nscheduling = \"fifo\"", "2: mover.scheduling: 'fifo' is no scheduling: there"),
+        ("[mover]\nnice = -1", "2: mover.nice: -1 is out of range: 0 to 19"),
         ("[queue]\nmoves = 1.5", "2: queue.moves: whole number expected, found float"),
         ("[queue]\nmoves = 1\nmoves = 2", "3: not TOML: duplicate key"),
         ("[queue\nmoves = 1", "1: not TOML: "),
@@ -301,7 +312,10 @@ fn the_example_file_shows_the_defaults() {
     let Listen { socket, mode, group, tcp } = &all.listen;
     assert_eq!((socket, mode), (&default.listen.socket, &default.listen.mode));
     assert!(group.is_some() && tcp.is_some() && all.metrics.is_some());
-    assert_eq!((all.queue, all.quota), (default.queue, default.quota));
+    let queue = Queue { rate_bytes_per_second: None, ..all.queue };
+    assert_eq!((queue, all.quota), (default.queue, default.quota));
+    assert!(all.queue.rate_bytes_per_second.is_some() && all.mover.nice.is_some());
+    assert_eq!(all.mover.batch, default.mover.batch);
     assert_eq!((all.retention, all.stop), (default.retention, default.stop));
     assert_eq!(all.log, default.log);
     assert_eq!(all.grants.len(), 3);

@@ -3,6 +3,7 @@
 use super::line;
 use crate::{
     access::{Grants, Quotas, Users},
+    balancing::Balancing,
     config::Config,
     dispatch::{Authorities, Book, Dispatcher, Ears, Edges, Probe, Probed, Status, start},
     engine::Engine,
@@ -39,7 +40,7 @@ pub fn dispatcher(
     stop: &watch::Receiver<bool>,
 ) -> anyhow::Result<(Parts, JoinHandle<()>)> {
     let (store, contents) = Store::open(state_dir)?;
-    let engine = Engine::new(Roots::default());
+    let engine = Engine::new(Roots::default(), balancing(state_dir));
     let (orders, taken) = mpsc::unbounded_channel();
     let (reported, reports) = mpsc::unbounded_channel();
     let (probes, asked) = mpsc::unbounded_channel();
@@ -71,6 +72,15 @@ pub fn dispatcher(
         stop: stop.clone(),
     };
     Ok((parts, tokio::spawn(task)))
+}
+
+/// Puts back what a daemon that died has left changed, before anything else is.
+fn balancing(state_dir: &Path) -> Balancing {
+    let balancing = Balancing::new(Roots::default(), state_dir);
+    if let Err(error) = balancing.put_back() {
+        tracing::error!(%error, "kernel.numa_balancing stays as a daemon that died has left it");
+    }
+    balancing
 }
 
 /// Looks whether targets of schedules are there; the engine lets only so many look at a time.

@@ -1,6 +1,6 @@
 //! The records, as far as they are kept in memory. They change by committed writes only.
 
-use crate::store::{Contents, EventHead, Last, Write};
+use crate::store::{Contents, EventHead, Kept, Last, Write};
 use numaloc_api::value::{Event, Job, JobId, JobState, Schedule, ScheduleId, Workload, WorkloadId};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -8,11 +8,10 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// All records by their numbers and names. A job that has ended is without its plan and the processes of its outcome:
-/// the store has it whole.
+/// All records by their numbers and names. A job that has ended is without its plan and outcome: the store has it whole.
 #[derive(Debug)]
 pub struct Book {
-    jobs: BTreeMap<u64, Arc<Job>>,
+    jobs: BTreeMap<u64, Kept>,
     open: BTreeSet<u64>,
     counts: BTreeMap<JobState, usize>,
     schedules: BTreeMap<u64, Arc<Schedule>>,
@@ -42,7 +41,7 @@ impl Book {
             watchers: HashMap::new(),
             last_event: watch::Sender::new(contents.last.event),
         };
-        contents.jobs.into_iter().for_each(|job| book.put_job(Arc::new(job)));
+        contents.jobs.into_iter().for_each(|kept| book.keep(kept));
         contents.schedules.into_iter().for_each(|schedule| book.put_schedule(Arc::new(schedule)));
         for workload in contents.workloads {
             book.workloads.insert(workload.spec.id.clone(), Arc::new(workload));
@@ -83,30 +82,37 @@ impl Book {
 
     fn put_job(&mut self, job: Arc<Job>) {
         let Some(number) = job.id.number() else { return };
+        if let Some(watchers) = self.watchers.get(&number) {
+            watchers.send_replace(job.clone());
+        }
+        if job.state.is_end() {
+            // With the sender the watches end, once they have shown the end.
+            self.watchers.remove(&number);
+        }
+        self.keep(job.into());
+    }
+
+    fn keep(&mut self, kept: Kept) {
+        let job = &kept.job;
+        let Some(number) = job.id.number() else { return };
         self.last.job = self.last.job.max(number);
         if let Some(key) = request(&job.creator, &job.request_id) {
             self.job_requests.insert(key, number);
-        }
-        if let Some(watchers) = self.watchers.get(&number) {
-            watchers.send_replace(job.clone());
         }
         *self.counts.entry(job.state).or_default() += 1;
         self.uncount(number);
         if job.state.is_end() {
             self.open.remove(&number);
-            // With the sender the watches end, once they have shown the end.
-            self.watchers.remove(&number);
-            self.jobs.insert(number, Arc::new((*job).clone().without_details()));
         } else {
             self.open.insert(number);
-            self.jobs.insert(number, job);
         }
+        self.jobs.insert(number, kept);
     }
 
     /// Takes what is known of a job out of the counts.
     fn uncount(&mut self, number: u64) {
-        if let Some(count) = self.jobs.get(&number).and_then(|job| self.counts.get_mut(&job.state))
-        {
+        let state = self.jobs.get(&number).map(|kept| kept.job.state);
+        if let Some(count) = state.and_then(|state| self.counts.get_mut(&state)) {
             *count -= 1;
         }
     }
@@ -117,7 +123,9 @@ impl Book {
         self.watchers.remove(&number);
         self.uncount(number);
         let dropped = self.jobs.remove(&number);
-        if let Some(key) = dropped.and_then(|job| request(&job.creator, &job.request_id)) {
+        if let Some(key) =
+            dropped.and_then(|Kept { job, .. }| request(&job.creator, &job.request_id))
+        {
             self.job_requests.remove(&key);
         }
     }
@@ -145,15 +153,15 @@ impl Book {
 
     /// A job.
     pub fn job(&self, id: &JobId) -> Option<&Arc<Job>> {
-        self.jobs.get(&id.number()?)
+        Some(&self.jobs.get(&id.number()?)?.job)
     }
     /// All jobs by number.
-    pub fn jobs(&self) -> &BTreeMap<u64, Arc<Job>> {
+    pub fn jobs(&self) -> &BTreeMap<u64, Kept> {
         &self.jobs
     }
     /// Jobs that have not ended, the oldest first.
     pub fn open_jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
-        self.open.iter().filter_map(|number| self.jobs.get(number))
+        self.open.iter().filter_map(|number| Some(&self.jobs.get(number)?.job))
     }
     /// How many jobs are in each state.
     pub fn counts(&self) -> &BTreeMap<JobState, usize> {
@@ -166,7 +174,7 @@ impl Book {
     /// The job that a request made.
     pub fn job_of_request(&self, creator: &str, request_id: &str) -> Option<&Arc<Job>> {
         let number = self.job_requests.get(&(creator.to_owned(), request_id.to_owned()))?;
-        self.jobs.get(number)
+        Some(&self.jobs.get(number)?.job)
     }
     /// A schedule.
     pub fn schedule(&self, id: &ScheduleId) -> Option<&Arc<Schedule>> {

@@ -2,10 +2,13 @@
 
 use super::{Listed, Refusal, Selected, Status};
 use crate::{access::Caller, engine::Found};
-use numaloc_api::value::{
-    CreateJob, CreateSchedule, DeleteSchedule, Event, EventFilter, Job, JobId, ListEvents,
-    ListJobs, Page, Schedule, ScheduleId, Target, UpdateSchedule, Workload, WorkloadId,
-    WorkloadSpec,
+use numaloc_api::{
+    encoded::ListedJob,
+    value::{
+        CreateJob, CreateSchedule, DeleteSchedule, Event, EventFilter, Job, JobId, ListEvents,
+        ListJobs, Page, Schedule, ScheduleId, Target, UpdateSchedule, Workload, WorkloadId,
+        WorkloadSpec,
+    },
 };
 use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
@@ -36,7 +39,7 @@ pub enum Command {
     /// One job.
     GetJob(JobId, Reply<Arc<Job>>),
     /// Jobs.
-    ListJobs(ListJobs, Reply<Listed<Job>>),
+    ListJobs(ListJobs, Reply<Listed<ListedJob>>),
     /// Watches a job.
     WatchJob(JobId, Reply<watch::Receiver<Arc<Job>>>),
     /// Changes a job.
@@ -46,7 +49,7 @@ pub enum Command {
     /// One schedule.
     GetSchedule(ScheduleId, Reply<Arc<Schedule>>),
     /// Schedules.
-    ListSchedules(Page, Reply<Listed<Schedule>>),
+    ListSchedules(Page, Reply<Listed<Arc<Schedule>>>),
     /// Changes a schedule.
     UpdateSchedule(Caller, UpdateSchedule, Reply<Arc<Schedule>>),
     /// Removes a schedule.
@@ -56,9 +59,9 @@ pub enum Command {
     /// Forgets a workload.
     UnregisterWorkload(Caller, WorkloadId, Reply<()>),
     /// Workloads.
-    ListWorkloads(Page, Reply<Listed<Workload>>),
+    ListWorkloads(Page, Reply<Listed<Arc<Workload>>>),
     /// Events.
-    ListEvents(ListEvents, Reply<Listed<Event>>),
+    ListEvents(ListEvents, Reply<Listed<Arc<Event>>>),
     /// Events after a number.
     EventsAfter(EventFilter, u64, usize, Reply<(Vec<Arc<Event>>, u64)>),
     /// What the daemon is doing.

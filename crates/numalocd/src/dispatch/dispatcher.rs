@@ -1,6 +1,6 @@
 //! The dispatcher's state, and how it changes: a list of writes is committed, then taken over.
 
-use super::{Refusal, Status, book::Book, run::Run};
+use super::{Refusal, Status, book::Book, fight::Fight, run::Run};
 use crate::{
     access::Authority,
     config::Config,
@@ -10,6 +10,7 @@ use crate::{
 };
 use numaloc_api::value::ScheduleId;
 use numaloc_core::Options;
+use numaloc_executor::SharedRate;
 use numaloc_host::Target;
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -85,12 +86,16 @@ pub struct Dispatcher {
     pub(super) book: Book,
     /// Jobs that the engine is at work on.
     pub(super) runs: BTreeMap<u64, Run>,
+    /// The rate that runs share, in bytes per second, and what keeps to it.
+    pub(super) shared_rate: Option<(u64, Arc<SharedRate>)>,
     /// Who and where, of open jobs as far as known.
     pub(super) found: HashMap<u64, Found>,
     /// When a schedule is looked at next.
     pub(super) due: BTreeMap<u64, Instant>,
     /// Since when a schedule's target has been gone.
     pub(super) gone: HashMap<u64, Instant>,
+    /// How schedules fare, by their numbers: of those that have moved something since the start.
+    pub(super) fights: HashMap<u64, Fight>,
     /// Reports whose consequences could not be stored yet.
     pub(super) late: VecDeque<Report>,
     /// Whether what the last daemon left under way has been dealt with.
@@ -113,9 +118,11 @@ impl Dispatcher {
             edges,
             book,
             runs: BTreeMap::new(),
+            shared_rate: None,
             found: HashMap::new(),
             due: BTreeMap::new(),
             gone: HashMap::new(),
+            fights: HashMap::new(),
             late: VecDeque::new(),
             recovered: false,
             changed: true,

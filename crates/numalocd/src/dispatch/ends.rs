@@ -47,10 +47,14 @@ impl Dispatcher {
         let mut writes = vec![Write::Job(job.clone())];
         let event = self.event(&job, local_percent).filter(|event| self.is_news(event));
         writes.extend(event.map(|event| Write::Event(Arc::new(event))));
-        let follow_up = self.after_run(&job);
+        let fight = self.fight_after(&job);
+        let follow_up = self.after_run(&job, fight.as_ref());
         writes.extend(follow_up.iter().map(|(schedule, _)| Write::Schedule(schedule.clone())));
         self.commit(writes)?;
         self.found.remove(&number);
+        if let Some((schedule, fight)) = job.schedule.as_ref().zip(fight) {
+            self.set_fight(schedule, fight);
+        }
         if let Some((schedule, due)) = follow_up {
             self.set_due(&schedule.id, due);
         }

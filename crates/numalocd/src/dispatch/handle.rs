@@ -5,10 +5,13 @@ use super::{
     command::{Change, Command, Reply},
 };
 use crate::{access::Caller, engine::Found};
-use numaloc_api::value::{
-    CreateJob, CreateSchedule, DeleteSchedule, Event, EventFilter, Job, JobId, JobState,
-    ListEvents, ListJobs, Page, QosClass, Schedule, ScheduleId, Target, UpdateSchedule, Workload,
-    WorkloadId, WorkloadSpec,
+use numaloc_api::{
+    encoded::ListedJob,
+    value::{
+        CreateJob, CreateSchedule, DeleteSchedule, Event, EventFilter, Job, JobId, JobState,
+        ListEvents, ListJobs, Page, QosClass, Schedule, ScheduleId, Target, UpdateSchedule,
+        Workload, WorkloadId, WorkloadSpec,
+    },
 };
 use std::{sync::Arc, time::SystemTime};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -17,7 +20,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 #[derive(Clone, Debug)]
 pub struct Listed<T> {
     /// Its entries.
-    pub entries: Vec<Arc<T>>,
+    pub entries: Vec<T>,
     /// The token of the next page; `None`: there is none.
     pub next: Option<String>,
 }
@@ -125,11 +128,11 @@ impl Handle {
         self.ask(|reply| Command::GetJob(id, reply)).await
     }
 
-    /// Jobs, newest first, in their listed form.
+    /// Jobs, newest first.
     ///
     /// # Errors
     /// Page token.
-    pub async fn list_jobs(&self, request: ListJobs) -> Result<Listed<Job>, Refusal> {
+    pub async fn list_jobs(&self, request: ListJobs) -> Result<Listed<ListedJob>, Refusal> {
         self.ask(|reply| Command::ListJobs(request, reply)).await
     }
 
@@ -189,7 +192,7 @@ impl Handle {
     ///
     /// # Errors
     /// Page token.
-    pub async fn list_schedules(&self, page: Page) -> Result<Listed<Schedule>, Refusal> {
+    pub async fn list_schedules(&self, page: Page) -> Result<Listed<Arc<Schedule>>, Refusal> {
         self.ask(|reply| Command::ListSchedules(page, reply)).await
     }
 
@@ -241,7 +244,7 @@ impl Handle {
     ///
     /// # Errors
     /// Page token.
-    pub async fn list_workloads(&self, page: Page) -> Result<Listed<Workload>, Refusal> {
+    pub async fn list_workloads(&self, page: Page) -> Result<Listed<Arc<Workload>>, Refusal> {
         self.ask(|reply| Command::ListWorkloads(page, reply)).await
     }
 
@@ -249,7 +252,7 @@ impl Handle {
     ///
     /// # Errors
     /// Page token, store.
-    pub async fn list_events(&self, request: ListEvents) -> Result<Listed<Event>, Refusal> {
+    pub async fn list_events(&self, request: ListEvents) -> Result<Listed<Arc<Event>>, Refusal> {
         self.ask(|reply| Command::ListEvents(request, reply)).await
     }
 

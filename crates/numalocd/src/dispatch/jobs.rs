@@ -28,13 +28,16 @@ use std::sync::Arc;
 
 impl Dispatcher {
     pub(super) fn find_request(
-        &self,
+        &mut self,
         caller: &Caller,
         request: &CreateJob,
     ) -> Result<Option<Arc<Job>>, Refusal> {
         let Some(request_id) = &request.request_id else { return Ok(None) };
         match self.book.job_of_request(&caller.name, request_id) {
-            Some(job) if is_same(&job.spec, &request.spec) => Ok(Some(job.clone())),
+            Some(job) if is_same(&job.spec, &request.spec) => {
+                let id = job.id.clone();
+                self.get_job(&id).map(Some)
+            }
             Some(job) => Err(Refusal::AlreadyExists {
                 request_id: request_id.clone(),
                 name: job.id.to_string(),
@@ -112,7 +115,7 @@ impl Dispatcher {
         Ok(whole.map_or(job, Arc::new))
     }
 
-    /// A job as the book has it.
+    /// A job as the book has it: one that has ended without plan and outcome.
     pub(super) fn known(&self, id: &JobId) -> Result<Arc<Job>, Refusal> {
         let job = self.book.job(id).cloned();
         job.ok_or_else(|| Refusal::NotFound { name: id.to_string() })
@@ -123,7 +126,7 @@ impl Dispatcher {
         let run = job.id.number().and_then(|number| self.runs.get(&number));
         match run.filter(|run| run.is_moving()) {
             Some(run) => {
-                Arc::new(Job { progress: Some(run.progress(self.wall())), ..(*job).clone() })
+                Arc::new(Job { progress: Some(run.progress_now(self.wall())), ..(*job).clone() })
             }
             None => job,
         }
@@ -145,7 +148,7 @@ impl Dispatcher {
         }
         if job.state.is_end() {
             return match change {
-                Change::Cancel if job.state == JobState::Cancelled => Ok(job),
+                Change::Cancel if job.state == JobState::Cancelled => self.get_job(id),
                 _ => Err(Refusal::WrongState {
                     name: id.to_string(),
                     state: job.state.name(),

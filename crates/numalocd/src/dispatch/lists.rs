@@ -1,23 +1,33 @@
 //! Lists, a page at a time.
 
 use super::{Listed, Refusal, Status, dispatcher::Dispatcher, page::page};
-use numaloc_api::value::{
-    Event, EventFilter, Job, JobFilter, ListEvents, ListJobs, Page, Schedule, Workload, WorkloadId,
+use crate::store::Kept;
+use numaloc_api::{
+    encoded::ListedJob,
+    value::{
+        Event, EventFilter, Job, JobFilter, ListEvents, ListJobs, Page, Schedule, Workload,
+        WorkloadId,
+    },
 };
 use std::{ops::Bound, sync::Arc};
 
 impl Dispatcher {
-    pub(super) fn list_jobs(&self, request: &ListJobs) -> Result<Listed<Job>, Refusal> {
+    pub(super) fn list_jobs(&self, request: &ListJobs) -> Result<Listed<ListedJob>, Refusal> {
         let filter = &request.filter;
         page(&request.page, &("jobs", filter), |before| {
             let end = before.map_or(Some(u64::MAX), |before| before.parse().ok())?;
             let older = self.book.jobs().range(..end).rev();
-            let fitting = older.filter(move |(_, job)| fits(job, filter));
-            Some(fitting.map(|(number, job)| (number.to_string(), self.with_progress(job.clone()))))
+            let fitting = older.filter(move |(_, kept)| fits(&kept.job, filter));
+            Some(fitting.map(|(number, kept)| (number.to_string(), self.listed(kept))))
         })
     }
 
-    pub(super) fn list_schedules(&self, request: &Page) -> Result<Listed<Schedule>, Refusal> {
+    fn listed(&self, kept: &Kept) -> ListedJob {
+        let open = || ListedJob::from(&*self.with_progress(kept.job.clone()));
+        kept.listed.clone().unwrap_or_else(open)
+    }
+
+    pub(super) fn list_schedules(&self, request: &Page) -> Result<Listed<Arc<Schedule>>, Refusal> {
         page(request, &"schedules", |before| {
             let end = before.map_or(Some(u64::MAX), |before| before.parse().ok())?;
             let older = self.book.schedules().range(..end).rev();
@@ -25,7 +35,7 @@ impl Dispatcher {
         })
     }
 
-    pub(super) fn list_workloads(&self, request: &Page) -> Result<Listed<Workload>, Refusal> {
+    pub(super) fn list_workloads(&self, request: &Page) -> Result<Listed<Arc<Workload>>, Refusal> {
         page(request, &"workloads", |after| {
             let begin = match after {
                 None => Bound::Unbounded,
@@ -36,7 +46,10 @@ impl Dispatcher {
         })
     }
 
-    pub(super) fn list_events(&mut self, request: &ListEvents) -> Result<Listed<Event>, Refusal> {
+    pub(super) fn list_events(
+        &mut self,
+        request: &ListEvents,
+    ) -> Result<Listed<Arc<Event>>, Refusal> {
         // The token is checked before the store is read.
         let list = ("events", &request.filter);
         let mut after = 0;

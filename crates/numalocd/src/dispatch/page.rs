@@ -1,7 +1,10 @@
 //! Pages of lists, that end by number and by size. A token names the list that it belongs to, and the last entry that was shown.
 
 use super::{Listed, Refusal};
-use numaloc_api::value::{Event, Job, Page, Schedule, Target, Workload};
+use numaloc_api::{
+    encoded::ListedJob,
+    value::{Event, Page, Schedule, Target, Workload},
+};
 use std::{fmt::Debug, sync::Arc};
 
 /// About as many bytes make a page: gRPC clients take no message above 4 MiB unless told to.
@@ -23,9 +26,14 @@ fn weight(target: &Target) -> usize {
     REST + names.chain(labels).sum::<usize>() + 6 * target.pids.len()
 }
 
-impl Weight for Job {
+impl Weight for ListedJob {
     fn weight(&self) -> usize {
-        weight(&self.spec.target)
+        self.as_ref().len()
+    }
+}
+impl<T: Weight> Weight for Arc<T> {
+    fn weight(&self) -> usize {
+        (**self).weight()
     }
 }
 impl Weight for Schedule {
@@ -53,7 +61,7 @@ impl Weight for Event {
 ///
 /// # Errors
 /// The token belongs to another list.
-pub fn page<T: Weight, I: Iterator<Item = (String, Arc<T>)>>(
+pub fn page<T: Weight, I: Iterator<Item = (String, T)>>(
     page: &Page,
     list: &dyn Debug,
     entries: impl FnOnce(Option<&str>) -> Option<I>,

@@ -54,6 +54,12 @@ impl<'a> Taken<'a> {
     }
 }
 
+/// Whether a job under way makes room while jobs of these classes are planned or moved, itself among them: best effort does
+/// for all others.
+pub fn makes_room(own: QosClass, active: &[QosClass]) -> bool {
+    own == QosClass::Be && active.iter().any(|class| *class != QosClass::Be)
+}
+
 /// The numbers of the jobs to start now, in order: by class, then by age. What an earlier one has to wait for is kept for
 /// it, so that none is passed over for ever; those that want other nodes go ahead of it.
 pub fn next<'a>(

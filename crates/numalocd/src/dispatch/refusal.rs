@@ -36,6 +36,12 @@ pub enum Refusal {
         /// Why not.
         message: String,
     },
+    /// This host cannot do what was asked for.
+    #[error("{message}")]
+    HostCannot {
+        /// What, and why not.
+        message: String,
+    },
     /// The state of the resource does not allow it.
     #[error("{name} has ended ({state}): it cannot be {action}")]
     WrongState {
@@ -110,6 +116,12 @@ pub enum Refusal {
     #[error("{message}")]
     Unavailable {
         /// Why.
+        message: String,
+    },
+    /// Something on the host that had to be asked gave no answer.
+    #[error("{message}")]
+    HostUnavailable {
+        /// What.
         message: String,
     },
     /// The host could not be read, or a bug.

@@ -2,7 +2,7 @@
 
 use super::{Refusal, dispatcher::Dispatcher, queue::Taken, run::Run};
 use crate::{
-    engine::{Planned, Report},
+    engine::{Ended, Planned, Report},
     store::Write,
 };
 use numaloc_api::value::{Job, JobState, Outcome};
@@ -44,6 +44,10 @@ impl Dispatcher {
         planned: &Result<Planned, Refusal>,
     ) -> Result<(), Refusal> {
         let cancelled = self.runs.get(&number).is_some_and(Run::is_cancelled);
+        if let (Some(run), Ok(planned)) = (self.runs.get_mut(&number), planned) {
+            run.note.clone_from(&planned.note);
+            run.returned.clone_from(&planned.returned);
+        }
         match planned {
             _ if cancelled => self.stopped(job, None)?,
             Err(refusal @ Refusal::NoTargetNode { .. }) => {
@@ -98,13 +102,17 @@ impl Dispatcher {
         &mut self,
         number: u64,
         job: &Job,
-        ended: &Result<Arc<Outcome>, Refusal>,
+        ended: &Result<Ended, Refusal>,
     ) -> Result<(), Refusal> {
         let progress = self.runs.get(&number).map(|run| run.progress(self.wall()));
-        let job = Job { progress: progress.or(job.progress), ..job.clone() };
+        let job = Job { progress: progress.or_else(|| job.progress.clone()), ..job.clone() };
         match ended {
             Err(refusal) => self.end_job(&job, JobState::Failed, refusal.to_string(), None)?,
-            Ok(outcome) => {
+            Ok(Ended { outcome, trail }) => {
+                let note = self.runs.get_mut(&number).and_then(|run| {
+                    run.trail.clone_from(trail);
+                    run.note.clone()
+                });
                 let whole = match &job.outcome {
                     Some(before) => Arc::new(before.continued_by(outcome)),
                     None => outcome.clone(),
@@ -114,7 +122,7 @@ impl Dispatcher {
                     self.stopped(&job, Some(whole))?;
                 } else {
                     let (state, message) = verdict(&whole);
-                    self.end_job(&job, state, message, Some(whole))?;
+                    self.end_job(&job, state, joined(message, note), Some(whole))?;
                 }
                 // Only now: a report that could not be stored is taken in once more.
                 self.moved_bytes += outcome.account().moved_bytes();
@@ -148,6 +156,12 @@ impl Dispatcher {
 fn with(job: &Job, outcome: Option<Arc<Outcome>>) -> Job {
     let outcome = outcome.or_else(|| job.outcome.clone());
     Job { outcome, ..job.clone() }
+}
+
+/// What is to be said of an end, and of the run beside.
+fn joined(message: String, note: Option<String>) -> String {
+    let parts = [Some(message), note].into_iter().flatten().filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join("; ")
 }
 
 /// How a run that came to its end ends its job.

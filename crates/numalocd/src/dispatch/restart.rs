@@ -3,7 +3,7 @@
 use super::{Refusal, dispatcher::Dispatcher};
 use crate::store::Write;
 use numaloc_api::value::{Job, JobState, OnInterrupt};
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 /// A schedule's ended jobs beyond so many are forgotten, so that it does not push out those of clients.
 const JOBS_OF_SCHEDULE: usize = 20;
@@ -16,12 +16,13 @@ impl Dispatcher {
         if self.recovered {
             return Ok(());
         }
-        let is_left = |job: &&Arc<Job>| {
+        let is_left = |job: &&Job| {
             matches!(job.state, JobState::Planning | JobState::Running)
                 || (job.state == JobState::Interrupted && resumes(job))
         };
-        let left: Vec<Arc<Job>> = self.book.jobs().values().filter(is_left).cloned().collect();
-        for job in left {
+        let left = self.book.jobs().values().map(|kept| &*kept.job).filter(is_left);
+        for id in left.map(|job| job.id.clone()).collect::<Vec<_>>() {
+            let job = self.get_job(&id)?;
             match (job.state, job.wanted) {
                 (_, Some(JobState::Cancelled)) => {
                     let message = "cancelled; the daemon ended meanwhile".to_owned();
@@ -36,9 +37,7 @@ impl Dispatcher {
                     self.put_job(&job, JobState::Queued, String::new())?;
                 }
                 (_, None) if resumes(&job) => {
-                    // The store has it whole; in memory it is without the processes of its outcome.
-                    let whole = self.get_job(&job.id)?;
-                    let again = Job { ended: None, ..(*whole).clone() };
+                    let again = Job { ended: None, ..(*job).clone() };
                     let message = "interrupted by the end of the daemon, planned anew".to_owned();
                     self.put_job(&again, JobState::Queued, message)?;
                 }
@@ -61,7 +60,8 @@ impl Dispatcher {
         let mut writes = Vec::new();
         let mut kept = 0;
         let mut of_schedule: BTreeMap<&str, usize> = BTreeMap::new();
-        for job in self.book.jobs().values().rev().filter(|job| job.state.is_end()) {
+        let jobs = self.book.jobs().values().map(|kept| &kept.job);
+        for job in jobs.rev().filter(|job| job.state.is_end()) {
             let schedule = job.schedule.as_ref().map(|schedule| schedule.id());
             let runs = schedule.map(|schedule| of_schedule.entry(schedule).or_default());
             let too_many = runs.is_some_and(|runs| {

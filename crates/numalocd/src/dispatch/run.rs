@@ -1,7 +1,7 @@
 //! A job that the engine is at work on.
 
-use crate::engine::Found;
-use numaloc_api::value::JobProgress;
+use crate::engine::{Found, Returned, Trail};
+use numaloc_api::value::{JobProgress, QosClass};
 use numaloc_executor::Control;
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -14,16 +14,24 @@ use tokio::{sync::oneshot, time::Instant};
 pub struct Run {
     /// Ends it, and tells how far it is.
     pub control: Arc<Control>,
+    /// Its class.
+    pub qos_class: QosClass,
     /// Tells the engine to move; gone once it has been told.
     pub go: Option<oneshot::Sender<()>>,
     /// Who and where; before it is planned only what was known then.
     pub found: Option<Found>,
     /// Bytes that it set out to move; 0 before it is planned.
     pub planned_bytes: u64,
-    /// What was last shown to watchers, in settled bytes.
-    pub shown_bytes: u64,
+    /// What users are to be told of it though it goes well.
+    pub note: Option<String>,
+    /// What it found of what the last run of its schedule had moved.
+    pub returned: Option<Returned>,
+    /// What it has moved.
+    pub trail: Option<Arc<Trail>>,
+    /// What was last shown to watchers: settled bytes, and what holds it back.
+    pub shown: (u64, String),
     /// When.
-    pub shown: Instant,
+    pub shown_at: Instant,
 }
 
 impl Run {
@@ -39,12 +47,17 @@ impl Run {
     pub fn is_cancelled(&self) -> bool {
         self.control.cancel.load(Ordering::Relaxed)
     }
+    /// How far it is, with what holds it back at the moment. That is for watchers: no record keeps it.
+    pub fn progress_now(&self, now: SystemTime) -> JobProgress {
+        JobProgress { held_back: self.control.held_back(), ..self.progress(now) }
+    }
     /// How far it is.
     pub fn progress(&self, now: SystemTime) -> JobProgress {
         JobProgress {
             planned_bytes: self.planned_bytes,
             moved_bytes: self.control.moved_bytes.load(Ordering::Relaxed),
             settled_bytes: self.control.settled_bytes.load(Ordering::Relaxed),
+            held_back: String::new(),
             measured: now,
         }
     }

@@ -93,6 +93,7 @@ impl Dispatcher {
         });
         self.commit(vec![Write::Schedule(schedule.clone())])?;
         self.gone.remove(&schedule.id.number().unwrap_or_default());
+        self.forget_fight(&schedule.id);
         self.set_due(&schedule.id, due);
         Ok(schedule)
     }
@@ -107,6 +108,7 @@ impl Dispatcher {
         self.commit(vec![Write::DropSchedule(id.clone())])?;
         self.set_due(&id, None);
         self.gone.remove(&id.number().unwrap_or_default());
+        self.forget_fight(&id);
         let last = known.last_job.as_ref().and_then(|job| self.book.job(job)).cloned();
         if let Some(job) = last.filter(|job| job.state == JobState::Queued) {
             // It is gone all the same if this cannot be stored now: the run then ends for want of its schedule.

@@ -5,7 +5,7 @@ use super::{
     command::Command,
     dispatcher::{Dispatcher, Probed},
 };
-use crate::engine::Report;
+use crate::{engine::Report, store::Kept};
 use std::time::Duration;
 use tokio::{
     sync::mpsc,
@@ -63,6 +63,7 @@ impl Dispatcher {
             if self.is_drained(now) {
                 return;
             }
+            self.make_room();
             let wake =
                 [retry, self.next_tick(now), Some(forget), Some(now + pulse.1), self.stopping];
             let wake = wake.into_iter().flatten().min().unwrap_or(now + RETRY);
@@ -112,22 +113,23 @@ impl Dispatcher {
     fn next_tick(&self, now: Instant) -> Option<Instant> {
         let due = self.due.values().min().copied().filter(|_| self.stopping.is_none());
         let is_shown = |number: &u64| {
-            self.book.jobs().get(number).is_some_and(|job| self.book.is_watched(&job.id))
+            self.book.jobs().get(number).is_some_and(|kept| self.book.is_watched(&kept.job.id))
         };
         let progress = self.runs.keys().any(is_shown).then(|| now + PROGRESS);
         [due, progress].into_iter().flatten().min()
     }
 
-    /// Shows watchers of jobs under way how far they are, where that has changed.
+    /// Shows watchers of jobs under way how far they are and what holds them back, where that has changed.
     fn show_progress(&mut self) {
         let now = Instant::now();
         let wall = self.wall();
         for (number, run) in self.runs.iter_mut().filter(|(_, run)| run.is_moving()) {
-            let progress = run.progress(wall);
-            let Some(job) = self.book.jobs().get(number) else { continue };
-            let is_news = progress.settled_bytes != run.shown_bytes && now >= run.shown + PROGRESS;
+            let progress = run.progress_now(wall);
+            let Some(Kept { job, .. }) = self.book.jobs().get(number) else { continue };
+            let state = (progress.settled_bytes, progress.held_back.clone());
+            let is_news = state != run.shown && now >= run.shown_at + PROGRESS;
             if is_news && self.book.is_watched(&job.id) {
-                (run.shown_bytes, run.shown) = (progress.settled_bytes, now);
+                (run.shown, run.shown_at) = (state, now);
                 let job = numaloc_api::value::Job { progress: Some(progress), ..(**job).clone() };
                 self.book.show(job);
             }

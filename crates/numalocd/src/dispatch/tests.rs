@@ -1,26 +1,33 @@
 //! The dispatcher with a real store, and an engine that the tests play themselves.
 
+mod classes;
 mod jobs;
+mod limits;
 mod model;
 mod queue;
 mod schedules;
 mod stops;
 mod workloads;
 
-use super::{Book, Dispatcher, Ears, Edges, Handle, Probe, Probed, Refusal, start};
+use super::{Book, Dispatcher, Ears, Edges, Handle, Listed, Probe, Probed, Refusal, start};
 use crate::{
     access::{Authority, Caller, Role},
     config::Config,
-    engine::{Found, Order, Planned, Report},
+    engine::{Ended, Found, Order, Planned, Report, Returned, Trail},
     metrics::Metrics,
     store::Store,
 };
-use numaloc_api::value::{
-    CreateJob, Job, JobId, JobState, MigrationSpec, OnConflict, Outcome, PlanSummary,
-    ProcessOutcome, Target,
+use numaloc_api::{
+    encoded::ListedJob,
+    v1,
+    value::{
+        CreateJob, Job, JobFilter, JobId, JobState, ListJobs, MigrationSpec, OnConflict, Outcome,
+        Page, PlanSummary, ProcessOutcome, Target,
+    },
 };
 use numaloc_core::{Account, Identity, Locality, NodeId, NodeSet, Options, Reason, Share, planner};
 use numaloc_executor::Control;
+use prost::Message;
 use std::{
     sync::Arc,
     time::{Duration, SystemTime},
@@ -129,6 +136,15 @@ impl Rig {
         }
     }
 
+    /// What lists show where there is one job.
+    pub async fn only_listed(&self) -> Job {
+        let page = Page { size: 100, token: None };
+        let all = ListJobs { filter: JobFilter::default(), page };
+        let listed = self.handle.list_jobs(all).await.expect("a list");
+        let [job] = listed_jobs(&listed).try_into().expect("one job");
+        job
+    }
+
     /// Stops it and waits for its end.
     pub async fn stop(self) {
         self.handle.stop().await;
@@ -189,6 +205,8 @@ pub fn planned(pids: &[i32], nodes: &str) -> Planned {
         planned_bytes: 4096,
         local_percent: 50.0,
         nothing: None,
+        note: None,
+        returned: None,
     }
 }
 
@@ -198,13 +216,13 @@ fn locality(local_bytes: u64, remote_bytes: u64) -> Locality {
 }
 
 /// An outcome in which so many bytes were moved, and so many left.
-pub fn outcome(moved: u64, left: Option<(Reason, u64)>) -> Arc<Outcome> {
+pub fn outcome(moved: u64, left: Option<(Reason, u64)>) -> Ended {
     let mut account = Account::default();
     account.found(moved + left.map_or(0, |(_, bytes)| bytes));
     account.moved(moved);
     left.into_iter().for_each(|(reason, bytes)| account.left(reason, bytes));
     let remote = left.map_or(0, |(_, bytes)| bytes);
-    Arc::new(Outcome {
+    let outcome = Outcome {
         processes: vec![ProcessOutcome {
             identity: identity(1),
             comm: "app".into(),
@@ -215,7 +233,14 @@ pub fn outcome(moved: u64, left: Option<(Reason, u64)>) -> Arc<Outcome> {
         before: locality(8192, moved + remote),
         after: Some(locality(8192 + moved, remote)),
         ..Outcome::default()
-    })
+    };
+    Ended { outcome: Arc::new(outcome), trail: None }
+}
+
+/// What a client reads of a list.
+pub fn listed_jobs(listed: &Listed<ListedJob>) -> Vec<Job> {
+    let read = |job: &ListedJob| v1::Job::decode(job.as_ref()).expect("a message").try_into();
+    listed.entries.iter().map(|job| read(job).expect("a job")).collect()
 }
 
 /// A state directory.

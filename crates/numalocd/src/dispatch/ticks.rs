@@ -3,6 +3,7 @@
 use super::{
     Refusal,
     dispatcher::{Dispatcher, Probe, Probed},
+    fight::Fight,
     restart::resumes,
 };
 use crate::{engine::Found, store::Write};
@@ -84,7 +85,7 @@ impl Dispatcher {
         let number = job.id.number();
         let schedule = Schedule {
             state: ScheduleState::Active,
-            state_message: String::new(),
+            state_message: self.fight_message(&known.id),
             last_job: Some(job.id.clone()),
             last_run: Some(job.created),
             next_run: None,
@@ -104,6 +105,7 @@ impl Dispatcher {
         if left.is_some_and(|left| left.is_zero()) {
             self.commit(vec![Write::DropSchedule(known.id.clone())])?;
             self.gone.remove(&number);
+            self.forget_fight(&known.id);
             tracing::info!(schedule = %known.id, "removed: its target has been gone for long enough");
             return Ok(());
         }
@@ -134,21 +136,27 @@ impl Dispatcher {
     }
 
     /// The schedule of a job that ends now, as it goes on, and when.
-    pub(super) fn after_run(&self, job: &Job) -> Option<(Arc<Schedule>, Option<Instant>)> {
+    pub(super) fn after_run(
+        &self,
+        job: &Job,
+        fight: Option<&Fight>,
+    ) -> Option<(Arc<Schedule>, Option<Instant>)> {
         let known = self.book.schedule(job.schedule.as_ref()?)?;
         let again = job.state == JobState::Interrupted;
         if known.last_job.as_ref() != Some(&job.id) || (again && resumes(job)) {
             return None;
         }
-        let once = known.spec.interval.is_zero();
+        let spec = &known.spec;
+        let once = spec.interval.is_zero();
+        let interval = spec.interval * fight.map_or(1, Fight::slowdown);
         let (state, wait) = match () {
             () if once && !again => (ScheduleState::Completed, None),
-            () if known.spec.paused => (ScheduleState::Paused, None),
+            () if spec.paused => (ScheduleState::Paused, None),
             () if again => (ScheduleState::Waiting, Some(Duration::ZERO)),
-            () => (ScheduleState::Waiting, Some(known.spec.interval + jitter(known.spec.jitter))),
+            () => (ScheduleState::Waiting, Some(interval + jitter(spec.jitter))),
         };
         let next_run = wait.map(|wait| self.wall() + wait);
-        let state_message = String::new();
+        let state_message = fight.map(Fight::message).unwrap_or_default().to_owned();
         let schedule = Schedule { state, state_message, next_run, ..(**known).clone() };
         Some((Arc::new(schedule), wait.map(|wait| Instant::now() + wait)))
     }

@@ -3,13 +3,14 @@
 use super::{
     Refusal,
     dispatcher::Dispatcher,
-    queue::{Waiting, next},
+    limits::limits,
+    queue::{Waiting, makes_room, next},
     run::Run,
 };
 use crate::{access::Authority, engine::Order};
-use numaloc_api::value::{Job, JobState, Limits, QosClass};
-use numaloc_executor::Control;
-use std::sync::Arc;
+use numaloc_api::value::{Job, JobState};
+use numaloc_executor::{Control, SharedRate};
+use std::sync::{Arc, atomic::Ordering};
 use tokio::{sync::oneshot, time::Instant};
 
 impl Dispatcher {
@@ -22,17 +23,26 @@ impl Dispatcher {
             return Ok(());
         }
         for number in self.turn() {
-            let Some(job) = self.book.jobs().get(&number).cloned() else { continue };
-            self.start_job(number, &job)?;
+            let Some(kept) = self.book.jobs().get(&number).cloned() else { continue };
+            self.start_job(number, &kept.job)?;
         }
         Ok(())
+    }
+
+    /// Has best-effort runs make room for those of other classes, and go on once these are done.
+    pub(super) fn make_room(&self) {
+        let active: Vec<_> = self.runs.values().map(|run| run.qos_class).collect();
+        for run in self.runs.values() {
+            let yielding = makes_room(run.qos_class, &active);
+            run.control.yielding.store(yielding, Ordering::Relaxed);
+        }
     }
 
     fn turn(&self) -> Vec<u64> {
         let unknown = crate::engine::Found::default();
         let waiting = self.book.jobs_in(JobState::Queued).filter_map(|job| {
             let number = job.id.number()?;
-            let qos_class = job.spec.policy.qos_class.unwrap_or(QosClass::Ls);
+            let qos_class = job.spec.policy.class();
             Some(Waiting { number, qos_class, found: self.found.get(&number) })
         });
         let active = self.runs.values().map(|run| run.found.as_ref().unwrap_or(&unknown));
@@ -57,25 +67,40 @@ impl Dispatcher {
         let control = Arc::new(Control::default());
         let run = Run {
             control: control.clone(),
+            qos_class: job.spec.policy.class(),
             go: Some(go),
             found: self.found.get(&number).cloned(),
             planned_bytes: 0,
-            shown_bytes: 0,
-            shown: Instant::now(),
+            note: None,
+            returned: None,
+            trail: None,
+            shown: (0, String::new()),
+            shown_at: Instant::now(),
         };
         self.runs.insert(number, run);
         let order = Order {
             job: job.id.clone(),
             targets,
             options: job.spec.policy.options.clone(),
-            limits: limits(&job.spec.limits, &self.config().limits),
+            limits: limits(&job.spec, &self.config(), self.shared_rate()),
             authority,
+            numa_balancing: job.spec.policy.numa_balancing,
+            trail: self.trail(job),
             control,
             go: told,
         };
         // Fails only when the daemon ends.
         let _ = self.edges.orders.send(order);
         Ok(())
+    }
+
+    /// What all runs together keep to: another one once the configuration names another rate, and runs under way keep theirs.
+    fn shared_rate(&mut self) -> Option<Arc<SharedRate>> {
+        let wanted = self.config().queue.rate_bytes_per_second;
+        if wanted != self.shared_rate.as_ref().map(|(bytes_per_second, _)| *bytes_per_second) {
+            self.shared_rate = wanted.map(|rate| (rate, Arc::new(SharedRate::new(rate))));
+        }
+        self.shared_rate.as_ref().map(|(_, rate)| rate.clone())
     }
 
     /// Whose memory a job may move: what its creator, or that of its schedule, may now.
@@ -93,15 +118,5 @@ impl Dispatcher {
         (self.edges.authorities)(creator).ok_or_else(|| Refusal::NotPermitted {
             message: format!("{creator} may not have memory moved any more"),
         })
-    }
-}
-
-/// A job's limits, those of the configuration where it has none.
-fn limits(own: &Limits, default: &Limits) -> Limits {
-    Limits {
-        batch_bytes: own.batch_bytes.or(default.batch_bytes),
-        workers: own.workers.or(default.workers),
-        timeout: own.timeout.or(default.timeout),
-        rate_bytes_per_second: own.rate_bytes_per_second.or(default.rate_bytes_per_second),
     }
 }

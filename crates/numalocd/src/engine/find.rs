@@ -3,7 +3,7 @@
 use super::{Found, authority};
 use crate::{access::Authority, dispatch::Refusal};
 use numaloc_core::{NodeSet, Options, Process, Skip, Topology, planner};
-use numaloc_host::{Roots, Target, resolve, topology};
+use numaloc_host::{Roots, Target, heat, resolve, topology};
 
 /// See [`super::Engine::find`].
 pub fn find(
@@ -19,6 +19,7 @@ pub fn find(
         topology::check_nodes(roots, &topology, nodes)?;
     }
     topology::check_several(&topology)?;
+    heat::check(roots, options.order)?;
     let nodes = homes(&topology, &processes, options)?;
     let processes = processes.iter().map(|process| process.identity).collect();
     Ok(Found { processes, nodes })

@@ -21,6 +21,8 @@ impl Planned {
             planned_bytes,
             local_percent: plan.locality.movable.percent(),
             nothing: (planned_bytes == 0).then(|| nothing(plan)),
+            note: None,
+            returned: None,
         }
     }
 }

@@ -14,8 +14,10 @@ impl From<Error> for Refusal {
             Error::Ended { .. } | Error::KernelThread { .. } | Error::Empty { .. } => {
                 Self::TargetEmpty { message }
             }
+            Error::NoDamon { .. } => Self::HostCannot { message },
             Error::BadNode { .. } | Error::OneNode { .. } => Self::NoTargetNode { message },
             Error::Stopped => Self::Unavailable { message },
+            Error::Systemd { .. } => Self::HostUnavailable { message },
             error if error.kind() == ErrorKind::Permission => Self::DaemonLacksRights { message },
             _ => Self::Internal { message },
         }
@@ -41,10 +43,26 @@ mod tests {
             (Error::Empty { target: "t".into() }, "TargetEmpty"),
             (Error::NoRights { pid, comm, what: "maps".into() }, "DaemonLacksRights"),
             (read(io::ErrorKind::PermissionDenied), "DaemonLacksRights"),
+            (
+                Error::Setting {
+                    path: "/f".into(),
+                    source: io::ErrorKind::PermissionDenied.into(),
+                },
+                "DaemonLacksRights",
+            ),
+            (
+                Error::Setting {
+                    path: "/f".into(),
+                    source: io::ErrorKind::ReadOnlyFilesystem.into(),
+                },
+                "DaemonLacksRights",
+            ),
+            (Error::Setting { path: "/f".into(), source: io::ErrorKind::Other.into() }, "Internal"),
             (Error::BadNode { node: 7, reason: "r", available: "0".into() }, "NoTargetNode"),
             (Error::OneNode { node: "0".into() }, "NoTargetNode"),
+            (Error::NoDamon { reason: "r".into() }, "HostCannot"),
             (Error::Stopped, "Unavailable"),
-            (Error::Systemd { unit: "u".into(), reason: "r".into() }, "Internal"),
+            (Error::Systemd { unit: "u".into(), reason: "r".into() }, "HostUnavailable"),
             (Error::Hwloc { reason: "r".into() }, "Internal"),
             (read(io::ErrorKind::Other), "Internal"),
             (Error::Parse { path: "/f".into(), reason: "r".into() }, "Internal"),

@@ -1,11 +1,17 @@
 //! One order in its thread: plan, wait for the word, move, look again.
 
-use super::{Order, Planned, Report, authority, check_any, turns::caught};
-use crate::{dispatch::Refusal, log};
+use super::{
+    Ended, Order, Planned, Report, Trail, authority, check_any, returned::returned, turns::caught,
+};
+use crate::{
+    balancing::{Balancing, Paused},
+    dispatch::Refusal,
+    log,
+};
 use numaloc_api::value;
 use numaloc_core::{Locality, Plan, Topology};
 use numaloc_executor::{Control, Limits, execute};
-use numaloc_host::{Error, Roots, Survey, resolve, survey_unless, topology};
+use numaloc_host::{Error, Roots, Survey, heat, resolve, survey_unless, topology};
 use std::{
     sync::Arc,
     sync::atomic::Ordering::Relaxed,
@@ -22,17 +28,26 @@ struct Run<'a> {
     topology: Topology,
     plan: Plan,
     survey: Survey,
+    /// Of what an earlier run had moved, remote again.
+    returned_bytes: Option<u64>,
 }
 
 /// Carries an order out as far as the dispatcher wants it, and reports.
-pub fn carry_out(roots: &Roots, order: Order, reports: &UnboundedSender<Report>) {
+pub fn carry_out(
+    roots: &Roots,
+    balancing: &Balancing,
+    order: Order,
+    reports: &UnboundedSender<Report>,
+) {
     let job = order.job.clone();
     // On each line that is logged from here on, by the executor's threads too.
     let _span = log::job(&job).entered();
-    let run = match caught(|| Run::plan(roots, &order)) {
-        Ok((run, planned)) => {
+    let (run, note) = match caught(|| Run::plan(roots, &order)) {
+        Ok((run, mut planned)) => {
+            planned.note = balancing.warning(order.numa_balancing);
+            let note = planned.note.clone();
             report(reports, Report::Planned(job.clone(), Ok(planned)));
-            run
+            (run, note)
         }
         Err(refusal) => {
             tracing::info!(%refusal, "not planned");
@@ -43,26 +58,20 @@ pub fn carry_out(roots: &Roots, order: Order, reports: &UnboundedSender<Report>)
         tracing::debug!("not wanted any more");
         return;
     }
-    let outcome = caught(|| run.execute(&limits(&order.limits), &order.control));
-    report(reports, Report::Ended(job, outcome.map(Arc::new)));
+    if let Some(note) = note {
+        tracing::warn!("{note}");
+    }
+    let ended = caught(|| {
+        let paused = balancing.begin(order.numa_balancing)?;
+        run.execute(&order.limits, &order.control, paused)
+    });
+    report(reports, Report::Ended(job, ended));
 }
 
 /// Reports; to nobody, when the dispatcher has ended.
 pub fn report(reports: &UnboundedSender<Report>, report: Report) {
     if reports.send(report).is_err() {
         tracing::debug!("nobody to report to");
-    }
-}
-
-/// Bounds with the executor's own where none are given.
-fn limits(limits: &value::Limits) -> Limits {
-    let default = Limits::default();
-    Limits {
-        batch_bytes: limits.batch_bytes.unwrap_or(default.batch_bytes),
-        workers: limits.workers.unwrap_or(default.workers),
-        timeout: limits.timeout,
-        rate_bytes_per_second: limits.rate_bytes_per_second,
-        ..default
     }
 }
 
@@ -80,22 +89,35 @@ impl<'a> Run<'a> {
         // Again, now that the processes are held open: one that has become somebody else's by an exec since then has
         // other memory than what is held, and is not touched.
         authority::check(roots, &survey.processes(), authority)?;
-        let plan = survey.plan(&topology, options);
+        let mut plan = survey.plan(&topology, options);
         check_any(&plan, targets)?;
-        let planned = Planned::new(&plan, &processes);
+        plan.order = heat::choose(roots, &plan)?;
+        let returned =
+            order.trail.as_ref().map(|trail| returned(roots, &topology, &survey, options, trail));
+        let returned_bytes = returned.as_ref().map(|returned| returned.bytes);
+        let planned = Planned { returned, ..Planned::new(&plan, &processes) };
         tracing::info!(
             processes = planned.found.processes.len(),
             planned_bytes = planned.planned_bytes,
             local_percent = planned.local_percent,
+            order = plan.order.name(),
             nothing = planned.nothing.as_deref(),
+            returned_bytes,
             "planned"
         );
-        Ok((Self { roots, topology, plan, survey }, planned))
+        Ok((Self { roots, topology, plan, survey, returned_bytes }, planned))
     }
 
-    fn execute(&self, limits: &Limits, control: &Control) -> Result<value::Outcome, Refusal> {
-        let Self { roots, topology, plan, survey } = self;
-        let outcome = execute(roots, topology, plan, survey, limits, control)?;
+    /// Moves, with balancing `paused` as long as that takes.
+    fn execute(
+        &self,
+        limits: &Limits,
+        control: &Control,
+        paused: Option<Paused>,
+    ) -> Result<Ended, Refusal> {
+        let Self { roots, topology, plan, survey, returned_bytes } = self;
+        let mut outcome = execute(roots, topology, plan, survey, limits, control)?;
+        drop(paused);
         let account = outcome.account();
         tracing::info!(
             found_bytes = account.found_bytes(),
@@ -106,12 +128,17 @@ impl<'a> Run<'a> {
             cancelled = outcome.cancelled,
             "ended"
         );
-        Ok(value::Outcome::new(outcome, plan.locality, self.look_again(control)))
+        let (moved_bytes, sample) = (account.moved_bytes(), std::mem::take(&mut outcome.sample));
+        let trail = (!sample.is_empty()).then(|| Arc::new(Trail { moved_bytes, sample }));
+        let after = self.look_again(control);
+        let outcome = value::Outcome::new(outcome, plan.locality, after);
+        let outcome = Arc::new(value::Outcome { returned_bytes: *returned_bytes, ..outcome });
+        Ok(Ended { outcome, trail })
     }
 
     /// Where the processes stand now; `None` if there are none any more, or nobody has the time to look.
     fn look_again(&self, control: &Control) -> Option<Locality> {
-        let Self { roots, topology, plan, survey } = self;
+        let Self { roots, topology, plan, survey, .. } = self;
         let begin = Instant::now();
         let stop = || control.cancel.load(Relaxed) && begin.elapsed() > CANCELLED_LOOK;
         let processes = survey.processes();
@@ -125,25 +152,5 @@ impl<'a> Run<'a> {
                 None
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bounds_that_are_not_given_are_the_executors() {
-        assert_eq!(limits(&value::Limits::default()), Limits::default());
-        let given = value::Limits {
-            batch_bytes: Some(4096),
-            workers: Some(7),
-            timeout: Some(Duration::from_secs(9)),
-            rate_bytes_per_second: Some(8192),
-        };
-        let Limits { batch_bytes, workers, timeout, rate_bytes_per_second, attempts } =
-            limits(&given);
-        assert_eq!((batch_bytes, workers, attempts), (4096, 7, Limits::default().attempts));
-        assert_eq!((timeout, rate_bytes_per_second), (given.timeout, Some(8192)));
     }
 }

@@ -5,8 +5,8 @@ use nix::{
     sys::wait::{Id, WaitPidFlag, waitid},
     unistd::Pid,
 };
-use numaloc_api::value::{JobId, Limits};
-use numaloc_executor::Control;
+use numaloc_api::value::JobId;
+use numaloc_executor::{Control, Limits};
 use std::{
     process::{Child, Command, Stdio},
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -15,6 +15,11 @@ use std::{
 use tokio::{sync::oneshot, time::timeout};
 
 const DEADLINE: Duration = Duration::from_secs(60);
+
+/// None that changes the settings of this machine.
+fn engine(roots: Roots) -> Engine {
+    Engine::new(roots.clone(), Balancing::new(roots, "/nowhere".as_ref()))
+}
 
 /// A process of this test's own; ended with this value.
 struct Asleep(Child);
@@ -46,7 +51,7 @@ impl Desk {
     fn new() -> Self {
         let (orders, ordered) = mpsc::unbounded_channel();
         let (to, reports) = mpsc::unbounded_channel();
-        let served = tokio::spawn(Engine::new(Roots::default()).serve(ordered, to));
+        let served = tokio::spawn(engine(Roots::default()).serve(ordered, to));
         Self { orders, reports, served }
     }
 
@@ -65,6 +70,8 @@ impl Desk {
             options: Options::default(),
             limits: Limits::default(),
             authority,
+            numa_balancing: NumaBalancing::Ignore,
+            trail: None,
             control: Arc::new(control),
             go: word,
         };
@@ -94,20 +101,20 @@ impl Desk {
 
 #[tokio::test]
 async fn this_machine_is_seen() {
-    let topology = Engine::new(Roots::default()).topology().await.expect("hwloc");
+    let topology = engine(Roots::default()).topology().await.expect("hwloc");
     assert!(!topology.with_memory().is_empty());
     let sys = tempfile::tempdir().expect("a directory");
     let nodes = sys.path().join("devices/system/node");
     std::fs::create_dir_all(&nodes).expect("directories");
     std::fs::write(nodes.join("online"), "x").expect("a file");
     let roots = Roots { sys: sys.path().into(), ..Roots::default() };
-    let error = Engine::new(roots).topology().await.expect_err("nonsense");
+    let error = engine(roots).topology().await.expect_err("nonsense");
     assert!(matches!(&error, Refusal::Internal { message } if message.contains("node/online")));
 }
 
 #[tokio::test]
 async fn what_is_not_there_is_told_first() {
-    let engine = Engine::new(Roots::default());
+    let engine = engine(Roots::default());
     let mut ended = Asleep::new();
     ended.0.kill().expect("it is ours");
     // It stays a zombie.
@@ -135,7 +142,7 @@ async fn what_is_not_there_is_told_first() {
 
 #[tokio::test]
 async fn where_nothing_can_move_there_is_no_target_node() {
-    let (engine, asleep) = (Engine::new(Roots::default()), Asleep::new());
+    let (engine, asleep) = (engine(Roots::default()), Asleep::new());
     let topology = engine.topology().await.expect("hwloc");
     let all = Options { to: Some(topology.with_memory()), ..Options::default() };
     let missing = Options { to: "1023".parse().ok(), ..Options::default() };
@@ -147,7 +154,7 @@ async fn where_nothing_can_move_there_is_no_target_node() {
 
 #[tokio::test]
 async fn a_look_needs_no_target_node_and_moves_nothing() {
-    let (engine, asleep) = (Engine::new(Roots::default()), Asleep::new());
+    let (engine, asleep) = (engine(Roots::default()), Asleep::new());
     let plan = engine.look(asleep.targets(), Options::default()).await.expect("a plan");
     assert_eq!(plan.processes.len(), 1);
     assert!(plan.locality.overall.local_bytes > 0);
@@ -155,7 +162,7 @@ async fn a_look_needs_no_target_node_and_moves_nothing() {
 
 #[tokio::test]
 async fn only_whose_it_is_may_have_it_moved() {
-    let (engine, asleep) = (Engine::new(Roots::default()), Asleep::new());
+    let (engine, asleep) = (engine(Roots::default()), Asleep::new());
     let own = nix::unistd::getuid().as_raw();
     let of = |uid, cgroups: &[&str]| Authority::Of {
         uid,
@@ -196,7 +203,9 @@ async fn an_order_is_planned_and_carried_out() {
     // Free to run anywhere, on however many nodes.
     assert_eq!(planned.nothing.as_deref(), Some("no target node"));
     go.send(()).expect("it waits");
-    let Some(Report::Ended(_, Ok(outcome))) = desk.report().await else { panic!("no outcome") };
+    let Some(Report::Ended(_, Ok(Ended { outcome, .. }))) = desk.report().await else {
+        panic!("no outcome")
+    };
     assert!(outcome.account().closes() && !outcome.is_partial(), "{outcome:?}");
     assert_eq!(outcome.account().moved_bytes(), 0);
     assert_eq!(outcome.processes.len(), 1);
@@ -211,7 +220,9 @@ async fn what_is_left_of_a_process_that_ends_meanwhile_is_an_outcome() {
     desk.planned().await.expect("a plan");
     drop(asleep);
     go.send(()).expect("it waits");
-    let Some(Report::Ended(_, Ok(outcome))) = desk.report().await else { panic!("no outcome") };
+    let Some(Report::Ended(_, Ok(Ended { outcome, .. }))) = desk.report().await else {
+        panic!("no outcome")
+    };
     assert!(outcome.after.is_none() && !outcome.is_partial(), "{outcome:?}");
 }
 

@@ -32,6 +32,8 @@ impl Default for Series {
             watches: Default::default(),
             calls: Default::default(),
             stalls: Default::default(),
+            over_bound: Default::default(),
+            held_back: Default::default(),
             rpcs: Default::default(),
             commits: Histogram::new(COMMIT_BOUNDS),
             commit_failures: Default::default(),
@@ -76,6 +78,10 @@ fn memory(registry: &mut Registry, series: &Series) {
     registry.register_with_unit("move_pages", calls, Unit::Seconds, series.calls.clone());
     let stalls = "Calls of move_pages that took more than 10 milliseconds";
     registry.register("move_pages_stalls", stalls, series.stalls.clone());
+    let over = "Calls of move_pages that took longer than their job allowed";
+    registry.register("move_pages_over_bound", over, series.over_bound.clone());
+    let held_back = "Time in which the threads of jobs held back for the sake of others";
+    registry.register_with_unit("held_back", held_back, Unit::Seconds, series.held_back.clone());
 }
 
 fn jobs(registry: &mut Registry, series: &Series) {

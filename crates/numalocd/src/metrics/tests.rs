@@ -51,6 +51,8 @@ fn outcome() -> Outcome {
             calls: 3,
             times,
             total: Duration::from_millis(42),
+            over_stall: 2,
+            held_back: Duration::from_millis(250),
             ..CallStats::default()
         },
         ..Outcome::default()
@@ -98,6 +100,8 @@ fn a_job_is_counted_with_its_memory_and_calls() {
             "numaloc_move_pages_seconds_count 6",
             "numaloc_move_pages_seconds_sum 0.084",
             "numaloc_move_pages_stalls_total 4",
+            "numaloc_move_pages_over_bound_total 4",
+            "numaloc_held_back_seconds_total 0.5",
         ],
     );
 }

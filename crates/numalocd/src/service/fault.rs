@@ -19,13 +19,16 @@ const MESSAGE_MAX: usize = 1000;
 /// Bytes of what metadata and details say at most.
 const VALUE_MAX: usize = 200;
 
-/// When to try again while the daemon starts or stops.
+/// When to try again while the daemon, or what it has to ask, starts or stops.
 const RESTART: Duration = Duration::from_secs(1);
 
 impl From<Refusal> for Status {
     fn from(refusal: Refusal) -> Self {
         if let Refusal::Invalid(violations) = refusal {
             return violations.into();
+        }
+        if let Refusal::Internal { message } = &refusal {
+            tracing::error!(%message, "a call failed: the host could not be read, or this is a bug");
         }
         let (code, _) = class(&refusal);
         let message = cut(&refusal.to_string(), MESSAGE_MAX).into_owned();
@@ -46,7 +49,7 @@ impl From<Refusal> for Status {
                 details.set_quota_failure(quota(&caller, format!("{limit} calls per second")));
                 details.set_retry_info(Some(retry_after));
             }
-            Refusal::Unavailable { .. } => {
+            Refusal::Unavailable { .. } | Refusal::HostUnavailable { .. } => {
                 details.set_retry_info(Some(RESTART));
             }
             _ => {}
@@ -74,6 +77,7 @@ fn class(refusal: &Refusal) -> (Code, ErrorReason) {
         Refusal::TargetNotFound { .. } => (Code::NotFound, R::TargetNotFound),
         Refusal::TargetEmpty { .. } => (Code::FailedPrecondition, R::TargetEmpty),
         Refusal::NoTargetNode { .. } => (Code::FailedPrecondition, R::NoTargetNode),
+        Refusal::HostCannot { .. } => (Code::FailedPrecondition, R::HostCannot),
         Refusal::WrongState { .. } => (Code::FailedPrecondition, R::WrongState),
         Refusal::AlreadyExists { .. } => (Code::AlreadyExists, R::AlreadyExists),
         Refusal::Conflict { .. } => (Code::Aborted, R::ConflictingJob),
@@ -85,6 +89,7 @@ fn class(refusal: &Refusal) -> (Code, ErrorReason) {
         }
         Refusal::StoreFull { .. } => (Code::ResourceExhausted, R::StoreFull),
         Refusal::Unavailable { .. } => (Code::Unavailable, R::Unavailable),
+        Refusal::HostUnavailable { .. } => (Code::Unavailable, R::HostUnavailable),
         Refusal::Internal { .. } => (Code::Internal, R::Internal),
     }
 }
@@ -113,10 +118,12 @@ fn about(refusal: &Refusal) -> Vec<(&'static str, String)> {
         | Refusal::TargetNotFound { .. }
         | Refusal::TargetEmpty { .. }
         | Refusal::NoTargetNode { .. }
+        | Refusal::HostCannot { .. }
         | Refusal::NotPermitted { .. }
         | Refusal::DaemonLacksRights { .. }
         | Refusal::StoreFull { .. }
         | Refusal::Unavailable { .. }
+        | Refusal::HostUnavailable { .. }
         | Refusal::Internal { .. } => Vec::new(),
     }
 }

@@ -12,7 +12,8 @@ use crate::{
 };
 use numaloc_api::{
     Violations,
-    v1::{self, migration_service_server::MigrationService},
+    encoded::{ListedJobs, migration_service_server::MigrationService},
+    v1,
     value::{CreateJob, Job, JobId, ListJobs, MigrationSpec},
 };
 use numaloc_core::{Plan, Skip};
@@ -31,7 +32,9 @@ impl Service {
         let selected = self.0.handle.select(target.clone()).await?;
         policy.qos_class = policy.qos_class.or(selected.qos_class);
         let authority = change.caller.authority.clone();
-        self.0.engine.find(selected.targets, policy.options.clone(), authority).await
+        let found = self.0.engine.find(selected.targets, policy.options.clone(), authority).await?;
+        self.0.engine.check_balancing(policy.numa_balancing).await?;
+        Ok(found)
     }
 
     /// Has a job go another way.
@@ -115,12 +118,10 @@ impl MigrationService for Service {
     async fn list_jobs(
         &self,
         request: Request<v1::ListJobsRequest>,
-    ) -> Result<Response<v1::ListJobsResponse>, Status> {
+    ) -> Result<Response<ListedJobs>, Status> {
         let request: ListJobs = request.into_inner().try_into()?;
         let listed = self.0.handle.list_jobs(request).await?;
-        let jobs = listed.entries.iter().map(|job| job.listed()).collect();
-        let next_page_token = listed.next.unwrap_or_default();
-        Ok(Response::new(v1::ListJobsResponse { jobs, next_page_token }))
+        Ok(Response::new(ListedJobs::new(listed.entries, listed.next)))
     }
 
     type WatchJobStream = BoxStream<v1::WatchJobResponse>;

@@ -21,6 +21,8 @@ impl ScheduleService for Service {
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
         let target = request.spec.migration.target.clone();
         change.first(allowed::schedule(&self.0, &caller, target)).await?;
+        let asked = request.spec.migration.policy.numa_balancing;
+        change.first(self.0.engine.check_balancing(asked)).await?;
         let make = async move { handle.create_schedule(caller, request).await };
         let schedule = change.create(make, |schedule| Some(schedule.id.to_string())).await?;
         Ok(Response::new(v1::CreateScheduleResponse { schedule: Some((&*schedule).into()) }))
@@ -52,6 +54,9 @@ impl ScheduleService for Service {
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
         if let Some(target) = request.update.target.clone() {
             change.first(allowed::schedule(&self.0, &caller, target)).await?;
+        }
+        if let Some(policy) = &request.update.policy {
+            change.first(self.0.engine.check_balancing(policy.numa_balancing)).await?;
         }
         let make = async move { handle.update_schedule(caller, request).await };
         let schedule = change.make(make).await?;

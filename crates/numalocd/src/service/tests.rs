@@ -3,6 +3,7 @@
 use super::*;
 use crate::{
     access::{Authority, Caller, Role},
+    balancing::Balancing,
     config::Config,
 };
 use hyper_util::rt::TokioIo;
@@ -27,11 +28,16 @@ fn parts(stop: watch::Receiver<bool>) -> Parts {
     let (_, config) = watch::channel(Arc::new(Config::default()));
     Parts {
         handle: Handle::stopped(),
-        engine: Engine::new(numaloc_host::Roots::default()),
+        engine: engine(),
         quotas: Quotas::new(config),
         metrics: Arc::new(|| panic!("this panic belongs to the test")),
         stop,
     }
+}
+
+fn engine() -> Engine {
+    let roots = numaloc_host::Roots::default();
+    Engine::new(roots.clone(), Balancing::new(roots, "/nowhere".as_ref()))
 }
 
 /// A connection on which an admin calls.

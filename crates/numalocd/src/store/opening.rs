@@ -97,7 +97,7 @@ impl Drop for Lock {
 /// Opens or creates the store in `dir`.
 pub fn open(dir: &Path) -> Result<Parts, OpenError> {
     let path = dir.join(NAME);
-    let lock = lock(dir, &path)?;
+    let lock = lock(dir)?;
     let (file, (opened, contents)) = match existing(&path)? {
         Some(file) => {
             let file = Arc::new(file);
@@ -112,8 +112,11 @@ pub fn open(dir: &Path) -> Result<Parts, OpenError> {
     Ok(Parts { path, lock, file, opened, contents })
 }
 
-/// Makes the directory if need be, and locks it.
-fn lock(dir: &Path, path: &Path) -> Result<Lock, OpenError> {
+/// Makes the directory if need be, and locks it, without waiting.
+///
+/// # Errors
+/// [`OpenError::InUse`]; it cannot be made or opened.
+pub fn lock(dir: &Path) -> Result<Lock, OpenError> {
     let failed = |source| OpenError::of(dir.to_owned(), source);
     if !dir.exists() {
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
@@ -128,7 +131,7 @@ fn lock(dir: &Path, path: &Path) -> Result<Lock, OpenError> {
         .map_err(failed)?;
     match directory.try_lock() {
         Ok(()) => Ok(Lock(directory)),
-        Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: path.to_owned() }),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: dir.join(NAME) }),
         Err(TryLockError::Error(source)) => Err(failed(source)),
     }
 }

@@ -1,6 +1,6 @@
 //! What is in the file: a table a kind of record, each record with a checksum over itself and its key.
 
-use super::{Contents, EventHead, Last, Write};
+use super::{Contents, EventHead, Kept, Last, Write};
 use numaloc_api::{
     Damaged, Stored,
     value::{Event, Job, Schedule, Workload},
@@ -8,6 +8,7 @@ use numaloc_api::{
 use redb::{
     Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError,
 };
+use std::sync::Arc;
 
 /// The version of this layout. One that differs is refused.
 pub const SCHEMA: u64 = 1;
@@ -161,9 +162,8 @@ pub fn contents(db: &Database) -> Result<Contents, Fault> {
     let last = Last { job: last(LAST[0])?, schedule: last(LAST[1])?, event: last(LAST[2])? };
     let mut contents = Contents { last, ..Contents::default() };
     each(&transaction, JOBS, 0, |key: u64, job: Job| {
-        let job = if job.state.is_end() { job.without_details() } else { job };
         placed(job.id.number() == Some(key), &job.id, "jobs", &key)?;
-        contents.jobs.push(job);
+        contents.jobs.push(Kept::from(Arc::new(job)));
         Ok(true)
     })?;
     each(&transaction, SCHEDULES, 0, |key: u64, schedule: Schedule| {

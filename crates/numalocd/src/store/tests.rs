@@ -118,7 +118,7 @@ fn write_event(number: u64) -> Write {
 
 /// All that can be read of a store, as text.
 fn all(store: &mut Store, contents: &Contents) -> String {
-    let numbers: Vec<_> = contents.jobs.iter().map(|job| job.id.clone()).collect();
+    let numbers: Vec<_> = contents.jobs.iter().map(|kept| kept.job.id.clone()).collect();
     let jobs: Vec<_> = numbers.iter().map(|id| store.job(id).unwrap().unwrap()).collect();
     let events = store.events(0, usize::MAX, &mut |_| true).unwrap();
     format!("{contents:?}\n{jobs:?}\n{events:?}")
@@ -127,5 +127,5 @@ fn all(store: &mut Store, contents: &Contents) -> String {
 /// The numbers of the jobs in a store, once it is opened anew.
 fn stored_jobs(dir: &Path) -> Vec<u64> {
     let (_, contents) = Store::open(dir).unwrap();
-    contents.jobs.iter().map(|job| job.id.number().unwrap()).collect()
+    contents.jobs.iter().map(|kept| kept.job.id.number().unwrap()).collect()
 }

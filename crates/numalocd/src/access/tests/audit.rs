@@ -10,7 +10,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 /// What has been logged.
 #[derive(Clone, Default)]
-pub(super) struct Log(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
     /// Logs what this thread does until the guard is dropped.
@@ -21,11 +21,15 @@ impl Log {
         (log, tracing::subscriber::set_default(subscriber.finish()))
     }
 
+    /// All of it.
+    pub fn text(&self) -> String {
+        let bytes = self.0.lock().expect("no writer panics");
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
     /// The lines of the target `audit`.
     pub fn lines(&self) -> Vec<String> {
-        let bytes = self.0.lock().expect("no writer panics");
-        let text = String::from_utf8_lossy(&bytes);
-        text.lines().filter(|line| line.contains("audit: ")).map(str::to_owned).collect()
+        self.text().lines().filter(|line| line.contains("audit: ")).map(str::to_owned).collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Jobs from request to end.
 
 use super::*;
-use numaloc_api::value::{EventFilter, EventType, JobFilter, ListJobs, Page};
+use numaloc_api::value::{EventFilter, EventType, OnInterrupt};
 
 #[tokio::test(start_paused = true)]
 async fn a_job_goes_its_way() {
@@ -239,7 +239,7 @@ async fn lists_come_in_pages() {
         let page = Page { size: 10, token };
         let request = ListJobs { filter: JobFilter::default(), page };
         let listed = rig.handle.list_jobs(request).await.unwrap();
-        seen.extend(listed.entries.iter().filter_map(|job| job.id.number()));
+        seen.extend(listed_jobs(&listed).iter().filter_map(|job| job.id.number()));
         token = listed.next;
         if token.is_none() {
             break;
@@ -258,6 +258,50 @@ async fn lists_come_in_pages() {
     rig.stop().await;
 }
 
+/// What lists show of a job is what it is at that moment, also when it ends and when it is there again after that.
+#[tokio::test(start_paused = true)]
+async fn lists_show_jobs_as_they_are() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let mut resuming = request(&[1]);
+    resuming.spec.policy.on_interrupt = OnInterrupt::Resume;
+    resuming.request_id = Some("r".into());
+    let (job, _) =
+        rig.handle.create_job(admin(), resuming.clone(), found(&[1], "0")).await.unwrap();
+    let id = job.id.clone();
+    let order = rig.order().await;
+    rig.planned(&order, &[1], "0");
+    rig.reaches(&id, JobState::Running).await;
+    order.control.moved_bytes.store(1024, std::sync::atomic::Ordering::Relaxed);
+    let shown = rig.only_listed().await;
+    assert_eq!((shown.state, shown.progress.unwrap().moved_bytes), (JobState::Running, 1024));
+    rig.handle.stop().await;
+    rig.report(Report::Ended(id.clone(), Ok(outcome(4096, Some((Reason::Cancelled, 4096))))));
+    rig.task.await.unwrap();
+
+    // Interrupted by the stop, and then queued anew.
+    let mut rig = Rig::at(&dir);
+    let order = rig.order().await;
+    assert_eq!(rig.only_listed().await.state, JobState::Planning);
+    rig.planned(&order, &[1], "0");
+    rig.reaches(&id, JobState::Running).await;
+    rig.report(Report::Ended(id.clone(), Ok(outcome(4096, None))));
+    rig.reaches(&id, JobState::Succeeded).await;
+    for _ in 0..2 {
+        let shown = rig.only_listed().await;
+        assert_eq!((shown.state, &shown.plan), (JobState::Succeeded, &None));
+        let outcome = shown.outcome.unwrap();
+        assert_eq!((outcome.account().moved_bytes(), outcome.processes.len()), (8192, 0));
+        // Who asks for this one job gets all of it.
+        let again = rig.handle.find_request(admin(), resuming.clone()).await.unwrap().unwrap();
+        assert_eq!(again, rig.handle.get_job(id.clone()).await.unwrap());
+        assert!(again.plan.is_some() && !again.outcome.as_ref().unwrap().processes.is_empty());
+        rig.stop().await;
+        rig = Rig::at(&dir);
+    }
+    rig.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn watchers_see_progress_and_the_end() {
     let dir = dir();
@@ -268,7 +312,7 @@ async fn watchers_see_progress_and_the_end() {
     watch.borrow_and_update();
     control.settled_bytes.store(4096, std::sync::atomic::Ordering::Relaxed);
     watch.changed().await.unwrap();
-    assert_eq!(watch.borrow_and_update().progress.unwrap().settled_bytes, 4096);
+    assert_eq!(watch.borrow_and_update().progress.as_ref().unwrap().settled_bytes, 4096);
     rig.report(Report::Ended(id.clone(), Ok(outcome(4096, None))));
     while watch.changed().await.is_ok() {
         watch.borrow_and_update();
@@ -276,5 +320,25 @@ async fn watchers_see_progress_and_the_end() {
     assert_eq!(watch.borrow().state, JobState::Succeeded);
     // One that never looked sees the end all the same.
     assert_eq!(idle.borrow().state, JobState::Succeeded);
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_note_is_told_at_the_end() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    for (left, message) in [
+        (None, "mind this"),
+        (Some((Reason::Busy, 4096)), "left: 4096 bytes busy in the kernel; mind this"),
+    ] {
+        let id = rig.create(&[1], "0").await;
+        let order = rig.order().await;
+        let note = Some("mind this".to_owned());
+        rig.report(Report::Planned(id.clone(), Ok(Planned { note, ..planned(&[1], "0") })));
+        told(order).await;
+        rig.report(Report::Ended(id.clone(), Ok(outcome(4096, left))));
+        let state = if left.is_some() { JobState::Partial } else { JobState::Succeeded };
+        assert_eq!(rig.reaches(&id, state).await.state_message, message);
+    }
     rig.stop().await;
 }

@@ -1,13 +1,14 @@
 //! Random sequences of what clients, the engine and the host do: nothing acknowledged is lost, nothing runs twice at once.
 
 use super::*;
-use proptest::{collection::vec, prelude::*};
-use std::collections::BTreeMap;
+use numaloc_api::value::QosClass;
+use proptest::{collection::vec, prelude::*, sample::select};
+use std::{collections::BTreeMap, sync::atomic::Ordering::Relaxed};
 
 /// One step. Numbers pick a job or an order, modulo how many there are.
 #[derive(Clone, Debug)]
 enum Step {
-    Create { pid: i32, node: u32 },
+    Create { pid: i32, node: u32, qos_class: QosClass },
     Cancel(usize),
     Pause(usize),
     Resume(usize),
@@ -21,7 +22,8 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let pick = || 0..8_usize;
     prop_oneof![
-        4 => (1..5_i32, 0..3_u32).prop_map(|(pid, node)| Step::Create { pid, node }),
+        4 => (1..5_i32, 0..3_u32, select(vec![QosClass::Lsr, QosClass::Ls, QosClass::Be]))
+            .prop_map(|(pid, node, qos_class)| Step::Create { pid, node, qos_class }),
         1 => pick().prop_map(Step::Cancel),
         1 => pick().prop_map(Step::Pause),
         1 => pick().prop_map(Step::Resume),
@@ -38,13 +40,14 @@ struct Active {
     order: Order,
     pid: i32,
     node: u32,
+    qos_class: QosClass,
     moving: bool,
 }
 
 #[derive(Default)]
 struct World {
-    /// What was acknowledged: the pid and node of each job, and its last acknowledged end.
-    jobs: BTreeMap<u64, (i32, u32)>,
+    /// What was acknowledged: the pid, node and class of each job, and its last acknowledged end.
+    jobs: BTreeMap<u64, (i32, u32, QosClass)>,
     ends: BTreeMap<u64, JobState>,
     active: Vec<Active>,
 }
@@ -71,12 +74,17 @@ impl World {
             true
         });
         while let Ok(order) = rig.orders.try_recv() {
-            let (pid, node) = self.jobs[&order.job.number().unwrap()];
+            let (pid, node, qos_class) = self.jobs[&order.job.number().unwrap()];
             assert!(
                 self.active.iter().all(|active| active.order.job != order.job),
                 "ordered twice"
             );
-            self.active.push(Active { order, pid, node, moving: false });
+            self.active.push(Active { order, pid, node, qos_class, moving: false });
+        }
+        let others = self.active.iter().any(|active| active.qos_class != QosClass::Be);
+        for active in &self.active {
+            let yields = active.order.control.yielding.load(Relaxed);
+            assert_eq!(yields, others && active.qos_class == QosClass::Be, "who makes room");
         }
         let moving: Vec<&Active> = self.active.iter().filter(|active| active.moving).collect();
         assert!(self.active.len() <= 2);
@@ -108,10 +116,12 @@ async fn play(steps: Vec<Step>) {
     let mut world = World::default();
     for step in steps {
         match step {
-            Step::Create { pid, node } => {
+            Step::Create { pid, node, qos_class } => {
                 let found = found(&[pid], &node.to_string());
-                if let Ok((job, _)) = rig.handle.create_job(admin(), request(&[pid]), found).await {
-                    world.jobs.insert(job.id.number().unwrap(), (pid, node));
+                let mut request = request(&[pid]);
+                request.spec.policy.qos_class = Some(qos_class);
+                if let Ok((job, _)) = rig.handle.create_job(admin(), request, found).await {
+                    world.jobs.insert(job.id.number().unwrap(), (pid, node, qos_class));
                 }
             }
             Step::Cancel(index) => {
@@ -151,7 +161,7 @@ async fn play(steps: Vec<Step>) {
                     (0..world.active.len()).filter(|&index| world.active[index].moving).collect();
                 let Some(&index) = moving.get(order % moving.len().max(1)) else { continue };
                 let active = world.active.swap_remove(index);
-                let told = active.order.control.cancel.load(std::sync::atomic::Ordering::Relaxed);
+                let told = active.order.control.cancel.load(Relaxed);
                 let reason = if told { Reason::Cancelled } else { Reason::Busy };
                 let left = (left || told).then_some((reason, 4096));
                 rig.report(Report::Ended(active.order.job.clone(), Ok(outcome(4096, left))));

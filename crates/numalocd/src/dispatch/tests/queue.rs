@@ -7,8 +7,9 @@ use crate::{
 };
 use numaloc_api::value::QosClass;
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 
-const WIDE: Queue = Queue { moves: 100, moves_per_node: 1 };
+const WIDE: Queue = Queue { moves: 100, moves_per_node: 1, rate_bytes_per_second: None };
 
 #[test]
 fn classes_come_in_order_and_then_age() {
@@ -40,7 +41,7 @@ proptest! {
         moves in 0..5_usize,
         moves_per_node in 1..3_usize,
     ) {
-        let limits = Queue { moves, moves_per_node };
+        let limits = Queue { moves, moves_per_node, ..Queue::default() };
         let active: Vec<Found> =
             active.iter().map(|(pid, node)| found(&[*pid], &node.to_string())).collect();
         let found: Vec<Found> =
@@ -73,6 +74,41 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn everyone_gets_a_turn_and_nobody_is_passed_over(
+        jobs in prop::collection::vec((1..40_i32, prop::collection::vec(0..4_u32, 1..3), 0..3_usize), 1..60),
+        ends in prop::collection::vec(any::<prop::sample::Index>(), 60),
+        moves in 1..5_usize,
+    ) {
+        let limits = Queue { moves, moves_per_node: 1, rate_bytes_per_second: None };
+        let classes = [QosClass::Lsr, QosClass::Ls, QosClass::Be];
+        let found: Vec<Found> = jobs.iter().map(|(pid, nodes, _)| {
+            let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+            found(&[*pid], &nodes.join(","))
+        }).collect();
+        let class = |number: u64| classes[jobs[number as usize].2];
+        let waiting = |number: u64| Waiting { number, qos_class: class(number), found: Some(&found[number as usize]) };
+        let mut queued: BTreeSet<u64> = (0..jobs.len() as u64).collect();
+        let mut active: Vec<u64> = Vec::new();
+        // Jobs end in any order, one after the other.
+        for end in &ends[..jobs.len()] {
+            let at_work: Vec<&Found> = active.iter().map(|&number| &found[number as usize]).collect();
+            for number in next(queued.iter().map(|&number| waiting(number)).collect(), at_work, &limits) {
+                queued.remove(&number);
+                active.push(number);
+                for &other in queued.iter().filter(|&&other| (class(other), other) < (class(number), number)) {
+                    let (one, other) = (&found[number as usize], &found[other as usize]);
+                    prop_assert!(!one.nodes.intersects(&other.nodes) && one.processes.is_disjoint(&other.processes));
+                }
+            }
+            prop_assert!(!active.is_empty(), "{queued:?} wait and nothing moves");
+            active.swap_remove(end.index(active.len()));
+        }
+        prop_assert!(queued.is_empty() && active.is_empty());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn limits_hold_and_can_be_changed() {
     let dir = dir();
@@ -85,7 +121,7 @@ async fn limits_hold_and_can_be_changed() {
     assert_eq!(second.job, c);
     rig.create(&[4], "2").await;
     rig.assert_no_order().await;
-    let queue = Queue { moves: 8, moves_per_node: 2 };
+    let queue = Queue { moves: 8, moves_per_node: 2, ..Queue::default() };
     rig.config.send_replace(Arc::new(Config { queue, ..Config::default() }));
     let orders = [rig.order().await, rig.order().await];
     assert_eq!(orders.iter().filter_map(|order| order.job.number()).collect::<Vec<_>>(), [2, 4]);

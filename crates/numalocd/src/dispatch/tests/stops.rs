@@ -1,10 +1,7 @@
 //! What a stop, a death and a full disk leave.
 
 use super::*;
-use numaloc_api::value::{
-    CreateSchedule, EventFilter, JobFilter, ListJobs, OnInterrupt, Page, ScheduleSpec,
-    ScheduleState,
-};
+use numaloc_api::value::{CreateSchedule, EventFilter, OnInterrupt, ScheduleSpec, ScheduleState};
 
 fn resuming(pids: &[i32]) -> CreateJob {
     let mut request = request(pids);
@@ -50,7 +47,7 @@ async fn a_stop_does_not_wait_for_ever() {
 async fn what_was_under_way_goes_on_where_it_was_asked_to() {
     let dir = dir();
     let mut config = Config::default();
-    config.queue = crate::config::Queue { moves: 8, moves_per_node: 8 };
+    (config.queue.moves, config.queue.moves_per_node) = (8, 8);
     let mut rig = Rig::with(&dir, config);
     let stops = rig.create(&[1], "0").await;
     let goes = rig
@@ -148,7 +145,7 @@ async fn old_records_are_forgotten() {
     let page = Page { size: 100, token: None };
     let listed =
         rig.handle.list_jobs(ListJobs { filter: JobFilter::default(), page }).await.unwrap();
-    let numbers: Vec<_> = listed.entries.iter().filter_map(|job| job.id.number()).collect();
+    let numbers: Vec<_> = listed_jobs(&listed).iter().filter_map(|job| job.id.number()).collect();
     assert_eq!(numbers, [8, 7, 6, 5, 4]);
     let (events, _) = rig.handle.events_after(EventFilter::default(), 0, 100).await.unwrap();
     assert_eq!(events.iter().map(|event| event.number).collect::<Vec<_>>(), [6, 7, 8]);

@@ -1,4 +1,4 @@
-use crate::dispatch::Refusal;
+use crate::{access::tests::Log, dispatch::Refusal};
 use numaloc_api::{DOMAIN, Problem, Violations, v1::ErrorReason, value::JobId};
 use std::time::Duration;
 use tonic::{Code, Status, body::Body};
@@ -20,6 +20,7 @@ fn all(text: &str) -> Vec<(Refusal, Code, &'static str)> {
         (Refusal::TargetNotFound { message: own() }, Code::NotFound, "TARGET_NOT_FOUND"),
         (Refusal::TargetEmpty { message: own() }, Code::FailedPrecondition, "TARGET_EMPTY"),
         (Refusal::NoTargetNode { message: own() }, Code::FailedPrecondition, "NO_TARGET_NODE"),
+        (Refusal::HostCannot { message: own() }, Code::FailedPrecondition, "HOST_CANNOT"),
         (
             Refusal::WrongState { name, state: "SUCCEEDED", action: "paused" },
             Code::FailedPrecondition,
@@ -47,10 +48,11 @@ fn all(text: &str) -> Vec<(Refusal, Code, &'static str)> {
         (Refusal::StoreFull { message: own() }, Code::ResourceExhausted, "STORE_FULL"),
         (Refusal::Unavailable { message: own() }, Code::Unavailable, "UNAVAILABLE"),
         (Refusal::Internal { message: own() }, Code::Internal, "INTERNAL"),
+        (Refusal::HostUnavailable { message: own() }, Code::Unavailable, "HOST_UNAVAILABLE"),
     ];
     let mut seen: Vec<_> = all.iter().map(|(refusal, ..)| number(refusal)).collect();
     seen.sort_unstable();
-    assert_eq!(seen, (0..17).collect::<Vec<_>>());
+    assert_eq!(seen, (0..19).collect::<Vec<_>>());
     all
 }
 
@@ -74,6 +76,8 @@ fn number(refusal: &Refusal) -> usize {
         Refusal::StoreFull { .. } => 14,
         Refusal::Unavailable { .. } => 15,
         Refusal::Internal { .. } => 16,
+        Refusal::HostCannot { .. } => 17,
+        Refusal::HostUnavailable { .. } => 18,
     }
 }
 
@@ -102,7 +106,7 @@ fn every_reason_of_the_api_is_used() {
     let used: Vec<_> = all("x").into_iter().map(|(.., reason)| reason).collect();
     let reasons = (1..).map_while(|number| ErrorReason::try_from(number).ok());
     let names: Vec<_> = reasons.map(|reason| reason.as_str_name()).collect();
-    assert_eq!(names.len(), 15);
+    assert_eq!(names.len(), 17);
     for name in names {
         assert!(used.iter().any(|used| format!("ERROR_REASON_{used}") == name), "{name}");
     }
@@ -162,8 +166,26 @@ fn details_help_where_they_can() {
     assert!(details.quota_failure().is_some());
     assert_eq!(details.retry_info().and_then(|info| info.retry_delay), Some(retry_after));
 
-    let gone = Refusal::Unavailable { message: "stopping".to_owned() };
-    assert!(status(gone).get_error_details().retry_info().is_some());
+    let message = || "stopping".to_owned();
+    for gone in [
+        Refusal::Unavailable { message: message() },
+        Refusal::HostUnavailable { message: message() },
+    ] {
+        assert!(status(gone).get_error_details().retry_info().is_some());
+    }
+}
+
+#[test]
+fn what_is_internal_is_logged_with_what_failed() {
+    let (log, _guard) = Log::start();
+    status(Refusal::Internal { message: "cannot read /proc/7/maps: it is odd".to_owned() });
+    status(Refusal::TargetEmpty { message: "nobody there".to_owned() });
+    let text = log.text();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(
+        text.contains("ERROR") && text.contains("cannot read /proc/7/maps: it is odd"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -70,7 +70,8 @@ fn killed_at_any_moment() {
         // The one in the making may be there; it is there as a whole.
         assert!((acknowledged..=acknowledged + 1).contains(&stored), "{stored}, {acknowledged}");
         let expected: Vec<_> = (stored.saturating_sub(9).max(1)..=stored).collect();
-        let found: Vec<_> = contents.jobs.iter().map(|job| job.id.number().unwrap()).collect();
+        let found: Vec<_> =
+            contents.jobs.iter().map(|kept| kept.job.id.number().unwrap()).collect();
         assert_eq!(found, expected);
         assert_eq!(contents.last.event, stored);
         assert_eq!(contents.events.len() as u64, stored);

@@ -3,8 +3,7 @@ use crate::{
     access::{
         Caller, Role, Users,
         tests::{
-            audit::Log,
-            config, grant,
+            Log, config, grant,
             server::{Answer, access, answer, call, connect, echo, serve_tcp, serve_unix},
         },
     },

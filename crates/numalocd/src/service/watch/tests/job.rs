@@ -4,8 +4,13 @@ use std::time::SystemTime;
 
 fn job(state: JobState, moved_bytes: u64) -> Arc<Job> {
     let measured = SystemTime::UNIX_EPOCH;
-    let progress =
-        JobProgress { planned_bytes: 1000, moved_bytes, settled_bytes: moved_bytes, measured };
+    let progress = JobProgress {
+        planned_bytes: 1000,
+        moved_bytes,
+        settled_bytes: moved_bytes,
+        held_back: String::new(),
+        measured,
+    };
     Arc::new(Job {
         wanted: None,
         id: JobId::numbered(1),
@@ -25,7 +30,7 @@ fn job(state: JobState, moved_bytes: u64) -> Arc<Job> {
 }
 
 fn moved(job: &Job) -> u64 {
-    job.progress.unwrap().moved_bytes
+    job.progress.as_ref().unwrap().moved_bytes
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,180 @@
+//! A schedule whose work somebody undoes again and again: it says so once, and slows down, because each round costs the
+//! application two moves of its memory and gains it nothing.
+//!
+//! Kept in memory only, 8 KiB for a schedule that has moved something: a restart begins anew.
+
+use super::dispatcher::Dispatcher;
+use crate::engine::{Returned, Trail};
+use numaloc_api::value::{Job, ScheduleId};
+use std::sync::Arc;
+
+/// Runs in a row that have to find much of the work before undone. One may be the target's own doing, such as a restart of
+/// its workers; who does it three times does not stop.
+const RUNS: u32 = 3;
+/// Most times that the interval is lengthened: of a minute, to a quarter of an hour, so that the end of a fight is noticed.
+const SLOWEST: u32 = 16;
+
+/// How a schedule fares.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fight {
+    /// What its last run that moved something has moved.
+    trail: Option<Arc<Trail>>,
+    /// Runs in a row that found much of it undone.
+    undone: u32,
+    /// What users are to be told; empty: nothing.
+    message: String,
+}
+
+impl Fight {
+    /// How it fares after a run that found `returned` of what was moved before, and has moved `trail` itself.
+    fn after(&self, returned: Option<&Returned>, trail: Option<Arc<Trail>>) -> Self {
+        let trail = trail.or_else(|| self.trail.clone());
+        let Some(returned) = returned else { return Self { trail, ..self.clone() } };
+        let undone = if returned.is_much() { self.undone.saturating_add(1) } else { 0 };
+        let next = Self { trail, undone, message: String::new() };
+        let message = if next.is_on() { next.explain(returned) } else { String::new() };
+        Self { message, ..next }
+    }
+
+    fn is_on(&self) -> bool {
+        self.undone >= RUNS
+    }
+
+    /// How many times longer than asked for it waits for its next run.
+    pub fn slowdown(&self) -> u32 {
+        match self.undone.checked_sub(RUNS) {
+            None => 1,
+            Some(more) => 2_u32.saturating_pow(more.saturating_add(1)).min(SLOWEST),
+        }
+    }
+
+    /// What users are to be told; empty: nothing.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    fn explain(&self, returned: &Returned) -> String {
+        let by = match returned.by.is_empty() {
+            true => "something that cannot be seen from here, perhaps the target itself".to_owned(),
+            false => format!("probably {}", returned.by.join(" or ")),
+        };
+        format!(
+            "fights with {by}: {}% of what a run had moved was remote again at the next one, {} times in a row; waits {} \
+             times the interval until that ends",
+            returned.percent(),
+            self.undone,
+            self.slowdown()
+        )
+    }
+}
+
+impl Dispatcher {
+    /// What the last run of the job's schedule has moved. A job that goes on after a break follows its own run.
+    pub(super) fn trail(&self, job: &Job) -> Option<Arc<Trail>> {
+        let number = job.schedule.as_ref().filter(|_| job.outcome.is_none())?.number()?;
+        self.fights.get(&number)?.trail.clone()
+    }
+
+    /// How the schedule of a job that ends now fares, if it repeats and the job has looked.
+    pub(super) fn fight_after(&self, job: &Job) -> Option<Fight> {
+        let schedule = self.book.schedule(job.schedule.as_ref()?)?;
+        let run = self.runs.get(&job.id.number()?)?;
+        let before = schedule.id.number().and_then(|number| self.fights.get(&number));
+        let next = || {
+            let before = before.cloned().unwrap_or_default();
+            before.after(run.returned.as_ref(), run.trail.clone())
+        };
+        (!schedule.spec.interval.is_zero()).then(next)
+    }
+
+    /// Takes over how a schedule fares, and says so when that has changed.
+    pub(super) fn set_fight(&mut self, schedule: &ScheduleId, fight: Fight) {
+        let Some(number) = schedule.number() else { return };
+        let now = fight.is_on();
+        let message = fight.message.clone();
+        let before = self.fights.insert(number, fight).is_some_and(|before| before.is_on());
+        match (before, now) {
+            (false, true) => tracing::warn!(%schedule, "{message}"),
+            (true, false) => tracing::info!(%schedule, "what it moves stays again"),
+            _ => {}
+        }
+    }
+
+    /// What its users are to be told of a schedule while a run of it is under way.
+    pub(super) fn fight_message(&self, schedule: &ScheduleId) -> String {
+        let fight = schedule.number().and_then(|number| self.fights.get(&number));
+        fight.map(|fight| fight.message.clone()).unwrap_or_default()
+    }
+
+    /// The schedule has changed or is gone.
+    pub(super) fn forget_fight(&mut self, schedule: &ScheduleId) {
+        schedule.number().and_then(|number| self.fights.remove(&number));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::{collection::vec, prelude::*};
+
+    fn returned(bytes: u64) -> Returned {
+        Returned { bytes, moved_bytes: 100, by: vec!["numad (process 7)".to_owned()] }
+    }
+
+    /// Factors after runs that found so many percent back.
+    fn slowdowns(percents: &[Option<u64>]) -> Vec<u32> {
+        let mut fight = Fight::default();
+        let run = |percent: &Option<u64>| {
+            fight = fight.after(percent.map(returned).as_ref(), None);
+            fight.slowdown()
+        };
+        percents.iter().map(run).collect()
+    }
+
+    #[test]
+    fn three_in_a_row_slow_it_down_more_and_more() {
+        assert_eq!(slowdowns(&[Some(25); 9]), [1, 1, 2, 4, 8, 16, 16, 16, 16]);
+        assert_eq!(slowdowns(&[Some(24); 4]), [1; 4]);
+        let broken = [Some(100), Some(100), Some(0), Some(100), Some(100), Some(100), Some(10)];
+        assert_eq!(slowdowns(&broken), [1, 1, 1, 1, 1, 2, 1]);
+        // A run that could not look says nothing either way.
+        assert_eq!(
+            slowdowns(&[None, Some(50), None, Some(50), Some(50), None]),
+            [1, 1, 1, 1, 2, 2]
+        );
+    }
+
+    #[test]
+    fn it_is_told_who_it_may_be() {
+        let fight = Fight { undone: 2, ..Fight::default() };
+        let message = fight.after(Some(&returned(90)), None).message;
+        assert!(message.starts_with("fights with probably numad (process 7): 90%"), "{message}");
+        let unknown = Returned { by: Vec::new(), ..returned(90) };
+        let message = fight.after(Some(&unknown), None).message;
+        assert!(message.starts_with("fights with something"), "{message}");
+        assert_eq!(fight.after(Some(&returned(0)), None).message, "");
+    }
+
+    #[test]
+    fn a_run_that_moves_nothing_leaves_the_trail() {
+        let trail = |moved_bytes| Some(Arc::new(Trail { moved_bytes, ..Trail::default() }));
+        let fight = Fight::default().after(None, trail(1));
+        assert_eq!(fight.after(Some(&returned(0)), None).trail, trail(1));
+        assert_eq!(fight.after(Some(&returned(0)), trail(2)).trail, trail(2));
+    }
+
+    proptest! {
+        #[test]
+        fn it_tells_exactly_while_it_is_slow(percents in vec(prop::option::of(0..=100_u64), 0..40)) {
+            let mut fight = Fight::default();
+            for percent in percents {
+                fight = fight.after(percent.map(returned).as_ref(), None);
+                prop_assert!((1..=SLOWEST).contains(&fight.slowdown()));
+                prop_assert_eq!(fight.slowdown() > 1, !fight.message.is_empty());
+                if percent.is_some_and(|percent| percent < 25) {
+                    prop_assert_eq!(fight.slowdown(), 1);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Within which bounds a job runs: pure.
+
+use crate::config::Config;
+use numaloc_api::value::{MigrationSpec, QosClass};
+use numaloc_executor::{Limits, SharedRate};
+use std::sync::Arc;
+
+/// A job's own bounds, those of the configuration where it has none. Best effort gets half: of its own rate or the daemon's,
+/// whichever is less, and where neither is given of the time that its pace may work.
+pub fn limits(spec: &MigrationSpec, config: &Config, shared: Option<Arc<SharedRate>>) -> Limits {
+    let (own, default) = (&spec.limits, &config.limits);
+    let rate = own.rate_bytes_per_second.or(default.rate_bytes_per_second);
+    let (rate, duty_percent) = match spec.policy.class() {
+        QosClass::Lsr | QosClass::Ls => (rate, None),
+        QosClass::Be => match rate.into_iter().chain(config.queue.rate_bytes_per_second).min() {
+            Some(rate) => (Some(half(rate)), None),
+            None => (None, Some(half(spec.policy.options.pacing.pace().duty_percent))),
+        },
+    };
+    Limits {
+        batch_bytes: own.batch_bytes.or(default.batch_bytes),
+        workers: own.workers.or(default.workers),
+        timeout: own.timeout.or(default.timeout),
+        rate_bytes_per_second: rate,
+        shared_rate: shared,
+        scheduling: config.mover,
+        duty_percent,
+        ..Limits::default()
+    }
+}
+
+/// Half of it, and never nothing.
+fn half<T: From<u8> + std::ops::Div<Output = T> + Ord>(amount: T) -> T {
+    (amount / T::from(2)).max(T::from(1))
+}

@@ -1,0 +1,122 @@
+//! What classes and the configuration mean for jobs under way.
+
+use super::*;
+use crate::dispatch::queue::makes_room;
+use numaloc_api::value::QosClass;
+use std::sync::atomic::Ordering::Relaxed;
+
+use QosClass::{Be, Ls, Lsr};
+
+#[test]
+fn best_effort_makes_room_for_all_others_and_for_nobody_else() {
+    for (own, active, yields) in [
+        (Be, vec![Be], false),
+        (Be, vec![Be, Be], false),
+        (Be, vec![Be, Ls], true),
+        (Be, vec![Lsr, Be], true),
+        (Ls, vec![Ls, Lsr, Be], false),
+        (Lsr, vec![Lsr, Ls], false),
+    ] {
+        assert_eq!(makes_room(own, &active), yields, "{own:?} among {active:?}");
+    }
+}
+
+async fn create(rig: &Rig, pid: i32, qos_class: QosClass) -> JobId {
+    let mut request = request(&[pid]);
+    request.spec.policy.qos_class = Some(qos_class);
+    let node = pid.to_string();
+    let created = rig.handle.create_job(admin(), request, found(&[pid], &node)).await;
+    created.expect("it is taken").0.id.clone()
+}
+
+/// Waits until the dispatcher has done all that there is to do.
+async fn settled(rig: &Rig) {
+    rig.handle.status().await.expect("it is there");
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn best_effort_waits_from_the_planning_of_others_to_their_end() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let best_effort = create(&rig, 1, Be).await;
+    let order = rig.order().await;
+    rig.planned(&order, &[1], "1");
+    let control = told(order).await;
+    settled(&rig).await;
+    assert!(!control.yielding.load(Relaxed), "nobody else is there");
+
+    let mut watch = rig.handle.watch_job(best_effort.clone()).await.unwrap();
+    let other = create(&rig, 2, Ls).await;
+    let order = rig.order().await;
+    settled(&rig).await;
+    assert!(control.yielding.load(Relaxed), "while the other is planned");
+    assert!(!order.control.yielding.load(Relaxed));
+    // Watchers are told although not a byte has been settled since.
+    let seen = watch.wait_for(|job| job.progress.as_ref().unwrap().held_back.contains("class"));
+    tokio::time::timeout(Duration::from_secs(9), seen).await.expect("they are told").unwrap();
+    let listed = rig.handle.get_job(best_effort.clone()).await.unwrap();
+    assert!(!listed.progress.as_ref().unwrap().held_back.is_empty());
+
+    rig.planned(&order, &[2], "2");
+    told(order).await;
+    settled(&rig).await;
+    assert!(control.yielding.load(Relaxed), "while it moves");
+    rig.report(Report::Ended(other.clone(), Ok(outcome(4096, None))));
+    rig.reaches(&other, JobState::Succeeded).await;
+    settled(&rig).await;
+    assert!(!control.yielding.load(Relaxed), "after its end");
+    let seen = watch.wait_for(|job| job.progress.as_ref().unwrap().held_back.is_empty());
+    tokio::time::timeout(Duration::from_secs(9), seen).await.expect("they are told").unwrap();
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_record_keeps_what_held_a_job_back() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let id = create(&rig, 1, Be).await;
+    let order = rig.order().await;
+    rig.planned(&order, &[1], "1");
+    let control = told(order).await;
+    create(&rig, 2, Lsr).await;
+    let _other = rig.order().await;
+    settled(&rig).await;
+    assert!(!control.held_back().is_empty());
+    rig.report(Report::Ended(id.clone(), Ok(outcome(4096, None))));
+    let ended = rig.reaches(&id, JobState::Succeeded).await;
+    assert_eq!(ended.progress.as_ref().unwrap().held_back, "");
+    rig.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_share_the_rate_that_holds_when_they_begin() {
+    let dir = dir();
+    let mut config = Config::default();
+    config.queue.moves = 4;
+    config.queue.rate_bytes_per_second = Some(1 << 30);
+    let mut rig = Rig::with(&dir, config.clone());
+    let mut orders = Vec::new();
+    for pid in 1..=2 {
+        create(&rig, pid, Ls).await;
+        orders.push(rig.order().await);
+    }
+    let [first, second] = &orders[..] else { panic!("two orders") };
+    assert!(first.limits.shared_rate.is_some());
+    assert_eq!(first.limits.shared_rate, second.limits.shared_rate, "one for both");
+    assert_eq!(first.limits.rate_bytes_per_second, None, "no bound of its own");
+
+    config.queue.rate_bytes_per_second = Some(1 << 20);
+    rig.config.send_replace(Arc::new(config.clone()));
+    create(&rig, 3, Be).await;
+    let third = rig.order().await;
+    assert!(third.limits.shared_rate.is_some());
+    assert_ne!(third.limits.shared_rate, first.limits.shared_rate, "another rate");
+    assert_eq!(third.limits.rate_bytes_per_second, Some(1 << 19), "best effort has half of it");
+
+    config.queue.rate_bytes_per_second = None;
+    rig.config.send_replace(Arc::new(config));
+    create(&rig, 4, Ls).await;
+    assert_eq!(rig.order().await.limits.shared_rate, None);
+    rig.kill().await;
+}

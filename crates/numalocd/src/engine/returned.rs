@@ -1,0 +1,77 @@
+//! What has become of what an earlier run had moved.
+
+use super::{Returned, Trail};
+use numaloc_core::{Identity, Moved, NodeSet, Options, Topology, planner};
+use numaloc_host::{AddressSpace, Place, Precision, Roots, Scanner, Survey, movers};
+use std::collections::BTreeMap;
+
+/// Looks where the pages of `trail` are now, among the processes of `survey`. One that is not mapped any more has not come
+/// back, nor has one of a process that has ended.
+pub fn returned(
+    roots: &Roots,
+    topology: &Topology,
+    survey: &Survey,
+    options: &Options,
+    trail: &Trail,
+) -> Returned {
+    let home = |space: &AddressSpace| planner::home(topology, &space.process, options);
+    let spaces: BTreeMap<Identity, (&AddressSpace, NodeSet)> =
+        survey.spaces.iter().map(|space| (space.process.identity, (space, home(space)))).collect();
+    let (frames, source) = (survey.frames.clone(), survey.source);
+    let mut scanner = Scanner::new(roots, frames, source, Precision::Sampled);
+    let mut places = Vec::new();
+    let mut is_back = |page: &&Moved| {
+        let Some((space, home)) = spaces.get(&page.process) else { return false };
+        places.clear();
+        scanner.locate(space, page.address, 1, &mut places);
+        places.first().is_some_and(|&place| is_off(place, page, home))
+    };
+    let back = trail.sample.iter().filter(&mut is_back).count();
+    let returned = estimate(back, trail);
+    let movers = if returned.is_much() { movers(roots) } else { Vec::new() };
+    Returned { by: movers.iter().map(ToString::to_string).collect(), ..returned }
+}
+
+/// Whether a page is where it should not be. Where it was brought to is none of these, though it may have become remote
+/// since: that was the target's own doing, who has other CPUs now.
+fn is_off(place: Place, page: &Moved, home: &NodeSet) -> bool {
+    matches!(place, Place::On(node) if node != page.to && !home.contains(node))
+}
+
+fn estimate(back: usize, trail: &Trail) -> Returned {
+    let (back, all) = (back as u128, trail.sample.len().max(1) as u128);
+    let bytes = u128::from(trail.moved_bytes) * back / all;
+    let moved_bytes = trail.moved_bytes;
+    Returned { bytes: u64::try_from(bytes).unwrap_or(moved_bytes), moved_bytes, by: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numaloc_core::NodeId;
+
+    fn page(to: u32) -> Moved {
+        Moved { process: Identity { pid: 7, start_time: 1 }, address: 4096, to: NodeId(to) }
+    }
+
+    #[test]
+    fn only_what_somebody_has_moved_away_has_come_back() {
+        let home: NodeSet = "0,2".parse().expect("a list");
+        let off = |place, to| is_off(place, &page(to), &home);
+        assert!(off(Place::On(NodeId(1)), 0));
+        assert!(!off(Place::On(NodeId(0)), 0));
+        assert!(!off(Place::On(NodeId(2)), 0), "that is at home too");
+        assert!(!off(Place::On(NodeId(1)), 1), "it was brought there");
+        assert!(!off(Place::Absent, 0) && !off(Place::Unknown, 0));
+    }
+
+    #[test]
+    fn the_sample_stands_for_all() {
+        let trail = |moved_bytes, pages| Trail { moved_bytes, sample: vec![page(0); pages] };
+        let returned = estimate(64, &trail(1 << 40, 256));
+        assert_eq!((returned.bytes, returned.percent(), returned.is_much()), (1 << 38, 25, true));
+        assert!(!estimate(63, &trail(1 << 40, 256)).is_much());
+        assert_eq!(estimate(3, &trail(u64::MAX, 3)).bytes, u64::MAX);
+        assert_eq!(estimate(0, &Trail::default()), Returned::default());
+    }
+}
