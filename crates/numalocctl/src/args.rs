@@ -5,6 +5,7 @@ mod events;
 mod jobs;
 mod names;
 mod options;
+mod pace;
 mod run;
 mod schedules;
 mod target;
@@ -31,6 +32,7 @@ Examples:
   numalocctl plan --unit redis-server                    what would move, what not and why
   numalocctl migrate --cgroup /system.slice/redis.service
   numalocctl migrate --pid 4711,4712 --to 0-1 --timeout 5m
+  numalocctl migrate --unit redis-server --profile gentle
   numalocctl locality --pid $(pidof redis-server) -o json
   numalocctl doctor                                      what is missing on this host
   numalocctl status                                      what the daemon is doing
@@ -157,6 +159,7 @@ is never ended: Ctrl-C only stops waiting for it.
 
 Examples:
   numalocctl migrate --pid 4711
+  numalocctl migrate --unit redis-server --profile gentle --max-stall 2ms
   numalocctl migrate --selector app=redis --qos lsr --resume --detach";
 
 /// Options of `migrate`.

@@ -8,6 +8,7 @@ mod rights;
 mod tests;
 
 pub use daemon::DaemonState;
+pub use kernel::{BALANCING_ADVICE, is_balancing};
 
 use crate::doc::Check;
 use numaloc_core::Topology;

@@ -154,9 +154,14 @@ pub fn outcome() -> Outcome {
             hinted_addresses: 3,
             longest: Duration::from_millis(9),
             total: Duration::from_millis(180),
+            over_stall: 2,
+            held_back: Duration::from_millis(40),
+            split_huge_pages: 5,
+            failed_pages: 7,
             ..CallStats::default()
         },
         elapsed: Duration::from_millis(250),
         cancelled: false,
+        sample: Vec::new(),
     }
 }

@@ -39,7 +39,8 @@ impl Follow {
         if matches!(self.progress, Progress::Off) {
             self.progress = Progress::new(self.wish, progress.planned_bytes);
         }
-        self.progress.update(progress.settled_bytes);
+        let held_back = progress.held_back.as_deref().unwrap_or_default();
+        self.progress.update(progress.settled_bytes, held_back);
     }
 
     /// Leaves the terminal as it was.

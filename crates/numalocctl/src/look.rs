@@ -5,7 +5,7 @@ use crate::{
     exit::Failure,
 };
 use numaloc_core::{Options, Plan, Process, Topology};
-use numaloc_host::{Error, Roots, Source, Survey, resolve, survey, topology};
+use numaloc_host::{Error, Roots, Source, Survey, heat, resolve, survey, topology};
 
 /// A target with the machine around it.
 #[derive(Debug)]
@@ -32,8 +32,9 @@ pub fn to_move(
         topology::check_nodes(roots, &topology, nodes)?;
     }
     let processes = resolve(roots, &target.targets()?, &topology)?;
-    let found = look(roots, topology, processes, &options)?;
+    let mut found = look(roots, topology, processes, &options)?;
     check_any(&found.0, target)?;
+    found.0.plan.order = heat::choose(roots, &found.0.plan)?;
     Ok(found)
 }
 

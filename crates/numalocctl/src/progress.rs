@@ -1,6 +1,6 @@
 //! The progress of a migration, on standard error.
 
-use crate::{args::ProgressArgs, units::size};
+use crate::{args::ProgressArgs, text::clean, units::size};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
 const TEMPLATE: &str =
-    "[{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left";
+    "[{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left{msg}";
 
 /// Whether to show progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Wish {
     }
 }
 
-/// Shows bytes, rate and time left. Uses no colour, so NO_COLOR holds by itself.
+/// Shows bytes, rate and time left, and what holds the run back. Uses no colour, so NO_COLOR holds by itself.
 #[derive(Debug)]
 pub enum Progress {
     /// Shows nothing.
@@ -75,16 +75,19 @@ impl Progress {
         Self::Bar(bar)
     }
 
-    /// Shows that so many bytes are settled.
-    pub fn update(&mut self, settled_bytes: u64) {
+    /// Shows that so many bytes are settled, and what holds the run back; nothing does if `held_back` is empty.
+    pub fn update(&mut self, settled_bytes: u64, held_back: &str) {
         match self {
             Self::Off => {}
-            Self::Bar(bar) => bar.set_position(settled_bytes),
+            Self::Bar(bar) => {
+                bar.set_position(settled_bytes);
+                bar.set_message(because(held_back));
+            }
             Self::Lines { total_bytes, start, last } => {
                 if last.elapsed() >= LINE_EVERY {
                     *last = Instant::now();
                     let line = line(settled_bytes, *total_bytes, start.elapsed());
-                    let _ = writeln!(stderr().lock(), "{line}");
+                    let _ = writeln!(stderr().lock(), "{line}{}", because(held_back));
                 }
             }
         }
@@ -95,6 +98,15 @@ impl Progress {
         if let Self::Bar(bar) = self {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// `; held back: node 0 is busy`.
+fn because(held_back: &str) -> String {
+    match held_back {
+        "" => String::new(),
+        // It comes from the daemon.
+        why => format!("; held back: {}", clean(why)),
     }
 }
 
@@ -112,6 +124,12 @@ mod tests {
     #[test]
     fn the_bar_has_a_template_that_parses() {
         assert!(ProgressStyle::with_template(TEMPLATE).is_ok());
+    }
+
+    #[test]
+    fn what_holds_back_is_said() {
+        assert_eq!(because(""), "");
+        assert_eq!(because("node 0 is\x1b busy"), "; held back: node 0 is? busy");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod jobs;
 mod locality;
 mod migration;
 mod numactl;
+mod options;
 mod plan;
 mod schedules;
 mod status;

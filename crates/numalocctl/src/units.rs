@@ -1,5 +1,6 @@
 //! Sizes, durations and shares as people write and read them.
 
+use numaloc_api::{STALL_MAX, STALL_MIN};
 use std::time::Duration;
 
 const SIZES: [(&str, u64); 5] = [("", 0), ("k", 10), ("m", 20), ("g", 30), ("t", 40)];
@@ -36,7 +37,16 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Reads a duration of more than nothing: seconds, or a number with ms, s, m or h.
+/// Reads how long a call may take.
+pub fn parse_stall(text: &str) -> Result<Duration, String> {
+    let span = parse_span(text)?;
+    match (STALL_MIN..=STALL_MAX).contains(&span) {
+        true => Ok(span),
+        false => Err("a call may take from 100us to 60s".into()),
+    }
+}
+
+/// Reads a duration of more than nothing: seconds, or a number with us, ms, s, m or h.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     match parse_span(text)? {
         Duration::ZERO => Err("a duration has to be more than 0".into()),
@@ -48,15 +58,16 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 pub fn parse_span(text: &str) -> Result<Duration, String> {
     let refuse = || format!("'{text}' is no duration such as 500ms, 10s, 5m or 1h");
     let (digits, suffix) = split(text);
-    let unit_ms: u64 = match suffix {
-        "ms" => 1,
-        "" | "s" => 1000,
-        "m" => 60_000,
-        "h" => 3_600_000,
+    let unit_us: u64 = match suffix {
+        "us" => 1,
+        "ms" => 1000,
+        "" | "s" => 1_000_000,
+        "m" => 60_000_000,
+        "h" => 3_600_000_000,
         _ => return Err(refuse()),
     };
     let number: u64 = digits.parse().map_err(|_| refuse())?;
-    number.checked_mul(unit_ms).map(Duration::from_millis).ok_or_else(refuse)
+    number.checked_mul(unit_us).map(Duration::from_micros).ok_or_else(refuse)
 }
 
 fn split(text: &str) -> (&str, &str) {
@@ -145,6 +156,10 @@ mod tests {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)));
         }
         assert_eq!(parse_span("0"), Ok(Duration::ZERO));
+        assert_eq!(parse_stall("100us"), Ok(Duration::from_micros(100)));
+        for text in ["0", "99us", "61s", "-1", "fast"] {
+            assert!(parse_stall(text).is_err(), "{text:?} was taken");
+        }
         for text in ["", "0", "0ms", "-1", "-5s", "1d", "s", "1.5s", "99999999999999999999"] {
             assert!(parse_duration(text).is_err(), "{text:?} was taken");
         }

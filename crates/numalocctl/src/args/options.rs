@@ -1,8 +1,10 @@
 //! What to move and where to.
 
+use super::pace::{PaceArgs, by_name};
 use crate::{exit::Failure, units::parse_size};
 use clap::Args;
-use numaloc_core::{NodeSet, Options, Topology};
+use numaloc_api::value::Policy;
+use numaloc_core::{NodeSet, Options, Order, Topology};
 
 /// Options of a plan. What is not given has its default, or stays as it is where something is changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
@@ -17,6 +19,9 @@ pub struct PlanArgs {
     /// Move pages even against the application's own memory policy.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub include_bound: Option<bool>,
+    /// Also move hugetlb pages so large that one alone takes longer than a call may.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub include_gigantic: Option<bool>,
     /// Stop when this percentage of what can be moved is local [default: 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=100), allow_hyphen_values = true)]
     pub target_ratio: Option<u8>,
@@ -26,6 +31,12 @@ pub struct PlanArgs {
     /// Keep this much free on each target above its high watermark, such as 1G [default: 1% of the node, at least 64M]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     pub reserve: Option<u64>,
+    /// What comes first: probed is what is used most, if the kernel can tell at no cost, else by address [default: probed]
+    #[arg(long, value_name = "ORDER", value_parser = by_name(Order::ALL, Order::name))]
+    pub order: Option<Order>,
+    /// How gently.
+    #[command(flatten)]
+    pub pace: PaceArgs,
 }
 
 /// Nodes as numactl takes them.
@@ -73,13 +84,21 @@ impl PlanArgs {
     /// # Errors
     /// No node is left to move to.
     pub fn options(&self, topology: &Topology) -> Result<Options, Failure> {
-        self.change(Options::default(), topology)
+        self.change_options(Options::default(), topology)
     }
-    /// `options` with what is given here.
+    /// `policy` with what is given here, for the daemon.
     ///
     /// # Errors
     /// No node is left to move to.
-    pub fn change(&self, options: Options, topology: &Topology) -> Result<Options, Failure> {
+    pub fn change(&self, policy: Policy, topology: &Topology) -> Result<Policy, Failure> {
+        Ok(Policy {
+            options: self.change_options(policy.options, topology)?,
+            numa_balancing: self.pace.numa_balancing.unwrap_or(policy.numa_balancing),
+            ..policy
+        })
+    }
+
+    fn change_options(&self, options: Options, topology: &Topology) -> Result<Options, Failure> {
         let to = match &self.to {
             None => options.to,
             Some(nodes) => nodes.among(topology)?,
@@ -88,9 +107,12 @@ impl PlanArgs {
             include_shared: self.include_shared.unwrap_or(options.include_shared),
             exclude_file: self.exclude_file.unwrap_or(options.exclude_file),
             include_bound: self.include_bound.unwrap_or(options.include_bound),
+            include_gigantic: self.include_gigantic.unwrap_or(options.include_gigantic),
             target_ratio: self.target_ratio.unwrap_or(options.target_ratio),
             to,
             reserve_bytes: self.reserve.or(options.reserve_bytes),
+            order: self.order.unwrap_or(options.order),
+            pacing: self.pace.change(options.pacing),
         })
     }
 }

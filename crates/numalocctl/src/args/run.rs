@@ -18,10 +18,10 @@ pub struct LimitArgs {
     /// Give up after this time: 500ms, 10s, 5m, 1h, or seconds.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     pub timeout: Option<Duration>,
-    /// Largest amount in one call, such as 4M or 64M.
+    /// Largest amount in one call, such as 4M or 64M [default: 16M; gentle: 4M, fast: 64M]
     #[arg(long, value_name = "SIZE", value_parser = parse_batch, allow_hyphen_values = true)]
     pub batch_bytes: Option<u64>,
-    /// Threads that move at the same time.
+    /// Threads that move at the same time [default: 1; fast: 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), allow_hyphen_values = true)]
     pub workers: Option<u16>,
     /// Most to move in a second, averaged, such as 512M.
@@ -36,13 +36,12 @@ impl LimitArgs {
     }
     /// For a run without the daemon.
     pub fn limits(&self) -> Limits {
-        let default = Limits::default();
         Limits {
-            batch_bytes: self.batch_bytes.unwrap_or(default.batch_bytes),
-            workers: self.workers.map_or(default.workers, usize::from),
+            batch_bytes: self.batch_bytes,
+            workers: self.workers.map(usize::from),
             timeout: self.timeout,
             rate_bytes_per_second: self.rate,
-            ..default
+            ..Limits::default()
         }
     }
     /// `limits` with what is given here, for the daemon.
@@ -116,7 +115,7 @@ pub fn spec(
     limits: &LimitArgs,
     topology: &Topology,
 ) -> Result<value::MigrationSpec, Failure> {
-    let policy = value::Policy { options: options.options(topology)?, ..Default::default() };
+    let policy = options.change(value::Policy::default(), topology)?;
     Ok(value::MigrationSpec {
         target: target.request(),
         policy: queue.change(policy),

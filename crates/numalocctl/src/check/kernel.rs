@@ -8,6 +8,9 @@ const BALANCING: u32 = 1;
 /// Bit of kernel.numa_balancing: hot pages are promoted from slower memory.
 const TIERING: u32 = 2;
 
+/// What to do about a kernel that moves pages by itself.
+pub const BALANCING_ADVICE: &str = "the kernel may move pages away again if threads run on other nodes: pin the CPUs of the target, or set kernel.numa_balancing=0";
+
 /// Major and minor number of `6.1.0-31-amd64`.
 fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
@@ -18,8 +21,9 @@ fn known_version(found: &Findings) -> Option<(u32, u32)> {
     version(found.facts.kernel_release.as_deref()?)
 }
 
-fn balancing(found: &Findings) -> bool {
-    found.facts.numa_balancing.is_some_and(|bits| bits & BALANCING != 0)
+/// Whether pages follow the CPUs that use them, by the value of kernel.numa_balancing.
+pub fn is_balancing(bits: Option<u32>) -> bool {
+    bits.is_some_and(|bits| bits & BALANCING != 0)
 }
 
 /// The version, with the traps that it has.
@@ -31,11 +35,15 @@ pub fn release(found: &Findings) -> Check {
     match version(release) {
         None => Check::warning(NAME, release, "cannot tell the version's known traps"),
         // mm/migrate.c, `add_page_for_migration` with FOLL_NUMA gone: introduced in 6.1, fixed in 6.5.
-        Some(version) if ((6, 1)..(6, 5)).contains(&version) && balancing(found) => Check::warning(
-            NAME,
-            format!("{release}, which hides pages marked for NUMA hinting from move_pages"),
-            "these pages are moved in a slower way; to avoid it run Linux 6.5 or later, or set kernel.numa_balancing=0 before the target starts",
-        ),
+        Some(version)
+            if ((6, 1)..(6, 5)).contains(&version) && is_balancing(found.facts.numa_balancing) =>
+        {
+            Check::warning(
+                NAME,
+                format!("{release}, which hides pages marked for NUMA hinting from move_pages"),
+                "these pages are moved in a slower way; to avoid it run Linux 6.5 or later, or set kernel.numa_balancing=0 before the target starts",
+            )
+        }
         Some(version) if version < (6, 3) => {
             Check::ok(NAME, format!("{release}, moves page by page (in batches from 6.3 on)"))
         }
@@ -46,13 +54,12 @@ pub fn release(found: &Findings) -> Check {
 /// Whether the kernel moves pages by itself.
 pub fn numa_balancing(found: &Findings) -> Check {
     const NAME: &str = "numa_balancing";
-    let advice = "the kernel may move pages away again if threads run on other nodes: pin the CPUs of the target, or set kernel.numa_balancing=0";
     match found.facts.numa_balancing {
         None => Check::ok(NAME, "not in this kernel"),
         Some(0) => Check::ok(NAME, "off"),
-        Some(bits) if bits & BALANCING != 0 => Check::warning(NAME, "on", advice),
+        Some(bits) if bits & BALANCING != 0 => Check::warning(NAME, "on", BALANCING_ADVICE),
         Some(TIERING) => Check::ok(NAME, "memory tiering only"),
-        Some(bits) => Check::warning(NAME, bits.to_string(), advice),
+        Some(bits) => Check::warning(NAME, bits.to_string(), BALANCING_ADVICE),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{Surroundings, daemon, plan::topology_for, shown, wait};
 use crate::{
     args::{Cli, MigrateArgs, spec},
+    check::{BALANCING_ADVICE, is_balancing},
     doc::{JobsDoc, MigrationDoc, MigrationParts},
     exit::Failure,
     look::{self, Look},
@@ -12,9 +13,9 @@ use crate::{
     signals, text,
 };
 use numaloc_api::value::{CreateJob, OnConflict};
-use numaloc_core::Locality;
+use numaloc_core::{Locality, NumaBalancing};
 use numaloc_executor::{Control, Limits, Outcome, execute};
-use numaloc_host::{Roots, Survey};
+use numaloc_host::{Roots, Survey, facts};
 use std::sync::{atomic::Ordering::Relaxed, mpsc, mpsc::RecvTimeoutError};
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ fn check_here(args: &MigrateArgs) -> Result<(), Failure> {
     ];
     match only_daemon.into_iter().find(|(_, given)| *given) {
         Some((option, _)) => Err(Failure::NeedsDaemon { option }),
-        None => Ok(()),
+        None => args.options.pace.check_here(),
     }
 }
 
@@ -70,6 +71,9 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<Report, Failure>
     check_here(args)?;
     let limits = args.limits.limits();
     let (look, survey) = look::to_move(roots, &args.target, &args.options)?;
+    if !look.plan.is_skipped() {
+        warn(roots, args);
+    }
     let (outcome, after) = match look.plan.is_skipped() {
         true => (Outcome::default(), None),
         false => {
@@ -81,6 +85,16 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<Report, Failure>
     let document = MigrationDoc::from(parts);
     let text = render(&document, cli.output, !cli.no_headers, text::migration)?;
     Ok(Report { text, code: document.result.code() })
+}
+
+/// Says that the kernel may work against it.
+fn warn(roots: &Roots, args: &MigrateArgs) {
+    let action = args.options.pace.numa_balancing.unwrap_or_default();
+    if action == NumaBalancing::Warn && is_balancing(facts::read(roots).numa_balancing) {
+        complain(&format!(
+            "warning: kernel.numa_balancing is on: {BALANCING_ADVICE} (--numa-balancing ignore keeps quiet about it)"
+        ));
+    }
 }
 
 fn wish(args: &MigrateArgs) -> Wish {
@@ -112,7 +126,7 @@ fn watch(
             if interrupted.load(Relaxed) {
                 control.cancel.store(true, Relaxed);
             }
-            progress.update(control.settled_bytes.load(Relaxed));
+            progress.update(control.settled_bytes.load(Relaxed), &control.held_back());
         }
         progress.finish();
         let outcome = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -25,7 +25,10 @@ pub fn run(
             let (queue, limits) = (QueueArgs::default(), LimitArgs::default());
             daemon.plan(&spec(target, options, &queue, &limits, &topology)?)?
         }
-        None => PlanDoc::from(&look::to_move(&around.roots, target, options)?.0),
+        None => {
+            options.pace.check_here()?;
+            PlanDoc::from(&look::to_move(&around.roots, target, options)?.0)
+        }
     };
     shown(cli, &document, text::plan)
 }

@@ -52,6 +52,8 @@ pub struct ProgressDoc {
     pub moved_bytes: u64,
     /// Bytes moved or given up.
     pub settled_bytes: u64,
+    /// What holds it back at the moment; null if nothing does.
+    pub held_back: Option<String>,
     /// When this was measured.
     pub update_time: Option<Time>,
 }

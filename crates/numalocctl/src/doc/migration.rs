@@ -77,6 +77,9 @@ pub struct MigrationDoc {
     pub skipped: Vec<ProcessDoc>,
     /// System calls.
     pub calls: CallsDoc,
+    /// What the last run of the same schedule had moved and this one found remote again, estimated from a sample; null
+    /// where that was not looked at.
+    pub returned_bytes: Option<u64>,
     /// Locality before; null if the daemon could not even look.
     pub before: Option<LocalityPair>,
     /// Locality afterwards, found by a second look; null when none was possible.
@@ -129,6 +132,14 @@ pub struct CallsDoc {
     pub longest_seconds: f64,
     /// All calls together.
     pub total_seconds: f64,
+    /// Calls that took longer than asked for.
+    pub over_stall: u64,
+    /// Time that workers held back for the sake of others, summed over workers.
+    pub held_back_seconds: f64,
+    /// Huge pages that the kernel split meanwhile, on the whole host.
+    pub split_huge_pages: u64,
+    /// Base pages that the kernel failed to migrate meanwhile, on the whole host.
+    pub failed_pages: u64,
 }
 
 /// What a migration leaves behind.
@@ -158,6 +169,7 @@ impl From<MigrationParts<'_>> for MigrationDoc {
             processes: outcome.processes.iter().map(MovedDoc::from).collect(),
             skipped: skipped.map(ProcessDoc::from).collect(),
             calls: (&outcome.calls).into(),
+            returned_bytes: None,
             before: Some(plan.locality.into()),
             after: after.map(LocalityPair::from),
         }
@@ -202,6 +214,10 @@ impl From<&CallStats> for CallsDoc {
             hinted_addresses: calls.hinted_addresses,
             longest_seconds: calls.longest.as_secs_f64(),
             total_seconds: calls.total.as_secs_f64(),
+            over_stall: calls.over_stall,
+            held_back_seconds: calls.held_back.as_secs_f64(),
+            split_huge_pages: calls.split_huge_pages,
+            failed_pages: calls.failed_pages,
         }
     }
 }

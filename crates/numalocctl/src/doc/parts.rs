@@ -81,6 +81,9 @@ impl fmt::Display for Why {
     /// For people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Known(reason @ Reason::StallBound) => {
+                write!(f, "{reason}; --include-gigantic moves it")
+            }
             Self::Known(reason) => reason.fmt(f),
             Self::Unknown(number) => {
                 write!(f, "reason {number}, which this numalocctl is too old to know")

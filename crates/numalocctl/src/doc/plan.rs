@@ -46,6 +46,11 @@ pub struct PlanDoc {
     pub limit_bytes: Option<u64>,
     /// Resident pages whose node could not be told.
     pub unplaced_bytes: u64,
+    /// `address`, `damon` or `referenced`: how it will be found out what comes first.
+    pub order: &'static str,
+    /// The same for people.
+    #[serde(skip)]
+    pub order_words: String,
     /// Where the target stands.
     pub before: LocalityPair,
     /// Where it will stand if nothing intervenes.
@@ -61,12 +66,22 @@ pub struct OptionsDoc {
     pub exclude_file: bool,
     /// Whether pages move against the application's own policy.
     pub include_bound: bool,
+    /// Whether pages move that alone take longer than a call may.
+    pub include_gigantic: bool,
     /// The share that is enough.
     pub target_ratio_percent: u8,
     /// Nodes asked for.
     pub to_nodes: Option<Vec<u32>>,
     /// Bytes to stay free on a target; null: 1% of the node, at least 64 MiB.
     pub reserve_bytes: Option<u64>,
+    /// What comes first: `probed`, `address`, `damon` or `referenced`.
+    pub order: &'static str,
+    /// `gentle`, `balanced` or `fast`.
+    pub profile: &'static str,
+    /// The longest that a call may take; null: as the profile says.
+    pub max_stall_seconds: Option<f64>,
+    /// How busy others may keep a target node's CPUs; null: as the profile says.
+    pub node_cpu_percent_max: Option<u8>,
 }
 
 /// One process's view of an extent.
@@ -162,6 +177,8 @@ impl From<&Look> for PlanDoc {
             no_room_bytes: plan.no_room_bytes,
             limit_bytes: plan.limit_bytes,
             unplaced_bytes: plan.unplaced_bytes,
+            order: plan.order.name(),
+            order_words: plan.order.to_string(),
             before: plan.locality.into(),
             after: after(plan.locality, plan.expected_share(), plan.expected_bytes),
         }
@@ -211,9 +228,14 @@ impl From<&Options> for OptionsDoc {
             include_shared: options.include_shared,
             exclude_file: options.exclude_file,
             include_bound: options.include_bound,
+            include_gigantic: options.include_gigantic,
             target_ratio_percent: options.target_ratio,
             to_nodes: options.to.as_ref().map(ids),
             reserve_bytes: options.reserve_bytes,
+            order: options.order.name(),
+            profile: options.pacing.profile.name(),
+            max_stall_seconds: options.pacing.max_stall.map(|stall| stall.as_secs_f64()),
+            node_cpu_percent_max: options.pacing.node_cpu_percent_max,
         }
     }
 }

@@ -15,6 +15,8 @@ pub struct SpecDoc {
     pub qos_class: Option<String>,
     /// What becomes of it if the daemon dies: `stop` or `resume`.
     pub on_interrupt: String,
+    /// What is done about the kernel's own balancing: `ignore`, `warn` or `pause`.
+    pub numa_balancing: &'static str,
     /// Bounds.
     pub limits: LimitsDoc,
 }

@@ -56,6 +56,7 @@ fn progress(message: &v1::JobProgress) -> ProgressDoc {
         planned_bytes: amount(message.planned_bytes),
         moved_bytes: amount(message.moved_bytes),
         settled_bytes: amount(message.settled_bytes),
+        held_back: text(&message.held_back),
         update_time: time(message.update_time),
     }
 }
@@ -76,6 +77,7 @@ fn migration(job: &v1::Job) -> MigrationDoc {
         processes: outcome.processes.iter().map(moved).collect(),
         skipped: planned.filter(|process| process.skip.is_some()).collect(),
         calls: calls(outcome.calls.as_ref()),
+        returned_bytes: outcome.returned_bytes.map(amount),
         before: before(job),
         after: pair(outcome.movable_after.as_ref(), outcome.overall_after.as_ref()),
         account,
@@ -149,5 +151,9 @@ fn calls(message: Option<&v1::CallStats>) -> CallsDoc {
         hinted_addresses: amount(message.hinted_addresses),
         longest_seconds: seconds(message.longest),
         total_seconds: seconds(message.total),
+        over_stall: amount(message.over_stall),
+        held_back_seconds: seconds(message.held_back),
+        split_huge_pages: amount(message.split_huge_pages),
+        failed_pages: amount(message.failed_pages),
     }
 }

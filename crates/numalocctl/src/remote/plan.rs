@@ -11,7 +11,7 @@ use crate::{
     exit::Failure,
 };
 use numaloc_api::{v1, value};
-use numaloc_core::{Kind, Locality, NodeId, Topology};
+use numaloc_core::{HeatSource, Kind, Locality, NodeId, Topology};
 
 impl Daemon {
     /// What a migration would do.
@@ -33,6 +33,7 @@ pub fn plan(message: &v1::Plan, policy: &v1::Policy, topology: &Topology) -> Pla
         overall: share(message.overall_before.as_ref()),
     };
     let expected_bytes = amount(message.expected_bytes);
+    let order = order(message.order());
     PlanDoc {
         options: options(policy),
         source: None,
@@ -50,6 +51,8 @@ pub fn plan(message: &v1::Plan, policy: &v1::Policy, topology: &Topology) -> Pla
         no_room_bytes: amount(message.no_room_bytes),
         limit_bytes: message.limit_bytes.map(amount),
         unplaced_bytes: amount(message.unplaced_bytes),
+        order: order.name(),
+        order_words: order.to_string(),
         before: before.into(),
         after: after(before, share(message.movable_after.as_ref()), expected_bytes),
     }
@@ -90,6 +93,16 @@ fn skipped(message: &v1::SkipSummary) -> SkipSumDoc {
         reason: why(message.reason),
         extents: amount(message.extents),
         remote_bytes: amount(message.remote_bytes),
+    }
+}
+
+fn order(order: v1::MoveOrder) -> HeatSource {
+    match order {
+        v1::MoveOrder::Damon => HeatSource::Damon,
+        v1::MoveOrder::Referenced => HeatSource::Referenced,
+        v1::MoveOrder::Unspecified | v1::MoveOrder::Probed | v1::MoveOrder::Address => {
+            HeatSource::Address
+        }
     }
 }
 

@@ -1,11 +1,6 @@
 //! Calls about schedules.
 
-use super::{
-    Daemon, client,
-    jobs::PAGE,
-    record::schedule,
-    spec::{limits, policy},
-};
+use super::{Daemon, client, jobs::PAGE, record::schedule};
 use crate::{
     args::{LimitArgs, PlanArgs, QueueArgs, WhenArgs},
     doc::{ScheduleDoc, SchedulesDoc},
@@ -13,7 +8,7 @@ use crate::{
 };
 use numaloc_api::{
     v1,
-    value::{CreateSchedule, ScheduleId, Target},
+    value::{CreateSchedule, Limits, Policy, ScheduleId, Target},
 };
 use numaloc_core::Topology;
 use std::time::Duration;
@@ -140,13 +135,13 @@ pub fn update(
         paths.push("spec.target");
     }
     if !changes.options.is_empty() || !changes.queue.is_empty() {
-        let mut policy = policy(&old.policy.unwrap_or_default());
-        policy.options = changes.options.change(policy.options, topology)?;
+        let policy = Policy::from(old.policy.unwrap_or_default());
+        let policy = changes.options.change(policy, topology)?;
         spec.policy = Some((&changes.queue.change(policy)).into());
         paths.push("spec.policy");
     }
     if !changes.limits.is_empty() {
-        let limits = limits(&old.limits.unwrap_or_default());
+        let limits = Limits::from(old.limits.unwrap_or_default());
         spec.limits = Some((&changes.limits.change(limits)).into());
         paths.push("spec.limits");
     }
@@ -173,6 +168,6 @@ pub fn update(
 }
 
 fn message(duration: Duration) -> prost_types::Duration {
-    // What people can write fits: it is at most u64::MAX milliseconds.
+    // What people can write fits: it is at most u64::MAX microseconds.
     prost_types::Duration::try_from(duration).unwrap_or_default()
 }

@@ -1,12 +1,11 @@
 //! What the daemon was asked for.
 
-use super::fields::{amount, name, nodes, span};
+use super::fields::name;
 use crate::doc::{LimitsDoc, OptionsDoc, SpecDoc, TargetDoc};
 use numaloc_api::{
     v1,
-    value::{Limits, OnInterrupt, Policy, QosClass},
+    value::{Limits, Policy},
 };
-use numaloc_core::{NodeId, Options};
 
 /// A document from the message.
 pub fn spec(message: Option<&v1::MigrationSpec>) -> SpecDoc {
@@ -18,6 +17,7 @@ pub fn spec(message: Option<&v1::MigrationSpec>) -> SpecDoc {
         options: options(&policy),
         qos_class: qos_class(policy.qos_class()),
         on_interrupt: on_interrupt(&policy),
+        numa_balancing: Policy::from(policy).numa_balancing.name(),
         limits: limits_doc(message.limits.as_ref()),
     }
 }
@@ -50,52 +50,11 @@ pub fn target(message: Option<&v1::Target>) -> TargetDoc {
 
 /// What to move and where to.
 pub fn options(policy: &v1::Policy) -> OptionsDoc {
-    (&core_options(policy)).into()
-}
-
-fn core_options(policy: &v1::Policy) -> Options {
-    let to = match &policy.placement {
-        Some(v1::policy::Placement::Nodes(to)) => {
-            Some(nodes(&to.node_ids).into_iter().map(NodeId).collect())
-        }
-        Some(v1::policy::Placement::Local(_)) | None => None,
-    };
-    let ratio = policy.target_ratio_percent.and_then(|ratio| u8::try_from(ratio).ok());
-    Options {
-        include_shared: policy.include_shared,
-        exclude_file: policy.exclude_file,
-        include_bound: policy.include_bound,
-        target_ratio: ratio.unwrap_or(100),
-        to,
-        reserve_bytes: policy.reserve_bytes.map(amount),
-    }
-}
-
-/// A policy of the daemon's, to be changed.
-pub fn policy(message: &v1::Policy) -> Policy {
-    let qos_class = match message.qos_class() {
-        v1::QosClass::Unspecified => None,
-        v1::QosClass::Lsr => Some(QosClass::Lsr),
-        v1::QosClass::Ls => Some(QosClass::Ls),
-        v1::QosClass::Be => Some(QosClass::Be),
-    };
-    let resume = message.on_interrupt() == v1::InterruptAction::Resume;
-    let on_interrupt = if resume { OnInterrupt::Resume } else { OnInterrupt::Stop };
-    Policy { options: core_options(message), qos_class, on_interrupt }
-}
-
-/// Bounds of the daemon's, to be changed.
-pub fn limits(message: &v1::Limits) -> Limits {
-    Limits {
-        batch_bytes: message.batch_bytes.map(amount),
-        workers: message.workers.and_then(|workers| usize::try_from(workers).ok()),
-        timeout: message.timeout.map(span),
-        rate_bytes_per_second: message.rate_bytes_per_second.map(amount),
-    }
+    (&Policy::from(policy.clone()).options).into()
 }
 
 fn limits_doc(message: Option<&v1::Limits>) -> LimitsDoc {
-    let limits = message.map(limits).unwrap_or_default();
+    let limits = message.copied().map(Limits::from).unwrap_or_default();
     LimitsDoc {
         batch_bytes: limits.batch_bytes,
         workers: limits.workers.map(|workers| workers as u64),

@@ -2,6 +2,7 @@
 
 use super::channel::{reason, unreachable};
 use crate::exit::{Code as Exit, Failure};
+use numaloc_api::DOMAIN;
 use std::error::Error;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -29,7 +30,13 @@ pub fn failure(status: &Status, endpoint: &str) -> Failure {
 /// Whether it was the connection that failed, or the daemon is stopping: trying again may help.
 pub fn is_lost(status: &Status) -> bool {
     // What the daemon itself says has no source; what broke on the way has.
-    status.code() == Code::Unavailable || status.source().is_some()
+    (status.code() == Code::Unavailable && !is_of_host(status)) || status.source().is_some()
+}
+
+/// Whether the daemon is there, and something else on its host gave no answer.
+fn is_of_host(status: &Status) -> bool {
+    let info = status.get_details_error_info();
+    info.is_some_and(|info| info.domain == DOMAIN && info.reason == "HOST_UNAVAILABLE")
 }
 
 /// The message, and what is wrong with each field.

@@ -18,7 +18,9 @@ use numaloc_api::{
         Target, Workload, WorkloadId, WorkloadSpec,
     },
 };
-use numaloc_core::{Identity, Locality, Options, Share, Topology};
+use numaloc_core::{
+    Identity, Locality, NumaBalancing, Options, Order, Pacing, Profile, Share, Topology,
+};
 use std::{
     sync::Arc,
     time::{Duration, SystemTime},
@@ -48,16 +50,28 @@ fn spec() -> MigrationSpec {
         include_shared: true,
         target_ratio: 90,
         to: Some("0,2".parse().unwrap()),
+        include_gigantic: true,
+        order: Order::Address,
+        pacing: Pacing {
+            profile: Profile::Gentle,
+            max_stall: Some(Duration::from_micros(2_500)),
+            node_cpu_percent_max: Some(80),
+        },
         ..Options::default()
     };
-    let policy =
-        Policy { options, qos_class: Some(QosClass::Lsr), on_interrupt: OnInterrupt::Resume };
+    let policy = Policy {
+        options,
+        qos_class: Some(QosClass::Lsr),
+        on_interrupt: OnInterrupt::Resume,
+        numa_balancing: NumaBalancing::Pause,
+    };
     let limits = Limits { timeout: Some(Duration::from_secs(300)), ..Limits::default() };
     MigrationSpec { target: target(), policy, limits }
 }
 
 fn a_job(id: u64, state: JobState) -> Job {
     let progress = JobProgress {
+        held_back: "CPUs of node 0 are 90 % busy".to_owned(),
         planned_bytes: 630 << 20,
         moved_bytes: 100 << 20,
         settled_bytes: 120 << 20,
@@ -96,6 +110,7 @@ fn outcome() -> Outcome {
         elapsed: moved.elapsed,
         before: both(share(540, 630)),
         after: Some(both(share(1_100, 70))),
+        returned_bytes: Some(48 << 20),
     }
 }
 

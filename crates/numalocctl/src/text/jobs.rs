@@ -29,12 +29,18 @@ pub fn jobs(document: &JobsDoc, view: View) -> String {
         row.push(short(job.create_time));
         if view.wide {
             row.extend([job.start_time, job.end_time].map(short));
-            let (qos, message) = (&job.spec.qos_class, &job.state_message);
-            row.extend([&job.schedule, qos, &job.request_id, message].map(dash));
+            let message = job.state_message.clone().or_else(|| held_back(job));
+            row.extend([&job.schedule, &job.spec.qos_class, &job.request_id, &message].map(dash));
         }
         table.row(row);
     }
     table.render(view)
+}
+
+/// Why a job that is under way holds back at the moment, if it does.
+fn held_back(job: &JobDoc) -> Option<String> {
+    let progress = job.progress.as_ref().filter(|_| !job.state.is_end())?;
+    Some(format!("held back: {}", progress.held_back.as_ref()?))
 }
 
 /// `560.0 MiB of 630.0 MiB`.
@@ -67,7 +73,9 @@ pub fn job(job: &JobDoc, view: View) -> String {
     let progress = job.progress.as_ref().filter(|_| !job.state.is_end());
     let progress = progress.map_or(String::new(), |progress| {
         let (settled, planned) = (size(progress.settled_bytes), size(progress.planned_bytes));
-        format!("{settled} of {planned} settled, {} moved", size(progress.moved_bytes))
+        let moved = size(progress.moved_bytes);
+        let why = held_back(job).map_or(String::new(), |why| format!("; {why}"));
+        format!("{settled} of {planned} settled, {moved} moved{why}")
     });
     let created = format!("{} by {}", time(job.create_time), job.creator);
     let rest = [

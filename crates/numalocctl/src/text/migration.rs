@@ -2,7 +2,7 @@
 
 use super::plan::{change, skips};
 use super::table::{Table, clean};
-use crate::doc::{End, MigrationDoc};
+use crate::doc::{CallsDoc, End, MigrationDoc};
 use crate::output::View;
 use crate::units::{seconds, size};
 use std::fmt::Write;
@@ -24,7 +24,7 @@ pub fn migration(document: &MigrationDoc, view: View) -> String {
             let _ = writeln!(text, "failed: {}", message.as_deref().unwrap_or("no reason given"));
         }
         (End::Interrupted, _) => text += "interrupted: numalocd ended while it was under way\n",
-        (End::PartlyMoved | End::NothingToMove, Some(message)) => {
+        (End::Done | End::PartlyMoved | End::NothingToMove, Some(message)) => {
             let _ = writeln!(text, "note: {message}");
         }
         _ => {}
@@ -64,6 +64,10 @@ fn totals(text: &mut String, document: &MigrationDoc) {
             let _ = writeln!(text, "{name}: {}", size(bytes));
         }
     }
+    if let Some(bytes) = document.returned_bytes.filter(|&bytes| bytes > 0) {
+        let bytes = size(bytes);
+        let _ = writeln!(text, "undone since: about {bytes} of what the last run had moved");
+    }
     for left in &account.left {
         let _ = writeln!(text, "left: {}: {}", size(left.bytes), left.reason);
     }
@@ -73,8 +77,26 @@ fn totals(text: &mut String, document: &MigrationDoc) {
             let _ = writeln!(text, "error: process {pid} ({comm}): {error}");
         }
     }
+    pace(text, &document.calls);
     if let Some(before) = &document.before {
         let _ = writeln!(text, "local: {}", change(before, document.after.as_ref()));
+    }
+}
+
+/// What the moving cost others, and what it did for their sake.
+fn pace(text: &mut String, calls: &CallsDoc) {
+    if calls.held_back_seconds > 0.0 {
+        let time = seconds(calls.held_back_seconds);
+        let _ = writeln!(text, "held back: {time} for the sake of others");
+    }
+    if calls.over_stall > 0 {
+        let (all, longest) = (calls.calls, seconds(calls.longest_seconds));
+        let over = calls.over_stall;
+        let _ = writeln!(text, "calls over the bound: {over} of {all}, the longest {longest}");
+    }
+    if calls.split_huge_pages > 0 {
+        let _ =
+            writeln!(text, "split huge pages: {} on this host meanwhile", calls.split_huge_pages);
     }
 }
 
@@ -94,6 +116,9 @@ fn details(text: &mut String, document: &MigrationDoc) {
         seconds(calls.total_seconds),
         seconds(calls.longest_seconds),
     );
+    if calls.failed_pages > 0 {
+        let _ = writeln!(text, "failed pages: {} on this host meanwhile", calls.failed_pages);
+    }
 }
 
 fn processes(document: &MigrationDoc, view: View) -> String {

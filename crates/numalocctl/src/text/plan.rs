@@ -1,5 +1,6 @@
 //! `plan`.
 
+use super::options::asked;
 use super::table::{Table, clean, list};
 use crate::doc::{LocalityPair, MappingDoc, MoveDoc, PlanDoc, ProcessDoc, RouteDoc, SkippedDoc};
 use crate::output::View;
@@ -31,6 +32,10 @@ pub fn plan(document: &PlanDoc, view: View) -> String {
         let _ = writeln!(text, "route: {}", route_text(route));
     }
     totals(&mut text, document);
+    let asked = asked(&document.options);
+    if view.wide && !asked.is_empty() {
+        let _ = writeln!(text, "options: {}", asked.join(", "));
+    }
     text
 }
 
@@ -42,6 +47,7 @@ fn totals(text: &mut String, document: &PlanDoc) {
         let (all, expected) = (size(to_move), size(document.expected_bytes));
         let time = seconds(document.expected_seconds);
         let _ = writeln!(text, "expected: {expected} of {all} move in about {time} of copying");
+        let _ = writeln!(text, "order: {}", document.order_words);
     }
     if let Some(limit_bytes) = document.limit_bytes {
         let (ratio, limit) = (document.options.target_ratio_percent, size(limit_bytes));

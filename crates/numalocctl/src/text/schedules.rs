@@ -3,6 +3,7 @@
 use super::{
     fields::fields,
     jobs::{dash, short},
+    options::asked,
     table::{Table, clean, list},
 };
 use crate::{
@@ -72,19 +73,10 @@ pub fn schedule(schedule: &ScheduleDoc, _: View) -> String {
 /// What was asked for; defaults are left out.
 pub fn spec_fields(spec: &SpecDoc) -> Vec<(&'static str, String)> {
     let options = &spec.options;
-    let mut asked = Vec::new();
-    for (set, name) in [
-        (options.include_shared, "include shared"),
-        (options.exclude_file, "exclude file"),
-        (options.include_bound, "include bound"),
-        (spec.on_interrupt == "resume", "resume"),
-    ] {
-        asked.extend(set.then(|| name.to_owned()));
-    }
-    if options.target_ratio_percent < 100 {
-        asked.push(format!("target ratio {} %", options.target_ratio_percent));
-    }
-    asked.extend(options.reserve_bytes.map(|bytes| format!("reserve {}", size(bytes))));
+    let balancing = spec.numa_balancing;
+    let mut asked = asked(options);
+    asked.extend((balancing != "warn").then(|| format!("numa_balancing {balancing}")));
+    asked.extend((spec.on_interrupt == "resume").then(|| "resume".to_owned()));
     let limits = &spec.limits;
     let limits = [
         limits.timeout_seconds.map(|timeout| format!("timeout {}", seconds(timeout))),

@@ -94,6 +94,7 @@ pub fn job(state: v1::JobState, moved_mib: i64) -> v1::Job {
         create_time: at(0),
         start_time: at(1),
         progress: Some(v1::JobProgress {
+            held_back: String::new(),
             planned_bytes: 600 * MIB,
             moved_bytes: moved_mib * MIB,
             settled_bytes: moved_mib * MIB,
@@ -144,6 +145,8 @@ pub fn schedule() -> v1::Schedule {
         include_shared: true,
         target_ratio_percent: Some(95),
         qos_class: v1::QosClass::Be.into(),
+        profile: v1::Profile::Gentle.into(),
+        order: v1::MoveOrder::Damon.into(),
         ..v1::Policy::default()
     };
     let spec = v1::MigrationSpec { target: None, policy: Some(policy), limits: Some(limits) };

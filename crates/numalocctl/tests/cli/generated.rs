@@ -17,7 +17,9 @@ fn has(program: &str) -> bool {
 fn shells_take_the_completions() {
     for shell in ["bash", "zsh", "fish"] {
         let script = text(&numalocctl(&format!("completions {shell}")), 0);
-        assert!(script.contains("numalocctl") && script.contains("schedules"), "{shell}");
+        for word in ["numalocctl", "schedules", "max-stall", "gentle", "referenced"] {
+            assert!(script.contains(word), "{shell} lacks {word}");
+        }
         // `-n` reads and does not run; all three have it.
         if !has(shell) {
             continue;
@@ -42,6 +44,15 @@ fn each_command_has_a_man_page() {
                     || source.contains(&format!(".SH {section}")),
                 "{page}: {section}"
             );
+        }
+    }
+    for page in ["migrate", "plan", "schedules-create", "schedules-update"] {
+        let path = folder.path().join(format!("numalocctl-{page}.1"));
+        let source = fs::read_to_string(path).unwrap().replace('\\', "");
+        for option in
+            ["profile", "max-stall", "include-gigantic", "node-cpu-max", "numa-balancing", "order"]
+        {
+            assert!(source.contains(&format!("--{option}")), "{page} lacks --{option}");
         }
     }
     let mut pages = 0;

@@ -64,7 +64,8 @@ fn what_is_asked_for_arrives() {
     let fake = daemon(vec![ended(JobState::Succeeded, 600, LeftReason::Busy)]);
     let line = "migrate --pid 4711 --container c1 --pod p1 --selector app=redis,tier=db --unit a \
         --cgroup /sys/fs/cgroup/x/ --to !0 --include-shared --target-ratio 90 --qos lsr --resume --join \
-        --request-id r1 --timeout 5m --rate 1G --detach";
+        --request-id r1 --timeout 5m --rate 1G --profile gentle --max-stall 2500us --include-gigantic \
+        --node-cpu-max 80 --order address --numa-balancing pause --detach";
     assert_eq!(text(&fake.run(line), 0), "jobs/42\n");
     let asked = fake.seen("CreateJob").remove(0);
     for words in [
@@ -83,6 +84,12 @@ fn what_is_asked_for_arrives() {
         "request_id: \"r1\"",
         "seconds: 300",
         "rate_bytes_per_second: Some(1073741824)",
+        "profile: Gentle",
+        "max_stall: Some(Duration { seconds: 0, nanos: 2500000 })",
+        "include_gigantic: true",
+        "node_cpu_percent_max: Some(80)",
+        "order: Address",
+        "numa_balancing: Pause",
     ] {
         assert!(asked.contains(words), "{words} is not in {asked}");
     }
@@ -101,6 +108,16 @@ fn plan_and_locality_are_those_of_the_daemon() {
     let locality = json(&fake.run("locality --pid 4711 -o json"), 0);
     assert_eq!(locality["processes"][0]["pid"], 4711);
     assert!(text(&fake.run("locality --pid 4711"), 0).contains("NODE2 MB"));
+}
+
+#[test]
+fn what_a_plan_is_asked_is_shown() {
+    let fake = daemon(Vec::new());
+    let shown = text(&fake.run("plan --pid 1 -o wide --profile fast --include-gigantic"), 0);
+    assert!(shown.contains("options: include gigantic, profile fast\n"), "{shown}");
+    assert!(fake.seen("PlanMigration").remove(0).contains("profile: Fast"));
+    let plan = json(&fake.run("plan --pid 1 --max-stall 3ms -o json"), 0);
+    assert_eq!(plan["options"]["max_stall_seconds"], 0.003);
 }
 
 #[test]

@@ -114,6 +114,19 @@ fn each_code_has_an_exit_code() {
 }
 
 #[test]
+fn a_host_that_gives_no_answer_is_no_daemon_that_is_away() {
+    let details = ErrorDetails::with_error_info(
+        "HOST_UNAVAILABLE",
+        "numaloc",
+        std::collections::HashMap::new(),
+    );
+    let said = "cannot ask systemd for unit a.service: no answer within 10s";
+    let refuse = Some(Status::with_error_details(Code::Unavailable, said, details));
+    let fake = Fake::start(Script { refuse, ..Script::default() });
+    refused("plan", &fake.run("plan --unit a"), 1, said);
+}
+
+#[test]
 fn fields_that_are_wrong_are_named() {
     let details = ErrorDetails::with_bad_request(vec![
         tonic_types::FieldViolation::new("spec.target.pids[3]", "must be from 1 to 9"),

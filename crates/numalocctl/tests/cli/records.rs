@@ -45,10 +45,33 @@ fn only_what_is_given_is_changed() {
         "include_shared: false",
         "target_ratio_percent: Some(95)",
         "qos_class: Be",
+        "profile: Gentle",
+        "order: Damon",
         "workers: Some(2)",
         "etag: \"e1\"",
     ] {
         assert!(asked.contains(words), "{words} is not in {asked}");
+    }
+    // Each option of the pace is one field: the rest stays.
+    let changes = [
+        ("--profile fast", "profile: Fast"),
+        ("--max-stall 1s", "max_stall: Some(Duration { seconds: 1, nanos: 0 })"),
+        ("--include-gigantic", "include_gigantic: true"),
+        ("--node-cpu-max 100", "node_cpu_percent_max: Some(100)"),
+        ("--numa-balancing ignore", "numa_balancing: Ignore"),
+        ("--order address", "order: Address"),
+    ];
+    for (option, field) in changes {
+        let asked = update(option);
+        assert!(asked.contains(field) && asked.contains("paths: [\"spec.policy\"]"), "{asked}");
+        let kept = ["profile: Gentle", "order: Damon", "include_shared: true"];
+        assert_eq!(
+            kept.iter().filter(|kept| asked.contains(**kept)).count(),
+            match option {
+                "--profile fast" | "--order address" => 2,
+                _ => 3,
+            }
+        );
     }
     assert!(update("--etag mine --jitter 1s").contains("etag: \"mine\""));
     refused("update", &fake.run("schedules update 7"), 2, "nothing to change");

@@ -18,6 +18,14 @@ fn nonsense_is_refused() {
         fails(&format!("{command} --reserve -1"), 2, "is no size");
         fails(&format!("{command} --to x"), 2, "no list of nodes");
         fails(&format!("{command} --to -1"), 2, "no list of nodes");
+        fails(&format!("{command} --profile slow"), 2, "gentle, balanced, fast");
+        fails(&format!("{command} --order random"), 2, "probed, address, damon, referenced");
+        fails(&format!("{command} --max-stall 99us"), 2, "from 100us to 60s");
+        fails(&format!("{command} --node-cpu-max 0"), 2, "1..=100");
+        fails(&format!("{command} --include-gigantic=perhaps"), 2, "perhaps");
+        fails(&format!("{command} --numa-balancing off"), 2, "ignore, warn, pause");
+        let pause = format!("{command} --numa-balancing pause --standalone");
+        fails(&pause, 2, "--numa-balancing pause needs the daemon");
     }
     fails("migrate --pid 1 --timeout -5s", 2, "is no duration");
     fails("migrate --pid 1 --timeout 0", 2, "more than 0");

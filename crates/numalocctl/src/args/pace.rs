@@ -1,0 +1,63 @@
+//! How gently.
+
+use crate::{exit::Failure, units::parse_stall};
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
+use numaloc_core::{NumaBalancing, Pacing, Profile};
+use std::time::Duration;
+
+/// What is asked of the pace. What is not given has its default, or stays as it is where something is changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Args)]
+#[command(next_help_heading = "How gently")]
+pub struct PaceArgs {
+    /// gentle is hardly noticed and slow, fast hurts the target meanwhile and is soon done [default: balanced]
+    #[arg(long, value_name = "PROFILE", value_parser = by_name(Profile::ALL, Profile::name))]
+    pub profile: Option<Profile>,
+    /// Longest that one call may take, from 100us to 60s; a single page may take longer [default: as the profile says]
+    #[arg(long, value_name = "DURATION", value_parser = parse_stall, allow_hyphen_values = true)]
+    pub max_stall: Option<Duration>,
+    /// Hold back while others keep the CPUs of the target node busier than this; 100: never [default: 65; fast: 100]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100), allow_hyphen_values = true)]
+    pub node_cpu_max: Option<u8>,
+    /// What to do about kernel.numa_balancing; pause switches it off meanwhile and needs the daemon [default: warn]
+    #[arg(long, value_name = "ACTION", value_parser = by_name(NumaBalancing::ALL, NumaBalancing::name))]
+    pub numa_balancing: Option<NumaBalancing>,
+}
+
+impl PaceArgs {
+    /// `pacing` with what is given here.
+    pub fn change(&self, pacing: Pacing) -> Pacing {
+        Pacing {
+            profile: self.profile.unwrap_or(pacing.profile),
+            max_stall: self.max_stall.or(pacing.max_stall),
+            node_cpu_percent_max: self.node_cpu_max.or(pacing.node_cpu_percent_max),
+        }
+    }
+
+    /// Refuses what only the daemon can do: it puts a setting back, even if it is killed.
+    ///
+    /// # Errors
+    /// The option that needs the daemon.
+    pub fn check_here(&self) -> Result<(), Failure> {
+        match self.numa_balancing {
+            Some(NumaBalancing::Pause) => {
+                Err(Failure::NeedsDaemon { option: "--numa-balancing pause" })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Reads one of `all` by its name. The names are what completions offer.
+pub fn by_name<T: Copy + Send + Sync + 'static, const N: usize>(
+    all: [T; N],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let find = move |text: String| {
+        let found = all.into_iter().find(|&one| name(one) == text);
+        found.ok_or("it is none of them")
+    };
+    PossibleValuesParser::new(all.map(name)).try_map(find)
+}
