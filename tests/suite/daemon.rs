@@ -1,9 +1,11 @@
 //! The daemon end to end: the real one, on real processes, spoken to by real clients.
 
+pub mod balancing;
 mod clients;
 mod disk;
 mod jobs;
 mod killed;
+mod neighbours;
 mod schedules;
 mod watchers;
 

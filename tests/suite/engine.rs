@@ -2,7 +2,7 @@
 
 use numaloc_core::{Options, Plan, Topology};
 use numaloc_executor::{Control, Limits, Outcome, execute};
-use numaloc_host::{Error, Roots, Survey, Target, resolve, survey, topology::topology};
+use numaloc_host::{Error, Roots, Survey, Target, heat, resolve, survey, topology::topology};
 
 /// A plan with what it was made from.
 #[derive(Debug)]
@@ -18,7 +18,8 @@ pub fn try_look(targets: &[Target], options: &Options) -> Result<Look, Error> {
     let topology = topology(&roots)?;
     let processes = resolve(&roots, targets, &topology)?;
     let mut survey = survey(&roots, &topology, processes, options)?;
-    let plan = survey.plan(&topology, options);
+    let mut plan = survey.plan(&topology, options);
+    plan.order = heat::choose(&roots, &plan)?;
     Ok(Look { topology, survey, plan })
 }
 
@@ -42,7 +43,8 @@ impl Look {
     }
 }
 
-/// Looks, decides and moves.
+/// Looks, decides and moves, without the rests of the pace: what is seen here is where pages are.
 pub fn migrate(targets: &[Target], options: &Options) -> Outcome {
-    look(targets, options).carry_out(&Limits::default(), &Control::default())
+    let limits = Limits { duty_percent: Some(100), ..Limits::default() };
+    look(targets, options).carry_out(&limits, &Control::default())
 }

@@ -16,7 +16,12 @@ fn free_pages(node: u32) -> String {
 fn a_page_comes_home_and_then_the_pool_is_empty() {
     assert_eq!((free_pages(0).as_str(), free_pages(1).as_str()), ("1", "3"), "the test's machine");
     let scene = Scene::of(crate::app::Layout::remote(&["gigantic:1G"]).load("idle"));
-    let outcome = scene.migrate(&Options::default());
+    // One page alone would take longer than a call may.
+    let refused = scene.migrate(&Options::default());
+    scene.assert_on("gigantic", 1, GIB);
+    assert_left(&refused, Reason::StallBound, GIB);
+    let options = Options { include_gigantic: true, ..Options::default() };
+    let outcome = scene.migrate(&options);
     scene.assert_on("gigantic", 0, GIB);
     assert_complete(&outcome);
     // The control process has one, and the page that the target left is free again.
@@ -24,7 +29,7 @@ fn a_page_comes_home_and_then_the_pool_is_empty() {
 
     // For the next one there is none at home.
     let second = Scene::of(crate::app::Layout::remote(&["gigantic:1G"]).load("idle"));
-    let outcome = second.migrate(&Options::default());
+    let outcome = second.migrate(&options);
     second.assert_on("gigantic", 1, GIB);
     assert_left(&outcome, Reason::NoMemory, GIB);
     second.finish();

@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 
 /// Small batches, so that there is a middle.
 fn small() -> Limits {
-    Limits { batch_bytes: 256 << 10, workers: 1, ..Limits::default() }
+    Limits { batch_bytes: Some(256 << 10), workers: Some(1), ..Limits::default() }
 }
 
 /// Migrates, and acts as soon as something has moved.

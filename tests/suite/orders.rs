@@ -6,14 +6,15 @@ use crate::{
     settings::Cgroup,
     truth::on,
 };
-use numaloc_api::value::{JobId, Limits, Outcome};
-use numaloc_core::{Options, Reason};
-use numaloc_executor::Control;
+use numaloc_api::value::{JobId, Outcome};
+use numaloc_core::{NumaBalancing, Options, Reason};
+use numaloc_executor::{Control, Limits};
 use numaloc_host::{Roots, Target};
 use numalocd::{
     access::Authority,
+    balancing::Balancing,
     dispatch::Refusal,
-    engine::{Engine, Order, Planned, Report},
+    engine::{Ended, Engine, Order, Planned, Report},
 };
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -47,7 +48,8 @@ impl Desk {
         let runtime = Runtime::new().expect("a runtime");
         let (orders, ordered) = mpsc::unbounded_channel();
         let (to, reports) = mpsc::unbounded_channel();
-        let engine = Engine::new(Roots::default());
+        let balancing = Balancing::new(Roots::default(), "/nowhere".as_ref());
+        let engine = Engine::new(Roots::default(), balancing);
         runtime.spawn(engine.clone().serve(ordered, to));
         Self { engine, orders, reports, runtime }
     }
@@ -61,6 +63,8 @@ impl Desk {
             options: Options::default(),
             limits,
             authority,
+            numa_balancing: NumaBalancing::Ignore,
+            trail: None,
             control: control.clone(),
             go: word,
         };
@@ -86,7 +90,7 @@ impl Desk {
 
     fn ended(&mut self) -> Outcome {
         let report = self.report();
-        let Report::Ended(_, Ok(outcome)) = report else { panic!("{report:?}") };
+        let Report::Ended(_, Ok(Ended { outcome, .. })) = report else { panic!("{report:?}") };
         for process in &outcome.processes {
             assert!(process.account.closes(), "{process:?}");
         }

@@ -5,7 +5,10 @@ use crate::{
     scene::Scene,
     truth::{free_bytes, high_watermark_bytes, on, vmstat},
 };
-use numaloc_core::{Options, Reason};
+use numaloc_core::{
+    Options, Reason,
+    pace::{Pacing, Profile},
+};
 
 const MIB: u64 = 1 << 20;
 /// What may move: free memory beyond the default reserve of 64 MiB and the watermarks.
@@ -20,9 +23,12 @@ fn ballast() -> App {
     ballast.start("ballast")
 }
 
-/// Counters that show memory pressure out of hand.
-fn distress() -> [u64; 3] {
-    ["oom_kill", "pswpout", "allocstall_movable"].map(vmstat)
+/// Counters that show memory pressure out of hand, and reclaim by whomever.
+const DISTRESS: [&str; 5] =
+    ["oom_kill", "pswpout", "allocstall_movable", "pgscan_kswapd", "pgscan_direct"];
+
+fn distress() -> [u64; 5] {
+    DISTRESS.map(vmstat)
 }
 
 #[test]
@@ -31,7 +37,7 @@ fn moves_what_fits_and_reports_the_rest() {
     let mut ballast = ballast();
     let before = distress();
     let outcome = scene.migrate(&Options::default());
-    assert_eq!(distress(), before, "oom_kill, pswpout, allocstall_movable");
+    assert_eq!(distress(), before, "{DISTRESS:?}");
     let (nodes, account) = (scene.nodes("anon"), outcome.account());
     assert!(on(&nodes, 0) > 0 && on(&nodes, 1) > 0, "{nodes:?} {outcome:?}");
     assert_eq!(on(&nodes, 0) + on(&nodes, 1), 96 * MIB);
@@ -46,12 +52,26 @@ fn moves_what_fits_and_reports_the_rest() {
 }
 
 #[test]
+fn the_fastest_run_has_nothing_reclaimed_either() {
+    let scene = Scene::remote(&["anon:96M"]);
+    let mut ballast = ballast();
+    let before = distress();
+    let pacing = Pacing { profile: Profile::Fast, ..Pacing::default() };
+    let outcome = scene.migrate(&Options { pacing, ..Options::default() });
+    assert_eq!(distress(), before, "{DISTRESS:?}");
+    assert!(outcome.account().left_for(Reason::NoMemory) > 0, "{outcome:?}");
+    assert!(free_bytes(0) >= RESERVE / 2, "the reserve is gone: {} free", free_bytes(0));
+    ballast.check();
+    scene.finish();
+}
+
+#[test]
 fn a_node_without_room_for_huge_pages_loses_none() {
     let scene = Scene::remote(&["thp:96M"]);
     let mut ballast = ballast();
     let before = distress();
     let outcome = scene.migrate(&Options::default());
-    assert_eq!(distress(), before, "oom_kill, pswpout, allocstall_movable");
+    assert_eq!(distress(), before, "{DISTRESS:?}");
     let nodes = scene.nodes("thp");
     assert_eq!(nodes.values().sum::<u64>(), 96 * MIB, "{nodes:?}");
     assert!(outcome.account().left_for(Reason::NoMemory) > 0, "{outcome:?}");

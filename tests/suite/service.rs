@@ -2,6 +2,7 @@
 //! that is: `tests/vm/suite --systemd --daemon`.
 
 mod access;
+mod balancing;
 mod bus;
 mod life;
 mod work;

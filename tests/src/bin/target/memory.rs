@@ -154,7 +154,7 @@ impl Slot {
             }
         }
         let rewritten = match (spec.access, spec.kind) {
-            (Access::ReadOnly | Access::Touch, _) | (_, Kind::ProtNone) => 0,
+            (Access::ReadOnly | Access::Cold | Access::Touch, _) | (_, Kind::ProtNone) => 0,
             (_, Kind::Cow) => pages.len() / 2,
             _ => pages.len(),
         };

@@ -46,6 +46,8 @@ pub enum Access {
     ReadOnly,
     /// Fills and rewrites each `of`-th page from `first` on, and maps the rest.
     Stripe { first: usize, of: usize },
+    /// Fills them, and leaves them alone.
+    Cold,
     /// Maps them.
     Touch,
 }
@@ -88,6 +90,7 @@ impl FromStr for Spec {
         for word in words {
             match word.split_once('=').unwrap_or((word, "")) {
                 ("dirty", "") => spec.access = Access::Write,
+                ("cold", "") => spec.access = Access::Cold,
                 ("touch", "") => spec.access = Access::Touch,
                 ("touch", bytes) => spec.touched_bytes = size(bytes)?,
                 ("bind", node) => spec.bind = Some(node.parse()?),

@@ -1,6 +1,9 @@
 //! The second thread: the load on the memory while it is migrated.
 
-use crate::memory::Memory;
+use crate::{
+    memory::Memory,
+    spec::{Access, Kind},
+};
 use std::{
     hint,
     sync::{
@@ -37,7 +40,7 @@ fn chunk(memory: &Memory, first: usize) {
         let Some(slot) = slot.as_mut() else { continue };
         let untouched = slot.pages.len() - slot.rewritten;
         for index in first..slot.pages.len().min(first + CHUNK) {
-            if slot.spec.kind == crate::spec::Kind::ProtNone {
+            if slot.spec.kind == Kind::ProtNone || slot.spec.access == Access::Cold {
                 continue;
             }
             if let Err(wrong) = slot.verify(index) {

@@ -1,0 +1,74 @@
+//! Jobs beside each other: what classes and the daemon's own rate mean on real processes.
+
+use super::*;
+use crate::scene::Scene;
+
+/// Two jobs may move to the same node.
+const BESIDE: &str = "[queue]\nmoves_per_node = 2\n";
+
+fn create(client: &Client, scene: &Scene, class: v1::QosClass, limits: v1::Limits) -> String {
+    let mut request = request(scene.app.pid(), limits);
+    let spec = request.spec.as_mut().expect("a spec");
+    // Nothing but the class is to hold it back.
+    spec.policy = Some(v1::Policy {
+        qos_class: class.into(),
+        profile: v1::Profile::Fast.into(),
+        ..v1::Policy::default()
+    });
+    client.try_create(request).expect("it is taken").name
+}
+
+fn held_back(client: &Client, name: &str) -> String {
+    client.job(name).progress.expect("it moves").held_back
+}
+
+#[test]
+fn best_effort_makes_room_and_goes_on() {
+    let daemon = Daemon::with(BESIDE);
+    let client = daemon.client();
+    let (first, second) = (Scene::remote(&["anon:64M"]), Scene::remote(&["anon:24M"]));
+    let best_effort = create(&client, &first, v1::QosClass::Be, slow(16 * MIB));
+    client.moves(&best_effort);
+    assert!(!held_back(&client, &best_effort).contains("class"));
+
+    let other = create(&client, &second, v1::QosClass::Ls, slow(8 * MIB));
+    client.moves(&other);
+    assert!(held_back(&client, &best_effort).contains("higher class"));
+    let listed = daemon.ctl(&["jobs", "ls", "-o", "wide"]);
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.contains("held back: work of a higher class goes first"), "{listed}");
+    let moved = |name: &str| client.job(name).progress.expect("it moves").moved_bytes as u64;
+    let before = moved(&best_effort);
+    client.reaches(&other, v1::JobState::Succeeded);
+    // Half of its rate for three seconds would have been 24 MiB.
+    let meanwhile = moved(&best_effort) - before;
+    assert!(meanwhile < 8 * MIB, "{meanwhile} bytes moved meanwhile");
+
+    let done = client.reaches(&best_effort, v1::JobState::Succeeded);
+    assert_eq!(done.progress.expect("how far it came").held_back, "");
+    first.assert_on("anon", 0, 64 * MIB);
+    second.assert_on("anon", 0, 24 * MIB);
+    for scene in [first, second] {
+        scene.finish();
+    }
+}
+
+#[test]
+fn all_jobs_together_keep_to_the_daemons_rate() {
+    let daemon = Daemon::with(&format!("{BESIDE}rate_bytes_per_second = \"16M\"\n"));
+    let client = daemon.client();
+    let scenes = [Scene::remote(&["anon:32M"]), Scene::remote(&["anon:32M"])];
+    let begin = Instant::now();
+    let create = |scene| create(&client, scene, v1::QosClass::Ls, v1::Limits::default());
+    let names = scenes.each_ref().map(create);
+    for name in &names {
+        client.reaches(name, v1::JobState::Succeeded);
+    }
+    // 64 MiB at 16 MiB a second; a batch is a tenth of a second.
+    let took = begin.elapsed();
+    assert!(took > Duration::from_millis(3_800), "{took:?}");
+    for scene in scenes {
+        scene.assert_on("anon", 0, 32 * MIB);
+        scene.finish();
+    }
+}

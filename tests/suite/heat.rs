@@ -1,0 +1,170 @@
+//! What is used most comes home first, and nothing of the host stays changed.
+
+use crate::{
+    app::{App, Layout, until},
+    engine::{look, try_look},
+    scene::Scene,
+    settings::Setting,
+    truth::{off, on, release},
+};
+use numaloc_core::{HeatSource, Options, Order, Pacing, Profile, Reason};
+use numaloc_executor::{Control, Limits};
+use numaloc_host::{Error, Roots, heat};
+use std::{fs, path::Path, sync::atomic::Ordering::Relaxed, thread};
+
+const MIB: u64 = 1 << 20;
+const KDAMONDS: &str = "/sys/kernel/mm/damon/admin/kdamonds";
+/// Of the kernel's own user of DAMON, which newer kernels start with and which lets nobody else use it.
+const DAMON_STAT: &str = "/sys/module/damon_stat/parameters/enabled";
+
+fn has_damon() -> bool {
+    Path::new(KDAMONDS).exists()
+}
+
+/// DAMON for us.
+fn free_damon() -> Option<Setting> {
+    Path::new(DAMON_STAT).exists().then(|| Setting::set(DAMON_STAT, "N"))
+}
+
+fn kdamonds() -> String {
+    fs::read_to_string(format!("{KDAMONDS}/nr_kdamonds")).expect("DAMON").trim().to_owned()
+}
+
+/// Half of what there is to come home, of a hot and a cold area of the same size. The cold one lies lower.
+fn half(order: Order) -> (Scene, Options) {
+    let scene = Scene::remote(&["anon:64M", "cold=mlock:64M:cold"]);
+    assert!(scene.app.range("cold").start < scene.app.range("anon").start);
+    // The others are pressure, which is not what is looked at here.
+    let pacing = Pacing { profile: Profile::Fast, ..Pacing::default() };
+    (scene, Options { order, target_ratio: 50, pacing, ..Options::default() })
+}
+
+/// An emulated CPU keeps translations until it changes to another process, and hides accesses by them until then. So others
+/// take turns with the target.
+fn others() -> Vec<App> {
+    let other = Layout::remote(&["anon:64K"]).load("spin");
+    (0..3).map(|number| other.start(&format!("other{number}"))).collect()
+}
+
+fn the_hot_half_comes_home(order: Order, expected: HeatSource) {
+    let (scene, options) = half(order);
+    let _others = others();
+    let look = look(&scene.target(), &options);
+    assert_eq!(look.plan.order, expected);
+    let limits = Limits { batch_bytes: Some(4 * MIB), ..Limits::default() };
+    let outcome = look.carry_out(&limits, &Control::default());
+    let (hot, cold) = (scene.nodes("anon"), scene.nodes("cold"));
+    println!("{order:?}: hot {hot:?}, cold {cold:?}");
+    let (first, second) = if order == Order::Address { (&cold, &hot) } else { (&hot, &cold) };
+    assert!(on(first, 0) >= 56 * MIB, "{order:?}: hot {hot:?}, cold {cold:?}");
+    assert!(off(second, 0) >= 56 * MIB, "{order:?}: hot {hot:?}, cold {cold:?}");
+    let account = outcome.account();
+    assert!(account.closes() && account.left_for(Reason::RatioReached) > 0, "{account:?}");
+    scene.finish();
+}
+
+#[test]
+fn by_address_the_lower_half_comes_home() {
+    the_hot_half_comes_home(Order::Address, HeatSource::Address);
+    // A small move is not worth finding out.
+    let (scene, options) = half(Order::Probed);
+    let options = Options { pacing: Pacing::default(), ..options };
+    assert_eq!(look(&scene.target(), &options).plan.order, HeatSource::Address);
+}
+
+#[test]
+fn referenced_mappings_come_home_first() {
+    the_hot_half_comes_home(Order::Referenced, HeatSource::Referenced);
+}
+
+#[test]
+fn what_damon_sees_in_use_comes_home_first() {
+    let _damon = free_damon();
+    if has_damon() {
+        the_hot_half_comes_home(Order::Damon, HeatSource::Damon);
+        assert_eq!(kdamonds(), "0");
+    } else {
+        assert!(release().starts_with("6.1."), "DAMON was expected");
+        let (scene, options) = half(Order::Damon);
+        let error = try_look(&scene.target(), &options).expect_err("there is no DAMON");
+        assert!(matches!(&error, Error::NoDamon { .. }), "{error}");
+    }
+}
+
+#[test]
+fn who_cancels_meanwhile_finds_damon_as_it_was() {
+    let _damon = free_damon();
+    if !has_damon() {
+        return;
+    }
+    let (scene, options) = half(Order::Damon);
+    let (look, control) = (look(&scene.target(), &options), Control::default());
+    let outcome = thread::scope(|scope| {
+        let run = scope.spawn(|| look.carry_out(&Limits::default(), &control));
+        until("DAMON is set up", || kdamonds() == "1" || run.is_finished());
+        control.cancel.store(true, Relaxed);
+        run.join().expect("it ends")
+    });
+    let account = outcome.account();
+    assert!(outcome.cancelled && account.moved_bytes() == 0, "{account:?}");
+    assert!(account.left_for(Reason::Cancelled) >= 128 * MIB, "{account:?}");
+    assert_eq!(kdamonds(), "0");
+    scene.finish();
+}
+
+#[test]
+fn who_ends_meanwhile_is_gone() {
+    let _damon = free_damon();
+    if !has_damon() {
+        return;
+    }
+    let (mut scene, options) = half(Order::Damon);
+    let look = look(&scene.target(), &options);
+    let outcome = thread::scope(|scope| {
+        let run = scope.spawn(|| look.carry_out(&Limits::default(), &Control::default()));
+        until("DAMON is set up", || kdamonds() == "1" || run.is_finished());
+        scene.app.kill();
+        run.join().expect("it ends")
+    });
+    let account = outcome.account();
+    let gone = account.left_for(Reason::ProcessGone) + account.vanished_bytes();
+    assert!(gone >= 64 * MIB && !outcome.is_partial(), "{account:?}");
+    assert_eq!(kdamonds(), "0");
+}
+
+/// A kernel thread of DAMON's that watches a process, as a run of ours sets it up.
+fn watch(pid: i32) {
+    let write = |path: &str, value: &str| {
+        let path = format!("{KDAMONDS}/{path}");
+        fs::write(&path, value).unwrap_or_else(|error| panic!("{path} = {value}: {error}"));
+    };
+    write("nr_kdamonds", "1");
+    write("0/contexts/nr_contexts", "1");
+    write("0/contexts/0/operations", "vaddr");
+    write("0/contexts/0/targets/nr_targets", "1");
+    write("0/contexts/0/targets/0/pid_target", &pid.to_string());
+    write("0/state", "on");
+}
+
+#[test]
+fn what_others_watch_stays_and_what_a_killed_run_left_goes() {
+    let _damon = free_damon();
+    if !has_damon() {
+        return;
+    }
+    let roots = Roots::default();
+    let (scene, options) = half(Order::Damon);
+    watch(scene.app.pid());
+    let error = try_look(&scene.target(), &options).expect_err("somebody else's");
+    assert!(matches!(&error, Error::NoDamon { .. }), "{error}");
+    assert!(!heat::recover(&roots).expect("looked"));
+    assert_eq!(kdamonds(), "1");
+
+    let marker = roots.run.join("numaloc/damon");
+    fs::create_dir_all(marker.parent().expect("a directory")).expect("/run can be written");
+    fs::write(&marker, scene.app.pid().to_string()).expect("/run can be written");
+    look(&scene.target(), &options);
+    assert_eq!(kdamonds(), "1", "a look changes nothing");
+    assert!(heat::recover(&roots).expect("taken down"));
+    assert_eq!(kdamonds(), "0");
+}
