@@ -2,12 +2,25 @@
 //! compares with a number from another run, because those say more about the machine than about the code.
 #![forbid(unsafe_code)]
 
+mod calls;
+mod figure;
+mod half_way;
 mod hold;
-mod moving;
+mod movers;
+mod neighbour;
 mod planning;
+mod pool;
 mod pretended;
+mod print;
+mod report;
 mod rounds;
+mod scale;
 mod scanning;
+mod setting;
+mod soonest;
+mod stall;
+mod throughput;
+mod watching;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -25,22 +38,70 @@ enum Bench {
     Scan(scanning::Args),
     /// Planning: memory, and time by number of extents.
     Planner(planning::Args),
-    /// Moving a process's memory, against migratepages(8). Needs root on a machine with two nodes.
-    Move(moving::Args),
+    /// Moving a process's memory: wall and CPU time, against other movers. Needs root on a machine with two nodes.
+    Throughput(throughput::Args),
+    /// What an application feels while its memory is moved. Needs root on a machine with two nodes.
+    Stall(stall::Args),
+    /// How soon a busy process is at home, for all tools that can do it. Needs root on a machine with two nodes.
+    Soonest(soonest::Args),
+    /// What a web server feels while memory comes to its node. Needs root on a machine with two nodes, and nginx.
+    Neighbour(neighbour::Args),
+    /// A simulated host of 8 nodes, 6 TiB and 10,000 processes: planning, and the queue under 1,000 jobs.
+    Scale(scale::Args),
+    /// Records page maps of processes for it: JSON, without names and addresses. Needs root.
+    Record(scale::record::Args),
+    /// What of an application is local while its memory is on its way. Needs root on a machine with two nodes.
+    HalfWay(half_way::Args),
+    /// A report of what benchmarks have said, with goals and plots.
+    Report(report::Args),
+    /// What watching a job costs its executor. Needs root on a machine with two nodes, and numalocd on PATH.
+    Watch(watching::Args),
+    /// Calls of a running daemon against its health check. Started by benches/api.
+    #[command(hide = true)]
+    Calls(calls::Args),
     /// One measurement in a process of its own, whose peak memory says something.
     #[command(hide = true)]
     One(planning::One),
     /// A process with memory as asked, asleep until its input ends.
     #[command(hide = true)]
     Hold(hold::Args),
+    /// The same, busy.
+    #[command(hide = true)]
+    Busy(hold::Args),
+    /// The same, with one thread that writes at random.
+    #[command(hide = true)]
+    Writer(hold::Args),
+    /// A web server's client with a fixed rate.
+    #[command(hide = true)]
+    Client(neighbour::client::Args),
+    /// The same, with some of its memory more popular than the rest.
+    #[command(hide = true)]
+    Zipf(hold::Args),
+    /// A mover that is one system call.
+    #[command(hide = true)]
+    Bare(movers::bare::Args),
 }
 
 fn main() -> Result<()> {
     match Cli::parse().bench {
         Bench::Scan(args) => scanning::run(&args),
         Bench::Planner(args) => planning::run(&args),
-        Bench::Move(args) => moving::run(&args),
+        Bench::Throughput(args) => throughput::run(&args),
+        Bench::Stall(args) => stall::run(&args),
+        Bench::Soonest(args) => soonest::run(&args),
+        Bench::Neighbour(args) => neighbour::run(&args),
+        Bench::Scale(args) => scale::run(&args),
+        Bench::Record(args) => scale::record::run(&args),
+        Bench::HalfWay(args) => half_way::run(&args),
+        Bench::Report(args) => report::run(&args),
+        Bench::Watch(args) => watching::run(&args),
+        Bench::Calls(args) => calls::run(&args),
         Bench::One(one) => planning::one(&one),
         Bench::Hold(args) => hold::run(&args),
+        Bench::Busy(args) => stall::busy::run(&args),
+        Bench::Writer(args) => soonest::write(&args),
+        Bench::Client(args) => neighbour::client::run(&args),
+        Bench::Zipf(args) => half_way::write(&args),
+        Bench::Bare(args) => movers::bare::run(&args),
     }
 }

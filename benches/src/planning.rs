@@ -5,6 +5,7 @@ use crate::{
     hold::{self, Holder},
     pretended::{Layout, Machine, topology},
     rounds::verdict,
+    scale::{self, Maps},
     scanning::{found, scan_and_plan},
 };
 use anyhow::{Context, Result, ensure};
@@ -36,6 +37,12 @@ pub struct One {
     /// Instead: a real process to survey.
     #[arg(long)]
     pid: Option<i32>,
+    /// Instead: all processes of a simulated host with such page maps.
+    #[arg(long, value_enum)]
+    maps: Option<Maps>,
+    /// As one target.
+    #[arg(long)]
+    together: bool,
 }
 
 /// Measures all.
@@ -52,8 +59,7 @@ pub fn run(args: &Args) -> Result<()> {
     println!("\nsurvey and plan, 64 MiB in so many VMAs of a real process");
     let mut first = None;
     for regions in [1_000, 10_000] {
-        let args_of =
-            hold::Args { mib: 64, regions, huge: false, cpu_node: None, memory_node: None };
+        let args_of = hold::Args { mib: 64, regions, ..hold::Args::default() };
         let holder = Holder::start(&args_of)?;
         let pid = holder.pid().to_string();
         series(args.rounds, &["--pid", &pid], regions as u64, &mut first)?;
@@ -61,8 +67,8 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Runs one measurement several times, prints the medians and returns the peak of the whole process.
-fn series(rounds: usize, words: &[&str], count: u64, first: &mut Option<f64>) -> Result<u64> {
+/// The numbers of one measurement, each time from a new process.
+pub fn measured<const N: usize>(rounds: usize, words: &[&str]) -> Result<Vec<[u64; N]>> {
     let mut results = Vec::new();
     for _ in 0..rounds.max(1) {
         let output = Command::new(std::env::current_exe()?).arg("one").args(words).output()?;
@@ -70,8 +76,14 @@ fn series(rounds: usize, words: &[&str], count: u64, first: &mut Option<f64>) ->
         let text = String::from_utf8(output.stdout)?;
         let numbers = text.split_whitespace().map(|word| word.parse::<u64>());
         let numbers = numbers.collect::<Result<Vec<_>, _>>()?;
-        results.push(<[u64; 3]>::try_from(numbers).ok().context("three numbers")?);
+        results.push(numbers.try_into().ok().with_context(|| format!("{N} numbers: {text}"))?);
     }
+    Ok(results)
+}
+
+/// Runs one measurement several times, prints the medians and returns the peak of the whole process.
+fn series(rounds: usize, words: &[&str], count: u64, first: &mut Option<f64>) -> Result<u64> {
+    let results = measured::<3>(rounds, words)?;
     let median = |index: usize| {
         let mut values: Vec<u64> = results.iter().map(|result| result[index]).collect();
         values.sort_unstable();
@@ -92,6 +104,9 @@ fn series(rounds: usize, words: &[&str], count: u64, first: &mut Option<f64>) ->
 
 /// The measuring process: prints nanoseconds, and its peak memory before and after in bytes.
 pub fn one(one: &One) -> Result<()> {
+    if let Some(maps) = one.maps {
+        return scale::one(maps, one.together);
+    }
     let machine = Machine::new(Layout::HalfAway)?;
     let target = one.pid.map(|pid| found(&machine, pid)).transpose()?;
     let before = peak_bytes()?;
@@ -135,7 +150,7 @@ fn extent(start: u64, bytes: u64) -> Extent {
 }
 
 /// VmHWM.
-fn peak_bytes() -> Result<u64> {
+pub fn peak_bytes() -> Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).context("VmHWM")?;

@@ -17,9 +17,9 @@ impl<'a> Candidate<'a> {
         Self { name: name.into(), run: Box::new(run), times: Vec::new() }
     }
 
-    /// Its median time.
-    pub fn median(&self) -> Duration {
-        median(&self.times)
+    /// The times of the rounds that count.
+    pub fn times(&self) -> &[Duration] {
+        &self.times
     }
 }
 
@@ -36,13 +36,6 @@ pub fn measure(candidates: &mut [Candidate<'_>], rounds: usize) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The middle one of these times.
-pub fn median(times: &[Duration]) -> Duration {
-    let mut times = times.to_vec();
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
 /// `met` or `MISSED`, for a value that is to stay at or under its goal.

@@ -1,9 +1,11 @@
 //! Finding all pages of a process and planning over them, against the bare interfaces of the kernel.
 
 use crate::{
-    hold::{self, Holder, node_counts},
+    figure::{Figure, NATIVE},
+    hold::{self, Holder, Pages, node_counts},
     pretended::{Layout, Machine},
-    rounds::{Candidate, measure, verdict},
+    print,
+    rounds::{Candidate, measure},
 };
 use anyhow::{Result, ensure};
 use numaloc_core::{HUGE, Options, PAGE, Plan, Process};
@@ -33,16 +35,15 @@ pub fn run(args: &Args) -> Result<()> {
     ensure!(Source::probe(&real) == Source::Pagemap, "page frames are hidden: run it as root");
     println!("scan and plan, {} MiB populated, medians of {} rounds", args.mib, args.rounds);
     for huge in [false, true] {
-        let target =
-            hold::Args { mib: args.mib, regions: 1, huge, cpu_node: None, memory_node: None };
+        let pages = if huge { Pages::Huge } else { Pages::Base };
+        let target = hold::Args { mib: args.mib, pages, ..hold::Args::default() };
         let holder = Holder::start(&target)?;
         println!(
-            "\n{}: {} MiB of it in huge pages",
+            "{}: {} MiB of it in huge pages",
             if huge { "THP" } else { "4 KiB pages" },
             holder.huge_kib()? >> 10
         );
-        let goal = if huge { 0.1 } else { 1.2 };
-        pages(&holder, args.rounds, goal, huge)?;
+        compare(&holder, args.rounds, huge)?;
     }
     if !probe::pagemap_scan(&real) {
         println!("\nthis kernel has no PAGEMAP_SCAN: the goal for THP does not apply");
@@ -50,13 +51,13 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn pages(holder: &Holder, rounds: usize, goal: f64, huge: bool) -> Result<()> {
+fn compare(holder: &Holder, rounds: usize, huge: bool) -> Result<()> {
     let home = Machine::new(Layout::Home)?;
     let away = Machine::new(Layout::HalfAway)?;
     let frames = FrameNodes::read(&home.roots)?;
     let processes = found(&home, holder.pid())?;
     let mut candidates = vec![
-        Candidate::new("pagemap read and looked up (bare)", || bare(holder, Some(&frames))),
+        Candidate::new("bare pagemap, looked up", || bare(holder, Some(&frames))),
         Candidate::new("pagemap read only", || bare(holder, None)),
         Candidate::new("numaloc, all at home", || ours(&home, &processes, holder)),
         Candidate::new("numaloc, half away (numa_maps too)", || ours(&away, &processes, holder)),
@@ -68,18 +69,20 @@ fn pages(holder: &Holder, rounds: usize, goal: f64, huge: bool) -> Result<()> {
             .push(Candidate::new("move_pages query, one a huge page", || query(holder, HUGE)));
     }
     measure(&mut candidates, rounds)?;
-    let bare = candidates[0].median().as_secs_f64();
-    for (index, candidate) in candidates.iter().enumerate() {
-        let seconds = candidate.median().as_secs_f64();
-        let ratio = seconds / bare;
-        let goal = match index {
-            2 => format!("  goal {goal}: {}", verdict(ratio, goal)),
-            _ => String::new(),
-        };
-        let ns = seconds * 1e9 / holder.pages() as f64;
-        println!("{:>36} {ns:7.2} ns a page {ratio:7.3}{goal}", candidate.name);
-    }
-    Ok(())
+    let figures = candidates.iter().map(|candidate| Figure {
+        bench: "scan".into(),
+        kernel: NATIVE.into(),
+        case: if huge { "THP" } else { "4 KiB pages" }.into(),
+        subject: candidate.name.clone(),
+        metric: "scan".into(),
+        unit: "ns for 4 KiB".into(),
+        values: candidate
+            .times()
+            .iter()
+            .map(|time| time.as_secs_f64() * 1e9 / holder.pages() as f64)
+            .collect(),
+    });
+    print::figures(&figures.collect::<Vec<_>>())
 }
 
 /// The pagemap of the region and nothing else; the lookup makes it an answer.

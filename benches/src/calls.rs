@@ -1,0 +1,187 @@
+//! Calls of a running daemon beside its own health check, all made by the same compiled client over one connection, so
+//! that what a client does with an answer costs each of them what it costs those who use generated code.
+
+use anyhow::{Context, Result, ensure};
+use numaloc_api::v1::{
+    GetJobRequest, ListJobsRequest, migration_service_client::MigrationServiceClient,
+};
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+use tokio::{runtime::Runtime, task::JoinSet, time::MissedTickBehavior};
+use tonic::transport::{Channel, Endpoint};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+
+/// How much of it.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The daemon's Unix socket.
+    #[arg(long)]
+    socket: PathBuf,
+    /// Its jobs: jobs/1 and so on.
+    #[arg(long, default_value_t = 10_000)]
+    jobs: u64,
+    /// Seconds of each measurement.
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// Rounds of all measurements, one after the other.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Calls a second where they are paced: slow enough that the time of a call is compared, not the queue before it.
+    #[arg(long, default_value_t = 200)]
+    rate: u64,
+    /// Callers at a time where they are not.
+    #[arg(long, default_value_t = 8)]
+    callers: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Health,
+    Get,
+    List,
+}
+
+const CALLS: [Call; 3] = [Call::Health, Call::Get, Call::List];
+/// Jobs that are asked for at once.
+const PAGE: i32 = 100;
+
+/// Measures all calls, paced and unpaced.
+pub fn run(args: &Args) -> Result<()> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let endpoint = Endpoint::from_shared(format!("unix://{}", args.socket.display()))?;
+    let client = Client { channel: runtime.block_on(endpoint.connect())?, jobs: args.jobs };
+    let span = Duration::from_secs(args.seconds);
+    let (mut paced, mut crowded) = <([Vec<Duration>; 3], [Vec<Duration>; 3])>::default();
+    for _ in 0..args.rounds {
+        for (index, call) in CALLS.into_iter().enumerate() {
+            paced[index].extend(client.paced(&runtime, call, args.rate, span)?);
+        }
+        for (index, call) in CALLS.into_iter().enumerate() {
+            crowded[index].extend(client.crowded(&runtime, call, args.callers, span)?);
+        }
+    }
+    println!("{} calls a second:\n", args.rate);
+    print(args.jobs, &mut paced);
+    println!(
+        "{} callers, each with the next call as soon as the last is answered:\n",
+        args.callers
+    );
+    print(args.jobs, &mut crowded);
+    Ok(())
+}
+
+/// All calls go over one connection.
+#[derive(Clone, Debug)]
+struct Client {
+    channel: Channel,
+    jobs: u64,
+}
+
+impl Client {
+    /// Begins a call when it is due, whatever became of those before; the times of all.
+    fn paced(
+        &self,
+        runtime: &Runtime,
+        call: Call,
+        rate: u64,
+        span: Duration,
+    ) -> Result<Vec<Duration>> {
+        runtime.block_on(async {
+            let mut due = tokio::time::interval(Duration::from_secs(1) / u32::try_from(rate)?);
+            due.set_missed_tick_behavior(MissedTickBehavior::Burst);
+            let mut open = JoinSet::new();
+            for number in 0..rate * span.as_secs() {
+                due.tick().await;
+                let begin = Instant::now();
+                let client = self.clone();
+                open.spawn(async move {
+                    client.make(call, number).await?;
+                    Ok(begin.elapsed())
+                });
+            }
+            open.join_all().await.into_iter().collect()
+        })
+    }
+
+    /// Has each of `callers` begin a call when the one before has been answered; the times of all.
+    fn crowded(
+        &self,
+        runtime: &Runtime,
+        call: Call,
+        callers: usize,
+        span: Duration,
+    ) -> Result<Vec<Duration>> {
+        let end = Instant::now() + span;
+        runtime.block_on(async {
+            let mut open = JoinSet::new();
+            for caller in 0..callers as u64 {
+                let client = self.clone();
+                open.spawn(async move {
+                    let mut times = Vec::new();
+                    while Instant::now() < end {
+                        let begin = Instant::now();
+                        client.make(call, caller + times.len() as u64).await?;
+                        times.push(begin.elapsed());
+                    }
+                    Ok(times)
+                });
+            }
+            let times: Result<Vec<Vec<Duration>>> = open.join_all().await.into_iter().collect();
+            Ok(times?.concat())
+        })
+    }
+
+    /// One call, and a look at its answer: a wrong one would hide among the times of the others.
+    async fn make(&self, call: Call, number: u64) -> Result<()> {
+        let channel = self.channel.clone();
+        match call {
+            Call::Health => {
+                let answer =
+                    HealthClient::new(channel).check(HealthCheckRequest::default()).await?;
+                ensure!(answer.get_ref().status == 1, "the daemon is not serving");
+            }
+            Call::Get => {
+                // Spread over all of them, as no cache would like it.
+                let name = format!("jobs/{}", 1 + number * 7_919 % self.jobs);
+                let request = GetJobRequest { name: name.clone() };
+                let answer = MigrationServiceClient::new(channel).get_job(request).await?;
+                let job = answer.into_inner().job.context("no job in the answer")?;
+                ensure!(job.name == name, "{} instead of {name}", job.name);
+            }
+            Call::List => {
+                let request = ListJobsRequest { page_size: PAGE, ..ListJobsRequest::default() };
+                let answer = MigrationServiceClient::new(channel).list_jobs(request).await?;
+                let (jobs, most) = (answer.get_ref().jobs.len() as u64, self.jobs.min(PAGE as u64));
+                ensure!(jobs == most, "{jobs} jobs instead of {most}");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn print(jobs: u64, times: &mut [Vec<Duration>; 3]) {
+    println!("| call | calls | p50 in ms | p99 in ms | p99 / that of the health check |");
+    println!("|---|--:|--:|--:|--:|");
+    let base = percentile(&mut times[0], 99);
+    for (call, times) in CALLS.into_iter().zip(times) {
+        let title = match call {
+            Call::Health => "health check".to_owned(),
+            Call::Get => format!("GetJob, any of {jobs}"),
+            Call::List => format!("ListJobs, {PAGE} of {jobs}"),
+        };
+        let (p50, p99) = (percentile(times, 50), percentile(times, 99));
+        let count = times.len();
+        println!("| {title} | {count} | {p50:.3} | {p99:.3} | {:.2} |", p99 / base);
+    }
+    println!();
+}
+
+/// In milliseconds.
+fn percentile(times: &mut [Duration], percent: usize) -> f64 {
+    times.sort_unstable();
+    let at = times.len().saturating_sub(1) * percent / 100;
+    times.get(at).map_or(0.0, |time| time.as_secs_f64() * 1e3)
+}

@@ -1,0 +1,140 @@
+//! How much of what a process does is local while its memory is on the way home: by address, and what is used most first.
+//!
+//! Nothing is timed. The process writes to blocks of memory as a Zipf distribution has it, whose shares are known, and the
+//! kernel is asked where each page is.
+
+use crate::{
+    figure::{Figure, kernel},
+    hold::{self, Holder, Pages},
+    movers::{AWAY, HOME},
+    print,
+};
+use anyhow::{Context, Result, ensure};
+use numaloc_core::{HUGE, Options, Order, PAGE};
+use numaloc_executor::{Control, Limits, execute};
+use numaloc_host::{Roots, Target, heat, resolve, survey, topology::topology};
+use numaloc_sys::query_pages;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What is used alike: a slab, or a part of a table. If smaller things were shuffled, all of them together would be as hot
+/// everywhere.
+const BLOCK: u64 = HUGE;
+/// Exponent of the distribution, as YCSB has it.
+const EXPONENT: f64 = 0.99;
+/// Of the order in which blocks are popular, the same in all processes.
+const SEED: u64 = 0x7a69_7066;
+/// Of the memory, in percent, when it is looked.
+const MOVED: [u8; 3] = [25, 50, 75];
+
+/// How much of it.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// MiB that are written to.
+    #[arg(long, default_value_t = 512)]
+    mib: usize,
+    /// Rounds that count.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Only these pages; repeatable.
+    #[arg(long, value_enum)]
+    pages: Vec<Pages>,
+}
+
+/// Looks at base pages, then at huge ones.
+pub fn run(args: &Args) -> Result<()> {
+    let kernel = kernel()?;
+    let mut orders = vec![("address order", Order::Address)];
+    match heat::check(&Roots::default(), Order::Damon) {
+        Ok(()) => orders.push(("hot first, by DAMON", Order::Damon)),
+        Err(error) => println!("kernel {kernel}: {error}"),
+    }
+    let all = [(Pages::Base, "4 KiB pages"), (Pages::Huge, "THP")];
+    for (pages, name) in all {
+        if !args.pages.is_empty() && !args.pages.contains(&pages) {
+            continue;
+        }
+        let figure = |subject: &str, percent: u8| Figure {
+            bench: "half_way".into(),
+            kernel: kernel.clone(),
+            case: format!("zipf over {} MiB of {name}", args.mib),
+            subject: subject.into(),
+            metric: format!("local accesses after {percent}% of the bytes"),
+            unit: "%".into(),
+            values: Vec::new(),
+        };
+        let mut figures = Vec::new();
+        for percent in MOVED {
+            figures.extend(
+                orders.iter().map(|&(name, order)| (order, percent, figure(name, percent))),
+            );
+        }
+        for _ in 0..args.rounds {
+            for (order, percent, figure) in &mut figures {
+                figure.values.push(100.0 * local(args.mib, pages, *order, *percent)?);
+            }
+        }
+        print::figures(&figures.into_iter().map(|(.., figure)| figure).collect::<Vec<_>>())?;
+    }
+    Ok(())
+}
+
+/// Brings a part of the memory home, and says which share of the accesses is local then.
+fn local(mib: usize, pages: Pages, order: Order, percent: u8) -> Result<f64> {
+    let (cpu_node, memory_node) = (Some(HOME), Some(AWAY));
+    let hold = hold::Args { mib, pages, cpu_node, memory_node, ..hold::Args::default() };
+    let writer = Holder::start_as("zipf", &hold)?;
+    let roots = Roots::default();
+    let topology = topology(&roots)?;
+    let options = Options { order, target_ratio: percent, ..Options::default() };
+    let processes = resolve(&roots, &[Target::Pid(writer.pid())], &topology)?;
+    let mut survey = survey(&roots, &topology, processes, &options)?;
+    let mut plan = survey.plan(&topology, &options);
+    plan.order = heat::choose(&roots, &plan)?;
+    let limits = Limits::default();
+    let outcome = execute(&roots, &topology, &plan, &survey, &limits, &Control::default())?;
+    let (moved, all) = (outcome.account().moved_bytes(), (mib as u64) << 20);
+    ensure!(
+        moved.abs_diff(all * u64::from(percent) / 100) <= all / 50,
+        "{moved} bytes moved and not {percent}%: {outcome:?}"
+    );
+    share_at_home(&writer)
+}
+
+fn share_at_home(writer: &Holder) -> Result<f64> {
+    let addresses: Vec<u64> = writer.range.clone().step_by(PAGE as usize).collect();
+    let mut nodes = vec![0; addresses.len()];
+    query_pages(writer.pid(), &addresses, &mut nodes)?;
+    let blocks = nodes.chunks((BLOCK / PAGE) as usize);
+    let at_home = |nodes: &[i32]| {
+        nodes.iter().filter(|&&node| node == HOME as i32).count() as f64 / nodes.len() as f64
+    };
+    Ok(blocks.clone().zip(shares(blocks.len())).map(|(nodes, share)| share * at_home(nodes)).sum())
+}
+
+/// Share of all accesses that goes to each block, by place.
+fn shares(blocks: usize) -> Vec<f64> {
+    let weights = (1..=blocks).map(|rank| (rank as f64).powf(-EXPONENT));
+    let total: f64 = weights.clone().sum();
+    let mut shares: Vec<f64> = weights.map(|weight| weight / total).collect();
+    fastrand::Rng::with_seed(SEED).shuffle(&mut shares);
+    shares
+}
+
+/// The process's side: writes until it is killed, to each page of a block alike.
+pub fn write(args: &hold::Args) -> Result<()> {
+    let region = hold::fill(args)?.into_iter().next().context("one region")?;
+    let pages = (BLOCK / PAGE) as usize;
+    let mut below = shares(region.pages() / pages);
+    let mut sum = 0.0;
+    for share in &mut below {
+        sum += *share;
+        *share = sum;
+    }
+    let mut random = fastrand::Rng::new();
+    loop {
+        let at = random.f64();
+        let block = below.partition_point(|&below| below <= at).min(below.len() - 1);
+        let page = region.page(block * pages + random.usize(..pages));
+        page[random.usize(..page.len())].store(1, Relaxed);
+    }
+}

@@ -1,0 +1,218 @@
+//! What brings a process's memory to another node: tools as they are installed, and bare programs of this crate.
+
+pub mod bare;
+mod cpuset;
+
+use crate::hold::{Holder, Pages, pinned};
+use anyhow::{Context, Result, bail, ensure};
+use nix::sys::{
+    resource::{UsageWho, getrusage},
+    time::TimeValLike,
+};
+use serde_json::Value;
+use std::{
+    fs,
+    process::Command,
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
+
+/// The node that memory is brought to in all benchmarks: the target's CPUs are there.
+pub const HOME: u32 = 0;
+/// The node that it comes from.
+pub const AWAY: u32 = 1;
+
+/// With this numalocctl ends when something has not moved; whether that is so is seen in numa_maps.
+const PARTLY: i32 = 6;
+
+/// Whether this machine has them.
+///
+/// # Errors
+/// It has not, or no CPUs on one of them.
+pub fn both_nodes() -> Result<()> {
+    for node in [HOME, AWAY] {
+        let path = format!("/sys/devices/system/node/node{node}/cpulist");
+        let cpus = fs::read_to_string(&path).with_context(|| {
+            format!("{path}: nodes {HOME} and {AWAY} are needed; without --native there is a machine with both")
+        })?;
+        ensure!(!cpus.trim().is_empty(), "node {node} has no CPUs");
+    }
+    Ok(())
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mover {
+    /// As figures name it.
+    pub name: String,
+    how: How,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum How {
+    Nothing(Duration),
+    Migratepages,
+    Cpuset,
+    Bare {
+        batch: u64,
+        subpages: bool,
+        pause_us: u64,
+    },
+    /// With these options.
+    Numalocctl(Vec<String>),
+}
+
+/// What a move took.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// From the start of the program to its end.
+    pub wall: Duration,
+    /// User and system time of the program; `None` where kernel threads do the work.
+    pub cpu: Option<Duration>,
+    /// What numalocctl says itself.
+    pub report: Option<Value>,
+}
+
+impl Mover {
+    /// Nobody moves anything for so long.
+    pub fn nothing(time: Duration) -> Self {
+        Self { name: "idle".into(), how: How::Nothing(time) }
+    }
+
+    /// migratepages(8): migrate_pages(2) for the whole process.
+    pub fn migratepages() -> Self {
+        Self { name: "migratepages".into(), how: How::Migratepages }
+    }
+
+    /// A write to cpuset.mems of a cgroup v2 with the process in it.
+    pub fn cpuset() -> Self {
+        Self { name: "cpuset.mems".into(), how: How::Cpuset }
+    }
+
+    /// One page in each call of move_pages(2).
+    pub fn one_page_a_call() -> Self {
+        let how = How::Bare { batch: 1, subpages: false, pause_us: 0 };
+        Self { name: "one page a call".into(), how }
+    }
+
+    /// All pages in one call of move_pages(2).
+    pub fn all_in_one_call() -> Self {
+        let how = How::Bare { batch: u64::MAX, subpages: false, pause_us: 0 };
+        Self { name: "all in one call".into(), how }
+    }
+
+    /// 512 addresses in each call, also of the pages inside huge pages, and 2 ms of sleep after each.
+    pub fn paced() -> Self {
+        let how = How::Bare { batch: 512, subpages: true, pause_us: 2000 };
+        Self { name: "512 a call, 2 ms between".into(), how }
+    }
+
+    /// `numalocctl migrate` with these options.
+    pub fn numalocctl(name: &str, options: &str) -> Self {
+        let options = options.split_whitespace().map(str::to_owned).collect();
+        Self { name: format!("numalocctl {name}"), how: How::Numalocctl(options) }
+    }
+
+    /// Ours with a profile. Where the installed numalocctl has none yet, the options that come nearest stand for
+    /// `fast`, and the defaults for the others.
+    pub fn profile(profile: &str) -> Result<Self> {
+        let options = match (has_profiles()?, profile) {
+            (true, _) => format!("--profile={profile}"),
+            (false, "fast") => "--workers=2 --batch-bytes=16M".to_owned(),
+            (false, _) => String::new(),
+        };
+        Ok(Self::numalocctl(profile, &options))
+    }
+
+    /// The same with so many workers.
+    pub fn with_workers(mut self, workers: u32) -> Self {
+        if let How::Numalocctl(options) = &mut self.how {
+            options.retain(|option| !option.starts_with("--workers"));
+            options.push(format!("--workers={workers}"));
+            let s = if workers == 1 { "" } else { "s" };
+            self.name = format!("{}, {workers} worker{s}", self.name);
+        }
+        self
+    }
+
+    /// Whether one of these words is in its name, or there are none.
+    pub fn is_one_of(&self, words: &[String]) -> bool {
+        words.is_empty() || words.iter().any(|word| self.name.contains(word))
+    }
+
+    /// Whether it moves anything at all.
+    pub fn moves(&self) -> bool {
+        !matches!(self.how, How::Nothing(_))
+    }
+
+    /// Brings all of a process's memory home. With `aside` the program is kept to the other node's CPUs, unless it
+    /// chooses for itself.
+    pub fn turn(&self, holder: &Holder, aside: bool) -> Result<Turn> {
+        match &self.how {
+            How::Cpuset => cpuset::turn(holder),
+            How::Bare { batch, subpages, pause_us } => {
+                let pages = if *subpages { Pages::Base } else { holder.args().pages };
+                run(bare::command(holder, *batch, pages.bytes(), *pause_us)?, aside)
+            }
+            _ => self.turn_of(holder.pid(), aside),
+        }
+    }
+
+    /// The same for a process of which only the pid is known.
+    pub fn turn_of(&self, pid: i32, aside: bool) -> Result<Turn> {
+        let pid = pid.to_string();
+        match &self.how {
+            How::Nothing(time) => {
+                std::thread::sleep(*time);
+                Ok(Turn { wall: *time, cpu: None, report: None })
+            }
+            How::Migratepages => {
+                let mut command = Command::new("migratepages");
+                command.args([pid, AWAY.to_string(), HOME.to_string()]);
+                run(command, aside)
+            }
+            How::Numalocctl(options) => {
+                let mut command = Command::new("numalocctl");
+                command.args(["migrate", "--standalone", "--no-progress", "-o", "json", "--pid"]);
+                command.arg(pid).args(options);
+                run(command, aside && !has_profiles()?)
+            }
+            How::Cpuset | How::Bare { .. } => bail!("{} needs more than a pid", self.name),
+        }
+    }
+}
+
+/// Whether the installed numalocctl has profiles; with them came that it chooses its CPUs.
+fn has_profiles() -> Result<bool> {
+    static HELP: OnceLock<bool> = OnceLock::new();
+    if let Some(&known) = HELP.get() {
+        return Ok(known);
+    }
+    let output = Command::new("numalocctl").args(["migrate", "--help"]).output();
+    let output = output.context("numalocctl is not on the path")?;
+    Ok(*HELP.get_or_init(|| String::from_utf8_lossy(&output.stdout).contains("--profile")))
+}
+
+/// Runs a program to its end, from the other node's CPUs if so wished.
+fn run(mut command: Command, aside: bool) -> Result<Turn> {
+    let used = children()?;
+    let begin = Instant::now();
+    let output = if aside { pinned(AWAY, || command.output())? } else { command.output() };
+    let wall = begin.elapsed();
+    let output = output.with_context(|| format!("{command:?}"))?;
+    let said = [&output.stdout, &output.stderr].map(|of| String::from_utf8_lossy(of).into_owned());
+    if output.status.code() == Some(PARTLY) {
+        println!("says that a part is left: {command:?}");
+    } else {
+        ensure!(output.status.success(), "{command:?}: {}\n{}", output.status, said.concat());
+    }
+    let report = serde_json::from_slice(&output.stdout).ok();
+    Ok(Turn { wall, cpu: Some(children()?.saturating_sub(used)), report })
+}
+
+/// User and system time of all children so far that have been waited for.
+fn children() -> Result<Duration> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let time = usage.user_time() + usage.system_time();
+    Ok(Duration::from_micros(time.num_microseconds().try_into()?))
+}

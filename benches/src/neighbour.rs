@@ -1,0 +1,143 @@
+//! What a web server feels while the memory of another process comes to its node: nginx answers requests at a fixed rate,
+//! and the 90th and 99th percentile of the time that an answer takes are compared with those of an undisturbed one.
+//!
+//! The rate is fixed, and each request has its time, whether the one before has been answered or not. wrk, which the
+//! published figures come from, sends the next request when the last is answered: it would drive the server to its limit,
+//! where on a machine with one CPU a node nothing but the CPU is measured, and it would send less just when answers take long.
+
+pub mod client;
+mod server;
+
+use crate::{
+    figure::{Figure, kernel, quantile},
+    hold::{self, Holder, Pages, pinned},
+    movers::{AWAY, HOME, Mover, both_nodes},
+    print,
+    setting::{NUMA_BALANCING, Setting},
+};
+use anyhow::{Result, ensure};
+use client::Client;
+use server::Server;
+use std::time::Duration;
+
+const PERCENTILES: [(&str, f64); 2] = [("p90", 0.90), ("p99", 0.99)];
+
+/// Share of what one connection can get at most that is asked for.
+const LOAD: f64 = 0.3;
+
+/// How much of it.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// MiB of the process that is moved.
+    #[arg(long, default_value_t = 512)]
+    mib: usize,
+    /// Rounds.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Requests a second. Without it: 30% of what one connection gets at most, as the server's CPUs were used in what is
+    /// published.
+    #[arg(long)]
+    rate: Option<u32>,
+    /// Requests that are needed for a round: processes are moved until there have been so many meanwhile.
+    #[arg(long, default_value_t = 500)]
+    requests: usize,
+    /// Connections that they come over.
+    #[arg(long, default_value_t = 8)]
+    connections: u32,
+    /// What the memory is made of: base and huge pages, one after the other, if this is not given.
+    #[arg(long, value_enum)]
+    pages: Option<Pages>,
+    /// The nginx to start.
+    #[arg(long, default_value = "nginx")]
+    nginx: String,
+}
+
+/// What stays the same in a comparison.
+struct Scene<'a> {
+    args: &'a Args,
+    server: &'a Server,
+    rate: u32,
+    pages: Pages,
+}
+
+/// Measures base pages, then huge ones.
+pub fn run(args: &Args) -> Result<()> {
+    let kernel = kernel()?;
+    both_nodes()?;
+    // The process that is moved sleeps, so it would do nothing but add to the noise.
+    let _off = Setting::set(NUMA_BALANCING, "0")?;
+    let server = Server::start(&args.nginx)?;
+    let most = pinned(AWAY, || client::capacity(server.address()))??;
+    let rate = args.rate.unwrap_or((most * LOAD) as u32).max(1);
+    println!("nginx on node {HOME}, {rate} requests a second of {most:.0}, kernel {kernel}");
+    for pages in [Pages::Base, Pages::Huge] {
+        if args.pages.is_none_or(|only| only == pages) {
+            compare(&Scene { args, server: &server, rate, pages }, &kernel)?;
+        }
+    }
+    Ok(())
+}
+
+fn compare(scene: &Scene<'_>, kernel: &str) -> Result<()> {
+    let args = scene.args;
+    let undisturbed = Duration::from_secs_f64(args.requests as f64 / f64::from(scene.rate));
+    // What two undisturbed servers differ by is what the machine makes up.
+    let mut again = Mover::nothing(undisturbed);
+    again.name = "idle again".into();
+    let movers = [
+        Mover::nothing(undisturbed),
+        Mover::profile("balanced")?,
+        Mover::profile("fast")?,
+        Mover::migratepages(),
+        again,
+    ];
+    let mut shown = movers.map(|mover| (mover, Vec::new()));
+    // Not counted: an emulated machine gets its memory from the host at the first touch.
+    move_one(scene, &Mover::migratepages())?;
+    for _ in 0..args.rounds {
+        for (mover, rounds) in &mut shown {
+            rounds.push(round(scene, mover)?);
+        }
+    }
+    let case = &match scene.pages {
+        Pages::Huge => format!("{} MiB of THP", args.mib),
+        _ => format!("{} MiB of 4 KiB pages", args.mib),
+    };
+    let figures = shown.iter().flat_map(|(mover, rounds)| {
+        PERCENTILES.map(|(metric, share)| Figure {
+            bench: "neighbour".into(),
+            kernel: kernel.into(),
+            case: case.clone(),
+            subject: mover.name.clone(),
+            metric: metric.into(),
+            unit: "ms".into(),
+            values: rounds.iter().map(|times| quantile(times, share)).collect(),
+        })
+    });
+    let figures: Vec<Figure> = figures.collect();
+    print::figures(&figures)
+}
+
+/// Milliseconds of all answers that were due while one process after the other was moved.
+fn round(scene: &Scene<'_>, mover: &Mover) -> Result<Vec<f64>> {
+    let mut times = Vec::new();
+    while times.len() < scene.args.requests {
+        times.extend(move_one(scene, mover)?);
+    }
+    Ok(times)
+}
+
+/// Those of one process.
+fn move_one(scene: &Scene<'_>, mover: &Mover) -> Result<Vec<f64>> {
+    let &Scene { args, server, rate, pages } = scene;
+    let (cpu_node, memory_node) = (Some(HOME), Some(AWAY));
+    let target = hold::Args { mib: args.mib, pages, cpu_node, memory_node, ..Default::default() };
+    let holder = Holder::start(&target)?;
+    let client = Client::start(server.address(), rate, args.connections)?;
+    mover.turn(&holder, true)?;
+    let times = client.end()?;
+    let end = if mover.moves() { HOME } else { AWAY };
+    let nodes = holder.pages_by_node()?;
+    ensure!(nodes == [(end, holder.pages())], "{} left pages behind: {nodes:?}", mover.name);
+    Ok(times)
+}

@@ -1,0 +1,118 @@
+//! The report: what all benchmarks of a run have emitted, beside what it is compared with and what was aimed at.
+
+mod goals;
+mod markdown;
+mod plot;
+
+use crate::figure::Figure;
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Where from and where to.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Directory with the output of benchmarks (*.log), for report.md, report.json and the plots.
+    directory: PathBuf,
+}
+
+/// A figure in the light of the others.
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(flatten)]
+    figure: Figure,
+    median: f64,
+    /// First and third quartile.
+    spread: (f64, f64),
+    /// The subject that `ratio` compares with.
+    base: Option<&'static str>,
+    /// Its median over that of the base, of the same kernel and case.
+    ratio: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    goals: Vec<goals::Verdict>,
+    figures: &'a [Row],
+}
+
+/// Reads, compares and writes.
+pub fn run(args: &Args) -> Result<()> {
+    let figures = read(&args.directory)?;
+    ensure!(!figures.is_empty(), "no figures in {}/*.log", args.directory.display());
+    let goals = goals::judge(&figures);
+    let rows = compare(figures);
+    let plots = plot::all(&rows, &args.directory)?;
+    let write = |name: &str, text: String| {
+        let path = args.directory.join(name);
+        fs::write(&path, text).with_context(|| path.display().to_string())
+    };
+    write("report.md", markdown::report(&rows, &goals, &plots))?;
+    let report = Report { goals, figures: &rows };
+    write("report.json", serde_json::to_string_pretty(&report)? + "\n")?;
+    println!("{}", args.directory.join("report.md").display());
+    Ok(())
+}
+
+/// The subject that others are compared with.
+pub fn base(figure: &Figure) -> Option<&'static str> {
+    match (figure.bench.as_str(), figure.case.as_str()) {
+        // Compared already.
+        _ if figure.unit.starts_with("share of") => None,
+        ("stall", "Redis") | ("neighbour", _) => Some("idle"),
+        ("throughput" | "stall" | "soonest", _) => Some("migratepages"),
+        ("scan", _) => Some("bare pagemap, looked up"),
+        ("half_way", _) => Some("address order"),
+        _ => None,
+    }
+}
+
+fn read(directory: &Path) -> Result<Vec<Figure>> {
+    let entries = fs::read_dir(directory).with_context(|| directory.display().to_string())?;
+    let paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    let mut logs: Vec<_> =
+        paths.into_iter().filter(|path| path.extension().is_some_and(|of| of == "log")).collect();
+    logs.sort();
+    let mut figures = Vec::new();
+    for log in logs {
+        let text = fs::read_to_string(&log).with_context(|| log.display().to_string())?;
+        for line in text.lines() {
+            figures.extend(Figure::in_line(line).with_context(|| log.display().to_string())?);
+        }
+    }
+    Ok(figures)
+}
+
+fn compare(figures: Vec<Figure>) -> Vec<Row> {
+    let ratio = |figure: &Figure| {
+        let base = base(figure)?;
+        let other = figures.iter().find(|other| figure.is_like(other) && other.subject == base)?;
+        (other.median() > 0.0).then(|| figure.median() / other.median())
+    };
+    let ratios: Vec<_> = figures.iter().map(ratio).collect();
+    let rows = figures.into_iter().zip(ratios).map(|(figure, ratio)| Row {
+        median: figure.median(),
+        spread: figure.spread(),
+        base: base(&figure),
+        ratio,
+        figure,
+    });
+    rows.collect()
+}
+
+/// What there is of something, each once, in order of appearance.
+fn distinct<'a>(values: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
+    let mut seen = Vec::new();
+    for value in values {
+        if !seen.contains(&value.as_str()) {
+            seen.push(value);
+        }
+    }
+    seen
+}
+
+#[cfg(test)]
+mod tests;

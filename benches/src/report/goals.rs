@@ -1,0 +1,170 @@
+//! What is aimed at: ratios within one run.
+
+use crate::figure::{Figure, NATIVE};
+use serde::Serialize;
+
+/// One goal, for some kernels and cases.
+struct Goal {
+    kernels: &'static [&'static str],
+    bench: &'static str,
+    cases: &'static [&'static str],
+    subject: &'static str,
+    metric: &'static str,
+    /// The subject that it is compared with; none where the metric is a ratio already.
+    against: Option<&'static str>,
+    bound: Bound,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    AtMost(f64),
+    AtLeast(f64),
+}
+use Bound::{AtLeast, AtMost};
+
+/// What became of a goal in one case on one kernel.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    pub bench: String,
+    pub kernel: String,
+    pub case: String,
+    /// What is compared with what.
+    pub what: String,
+    pub bound: Bound,
+    /// `None` where it was not measured.
+    pub value: Option<f64>,
+    pub met: Option<bool>,
+}
+
+const ALL: &[&str] = &["6.1", "6.12", "7.2"];
+const LATER: &[&str] = &["6.12", "7.2"];
+const BASE: &[&str] = &["512 MiB of 4 KiB pages", "2 GiB of 4 KiB pages"];
+const THP: &[&str] = &["512 MiB of THP", "2 GiB of THP"];
+const MIXED: &[&str] = &["512 MiB with holes, 20% local", "2 GiB with holes, 20% local"];
+const SMALL: &[&str] = &[BASE[0], THP[0], MIXED[0]];
+const MOVED: &[&str] = &[BASE[0], THP[0]];
+const STALL: &[&str] = &["192 MiB of 4 KiB pages", "192 MiB of THP"];
+
+/// Those for times come from what bare C programs reach with calls of 16 MiB and two threads; `fast` has two workers.
+const GOALS: &[Goal] = &[
+    wall(ALL, BASE, 0.75),
+    wall(&["6.1"], THP, 0.45),
+    wall(&["6.12"], THP, 0.75),
+    wall(&["7.2"], THP, 0.65),
+    wall(ALL, MIXED, 0.75),
+    cpu(SMALL, "numalocctl fast, 1 worker", 1.15),
+    cpu(BASE, "numalocctl fast", 1.5),
+    cpu(THP, "numalocctl fast", 1.5),
+    cpu(MIXED, "numalocctl fast", 1.5),
+    allocator(&["6.1"], 0.01),
+    allocator(LATER, 0.2),
+    writer("numalocctl balanced", 0.75),
+    writer("numalocctl gentle", 0.9),
+    Goal {
+        kernels: ALL,
+        bench: "stall",
+        cases: STALL,
+        subject: "numalocctl balanced",
+        metric: "wall",
+        against: Some("numalocctl fast"),
+        bound: AtMost(4.0),
+    },
+    neighbour("p90", 1.028),
+    neighbour("p99", 1.032),
+    sooner("migratepages"),
+    sooner("memtierd"),
+    sooner("memtierd, 1000 MB/s"),
+    sooner("numad"),
+    Goal { kernels: LATER, ..sooner("DAMOS") },
+    scan(&["4 KiB pages"], 1.2),
+    scan(&["THP"], 0.1),
+];
+
+const fn wall(kernels: &'static [&'static str], cases: &'static [&'static str], most: f64) -> Goal {
+    let (subject, against) = ("numalocctl fast", Some("migratepages"));
+    let (bench, metric, bound) = ("throughput", "wall", AtMost(most));
+    Goal { kernels, bench, cases, subject, metric, against, bound }
+}
+
+const fn cpu(cases: &'static [&'static str], subject: &'static str, most: f64) -> Goal {
+    let (kernels, against) = (ALL, Some("migratepages"));
+    let (bench, metric, bound) = ("throughput", "cpu", AtMost(most));
+    Goal { kernels, bench, cases, subject, metric, against, bound }
+}
+
+const fn allocator(kernels: &'static [&'static str], most: f64) -> Goal {
+    let (subject, against) = ("numalocctl balanced", Some("migratepages"));
+    let (bench, metric, bound) = ("stall", "map p99.9", AtMost(most));
+    Goal { kernels, bench, cases: &["192 MiB of 4 KiB pages"], subject, metric, against, bound }
+}
+
+const fn writer(subject: &'static str, least: f64) -> Goal {
+    let (bench, metric, bound) = ("stall", "writer operations", AtLeast(least));
+    Goal { kernels: ALL, bench, cases: STALL, subject, metric, against: None, bound }
+}
+
+const fn neighbour(metric: &'static str, most: f64) -> Goal {
+    let (subject, against) = ("numalocctl balanced", Some("idle"));
+    let (bench, cases, bound) = ("neighbour", MOVED, AtMost(most));
+    Goal { kernels: ALL, bench, cases, subject, metric, against, bound }
+}
+
+const fn sooner(peer: &'static str) -> Goal {
+    let (bench, cases) = ("soonest", MOVED);
+    let (subject, metric) = ("numalocctl fast", "wall");
+    Goal { kernels: ALL, bench, cases, subject, metric, against: Some(peer), bound: AtMost(1.0) }
+}
+
+const fn scan(cases: &'static [&'static str], most: f64) -> Goal {
+    let (subject, against) = ("numaloc, all at home", Some("bare pagemap, looked up"));
+    let (bench, metric, bound) = ("scan", "scan", AtMost(most));
+    Goal { kernels: &[NATIVE], bench, cases, subject, metric, against, bound }
+}
+
+/// All goals, with what was measured.
+pub fn judge(figures: &[Figure]) -> Vec<Verdict> {
+    let places = GOALS.iter().flat_map(|goal| {
+        goal.cases
+            .iter()
+            .flat_map(move |&case| goal.kernels.iter().map(move |&kernel| (goal, case, kernel)))
+    });
+    let verdicts = places.map(|(goal, case, kernel)| {
+        let median = |subject: &str| {
+            let found = figures.iter().find(|figure| {
+                [&figure.bench, &figure.kernel, &figure.case, &figure.subject, &figure.metric]
+                    == [goal.bench, kernel, case, subject, goal.metric]
+            })?;
+            Some(found.median())
+        };
+        let value = match goal.against {
+            None => median(goal.subject),
+            Some(against) => median(goal.subject)
+                .zip(median(against).filter(|&base| base > 0.0))
+                .map(|(value, base)| value / base),
+        };
+        let what = match goal.against {
+            None => format!("{}: {}", goal.subject, goal.metric),
+            Some(against) => format!("{}: {} / {against}", goal.subject, goal.metric),
+        };
+        Verdict {
+            bench: goal.bench.into(),
+            kernel: kernel.into(),
+            case: case.into(),
+            what,
+            bound: goal.bound,
+            value,
+            met: value.map(|value| goal.bound.holds(value)),
+        }
+    });
+    verdicts.collect()
+}
+
+impl Bound {
+    fn holds(self, value: f64) -> bool {
+        match self {
+            AtMost(most) => value <= most,
+            AtLeast(least) => value >= least,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The report for people.
+
+use super::{
+    Row, distinct,
+    goals::{Bound, Verdict},
+    plot::Plot,
+};
+use crate::print::with_spread;
+use std::fmt::Write;
+
+const READING: &str = "\
+Each value is the median of its rounds, with the first and the third quartile in parentheses; behind it the ratio to the
+subject that is named above the table. Only ratios within a column say something: most of this comes from emulated
+machines, whose times are not those of real ones.
+";
+
+/// All of it.
+pub fn report(rows: &[Row], goals: &[Verdict], plots: &[Plot]) -> String {
+    let mut text = format!("# Benchmarks of numaloc\n\n{READING}\n## Goals\n\n");
+    text += &table_of_goals(goals);
+    for bench in distinct(rows.iter().map(|row| &row.figure.bench)) {
+        let rows: Vec<_> = rows.iter().filter(|row| row.figure.bench == bench).collect();
+        let _ = writeln!(text, "\n## {bench}");
+        for plot in plots.iter().filter(|plot| plot.bench == bench) {
+            let _ = writeln!(text, "\n![{}]({})", plot.title, plot.file);
+        }
+        for case in distinct(rows.iter().map(|row| &row.figure.case)) {
+            let rows: Vec<_> = rows.iter().filter(|row| row.figure.case == case).copied().collect();
+            text += &table_of_case(case, &rows);
+        }
+    }
+    text
+}
+
+fn table_of_goals(goals: &[Verdict]) -> String {
+    let mut text =
+        "| benchmark | case | what | kernel | goal | measured | |\n|---|---|---|---|---|--:|---|\n"
+            .to_owned();
+    for goal in goals {
+        let bound = match goal.bound {
+            Bound::AtMost(most) => format!("at most {most}"),
+            Bound::AtLeast(least) => format!("at least {least}"),
+        };
+        let verdict = match goal.met {
+            Some(true) => "met",
+            Some(false) => "**MISSED**",
+            None => "not measured",
+        };
+        let Verdict { bench, case, what, kernel, .. } = goal;
+        let value = goal.value.map(|value| format!("{value:.3}")).unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "| {bench} | {case} | {what} | {kernel} | {bound} | {value} | {verdict} |"
+        );
+    }
+    text
+}
+
+/// A line for each metric of each subject, a column for each kernel.
+fn table_of_case(case: &str, rows: &[&Row]) -> String {
+    let kernels = distinct(rows.iter().map(|row| &row.figure.kernel));
+    let base = rows.iter().find_map(|row| row.base);
+    let against = base.map(|base| format!(" (ratios to {base})")).unwrap_or_default();
+    let mut text = format!("\n### {case}{against}\n\n| metric | subject |");
+    kernels.iter().for_each(|kernel| text += &format!(" {kernel} |"));
+    let _ = writeln!(text, "\n|---|---|{}", "--:|".repeat(kernels.len()));
+    for metric in distinct(rows.iter().map(|row| &row.figure.metric)) {
+        let rows: Vec<_> = rows.iter().filter(|row| row.figure.metric == metric).collect();
+        let unit = match rows[0].figure.unit.as_str() {
+            "" => String::new(),
+            unit => format!(", {unit}"),
+        };
+        for subject in distinct(rows.iter().map(|row| &row.figure.subject)) {
+            let _ = write!(text, "| {metric}{unit} | {subject} |");
+            for kernel in &kernels {
+                let found = rows
+                    .iter()
+                    .find(|row| row.figure.kernel == *kernel && row.figure.subject == subject);
+                let cell = found.map(|row| cell(row)).unwrap_or_default();
+                let _ = write!(text, " {cell} |");
+            }
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn cell(row: &Row) -> String {
+    if row.figure.values.is_empty() {
+        return "x".into(); // the metric says it all
+    }
+    let ratio = row.ratio.map(|ratio| format!(" **{ratio:.3}**")).unwrap_or_default();
+    with_spread(&row.figure) + &ratio
+}

@@ -1,0 +1,164 @@
+//! One picture a metric: a panel for each case, a line for each subject, a dot with its spread for each kernel.
+
+use super::{Row, distinct};
+use crate::print::short;
+use anyhow::{Result, anyhow};
+use plotters::{
+    coord::Shift,
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
+};
+use std::path::Path;
+
+/// A picture.
+#[derive(Debug)]
+pub struct Plot {
+    pub bench: &'static str,
+    pub title: String,
+    /// Its name in the directory of the report.
+    pub file: String,
+}
+
+/// What is worth a picture: benchmark and metric.
+const PLOTTED: &[(&str, &str)] = &[
+    ("throughput", "wall"),
+    ("throughput", "cpu"),
+    ("throughput", "moved per CPU second"),
+    ("stall", "writer operations"),
+    ("stall", "map p99.9"),
+    ("stall", "requests during"),
+    ("stall", "p99.99 during"),
+    ("neighbour", "p90"),
+    ("neighbour", "p99"),
+    ("half_way", "local"),
+    ("soonest", "wall"),
+    ("scan", "scan"),
+];
+
+/// Pixels.
+const WIDTH: u32 = 960;
+const LABELS: u32 = 230;
+const LINE: u32 = 26;
+const FRAME: u32 = 70;
+
+/// Draws all for which there are figures.
+pub fn all(rows: &[Row], directory: &Path) -> Result<Vec<Plot>> {
+    let mut plots = Vec::new();
+    for &(bench, metric) in PLOTTED {
+        let rows = rows.iter().filter(|row| {
+            row.figure.bench == bench && row.figure.metric == metric && shown(row).1 > 0.0
+        });
+        let rows: Vec<_> = rows.collect();
+        let Some(first) = rows.first() else { continue };
+        let file = format!("{bench} {metric}.svg").replace([' ', '%'], "-");
+        let unit = match first.ratio {
+            Some(_) => format!("ratio to {}", first.base.unwrap_or_default()),
+            None => first.figure.unit.clone(),
+        };
+        let title = format!("{bench}: {metric}, {unit}");
+        draw(&rows, &title, &directory.join(&file))
+            .map_err(|error| anyhow!("drawing {file}: {error}"))?;
+        plots.push(Plot { bench, title, file });
+    }
+    Ok(plots)
+}
+
+/// First quartile, median and third quartile of what is drawn: the ratio where there is one.
+fn shown(row: &Row) -> (f64, f64, f64) {
+    let base = row.ratio.map_or(1.0, |ratio| row.median / ratio);
+    (row.spread.0 / base, row.median / base, row.spread.1 / base)
+}
+
+fn draw(rows: &[&Row], title: &str, path: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let cases = distinct(rows.iter().map(|row| &row.figure.case));
+    let panels: Vec<Vec<&Row>> = cases
+        .iter()
+        .map(|case| rows.iter().filter(|row| row.figure.case == *case).copied().collect())
+        .collect();
+    let heights = panels.iter().map(|rows| {
+        FRAME + LINE * distinct(rows.iter().map(|row| &row.figure.subject)).len() as u32
+    });
+    let heights: Vec<u32> = heights.collect();
+    let root = SVGBackend::new(path, (WIDTH, FRAME + heights.iter().sum::<u32>()));
+    let root = root.into_drawing_area();
+    root.fill(&WHITE)?;
+    let kernels = distinct(rows.iter().map(|row| &row.figure.kernel));
+    let mut rest = root.titled(title, ("sans-serif", 20))?;
+    legend(&rest, &kernels)?;
+    (_, rest) = rest.split_vertically(LINE);
+    for ((rows, case), height) in panels.iter().zip(&cases).zip(&heights) {
+        let (area, below) = rest.split_vertically(*height);
+        panel(&area, rows, case, &kernels)?;
+        rest = below;
+    }
+    Ok(root.present()?)
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+fn legend(area: &Area<'_>, kernels: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
+    for (index, kernel) in kernels.iter().enumerate() {
+        let x = (LABELS + 110 * index as u32) as i32;
+        area.draw(&Circle::new((x, 12), 5, Palette99::pick(index).filled()))?;
+        area.draw(&Text::new(format!("kernel {kernel}"), (x + 12, 6), ("sans-serif", 14)))?;
+    }
+    Ok(())
+}
+
+/// All axes are logarithmic: twice as much and half as much are equally far from the same.
+fn panel(
+    area: &Area<'_>,
+    rows: &[&Row],
+    case: &str,
+    kernels: &[&str],
+) -> Result<(), Box<dyn std::error::Error>> {
+    let subjects = distinct(rows.iter().map(|row| &row.figure.subject));
+    let values = rows.iter().map(|row| shown(row));
+    let positive =
+        values.flat_map(|(low, middle, high)| [low, middle, high]).filter(|&of| of > 0.0);
+    let (low, high) =
+        positive.fold((1.0f64, 1.0f64), |(low, high), of| (low.min(of), high.max(of)));
+    let (low, high) = (low.log10() - 0.05, high.log10() + 0.05);
+    let last = subjects.len() as f64 - 0.5;
+    let mut chart = ChartBuilder::on(area)
+        .caption(case, ("sans-serif", 16))
+        .margin_right(20)
+        .x_label_area_size(LINE)
+        .y_label_area_size(LABELS)
+        .build_cartesian_2d(low..high, last..-0.5)?;
+    // Axes of our own: those of the crate choose where to put their labels.
+    let text = ("sans-serif", 13).into_text_style(area);
+    let inside = chart.plotting_area();
+    for tick in ticks(low, high) {
+        let label = text.pos(Pos::new(HPos::Center, VPos::Top));
+        let ends = vec![(tick, -0.5), (tick, last)];
+        inside.draw(&PathElement::new(ends, BLACK.mix(if tick == 0.0 { 0.7 } else { 0.2 })))?;
+        inside.draw(&Text::new(short(10f64.powf(tick)), (tick, last), label))?;
+    }
+    for (line, subject) in subjects.iter().enumerate() {
+        let label = text.pos(Pos::new(HPos::Right, VPos::Center));
+        inside.draw(&Text::new(format!("{subject}  "), (low, line as f64), label))?;
+    }
+    for row in rows {
+        let line = subjects.iter().position(|of| *of == row.figure.subject).unwrap_or(0) as f64;
+        let color = kernels.iter().position(|of| *of == row.figure.kernel).unwrap_or(0);
+        let y = line + (color as f64 - (kernels.len() as f64 - 1.0) / 2.0) * 0.22;
+        let color = Palette99::pick(color);
+        let at = |value: f64| (value.log10().max(low), y);
+        let (first, middle, third) = shown(row);
+        let whisker = PathElement::new(vec![at(first), at(third)], color.stroke_width(2));
+        chart.draw_series([whisker])?;
+        chart.draw_series([Circle::new(at(middle), 4, color.filled())])?;
+    }
+    Ok(())
+}
+
+/// 1, 2 and 5 of each power of ten between two logarithms.
+fn ticks(low: f64, high: f64) -> Vec<f64> {
+    let powers = low.floor() as i32..=high.ceil() as i32;
+    let digits = [1.0f64, 2.0, 5.0].map(f64::log10);
+    // More than fit beside each other would be left out by chance.
+    let digits = if high - low > 4.0 { &digits[..1] } else { &digits[..] };
+    let all = powers.flat_map(|power| digits.iter().map(move |digit| f64::from(power) + digit));
+    all.filter(|tick| (low..=high).contains(tick)).collect()
+}

@@ -1,0 +1,69 @@
+use super::*;
+
+fn figure(subject: &str, kernel: &str, metric: &str, values: &[f64]) -> Figure {
+    Figure {
+        bench: "throughput".into(),
+        kernel: kernel.into(),
+        case: "512 MiB of 4 KiB pages".into(),
+        subject: subject.into(),
+        metric: metric.into(),
+        unit: "ms".into(),
+        values: values.into(),
+    }
+}
+
+#[test]
+fn ratios_are_those_to_the_base_of_the_same_kernel() {
+    let rows = compare(vec![
+        figure("migratepages", "6.1", "wall", &[10.0, 12.0, 11.0]),
+        figure("migratepages", "7.2", "wall", &[100.0]),
+        figure("one page a call", "7.2", "wall", &[250.0, 150.0]),
+        figure("one page a call", "6.12", "wall", &[1.0]),
+    ]);
+    let ratios: Vec<_> = rows.iter().map(|row| row.ratio).collect();
+    assert_eq!(ratios, [Some(1.0), Some(1.0), Some(2.0), None]);
+}
+
+#[test]
+fn goals_are_met_missed_or_not_measured() {
+    let verdicts = goals::judge(&[
+        figure("migratepages", "6.1", "wall", &[100.0]),
+        figure("numalocctl fast", "6.1", "wall", &[75.0]),
+        figure("migratepages", "6.12", "wall", &[100.0]),
+        figure("numalocctl fast", "6.12", "wall", &[76.0]),
+        figure("numalocctl fast", "7.2", "wall", &[50.0]),
+    ]);
+    let of = |kernel: &str| {
+        let found = verdicts.iter().find(|verdict| {
+            verdict.kernel == kernel
+                && verdict.case == "512 MiB of 4 KiB pages"
+                && verdict.what == "numalocctl fast: wall / migratepages"
+        });
+        found.unwrap().met
+    };
+    assert_eq!((of("6.1"), of("6.12"), of("7.2")), (Some(true), Some(false), None));
+}
+
+#[test]
+fn all_files_of_a_report_are_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let lines = [("migratepages", [10.0, 12.0]), ("one page a call", [200.0, 210.0])]
+        .map(|(subject, values)| figure(subject, "6.1", "wall", &values))
+        .map(|figure| format!("@figure {}\n", serde_json::to_string(&figure).unwrap()));
+    let log = directory.path().join("throughput-6.1.log");
+    fs::write(&log, format!("for people\n{}", lines.concat())).unwrap();
+    fs::write(directory.path().join("other.txt"), "@figure {").unwrap();
+    run(&Args { directory: directory.path().into() }).unwrap();
+    let read = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
+    let markdown = read("report.md");
+    assert!(
+        markdown.contains("| wall, ms | one page a call | 205 (202 to 208) **18.636** |"),
+        "{markdown}"
+    );
+    assert!(markdown.contains("(throughput-wall.svg)"), "{markdown}");
+    let json: serde_json::Value = serde_json::from_str(&read("report.json")).unwrap();
+    assert_eq!(json["figures"][1]["spread"], serde_json::json!([202.5, 207.5]));
+    assert!(read("throughput-wall.svg").contains("one page a call"));
+    fs::write(&log, "@figure {").unwrap();
+    assert!(run(&Args { directory: directory.path().into() }).is_err());
+}

@@ -1,0 +1,34 @@
+//! A setting of the kernel that is put back in the end.
+
+use anyhow::{Context, Result};
+use std::{fs, path::Path};
+
+/// The kernel's own balancing (Documentation/admin-guide/sysctl/kernel.rst).
+pub const NUMA_BALANCING: &str = "/proc/sys/kernel/numa_balancing";
+
+/// A file of the kernel with another value for a while.
+#[derive(Debug)]
+pub struct Setting {
+    path: &'static str,
+    before: String,
+}
+
+impl Setting {
+    /// Writes `value` until this is dropped; `None` where the kernel has no such file.
+    pub fn set(path: &'static str, value: &str) -> Result<Option<Self>> {
+        if !Path::new(path).exists() {
+            return Ok(None);
+        }
+        let before = fs::read_to_string(path)?;
+        fs::write(path, value).with_context(|| format!("{path} = {value}"))?;
+        Ok(Some(Self { path, before }))
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        if let Err(error) = fs::write(self.path, self.before.trim()) {
+            eprintln!("{} could not be put back to {}: {error}", self.path, self.before.trim());
+        }
+    }
+}

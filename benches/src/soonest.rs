@@ -1,0 +1,175 @@
+//! How soon a busy process has its memory at home: from the start of a tool until 99% of the process is local, for all
+//! tools that can bring memory home.
+
+mod damos;
+mod numad;
+mod peer;
+mod sample;
+
+use crate::{
+    figure::{Figure, kernel},
+    hold::{self, Holder, Pages},
+    movers::{AWAY, HOME, both_nodes},
+    print,
+    setting::{NUMA_BALANCING, Setting},
+};
+use anyhow::{Result, ensure};
+use numaloc_core::PAGE;
+use peer::Peer;
+use sample::Sample;
+use std::{
+    io, process,
+    sync::atomic::Ordering::Relaxed,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// What counts as at home.
+const LOCAL: f64 = 0.99;
+/// Between two looks at where the pages are.
+const POLL: Duration = Duration::from_millis(20);
+
+/// How much of it.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// MiB of the process.
+    #[arg(long, default_value_t = 512)]
+    mib: usize,
+    /// Rounds of all tools, one after the other.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Seconds after which a tool is taken to never get there.
+    #[arg(long, default_value_t = 30)]
+    cap: u64,
+    /// Only tools with this in their names; repeatable.
+    #[arg(long)]
+    only: Vec<String>,
+    /// "TOOL: REASON" for a tool that could not be had; repeatable.
+    #[arg(long)]
+    missing: Vec<String>,
+    /// What the memory is made of: base and huge pages, one after the other, if this is not given.
+    #[arg(long, value_enum)]
+    pages: Option<Pages>,
+}
+
+/// The process's side: one thread that writes at random, until the input ends.
+pub fn write(args: &hold::Args) -> Result<()> {
+    let regions = hold::fill(args)?;
+    thread::spawn(|| {
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        process::exit(0)
+    });
+    let mut random = fastrand::Rng::new();
+    loop {
+        let region = &regions[random.usize(..regions.len())];
+        let page = region.page(random.usize(..region.pages()));
+        page[random.usize(..PAGE as usize / 8)].store(1, Relaxed);
+    }
+}
+
+/// Measures base pages, then huge ones.
+pub fn run(args: &Args) -> Result<()> {
+    let kernel = kernel()?;
+    both_nodes()?;
+    println!("seconds until {:.0}% of {} MiB are local, kernel {kernel}", LOCAL * 100.0, args.mib);
+    // It would help every tool; it takes part as one of them.
+    let _off = Setting::set(NUMA_BALANCING, "0")?;
+    for node in [HOME, AWAY] {
+        // An emulated machine gets its memory from the host at the first touch.
+        let memory_node = Some(node);
+        let args = hold::Args { mib: args.mib * 3 / 2, memory_node, ..Default::default() };
+        drop(Holder::start(&args)?);
+    }
+    for pages in [Pages::Base, Pages::Huge] {
+        if args.pages.is_none_or(|only| only == pages) {
+            let case = match pages {
+                Pages::Huge => format!("{} MiB of THP", args.mib),
+                _ => format!("{} MiB of 4 KiB pages", args.mib),
+            };
+            compare(args, &kernel, &case, pages)?;
+        }
+    }
+    Ok(())
+}
+
+fn compare(args: &Args, kernel: &str, case: &str, pages: Pages) -> Result<()> {
+    println!("\n{case}");
+    let figure = |peer: &Peer, metric: &str, unit: &str, values| Figure {
+        bench: "soonest".into(),
+        kernel: kernel.into(),
+        case: case.into(),
+        subject: peer.name(),
+        metric: metric.into(),
+        unit: unit.into(),
+        values,
+    };
+    let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|it| name.contains(it));
+    let mut peers = Vec::new();
+    for peer in Peer::all()?.into_iter().filter(|peer| wanted(&peer.name())) {
+        match peer.missing(&args.missing) {
+            Some(reason) => {
+                println!("{:<24} missing: {reason}", peer.name());
+                figure(&peer, &format!("missing: {reason}"), "", Vec::new()).emit()?;
+            }
+            None => peers.push((peer, Vec::new())),
+        }
+    }
+    for _ in 0..args.rounds {
+        for (peer, times) in &mut peers {
+            times.push(turn(args, peer, pages)?);
+        }
+    }
+    let mut figures = Vec::new();
+    for (peer, times) in &peers {
+        let arrived = times.iter().flatten().count();
+        if arrived < times.len() {
+            let name = peer.name();
+            println!(
+                "{name}: there in {arrived} of {} rounds, the cap for the others",
+                times.len()
+            );
+        }
+        let seconds = times.iter().map(|time| time.unwrap_or(args.cap as f64)).collect();
+        figures.push(figure(peer, "wall", "s", seconds));
+        let there = times.iter().map(|time| f64::from(u8::from(time.is_some()))).collect();
+        figures.push(figure(peer, "got there", "share of rounds", there));
+    }
+    print::figures(&figures)
+}
+
+/// One tool on a process of its own: seconds, or `None` if it did not get there in time.
+fn turn(args: &Args, peer: &Peer, pages: Pages) -> Result<Option<f64>> {
+    let (cpu_node, memory_node) = (Some(HOME), Some(AWAY));
+    let target = hold::Args { mib: args.mib, pages, cpu_node, memory_node, ..Default::default() };
+    let holder = Holder::start_as("writer", &target)?;
+    let nodes = holder.pages_by_node()?;
+    ensure!(nodes == [(AWAY, holder.pages())], "not on node {AWAY}: {nodes:?}");
+    let cpus = holder.cpus()?;
+    let sample = Sample::open(&holder)?;
+    let cap = Duration::from_secs(args.cap);
+    let begin = Instant::now();
+    let tool = peer.start(&holder)?;
+    let time = loop {
+        thread::sleep(POLL);
+        let elapsed = begin.elapsed();
+        if sample.local()? >= LOCAL && is_home(&holder)? {
+            break Some(elapsed.as_secs_f64());
+        }
+        if elapsed >= cap {
+            println!("  {}: {:.1}% after {cap:?}", peer.name(), sample.local()? * 100.0);
+            break None;
+        }
+    };
+    tool.end()?;
+    if holder.cpus()? != cpus {
+        println!("  {}: moved the process to CPUs {}, from {cpus}", peer.name(), holder.cpus()?);
+    }
+    Ok(time)
+}
+
+/// All pages, by numa_maps: the last word, and too dear to ask for it all the time.
+fn is_home(holder: &Holder) -> Result<bool> {
+    let nodes = holder.pages_by_node()?;
+    let home = nodes.iter().find(|(node, _)| *node == HOME).map_or(0, |(_, pages)| *pages);
+    Ok(home as f64 >= LOCAL * holder.pages() as f64)
+}

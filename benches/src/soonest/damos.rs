@@ -1,0 +1,91 @@
+//! DAMON's operation scheme migrate_hot on physical addresses, by its sysfs interface
+//! (Documentation/admin-guide/mm/damon/usage.rst).
+
+use crate::setting::Setting;
+use anyhow::{Context, Result};
+use std::{
+    fs,
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+const ADMIN: &str = "/sys/kernel/mm/damon/admin/kdamonds";
+/// Where later kernels have a kdamond of their own (mm/damon/stat.c), beside which no other can be switched on.
+const STAT: &str = "/sys/module/damon_stat/parameters/enabled";
+const NODES: &str = "/sys/devices/system/node";
+
+/// Whether the kernel has it.
+pub fn missing() -> Option<String> {
+    (!Path::new(ADMIN).exists()).then(|| "the kernel is built without DAMON".into())
+}
+
+/// A running kdamond, switched off when this is dropped.
+#[derive(Debug)]
+pub struct Kdamond {
+    _no_stat: Option<Setting>,
+}
+
+impl Kdamond {
+    /// Moves what is on node `from` to node `to`, with DAMON's default intervals and numbers of regions, and no quota.
+    /// Regions in which it sees no access are moved too: it never sees one where a large emulated TLB keeps what it
+    /// needs, and asking for one could only make it later.
+    pub fn start(from: u32, to: u32) -> Result<Self> {
+        let kdamond = Self { _no_stat: Setting::set(STAT, "N")? };
+        put("nr_kdamonds", 1)?;
+        put("0/contexts/nr_contexts", 1)?;
+        put("0/contexts/0/operations", "paddr")?;
+        put("0/contexts/0/targets/nr_targets", 1)?;
+        let memory = memory(from)?;
+        put("0/contexts/0/targets/0/regions/nr_regions", memory.len())?;
+        for (index, range) in memory.iter().enumerate() {
+            put(&format!("0/contexts/0/targets/0/regions/{index}/start"), range.start)?;
+            put(&format!("0/contexts/0/targets/0/regions/{index}/end"), range.end)?;
+        }
+        put("0/contexts/0/schemes/nr_schemes", 1)?;
+        put("0/contexts/0/schemes/0/action", "migrate_hot")?;
+        put("0/contexts/0/schemes/0/target_nid", to)?;
+        let int = u64::from(u32::MAX); // of that type in the kernel
+        for (what, most) in [("sz", u64::MAX), ("nr_accesses", int), ("age", int)] {
+            put(&format!("0/contexts/0/schemes/0/access_pattern/{what}/max"), most)?;
+        }
+        put("0/state", "on")?;
+        Ok(kdamond)
+    }
+}
+
+impl Drop for Kdamond {
+    fn drop(&mut self) {
+        // Fails if it never came as far as being on.
+        let _ = put("0/state", "off");
+        if let Err(error) = put("nr_kdamonds", 0) {
+            eprintln!("DAMON is left with a kdamond: {error:#}");
+        }
+    }
+}
+
+fn put(name: &str, value: impl ToString) -> Result<()> {
+    let path = PathBuf::from(ADMIN).join(name);
+    let value = value.to_string();
+    fs::write(&path, &value).with_context(|| format!("{} = {value}", path.display()))
+}
+
+/// Physical addresses of a node, by its memory blocks.
+fn memory(node: u32) -> Result<Vec<Range<u64>>> {
+    let size = fs::read_to_string("/sys/devices/system/memory/block_size_bytes")?;
+    let size = u64::from_str_radix(size.trim(), 16)?;
+    let mut blocks = Vec::new();
+    for entry in fs::read_dir(format!("{NODES}/node{node}"))? {
+        let name = entry?.file_name();
+        let block = name.to_str().and_then(|name| name.strip_prefix("memory")?.parse::<u64>().ok());
+        blocks.extend(block);
+    }
+    blocks.sort_unstable();
+    let mut ranges: Vec<Range<u64>> = Vec::new();
+    for block in blocks {
+        match ranges.last_mut() {
+            Some(last) if last.end == block * size => last.end += size,
+            _ => ranges.push(block * size..(block + 1) * size),
+        }
+    }
+    Ok(ranges)
+}

@@ -1,0 +1,138 @@
+//! The tools, and how each is told to bring a process's memory home.
+
+use super::{
+    damos::{self, Kdamond},
+    numad::Numad,
+};
+use crate::{
+    hold::{Holder, pinned},
+    movers::{AWAY, HOME, Mover, Turn},
+    setting::{NUMA_BALANCING, Setting},
+};
+use anyhow::{Context, Result};
+use std::{
+    env,
+    io::Write,
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread::{self, JoinHandle},
+};
+
+/// A tool in one of its configurations.
+#[derive(Clone, Debug)]
+pub enum Peer {
+    /// A command that ends when all is done: ours, or migratepages(8).
+    Mover(Mover),
+    /// Intel's memtierd with so many MB/s; `None` for its own limit of 100.
+    Memtierd(Option<u32>),
+    /// numad(8).
+    Numad,
+    /// DAMON's migrate_hot.
+    Damos,
+    /// The kernel's NUMA balancing.
+    Balancing,
+}
+
+/// A tool at work.
+pub enum Started {
+    Mover(JoinHandle<Result<Turn>>),
+    Memtierd(Child),
+    Numad(Numad),
+    Damos(Kdamond),
+    Balancing(Option<Setting>),
+}
+
+impl Peer {
+    /// All of them, ours first.
+    pub fn all() -> Result<Vec<Self>> {
+        Ok(vec![
+            Self::Mover(Mover::profile("fast")?),
+            Self::Mover(Mover::migratepages()),
+            Self::Memtierd(None),
+            // 2,560 pages a call, at its own 10 ms from one to the next.
+            Self::Memtierd(Some(1000)),
+            Self::Numad,
+            Self::Damos,
+            Self::Balancing,
+        ])
+    }
+
+    /// As figures name it.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Mover(mover) => mover.name.clone(),
+            Self::Memtierd(None) => "memtierd".into(),
+            Self::Memtierd(Some(bandwidth)) => format!("memtierd, {bandwidth} MB/s"),
+            Self::Numad => "numad".into(),
+            Self::Damos => "DAMOS".into(),
+            Self::Balancing => "NUMA balancing".into(),
+        }
+    }
+
+    /// Why it cannot be had here. What is `known` of that has the form "PROGRAM: REASON".
+    pub fn missing(&self, known: &[String]) -> Option<String> {
+        let program = match self {
+            Self::Mover(_) => return None,
+            Self::Damos => return damos::missing(),
+            Self::Balancing => {
+                let there = Path::new(NUMA_BALANCING).exists();
+                return (!there).then(|| "the kernel is built without it".into());
+            }
+            Self::Memtierd(_) => "memtierd",
+            Self::Numad => "numad",
+        };
+        let reason = |text: &String| Some(text.strip_prefix(program)?.strip_prefix(": ")?.into());
+        known.iter().find_map(reason).or_else(|| {
+            let path = env::var_os("PATH").unwrap_or_default();
+            let there = env::split_paths(&path).any(|directory| directory.join(program).exists());
+            (!there).then(|| "no such program on PATH".into())
+        })
+    }
+
+    /// Sets it to work.
+    pub fn start(&self, holder: &Holder) -> Result<Started> {
+        let pid = holder.pid();
+        Ok(match self {
+            Self::Mover(mover) => {
+                let mover = mover.clone();
+                Started::Mover(thread::spawn(move || mover.turn_of(pid, true)))
+            }
+            Self::Memtierd(bandwidth) => Started::Memtierd(memtierd(pid, *bandwidth)?),
+            Self::Numad => Started::Numad(Numad::start(pid)?),
+            Self::Damos => Started::Damos(Kdamond::start(AWAY, HOME)?),
+            Self::Balancing => Started::Balancing(Setting::set(NUMA_BALANCING, "1")?),
+        })
+    }
+}
+
+/// By the commands that its own documentation gives for moving all pages of a process.
+fn memtierd(pid: i32, bandwidth: Option<u32>) -> Result<Child> {
+    let mut command = Command::new("memtierd");
+    command.arg("-prompt").stdin(Stdio::piped()).stdout(Stdio::null());
+    let child = pinned(AWAY, || command.spawn())?.context("memtierd")?;
+    let mut input = child.stdin.as_ref().context("it has an input")?;
+    if let Some(bandwidth) = bandwidth {
+        writeln!(input, r#"mover -config '{{"IntervalMs":10,"Bandwidth":{bandwidth}}}'"#)?;
+    }
+    writeln!(input, "pages -pid {pid}\nmover -pages-to {HOME}")?;
+    Ok(child)
+}
+
+impl Started {
+    /// Waits for its end, or ends it where it has none.
+    pub fn end(self) -> Result<()> {
+        match self {
+            Self::Mover(thread) => {
+                thread.join().expect("it does not panic")?;
+            }
+            Self::Memtierd(mut child) => {
+                child.kill()?;
+                child.wait()?;
+            }
+            Self::Numad(numad) => numad.end()?,
+            Self::Damos(kdamond) => drop(kdamond),
+            Self::Balancing(setting) => drop(setting),
+        }
+        Ok(())
+    }
+}

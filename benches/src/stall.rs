@@ -1,0 +1,159 @@
+//! What an application feels while its memory is moved. For machines with one CPU a node that have no more of them than
+//! there are real ones: the target's CPU and the mover's are both busy all the time.
+
+pub mod busy;
+mod redis;
+
+use crate::{
+    figure::{Figure, kernel},
+    hold::{self, Holder, Pages},
+    movers::{AWAY, HOME, Mover, Turn},
+    print,
+    setting::{NUMA_BALANCING, Setting},
+};
+use anyhow::{Result, ensure};
+use busy::{PERCENTILES, Window};
+use std::{thread, time::Duration};
+
+/// How much of it.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// MiB to move.
+    #[arg(long, default_value_t = 192)]
+    mib: usize,
+    /// Rounds; with Redis one less.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Only these; repeatable.
+    #[arg(long, value_enum)]
+    of: Vec<Of>,
+    /// Further options of `numalocctl migrate` in one word; repeatable. Each becomes a subject of its own.
+    #[arg(long, allow_hyphen_values = true)]
+    with: Vec<String>,
+    /// Only subjects with this in their name; repeatable.
+    #[arg(long)]
+    subject: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Of {
+    Base,
+    Huge,
+    Redis,
+}
+
+/// How long an application is watched undisturbed.
+const IDLE: Duration = Duration::from_secs(1);
+/// What it needs to come up to speed.
+const SETTLING: Duration = Duration::from_millis(300);
+
+/// A mover with what the application felt of it.
+struct Subject {
+    mover: Mover,
+    shown: Vec<Shown>,
+}
+
+struct Shown {
+    turn: Turn,
+    before: Window,
+    during: Window,
+    after: Window,
+}
+
+/// Measures the process of our own, then Redis.
+pub fn run(args: &Args) -> Result<()> {
+    // It would move pages of a busy process, too.
+    let _off = Setting::set(NUMA_BALANCING, "0")?;
+    let kernel = kernel()?;
+    let wanted = |of| args.of.is_empty() || args.of.contains(&of);
+    for (of, pages) in [(Of::Base, Pages::Base), (Of::Huge, Pages::Huge)] {
+        if wanted(of) {
+            compare(args, pages, &kernel)?;
+        }
+    }
+    if wanted(Of::Redis) {
+        redis::run(args.rounds.saturating_sub(1).max(1), &kernel)?;
+    }
+    Ok(())
+}
+
+fn compare(args: &Args, pages: Pages, kernel: &str) -> Result<()> {
+    let mut movers = vec![Mover::nothing(IDLE), Mover::migratepages(), Mover::paced()];
+    for profile in ["gentle", "balanced", "fast"] {
+        movers.push(Mover::profile(profile)?);
+    }
+    movers.extend(args.with.iter().map(|with| Mover::numalocctl(with, with)));
+    movers.retain(|mover| mover.is_one_of(&args.subject));
+    let subjects = movers.into_iter().map(|mover| Subject { mover, shown: Vec::new() });
+    let mut subjects = subjects.collect::<Vec<_>>();
+    for _ in 0..args.rounds {
+        for subject in &mut subjects {
+            let shown = turn(args.mib, pages, &subject.mover)?;
+            subject.shown.push(shown);
+        }
+    }
+    let case = match pages {
+        Pages::Huge => format!("{} MiB of THP", args.mib),
+        _ => format!("{} MiB of 4 KiB pages", args.mib),
+    };
+    let figures = subjects.iter().flat_map(|subject| subject.figures(kernel, &case));
+    print::figures(&figures.collect::<Vec<_>>())
+}
+
+/// One move of a new process's memory.
+fn turn(mib: usize, pages: Pages, mover: &Mover) -> Result<Shown> {
+    let (cpu_node, memory_node) = (Some(HOME), Some(AWAY));
+    let target = hold::Args { mib, pages, cpu_node, memory_node, ..hold::Args::default() };
+    let mut holder = Holder::start_as("busy", &target)?;
+    thread::sleep(SETTLING);
+    window(&mut holder)?;
+    thread::sleep(IDLE);
+    let before = window(&mut holder)?;
+    let turn = mover.turn(&holder, true)?;
+    let during = window(&mut holder)?;
+    thread::sleep(IDLE);
+    let after = window(&mut holder)?;
+    let nodes = holder.pages_by_node()?;
+    let end = if mover.moves() { HOME } else { AWAY };
+    // A page that is being written to may refuse: 99 of 100 have to be there.
+    let there = nodes.iter().find(|(node, _)| *node == end).map_or(0, |&(_, pages)| pages);
+    ensure!(there * 100 >= holder.pages() * 99, "{} left pages behind: {nodes:?}", mover.name);
+    Ok(Shown { turn, before, during, after })
+}
+
+/// What went on since the last time.
+fn window(holder: &mut Holder) -> Result<Window> {
+    Ok(serde_json::from_str(&holder.ask()?)?)
+}
+
+impl Subject {
+    fn figures(&self, kernel: &str, case: &str) -> Vec<Figure> {
+        let figure = |metric: &str, unit: &str, value: &dyn Fn(&Shown) -> f64| Figure {
+            bench: "stall".into(),
+            kernel: kernel.into(),
+            case: case.into(),
+            subject: self.mover.name.clone(),
+            metric: metric.into(),
+            unit: unit.into(),
+            values: self.shown.iter().map(value).collect(),
+        };
+        let writes = |window: &Window| window.writes.operations as f64 / window.seconds;
+        let maps = |window: &Window| window.maps.operations as f64 / window.seconds;
+        let share = |metric, value| figure(metric, "share of idle", value);
+        let mut figures = Vec::new();
+        if self.mover.moves() {
+            figures.push(figure("wall", "ms", &|of| of.turn.wall.as_secs_f64() * 1e3));
+        }
+        figures.extend([
+            share("writer operations", &|of| writes(&of.during) / writes(&of.before)),
+            share("writer operations after", &|of| writes(&of.after) / writes(&of.before)),
+            share("map operations", &|of| maps(&of.during) / maps(&of.before)),
+        ]);
+        for (index, (name, _)) in PERCENTILES.iter().enumerate() {
+            figures.push(figure(&format!("map {name}"), "ms", &|of| of.during.maps.ms[index]));
+            let metric = format!("16 writes {name}");
+            figures.push(figure(&metric, "ms", &|of| of.during.writes.ms[index]));
+        }
+        figures
+    }
+}

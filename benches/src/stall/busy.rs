@@ -1,0 +1,121 @@
+//! The process that must not notice: one thread writes at random all over the memory, another does what allocators do.
+
+use crate::hold;
+use anyhow::{Context, Result};
+use hdrhistogram::Histogram;
+use numaloc_sys::fixture::{Advice, Backing, Region};
+use serde::{Deserialize, Serialize};
+use std::{
+    io::{self, BufRead, Write},
+    mem,
+    sync::{Mutex, PoisonError, atomic::Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Random writes that are one operation: reading the clock for each would cost more than the write.
+const BURST: usize = 16;
+/// What the allocator maps at a time.
+const MAPPED: usize = 64 << 10;
+/// Its rest between two of them: it shares a CPU with the writer, and uses a small part of it.
+const REST: Duration = Duration::from_micros(500);
+/// Longest time that is told from longer ones.
+const LONGEST: Duration = Duration::from_secs(100);
+
+/// What went on between two lines of input.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Window {
+    /// How long it was.
+    pub seconds: f64,
+    /// The writer's.
+    pub writes: Latencies,
+    /// The allocator's: map, touch each page, unmap.
+    pub maps: Latencies,
+}
+
+/// Operations and how long they took.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Latencies {
+    /// Number of operations.
+    pub operations: u64,
+    /// Milliseconds of each of [`PERCENTILES`].
+    pub ms: [f64; 3],
+}
+
+/// What is told of them.
+pub const PERCENTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
+
+type Times = Mutex<Histogram<u64>>;
+
+/// The process's side: answers each line of input with the window since the one before, until its input ends.
+pub fn run(args: &hold::Args) -> Result<()> {
+    let regions = hold::fill(args)?;
+    let region = regions.into_iter().next().context("at least one region")?;
+    let (writes, maps) = (&Mutex::new(times()?), &Mutex::new(times()?));
+    thread::scope(|scope| {
+        scope.spawn(move || write(&region, writes));
+        scope.spawn(move || allocate(maps));
+        let mut begin = Instant::now();
+        for line in io::stdin().lock().lines() {
+            line?;
+            let window = Window {
+                seconds: mem::replace(&mut begin, Instant::now()).elapsed().as_secs_f64(),
+                writes: taken(writes)?,
+                maps: taken(maps)?,
+            };
+            println!("{}", serde_json::to_string(&window)?);
+            io::stdout().flush()?;
+        }
+        // The threads have no end of their own.
+        std::process::exit(0)
+    })
+}
+
+fn times() -> Result<Histogram<u64>> {
+    Ok(Histogram::new_with_bounds(1, LONGEST.as_nanos() as u64, 3)?)
+}
+
+fn taken(times_of: &Times) -> Result<Latencies> {
+    let empty = times()?; // made before the other thread has to wait
+    let times = mem::replace(&mut *times_of.lock().unwrap_or_else(PoisonError::into_inner), empty);
+    let ms = PERCENTILES.map(|(_, share)| times.value_at_quantile(share) as f64 / 1e6);
+    Ok(Latencies { operations: times.len(), ms })
+}
+
+fn note(times: &Times, took: Duration) {
+    let mut times = times.lock().unwrap_or_else(PoisonError::into_inner);
+    times.saturating_record(took.as_nanos() as u64);
+}
+
+fn write(region: &Region, times: &Times) {
+    let mut random = fastrand::Rng::new();
+    let mut before = Instant::now();
+    loop {
+        for _ in 0..BURST {
+            let page = region.page(random.usize(..region.pages()));
+            page[random.usize(..page.len())].store(1, Relaxed);
+        }
+        let now = Instant::now();
+        note(times, now - before);
+        before = now;
+    }
+}
+
+fn allocate(times: &Times) {
+    loop {
+        let begin = Instant::now();
+        // As an allocator's own memory would be: huge pages would make it another measurement.
+        let map = || -> io::Result<()> {
+            let region = Region::map(MAPPED, Backing::Private)?;
+            region.advise(Advice::NoHuge)?;
+            (0..region.pages()).for_each(|page| region.page(page)[0].store(1, Relaxed));
+            Ok(())
+        };
+        if let Err(error) = map() {
+            eprintln!("cannot map: {error}");
+            std::process::exit(1);
+        }
+        note(times, begin.elapsed());
+        thread::sleep(REST);
+    }
+}

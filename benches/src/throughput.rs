@@ -1,0 +1,162 @@
+//! How fast, and for how much CPU time, all of a process's memory comes home.
+
+use crate::{
+    figure::{Figure, kernel},
+    hold::{self, Holder, Pages},
+    movers::{AWAY, HOME, Mover, Turn},
+    pool::Pool,
+    print,
+};
+use anyhow::{Result, ensure};
+use numaloc_core::PAGE;
+use serde_json::Value;
+
+/// How much of it.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// MiB to move; repeatable.
+    #[arg(long, default_values_t = [512, 2048])]
+    mib: Vec<usize>,
+    /// Rounds; with more than 1 GiB half of them.
+    #[arg(long, default_value_t = 4)]
+    rounds: usize,
+    /// Only these pages; repeatable.
+    #[arg(long, value_enum)]
+    pages: Vec<Pages>,
+    /// Further options of `numalocctl migrate` in one word, such as "--workers=1 --batch-bytes=4M"; repeatable. Each
+    /// becomes a subject of its own.
+    #[arg(long, allow_hyphen_values = true)]
+    with: Vec<String>,
+    /// Only subjects with this in their name; repeatable.
+    #[arg(long)]
+    subject: Vec<String>,
+}
+
+/// A mover with what it has shown.
+struct Subject {
+    mover: Mover,
+    turns: Vec<Turn>,
+}
+
+/// Measures all kinds of pages, in all sizes.
+pub fn run(args: &Args) -> Result<()> {
+    let kernel = kernel()?;
+    let all = [Pages::Base, Pages::Huge, Pages::Hugetlb, Pages::Mixed];
+    let largest = args.mib.iter().copied().max().unwrap_or(0);
+    for node in [HOME, AWAY] {
+        // An emulated machine gets its memory from the host at the first touch.
+        drop(Holder::start(&target(largest * 5 / 4, Pages::Base, node))?);
+    }
+    for &mib in &args.mib {
+        for pages in all.into_iter().filter(|of| args.pages.is_empty() || args.pages.contains(of)) {
+            compare(args, mib, pages, &kernel)?;
+        }
+    }
+    Ok(())
+}
+
+fn target(mib: usize, pages: Pages, node: u32) -> hold::Args {
+    let (cpu_node, memory_node) = (Some(HOME), Some(node));
+    hold::Args { mib, pages, cpu_node, memory_node, ..hold::Args::default() }
+}
+
+/// What is compared; with much memory only what goals speak of.
+fn subjects(args: &Args, large: bool) -> Result<Vec<Subject>> {
+    let fast = Mover::profile("fast")?;
+    let mut movers = vec![Mover::migratepages(), fast.clone()];
+    if !large {
+        movers.extend([fast.with_workers(1), Mover::profile("balanced")?]);
+        movers.extend([Mover::cpuset(), Mover::all_in_one_call(), Mover::one_page_a_call()]);
+    }
+    movers.extend(args.with.iter().map(|with| Mover::numalocctl(with, with)));
+    movers.retain(|mover| mover.is_one_of(&args.subject));
+    Ok(movers.into_iter().map(|mover| Subject { mover, turns: Vec::new() }).collect())
+}
+
+fn compare(args: &Args, mib: usize, pages: Pages, kernel: &str) -> Result<()> {
+    let _pool = (pages == Pages::Hugetlb).then(|| Pool::fill(mib)).transpose()?;
+    let large = mib > 1024;
+    let mut subjects = subjects(args, large)?;
+    let rounds = if large { args.rounds.div_ceil(2) } else { args.rounds };
+    // What comes first pays for free memory that is not as this case leaves it.
+    measured(&Mover::migratepages(), &Holder::start(&target(mib, pages, AWAY))?)?;
+    let mut moved = 0;
+    for round in 1..=rounds {
+        for Subject { mover, turns } in &mut subjects {
+            // By far the slowest, and not in doubt.
+            if round > 1 && *mover == Mover::one_page_a_call() {
+                continue;
+            }
+            let holder = Holder::start(&target(mib, pages, AWAY))?;
+            let (turn, bytes) = measured(mover, &holder)?;
+            println!("round {round}: {}: {:.0} ms", mover.name, turn.wall.as_secs_f64() * 1e3);
+            moved = bytes;
+            turns.push(turn);
+        }
+    }
+    let case = case(mib, pages);
+    let figure = |subject: &Subject, metric: &str, unit: &str, values: Vec<f64>| Figure {
+        bench: "throughput".into(),
+        kernel: kernel.into(),
+        case: case.clone(),
+        subject: subject.mover.name.clone(),
+        metric: metric.into(),
+        unit: unit.into(),
+        values,
+    };
+    let mut figures = Vec::new();
+    for subject in &subjects {
+        let of = |value: fn(&Turn) -> Option<f64>| subject.turns.iter().filter_map(value).collect();
+        let wall = of(|turn| Some(turn.wall.as_secs_f64() * 1e3));
+        let cpu: Vec<f64> = of(|turn| Some(turn.cpu?.as_secs_f64() * 1e3));
+        let each = cpu.iter().map(|ms| moved as f64 / ms * 1e3).collect();
+        let longest =
+            of(|turn| report(turn, "/calls/longest_seconds").map(|seconds| seconds * 1e3));
+        figures.push(figure(subject, "wall", "ms", wall));
+        figures.push(figure(subject, "cpu", "ms", cpu));
+        figures.push(figure(subject, "moved per CPU second", "bytes per CPU second", each));
+        figures.push(figure(subject, "longest call", "ms", longest));
+    }
+    print::figures(&figures)
+}
+
+fn report(turn: &Turn, path: &str) -> Option<f64> {
+    turn.report.as_ref()?.pointer(path).and_then(Value::as_f64)
+}
+
+fn case(mib: usize, pages: Pages) -> String {
+    let size =
+        if mib.is_multiple_of(1024) { format!("{} GiB", mib / 1024) } else { format!("{mib} MiB") };
+    let pages = match pages {
+        Pages::Base => "of 4 KiB pages",
+        Pages::Huge => "of THP",
+        Pages::Hugetlb => "of hugetlb pages",
+        Pages::Mixed => "with holes, 20% local",
+    };
+    format!("{size} {pages}")
+}
+
+/// One move, checked by what the kernel says before and afterwards. Returns the bytes that had to move, too.
+fn measured(mover: &Mover, holder: &Holder) -> Result<(Turn, u64)> {
+    let pages = holder.args().pages;
+    let all = holder.pages();
+    let early = if pages == Pages::Mixed { all.div_ceil(5) } else { 0 };
+    let before = holder.pages_by_node()?;
+    let expected = [(HOME, early), (AWAY, all - early)];
+    ensure!(
+        before.iter().eq(expected.iter().filter(|&&(_, pages)| pages > 0)),
+        "the memory is not where it should be: {before:?}"
+    );
+    let huge_kib = holder.huge_kib()?;
+    ensure!(pages != Pages::Huge || huge_kib * 1024 == all * PAGE, "huge pages: {huge_kib} KiB");
+    let turn = mover.turn(holder, false)?;
+    let after = holder.pages_by_node()?;
+    ensure!(after == [(HOME, all)], "{} left pages behind: {after:?}", mover.name);
+    let huge_after = holder.huge_kib()?;
+    ensure!(
+        huge_after == huge_kib,
+        "{} split huge pages: {huge_kib} KiB -> {huge_after} KiB",
+        mover.name
+    );
+    Ok((turn, (all - early) * PAGE))
+}

@@ -1,0 +1,115 @@
+//! A numalocd of our own, and the CPU time of its threads.
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::{time::ClockId, unistd::Pid};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+use tokio::{net::UnixStream, time::sleep};
+use tonic::transport::{Channel, Endpoint};
+
+/// What is waited for between two looks, and how long at most.
+const PAUSE: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A daemon; it ends with this value.
+#[derive(Debug)]
+pub struct Daemon {
+    child: Child,
+    dir: TempDir,
+}
+
+impl Daemon {
+    /// Starts the one on PATH.
+    pub fn start() -> Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let config = dir.path().join("numalocd.toml");
+        // All clients are one caller here, and each job would be logged among the figures.
+        fs::write(&config, "[log]\nlevel = \"warn\"\n[quota]\nrequests_per_second = 1000000\n")?;
+        let mut command = Command::new("numalocd");
+        command.arg("--socket").arg(socket(&dir)).arg("--config").arg(config);
+        command.arg("--state-dir").arg(dir.path().join("state"));
+        let child = command.stdin(Stdio::null()).spawn().context("cannot start numalocd")?;
+        Ok(Self { child, dir })
+    }
+
+    /// A connection of its own, once the daemon listens.
+    pub async fn connect(&self) -> Result<Channel> {
+        let socket = socket(&self.dir);
+        let begin = Instant::now();
+        while let Err(error) = UnixStream::connect(&socket).await {
+            ensure!(begin.elapsed() < PATIENCE, "numalocd does not listen: {error}");
+            sleep(PAUSE).await;
+        }
+        Ok(Endpoint::from_shared(format!("unix://{}", socket.display()))?.connect().await?)
+    }
+
+    /// The CPU time used up so far, once no job has a thread any more.
+    pub async fn times(&self) -> Result<Times> {
+        let begin = Instant::now();
+        loop {
+            if let Some(times) = self.times_without_jobs()? {
+                return Ok(times);
+            }
+            ensure!(begin.elapsed() < PATIENCE, "a job that has ended still has a thread");
+            sleep(PAUSE).await;
+        }
+    }
+
+    fn times_without_jobs(&self) -> Result<Option<Times>> {
+        let pid = self.child.id();
+        let mut threads = BTreeMap::new();
+        for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
+            let path = entry?.path();
+            // A thread may end meanwhile.
+            let Ok(comm) = fs::read_to_string(path.join("comm")) else { continue };
+            let Ok(schedstat) = fs::read_to_string(path.join("schedstat")) else { continue };
+            // The engine names the threads of a job so; those of the executor inherit it.
+            if comm.starts_with("job-") {
+                return Ok(None);
+            }
+            let Some(Ok(nanos)) = schedstat.split(' ').next().map(str::parse) else {
+                bail!("{} is not understood: {schedstat:?}", path.join("schedstat").display());
+            };
+            threads.insert(path, Duration::from_nanos(nanos));
+        }
+        let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(pid as i32))?;
+        Ok(Some(Times { process: clock.now()?.into(), threads }))
+    }
+}
+
+fn socket(dir: &TempDir) -> PathBuf {
+    dir.path().join("numalocd.sock")
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// CPU time at a moment when no job is under way.
+#[derive(Debug)]
+pub struct Times {
+    /// Of all threads that there ever were: the process's clock, in nanoseconds (clock_getcpuclockid(3)).
+    process: Duration,
+    /// Of those that are there now, by their directory: /proc/PID/task/TID/schedstat, in nanoseconds.
+    threads: BTreeMap<PathBuf, Duration>,
+}
+
+impl Times {
+    /// What the threads of jobs have used since then, which are gone, and what all others have.
+    pub fn since(&self, before: &Self) -> (Duration, Duration) {
+        let used = |(path, now): (&PathBuf, &Duration)| {
+            now.saturating_sub(before.threads.get(path).copied().unwrap_or_default())
+        };
+        let rest: Duration = self.threads.iter().map(used).sum();
+        ((self.process - before.process).saturating_sub(rest), rest)
+    }
+}
