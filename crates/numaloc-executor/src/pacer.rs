@@ -17,10 +17,12 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-/// Share of the huge pages of a call that may be split on their way (there is no huge page for them at the target) before
+/// Between two looks at how many huge pages were split.
+const SPLIT_PERIOD: Duration = Duration::from_millis(100);
+/// Share of the huge pages of such a time that may be split on their way (there is no huge page for them at the target) before
 /// the run gives the kernel time to make some.
 const SPLIT_PERCENT: f64 = 10.0;
 
@@ -51,7 +53,11 @@ struct Brakes {
     watch: Option<Watch>,
     pressure: Guard,
     splits: Guard,
+    /// As of the last look at the counters.
     split_huge_pages: u64,
+    /// Huge pages that were passed to calls since then.
+    huge_pages: usize,
+    looked: Instant,
 }
 
 impl<'a> Pacer<'a> {
@@ -84,7 +90,14 @@ impl<'a> Pacer<'a> {
             most_bytes,
             stall: Mutex::new(Stall::new(pace.max_stall, most_bytes)),
             rates,
-            brakes: Mutex::new(Brakes { watch, pressure, splits, split_huge_pages }),
+            brakes: Mutex::new(Brakes {
+                watch,
+                pressure,
+                splits,
+                split_huge_pages,
+                huge_pages: 0,
+                looked: Instant::now(),
+            }),
             factor: AtomicU64::new(1f64.to_bits()),
             triggers,
             alarmed: AtomicBool::new(false),
@@ -107,21 +120,28 @@ impl<'a> Pacer<'a> {
             stall.learn(class, bytes, took);
             took > stall.longest()
         };
-        // Others may split pages, too: this is of the whole host.
-        let seen = if class == Class::Huge { migrations(self.roots) } else { None };
         let mut brakes = self.brakes.lock().expect("no worker panics while it holds this");
-        let split = seen.map_or(0, |now| {
-            let split = now.split_huge_pages.saturating_sub(brakes.split_huge_pages);
-            brakes.split_huge_pages = now.split_huge_pages;
-            split
-        });
-        brakes.splits.take([Signal {
-            what: "share of huge pages that are split on their way".into(),
-            percent: split as f64 * 100.0 / folios.max(1) as f64,
-            limit: SPLIT_PERCENT,
-        }]);
-        self.publish(&brakes);
+        brakes.huge_pages += if class == Class::Huge { folios } else { 0 };
+        self.look_for_splits(&mut brakes);
         is_long
+    }
+
+    /// Looks whether huge pages are split, if some have been passed to calls and it is time: reading the counters can take
+    /// longer than moving a huge page does.
+    fn look_for_splits(&self, brakes: &mut Brakes) {
+        let is_due = brakes.huge_pages > 0 || brakes.splits.factor() < 1.0;
+        if !is_due || brakes.looked.elapsed() < SPLIT_PERIOD {
+            return;
+        }
+        let Some(now) = migrations(self.roots) else { return };
+        // Others may split pages, too: this is of the whole host.
+        let split = now.split_huge_pages.saturating_sub(brakes.split_huge_pages);
+        let percent = split as f64 * 100.0 / brakes.huge_pages.max(1) as f64;
+        let what = "share of huge pages that are split on their way".into();
+        brakes.splits.take([Signal { what, percent, limit: SPLIT_PERCENT }]);
+        (brakes.split_huge_pages, brakes.huge_pages) = (now.split_huge_pages, 0);
+        brakes.looked = Instant::now();
+        self.publish(brakes);
     }
 
     /// Looks for pressure, if it is time and no other worker does.
