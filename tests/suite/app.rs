@@ -27,6 +27,12 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
+/// Processes that keep the CPUs of node 0 busy and do nothing else, each laid out as `place` has it.
+pub fn spinners(count: usize, place: impl FnOnce(Layout) -> Layout) -> Vec<App> {
+    let spinner = place(Layout::remote(&["anon:64K"]).load("spin"));
+    (0..count).map(|number| spinner.start(&format!("spinner{number}"))).collect()
+}
+
 /// What an application looks like.
 #[derive(Clone, Debug)]
 pub struct Layout {

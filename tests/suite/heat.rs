@@ -1,7 +1,7 @@
 //! What is used most comes home first, and nothing of the host stays changed.
 
 use crate::{
-    app::{App, Layout, until},
+    app::{spinners, until},
     engine::{look, try_look},
     scene::Scene,
     settings::Setting,
@@ -39,16 +39,11 @@ fn half(order: Order) -> (Scene, Options) {
     (scene, Options { order, target_ratio: 50, pacing, ..Options::default() })
 }
 
-/// An emulated CPU keeps translations until it changes to another process, and hides accesses by them until then. So others
-/// take turns with the target.
-fn others() -> Vec<App> {
-    let other = Layout::remote(&["anon:64K"]).load("spin");
-    (0..3).map(|number| other.start(&format!("other{number}"))).collect()
-}
-
 fn the_hot_half_comes_home(order: Order, expected: HeatSource) {
     let (scene, options) = half(order);
-    let _others = others();
+    // An emulated CPU keeps translations until it changes to another process, and hides accesses by them until then. So
+    // others take turns with the target.
+    let _others = spinners(3, |layout| layout);
     let look = look(&scene.target(), &options);
     assert_eq!(look.plan.order, expected);
     let limits = Limits { batch_bytes: Some(4 * MIB), ..Limits::default() };

@@ -1,7 +1,7 @@
 //! How a run holds back for the sake of others.
 
 use crate::{
-    app::{App, Layout, until},
+    app::{Layout, spinners, until},
     engine::{Look, look},
     scene::{Scene, assert_complete},
     settings::Cgroup,
@@ -33,12 +33,6 @@ fn during(
     })
 }
 
-/// Processes that keep the CPUs of node 0 busy, in a cgroup.
-fn spinners(cgroup: &Cgroup) -> Vec<App> {
-    let spinner = Layout::remote(&["anon:64K"]).load("spin").within(cgroup.path());
-    (0..6).map(|number| spinner.start(&format!("spinner{number}"))).collect()
-}
-
 #[test]
 fn pressure_in_the_targets_cgroup_holds_a_run_back_until_it_is_over() {
     if !std::path::Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
@@ -51,7 +45,7 @@ fn pressure_in_the_targets_cgroup_holds_a_run_back_until_it_is_over() {
     let limits = Limits { rate_bytes_per_second: Some(4 * MIB), ..Limits::default() };
     let outcome = during(&look, &limits, &control, |ended| {
         until("the run has begun", || control.moved_bytes.load(Relaxed) > 0);
-        let spinners = spinners(&cgroup);
+        let spinners = spinners(6, |layout| layout.within(cgroup.path()));
         let why = || control.held_back();
         until("it holds back", || why().contains("cpu.pressure of /numaloc-pacing is"));
         drop(spinners);

@@ -1,6 +1,6 @@
 //! How gently memory is moved: what is asked, and what that means.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::time::Duration;
 
 /// How much of the application's and its neighbours' time a migration may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,21 +55,6 @@ impl Profile {
                 guard: None,
             },
         }
-    }
-}
-
-impl fmt::Display for Profile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Profile {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::ALL.into_iter().find(|profile| profile.name() == text);
-        known.ok_or_else(|| format!("'{text}' is no profile: gentle, balanced or fast"))
     }
 }
 
@@ -190,14 +175,6 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn profiles_are_read_by_their_names() {
-        for profile in Profile::ALL {
-            assert_eq!(profile.to_string().parse(), Ok(profile));
-        }
-        assert!("".parse::<Profile>().is_err());
-    }
 
     #[test]
     fn the_gentler_the_less_time() {

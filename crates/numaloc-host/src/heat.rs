@@ -68,16 +68,18 @@ pub fn measure(
     survey: &Survey,
     stop: &dyn Fn() -> bool,
 ) -> Result<Option<Heat>, Error> {
-    let mut seen = Sightings::new(plan.processes.len());
+    let sample = match plan.order {
+        HeatSource::Address => return Ok(None),
+        HeatSource::Damon => damon::sample,
+        HeatSource::Referenced => referenced::sample,
+    };
     let pids: Vec<i32> = survey.spaces.iter().map(|space| space.pid()).collect();
     let watched = watched::watched(&plan.moves, &pids);
-    if plan.order == HeatSource::Address || watched.is_empty() {
+    if watched.is_empty() {
         return Ok(None);
     }
-    match plan.order {
-        HeatSource::Damon => damon::sample(roots, &watched, stop, &mut seen)?,
-        _ => referenced::sample(roots, &watched, stop, &mut seen)?,
-    }
+    let mut seen = Sightings::new(plan.processes.len());
+    sample(roots, &watched, stop, &mut seen)?;
     Ok(Some(seen.into()))
 }
 
