@@ -68,6 +68,9 @@ enum Bench {
     /// The same, busy.
     #[command(hide = true)]
     Busy(hold::Args),
+    /// The same, awake for a moment each millisecond.
+    #[command(hide = true)]
+    Tick(hold::Args),
     /// The same, with one thread that writes at random.
     #[command(hide = true)]
     Writer(hold::Args),
@@ -99,6 +102,7 @@ fn main() -> Result<()> {
         Bench::One(one) => planning::one(&one),
         Bench::Hold(args) => hold::run(&args),
         Bench::Busy(args) => stall::busy::run(&args),
+        Bench::Tick(args) => stall::busy::tick(&args),
         Bench::Writer(args) => soonest::write(&args),
         Bench::Client(args) => neighbour::client::run(&args),
         Bench::Zipf(args) => half_way::write(&args),

@@ -3,7 +3,10 @@
 use crate::hold;
 use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
-use numaloc_sys::fixture::{Advice, Backing, Region};
+use numaloc_sys::{
+    fixture::{Advice, Backing, Region},
+    set_nice,
+};
 use serde::{Deserialize, Serialize};
 use std::{
     io::{self, BufRead, Write},
@@ -19,6 +22,8 @@ const BURST: usize = 16;
 const MAPPED: usize = 64 << 10;
 /// Its rest between two of them: it shares a CPU with the writer, and uses a small part of it.
 const REST: Duration = Duration::from_micros(500);
+/// How often another process has the CPU for a moment.
+const TICK: Duration = Duration::from_millis(1);
 /// Longest time that is told from longer ones.
 const LONGEST: Duration = Duration::from_secs(100);
 
@@ -71,6 +76,14 @@ pub fn run(args: &hold::Args) -> Result<()> {
     })
 }
 
+/// Wakes each millisecond, and does nothing else, until it is killed.
+pub fn tick(args: &hold::Args) -> Result<()> {
+    let _regions = hold::fill(args)?;
+    loop {
+        thread::sleep(TICK);
+    }
+}
+
 fn times() -> Result<Histogram<u64>> {
     Ok(Histogram::new_with_bounds(1, LONGEST.as_nanos() as u64, 3)?)
 }
@@ -102,6 +115,10 @@ fn write(region: &Region, times: &Times) {
 }
 
 fn allocate(times: &Times) {
+    // It is to wait for the kernel's locks, and not for its turn on the CPU that it shares with the writer.
+    if let Err(error) = set_nice(-20) {
+        eprintln!("cannot go before the writer: {error}");
+    }
     loop {
         let begin = Instant::now();
         // As an allocator's own memory would be: huge pages would make it another measurement.

@@ -35,16 +35,18 @@ impl Profile {
         match self {
             Self::Gentle => Pace {
                 max_stall: ms(5),
-                duty_percent: 10,
+                duty_percent: 15,
                 workers: 1,
                 batch_bytes: 4 << 20,
+                run_bytes: Some(64 << 10),
                 guard: guard(20, 40),
             },
             Self::Balanced => Pace {
                 max_stall: ms(10),
-                duty_percent: 35,
+                duty_percent: 45,
                 workers: 1,
                 batch_bytes: 16 << 20,
+                run_bytes: Some(128 << 10),
                 guard: guard(40, 60),
             },
             Self::Fast => Pace {
@@ -52,6 +54,7 @@ impl Profile {
                 duty_percent: 100,
                 workers: 2,
                 batch_bytes: 64 << 20,
+                run_bytes: None,
                 guard: None,
             },
         }
@@ -97,6 +100,9 @@ pub struct Pace {
     pub workers: usize,
     /// Largest number of bytes in one call; a single folio may be larger.
     pub batch_bytes: u64,
+    /// Most bytes whose mappings are taken away at once, within a call; a single folio may have more. `None`: as many as
+    /// the kernel takes by itself, 2 MiB from 6.3 on and one folio before that (mm/migrate.c, NR_MAX_BATCHED_MIGRATION).
+    pub run_bytes: Option<u64>,
     /// From when on pressure holds the run back; `None`: never.
     pub guard: Option<Guard>,
 }

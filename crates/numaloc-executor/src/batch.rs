@@ -5,6 +5,7 @@ use crate::{
     folio::Folio,
     hint::take_faults,
     look::{Sighting, look},
+    runs,
     stall::fitting,
     verdict::verdicts,
     work::{Pool, Room},
@@ -109,13 +110,13 @@ impl Worker<'_> {
     /// One call. Returns the folios that are to be passed again at once.
     fn batch(&mut self, key: Key, folios: &[Folio]) -> Vec<Folio> {
         let space = &self.survey.spaces[key.process];
-        let addresses: Vec<u64> = folios.iter().map(|folio| folio.address).collect();
+        let addresses = runs::addresses(folios, self.work.pacer.run_bytes);
         let mut statuses = vec![0; addresses.len()];
         let begin = Instant::now();
         let result = move_pages(space.pid(), &addresses, key.to.0, &mut statuses, key.flag);
         let elapsed = begin.elapsed();
         let calls = &mut self.report.calls;
-        calls.record(addresses.len() as u64, elapsed);
+        calls.record(folios.len() as u64, elapsed);
         let bytes = folios.iter().map(|folio| folio.bytes).sum();
         let is_long = self.work.pacer.learn(folios[0].class(), folios.len(), bytes, elapsed);
         calls.over_stall += u64::from(is_long);
@@ -130,7 +131,7 @@ impl Worker<'_> {
         );
 
         let errno = result.err().map(|error| error.raw_os_error().unwrap_or(EIO));
-        let verdicts = verdicts(&statuses);
+        let verdicts = runs::on_folios(&addresses, verdicts(&statuses));
         let sightings = look(&mut self.scanner, space, folios, &verdicts, key.to);
         let alive = space.is_alive();
         let (mut again, mut hinted) = (Vec::new(), Vec::new());

@@ -55,22 +55,11 @@ mod tests {
     use crate::verdict::verdicts;
     use nix::libc::{EBUSY, EFAULT, ENODEV, ENOENT};
     use numaloc_core::{NodeId, PAGE};
-    use numaloc_sys::{MoveFlag, UNWRITTEN};
+    use numaloc_sys::UNWRITTEN;
     use proptest::{collection::vec, prelude::*, sample::select};
 
     fn folio(hinted: bool) -> Folio {
-        Folio {
-            address: 0x1000,
-            bytes: PAGE,
-            hugetlb_bytes: None,
-            from: NodeId(1),
-            process: 0,
-            flag: MoveFlag::Own,
-            step: 0,
-            choice: 0,
-            attempts: 0,
-            hinted,
-        }
+        Folio { hinted, ..Folio::sample(0x1000, PAGE) }
     }
 
     #[test]

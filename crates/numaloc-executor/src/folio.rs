@@ -43,6 +43,23 @@ pub enum Class {
 }
 
 impl Folio {
+    /// One that nothing is known of besides: for tests.
+    #[cfg(test)]
+    pub fn sample(address: u64, bytes: u64) -> Self {
+        Self {
+            address,
+            bytes,
+            hugetlb_bytes: None,
+            from: NodeId(1),
+            process: 0,
+            flag: MoveFlag::Own,
+            step: 0,
+            choice: 0,
+            attempts: 0,
+            hinted: false,
+        }
+    }
+
     /// Its class.
     pub fn class(&self) -> Class {
         match self.hugetlb_bytes {
