@@ -174,8 +174,7 @@ impl Mover {
             How::Numalocctl(options) => {
                 let mut command = Command::new("numalocctl");
                 command.args(["migrate", "--standalone", "--no-progress", "-o", "json", "--pid"]);
-                command.arg(pid);
-                for o in options { match o.strip_prefix("@").and_then(|o| o.split_once('=')) { Some((n, v)) => { command.env(n, v); } None => { command.arg(o); } } }
+                command.arg(pid).args(options);
                 run(command, aside && !has_profiles()?)
             }
             How::Cpuset | How::Bare { .. } => bail!("{} needs more than a pid", self.name),

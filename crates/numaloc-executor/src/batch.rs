@@ -5,8 +5,8 @@ use crate::{
     folio::Folio,
     hint::take_faults,
     look::{Sighting, look},
+    row::{self, Row, fitting, take},
     runs,
-    stall::fitting,
     verdict::verdicts,
     work::{Pool, Room},
     worker::Worker,
@@ -17,6 +17,7 @@ use numaloc_sys::{MoveFlag, move_pages};
 use std::{
     collections::VecDeque,
     io,
+    ops::Range,
     sync::atomic::Ordering,
     thread,
     time::{Duration, Instant},
@@ -46,19 +47,19 @@ impl Key {
 
 impl Worker<'_> {
     /// Moves folios in batches until each is settled, deferred or on its way to another target.
-    pub(crate) fn drive(&mut self, key: Key, mut folios: Vec<Folio>) {
+    pub(crate) fn drive(&mut self, key: Key, mut rows: Vec<Row>) {
         // A call is of one class of folios, for each takes its own time.
-        folios.sort_unstable_by_key(|folio| (folio.class(), folio.address));
-        let mut todo = VecDeque::from(folios);
-        while let Some(&first) = todo.front() {
+        rows.sort_unstable_by_key(|row| (row.first.class(), row.first.address));
+        let mut todo = VecDeque::from(rows);
+        while let Some(first) = todo.front().map(|row| row.first) {
             let gone = !self.survey.spaces[key.process].is_alive();
             if let Some(reason) = gone.then_some(Reason::ProcessGone).or_else(|| self.work.stop()) {
-                todo.iter().for_each(|folio| self.leave(folio.process, reason, folio.bytes));
+                todo.iter().for_each(|row| self.leave(key.process, reason, row.bytes()));
                 return;
             }
             // At least one folio, even if it alone is larger than a batch, or than what is still wanted.
             let most = self.work.pacer.batch_bytes(first.class());
-            let wanted = fitting(&todo, most).1.max(first.bytes);
+            let wanted = fitting(&todo, most).max(first.bytes);
             let claimed = self.work.claim(wanted);
             let room = match claimed {
                 0 => Room::Unsettled,
@@ -69,14 +70,14 @@ impl Worker<'_> {
             };
             match room {
                 Room::Granted(taken) => {
-                    let (count, bytes) = fitting(&todo, taken);
+                    let bytes = fitting(&todo, taken);
                     self.pay(bytes);
                     let before = self.moved_bytes;
                     // It may have waited: if the run is to stop by now, all is left above.
                     if self.work.stop().is_none() {
-                        let batch: Vec<Folio> = todo.drain(..count).collect();
-                        for folio in self.batch(key, &batch).into_iter().rev() {
-                            todo.push_front(folio);
+                        let batch = take(&mut todo, bytes);
+                        for row in self.batch(key, &batch).into_iter().rev() {
+                            todo.push_front(row);
                         }
                     }
                     self.work.landed(key.pool(), taken);
@@ -89,7 +90,7 @@ impl Worker<'_> {
                 }
                 Room::None => {
                     self.work.release(claimed, 0);
-                    todo.into_iter().for_each(|folio| self.reroute(folio));
+                    todo.into_iter().for_each(|row| self.reroute(row));
                     return;
                 }
             }
@@ -103,46 +104,47 @@ impl Worker<'_> {
         memory.room(key.hugetlb_bytes.unwrap_or(PAGE), key.hugetlb_bytes.is_some(), reserve)
     }
 
-    fn reroute(&mut self, folio: Folio) {
-        self.put(Folio { choice: folio.choice + 1, ..folio });
+    fn reroute(&mut self, row: Row) {
+        let choice = row.first.choice + 1;
+        self.put(Row { first: Folio { choice, ..row.first }, ..row });
     }
 
     /// One call. Returns the folios that are to be passed again at once.
-    fn batch(&mut self, key: Key, folios: &[Folio]) -> Vec<Folio> {
+    fn batch(&mut self, key: Key, rows: &[Row]) -> Vec<Row> {
         let space = &self.survey.spaces[key.process];
-        let addresses = runs::addresses(folios, self.work.pacer.run_bytes);
+        let addresses = runs::addresses(rows, self.work.pacer.run_bytes);
         let mut statuses = vec![0; addresses.len()];
         let begin = Instant::now();
         let result = move_pages(space.pid(), &addresses, key.to.0, &mut statuses, key.flag);
         let elapsed = begin.elapsed();
+        let count = |rows: &mut dyn Iterator<Item = &Row>| rows.map(|row| row.count).sum::<u64>();
+        let folios = count(&mut rows.iter());
         let calls = &mut self.report.calls;
-        calls.record(folios.len() as u64, elapsed);
-        let bytes = folios.iter().map(|folio| folio.bytes).sum();
-        let is_long = self.work.pacer.learn(folios[0].class(), folios.len(), bytes, elapsed);
+        calls.record(folios, elapsed);
+        let bytes = rows.iter().map(Row::bytes).sum();
+        let is_long = self.work.pacer.learn(rows[0].first.class(), folios, bytes, elapsed);
         calls.over_stall += u64::from(is_long);
-        calls.retried_addresses += folios.iter().filter(|folio| folio.attempts > 0).count() as u64;
-        tracing::debug!(
-            pid = space.pid(),
-            to = key.to.0,
-            folios = folios.len(),
-            ?result,
-            ?elapsed,
-            "move_pages"
-        );
+        calls.retried_addresses += count(&mut rows.iter().filter(|row| row.first.attempts > 0));
+        tracing::debug!(pid = space.pid(), to = key.to.0, folios, ?result, ?elapsed, "move_pages");
 
         let errno = result.err().map(|error| error.raw_os_error().unwrap_or(EIO));
         let verdicts = runs::on_folios(&addresses, verdicts(&statuses));
-        let sightings = look(&mut self.scanner, space, folios, &verdicts, key.to);
+        let sightings = look(&mut self.scanner, space, rows, &verdicts, key.to);
         let alive = space.is_alive();
         let (mut again, mut hinted) = (Vec::new(), Vec::new());
-        for ((folio, verdict), sighting) in folios.iter().zip(verdicts).zip(sightings) {
-            for folio in self.settle(key, folio, sighting) {
+        let mut verdicts = verdicts.as_slice();
+        for (row, sighting) in sightings {
+            let (of_row, others) = verdicts.split_at(row.count as usize);
+            verdicts = others;
+            for folio in self.settle(key, row, sighting) {
+                let verdict =
+                    of_row[((folio.address - row.first.address) / row.first.bytes) as usize];
                 match fate(&folio, errno, verdict) {
                     _ if !alive => self.leave(folio.process, Reason::ProcessGone, folio.bytes),
-                    Fate::Again => again.push(folio),
+                    Fate::Again => row::push(&mut again, folio),
                     Fate::Hint => hinted.push(Folio { hinted: true, ..folio }),
                     Fate::Later(reason) => self.defer(folio, reason),
-                    Fate::Reroute => self.reroute(folio),
+                    Fate::Reroute => self.reroute(folio.into()),
                     Fate::MovedBack => self.moved_back(folio),
                     Fate::Leave(reason) => self.leave(folio.process, reason, folio.bytes),
                     Fate::Refused(reason, errno) => self.refused(folio, reason, errno),
@@ -153,32 +155,39 @@ impl Worker<'_> {
             let addresses: Vec<u64> = hinted.iter().map(|folio| folio.address).collect();
             self.report.calls.hinted_addresses += addresses.len() as u64;
             take_faults(space.pid(), &addresses, &self.work.target_cpus(key.to));
-            again.extend(hinted);
+            hinted.into_iter().for_each(|folio| row::push(&mut again, folio));
         }
         again
     }
 
     /// Accounts for what the second look saw; returns what is still off its target.
-    fn settle(&mut self, key: Key, folio: &Folio, sighting: Sighting) -> Vec<Folio> {
+    fn settle(
+        &mut self,
+        key: Key,
+        row: Row,
+        sighting: Sighting,
+    ) -> impl Iterator<Item = Folio> + use<> {
+        let folio = row.first;
+        let process = self.survey.spaces[folio.process].process.identity;
+        let mut arrived_bytes = 0;
+        for Range { start, end } in sighting.arrived {
+            arrived_bytes += end - start;
+            let first = Moved { process, address: start, to: key.to };
+            self.report.sample.add(first, end - start);
+        }
         let account = &mut self.report.accounts[folio.process];
-        account.moved(sighting.arrived_bytes);
+        account.moved(arrived_bytes);
         account.vanished(sighting.absent_bytes);
-        if sighting.arrived_bytes > 0 {
-            *self.report.flows.entry((folio.from, key.to)).or_default() += sighting.arrived_bytes;
+        if arrived_bytes > 0 {
+            *self.report.flows.entry((folio.from, key.to)).or_default() += arrived_bytes;
         }
-        // Of one that came in part nobody knows which.
-        if sighting.arrived_bytes == folio.bytes {
-            let process = self.survey.spaces[folio.process].process.identity;
-            let first = Moved { process, address: folio.address, to: key.to };
-            self.report.sample.add(first, folio.bytes);
-        }
-        let settled = sighting.arrived_bytes + sighting.absent_bytes;
-        self.moved_bytes += sighting.arrived_bytes;
-        self.work.control.moved_bytes.fetch_add(sighting.arrived_bytes, Ordering::Relaxed);
+        let settled = arrived_bytes + sighting.absent_bytes;
+        self.moved_bytes += arrived_bytes;
+        self.work.control.moved_bytes.fetch_add(arrived_bytes, Ordering::Relaxed);
         self.work.control.settled_bytes.fetch_add(settled, Ordering::Relaxed);
         // A folio that came through in part was split on the way: its rest are base pages now.
         let bytes = if settled == 0 { folio.bytes } else { PAGE };
-        sighting.elsewhere.into_iter().map(|address| Folio { address, bytes, ..*folio }).collect()
+        sighting.elsewhere.into_iter().map(move |address| Folio { address, bytes, ..folio })
     }
 
     /// Sets a folio aside for a later try, or leaves it when it has had its tries.

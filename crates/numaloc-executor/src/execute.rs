@@ -79,16 +79,14 @@ pub fn execute(
     control: &Control,
 ) -> Result<Outcome, Error> {
     let begin = Instant::now();
-    let pace = plan.options.pacing.pace();
     let work = Work::new(roots, topology, plan, survey, limits, control);
-    let count = limits.workers.unwrap_or(pace.workers).max(1);
     if let Some(heat) = heat(roots, &work, survey)? {
         work.hottest_first(&heat);
     }
     let workers: Result<Vec<Worker<'_>>, Error> =
-        (0..count).map(|_| Worker::new(roots, &work, survey)).collect();
+        (0..work.workers).map(|_| Worker::new(roots, &work, survey)).collect();
     let workers = workers?;
-    let cpus = quiet_cpus(topology, plan, survey, count);
+    let cpus = quiet_cpus(topology, plan, survey, work.workers);
     tracing::debug!(?cpus, ?limits.scheduling, "movers");
     let mut report = Report::new(plan);
     // What a worker logs belongs to whatever the caller is at.

@@ -76,21 +76,26 @@ impl Folio {
     }
 }
 
-/// Calls `emit` with address and bytes of each folio of a run that begins at `address`.
+/// Calls `emit` with address, bytes and number of the folios of a run that begins at `address`: rows of one size.
 ///
 /// Every address inside a folio moves all of it, and a second address of the same folio breaks the kernel's run
 /// (mm/migrate.c, `do_pages_move`), so this decides the speed, never what is moved.
-pub fn folios(run: &Run<'_>, address: u64, shape: &mut Shape<'_>, emit: &mut dyn FnMut(u64, u64)) {
+pub fn folios(
+    run: &Run<'_>,
+    address: u64,
+    shape: &mut Shape<'_>,
+    emit: &mut dyn FnMut(u64, u64, u64),
+) {
     match shape.hugetlb_bytes {
         // hugetlb runs come in pieces; kernels before 6.12 take the head address alone.
         Some(bytes) => {
-            let mut at = address.next_multiple_of(bytes);
-            while at < address + run.bytes {
-                emit(at, bytes);
-                at += bytes;
+            let at = address.next_multiple_of(bytes);
+            let count = (address + run.bytes).saturating_sub(at).div_ceil(bytes);
+            if count > 0 {
+                emit(at, bytes, count);
             }
         }
-        None if run.huge => emit(address, run.bytes),
+        None if run.huge => emit(address, run.bytes, 1),
         None => base_folios(run.entries, address, shape, emit),
     }
 }
@@ -119,8 +124,9 @@ fn base_folios(
     entries: Entries<'_>,
     address: u64,
     shape: &mut Shape<'_>,
-    emit: &mut dyn FnMut(u64, u64),
+    emit: &mut dyn FnMut(u64, u64, u64),
 ) {
+    let (mut pages_each, mut count) = (1, 0);
     let frame = |index: usize| entries.get(index).map(|entry| entry.pfn());
     let mut index = 0;
     while let Some(pfn) = frame(index) {
@@ -140,8 +146,16 @@ fn base_folios(
             }
             _ => 1,
         };
-        emit(at, pages as u64 * PAGE);
+        if pages != pages_each && count > 0 {
+            emit(at - (pages_each * count) as u64 * PAGE, pages_each as u64 * PAGE, count as u64);
+            count = 0;
+        }
+        (pages_each, count) = (pages, count + 1);
         index += pages;
+    }
+    if count > 0 {
+        let at = address + (index - pages_each * count) as u64 * PAGE;
+        emit(at, pages_each as u64 * PAGE, count as u64);
     }
 }
 

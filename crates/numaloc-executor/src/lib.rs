@@ -18,6 +18,7 @@ mod placement;
 mod rate;
 mod report;
 mod rest;
+mod row;
 mod runs;
 mod sample;
 #[cfg(test)]

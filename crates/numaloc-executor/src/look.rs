@@ -1,14 +1,15 @@
 //! The second look: where folios are after a call.
 
-use crate::{folio::Folio, verdict::Verdict};
+use crate::{row::Row, verdict::Verdict};
 use numaloc_core::{NodeId, PAGE};
 use numaloc_host::{AddressSpace, Place, Scanner};
+use std::ops::Range;
 
-/// Where the base pages of a folio were seen.
+/// Where the base pages of some folios were seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sighting {
-    /// Bytes on the target.
-    pub arrived_bytes: u64,
+    /// Addresses on the target.
+    pub arrived: Vec<Range<u64>>,
     /// Bytes that are mapped no more.
     pub absent_bytes: u64,
     /// Addresses of base pages that are elsewhere; one, the head's, for a folio of which none arrived or vanished.
@@ -20,59 +21,146 @@ const GAP: u64 = 64;
 /// Pages to read at a time.
 const SPAN: u64 = 4096;
 
-/// Looks at each folio, in the order given; neighbours are read together. `verdicts` are what the call said of them:
-/// a folio that was reported moved as a whole is one piece still, and its first page tells where that is; of others
-/// every page is looked at, because the kernel may have split them on the way.
+/// What is looked at as one: a row of base pages, or a single folio of more.
+#[derive(Debug)]
+struct Piece {
+    row: Row,
+    /// Base pages from its begin to look at.
+    pages: u64,
+}
+
+/// Looks at all folios, in the order given; neighbours are read together. `verdicts` are what the call said of each of them:
+/// a folio that was reported moved as a whole is one piece still, and its first page tells where that is; of others every
+/// page is looked at, because the kernel may have split them on the way.
+///
+/// Returns what was seen with the folios in question, which are rows of base pages or single ones.
 pub fn look(
     scanner: &mut Scanner,
     space: &AddressSpace,
-    folios: &[Folio],
+    rows: &[Row],
     verdicts: &[Verdict],
     to: NodeId,
-) -> Vec<Sighting> {
-    let seen = |index: usize| match verdicts[index] {
-        Verdict::On(node) if node == to => 1,
-        _ => folios[index].mapped_pages(),
-    };
-    let mut sightings = Vec::with_capacity(folios.len());
+) -> Vec<(Row, Sighting)> {
+    let pieces = pieces(rows, verdicts, to);
+    let mut sightings = Vec::with_capacity(pieces.len());
     let mut places = Vec::new();
     let mut begin = 0;
-    while let Some(first) = folios.get(begin) {
-        let mut end = first.address + seen(begin) * PAGE;
+    while let Some(first) = pieces.get(begin) {
+        let start = first.row.first.address;
+        let mut end = start + first.pages * PAGE;
         let mut next = begin + 1;
-        while let Some(folio) = folios.get(next) {
-            let next_end = folio.address + seen(next) * PAGE;
-            let is_near = folio.address >= end && folio.address <= end + GAP * PAGE;
-            if !is_near || next_end > first.address + SPAN * PAGE {
+        while let Some(piece) = pieces.get(next) {
+            let address = piece.row.first.address;
+            let next_end = address + piece.pages * PAGE;
+            let is_near = address >= end && address <= end + GAP * PAGE;
+            if !is_near || next_end > start + SPAN * PAGE {
                 break;
             }
             (end, next) = (next_end, next + 1);
         }
         places.clear();
-        scanner.locate(space, first.address, ((end - first.address) / PAGE) as usize, &mut places);
-        for index in begin..next {
-            let at = ((folios[index].address - first.address) / PAGE) as usize;
-            sightings.push(sight(&folios[index], &places[at..at + seen(index) as usize], to));
+        scanner.locate(space, start, ((end - start) / PAGE) as usize, &mut places);
+        for piece in &pieces[begin..next] {
+            let at = ((piece.row.first.address - start) / PAGE) as usize;
+            let places = &places[at..at + piece.pages as usize];
+            sightings.push((piece.row, sight(piece.row, places, to)));
         }
         begin = next;
     }
     sightings
 }
 
-fn sight(folio: &Folio, places: &[Place], to: NodeId) -> Sighting {
-    let page_bytes = folio.bytes / places.len() as u64;
-    let mut sighting = Sighting::default();
-    for (index, place) in places.iter().enumerate() {
-        match place {
-            Place::On(node) if *node == to => sighting.arrived_bytes += page_bytes,
-            Place::Absent => sighting.absent_bytes += page_bytes,
-            Place::On(_) | Place::Unknown => {
-                sighting.elsewhere.push(folio.address + index as u64 * PAGE)
+/// Base pages by the span, other folios one by one.
+fn pieces(rows: &[Row], verdicts: &[Verdict], to: NodeId) -> Vec<Piece> {
+    let mut pieces = Vec::with_capacity(rows.len());
+    let mut verdicts = verdicts.iter();
+    for &row in rows {
+        if row.first.bytes > PAGE {
+            for (folio, verdict) in row.folios().zip(&mut verdicts) {
+                let pages = match *verdict {
+                    Verdict::On(node) if node == to => 1,
+                    _ => folio.mapped_pages(),
+                };
+                pieces.push(Piece { row: folio.into(), pages });
             }
+            continue;
         }
+        let mut rest = row;
+        while rest.count > SPAN {
+            let row = rest.split_off(SPAN);
+            pieces.push(Piece { row, pages: SPAN });
+        }
+        pieces.push(Piece { row: rest, pages: rest.count });
+        // Each of these pages is looked at, whatever the call said.
+        let _ = verdicts.nth(row.count as usize - 1);
     }
-    if sighting.elsewhere.len() == places.len() {
+    pieces
+}
+
+fn sight(row: Row, places: &[Place], to: NodeId) -> Sighting {
+    let page_bytes = row.bytes() / places.len() as u64;
+    let mut sighting = Sighting::default();
+    let mut address = row.first.address;
+    for place in places {
+        let end = address + page_bytes;
+        match place {
+            Place::On(node) if *node == to => match sighting.arrived.last_mut() {
+                Some(range) if range.end == address => range.end = end,
+                _ => sighting.arrived.push(address..end),
+            },
+            Place::Absent => sighting.absent_bytes += page_bytes,
+            Place::On(_) | Place::Unknown => sighting.elsewhere.push(address),
+        }
+        address = end;
+    }
+    if row.count == 1 && sighting.elsewhere.len() == places.len() {
         sighting.elsewhere.truncate(1);
     }
     sighting
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::folio::Folio;
+    use numaloc_core::HUGE;
+
+    const HOME: Place = Place::On(NodeId(0));
+    const AWAY: Place = Place::On(NodeId(1));
+
+    #[test]
+    fn each_page_of_a_row_is_where_it_is() {
+        let row = Row { first: Folio::sample(0x10000, PAGE), count: 6 };
+        let seen = sight(row, &[HOME, HOME, AWAY, Place::Absent, HOME, Place::Unknown], NodeId(0));
+        assert_eq!(seen.arrived, [0x10000..0x12000, 0x14000..0x15000]);
+        assert_eq!((seen.absent_bytes, seen.elsewhere), (PAGE, vec![0x12000, 0x15000]));
+    }
+
+    #[test]
+    fn a_huge_page_is_one_until_a_part_of_it_went() {
+        let row = Row::from(Folio::sample(HUGE, HUGE));
+        assert_eq!(sight(row, &[HOME], NodeId(0)).arrived, [HUGE..2 * HUGE]);
+        assert_eq!(sight(row, &[AWAY; 512], NodeId(0)).elsewhere, [HUGE]);
+        let mut places = [AWAY; 512];
+        places[1] = HOME;
+        let seen = sight(row, &places, NodeId(0));
+        assert_eq!(seen.arrived, [HUGE + PAGE..HUGE + 2 * PAGE]);
+        assert_eq!(seen.elsewhere.len(), 511);
+    }
+
+    #[test]
+    fn base_pages_go_by_the_span_and_others_one_by_one() {
+        let rows = [
+            Row { first: Folio::sample(0, PAGE), count: SPAN + 1 },
+            Row { first: Folio::sample(64 * HUGE, HUGE), count: 2 },
+        ];
+        let mut verdicts = vec![Verdict::Tried; SPAN as usize + 2];
+        verdicts.push(Verdict::On(NodeId(0)));
+        let pieces = pieces(&rows, &verdicts, NodeId(0));
+        let of = |piece: &Piece| (piece.row.first.address, piece.row.count, piece.pages);
+        assert_eq!(
+            pieces.iter().map(of).collect::<Vec<_>>(),
+            [(0, SPAN, SPAN), (SPAN * PAGE, 1, 1), (64 * HUGE, 1, 512), (65 * HUGE, 1, 1)]
+        );
+    }
 }

@@ -58,7 +58,7 @@ struct Brakes {
     /// As of the last look at the counters.
     split_huge_pages: u64,
     /// Huge pages that were passed to calls since then.
-    huge_pages: usize,
+    huge_pages: u64,
     looked: Instant,
 }
 
@@ -117,7 +117,7 @@ impl<'a> Pacer<'a> {
     }
 
     /// Learns from a call with so many folios; says whether it took too long.
-    pub fn learn(&self, class: Class, folios: usize, bytes: u64, took: Duration) -> bool {
+    pub fn learn(&self, class: Class, folios: u64, bytes: u64, took: Duration) -> bool {
         let is_long = {
             let mut stall = self.stall();
             stall.learn(class, bytes, took);

@@ -5,7 +5,7 @@
 //! random soon waits for such a run, and then for the next. Shorter runs let it work on, and cost little; shorter calls
 //! would, too, but each has its price (mm/swap.c, `lru_cache_disable`).
 
-use crate::{folio::Folio, verdict::Verdict};
+use crate::{row::Row, verdict::Verdict};
 use numaloc_core::PAGE;
 
 /// An address in the kernel's half, where no process has a mapping: it cannot be queued, and ends a run.
@@ -13,11 +13,11 @@ const STOP: u64 = !(PAGE - 1);
 
 /// What to pass to a call for these folios: their addresses, and stops between runs of at most `run_bytes`, unless one folio
 /// has more. `None`: no stops.
-pub fn addresses(folios: &[Folio], run_bytes: Option<u64>) -> Vec<u64> {
+pub fn addresses(rows: &[Row], run_bytes: Option<u64>) -> Vec<u64> {
     let most = run_bytes.unwrap_or(u64::MAX);
-    let mut addresses = Vec::with_capacity(folios.len());
+    let mut addresses = Vec::with_capacity(rows.iter().map(|row| row.count as usize).sum());
     let mut run = 0;
-    for folio in folios {
+    for folio in rows.iter().flat_map(|row| row.folios()) {
         if run > 0 && folio.bytes > most - run {
             addresses.push(STOP);
             run = 0;
@@ -37,16 +37,17 @@ pub fn on_folios(addresses: &[u64], verdicts: Vec<Verdict>) -> Vec<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::verdicts;
+    use crate::{folio::Folio, row::push, verdict::verdicts};
+    use nix::libc::EFAULT;
     use numaloc_core::{HUGE, NodeId};
     use numaloc_sys::UNWRITTEN;
-    use nix::libc::EFAULT;
     use proptest::{collection::vec, prelude::*, sample::select};
 
     #[test]
     fn runs_end_where_they_would_be_too_long() {
-        let folios = [(0x1000, PAGE), (0x2000, PAGE), (0x3000, PAGE), (HUGE, HUGE), (2 * HUGE, PAGE)];
-        let folios = folios.map(|(address, bytes)| Folio::sample(address, bytes));
+        let folios =
+            [(0x1000, PAGE), (0x2000, PAGE), (0x3000, PAGE), (HUGE, HUGE), (2 * HUGE, PAGE)];
+        let folios = folios.map(|(address, bytes)| Row::from(Folio::sample(address, bytes)));
         let pass = |run_bytes| addresses(&folios, run_bytes);
         assert_eq!(pass(None), [0x1000, 0x2000, 0x3000, HUGE, 2 * HUGE]);
         assert_eq!(
@@ -58,7 +59,8 @@ mod tests {
 
     #[test]
     fn a_failed_run_is_the_tried_one() {
-        let folios = [0x1000, 0x2000, 0x3000].map(|address| Folio::sample(address, PAGE));
+        let folios =
+            [0x1000, 0x2000, 0x3000].map(|address| Row::from(Folio::sample(address, PAGE)));
         let addresses = addresses(&folios, Some(PAGE));
         // The stop's own status is written before its run is moved.
         let statuses = [0, -EFAULT, UNWRITTEN, -EFAULT, UNWRITTEN];
@@ -81,7 +83,9 @@ mod tests {
             };
             let folios: Vec<Folio> = sizes.into_iter().map(next).collect();
             let most = run_pages * PAGE;
-            let passed = addresses(&folios, Some(most));
+            let mut rows = Vec::new();
+            folios.iter().for_each(|&folio| push(&mut rows, folio));
+            let passed = addresses(&rows, Some(most));
             let mut left = folios.iter();
             let mut before = 0;
             for run in passed.split(|&address| address == STOP) {

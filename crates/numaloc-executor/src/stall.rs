@@ -1,6 +1,6 @@
 //! How much one call may take on, so that it is over in time: learnt from the calls before. Pure.
 
-use crate::folio::{Class, Folio};
+use crate::folio::Class;
 use std::{collections::BTreeMap, time::Duration};
 
 /// What a call takes on at least, unless a single folio is larger. Below, calls hardly get shorter: what a call costs
@@ -66,18 +66,6 @@ impl Stall {
         };
         self.fitting.insert(class, next.min(self.most));
     }
-}
-
-/// How many of the first folios, all of one class, go into `bytes`, and how much these are.
-pub fn fitting<'f>(folios: impl IntoIterator<Item = &'f Folio>, bytes: u64) -> (usize, u64) {
-    let (mut count, mut sum, mut class) = (0, 0, None);
-    for folio in folios {
-        if sum + folio.bytes > bytes || *class.get_or_insert(folio.class()) != folio.class() {
-            break;
-        }
-        (count, sum) = (count + 1, sum + folio.bytes);
-    }
-    (count, sum)
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ pub struct Window {
     pub step: usize,
     /// Bytes from the extent's start.
     pub range: Range<u64>,
+    /// Bytes that are to be moved as soon as so many have come together.
+    pub fill: u64,
 }
 
 /// Hands out each window of a plan once.
@@ -26,16 +28,19 @@ pub enum Windows<'p> {
 const SORTED_MAX: u64 = 1024;
 
 impl<'p> Windows<'p> {
-    /// In the plan's order, with about `window_bytes` of remote memory each.
-    pub fn by_address(moves: &'p [Move], window_bytes: u64) -> Self {
-        Self::ByAddress(Cuts::new(moves, window_bytes))
+    /// In the plan's order, with about `window_bytes` of remote memory each; the last ones are smaller, so that of several
+    /// `workers` none has long to wait for another in the end.
+    pub fn by_address(moves: &'p [Move], window_bytes: u64, workers: usize) -> Self {
+        Self::ByAddress(Cuts::new(moves, window_bytes, workers))
     }
 
     /// Those that are used most first, others by address; with at most about `window_bytes` of remote memory each.
     pub fn hottest_first(moves: &'p [Move], window_bytes: u64, heat: &Heat) -> Self {
         let remote_bytes: u64 = moves.iter().map(Move::remote_bytes).sum();
         let fine = (remote_bytes / SORTED_MAX).min(window_bytes);
-        let mut windows: Vec<Window> = Cuts::new(moves, fine).collect();
+        let cuts = Cuts::new(moves, fine, 1);
+        let mut windows: Vec<Window> =
+            cuts.map(|window| Window { fill: window_bytes, ..window }).collect();
         windows.sort_by_cached_key(|window| !score(&moves[window.step], window, heat));
         Self::Sorted(windows.into_iter())
     }
@@ -66,9 +71,15 @@ fn score(step: &Move, window: &Window, heat: &Heat) -> u64 {
 pub struct Cuts<'p> {
     moves: &'p [Move],
     window_bytes: u64,
+    workers: u64,
     step: usize,
     offset: u64,
+    /// Remote bytes, by the plan, of what is not cut yet.
+    left_bytes: u64,
 }
+
+/// Below this, calls get slower by the byte: the last windows are no smaller.
+const LAST: u64 = 16 << 20;
 
 /// Largest window: what a worker keeps in mind of it stays under 20 MiB, should it be full of base pages.
 const WINDOW_MAX: u64 = 1 << 30;
@@ -76,8 +87,18 @@ const WINDOW_MAX: u64 = 1 << 30;
 impl<'p> Cuts<'p> {
     /// Windows that hold about `window_bytes` of remote memory each, by the plan: so the number of windows follows
     /// what is touched of an extent and not what is reserved.
-    fn new(moves: &'p [Move], window_bytes: u64) -> Self {
-        Self { moves, window_bytes: window_bytes.max(HUGE), step: 0, offset: 0 }
+    fn new(moves: &'p [Move], window_bytes: u64, workers: usize) -> Self {
+        let left_bytes = moves.iter().map(Move::remote_bytes).sum();
+        let (window_bytes, workers) = (window_bytes.max(HUGE), workers as u64);
+        Self { moves, window_bytes, workers, step: 0, offset: 0, left_bytes }
+    }
+
+    /// Remote bytes of the next window: with several workers half of each one's share of what is left.
+    fn fill(&self) -> u64 {
+        match self.workers {
+            ..=1 => self.window_bytes,
+            workers => (self.left_bytes / workers / 2).max(LAST).min(self.window_bytes),
+        }
     }
 }
 
@@ -90,12 +111,14 @@ impl Iterator for Cuts<'_> {
         let start = step.mappings[0].start;
         let unit = step.hugetlb_bytes.unwrap_or(HUGE).max(HUGE);
         let sparseness = step.bytes / step.remote_bytes().max(1);
-        let bytes = self
-            .window_bytes
-            .saturating_mul(sparseness.max(1))
-            .min(WINDOW_MAX.max(self.window_bytes));
+        let fill = self.fill();
+        let bytes = fill.saturating_mul(sparseness.max(1)).min(WINDOW_MAX.max(fill));
         let end = (start + self.offset + bytes).next_multiple_of(unit) - start;
-        let window = Window { step: self.step, range: self.offset..end.min(step.bytes) };
+        let range = self.offset..end.min(step.bytes);
+        let share = u128::from(step.remote_bytes()) * u128::from(range.end - range.start);
+        self.left_bytes =
+            self.left_bytes.saturating_sub((share / u128::from(step.bytes.max(1))) as u64);
+        let window = Window { step: self.step, range, fill };
         self.offset = end;
         if end >= step.bytes {
             (self.step, self.offset) = (self.step + 1, 0);
@@ -124,7 +147,7 @@ mod tests {
             step(0, 4096, 4096, None),
             step(1 << 30, 2 << 30, 2 << 30, Some(1 << 30)),
         ];
-        let windows: Vec<Window> = Windows::by_address(&moves, 4 * HUGE).collect();
+        let windows: Vec<Window> = Windows::by_address(&moves, 4 * HUGE, 1).collect();
         let of = |step| {
             windows
                 .iter()
@@ -142,11 +165,27 @@ mod tests {
 
     #[test]
     fn windows_follow_what_is_touched() {
-        let count =
-            |bytes, remote| Windows::by_address(&[step(0, bytes, remote, None)], 16 << 20).count();
+        let count = |bytes, remote| {
+            Windows::by_address(&[step(0, bytes, remote, None)], 16 << 20, 2).count()
+        };
         assert_eq!(count(1 << 30, 1 << 30), 64);
         assert_eq!(count(1 << 30, 1 << 24), 1);
         assert_eq!(count(100 << 30, 100 << 20), 100);
+    }
+
+    #[test]
+    fn the_last_windows_of_several_workers_are_smaller() {
+        let moves = [step(0, 1 << 30, 1 << 30, None)];
+        let sizes: Vec<u64> = Windows::by_address(&moves, 64 << 20, 4)
+            .map(|window| {
+                assert_eq!(window.fill, window.range.end - window.range.start);
+                window.fill >> 20
+            })
+            .collect();
+        assert!(sizes.is_sorted_by(|one, next| one >= next), "{sizes:?}");
+        assert_eq!((sizes[0], sizes[sizes.len() - 4..].to_vec()), (64, vec![16; 4]), "{sizes:?}");
+        let whole = |workers| Windows::by_address(&moves, 64 << 20, workers).count();
+        assert_eq!(whole(1), 16, "one alone waits for nobody");
     }
 
     #[test]
@@ -184,7 +223,8 @@ mod tests {
         #[test]
         fn in_any_order_each_byte_is_visited_once((moves, heat, window) in anything()) {
             for windows in [
-                Windows::by_address(&moves, window),
+                Windows::by_address(&moves, window, 1),
+                Windows::by_address(&moves, window, 3),
                 Windows::hottest_first(&moves, window, &heat),
             ] {
                 let mut windows: Vec<Window> = windows.collect();
@@ -223,7 +263,7 @@ mod tests {
                 steps
             };
             let sorted = steps(Windows::hottest_first(&moves, window, &cold));
-            prop_assert_eq!(sorted, steps(Windows::by_address(&moves, window)));
+            prop_assert_eq!(sorted, steps(Windows::by_address(&moves, window, 2)));
         }
     }
 }

@@ -46,6 +46,8 @@ pub struct Work<'a> {
     pub control: &'a Control,
     /// How fast it may go on.
     pub pacer: Pacer<'a>,
+    /// Threads that do the work.
+    pub workers: usize,
     windows: Mutex<Windows<'a>>,
     claimed_bytes: AtomicU64,
     in_flight: Mutex<BTreeMap<Pool, u64>>,
@@ -72,13 +74,15 @@ impl<'a> Work<'a> {
         let cpus = |node: &Node| targets.contains(node.id).then(|| (node.id, node.cpus.clone()));
         let nodes = topology.nodes().filter_map(cpus).collect();
         let pacer = Pacer::new(roots, plan, survey, nodes, limits, control);
+        let workers = limits.workers.unwrap_or(plan.options.pacing.pace().workers).max(1);
         Self {
             topology,
             plan,
             limits,
             control,
-            windows: Mutex::new(Windows::by_address(&plan.moves, pacer.most_bytes)),
+            windows: Mutex::new(Windows::by_address(&plan.moves, pacer.most_bytes, workers)),
             pacer,
+            workers,
             claimed_bytes: AtomicU64::new(0),
             in_flight: Mutex::default(),
             deadline: limits.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),

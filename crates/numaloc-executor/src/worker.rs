@@ -5,6 +5,7 @@ use crate::{
     duty::Duty,
     folio::{Folio, Shape, folios},
     report::Report,
+    row::Row,
     windows::Window,
     work::Work,
 };
@@ -38,7 +39,7 @@ pub struct Worker<'a> {
     pub(crate) moved_bytes: u64,
     flags: Option<FrameFile>,
     small_folios: bool,
-    pending: BTreeMap<Key, Vec<Folio>>,
+    pending: BTreeMap<Key, Vec<Row>>,
     pending_bytes: u64,
 }
 
@@ -70,8 +71,9 @@ impl<'a> Worker<'a> {
         while self.work.stop().is_none()
             && let Some(window) = self.work.next()
         {
+            let fill = window.fill;
             self.visit(window);
-            if self.pending_bytes >= self.work.pacer.most_bytes {
+            if self.pending_bytes >= fill {
                 self.flush();
             }
             self.rest();
@@ -82,7 +84,7 @@ impl<'a> Worker<'a> {
             self.pause(pause);
             pause *= 4;
             for folio in std::mem::take(&mut self.deferred) {
-                self.put(folio);
+                self.put(folio.into());
             }
             self.flush();
         }
@@ -114,10 +116,10 @@ impl<'a> Worker<'a> {
             let flag =
                 if run.ownership == Ownership::Exclusive { MoveFlag::Own } else { MoveFlag::All };
             let hugetlb_bytes = step.hugetlb_bytes;
-            folios(&run, mapping.start + run.offset, &mut shape, &mut |address, bytes| {
+            folios(&run, mapping.start + run.offset, &mut shape, &mut |address, bytes, count| {
                 let (choice, attempts, hinted) = (0, 0, false);
                 let step = index;
-                found.push(Folio {
+                let first = Folio {
                     address,
                     bytes,
                     hugetlb_bytes,
@@ -128,37 +130,39 @@ impl<'a> Worker<'a> {
                     choice,
                     attempts,
                     hinted,
-                });
+                };
+                found.push(Row { first, count });
             });
         });
         for (process, bytes) in strangers {
             self.report.found(index, process, bytes);
             self.leave(process, Reason::Shared, bytes);
         }
-        for folio in found {
-            self.report.found(index, folio.process, folio.bytes);
-            self.put(folio);
+        for row in found {
+            self.report.found(index, row.first.process, row.bytes());
+            self.put(row);
         }
     }
 
-    /// Puts a folio into the batch that is being filled for its target; without one it is left.
-    pub(crate) fn put(&mut self, folio: Folio) {
+    /// Puts folios into the batch that is being filled for their target; without one they are left.
+    pub(crate) fn put(&mut self, row: Row) {
+        let folio = row.first;
         let plan = self.work.plan;
         let route = plan.routes[plan.moves[folio.step].routes].from(folio.from);
         let Some(&to) = route.get(folio.choice) else {
-            self.leave(folio.process, Reason::NoMemory, folio.bytes);
+            self.leave(folio.process, Reason::NoMemory, row.bytes());
             return;
         };
         let Folio { process, flag, hugetlb_bytes, .. } = folio;
-        self.pending_bytes += folio.bytes;
-        self.pending.entry(Key { process, flag, to, hugetlb_bytes }).or_default().push(folio);
+        self.pending_bytes += row.bytes();
+        self.pending.entry(Key { process, flag, to, hugetlb_bytes }).or_default().push(row);
     }
 
     fn flush(&mut self) {
         // Folios that find no room come back with their next target.
-        while let Some((key, folios)) = self.pending.pop_first() {
-            self.pending_bytes -= folios.iter().map(|folio| folio.bytes).sum::<u64>();
-            self.drive(key, folios);
+        while let Some((key, rows)) = self.pending.pop_first() {
+            self.pending_bytes -= rows.iter().map(Row::bytes).sum::<u64>();
+            self.drive(key, rows);
         }
     }
 
