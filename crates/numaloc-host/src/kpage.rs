@@ -5,8 +5,10 @@ use crate::Roots;
 use std::{fs::File, os::unix::fs::FileExt};
 
 const WINDOW: usize = 512;
+/// Frames that it is cheaper to read over than to begin a new read.
+const NEAR: u64 = 8;
 
-/// One of the two files, read in runs when the frames asked for follow each other.
+/// One of the two files, read in runs when the frames asked for are close together.
 #[derive(Debug)]
 pub struct FrameFile {
     file: File,
@@ -39,7 +41,7 @@ impl FrameFile {
     pub fn get(&mut self, pfn: u64) -> u64 {
         let known =
             pfn.checked_sub(self.first).and_then(|index| self.values.get(index as usize).copied());
-        let follows = pfn == self.last.wrapping_add(1);
+        let follows = pfn.wrapping_sub(self.last) <= NEAR;
         self.last = pfn;
         known.unwrap_or_else(|| self.fetch(pfn, if follows { WINDOW } else { 1 }))
     }

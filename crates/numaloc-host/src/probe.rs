@@ -45,10 +45,36 @@ pub fn small_folios(roots: &Roots) -> bool {
         let kb = name
             .strip_prefix("hugepages-")
             .and_then(|rest| rest.strip_suffix("kB")?.parse::<u64>().ok());
-        let enabled = std::fs::read_to_string(size.path().join("enabled")).unwrap_or_default();
+        // Sizes that only files and shared memory can have (8 KiB) have no such file (mm/huge_memory.c, hugepage_init_sysfs).
+        let Ok(enabled) = std::fs::read_to_string(size.path().join("enabled")) else {
+            return false;
+        };
         let on = |text: &str| !text.contains("[never]");
         kb.is_some_and(|kb| kb << 10 < HUGE)
             && on(&enabled)
             && (!enabled.contains("[inherit]") || on(&global))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+
+    #[test]
+    fn only_sizes_that_anonymous_memory_may_have_count() {
+        let fake = Fake::new();
+        let thp = "sys/kernel/mm/transparent_hugepage";
+        let set = |name: &str, text: &str| {
+            fake.write(&format!("{thp}/{name}"), text);
+            small_folios(&fake.roots())
+        };
+        assert!(!set("enabled", "[always] madvise never\n"));
+        assert!(!set("hugepages-2048kB/enabled", "always [inherit] madvise never\n"));
+        assert!(!set("hugepages-8kB/shmem_enabled", "always inherit within_size advise [never]\n"));
+        assert!(!set("hugepages-64kB/enabled", "always inherit madvise [never]\n"));
+        assert!(set("hugepages-64kB/enabled", "always [inherit] madvise never\n"));
+        assert!(!set("enabled", "always madvise [never]\n"), "what is inherited is off");
+        assert!(set("hugepages-64kB/enabled", "always inherit [madvise] never\n"));
+    }
 }
