@@ -131,6 +131,24 @@ fn touch(regions: &[Region], node: Option<u32>, wanted: impl Fn(usize) -> bool) 
     Ok(())
 }
 
+/// Memory of a node that [`touch_all`] leaves alone, and how much it touches at most: in MiB.
+const SPARED: usize = 256;
+const TOUCHED_MAX: usize = 4096;
+
+/// Touches the free memory of the nodes once: an emulated machine gets its memory from its host at the first touch, which
+/// takes longer than to move a page there.
+pub fn touch_all(nodes: [u32; 2]) -> Result<()> {
+    for node in nodes {
+        let path = format!("/sys/devices/system/node/node{node}/meminfo");
+        let text = fs::read_to_string(&path).with_context(|| path.clone())?;
+        let free = text.lines().find_map(|line| line.split_once("MemFree:"));
+        let kib = free.and_then(|(_, kib)| kib.trim().strip_suffix(" kB")).context("MemFree")?;
+        let mib = (kib.trim().parse::<usize>()? / 1024).saturating_sub(SPARED).min(TOUCHED_MAX);
+        drop(Holder::start(&Args { mib, memory_node: Some(node), ..Args::default() })?);
+    }
+    Ok(())
+}
+
 /// Lets the calling thread, and what it starts from now on, run on the CPUs of a node alone.
 pub fn pin(node: u32) -> Result<()> {
     let path = format!("/sys/devices/system/node/node{node}/cpulist");

@@ -74,12 +74,7 @@ pub fn run(args: &Args) -> Result<()> {
     println!("seconds until {:.0}% of {} MiB are local, kernel {kernel}", LOCAL * 100.0, args.mib);
     // It would help every tool; it takes part as one of them.
     let _off = Setting::set(NUMA_BALANCING, "0")?;
-    for node in [HOME, AWAY] {
-        // An emulated machine gets its memory from the host at the first touch.
-        let memory_node = Some(node);
-        let args = hold::Args { mib: args.mib * 3 / 2, memory_node, ..Default::default() };
-        drop(Holder::start(&args)?);
-    }
+    hold::touch_all([HOME, AWAY])?;
     for pages in [Pages::Base, Pages::Huge] {
         if args.pages.is_none_or(|only| only == pages) {
             let case = match pages {

@@ -42,11 +42,7 @@ struct Subject {
 pub fn run(args: &Args) -> Result<()> {
     let kernel = kernel()?;
     let all = [Pages::Base, Pages::Huge, Pages::Hugetlb, Pages::Mixed];
-    let largest = args.mib.iter().copied().max().unwrap_or(0);
-    for node in [HOME, AWAY] {
-        // An emulated machine gets its memory from the host at the first touch.
-        drop(Holder::start(&target(largest * 5 / 4, Pages::Base, node))?);
-    }
+    hold::touch_all([HOME, AWAY])?;
     for &mib in &args.mib {
         for pages in all.into_iter().filter(|of| args.pages.is_empty() || args.pages.contains(of)) {
             compare(args, mib, pages, &kernel)?;

@@ -169,25 +169,25 @@ impl Worker<'_> {
     ) -> impl Iterator<Item = Folio> + use<> {
         let folio = row.first;
         let process = self.survey.spaces[folio.process].process.identity;
-        let mut arrived_bytes = 0;
-        for Range { start, end } in sighting.arrived {
-            arrived_bytes += end - start;
+        let all = folio.address..folio.address + row.bytes();
+        for Range { start, end } in sighting.arrived(all) {
             let first = Moved { process, address: start, to: key.to };
             self.report.sample.add(first, end - start);
         }
+        let Sighting { arrived_bytes, absent_bytes, elsewhere } = sighting;
         let account = &mut self.report.accounts[folio.process];
         account.moved(arrived_bytes);
-        account.vanished(sighting.absent_bytes);
+        account.vanished(absent_bytes);
         if arrived_bytes > 0 {
             *self.report.flows.entry((folio.from, key.to)).or_default() += arrived_bytes;
         }
-        let settled = arrived_bytes + sighting.absent_bytes;
+        let settled = arrived_bytes + absent_bytes;
         self.moved_bytes += arrived_bytes;
         self.work.control.moved_bytes.fetch_add(arrived_bytes, Ordering::Relaxed);
         self.work.control.settled_bytes.fetch_add(settled, Ordering::Relaxed);
         // A folio that came through in part was split on the way: its rest are base pages now.
         let bytes = if settled == 0 { folio.bytes } else { PAGE };
-        sighting.elsewhere.into_iter().map(move |address| Folio { address, bytes, ..folio })
+        elsewhere.into_iter().map(move |address| Folio { address, bytes, ..folio })
     }
 
     /// Sets a folio aside for a later try, or leaves it when it has had its tries.

@@ -3,17 +3,29 @@
 use crate::{row::Row, verdict::Verdict};
 use numaloc_core::{NodeId, PAGE};
 use numaloc_host::{AddressSpace, Place, Scanner};
-use std::ops::Range;
+use std::{iter, ops::Range};
 
 /// Where the base pages of some folios were seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sighting {
-    /// Addresses on the target.
-    pub arrived: Vec<Range<u64>>,
+    /// Bytes on the target.
+    pub arrived_bytes: u64,
     /// Bytes that are mapped no more.
     pub absent_bytes: u64,
     /// Addresses of base pages that are elsewhere; one, the head's, for a folio of which none arrived or vanished.
     pub elsewhere: Vec<u64>,
+}
+
+impl Sighting {
+    /// Which of the addresses that were looked at are on the target; none of them where some are mapped no more, for nobody
+    /// knows which.
+    pub fn arrived(&self, all: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let known = self.absent_bytes == 0 && self.arrived_bytes > 0;
+        let starts = iter::once(all.start).chain(self.elsewhere.iter().map(|page| page + PAGE));
+        let ends = self.elsewhere.iter().copied().chain(iter::once(all.end));
+        let between = starts.zip(ends).map(|(start, end)| start..end);
+        between.filter(move |range| known && !range.is_empty())
+    }
 }
 
 /// Pages between two folios that it is cheaper to read over than to begin a new read.
@@ -100,18 +112,14 @@ fn pieces(rows: &[Row], verdicts: &[Verdict], to: NodeId) -> Vec<Piece> {
 fn sight(row: Row, places: &[Place], to: NodeId) -> Sighting {
     let page_bytes = row.bytes() / places.len() as u64;
     let mut sighting = Sighting::default();
-    let mut address = row.first.address;
-    for place in places {
-        let end = address + page_bytes;
+    for (index, place) in places.iter().enumerate() {
         match place {
-            Place::On(node) if *node == to => match sighting.arrived.last_mut() {
-                Some(range) if range.end == address => range.end = end,
-                _ => sighting.arrived.push(address..end),
-            },
+            Place::On(node) if *node == to => sighting.arrived_bytes += page_bytes,
             Place::Absent => sighting.absent_bytes += page_bytes,
-            Place::On(_) | Place::Unknown => sighting.elsewhere.push(address),
+            Place::On(_) | Place::Unknown => {
+                sighting.elsewhere.push(row.first.address + index as u64 * page_bytes)
+            }
         }
-        address = end;
     }
     if row.count == 1 && sighting.elsewhere.len() == places.len() {
         sighting.elsewhere.truncate(1);
@@ -132,20 +140,23 @@ mod tests {
     fn each_page_of_a_row_is_where_it_is() {
         let row = Row { first: Folio::sample(0x10000, PAGE), count: 6 };
         let seen = sight(row, &[HOME, HOME, AWAY, Place::Absent, HOME, Place::Unknown], NodeId(0));
-        assert_eq!(seen.arrived, [0x10000..0x12000, 0x14000..0x15000]);
-        assert_eq!((seen.absent_bytes, seen.elsewhere), (PAGE, vec![0x12000, 0x15000]));
+        assert_eq!((seen.arrived_bytes, seen.absent_bytes), (3 * PAGE, PAGE));
+        assert_eq!(seen.elsewhere, [0x12000, 0x15000]);
+        let seen = sight(row, &[HOME, AWAY, HOME, HOME, AWAY, HOME], NodeId(0));
+        let (start, end) = (0x10000, 0x16000);
+        let arrived = [start..start + PAGE, 0x12000..0x14000, 0x15000..end];
+        assert_eq!(seen.arrived(start..end).collect::<Vec<_>>(), arrived);
     }
 
     #[test]
     fn a_huge_page_is_one_until_a_part_of_it_went() {
         let row = Row::from(Folio::sample(HUGE, HUGE));
-        assert_eq!(sight(row, &[HOME], NodeId(0)).arrived, [HUGE..2 * HUGE]);
+        assert_eq!(sight(row, &[HOME], NodeId(0)).arrived_bytes, HUGE);
         assert_eq!(sight(row, &[AWAY; 512], NodeId(0)).elsewhere, [HUGE]);
         let mut places = [AWAY; 512];
         places[1] = HOME;
         let seen = sight(row, &places, NodeId(0));
-        assert_eq!(seen.arrived, [HUGE + PAGE..HUGE + 2 * PAGE]);
-        assert_eq!(seen.elsewhere.len(), 511);
+        assert_eq!((seen.arrived_bytes, seen.elsewhere.len()), (PAGE, 511));
     }
 
     #[test]
