@@ -6,8 +6,8 @@ use crate::{
     hint::take_faults,
     look::{Sighting, look},
     row::{self, Row, fitting, take},
-    runs,
-    verdict::verdicts,
+    runs::Runs,
+    verdict::Verdicts,
     work::{Pool, Room},
     worker::Worker,
 };
@@ -112,10 +112,10 @@ impl Worker<'_> {
     /// One call. Returns the folios that are to be passed again at once.
     fn batch(&mut self, key: Key, rows: &[Row]) -> Vec<Row> {
         let space = &self.survey.spaces[key.process];
-        let addresses = runs::addresses(rows, self.work.pacer.run_bytes);
-        let mut statuses = vec![0; addresses.len()];
+        let runs = Runs::new(rows, self.work.pacer.run_bytes);
+        let mut statuses = vec![0; runs.addresses.len()];
         let begin = Instant::now();
-        let result = move_pages(space.pid(), &addresses, key.to.0, &mut statuses, key.flag);
+        let result = move_pages(space.pid(), &runs.addresses, key.to.0, &mut statuses, key.flag);
         let elapsed = begin.elapsed();
         let count = |rows: &mut dyn Iterator<Item = &Row>| rows.map(|row| row.count).sum::<u64>();
         let folios = count(&mut rows.iter());
@@ -128,18 +128,16 @@ impl Worker<'_> {
         tracing::debug!(pid = space.pid(), to = key.to.0, folios, ?result, ?elapsed, "move_pages");
 
         let errno = result.err().map(|error| error.raw_os_error().unwrap_or(EIO));
-        let verdicts = runs::on_folios(&addresses, verdicts(&statuses));
-        let sightings = look(&mut self.scanner, space, rows, &verdicts, key.to);
+        let verdicts = Verdicts::new(statuses);
+        let verdict = |folio| verdicts.get(runs.place(folio));
+        let sightings = look(&mut self.scanner, space, rows, verdict, key.to);
         let alive = space.is_alive();
         let (mut again, mut hinted) = (Vec::new(), Vec::new());
-        let mut verdicts = verdicts.as_slice();
+        let mut before = 0;
         for (row, sighting) in sightings {
-            let (of_row, others) = verdicts.split_at(row.count as usize);
-            verdicts = others;
             for folio in self.settle(key, row, sighting) {
-                let verdict =
-                    of_row[((folio.address - row.first.address) / row.first.bytes) as usize];
-                match fate(&folio, errno, verdict) {
+                let index = (folio.address - row.first.address) / row.first.bytes;
+                match fate(&folio, errno, verdict(before + index as usize)) {
                     _ if !alive => self.leave(folio.process, Reason::ProcessGone, folio.bytes),
                     Fate::Again => row::push(&mut again, folio),
                     Fate::Hint => hinted.push(Folio { hinted: true, ..folio }),
@@ -150,6 +148,7 @@ impl Worker<'_> {
                     Fate::Refused(reason, errno) => self.refused(folio, reason, errno),
                 }
             }
+            before += row.count as usize;
         }
         if !hinted.is_empty() {
             let addresses: Vec<u64> = hinted.iter().map(|folio| folio.address).collect();

@@ -52,7 +52,7 @@ pub fn fate(folio: &Folio, call_errno: Option<i32>, verdict: Verdict) -> Fate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::verdicts;
+    use crate::verdict::Verdicts;
     use nix::libc::{EBUSY, EFAULT, ENODEV, ENOENT};
     use numaloc_core::{NodeId, PAGE};
     use numaloc_sys::UNWRITTEN;
@@ -92,8 +92,9 @@ mod tests {
             errno in select(vec![None, Some(EINTR), Some(ENOMEM), Some(ESRCH), Some(EPERM)]),
             hinted in any::<bool>(),
         ) {
+            let (count, verdicts) = (statuses.len(), Verdicts::new(statuses));
             let fates: Vec<Fate> =
-                verdicts(&statuses).into_iter().map(|verdict| fate(&folio(hinted), errno, verdict)).collect();
+                (0..count).map(|index| fate(&folio(hinted), errno, verdicts.get(index))).collect();
             prop_assert!(fates.iter().any(|fate| *fate != Fate::Again));
             prop_assert!(!hinted || !fates.contains(&Fate::Hint));
         }

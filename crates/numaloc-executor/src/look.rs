@@ -41,8 +41,8 @@ struct Piece {
     pages: u64,
 }
 
-/// Looks at all folios, in the order given; neighbours are read together. `verdicts` are what the call said of each of them:
-/// a folio that was reported moved as a whole is one piece still, and its first page tells where that is; of others every
+/// Looks at all folios, in the order given; neighbours are read together. `verdict` tells what the call said of one, by its
+/// number: a folio that was reported moved as a whole is one piece still, and its first page tells where that is; of others every
 /// page is looked at, because the kernel may have split them on the way.
 ///
 /// Returns what was seen with the folios in question, which are rows of base pages or single ones.
@@ -50,10 +50,10 @@ pub fn look(
     scanner: &mut Scanner,
     space: &AddressSpace,
     rows: &[Row],
-    verdicts: &[Verdict],
+    verdict: impl Fn(usize) -> Verdict,
     to: NodeId,
 ) -> Vec<(Row, Sighting)> {
-    let pieces = pieces(rows, verdicts, to);
+    let pieces = pieces(rows, verdict, to);
     let mut sightings = Vec::with_capacity(pieces.len());
     let mut places = Vec::new();
     let mut begin = 0;
@@ -83,28 +83,28 @@ pub fn look(
 }
 
 /// Base pages by the span, other folios one by one.
-fn pieces(rows: &[Row], verdicts: &[Verdict], to: NodeId) -> Vec<Piece> {
+fn pieces(rows: &[Row], verdict: impl Fn(usize) -> Verdict, to: NodeId) -> Vec<Piece> {
     let mut pieces = Vec::with_capacity(rows.len());
-    let mut verdicts = verdicts.iter();
+    let mut before = 0;
     for &row in rows {
         if row.first.bytes > PAGE {
-            for (folio, verdict) in row.folios().zip(&mut verdicts) {
-                let pages = match *verdict {
+            for (index, folio) in row.folios().enumerate() {
+                let pages = match verdict(before + index) {
                     Verdict::On(node) if node == to => 1,
                     _ => folio.mapped_pages(),
                 };
                 pieces.push(Piece { row: folio.into(), pages });
             }
-            continue;
+        } else {
+            // Each of these pages is looked at, whatever the call said.
+            let mut rest = row;
+            while rest.count > SPAN {
+                let row = rest.split_off(SPAN);
+                pieces.push(Piece { row, pages: SPAN });
+            }
+            pieces.push(Piece { row: rest, pages: rest.count });
         }
-        let mut rest = row;
-        while rest.count > SPAN {
-            let row = rest.split_off(SPAN);
-            pieces.push(Piece { row, pages: SPAN });
-        }
-        pieces.push(Piece { row: rest, pages: rest.count });
-        // Each of these pages is looked at, whatever the call said.
-        let _ = verdicts.nth(row.count as usize - 1);
+        before += row.count as usize;
     }
     pieces
 }
@@ -165,9 +165,11 @@ mod tests {
             Row { first: Folio::sample(0, PAGE), count: SPAN + 1 },
             Row { first: Folio::sample(64 * HUGE, HUGE), count: 2 },
         ];
-        let mut verdicts = vec![Verdict::Tried; SPAN as usize + 2];
-        verdicts.push(Verdict::On(NodeId(0)));
-        let pieces = pieces(&rows, &verdicts, NodeId(0));
+        let verdict = |index| match index == SPAN as usize + 2 {
+            true => Verdict::On(NodeId(0)),
+            false => Verdict::Tried,
+        };
+        let pieces = pieces(&rows, verdict, NodeId(0));
         let of = |piece: &Piece| (piece.row.first.address, piece.row.count, piece.pages);
         assert_eq!(
             pieces.iter().map(of).collect::<Vec<_>>(),

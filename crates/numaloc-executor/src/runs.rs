@@ -5,39 +5,54 @@
 //! random soon waits for such a run, and then for the next. Shorter runs let it work on, and cost little; shorter calls
 //! would, too, but each has its price (mm/swap.c, `lru_cache_disable`).
 
-use crate::{row::Row, verdict::Verdict};
+use crate::row::Row;
 use numaloc_core::PAGE;
 
 /// An address in the kernel's half, where no process has a mapping: it cannot be queued, and ends a run.
 const STOP: u64 = !(PAGE - 1);
 
-/// What to pass to a call for these folios: their addresses, and stops between runs of at most `run_bytes`, unless one folio
-/// has more. `None`: no stops.
-pub fn addresses(rows: &[Row], run_bytes: Option<u64>) -> Vec<u64> {
-    let most = run_bytes.unwrap_or(u64::MAX);
-    let mut addresses = Vec::with_capacity(rows.iter().map(|row| row.count as usize).sum());
-    let mut run = 0;
-    for folio in rows.iter().flat_map(|row| row.folios()) {
-        if run > 0 && folio.bytes > most - run {
-            addresses.push(STOP);
-            run = 0;
-        }
-        addresses.push(folio.address);
-        run = most.min(run + folio.bytes);
-    }
-    addresses
+/// What is passed to a call.
+#[derive(Debug)]
+pub struct Runs {
+    /// Addresses of folios, and stops between runs.
+    pub addresses: Vec<u64>,
+    /// For each stop, how many folios come before it.
+    stops: Vec<usize>,
 }
 
-/// The verdicts on folios alone, of those on all `addresses` of a call.
-pub fn on_folios(addresses: &[u64], verdicts: Vec<Verdict>) -> Vec<Verdict> {
-    let verdicts = verdicts.into_iter().zip(addresses);
-    verdicts.filter(|&(_, &address)| address != STOP).map(|(verdict, _)| verdict).collect()
+impl Runs {
+    /// Runs of at most `run_bytes`, unless one folio has more. `None`: one run.
+    pub fn new(rows: &[Row], run_bytes: Option<u64>) -> Self {
+        let most = run_bytes.unwrap_or(u64::MAX);
+        let folios = rows.iter().map(|row| row.count as usize).sum();
+        let (mut addresses, mut stops) = (Vec::with_capacity(folios), Vec::new());
+        let mut run = 0;
+        for folio in rows.iter().flat_map(|row| row.folios()) {
+            if run > 0 && folio.bytes > most - run {
+                stops.push(addresses.len() - stops.len());
+                addresses.push(STOP);
+                run = 0;
+            }
+            addresses.push(folio.address);
+            run = most.min(run + folio.bytes);
+        }
+        Self { addresses, stops }
+    }
+
+    /// Where among the addresses a folio is, by its number.
+    pub fn place(&self, folio: usize) -> usize {
+        folio + self.stops.partition_point(|&before| before <= folio)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{folio::Folio, row::push, verdict::verdicts};
+    use crate::{
+        folio::Folio,
+        row::push,
+        verdict::{Verdict, Verdicts},
+    };
     use nix::libc::EFAULT;
     use numaloc_core::{HUGE, NodeId};
     use numaloc_sys::UNWRITTEN;
@@ -48,7 +63,7 @@ mod tests {
         let folios =
             [(0x1000, PAGE), (0x2000, PAGE), (0x3000, PAGE), (HUGE, HUGE), (2 * HUGE, PAGE)];
         let folios = folios.map(|(address, bytes)| Row::from(Folio::sample(address, bytes)));
-        let pass = |run_bytes| addresses(&folios, run_bytes);
+        let pass = |run_bytes| Runs::new(&folios, run_bytes).addresses;
         assert_eq!(pass(None), [0x1000, 0x2000, 0x3000, HUGE, 2 * HUGE]);
         assert_eq!(
             pass(Some(2 * PAGE)),
@@ -61,11 +76,11 @@ mod tests {
     fn a_failed_run_is_the_tried_one() {
         let folios =
             [0x1000, 0x2000, 0x3000].map(|address| Row::from(Folio::sample(address, PAGE)));
-        let addresses = addresses(&folios, Some(PAGE));
+        let runs = Runs::new(&folios, Some(PAGE));
         // The stop's own status is written before its run is moved.
-        let statuses = [0, -EFAULT, UNWRITTEN, -EFAULT, UNWRITTEN];
+        let verdicts = Verdicts::new(vec![0, -EFAULT, UNWRITTEN, -EFAULT, UNWRITTEN]);
         assert_eq!(
-            on_folios(&addresses, verdicts(&statuses)),
+            [0, 1, 2].map(|folio| verdicts.get(runs.place(folio))),
             [Verdict::On(NodeId(0)), Verdict::Tried, Verdict::Untried]
         );
     }
@@ -85,7 +100,11 @@ mod tests {
             let most = run_pages * PAGE;
             let mut rows = Vec::new();
             folios.iter().for_each(|&folio| push(&mut rows, folio));
-            let passed = addresses(&rows, Some(most));
+            let runs = Runs::new(&rows, Some(most));
+            for (index, folio) in folios.iter().enumerate() {
+                prop_assert_eq!(runs.addresses[runs.place(index)], folio.address);
+            }
+            let passed = runs.addresses;
             let mut left = folios.iter();
             let mut before = 0;
             for run in passed.split(|&address| address == STOP) {

@@ -25,46 +25,63 @@ pub enum Verdict {
     Refused(i32),
 }
 
-/// Reads the statuses of a call that returned 0 or more, or that failed part way.
+/// What a call that returned 0 or more, or that failed part way, has said of all addresses.
 ///
 /// Statuses are written run by run. When a run fails, the call ends: the failed run's statuses stay unwritten, and so
 /// do those of all that come after the entry that ended the run (mm/migrate.c, `do_pages_move`). So the first unwritten
 /// stretch was tried and everything unwritten after it was not.
-pub fn verdicts(statuses: &[i32]) -> Vec<Verdict> {
-    let first = statuses.iter().position(|&status| status == UNWRITTEN).unwrap_or(statuses.len());
-    let tried = statuses[first..].iter().take_while(|&&status| status == UNWRITTEN).count();
-    let verdict = |(index, &status): (usize, &i32)| match status {
-        UNWRITTEN if index < first + tried => Verdict::Tried,
-        UNWRITTEN => Verdict::Untried,
-        0.. => Verdict::On(NodeId(status as u32)),
-        _ => match -status {
-            EBUSY => Verdict::Busy,
-            EACCES => Verdict::Shared,
-            ENOENT | EFAULT => Verdict::Unseen,
-            ENOMEM => Verdict::NoMemory,
-            errno => Verdict::Refused(errno),
-        },
-    };
-    statuses.iter().enumerate().map(verdict).collect()
+#[derive(Debug)]
+pub struct Verdicts {
+    statuses: Vec<i32>,
+    /// Where the first unwritten stretch ends.
+    tried: usize,
+}
+
+impl Verdicts {
+    /// Reads them.
+    pub fn new(statuses: Vec<i32>) -> Self {
+        let written = statuses.iter().take_while(|&&status| status != UNWRITTEN).count();
+        let unwritten = statuses[written..].iter().take_while(|&&status| status == UNWRITTEN);
+        Self { tried: written + unwritten.count(), statuses }
+    }
+
+    /// The verdict on the address at this place of those that were passed.
+    pub fn get(&self, index: usize) -> Verdict {
+        let status = self.statuses[index];
+        match status {
+            UNWRITTEN if index < self.tried => Verdict::Tried,
+            UNWRITTEN => Verdict::Untried,
+            0.. => Verdict::On(NodeId(status as u32)),
+            _ => match -status {
+                EBUSY => Verdict::Busy,
+                EACCES => Verdict::Shared,
+                ENOENT | EFAULT => Verdict::Unseen,
+                ENOMEM => Verdict::NoMemory,
+                errno => Verdict::Refused(errno),
+            },
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Verdict::*, *};
 
+    fn all(statuses: &[i32]) -> Vec<Verdict> {
+        let verdicts = Verdicts::new(statuses.to_vec());
+        (0..statuses.len()).map(|index| verdicts.get(index)).collect()
+    }
+
     #[test]
     fn the_first_unwritten_stretch_was_tried_and_the_rest_was_not() {
         let statuses = [0, -EBUSY, UNWRITTEN, UNWRITTEN, -ENOENT, UNWRITTEN, UNWRITTEN];
-        assert_eq!(
-            verdicts(&statuses),
-            [On(NodeId(0)), Busy, Tried, Tried, Unseen, Untried, Untried]
-        );
+        assert_eq!(all(&statuses), [On(NodeId(0)), Busy, Tried, Tried, Unseen, Untried, Untried]);
     }
 
     #[test]
     fn a_failed_last_run_was_tried_to_its_end() {
-        assert_eq!(verdicts(&[1, UNWRITTEN, UNWRITTEN]), [On(NodeId(1)), Tried, Tried]);
-        assert_eq!(verdicts(&[0, -EACCES, -EFAULT]), [On(NodeId(0)), Shared, Unseen]);
-        assert_eq!(verdicts(&[]), []);
+        assert_eq!(all(&[1, UNWRITTEN, UNWRITTEN]), [On(NodeId(1)), Tried, Tried]);
+        assert_eq!(all(&[0, -EACCES, -EFAULT]), [On(NodeId(0)), Shared, Unseen]);
+        assert_eq!(all(&[]), []);
     }
 }

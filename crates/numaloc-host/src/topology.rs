@@ -3,7 +3,10 @@
 use crate::{Error, Roots, node_memory::NodeMemoryReader, read};
 use hwlocality::{
     object::{TopologyObject, attributes::ObjectAttributes, types::ObjectType},
-    topology::{Topology as Hwloc, builder::BuildFlags},
+    topology::{
+        Topology as Hwloc,
+        builder::{BuildFlags, TypeFilter},
+    },
 };
 use numaloc_core::{
     CpuId, CpuSet, IdSet, Node, NodeId, NodeMemory, NodeSet, Topology,
@@ -84,6 +87,10 @@ fn discover() -> Result<Hwloc, Error> {
     // Binding: by default hwloc's x86 backend visits each CPU with the calling thread.
     let flags = BuildFlags::INCLUDE_DISALLOWED | BuildFlags::DONT_CHANGE_BINDING;
     let builder = Hwloc::builder().with_flags(flags).map_err(|error| failed(error.to_string()))?;
+    // Nodes and CPUs cannot be left out; caches, of which hwloc reads ten files for each CPU, can.
+    let builder = builder
+        .with_common_type_filter(TypeFilter::KeepNone)
+        .map_err(|error| failed(error.to_string()))?;
     builder.build().map_err(|error| failed(error.to_string()))
 }
 
