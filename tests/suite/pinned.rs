@@ -28,6 +28,17 @@ fn registered_buffers_stay_and_the_rest_comes_home() {
     scene.finish();
 }
 
+/// A run that cannot be moved ends its call, and the pace's runs are short.
+#[test]
+fn pages_that_stay_take_few_calls() {
+    let scene = Scene::remote(&["io-uring:16M"]);
+    let outcome = scene.migrate(&Options::default());
+    scene.assert_on("io-uring", 1, 16 * MIB);
+    let run_bytes = Options::default().pacing.pace().run_bytes.expect("there are runs");
+    assert!(outcome.calls.calls < 16 * MIB / run_bytes / 2, "{outcome:?}");
+    scene.finish();
+}
+
 #[test]
 fn direct_io_in_flight_stays_and_the_rest_comes_home() {
     // The first 256 KiB of the region are being written to a disk that takes four seconds for them, again and again.

@@ -112,11 +112,12 @@ impl Worker<'_> {
     /// One call. Returns the folios that are to be passed again at once.
     fn batch(&mut self, key: Key, rows: &[Row]) -> Vec<Row> {
         let space = &self.survey.spaces[key.process];
-        let runs = Runs::new(rows, self.work.pacer.run_bytes);
+        let runs = Runs::new(rows, self.run.bytes(&rows[0].first));
         let mut statuses = vec![0; runs.addresses.len()];
         let begin = Instant::now();
         let result = move_pages(space.pid(), &runs.addresses, key.to.0, &mut statuses, key.flag);
         let elapsed = begin.elapsed();
+        self.run.learn(result.as_ref().is_ok_and(|&left| left > 0));
         let count = |rows: &mut dyn Iterator<Item = &Row>| rows.map(|row| row.count).sum::<u64>();
         let folios = count(&mut rows.iter());
         let calls = &mut self.report.calls;

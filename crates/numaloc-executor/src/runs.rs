@@ -5,11 +5,38 @@
 //! random soon waits for such a run, and then for the next. Shorter runs let it work on, and cost little; shorter calls
 //! would, too, but each has its price (mm/swap.c, `lru_cache_disable`).
 
-use crate::row::Row;
+use crate::{folio::Folio, row::Row};
 use numaloc_core::PAGE;
 
 /// An address in the kernel's half, where no process has a mapping: it cannot be queued, and ends a run.
 const STOP: u64 = !(PAGE - 1);
+
+/// How long runs are. A run with a page that cannot be moved ends the call, so where there are many such pages, short runs
+/// would make a call of each.
+#[derive(Clone, Copy, Debug)]
+pub struct Length {
+    pace: Option<u64>,
+    now: Option<u64>,
+}
+
+impl Length {
+    /// As the pace has it.
+    pub fn new(run_bytes: Option<u64>) -> Self {
+        Self { pace: run_bytes, now: run_bytes }
+    }
+
+    /// Most bytes of a run in the next call, of rows that begin with `first`. What has failed before goes together: it is
+    /// likely to fail again.
+    pub fn bytes(&self, first: &Folio) -> Option<u64> {
+        self.now.filter(|_| first.attempts == 0)
+    }
+
+    /// After a call that ended early, runs are twice as long; after one that did not, as long as they were at first.
+    pub fn learn(&mut self, ended_early: bool) {
+        let longer = self.now.map(|bytes| bytes.saturating_mul(2));
+        self.now = if ended_early { longer } else { self.pace };
+    }
+}
 
 /// What is passed to a call.
 #[derive(Debug)]
@@ -49,7 +76,6 @@ impl Runs {
 mod tests {
     use super::*;
     use crate::{
-        folio::Folio,
         row::push,
         verdict::{Verdict, Verdicts},
     };
@@ -83,6 +109,25 @@ mod tests {
             [0, 1, 2].map(|folio| verdicts.get(runs.place(folio))),
             [Verdict::On(NodeId(0)), Verdict::Tried, Verdict::Untried]
         );
+    }
+
+    #[test]
+    fn runs_grow_while_calls_end_early() {
+        let mut length = Length::new(Some(2 * PAGE));
+        let fresh = Folio::sample(0, PAGE);
+        let failed = Folio { attempts: 1, ..fresh };
+        assert_eq!((length.bytes(&fresh), length.bytes(&failed)), (Some(2 * PAGE), None));
+        length.learn(true);
+        length.learn(true);
+        assert_eq!(length.bytes(&fresh), Some(8 * PAGE));
+        length.learn(false);
+        assert_eq!(length.bytes(&fresh), Some(2 * PAGE));
+        let mut long = Length::new(Some(u64::MAX));
+        long.learn(true);
+        assert_eq!(long.bytes(&fresh), Some(u64::MAX));
+        let mut none = Length::new(None);
+        none.learn(true);
+        assert_eq!(none.bytes(&fresh), None);
     }
 
     proptest! {

@@ -6,6 +6,7 @@ use crate::{
     folio::{Folio, Shape, folios},
     report::Report,
     row::Row,
+    runs,
     windows::Window,
     work::Work,
 };
@@ -37,6 +38,8 @@ pub struct Worker<'a> {
     pub(crate) since: Instant,
     /// Bytes that this worker has brought to their targets.
     pub(crate) moved_bytes: u64,
+    /// How much of a call the kernel is to take from the application at once.
+    pub(crate) run: runs::Length,
     flags: Option<FrameFile>,
     small_folios: bool,
     pending: BTreeMap<Key, Vec<Row>>,
@@ -59,6 +62,7 @@ impl<'a> Worker<'a> {
             duty: Duty::default(),
             since: Instant::now(),
             moved_bytes: 0,
+            run: runs::Length::new(work.pacer.run_bytes),
             flags: FrameFile::flags(roots),
             small_folios: probe::small_folios(roots),
             pending: BTreeMap::new(),

@@ -65,6 +65,8 @@ fn a_process_of_another_user_comes_home() {
     let outcome = job.outcome.expect("an outcome");
     assert!(outcome.movable_after.expect("a look afterwards").local_percent > 99.0);
     assert_eq!(status(&client).problems, [""; 0]);
+    let log = installed.log();
+    assert!(!log.contains("not scheduled as it should be"), "{log}");
     scene.finish();
 }
 
