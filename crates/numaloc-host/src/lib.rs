@@ -26,6 +26,7 @@ mod pressure;
 pub mod probe;
 mod process;
 mod read;
+mod residency;
 mod roots;
 mod scan;
 mod space;

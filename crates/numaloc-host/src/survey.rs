@@ -5,12 +5,12 @@ use crate::{
     extents::extents,
     frames::FrameNodes,
     maps::{self, Vma},
-    numa_maps, probe, read,
-    scan::{Ownership, Precision, Run, Scanner},
+    numa_maps, probe, read, residency,
+    scan::{Precision, Scanner},
     space::{AddressSpace, distinct, is_gone},
 };
 use numaloc_core::{
-    Extent, HUGE, Mapping, Mempolicy, NodeSet, Options, Plan, Process, Residency, Topology,
+    Extent, Mapping, Mempolicy, NodeSet, Options, Plan, Process, Topology,
     planner::{self, Scene},
 };
 use std::{io, path::Path, sync::Arc};
@@ -62,7 +62,8 @@ impl Survey {
 }
 
 /// Looks where all memory of `processes` is. Moves and changes nothing. Memory policies are read only for processes with
-/// pages that `options` would have moved, at the price of another page walk.
+/// pages that `options` would have moved, at the price of another page walk. As many threads look as the pace of `options`
+/// has workers.
 ///
 /// # Errors
 /// [`Error::NoRights`] if a process may not be looked into, and what reading the host's page frames can give.
@@ -80,7 +81,7 @@ pub fn survey(
 /// # Errors
 /// As [`survey`]; [`Error::Stopped`].
 pub fn survey_unless(
-    stop: &dyn Fn() -> bool,
+    stop: &(dyn Fn() -> bool + Sync),
     roots: &Roots,
     topology: &Topology,
     processes: Vec<Process>,
@@ -89,7 +90,6 @@ pub fn survey_unless(
     let go_on = || if stop() { Err(Error::Stopped) } else { Ok(()) };
     let frames = Arc::new(FrameNodes::read(roots)?);
     let source = Source::probe(roots);
-    let mut scanner = Scanner::new(roots, frames.clone(), source, Precision::Sampled);
     let mut spaces = Vec::new();
     for process in processes {
         go_on()?;
@@ -102,10 +102,9 @@ pub fn survey_unless(
         vmas.push(read_vmas(roots, space)?);
     }
     let mut extents = extents(vmas);
-    for extent in &mut extents {
-        go_on()?;
-        extent.residency = residency(&mut scanner, &spaces, extent);
-    }
+    let scanner = || Scanner::new(roots, frames.clone(), source, Precision::Sampled);
+    let threads = options.pacing.pace().workers;
+    residency::fill(&mut extents, &spaces, threads, &scanner, stop)?;
     extents
         .retain(|extent| !extent.residency.nodes.is_empty() || extent.residency.unplaced_bytes > 0);
     let home = |space: &AddressSpace| planner::home(topology, &space.process, options);
@@ -113,33 +112,6 @@ pub fn survey_unless(
     let homes: Vec<NodeSet> = spaces.iter().map(home).collect();
     place(roots, &spaces, &homes, options, &mut extents)?;
     Ok(Survey { spaces, extents, caller_mems: read::mems_allowed(roots)?, source, frames })
-}
-
-/// Where an extent's pages are now.
-fn residency(scanner: &mut Scanner, spaces: &[AddressSpace], extent: &Extent) -> Residency {
-    let mut residency = Residency::default();
-    scanner.scan(spaces, &extent.mappings, 0..extent.bytes, &mut |run: Run<'_>| {
-        let Some(node) = run.node else {
-            residency.unplaced_bytes += run.bytes;
-            return;
-        };
-        let tally = residency.nodes.entry(node).or_default();
-        match run.ownership {
-            Ownership::Stranger => tally.shared_bytes += run.bytes,
-            Ownership::Exclusive | Ownership::Family => tally.owned_bytes += run.bytes,
-        }
-        tally.huge_bytes += if run.huge || looks_huge(&run) { run.bytes / HUGE * HUGE } else { 0 };
-    });
-    residency
-}
-
-/// Whether a run of base entries lies as huge pages do. A guess for the prediction of time, nothing else.
-fn looks_huge(run: &Run<'_>) -> bool {
-    let frames = run.entries.get(0).zip(run.entries.get(run.entries.len() - 1));
-    let in_a_row = |(first, last): (crate::pagemap::Entry, crate::pagemap::Entry)| {
-        last.pfn().wrapping_sub(first.pfn()) == run.entries.len() as u64 - 1
-    };
-    run.bytes >= HUGE && frames.is_some_and(in_a_row)
 }
 
 /// The VMAs of a process; none if it has ended.

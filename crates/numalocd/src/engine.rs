@@ -119,7 +119,7 @@ impl Engine {
 }
 
 fn look(
-    stop: &dyn Fn() -> bool,
+    stop: &(dyn Fn() -> bool + Sync),
     roots: &Roots,
     targets: &[Target],
     options: &Options,

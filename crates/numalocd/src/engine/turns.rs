@@ -37,7 +37,7 @@ impl Turns {
     /// Those of the work; internal, if it panics.
     pub async fn take<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&dyn Fn() -> bool) -> Result<T, Refusal> + Send + 'static,
+        work: impl FnOnce(&(dyn Fn() -> bool + Sync)) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         let bug = |message: String| Refusal::Internal { message };
         let turn = self.0.clone().acquire_owned().await.map_err(|error| bug(error.to_string()))?;
@@ -114,7 +114,7 @@ mod tests {
         let (tell, told) = mpsc::channel();
         let first = turns.clone();
         let first = tokio::spawn(async move {
-            let work = move |stop: &dyn Fn() -> bool| {
+            let work = move |stop: &(dyn Fn() -> bool + Sync)| {
                 begin.send(()).expect("somebody waits");
                 while !stop() {
                     std::thread::yield_now();
