@@ -71,8 +71,8 @@ fn calls_of_a_gentle_run_are_short() {
     assert_complete(&outcome);
     let calls = &outcome.calls;
     assert!(calls.over_stall <= calls.calls / 4, "{calls:?}");
-    // It worked for a seventh of the time at most: scans and second looks count, too.
-    assert!(calls.held_back >= calls.total * 5, "{calls:?}");
+    // It worked for a tenth of the time at most: scans and second looks count, too.
+    assert!(calls.held_back >= calls.total * 8, "{calls:?}");
     scene.assert_on("anon", 0, 32 * MIB);
     scene.finish();
 }

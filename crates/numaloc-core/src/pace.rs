@@ -35,7 +35,7 @@ impl Profile {
         match self {
             Self::Gentle => Pace {
                 max_stall: ms(5),
-                duty_percent: 15,
+                duty_percent: 10,
                 workers: 1,
                 batch_bytes: 4 << 20,
                 run_bytes: Some(64 << 10),
@@ -43,10 +43,10 @@ impl Profile {
             },
             Self::Balanced => Pace {
                 max_stall: ms(10),
-                duty_percent: 45,
+                duty_percent: 42,
                 workers: 1,
                 batch_bytes: 16 << 20,
-                run_bytes: Some(128 << 10),
+                run_bytes: Some(256 << 10),
                 guard: guard(40, 60),
             },
             Self::Fast => Pace {

@@ -2,31 +2,18 @@
 
 use std::io;
 
-/// The longest slice that the kernel allows (kernel/sched/syscalls.c, `__setparam_fair`), in nanoseconds.
-const SLICE_NS: u64 = 100_000_000;
-
-/// Makes the calling thread one of SCHED_BATCH (sched(7)): its waking up preempts nobody. And it asks for the longest slice,
-/// with which from 6.12 on it is preempted at once by whoever wakes up (kernel/sched/features.h, PREEMPT_SHORT); older
-/// kernels do not mind.
+/// Makes the calling thread one of SCHED_BATCH (sched(7)): its waking up preempts nobody.
+///
+/// It asks for no longer slice (sched_setattr(2), from 6.12 on), although moving gets a little faster with one: whoever shares
+/// the CPU then waits for that long (in the benchmark `neighbour` 15 times as long).
 ///
 /// # Errors
 /// EPERM where the caller may not choose, for a thread of a real-time policy.
 pub fn sched_batch() -> io::Result<()> {
     // SAFETY: all bytes zero is a valid value of this structure of integers.
-    let mut attr: libc::sched_attr = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes at most as many bytes as the structure has, which lives during the call; 0 names the calling
-    // thread.
-    let result = unsafe {
-        libc::syscall(libc::SYS_sched_getattr, 0, &mut attr, size_of::<libc::sched_attr>(), 0)
-    };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    attr.sched_policy = libc::SCHED_BATCH as u32;
-    attr.sched_runtime = SLICE_NS;
-    // SAFETY: the kernel reads the structure, whose size it has written into it and which lives during the call; 0 names the
-    // calling thread.
-    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &attr, 0) };
+    let param: libc::sched_param = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel reads the structure, which lives during the call; 0 names the calling thread.
+    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &param) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

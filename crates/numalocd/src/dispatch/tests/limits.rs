@@ -48,7 +48,7 @@ fn what_is_not_given_is_the_configurations_and_then_the_executors() {
 
 #[test]
 fn best_effort_without_a_rate_works_half_of_its_time() {
-    for (profile, half) in [(Profile::Gentle, 7), (Profile::Balanced, 22), (Profile::Fast, 50)] {
+    for (profile, half) in [(Profile::Gentle, 5), (Profile::Balanced, 21), (Profile::Fast, 50)] {
         let mut spec = spec(Some(QosClass::Be), None);
         let pacing = Pacing { profile, ..Pacing::default() };
         spec.policy.options = Options { pacing, ..Options::default() };
