@@ -33,8 +33,6 @@ pub struct Pacer<'a> {
     duty: f64,
     /// Largest number of bytes in one call, as limits, pace and rates have it; a single folio may be larger.
     pub most_bytes: u64,
-    /// Most bytes that the kernel is to take from the application at once, within a call.
-    pub run_bytes: Option<u64>,
     stall: Mutex<Stall>,
     rates: Vec<Arc<SharedRate>>,
     brakes: Mutex<Brakes>,
@@ -90,7 +88,6 @@ impl<'a> Pacer<'a> {
             control,
             duty: duty(limits, &pace),
             most_bytes,
-            run_bytes: pace.run_bytes,
             stall: Mutex::new(Stall::new(pace.max_stall, most_bytes)),
             rates,
             brakes: Mutex::new(Brakes {

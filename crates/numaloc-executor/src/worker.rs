@@ -62,7 +62,7 @@ impl<'a> Worker<'a> {
             duty: Duty::default(),
             since: Instant::now(),
             moved_bytes: 0,
-            run: runs::Length::new(work.pacer.run_bytes),
+            run: runs::Length::new(work.plan.options.pacing.pace().run_bytes),
             flags: FrameFile::flags(roots),
             small_folios: probe::small_folios(roots),
             pending: BTreeMap::new(),
