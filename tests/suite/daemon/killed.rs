@@ -7,6 +7,7 @@ use crate::{
 };
 use std::{
     collections::BTreeMap,
+    io::{self, Write as _},
     sync::{Mutex, atomic::AtomicBool},
     thread,
 };
@@ -142,6 +143,10 @@ fn at_random_moments() {
         let client = daemon.client();
         check(&client, &mut seen.lock().unwrap());
         assert_alone(&client);
+        if round % 10 == 9 {
+            // A sign of life for who waits for all rounds: stderr itself, which is not captured.
+            writeln!(io::stderr(), "killed {} times", round + 1).expect("stderr is there");
+        }
     }
     println!("killed {} times, {:?}", rounds(), seen.lock().unwrap().ends.len());
 }
