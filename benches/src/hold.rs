@@ -9,9 +9,10 @@ use nix::{
 use numaloc_core::{HUGE, PAGE};
 use numaloc_sys::fixture::{Advice, Backing, Region, set_thread_policy};
 use std::{
-    fs,
+    fs::{self, File},
     io::{self, BufRead, BufReader, Write},
     ops::Range,
+    path::PathBuf,
     process::{Child, ChildStdout, Command, Stdio},
     sync::atomic::Ordering::Relaxed,
 };
@@ -28,6 +29,9 @@ pub struct Args {
     /// What the memory is made of.
     #[arg(long, value_enum, default_value_t)]
     pub pages: Pages,
+    /// A file that is mapped shared, instead of anonymous memory; it is long enough.
+    #[arg(long)]
+    pub file: Option<PathBuf>,
     /// Node whose CPUs it runs on.
     #[arg(long)]
     pub cpu_node: Option<u32>,
@@ -59,7 +63,8 @@ impl Pages {
 
 impl Default for Args {
     fn default() -> Self {
-        Self { mib: 0, regions: 1, pages: Pages::Base, cpu_node: None, memory_node: None }
+        let (file, cpu_node, memory_node) = Default::default();
+        Self { mib: 0, regions: 1, pages: Pages::Base, file, cpu_node, memory_node }
     }
 }
 
@@ -71,6 +76,7 @@ impl Args {
         add("regions", self.regions.to_string());
         let pages = self.pages.to_possible_value().expect("no variant is skipped");
         add("pages", pages.get_name().to_owned());
+        self.file.iter().for_each(|file| add("file", file.display().to_string()));
         self.cpu_node.into_iter().for_each(|node| add("cpu-node", node.to_string()));
         self.memory_node.into_iter().for_each(|node| add("memory-node", node.to_string()));
         words
@@ -92,13 +98,16 @@ pub fn fill(args: &Args) -> Result<Vec<Region>> {
     let mixed = args.pages == Pages::Mixed;
     let populated = (args.mib << 20) / args.regions;
     let bytes = if mixed { populated / 2 * 3 } else { populated };
-    let backing = match args.pages {
-        Pages::Hugetlb => Backing::Hugetlb(HUGE as usize),
-        _ => Backing::Private,
+    let file = args.file.as_ref().map(|path| File::options().read(true).write(true).open(path));
+    let file = file.transpose()?;
+    let backing = match (&file, args.pages) {
+        (Some(file), _) => Backing::File(file),
+        (None, Pages::Hugetlb) => Backing::Hugetlb(HUGE as usize),
+        (None, _) => Backing::Private,
     };
     let mut regions = Vec::with_capacity(args.regions);
     for _ in 0..args.regions {
-        let region = Region::map(bytes, backing)?;
+        let region = Region::map(bytes, backing, None)?;
         match args.pages {
             Pages::Base | Pages::Mixed => region.advise(Advice::NoHuge)?,
             Pages::Huge => region.advise(Advice::Huge)?,

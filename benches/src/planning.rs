@@ -10,8 +10,8 @@ use crate::{
 };
 use anyhow::{Context, Result, ensure};
 use numaloc_core::{
-    Extent, Identity, Kind, Mapping, Mempolicy, NodeId, NodeResidency, Options, Process, Residency,
-    planner, planner::Scene,
+    Extent, Identity, Kind, Mapping, Mempolicy, NodeId, NodeResidency, Options, Pages, Process,
+    Residency, planner, planner::Scene,
 };
 use std::{fs, hint::black_box, process::Command, time::Instant};
 
@@ -140,6 +140,7 @@ fn extent(start: u64, bytes: u64) -> Extent {
     let nodes = [NodeId(0), NodeId(1)].map(|node| (node, half));
     Extent {
         mappings: vec![Mapping { process: 0, start }],
+        pages: Pages::All,
         bytes,
         kind: Kind::Anonymous,
         policy: Mempolicy::Default,

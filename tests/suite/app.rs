@@ -5,6 +5,7 @@ use std::{
     env,
     io::{BufRead, BufReader, Write},
     ops::Range,
+    os::unix::process::CommandExt,
     path::PathBuf,
     process::{Child, ChildStdin, Command, Stdio},
     sync::mpsc::{Receiver, channel},
@@ -38,7 +39,9 @@ pub fn spinners(count: usize, place: impl FnOnce(Layout) -> Layout) -> Vec<App> 
 pub struct Layout {
     pub cpu_nodes: Option<String>,
     pub mem_node: u32,
+    pub copy_node: Option<u32>,
     pub load: &'static str,
+    pub user: Option<u32>,
     pub cgroup: Option<PathBuf>,
     /// As numaloc-target takes them; `{}` stands for a name of the process's own.
     pub regions: Vec<String>,
@@ -48,7 +51,15 @@ impl Layout {
     /// Memory on node 1, CPUs on node 0, all of it rewritten and checked over and over.
     pub fn remote(regions: &[&str]) -> Self {
         let regions = regions.iter().map(|&region| region.to_owned()).collect();
-        Self { cpu_nodes: Some("0".into()), mem_node: 1, load: "write", cgroup: None, regions }
+        Self {
+            cpu_nodes: Some("0".into()),
+            mem_node: 1,
+            copy_node: None,
+            load: "write",
+            user: None,
+            cgroup: None,
+            regions,
+        }
     }
     /// Runs on these nodes' CPUs; on all, for an empty list.
     pub fn on(mut self, nodes: &str) -> Self {
@@ -60,9 +71,19 @@ impl Layout {
         self.mem_node = node;
         self
     }
+    /// Has its copies of what its child shares on this node.
+    pub fn copies_on(mut self, node: u32) -> Self {
+        self.copy_node = Some(node);
+        self
+    }
     /// Has another second thread: `spin` or `idle`.
     pub fn load(mut self, load: &'static str) -> Self {
         self.load = load;
+        self
+    }
+    /// Runs as this user.
+    pub fn owned_by(mut self, uid: u32) -> Self {
+        self.user = Some(uid);
         self
     }
     /// Enters a cgroup before it maps anything.
@@ -78,7 +99,13 @@ impl Layout {
         if let Some(nodes) = &self.cpu_nodes {
             command.args(["--cpu-nodes", nodes]);
         }
+        if let Some(uid) = self.user {
+            command.uid(uid).gid(uid);
+        }
         command.args(["--mem-node", &self.mem_node.to_string(), "--load", self.load]);
+        if let Some(node) = self.copy_node {
+            command.args(["--copy-node", &node.to_string()]);
+        }
         if let Some(cgroup) = &self.cgroup {
             command.arg("--cgroup").arg(cgroup);
         }

@@ -9,7 +9,7 @@ use std::{
 };
 
 /// A user to whom nothing belongs.
-const NOBODY: u32 = 65534;
+pub const NOBODY: u32 = 65534;
 const MIB: u64 = 1 << 20;
 
 fn command() -> Command {
@@ -22,7 +22,7 @@ pub fn numalocctl(arguments: &[&str]) -> Output {
 }
 
 /// The same as a user without any rights.
-fn as_nobody(arguments: &[&str]) -> Output {
+pub fn as_nobody(arguments: &[&str]) -> Output {
     command().args(arguments).uid(NOBODY).gid(NOBODY).output().expect("it starts")
 }
 

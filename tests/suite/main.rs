@@ -20,6 +20,7 @@ mod anon;
 mod balancing;
 mod cgroup;
 mod cli;
+mod crowd;
 mod daemon;
 mod family;
 mod file;

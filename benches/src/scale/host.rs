@@ -5,7 +5,7 @@ use anyhow::Result;
 use fastrand::Rng;
 use numaloc_core::{
     CpuId, Extent, Identity, Kind, Mapping, Mempolicy, Node, NodeId, NodeMemory, NodeResidency,
-    PAGE, Process, Residency, Topology,
+    PAGE, Pages, Process, Residency, Topology,
 };
 use std::collections::BTreeMap;
 
@@ -157,6 +157,7 @@ fn extent(
 ) -> Extent {
     Extent {
         mappings: vec![Mapping { process, start }],
+        pages: Pages::All,
         bytes,
         kind,
         policy,

@@ -123,7 +123,7 @@ fn allocate(times: &Times) {
         let begin = Instant::now();
         // As an allocator's own memory would be: huge pages would make it another measurement.
         let map = || -> io::Result<()> {
-            let region = Region::map(MAPPED, Backing::Private)?;
+            let region = Region::map(MAPPED, Backing::Private, None)?;
             region.advise(Advice::NoHuge)?;
             (0..region.pages()).for_each(|page| region.page(page)[0].store(1, Relaxed));
             Ok(())

@@ -1,9 +1,9 @@
 //! Extents: ranges of memory with the processes that map them and the nodes their pages are on.
 //!
-//! An extent is never split by page or by node, so a plan's size follows the number of VMAs, not the number
+//! An extent is never split by address of pages or by node, so a plan's size follows the number of VMAs, not the number
 //! of pages, however the pages alternate between nodes.
 
-use crate::{ids::NodeId, mempolicy::Mempolicy};
+use crate::{claim::ClaimSet, ids::NodeId, mempolicy::Mempolicy};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// One process's view of an extent.
@@ -43,6 +43,21 @@ impl Kind {
     }
 }
 
+/// Which of the pages in an extent's range are the extent's. Each page of a process is in one extent alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Pages {
+    /// All of them: memory that nobody else of the target maps, or that is mapped shared and therefore the same for all
+    /// who map it.
+    #[default]
+    All,
+    /// Private memory of a process, where others of the target have private memory of the same origin (a forked family,
+    /// a file), or just at the same address: the pages that nobody else maps.
+    Own,
+    /// The other pages of such memory, those that several map, as far as those of the target who map them have these
+    /// claims.
+    Common(ClaimSet),
+}
+
 /// Pages of one node in an extent, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeResidency {
@@ -75,6 +90,8 @@ pub struct Residency {
 pub struct Extent {
     /// Everyone in the target who maps it; never empty. Pages are moved through the first that has them present.
     pub mappings: Vec<Mapping>,
+    /// Which of the pages there belong to it.
+    pub pages: Pages,
     /// Length in bytes.
     pub bytes: u64,
     /// What backs it.

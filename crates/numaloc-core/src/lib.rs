@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod claim;
 pub mod extent;
 pub mod heat;
 pub mod ids;
@@ -20,7 +21,8 @@ pub mod route;
 pub mod topology;
 
 pub use account::{Account, Reason};
-pub use extent::{Extent, Kind, Mapping, NodeResidency, Residency};
+pub use claim::{Claim, ClaimSet, Claims};
+pub use extent::{Extent, Kind, Mapping, NodeResidency, Pages, Residency};
 pub use heat::{Heat, HeatSource, Sightings};
 pub use ids::{CpuId, CpuSet, IdSet, NodeId, NodeSet};
 pub use locality::{Locality, Share};

@@ -2,7 +2,7 @@
 
 use crate::{
     account::Reason,
-    extent::{Kind, Mapping},
+    extent::{Kind, Mapping, Pages},
     heat::HeatSource,
     ids::{NodeId, NodeSet},
     locality::{Locality, Share},
@@ -51,6 +51,8 @@ pub struct PlannedProcess {
 pub struct Move {
     /// Who maps it.
     pub mappings: Vec<Mapping>,
+    /// Which of the pages there are meant.
+    pub pages: Pages,
     /// Length in bytes.
     pub bytes: u64,
     /// What backs it.

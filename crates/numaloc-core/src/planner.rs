@@ -2,6 +2,7 @@
 
 use crate::{
     account::Reason,
+    claim::{Claim, Claims},
     extent::{Extent, Kind},
     heat::HeatSource,
     ids::{NodeId, NodeSet},
@@ -60,8 +61,19 @@ pub fn skip(topology: &Topology, home: &NodeSet) -> Option<Skip> {
     }
 }
 
+/// The claims of processes on the pages that they map; a [`crate::Pages::Common`] extent refers to them. A process of which nothing is moved belongs everywhere.
+pub fn claims(topology: &Topology, processes: &[Process], options: &Options) -> Claims {
+    let claim = |process: &Process| {
+        let home = home(topology, process, options);
+        let home = if skip(topology, &home).is_some() { topology.ids() } else { home };
+        Claim { home, allowed: process.mems_allowed.clone() }
+    };
+    processes.iter().map(claim).collect()
+}
+
 struct Planner<'a> {
     scene: Scene<'a>,
+    claims: Claims,
     plan: Plan,
     memory: BTreeMap<NodeId, NodeMemory>,
     remote_huge_bytes: u64,
@@ -89,12 +101,13 @@ impl<'a> Planner<'a> {
             order: HeatSource::Address,
         };
         let memory = scene.topology.nodes().map(|node| (node.id, node.memory.clone())).collect();
-        Self { scene, plan, memory, remote_huge_bytes: 0 }
+        let claims = claims(scene.topology, scene.processes, options);
+        Self { scene, claims, plan, memory, remote_huge_bytes: 0 }
     }
 
     fn extent(&mut self, extent: Extent) {
-        let home = self.home(&extent);
-        let verdict = self.verdict(&extent, &home);
+        let Claim { home, allowed } = self.claims.on(&extent.mappings, &extent.pages);
+        let verdict = self.verdict(&extent, &home, &allowed);
         self.count(&extent, &home, verdict.is_ok());
         let options = &self.plan.options;
         let (mut remote, mut shared_bytes) = (BTreeMap::new(), 0);
@@ -123,9 +136,10 @@ impl<'a> Planner<'a> {
             Ok(_) if owned_bytes == 0 => skip(Reason::Shared, shared_bytes),
             Ok(targets) => {
                 let routes = self.routes(home, targets);
-                let Extent { mappings, bytes, kind, hugetlb_bytes, name, .. } = extent;
+                let Extent { mappings, pages, bytes, kind, hugetlb_bytes, name, .. } = extent;
                 let step = Move {
                     mappings,
+                    pages,
                     bytes,
                     kind,
                     hugetlb_bytes,
@@ -139,21 +153,13 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Local nodes of an extent: those of everyone who maps it. All nodes, if one of them belongs everywhere.
-    fn home(&self, extent: &Extent) -> NodeSet {
-        let mut home = NodeSet::new();
-        for mapping in &extent.mappings {
-            let planned = &self.plan.processes[mapping.process];
-            if planned.skip.is_some() {
-                return self.scene.topology.ids();
-            }
-            home = home.or(&planned.home);
-        }
-        home
-    }
-
     /// The nodes that an extent's pages may go to, or why they may not.
-    fn verdict(&self, extent: &Extent, home: &NodeSet) -> Result<NodeSet, Reason> {
+    fn verdict(
+        &self,
+        extent: &Extent,
+        home: &NodeSet,
+        allowed: &NodeSet,
+    ) -> Result<NodeSet, Reason> {
         let options = &self.plan.options;
         if options.exclude_file && extent.kind == Kind::File {
             return Err(Reason::FileExcluded);
@@ -162,10 +168,7 @@ impl<'a> Planner<'a> {
         if !options.include_gigantic && seconds > options.pacing.pace().max_stall.as_secs_f64() {
             return Err(Reason::StallBound);
         }
-        let mut allowed = home.and(self.scene.caller_mems);
-        for mapping in &extent.mappings {
-            allowed = allowed.and(&self.scene.processes[mapping.process].mems_allowed);
-        }
+        let allowed = home.and(self.scene.caller_mems).and(allowed);
         let permitted =
             if options.include_bound { home.clone() } else { extent.policy.permits(home) };
         if permitted.is_empty() {

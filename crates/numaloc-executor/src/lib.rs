@@ -6,6 +6,7 @@
 mod affinity;
 mod batch;
 mod control;
+mod cover;
 mod duty;
 mod execute;
 mod fate;

@@ -130,14 +130,25 @@ impl Iterator for Cuts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::{Kind, Mapping, NodeId, Sightings};
+    use numaloc_core::{Kind, Mapping, NodeId, Pages, Sightings};
     use proptest::{collection::vec, prelude::*};
 
     fn step(start: u64, bytes: u64, remote_bytes: u64, hugetlb_bytes: Option<u64>) -> Move {
         let mappings = vec![Mapping { process: 0, start }];
         let remote = [(NodeId(1), remote_bytes)].into();
         let (kind, name) = (Kind::Anonymous, "".into());
-        Move { mappings, bytes, kind, hugetlb_bytes, name, routes: 0, remote, shared_bytes: 0 }
+        let pages = Pages::All;
+        Move {
+            mappings,
+            pages,
+            bytes,
+            kind,
+            hugetlb_bytes,
+            name,
+            routes: 0,
+            remote,
+            shared_bytes: 0,
+        }
     }
 
     #[test]

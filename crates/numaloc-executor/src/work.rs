@@ -2,6 +2,7 @@
 
 use crate::{
     Control, Limits,
+    cover::Cover,
     pacer::Pacer,
     windows::{Window, Windows},
 };
@@ -46,6 +47,8 @@ pub struct Work<'a> {
     pub control: &'a Control,
     /// How fast it may go on.
     pub pacer: Pacer<'a>,
+    /// Whose pages are whose.
+    pub cover: Cover,
     /// Threads that do the work.
     pub workers: usize,
     windows: Mutex<Windows<'a>>,
@@ -78,6 +81,7 @@ impl<'a> Work<'a> {
         Self {
             topology,
             plan,
+            cover: Cover::new(&plan.moves),
             limits,
             control,
             windows: Mutex::new(Windows::by_address(&plan.moves, pacer.most_bytes, workers)),

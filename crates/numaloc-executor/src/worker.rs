@@ -12,7 +12,8 @@ use crate::{
 };
 use numaloc_core::{Kind, Reason};
 use numaloc_host::{
-    Error, FrameFile, NodeMemoryReader, Ownership, Precision, Roots, Run, Scanner, Survey, probe,
+    Error, FrameFile, NodeMemoryReader, Ownership, Precision, Roots, Run, Scanned, Scanner, Survey,
+    probe,
 };
 use numaloc_sys::MoveFlag;
 use std::{
@@ -109,11 +110,17 @@ impl<'a> Worker<'a> {
         shape.refresh();
         let mut found = Vec::new();
         let mut strangers = Vec::new();
-        self.scanner.scan(&self.survey.spaces, &step.mappings, window.range, &mut |run: Run| {
+        let Survey { spaces, claims, .. } = self.survey;
+        let scanned = Scanned { spaces, claims, mappings: &step.mappings, pages: &step.pages };
+        self.scanner.scan(&scanned, window.range, &mut |run: Run| {
             let Some(from) = run.node.filter(|&node| !routes.from(node).is_empty()) else { return };
             let mapping = step.mappings[run.mapping];
             let process = mapping.process;
-            if run.ownership == Ownership::Stranger && !plan.options.include_shared {
+            if !self.work.cover.takes(index, step, mapping, &run) {
+                return;
+            }
+            let is_strangers = matches!(run.ownership, Ownership::Stranger | Ownership::Several);
+            if is_strangers && !plan.options.include_shared {
                 strangers.push((process, run.bytes));
                 return;
             }

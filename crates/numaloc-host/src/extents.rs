@@ -1,8 +1,22 @@
 //! VMAs of several processes -> extents: ranges that a fixed set of mappings shares.
+//!
+//! What is mapped shared is the same memory for all who map it, so its extents are those of the object. Private memory is
+//! its process's own, wherever it lies: it meets that of another process only where both have private memory of the same
+//! origin, and there page by page. Anonymous memory of a forked family meets at its addresses, private pages of a file at
+//! their offset in it. So do heaps of strangers that happen to be at the same address: their pages tell them apart.
 
 use crate::maps::{Object, Vma};
-use numaloc_core::{Extent, Mapping, Mempolicy, Residency};
-use std::collections::BTreeMap;
+use numaloc_core::{Extent, HUGE, Mapping, Mempolicy, Pages, Residency};
+use std::{collections::BTreeMap, ops::Range};
+
+/// An extent, and where it lies in its object.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) extent: Extent,
+    pub(crate) object: Object,
+    /// Offset of its first byte in the object.
+    pub(crate) offset: u64,
+}
 
 /// One VMA on the coordinate of its object.
 struct Piece {
@@ -10,29 +24,87 @@ struct Piece {
     vma: Vma,
 }
 
-/// Cuts the objects that the processes map at each boundary of a VMA. `vmas` holds one list per process, by its index.
-///
-/// Pages of a file or of shared memory meet at their offset in the object; private anonymous pages that a forked
-/// family shares meet at their address.
-pub fn extents(vmas: Vec<Vec<Vma>>) -> Vec<Extent> {
+impl Piece {
+    fn end(&self) -> u64 {
+        self.vma.offset + (self.vma.end - self.vma.start)
+    }
+}
+
+/// The extents of all VMAs, which are one list per process, by its index.
+pub(crate) fn parts(vmas: Vec<Vec<Vma>>) -> Vec<Part> {
     let mut objects: BTreeMap<Object, Vec<Piece>> = BTreeMap::new();
     for (process, vmas) in vmas.into_iter().enumerate() {
         for vma in vmas {
             objects.entry(vma.object).or_default().push(Piece { process, vma });
         }
     }
-    let mut extents = Vec::new();
-    for pieces in objects.into_values() {
-        cut(pieces, &mut extents);
+    let mut parts = Vec::new();
+    for mut pieces in objects.into_values() {
+        pieces.sort_by_key(|piece| (piece.vma.offset, piece.process, piece.vma.start));
+        match pieces.iter().all(|piece| piece.vma.shared) {
+            true => cut(&pieces, &Pages::All, &mut parts),
+            false => single(&pieces, &mut parts),
+        }
     }
     // In the order of processes and addresses, as people read them.
-    extents.sort_by_key(|extent: &Extent| (extent.mappings[0].process, extent.mappings[0].start));
-    extents
+    parts.sort_by_key(|part| first(&part.extent));
+    parts
 }
 
-fn cut(mut pieces: Vec<Piece>, extents: &mut Vec<Extent>) {
-    pieces.sort_by_key(|piece| (piece.vma.offset, piece.process, piece.vma.start));
-    let end = |piece: &Piece| piece.vma.offset + (piece.vma.end - piece.vma.start);
+/// Those parts of `parts` (which know their own pages by now) in which pages with several mappings were seen: `seen`
+/// holds, for each of them, ranges from its start. Cut anew where the set of those who saw some changes.
+pub(crate) fn common(parts: &[Part], seen: &[Vec<Range<u64>>]) -> Vec<Part> {
+    let mut objects: BTreeMap<Object, Vec<Piece>> = BTreeMap::new();
+    for (part, seen) in parts.iter().zip(seen) {
+        let (Extent { mappings, kind, name, .. }, object) = (&part.extent, part.object);
+        for range in seen {
+            let Mapping { process, start } = mappings[0];
+            let vma = Vma {
+                start: start + range.start,
+                end: start + range.end,
+                offset: part.offset + range.start,
+                object,
+                shared: false,
+                kind: *kind,
+                name: name.clone(),
+            };
+            objects.entry(object).or_default().push(Piece { process, vma });
+        }
+    }
+    let mut parts = Vec::new();
+    for mut pieces in objects.into_values() {
+        pieces.sort_by_key(|piece| (piece.vma.offset, piece.process, piece.vma.start));
+        cut(&pieces, &Pages::Common(Default::default()), &mut parts);
+    }
+    parts
+}
+
+/// Widens a range of an extent to whole huge pages of its object, as far as the extent goes: so that what several
+/// processes saw of the same pages has the same bounds.
+pub(crate) fn widened(range: Range<u64>, offset: u64, bytes: u64) -> Range<u64> {
+    let start = ((offset + range.start) / HUGE * HUGE).saturating_sub(offset);
+    let end = (offset + range.end).next_multiple_of(HUGE) - offset;
+    start..end.min(bytes)
+}
+
+fn first(extent: &Extent) -> (usize, u64) {
+    (extent.mappings[0].process, extent.mappings[0].start)
+}
+
+/// An extent for each piece: alone, or beside others of the same origin.
+fn single(pieces: &[Piece], parts: &mut Vec<Part>) {
+    let mut end_before = 0;
+    for (index, piece) in pieces.iter().enumerate() {
+        let next = pieces.get(index + 1).map_or(u64::MAX, |next| next.vma.offset);
+        let is_alone = end_before <= piece.vma.offset && piece.end() <= next;
+        end_before = end_before.max(piece.end());
+        let pages = if is_alone { Pages::All } else { Pages::Own };
+        parts.push(part(&[piece], piece.vma.offset, piece.end(), pages));
+    }
+}
+
+/// Extents that end at each boundary of a piece. `pieces` are in the order of their offsets.
+fn cut(pieces: &[Piece], pages: &Pages, parts: &mut Vec<Part>) {
     let mut active: Vec<&Piece> = Vec::new();
     let mut rest = pieces.iter().peekable();
     let mut at = 0;
@@ -46,17 +118,17 @@ fn cut(mut pieces: Vec<Piece>, extents: &mut Vec<Extent>) {
         if active.is_empty() {
             return;
         }
-        let first_end = active.iter().map(|piece| end(piece)).min().unwrap_or(at);
+        let first_end = active.iter().map(|piece| piece.end()).min().unwrap_or(at);
         let next = rest.peek().map_or(first_end, |piece| piece.vma.offset.min(first_end));
         if next > at {
-            extents.push(extent(&active, at, next));
+            parts.push(part(&active, at, next, pages.clone()));
         }
         at = next;
-        active.retain(|piece| end(piece) > at);
+        active.retain(|piece| piece.end() > at);
     }
 }
 
-fn extent(active: &[&Piece], from: u64, to: u64) -> Extent {
+fn part(active: &[&Piece], from: u64, to: u64, pages: Pages) -> Part {
     let mut mappings: Vec<Mapping> = active
         .iter()
         .map(|piece| Mapping {
@@ -66,15 +138,17 @@ fn extent(active: &[&Piece], from: u64, to: u64) -> Extent {
         .collect();
     mappings.sort_by_key(|mapping| (mapping.process, mapping.start));
     let first = &active[0].vma;
-    Extent {
+    let extent = Extent {
         mappings,
+        pages,
         bytes: to - from,
         kind: first.kind,
         policy: Mempolicy::Default,
         hugetlb_bytes: None,
         name: first.name.clone(),
         residency: Residency::default(),
-    }
+    };
+    Part { extent, object: first.object, offset: from }
 }
 
 #[cfg(test)]
@@ -82,17 +156,24 @@ mod tests {
     use super::*;
     use crate::maps::parse_line;
 
-    fn of(processes: &[&[&str]]) -> Vec<(u64, Vec<(usize, u64)>)> {
-        let vmas = processes
-            .iter()
-            .map(|lines| lines.iter().map(|line| parse_line(line).unwrap()).collect());
-        let flat = |extent: Extent| {
-            (
-                extent.bytes,
-                extent.mappings.iter().map(|mapping| (mapping.process, mapping.start)).collect(),
-            )
+    /// Bytes, whether all pages are its own, and mappings.
+    type Flat = (u64, Pages, Vec<(usize, u64)>);
+
+    fn flat(parts: Vec<Part>) -> Vec<Flat> {
+        let flat = |Extent { bytes, pages, mappings, .. }| {
+            let of = |mapping: &Mapping| (mapping.process, mapping.start);
+            (bytes, pages, mappings.iter().map(of).collect())
         };
-        extents(vmas.collect()).into_iter().map(flat).collect()
+        parts.into_iter().map(|part| flat(part.extent)).collect()
+    }
+
+    fn parts_of(processes: &[&[&str]]) -> Vec<Part> {
+        let vmas = |lines: &&[&str]| lines.iter().map(|line| parse_line(line).unwrap()).collect();
+        parts(processes.iter().map(vmas).collect())
+    }
+
+    fn of(processes: &[&[&str]]) -> Vec<Flat> {
+        flat(parts_of(processes))
     }
 
     #[test]
@@ -101,7 +182,25 @@ mod tests {
             &["1000-3000 rw-p 0 00:00 0", "3000-4000 r--p 0 00:00 0", "9000-a000 rw-p 0 00:00 0"];
         assert_eq!(
             of(&[lines]),
-            [(0x2000, vec![(0, 0x1000)]), (0x1000, vec![(0, 0x3000)]), (0x1000, vec![(0, 0x9000)])]
+            [
+                (0x2000, Pages::All, vec![(0, 0x1000)]),
+                (0x1000, Pages::All, vec![(0, 0x3000)]),
+                (0x1000, Pages::All, vec![(0, 0x9000)])
+            ]
+        );
+    }
+
+    #[test]
+    fn private_memory_at_the_same_address_is_each_processs_own() {
+        let first: &[&str] = &["c000-e000 rw-p 0 00:00 0", "10000-11000 rw-p 0 00:00 0"];
+        let second: &[&str] = &["d000-f000 rw-p 0 00:00 0"];
+        assert_eq!(
+            of(&[first, second]),
+            [
+                (0x2000, Pages::Own, vec![(0, 0xc000)]),
+                (0x1000, Pages::All, vec![(0, 0x10000)]),
+                (0x2000, Pages::Own, vec![(1, 0xd000)])
+            ]
         );
     }
 
@@ -112,9 +211,9 @@ mod tests {
         assert_eq!(
             of(&[first, second]),
             [
-                (0x1000, vec![(0, 0x10000)]),
-                (0x2000, vec![(0, 0x11000), (1, 0x50000)]),
-                (0x1000, vec![(0, 0x13000)]),
+                (0x1000, Pages::All, vec![(0, 0x10000)]),
+                (0x2000, Pages::All, vec![(0, 0x11000), (1, 0x50000)]),
+                (0x1000, Pages::All, vec![(0, 0x13000)]),
             ]
         );
     }
@@ -123,6 +222,30 @@ mod tests {
     fn an_object_mapped_twice_by_one_process_has_two_mappings() {
         let lines: &[&str] =
             &["1000-2000 rw-s 0 00:01 7 /dev/shm/a", "8000-9000 rw-s 0 00:01 7 /dev/shm/a"];
-        assert_eq!(of(&[lines]), [(0x1000, vec![(0, 0x1000), (0, 0x8000)])]);
+        assert_eq!(of(&[lines]), [(0x1000, Pages::All, vec![(0, 0x1000), (0, 0x8000)])]);
+    }
+
+    #[test]
+    fn common_parts_are_where_pages_with_several_mappings_were_seen() {
+        let line: &[&str] = &["200000-a00000 rw-p 0 00:00 0"];
+        let parts = parts_of(&[line, line, line]);
+        let seen = [0..8 << 20, 0..HUGE, 0..0];
+        let seen = seen.map(|range| Vec::from_iter(Some(range).filter(|range| !range.is_empty())));
+        let start = 0x20_0000;
+        let pages = Pages::Common(Default::default());
+        assert_eq!(
+            flat(common(&parts, &seen)),
+            [
+                (HUGE, pages.clone(), vec![(0, start), (1, start)]),
+                (3 * HUGE, pages, vec![(0, start + HUGE)]),
+            ]
+        );
+    }
+
+    #[test]
+    fn ranges_are_widened_to_huge_pages_of_the_object() {
+        assert_eq!(widened(0x3000..0x4000, 0x1000, 16 << 20), 0..HUGE - 0x1000);
+        assert_eq!(widened(HUGE..HUGE + 0x1000, 0, 16 << 20), HUGE..2 * HUGE);
+        assert_eq!(widened(0..0x1000, HUGE, 0x2000), 0..0x2000);
     }
 }

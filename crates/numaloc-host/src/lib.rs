@@ -48,7 +48,7 @@ pub use owner::{Owner, owner};
 pub use pagemap::{Entries, Entry};
 pub use pressure::{Pressure, Resource, Scope, Stalled, Trigger};
 pub use roots::Roots;
-pub use scan::{Ownership, Place, Precision, Run, Scanner};
+pub use scan::{Ownership, Place, Precision, Run, Scanned, Scanner};
 pub use space::{AddressSpace, allow_files};
 pub use survey::{Source, Survey, survey, survey_unless};
 pub use target::{Target, resolve};

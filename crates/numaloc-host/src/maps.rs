@@ -31,6 +31,8 @@ pub struct Vma {
     pub offset: u64,
     /// Whose pages these are.
     pub object: Object,
+    /// Mapped shared: all who map the object so see the same pages (mmap(2), MAP_SHARED).
+    pub shared: bool,
     /// What backs it.
     pub kind: Kind,
     /// Path or name; empty for plain anonymous memory.
@@ -68,7 +70,8 @@ pub fn parse_line(line: &str) -> Option<Vma> {
         _ if is_shmem(name, perms) => Kind::Shmem,
         _ => Kind::File,
     };
-    Some(Vma { start, end, offset, object, kind, name: name.into() })
+    let shared = perms.ends_with('s');
+    Some(Vma { start, end, offset, object, shared, kind, name: name.into() })
 }
 
 /// Memory that has an inode for the kernel's sake only: System V, memfd, shared anonymous, POSIX shared memory.
@@ -108,7 +111,8 @@ mod tests {
             "/anon_hugepage (deleted)",
         ] {
             let line = format!("1000-2000 rw-s 00000000 00:01 77 {name}");
-            assert_eq!(parse_line(&line).unwrap().kind, Kind::Shmem, "{name}");
+            let vma = parse_line(&line).unwrap();
+            assert_eq!((vma.kind, vma.shared), (Kind::Shmem, true), "{name}");
         }
     }
 

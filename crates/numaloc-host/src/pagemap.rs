@@ -23,6 +23,10 @@ impl Entry {
     pub fn is_file(self) -> bool {
         self.0 >> 61 & 1 != 0
     }
+    /// The same of the page so many pages on, within a huge page that this is the entry of.
+    pub fn tail(self, pages: u64) -> Self {
+        if self.pfn() == 0 { self } else { Self(self.0 + pages) }
+    }
     /// Page frame number; 0 for readers whose opener had no CAP_SYS_ADMIN.
     pub fn pfn(self) -> u64 {
         self.0 & Self::PFN
@@ -77,6 +81,10 @@ impl Pagemap {
 pub struct Entries<'a>(&'a [u8]);
 
 impl<'a> Entries<'a> {
+    /// Entries as the kernel writes them, eight bytes each.
+    pub(crate) fn of(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len() / 8

@@ -2,11 +2,12 @@
 
 use crate::{
     Error,
+    extents::{Part, widened},
     pagemap::Entry,
-    scan::{Ownership, Run, Scanner},
+    scan::{Ownership, Run, Scanned, Scanner},
     space::AddressSpace,
 };
-use numaloc_core::{Extent, HUGE, NodeResidency, Residency};
+use numaloc_core::{ClaimSet, Claims, Extent, HUGE, NodeResidency, Pages, Residency};
 use std::{
     collections::BTreeMap,
     ops::Range,
@@ -16,14 +17,31 @@ use std::{
 
 /// What is scanned at a time: some milliseconds of base pages.
 const PIECE: u64 = 128 << 20;
+/// No extent has more pieces: a large reservation is mostly empty.
+const PIECES: u64 = 1024;
+/// With more mappings than this, pieces are larger: each begins with a look through all of them.
+const MAPPINGS: u64 = 256;
+
+/// Where the pages of an extent are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Those that are the extent's, unless it is a [`Pages::Common`] one.
+    pub(crate) residency: Residency,
+    /// Of a [`Pages::Common`] extent, by the claims of those who share them.
+    pub(crate) common: BTreeMap<ClaimSet, Residency>,
+    /// Where in a [`Pages::Own`] extent pages with several mappings were seen: in ascending order, widened to huge pages.
+    pub(crate) several: Vec<Range<u64>>,
+}
 
 /// Extents in pieces, with the extent's index and bytes from its start. They end at multiples of the huge page size in the
 /// first mapping.
-fn pieces(extents: &[Extent]) -> impl Iterator<Item = (usize, Range<u64>)> {
-    extents.iter().enumerate().flat_map(|(index, extent)| {
+fn pieces(parts: &[Part]) -> impl Iterator<Item = (usize, Range<u64>)> {
+    parts.iter().enumerate().flat_map(|(index, Part { extent, .. })| {
         let start = extent.mappings[0].start;
+        let piece = PIECE * (extent.mappings.len() as u64 / MAPPINGS).max(1);
+        let piece = piece.max(extent.bytes / PIECES);
         let end = move |from: u64| {
-            ((start + from + PIECE).next_multiple_of(HUGE) - start).min(extent.bytes)
+            ((start + from + piece).next_multiple_of(HUGE) - start).min(extent.bytes)
         };
         let next = move |before: &Range<u64>| {
             (before.end < extent.bytes).then(|| before.end..end(before.end))
@@ -32,59 +50,94 @@ fn pieces(extents: &[Extent]) -> impl Iterator<Item = (usize, Range<u64>)> {
     })
 }
 
-/// Fills in where the extents' pages are now. `threads` scan at the same time, if there is enough for them.
+/// Looks where the pages of extents are now. `threads` scan at the same time, if there is enough for them.
 ///
 /// # Errors
 /// [`Error::Stopped`] when `stop` says between two pieces that it is wanted no more.
-pub fn fill(
-    extents: &mut [Extent],
+pub(crate) fn find(
+    parts: &[Part],
     spaces: &[AddressSpace],
+    claims: &Claims,
     threads: usize,
     scanner: &(dyn Fn() -> Scanner + Sync),
     stop: &(dyn Fn() -> bool + Sync),
-) -> Result<(), Error> {
-    for found in look(extents, spaces, threads, scanner, stop) {
-        for (index, residency) in found? {
-            join(&mut extents[index].residency, residency);
-        }
-    }
-    Ok(())
-}
-
-/// Residency by extent.
-type Found = BTreeMap<usize, Residency>;
-
-/// What each thread has found.
-fn look(
-    extents: &[Extent],
-    spaces: &[AddressSpace],
-    threads: usize,
-    scanner: &(dyn Fn() -> Scanner + Sync),
-    stop: &(dyn Fn() -> bool + Sync),
-) -> Vec<Result<Found, Error>> {
-    let threads = threads.min(pieces(extents).take(threads).count());
-    let todo = Mutex::new(pieces(extents));
+) -> Result<Vec<Found>, Error> {
+    let mut all = vec![Found::default(); parts.len()];
+    let threads = threads.min(pieces(parts).take(threads).count());
+    let todo = Mutex::new(pieces(parts));
     let next = || todo.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || {
         let mut scanner = scanner();
-        let mut found = Found::new();
+        let mut found: BTreeMap<usize, Found> = BTreeMap::new();
         while let Some((index, range)) = next() {
             if stop() {
                 return Err(Error::Stopped);
             }
-            let residency = found.entry(index).or_default();
-            add(residency, &mut scanner, spaces, &extents[index], range);
+            let found = found.entry(index).or_default();
+            found.look(&mut scanner, spaces, claims, &parts[index], range);
         }
         Ok(found)
     };
-    thread::scope(|scope| {
+    let by_thread: Vec<Result<_, Error>> = thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
         let own = work();
         let others = others
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         std::iter::once(own).chain(others).collect()
-    })
+    });
+    for found in by_thread {
+        found?.into_iter().for_each(|(index, found)| all[index].join(found));
+    }
+    all.iter_mut().for_each(Found::sort);
+    Ok(all)
+}
+
+impl Found {
+    /// Adds where the pages of a part of an extent are.
+    fn look(
+        &mut self,
+        scanner: &mut Scanner,
+        spaces: &[AddressSpace],
+        claims: &Claims,
+        Part { extent, offset, .. }: &Part,
+        range: Range<u64>,
+    ) {
+        let Extent { mappings, pages, bytes, .. } = extent;
+        let scanned = Scanned { spaces, claims, mappings, pages };
+        scanner.scan(&scanned, range, &mut |run: Run<'_>| match (pages, run.claims) {
+            (Pages::Own, _) if run.ownership == Ownership::Several => {
+                let range = widened(run.offset..run.offset + run.bytes, *offset, *bytes);
+                match self.several.last_mut() {
+                    Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
+                    _ => self.several.push(range),
+                }
+            }
+            (Pages::Common(_), None) => {} // of an extent of its own
+            (Pages::Common(_), Some(claims)) => match self.common.get_mut(claims) {
+                Some(residency) => tally(residency, &run),
+                None => tally(self.common.entry(claims.clone()).or_default(), &run),
+            },
+            _ => tally(&mut self.residency, &run),
+        });
+    }
+
+    fn join(&mut self, other: Self) {
+        join(&mut self.residency, other.residency);
+        for (claims, residency) in other.common {
+            join(self.common.entry(claims).or_default(), residency);
+        }
+        self.several.extend(other.several);
+    }
+
+    fn sort(&mut self) {
+        self.several.sort_by_key(|range| range.start);
+        self.several.dedup_by(|next, before| {
+            let meet = next.start <= before.end;
+            before.end = if meet { before.end.max(next.end) } else { before.end };
+            meet
+        });
+    }
 }
 
 fn join(sum: &mut Residency, other: Residency) {
@@ -97,26 +150,17 @@ fn join(sum: &mut Residency, other: Residency) {
     }
 }
 
-/// Adds where the pages of a part of an extent are.
-fn add(
-    residency: &mut Residency,
-    scanner: &mut Scanner,
-    spaces: &[AddressSpace],
-    extent: &Extent,
-    range: Range<u64>,
-) {
-    scanner.scan(spaces, &extent.mappings, range, &mut |run: Run<'_>| {
-        let Some(node) = run.node else {
-            residency.unplaced_bytes += run.bytes;
-            return;
-        };
-        let tally = residency.nodes.entry(node).or_default();
-        match run.ownership {
-            Ownership::Stranger => tally.shared_bytes += run.bytes,
-            Ownership::Exclusive | Ownership::Family => tally.owned_bytes += run.bytes,
-        }
-        tally.huge_bytes += if run.huge || looks_huge(&run) { run.bytes / HUGE * HUGE } else { 0 };
-    });
+fn tally(residency: &mut Residency, run: &Run<'_>) {
+    let Some(node) = run.node else {
+        residency.unplaced_bytes += run.bytes;
+        return;
+    };
+    let tally = residency.nodes.entry(node).or_default();
+    match run.ownership {
+        Ownership::Stranger | Ownership::Several => tally.shared_bytes += run.bytes,
+        Ownership::Exclusive | Ownership::Family => tally.owned_bytes += run.bytes,
+    }
+    tally.huge_bytes += if run.huge || looks_huge(run) { run.bytes / HUGE * HUGE } else { 0 };
 }
 
 /// Whether a run of base entries lies as huge pages do. A guess for the prediction of time, nothing else.
@@ -131,27 +175,30 @@ fn looks_huge(run: &Run<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::maps::Object;
     use numaloc_core::{Kind, Mapping, Mempolicy};
 
-    fn extent(start: u64, bytes: u64) -> Extent {
-        Extent {
+    fn part(start: u64, bytes: u64) -> Part {
+        let extent = Extent {
             mappings: vec![Mapping { process: 0, start }],
+            pages: Pages::All,
             bytes,
             kind: Kind::Anonymous,
             policy: Mempolicy::Default,
             hugetlb_bytes: None,
             name: "".into(),
             residency: Residency::default(),
-        }
+        };
+        Part { extent, object: Object::Anonymous, offset: start }
     }
 
     #[test]
     fn pieces_cover_each_extent_once_and_end_at_huge_pages() {
         let sizes = [(HUGE - 4096, 4096), (HUGE, PIECE), (3 * HUGE + 8192, 5 * PIECE + 4096)];
-        let extents = sizes.map(|(start, bytes)| extent(start, bytes));
-        for (index, extent) in extents.iter().enumerate() {
+        let parts = sizes.map(|(start, bytes)| part(start, bytes));
+        for (index, Part { extent, .. }) in parts.iter().enumerate() {
             let mut end = 0;
-            for (_, range) in pieces(&extents).filter(|piece| piece.0 == index) {
+            for (_, range) in pieces(&parts).filter(|piece| piece.0 == index) {
                 assert_eq!(range.start, end);
                 assert!(range.end > range.start && range.end - range.start <= PIECE + HUGE);
                 let address = extent.mappings[0].start + range.end;
@@ -160,6 +207,18 @@ mod tests {
             }
             assert_eq!(end, extent.bytes);
         }
-        assert_eq!(pieces(&extents).count(), 1 + 1 + 5);
+        assert_eq!(pieces(&parts).count(), 1 + 1 + 5);
+    }
+
+    #[test]
+    fn a_large_reservation_has_no_more_pieces_than_a_large_heap() {
+        assert_eq!(pieces(&[part(0, 16 << 40)]).count(), PIECES as usize);
+    }
+
+    #[test]
+    fn ranges_that_meet_are_one() {
+        let mut found = Found { several: vec![4..6, 0..2, 2..3, 9..12], ..Found::default() };
+        found.sort();
+        assert_eq!(found.several, [0..3, 4..6, 9..12]);
     }
 }

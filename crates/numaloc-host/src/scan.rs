@@ -8,6 +8,7 @@ mod family;
 mod huge;
 mod run;
 mod single;
+mod table;
 
 pub use run::{Ownership, Place, Run};
 
@@ -19,10 +20,11 @@ use crate::{
     probe,
     space::AddressSpace,
 };
-use numaloc_core::{Mapping, NodeId, PAGE};
+use numaloc_core::{Claims, Mapping, NodeId, PAGE, Pages};
 use numaloc_sys::query_pages;
 use run::Runs;
 use std::{ops::Range, sync::Arc};
+use table::Table;
 
 /// How closely huge pages are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +44,24 @@ pub struct Scanner {
     precision: Precision,
     can_scan: bool,
     counts: Option<FrameFile>,
-    buffers: Vec<Vec<u8>>,
+    buffer: Vec<u8>,
+    table: Table,
     queried: Vec<i32>,
+}
+
+/// An extent under a scan.
+#[derive(Clone, Copy, Debug)]
+pub struct Scanned<'a> {
+    /// The processes that mappings refer to.
+    pub spaces: &'a [AddressSpace],
+    /// Their claims.
+    pub claims: &'a Claims,
+    /// Who maps the extent.
+    pub mappings: &'a [Mapping],
+    /// Which pages of its range are meant. It decides how they are looked for; all that are met are visited, and the
+    /// visitor leaves out those that it does not want: of an [`Pages::Own`] extent those that several map
+    /// ([`Ownership::Several`]), of a [`Pages::Common`] one those that nobody else maps and those with other claims.
+    pub pages: &'a Pages,
 }
 
 impl Scanner {
@@ -62,7 +80,8 @@ impl Scanner {
             precision,
             can_scan,
             counts,
-            buffers: Vec::new(),
+            buffer: Vec::new(),
+            table: Table::default(),
             queried: Vec::new(),
         }
     }
@@ -71,24 +90,23 @@ impl Scanner {
     /// mappings show it. An address space that has ended shows no pages.
     pub fn scan(
         &mut self,
-        spaces: &[AddressSpace],
-        mappings: &[Mapping],
+        scanned: &Scanned<'_>,
         range: Range<u64>,
         visit: &mut dyn FnMut(Run<'_>),
     ) {
         if let Some(counts) = &mut self.counts {
             counts.refresh();
         }
-        let mut buffers = std::mem::take(&mut self.buffers);
-        buffers.resize_with(mappings.len().max(buffers.len()), Vec::new);
-        match mappings {
-            [only] => {
-                let view = View { space: &spaces[only.process], start: only.start };
-                self.scan_one(view, range, &mut buffers[0], visit)
+        let mut buffer = std::mem::take(&mut self.buffer);
+        match (scanned.mappings, scanned.pages) {
+            ([only], Pages::All | Pages::Own) => {
+                let (space, start) = (&scanned.spaces[only.process], only.start);
+                let lookup = *scanned.pages == Pages::All;
+                self.scan_one(View { space, start, lookup }, range, &mut buffer, visit)
             }
-            _ => self.scan_family(spaces, mappings, range, &mut buffers, visit),
+            _ => self.scan_family(scanned, range, &mut buffer, visit),
         }
-        self.buffers = buffers;
+        self.buffer = buffer;
     }
 
     /// Where the base pages from `address` on are, one by one, as of now: appended to `places`.
@@ -99,8 +117,8 @@ impl Scanner {
         pages: usize,
         places: &mut Vec<Place>,
     ) {
-        let mut buffer = self.buffers.pop().unwrap_or_default();
-        let view = View { space, start: address };
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let view = View { space, start: address, lookup: false };
         let entries = view.read(0, pages, &mut buffer).unwrap_or_default();
         self.query(space, address, entries);
         for index in 0..pages {
@@ -109,7 +127,16 @@ impl Scanner {
                 Some(entry) => self.node(index, entry).map_or(Place::Unknown, Place::On),
             });
         }
-        self.buffers.push(buffer);
+        self.buffer = buffer;
+    }
+
+    /// Who maps a page that one mapping shows.
+    fn alone(&mut self, view: View<'_>, entry: Entry) -> Option<Ownership> {
+        match entry.is_exclusive() {
+            true => Some(Ownership::Exclusive),
+            false if view.lookup => self.ownership(entry, 1),
+            false => Some(Ownership::Several),
+        }
     }
 
     /// Who maps a page of which `ours` mappings were seen; `None` for a page that is no process's, such as the zero
@@ -163,6 +190,8 @@ struct View<'a> {
     space: &'a AddressSpace,
     /// Where the extent begins in it.
     start: u64,
+    /// Whether it is looked up who else maps a page that several map.
+    lookup: bool,
 }
 
 impl View<'_> {

@@ -2,15 +2,16 @@
 
 use crate::{
     Error, Roots,
-    extents::extents,
+    extents::{self, Part},
     frames::FrameNodes,
     maps::{self, Vma},
-    numa_maps, probe, read, residency,
+    numa_maps, probe, read,
+    residency::{self, Found},
     scan::{Precision, Scanner},
     space::{AddressSpace, distinct, is_gone},
 };
 use numaloc_core::{
-    Extent, Mapping, Mempolicy, NodeSet, Options, Plan, Process, Topology,
+    Claims, Extent, Mempolicy, NodeSet, Options, Pages, Plan, Process, Topology,
     planner::{self, Scene},
 };
 use std::{io, path::Path, sync::Arc};
@@ -37,6 +38,8 @@ impl Source {
 pub struct Survey {
     /// The processes that were still there, held open, one for each address space; extents refer to them by index.
     pub spaces: Vec<AddressSpace>,
+    /// Their claims on the pages that they map.
+    pub claims: Claims,
     /// Their memory.
     pub extents: Vec<Extent>,
     /// Nodes on which this process may allocate.
@@ -48,7 +51,8 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Decides over what was found. The plan takes the extents over; the survey keeps the processes open.
+    /// Decides over what was found, by the options that the survey was made with. The plan takes the extents over; the
+    /// survey keeps the processes open.
     pub fn plan(&mut self, topology: &Topology, options: &Options) -> Plan {
         let extents = std::mem::take(&mut self.extents);
         let (processes, caller_mems) = (&self.processes(), &self.caller_mems);
@@ -101,17 +105,42 @@ pub fn survey_unless(
         go_on()?;
         vmas.push(read_vmas(roots, space)?);
     }
-    let mut extents = extents(vmas);
+    let processes: Vec<Process> = spaces.iter().map(|space| space.process.clone()).collect();
+    let claims = planner::claims(topology, &processes, options);
     let scanner = || Scanner::new(roots, frames.clone(), source, Precision::Sampled);
     let threads = options.pacing.pace().workers;
-    residency::fill(&mut extents, &spaces, threads, &scanner, stop)?;
+    let find = |parts: &[Part]| residency::find(parts, &spaces, &claims, threads, &scanner, stop);
+    let mut extents = find_extents(vmas, find)?;
+    go_on()?;
+    place(roots, &spaces, &claims, options, &mut extents)?;
+    let caller_mems = read::mems_allowed(roots)?;
+    Ok(Survey { spaces, claims, extents, caller_mems, source, frames })
+}
+
+/// All extents that have pages, in the order of processes and addresses.
+fn find_extents(
+    vmas: Vec<Vec<Vma>>,
+    find: impl Fn(&[Part]) -> Result<Vec<Found>, Error>,
+) -> Result<Vec<Extent>, Error> {
+    let parts = extents::parts(vmas);
+    let mut found = find(&parts)?;
+    let several: Vec<_> =
+        found.iter_mut().map(|found| std::mem::take(&mut found.several)).collect();
+    let common = extents::common(&parts, &several);
+    let found_common = find(&common)?;
+    let own = parts.into_iter().zip(found);
+    let mut extents: Vec<Extent> =
+        own.map(|(part, found)| Extent { residency: found.residency, ..part.extent }).collect();
+    for (part, found) in common.into_iter().zip(found_common) {
+        for (claims, residency) in found.common {
+            let pages = Pages::Common(claims);
+            extents.push(Extent { pages, residency, ..part.extent.clone() });
+        }
+    }
     extents
         .retain(|extent| !extent.residency.nodes.is_empty() || extent.residency.unplaced_bytes > 0);
-    let home = |space: &AddressSpace| planner::home(topology, &space.process, options);
-    go_on()?;
-    let homes: Vec<NodeSet> = spaces.iter().map(home).collect();
-    place(roots, &spaces, &homes, options, &mut extents)?;
-    Ok(Survey { spaces, extents, caller_mems: read::mems_allowed(roots)?, source, frames })
+    extents.sort_by_key(|extent| (extent.mappings[0].process, extent.mappings[0].start));
+    Ok(extents)
 }
 
 /// The VMAs of a process; none if it has ended.
@@ -124,13 +153,12 @@ fn read_vmas(roots: &Roots, space: &AddressSpace) -> Result<Vec<Vma>, Error> {
 fn place(
     roots: &Roots,
     spaces: &[AddressSpace],
-    homes: &[NodeSet],
+    claims: &Claims,
     options: &Options,
     extents: &mut [Extent],
 ) -> Result<(), Error> {
     let is_away = |extent: &Extent| {
-        let add = |home: NodeSet, mapping: &Mapping| home.or(&homes[mapping.process]);
-        let home = extent.mappings.iter().fold(NodeSet::new(), add);
+        let home = claims.on(&extent.mappings, &extent.pages).home;
         extent.residency.nodes.iter().any(|(&node, resident)| {
             !home.contains(node) && (resident.owned_bytes > 0 || options.include_shared)
         })

@@ -3,8 +3,8 @@
 use crate::look::Look;
 use numaloc_core::{
     Account, CpuSet, Extent, HugePool, Identity, Kind, Mapping, Mempolicy, Node, NodeId,
-    NodeMemory, NodeResidency, NodeSet, Options, Process, Reason, Residency, Topology, planner,
-    planner::Scene,
+    NodeMemory, NodeResidency, NodeSet, Options, Pages, Process, Reason, Residency, Topology,
+    planner, planner::Scene,
 };
 use numaloc_executor::{CallStats, Outcome, ProcessOutcome};
 use numaloc_host::Source;
@@ -61,6 +61,7 @@ fn extent(mappings: &[(usize, u64)], kind: Kind, name: &str, nodes: &[(u32, u64,
     };
     Extent {
         mappings: mappings.iter().map(|&(process, start)| Mapping { process, start }).collect(),
+        pages: Pages::All,
         bytes: 1 << 30,
         kind,
         policy: Mempolicy::Default,

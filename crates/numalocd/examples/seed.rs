@@ -9,7 +9,7 @@ use numaloc_api::value::{
 };
 use numaloc_core::{
     Account, Extent, Identity, Kind, Locality, Mapping, Mempolicy, Node, NodeId, NodeMemory,
-    NodeResidency, Options, Plan, Process, Reason, Residency, Share, Topology, planner,
+    NodeResidency, Options, Pages, Plan, Process, Reason, Residency, Share, Topology, planner,
 };
 use numalocd::store::{Store, Write};
 use std::{
@@ -186,6 +186,7 @@ fn extent(process: u64, index: u64) -> Extent {
     let resident = NodeResidency { owned_bytes: 20 * MIB, shared_bytes: 0, huge_bytes: 0 };
     Extent {
         mappings: vec![Mapping { process: process as usize, start: (index + 1) << 32 }],
+        pages: Pages::All,
         bytes: 64 * MIB,
         kind: Kind::Anonymous,
         policy: Mempolicy::Default,

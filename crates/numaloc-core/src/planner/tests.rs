@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    extent::{Mapping, NodeResidency, Residency},
+    extent::{Mapping, NodeResidency, Pages, Residency},
     ids::CpuId,
     mempolicy::Mempolicy,
     pace::Pacing,
@@ -51,6 +51,7 @@ fn extent(start: u64, resident: &[(u32, u64)]) -> Extent {
         |&(node, owned_bytes)| (NodeId(node), NodeResidency { owned_bytes, ..Default::default() });
     Extent {
         mappings: vec![Mapping { process: 0, start }],
+        pages: Pages::All,
         bytes: 1 << 30,
         kind: Kind::Anonymous,
         policy: Mempolicy::Default,
@@ -61,8 +62,18 @@ fn extent(start: u64, resident: &[(u32, u64)]) -> Extent {
 }
 
 fn plan_of(topology: &Topology, process: Process, extents: Vec<Extent>, options: &Options) -> Plan {
-    let caller_mems = topology.ids();
-    plan(Scene { topology, processes: &[process], caller_mems: &caller_mems }, extents, options)
+    plan_all(topology, &[process], |_| extents, options)
+}
+
+/// The same for several processes, whose claims the extents may need.
+fn plan_all(
+    topology: &Topology,
+    processes: &[Process],
+    extents: impl FnOnce(&Claims) -> Vec<Extent>,
+    options: &Options,
+) -> Plan {
+    let extents = extents(&claims(topology, processes, options));
+    plan(Scene { topology, processes, caller_mems: &topology.ids() }, extents, options)
 }
 
 #[test]
@@ -92,6 +103,33 @@ fn all_nodes_local_is_skipped_and_a_memory_only_node_is_never_local() {
         plan_of(&machine, everywhere, vec![extent(0, &[(0, MIB), (1, MIB)])], &Options::default());
     assert_eq!(plan.processes[0].skip, Some(Skip::NoTargetNode));
     assert!(plan.moves.is_empty() && plan.is_skipped());
+}
+
+#[test]
+fn private_memory_goes_to_the_home_of_its_process_and_shared_memory_to_that_of_its_sharers() {
+    let machine = machine(&[0, 1, 2], &[]);
+    let processes = [process("0", "0-2"), process("2", "0-2"), process("0-5", "0-2")];
+    let own = |process| Extent {
+        mappings: vec![Mapping { process, start: 0xc0_0000_0000 }],
+        pages: Pages::Own,
+        ..extent(0, &[(0, MIB), (1, MIB), (2, MIB)])
+    };
+    let common = |claims: &Claims, sharers: &[usize]| Extent {
+        mappings: (0..3).map(|process| Mapping { process, start: 0xc0_0000_0000 }).collect(),
+        pages: Pages::Common(claims.of(sharers.iter().copied())),
+        ..extent(0, &[(0, MIB), (1, MIB), (2, MIB)])
+    };
+    let all = |claims: &Claims| {
+        vec![own(0), own(1), own(2), common(claims, &[0, 1]), common(claims, &[1, 2])]
+    };
+    let plan = plan_all(&machine, &processes, all, &Options::default());
+    let homes: Vec<NodeSet> =
+        plan.moves.iter().map(|step| plan.routes[step.routes].home.clone()).collect();
+    assert_eq!(homes, [nodes("0"), nodes("1"), nodes("0-1")], "the third belongs everywhere");
+    assert_eq!(plan.expected_bytes, 5 * MIB);
+    let of = |index: usize| plan.processes[index].resident.values().sum::<u64>();
+    assert_eq!((of(0), of(1), of(2)), (3 * MIB, 3 * MIB, 3 * MIB));
+    assert_eq!(plan.family_resident.values().sum::<u64>(), 6 * MIB);
 }
 
 #[test]

@@ -58,7 +58,7 @@ pub fn watched(moves: &[Move], pids: &[i32]) -> Vec<Watched> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::{Kind, Mapping, NodeId};
+    use numaloc_core::{Kind, Mapping, NodeId, Pages};
 
     const GIB: u64 = 1 << 30;
 
@@ -66,6 +66,7 @@ mod tests {
         let mapping = |&process: &usize| Mapping { process, start };
         Move {
             mappings: processes.iter().map(mapping).collect(),
+            pages: Pages::All,
             bytes,
             kind: Kind::Anonymous,
             hugetlb_bytes: None,

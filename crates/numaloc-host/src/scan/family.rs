@@ -1,82 +1,219 @@
-//! Extents with several mappings: walked side by side, each page visited once.
+//! Extents with several mappings: scanned one mapping after the other, part by part, each page visited once.
+//!
+//! A page that the kernel says is mapped once goes straight to the visitor. The others are joined in a [`Table`]: a frame
+//! that as many mappings show as the kernel counts belongs to the target alone.
 
-use super::{Run, Runs, Scanner, View};
-use crate::{
-    Source,
-    pagemap::{CHUNK, Entries, Entry},
-    space::AddressSpace,
-};
-use numaloc_core::{Mapping, NodeId, PAGE};
-use numaloc_sys::query_pages;
+use super::{Ownership, Precision, Run, Scanned, Scanner, View, table};
+use crate::pagemap::Entries;
+use numaloc_core::{HUGE, PAGE, Pages};
 use std::ops::Range;
+
+/// Parts get smaller where they have more pages: so the table of a part stays small.
+const PAGES: u64 = 1 << 14;
+/// Largest part, where next to nothing is found.
+const PART_MAX: u64 = 1 << 30;
+/// What a sampling scanner looks at through all mappings, of so much memory that is mapped shared...
+const SAMPLE: u64 = 256 << 10;
+/// ... while few mappings show it. With more of them the samples are further apart: together they cost less than one
+/// look through one mapping.
+const STRETCH: u64 = 64 << 20;
+const FEW: u64 = 256;
+
+/// How a part is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    /// Through all mappings.
+    Exact,
+    /// Until each page has been seen once. What several map is taken to be as in the last part that was looked at exactly.
+    Assumed(Ownership),
+}
+
+/// In which parts an extent is looked at, and how.
+struct Parts {
+    end: u64,
+    at: u64,
+    bytes: u64,
+    /// Distance between samples, if only those are looked at exactly, and where the next one begins.
+    samples: Option<(u64, u64)>,
+    /// What several map, as the last sample had it.
+    assumed: Option<Ownership>,
+}
+
+impl Parts {
+    fn new(scanned: &Scanned<'_>, precision: Precision, range: Range<u64>) -> Self {
+        let sampled = *scanned.pages == Pages::All && precision == Precision::Sampled;
+        let distance = STRETCH.max(STRETCH / FEW * scanned.mappings.len() as u64);
+        Self {
+            end: range.end,
+            at: range.start,
+            bytes: HUGE,
+            samples: sampled.then_some((distance, range.start)),
+            assumed: None,
+        }
+    }
+
+    fn next(&mut self) -> Option<(Range<u64>, Look)> {
+        if self.at >= self.end {
+            return None;
+        }
+        let (mut bytes, mut look) = (self.bytes, Look::Exact);
+        if let Some((distance, next)) = &mut self.samples {
+            match self.assumed.filter(|_| self.at < *next) {
+                Some(ownership) => look = Look::Assumed(ownership),
+                None => (bytes, *next) = (bytes.min(SAMPLE), self.at + *distance),
+            }
+        }
+        let begin = self.at;
+        self.at = (begin + bytes).min(self.end);
+        Some((begin..self.at, look))
+    }
+
+    /// Learns from a part: how many pages it had, and what those were that several map, as far as that was found out.
+    fn learn(&mut self, pages: u64, found: Option<Ownership>) {
+        self.assumed = found.or(self.assumed);
+        self.bytes = match pages {
+            0 => (self.bytes * 2).min(PART_MAX),
+            // One page that the first mapping does not show makes the next one be read for all of the part.
+            _ if self.samples.is_some() => HUGE,
+            1..PAGES => (self.bytes * 2).min(PART_MAX),
+            _ => (self.bytes / 2).max(HUGE),
+        };
+    }
+}
 
 impl Scanner {
     pub(super) fn scan_family(
         &mut self,
-        spaces: &[AddressSpace],
-        mappings: &[Mapping],
+        scanned: &Scanned<'_>,
         range: Range<u64>,
-        buffers: &mut [Vec<u8>],
+        buffer: &mut Vec<u8>,
         visit: &mut dyn FnMut(Run<'_>),
     ) {
-        // However many map it, the buffers together stay under 8 MiB or so.
-        let chunk = (1 << 20) / mappings.len().next_power_of_two();
-        let chunk = chunk.clamp(64, CHUNK);
-        let mut at = range.start;
-        while at < range.end {
-            let pages = chunk.min(((range.end - at) / PAGE) as usize);
-            let mut views = Vec::with_capacity(mappings.len());
-            for (mapping, buffer) in mappings.iter().zip(buffers.iter_mut()) {
-                let view = View { space: &spaces[mapping.process], start: mapping.start };
-                views.push(view.read(at, pages, buffer).unwrap_or_default());
+        let mut parts = Parts::new(scanned, self.precision, range);
+        let mut joined = std::mem::take(&mut self.table);
+        while let Some((part, look)) = parts.next() {
+            joined.begin(((part.end - part.start) / PAGE) as usize);
+            for (index, mapping) in scanned.mappings.iter().enumerate() {
+                if look != Look::Exact && joined.is_full() {
+                    break;
+                }
+                let space = &scanned.spaces[mapping.process];
+                let view = View { space, start: mapping.start, lookup: false };
+                let claim = table::claim(scanned.claims, mapping);
+                self.scan_one(view, part.clone(), buffer, &mut |run| match run.ownership {
+                    // Nobody else shows it, so there is nothing to join.
+                    Ownership::Exclusive => {
+                        joined.see(part.start, &run);
+                        visit(Run { mapping: index, ..run })
+                    }
+                    _ => joined.add(index, claim, part.start, &run),
+                });
             }
-            self.family_runs(spaces, mappings, at, pages, &views, visit);
-            at += pages as u64 * PAGE;
+            let found = self.joined_runs(&joined, part.start, look, visit);
+            parts.learn(joined.seen(), found);
         }
+        self.table = joined;
     }
 
-    fn family_runs(
+    /// Visits what has been joined. Says what most promises to be true of pages like these: the target's own if any is.
+    fn joined_runs(
         &mut self,
-        spaces: &[AddressSpace],
-        mappings: &[Mapping],
-        offset: u64,
-        pages: usize,
-        views: &[Entries<'_>],
+        joined: &table::Table,
+        begin: u64,
+        look: Look,
         visit: &mut dyn FnMut(Run<'_>),
-    ) {
-        let mut runs = Runs::new(offset, visit);
-        // Per distinct frame at one offset: entry, first mapping, how many of ours map it.
-        let mut distinct: Vec<(Entry, usize, u64)> = Vec::new();
-        for index in 0..pages {
-            distinct.clear();
-            for (mapping, view) in views.iter().enumerate() {
-                let Some(entry) = view.get(index).filter(|entry| entry.is_present()) else {
-                    continue;
-                };
-                match distinct.iter_mut().find(|(known, ..)| known.pfn() == entry.pfn()) {
-                    Some((.., count)) => *count += 1,
-                    None => distinct.push((entry, mapping, 1)),
-                }
+    ) -> Option<Ownership> {
+        let bytes: Vec<u8> =
+            joined.frames().iter().flat_map(|frame| frame.entry.0.to_ne_bytes()).collect();
+        let entries = Entries::of(&bytes);
+        let (mut found, mut open): (_, Option<(Run<'_>, u32, usize)>) = (None, None);
+        for (number, frame) in joined.frames().iter().enumerate() {
+            let ownership = match look {
+                Look::Exact => self.ownership(frame.entry, frame.count.into()),
+                Look::Assumed(ownership) => Some(ownership),
+            };
+            let Some(ownership) = ownership else { continue };
+            if look == Look::Exact && found != Some(Ownership::Family) {
+                found = Some(ownership);
             }
-            // Without frame numbers all look the same, and count once, where they are first present.
-            for &(entry, mapping, count) in &distinct {
-                let Some(ownership) = self.ownership(entry, count) else { continue };
-                let node = match self.source {
-                    Source::Pagemap => self.frames.node(entry.pfn()),
-                    Source::Query => {
-                        let Mapping { process, start } = mappings[mapping];
-                        query_one(spaces[process].pid(), start + offset + index as u64 * PAGE)
-                    }
-                };
-                runs.push(mapping, index, node, ownership, views[mapping]);
+            if let Some((run, claims, first)) = &mut open
+                && number == *first + (run.bytes / PAGE) as usize
+                && begin + u64::from(frame.index) * PAGE == run.offset + run.bytes
+                && (run.mapping, run.node, run.ownership, *claims)
+                    == (frame.mapping as usize, frame.node, ownership, frame.claims)
+            {
+                run.bytes += PAGE;
+                continue;
             }
+            if let Some((run, _, first)) = open.take() {
+                visit(Run { entries: entries.slice(first, (run.bytes / PAGE) as usize), ..run });
+            }
+            let run = Run {
+                mapping: frame.mapping as usize,
+                offset: begin + u64::from(frame.index) * PAGE,
+                bytes: PAGE,
+                node: frame.node,
+                ownership,
+                claims: Some(joined.claims(frame)),
+                entries,
+                huge: false,
+            };
+            open = Some((run, frame.claims, number));
         }
-        runs.flush();
+        if let Some((run, _, first)) = open {
+            visit(Run { entries: entries.slice(first, (run.bytes / PAGE) as usize), ..run });
+        }
+        found
     }
 }
 
-fn query_one(pid: i32, address: u64) -> Option<NodeId> {
-    let mut status = [0];
-    query_pages(pid, &[address], &mut status).ok()?;
-    u32::try_from(status[0]).ok().map(NodeId)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(pages: &Pages, precision: Precision, mappings: usize, bytes: u64) -> Vec<(u64, bool)> {
+        let mappings = vec![numaloc_core::Mapping { process: 0, start: 0 }; mappings];
+        let claims = Default::default();
+        let scanned = Scanned { spaces: &[], claims: &claims, mappings: &mappings, pages };
+        let mut parts = Parts::new(&scanned, precision, 0..bytes);
+        let mut all = Vec::new();
+        while let Some((range, look)) = parts.next() {
+            all.push((range.end - range.start, look == Look::Exact));
+            let found = (look == Look::Exact).then_some(Ownership::Family);
+            parts.learn((range.end - range.start) / PAGE, found);
+        }
+        assert_eq!(all.iter().map(|part| part.0).sum::<u64>(), bytes);
+        all
+    }
+
+    #[test]
+    fn private_memory_and_what_is_to_be_moved_is_looked_at_exactly() {
+        let common = Pages::Common(Default::default());
+        for (pages, precision) in [(&common, Precision::Sampled), (&Pages::All, Precision::Exact)] {
+            assert!(parts(pages, precision, 200, 1 << 30).iter().all(|&(_, is_exact)| is_exact));
+        }
+    }
+
+    #[test]
+    fn samples_of_shared_memory_cost_about_one_look_through_one_mapping_at_most() {
+        for mappings in [2, 8, 200, 1000, 10_000] {
+            let parts = parts(&Pages::All, Precision::Sampled, mappings, 64 << 30);
+            let exact: u64 = parts.iter().filter(|part| part.1).map(|part| part.0).sum();
+            assert!(exact >= SAMPLE && exact * mappings as u64 <= 70 << 30, "{mappings}: {exact}");
+        }
+    }
+
+    #[test]
+    fn parts_grow_where_nothing_is_found() {
+        let mappings = [numaloc_core::Mapping { process: 0, start: 0 }; 2];
+        let (claims, pages) = Default::default();
+        let scanned = Scanned { spaces: &[], claims: &claims, mappings: &mappings, pages: &pages };
+        let mut parts = Parts::new(&scanned, Precision::Exact, 0..16 << 40);
+        let mut count = 0;
+        while parts.next().is_some() {
+            parts.learn(0, None);
+            count += 1;
+        }
+        assert!(count < (16 << 10) + 16, "{count}");
+    }
 }

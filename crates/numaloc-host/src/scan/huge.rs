@@ -1,7 +1,7 @@
 //! Stretches that are empty or huge: passed over by PAGEMAP_SCAN, at the cost of a base page for each huge one.
 
 use super::{Ownership, Precision, Run, Scanner, View};
-use crate::pagemap::{CHUNK, Entries};
+use crate::pagemap::CHUNK;
 use numaloc_core::{HUGE, NodeId, PAGE};
 use numaloc_sys::{Categories, PageRegion, query_pages};
 use std::ops::Range;
@@ -61,9 +61,10 @@ impl Scanner {
             let entries = view.read(offset, 1, buffer)?;
             let Some(entry) = entries.get(0).filter(|entry| entry.is_present()) else { continue };
             self.query(view.space, view.start + offset, entries);
-            let Some(ownership) = self.ownership(entry, 1) else { continue };
+            let Some(ownership) = self.alone(view, entry) else { continue };
             let node = self.node(0, entry);
-            visit(Run { mapping: 0, offset, bytes: HUGE, node, ownership, entries, huge: true });
+            let (bytes, huge) = (HUGE, true);
+            visit(Run { offset, bytes, node, ownership, entries, huge, ..Run::default() });
         }
         Some(())
     }
@@ -93,8 +94,8 @@ impl Scanner {
         }
         for (offset, node) in offsets.into_iter().zip(nodes) {
             let (node, ownership) = (Some(NodeId(node as u32)), Ownership::Exclusive);
-            let entries = Entries::default();
-            visit(Run { mapping: 0, offset, bytes: HUGE, node, ownership, entries, huge: true });
+            let (bytes, huge) = (HUGE, true);
+            visit(Run { offset, bytes, node, ownership, huge, ..Run::default() });
         }
         Some(true)
     }

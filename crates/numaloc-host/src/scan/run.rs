@@ -1,10 +1,10 @@
 //! What a scan finds, and joining pages to it.
 
 use crate::pagemap::Entries;
-use numaloc_core::{NodeId, PAGE};
+use numaloc_core::{ClaimSet, NodeId, PAGE};
 
 /// Who maps a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ownership {
     /// One mapping alone.
     Exclusive,
@@ -12,6 +12,9 @@ pub enum Ownership {
     Family,
     /// Others too, or nobody can tell.
     Stranger,
+    /// Several mappings; whose they are was not looked up.
+    #[default]
+    Several,
 }
 
 /// Where a page is.
@@ -26,7 +29,7 @@ pub enum Place {
 }
 
 /// Consecutive present pages of one mapping that have node and ownership in common.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Run<'e> {
     /// Index of the mapping through which they are seen.
     pub mapping: usize,
@@ -38,6 +41,8 @@ pub struct Run<'e> {
     pub node: Option<NodeId>,
     /// Who maps them.
     pub ownership: Ownership,
+    /// The claims of those who show them, where mappings were compared.
+    pub claims: Option<&'e ClaimSet>,
     /// One entry for each base page; for huge pages that of the first base page alone.
     pub entries: Entries<'e>,
     /// Whether this is one PMD-mapped or hugetlb piece of 2 MiB.
@@ -62,7 +67,6 @@ impl<'v, 'e> Runs<'v, 'e> {
     #[inline]
     pub(super) fn push(
         &mut self,
-        mapping: usize,
         index: usize,
         node: Option<NodeId>,
         ownership: Ownership,
@@ -72,7 +76,6 @@ impl<'v, 'e> Runs<'v, 'e> {
             && index == self.first + self.pages
             && run.node == node
             && run.ownership == ownership
-            && run.mapping == mapping
         {
             self.pages += 1;
             return;
@@ -80,7 +83,7 @@ impl<'v, 'e> Runs<'v, 'e> {
         self.flush();
         let offset = self.offset + index as u64 * PAGE;
         self.open =
-            Some(Run { mapping, offset, bytes: 0, node, ownership, entries: view, huge: false });
+            Some(Run { offset, bytes: 0, node, ownership, entries: view, ..Run::default() });
         (self.first, self.pages) = (index, 1);
     }
 

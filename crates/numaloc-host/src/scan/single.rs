@@ -99,8 +99,8 @@ impl Scanner {
             present += 1;
             contiguous += usize::from(entry.pfn() == last_pfn + 1);
             last_pfn = entry.pfn();
-            let Some(ownership) = self.ownership(entry, 1) else { continue };
-            runs.push(0, index, self.node(index, entry), ownership, entries);
+            let Some(ownership) = self.alone(view, entry) else { continue };
+            runs.push(index, self.node(index, entry), ownership, entries);
         }
         runs.flush();
         // Huge pages show as frames in a row. Base pages can, too: then the probe finds that out at little cost.

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
     use numaloc_core::{
         Extent, Identity, Kind, Mapping, Mempolicy, Node, NodeId, NodeMemory, NodeResidency,
-        Options, Residency, Topology,
+        Options, Pages, Residency, Topology,
         planner::{self, Scene},
     };
 
@@ -78,6 +78,7 @@ mod tests {
         let nodes = [(NodeId(0), here), (NodeId(1), there)].into();
         let extent = Extent {
             mappings: vec![Mapping { process: 0, start: 1 << 30 }],
+            pages: Pages::All,
             bytes: 64 * MIB,
             kind: Kind::Anonymous,
             policy: Mempolicy::Default,

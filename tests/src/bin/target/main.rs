@@ -26,6 +26,9 @@ struct Args {
     /// Node that its memory comes from.
     #[arg(long)]
     mem_node: Option<u32>,
+    /// Node that its own copies of what a child shares come from; that of its CPU, if it is not given.
+    #[arg(long)]
+    copy_node: Option<u32>,
     /// Directory of a cgroup to enter first.
     #[arg(long)]
     cgroup: Option<PathBuf>,
@@ -66,7 +69,9 @@ fn main() -> Result<()> {
     }
     let child = if memory.wants_child() { Some(fork_paused()?) } else { None };
     // From here on both have copies of their own of what is rewritten.
+    set_thread_policy(args.copy_node).context("set_mempolicy")?;
     memory.rewrite_cow();
+    set_thread_policy(None).context("set_mempolicy")?;
 
     let shared = memory.clone();
     let last = nodes.last().copied();

@@ -116,7 +116,7 @@ impl Slot {
             (_, Kind::Sparse) => Backing::Reserved,
             _ => Backing::Private,
         };
-        let region = Region::map(spec.bytes, backing)?;
+        let region = Region::map(spec.bytes, backing, spec.at)?;
         match spec.kind {
             Kind::Thp => region.advise(Advice::Huge)?,
             Kind::Hugetlb | Kind::Gigantic | Kind::File | Kind::Memfd | Kind::Shm => {}

@@ -1,5 +1,5 @@
 //! The words that describe a region: `[NAME=]KIND[:PATH]:SIZE[:OPTION]...`, such as `anon:64M`, `sparse:100G:touch=100M`,
-//! `seg=file:/dev/shm/seg:256M:stripe=0/8`.
+//! `seg=file:/dev/shm/seg:256M:stripe=0/8`, `heap=anon:64M:at=c000000000`.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::{path::PathBuf, str::FromStr};
@@ -61,6 +61,8 @@ pub struct Spec {
     pub bytes: usize,
     pub touched_bytes: usize,
     pub bind: Option<u32>,
+    /// Address to map it at, a multiple of its page size and of 2 MiB.
+    pub at: Option<usize>,
     pub access: Access,
 }
 
@@ -85,6 +87,7 @@ impl FromStr for Spec {
             bytes,
             touched_bytes: bytes,
             bind: None,
+            at: None,
             access: if kind == Kind::File { Access::ReadOnly } else { Access::Write },
         };
         for word in words {
@@ -93,6 +96,7 @@ impl FromStr for Spec {
                 ("cold", "") => spec.access = Access::Cold,
                 ("touch", "") => spec.access = Access::Touch,
                 ("touch", bytes) => spec.touched_bytes = size(bytes)?,
+                ("at", address) => spec.at = Some(usize::from_str_radix(address, 16)?),
                 ("bind", node) => spec.bind = Some(node.parse()?),
                 ("stripe", share) => {
                     let (first, of) = share.split_once('/').context("stripe=FIRST/OF")?;

@@ -6,8 +6,8 @@ use crate::{
 };
 use numaloc_core::{
     Account, Extent, HeatSource, HugePool, Identity, Kind, Locality, Mapping, Mempolicy, Node,
-    NodeId, NodeMemory, NodeResidency, Options, Plan, Process, Reason, Residency, Share, Topology,
-    planner,
+    NodeId, NodeMemory, NodeResidency, Options, Pages, Plan, Process, Reason, Residency, Share,
+    Topology, planner,
 };
 use prost::Message;
 use std::{
@@ -47,6 +47,7 @@ pub fn plan() -> Plan {
             BTreeMap::from([(NodeId(0), on(local, 0)), (NodeId(8), on(owned_bytes, shared_bytes))]);
         Extent {
             mappings: vec![Mapping { process, start: 0x1000 }],
+            pages: Pages::All,
             bytes: GIB,
             kind,
             policy: Mempolicy::Default,

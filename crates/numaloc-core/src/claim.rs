@@ -1,0 +1,114 @@
+//! Claims: where the pages of processes belong, and where they may be put.
+//!
+//! A page goes to the home of the process that maps it. Only for a page that several processes of the target really
+//! share are their claims joined. The processes of a target have few different claims, however many they are.
+
+use crate::{
+    extent::{Mapping, Pages},
+    ids::NodeSet,
+};
+use std::collections::{BTreeSet, HashMap};
+
+/// Where the pages of a process belong and may be put.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Claim {
+    /// Nodes where its pages are local; all nodes, for a process that belongs everywhere.
+    pub home: NodeSet,
+    /// Nodes that its cpuset allows.
+    pub allowed: NodeSet,
+}
+
+/// The different claims of those who share a page, by their numbers in [`Claims`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClaimSet(BTreeSet<usize>);
+
+impl ClaimSet {
+    /// The same and one more.
+    pub fn with(&self, number: usize) -> Self {
+        let mut more = self.clone();
+        more.0.insert(number);
+        more
+    }
+}
+
+/// The claims of a target's processes, each different one once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claims {
+    different: Vec<Claim>,
+    by_process: Vec<usize>,
+}
+
+impl FromIterator<Claim> for Claims {
+    /// One claim for each process, in the order of their indexes.
+    fn from_iter<I: IntoIterator<Item = Claim>>(claims: I) -> Self {
+        let (mut different, mut numbers) = (Vec::new(), HashMap::new());
+        let number = |claim: Claim| {
+            *numbers.entry(claim).or_insert_with_key(|claim| {
+                different.push(claim.clone());
+                different.len() - 1
+            })
+        };
+        let by_process = claims.into_iter().map(number).collect();
+        Self { different, by_process }
+    }
+}
+
+impl Claims {
+    /// The number of a process's claim.
+    pub fn number(&self, process: usize) -> usize {
+        self.by_process[process]
+    }
+
+    /// The claims of several processes.
+    pub fn of(&self, processes: impl IntoIterator<Item = usize>) -> ClaimSet {
+        ClaimSet(processes.into_iter().map(|process| self.number(process)).collect())
+    }
+
+    /// The claim of those who share the pages of an extent.
+    pub fn on(&self, mappings: &[Mapping], pages: &Pages) -> Claim {
+        match pages {
+            Pages::Common(sharers) => self.join(sharers),
+            Pages::All | Pages::Own => {
+                self.join(&self.of(mappings.iter().map(|mapping| mapping.process)))
+            }
+        }
+    }
+
+    /// One claim for all of a set: a page is at home where it is for one of them, and may go only where all of them may
+    /// have it.
+    pub fn join(&self, set: &ClaimSet) -> Claim {
+        let mut claims = set.0.iter().map(|&number| &self.different[number]);
+        let empty = || Claim { home: NodeSet::new(), allowed: NodeSet::new() };
+        let first = claims.next().cloned().unwrap_or_else(empty);
+        claims.fold(first, |joined, claim| Claim {
+            home: joined.home.or(&claim.home),
+            allowed: joined.allowed.and(&claim.allowed),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(home: &str, allowed: &str) -> Claim {
+        Claim { home: home.parse().unwrap(), allowed: allowed.parse().unwrap() }
+    }
+
+    #[test]
+    fn equal_claims_are_one() {
+        let claims: Claims =
+            [claim("0", "0-1"), claim("1", "0-1"), claim("0", "0-1")].into_iter().collect();
+        assert_eq!(claims.number(0), claims.number(2));
+        assert_eq!(claims.of([0, 2]), claims.of([2]));
+        assert_ne!(claims.of([0, 1]), claims.of([0]));
+        assert_eq!(claims.of([0]).with(claims.number(1)), claims.of([1, 0]));
+    }
+
+    #[test]
+    fn home_is_everyones_and_allowed_is_what_all_have() {
+        let claims: Claims = [claim("0", "0-2"), claim("1", "1-3")].into_iter().collect();
+        assert_eq!(claims.join(&claims.of([0, 1])), claim("0-1", "1-2"));
+        assert_eq!(claims.join(&claims.of([1])), claim("1", "1-3"));
+    }
+}

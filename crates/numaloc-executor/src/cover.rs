@@ -1,0 +1,123 @@
+//! Which of a plan's moves a page belongs to, where private memory of several processes lies over each other.
+//!
+//! The plan divides such memory into pages that one process alone maps and pages that several map. A fork or the end of a
+//! child makes one kind into the other meanwhile: then the page belongs to whichever move comes by, so that none is
+//! passed over and none is found twice.
+
+use numaloc_core::{Mapping, Move, Pages};
+use numaloc_host::{Ownership, Run};
+use std::collections::BTreeMap;
+
+/// Moves by process and the first address that they cover, with the first address behind and the move's index.
+type Ranges = BTreeMap<(usize, u64), (u64, usize)>;
+
+/// The moves of private memory that lies over other private memory.
+#[derive(Debug, Default)]
+pub struct Cover {
+    own: Ranges,
+    common: Ranges,
+}
+
+impl Cover {
+    /// Of all moves of a plan.
+    pub fn new(moves: &[Move]) -> Self {
+        let mut cover = Self::default();
+        for (index, step) in moves.iter().enumerate() {
+            let ranges = match step.pages {
+                Pages::All => continue,
+                Pages::Own => &mut cover.own,
+                Pages::Common(_) => &mut cover.common,
+            };
+            for mapping in &step.mappings {
+                let end = mapping.start + step.bytes;
+                // Several moves of common pages have one range: the first stands for all.
+                ranges.entry((mapping.process, mapping.start)).or_insert((end, index));
+            }
+        }
+        cover
+    }
+
+    /// Whether a run that was found on the way of a move, through `mapping`, is that move's.
+    pub fn takes(&self, index: usize, step: &Move, mapping: Mapping, run: &Run<'_>) -> bool {
+        let address = mapping.start + run.offset;
+        match (&step.pages, run.ownership, run.claims) {
+            (Pages::All, ..) | (Pages::Own, Ownership::Exclusive, _) => true,
+            // A child was born since: as with all that strangers map, it stays.
+            (Pages::Own, ..) => of(&self.common, mapping.process, address).is_none(),
+            (Pages::Common(claims), _, Some(sharers)) => sharers == claims,
+            // The others are gone.
+            (Pages::Common(_), _, None) => {
+                of(&self.own, mapping.process, address).is_none()
+                    && of(&self.common, mapping.process, address) == Some(index)
+            }
+        }
+    }
+}
+
+fn of(ranges: &Ranges, process: usize, address: u64) -> Option<usize> {
+    let (&(owner, _), &(end, index)) = ranges.range(..=(process, address)).next_back()?;
+    (owner == process && address < end).then_some(index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numaloc_core::{Claim, ClaimSet, Claims, Kind, NodeSet};
+
+    const START: u64 = 0xc0_0000_0000;
+
+    fn step(pages: Pages, processes: &[usize], offset: u64) -> Move {
+        let mapping = |&process: &usize| Mapping { process, start: START + offset };
+        Move {
+            mappings: processes.iter().map(mapping).collect(),
+            pages,
+            bytes: 1 << 20,
+            kind: Kind::Anonymous,
+            hugetlb_bytes: None,
+            name: "".into(),
+            routes: 0,
+            remote: [].into(),
+            shared_bytes: 0,
+        }
+    }
+
+    fn sets() -> [ClaimSet; 2] {
+        let claim = |home: &str| Claim { home: home.parse().unwrap(), allowed: NodeSet::new() };
+        let claims: Claims = [claim("0"), claim("1")].into_iter().collect();
+        [claims.of([0]), claims.of([0, 1])]
+    }
+
+    #[test]
+    fn a_page_is_taken_by_one_move_alone() {
+        let [one, both] = sets();
+        let common = |set: &ClaimSet| Pages::Common(set.clone());
+        let moves = [
+            step(Pages::Own, &[0], 0),
+            step(common(&one), &[0, 1], 0),
+            step(common(&both), &[0, 1], 0),
+        ];
+        let cover = Cover::new(&moves);
+        let takers = |process: usize, ownership, claims: Option<&ClaimSet>| -> Vec<usize> {
+            let run = Run { offset: 4096, ownership, claims, ..Run::default() };
+            let takes = |&index: &usize| {
+                let step: &Move = &moves[index];
+                let mapping = step.mappings.iter().find(|mapping| mapping.process == process);
+                mapping.is_some_and(|&mapping| cover.takes(index, step, mapping, &run))
+            };
+            (0..moves.len()).filter(takes).collect()
+        };
+        assert_eq!(takers(0, Ownership::Family, Some(&one)), [1]);
+        assert_eq!(takers(1, Ownership::Family, Some(&both)), [2]);
+        assert_eq!(takers(0, Ownership::Exclusive, None), [0]);
+        assert_eq!(takers(1, Ownership::Exclusive, None), [1], "it has no move of its own");
+        assert!(takers(0, Ownership::Several, None).is_empty(), "the common moves will see it");
+    }
+
+    #[test]
+    fn what_a_child_that_was_born_since_maps_is_seen_all_the_same() {
+        let moves = [step(Pages::Own, &[0], 0), step(Pages::Own, &[1], 0)];
+        let cover = Cover::new(&moves);
+        let run = Run { ownership: Ownership::Several, ..Run::default() };
+        assert!(cover.takes(1, &moves[1], moves[1].mappings[0], &run));
+    }
+}

@@ -1,0 +1,118 @@
+//! Crowded hosts: many processes, whose memory is at the same addresses.
+
+use crate::{
+    app::{App, Layout},
+    cli::{NOBODY, as_nobody, code},
+    engine::{look, migrate},
+    settings::{Cgroup, Setting},
+    truth::{Nodes, Truth},
+};
+use numaloc_core::{Options, Reason};
+use numaloc_executor::Outcome;
+use numaloc_host::Target;
+
+const MIB: u64 = 1 << 20;
+
+/// Where heaps of Go programs begin, all of them.
+const HEAP: &str = "heap=anon:32M:at=c000000000";
+
+/// A process with a heap on `mem_node` and its CPUs on `cpu_nodes` (all of them, if that is empty).
+fn start(cpu_nodes: &str, mem_node: u32, place: impl FnOnce(Layout) -> Layout) -> App {
+    let layout = Layout::remote(&[HEAP]).on(cpu_nodes).memory_on(mem_node).load("idle");
+    place(layout).start("member")
+}
+
+fn heap(app: &App) -> Nodes {
+    Truth::of(app.pid()).region(app.range("heap"))
+}
+
+fn targets(apps: &[&App]) -> Vec<Target> {
+    apps.iter().map(|app| Target::Pid(app.pid())).collect()
+}
+
+fn moved(outcome: &Outcome, app: &App) -> u64 {
+    let mut of = outcome.processes.iter().filter(|process| process.identity.pid == app.pid());
+    of.next().expect("its account").account.moved_bytes()
+}
+
+#[test]
+fn heaps_at_one_address_go_each_to_its_own_home() {
+    let _balancing = Setting::numa_balancing(false);
+    let cgroup = Cgroup::new("crowd");
+    let within = |layout: Layout| layout.within(cgroup.path());
+    let mut apps = [start("0", 1, within), start("1", 0, within), start("", 1, within)];
+    let plan = look(&[cgroup.target()], &Options::default()).plan;
+    for (index, home) in [(0, 0), (1, 1)] {
+        let pid = apps[index].pid();
+        let mut planned = plan.processes.iter().filter(|one| one.process.identity.pid == pid);
+        let share = planned.next().expect("it is planned").locality.movable;
+        assert!(share.remote_bytes >= 32 * MIB, "home is {home}: {share:?}");
+    }
+    assert!(plan.expected_bytes >= 64 * MIB, "{}", plan.expected_bytes);
+    let outcome = migrate(&[cgroup.target()], &Options::default());
+    assert_eq!(heap(&apps[0]), [(0, 32 * MIB)].into());
+    assert_eq!(heap(&apps[1]), [(1, 32 * MIB)].into());
+    assert_eq!(heap(&apps[2]), [(1, 32 * MIB)].into(), "it runs everywhere");
+    for (app, bytes) in apps.iter().zip([32 * MIB, 32 * MIB, 0]) {
+        assert!((bytes..=bytes + MIB).contains(&moved(&outcome, app)), "{outcome:?}");
+    }
+    apps.iter_mut().for_each(|app| assert_eq!(app.check(), 0));
+    drop(apps);
+}
+
+#[test]
+fn what_binds_one_process_does_not_hold_another_at_the_same_address() {
+    let _balancing = Setting::numa_balancing(false);
+    let cgroup = Cgroup::new("crowd-mems");
+    cgroup.write("cpuset.mems", "1");
+    let bound = "heap=bound:32M:bind=1:at=c000000000";
+    let bound = Layout::remote(&[bound]).load("idle").start("bound");
+    let confined = start("0", 1, |layout| layout.within(cgroup.path()));
+    let free = start("0", 1, |layout| layout);
+    let outcome = migrate(&targets(&[&bound, &confined, &free]), &Options::default());
+    assert_eq!(heap(&free), [(0, 32 * MIB)].into());
+    assert_eq!(heap(&bound), [(1, 32 * MIB)].into());
+    assert_eq!(heap(&confined), [(1, 32 * MIB)].into());
+    let account = outcome.account();
+    for reason in [Reason::Bound, Reason::NotAllowed] {
+        let left = account.left_for(reason);
+        assert!((32 * MIB..34 * MIB).contains(&left), "{reason:?}: {outcome:?}");
+    }
+    drop((bound, confined, free, cgroup));
+}
+
+#[test]
+fn copies_of_a_family_go_home_and_what_it_still_shares_stays_with_all_of_it() {
+    let _balancing = Setting::numa_balancing(false);
+    let layout = Layout::remote(&["cow:32M"]).load("idle").copies_on(1);
+    let mut parent = layout.start("parent");
+    let child: i32 = parent.ask("child").parse().expect("a pid");
+    let range = parent.range("cow");
+    // The child runs on all nodes: what is its own is at home, and so is what it shares.
+    let all = (0..4).fold(nix::sched::CpuSet::new(), |mut cpus, cpu| {
+        cpus.set(cpu).expect("a CPU");
+        cpus
+    });
+    nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(child), &all).expect("our own child");
+    assert_eq!(Truth::of(parent.pid()).region(range.clone()), [(1, 32 * MIB)].into());
+    let outcome = migrate(&[Target::Pid(parent.pid()), Target::Pid(child)], &Options::default());
+    // The second half is the parent's own copy.
+    let nodes = Truth::of(parent.pid()).region(range.clone());
+    assert_eq!(nodes, [(0, 16 * MIB), (1, 16 * MIB)].into());
+    assert_eq!(Truth::of(child).region(range), [(1, 32 * MIB)].into());
+    assert!((16 * MIB..18 * MIB).contains(&moved(&outcome, &parent)), "{outcome:?}");
+    parent.check();
+}
+
+#[test]
+fn without_page_frames_heaps_at_one_address_are_seen_all_the_same() {
+    let _balancing = Setting::numa_balancing(false);
+    let apps = [("0", 1), ("1", 0)]
+        .map(|(cpu_nodes, mem_node)| start(cpu_nodes, mem_node, |layout| layout.owned_by(NOBODY)));
+    let pids = apps.each_ref().map(|app| app.pid().to_string());
+    let output = as_nobody(&["migrate", "--pid", &pids[0], "--pid", &pids[1], "-o", "json"]);
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(code(&output), Some(0), "{complaint}");
+    assert_eq!(heap(&apps[0]), [(0, 32 * MIB)].into(), "{complaint}");
+    assert_eq!(heap(&apps[1]), [(1, 32 * MIB)].into(), "{complaint}");
+}
