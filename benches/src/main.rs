@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod calls;
+mod families;
 mod figure;
 mod half_way;
 mod hold;
@@ -36,6 +37,8 @@ struct Cli {
 enum Bench {
     /// Finding all pages of a process, against reading its bare pagemap, move_pages as a query and numa_maps.
     Scan(scanning::Args),
+    /// Planning for processes that share memory, against one that has it alone.
+    Families(families::Args),
     /// Planning: memory, and time by number of extents.
     Planner(planning::Args),
     /// Moving a process's memory: wall and CPU time, against other movers. Needs root on a machine with two nodes.
@@ -88,6 +91,7 @@ enum Bench {
 fn main() -> Result<()> {
     match Cli::parse().bench {
         Bench::Scan(args) => scanning::run(&args),
+        Bench::Families(args) => families::run(&args),
         Bench::Planner(args) => planning::run(&args),
         Bench::Throughput(args) => throughput::run(&args),
         Bench::Stall(args) => stall::run(&args),

@@ -1,6 +1,9 @@
 //! What is aimed at: ratios within one run.
 
-use crate::figure::{Figure, NATIVE};
+use crate::{
+    families,
+    figure::{Figure, NATIVE},
+};
 use serde::Serialize;
 
 /// One goal, for some kernels and cases.
@@ -79,6 +82,7 @@ const GOALS: &[Goal] = &[
     Goal { kernels: LATER, ..sooner("DAMOS") },
     scan(&["4 KiB pages"], 1.2),
     scan(&["THP"], 0.1),
+    family(&["200 processes, 256 MiB shared"], 3.0),
 ];
 
 const fn wall(kernels: &'static [&'static str], cases: &'static [&'static str], most: f64) -> Goal {
@@ -119,6 +123,12 @@ const fn sooner(peer: &'static str) -> Goal {
 const fn scan(cases: &'static [&'static str], most: f64) -> Goal {
     let (subject, against) = ("numaloc, all at home", Some("bare pagemap, looked up"));
     let (bench, metric, bound) = ("scan", "scan", AtMost(most));
+    Goal { kernels: &[NATIVE], bench, cases, subject, metric, against, bound }
+}
+
+const fn family(cases: &'static [&'static str], most: f64) -> Goal {
+    let (subject, against) = (families::ADDED, Some(families::ONE));
+    let (bench, metric, bound) = ("families", "plan", AtMost(most));
     Goal { kernels: &[NATIVE], bench, cases, subject, metric, against, bound }
 }
 

@@ -1,0 +1,87 @@
+//! Planning for many processes that share memory, against planning for one that maps it alone.
+//!
+//! Shared memory is to be looked at about once, however many map it; what each process has for itself costs what it costs.
+
+use crate::{
+    figure::{Figure, NATIVE},
+    hold::{self, Holder},
+    pretended::{Layout, Machine},
+    print,
+    rounds::{Candidate, measure},
+    scanning::{found, scan_and_plan},
+};
+use anyhow::{Result, ensure};
+use numaloc_core::Process;
+use std::fs::File;
+
+/// How many, and of what size.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Processes of the family.
+    #[arg(long, default_value_t = 200)]
+    processes: usize,
+    /// MiB of shared memory that each of them maps and has touched.
+    #[arg(long, default_value_t = 256)]
+    mib: usize,
+    /// Rounds that count.
+    #[arg(long, default_value_t = 9)]
+    rounds: usize,
+}
+
+/// Plans for the family, for one of it, and for as many processes without the shared memory.
+pub fn run(args: &Args) -> Result<()> {
+    let &Args { processes, mib, rounds } = args;
+    println!("{processes} processes that share {mib} MiB, medians of {rounds} rounds");
+    let machine = Machine::new(Layout::HalfAway)?;
+    let directory = tempfile::tempdir_in("/dev/shm")?;
+    let segment = directory.path().join("segment");
+    File::create(&segment)?.set_len((mib as u64) << 20)?;
+    let hold = |mib: usize, count: usize| -> Result<Vec<Holder>> {
+        let file = (mib > 0).then(|| segment.clone());
+        let args = hold::Args { mib: mib.max(1), file, ..hold::Args::default() };
+        (0..count).map(|_| Holder::start(&args)).collect()
+    };
+    let of = |holders: &[Holder]| -> Result<Vec<Process>> {
+        let each = holders.iter().map(|holder| found(&machine, holder.pid()));
+        Ok(each.collect::<Result<Vec<_>>>()?.concat())
+    };
+    let bytes = (mib as u64) << 20;
+    let plan = |processes: &[Process], least: u64| -> Result<()> {
+        let overall = scan_and_plan(&machine, processes.to_vec())?.locality.overall;
+        let seen = overall.local_bytes + overall.remote_bytes;
+        ensure!(seen >= least && seen < least + (8 << 20) * processes.len() as u64, "{seen} bytes");
+        Ok(())
+    };
+    let (family, apart) = (hold(mib, processes)?, hold(0, processes)?);
+    let (all, one, without) = (of(&family)?, of(&family[..1])?, of(&apart)?);
+    let mut candidates = [
+        Candidate::new(ONE, || plan(&one, bytes)),
+        Candidate::new(ALL, || plan(&all, bytes)),
+        Candidate::new(WITHOUT, || plan(&without, 0)),
+    ];
+    measure(&mut candidates, rounds)?;
+    let seconds = |index: usize| candidates[index].times().iter().map(|time| time.as_secs_f64());
+    let figure = |subject: &str, values: Vec<f64>| Figure {
+        bench: "families".into(),
+        kernel: NATIVE.into(),
+        case: format!("{processes} processes, {mib} MiB shared"),
+        subject: subject.into(),
+        metric: "plan".into(),
+        unit: "ms".into(),
+        values: values.into_iter().map(|seconds| seconds * 1e3).collect(),
+    };
+    // What the shared memory adds to the processes themselves, round by round.
+    let added = seconds(1).zip(seconds(2)).map(|(all, without)| (all - without).max(0.0));
+    print::figures(&[
+        figure(ONE, seconds(0).collect()),
+        figure(ALL, seconds(1).collect()),
+        figure(WITHOUT, seconds(2).collect()),
+        figure(ADDED, added.collect()),
+    ])
+}
+
+/// Subjects, as the goals name them.
+pub const ONE: &str = "one process of them";
+const ALL: &str = "all of them";
+const WITHOUT: &str = "as many without the shared memory";
+pub const ADDED: &str = "what the shared memory adds";
