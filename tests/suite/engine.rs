@@ -2,7 +2,9 @@
 
 use numaloc_core::{Options, Plan, Topology};
 use numaloc_executor::{Control, Limits, Outcome, execute};
-use numaloc_host::{Error, Roots, Survey, Target, heat, resolve, survey, topology::topology};
+use numaloc_host::{
+    Error, Policies, Roots, Survey, Target, heat, resolve, survey_unless, topology::topology,
+};
 
 /// A plan with what it was made from.
 #[derive(Debug)]
@@ -14,10 +16,14 @@ pub struct Look {
 
 /// Looks and decides.
 pub fn try_look(targets: &[Target], options: &Options) -> Result<Look, Error> {
+    look_as(Policies::Ask, targets, options)
+}
+
+fn look_as(policies: Policies<'_>, targets: &[Target], options: &Options) -> Result<Look, Error> {
     let roots = Roots::default();
     let topology = topology(&roots)?;
     let processes = resolve(&roots, targets, &topology)?;
-    let mut survey = survey(&roots, &topology, processes, options)?;
+    let mut survey = survey_unless(&|| false, policies, &roots, &topology, processes, options)?;
     let mut plan = survey.plan(&topology, options);
     plan.order = heat::choose(&roots, &plan)?;
     Ok(Look { topology, survey, plan })
@@ -26,6 +32,16 @@ pub fn try_look(targets: &[Target], options: &Options) -> Result<Look, Error> {
 /// Looks and decides.
 pub fn look(targets: &[Target], options: &Options) -> Look {
     try_look(targets, options).unwrap_or_else(|error| panic!("{targets:?}: {error}"))
+}
+
+/// Looks as a plan does.
+pub fn look_briefly(targets: &[Target], options: &Options) -> Look {
+    look_as(Policies::AskBriefly, targets, options).expect("a look")
+}
+
+/// Looks again as after a move.
+pub fn look_again(before: &Look, targets: &[Target]) -> Look {
+    look_as(Policies::Known(&before.survey), targets, &before.plan.options).expect("a look")
 }
 
 impl Look {

@@ -9,6 +9,8 @@ pub enum Mempolicy {
     /// No wish: first touch decides (`default`, `local`).
     #[default]
     Default,
+    /// Nobody has asked, because to ask would hold up the application: taken for no wish.
+    Unasked,
     /// These nodes first, others when they are full (`prefer`, `prefer (many)`).
     Preferred(NodeSet),
     /// These nodes only (`bind`).
@@ -24,7 +26,7 @@ impl Mempolicy {
     /// wish to be spread, so it permits none.
     pub fn permits(&self, targets: &NodeSet) -> NodeSet {
         match self {
-            Self::Default => targets.clone(),
+            Self::Default | Self::Unasked => targets.clone(),
             Self::Preferred(nodes) | Self::Bind(nodes) => targets.and(nodes),
             Self::Interleave(_) | Self::Other(_) => NodeSet::new(),
         }
@@ -55,6 +57,7 @@ impl fmt::Display for Mempolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => write!(f, "default"),
+            Self::Unasked => write!(f, "not asked"),
             Self::Preferred(nodes) => write!(f, "prefer:{nodes}"),
             Self::Bind(nodes) => write!(f, "bind:{nodes}"),
             Self::Interleave(nodes) => write!(f, "interleave:{nodes}"),

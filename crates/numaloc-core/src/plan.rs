@@ -122,6 +122,9 @@ pub struct Plan {
     pub expected_seconds: f64,
     /// Present pages whose node could not be told, in bytes.
     pub unplaced_bytes: u64,
+    /// Bytes to be moved in memory whose policy nobody has asked for ([`crate::Mempolicy::Unasked`]): if the application
+    /// has bound it, it stays after all.
+    pub unasked_bytes: u64,
     /// How it is found out what comes first. The planner does not know the host and says by address.
     pub order: HeatSource,
 }

@@ -7,6 +7,7 @@ use crate::{
     heat::HeatSource,
     ids::{NodeId, NodeSet},
     locality::{Locality, Share},
+    mempolicy::Mempolicy,
     options::Options,
     plan::{Move, Plan, PlannedProcess, Skip, Skipped},
     process::Process,
@@ -98,6 +99,7 @@ impl<'a> Planner<'a> {
             limit_bytes: None,
             expected_seconds: 0.0,
             unplaced_bytes: 0,
+            unasked_bytes: 0,
             order: HeatSource::Address,
         };
         let memory = scene.topology.nodes().map(|node| (node.id, node.memory.clone())).collect();
@@ -135,6 +137,9 @@ impl<'a> Planner<'a> {
             }
             Ok(_) if owned_bytes == 0 => skip(Reason::Shared, shared_bytes),
             Ok(targets) => {
+                if extent.policy == Mempolicy::Unasked {
+                    self.plan.unasked_bytes += owned_bytes;
+                }
                 let routes = self.routes(home, targets);
                 let Extent { mappings, pages, bytes, kind, hugetlb_bytes, name, .. } = extent;
                 let step = Move {

@@ -1,9 +1,16 @@
 //! Memory policies and hugetlb page sizes from /proc/PID/numa_maps (fs/proc/task_mmu.c, `show_numa_map`).
 //!
-//! The kernel walks every page of a VMA to print its line, under mmap_lock. It is read only for processes that
-//! have remote memory, because nothing else tells another process's policies.
+//! What a line costs is said in `placement`, which knows what is worth it. Lines are read one by one: the kernel lets go of
+//! its lock when a read is filled (fs/seq_file.c, `seq_read_iter`), so reads as small as a line keep it for one VMA at a
+//! time and not for forty.
 
+use crate::Error;
 use numaloc_core::Mempolicy;
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::Path,
+};
 
 /// What a line says of a VMA, beside the page counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,9 +23,62 @@ pub struct Placement {
     pub hugetlb_bytes: Option<u64>,
 }
 
-/// Reads all lines; those that are not understood are left out.
-pub fn parse(text: &str) -> Vec<Placement> {
-    text.lines().filter_map(parse_line).collect()
+/// Reads lines up to the one of the VMA that holds `last`, or the one behind it, where `last` is not that VMA's start. Those
+/// that are not understood are left out.
+///
+/// # Errors
+/// [`Error::Read`]; [`Error::Stopped`], when `stop` says so between two lines.
+pub fn up_to(path: &Path, last: u64, stop: &dyn Fn() -> bool) -> Result<Vec<Placement>, Error> {
+    let mut lines = Lines::open(path, 64)?;
+    let mut placements: Vec<Placement> = Vec::new();
+    while placements.last().is_none_or(|placement| placement.start < last) {
+        if stop() {
+            return Err(Error::Stopped);
+        }
+        let Some(line) = lines.next()? else { break };
+        placements.extend(parse_line(&line));
+    }
+    Ok(placements)
+}
+
+/// The first line alone, without a look at the VMA behind it; `None` if it is not understood.
+///
+/// # Errors
+/// [`Error::Read`]
+pub fn first(path: &Path) -> Result<Option<Placement>, Error> {
+    // A larger read may reach into the second line, and have it made.
+    Ok(Lines::open(path, 1)?.next()?.as_deref().and_then(parse_line))
+}
+
+/// The file's lines, by reads of so many bytes.
+struct Lines<'a> {
+    path: &'a Path,
+    file: File,
+    at_once: usize,
+    unread: Vec<u8>,
+}
+
+impl<'a> Lines<'a> {
+    fn open(path: &'a Path, at_once: usize) -> Result<Self, Error> {
+        let file = File::open(path).map_err(|source| Error::Read { path: path.into(), source })?;
+        Ok(Self { path, file, at_once, unread: Vec::new() })
+    }
+
+    fn next(&mut self) -> Result<Option<String>, Error> {
+        let mut bytes = [0; 64];
+        loop {
+            if let Some(end) = self.unread.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = self.unread.drain(..=end).collect();
+                return Ok(Some(String::from_utf8_lossy(&line[..end]).into_owned()));
+            }
+            match self.file.read(&mut bytes[..self.at_once]) {
+                Ok(0) => return Ok(None),
+                Ok(count) => self.unread.extend_from_slice(&bytes[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => return Err(Error::Read { path: self.path.into(), source }),
+            }
+        }
+    }
 }
 
 fn parse_line(line: &str) -> Option<Placement> {
@@ -64,9 +124,27 @@ mod tests {
 nonsense
 ";
 
+    fn parse() -> Vec<Placement> {
+        TEXT.lines().filter_map(parse_line).collect()
+    }
+
     #[test]
-    fn lines_are_read() {
-        let placements = parse(TEXT);
+    fn lines_are_read_as_far_as_they_are_wanted() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), TEXT).unwrap();
+        let all = parse();
+        let read = |last| up_to(file.path(), last, &|| false).unwrap();
+        assert_eq!(read(0x55d1_c000), all[..1]);
+        assert_eq!(read(0x7f00_0040_0000), all[..3]);
+        assert_eq!(read(0x7f00_0041_0000), all[..4]);
+        assert_eq!(read(u64::MAX), all);
+        assert_eq!(first(file.path()).unwrap().as_ref(), all.first());
+        assert!(matches!(up_to(file.path(), 0, &|| true), Err(Error::Stopped)));
+    }
+
+    #[test]
+    fn lines_are_understood() {
+        let placements = parse();
         assert_eq!(placements.len(), 5);
         assert_eq!(placements[0].policy, Mempolicy::Default);
         assert_eq!(placements[1].policy, Mempolicy::Bind("1".parse().unwrap()));
@@ -78,7 +156,7 @@ nonsense
 
     #[test]
     fn addresses_are_found_in_the_vma_below() {
-        let placements = parse(TEXT);
+        let placements = parse();
         assert_eq!(at(&placements, 0x1000), None);
         assert_eq!(at(&placements, 0x7f00_0000_0000).unwrap().start, 0x7f00_0000_0000);
         assert_eq!(at(&placements, 0x7f00_0010_0000).unwrap().start, 0x7f00_0000_0000);

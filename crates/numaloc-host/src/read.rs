@@ -4,7 +4,7 @@ use crate::{Error, Roots};
 use numaloc_core::{NodeId, NodeSet};
 use std::{
     fs::{self, File},
-    io::{self, Read as _, Seek as _},
+    io::{Read as _, Seek as _},
     path::Path,
 };
 
@@ -21,23 +21,6 @@ pub(crate) fn kept(mut file: &File) -> String {
     let mut bytes = Vec::new();
     let _ = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// The text of numa_maps, for whose every record the kernel walks all pages of a VMA under mmap_lock. It lets go of the
-/// lock when a read is filled (fs/seq_file.c, `seq_read_iter`), so reads as small as a line keep it for one VMA at a time
-/// and not for forty.
-pub(crate) fn records(path: &Path) -> Result<String, Error> {
-    let failed = |source| Error::Read { path: path.into(), source };
-    let mut file = File::open(path).map_err(failed)?;
-    let (mut bytes, mut line) = (Vec::new(), [0; 64]);
-    loop {
-        match file.read(&mut line) {
-            Ok(0) => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            Ok(count) => bytes.extend_from_slice(&line[..count]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(source) => return Err(failed(source)),
-        }
-    }
 }
 
 /// The online nodes.

@@ -5,13 +5,14 @@ use crate::{
     extents::{self, Part},
     frames::FrameNodes,
     maps::{self, Vma},
-    numa_maps, probe, read,
+    placement::{Placements, Placing, Policies},
+    probe, read,
     residency::{self, Found},
     scan::{Precision, Scanner},
     space::{AddressSpace, distinct, is_gone},
 };
 use numaloc_core::{
-    Claims, Extent, Mempolicy, NodeSet, Options, Pages, Plan, Process, Topology,
+    Claims, Extent, NodeSet, Options, Pages, Plan, Process, Topology,
     planner::{self, Scene},
 };
 use std::{io, path::Path, sync::Arc};
@@ -48,6 +49,8 @@ pub struct Survey {
     pub source: Source,
     /// Page frame -> node.
     pub frames: Arc<FrameNodes>,
+    /// What was asked about memory policies.
+    pub(crate) placements: Placements,
 }
 
 impl Survey {
@@ -65,9 +68,8 @@ impl Survey {
     }
 }
 
-/// Looks where all memory of `processes` is. Moves and changes nothing. Memory policies are read only for processes with
-/// pages that `options` would have moved, at the price of another page walk. As many threads look as the pace of `options`
-/// has workers.
+/// Looks where all memory of `processes` is. Moves and changes nothing. Memory policies are asked for only of processes
+/// with pages that `options` would have moved, all of them. As many threads look as the pace of `options` has workers.
 ///
 /// # Errors
 /// [`Error::NoRights`] if a process may not be looked into, and what reading the host's page frames can give.
@@ -77,15 +79,17 @@ pub fn survey(
     processes: Vec<Process>,
     options: &Options,
 ) -> Result<Survey, Error> {
-    survey_unless(&|| false, roots, topology, processes, options)
+    survey_unless(&|| false, Policies::Ask, roots, topology, processes, options)
 }
 
-/// The same, unless `stop` says between two steps that it is wanted no more.
+/// The same, with policies asked for as far as `policies` says, unless `stop` says between two steps that it is wanted no
+/// more.
 ///
 /// # Errors
 /// As [`survey`]; [`Error::Stopped`].
 pub fn survey_unless(
     stop: &(dyn Fn() -> bool + Sync),
+    policies: Policies<'_>,
     roots: &Roots,
     topology: &Topology,
     processes: Vec<Process>,
@@ -112,9 +116,10 @@ pub fn survey_unless(
     let find = |parts: &[Part]| residency::find(parts, &spaces, &claims, threads, &scanner, stop);
     let mut extents = find_extents(vmas, find)?;
     go_on()?;
-    place(roots, &spaces, &claims, options, &mut extents)?;
+    let placing = Placing { roots, spaces: &spaces, claims: &claims, options, policies, stop };
+    let placements = placing.place(&mut extents)?;
     let caller_mems = read::mems_allowed(roots)?;
-    Ok(Survey { spaces, claims, extents, caller_mems, source, frames })
+    Ok(Survey { spaces, claims, extents, caller_mems, source, frames, placements })
 }
 
 /// All extents that have pages, in the order of processes and addresses.
@@ -149,55 +154,15 @@ fn read_vmas(roots: &Roots, space: &AddressSpace) -> Result<Vec<Vma>, Error> {
     Ok(text.lines().filter_map(maps::parse_line).collect())
 }
 
-/// Fills in policies and hugetlb page sizes of the extents that have pages to be moved.
-fn place(
-    roots: &Roots,
-    spaces: &[AddressSpace],
-    claims: &Claims,
-    options: &Options,
-    extents: &mut [Extent],
-) -> Result<(), Error> {
-    let is_away = |extent: &Extent| {
-        let home = claims.on(&extent.mappings, &extent.pages).home;
-        extent.residency.nodes.iter().any(|(&node, resident)| {
-            !home.contains(node) && (resident.owned_bytes > 0 || options.include_shared)
-        })
-    };
-    let mut wanted = vec![Vec::new(); spaces.len()];
-    for (index, extent) in extents.iter().enumerate().filter(|(_, extent)| is_away(extent)) {
-        extent
-            .mappings
-            .iter()
-            .for_each(|mapping| wanted[mapping.process].push((index, mapping.start)));
-    }
-    for (space, wanted) in spaces.iter().zip(wanted) {
-        if wanted.is_empty() {
-            continue;
-        }
-        let Some(text) = read_of(roots, space, "numa_maps", read::records)? else { continue };
-        let placements = numa_maps::parse(&text);
-        for (index, start) in wanted {
-            let Some(placement) = numa_maps::at(&placements, start) else { continue };
-            let extent = &mut extents[index];
-            extent.hugetlb_bytes = extent.hugetlb_bytes.or(placement.hugetlb_bytes);
-            // Of several who map it, one that has a wish decides.
-            if extent.policy == Mempolicy::Default {
-                extent.policy = placement.policy.clone();
-            }
-        }
-    }
-    Ok(())
-}
-
 /// A file of the process; `None` if it has ended.
-fn read_of(
+pub(crate) fn read_of<T>(
     roots: &Roots,
     space: &AddressSpace,
     name: &str,
-    reader: fn(&Path) -> Result<String, Error>,
-) -> Result<Option<String>, Error> {
+    reader: impl FnOnce(&Path) -> Result<T, Error>,
+) -> Result<Option<T>, Error> {
     match reader(&roots.proc.join(space.pid().to_string()).join(name)) {
-        Ok(text) => Ok(Some(text)),
+        Ok(read) => Ok(Some(read)),
         Err(Error::Read { source, .. }) if is_gone(&source) => Ok(None),
         Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
             Err(Error::NoRights {

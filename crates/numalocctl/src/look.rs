@@ -5,7 +5,9 @@ use crate::{
     exit::Failure,
 };
 use numaloc_core::{Options, Plan, Process, Topology};
-use numaloc_host::{Error, Roots, Source, Survey, heat, resolve, survey, topology};
+use numaloc_host::{
+    Error, Policies, Roots, Source, Survey, heat, resolve, survey_unless, topology,
+};
 
 /// A target with the machine around it.
 #[derive(Debug)]
@@ -24,6 +26,7 @@ pub fn to_move(
     roots: &Roots,
     target: &TargetArgs,
     options: &PlanArgs,
+    policies: Policies<'_>,
 ) -> Result<(Look, Survey), Failure> {
     let topology = topology::topology(roots)?;
     topology::check_several(&topology)?;
@@ -32,7 +35,7 @@ pub fn to_move(
         topology::check_nodes(roots, &topology, nodes)?;
     }
     let processes = resolve(roots, &target.targets()?, &topology)?;
-    let mut found = look(roots, topology, processes, &options)?;
+    let mut found = look(roots, topology, processes, &options, policies)?;
     check_any(&found.0, target)?;
     found.0.plan.order = heat::choose(roots, &found.0.plan)?;
     Ok(found)
@@ -42,7 +45,7 @@ pub fn to_move(
 pub fn to_see(roots: &Roots, target: &TargetArgs) -> Result<Look, Failure> {
     let topology = topology::topology(roots)?;
     let processes = resolve(roots, &target.targets()?, &topology)?;
-    let found = look(roots, topology, processes, &Options::default())?.0;
+    let found = look(roots, topology, processes, &Options::default(), Policies::Leave)?.0;
     check_any(&found, target)?;
     Ok(found)
 }
@@ -58,7 +61,7 @@ fn check_any(found: &Look, target: &TargetArgs) -> Result<(), Failure> {
 /// Looks again at what a survey found, as of now.
 pub fn again(roots: &Roots, before: &Look, survey: &Survey) -> Result<Look, Failure> {
     let (topology, options) = (before.topology.clone(), &before.plan.options);
-    Ok(look(roots, topology, survey.processes(), options)?.0)
+    Ok(look(roots, topology, survey.processes(), options, Policies::Known(survey))?.0)
 }
 
 fn look(
@@ -66,8 +69,9 @@ fn look(
     topology: Topology,
     processes: Vec<Process>,
     options: &Options,
+    policies: Policies<'_>,
 ) -> Result<(Look, Survey), Failure> {
-    let mut seen = survey(roots, &topology, processes, options)?;
+    let mut seen = survey_unless(&|| false, policies, roots, &topology, processes, options)?;
     let plan = seen.plan(&topology, options);
     Ok((Look { topology, plan, source: seen.source }, seen))
 }

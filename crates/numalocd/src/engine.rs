@@ -17,7 +17,7 @@ use crate::{
     dispatch::Refusal,
 };
 use numaloc_core::{NumaBalancing, Options, Plan, Topology};
-use numaloc_host::{Error, Roots, Target, heat, resolve, survey_unless, topology};
+use numaloc_host::{Error, Policies, Roots, Target, heat, resolve, survey_unless, topology};
 use std::{convert::Infallible, thread};
 use tokio::sync::mpsc;
 use turns::Turns;
@@ -81,13 +81,19 @@ impl Engine {
         self.finds.take(move |_| find::find(&roots, &targets, &options, &authority)).await
     }
 
-    /// Where the memory of `targets` is and what would be done about it. Few at a time look; others wait.
+    /// Where the memory of `targets` is and what would be done about it, with memory policies asked for as far as `policies`
+    /// says. Few at a time look; others wait.
     ///
     /// # Errors
     /// As [`Self::find`], but a missing target node is none, unless it was named and does not exist.
-    pub async fn look(&self, targets: Vec<Target>, options: Options) -> Result<Plan, Refusal> {
+    pub async fn look(
+        &self,
+        targets: Vec<Target>,
+        options: Options,
+        policies: Policies<'static>,
+    ) -> Result<Plan, Refusal> {
         let roots = self.roots.clone();
-        self.looks.take(move |stop| look(stop, &roots, &targets, &options)).await
+        self.looks.take(move |stop| look(stop, &roots, &targets, &options, policies)).await
     }
 
     /// Carries out orders as they come, each in a thread of its own, and reports. Ends when nobody can order any more and
@@ -123,14 +129,15 @@ fn look(
     roots: &Roots,
     targets: &[Target],
     options: &Options,
+    policies: Policies<'_>,
 ) -> Result<Plan, Refusal> {
     let topology = topology::topology(roots)?;
     if let Some(nodes) = &options.to {
         topology::check_nodes(roots, &topology, nodes)?;
     }
     let processes = resolve(roots, targets, &topology)?;
-    let mut plan =
-        survey_unless(stop, roots, &topology, processes, options)?.plan(&topology, options);
+    let mut survey = survey_unless(stop, policies, roots, &topology, processes, options)?;
+    let mut plan = survey.plan(&topology, options);
     check_any(&plan, targets)?;
     plan.order = heat::choose(roots, &plan)?;
     Ok(plan)

@@ -77,6 +77,16 @@ fn plan_all(
 }
 
 #[test]
+fn what_nobody_asked_about_is_moved_and_said() {
+    let mut unasked = extent(0, &[(0, MIB), (8, 3 * MIB)]);
+    unasked.policy = Mempolicy::Unasked;
+    let extents = vec![unasked, extent(1 << 30, &[(8, MIB)])];
+    let machine = machine(&[0, 8], &[]);
+    let plan = plan_of(&machine, process("0-1", "0,8"), extents, &Options::default());
+    assert_eq!((plan.moves.len(), plan.unasked_bytes), (2, 3 * MIB));
+}
+
+#[test]
 fn remote_memory_goes_home() {
     let plan = plan_of(
         &machine(&[0, 8], &[]),

@@ -15,7 +15,7 @@ use crate::{
 use numaloc_api::value::{CreateJob, OnConflict};
 use numaloc_core::{Locality, NumaBalancing};
 use numaloc_executor::{Control, Limits, Outcome, execute};
-use numaloc_host::{Roots, Survey, facts};
+use numaloc_host::{Policies, Roots, Survey, facts};
 use std::sync::{atomic::Ordering::Relaxed, mpsc, mpsc::RecvTimeoutError};
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ fn check_here(args: &MigrateArgs) -> Result<(), Failure> {
 fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<Report, Failure> {
     check_here(args)?;
     let limits = args.limits.limits();
-    let (look, survey) = look::to_move(roots, &args.target, &args.options)?;
+    let (look, survey) = look::to_move(roots, &args.target, &args.options, Policies::Ask)?;
     if !look.plan.is_skipped() {
         warn(roots, args);
     }

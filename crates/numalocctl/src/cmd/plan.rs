@@ -11,6 +11,7 @@ use crate::{
     text,
 };
 use numaloc_core::Topology;
+use numaloc_host::Policies;
 
 /// Shows what a migration would do.
 pub fn run(
@@ -27,7 +28,7 @@ pub fn run(
         }
         None => {
             options.pace.check_here()?;
-            PlanDoc::from(&look::to_move(&around.roots, target, options)?.0)
+            PlanDoc::from(&look::to_move(&around.roots, target, options, Policies::AskBriefly)?.0)
         }
     };
     shown(cli, &document, text::plan)

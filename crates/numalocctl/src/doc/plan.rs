@@ -46,6 +46,8 @@ pub struct PlanDoc {
     pub limit_bytes: Option<u64>,
     /// Resident pages whose node could not be told.
     pub unplaced_bytes: u64,
+    /// To be moved, unless the application has bound it: nobody has asked.
+    pub unasked_bytes: u64,
     /// `address`, `damon` or `referenced`: how it will be found out what comes first.
     pub order: &'static str,
     /// The same for people.
@@ -177,6 +179,7 @@ impl From<&Look> for PlanDoc {
             no_room_bytes: plan.no_room_bytes,
             limit_bytes: plan.limit_bytes,
             unplaced_bytes: plan.unplaced_bytes,
+            unasked_bytes: plan.unasked_bytes,
             order: plan.order.name(),
             order_words: plan.order.to_string(),
             before: plan.locality.into(),

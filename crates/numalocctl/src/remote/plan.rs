@@ -51,6 +51,7 @@ pub fn plan(message: &v1::Plan, policy: &v1::Policy, topology: &Topology) -> Pla
         no_room_bytes: amount(message.no_room_bytes),
         limit_bytes: message.limit_bytes.map(amount),
         unplaced_bytes: amount(message.unplaced_bytes),
+        unasked_bytes: amount(message.unasked_bytes),
         order: order.name(),
         order_words: order.to_string(),
         before: before.into(),

@@ -56,6 +56,13 @@ fn totals(text: &mut String, document: &PlanDoc) {
     if document.no_room_bytes > 0 {
         let _ = writeln!(text, "no room: {} do not fit now", size(document.no_room_bytes));
     }
+    if document.unasked_bytes > 0 {
+        let _ = writeln!(
+            text,
+            "policies: not asked for {}, which would hold up the process; a migration asks, and leaves what is bound",
+            size(document.unasked_bytes)
+        );
+    }
     for left in &document.left {
         let _ = writeln!(text, "stays: {}: {}", size(left.bytes), left.reason);
     }

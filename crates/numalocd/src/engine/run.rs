@@ -11,7 +11,7 @@ use crate::{
 use numaloc_api::value;
 use numaloc_core::{Locality, Plan, Topology};
 use numaloc_executor::{Control, Limits, execute};
-use numaloc_host::{Error, Roots, Survey, heat, resolve, survey_unless, topology};
+use numaloc_host::{Error, Policies, Roots, Survey, heat, resolve, survey_unless, topology};
 use std::{
     sync::Arc,
     sync::atomic::Ordering::Relaxed,
@@ -85,7 +85,8 @@ impl<'a> Run<'a> {
         }
         let processes = resolve(roots, targets, &topology)?;
         authority::check(roots, &processes, authority)?;
-        let mut survey = survey_unless(&cancelled, roots, &topology, processes.clone(), options)?;
+        let mut survey =
+            survey_unless(&cancelled, Policies::Ask, roots, &topology, processes.clone(), options)?;
         // Again, now that the processes are held open: one that has become somebody else's by an exec since then has
         // other memory than what is held, and is not touched.
         authority::check(roots, &survey.processes(), authority)?;
@@ -142,7 +143,8 @@ impl<'a> Run<'a> {
         let begin = Instant::now();
         let stop = || control.cancel.load(Relaxed) && begin.elapsed() > CANCELLED_LOOK;
         let processes = survey.processes();
-        let again = survey_unless(&stop, roots, topology, processes, &plan.options);
+        let known = Policies::Known(survey);
+        let again = survey_unless(&stop, known, roots, topology, processes, &plan.options);
         match again.map(|mut survey| survey.plan(topology, &plan.options)) {
             Ok(plan) if plan.processes.is_empty() => None,
             Ok(plan) => Some(plan.locality),

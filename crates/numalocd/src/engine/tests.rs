@@ -133,7 +133,10 @@ async fn what_is_not_there_is_told_first() {
                 .find(targets.clone(), Options::default(), Authority::All)
                 .await
                 .expect_err("refused"),
-            engine.look(targets.clone(), Options::default()).await.expect_err("refused"),
+            engine
+                .look(targets.clone(), Options::default(), Policies::Ask)
+                .await
+                .expect_err("refused"),
         ] {
             assert!(format!("{refusal:?}").starts_with(expected), "{targets:?}: {refusal:?}");
         }
@@ -155,7 +158,8 @@ async fn where_nothing_can_move_there_is_no_target_node() {
 #[tokio::test]
 async fn a_look_needs_no_target_node_and_moves_nothing() {
     let (engine, asleep) = (engine(Roots::default()), Asleep::new());
-    let plan = engine.look(asleep.targets(), Options::default()).await.expect("a plan");
+    let plan =
+        engine.look(asleep.targets(), Options::default(), Policies::Ask).await.expect("a plan");
     assert_eq!(plan.processes.len(), 1);
     assert!(plan.locality.overall.local_bytes > 0);
 }

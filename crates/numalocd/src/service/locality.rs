@@ -11,6 +11,7 @@ use numaloc_api::{
     value::{GetLocality, Target, WatchLocality},
 };
 use numaloc_core::Options;
+use numaloc_host::Policies;
 use std::time::SystemTime;
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
@@ -20,7 +21,7 @@ pub struct Service(pub Parts);
 
 async fn read(parts: &Parts, target: Target, options: Options) -> Result<v1::Locality, Refusal> {
     let targets = parts.handle.select(target).await?.targets;
-    let plan = parts.engine.look(targets, options).await?;
+    let plan = parts.engine.look(targets, options, Policies::Leave).await?;
     Ok(LocalityView { plan: &plan, time: SystemTime::now() }.into())
 }
 

@@ -17,6 +17,7 @@ use numaloc_api::{
     value::{CreateJob, Job, JobId, ListJobs, MigrationSpec},
 };
 use numaloc_core::{Plan, Skip};
+use numaloc_host::Policies;
 use std::{collections::BTreeSet, future::ready, sync::Arc};
 use tokio_stream::StreamExt;
 use tonic::{Request, Response, Status, codegen::BoxStream};
@@ -79,7 +80,7 @@ impl MigrationService for Service {
     ) -> Result<Response<v1::PlanMigrationResponse>, Status> {
         let MigrationSpec { target, policy, .. } = request.into_inner().try_into()?;
         let targets = self.0.handle.select(target).await?.targets;
-        let plan = self.0.engine.look(targets, policy.options).await?;
+        let plan = self.0.engine.look(targets, policy.options, Policies::AskBriefly).await?;
         let plan = with_target_node(plan)?;
         Ok(Response::new(v1::PlanMigrationResponse { plan: Some((&plan).into()) }))
     }
