@@ -10,7 +10,7 @@ const MARKER: &str = "@figure ";
 /// What one subject showed of one metric in one case: a value for each round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// "throughput", "stall", "neighbour", "half_way", "scan", "scale" or "soonest".
+    /// "throughput", "stall", "looked", "neighbour", "half_way", "scan", "scale" or "soonest".
     pub bench: String,
     /// "6.12", or [`NATIVE`] where there is no virtual machine.
     pub kernel: String,

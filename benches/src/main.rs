@@ -7,6 +7,7 @@ mod families;
 mod figure;
 mod half_way;
 mod hold;
+mod looked;
 mod movers;
 mod neighbour;
 mod planning;
@@ -45,6 +46,8 @@ enum Bench {
     Throughput(throughput::Args),
     /// What an application feels while its memory is moved. Needs root on a machine with two nodes.
     Stall(stall::Args),
+    /// What an application feels while it is only looked at. Needs root on a machine with two nodes.
+    Looked(looked::Args),
     /// How soon a busy process is at home, for all tools that can do it. Needs root on a machine with two nodes.
     Soonest(soonest::Args),
     /// What a web server feels while memory comes to its node. Needs root on a machine with two nodes, and nginx.
@@ -71,6 +74,9 @@ enum Bench {
     /// The same, busy.
     #[command(hide = true)]
     Busy(hold::Args),
+    /// The same, with one thread that maps and unmaps.
+    #[command(hide = true)]
+    Map(hold::Args),
     /// The same, awake for a moment each millisecond.
     #[command(hide = true)]
     Tick(hold::Args),
@@ -95,6 +101,7 @@ fn main() -> Result<()> {
         Bench::Planner(args) => planning::run(&args),
         Bench::Throughput(args) => throughput::run(&args),
         Bench::Stall(args) => stall::run(&args),
+        Bench::Looked(args) => looked::run(&args),
         Bench::Soonest(args) => soonest::run(&args),
         Bench::Neighbour(args) => neighbour::run(&args),
         Bench::Scale(args) => scale::run(&args),
@@ -106,6 +113,7 @@ fn main() -> Result<()> {
         Bench::One(one) => planning::one(&one),
         Bench::Hold(args) => hold::run(&args),
         Bench::Busy(args) => stall::busy::run(&args),
+        Bench::Map(args) => stall::busy::map(&args),
         Bench::Tick(args) => stall::busy::tick(&args),
         Bench::Writer(args) => soonest::write(&args),
         Bench::Client(args) => neighbour::client::run(&args),

@@ -62,7 +62,7 @@ pub fn base(figure: &Figure) -> Option<&'static str> {
     match (figure.bench.as_str(), figure.case.as_str()) {
         // Compared already.
         _ if figure.unit.starts_with("share of") => None,
-        ("stall", "Redis") | ("neighbour", _) => Some("idle"),
+        ("stall", "Redis") | ("neighbour" | "looked", _) => Some("idle"),
         ("throughput" | "stall" | "soonest", _) => Some("migratepages"),
         ("scan", _) => Some("bare pagemap, looked up"),
         ("half_way", _) => Some("address order"),

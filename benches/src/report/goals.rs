@@ -73,6 +73,8 @@ const GOALS: &[Goal] = &[
         against: Some("numalocctl fast"),
         bound: AtMost(4.0),
     },
+    looked("numalocctl plan"),
+    looked("numalocctl locality"),
     neighbour("p90", 1.028),
     neighbour("p99", 1.032),
     sooner("migratepages"),
@@ -106,6 +108,12 @@ const fn allocator(kernels: &'static [&'static str], most: f64) -> Goal {
 const fn writer(subject: &'static str, least: f64) -> Goal {
     let (bench, metric, bound) = ("stall", "writer operations", AtLeast(least));
     Goal { kernels: ALL, bench, cases: STALL, subject, metric, against: None, bound }
+}
+
+const fn looked(subject: &'static str) -> Goal {
+    let (kernels, cases, against) = (ALL, &["2048 MiB of 4 KiB pages"], Some("idle"));
+    let (bench, metric, bound) = ("looked", "map p99.9", AtMost(2.0));
+    Goal { kernels, bench, cases, subject, metric, against, bound }
 }
 
 const fn neighbour(metric: &'static str, most: f64) -> Goal {

@@ -54,11 +54,22 @@ type Times = Mutex<Histogram<u64>>;
 
 /// The process's side: answers each line of input with the window since the one before, until its input ends.
 pub fn run(args: &hold::Args) -> Result<()> {
+    answer(args, true)
+}
+
+/// The same without the thread that writes.
+pub fn map(args: &hold::Args) -> Result<()> {
+    answer(args, false)
+}
+
+fn answer(args: &hold::Args, with_writer: bool) -> Result<()> {
     let regions = hold::fill(args)?;
-    let region = regions.into_iter().next().context("at least one region")?;
+    let region = regions.first().context("at least one region")?;
     let (writes, maps) = (&Mutex::new(times()?), &Mutex::new(times()?));
     thread::scope(|scope| {
-        scope.spawn(move || write(&region, writes));
+        if with_writer {
+            scope.spawn(move || write(region, writes));
+        }
         scope.spawn(move || allocate(maps));
         let mut begin = Instant::now();
         for line in io::stdin().lock().lines() {

@@ -1,0 +1,163 @@
+//! What an application feels while it is only looked at, again and again. For machines with one CPU a node.
+
+use crate::{
+    figure::{Figure, kernel},
+    hold::{self, Holder, pinned},
+    movers::{AWAY, HOME},
+    print,
+    setting::{NUMA_BALANCING, Setting},
+    stall::busy::{PERCENTILES, Window},
+};
+use anyhow::{Context, Result, ensure};
+use std::{
+    fs::File,
+    io::Read,
+    os::unix::fs::FileExt,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// How much of it.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// MiB that the application has, in one mapping on the other node.
+    #[arg(long, default_value_t = 2048)]
+    mib: usize,
+    /// Rounds.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Seconds of each subject in a round.
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// Only subjects with this in their name; repeatable. `idle` is always there.
+    #[arg(long)]
+    subject: Vec<String>,
+}
+
+/// Entries of the page map that are read at a time, as numaloc does.
+const CHUNK: usize = 4096 * 8;
+
+/// Who looks.
+#[derive(Clone, Copy, PartialEq)]
+enum Looker {
+    Nobody,
+    /// Nobody, and yet the other CPU is busy: what an emulated machine's processors owe to their host.
+    Busy,
+    /// `numalocctl` with this command, one after the other.
+    Numalocctl(&'static str),
+    /// A file in the process's directory, by reads as small as a line, again and again.
+    File(&'static str),
+    /// All of its page map.
+    Pagemap,
+}
+
+const LOOKERS: [(&str, Looker); 7] = [
+    ("idle", Looker::Nobody),
+    ("busy elsewhere", Looker::Busy),
+    ("numalocctl plan", Looker::Numalocctl("plan")),
+    ("numalocctl locality", Looker::Numalocctl("locality")),
+    ("numa_maps", Looker::File("numa_maps")),
+    ("maps", Looker::File("maps")),
+    ("bare pagemap", Looker::Pagemap),
+];
+
+/// Measures all lookers, in turns.
+pub fn run(args: &Args) -> Result<()> {
+    // It would take pages away from a process that is not looked at, too.
+    let _off = Setting::set(NUMA_BALANCING, "0")?;
+    let target = hold::Args {
+        mib: args.mib,
+        cpu_node: Some(HOME),
+        memory_node: Some(AWAY),
+        ..hold::Args::default()
+    };
+    let mut holder = Holder::start_as("map", &target)?;
+    let wanted =
+        |name: &str| args.subject.is_empty() || args.subject.iter().any(|word| name.contains(word));
+    let lookers: Vec<_> = LOOKERS
+        .into_iter()
+        .filter(|&(name, looker)| looker == Looker::Nobody || wanted(name))
+        .collect();
+    let mut windows = vec![Vec::new(); lookers.len()];
+    for round in 0..=args.rounds {
+        for ((_, looker), windows) in lookers.iter().zip(&mut windows) {
+            window(&mut holder)?;
+            let (begin, time) = (Instant::now(), Duration::from_secs(args.seconds));
+            let mut looks = 0;
+            while begin.elapsed() < time {
+                pinned(AWAY, || looker.look(&holder, time))??;
+                looks += 1;
+            }
+            let window = window(&mut holder)?;
+            if round > 0 {
+                windows.push((looks as f64 / begin.elapsed().as_secs_f64(), window));
+            }
+        }
+    }
+    let kernel = kernel()?;
+    let case = format!("{} MiB of 4 KiB pages", args.mib);
+    let figure = |subject: &str, metric: &str, unit: &str, values| Figure {
+        bench: "looked".into(),
+        kernel: kernel.clone(),
+        case: case.clone(),
+        subject: subject.into(),
+        metric: metric.into(),
+        unit: unit.into(),
+        values,
+    };
+    let mut figures = Vec::new();
+    for ((name, _), windows) in lookers.iter().zip(&windows) {
+        for (index, (percentile, _)) in PERCENTILES.iter().enumerate() {
+            let values = windows.iter().map(|(_, window)| window.maps.ms[index]).collect();
+            figures.push(figure(name, &format!("map {percentile}"), "ms", values));
+        }
+        figures.push(figure(
+            name,
+            "looks",
+            "1/s",
+            windows.iter().map(|(looks, _)| *looks).collect(),
+        ));
+    }
+    print::figures(&figures)
+}
+
+fn window(holder: &mut Holder) -> Result<Window> {
+    Ok(serde_json::from_str(&holder.ask()?)?)
+}
+
+impl Looker {
+    /// Looks once.
+    fn look(self, holder: &Holder, time: Duration) -> Result<()> {
+        let open = |name: &str| -> Result<File> {
+            let path = format!("/proc/{}/{name}", holder.pid());
+            File::open(&path).with_context(|| path)
+        };
+        match self {
+            Self::Nobody => std::thread::sleep(time),
+            Self::Busy => {
+                let begin = Instant::now();
+                while begin.elapsed() < time {
+                    std::hint::spin_loop();
+                }
+            }
+            Self::Numalocctl(command) => {
+                let mut command_line = Command::new("numalocctl");
+                command_line.args([command, "--standalone", "--pid"]).arg(holder.pid().to_string());
+                let status = command_line.stdout(Stdio::null()).status().context("numalocctl")?;
+                ensure!(status.success(), "{command_line:?}: {status}");
+            }
+            Self::File(name) => {
+                let mut file = open(name)?;
+                while file.read(&mut [0; 64])? > 0 {}
+            }
+            Self::Pagemap => {
+                let (file, mut buffer) = (open("pagemap")?, vec![0; CHUNK]);
+                let bytes = |address: u64| address / numaloc_core::PAGE * 8;
+                for at in (bytes(holder.range.start)..bytes(holder.range.end)).step_by(CHUNK) {
+                    file.read_exact_at(&mut buffer, at)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
