@@ -38,12 +38,10 @@ fn a_plan_asks_for_policies_in_passing() {
     let plan = look_briefly(&small.target(), &Options::default()).plan;
     assert_eq!(plan.skipped_bytes().get(&Reason::Bound), Some(&(8 * MIB)), "{plan:?}");
     assert_eq!(plan.unasked_bytes, 0);
-    small.finish();
     let large = Scene::remote(&["bound:32M:bind=1"]);
     let plan = look_briefly(&large.target(), &Options::default()).plan;
     assert!(!plan.skipped_bytes().contains_key(&Reason::Bound), "{plan:?}");
     assert!((32 * MIB..33 * MIB).contains(&plan.unasked_bytes), "{plan:?}");
-    large.finish();
 }
 
 #[test]
@@ -52,7 +50,6 @@ fn a_look_after_the_move_knows_what_was_asked_before() {
     let before = look(&scene.target(), &Options::default());
     let after = look_again(&before, &scene.target()).plan;
     assert_eq!(after.skipped_bytes().get(&Reason::Bound), Some(&(32 * MIB)), "{after:?}");
-    scene.finish();
 }
 
 #[test]

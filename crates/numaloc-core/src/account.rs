@@ -1,6 +1,14 @@
 //! The account of a migration: every byte that was found remote ends in exactly one bucket.
 
+use crate::locality::Locality;
 use std::{collections::BTreeMap, fmt};
+
+/// More than so many percent of what may be moved has to be late for a word about it: a process at work always has some.
+const LATE_PERCENT: u64 = 1;
+
+/// What late bytes are, behind their number: see [`Account::late_bytes`].
+pub const LATE: &str =
+    "to be moved by now, which strangers mapped too, or nobody, when it came to them";
 
 /// Why a remote page was left where it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -195,6 +203,18 @@ impl Account {
     /// Whether remote pages are left that were asked for and could, at another time, have been moved.
     pub fn is_partial(&self) -> bool {
         self.shortfall_bytes() > self.left_for(Reason::ProcessGone)
+    }
+    /// Bytes that a look afterwards has found remote although they may be moved, beyond those that this account says were
+    /// left. When the run came to them they were mapped by strangers too (clients of a server map the same libraries), or by
+    /// nobody: pages of a shared segment that its processes map one by one, as a database does its buffers; or they were
+    /// new or elsewhere. 0 if they are hardly any, or so many percent of what may be moved as were asked for are local.
+    pub fn late_bytes(&self, after: &Locality, target_ratio: u8) -> u64 {
+        let known = self.shortfall_bytes() + self.left_for(Reason::RatioReached);
+        let movable = after.movable;
+        let late = movable.remote_bytes.saturating_sub(known);
+        let all = movable.local_bytes + movable.remote_bytes;
+        let is_enough = after.movable.percent() >= f64::from(target_ratio);
+        if late > all / 100 * LATE_PERCENT && !is_enough { late } else { 0 }
     }
     /// Bytes left for one reason.
     pub fn left_for(&self, reason: Reason) -> u64 {

@@ -20,7 +20,7 @@ pub mod process;
 pub mod route;
 pub mod topology;
 
-pub use account::{Account, Reason};
+pub use account::{Account, LATE, Reason};
 pub use claim::{Claim, ClaimSet, Claims};
 pub use extent::{Extent, Kind, Mapping, NodeResidency, Pages, Residency};
 pub use heat::{Heat, HeatSource, Sightings};

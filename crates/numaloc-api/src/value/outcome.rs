@@ -58,6 +58,11 @@ impl Outcome {
         sum
     }
 
+    /// Bytes that are remote and may be moved by now, where so many percent were to be local: see [`Account::late_bytes`].
+    pub fn late_bytes(&self, target_ratio: u8) -> u64 {
+        self.after.map_or(0, |after| self.account().late_bytes(&after, target_ratio))
+    }
+
     /// Whether remote pages are left that were asked for and could, at another time, have been moved.
     pub fn is_partial(&self) -> bool {
         self.account().is_partial()
@@ -95,6 +100,23 @@ mod tests {
             returned_bytes: (local_bytes == 0).then_some(7),
             ..Outcome::new(run, at(movable), after)
         }
+    }
+
+    #[test]
+    fn what_is_remote_in_the_end_is_late() {
+        let after = |local_bytes, remote_bytes| {
+            let movable = Share { local_bytes, remote_bytes };
+            Some(Locality { movable, overall: movable })
+        };
+        // Libraries that a client of a server mapped too, until it ended.
+        let shared = Outcome { after: after(800, 200), ..leg(600, (Reason::Shared, 200), 0) };
+        assert_eq!((shared.late_bytes(100), shared.late_bytes(80)), (200, 0));
+        let hardly = Outcome { after: after(1000, 10), ..leg(600, (Reason::Shared, 200), 0) };
+        assert_eq!(hardly.late_bytes(100), 0);
+        let enough = Outcome { after: after(800, 200), ..leg(600, (Reason::RatioReached, 200), 0) };
+        assert_eq!(enough.late_bytes(100), 0, "no more was asked for");
+        let busy = Outcome { after: after(800, 200), ..leg(600, (Reason::Busy, 150), 0) };
+        assert_eq!(busy.late_bytes(100), 50, "the rest is in the account");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::locality::ProcessDoc;
 use super::parts::{FlowDoc, LeftDoc, LocalityPair, flows, left};
 use crate::exit::Code;
-use numaloc_core::{Account, Locality, Plan, Reason};
+use numaloc_core::{Account, LATE, Locality, Plan, Reason};
 use numaloc_executor::{CallStats, Outcome, ProcessOutcome};
 use serde::Serialize;
 
@@ -40,7 +40,7 @@ impl End {
         }
     }
 
-    fn of(plan: &Plan, outcome: &Outcome) -> Self {
+    fn of(plan: &Plan, outcome: &Outcome, late_bytes: u64) -> Self {
         let account = outcome.account();
         match () {
             () if plan.is_skipped() => Self::Skipped,
@@ -48,6 +48,7 @@ impl End {
             () if outcome.cancelled => Self::Cancelled,
             () if outcome.is_partial() => Self::PartlyMoved,
             () if plan.moves.is_empty() => Self::NothingToMove,
+            () if late_bytes > 0 => Self::PartlyMoved,
             () => Self::Done,
         }
     }
@@ -60,7 +61,7 @@ pub struct MigrationDoc {
     pub result: End,
     /// The daemon's job; null without the daemon.
     pub job: Option<String>,
-    /// What the daemon says about its end.
+    /// What is to be said about its end, beside the account.
     pub message: Option<String>,
     /// Wall time of the moving.
     pub elapsed_seconds: f64,
@@ -156,12 +157,16 @@ pub struct MigrationParts<'a> {
 impl From<MigrationParts<'_>> for MigrationDoc {
     fn from(MigrationParts { plan, outcome, after }: MigrationParts<'_>) -> Self {
         let account = outcome.account();
+        // Where nothing was to be moved, nothing is late.
+        let after_moving = after.filter(|_| !plan.moves.is_empty());
+        let ratio = plan.options.target_ratio;
+        let late_bytes = after_moving.map_or(0, |after| account.late_bytes(&after, ratio));
         let elapsed = outcome.elapsed.as_secs_f64();
         let skipped = plan.processes.iter().filter(|process| process.skip.is_some());
         Self {
-            result: End::of(plan, outcome),
+            result: End::of(plan, outcome, late_bytes),
             job: None,
-            message: None,
+            message: (late_bytes > 0).then(|| format!("{late_bytes} bytes {LATE}")),
             elapsed_seconds: elapsed,
             rate_bytes_per_second: rate(account.moved_bytes(), elapsed),
             account: (&account).into(),

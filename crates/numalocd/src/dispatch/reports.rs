@@ -6,7 +6,7 @@ use crate::{
     store::Write,
 };
 use numaloc_api::value::{Job, JobState, Outcome};
-use numaloc_core::Reason;
+use numaloc_core::{LATE, Reason};
 use std::sync::Arc;
 
 impl Dispatcher {
@@ -121,7 +121,8 @@ impl Dispatcher {
                 if outcome.account().left_for(Reason::Cancelled) > 0 {
                     self.stopped(&job, Some(whole))?;
                 } else {
-                    let (state, message) = verdict(&whole);
+                    let target_ratio = job.spec.policy.options.target_ratio;
+                    let (state, message) = verdict(&whole, target_ratio);
                     self.end_job(&job, state, joined(message, note), Some(whole))?;
                 }
                 // Only now: a report that could not be stored is taken in once more.
@@ -165,17 +166,20 @@ fn joined(message: String, note: Option<String>) -> String {
 }
 
 /// How a run that came to its end ends its job.
-fn verdict(outcome: &Outcome) -> (JobState, String) {
-    let account = outcome.account();
+fn verdict(outcome: &Outcome, target_ratio: u8) -> (JobState, String) {
+    let (account, late_bytes) = (outcome.account(), outcome.late_bytes(target_ratio));
     let gone = account.left_for(Reason::ProcessGone);
     if gone > 0 && gone == account.found_bytes() {
         (JobState::Failed, "the processes ended before any of their memory was moved".into())
-    } else if !outcome.is_partial() {
+    } else if !account.is_partial() && late_bytes == 0 {
         (JobState::Succeeded, String::new())
     } else {
         let reasons = account.left_bytes().iter().filter(|(reason, _)| reason.is_shortfall());
-        let reasons: Vec<String> =
-            reasons.map(|(reason, bytes)| format!("{bytes} bytes {reason}")).collect();
+        let late = Some(late_bytes).filter(|&bytes| bytes > 0);
+        let reasons: Vec<String> = reasons
+            .map(|(reason, bytes)| format!("{bytes} bytes {reason}"))
+            .chain(late.map(|bytes| format!("{bytes} bytes {LATE}")))
+            .collect();
         (JobState::Partial, format!("left: {}", reasons.join(", ")))
     }
 }

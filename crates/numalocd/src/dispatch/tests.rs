@@ -221,7 +221,8 @@ pub fn outcome(moved: u64, left: Option<(Reason, u64)>) -> Ended {
     account.found(moved + left.map_or(0, |(_, bytes)| bytes));
     account.moved(moved);
     left.into_iter().for_each(|(reason, bytes)| account.left(reason, bytes));
-    let remote = left.map_or(0, |(_, bytes)| bytes);
+    // What strangers map, too, is not movable.
+    let remote = left.filter(|(reason, _)| reason.is_shortfall()).map_or(0, |(_, bytes)| bytes);
     let outcome = Outcome {
         processes: vec![ProcessOutcome {
             identity: identity(1),
@@ -235,6 +236,13 @@ pub fn outcome(moved: u64, left: Option<(Reason, u64)>) -> Ended {
         ..Outcome::default()
     };
     Ended { outcome: Arc::new(outcome), trail: None }
+}
+
+/// An outcome in which so many bytes were moved and none left, and yet so many are remote afterwards.
+pub fn late(moved: u64, remote: u64) -> Ended {
+    let Ended { outcome, trail } = outcome(moved, None);
+    let after = Some(locality(8192 + moved, remote));
+    Ended { outcome: Arc::new(Outcome { after, ..Outcome::clone(&outcome) }), trail }
 }
 
 /// What a client reads of a list.

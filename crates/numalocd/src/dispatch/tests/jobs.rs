@@ -41,6 +41,7 @@ async fn ends_are_told_apart() {
         (outcome(4096, None), JobState::Succeeded),
         (outcome(4096, shared), JobState::Succeeded),
         (outcome(4096, busy), JobState::Partial),
+        (late(4096, 4096), JobState::Partial),
         (outcome(0, gone), JobState::Failed),
     ] {
         let (id, _) = rig.moving(&[1], "0").await;
