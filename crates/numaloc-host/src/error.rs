@@ -108,6 +108,15 @@ pub enum Error {
         /// The node.
         node: String,
     },
+    /// The kernel's base pages are not of 4 KiB.
+    #[error(
+        "this kernel has pages of {bytes} bytes, and numaloc knows those of 4096 bytes alone: boot a kernel with 4 KiB \
+         pages (on arm64, CONFIG_ARM64_4K_PAGES)"
+    )]
+    PageSize {
+        /// The size of a base page.
+        bytes: u64,
+    },
     /// Whoever asked wants it no more.
     #[error("stopped on request before all memory had been looked at")]
     Stopped,
@@ -196,6 +205,7 @@ impl Error {
             Self::Systemd { .. }
             | Self::Hwloc { .. }
             | Self::OneNode { .. }
+            | Self::PageSize { .. }
             | Self::Stopped
             | Self::Read { .. }
             | Self::Setting { .. }

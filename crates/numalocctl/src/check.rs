@@ -21,6 +21,8 @@ pub struct Findings {
     pub facts: HostFacts,
     /// Whether page frame numbers are shown to this process.
     pub pfns_readable: bool,
+    /// Whether the kernel's pages are of the size that is known.
+    pub page_size: Result<(), Error>,
     /// Whether PAGEMAP_SCAN works.
     pub pagemap_scan: bool,
     /// The machine by hwloc.
@@ -33,6 +35,7 @@ pub struct Findings {
 pub fn checks(found: &Findings) -> Vec<Check> {
     vec![
         kernel::release(found),
+        kernel::page_size(found),
         kernel::numa_balancing(found),
         kernel::pagemap_scan(found),
         kernel::thp(found),

@@ -23,7 +23,7 @@ use crate::{
     place::{self, Environment, Place},
     remote::Daemon,
 };
-use numaloc_host::Roots;
+use numaloc_host::{Roots, check_page_size};
 use serde::Serialize;
 
 /// What surrounds this program.
@@ -56,10 +56,10 @@ pub fn run(cli: &Cli, around: &Surroundings) -> Result<Report, Failure> {
     }
 }
 
-/// The daemon, for commands that also work without it; nothing if they are to do so.
+/// The daemon, for commands that also work without it; nothing if they are to do so, on a host that they know.
 fn daemon(cli: &Cli, around: &Surroundings) -> Result<Option<Daemon>, Failure> {
     match place::choose(&cli.connect, &around.environment)? {
-        Place::Here => Ok(None),
+        Place::Here => Ok(check_page_size(&around.roots).map(|()| None)?),
         Place::Daemon(endpoint) => Daemon::connect(endpoint, &cli.connect).map(Some),
     }
 }
@@ -78,4 +78,28 @@ fn shown<D: Serialize>(
 ) -> Result<Report, Failure> {
     let text = render(document, cli.output, !cli.no_headers, text)?;
     Ok(Report { text, code: Code::Done })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use std::fs;
+
+    #[test]
+    fn a_host_with_other_pages_is_refused() {
+        let host = tempfile::tempdir().unwrap();
+        let proc = host.path().join("proc");
+        fs::create_dir_all(proc.join("self")).unwrap();
+        let vector = [6, 65536, 0, 0u64].map(u64::to_ne_bytes).concat();
+        fs::write(proc.join("self/auxv"), vector).unwrap();
+        let environment = Environment { endpoint: None, files: Vec::new(), socket: "/none".into() };
+        let around = Surroundings { roots: Roots { proc, ..Roots::default() }, environment };
+        for command in ["topology", "locality --pid 1", "plan --pid 1", "migrate --pid 1"] {
+            let line = format!("numalocctl --standalone {command}");
+            let refused = run(&Cli::try_parse_from(line.split(' ')).unwrap(), &around).err();
+            let refused = refused.expect("refused").to_string();
+            assert!(refused.starts_with("this kernel has pages of 65536 bytes"), "{refused}");
+        }
+    }
 }

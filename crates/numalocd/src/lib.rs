@@ -34,7 +34,8 @@ pub fn main() -> ExitCode {
         let done = cli::restore_settings(&args, Roots::default(), &mut std::io::stdout());
         return done.unwrap_or(ExitCode::FAILURE);
     }
-    match daemon::start(args) {
+    let known = numaloc_host::check_page_size(&Roots::default()).map_err(anyhow::Error::from);
+    match known.and_then(|()| daemon::start(args)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Where to log to is not known yet, or the log has it besides.

@@ -2,6 +2,8 @@
 
 use super::Findings;
 use crate::{doc::Check, units::size};
+use numaloc_core::PAGE;
+use numaloc_host::Error;
 
 /// Bit of kernel.numa_balancing: pages are marked and follow the CPU that faults on them.
 const BALANCING: u32 = 1;
@@ -48,6 +50,20 @@ pub fn release(found: &Findings) -> Check {
             Check::ok(NAME, format!("{release}, moves page by page (in batches from 6.3 on)"))
         }
         Some(_) => Check::ok(NAME, release),
+    }
+}
+
+/// Whether its pages are of the size that is known.
+pub fn page_size(found: &Findings) -> Check {
+    const NAME: &str = "page_size";
+    match &found.page_size {
+        Ok(()) => Check::ok(NAME, size(PAGE)),
+        Err(Error::PageSize { bytes }) => Check::problem(
+            NAME,
+            size(*bytes),
+            "boot a kernel with 4 KiB pages: no others are known",
+        ),
+        Err(error) => Check::problem(NAME, error.to_string(), "mount /proc"),
     }
 }
 

@@ -28,7 +28,7 @@ fn good() -> Findings {
         role: "admin".into(),
         problems: Vec::new(),
     };
-    Findings { facts, pfns_readable: true, pagemap_scan: true, topology, daemon }
+    Findings { facts, page_size: Ok(()), pfns_readable: true, pagemap_scan: true, topology, daemon }
 }
 
 fn bad() -> Findings {
@@ -48,7 +48,8 @@ fn bad() -> Findings {
     };
     let topology = Err(Error::Hwloc { reason: "no /sys".into() });
     let daemon = DaemonState::Refused("the role viewer\nis not yours".into());
-    Findings { facts, pfns_readable: false, pagemap_scan: false, topology, daemon }
+    let page_size = Err(Error::PageSize { bytes: 65536 });
+    Findings { facts, page_size, pfns_readable: false, pagemap_scan: false, topology, daemon }
 }
 
 fn shown(found: &Findings) -> String {

@@ -11,7 +11,7 @@ use crate::{
     remote::Daemon,
     text,
 };
-use numaloc_host::{facts, probe, topology};
+use numaloc_host::{check_page_size, facts, probe, topology};
 use std::time::Duration;
 
 /// The daemon is not waited for longer than this.
@@ -22,6 +22,7 @@ pub fn run(cli: &Cli, around: &Surroundings) -> Result<Report, Failure> {
     let roots = &around.roots;
     let found = Findings {
         facts: facts::read(roots),
+        page_size: check_page_size(roots),
         pfns_readable: probe::pfns_readable(roots),
         pagemap_scan: probe::pagemap_scan(roots),
         topology: topology::topology(roots),
