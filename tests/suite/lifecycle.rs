@@ -1,14 +1,16 @@
 //! Targets that do not hold still, and migrations that do not come to their end.
 
 use crate::{
-    app::{App, until},
+    app::{App, Layout, until},
     engine::look,
     scene::{SLACK, Scene, assert_complete},
+    settings::Cgroup,
     truth::{off, on},
 };
 use numaloc_core::{Options, Reason};
 use numaloc_executor::{Control, Limits, Outcome};
-use std::{sync::atomic::Ordering::Relaxed, thread, time::Duration};
+use numaloc_host::Target;
+use std::{fs, sync::atomic::Ordering::Relaxed, thread, time::Duration};
 
 const MIB: u64 = 1 << 20;
 
@@ -19,7 +21,15 @@ fn small() -> Limits {
 
 /// Migrates, and acts as soon as something has moved.
 fn in_the_middle(scene: &mut Scene, act: impl FnOnce(&mut App, &Control)) -> Outcome {
-    let (look, control) = (look(&scene.target(), &Options::default()), Control::default());
+    in_the_middle_of(&scene.target(), scene, act)
+}
+
+fn in_the_middle_of(
+    targets: &[Target],
+    scene: &mut Scene,
+    act: impl FnOnce(&mut App, &Control),
+) -> Outcome {
+    let (look, control) = (look(targets, &Options::default()), Control::default());
     thread::scope(|scope| {
         let run = scope.spawn(|| look.carry_out(&small(), &control));
         until("something has moved", || control.moved_bytes.load(Relaxed) > 0 || run.is_finished());
@@ -111,4 +121,65 @@ fn no_time_is_out_of_time() {
     assert!(outcome.account().left_for(Reason::OutOfTime) >= 32 * MIB, "{outcome:?}");
     scene.assert_on("anon", 1, 32 * MIB);
     scene.finish();
+}
+
+fn stat(pid: i32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default()
+}
+
+fn leave(app: &mut App) {
+    assert_eq!(app.ask("leave"), "left");
+    until("the first thread has ended", || stat(app.pid()).contains(") Z "));
+}
+
+#[test]
+fn memory_outlives_the_first_thread() {
+    let mut scene = Scene::remote(&["anon:32M"]);
+    leave(&mut scene.app);
+    assert_complete(&scene.migrate(&Options::default()));
+    scene.assert_on("anon", 0, 32 * MIB);
+    scene.finish();
+}
+
+#[test]
+fn a_target_whose_first_thread_leaves_goes_on_moving() {
+    let mut scene = Scene::remote(&["anon:128M"]);
+    let outcome = in_the_middle(&mut scene, |app, _| leave(app));
+    assert_complete(&outcome);
+    scene.assert_on("anon", 0, 128 * MIB);
+    scene.finish();
+}
+
+/// The next process has this pid, or the next that is free.
+fn next_pid(pid: i32) {
+    fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).expect("root may");
+}
+
+/// A process of the target that shares the application's memory goes its own way in the middle. Its pid is the lower one.
+fn a_sharer_goes(then: &str, has_gone: fn(&str) -> bool) {
+    let cgroup = Cgroup::new(&format!("sharer-{then}"));
+    next_pid(20_000);
+    let mut scene = Scene::of(Layout::remote(&["anon:128M"]).within(cgroup.path()));
+    next_pid(10_000);
+    let sharer: i32 = scene.app.ask("share").parse().expect("a pid");
+    assert!(sharer < scene.app.pid(), "{sharer} comes before {}", scene.app.pid());
+    let outcome = in_the_middle_of(&[cgroup.target()], &mut scene, |app, _| {
+        app.ask(&format!("sharer {then}"));
+        until("the other process has gone its way", || has_gone(&stat(sharer)));
+    });
+    let pids: Vec<i32> = outcome.processes.iter().map(|process| process.identity.pid).collect();
+    assert_eq!(pids, [scene.app.pid()], "one address space, of the process that made the other");
+    assert_complete(&outcome);
+    scene.assert_on("anon", 0, 128 * MIB);
+    drop(scene.finish());
+}
+
+#[test]
+fn memory_outlives_a_process_that_shared_it() {
+    a_sharer_goes("exit", |stat| stat.contains(") Z "));
+}
+
+#[test]
+fn a_process_that_shared_memory_becomes_another_program() {
+    a_sharer_goes("exec", |stat| stat.contains("(sleep) "));
 }

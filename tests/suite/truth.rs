@@ -25,10 +25,13 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// Reads /proc/PID/numa_maps.
+    /// Reads numa_maps of a thread that lives: the first one may have ended, and then shows nothing.
     pub fn of(pid: i32) -> Self {
-        let path = format!("/proc/{pid}/numa_maps");
-        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let path = format!("/proc/{pid}/task");
+        let tasks = fs::read_dir(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let texts = tasks.flatten().map(|task| fs::read_to_string(task.path().join("numa_maps")));
+        let text = texts.filter_map(Result::ok).find(|text| !text.is_empty());
+        let text = text.unwrap_or_else(|| panic!("{path}: no thread has memory"));
         Self { vmas: text.lines().map(vma).collect() }
     }
 

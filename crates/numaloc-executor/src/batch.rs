@@ -115,7 +115,7 @@ impl Worker<'_> {
         let runs = Runs::new(rows, self.run.bytes(&rows[0].first));
         let mut statuses = vec![0; runs.addresses.len()];
         let begin = Instant::now();
-        let result = move_pages(space.pid(), &runs.addresses, key.to.0, &mut statuses, key.flag);
+        let result = move_pages(space.tid(), &runs.addresses, key.to.0, &mut statuses, key.flag);
         let elapsed = begin.elapsed();
         self.run.learn(result.as_ref().is_ok_and(|&left| left > 0));
         let count = |rows: &mut dyn Iterator<Item = &Row>| rows.map(|row| row.count).sum::<u64>();
@@ -154,7 +154,7 @@ impl Worker<'_> {
         if !hinted.is_empty() {
             let addresses: Vec<u64> = hinted.iter().map(|folio| folio.address).collect();
             self.report.calls.hinted_addresses += addresses.len() as u64;
-            take_faults(space.pid(), &addresses, &self.work.target_cpus(key.to));
+            take_faults(space.tid(), &addresses, &self.work.target_cpus(key.to));
             hinted.into_iter().for_each(|folio| row::push(&mut again, folio));
         }
         again

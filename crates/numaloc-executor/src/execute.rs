@@ -7,7 +7,7 @@ use crate::{
     worker::Worker,
 };
 use numaloc_core::{CpuSet, Heat, Order, Plan, Reason, Topology};
-use numaloc_host::{Error, Roots, Survey, heat};
+use numaloc_host::{AddressSpace, Error, Roots, Survey, heat};
 use std::{
     sync::{Arc, atomic::Ordering},
     thread,
@@ -152,9 +152,10 @@ fn settle_rest(report: &mut Report, work: &Work<'_>, survey: &Survey) {
         report.untouched(skipped.mapping.process, skipped.reason, skipped.remote_bytes);
     }
     let unvisited = work.take_unvisited();
+    let alive: Vec<bool> = survey.spaces.iter().map(AddressSpace::is_alive).collect();
     for (index, step) in work.plan.moves.iter().enumerate() {
         let rest = step.remote_bytes().saturating_sub(report.found[index]);
-        let gone = step.mappings.iter().all(|mapping| !survey.spaces[mapping.process].is_alive());
+        let gone = step.mappings.iter().all(|mapping| !alive[mapping.process]);
         let reason =
             if gone { Some(Reason::ProcessGone) } else { work.stop().filter(|_| unvisited[index]) };
         match reason {

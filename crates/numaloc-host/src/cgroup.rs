@@ -1,6 +1,6 @@
 //! Cgroups: v1, v2 and both at once (hybrid), found below one mount point.
 
-use crate::{Error, Roots, process};
+use crate::{Error, Roots, process, read};
 use numaloc_core::{NodeId, PAGE};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -54,6 +54,21 @@ fn parse_numa_stat(text: &str) -> BTreeMap<NodeId, u64> {
         }
     }
     nodes
+}
+
+/// The cgroup v2 of a process, from its root (cgroups(7), /proc/PID/cgroup).
+pub(crate) fn of(roots: &Roots, pid: i32) -> Option<String> {
+    let text = read::text(&roots.proc.join(pid.to_string()).join("cgroup")).ok()?;
+    let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
+    // Another namespace's cgroups show as relative to the reader's.
+    let normal = Path::new(path).components().all(|part| part != Component::ParentDir);
+    normal.then(|| path.to_owned())
+}
+
+/// Where a cgroup v2 may be: at the mount point, or beside v1 below it.
+pub(crate) fn unified(roots: &Roots, path: &str) -> [PathBuf; 2] {
+    let relative = path.trim_start_matches('/');
+    [roots.cgroup.join(relative), roots.cgroup.join("unified").join(relative)]
 }
 
 /// The directories of a cgroup, one per hierarchy that has it, in the order in which they are to be asked.

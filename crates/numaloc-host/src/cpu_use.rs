@@ -1,21 +1,26 @@
 //! CPU time of nodes and of processes, to be read again and again.
 
-use crate::{Error, Roots, process, read};
+use crate::{Error, Roots, cgroup, process, read};
 use numaloc_core::{CpuId, CpuSet};
-use std::{fs::File, time::Duration};
+use std::{collections::BTreeSet, fs::File, path::Path, time::Duration};
 
 /// Times in /proc are given in so many a second (USER_HZ, the same on all architectures that this runs on).
 const TICKS: u64 = 100;
 
-/// /proc/stat and the stat files of processes, kept open.
+/// So many processes are watched one by one. Of more, their cgroups are.
+const PROCESSES: usize = 64;
+
+/// /proc/stat, and what tells of processes, kept open.
 #[derive(Debug)]
 pub struct CpuUse {
     host: File,
     processes: Vec<File>,
+    cgroups: Vec<File>,
 }
 
 impl CpuUse {
-    /// Opens what tells of the host's CPUs, of this very process and of those of `pids` that are there.
+    /// Opens what tells of the host's CPUs, of this very process and of those of `pids` that are there. Of many, their
+    /// cgroups tell, with all else that is in these; only a few are watched where there are none (cgroup v1).
     ///
     /// # Errors
     /// [`Error::Read`] when /proc/stat cannot be opened.
@@ -23,8 +28,14 @@ impl CpuUse {
         let path = roots.proc.join("stat");
         let host = File::open(&path).map_err(|source| Error::Read { path, source })?;
         let stat = |pid: i32| File::open(roots.proc.join(pid.to_string()).join("stat")).ok();
-        let own = process::own_pid(roots);
-        Ok(Self { host, processes: own.into_iter().chain(pids).filter_map(stat).collect() })
+        let mut pids: Vec<i32> = pids.into_iter().collect();
+        let mut cgroups = Vec::new();
+        if pids.len() > PROCESSES {
+            cgroups = cpu_stats(roots, &pids);
+            pids.truncate(if cgroups.is_empty() { PROCESSES } else { 0 });
+        }
+        let processes = process::own_pid(roots).into_iter().chain(pids).filter_map(stat).collect();
+        Ok(Self { host, processes, cgroups })
     }
 
     /// Time that these CPUs have been busy since boot, each counted.
@@ -32,11 +43,35 @@ impl CpuUse {
         busy(&read::kept(&self.host), cpus)
     }
 
-    /// Time that the processes have used, those of them that are there still.
+    /// Time that the processes have used, those of them that are there still, or all that are in their cgroups.
     pub fn used(&mut self) -> Duration {
-        let used = |file: &File| used(&read::kept(file)).unwrap_or_default();
-        self.processes.iter().map(used).sum()
+        let sum = |files: &[File], used: fn(&str) -> Option<Duration>| {
+            files.iter().filter_map(|file| used(&read::kept(file))).sum::<Duration>()
+        };
+        sum(&self.processes, used) + sum(&self.cgroups, used_within)
     }
+}
+
+/// The cpu.stat files of the cgroups of these processes, of as many as there may be processes; those below others are in
+/// them already. None if a process is in none but the root, which has all there is in it.
+fn cpu_stats(roots: &Roots, pids: &[i32]) -> Vec<File> {
+    let found: Option<BTreeSet<String>> = pids.iter().map(|&pid| cgroup::of(roots, pid)).collect();
+    let found = found.filter(|found| !found.contains("/")).unwrap_or_default();
+    let is_top = |path: &&String| {
+        let mut above = Path::new(path.as_str()).ancestors().skip(1).filter_map(Path::to_str);
+        !above.any(|above| found.contains(above))
+    };
+    let file = |path: &String| {
+        let directories = cgroup::unified(roots, path).into_iter();
+        directories.filter_map(|directory| File::open(directory.join("cpu.stat")).ok()).next()
+    };
+    found.iter().filter(is_top).filter_map(file).take(PROCESSES).collect()
+}
+
+/// Of a cgroup and those below it (Documentation/admin-guide/cgroup-v2.rst, cpu.stat).
+fn used_within(text: &str) -> Option<Duration> {
+    let micros = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
+    Some(Duration::from_micros(micros.parse().ok()?))
 }
 
 fn time(ticks: u64) -> Duration {
@@ -92,5 +127,27 @@ intr 1 2 3\n";
         let mut cpu_use = CpuUse::open(&fake.roots(), [7, 8, 9]).unwrap();
         assert_eq!(cpu_use.used(), Duration::from_millis(500));
         assert!(CpuUse::open(&Fake::new().roots(), [7]).is_err());
+    }
+
+    #[test]
+    fn of_many_processes_the_cgroups_tell() {
+        let fake = Fake::new();
+        fake.write("proc/stat", "");
+        for (cgroup, micros) in [("a", 2_000_000), ("a/b", 1_000_000), ("c", 500_000)] {
+            let stat = format!("usage_usec {micros}\nuser_usec 1\n");
+            fake.write(&format!("cgroup/{cgroup}/cpu.stat"), &stat);
+        }
+        let pids = 1..=PROCESSES as i32 + 1;
+        for pid in pids.clone() {
+            let cgroup = ["/a", "/a/b", "/c"][pid as usize % 3];
+            fake.write(&format!("proc/{pid}/cgroup"), &format!("0::{cgroup}\n"));
+            fake.write(&format!("proc/{pid}/stat"), "1 (a) S 1 1 1 0 -1 4 5 6 7 8 1 0 0 0 20");
+        }
+        let used = |pids| CpuUse::open(&fake.roots(), pids).unwrap().used();
+        assert_eq!(used(pids.clone()), Duration::from_millis(2500), "b is in a");
+        assert_eq!(used(1..=PROCESSES as i32), Duration::from_millis(PROCESSES as u64 * 10));
+        // One in the root: all that there is would count.
+        fake.write("proc/7/cgroup", "0::/\n");
+        assert_eq!(used(pids), Duration::from_millis(PROCESSES as u64 * 10));
     }
 }

@@ -176,6 +176,14 @@ pub enum ErrorKind {
 }
 
 impl Error {
+    /// What the kernel said, where a file could not be read.
+    pub(crate) fn read(&self) -> Option<&io::Error> {
+        match self {
+            Self::Read { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+
     /// The error's class.
     pub fn kind(&self) -> ErrorKind {
         match self {

@@ -1,7 +1,11 @@
-//! A fake host in a temporary directory, for tests.
+//! A fake host in a temporary directory, for tests and benchmarks.
+
+mod crowd;
+
+pub use crowd::{Crowd, REMOTE, open_page_maps};
 
 use crate::Roots;
-use std::{fs, path::PathBuf};
+use std::{fs, os::unix::fs::symlink, path::PathBuf};
 
 /// A tree with `proc`, `sys`, `cgroup` and `run` in it.
 pub(crate) struct Fake {
@@ -12,12 +16,23 @@ impl Fake {
     pub(crate) fn new() -> Self {
         Self { directory: tempfile::tempdir().expect("a temporary directory") }
     }
+    /// In memory, for one of very many files, where there is such a file system.
+    fn in_memory() -> Self {
+        let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        Self { directory: directory.expect("a temporary directory") }
+    }
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.directory.path().join(path)
     }
     pub(crate) fn roots(&self) -> Roots {
         let path = |name| self.path(name);
-        Roots { proc: path("proc"), sys: path("sys"), cgroup: path("cgroup"), run: path("run") }
+        Roots {
+            proc: path("proc"),
+            sys: path("sys"),
+            cgroup: path("cgroup"),
+            run: path("run"),
+            ..Roots::default()
+        }
     }
     /// Writes a file and the directories above it.
     pub(crate) fn write(&self, path: &str, text: &str) {
@@ -25,27 +40,73 @@ impl Fake {
         fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
         fs::write(path, text).expect("a file");
     }
-    /// A process with one thread per list of CPUs; the first thread is the leader.
+    /// A process with one thread per list of CPUs; the first thread is the leader. It maps nothing.
     pub(crate) fn process(&self, pid: i32, comm: &str, threads: &[&str]) {
-        self.write(&format!("proc/{pid}/maps"), "");
-        self.stat(&format!("proc/{pid}"), pid, comm, 'S', 0x40_0000);
-        self.status(&format!("proc/{pid}"), pid, pid, threads[0], true);
         for (tid, cpus) in (pid..).zip(threads) {
-            self.stat(&format!("proc/{pid}/task/{tid}"), tid, comm, 'S', 0x40_0000);
-            self.status(&format!("proc/{pid}/task/{tid}"), pid, tid, cpus, true);
-            if tid != pid {
-                self.status(&format!("proc/{tid}"), pid, tid, cpus, true);
-            }
+            let directory = if tid == pid { format!("{pid}") } else { format!("{pid}/task/{tid}") };
+            self.stat(&format!("proc/{directory}"), tid, comm, 'S', 0x40_0000);
+            self.status(&format!("proc/{directory}"), pid, tid, cpus, true);
+            self.write(&format!("proc/{directory}/maps"), "");
+            // One entry: that of an address space which is no more is empty.
+            self.write(&format!("proc/{directory}/pagemap"), "\0\0\0\0\0\0\0\0");
+            let [link, to] = match tid == pid {
+                true => [format!("proc/{pid}/task/{tid}"), format!("../../{pid}")],
+                false => [format!("proc/{tid}"), directory],
+            };
+            fs::create_dir_all(self.path(&format!("proc/{pid}/task"))).expect("directories");
+            symlink(to, self.path(&link)).expect("a link");
         }
     }
-    /// A stat file, started at tick 1000 + pid.
+    /// Ends a thread: the first one of a process stays as a zombie, as it does while there are others.
+    pub(crate) fn end(&self, pid: i32, tid: i32) {
+        let directory = format!("proc/{pid}/task/{tid}");
+        if tid == pid {
+            self.write_stat(&directory, tid, "ended", ('Z', 0), &format!("{} 0 0", 1000 + pid));
+            self.status(&directory, pid, tid, "0-3", false);
+        } else {
+            fs::remove_file(self.path(&format!("proc/{tid}"))).expect("a link");
+            fs::remove_dir_all(self.path(&directory)).expect("a thread");
+        }
+    }
+    /// Ends a process for good.
+    pub(crate) fn remove(&self, pid: i32) {
+        fs::remove_dir_all(self.path(&format!("proc/{pid}"))).expect("a process");
+    }
+    /// Another program takes the place of a process.
+    pub(crate) fn exec(&self, pid: i32) {
+        let memory = format!("{} {} 0 0 1 2 3", 1000 + pid, 4096);
+        self.write_stat(&format!("proc/{pid}"), pid, "new", ('S', 0), &memory);
+    }
+    /// A stat file, started at tick 1000 + pid, of a thread that has memory.
     pub(crate) fn stat(&self, directory: &str, pid: i32, comm: &str, state: char, flags: u32) {
-        let start_time = 1000 + pid;
-        let zeros = "0 ".repeat(30);
+        self.stat_at(directory, pid, comm, (state, flags), 1000 + pid);
+    }
+    /// The same, started at another time.
+    pub(crate) fn stat_at(
+        &self,
+        directory: &str,
+        pid: i32,
+        comm: &str,
+        (state, flags): (char, u32),
+        start_time: i32,
+    ) {
+        let memory = format!("{start_time} 4096 1 0 4194304 4198400 140000000000000");
+        self.write_stat(directory, pid, comm, (state, flags), &memory);
+    }
+    /// Fields from `starttime` on are `memory`, and then zeros.
+    fn write_stat(
+        &self,
+        directory: &str,
+        pid: i32,
+        comm: &str,
+        (state, flags): (char, u32),
+        memory: &str,
+    ) {
+        let zeros = " 0".repeat(52 - 21 - memory.split(' ').count());
         let text = format!(
-            "{pid} ({comm}) {state} 1 1 1 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 1 0 {start_time} {zeros}\n"
+            "{pid} ({comm}) {state} 1 1 1 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 1 0 {memory}{zeros}"
         );
-        self.write(&format!("{directory}/stat"), text.trim_end_matches(" \n"));
+        self.write(&format!("{directory}/stat"), &text);
     }
     /// A status file with what is read of it.
     pub(crate) fn status(&self, directory: &str, tgid: i32, tid: i32, cpus: &str, memory: bool) {

@@ -73,7 +73,7 @@ pub fn measure(
         HeatSource::Damon => damon::sample,
         HeatSource::Referenced => referenced::sample,
     };
-    let pids: Vec<i32> = survey.spaces.iter().map(|space| space.pid()).collect();
+    let pids: Vec<i32> = survey.spaces.iter().map(|space| space.tid()).collect();
     let watched = watched::watched(&plan.moves, &pids);
     if watched.is_empty() {
         return Ok(None);

@@ -7,11 +7,14 @@
 
 mod cgroup;
 mod cpu_use;
+#[cfg(test)]
+mod crowd_tests;
 mod error;
 mod extents;
 pub mod facts;
-#[cfg(test)]
-mod fake;
+#[cfg(any(test, feature = "fake"))]
+#[cfg_attr(not(test), allow(dead_code))]
+pub mod fake;
 mod frames;
 pub mod heat;
 mod kpage;
@@ -20,6 +23,7 @@ mod movers;
 mod node_memory;
 pub mod numa_balancing;
 mod numa_maps;
+mod open_files;
 mod owner;
 mod page_size;
 mod pagemap;
@@ -34,6 +38,7 @@ mod scan;
 mod space;
 mod survey;
 mod target;
+mod thread;
 pub mod topology;
 mod unit;
 mod vmstat;
@@ -46,6 +51,7 @@ pub use frames::FrameNodes;
 pub use kpage::{COMPOUND_HEAD, COMPOUND_TAIL, FrameFile};
 pub use movers::{Mover, movers};
 pub use node_memory::NodeMemoryReader;
+pub use open_files::OpenFiles;
 pub use owner::{Owner, owner};
 pub use page_size::check_page_size;
 pub use pagemap::{Entries, Entry};

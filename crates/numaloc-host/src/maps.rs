@@ -4,7 +4,7 @@
 //! container can map a file of such a name.
 
 use numaloc_core::Kind;
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 /// What identifies the pages of a VMA to those who share them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +37,23 @@ pub struct Vma {
     pub kind: Kind,
     /// Path or name; empty for plain anonymous memory.
     pub name: Arc<str>,
+}
+
+/// Names of VMAs, each kept once: those of many processes are nearly all the same few.
+#[derive(Debug, Default)]
+pub struct Names(HashSet<Arc<str>>);
+
+impl Names {
+    /// The same name as it is kept.
+    pub fn once(&mut self, name: Arc<str>) -> Arc<str> {
+        match self.0.get(&name) {
+            Some(known) => known.clone(),
+            None => {
+                self.0.insert(name.clone());
+                name
+            }
+        }
+    }
 }
 
 /// Reads one line. `None` for lines of memory that belongs to the kernel (`[vvar]`, `[vdso]`, ...) and for lines that
@@ -114,6 +131,14 @@ mod tests {
             let vma = parse_line(&line).unwrap();
             assert_eq!((vma.kind, vma.shared), (Kind::Shmem, true), "{name}");
         }
+    }
+
+    #[test]
+    fn names_are_kept_once() {
+        let mut names = Names::default();
+        let [first, again, other] = ["/a", "/a", "/b"].map(|name| names.once(name.into()));
+        assert!(Arc::ptr_eq(&first, &again) && !Arc::ptr_eq(&first, &other));
+        assert_eq!(&*other, "/b");
     }
 
     #[test]

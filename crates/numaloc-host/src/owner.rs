@@ -37,7 +37,7 @@ impl Owner {
 /// # Errors
 /// It may not be looked into, or says something that this version does not understand.
 pub fn owner(roots: &Roots, identity: Identity) -> Result<Option<Owner>, Error> {
-    match read(roots, identity) {
+    match roots.open_files.patiently(Miss::read, || read(roots, identity)) {
         Ok(owner) => Ok(Some(owner)),
         Err(Miss::Gone) => Ok(None),
         Err(miss) => Err(miss.into_error(identity.pid)),

@@ -1,11 +1,12 @@
 //! Pressure stall information: for how long tasks have waited (Documentation/accounting/psi.rst).
 
-use crate::{Roots, read};
+use crate::{Roots, cgroup, read};
 use std::{
+    collections::HashSet,
     fs::{File, OpenOptions},
     io::{self, Write},
     os::fd::{AsFd, BorrowedFd},
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::Duration,
 };
 
@@ -62,8 +63,13 @@ impl Pressure {
     /// nothing.
     pub fn of(roots: &Roots, pids: &[i32], resource: Resource, most: usize) -> Vec<Self> {
         let mut files: Vec<Self> = Vec::new();
+        let mut known = HashSet::new();
         for &pid in pids {
-            let Some(file) = Self::open(roots, pid, resource) else { continue };
+            let cgroup = cgroup::of(roots, pid);
+            if !known.insert(cgroup.clone()) {
+                continue;
+            }
+            let Some(file) = Self::open(roots, cgroup, resource) else { continue };
             if files.iter().all(|known| known.scope != file.scope) {
                 files.push(file);
             }
@@ -74,15 +80,13 @@ impl Pressure {
         files
     }
 
-    fn open(roots: &Roots, pid: i32, resource: Resource) -> Option<Self> {
-        let path = cgroup(roots, pid);
-        let relative = path.as_deref().map(|path| path.trim_start_matches('/')).unwrap_or_default();
+    fn open(roots: &Roots, cgroup: Option<String>, resource: Resource) -> Option<Self> {
         let name = format!("{}.pressure", resource.name());
-        // cgroup v2 at the mount point, or beside v1 below it.
-        let directories = [roots.cgroup.clone(), roots.cgroup.join("unified")];
-        let own = directories.iter().filter(|_| !relative.is_empty()).find_map(|directory| {
-            let scope = Scope::Cgroup(format!("/{relative}"));
-            Self::open_file(directory.join(relative).join(&name), scope, resource)
+        let own = cgroup.filter(|path| path != "/").and_then(|path| {
+            let open = |file: PathBuf| Self::open_file(file, Scope::Cgroup(path.clone()), resource);
+            cgroup::unified(roots, &path)
+                .into_iter()
+                .find_map(|directory| open(directory.join(&name)))
         });
         own.or_else(|| {
             let path = roots.proc.join("pressure").join(resource.name());
@@ -130,15 +134,6 @@ impl AsFd for Trigger {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
-}
-
-/// The cgroup v2 of a process (cgroups(7), /proc/PID/cgroup).
-fn cgroup(roots: &Roots, pid: i32) -> Option<String> {
-    let text = read::text(&roots.proc.join(pid.to_string()).join("cgroup")).ok()?;
-    let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
-    // Another namespace's cgroups show as relative to the reader's.
-    let normal = Path::new(path).components().all(|part| part.as_os_str() != "..");
-    normal.then(|| path.to_owned())
 }
 
 fn parse(text: &str) -> Option<Stalled> {

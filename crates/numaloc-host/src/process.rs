@@ -1,7 +1,7 @@
 //! One process: who it is, where its threads may run.
 
 use crate::{Error, Roots};
-use numaloc_core::{CpuSet, Identity, Process, Topology};
+use numaloc_core::{CpuSet, Identity, NodeSet, Process, Topology};
 use procfs::{
     ProcError,
     process::{Process as Entry, Stat, Task},
@@ -32,6 +32,14 @@ pub(crate) enum Miss {
 }
 
 impl Miss {
+    /// What the kernel said, where a file could not be read.
+    pub(crate) fn read(&self) -> Option<&io::Error> {
+        match self {
+            Self::Failed(error) => error.read(),
+            _ => None,
+        }
+    }
+
     pub(crate) fn into_error(self, pid: i32) -> Error {
         match self {
             Self::Gone => Error::NoProcess { pid },
@@ -45,6 +53,10 @@ impl Miss {
 
 /// Reads a process by its pid or the id of one of its threads.
 pub(crate) fn look(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Miss> {
+    roots.open_files.patiently(Miss::read, || look_once(roots, pid, topology))
+}
+
+fn look_once(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Miss> {
     let tgid = tgid(roots, pid)?;
     let process = Open::new(roots, tgid)?;
     let stat = process.stat()?;
@@ -53,22 +65,15 @@ pub(crate) fn look(roots: &Roots, pid: i32, topology: &Topology) -> Result<Proce
     if stat.flags & PF_KTHREAD != 0 {
         return Err(Miss::KernelThread { comm: comm() });
     }
-    let status = process.text("status")?;
-    // Without VmSize it has let go of its memory (fs/proc/array.c, proc_pid_status): it is ending.
-    if matches!(stat.state, 'Z' | 'X') || field(&status, "VmSize").is_none() {
-        return Err(Miss::Ended { comm: comm() });
-    }
-    process.entry.open_relative("maps").map_err(|error| process.miss(error, "maps"))?;
-    let mems_allowed = match field(&status, "Mems_allowed_list") {
-        Some(list) => process.parse("status", list)?,
-        None => topology.ids(), // a kernel without cpusets
-    };
+    let Some(living) = living(&process)? else { return Err(Miss::Ended { comm: comm() }) };
+    let maps = format!("task/{}/maps", living.first);
+    process.entry.open_relative(maps).map_err(|error| process.miss(error, "maps"))?;
     let online = topology.nodes().fold(CpuSet::new(), |cpus, node| cpus.or(&node.cpus));
     Ok(Process {
         identity: Identity { pid: tgid, start_time: stat.starttime },
         comm: comm(),
-        cpus: cpus(&process)?.and(&online),
-        mems_allowed,
+        cpus: living.cpus.and(&online),
+        mems_allowed: living.mems_allowed.unwrap_or_else(|| topology.ids()),
     })
 }
 
@@ -85,17 +90,44 @@ pub(crate) fn own_pid(roots: &Roots) -> Option<i32> {
     std::fs::read_link(roots.proc.join("self")).ok()?.to_str()?.parse().ok()
 }
 
-/// CPUs that at least one thread may run on. Cpus_allowed_list is the affinity as the cpuset leaves it, under
-/// cgroup v2 and v1 alike (kernel/cgroup/cpuset.c, cpuset_update_tasks_cpumask).
-fn cpus(process: &Open) -> Result<CpuSet, Miss> {
+/// What the threads of a process have between them.
+struct Living {
+    /// One of them; the first thread, if it lives.
+    first: i32,
+    /// CPUs that at least one of them may run on. Cpus_allowed_list is the affinity as the cpuset leaves it, under cgroup
+    /// v2 and v1 alike (kernel/cgroup/cpuset.c, cpuset_update_tasks_cpumask).
+    cpus: CpuSet,
+    /// Nodes that the cpuset allows; `None` on a kernel without cpusets.
+    mems_allowed: Option<NodeSet>,
+}
+
+/// Looks at all threads that have the memory of their process. The first thread may have ended before the others: then
+/// it is a zombie, and they have the memory. `None` if no thread has any.
+fn living(process: &Open) -> Result<Option<Living>, Miss> {
     let tasks = process.entry.tasks().map_err(|error| process.miss(error, "task"))?;
     let mut lists = BTreeSet::new();
-    let mut cpus = CpuSet::new();
-    for task in tasks.flatten() {
+    let mut living: Option<Living> = None;
+    for task in tasks {
+        let task = match task.map_err(|error| process.miss(error, "task")) {
+            Err(Miss::Gone) => continue, // threads end all the time
+            task => task?,
+        };
         let name = format!("task/{}/status", task.tid);
         let status = match process.text(&name) {
-            Err(Miss::Gone) => continue, // threads end all the time
+            Err(Miss::Gone) => continue,
             status => status?,
+        };
+        // Without VmSize it has let go of its memory (fs/proc/array.c, proc_pid_status): it has ended or is about to.
+        if field(&status, "VmSize").is_none() {
+            continue;
+        }
+        let living = match &mut living {
+            Some(living) => living,
+            empty => {
+                let list = field(&status, "Mems_allowed_list");
+                let mems_allowed = list.map(|list| process.parse(&name, list)).transpose()?;
+                empty.insert(Living { first: task.tid, cpus: CpuSet::new(), mems_allowed })
+            }
         };
         let list = field(&status, "Cpus_allowed_list").unwrap_or_default();
         // Most threads have the same list; those of io_uring are looked for only where they would add CPUs.
@@ -103,9 +135,9 @@ fn cpus(process: &Open) -> Result<CpuSet, Miss> {
             continue;
         }
         lists.insert(list.to_owned());
-        cpus = cpus.or(&process.parse(&name, list)?);
+        living.cpus = living.cpus.or(&process.parse(&name, list)?);
     }
-    Ok(cpus)
+    Ok(living)
 }
 
 /// Whether a thread is one of io_uring's: the kernel gives those the CPUs of the whole cpuset, whatever affinity the

@@ -1,9 +1,10 @@
 //! Where the kernel's file systems are.
 
+use crate::OpenFiles;
 use std::path::PathBuf;
 
-/// Mount points that every reader gets passed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Mount points that every reader gets passed, and how many files it may keep open there.
+#[derive(Clone, Debug)]
 pub struct Roots {
     /// procfs, normally `/proc`.
     pub proc: PathBuf,
@@ -13,6 +14,8 @@ pub struct Roots {
     pub cgroup: PathBuf,
     /// Where programs keep what need not outlive a boot, normally `/run`.
     pub run: PathBuf,
+    /// Page maps that are open. Clones share them.
+    pub open_files: OpenFiles,
 }
 
 impl Default for Roots {
@@ -22,6 +25,7 @@ impl Default for Roots {
             sys: "/sys".into(),
             cgroup: "/sys/fs/cgroup".into(),
             run: "/run".into(),
+            open_files: OpenFiles::default(),
         }
     }
 }

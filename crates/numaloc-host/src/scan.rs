@@ -178,7 +178,7 @@ impl Scanner {
         let addresses: Vec<u64> =
             indices.iter().map(|&index| address + index as u64 * PAGE).collect();
         let mut status = vec![0; addresses.len()];
-        if query_pages(space.pid(), &addresses, &mut status).is_ok() {
+        if query_pages(space.tid(), &addresses, &mut status).is_ok() {
             indices.iter().zip(status).for_each(|(&index, status)| self.queried[index] = status);
         }
     }
@@ -198,7 +198,8 @@ impl View<'_> {
     /// Reads `pages` entries from `offset` on. `None` once the address space has ended.
     fn read<'b>(&self, offset: u64, pages: usize, buffer: &'b mut Vec<u8>) -> Option<Entries<'b>> {
         buffer.resize(buffer.len().max(pages * 8), 0);
-        let read = self.space.pagemap.read(self.start + offset, &mut buffer[..pages * 8]);
+        let pagemap = self.space.pagemap().ok()?;
+        let read = pagemap.read(self.start + offset, &mut buffer[..pages * 8]);
         read.ok().filter(|entries| entries.len() == pages)
     }
 }

@@ -1,25 +1,48 @@
-//! Address spaces under survey: held by descriptors, so that nothing is ever done to a later process.
+//! Address spaces under survey: reached through threads that have them, so that nothing is ever done to a later program or
+//! process.
 
-use crate::{Error, Roots, pagemap::Pagemap};
+mod distinct;
+
+pub(crate) use distinct::distinct;
+
+use crate::{Error, Roots, open_files::Kept, pagemap::Pagemap, thread};
 use nix::{
-    poll::{PollFd, PollFlags, PollTimeout, poll},
+    libc::ESRCH,
     sys::resource::{Resource, getrlimit, setrlimit},
 };
-use numaloc_core::Process;
+use numaloc_core::{Identity, Process};
 use std::{
     fs::File,
     io,
-    os::fd::{AsFd, OwnedFd},
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicI32, Ordering::Relaxed},
+    },
 };
 
-/// A process with the descriptors that pin down who it is.
+/// The memory of a process, which others may share.
 #[derive(Debug)]
 pub struct AddressSpace {
-    /// The process.
+    /// The process; of several that share the memory, the one that was there first.
     pub process: Process,
-    /// Its pagemap, bound to the address space it had when opened.
-    pub pagemap: Pagemap,
-    pidfd: OwnedFd,
+    /// Bound to the memory it was opened on.
+    pagemap: Arc<Kept>,
+    roots: Arc<Roots>,
+    layout: thread::Layout,
+    /// Whether the layout is this memory's and surely not that of another program.
+    is_random: bool,
+    /// Those who have it, the process first. It lives for as long as one of them has it.
+    holders: Vec<Holder>,
+    /// The thread by which it was reached last.
+    tid: AtomicI32,
+}
+
+/// A process that has an address space.
+#[derive(Clone, Copy, Debug)]
+struct Holder {
+    identity: Identity,
+    parent: i32,
 }
 
 impl AddressSpace {
@@ -27,80 +50,98 @@ impl AddressSpace {
     ///
     /// # Errors
     /// [`Error::NoRights`] if its pagemap may not be read.
-    pub fn open(roots: &Roots, process: Process) -> Result<Option<Self>, Error> {
-        let pid = process.identity.pid;
-        let path = roots.proc.join(pid.to_string()).join("pagemap");
-        let pidfd = match numaloc_sys::pidfd_open(pid) {
-            Ok(pidfd) => pidfd,
-            Err(error) if is_gone(&error) => return Ok(None),
-            Err(source) => return Err(Error::Read { path, source }),
+    pub(crate) fn open(roots: &Arc<Roots>, process: Process) -> Result<Option<Self>, Error> {
+        let identity = process.identity;
+        let Some(found) = thread::with_memory(roots, identity, None) else { return Ok(None) };
+        let space = Self {
+            process,
+            pagemap: Arc::default(),
+            roots: roots.clone(),
+            layout: found.layout,
+            is_random: thread::is_random(roots, found.tid),
+            holders: vec![Holder { identity, parent: found.parent }],
+            tid: found.tid.into(),
         };
-        let file = match File::open(&path) {
-            Ok(file) => file,
+        match space.pagemap.get(&roots.open_files, || space.open_pagemap()) {
+            Ok(_) => Ok(Some(space)),
+            Err(error) if is_gone(&error) => Ok(None),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                return Err(Error::NoRights { pid, comm: process.comm, what: "pagemap".into() });
+                let (pid, what) = (identity.pid, "pagemap".into());
+                Err(Error::NoRights { pid, comm: space.process.comm, what })
             }
-            Err(error) if is_gone(&error) => return Ok(None),
-            Err(source) => return Err(Error::Read { path, source }),
-        };
-        let stat = procfs::process::Process::new_with_root(roots.proc.join(pid.to_string()))
-            .and_then(|p| p.stat());
-        if stat.is_ok_and(|stat| stat.starttime == process.identity.start_time) {
-            Ok(Some(Self { process, pagemap: Pagemap::new(file), pidfd }))
-        } else {
-            Ok(None)
+            Err(source) => Err(Error::Read { path: space.path("pagemap"), source }),
         }
     }
 
-    /// The pid; it names this process for as long as [`Self::is_alive`] holds.
+    /// Its pagemap: opened again if it was closed to make room for others ([`Roots::open_files`]).
+    ///
+    /// # Errors
+    /// ESRCH once the memory is gone or cannot be proved to be the same; those of open(2).
+    pub(crate) fn pagemap(&self) -> io::Result<Arc<Pagemap>> {
+        self.pagemap.get(&self.roots.open_files, || match self.is_random {
+            true => self.open_pagemap(),
+            false => Err(io::Error::from_raw_os_error(ESRCH)),
+        })
+    }
+
+    fn open_pagemap(&self) -> io::Result<Pagemap> {
+        loop {
+            let tid = self.tid();
+            let file = File::open(self.path("pagemap"));
+            // It is bound to the memory that the thread had then: it has it still, so it had it before.
+            match self.is_alive() {
+                false => return Err(io::Error::from_raw_os_error(ESRCH)),
+                true if self.tid() == tid => return file.map(Pagemap::new),
+                true => {}
+            }
+        }
+    }
+
+    /// The pid of the process, for people: that process may have ended, and the memory lives on.
     pub fn pid(&self) -> i32 {
         self.process.identity.pid
     }
 
-    /// Whether the process has neither ended nor replaced its memory by an exec. While it has not ended, its pid
-    /// cannot be given to another.
+    /// A thread to name to the kernel for this memory: the one that [`Self::is_alive`] has found last. Calls such as
+    /// move_pages(2) take any thread's id, and nothing else where the first thread of a process has ended, for that one
+    /// has let go of its memory (mm/migrate.c, `find_mm_struct`).
+    pub fn tid(&self) -> i32 {
+        self.tid.load(Relaxed)
+    }
+
+    /// Whether the memory is there still: a process that had it at the survey has neither ended nor replaced it by an exec.
     pub fn is_alive(&self) -> bool {
+        let find =
+            |holder: &Holder| thread::with_memory(&self.roots, holder.identity, Some(self.layout));
         // The pagemap of an address space that is no more reads as empty (fs/proc/task_mmu.c, `pagemap_read`).
-        let has_memory = self.pagemap.read(0, &mut [0; 8]).is_ok_and(|entries| !entries.is_empty());
-        let mut fds = [PollFd::new(self.pidfd.as_fd(), PollFlags::POLLIN)];
-        has_memory && matches!(poll(&mut fds, PollTimeout::ZERO), Ok(0))
+        let is_empty =
+            |map: Arc<Pagemap>| map.read(0, &mut [0; 8]).is_ok_and(|read| read.is_empty());
+        if self.pagemap.if_open().is_some_and(is_empty) {
+            return false;
+        }
+        let found = self.holders.iter().find_map(find);
+        found.inspect(|found| self.tid.store(found.tid, Relaxed)).is_some()
+    }
+
+    /// A file of [`Self::tid`] in /proc, which has a directory for each thread, though it lists those of processes only
+    /// (proc(5)).
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.roots.proc.join(self.tid().to_string()).join(name)
     }
 }
 
-/// Raises this process's own limit of open files as far as it may: each process of a target is held by two. Where that
-/// fails, opening one too many will say so.
+/// Raises this process's own limit of open files as far as it may: each process of a target is held by one, and those
+/// beyond half of the limit are opened again each time ([`crate::OpenFiles`]).
 pub fn allow_files() {
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     }
 }
 
-/// One of each address space: a process that shares its memory with another (vfork, CLONE_VM without CLONE_THREAD)
-/// lends it its CPUs and is left out. In ascending order of pid.
-pub(crate) fn distinct(mut spaces: Vec<AddressSpace>) -> Vec<AddressSpace> {
-    // Where kcmp cannot tell, they count as different. One that has ended meanwhile shows no pages anyway.
-    let order = |a: &AddressSpace, b: &AddressSpace| {
-        numaloc_sys::kcmp_vm(a.pid(), b.pid()).unwrap_or_else(|_| a.pid().cmp(&b.pid()))
-    };
-    // Not `sort_by`: a process that ends in between breaks the order, and that may panic.
-    let mut same: Vec<Vec<AddressSpace>> = Vec::new();
-    for space in spaces.drain(..) {
-        match same.binary_search_by(|known| order(&known[0], &space)) {
-            Ok(at) => same[at].push(space),
-            Err(at) => same.insert(at, vec![space]),
-        }
-    }
-    spaces.extend(same.into_iter().filter_map(|sharing| {
-        let mut sharing = sharing.into_iter();
-        let mut first = sharing.next()?;
-        sharing.for_each(|other| first.process.cpus = first.process.cpus.or(&other.process.cpus));
-        Some(first)
-    }));
-    spaces.sort_by_key(AddressSpace::pid);
-    spaces
-}
-
 /// Whether an error means that the process has ended meanwhile.
 pub(crate) fn is_gone(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(nix::libc::ESRCH)
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH)
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use crate::{
     Error, Roots,
     extents::{self, Part},
     frames::FrameNodes,
-    maps::{self, Vma},
+    maps::{self, Names, Vma},
     placement::{Placements, Placing, Policies},
     probe, read,
     residency::{self, Found},
@@ -99,15 +99,16 @@ pub fn survey_unless(
     let frames = Arc::new(FrameNodes::read(roots)?);
     let source = Source::probe(roots);
     let mut spaces = Vec::new();
+    let shared_roots = Arc::new(roots.clone());
     for process in processes {
         go_on()?;
-        spaces.extend(AddressSpace::open(roots, process)?);
+        spaces.extend(AddressSpace::open(&shared_roots, process)?);
     }
     let spaces = distinct(spaces);
-    let mut vmas = Vec::new();
+    let (mut vmas, mut names) = (Vec::new(), Names::default());
     for space in &spaces {
         go_on()?;
-        vmas.push(read_vmas(roots, space)?);
+        vmas.push(read_vmas(roots, space, &mut names)?);
     }
     let processes: Vec<Process> = spaces.iter().map(|space| space.process.clone()).collect();
     let claims = planner::claims(topology, &processes, options);
@@ -149,9 +150,10 @@ fn find_extents(
 }
 
 /// The VMAs of a process; none if it has ended.
-fn read_vmas(roots: &Roots, space: &AddressSpace) -> Result<Vec<Vma>, Error> {
+fn read_vmas(roots: &Roots, space: &AddressSpace, names: &mut Names) -> Result<Vec<Vma>, Error> {
     let text = read_of(roots, space, "maps", read::text)?.unwrap_or_default();
-    Ok(text.lines().filter_map(maps::parse_line).collect())
+    let vmas = text.lines().filter_map(maps::parse_line);
+    Ok(vmas.map(|vma| Vma { name: names.once(vma.name), ..vma }).collect())
 }
 
 /// A file of the process; `None` if it has ended.
@@ -159,9 +161,9 @@ pub(crate) fn read_of<T>(
     roots: &Roots,
     space: &AddressSpace,
     name: &str,
-    reader: impl FnOnce(&Path) -> Result<T, Error>,
+    mut reader: impl FnMut(&Path) -> Result<T, Error>,
 ) -> Result<Option<T>, Error> {
-    match reader(&roots.proc.join(space.pid().to_string()).join(name)) {
+    match roots.open_files.patiently(Error::read, || reader(&space.path(name))) {
         Ok(read) => Ok(Some(read)),
         Err(Error::Read { source, .. }) if is_gone(&source) => Ok(None),
         Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {

@@ -69,7 +69,8 @@ fn members(
     let own_pid = process::own_pid(roots);
     let mut processes = Vec::new();
     let mut unreadable = None;
-    for pid in cgroup::processes(roots, path)?.into_iter().filter(|&pid| Some(pid) != own_pid) {
+    let found = roots.open_files.patiently(Error::read, || cgroup::processes(roots, path))?;
+    for pid in found.into_iter().filter(|&pid| Some(pid) != own_pid) {
         match process::look(roots, pid, topology) {
             Ok(process) => processes.push(process),
             Err(Miss::Failed(error)) => return Err(error),

@@ -1,11 +1,14 @@
-//! What only test programs need: mappings of every kind, memory policies, a forked child, pinned buffers.
+//! What only test programs need: mappings of every kind, memory policies, a forked child, one that
+//! shares its parent's memory, pinned buffers.
 
 mod fork;
 mod policy;
 mod region;
+mod sharer;
 mod uring;
 
 pub use fork::fork_paused;
 pub use policy::set_thread_policy;
 pub use region::{Advice, Backing, Region};
+pub use sharer::{Then, leave_thread, share_memory, tell_sharer};
 pub use uring::PinnedBuffer;

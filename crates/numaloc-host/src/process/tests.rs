@@ -60,12 +60,22 @@ fn what_has_no_memory_is_told() {
     fake.process(2, "kthreadd", &["0"]);
     fake.stat("proc/2", 2, "kthreadd", 'S', PF_KTHREAD);
     assert!(matches!(look(&fake, 2), Err(Miss::KernelThread { comm }) if comm == "kthreadd"));
-    fake.process(3, "z", &["0"]);
-    fake.stat("proc/3", 3, "z", 'Z', 0);
-    assert!(matches!(look(&fake, 3), Err(Miss::Ended { comm }) if comm == "z"));
-    fake.process(4, "exiting", &["0"]);
-    fake.status("proc/4", 4, 4, "0", false);
-    assert!(matches!(look(&fake, 4), Err(Miss::Ended { .. })));
+    fake.process(3, "z", &["0", "0"]);
+    fake.end(3, 3);
+    fake.end(3, 4);
+    assert!(matches!(look(&fake, 3), Err(Miss::Ended { comm }) if comm == "ended"));
+}
+
+#[test]
+fn a_process_lives_on_without_its_first_thread() {
+    let fake = Fake::new();
+    fake.process(100, "x", &["0-3", "1", "3"]);
+    fake.end(100, 100);
+    let process = look(&fake, 100).unwrap();
+    assert_eq!(process.identity, Identity { pid: 100, start_time: 1100 });
+    assert_eq!(process.cpus.to_string(), "1,3", "what has ended runs nowhere");
+    fake.end(100, 102);
+    assert_eq!(look(&fake, 101).unwrap().cpus.to_string(), "1");
 }
 
 #[test]

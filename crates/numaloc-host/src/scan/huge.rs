@@ -25,7 +25,7 @@ impl Scanner {
         let mut regions = [PageRegion::default(); 64];
         let (from, to) = (view.start + range.start, view.start + range.end);
         let (found, walked) =
-            view.space.pagemap.scan(from, to, Categories::PRESENT, &mut regions).ok()?;
+            view.space.pagemap().ok()?.scan(from, to, Categories::PRESENT, &mut regions).ok()?;
         let mut base_pages = 0;
         for region in &regions[..found] {
             let (mut at, end) = (region.start - view.start, region.end - view.start);
@@ -88,7 +88,7 @@ impl Scanner {
         }
         let addresses: Vec<u64> = offsets.iter().map(|offset| view.start + offset).collect();
         let mut nodes = vec![0; addresses.len()];
-        let asked = query_pages(view.space.pid(), &addresses, &mut nodes);
+        let asked = query_pages(view.space.tid(), &addresses, &mut nodes);
         if asked.is_err() || nodes.iter().any(|&node| node < 0) {
             return Some(false);
         }

@@ -12,7 +12,7 @@ fn host() -> Fake {
         fake.process(pid, "x", &["0", "0"]);
     }
     fake.process(40, "zombie", &["0"]);
-    fake.stat("proc/40", 40, "zombie", 'Z', 0);
+    fake.end(40, 40);
     fake.write("cgroup/cgroup.procs", "");
     fake.write("cgroup/a/cgroup.procs", "20\n10\n40\n99\n");
     fake.write("cgroup/dead/cgroup.procs", "40\n");

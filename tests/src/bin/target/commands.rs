@@ -3,13 +3,16 @@
 //! - `check`: looks at every byte; `ok PAGES` with the number of pages rewritten so far, or `corrupt ...`
 //! - `unmap NAME`: unmaps a region
 //! - `fork N`: makes children that share all memory and only wait
+//! - `share`: makes a process with the same memory, as vfork does, and says its pid; `sharer exit` and `sharer exec` end
+//!   that process or make it another program
+//! - `leave`: the first thread ends, and another one goes on answering
 //! - `child`: the pid of the child that a `cow` region is shared with
 //! - `exec`: becomes a new program with the same arguments, which prints its regions and `ready`
 //! - `exit`: ends
 
 use crate::{memory::Memory, writer};
 use anyhow::{Context, Result, bail};
-use numaloc_sys::fixture::fork_paused;
+use numaloc_sys::fixture::{Then, fork_paused, share_memory, tell_sharer};
 use std::{
     env,
     io::{self, BufRead, Write},
@@ -18,8 +21,18 @@ use std::{
     sync::atomic::Ordering::Relaxed,
 };
 
-/// Obeys until the end of standard input.
-pub fn serve(memory: &Memory, child: Option<i32>, out: &mut impl Write) -> Result<()> {
+/// Why a thread does not obey any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The process is to end.
+    Exit,
+    /// This thread is to end, and another one to obey.
+    Leave,
+}
+
+/// Obeys until the end of standard input, or until it is told to leave.
+pub fn serve(memory: &Memory, child: Option<i32>) -> Result<End> {
+    let mut out = io::stdout().lock();
     for line in io::stdin().lock().lines() {
         let line = line?;
         let answer = match line.split_once(' ').unwrap_or((&line, "")) {
@@ -30,6 +43,12 @@ pub fn serve(memory: &Memory, child: Option<i32>, out: &mut impl Write) -> Resul
                 let children = children.collect::<io::Result<Vec<_>>>()?;
                 format!("forked {children:?}")
             }
+            ("share", _) => share_memory()?.to_string(),
+            ("sharer", then) => {
+                tell_sharer(if then == "exec" { Then::Exec } else { Then::Exit });
+                format!("told to {then}")
+            }
+            ("leave", _) => return Ok(End::Leave),
             ("child", _) => child.context("there is no cow region")?.to_string(),
             ("exec", _) => {
                 return Err(Command::new("/proc/self/exe")
@@ -43,7 +62,7 @@ pub fn serve(memory: &Memory, child: Option<i32>, out: &mut impl Write) -> Resul
         writeln!(out, "{answer}")?;
         out.flush()?;
     }
-    Ok(())
+    Ok(End::Exit)
 }
 
 fn check(memory: &Memory) -> String {

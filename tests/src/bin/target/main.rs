@@ -13,8 +13,9 @@ mod writer;
 
 use anyhow::{Context, Result};
 use clap::Parser;
+use memory::Memory;
 use numaloc_core::NodeSet;
-use numaloc_sys::fixture::{fork_paused, set_thread_policy};
+use numaloc_sys::fixture::{fork_paused, leave_thread, set_thread_policy};
 use std::{io::Write, path::PathBuf, sync::Arc, thread};
 
 /// An application with a known layout of memory.
@@ -62,7 +63,7 @@ fn main() -> Result<()> {
     let nodes: Vec<_> = args.cpu_nodes.iter().flat_map(NodeSet::iter).collect();
     place::pin(nodes.first().copied())?;
     set_thread_policy(args.mem_node).context("set_mempolicy")?;
-    let memory = Arc::new(memory::Memory::new(&args.regions)?);
+    let memory = Arc::new(Memory::new(&args.regions)?);
     set_thread_policy(None).context("set_mempolicy")?;
     if args.brief {
         return Ok(());
@@ -90,5 +91,19 @@ fn main() -> Result<()> {
     }
     writeln!(out, "ready")?;
     out.flush()?;
-    commands::serve(&memory, child, &mut out)
+    drop(out);
+    match commands::serve(&memory, child)? {
+        commands::End::Exit => Ok(()),
+        commands::End::Leave => {
+            thread::spawn(move || go_on(&memory, child));
+            leave_thread()
+        }
+    }
+}
+
+/// Obeys where the first thread has left.
+fn go_on(memory: &Memory, child: Option<i32>) -> ! {
+    println!("left");
+    while matches!(commands::serve(memory, child), Ok(commands::End::Leave)) {}
+    std::process::exit(0)
 }

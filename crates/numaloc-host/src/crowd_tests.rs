@@ -1,0 +1,35 @@
+//! Targets of very many processes.
+
+use crate::{
+    Policies, Survey,
+    fake::{Crowd, REMOTE, open_page_maps},
+    resolve, survey_unless,
+};
+use numaloc_core::Options;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+const PROCESSES: usize = 10_000;
+const OPEN: usize = 64;
+
+#[test]
+fn a_hundred_thousand_processes_are_planned_with_few_descriptors() {
+    let crowd = Crowd::new(PROCESSES);
+    let (roots, topology) = (crowd.roots(OPEN), Crowd::topology());
+    let processes = resolve(&roots, &[Crowd::target()], &topology).unwrap();
+    let (steps, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let stop = || {
+        if steps.fetch_add(1, Relaxed).is_multiple_of(PROCESSES / 10) {
+            most.fetch_max(open_page_maps(), Relaxed);
+        }
+        false
+    };
+    let options = Options::default();
+    let mut found: Survey =
+        survey_unless(&stop, Policies::Ask, &roots, &topology, processes, &options).unwrap();
+    assert_eq!(found.spaces.len(), PROCESSES);
+    let plan = found.plan(&topology, &options);
+    assert_eq!(plan.expected_bytes, PROCESSES as u64 * REMOTE);
+    // One more for each thread that reads, and one of this process that tells what it may see.
+    let (most, threads) = (most.into_inner(), options.pacing.pace().workers);
+    assert!((OPEN..=OPEN + 2 * threads + 2).contains(&most), "{most}");
+}

@@ -1,0 +1,153 @@
+//! Threads and the memory that they have, by their stat files (proc_pid_stat(5); fs/proc/array.c, `do_task_stat`).
+
+use crate::Roots;
+use numaloc_core::Identity;
+use std::{fs, io, path::Path};
+
+/// Where a program's parts lie in memory: code, stack, data and heap. These stay the same for as long as there is this
+/// memory, also for those who share it (vfork) or get a copy of it (fork). An exec makes new memory and puts them
+/// elsewhere, for the kernel chooses the places at random ([`is_random`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Layout([u64; 6]);
+
+/// Startcode, endcode, startstack, start_data, end_data and start_brk, by their numbers in the file.
+const LAYOUT: [usize; 6] = [26, 27, 28, 45, 46, 47];
+
+/// A thread that has memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Its id.
+    pub tid: i32,
+    /// Pid of the parent of its process.
+    pub parent: i32,
+    /// Of its memory.
+    pub layout: Layout,
+}
+
+/// A thread through which the kernel reaches the memory of a process: the first one, or another where that one has ended
+/// before the others. It has this layout, if one is given. `None` if the process has ended, or has replaced its memory,
+/// or another process has its pid by now.
+///
+/// Pids are given out in a circle (kernel/pid.c, `alloc_pid`), so two processes never have both pid and start time, which
+/// is counted in ticks of 10 ms, in common.
+pub(crate) fn with_memory(roots: &Roots, of: Identity, layout: Option<Layout>) -> Option<Found> {
+    let fits = |thread: Stat, tid: i32| {
+        let found = thread.layout.filter(|found| layout.is_none_or(|layout| layout == *found))?;
+        Some(Found { tid, parent: thread.parent, layout: found })
+    };
+    let threads = roots.proc.join(of.pid.to_string()).join("task");
+    let stat = |tid: i32| {
+        let path = threads.join(tid.to_string()).join("stat");
+        let text = roots.open_files.patiently(own, || fs::read(&path)).ok()?;
+        parse(&String::from_utf8_lossy(&text))
+    };
+    let first = stat(of.pid).filter(|first| first.start_time == of.start_time)?;
+    if first.layout.is_some() {
+        return fits(first, of.pid);
+    }
+    let tids = roots.open_files.patiently(own, || fs::read_dir(&threads)).ok()?.flatten();
+    let mut tids = tids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    tids.find_map(|tid| fits(stat(tid)?, tid))
+}
+
+/// Whether the layout of this thread's program was chosen at random, so that no other has the same: not where the kernel
+/// puts all programs to the same places, for all or for this one (personality(2), ADDR_NO_RANDOMIZE). Some settings let
+/// nobody but root see the latter; then it is taken for random, as nearly all are.
+pub(crate) fn is_random(roots: &Roots, tid: i32) -> bool {
+    const ADDR_NO_RANDOMIZE: u32 = 0x4_0000;
+    let read = |path: &Path| roots.open_files.patiently(own, || fs::read_to_string(path)).ok();
+    let host = read(&roots.proc.join("sys/kernel/randomize_va_space"));
+    let its = read(&roots.proc.join(tid.to_string()).join("personality"));
+    let its = its.and_then(|bits| u32::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
+    host.is_none_or(|host| host.trim() != "0") && its & ADDR_NO_RANDOMIZE == 0
+}
+
+fn own(error: &io::Error) -> Option<&io::Error> {
+    Some(error)
+}
+
+/// What is read of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stat {
+    parent: i32,
+    start_time: u64,
+    /// None for one that has let go of its memory.
+    layout: Option<Layout>,
+}
+
+/// The name in brackets, the second field, may hold anything.
+fn parse(text: &str) -> Option<Stat> {
+    let (_, rest) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    let (parent, start_time, vsize) = (field(4)?, field(22)?, field(23)?);
+    let layout = match vsize {
+        0 => None,
+        _ => Some(Layout(LAYOUT.map(|number| field(number).unwrap_or_default()))),
+    };
+    Some(Stat { parent: parent.try_into().ok()?, start_time, layout })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+
+    fn with_memory(fake: &Fake, pid: i32) -> Option<Found> {
+        let of = Identity { pid, start_time: 1000 + pid as u64 };
+        super::with_memory(&fake.roots(), of, None)
+    }
+
+    #[test]
+    fn fields_are_counted_after_the_name() {
+        let rest: String = (6..=52).map(|number| format!(" {number}")).collect();
+        let stat = parse(&format!("7 (a) b) S 4 5{rest}\n")).unwrap();
+        let layout = Some(Layout([26, 27, 28, 45, 46, 47]));
+        assert_eq!(stat, Stat { parent: 4, start_time: 22, layout });
+        for nonsense in ["", "7 (a", "7 (a) S", "7 (a) S x 5"] {
+            assert_eq!(parse(nonsense), None, "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn the_first_thread_that_has_memory_is_taken() {
+        let fake = Fake::new();
+        fake.process(100, "x", &["0", "0", "0"]);
+        let tid = |fake: &Fake| with_memory(fake, 100).map(|found| found.tid);
+        assert_eq!(tid(&fake), Some(100));
+        fake.end(100, 100);
+        fake.end(100, 101);
+        assert_eq!(tid(&fake), Some(102));
+        fake.end(100, 102);
+        assert_eq!(tid(&fake), None);
+    }
+
+    #[test]
+    fn another_process_or_program_is_told_by_start_time_and_layout() {
+        let fake = Fake::new();
+        fake.process(100, "x", &["0"]);
+        let roots = &fake.roots();
+        let of = Identity { pid: 100, start_time: 1100 };
+        let found = with_memory(&fake, 100).unwrap();
+        assert_eq!(super::with_memory(roots, of, Some(found.layout)), Some(found));
+        assert_eq!(super::with_memory(roots, Identity { start_time: 1101, ..of }, None), None);
+        fake.exec(100);
+        assert_eq!(super::with_memory(roots, of, Some(found.layout)), None);
+        assert!(super::with_memory(roots, of, None).is_some());
+    }
+
+    #[test]
+    fn where_programs_are_put_at_random() {
+        let fake = Fake::new();
+        let random = |path: &str, text: &str| {
+            fake.write(path, text);
+            is_random(&fake.roots(), 100)
+        };
+        assert!(is_random(&fake.roots(), 100));
+        assert!(random("proc/sys/kernel/randomize_va_space", "2\n"));
+        assert!(random("proc/100/personality", "00000000\n"));
+        assert!(!random("proc/100/personality", "00040000\n"));
+        assert!(random("proc/100/personality", "00800000\n"));
+        assert!(!random("proc/sys/kernel/randomize_va_space", "0\n"));
+    }
+}
