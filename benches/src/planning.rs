@@ -43,6 +43,9 @@ pub struct One {
     /// As one target.
     #[arg(long)]
     together: bool,
+    /// Instead: so many processes of a fake host to find and to survey.
+    #[arg(long)]
+    crowd: Option<usize>,
 }
 
 /// Measures all.
@@ -106,6 +109,9 @@ fn series(rounds: usize, words: &[&str], count: u64, first: &mut Option<f64>) ->
 pub fn one(one: &One) -> Result<()> {
     if let Some(maps) = one.maps {
         return scale::one(maps, one.together);
+    }
+    if let Some(processes) = one.crowd {
+        return scale::crowd::one(processes);
     }
     let machine = Machine::new(Layout::HalfAway)?;
     let target = one.pid.map(|pid| found(&machine, pid)).transpose()?;

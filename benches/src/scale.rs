@@ -1,6 +1,8 @@
 //! A host that nobody has at hand: 8 nodes, 6 TiB and 10,000 processes, simulated. How long planning takes and how much
-//! memory, and in which order a queue of 1,000 jobs gets its turn.
+//! memory, and in which order a queue of 1,000 jobs gets its turn. And a
+//! crowd of up to 100,000 processes that is looked at as the host shows it, in files.
 
+pub mod crowd;
 mod host;
 mod queue;
 pub mod record;
@@ -58,6 +60,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
         print::figures(&figures)?;
     }
+    print::figures(&crowd::figures(args.rounds)?)?;
     print::figures(&queue::figures(args.rounds)?)
 }
 

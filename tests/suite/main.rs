@@ -28,6 +28,7 @@ mod gigantic;
 mod heat;
 mod huge;
 mod lifecycle;
+mod many;
 mod memonly;
 mod mthp;
 mod orders;
