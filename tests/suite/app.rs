@@ -1,5 +1,9 @@
 //! The application under test, and talking to it.
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use std::{
     collections::BTreeMap,
     env,
@@ -201,6 +205,12 @@ impl App {
         let answer = self.ask("check");
         let pages = answer.strip_prefix("ok ").and_then(|pages| pages.parse().ok());
         pages.unwrap_or_else(|| panic!("wrong bytes in process {}: {answer}", self.pid()))
+    }
+
+    /// Stops it where it is, or has it go on.
+    pub fn hold(&self, held: bool) {
+        let signal = if held { Signal::SIGSTOP } else { Signal::SIGCONT };
+        kill(Pid::from_raw(self.pid()), signal).expect("a child that has not been waited for");
     }
 
     /// Kills it and waits until nothing is left of it.

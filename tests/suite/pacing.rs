@@ -1,19 +1,26 @@
 //! How a run holds back for the sake of others.
 
 use crate::{
-    app::{Layout, spinners, until},
+    app::{App, Layout, spinners, until},
     engine::{Look, look},
     scene::{Scene, assert_complete},
     settings::Cgroup,
 };
 use numaloc_core::{
-    Options, Outcome,
+    Options, Order, Outcome,
     pace::{Pacing, Profile},
 };
 use numaloc_executor::{Control, Limits};
-use std::{sync::atomic::Ordering::Relaxed, thread, time::Duration};
+use std::{
+    sync::atomic::Ordering::Relaxed,
+    thread,
+    time::{Duration, Instant},
+};
 
 const MIB: u64 = 1 << 20;
+
+/// Time that a run beside others is given.
+const ENOUGH: Duration = Duration::from_secs(100);
 
 fn options(profile: Profile) -> Options {
     Options { pacing: Pacing { profile, ..Pacing::default() }, ..Options::default() }
@@ -33,29 +40,144 @@ fn during(
     })
 }
 
+/// Whether pressure is accounted for; cgroup v1 does not.
+fn has_pressure() -> bool {
+    std::path::Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
+}
+
+/// Share of its time in which a run of one worker was at work.
+fn share_at_work(outcome: &Outcome) -> f64 {
+    let idle = outcome.calls.rested + outcome.calls.held_back;
+    1.0 - idle.as_secs_f64() / outcome.elapsed.as_secs_f64()
+}
+
+/// Has others load CPUs and rest in turns until a run has ended; they load them first.
+fn take_turns(others: &[App], turn: Duration, ended: &dyn Fn() -> bool) {
+    let mut held = false;
+    while !ended() {
+        others.iter().for_each(|other| other.hold(held));
+        held = !held;
+        let next = Instant::now() + turn;
+        while !ended() && Instant::now() < next {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Has others begin to load CPUs when a run of `balanced` is under way, in turns, and asserts that it goes on.
+fn goes_on_beside(scene: Scene, others: &[App], turn: Duration) {
+    others.iter().for_each(|other| other.hold(true));
+    let options = Options { order: Order::Address, ..options(Profile::Balanced) };
+    let (look, control) = (look(&scene.target(), &options), Control::default());
+    let limits = Limits { timeout: Some(ENOUGH), ..Limits::default() };
+    let outcome = during(&look, &limits, &control, |ended| {
+        until("the run has begun", || control.moved_bytes.load(Relaxed) > 16 * MIB);
+        take_turns(others, turn, ended);
+    });
+    let share = share_at_work(&outcome);
+    println!("at work {:.0} % of {:?}", share * 100.0, outcome.elapsed);
+    assert!(share > 1.0 / 6.0, "at work {share:.3} of the time: {outcome:?}");
+    assert_complete(&outcome);
+    scene.assert_on("anon", 0, 192 * MIB);
+    scene.finish();
+}
+
 #[test]
-fn pressure_in_the_targets_cgroup_holds_a_run_back_until_it_is_over() {
-    if !std::path::Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
-        return; // cgroup v1 accounts for no pressure
+fn a_load_of_the_targets_own_does_not_hold_a_run_back() {
+    if !has_pressure() {
+        return;
     }
     let cgroup = Cgroup::new("pacing");
-    let scene = Scene::of(Layout::remote(&["anon:96M"]).within(cgroup.path()));
-    let (look, control) = (look(&scene.target(), &options(Profile::Balanced)), Control::default());
-    // So slow that the run is there for as long as the test needs it.
-    let limits = Limits { rate_bytes_per_second: Some(4 * MIB), ..Limits::default() };
+    let scene = Scene::of(Layout::remote(&["anon:192M"]).within(cgroup.path()));
+    goes_on_beside(scene, &spinners(6, |layout| layout.within(cgroup.path())), ENOUGH);
+}
+
+#[test]
+fn strangers_that_keep_the_host_busy_do_not_hold_a_run_back() {
+    let scene = Scene::remote(&["anon:192M"]);
+    goes_on_beside(scene, &spinners(8, |layout| layout.on("")), ENOUGH);
+}
+
+#[test]
+fn strangers_that_come_and_go_do_not_hold_a_run_back() {
+    let scene = Scene::remote(&["anon:192M"]);
+    let turn = Duration::from_millis(350);
+    goes_on_beside(scene, &spinners(8, |layout| layout.on("")), turn);
+}
+
+/// Seconds that runs of `fast` and of `balanced` take, one after the other beside the same others.
+fn beside(others: &[App], turn: Duration, layout: &Layout) -> [f64; 2] {
+    [Profile::Fast, Profile::Balanced].map(|profile| {
+        let scene = Scene::of(layout.clone());
+        let options = Options { order: Order::Address, ..options(profile) };
+        let (look, control) = (look(&scene.target(), &options), Control::default());
+        let outcome = during(&look, &Limits::default(), &control, |ended| {
+            take_turns(others, turn, ended);
+        });
+        assert_complete(&outcome);
+        scene.assert_on("anon", 0, 192 * MIB);
+        scene.finish();
+        outcome.elapsed.as_secs_f64()
+    })
+}
+
+#[test]
+fn balanced_takes_at_most_eight_times_as_long_as_fast_beside_strangers() {
+    let others = spinners(8, |layout| layout.on(""));
+    let layout = Layout::remote(&["anon:192M"]);
+    let [fast, balanced] = beside(&others, Duration::from_millis(350), &layout);
+    println!("{fast:.1} s fast, {balanced:.1} s balanced: {:.1} times", balanced / fast);
+    assert!(balanced < 8.0 * fast, "{balanced} s, and {fast} s with fast");
+}
+
+#[test]
+fn balanced_takes_at_most_eight_times_as_long_as_fast_beside_a_load_of_the_targets_own() {
+    if !has_pressure() {
+        return;
+    }
+    let cgroup = Cgroup::new("pacing");
+    let others = spinners(6, |layout| layout.within(cgroup.path()));
+    let layout = Layout::remote(&["anon:192M"]).within(cgroup.path());
+    let [fast, balanced] = beside(&others, ENOUGH, &layout);
+    println!("{fast:.1} s fast, {balanced:.1} s balanced: {:.1} times", balanced / fast);
+    assert!(balanced < 8.0 * fast, "{balanced} s, and {fast} s with fast");
+}
+
+#[test]
+fn pressure_that_a_run_causes_holds_it_back() {
+    if !has_pressure() {
+        return;
+    }
+    let cgroup = Cgroup::new("pacing");
+    let scene = Scene::of(Layout::remote(&["anon:256M"]).within(cgroup.path()));
+    let options = Options { order: Order::Address, ..options(Profile::Gentle) };
+    let (look, control) = (look(&scene.target(), &options), Control::default());
+    // Without a rest between calls the writer waits for pages for much of the time.
+    let limits = Limits { duty_percent: Some(100), ..Limits::default() };
     let outcome = during(&look, &limits, &control, |ended| {
-        until("the run has begun", || control.moved_bytes.load(Relaxed) > 0);
-        let spinners = spinners(6, |layout| layout.within(cgroup.path()));
-        let why = || control.held_back();
-        until("it holds back", || why().contains("cpu.pressure of /numaloc-pacing is"));
-        drop(spinners);
-        until("it has recovered", || ended() || !why().contains("pressure"));
-        assert!(!ended(), "the run was over before the pressure was");
+        until("it holds back", || ended() || control.held_back().contains("while it moves"));
+        println!("{}", control.held_back());
+        assert!(
+            control.held_back().contains("pressure of /numaloc-pacing"),
+            "it has not held back"
+        );
     });
     assert_complete(&outcome);
     assert!(outcome.calls.held_back > Duration::ZERO);
     assert_eq!(control.held_back(), "");
-    scene.assert_on("anon", 0, 96 * MIB);
+    scene.assert_on("anon", 0, 256 * MIB);
+    scene.finish();
+}
+
+#[test]
+fn rests_of_the_pace_are_not_held_back_for_others() {
+    let scene = Scene::remote(&["anon:32M"]);
+    // It has no guard and half of the time to work.
+    let look = look(&scene.target(), &options(Profile::Fast));
+    let limits = Limits { duty_percent: Some(50), workers: Some(1), ..Limits::default() };
+    let calls = look.carry_out(&limits, &Control::default()).calls;
+    assert!(calls.rested >= calls.total.mul_f64(0.9), "{calls:?}");
+    assert_eq!(calls.held_back, Duration::ZERO, "{calls:?}");
     scene.finish();
 }
 
@@ -72,7 +194,7 @@ fn calls_of_a_gentle_run_are_short() {
     let calls = &outcome.calls;
     assert!(calls.over_stall <= calls.calls / 4, "{calls:?}");
     // It worked for a tenth of the time at most: scans and second looks count, too.
-    assert!(calls.held_back >= calls.total * 8, "{calls:?}");
+    assert!(calls.rested >= calls.total * 8, "{calls:?}");
     scene.assert_on("anon", 0, 32 * MIB);
     scene.finish();
 }

@@ -109,8 +109,12 @@ pub struct CallStats {
     pub times: [u64; 13],
     /// Calls that took longer than the pace's longest call.
     pub over_stall: u64,
-    /// Time in which workers held back for the sake of others, summed over workers.
+    /// Time in which workers rested because their pace has it, summed over workers.
+    pub rested: Duration,
+    /// Time beyond that in which they held back (pressure, a bandwidth limit, work of a higher class), summed over workers.
     pub held_back: Duration,
+    /// Time in which a part of that was to let the kernel make huge pages at the target; the run gives up after some.
+    pub huge_page_wait: Duration,
     /// Huge pages that the kernel split meanwhile, on the whole host (/proc/vmstat, thp_migration_split).
     pub split_huge_pages: u64,
     /// Base pages that the kernel failed to migrate meanwhile, on the whole host (/proc/vmstat, pgmigrate_fail).
@@ -139,7 +143,9 @@ impl CallStats {
         self.total += other.total;
         self.times.iter_mut().zip(other.times).for_each(|(sum, count)| *sum += count);
         self.over_stall += other.over_stall;
+        self.rested += other.rested;
         self.held_back += other.held_back;
+        self.huge_page_wait += other.huge_page_wait;
         self.split_huge_pages += other.split_huge_pages;
         self.failed_pages += other.failed_pages;
     }

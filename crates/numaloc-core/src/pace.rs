@@ -29,8 +29,9 @@ impl Profile {
 
     /// What it means.
     fn pace(self) -> Pace {
-        let guard =
-            |io_percent, cpu_percent| Some(Guard { io_percent, cpu_percent, node_cpu_percent: 65 });
+        let guard = |io_percent, cpu_percent| {
+            Some(Guard { io_percent, cpu_percent, node_cpu_percent: 100 })
+        };
         let ms = Duration::from_millis;
         match self {
             Self::Gentle => Pace {
@@ -40,6 +41,7 @@ impl Profile {
                 batch_bytes: 4 << 20,
                 run_bytes: Some(64 << 10),
                 guard: guard(20, 40),
+                waits_for_huge_pages: true,
             },
             Self::Balanced => Pace {
                 max_stall: ms(10),
@@ -48,6 +50,7 @@ impl Profile {
                 batch_bytes: 16 << 20,
                 run_bytes: Some(256 << 10),
                 guard: guard(40, 60),
+                waits_for_huge_pages: true,
             },
             Self::Fast => Pace {
                 max_stall: ms(250),
@@ -56,6 +59,7 @@ impl Profile {
                 batch_bytes: 64 << 20,
                 run_bytes: None,
                 guard: None,
+                waits_for_huge_pages: false,
             },
         }
     }
@@ -105,9 +109,12 @@ pub struct Pace {
     pub run_bytes: Option<u64>,
     /// From when on pressure holds the run back; `None`: never.
     pub guard: Option<Guard>,
+    /// Whether it holds back, for some time, when huge pages are split because the target has none for them.
+    pub waits_for_huge_pages: bool,
 }
 
-/// Pressure from which on a run holds back, each in percent of the time; 100: never.
+/// Bounds from which on a run holds back, each in percent of the time; 100: never. Of pressure only what the run causes
+/// counts, not what is there anyway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guard {
     /// Time in which some task of the target waits for IO, which is where waits for pages under migration show
@@ -115,7 +122,7 @@ pub struct Guard {
     pub io_percent: u8,
     /// Time in which some runnable task of the target has no CPU: `some` of its cgroup's cpu.pressure.
     pub cpu_percent: u8,
-    /// CPU time of the target node that others than the target and the mover use.
+    /// CPU time of the target node that others than the target and the mover use, whatever the run does.
     pub node_cpu_percent: u8,
 }
 

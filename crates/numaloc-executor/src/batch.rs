@@ -114,6 +114,8 @@ impl Worker<'_> {
         let space = &self.survey.spaces[key.process];
         let runs = Runs::new(rows, self.run.bytes(&rows[0].first));
         let mut statuses = vec![0; runs.addresses.len()];
+        let class = rows[0].first.class();
+        let splits = self.work.pacer.splits_before(class);
         let begin = Instant::now();
         let result = move_pages(space.tid(), &runs.addresses, key.to.0, &mut statuses, key.flag);
         let elapsed = begin.elapsed();
@@ -123,7 +125,10 @@ impl Worker<'_> {
         let calls = &mut self.report.calls;
         calls.record(folios, elapsed);
         let bytes = rows.iter().map(Row::bytes).sum();
-        let is_long = self.work.pacer.learn(rows[0].first.class(), folios, bytes, elapsed);
+        if let Some(before) = splits {
+            self.work.pacer.learn_splits(before, folios);
+        }
+        let is_long = self.work.pacer.learn(class, bytes, elapsed);
         calls.over_stall += u64::from(is_long);
         calls.retried_addresses += count(&mut rows.iter().filter(|row| row.first.attempts > 0));
         tracing::debug!(pid = space.pid(), to = key.to.0, folios, ?result, ?elapsed, "move_pages");

@@ -98,7 +98,7 @@ pub fn execute(
                 scope.spawn(|| {
                     span.in_scope(|| {
                         placement::enter(limits.scheduling, cpus.as_ref());
-                        worker.run()
+                        work.pacer.while_at_work(|| worker.run())
                     })
                 })
             })

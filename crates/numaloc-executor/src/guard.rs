@@ -1,130 +1,265 @@
-//! How far a run holds back under pressure. Pure.
+//! Tells the pressure that a run causes from what is there anyway, and holds the run back for the first alone. Pure.
+//!
+//! While pressure is below its bounds, so is what the run causes of it. Beyond them only an experiment can tell: a trial is two
+//! spells, one of moving and one of resting, and the difference between them is what the run causes. Their order has no
+//! period, so that no rhythm of others falls in with it for long, and it takes several trials that agree to change the pace.
+//! Nothing is remembered of the level itself, so it may change at any time.
 
-use std::time::Duration;
+use crate::brake::{Brake, Signal, worst};
+use std::collections::BTreeMap;
 
-/// What is left of the pace at least: enough to come to an end, whatever happens.
-pub const LEAST: f64 = 1.0 / 32.0;
-
-/// Something that is measured against a bound.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Signal {
-    /// What, for people: `io.pressure of /system.slice/x.service`.
-    pub what: String,
-    /// As it was measured, in percent.
-    pub percent: f64,
-    /// Its bound, in percent.
-    pub limit: f64,
+/// What a run does for some time, during which pressure is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spell {
+    /// It moves at its pace, held back or not.
+    Moving,
+    /// It does nothing at all.
+    Resting,
 }
 
-impl Signal {
-    /// 1 at the bound.
-    fn load(&self) -> f64 {
-        self.percent / self.limit
+/// Evidence that is enough, in trials: one alone may have met others that come and go.
+const ENOUGH: f64 = 1.5;
+/// Once pressure is known to be that of others there are trials still, with so many spells between them: these rests cost a
+/// tenth of the time.
+const LONGEST_GAP: u32 = 7;
+
+/// What is known of one of the things that are measured.
+#[derive(Debug, Default)]
+struct Suspect {
+    /// What it was in the first spell of the trial, in percent.
+    first: f64,
+    /// From `-ENOUGH`, the run causes less than half of the bound, to `ENOUGH`, it causes more than the bound.
+    evidence: f64,
+}
+
+impl Suspect {
+    /// Weighs what one trial, or one spell, said: nothing between half of the bound and the bound, and at the most 1.
+    /// Returns by how much the evidence has changed.
+    fn weigh(&mut self, load: f64) -> f64 {
+        let before = self.evidence;
+        let far = if load > 1.0 { load - 1.0 } else { (load - 0.5).min(0.0) };
+        self.evidence = (before + (2.0 * far).clamp(-1.0, 1.0)).clamp(-ENOUGH, ENOUGH);
+        self.evidence - before
     }
 }
 
-/// Turns measurements into the factor by which a run is slower than its pace: halved by each that is over its bound, raised
-/// by half once all are below half of their bounds, and kept between the two.
+/// Where a guard is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Moving, with so many spells to go before a trial may begin.
+    Watching(u32),
+    /// In the first spell of a trial.
+    First,
+    /// In its second.
+    Second,
+}
+
+/// Turns what was measured in spells into the factor by which a run is slower than its pace: halved when it causes more than a
+/// bound, doubled when it causes less than half of each.
 #[derive(Debug)]
 pub struct Guard {
-    factor: f64,
-    worst: Option<Signal>,
+    brake: Brake,
+    suspects: BTreeMap<String, Suspect>,
+    stage: Stage,
+    /// Spells between the last trial and the next.
+    gap: u32,
+    trials: u32,
 }
 
 impl Guard {
     /// Begins at full pace.
     pub fn new() -> Self {
-        Self { factor: 1.0, worst: None }
+        let (brake, suspects) = (Brake::new(), BTreeMap::new());
+        Self { brake, suspects, stage: Stage::Watching(0), gap: 0, trials: 0 }
     }
 
-    /// Takes what was measured at one time.
-    pub fn take(&mut self, signals: impl IntoIterator<Item = Signal>) {
-        let worst = signals.into_iter().max_by(|a, b| a.load().total_cmp(&b.load()));
-        let load = worst.as_ref().map_or(0.0, Signal::load);
-        if load > 1.0 {
-            self.factor = (self.factor / 2.0).max(LEAST);
-            self.worst = worst;
-        } else if load < 0.5 {
-            self.factor = (self.factor * 1.5).min(1.0);
+    /// What the run is to do now.
+    pub fn spell(&self) -> Spell {
+        // The Thue-Morse sequence: both orders equally often, and no period.
+        let rests_first = self.trials.count_ones() % 2 == 1;
+        match (self.stage, rests_first) {
+            (Stage::First, true) | (Stage::Second, false) => Spell::Resting,
+            _ => Spell::Moving,
         }
     }
 
-    /// From [`LEAST`] to 1.
+    /// From [`crate::brake::LEAST`] to 1.
     pub fn factor(&self) -> f64 {
-        self.factor
+        self.brake.factor()
     }
 
-    /// Why the factor is less than 1, for people; empty when it is not.
+    /// Why the run holds back, for people; empty when it does not.
     pub fn reason(&self) -> String {
-        let Some(Signal { what, percent, limit }) =
-            self.worst.as_ref().filter(|_| self.factor < 1.0)
-        else {
-            return String::new();
-        };
-        let slower = 1.0 / self.factor;
-        format!("{what} is {percent:.0}% (limit {limit:.0}%): moving at 1/{slower:.0} of the pace")
+        if self.factor() == 1.0 && self.spell() == Spell::Resting {
+            return "there is pressure; resting a moment to see whether the move causes it".into();
+        }
+        self.brake.reason()
     }
-}
 
-/// Share of the `wall` time that `stalled` is, in percent, beyond what there was `before` the run.
-pub fn beyond(stalled: Duration, wall: Duration, before: f64) -> f64 {
-    if wall.is_zero() {
-        return 0.0;
+    /// Takes what was measured in the spell that is over; the next one begins.
+    pub fn take(&mut self, signals: &[Signal]) {
+        self.stage = match self.stage {
+            Stage::Watching(left) => self.watch(signals, left),
+            Stage::First => {
+                signals.iter().for_each(|signal| self.suspect(signal).first = signal.percent);
+                Stage::Second
+            }
+            Stage::Second => {
+                self.conclude(signals);
+                Stage::Watching(self.gap)
+            }
+        };
     }
-    (stalled.as_secs_f64() / wall.as_secs_f64() * 100.0 - before).clamp(0.0, 100.0)
+
+    fn suspect(&mut self, signal: &Signal) -> &mut Suspect {
+        self.suspects.entry(signal.what.clone()).or_default()
+    }
+
+    /// What was measured in a spell of moving: the run causes no more than that.
+    fn watch(&mut self, signals: &[Signal], left: u32) -> Stage {
+        for signal in signals.iter().filter(|signal| signal.load() < 0.5) {
+            self.suspect(signal).weigh(0.0);
+        }
+        self.ease_if_innocent(signals);
+        let bound = if self.factor() < 1.0 { 0.5 } else { 1.0 };
+        let is_high = worst(signals).is_some_and(|signal| signal.load() > bound);
+        match left {
+            0 if is_high => Stage::First,
+            _ => Stage::Watching(left.saturating_sub(1)),
+        }
+    }
+
+    /// A trial is over: what was measured while moving, less what was measured while resting, is of the run's making.
+    fn conclude(&mut self, signals: &[Signal]) {
+        let moved_last = self.spell() == Spell::Moving;
+        self.trials = self.trials.wrapping_add(1);
+        let (mut is_rising, mut is_falling) = (false, false);
+        let mut guilty: Option<(f64, String)> = None;
+        for signal in signals {
+            let (what, limit) = (&signal.what, signal.limit);
+            let suspect = self.suspect(signal);
+            let (mut moving, mut resting) = (suspect.first, signal.percent);
+            if moved_last {
+                (moving, resting) = (resting, moving);
+            }
+            let load = (moving - resting) / limit;
+            // Of little it cannot cause much, whatever it was while resting.
+            let change = suspect.weigh(if moving < limit / 2.0 { 0.0 } else { load });
+            is_rising |= change > 0.0;
+            is_falling |= change < 0.0;
+            if suspect.evidence >= ENOUGH && guilty.as_ref().is_none_or(|(most, _)| load > *most) {
+                let why = format!(
+                    "{what} is {moving:.0}% while it moves and {resting:.0}% while it rests (limit {limit:.0}%)"
+                );
+                guilty = Some((load, why));
+            }
+        }
+        if let Some((_, why)) = guilty {
+            self.brake.tighten(why);
+            self.forget();
+            return;
+        }
+        if is_rising || (is_falling && self.factor() < 1.0) {
+            self.gap = 0;
+        } else if !is_falling {
+            // Nothing new was learnt.
+            self.gap = (2 * self.gap + 1).min(LONGEST_GAP);
+        }
+        self.ease_if_innocent(signals);
+    }
+
+    fn is_innocent(&self, signals: &[Signal]) -> bool {
+        let is_innocent = |suspect: &Suspect| suspect.evidence <= -ENOUGH;
+        signals.iter().all(|signal| self.suspects.get(&signal.what).is_some_and(is_innocent))
+    }
+
+    fn ease_if_innocent(&mut self, signals: &[Signal]) {
+        if self.factor() < 1.0 && self.is_innocent(signals) {
+            self.brake.ease();
+            self.forget();
+        }
+    }
+
+    /// At another pace the run causes more, or less.
+    fn forget(&mut self) {
+        self.suspects.values_mut().for_each(|suspect| suspect.evidence = 0.0);
+        self.gap = 0;
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::brake::LEAST;
     use proptest::{collection::vec, prelude::*};
 
-    fn signal(percent: f64) -> Signal {
-        Signal { what: "io.pressure of /x".into(), percent, limit: 20.0 }
+    /// Takes so many spells of a world in which pressure is `caused` percent at the full pace, and what others cause.
+    fn spells(guard: &mut Guard, count: u32, caused: f64, mut others: impl FnMut(u32) -> f64) {
+        for spell in 0..count {
+            let moving = if guard.spell() == Spell::Moving { guard.factor() } else { 0.0 };
+            let percent = (others(spell) + caused * moving).min(100.0);
+            guard.take(&[Signal { what: "io.pressure of /x".into(), percent, limit: 40.0 }]);
+        }
     }
 
     proptest! {
         #[test]
-        fn it_never_stops_and_recovers_once_pressure_ends(pressure in vec(0f64..=100.0, 0..100)) {
+        fn it_never_stops_and_recovers_once_pressure_ends(percents in vec(0f64..=100.0, 0..200)) {
             let mut guard = Guard::new();
-            for percent in pressure {
-                let before = guard.factor();
-                guard.take([signal(percent), signal(0.0)]);
-                let after = guard.factor();
-                prop_assert!((LEAST..=1.0).contains(&after));
-                prop_assert!(percent <= 20.0 || after == (before / 2.0).max(LEAST));
-                prop_assert!(!(10.0..=20.0).contains(&percent) || after == before);
-                prop_assert_eq!(guard.reason().is_empty(), after == 1.0);
+            for percent in percents {
+                spells(&mut guard, 1, 0.0, |_| percent);
+                prop_assert!((LEAST..=1.0).contains(&guard.factor()));
             }
-            (0..9).for_each(|_| guard.take([signal(1.0)]));
-            prop_assert_eq!(guard.factor(), 1.0);
-            prop_assert!(guard.reason().is_empty());
+            spells(&mut guard, 20, 0.0, |_| 1.0);
+            prop_assert_eq!((guard.factor(), guard.reason()), (1.0, String::new()));
+        }
+
+        #[test]
+        fn the_level_of_others_makes_no_difference(level in 0f64..=100.0) {
+            let mut guard = Guard::new();
+            for _ in 0..200 {
+                spells(&mut guard, 1, 0.0, |_| level);
+                prop_assert_eq!(guard.factor(), 1.0);
+            }
+        }
+
+        #[test]
+        fn what_it_causes_comes_below_the_bound_and_stays(caused in 60f64..300.0, level in 0f64..10.0) {
+            let mut guard = Guard::new();
+            spells(&mut guard, 40, caused, |_| level);
+            for _ in 0..100 {
+                prop_assert!(caused * guard.factor() <= 40.0 * 1.1 || guard.factor() == LEAST);
+                spells(&mut guard, 1, caused, |_| level);
+            }
         }
     }
 
     #[test]
-    fn the_worst_is_named() {
+    fn two_trials_that_agree_hold_it_back_and_say_why() {
         let mut guard = Guard::new();
-        let node = Signal { what: "node 0".into(), percent: 66.0, limit: 65.0 };
-        guard.take([node, signal(34.0)]);
-        guard.take([signal(34.2)]);
-        let text = "io.pressure of /x is 34% (limit 20%): moving at 1/4 of the pace";
-        assert_eq!(guard.reason(), text);
+        spells(&mut guard, 6, 60.0, |_| 20.0);
+        let text = "io.pressure of /x is 80% while it moves and 20% while it rests (limit 40%): moving at 1/2 of the pace";
+        assert_eq!((guard.factor(), guard.reason().as_str()), (0.5, text));
+    }
+
+    #[test]
+    fn trials_become_rare_once_it_is_not_the_cause() {
+        let mut guard = Guard::new();
+        spells(&mut guard, 30, 0.0, |_| 90.0);
+        let mut rests = 0;
+        for _ in 0..90 {
+            rests += u32::from(guard.spell() == Spell::Resting);
+            spells(&mut guard, 1, 0.0, |_| 90.0);
+        }
+        assert_eq!(rests, 9);
     }
 
     #[test]
     fn nothing_to_measure_is_no_pressure() {
         let mut guard = Guard::new();
-        guard.take([signal(100.0)]);
-        (0..2).for_each(|_| guard.take([]));
+        spells(&mut guard, 6, 100.0, |_| 0.0);
+        assert_eq!(guard.factor(), 0.5);
+        guard.take(&[]);
         assert_eq!(guard.factor(), 1.0);
-    }
-
-    #[test]
-    fn what_was_there_before_does_not_count() {
-        let ms = Duration::from_millis;
-        assert_eq!(beyond(ms(50), ms(100), 20.0), 30.0);
-        assert_eq!(beyond(ms(10), ms(100), 20.0), 0.0);
-        assert_eq!(beyond(ms(10), ms(0), 0.0), 0.0);
     }
 }

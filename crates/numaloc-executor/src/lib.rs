@@ -5,6 +5,7 @@
 
 mod affinity;
 mod batch;
+mod brake;
 mod control;
 mod cover;
 mod duty;
@@ -24,6 +25,8 @@ mod runs;
 mod sample;
 #[cfg(test)]
 mod simulation;
+mod spell;
+mod splits;
 mod stall;
 mod verdict;
 mod watch;

@@ -2,29 +2,21 @@
 
 use crate::{
     Control, Limits, SharedRate,
+    brake::LEAST,
     folio::Class,
-    guard::{self, Guard, Signal},
+    splits::Splits,
     stall::{self, Stall},
     watch::Watch,
 };
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use numaloc_core::{CallStats, CpuSet, NodeId, Pace, Plan};
-use numaloc_host::{Migrations, Roots, Survey, Trigger, migrations};
+use numaloc_host::{Migrations, Roots, Survey, migrations};
 use std::{
-    os::fd::AsFd,
     sync::{
         Arc, Mutex, MutexGuard, TryLockError,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
-    thread,
     time::{Duration, Instant},
 };
-
-/// Between two looks at how many huge pages were split.
-const SPLIT_PERIOD: Duration = Duration::from_millis(100);
-/// Share of the huge pages of such a time that may be split on their way (there is no huge page for them at the target) before
-/// the run gives the kernel time to make some.
-const SPLIT_PERCENT: f64 = 10.0;
 
 /// Shared by the workers of a run.
 #[derive(Debug)]
@@ -38,26 +30,20 @@ pub struct Pacer<'a> {
     brakes: Mutex<Brakes>,
     /// Bits of the smallest factor of the brakes.
     factor: AtomicU64,
-    triggers: Vec<Trigger>,
-    /// A trigger has gone off since the last sample.
-    alarmed: AtomicBool,
-    /// Triggers are of no use any more.
-    deaf: AtomicBool,
+    /// All workers are to rest.
+    resting: AtomicBool,
+    /// Workers that neither rest nor wait.
+    at_work: AtomicUsize,
     roots: &'a Roots,
-    begin: Migrations,
+    begin: Instant,
+    before: Migrations,
 }
 
 /// What slows a run down, by what is seen from outside and by how huge pages fare.
 #[derive(Debug)]
 struct Brakes {
     watch: Option<Watch>,
-    pressure: Guard,
-    splits: Guard,
-    /// As of the last look at the counters.
-    split_huge_pages: u64,
-    /// Huge pages that were passed to calls since then.
-    huge_pages: u64,
-    looked: Instant,
+    splits: Option<Splits>,
 }
 
 impl<'a> Pacer<'a> {
@@ -79,95 +65,114 @@ impl<'a> Pacer<'a> {
             .fold(limits.batch_bytes.unwrap_or(pace.batch_bytes), u64::min);
         let pids: Vec<i32> = survey.spaces.iter().map(|space| space.pid()).collect();
         let watch = pace.guard.map(|bounds| Watch::new(roots, &pids, nodes, bounds));
-        let triggers = watch.as_ref().map(Watch::triggers).unwrap_or_default();
-        tracing::debug!(triggers = triggers.len(), most_bytes, ?pace, "pace");
-        let begin = migrations(roots).unwrap_or_default();
-        let (pressure, splits) = (Guard::new(), Guard::new());
-        let split_huge_pages = begin.split_huge_pages;
+        tracing::debug!(most_bytes, ?pace, "pace");
+        let splits = pace.waits_for_huge_pages.then(Splits::new);
         Self {
             control,
             duty: duty(limits, &pace),
             most_bytes,
             stall: Mutex::new(Stall::new(pace.max_stall, most_bytes)),
             rates,
-            brakes: Mutex::new(Brakes {
-                watch,
-                pressure,
-                splits,
-                split_huge_pages,
-                huge_pages: 0,
-                looked: Instant::now(),
-            }),
+            brakes: Mutex::new(Brakes { watch, splits }),
             factor: AtomicU64::new(1f64.to_bits()),
-            triggers,
-            alarmed: AtomicBool::new(false),
-            deaf: AtomicBool::new(false),
+            resting: AtomicBool::new(false),
+            at_work: AtomicUsize::new(0),
             roots,
-            begin,
+            begin: Instant::now(),
+            before: migrations(roots).unwrap_or_default(),
         }
+    }
+
+    /// A worker does its work; nothing is measured as a rest while it does, but for what it waits.
+    pub fn while_at_work<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.at_work.fetch_add(1, Relaxed);
+        let done = work();
+        self.at_work.fetch_sub(1, Relaxed);
+        done
+    }
+
+    /// A worker that is at work waits.
+    pub fn while_idle(&self, wait: impl FnOnce()) {
+        self.at_work.fetch_sub(1, Relaxed);
+        wait();
+        self.at_work.fetch_add(1, Relaxed);
     }
 
     /// How many bytes of folios of a class the next call may hold; a single folio may be larger.
     pub fn batch_bytes(&self, class: Class) -> u64 {
         let bytes = self.stall().bytes(class);
-        if self.factor() > guard::LEAST { bytes } else { bytes.min(stall::LEAST) }
+        if self.factor() > LEAST { bytes } else { bytes.min(stall::LEAST) }
     }
 
-    /// Learns from a call with so many folios; says whether it took too long.
-    pub fn learn(&self, class: Class, folios: u64, bytes: u64, took: Duration) -> bool {
-        let is_long = {
-            let mut stall = self.stall();
-            stall.learn(class, bytes, took);
-            took > stall.longest()
-        };
-        let mut brakes = self.brakes.lock().expect("no worker panics while it holds this");
-        brakes.huge_pages += if class == Class::Huge { folios } else { 0 };
-        self.look_for_splits(&mut brakes);
-        is_long
+    /// Before a call with folios of a class: how many huge pages the host has split so far, if it is time to look.
+    pub fn splits_before(&self, class: Class) -> Option<u64> {
+        let is_due = |splits: &Splits| splits.is_due(self.begin.elapsed());
+        let look = class == Class::Huge && self.brakes().splits.as_ref().is_some_and(is_due);
+        look.then(|| migrations(self.roots)).flatten().map(|now| now.split_huge_pages)
     }
 
-    /// Looks whether huge pages are split, if some have been passed to calls and it is time: reading the counters can take
-    /// longer than moving a huge page does.
-    fn look_for_splits(&self, brakes: &mut Brakes) {
-        let is_due = brakes.huge_pages > 0 || brakes.splits.factor() < 1.0;
-        if !is_due || brakes.looked.elapsed() < SPLIT_PERIOD {
-            return;
-        }
+    /// Learns from the splits during a call to which so many huge pages were passed.
+    pub fn learn_splits(&self, before: u64, passed: u64) {
         let Some(now) = migrations(self.roots) else { return };
-        // Others may split pages, too: this is of the whole host.
-        let split = now.split_huge_pages.saturating_sub(brakes.split_huge_pages);
-        let percent = split as f64 * 100.0 / brakes.huge_pages.max(1) as f64;
-        let what = "share of huge pages that are split on their way".into();
-        brakes.splits.take([Signal { what, percent, limit: SPLIT_PERCENT }]);
-        (brakes.split_huge_pages, brakes.huge_pages) = (now.split_huge_pages, 0);
-        brakes.looked = Instant::now();
-        self.publish(brakes);
+        let mut brakes = self.brakes();
+        if let Some(splits) = &mut brakes.splits {
+            let split = now.split_huge_pages.saturating_sub(before);
+            splits.take(self.begin.elapsed(), split, passed);
+            self.publish(&brakes);
+        }
     }
 
-    /// Looks for pressure, if it is time and no other worker does.
+    /// Learns from a call; says whether it took too long.
+    pub fn learn(&self, class: Class, bytes: u64, took: Duration) -> bool {
+        let mut stall = self.stall();
+        stall.learn(class, bytes, took);
+        took > stall.longest()
+    }
+
+    /// Looks for pressure, if it is time and no other worker does. To be called by a worker between two rests.
     pub fn look(&self) {
         let mut brakes = match self.brakes.try_lock() {
             Ok(brakes) => brakes,
             Err(TryLockError::WouldBlock) => return,
             Err(TryLockError::Poisoned(_)) => panic!("no worker panics while it holds this"),
         };
-        let Brakes { watch: Some(watch), pressure, .. } = &mut *brakes else { return };
-        let alarmed = self.alarmed.load(Relaxed);
-        if watch.sample(pressure, alarmed, || self.stall().slowdown()) {
-            self.alarmed.store(false, Relaxed);
+        let Some(watch) = &mut brakes.watch else { return };
+        // The one that looks is no worker at work, though it counts as one.
+        let is_idle = self.at_work.load(Relaxed) <= 1;
+        if watch.look(is_idle, || self.stall().slowdown()) {
             self.publish(&brakes);
         }
     }
 
     fn publish(&self, brakes: &Brakes) {
-        let Brakes { pressure, splits, .. } = brakes;
-        let tighter = if splits.factor() < pressure.factor() { splits } else { pressure };
-        let bits = tighter.factor().to_bits();
-        if self.factor.swap(bits, Relaxed) != bits {
-            let reason = tighter.reason();
-            tracing::debug!(factor = tighter.factor(), reason, "pace");
-            self.control.set_pressure(reason);
+        let (mut factor, mut reason) = (1.0, String::new());
+        if let Some(watch) = &brakes.watch {
+            (factor, reason) = watch.verdict();
+            self.resting.store(watch.is_resting(), Relaxed);
         }
+        if let Some(splits) = brakes.splits.as_ref().filter(|splits| splits.factor() < factor) {
+            (factor, reason) = (splits.factor(), splits.reason());
+        }
+        let bits = factor.to_bits();
+        if self.factor.swap(bits, Relaxed) != bits {
+            tracing::debug!(factor, reason, "pace");
+        }
+        self.control.set_pressure(reason);
+    }
+
+    /// Whether all workers are to rest, so that what pressure there is without them can be measured.
+    pub fn is_resting(&self) -> bool {
+        self.resting.load(Relaxed)
+    }
+
+    /// Whether the run holds back for more than its pace's own rests.
+    pub fn holds_back(&self) -> bool {
+        self.is_resting() || self.factor() < 1.0
+    }
+
+    /// The share of its time that a worker may work when nothing holds it back.
+    pub fn duty(&self) -> f64 {
+        self.duty
     }
 
     /// The share of its time that a worker may work now.
@@ -180,37 +185,22 @@ impl<'a> Pacer<'a> {
         self.rates.iter().map(|rate| rate.take(bytes)).max().unwrap_or_default()
     }
 
-    /// Sleeps about so long, and listens to the kernel's triggers meanwhile.
-    pub fn sleep(&self, nap: Duration) {
-        let ms = u16::try_from(nap.as_millis()).unwrap_or(u16::MAX);
-        if ms == 0 || self.triggers.is_empty() || self.deaf.load(Relaxed) {
-            return thread::sleep(nap);
-        }
-        let fds =
-            self.triggers.iter().map(|trigger| PollFd::new(trigger.as_fd(), PollFlags::POLLPRI));
-        let mut fds: Vec<PollFd<'_>> = fds.collect();
-        let woken = poll(&mut fds, PollTimeout::from(ms)).unwrap_or(0);
-        for events in fds.iter().filter(|_| woken > 0).filter_map(PollFd::revents) {
-            if events.contains(PollFlags::POLLPRI) {
-                self.alarmed.store(true, Relaxed);
-            }
-            // A cgroup is gone, and its file would wake whoever polls it at once and for ever.
-            if events.intersects(PollFlags::POLLERR | PollFlags::POLLNVAL) {
-                self.deaf.store(true, Relaxed);
-            }
-        }
-    }
-
-    /// Adds what the host's migrations have come to since the begin.
+    /// Adds what the host's migrations have come to since the begin, and how long the run has waited for huge pages.
     pub fn sum_up(&self, calls: &mut CallStats) {
         let now = migrations(self.roots).unwrap_or_default();
-        calls.split_huge_pages += now.split_huge_pages.saturating_sub(self.begin.split_huge_pages);
-        calls.failed_pages += now.failed_pages.saturating_sub(self.begin.failed_pages);
+        calls.split_huge_pages += now.split_huge_pages.saturating_sub(self.before.split_huge_pages);
+        calls.failed_pages += now.failed_pages.saturating_sub(self.before.failed_pages);
+        calls.huge_page_wait +=
+            self.brakes().splits.as_ref().map_or(Duration::ZERO, Splits::waited);
     }
 
     fn factor(&self) -> f64 {
         let factor = f64::from_bits(self.factor.load(Relaxed));
-        if self.control.yielding.load(Relaxed) { factor.min(guard::LEAST) } else { factor }
+        if self.control.yielding.load(Relaxed) { factor.min(LEAST) } else { factor }
+    }
+
+    fn brakes(&self) -> MutexGuard<'_, Brakes> {
+        self.brakes.lock().expect("no worker panics while it holds this")
     }
 
     fn stall(&self) -> MutexGuard<'_, Stall> {

@@ -4,44 +4,68 @@ use crate::worker::Worker;
 use std::time::{Duration, Instant};
 
 /// How long a worker rests at a stretch before it looks again whether it still has to.
-const STRETCH: Duration = Duration::from_millis(100);
+const STRETCH: Duration = Duration::from_millis(20);
 
 impl Worker<'_> {
     /// Waits until the bandwidth limits let `bytes` through; no longer than until the run is to stop.
     pub(crate) fn pay(&mut self, bytes: u64) {
         let wait = self.work.pacer.pay(bytes);
         if !wait.is_zero() {
-            let _limited = self.work.control.limited();
-            let waited = self.pause(wait);
-            self.report.calls.held_back += waited;
+            let limited = self.work.control.limited();
+            self.hold_back(wait);
+            drop(limited);
+            self.rest();
         }
     }
 
     /// Rests for what it has done since its last rest: scans and second looks count as calls do, because they take
     /// mmap_lock and CPU time as well.
     pub(crate) fn rest(&mut self) {
+        let pacer = &self.work.pacer;
         loop {
-            self.work.pacer.look();
-            let busy = self.since.elapsed();
-            self.since += busy;
-            self.duty.worked(busy);
-            let rest = self.duty.rest(self.work.pacer.share());
+            pacer.look();
+            self.worked(Instant::now());
+            let rest = if pacer.is_resting() { STRETCH } else { self.duty.rest(pacer.share()) };
             if rest.is_zero() || self.work.stop().is_some() {
                 return;
             }
-            let rested = self.pause(rest.min(STRETCH));
-            self.report.calls.held_back += rested;
+            let rest = rest.min(STRETCH);
+            if pacer.holds_back() {
+                self.hold_back(rest);
+            } else {
+                let rested = self.pause(rest);
+                self.report.calls.rested += rested;
+            }
         }
+    }
+
+    /// Waits for more than the pace. What it owes to the pace counts as rest all the same.
+    fn hold_back(&mut self, pause: Duration) {
+        let owed = self.owed.rest(self.work.pacer.duty());
+        let waited = self.pause(pause);
+        let rested = waited.min(owed);
+        self.report.calls.rested += rested;
+        self.report.calls.held_back += waited - rested;
     }
 
     /// Waits so long; no longer than until the run is to stop. Returns how long it was.
     pub(crate) fn pause(&mut self, pause: Duration) -> Duration {
         let begin = Instant::now();
-        self.duty.worked(begin - self.since);
-        self.work.wait(pause);
+        self.worked(begin);
+        let pacer = &self.work.pacer;
+        pacer.while_idle(|| self.work.wait(pause));
         let waited = begin.elapsed();
-        self.duty.rested(waited, self.work.pacer.share());
+        self.duty.rested(waited, pacer.share());
+        self.owed.rested(waited, pacer.duty());
         self.since = begin + waited;
         waited
+    }
+
+    /// It has been at work until now.
+    fn worked(&mut self, now: Instant) {
+        let busy = now - self.since;
+        self.since = now;
+        self.duty.worked(busy);
+        self.owed.worked(busy);
     }
 }

@@ -1,28 +1,26 @@
 //! The parts of the pace together, on a simulated clock and a simulated kernel.
 
+mod bounds;
+mod pressure;
+mod world;
+
 use crate::{
+    brake::{LEAST, Signal},
     duty::Duty,
     folio::Class,
-    guard::{self, Guard, Signal},
+    guard::{Guard, Spell},
     rate::Rate,
+    spell::{SpellClock, Step},
     stall::{self, Stall},
 };
-use proptest::{collection::vec, prelude::*};
+use proptest::prelude::*;
 use std::time::Duration;
+use world::{Psi, World};
 
-const SAMPLE: Duration = Duration::from_millis(250);
-const NAP: Duration = Duration::from_millis(100);
-
-/// What the kernel and the others do.
-#[derive(Clone, Debug)]
-struct World {
-    fixed: Duration,
-    per_mib: Duration,
-    /// Calls take so many times longer, in turns.
-    noise: Vec<u32>,
-    /// Pressure in percent of the bound, in seconds' turns; none after the last.
-    pressure: Vec<f64>,
-}
+/// A worker that rests looks up so often.
+const NAP: Duration = Duration::from_millis(20);
+/// The bound of the simulated gauge, in percent.
+const LIMIT: f64 = 50.0;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -31,62 +29,6 @@ struct Pace {
     duty: f64,
     most: u64,
     rate: Option<u64>,
-}
-
-/// A call: when it began, how long it took, its bytes.
-type Call = (Duration, Duration, u64);
-
-/// One worker from begin to end.
-fn run(world: &World, pace: &Pace, bytes: u64) -> (Vec<Call>, Guard) {
-    let (mut now, mut left, mut sampled) = (Duration::ZERO, bytes, Duration::ZERO);
-    let mut rate = pace.rate.map(Rate::new);
-    let most = rate.as_ref().map_or(pace.most, |rate| pace.most.min(rate.batch_bytes()));
-    let mut stall = Stall::new(pace.longest, most);
-    let (mut duty, mut guard) = (Duty::default(), Guard::new());
-    let mut calls = Vec::new();
-    while left > 0 {
-        let fitting = stall.bytes(Class::Base);
-        let is_least = guard.factor() <= guard::LEAST;
-        let bytes = left.min(if is_least { fitting.min(stall::LEAST) } else { fitting });
-        let share = pace.duty * guard.factor();
-        if let Some(rate) = &mut rate {
-            let begin = rate.take(now, bytes).max(now);
-            duty.rested(begin - now, share);
-            now = begin;
-        }
-        let noise = world.noise[calls.len() % world.noise.len()];
-        let took = (world.fixed + world.per_mib.mul_f64(bytes as f64 / (1 << 20) as f64)) * noise;
-        calls.push((now, took, bytes));
-        (now, left) = (now + took, left - bytes);
-        duty.worked(took);
-        stall.learn(Class::Base, bytes, took);
-        loop {
-            if now - sampled >= SAMPLE {
-                let percent = world.pressure.get(now.as_secs() as usize).copied().unwrap_or(0.0);
-                guard.take([Signal { what: "pressure".into(), percent, limit: 100.0 }]);
-                sampled = now;
-            }
-            let share = pace.duty * guard.factor();
-            let rest = duty.rest(share).min(NAP);
-            if rest.is_zero() {
-                break;
-            }
-            duty.rested(rest, share);
-            now += rest;
-        }
-    }
-    (calls, guard)
-}
-
-fn worlds() -> impl Strategy<Value = World> {
-    let pressure = vec(prop_oneof![Just(0.0), 0f64..300.0], 0..20);
-    (0u64..2_000, 20u64..2_000, vec(prop_oneof![9 => Just(1u32), 1 => 1u32..50], 1..50), pressure)
-        .prop_map(|(fixed, per_mib, noise, pressure)| World {
-            fixed: Duration::from_micros(fixed),
-            per_mib: Duration::from_micros(per_mib),
-            noise,
-            pressure,
-        })
 }
 
 fn paces() -> impl Strategy<Value = Pace> {
@@ -99,54 +41,109 @@ fn paces() -> impl Strategy<Value = Pace> {
     })
 }
 
-proptest! {
-    #[test]
-    fn a_run_ends_within_its_bounds(world in worlds(), pace in paces(), mib in 1u64..64) {
-        let bytes = mib << 20;
-        let (calls, _) = run(&world, &pace, bytes);
-        prop_assert_eq!(calls.iter().map(|call| call.2).sum::<u64>(), bytes);
-        // Never over the share of time, but for what is not worth a sleep.
-        let (begin, took, _) = *calls.last().expect("some");
-        let busy: Duration = calls.iter().map(|call| call.1).sum();
-        let allowed = begin.mul_f64(pace.duty) + Duration::from_millis(2);
-        prop_assert!(busy - took <= allowed, "{:?} of {begin:?}", busy - took);
-        // Never over the bandwidth by more than one batch.
-        if let Some(rate) = pace.rate {
-            let most = calls.iter().map(|call| call.2).max().expect("some");
-            let most = most.max(Rate::new(rate).batch_bytes());
-            for (first, &(from, ..)) in calls.iter().enumerate() {
-                let mut sum = 0;
-                for &(at, _, bytes) in &calls[first..] {
-                    sum += bytes;
-                    let allowed = (at - from).as_secs_f64() * rate as f64 + 1.0;
-                    prop_assert!(sum as f64 <= allowed + most as f64, "{sum} in {:?}", at - from);
-                }
-            }
-        }
-        // Never starves: from one call to the next it is the longest rest that a call can ask for, or its rate's wait.
-        for pair in calls.windows(2) {
-            let ((at, took, _), (next, _, bytes)) = (pair[0], pair[1]);
-            let rest = (took + Duration::from_millis(1)).mul_f64(1.0 / (pace.duty * guard::LEAST));
-            let wait = pace.rate.map_or(0.0, |rate| bytes as f64 / rate as f64);
-            let longest = at + took + rest + Duration::from_secs_f64(wait) + NAP;
-            prop_assert!(next <= longest, "{next:?} after {at:?} + {took:?}");
+/// A call.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    at: Duration,
+    took: Duration,
+    bytes: u64,
+    /// Time that others have waited for the run until then.
+    caused: Duration,
+}
+
+/// One worker.
+struct Worker<'w> {
+    world: &'w World,
+    pace: &'w Pace,
+    now: Duration,
+    psi: Psi,
+    read: Duration,
+    stall: Stall,
+    duty: Duty,
+    guard: Guard,
+    clock: SpellClock,
+    calls: Vec<Call>,
+}
+
+impl<'w> Worker<'w> {
+    fn new(world: &'w World, pace: &'w Pace, most: u64) -> Self {
+        Self {
+            world,
+            pace,
+            now: Duration::ZERO,
+            psi: Psi::new(pace.duty),
+            read: Duration::ZERO,
+            stall: Stall::new(pace.longest, most),
+            duty: Duty::default(),
+            guard: Guard::new(),
+            clock: SpellClock::new(Duration::ZERO),
+            calls: Vec::new(),
         }
     }
 
-    #[test]
-    fn a_run_recovers_from_pressure(world in worlds(), pace in paces()) {
-        let pace = Pace { rate: None, ..pace };
-        let end = Duration::from_secs(world.pressure.len() as u64);
-        let mut calm = world.clone();
-        calm.pressure.clear();
-        let (calls, _) = run(&world, &pace, 256 << 20);
-        // From ten samples after its end on, the run goes on at its pace: what is left takes as long as without pressure.
-        let later = |call: &&Call| call.0 > end + SAMPLE * 12 + Duration::from_secs(20);
-        let rest: Vec<&Call> = calls.iter().filter(later).collect();
-        if let (Some(first), Some(last)) = (rest.first(), rest.last()) {
-            let busy: Duration = rest.iter().map(|call| call.1).sum();
-            let most = busy.mul_f64(1.0 / pace.duty) + SAMPLE;
-            prop_assert!(last.0 - first.0 <= most, "{:?} for {busy:?}", last.0 - first.0);
+    fn pass(&mut self, time: Duration, is_moving: bool) {
+        self.now += time;
+        self.psi.pass(self.world, self.now, is_moving);
+    }
+
+    fn share(&self) -> f64 {
+        self.pace.duty * self.guard.factor()
+    }
+
+    fn idle(&mut self, time: Duration) {
+        self.duty.rested(time, self.share());
+        self.pass(time, false);
+    }
+
+    fn call(&mut self, most: u64) -> u64 {
+        let fitting = self.stall.bytes(Class::Base);
+        let factor = self.guard.factor();
+        let bytes = most.min(if factor <= LEAST { fitting.min(stall::LEAST) } else { fitting });
+        let took = self.world.took(self.calls.len(), bytes);
+        self.calls.push(Call { at: self.now, took, bytes, caused: self.psi.caused });
+        self.pass(took, true);
+        self.duty.worked(took);
+        self.stall.learn(Class::Base, bytes, took);
+        bytes
+    }
+
+    /// As `rest` and `watch` have it.
+    fn rest(&mut self) {
+        loop {
+            match self.clock.step(self.now, true) {
+                Step::Wait => {}
+                Step::Begin => self.read = self.psi.total(),
+                Step::End(measured) => {
+                    let stalled = self.psi.total() - self.read;
+                    let percent = stalled.as_secs_f64() / measured.as_secs_f64() * 100.0;
+                    self.guard.take(&[Signal { what: "psi".into(), percent, limit: LIMIT }]);
+                    self.read = self.psi.total();
+                    self.clock.next(self.guard.spell(), self.now, Duration::ZERO);
+                }
+            }
+            let is_resting = self.guard.spell() == Spell::Resting;
+            let rest = if is_resting { NAP } else { self.duty.rest(self.share()).min(NAP) };
+            if rest.is_zero() {
+                return;
+            }
+            self.idle(rest);
         }
     }
+}
+
+/// One worker from begin to end: all bytes, or all of the time.
+fn run(world: &World, pace: &Pace, bytes: u64, end: Duration) -> Vec<Call> {
+    let mut rate = pace.rate.map(Rate::new);
+    let most = rate.as_ref().map_or(pace.most, |rate| pace.most.min(rate.batch_bytes()));
+    let mut worker = Worker::new(world, pace, most);
+    let mut left = bytes;
+    while left > 0 && worker.now < end {
+        if let Some(rate) = &mut rate {
+            let begin = rate.take(worker.now, left.min(worker.stall.bytes(Class::Base)));
+            worker.idle(begin.saturating_sub(worker.now));
+        }
+        left -= worker.call(left);
+        worker.rest();
+    }
+    worker.calls
 }

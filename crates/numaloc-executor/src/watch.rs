@@ -1,21 +1,18 @@
-//! What a run sees of the pressure on its target, and on the nodes that it moves to.
+//! What a run sees of the pressure on its target, and of the nodes that it moves to.
 
-use crate::guard::{Guard, Signal, beyond};
+use crate::{
+    brake::{Brake, Signal},
+    guard::{Guard, Spell},
+    spell::{SpellClock, Step},
+};
 use numaloc_core::{CpuSet, NodeId, pace};
-use numaloc_host::{CpuUse, Pressure, Resource, Roots, Scope, Trigger};
+use numaloc_host::{CpuUse, Pressure, Resource, Roots, Scope};
 use std::time::{Duration, Instant};
 
-/// Time between samples, enough of the kernel's ticks of 10 ms.
+/// Time between two looks at what has a fixed bound, enough of the kernel's ticks of 10 ms.
 const PERIOD: Duration = Duration::from_millis(250);
-/// The same after the kernel has said that there is pressure.
-const ALARMED: Duration = Duration::from_millis(100);
-/// Samples of many processes come so seldom that they take one part in so many of the time.
-const SHARE_OF_SAMPLES: u32 = 50;
 /// As many cgroups of a target are watched.
 const CGROUPS: usize = 16;
-/// Windows of the kernel's triggers: the shortest there is, and the shortest without CAP_SYS_RESOURCE
-/// (kernel/sched/psi.c).
-const WINDOWS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(2)];
 /// Where nothing else tells of pressure: calls that take so long, against the fastest of their size.
 const SLOW_PERCENT: f64 = 300.0;
 
@@ -25,14 +22,12 @@ struct Gauge {
     file: Pressure,
     what: String,
     limit: f64,
-    /// What there was before the run, in percent: that is not of its making.
-    before: f64,
     last: Duration,
 }
 
 impl Gauge {
     fn new(mut file: Pressure, limit: u8) -> Option<Self> {
-        let now = file.read()?;
+        let last = file.read()?;
         let whose = match &file.scope {
             Scope::Cgroup(path) => path.as_str(),
             Scope::Host => "the whole host",
@@ -42,17 +37,27 @@ impl Gauge {
             Resource::Cpu => "cpu.pressure",
         };
         let what = format!("{of} of {whose}");
-        let (before, last) = (now.avg10_percent, now.total);
-        Some(Self { file, what, limit: limit.into(), before, last })
+        Some(Self { file, what, limit: limit.into(), last })
     }
 
-    fn sample(&mut self, wall: Duration) -> Option<Signal> {
-        let total = self.file.read()?.total;
+    /// Time in which somebody has waited since it was read last.
+    fn stalled(&mut self) -> Option<Duration> {
+        let total = self.file.read()?;
         let stalled = total.saturating_sub(self.last);
         self.last = total;
-        let percent = beyond(stalled, wall, self.before);
+        Some(stalled)
+    }
+
+    fn signal(&mut self, wall: Duration) -> Option<Signal> {
+        let percent = percent(self.stalled()?, wall);
         Some(Signal { what: self.what.clone(), percent, limit: self.limit })
     }
+}
+
+/// Share of the `wall` time, from 0 to 100.
+fn percent(time: Duration, wall: Duration) -> f64 {
+    let share = time.as_secs_f64() / wall.as_secs_f64().max(f64::MIN_POSITIVE);
+    (share * 100.0).min(100.0)
 }
 
 /// The CPU time of the nodes that are moved to.
@@ -79,9 +84,6 @@ impl Nodes {
     /// What others than the target and the mover use. What these two use elsewhere is taken off too, so it may be more.
     fn sample(&mut self, now: Instant) -> Vec<Signal> {
         let wall = now - self.at;
-        if wall < PERIOD {
-            return Vec::new();
-        }
         let used = self.cpu_use.used();
         let own = used.saturating_sub(self.used);
         (self.used, self.at) = (used, now);
@@ -90,22 +92,26 @@ impl Nodes {
             let busy = cpu_use.busy(cpus);
             let others = busy.saturating_sub(*last).saturating_sub(own);
             *last = busy;
-            let percent = beyond(others, wall * cpus.len() as u32, 0.0);
+            let percent = percent(others, wall * cpus.len() as u32);
             Signal { what: format!("node {node}'s CPU time for others"), percent, limit }
         };
         self.nodes.iter_mut().map(signal).collect()
     }
 }
 
-/// Samples for a guard.
+/// Watches over a run.
 #[derive(Debug)]
 pub struct Watch {
     gauges: Vec<Gauge>,
+    guard: Guard,
+    clock: SpellClock,
     nodes: Option<Nodes>,
     /// Whether it has to go by the time that calls take.
     by_calls: bool,
-    at: Instant,
-    cost: Duration,
+    /// For what has a bound whoever causes it.
+    bounds: Brake,
+    bounds_at: Instant,
+    begin: Instant,
 }
 
 impl Watch {
@@ -130,47 +136,81 @@ impl Watch {
         let watch_nodes = bounds.node_cpu_percent < 100 && !nodes.is_empty();
         let cpu_use = watch_nodes.then(|| CpuUse::open(roots, pids.iter().copied()).ok()).flatten();
         let nodes = cpu_use.map(|cpu_use| Nodes::new(cpu_use, nodes, bounds.node_cpu_percent));
-        Self { gauges, nodes, by_calls, at: Instant::now(), cost: Duration::ZERO }
+        let begin = Instant::now();
+        Self {
+            gauges,
+            guard: Guard::new(),
+            clock: SpellClock::new(Duration::ZERO),
+            nodes,
+            by_calls,
+            bounds: Brake::new(),
+            bounds_at: begin,
+            begin,
+        }
     }
 
-    /// Triggers of the kernel for the pressure that is watched, as far as it gives any.
-    pub fn triggers(&self) -> Vec<Trigger> {
-        let trigger = |gauge: &Gauge| {
-            WINDOWS.iter().find_map(|&window| {
-                let stalled = window.mul_f64(gauge.limit / 100.0);
-                gauge.file.trigger(stalled, window).ok()
-            })
-        };
-        self.gauges.iter().filter_map(trigger).collect()
+    /// Whether all workers are to rest.
+    pub fn is_resting(&self) -> bool {
+        self.guard.spell() == Spell::Resting
     }
 
-    /// Takes a sample for the guard, if it is time; `slowdown` is how much longer calls take than the fastest, 1 for as
-    /// long. Says whether it did.
-    pub fn sample(
-        &mut self,
-        guard: &mut Guard,
-        alarmed: bool,
-        slowdown: impl FnOnce() -> f64,
-    ) -> bool {
+    /// The factor by which the run is slower than its pace, and why, for people.
+    pub fn verdict(&self) -> (f64, String) {
+        let (guard, bounds) = (self.guard.factor(), self.bounds.factor());
+        if bounds < guard { (bounds, self.bounds.reason()) } else { (guard, self.guard.reason()) }
+    }
+
+    /// Measures what is due. `is_idle`: no worker is at work; `slowdown` is how much longer calls take than the fastest of
+    /// late, 1 for as long. Says whether anything was due.
+    pub fn look(&mut self, is_idle: bool, slowdown: impl FnOnce() -> f64) -> bool {
+        let told = self.look_at_bounds(slowdown);
+        let now = self.begin.elapsed();
+        match self.clock.step(now, is_idle) {
+            _ if self.gauges.is_empty() => told,
+            Step::Wait => told,
+            Step::Begin => {
+                self.gauges.iter_mut().for_each(|gauge| _ = gauge.stalled());
+                told
+            }
+            Step::End(measured) => {
+                let gauges = self.gauges.iter_mut();
+                let signals: Vec<Signal> =
+                    gauges.filter_map(|gauge| gauge.signal(measured)).collect();
+                self.guard.take(&signals);
+                tracing::trace!(?signals, spell = ?self.guard.spell(), "pressure");
+                self.clock.next(self.guard.spell(), now, self.begin.elapsed() - now);
+                true
+            }
+        }
+    }
+
+    fn look_at_bounds(&mut self, slowdown: impl FnOnce() -> f64) -> bool {
         let now = Instant::now();
-        let wall = now - self.at;
-        let period = if alarmed { ALARMED } else { PERIOD };
-        if wall < period.max(self.cost * SHARE_OF_SAMPLES) {
+        let is_bound = self.nodes.is_some() || self.by_calls;
+        if !is_bound || now - self.bounds_at < PERIOD {
             return false;
         }
-        self.at = now;
-        let mut signals: Vec<Signal> =
-            self.gauges.iter_mut().filter_map(|gauge| gauge.sample(wall)).collect();
-        if let Some(nodes) = &mut self.nodes {
-            signals.extend(nodes.sample(now));
-        }
+        self.bounds_at = now;
+        let mut signals = self.nodes.as_mut().map_or(Vec::new(), |nodes| nodes.sample(now));
         if self.by_calls {
             let what = "no pressure is accounted for here; the time of calls against the fastest";
             let percent = slowdown() * 100.0;
             signals.push(Signal { what: what.into(), percent, limit: SLOW_PERCENT });
         }
-        guard.take(signals);
-        self.cost = now.elapsed();
+        self.bounds.take(&signals);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_time_are_from_0_to_100() {
+        let ms = Duration::from_millis;
+        assert_eq!(percent(ms(50), ms(100)), 50.0);
+        assert_eq!(percent(ms(110), ms(100)), 100.0);
+        assert_eq!(percent(ms(0), ms(0)), 0.0);
     }
 }

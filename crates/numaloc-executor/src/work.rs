@@ -14,6 +14,7 @@ use std::{
         Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -185,7 +186,7 @@ impl<'a> Work<'a> {
         while self.stop().is_none()
             && let Some(left) = pause.checked_sub(begin.elapsed()).filter(|left| !left.is_zero())
         {
-            self.pacer.sleep(left.min(NAP));
+            thread::sleep(left.min(NAP));
         }
     }
 

@@ -36,6 +36,8 @@ pub struct Worker<'a> {
     pub(crate) deferred: Vec<Folio>,
     /// What it has not rested for yet, without what it has done since `since`.
     pub(crate) duty: Duty,
+    /// The same, were it not for what holds the run back beyond its pace.
+    pub(crate) owed: Duty,
     pub(crate) since: Instant,
     /// Bytes that this worker has brought to their targets.
     pub(crate) moved_bytes: u64,
@@ -61,6 +63,7 @@ impl<'a> Worker<'a> {
             report: Report::new(work.plan),
             deferred: Vec::new(),
             duty: Duty::default(),
+            owed: Duty::default(),
             since: Instant::now(),
             moved_bytes: 0,
             run: runs::Length::new(work.plan.options.pacing.pace().run_bytes),
@@ -87,6 +90,7 @@ impl<'a> Worker<'a> {
         let mut pause = PAUSE;
         while !self.deferred.is_empty() {
             self.pause(pause);
+            self.rest();
             pause *= 4;
             for folio in std::mem::take(&mut self.deferred) {
                 self.put(folio.into());

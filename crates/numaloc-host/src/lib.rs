@@ -56,7 +56,7 @@ pub use owner::{Owner, owner};
 pub use page_size::check_page_size;
 pub use pagemap::{Entries, Entry};
 pub use placement::Policies;
-pub use pressure::{Pressure, Resource, Scope, Stalled, Trigger};
+pub use pressure::{Pressure, Resource, Scope};
 pub use roots::Roots;
 pub use scan::{Ownership, Place, Precision, Run, Scanned, Scanner};
 pub use space::{AddressSpace, allow_files};

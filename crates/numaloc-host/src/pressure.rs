@@ -3,9 +3,7 @@
 use crate::{Roots, cgroup, read};
 use std::{
     collections::HashSet,
-    fs::{File, OpenOptions},
-    io::{self, Write},
-    os::fd::{AsFd, BorrowedFd},
+    fs::File,
     path::PathBuf,
     time::Duration,
 };
@@ -37,15 +35,6 @@ impl Resource {
     }
 }
 
-/// What a file says of `some`: the time in which at least one task waited.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stalled {
-    /// Since the cgroup was made, or since boot.
-    pub total: Duration,
-    /// Share of the last ten seconds, in percent.
-    pub avg10_percent: f64,
-}
-
 /// One such file, kept open.
 #[derive(Debug)]
 pub struct Pressure {
@@ -53,7 +42,6 @@ pub struct Pressure {
     pub scope: Scope,
     /// For what.
     pub resource: Resource,
-    path: PathBuf,
     file: File,
 }
 
@@ -95,55 +83,25 @@ impl Pressure {
     }
 
     fn open_file(path: PathBuf, scope: Scope, resource: Resource) -> Option<Self> {
-        let mut pressure = Self { scope, resource, file: File::open(&path).ok()?, path };
+        let mut pressure = Self { scope, resource, file: File::open(path).ok()? };
         // Where it is switched off, the file may be there and not be readable.
         pressure.read().map(|_| pressure)
     }
 
-    /// What it says now; `None` when its cgroup is no more.
-    pub fn read(&mut self) -> Option<Stalled> {
+    /// Time in which at least one task waited (`some`) since the cgroup was made, or since boot; `None` when its cgroup is no
+    /// more.
+    ///
+    /// CPUs that were busy for less than a tick since anybody's last look count for nothing (kernel/sched/psi.c,
+    /// `collect_percpu_times`): whoever reads it every few milliseconds sees nothing, and makes others see too little.
+    pub fn read(&mut self) -> Option<Duration> {
         parse(&read::kept(&self.file))
     }
-
-    /// Asks the kernel to say when tasks have waited for `stalled` within `window`. Windows other than multiples of two
-    /// seconds are for those with CAP_SYS_RESOURCE (kernel/sched/psi.c, `psi_trigger_create`).
-    ///
-    /// # Errors
-    /// EACCES and EPERM without the rights, EINVAL for a window outside of 0.5 to 10 seconds or a window that needs more
-    /// rights, EOPNOTSUPP where the kernel does not account for it.
-    pub fn trigger(&self, stalled: Duration, window: Duration) -> io::Result<Trigger> {
-        let mut file = OpenOptions::new().read(true).write(true).open(&self.path)?;
-        // The kernel takes the last byte for the terminator (kernel/sched/psi.c, `psi_write`).
-        file.write_all(trigger_text(stalled, window).as_bytes())?;
-        Ok(Trigger { file })
-    }
 }
 
-fn trigger_text(stalled: Duration, window: Duration) -> String {
-    format!("some {} {}\0", stalled.as_micros(), window.as_micros())
-}
-
-/// Becomes ready (POLLPRI) when tasks have waited for longer than was asked, at most once a window; is in error (POLLERR)
-/// once its cgroup is no more. It ends with this value.
-#[derive(Debug)]
-pub struct Trigger {
-    file: File,
-}
-
-impl AsFd for Trigger {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
-    }
-}
-
-fn parse(text: &str) -> Option<Stalled> {
+fn parse(text: &str) -> Option<Duration> {
     let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
-    let value =
-        |key: &str| line.split(' ').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='));
-    Some(Stalled {
-        total: Duration::from_micros(value("total")?.parse().ok()?),
-        avg10_percent: value("avg10")?.parse().ok()?,
-    })
+    let total = line.split(' ').find_map(|pair| pair.strip_prefix("total="))?;
+    total.parse().ok().map(Duration::from_micros)
 }
 
 #[cfg(test)]
@@ -154,15 +112,11 @@ mod tests {
     const TEXT: &str = "some avg10=12.50 avg60=1.00 avg300=0.10 total=2500000
 full avg10=1.00 avg60=0.50 avg300=0.00 total=7\n";
 
-    fn stalled(micros: u64, avg10_percent: f64) -> Stalled {
-        Stalled { total: Duration::from_micros(micros), avg10_percent }
-    }
-
     #[test]
     fn some_is_what_counts() {
-        assert_eq!(parse(TEXT), Some(stalled(2_500_000, 12.5)));
+        assert_eq!(parse(TEXT), Some(Duration::from_millis(2500)));
         assert_eq!(parse("full avg10=1 total=7"), None);
-        assert_eq!(parse("some avg10=x total=7"), None);
+        assert_eq!(parse("some avg10=1 total=x"), None);
         assert_eq!(parse(""), None);
     }
 
@@ -191,14 +145,8 @@ full avg10=1.00 avg60=0.50 avg300=0.00 total=7\n";
         let fake = Fake::new();
         fake.write("proc/pressure/cpu", TEXT);
         let mut files = Pressure::of(&fake.roots(), &[1], Resource::Cpu, 16);
-        assert_eq!(files[0].read(), Some(stalled(2_500_000, 12.5)));
+        assert_eq!(files[0].read(), Some(Duration::from_micros(2_500_000)));
         fake.write("proc/pressure/cpu", &TEXT.replace("2500000", "2500001"));
-        assert_eq!(files[0].read(), Some(stalled(2_500_001, 12.5)));
-    }
-
-    #[test]
-    fn triggers_are_asked_for_in_microseconds() {
-        let ms = Duration::from_millis;
-        assert_eq!(trigger_text(ms(50), ms(500)), "some 50000 500000\0");
+        assert_eq!(files[0].read(), Some(Duration::from_micros(2_500_001)));
     }
 }

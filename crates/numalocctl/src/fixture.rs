@@ -156,7 +156,9 @@ pub fn outcome() -> Outcome {
             longest: Duration::from_millis(9),
             total: Duration::from_millis(180),
             over_stall: 2,
+            rested: Duration::from_millis(30),
             held_back: Duration::from_millis(40),
+            huge_page_wait: Duration::from_millis(20),
             split_huge_pages: 5,
             failed_pages: 7,
             ..CallStats::default()

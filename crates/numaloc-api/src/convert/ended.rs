@@ -145,7 +145,9 @@ fn calls(field: &str, from: v1::CallStats, bad: &mut Violations) -> CallStats {
         longest: span(&at("longest"), from.longest, bad),
         total: span(&at("total"), from.total, bad),
         over_stall: amount(&at("over_stall"), from.over_stall, bad),
+        rested: span(&at("rested"), from.rested, bad),
         held_back: span(&at("held_back"), from.held_back, bad),
+        huge_page_wait: span(&at("huge_page_wait"), from.huge_page_wait, bad),
         split_huge_pages: amount(&at("split_huge_pages"), from.split_huge_pages, bad),
         failed_pages: amount(&at("failed_pages"), from.failed_pages, bad),
         ..CallStats::default()

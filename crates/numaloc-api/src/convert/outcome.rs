@@ -55,7 +55,9 @@ impl From<CallStats> for v1::CallStats {
             longest: Some(duration(stats.longest)),
             total: Some(duration(stats.total)),
             over_stall: int(stats.over_stall),
+            rested: Some(duration(stats.rested)),
             held_back: Some(duration(stats.held_back)),
+            huge_page_wait: Some(duration(stats.huge_page_wait)),
             split_huge_pages: int(stats.split_huge_pages),
             failed_pages: int(stats.failed_pages),
         }

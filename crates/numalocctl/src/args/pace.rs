@@ -18,7 +18,7 @@ pub struct PaceArgs {
     /// Longest that one call may take, from 100us to 60s; a single page may take longer [default: as the profile says]
     #[arg(long, value_name = "DURATION", value_parser = parse_stall, allow_hyphen_values = true)]
     pub max_stall: Option<Duration>,
-    /// Hold back while others keep the CPUs of the target node busier than this; 100: never [default: 65; fast: 100]
+    /// Hold back while others keep the CPUs of the target node busier than this; 100: never [default: 100]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100), allow_hyphen_values = true)]
     pub node_cpu_max: Option<u8>,
     /// What to do about kernel.numa_balancing; pause switches it off meanwhile and needs the daemon [default: warn]

@@ -135,8 +135,12 @@ pub struct CallsDoc {
     pub total_seconds: f64,
     /// Calls that took longer than asked for.
     pub over_stall: u64,
-    /// Time that workers held back for the sake of others, summed over workers.
+    /// Time in which workers rested because the profile has it, summed over workers.
+    pub rested_seconds: f64,
+    /// Time beyond that in which they held back, summed over workers.
     pub held_back_seconds: f64,
+    /// For how long the run held back so that the kernel could make huge pages at the target.
+    pub huge_page_wait_seconds: f64,
     /// Huge pages that the kernel split meanwhile, on the whole host.
     pub split_huge_pages: u64,
     /// Base pages that the kernel failed to migrate meanwhile, on the whole host.
@@ -220,7 +224,9 @@ impl From<&CallStats> for CallsDoc {
             longest_seconds: calls.longest.as_secs_f64(),
             total_seconds: calls.total.as_secs_f64(),
             over_stall: calls.over_stall,
+            rested_seconds: calls.rested.as_secs_f64(),
             held_back_seconds: calls.held_back.as_secs_f64(),
+            huge_page_wait_seconds: calls.huge_page_wait.as_secs_f64(),
             split_huge_pages: calls.split_huge_pages,
             failed_pages: calls.failed_pages,
         }

@@ -85,9 +85,13 @@ fn totals(text: &mut String, document: &MigrationDoc) {
 
 /// What the moving cost others, and what it did for their sake.
 fn pace(text: &mut String, calls: &CallsDoc) {
+    if calls.rested_seconds > 0.0 {
+        let time = seconds(calls.rested_seconds);
+        let _ = writeln!(text, "rested: {time}, as the profile has it");
+    }
     if calls.held_back_seconds > 0.0 {
         let time = seconds(calls.held_back_seconds);
-        let _ = writeln!(text, "held back: {time} for the sake of others");
+        let _ = writeln!(text, "held back: {time} beyond that, for the sake of others");
     }
     if calls.over_stall > 0 {
         let (all, longest) = (calls.calls, seconds(calls.longest_seconds));
@@ -97,6 +101,10 @@ fn pace(text: &mut String, calls: &CallsDoc) {
     if calls.split_huge_pages > 0 {
         let _ =
             writeln!(text, "split huge pages: {} on this host meanwhile", calls.split_huge_pages);
+    }
+    if calls.huge_page_wait_seconds > 0.0 {
+        let time = seconds(calls.huge_page_wait_seconds);
+        let _ = writeln!(text, "waited for huge pages at the target: {time}, then went on");
     }
 }
 

@@ -80,7 +80,7 @@ fn memory(registry: &mut Registry, series: &Series) {
     registry.register("move_pages_stalls", stalls, series.stalls.clone());
     let over = "Calls of move_pages that took longer than their job allowed";
     registry.register("move_pages_over_bound", over, series.over_bound.clone());
-    let held_back = "Time in which the threads of jobs held back for the sake of others";
+    let held_back = "Time beyond the rests of their profile in which the threads of jobs held back";
     registry.register_with_unit("held_back", held_back, Unit::Seconds, series.held_back.clone());
 }
 

@@ -165,7 +165,8 @@ fn locality() -> impl Strategy<Value = Locality> {
 }
 
 fn calls() -> impl Strategy<Value = CallStats> {
-    (any::<[u32; 7]>(), [span(0..9), span(0..9), span(0..9)]).prop_map(|(counts, spans)| {
+    let spans = [span(0..9), span(0..9), span(0..9), span(0..9), span(0..9)];
+    (any::<[u32; 7]>(), spans).prop_map(|(counts, spans)| {
         let counts = counts.map(u64::from);
         let [
             calls,
@@ -176,7 +177,7 @@ fn calls() -> impl Strategy<Value = CallStats> {
             split_huge_pages,
             failed_pages,
         ] = counts;
-        let [longest, total, held_back] = spans;
+        let [longest, total, rested, held_back, huge_page_wait] = spans;
         CallStats {
             calls,
             addresses,
@@ -185,7 +186,9 @@ fn calls() -> impl Strategy<Value = CallStats> {
             longest,
             total,
             over_stall,
+            rested,
             held_back,
+            huge_page_wait,
             split_huge_pages,
             failed_pages,
             ..CallStats::default()

@@ -1,0 +1,100 @@
+//! Waits for huge pages at the target, for some time: a huge page for which there is none is split on its way. Pure.
+
+use crate::brake::{Brake, Signal};
+use std::time::Duration;
+
+/// Between two calls that are looked at: reading the counters can take longer than moving a huge page does.
+const PERIOD: Duration = Duration::from_millis(100);
+/// Share of the huge pages of a call that may be split before the run gives the kernel time to make some.
+const PERCENT: f64 = 10.0;
+/// A run holds back for them no longer than this in all. What the kernel has not made by then it cannot make.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is known of splits. Times are since the begin of the run.
+#[derive(Debug)]
+pub struct Splits {
+    brake: Brake,
+    looked: Option<Duration>,
+    waited: Duration,
+}
+
+impl Splits {
+    /// Begins at full pace.
+    pub fn new() -> Self {
+        Self { brake: Brake::new(), looked: None, waited: Duration::ZERO }
+    }
+
+    /// Whether the next call with huge pages is to be looked at.
+    pub fn is_due(&self, now: Duration) -> bool {
+        self.waited < PATIENCE && self.looked.is_none_or(|looked| now >= looked + PERIOD)
+    }
+
+    /// A call was looked at: while it ran, the host split so many huge pages, and so many were passed to it. More than these
+    /// were not its own.
+    pub fn take(&mut self, now: Duration, split: u64, passed: u64) {
+        if self.brake.factor() < 1.0 {
+            self.waited += now.saturating_sub(self.looked.unwrap_or(now));
+        }
+        self.looked = Some(now);
+        let percent = split.min(passed) as f64 * 100.0 / passed.max(1) as f64;
+        let what = "share of huge pages that are split on their way".into();
+        self.brake.take(&[Signal { what, percent, limit: PERCENT }]);
+        if self.waited >= PATIENCE {
+            self.brake.release();
+        }
+    }
+
+    /// From [`crate::brake::LEAST`] to 1.
+    pub fn factor(&self) -> f64 {
+        self.brake.factor()
+    }
+
+    /// Why the factor is less than 1, for people; empty when it is not.
+    pub fn reason(&self) -> String {
+        self.brake.reason()
+    }
+
+    /// For how long it has held the run back.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::{collection::vec, prelude::*};
+
+    proptest! {
+        #[test]
+        fn it_holds_back_for_a_bounded_time(
+            calls in vec((100u64..1000, 0u64..20, 1u64..20), 1..300),
+        ) {
+            let (mut splits, mut now, mut held) = (Splits::new(), 0, 0);
+            for (gap, split, passed) in calls {
+                held += if splits.factor() < 1.0 { gap } else { 0 };
+                now += gap;
+                let at = Duration::from_millis(now);
+                prop_assert_eq!(splits.is_due(at), splits.waited() < PATIENCE);
+                if splits.is_due(at) {
+                    splits.take(at, split, passed);
+                }
+                prop_assert_eq!(splits.reason().is_empty(), splits.factor() == 1.0);
+            }
+            prop_assert_eq!(splits.waited(), Duration::from_millis(held));
+            prop_assert!(splits.waited() <= PATIENCE + Duration::from_secs(1));
+        }
+    }
+
+    #[test]
+    fn splits_that_are_not_its_own_count_no_more_than_its_pages() {
+        let mut splits = Splits::new();
+        splits.take(Duration::from_millis(100), 1, 20);
+        assert_eq!(splits.factor(), 1.0, "a twentieth");
+        splits.take(Duration::from_millis(200), 512, 4);
+        let text = "share of huge pages that are split on their way is 100% (limit 10%): moving at 1/2 of the pace";
+        assert_eq!(splits.reason(), text);
+        splits.take(Duration::from_millis(300), 0, 4);
+        assert_eq!((splits.factor(), splits.waited()), (1.0, PERIOD));
+    }
+}
