@@ -47,9 +47,13 @@ pub fn look_again(before: &Look, targets: &[Target]) -> Look {
 impl Look {
     /// Carries the plan out and sees that the account closes, in all and for each process.
     pub fn carry_out(&self, limits: &Limits, control: &Control) -> Outcome {
+        self.carry_out_on(&Roots::default(), limits, control)
+    }
+
+    /// The same with other roots.
+    pub fn carry_out_on(&self, roots: &Roots, limits: &Limits, control: &Control) -> Outcome {
         let Self { topology, survey, plan } = self;
-        let roots = Roots::default();
-        let outcome = execute(&roots, topology, plan, survey, limits, control).expect("it begins");
+        let outcome = execute(roots, topology, plan, survey, limits, control).expect("it begins");
         for process in &outcome.processes {
             assert!(process.account.closes(), "{process:?}");
         }

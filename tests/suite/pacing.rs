@@ -11,7 +11,13 @@ use numaloc_core::{
     pace::{Pacing, Profile},
 };
 use numaloc_executor::{Control, Limits};
+use numaloc_host::Roots;
 use std::{
+    env,
+    fs::{self, File},
+    io::Write,
+    os::unix::fs::FileExt,
+    path::PathBuf,
     sync::atomic::Ordering::Relaxed,
     thread,
     time::{Duration, Instant},
@@ -143,30 +149,75 @@ fn balanced_takes_at_most_eight_times_as_long_as_fast_beside_a_load_of_the_targe
     assert!(balanced < 8.0 * fast, "{balanced} s, and {fast} s with fast");
 }
 
+/// The pressure files of a cgroup as they would be if somebody waited for each byte that a run moves. How much real ones show
+/// depends on the machine.
+#[derive(Debug)]
+struct Gauge {
+    root: PathBuf,
+    file: File,
+}
+
+impl Gauge {
+    /// They are below a root of their own: io.pressure, and cpu.pressure that stays 0.
+    fn new(cgroup: &str) -> Self {
+        let root = env::temp_dir().join(cgroup);
+        let directory = root.join(cgroup);
+        fs::create_dir_all(&directory).expect("a directory");
+        let file = |name| {
+            let mut file = File::create(directory.join(name)).expect("a file");
+            file.write_all(&line(Duration::ZERO)).expect("a line");
+            file
+        };
+        file("cpu.pressure");
+        Self { file: file("io.pressure"), root }
+    }
+
+    /// Half a second for each MiB.
+    fn show(&self, moved_bytes: u64) {
+        let total = Duration::from_secs_f64(moved_bytes as f64 / MIB as f64 / 2.0);
+        self.file.write_all_at(&line(total), 0).expect("a line");
+    }
+}
+
+fn line(total: Duration) -> Vec<u8> {
+    format!("some avg10=0.00 avg60=0.00 avg300=0.00 total={:020}\n", total.as_micros()).into()
+}
+
 #[test]
-fn pressure_that_a_run_causes_holds_it_back() {
+fn pressure_that_a_run_causes_holds_it_back_until_it_is_over() {
     if !has_pressure() {
         return;
     }
     let cgroup = Cgroup::new("pacing");
-    let scene = Scene::of(Layout::remote(&["anon:256M"]).within(cgroup.path()));
+    let gauge = Gauge::new("numaloc-pacing");
+    let roots = Roots { cgroup: gauge.root.clone(), ..Roots::default() };
+    let scene = Scene::of(Layout::remote(&["anon:96M"]).within(cgroup.path()));
     let options = Options { order: Order::Address, ..options(Profile::Gentle) };
     let (look, control) = (look(&scene.target(), &options), Control::default());
-    // Without a rest between calls the writer waits for pages for much of the time.
-    let limits = Limits { duty_percent: Some(100), ..Limits::default() };
-    let outcome = during(&look, &limits, &control, |ended| {
-        until("it holds back", || ended() || control.held_back().contains("while it moves"));
-        println!("{}", control.held_back());
-        assert!(
-            control.held_back().contains("pressure of /numaloc-pacing"),
-            "it has not held back"
-        );
+    // It works all the time, and is there for as long as the test needs it.
+    let rate_bytes_per_second = Some(4 * MIB);
+    let limits = Limits { duty_percent: Some(100), rate_bytes_per_second, ..Limits::default() };
+    let outcome = thread::scope(|scope| {
+        let run = scope.spawn(|| look.carry_out_on(&roots, &limits, &control));
+        let why = || control.held_back();
+        let is_held = || why().starts_with("io.pressure of /numaloc-pacing is");
+        until("it holds back", || {
+            gauge.show(control.moved_bytes.load(Relaxed));
+            is_held() || run.is_finished()
+        });
+        println!("{}", why());
+        assert!(why().contains("while it moves"), "it has not held back: {:?}", why());
+        // Nobody waits any more.
+        until("it has recovered", || run.is_finished() || !why().contains("pressure"));
+        assert!(!run.is_finished(), "the run was over before the pressure was");
+        run.join().expect("it ends")
     });
     assert_complete(&outcome);
     assert!(outcome.calls.held_back > Duration::ZERO);
     assert_eq!(control.held_back(), "");
-    scene.assert_on("anon", 0, 256 * MIB);
+    scene.assert_on("anon", 0, 96 * MIB);
     scene.finish();
+    fs::remove_dir_all(gauge.root).ok();
 }
 
 #[test]
