@@ -152,7 +152,9 @@ fn calls(message: Option<&v1::CallStats>) -> CallsDoc {
         longest_seconds: seconds(message.longest),
         total_seconds: seconds(message.total),
         over_stall: amount(message.over_stall),
+        rested_seconds: seconds(message.rested),
         held_back_seconds: seconds(message.held_back),
+        huge_page_wait_seconds: seconds(message.huge_page_wait),
         split_huge_pages: amount(message.split_huge_pages),
         failed_pages: amount(message.failed_pages),
     }
