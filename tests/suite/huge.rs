@@ -4,9 +4,10 @@ use crate::{
     engine::look,
     scene::{SLACK, Scene, assert_complete, assert_left},
     settings::Setting,
-    truth::{huge_bytes, vmstat},
+    truth::{free_bytes, high_watermark_bytes, huge_bytes, vmstat},
 };
-use numaloc_core::{HUGE, Options, PAGE, Reason};
+use numaloc_core::{HUGE, HugetlbSource, Options, PAGE, Reason};
+use numaloc_sys::fixture::{Backing, Region};
 use std::fs;
 
 const MIB: u64 = 1 << 20;
@@ -77,6 +78,53 @@ fn hugetlb_without_a_pool_stays_and_the_rest_comes_home() {
     scene.assert_on("hugetlb", 1, 32 * MIB);
     scene.assert_on("anon", 0, 16 * MIB);
     assert_left(&outcome, Reason::NoMemory, 32 * MIB);
+    scene.finish();
+}
+
+#[test]
+fn hugetlb_without_a_pool_comes_home_fresh_if_asked() {
+    let _pools = (Setting::huge_pool(0, 0), Setting::huge_pool(1, 32));
+    let scene = Scene::remote(&["hugetlb:32M", "anon:16M"]);
+    let options = Options { hugetlb: HugetlbSource::Fresh, ..Options::default() };
+    let plan = look(&scene.target(), &options).plan;
+    assert_eq!((plan.beyond_pool_bytes, plan.no_room_bytes), (32 * MIB, 0), "said in the plan");
+    let outcome = scene.migrate(&options);
+    scene.assert_on("hugetlb", 0, 32 * MIB);
+    scene.assert_on("anon", 0, 16 * MIB);
+    assert_complete(&outcome);
+    // The pages have changed pools; the control process still has the rest.
+    assert_eq!((pool(0), pool(1)), ((16, 0), (16, 0)));
+    scene.finish();
+}
+
+#[test]
+fn fresh_hugetlb_pages_come_after_those_of_the_pool_and_leave_the_reserve() {
+    let _pools = (Setting::huge_pool(0, 4), Setting::huge_pool(1, 32));
+    let scene = Scene::remote(&["hugetlb:32M"]);
+    // Room for about four pages more than the pool has.
+    let free = free_bytes(0) - high_watermark_bytes(0);
+    let reserve_bytes = Some(free - 9 * MIB);
+    let options = Options { hugetlb: HugetlbSource::Fresh, reserve_bytes, ..Options::default() };
+    let outcome = scene.migrate(&options);
+    let ((home, home_free), (remote, _)) = (pool(0), pool(1));
+    assert!(home_free == 0 && home + remote == 36, "{outcome:?}");
+    assert_eq!(scene.nodes("hugetlb"), [(0, home * HUGE), (1, (16 - home) * HUGE)].into());
+    assert!((5..=9).contains(&home), "{home} pages at home: {outcome:?}");
+    scene.finish();
+}
+
+#[test]
+fn hugetlb_pages_that_others_have_reserved_are_no_room() {
+    // All free pages are reserved: the kernel would take fresh ones, although node 0's pool has some.
+    let _pools = (Setting::huge_pool(0, 4), Setting::huge_pool(1, 32));
+    let scene = Scene::remote(&["hugetlb:32M"]);
+    let reserved =
+        Region::map(4 * HUGE as usize, Backing::Hugetlb(HUGE as usize)).expect("reserved");
+    let outcome = scene.migrate(&Options::default());
+    scene.assert_on("hugetlb", 1, 32 * MIB);
+    assert_left(&outcome, Reason::NoMemory, 32 * MIB);
+    assert_eq!((pool(0), pool(1)), ((4, 4), (32, 0)), "the pools are as they were");
+    drop(reserved);
     scene.finish();
 }
 

@@ -18,6 +18,7 @@ pub mod plan;
 pub mod planner;
 pub mod process;
 pub mod route;
+pub mod supply;
 pub mod topology;
 
 pub use account::{Account, LATE, Reason};
@@ -33,6 +34,7 @@ pub use pace::{Guard, NumaBalancing, Order, Pace, Pacing, Profile};
 pub use plan::{Move, Plan, PlannedProcess, Skip, Skipped};
 pub use process::{Identity, Process};
 pub use route::{Route, Routes};
+pub use supply::{HugetlbSource, Supply};
 pub use topology::{HugePool, Node, NodeMemory, Topology};
 
 /// Size of a base page in bytes on every platform that this project supports (x86-64 and arm64 with 4 KiB pages).

@@ -3,6 +3,7 @@
 use crate::{
     ids::NodeSet,
     pace::{Order, Pacing},
+    supply::{HugetlbSource, Supply},
 };
 
 /// Options of a plan. The default is: everything that is the target's own, home to the nodes of its CPUs.
@@ -20,6 +21,8 @@ pub struct Options {
     pub to: Option<NodeSet>,
     /// Also move hugetlb pages so large that one alone takes longer than the pace's longest call.
     pub include_gigantic: bool,
+    /// Where the target's pages for hugetlb memory come from.
+    pub hugetlb: HugetlbSource,
     /// How gently.
     pub pacing: Pacing,
     /// What comes first.
@@ -37,6 +40,7 @@ impl Default for Options {
             target_ratio: 100,
             to: None,
             include_gigantic: false,
+            hugetlb: HugetlbSource::default(),
             pacing: Pacing::default(),
             order: Order::default(),
             reserve_bytes: None,
@@ -45,6 +49,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// What pages on a target may be taken from; `hugetlb_bytes` is the size of hugetlb pages.
+    pub fn supply(&self, hugetlb_bytes: Option<u64>) -> Supply {
+        hugetlb_bytes.map_or(Supply::BASE, |bytes| Supply::hugetlb(bytes, self.hugetlb))
+    }
+
     /// Bytes to keep free above the high watermark of a node with `total_bytes`.
     pub fn reserve(&self, total_bytes: u64) -> u64 {
         self.reserve_bytes.unwrap_or_else(|| (total_bytes / 100).max(64 << 20))

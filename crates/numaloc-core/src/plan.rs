@@ -116,6 +116,9 @@ pub struct Plan {
     pub expected_flows: BTreeMap<(NodeId, NodeId), u64>,
     /// Bytes that are to move but have no room on any target now.
     pub no_room_bytes: u64,
+    /// Bytes of hugetlb memory that the targets' pools have no pages for: taken fresh from free memory and among those
+    /// that will move, or without room, as the options say ([`HugetlbSource`](crate::HugetlbSource)).
+    pub beyond_pool_bytes: u64,
     /// Moving ends when so many bytes have moved (a target ratio under 100).
     pub limit_bytes: Option<u64>,
     /// A guess at the time that the copying takes on bare metal, in seconds.

@@ -12,6 +12,7 @@ use crate::{
     plan::{Move, Plan, PlannedProcess, Skip, Skipped},
     process::Process,
     route::Routes,
+    supply::{HugetlbSource, can_be_fresh},
     topology::{NodeMemory, Topology},
 };
 use std::collections::BTreeMap;
@@ -96,6 +97,7 @@ impl<'a> Planner<'a> {
             expected_bytes: 0,
             expected_flows: BTreeMap::new(),
             no_room_bytes: 0,
+            beyond_pool_bytes: 0,
             limit_bytes: None,
             expected_seconds: 0.0,
             unplaced_bytes: 0,
@@ -284,15 +286,12 @@ impl<'a> Planner<'a> {
     fn expect(&mut self, step: &Move, from: NodeId, mut bytes: u64) {
         for &to in self.plan.routes[step.routes].from(from) {
             let Some(memory) = self.memory.get_mut(&to) else { continue };
-            let hugetlb = step.hugetlb_bytes.is_some();
-            let page_bytes = step.hugetlb_bytes.unwrap_or(crate::PAGE);
-            let room =
-                memory.room(page_bytes, hugetlb, self.plan.options.reserve(memory.total_bytes));
-            let fits = bytes.min(room / page_bytes * page_bytes);
-            match memory.huge_pools.iter_mut().find(|pool| hugetlb && pool.page_bytes == page_bytes)
-            {
-                Some(pool) => pool.free_pages -= fits / page_bytes,
-                None => memory.free_bytes -= fits,
+            let options = &self.plan.options;
+            let reserve = options.reserve(memory.total_bytes);
+            let taken = memory.take(options.supply(step.hugetlb_bytes), bytes, reserve);
+            let fits = taken.pool_bytes + taken.free_bytes;
+            if step.hugetlb_bytes.is_some() {
+                self.plan.beyond_pool_bytes += taken.free_bytes;
             }
             if fits > 0 {
                 *self.plan.expected_flows.entry((from, to)).or_default() += fits;
@@ -301,6 +300,10 @@ impl<'a> Planner<'a> {
             bytes -= fits;
         }
         self.plan.no_room_bytes += bytes;
+        let pool_only = self.plan.options.hugetlb == HugetlbSource::Pool;
+        if pool_only && step.hugetlb_bytes.is_some_and(can_be_fresh) {
+            self.plan.beyond_pool_bytes += bytes;
+        }
     }
 }
 

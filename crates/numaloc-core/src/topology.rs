@@ -1,6 +1,9 @@
 //! The machine: its NUMA nodes, their CPUs, memory and distances.
 
-use crate::ids::{CpuSet, NodeId, NodeSet};
+use crate::{
+    ids::{CpuSet, NodeId, NodeSet},
+    supply::{Supply, Taken},
+};
 use std::collections::BTreeMap;
 
 /// A pool of hugetlb pages of one size on one node (`/sys/devices/system/node/nodeN/hugepages`).
@@ -12,6 +15,9 @@ pub struct HugePool {
     pub total_pages: u64,
     /// Pages that nobody uses.
     pub free_pages: u64,
+    /// Free pages that are not kept for those who have mapped memory and not touched it yet. Reservations are not by node
+    /// (`resv_hugepages` in /sys/kernel/mm/hugepages), so of a node's free pages as many as are unreserved in all pools.
+    pub unreserved_pages: u64,
 }
 
 /// Memory of a node at the moment it was read.
@@ -28,14 +34,39 @@ pub struct NodeMemory {
 }
 
 impl NodeMemory {
-    /// Bytes that may be put on the node in pages of `page_bytes` while `reserve_bytes` stay free above the
-    /// high watermark. hugetlb pages (`hugetlb`) come from their pool alone.
-    pub fn room(&self, page_bytes: u64, hugetlb: bool, reserve_bytes: u64) -> u64 {
-        if hugetlb {
-            let pool = self.huge_pools.iter().find(|pool| pool.page_bytes == page_bytes);
-            return pool.map_or(0, |pool| pool.free_pages * page_bytes);
+    /// Bytes that may be put on the node in pages from `supply` while `reserve_bytes` stay free above the high watermark.
+    pub fn room(&self, supply: Supply, reserve_bytes: u64) -> u64 {
+        self.pool_room(supply) + self.free_room(supply, reserve_bytes)
+    }
+
+    /// Takes pages for up to `bytes` if there is room for so many, from the pool first as the kernel does
+    /// (mm/hugetlb.c, `alloc_hugetlb_folio_nodemask`).
+    pub fn take(&mut self, supply: Supply, bytes: u64, reserve_bytes: u64) -> Taken {
+        let pool_bytes = bytes.min(self.pool_room(supply));
+        let free_bytes = (bytes - pool_bytes).min(self.free_room(supply, reserve_bytes));
+        let same = |pool: &&mut HugePool| pool.page_bytes == supply.page_bytes;
+        if let Some(pool) = self.huge_pools.iter_mut().find(same).filter(|_| supply.pool) {
+            // A plan with a target ratio may want a part of a page.
+            let pages = pool_bytes.div_ceil(supply.page_bytes);
+            pool.free_pages = pool.free_pages.saturating_sub(pages);
+            pool.unreserved_pages -= pages;
         }
-        self.free_bytes.saturating_sub(self.high_watermark_bytes.saturating_add(reserve_bytes))
+        self.free_bytes -= free_bytes;
+        Taken { pool_bytes, free_bytes }
+    }
+
+    fn pool_room(&self, supply: Supply) -> u64 {
+        let pool = self.huge_pools.iter().find(|pool| pool.page_bytes == supply.page_bytes);
+        let pool = pool.filter(|_| supply.pool);
+        pool.map_or(0, |pool| pool.unreserved_pages.saturating_mul(pool.page_bytes))
+    }
+
+    fn free_room(&self, supply: Supply, reserve_bytes: u64) -> u64 {
+        if !supply.free_memory {
+            return 0;
+        }
+        let kept_bytes = self.high_watermark_bytes.saturating_add(reserve_bytes);
+        self.free_bytes.saturating_sub(kept_bytes) / supply.page_bytes * supply.page_bytes
     }
 }
 

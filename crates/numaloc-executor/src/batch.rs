@@ -12,7 +12,7 @@ use crate::{
     worker::Worker,
 };
 use nix::libc::EIO;
-use numaloc_core::{Moved, NodeId, PAGE, Reason};
+use numaloc_core::{Moved, NodeId, Options, PAGE, Reason};
 use numaloc_sys::{MoveFlag, move_pages};
 use std::{
     collections::VecDeque,
@@ -40,8 +40,11 @@ pub struct Key {
 }
 
 impl Key {
-    fn pool(&self) -> Pool {
-        (self.to, self.hugetlb_bytes)
+    /// Whom its pages have to share with. Where a pool of hugetlb pages and free memory serve both, room is shared out
+    /// as free memory is: it may be told too small while others are putting pages there, and never too large.
+    fn pool(&self, options: &Options) -> Pool {
+        let supply = options.supply(self.hugetlb_bytes);
+        (self.to, self.hugetlb_bytes.filter(|_| !supply.free_memory))
     }
 }
 
@@ -50,6 +53,7 @@ impl Worker<'_> {
     pub(crate) fn drive(&mut self, key: Key, mut rows: Vec<Row>) {
         // A call is of one class of folios, for each takes its own time.
         rows.sort_unstable_by_key(|row| (row.first.class(), row.first.address));
+        let pool = key.pool(&self.work.plan.options);
         let mut todo = VecDeque::from(rows);
         while let Some(first) = todo.front().map(|row| row.first) {
             let gone = !self.survey.spaces[key.process].is_alive();
@@ -65,7 +69,7 @@ impl Worker<'_> {
                 0 => Room::Unsettled,
                 _ => {
                     let most = claimed.max(first.bytes);
-                    self.work.take_room(key.pool(), most, first.bytes, || self.room(key))
+                    self.work.take_room(pool, most, first.bytes, || self.room(key))
                 }
             };
             match room {
@@ -80,7 +84,7 @@ impl Worker<'_> {
                             todo.push_front(row);
                         }
                     }
-                    self.work.landed(key.pool(), taken);
+                    self.work.landed(pool, taken);
                     self.work.release(claimed, self.moved_bytes - before);
                     self.rest();
                 }
@@ -99,9 +103,10 @@ impl Worker<'_> {
 
     /// Bytes that the target takes now.
     fn room(&self, key: Key) -> u64 {
-        let Ok(memory) = self.memory.read(key.to) else { return 0 };
-        let reserve = self.work.plan.options.reserve(memory.total_bytes);
-        memory.room(key.hugetlb_bytes.unwrap_or(PAGE), key.hugetlb_bytes.is_some(), reserve)
+        let options = &self.work.plan.options;
+        let supply = options.supply(key.hugetlb_bytes);
+        let Ok(memory) = self.memory.read_for(key.to, supply) else { return 0 };
+        memory.room(supply, options.reserve(memory.total_bytes))
     }
 
     fn reroute(&mut self, row: Row) {

@@ -201,10 +201,13 @@ fn swap_bytes(roots: &Roots) -> u64 {
 fn huge_pools(roots: &Roots) -> Vec<HugePool> {
     let pools = pool_directories(&roots.sys.join("kernel/mm/hugepages")).into_iter();
     let pool = |(page_bytes, path): (u64, PathBuf)| {
+        let free_pages = number(&path.join("free_hugepages"))?;
         Some(HugePool {
             page_bytes,
             total_pages: number(&path.join("nr_hugepages"))?,
-            free_pages: number(&path.join("free_hugepages"))?,
+            free_pages,
+            unreserved_pages: free_pages
+                .saturating_sub(number(&path.join("resv_hugepages")).unwrap_or(0)),
         })
     };
     pools.filter_map(pool).collect()
@@ -282,7 +285,8 @@ mod tests {
         assert_eq!(values, ["1", "N"]);
         assert_eq!(facts.dsa_devices, ["dsa0"]);
         assert_eq!(facts.swap_bytes, 1 << 20);
-        let pool = HugePool { page_bytes: 1 << 30, total_pages: 2, free_pages: 1 };
+        let pool =
+            HugePool { page_bytes: 1 << 30, total_pages: 2, free_pages: 1, unreserved_pages: 1 };
         assert_eq!(facts.huge_pools, [pool]);
     }
 }

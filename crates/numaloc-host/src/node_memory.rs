@@ -1,7 +1,7 @@
 //! The memory of nodes as of now, cheap enough to be read before each batch.
 
 use crate::{Error, Roots, read};
-use numaloc_core::{HugePool, NodeId, NodeMemory, PAGE};
+use numaloc_core::{HugePool, NodeId, NodeMemory, PAGE, Supply};
 use std::{
     collections::BTreeMap,
     fs::{self, File},
@@ -48,47 +48,59 @@ impl Kept {
     }
 }
 
+/// A node's pool of hugetlb pages of one size.
 #[derive(Debug)]
 struct KeptPool {
-    page_bytes: u64,
     total: Kept,
     free: Kept,
+}
+
+/// All nodes' pools of hugetlb pages of one size together.
+#[derive(Debug)]
+struct KeptPools {
+    free: Kept,
+    reserved: Kept,
+}
+
+impl KeptPools {
+    fn open(directory: &Path) -> Result<Self, Error> {
+        let free = Kept::open(directory.join("free_hugepages"))?;
+        Ok(Self { free, reserved: Kept::open(directory.join("resv_hugepages"))? })
+    }
+    /// Pages that the kernel takes for a migration; with none it takes a fresh one, whatever the node's own pool has
+    /// (mm/hugetlb.c, `available_huge_pages`).
+    fn unreserved_pages(&self) -> Result<u64, Error> {
+        Ok(self.free.number()?.saturating_sub(self.reserved.number()?))
+    }
 }
 
 #[derive(Debug)]
 struct KeptNode {
     meminfo: Kept,
-    pools: Vec<KeptPool>,
+    pools: BTreeMap<u64, KeptPool>,
 }
 
 impl KeptNode {
     fn open(directory: &Path) -> Result<Self, Error> {
         let meminfo = Kept::open(directory.join("meminfo"))?;
-        let mut pools = Vec::new();
+        let mut pools = BTreeMap::new();
         for (page_bytes, pool) in pool_directories(&directory.join("hugepages")) {
             let total = Kept::open(pool.join("nr_hugepages"))?;
-            pools.push(KeptPool {
+            pools.insert(
                 page_bytes,
-                total,
-                free: Kept::open(pool.join("free_hugepages"))?,
-            });
+                KeptPool { total, free: Kept::open(pool.join("free_hugepages"))? },
+            );
         }
         Ok(Self { meminfo, pools })
     }
-    fn read(&self, high_watermark_bytes: u64) -> Result<NodeMemory, Error> {
+    /// Its memory without its pools.
+    fn memory(&self, high_watermark_bytes: u64) -> Result<NodeMemory, Error> {
         let text = self.meminfo.text()?;
-        let pool = |pool: &KeptPool| -> Result<HugePool, Error> {
-            Ok(HugePool {
-                page_bytes: pool.page_bytes,
-                total_pages: pool.total.number()?,
-                free_pages: pool.free.number()?,
-            })
-        };
         Ok(NodeMemory {
             total_bytes: self.meminfo.meminfo_bytes(&text, "MemTotal:")?,
             free_bytes: self.meminfo.meminfo_bytes(&text, "MemFree:")?,
             high_watermark_bytes,
-            huge_pools: self.pools.iter().map(pool).collect::<Result<_, Error>>()?,
+            huge_pools: Vec::new(),
         })
     }
 }
@@ -100,6 +112,7 @@ pub struct NodeMemoryReader {
     nodes: PathBuf,
     high_watermark_bytes: BTreeMap<NodeId, u64>,
     kept: BTreeMap<NodeId, KeptNode>,
+    pools: BTreeMap<u64, KeptPools>,
 }
 
 impl NodeMemoryReader {
@@ -114,7 +127,11 @@ impl NodeMemoryReader {
         for (id, directory) in node_directories(&nodes) {
             kept.insert(id, KeptNode::open(&directory)?);
         }
-        Ok(Self { nodes, high_watermark_bytes: high_watermarks(&zoneinfo), kept })
+        let mut pools = BTreeMap::new();
+        for (page_bytes, directory) in pool_directories(&roots.sys.join("kernel/mm/hugepages")) {
+            pools.insert(page_bytes, KeptPools::open(&directory)?);
+        }
+        Ok(Self { nodes, high_watermark_bytes: high_watermarks(&zoneinfo), kept, pools })
     }
 
     /// A node's memory as of now.
@@ -122,11 +139,52 @@ impl NodeMemoryReader {
     /// # Errors
     /// [`Error::Read`] when there is no such node, [`Error::Parse`] when the kernel's format is not understood.
     pub fn read(&self, node: NodeId) -> Result<NodeMemory, Error> {
-        let watermark = self.high_watermark_bytes.get(&node).copied().unwrap_or(0);
+        self.with(node, |kept| {
+            let pools = kept.pools.iter().map(|(&page_bytes, pool)| self.pool(page_bytes, pool));
+            let huge_pools = pools.collect::<Result<_, Error>>()?;
+            Ok(NodeMemory { huge_pools, ..kept.memory(self.high_watermark(node))? })
+        })
+    }
+
+    /// What of a node's memory serves `supply`, as of now; nothing else of it is read.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_for(&self, node: NodeId, supply: Supply) -> Result<NodeMemory, Error> {
+        self.with(node, |kept| {
+            let mut memory = match supply.free_memory {
+                true => kept.memory(self.high_watermark(node))?,
+                false => NodeMemory::default(),
+            };
+            if let Some(pool) = kept.pools.get(&supply.page_bytes).filter(|_| supply.pool) {
+                memory.huge_pools.push(self.pool(supply.page_bytes, pool)?);
+            }
+            Ok(memory)
+        })
+    }
+
+    fn with<T>(
+        &self,
+        node: NodeId,
+        read: impl FnOnce(&KeptNode) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         match self.kept.get(&node) {
-            Some(kept) => kept.read(watermark),
-            None => KeptNode::open(&self.nodes.join(format!("node{node}")))?.read(watermark),
+            Some(kept) => read(kept),
+            None => read(&KeptNode::open(&self.nodes.join(format!("node{node}")))?),
         }
+    }
+
+    fn high_watermark(&self, node: NodeId) -> u64 {
+        self.high_watermark_bytes.get(&node).copied().unwrap_or(0)
+    }
+
+    fn pool(&self, page_bytes: u64, pool: &KeptPool) -> Result<HugePool, Error> {
+        let free_pages = pool.free.number()?;
+        let unreserved_pages = match self.pools.get(&page_bytes) {
+            Some(all) => free_pages.min(all.unreserved_pages()?),
+            None => free_pages,
+        };
+        Ok(HugePool { page_bytes, total_pages: pool.total.number()?, free_pages, unreserved_pages })
     }
 }
 
@@ -232,7 +290,8 @@ Node 64, zone   Normal
         fake.write(&format!("{node}/hugepages/hugepages-2048kB/free_hugepages"), "3\n");
         fake.write("proc/zoneinfo", ZONEINFO);
         let reader = NodeMemoryReader::new(&fake.roots()).unwrap();
-        let pool = HugePool { page_bytes: 2 << 20, total_pages: 5, free_pages: 3 };
+        let pool =
+            HugePool { page_bytes: 2 << 20, total_pages: 5, free_pages: 3, unreserved_pages: 3 };
         let expected = NodeMemory {
             total_bytes: 2 << 20,
             free_bytes: 1 << 20,

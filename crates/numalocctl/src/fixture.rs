@@ -18,7 +18,8 @@ fn cpus(list: &str) -> CpuSet {
 
 /// Nodes 0 and 2 with CPUs and memory, 8 with memory only, 16 with CPUs only.
 pub fn topology() -> Topology {
-    let pool = HugePool { page_bytes: 2 * MIB, total_pages: 64, free_pages: 60 };
+    let pool =
+        HugePool { page_bytes: 2 * MIB, total_pages: 64, free_pages: 60, unreserved_pages: 60 };
     let node = |id, list: &str, total_mib: u64, free_mib: u64| Node {
         id: NodeId(id),
         cpus: cpus(list),

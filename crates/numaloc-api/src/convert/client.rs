@@ -43,6 +43,7 @@ impl From<&value::Policy> for v1::Policy {
             node_cpu_percent_max: options.pacing.node_cpu_percent_max.map(Into::into),
             numa_balancing: v1::NumaBalancingAction::from(policy.numa_balancing).into(),
             order: v1::MoveOrder::from(options.order).into(),
+            hugetlb_source: v1::HugetlbSource::from(options.hugetlb).into(),
         }
     }
 }

@@ -30,6 +30,7 @@ impl From<&Plan> for v1::Plan {
             movable_after: Some(plan.expected_share().into()),
             overall_before: Some(plan.locality.overall.into()),
             order: v1::MoveOrder::from(plan.order).into(),
+            beyond_pool_bytes: int(plan.beyond_pool_bytes),
         }
     }
 }

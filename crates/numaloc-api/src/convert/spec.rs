@@ -135,6 +135,7 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
         exclude_file: from.exclude_file,
         include_bound: from.include_bound,
         include_gigantic: from.include_gigantic,
+        hugetlb: named(&at("hugetlb_source"), from.hugetlb_source, bad).unwrap_or_default(),
         pacing: Pacing {
             profile: named(&at("profile"), from.profile, bad).unwrap_or_default(),
             max_stall: duration(&at("max_stall"), from.max_stall, STALL_MIN..=STALL_MAX, bad),

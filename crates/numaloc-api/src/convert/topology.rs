@@ -32,6 +32,7 @@ impl From<&HugePool> for v1::HugePool {
             page_bytes: int(pool.page_bytes),
             total_pages: int(pool.total_pages),
             free_pages: int(pool.free_pages),
+            unreserved_pages: int(pool.unreserved_pages),
         }
     }
 }

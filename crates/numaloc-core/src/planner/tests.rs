@@ -5,7 +5,7 @@ use crate::{
     mempolicy::Mempolicy,
     pace::Pacing,
     process::Identity,
-    topology::Node,
+    topology::{HugePool, Node},
 };
 use proptest::{collection::vec, prelude::*};
 use std::time::Duration;
@@ -222,7 +222,7 @@ fn no_more_is_planned_than_there_is_room_for() {
 fn hugetlb_takes_its_room_from_the_pool() {
     let mut node = machine(&[0, 1], &[]).node(NodeId(0)).unwrap().clone();
     node.memory.huge_pools =
-        vec![crate::HugePool { page_bytes: 2 * MIB, total_pages: 9, free_pages: 3 }];
+        vec![HugePool { page_bytes: 2 * MIB, total_pages: 9, free_pages: 3, unreserved_pages: 3 }];
     let machine = Topology::new([node, machine(&[0, 1], &[]).node(NodeId(1)).unwrap().clone()], []);
     let pool = |bytes| Extent { hugetlb_bytes: Some(bytes), ..extent(0, &[(1, 10 * MIB)]) };
     let plan = |include_gigantic| {
@@ -236,6 +236,33 @@ fn hugetlb_takes_its_room_from_the_pool() {
     let bounded = plan(false);
     assert_eq!((bounded.expected_bytes, bounded.no_room_bytes), (6 * MIB, 4 * MIB));
     assert_eq!(bounded.skipped_bytes(), [(Reason::StallBound, 10 * MIB)].into());
+    assert_eq!((all.beyond_pool_bytes, bounded.beyond_pool_bytes), (4 * MIB, 4 * MIB));
+}
+
+#[test]
+fn fresh_hugetlb_pages_come_from_free_memory_after_the_pool() {
+    let mut node = machine(&[0, 1], &[]).node(NodeId(0)).unwrap().clone();
+    let reserve = Options::default().reserve(64 << 30);
+    node.memory.free_bytes = 64 * MIB + reserve + 5 * MIB;
+    // One of the free pages is reserved.
+    node.memory.huge_pools =
+        vec![HugePool { page_bytes: 2 * MIB, total_pages: 9, free_pages: 2, unreserved_pages: 1 }];
+    let machine = Topology::new([node, machine(&[0, 1], &[]).node(NodeId(1)).unwrap().clone()], []);
+    let hugetlb =
+        |bytes, remote| Extent { hugetlb_bytes: Some(bytes), ..extent(0, &[(1, remote)]) };
+    let plan = |hugetlb_bytes, remote, source| {
+        // What the huge pages leave of free memory is left for base pages.
+        let extents = vec![hugetlb(hugetlb_bytes, remote), extent(1 << 40, &[(1, 8 * MIB)])];
+        let options = Options { include_gigantic: true, hugetlb: source, ..Options::default() };
+        let plan = plan_of(&machine, process("0", "0-1"), extents, &options);
+        (plan.expected_bytes, plan.no_room_bytes, plan.beyond_pool_bytes)
+    };
+    use HugetlbSource::{Fresh, Pool};
+    assert_eq!(plan(2 * MIB, 4 * MIB, Pool), ((2 + 5) * MIB, (2 + 3) * MIB, 2 * MIB));
+    assert_eq!(plan(2 * MIB, 4 * MIB, Fresh), ((2 + 2 + 3) * MIB, 5 * MIB, 2 * MIB));
+    assert_eq!(plan(2 * MIB, 10 * MIB, Fresh), ((2 + 4 + 1) * MIB, (4 + 7) * MIB, 4 * MIB));
+    // The kernel takes no fresh gigantic page.
+    assert_eq!(plan(1 << 30, 1 << 30, Fresh), (5 * MIB, (1 << 30) + 3 * MIB, 0));
 }
 
 #[test]

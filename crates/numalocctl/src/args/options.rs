@@ -4,7 +4,7 @@ use super::pace::{PaceArgs, by_name};
 use crate::{exit::Failure, units::parse_size};
 use clap::Args;
 use numaloc_api::value::Policy;
-use numaloc_core::{NodeSet, Options, Order, Topology};
+use numaloc_core::{HugetlbSource, NodeSet, Options, Order, Topology};
 
 /// Options of a plan. What is not given has its default, or stays as it is where something is changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
@@ -22,6 +22,10 @@ pub struct PlanArgs {
     /// Also move hugetlb pages so large that one alone takes longer than a call may.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub include_gigantic: Option<bool>,
+    /// Where the target's hugetlb pages come from: its pool, or fresh from free memory where the pool has none, which changes
+    /// the sizes of the nodes' pools for good [default: pool]
+    #[arg(long, value_name = "SOURCE", value_parser = by_name(HugetlbSource::ALL, HugetlbSource::name))]
+    pub hugetlb: Option<HugetlbSource>,
     /// Stop when this percentage of what can be moved is local [default: 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=100), allow_hyphen_values = true)]
     pub target_ratio: Option<u8>,
@@ -108,6 +112,7 @@ impl PlanArgs {
             exclude_file: self.exclude_file.unwrap_or(options.exclude_file),
             include_bound: self.include_bound.unwrap_or(options.include_bound),
             include_gigantic: self.include_gigantic.unwrap_or(options.include_gigantic),
+            hugetlb: self.hugetlb.unwrap_or(options.hugetlb),
             target_ratio: self.target_ratio.unwrap_or(options.target_ratio),
             to,
             reserve_bytes: self.reserve.or(options.reserve_bytes),

@@ -2,7 +2,7 @@
 
 use super::Findings;
 use crate::doc::Check;
-use numaloc_core::{Options, PAGE};
+use numaloc_core::{Options, Supply};
 use numaloc_host::facts::CgroupVersion;
 
 /// Whether the machine can be read.
@@ -43,7 +43,7 @@ pub fn room(found: &Findings) -> Check {
     let full = topology.nodes().filter(|node| {
         let total_bytes = node.memory.total_bytes;
         let reserve_bytes = Options::default().reserve(total_bytes);
-        total_bytes > 0 && node.memory.room(PAGE, false, reserve_bytes) == 0
+        total_bytes > 0 && node.memory.room(Supply::BASE, reserve_bytes) == 0
     });
     let full: Vec<_> = full.map(|node| node.id.to_string()).collect();
     match full.is_empty() {

@@ -20,7 +20,12 @@ fn good() -> Findings {
         offload: Vec::new(),
         dsa_devices: Vec::new(),
         swap_bytes: 0,
-        huge_pools: vec![HugePool { page_bytes: 2 << 20, total_pages: 64, free_pages: 60 }],
+        huge_pools: vec![HugePool {
+            page_bytes: 2 << 20,
+            total_pages: 64,
+            free_pages: 60,
+            unreserved_pages: 60,
+        }],
     };
     let topology = Ok(fixture::topology());
     let daemon = DaemonState::Reachable {

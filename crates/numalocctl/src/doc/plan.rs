@@ -42,6 +42,8 @@ pub struct PlanDoc {
     pub expected_flows: Vec<FlowDoc>,
     /// Bytes that are to move but have no room on any target now.
     pub no_room_bytes: u64,
+    /// hugetlb memory that the targets' pools have no pages for: taken fresh and expected to move, or without room.
+    pub beyond_pool_bytes: u64,
     /// Moving ends after so many bytes (a target ratio under 100).
     pub limit_bytes: Option<u64>,
     /// Resident pages whose node could not be told.
@@ -70,6 +72,8 @@ pub struct OptionsDoc {
     pub include_bound: bool,
     /// Whether pages move that alone take longer than a call may.
     pub include_gigantic: bool,
+    /// `pool` or `fresh`: where the target's hugetlb pages come from.
+    pub hugetlb: &'static str,
     /// The share that is enough.
     pub target_ratio_percent: u8,
     /// Nodes asked for.
@@ -177,6 +181,7 @@ impl From<&Look> for PlanDoc {
             expected_seconds: plan.expected_seconds,
             expected_flows: flows(&plan.expected_flows),
             no_room_bytes: plan.no_room_bytes,
+            beyond_pool_bytes: plan.beyond_pool_bytes,
             limit_bytes: plan.limit_bytes,
             unplaced_bytes: plan.unplaced_bytes,
             unasked_bytes: plan.unasked_bytes,
@@ -232,6 +237,7 @@ impl From<&Options> for OptionsDoc {
             exclude_file: options.exclude_file,
             include_bound: options.include_bound,
             include_gigantic: options.include_gigantic,
+            hugetlb: options.hugetlb.name(),
             target_ratio_percent: options.target_ratio,
             to_nodes: options.to.as_ref().map(ids),
             reserve_bytes: options.reserve_bytes,

@@ -44,6 +44,8 @@ pub struct HugePoolDoc {
     pub total_pages: u64,
     /// Pages that nobody uses.
     pub free_pages: u64,
+    /// Free pages that are not reserved.
+    pub unreserved_pages: u64,
 }
 
 impl From<&Topology> for TopologyDoc {
@@ -69,6 +71,7 @@ fn node_doc(topology: &Topology, node: &Node) -> NodeDoc {
                 page_bytes: pool.page_bytes,
                 total_pages: pool.total_pages,
                 free_pages: pool.free_pages,
+                unreserved_pages: pool.unreserved_pages,
             })
             .collect(),
         distances: others

@@ -49,6 +49,7 @@ pub fn plan(message: &v1::Plan, policy: &v1::Policy, topology: &Topology) -> Pla
         expected_seconds: seconds(message.expected_duration),
         expected_flows: flows(&message.expected_flows),
         no_room_bytes: amount(message.no_room_bytes),
+        beyond_pool_bytes: amount(message.beyond_pool_bytes),
         limit_bytes: message.limit_bytes.map(amount),
         unplaced_bytes: amount(message.unplaced_bytes),
         unasked_bytes: amount(message.unasked_bytes),

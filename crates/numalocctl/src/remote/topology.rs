@@ -36,6 +36,7 @@ fn one(message: &v1::Node) -> Node {
         page_bytes: amount(pool.page_bytes),
         total_pages: amount(pool.total_pages),
         free_pages: amount(pool.free_pages),
+        unreserved_pages: amount(pool.unreserved_pages),
     });
     Node {
         id: NodeId(node(message.node_id)),

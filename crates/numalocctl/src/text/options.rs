@@ -16,6 +16,7 @@ pub fn asked(options: &OptionsDoc) -> Vec<String> {
     let valued = [
         (ratio < 100).then(|| format!("target ratio {ratio} %")),
         options.reserve_bytes.map(|bytes| format!("reserve {}", size(bytes))),
+        (options.hugetlb != "pool").then(|| format!("hugetlb {}", options.hugetlb)),
         (options.order != "probed").then(|| format!("order {}", options.order)),
         (options.profile != "balanced").then(|| format!("profile {}", options.profile)),
         options

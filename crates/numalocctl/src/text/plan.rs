@@ -63,6 +63,7 @@ fn totals(text: &mut String, document: &PlanDoc) {
             size(document.unasked_bytes)
         );
     }
+    text.push_str(&beyond_pool(document));
     for left in &document.left {
         let _ = writeln!(text, "stays: {}: {}", size(left.bytes), left.reason);
     }
@@ -72,6 +73,20 @@ fn totals(text: &mut String, document: &PlanDoc) {
     let _ = writeln!(text, "local: {}", change(&document.before, Some(&document.after)));
     if let Some(reason) = document.source_reason {
         let _ = writeln!(text, "locations: {reason}");
+    }
+}
+
+/// What the pools of hugetlb pages have to do with it.
+fn beyond_pool(document: &PlanDoc) -> String {
+    let bytes = size(document.beyond_pool_bytes);
+    match (document.beyond_pool_bytes, document.options.hugetlb) {
+        (0, _) => String::new(),
+        (_, "fresh") => format!(
+            "hugetlb: {bytes} come fresh from free memory: the targets' pools grow for good, the sources' shrink\n"
+        ),
+        _ => format!(
+            "hugetlb: {bytes} of it are more than the targets' pools have (--hugetlb fresh takes free memory)\n"
+        ),
     }
 }
 

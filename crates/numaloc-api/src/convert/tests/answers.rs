@@ -19,7 +19,8 @@ const GIB: u64 = 1 << 30;
 
 fn topology() -> Topology {
     let node = |id, cpus: &str| {
-        let pool = HugePool { page_bytes: 2 << 20, total_pages: 4, free_pages: 3 };
+        let pool =
+            HugePool { page_bytes: 2 << 20, total_pages: 4, free_pages: 3, unreserved_pages: 3 };
         let memory = NodeMemory {
             total_bytes: 16 * GIB,
             free_bytes: 8 * GIB,

@@ -7,7 +7,7 @@ use crate::{
         QosClass, ScheduleSpec, Target, WorkloadId, WorkloadSpec,
     },
 };
-use numaloc_core::{NumaBalancing, Options, Order, Pacing, Profile};
+use numaloc_core::{HugetlbSource, NumaBalancing, Options, Order, Pacing, Profile};
 use prost::Message;
 use std::{collections::BTreeMap, time::Duration};
 
@@ -28,6 +28,7 @@ fn full() -> MigrationSpec {
                 exclude_file: true,
                 include_bound: true,
                 include_gigantic: true,
+                hugetlb: HugetlbSource::Fresh,
                 pacing: Pacing {
                     profile: Profile::Fast,
                     max_stall: Some(Duration::from_micros(2500)),

@@ -6,8 +6,8 @@ use crate::value::{
     ScheduleId, ScheduleSpec, ScheduleState, Target, Workload, WorkloadId, WorkloadSpec,
 };
 use numaloc_core::{
-    Account, Identity, Locality, NodeId, NodeSet, NumaBalancing, Options, Order, Pacing, Profile,
-    Reason, Share,
+    Account, HugetlbSource, Identity, Locality, NodeId, NodeSet, NumaBalancing, Options, Order,
+    Pacing, Profile, Reason, Share,
 };
 use proptest::{
     collection::{btree_map, btree_set, vec},
@@ -90,10 +90,10 @@ fn policy() -> impl Strategy<Value = Policy> {
     let balancing = [NumaBalancing::Ignore, NumaBalancing::Warn, NumaBalancing::Pause];
     let balancing = prop::sample::select(balancing.to_vec());
     let on_interrupt = prop_oneof![Just(OnInterrupt::Stop), Just(OnInterrupt::Resume)];
-    let pace = (pacing, order, balancing);
+    let pace = (pacing, order, balancing, prop::sample::select(&HugetlbSource::ALL[..]));
     (options, qos_class(), on_interrupt, pace).prop_map(
         |(options, qos_class, on_interrupt, pace)| {
-            let (pacing, order, numa_balancing) = pace;
+            let (pacing, order, numa_balancing, hugetlb) = pace;
             let (
                 [include_shared, exclude_file, include_bound, include_gigantic],
                 target_ratio,
@@ -105,6 +105,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                 exclude_file,
                 include_bound,
                 include_gigantic,
+                hugetlb,
                 pacing,
                 order,
                 target_ratio,
