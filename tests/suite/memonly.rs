@@ -1,20 +1,62 @@
-//! Two nodes with CPUs and one of memory only (persistent memory, CXL).
+//! Two nodes with CPUs and one of memory only (persistent memory, CXL). Kernel 6.1 has one tier for all three; from 6.12 on
+//! the third has one of its own.
 
 use crate::{
     app::Layout,
     engine::{look, migrate},
-    scene::{Scene, assert_complete},
+    scene::{SLACK, Scene, assert_complete, assert_left},
     truth::node_count,
 };
-use numaloc_core::Options;
+use numaloc_core::{Options, Reason};
 
 const MIB: u64 = 1 << 20;
+
+/// Pages may leave all nodes.
+fn from_all() -> Options {
+    Options { from: Some("0-2".parse().expect("a list")), ..Options::default() }
+}
+
+#[test]
+fn a_node_of_another_tier_is_left_alone() {
+    assert_eq!(node_count(), 3);
+    let scene = Scene::of(Layout::remote(&["anon:32M", "thp:16M"]).memory_on(2));
+    let plan = look(&scene.target(), &Options::default()).plan;
+    let stays = plan.skipped_bytes()[&Reason::OtherTier];
+    assert!(stays >= 48 * MIB, "said in the plan: {plan:?}");
+    // What is movable at all is what libraries have on node 1.
+    assert!(plan.locality.movable.remote_bytes < SLACK, "{:?}", plan.locality);
+    let outcome = scene.migrate(&Options::default());
+    scene.assert_on("anon", 2, 32 * MIB);
+    scene.assert_on("thp", 2, 16 * MIB);
+    assert!(outcome.flows.keys().all(|(from, _)| from.0 != 2), "{outcome:?}");
+    assert_left(&outcome, Reason::OtherTier, stays);
+    assert_complete(&outcome);
+    scene.finish();
+}
+
+#[test]
+fn a_node_that_is_not_named_is_left_alone() {
+    assert_eq!(node_count(), 3);
+    let scene = Scene::of(Layout::remote(&["anon:32M"]).memory_on(1));
+    let from = |list: &str| {
+        let nodes = Some(list.parse().expect("a list"));
+        scene.migrate(&Options { from: nodes, ..Options::default() })
+    };
+    let outcome = from("2");
+    scene.assert_on("anon", 1, 32 * MIB);
+    assert!(outcome.account().left_for(Reason::NodeExcluded) >= 32 * MIB, "{outcome:?}");
+    assert_complete(&outcome);
+    let outcome = from("1");
+    scene.assert_on("anon", 0, 32 * MIB);
+    assert_complete(&outcome);
+    scene.finish();
+}
 
 #[test]
 fn memory_comes_home_from_a_node_without_cpus() {
     assert_eq!(node_count(), 3);
     let scene = Scene::of(Layout::remote(&["anon:32M", "thp:16M"]).memory_on(2));
-    let outcome = scene.migrate(&Options::default());
+    let outcome = scene.migrate(&from_all());
     scene.assert_on("anon", 0, 32 * MIB);
     scene.assert_on("thp", 0, 16 * MIB);
     assert_complete(&outcome);
@@ -26,10 +68,10 @@ fn a_node_without_cpus_is_never_home() {
     assert_eq!(node_count(), 3);
     // It may run on all CPUs: nodes 0 and 1 are home, and node 2 is remote all the same.
     let scene = Scene::of(Layout::remote(&["anon:16M"]).on("").memory_on(2));
-    let look = look(&scene.target(), &Options::default());
+    let look = look(&scene.target(), &from_all());
     let plan = &look.plan;
     assert_eq!(plan.processes[0].home.to_string(), "0-1");
-    let outcome = migrate(&scene.target(), &Options::default());
+    let outcome = migrate(&scene.target(), &from_all());
     scene.assert_on("anon", 0, 16 * MIB); // 30 away, node 1 is 40
     assert_complete(&outcome);
     scene.finish();

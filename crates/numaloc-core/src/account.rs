@@ -39,11 +39,15 @@ pub enum Reason {
     RatioReached,
     /// A single page so large that moving it takes longer than a call may.
     StallBound,
+    /// It is on a memory-only node of another tier, which is left alone unless asked for.
+    OtherTier,
+    /// It is on none of the nodes that the request names as sources.
+    NodeExcluded,
 }
 
 impl Reason {
     /// All reasons, in the order in which they are shown.
-    pub const ALL: [Reason; 13] = [
+    pub const ALL: [Reason; 15] = [
         Self::Busy,
         Self::Pinned,
         Self::Shared,
@@ -57,6 +61,8 @@ impl Reason {
         Self::FileExcluded,
         Self::RatioReached,
         Self::StallBound,
+        Self::OtherTier,
+        Self::NodeExcluded,
     ];
 
     /// Stable name for machines.
@@ -75,6 +81,8 @@ impl Reason {
             Self::FileExcluded => "file_excluded",
             Self::RatioReached => "ratio_reached",
             Self::StallBound => "stall_bound",
+            Self::OtherTier => "other_tier",
+            Self::NodeExcluded => "node_excluded",
         }
     }
 
@@ -83,7 +91,13 @@ impl Reason {
     pub fn is_shortfall(self) -> bool {
         !matches!(
             self,
-            Self::Shared | Self::Bound | Self::FileExcluded | Self::RatioReached | Self::StallBound
+            Self::Shared
+                | Self::Bound
+                | Self::FileExcluded
+                | Self::RatioReached
+                | Self::StallBound
+                | Self::OtherTier
+                | Self::NodeExcluded
         )
     }
 }
@@ -105,6 +119,8 @@ impl fmt::Display for Reason {
             Self::FileExcluded => "file pages excluded by request",
             Self::RatioReached => "target ratio reached",
             Self::StallBound => "one page takes longer to move than a call may",
+            Self::OtherTier => "on a memory-only node of another tier",
+            Self::NodeExcluded => "on a node excluded by request",
         })
     }
 }

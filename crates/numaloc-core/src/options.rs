@@ -1,9 +1,11 @@
 //! What a request asks of the planner.
 
 use crate::{
+    account::Reason,
     ids::NodeSet,
     pace::{Order, Pacing},
     supply::{HugetlbSource, Supply},
+    topology::Topology,
 };
 
 /// Options of a plan. The default is: everything that is the target's own, home to the nodes of its CPUs.
@@ -19,6 +21,8 @@ pub struct Options {
     pub target_ratio: u8,
     /// Bring pages to these nodes instead of the nodes of the process's CPUs.
     pub to: Option<NodeSet>,
+    /// Bring pages from these nodes alone. `None`: from all but [`Topology::other_tiers`].
+    pub from: Option<NodeSet>,
     /// Also move hugetlb pages so large that one alone takes longer than the pace's longest call.
     pub include_gigantic: bool,
     /// Where the target's pages for hugetlb memory come from.
@@ -39,6 +43,7 @@ impl Default for Options {
             include_bound: false,
             target_ratio: 100,
             to: None,
+            from: None,
             include_gigantic: false,
             hugetlb: HugetlbSource::default(),
             pacing: Pacing::default(),
@@ -49,6 +54,21 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The nodes that pages may leave. By default they stay on memory-only nodes of another tier: the kernel demotes
+    /// there what is used little (mm/vmscan.c, `demote_folio_list`) and would do it again; and a GPU's memory is for the
+    /// GPU.
+    pub fn sources(&self, topology: &Topology) -> NodeSet {
+        match &self.from {
+            Some(nodes) => nodes.clone(),
+            None => topology.ids().minus(&topology.other_tiers()),
+        }
+    }
+
+    /// Why pages on other nodes than the sources stay.
+    pub fn reason_elsewhere(&self) -> Reason {
+        if self.from.is_some() { Reason::NodeExcluded } else { Reason::OtherTier }
+    }
+
     /// What pages on a target may be taken from; `hugetlb_bytes` is the size of hugetlb pages.
     pub fn supply(&self, hugetlb_bytes: Option<u64>) -> Supply {
         hugetlb_bytes.map_or(Supply::BASE, |bytes| Supply::hugetlb(bytes, self.hugetlb))

@@ -52,6 +52,11 @@ pub fn home(topology: &Topology, process: &Process, options: &Options) -> NodeSe
     options.to.clone().unwrap_or_else(|| topology.local_nodes(&process.cpus))
 }
 
+/// The nodes where pages of a process stay: those where its memory belongs, and those that pages may not leave.
+pub fn stay(topology: &Topology, process: &Process, options: &Options) -> NodeSet {
+    home(topology, process, options).or(&topology.ids().minus(&options.sources(topology)))
+}
+
 /// Why nothing can be moved for a process whose memory belongs on `home`, if nothing can.
 pub fn skip(topology: &Topology, home: &NodeSet) -> Option<Skip> {
     if topology.with_memory().is_subset(home) {
@@ -76,6 +81,8 @@ pub fn claims(topology: &Topology, processes: &[Process], options: &Options) -> 
 struct Planner<'a> {
     scene: Scene<'a>,
     claims: Claims,
+    /// Nodes that pages may leave.
+    sources: NodeSet,
     plan: Plan,
     memory: BTreeMap<NodeId, NodeMemory>,
     remote_huge_bytes: u64,
@@ -106,7 +113,8 @@ impl<'a> Planner<'a> {
         };
         let memory = scene.topology.nodes().map(|node| (node.id, node.memory.clone())).collect();
         let claims = claims(scene.topology, scene.processes, options);
-        Self { scene, claims, plan, memory, remote_huge_bytes: 0 }
+        let sources = options.sources(scene.topology);
+        Self { scene, claims, sources, plan, memory, remote_huge_bytes: 0 }
     }
 
     fn extent(&mut self, extent: Extent) {
@@ -114,10 +122,15 @@ impl<'a> Planner<'a> {
         let verdict = self.verdict(&extent, &home, &allowed);
         self.count(&extent, &home, verdict.is_ok());
         let options = &self.plan.options;
-        let (mut remote, mut shared_bytes) = (BTreeMap::new(), 0);
+        let (mut remote, mut shared_bytes, mut elsewhere_bytes) = (BTreeMap::new(), 0, 0);
+        let reason_elsewhere = options.reason_elsewhere();
         for (&node, resident) in
             extent.residency.nodes.iter().filter(|(node, _)| !home.contains(**node))
         {
+            if !self.sources.contains(node) {
+                elsewhere_bytes += resident.total_bytes();
+                continue;
+            }
             let shared = if options.include_shared { 0 } else { resident.shared_bytes };
             shared_bytes += shared;
             if resident.total_bytes() > shared {
@@ -132,6 +145,7 @@ impl<'a> Planner<'a> {
                 self.plan.skipped.push(Skipped { mapping, kind, name, reason, remote_bytes });
             }
         };
+        skip(reason_elsewhere, elsewhere_bytes);
         match verdict {
             Err(reason) => {
                 skip(reason, owned_bytes);
@@ -194,7 +208,7 @@ impl<'a> Planner<'a> {
             };
             locality.overall.add(share(resident.total_bytes()));
             let all = self.plan.options.include_shared;
-            if movable {
+            if movable && (home.contains(node) || self.sources.contains(node)) {
                 locality.movable.add(share(if all {
                     resident.total_bytes()
                 } else {
@@ -228,7 +242,7 @@ impl<'a> Planner<'a> {
             .iter()
             .position(|routes| routes.home == home && routes.targets == targets);
         known.unwrap_or_else(|| {
-            self.plan.routes.push(Routes::new(self.scene.topology, home, targets));
+            self.plan.routes.push(Routes::new(self.scene.topology, &self.sources, home, targets));
             self.plan.routes.len() - 1
         })
     }

@@ -26,15 +26,15 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Orders `targets` for each node outside of `home`.
-    pub fn new(topology: &Topology, home: NodeSet, targets: NodeSet) -> Self {
+    /// Orders `targets` for each of the `sources` outside of `home`.
+    pub fn new(topology: &Topology, sources: &NodeSet, home: NodeSet, targets: NodeSet) -> Self {
         let free = |id| topology.node(id).map_or(0, |node| node.memory.free_bytes);
         let order = |from| {
             let mut to: Vec<NodeId> = targets.iter().collect();
             to.sort_by_key(|&id| (topology.distance(from, id), Reverse(free(id)), id));
             to
         };
-        let sources = topology.ids().minus(&home);
+        let sources = topology.ids().and(sources).minus(&home);
         let routes = sources.iter().map(|from| (from, order(from))).collect();
         Self { home, targets, routes }
     }

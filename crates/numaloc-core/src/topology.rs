@@ -86,6 +86,7 @@ pub struct Node {
 pub struct Topology {
     nodes: BTreeMap<NodeId, Node>,
     distances: BTreeMap<(NodeId, NodeId), u64>,
+    tiers: BTreeMap<NodeId, u32>,
 }
 
 /// The distance of a node to itself (ACPI SLIT).
@@ -102,7 +103,33 @@ impl Topology {
         Self {
             nodes: nodes.into_iter().map(|node| (node.id, node)).collect(),
             distances: distances.into_iter().collect(),
+            tiers: BTreeMap::new(),
         }
+    }
+    /// The same with the kernel's memory tiers, by node.
+    pub fn with_tiers(self, tiers: impl IntoIterator<Item = (NodeId, u32)>) -> Self {
+        Self { tiers: tiers.into_iter().collect(), ..self }
+    }
+    /// The number of a node's memory tier (`/sys/devices/virtual/memory_tiering/memory_tierN`): the smaller, the faster.
+    pub fn tier(&self, id: NodeId) -> Option<u32> {
+        self.tiers.get(&id).copied()
+    }
+    /// Memory-only nodes that are of another memory tier than the nodes with CPUs: CXL, persistent memory, a GPU's. Where
+    /// the kernel has no tiers, or only one (6.1 puts each node there that no driver has named), each memory-only node
+    /// that is farther from all CPUs than a CPU's own node counts as one.
+    pub fn other_tiers(&self) -> NodeSet {
+        let (with_cpus, bare): (Vec<&Node>, Vec<&Node>) =
+            self.nodes().partition(|node| !node.cpus.is_empty());
+        let tiers_of_cpus: Vec<u32> =
+            with_cpus.iter().filter_map(|node| self.tier(node.id)).collect();
+        let are_told = self.tiers.values().any(|tier| !tiers_of_cpus.contains(tier));
+        let is_far = |id| with_cpus.iter().all(|node| self.distance(node.id, id) > LOCAL_DISTANCE);
+        let is_other = |node: &&Node| match self.tier(node.id) {
+            Some(tier) if are_told => !tiers_of_cpus.contains(&tier),
+            _ => is_far(node.id),
+        };
+        let bare = bare.into_iter().filter(|node| node.memory.total_bytes > 0);
+        bare.filter(is_other).map(|node| node.id).collect()
     }
     /// The nodes in order of their index.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {

@@ -39,6 +39,7 @@ mod space;
 mod survey;
 mod target;
 mod thread;
+mod tiers;
 pub mod topology;
 mod unit;
 mod vmstat;

@@ -11,7 +11,7 @@ use crate::{
     space::AddressSpace,
     survey::read_of,
 };
-use numaloc_core::{Claims, Extent, Identity, Mapping, Mempolicy, NodeResidency, Options};
+use numaloc_core::{Claims, Extent, Identity, Mapping, Mempolicy, NodeResidency, NodeSet, Options};
 use std::collections::BTreeMap;
 
 /// Bytes of a VMA that are walked without a second thought: a tenth of a millisecond, if they are base pages. Huge ones take
@@ -45,6 +45,7 @@ pub(crate) struct Placing<'a> {
     pub(crate) roots: &'a Roots,
     pub(crate) spaces: &'a [AddressSpace],
     pub(crate) claims: &'a Claims,
+    pub(crate) sources: &'a NodeSet,
     pub(crate) options: &'a Options,
     pub(crate) policies: Policies<'a>,
     pub(crate) stop: &'a (dyn Fn() -> bool + Sync),
@@ -110,7 +111,9 @@ impl Placing<'_> {
     fn is_away(&self, extent: &Extent) -> bool {
         let home = self.claims.on(&extent.mappings, &extent.pages).home;
         extent.residency.nodes.iter().any(|(&node, resident)| {
-            !home.contains(node) && (resident.owned_bytes > 0 || self.options.include_shared)
+            !home.contains(node)
+                && self.sources.contains(node)
+                && (resident.owned_bytes > 0 || self.options.include_shared)
         })
     }
 

@@ -117,7 +117,15 @@ pub fn survey_unless(
     let find = |parts: &[Part]| residency::find(parts, &spaces, &claims, threads, &scanner, stop);
     let mut extents = find_extents(vmas, find)?;
     go_on()?;
-    let placing = Placing { roots, spaces: &spaces, claims: &claims, options, policies, stop };
+    let placing = Placing {
+        roots,
+        spaces: &spaces,
+        claims: &claims,
+        sources: &options.sources(topology),
+        options,
+        policies,
+        stop,
+    };
     let placements = placing.place(&mut extents)?;
     let caller_mems = read::mems_allowed(roots)?;
     Ok(Survey { spaces, claims, extents, caller_mems, source, frames, placements })

@@ -1,6 +1,6 @@
 //! Topology by hwloc: nodes, their CPUs and distances; and what is asked of nodes that a request names.
 
-use crate::{Error, Roots, node_memory::NodeMemoryReader, read};
+use crate::{Error, Roots, node_memory::NodeMemoryReader, read, tiers};
 use hwlocality::{
     object::{TopologyObject, attributes::ObjectAttributes, types::ObjectType},
     topology::{
@@ -27,7 +27,7 @@ pub fn topology(roots: &Roots) -> Result<Topology, Error> {
     let reader = NodeMemoryReader::new(roots)?;
     let mut nodes = nodes(&hwloc);
     fill(roots, &reader, &mut nodes)?;
-    Ok(Topology::new(nodes, distances(&hwloc)))
+    Ok(Topology::new(nodes, distances(&hwloc)).with_tiers(tiers::read(roots)))
 }
 
 /// Puts in what the kernel knows better than hwloc: whose each CPU is, and the memory as of now.

@@ -31,7 +31,7 @@ pub fn to_move(
     let topology = topology::topology(roots)?;
     topology::check_several(&topology)?;
     let options = options.options(&topology)?;
-    if let Some(nodes) = &options.to {
+    for nodes in options.to.iter().chain(&options.from) {
         topology::check_nodes(roots, &topology, nodes)?;
     }
     let processes = resolve(roots, &target.targets()?, &topology)?;

@@ -2,6 +2,7 @@
 
 use super::names::{duration, index, int};
 use crate::{v1, value};
+use numaloc_core::NodeSet;
 
 impl From<&value::Target> for v1::Target {
     fn from(target: &value::Target) -> Self {
@@ -17,15 +18,19 @@ impl From<&value::Target> for v1::Target {
     }
 }
 
+fn node_ids(nodes: &NodeSet) -> impl Iterator<Item = i32> {
+    nodes.iter().map(|node| index(node.0))
+}
+
 impl From<&value::Policy> for v1::Policy {
     fn from(policy: &value::Policy) -> Self {
         use v1::policy::Placement;
         let options = &policy.options;
         let placement = match &options.to {
             None => Placement::Local(v1::LocalPlacement {}),
-            Some(nodes) => Placement::Nodes(v1::NodesPlacement {
-                node_ids: nodes.iter().map(|node| index(node.0)).collect(),
-            }),
+            Some(nodes) => {
+                Placement::Nodes(v1::NodesPlacement { node_ids: node_ids(nodes).collect() })
+            }
         };
         let qos_class = policy.qos_class.map_or(v1::QosClass::Unspecified, Into::into);
         Self {
@@ -43,6 +48,7 @@ impl From<&value::Policy> for v1::Policy {
             node_cpu_percent_max: options.pacing.node_cpu_percent_max.map(Into::into),
             numa_balancing: v1::NumaBalancingAction::from(policy.numa_balancing).into(),
             order: v1::MoveOrder::from(options.order).into(),
+            from_node_ids: options.from.iter().flat_map(node_ids).collect(),
             hugetlb_source: v1::HugetlbSource::from(options.hugetlb).into(),
         }
     }

@@ -57,7 +57,8 @@ enum_names!(both Reason => v1::LeftReason {
     Busy => Busy, Pinned => Pinned, Shared => Shared, Bound => Bound, NoMemory => NoMemory,
     NotAllowed => NotAllowed, NotMovable => NotMovable, ProcessGone => ProcessGone,
     Cancelled => Cancelled, OutOfTime => OutOfTime, FileExcluded => FileExcluded,
-    RatioReached => RatioReached, StallBound => StallBound,
+    RatioReached => RatioReached, StallBound => StallBound, OtherTier => OtherTier,
+    NodeExcluded => NodeExcluded,
 });
 enum_names!(both value::ScheduleState => v1::ScheduleState {
     Waiting => Waiting, Active => Active, TargetGone => TargetGone, Paused => Paused,

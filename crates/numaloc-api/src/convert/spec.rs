@@ -150,6 +150,10 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
                 Some(node_set(&at("nodes.node_ids"), &nodes.node_ids, bad))
             }
         },
+        from: match from.from_node_ids.is_empty() {
+            true => None,
+            false => Some(node_set(&at("from_node_ids"), &from.from_node_ids, bad)),
+        },
         reserve_bytes: number(&at("reserve_bytes"), from.reserve_bytes, reserve, bad),
     };
     Policy {

@@ -20,6 +20,7 @@ impl From<&Topology> for v1::Topology {
                 high_watermark_bytes: int(node.memory.high_watermark_bytes),
                 huge_pools: node.memory.huge_pools.iter().map(Into::into).collect(),
                 distances: ids.iter().map(distance).collect(),
+                memory_tier: topology.tier(node.id).map(index),
             }
         });
         Self { nodes: nodes.collect() }

@@ -104,8 +104,13 @@ fn remote_memory_goes_home() {
 fn all_nodes_local_is_skipped_and_a_memory_only_node_is_never_local() {
     let machine = machine(&[0, 1, 2], &[2]);
     let everywhere = process("0-3", "0-2");
-    let plan =
-        plan_of(&machine, everywhere.clone(), vec![extent(0, &[(2, MIB)])], &Options::default());
+    let from = Some(nodes("0-2"));
+    let plan = plan_of(
+        &machine,
+        everywhere.clone(),
+        vec![extent(0, &[(2, MIB)])],
+        &Options { from, ..Options::default() },
+    );
     assert_eq!(plan.processes[0].skip, None, "node 2 is remote for all");
     assert_eq!(plan.expected_bytes, MIB);
     let machine = self::machine(&[0, 1], &[]);
@@ -365,4 +370,41 @@ proptest! {
         let second = plan_of(&machine, process, after.collect(), &options);
         prop_assert_eq!(second.expected_bytes, 0);
     }
+}
+
+#[test]
+fn pages_leave_only_the_nodes_that_they_may_leave() {
+    let machine = machine(&[0, 1, 2], &[2]);
+    let plan = |from: Option<&str>| {
+        let extents = vec![extent(0, &[(0, MIB), (1, 2 * MIB), (2, 4 * MIB)])];
+        let options = Options { from: from.map(nodes), ..Options::default() };
+        let plan = plan_of(&machine, process("0", "0-2"), extents, &options);
+        let Share { local_bytes, remote_bytes } = plan.locality.movable;
+        assert_eq!((plan.locality.overall.remote_bytes, local_bytes), (6 * MIB, MIB));
+        assert_eq!(remote_bytes, plan.expected_bytes, "what stays is not movable");
+        assert!(plan.moves.iter().all(|step| plan.routes[step.routes].iter().count() > 0));
+        (plan.expected_bytes, plan.skipped_bytes())
+    };
+    assert_eq!(plan(None), (2 * MIB, [(Reason::OtherTier, 4 * MIB)].into()));
+    assert_eq!(plan(Some("0-2")), (6 * MIB, [].into()));
+    assert_eq!(plan(Some("2")), (4 * MIB, [(Reason::NodeExcluded, 2 * MIB)].into()));
+    assert_eq!(plan(Some("0")), (0, [(Reason::NodeExcluded, 6 * MIB)].into()));
+}
+
+#[test]
+fn the_kernels_tiers_say_which_memory_only_nodes_are_others() {
+    let others = |topology: Topology| topology.other_tiers().to_string();
+    let tiers = |tiers: &[u32]| {
+        let tiers: Vec<_> = (0..).map(NodeId).zip(tiers.iter().copied()).collect();
+        machine(&[0, 1, 2, 3], &[2, 3]).with_tiers(tiers)
+    };
+    assert_eq!(others(tiers(&[])), "2-3", "no tiers");
+    assert_eq!(others(tiers(&[4, 4, 4, 4])), "2-3", "a kernel that tells none apart");
+    assert_eq!(others(tiers(&[4, 4, 4, 22])), "3", "2 has only lost its CPUs");
+    assert_eq!(others(tiers(&[4, 4, 1, 22])), "2-3", "a faster one is another, too");
+    assert_eq!(others(machine(&[0, 1], &[])), "");
+    // As near as a CPU's own memory.
+    let pair = |a: u32, b: u32| ((NodeId(a), NodeId(b)), 10);
+    let nodes: Vec<_> = machine(&[0, 1], &[1]).nodes().cloned().collect();
+    assert_eq!(others(Topology::new(nodes, [pair(0, 1), pair(1, 0)])), "");
 }

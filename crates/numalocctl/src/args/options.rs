@@ -30,8 +30,11 @@ pub struct PlanArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=100), allow_hyphen_values = true)]
     pub target_ratio: Option<u8>,
     /// Bring pages to these nodes instead of those of the CPUs: 0-1,8, all, or !0 for all but 0 [default: local]
-    #[arg(long, value_name = "NODES", value_parser = parse_nodes, allow_hyphen_values = true)]
+    #[arg(long, value_name = "NODES", value_parser = parse_targets, allow_hyphen_values = true)]
     pub to: Option<Nodes>,
+    /// Bring pages from these nodes alone, in the same form [default: all but memory-only nodes of another tier]
+    #[arg(long, value_name = "NODES", value_parser = parse_sources, allow_hyphen_values = true)]
+    pub from: Option<Nodes>,
     /// Keep this much free on each target above its high watermark, such as 1G [default: 1% of the node, at least 64M]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     pub reserve: Option<u64>,
@@ -46,8 +49,8 @@ pub struct PlanArgs {
 /// Nodes as numactl takes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Nodes {
-    /// Those of the CPUs.
-    Local,
+    /// As if nothing were given: for a change of what was.
+    Default,
     /// Every node with memory.
     All,
     /// These.
@@ -56,10 +59,18 @@ pub enum Nodes {
     Except(NodeSet),
 }
 
-fn parse_nodes(text: &str) -> Result<Nodes, String> {
+fn parse_targets(text: &str) -> Result<Nodes, String> {
+    parse_nodes(text, "local")
+}
+
+fn parse_sources(text: &str) -> Result<Nodes, String> {
+    parse_nodes(text, "default")
+}
+
+fn parse_nodes(text: &str, default: &str) -> Result<Nodes, String> {
     match text.trim() {
         "all" => return Ok(Nodes::All),
-        "local" => return Ok(Nodes::Local),
+        word if word == default => return Ok(Nodes::Default),
         _ => {}
     }
     let (except, list) = match text.trim().strip_prefix('!') {
@@ -70,7 +81,7 @@ fn parse_nodes(text: &str) -> Result<Nodes, String> {
         Ok(nodes) if !nodes.is_empty() => {
             Ok(if except { Nodes::Except(nodes) } else { Nodes::Only(nodes) })
         }
-        _ => Err(format!("'{text}' is no list of nodes such as 0-1,8, all or !0")),
+        _ => Err(format!("'{text}' is no list of nodes such as 0-1,8, all, !0 or {default}")),
     }
 }
 
@@ -81,7 +92,8 @@ impl PlanArgs {
     }
     /// Whether the machine's nodes have to be known to read it.
     pub fn needs_topology(&self) -> bool {
-        matches!(self.to, Some(Nodes::All | Nodes::Except(_)))
+        let needs = |nodes: &Nodes| matches!(nodes, Nodes::All | Nodes::Except(_));
+        self.to.iter().chain(&self.from).any(needs)
     }
     /// The options in the planner's words; the nodes have still to be checked against the machine.
     ///
@@ -103,10 +115,12 @@ impl PlanArgs {
     }
 
     fn change_options(&self, options: Options, topology: &Topology) -> Result<Options, Failure> {
-        let to = match &self.to {
-            None => options.to,
-            Some(nodes) => nodes.among(topology)?,
+        let given = |nodes: &Option<Nodes>, name, before| match nodes {
+            None => Ok(before),
+            Some(nodes) => nodes.among(topology, name),
         };
+        let (to, from) =
+            (given(&self.to, "--to", options.to)?, given(&self.from, "--from", options.from)?);
         Ok(Options {
             include_shared: self.include_shared.unwrap_or(options.include_shared),
             exclude_file: self.exclude_file.unwrap_or(options.exclude_file),
@@ -115,6 +129,7 @@ impl PlanArgs {
             hugetlb: self.hugetlb.unwrap_or(options.hugetlb),
             target_ratio: self.target_ratio.unwrap_or(options.target_ratio),
             to,
+            from,
             reserve_bytes: self.reserve.or(options.reserve_bytes),
             order: self.order.unwrap_or(options.order),
             pacing: self.pace.change(options.pacing),
@@ -123,16 +138,16 @@ impl PlanArgs {
 }
 
 impl Nodes {
-    fn among(&self, topology: &Topology) -> Result<Option<NodeSet>, Failure> {
+    fn among(&self, topology: &Topology, name: &str) -> Result<Option<NodeSet>, Failure> {
         match self {
-            Self::Local => Ok(None),
+            Self::Default => Ok(None),
             Self::All => Ok(Some(topology.with_memory())),
             Self::Only(nodes) => Ok(Some(nodes.clone())),
             Self::Except(nodes) => {
                 let rest = topology.with_memory().minus(nodes);
                 match rest.is_empty() {
                     true => {
-                        Err(Failure::Usage(format!("--to !{nodes} leaves no node with memory")))
+                        Err(Failure::Usage(format!("{name} !{nodes} leaves no node with memory")))
                     }
                     false => Ok(Some(rest)),
                 }
@@ -147,7 +162,7 @@ mod tests {
     use crate::fixture;
 
     fn to(text: &str) -> Option<String> {
-        let args = PlanArgs { to: Some(parse_nodes(text).ok()?), ..PlanArgs::default() };
+        let args = PlanArgs { to: Some(parse_targets(text).ok()?), ..PlanArgs::default() };
         let options = args.options(&fixture::topology()).ok()?;
         options.to.map(|nodes| nodes.to_string())
     }
@@ -160,5 +175,11 @@ mod tests {
         for text in ["", "x", "!", "-1", "!0-8", "0-", "!all"] {
             assert_eq!(to(text), None, "{text:?} was taken");
         }
+        assert_eq!(parse_targets("local"), Ok(Nodes::Default));
+        assert_eq!(parse_sources("default"), Ok(Nodes::Default));
+        let from = PlanArgs { from: parse_sources("!0").ok(), ..PlanArgs::default() };
+        assert!(from.needs_topology());
+        let options = from.options(&fixture::topology()).unwrap();
+        assert_eq!((options.from, options.to), (Some("2,8".parse().unwrap()), None));
     }
 }

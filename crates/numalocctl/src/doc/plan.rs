@@ -78,6 +78,8 @@ pub struct OptionsDoc {
     pub target_ratio_percent: u8,
     /// Nodes asked for.
     pub to_nodes: Option<Vec<u32>>,
+    /// Nodes that pages may leave; null: all but memory-only ones of another tier.
+    pub from_nodes: Option<Vec<u32>>,
     /// Bytes to stay free on a target; null: 1% of the node, at least 64 MiB.
     pub reserve_bytes: Option<u64>,
     /// What comes first: `probed`, `address`, `damon` or `referenced`.
@@ -240,6 +242,7 @@ impl From<&Options> for OptionsDoc {
             hugetlb: options.hugetlb.name(),
             target_ratio_percent: options.target_ratio,
             to_nodes: options.to.as_ref().map(ids),
+            from_nodes: options.from.as_ref().map(ids),
             reserve_bytes: options.reserve_bytes,
             order: options.order.name(),
             profile: options.pacing.profile.name(),

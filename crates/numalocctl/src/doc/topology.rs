@@ -23,6 +23,8 @@ pub struct NodeDoc {
     pub cpu_ids: Vec<u32>,
     /// Whether it has memory and no CPUs.
     pub memory_only: bool,
+    /// Number of its memory tier in the kernel; null where the kernel has none.
+    pub memory_tier: Option<u32>,
     /// MemTotal.
     pub total_bytes: u64,
     /// MemFree.
@@ -63,6 +65,7 @@ fn node_doc(topology: &Topology, node: &Node) -> NodeDoc {
         cpus: node.cpus.to_string(),
         cpu_ids: node.cpus.iter().map(|cpu| cpu.0).collect(),
         memory_only: node.cpus.is_empty() && node.memory.total_bytes > 0,
+        memory_tier: topology.tier(node.id),
         total_bytes: node.memory.total_bytes,
         free_bytes: node.memory.free_bytes,
         high_watermark_bytes: node.memory.high_watermark_bytes,

@@ -28,7 +28,11 @@ pub fn topology(message: &v1::Topology) -> Topology {
         };
         from.distances.iter().map(pair)
     });
-    Topology::new(message.nodes.iter().map(one), distances)
+    let tier = |message: &v1::Node| {
+        Some((NodeId(node(message.node_id)), u32::try_from(message.memory_tier?).ok()?))
+    };
+    let tiers = message.nodes.iter().filter_map(tier);
+    Topology::new(message.nodes.iter().map(one), distances).with_tiers(tiers)
 }
 
 fn one(message: &v1::Node) -> Node {

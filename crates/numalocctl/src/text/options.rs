@@ -1,5 +1,6 @@
 //! What was asked of a migration, in words.
 
+use super::table::list;
 use crate::{doc::OptionsDoc, units::size};
 use std::time::Duration;
 
@@ -15,6 +16,10 @@ pub fn asked(options: &OptionsDoc) -> Vec<String> {
     let ratio = options.target_ratio_percent;
     let valued = [
         (ratio < 100).then(|| format!("target ratio {ratio} %")),
+        options
+            .from_nodes
+            .as_ref()
+            .map(|nodes| format!("from nodes {}", list(nodes.iter().copied()))),
         options.reserve_bytes.map(|bytes| format!("reserve {}", size(bytes))),
         (options.hugetlb != "pool").then(|| format!("hugetlb {}", options.hugetlb)),
         (options.order != "probed").then(|| format!("order {}", options.order)),

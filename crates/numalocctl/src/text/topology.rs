@@ -21,13 +21,14 @@ pub fn topology(document: &TopologyDoc, view: View) -> String {
         if view.wide {
             row.extend([size(node.high_watermark_bytes), dash(&pools(node))]);
         }
-        let kind = match (node.memory_only, node.total_bytes) {
-            (true, _) => "memory only",
-            (_, 0) => "no memory",
-            _ => "cpus and memory",
+        let kind = match (node.memory_only, node.memory_tier, node.total_bytes) {
+            (true, Some(tier), _) => format!("memory only, tier {tier}"),
+            (true, None, _) => "memory only".to_owned(),
+            (_, _, 0) => "no memory".to_owned(),
+            _ => "cpus and memory".to_owned(),
         };
         let distances = node.distances.iter().map(|to| format!("{}:{}", to.node, to.distance));
-        row.extend([kind.to_owned(), distances.collect::<Vec<_>>().join(" ")]);
+        row.extend([kind, distances.collect::<Vec<_>>().join(" ")]);
         table.row(row);
     }
     table.render(view)

@@ -15,7 +15,7 @@ pub fn find(
     let topology = topology::topology(roots)?;
     let processes = resolve(roots, targets, &topology)?;
     authority::check(roots, &processes, authority)?;
-    if let Some(nodes) = &options.to {
+    for nodes in options.to.iter().chain(&options.from) {
         topology::check_nodes(roots, &topology, nodes)?;
     }
     topology::check_several(&topology)?;

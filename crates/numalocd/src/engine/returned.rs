@@ -14,7 +14,7 @@ pub fn returned(
     options: &Options,
     trail: &Trail,
 ) -> Returned {
-    let home = |space: &AddressSpace| planner::home(topology, &space.process, options);
+    let home = |space: &AddressSpace| planner::stay(topology, &space.process, options);
     let spaces: BTreeMap<Identity, (&AddressSpace, NodeSet)> =
         survey.spaces.iter().map(|space| (space.process.identity, (space, home(space)))).collect();
     let (frames, source) = (survey.frames.clone(), survey.source);

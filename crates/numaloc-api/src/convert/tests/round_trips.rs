@@ -37,6 +37,7 @@ fn full() -> MigrationSpec {
                 order: Order::Referenced,
                 target_ratio: 0,
                 to: Some("0,8,252".parse().unwrap()),
+                from: Some("1,65535".parse().unwrap()),
                 reserve_bytes: Some(0),
             },
             qos_class: Some(QosClass::Be),

@@ -90,10 +90,16 @@ fn policy() -> impl Strategy<Value = Policy> {
     let balancing = [NumaBalancing::Ignore, NumaBalancing::Warn, NumaBalancing::Pause];
     let balancing = prop::sample::select(balancing.to_vec());
     let on_interrupt = prop_oneof![Just(OnInterrupt::Stop), Just(OnInterrupt::Resume)];
-    let pace = (pacing, order, balancing, prop::sample::select(&HugetlbSource::ALL[..]));
+    let pace = (
+        pacing,
+        order,
+        balancing,
+        prop::sample::select(&HugetlbSource::ALL[..]),
+        option::of(nodes(1)),
+    );
     (options, qos_class(), on_interrupt, pace).prop_map(
         |(options, qos_class, on_interrupt, pace)| {
-            let (pacing, order, numa_balancing, hugetlb) = pace;
+            let (pacing, order, numa_balancing, hugetlb, from) = pace;
             let (
                 [include_shared, exclude_file, include_bound, include_gigantic],
                 target_ratio,
@@ -110,6 +116,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                 order,
                 target_ratio,
                 to,
+                from,
                 reserve_bytes,
             };
             Policy { options, qos_class, on_interrupt, numa_balancing }
