@@ -131,6 +131,7 @@ fn plan(extents: u64) {
         identity: Identity { pid: 1, start_time: 1 },
         comm: "huge".into(),
         cpus: topology.nodes().flat_map(|node| node.cpus.iter().take(4)).collect(),
+        threads: Vec::new(),
         mems_allowed: topology.with_memory(),
     };
     let scene =

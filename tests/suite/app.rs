@@ -47,6 +47,7 @@ pub struct Layout {
     pub load: &'static str,
     pub user: Option<u32>,
     pub cgroup: Option<PathBuf>,
+    pub helper: bool,
     /// As numaloc-target takes them; `{}` stands for a name of the process's own.
     pub regions: Vec<String>,
 }
@@ -62,6 +63,7 @@ impl Layout {
             load: "write",
             user: None,
             cgroup: None,
+            helper: false,
             regions,
         }
     }
@@ -90,6 +92,11 @@ impl Layout {
         self.user = Some(uid);
         self
     }
+    /// Has a thread that may run on all CPUs and sleeps.
+    pub fn with_helper(mut self) -> Self {
+        self.helper = true;
+        self
+    }
     /// Enters a cgroup before it maps anything.
     pub fn within(mut self, cgroup: impl Into<PathBuf>) -> Self {
         self.cgroup = Some(cgroup.into());
@@ -112,6 +119,9 @@ impl Layout {
         }
         if let Some(cgroup) = &self.cgroup {
             command.arg("--cgroup").arg(cgroup);
+        }
+        if self.helper {
+            command.arg("--helper");
         }
         command.args(self.regions.iter().map(|region| region.replace("{}", name)));
         command

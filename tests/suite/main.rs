@@ -26,6 +26,7 @@ mod family;
 mod file;
 mod gigantic;
 mod heat;
+mod homes;
 mod huge;
 mod lifecycle;
 mod many;

@@ -67,6 +67,7 @@ impl Host {
             identity: Identity { pid: index as i32 + 1, start_time: 1 },
             comm: format!("process-{index}"),
             cpus: cpus.collect(),
+            threads: Vec::new(),
             mems_allowed: self.topology.with_memory(),
         }
     }

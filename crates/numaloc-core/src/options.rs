@@ -2,6 +2,7 @@
 
 use crate::{
     account::Reason,
+    home::HomeRule,
     ids::NodeSet,
     pace::{Order, Pacing},
     supply::{HugetlbSource, Supply},
@@ -21,6 +22,8 @@ pub struct Options {
     pub target_ratio: u8,
     /// Bring pages to these nodes instead of the nodes of the process's CPUs.
     pub to: Option<NodeSet>,
+    /// Whose CPUs make the home of a process, where `to` names no nodes.
+    pub home: HomeRule,
     /// Bring pages from these nodes alone. `None`: from all but [`Topology::other_tiers`].
     pub from: Option<NodeSet>,
     /// Also move hugetlb pages so large that one alone takes longer than the pace's longest call.
@@ -43,6 +46,7 @@ impl Default for Options {
             include_bound: false,
             target_ratio: 100,
             to: None,
+            home: HomeRule::default(),
             from: None,
             include_gigantic: false,
             hugetlb: HugetlbSource::default(),

@@ -4,13 +4,13 @@ use crate::{
     account::Reason,
     extent::{Kind, Mapping, Pages},
     heat::HeatSource,
-    ids::{NodeId, NodeSet},
+    ids::{CpuSet, NodeId, NodeSet},
     locality::{Locality, Share},
     options::Options,
-    process::Process,
+    process::{Process, Thread, Threads},
     route::Routes,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
 
 /// Why nothing of a process is moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +38,58 @@ pub struct PlannedProcess {
     pub process: Process,
     /// Nodes where its memory belongs.
     pub home: NodeSet,
+    /// Its threads that may run on other nodes than the busiest ones: what makes a home of several nodes so large.
+    pub wide_threads: Vec<Threads>,
     /// Set if nothing of it is moved.
     pub skip: Option<Skip>,
     /// Resident bytes by node of the memory that it alone maps within the target.
     pub resident: BTreeMap<NodeId, u64>,
     /// Locality of that memory.
     pub locality: Locality,
+}
+
+/// Wide threads that are shown by name, at most.
+const WIDE_SHOWN: usize = 16;
+
+/// One of the [`PlannedProcess::wide_threads`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WideThread<'a> {
+    /// The thread.
+    pub thread: &'a Thread,
+    /// CPUs that it may run on.
+    pub cpus: &'a CpuSet,
+    /// Its share of the CPU time that all threads have used since they started, in percent.
+    pub cpu_percent: f64,
+}
+
+impl PlannedProcess {
+    /// How many wide threads there are.
+    pub fn wide_thread_count(&self) -> usize {
+        self.wide_threads.iter().map(|threads| threads.count).sum()
+    }
+
+    /// The busiest of the wide threads, busiest first.
+    pub fn wide_threads_by_name(&self) -> Vec<WideThread<'_>> {
+        let all: Duration = self.process.threads.iter().map(|threads| threads.cpu_time).sum();
+        let percent = |time: Duration| match all.is_zero() {
+            true => 0.0,
+            false => 100.0 * time.as_secs_f64() / all.as_secs_f64(),
+        };
+        let named = self
+            .wide_threads
+            .iter()
+            .flat_map(|threads| threads.busiest.iter().map(|thread| (thread, &threads.cpus)));
+        let mut named: Vec<_> = named
+            .map(|(thread, cpus)| WideThread {
+                thread,
+                cpus,
+                cpu_percent: percent(thread.cpu_time),
+            })
+            .collect();
+        named.sort_by_key(|wide| (Reverse(wide.thread.cpu_time), wide.thread.tid));
+        named.truncate(WIDE_SHOWN);
+        named
+    }
 }
 
 /// An extent with pages to move.

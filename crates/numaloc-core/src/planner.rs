@@ -5,6 +5,7 @@ use crate::{
     claim::{Claim, Claims},
     extent::{Extent, Kind},
     heat::HeatSource,
+    home::wide_threads,
     ids::{NodeId, NodeSet},
     locality::{Locality, Share},
     mempolicy::Mempolicy,
@@ -16,6 +17,8 @@ use crate::{
     topology::{NodeMemory, Topology},
 };
 use std::collections::BTreeMap;
+
+pub use crate::home::home;
 
 /// Copy rates of the kernel's migration on one CPU in bytes per second, for the guess at a plan's duration:
 /// Zen 3, kernel 7.0, as published with the page-migration offload series (4 KiB pages; 2 MiB pages).
@@ -45,11 +48,6 @@ pub fn plan(
         planner.extent(extent);
     }
     planner.finish()
-}
-
-/// The nodes where a process's memory belongs: those asked for, else those of its CPUs.
-pub fn home(topology: &Topology, process: &Process, options: &Options) -> NodeSet {
-    options.to.clone().unwrap_or_else(|| topology.local_nodes(&process.cpus))
 }
 
 /// The nodes where pages of a process stay: those where its memory belongs, and those that pages may not leave.
@@ -325,7 +323,8 @@ fn planned(topology: &Topology, process: &Process, options: &Options) -> Planned
     let home = home(topology, process, options);
     let skip = skip(topology, &home);
     let (resident, locality) = Default::default();
-    PlannedProcess { process: process.clone(), home, skip, resident, locality }
+    let wide_threads = wide_threads(topology, process);
+    PlannedProcess { process: process.clone(), home, wide_threads, skip, resident, locality }
 }
 
 #[cfg(test)]

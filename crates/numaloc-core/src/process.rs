@@ -1,6 +1,7 @@
 //! Processes: one per address space, however many threads.
 
 use crate::ids::{CpuSet, NodeSet};
+use std::time::Duration;
 
 /// What tells a process from a later one with the same pid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,6 +21,33 @@ pub struct Process {
     pub comm: String,
     /// CPUs that at least one of its threads may run on, offline ones left out.
     pub cpus: CpuSet,
+    /// Its threads, if these have different CPUs and all of them together are on several nodes; else empty, for then they
+    /// decide nothing that `cpus` does not.
+    pub threads: Vec<Threads>,
     /// Nodes that its cpuset allows (Mems_allowed_list in /proc/PID/status).
     pub mems_allowed: NodeSet,
+}
+
+/// Threads of a process that may run on the same CPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Threads {
+    /// Their CPUs, offline ones left out.
+    pub cpus: CpuSet,
+    /// How many there are.
+    pub count: usize,
+    /// CPU time that they have used since they started, all together.
+    pub cpu_time: Duration,
+    /// The busiest of them, busiest first.
+    pub busiest: Vec<Thread>,
+}
+
+/// A thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Its id in the reader's pid namespace.
+    pub tid: i32,
+    /// Its name as in /proc/PID/task/TID/comm.
+    pub comm: String,
+    /// CPU time that it has used since it started.
+    pub cpu_time: Duration,
 }

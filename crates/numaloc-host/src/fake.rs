@@ -102,9 +102,25 @@ impl Fake {
         (state, flags): (char, u32),
         memory: &str,
     ) {
+        self.write_work(directory, pid, comm, (state, flags, 0), memory);
+    }
+    /// The stat file of a thread that has worked for so many clock ticks.
+    pub(crate) fn worked(&self, pid: i32, tid: i32, comm: &str, ticks: u64) {
+        let memory = format!("{} 4096 1 0 4194304 4198400 140000000000000", 1000 + tid);
+        let directory = format!("proc/{pid}/task/{tid}");
+        self.write_work(&directory, tid, comm, ('S', 0x40_0000, ticks), &memory);
+    }
+    fn write_work(
+        &self,
+        directory: &str,
+        pid: i32,
+        comm: &str,
+        (state, flags, ticks): (char, u32, u64),
+        memory: &str,
+    ) {
         let zeros = " 0".repeat(52 - 21 - memory.split(' ').count());
         let text = format!(
-            "{pid} ({comm}) {state} 1 1 1 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 1 0 {memory}{zeros}"
+            "{pid} ({comm}) {state} 1 1 1 0 -1 {flags} 0 0 0 0 {ticks} 0 0 0 20 0 1 0 {memory}{zeros}"
         );
         self.write(&format!("{directory}/stat"), &text);
     }

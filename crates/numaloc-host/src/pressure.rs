@@ -1,12 +1,7 @@
 //! Pressure stall information: for how long tasks have waited (Documentation/accounting/psi.rst).
 
 use crate::{Roots, cgroup, read};
-use std::{
-    collections::HashSet,
-    fs::File,
-    path::PathBuf,
-    time::Duration,
-};
+use std::{collections::HashSet, fs::File, path::PathBuf, time::Duration};
 
 /// Whose pressure a file shows.
 #[derive(Clone, Debug, PartialEq, Eq)]

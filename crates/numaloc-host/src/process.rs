@@ -12,6 +12,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+mod threads;
+
 /// Flags of field 9 of /proc/PID/stat (include/linux/sched.h).
 const PF_IO_WORKER: u32 = 0x10;
 const PF_KTHREAD: u32 = 0x20_0000;
@@ -69,10 +71,17 @@ fn look_once(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Mi
     let maps = format!("task/{}/maps", living.first);
     process.entry.open_relative(maps).map_err(|error| process.miss(error, "maps"))?;
     let online = topology.nodes().fold(CpuSet::new(), |cpus, node| cpus.or(&node.cpus));
+    let cpus = living.cpus.and(&online);
+    // For all others the next file of each thread would tell nothing.
+    let threads = match living.lists > 1 && topology.local_nodes(&cpus).len() > 1 {
+        true => threads::read(&process, &online)?,
+        false => Vec::new(),
+    };
     Ok(Process {
         identity: Identity { pid: tgid, start_time: stat.starttime },
         comm: comm(),
-        cpus: living.cpus.and(&online),
+        cpus,
+        threads,
         mems_allowed: living.mems_allowed.unwrap_or_else(|| topology.ids()),
     })
 }
@@ -97,6 +106,8 @@ struct Living {
     /// CPUs that at least one of them may run on. Cpus_allowed_list is the affinity as the cpuset leaves it, under cgroup
     /// v2 and v1 alike (kernel/cgroup/cpuset.c, cpuset_update_tasks_cpumask).
     cpus: CpuSet,
+    /// How many different lists of CPUs they have.
+    lists: usize,
     /// Nodes that the cpuset allows; `None` on a kernel without cpusets.
     mems_allowed: Option<NodeSet>,
 }
@@ -126,7 +137,12 @@ fn living(process: &Open) -> Result<Option<Living>, Miss> {
             empty => {
                 let list = field(&status, "Mems_allowed_list");
                 let mems_allowed = list.map(|list| process.parse(&name, list)).transpose()?;
-                empty.insert(Living { first: task.tid, cpus: CpuSet::new(), mems_allowed })
+                empty.insert(Living {
+                    first: task.tid,
+                    cpus: CpuSet::new(),
+                    lists: 0,
+                    mems_allowed,
+                })
             }
         };
         let list = field(&status, "Cpus_allowed_list").unwrap_or_default();
@@ -136,6 +152,9 @@ fn living(process: &Open) -> Result<Option<Living>, Miss> {
         }
         lists.insert(list.to_owned());
         living.cpus = living.cpus.or(&process.parse(&name, list)?);
+    }
+    if let Some(living) = &mut living {
+        living.lists = lists.len();
     }
     Ok(living)
 }

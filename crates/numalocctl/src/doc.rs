@@ -20,7 +20,7 @@ mod workload;
 pub use check::{Check, DoctorDoc};
 pub use event::{EventDoc, EventsDoc, FailedDoc};
 pub use job::{JobDoc, JobState, JobsDoc, ProgressDoc};
-pub use locality::{LocalityDoc, PlacedDoc, ProcessDoc, skip_name};
+pub use locality::{LocalityDoc, PlacedDoc, ProcessDoc, WideThreadDoc, skip_name};
 pub use migration::{AccountDoc, CallsDoc, End, MigrationDoc, MigrationParts, MovedDoc, rate};
 pub use parts::{FlowDoc, LeftDoc, LocalityPair, NodeBytes, NodeDistance, RouteDoc, Why};
 pub use plan::{

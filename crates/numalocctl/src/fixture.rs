@@ -3,8 +3,8 @@
 use crate::look::Look;
 use numaloc_core::{
     Account, CpuSet, Extent, HugePool, Identity, Kind, Mapping, Mempolicy, Node, NodeId,
-    NodeMemory, NodeResidency, NodeSet, Options, Pages, Process, Reason, Residency, Topology,
-    planner, planner::Scene,
+    NodeMemory, NodeResidency, NodeSet, Options, Pages, Process, Reason, Residency, Thread,
+    Threads, Topology, planner, planner::Scene,
 };
 use numaloc_executor::{CallStats, Outcome, ProcessOutcome};
 use numaloc_host::Source;
@@ -49,6 +49,7 @@ fn process(pid: i32, comm: &str, list: &str) -> Process {
         identity: Identity { pid, start_time: 90_000 + pid as u64 },
         comm: comm.to_owned(),
         cpus: cpus(list),
+        threads: Vec::new(),
         mems_allowed: "0,2,8".parse().expect("a list"),
     }
 }
@@ -97,12 +98,22 @@ fn extents() -> Vec<Extent> {
     ]
 }
 
+/// Workers on node 0, and a helper that may run on both nodes.
+fn threads() -> Vec<Threads> {
+    let group = |list, tid, comm: &str, ms| {
+        let cpu_time = Duration::from_millis(ms);
+        let thread = Thread { tid, comm: comm.to_owned(), cpu_time };
+        Threads { cpus: cpus(list), count: 1, cpu_time, busiest: vec![thread] }
+    };
+    vec![group("0-3", 4712, "redis-\x07fork", 99_000), group("0-3,8-11", 4713, "bio_close", 1000)]
+}
+
 /// Three processes: one at home on node 0, one on two nodes, one whose node has no memory.
 pub fn look(options: Options) -> Look {
     let topology = topology();
     let processes = vec![
         process(4711, "redis-server", "0-3"),
-        process(4712, "redis-\x07fork", "0-3,8-11"),
+        Process { threads: threads(), ..process(4712, "redis-\x07fork", "0-3,8-11") },
         process(4900, "adrift", ""),
     ];
     let caller_mems: NodeSet = topology.with_memory();

@@ -3,6 +3,7 @@
 mod doctor;
 mod events;
 mod fields;
+mod homes;
 mod jobs;
 mod locality;
 mod migration;

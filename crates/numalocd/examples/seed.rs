@@ -172,6 +172,7 @@ fn plan() -> Result<Plan, Box<dyn Error>> {
             identity: process(number),
             comm: format!("worker-{number}"),
             cpus: "0-31".parse()?,
+            threads: Vec::new(),
             mems_allowed: "0-1".parse()?,
         });
         extents.extend((0..20).map(|index| extent(number, index)));

@@ -48,6 +48,7 @@ impl From<&value::Policy> for v1::Policy {
             node_cpu_percent_max: options.pacing.node_cpu_percent_max.map(Into::into),
             numa_balancing: v1::NumaBalancingAction::from(policy.numa_balancing).into(),
             order: v1::MoveOrder::from(options.order).into(),
+            home_rule: v1::HomeRule::from(options.home).into(),
             from_node_ids: options.from.iter().flat_map(node_ids).collect(),
             hugetlb_source: v1::HugetlbSource::from(options.hugetlb).into(),
         }

@@ -1,8 +1,8 @@
 //! Where memory is.
 
-use super::names::{index, int, timestamp};
+use super::names::{duration, index, int, timestamp};
 use crate::v1;
-use numaloc_core::{Identity, Locality, NodeId, Plan, PlannedProcess, Share};
+use numaloc_core::{Identity, Locality, NodeId, Plan, PlannedProcess, Share, WideThread};
 use std::{collections::BTreeMap, time::SystemTime};
 
 /// Bytes by (source, target).
@@ -43,6 +43,20 @@ impl From<&PlannedProcess> for v1::ProcessLocality {
             home_node_ids: planned.home.iter().map(|node| index(node.0)).collect(),
             skip: skip.into(),
             memory: Some(resident(&planned.resident, &planned.locality)),
+            wide_threads: planned.wide_threads_by_name().into_iter().map(Into::into).collect(),
+            wide_thread_count: i32::try_from(planned.wide_thread_count()).unwrap_or(i32::MAX),
+        }
+    }
+}
+
+impl From<WideThread<'_>> for v1::WideThread {
+    fn from(wide: WideThread<'_>) -> Self {
+        Self {
+            tid: wide.thread.tid,
+            comm: wide.thread.comm.clone(),
+            cpus: wide.cpus.to_string(),
+            cpu_time: Some(duration(wide.thread.cpu_time)),
+            cpu_percent: wide.cpu_percent,
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Enums by their numbers, and other small things that go both ways.
 
 use crate::{Problem, Violations, v1, value};
-use numaloc_core::{HeatSource, HugetlbSource, Kind, NumaBalancing, Order, Profile, Reason, Skip};
+use numaloc_core::{
+    HeatSource, HomeRule, HugetlbSource, Kind, NumaBalancing, Order, Profile, Reason, Skip,
+};
 use std::time::{Duration, SystemTime};
 
 macro_rules! enum_names {
@@ -41,6 +43,7 @@ enum_names!(both NumaBalancing => v1::NumaBalancingAction {
 enum_names!(both Order => v1::MoveOrder {
     Probed => Probed, Address => Address, Damon => Damon, Referenced => Referenced,
 });
+enum_names!(both HomeRule => v1::HomeRule { Cpus => Cpus, Busy => Busy });
 enum_names!(both HugetlbSource => v1::HugetlbSource { Pool => Pool, Fresh => Fresh });
 enum_names!(HeatSource => v1::MoveOrder {
     Address => Address, Damon => Damon, Referenced => Referenced,

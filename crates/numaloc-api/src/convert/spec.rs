@@ -154,6 +154,7 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
             true => None,
             false => Some(node_set(&at("from_node_ids"), &from.from_node_ids, bad)),
         },
+        home: named(&at("home_rule"), from.home_rule, bad).unwrap_or_default(),
         reserve_bytes: number(&at("reserve_bytes"), from.reserve_bytes, reserve, bad),
     };
     Policy {

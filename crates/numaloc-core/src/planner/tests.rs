@@ -43,7 +43,8 @@ fn machine(ids: &[u32], bare: &[u32]) -> Topology {
 
 fn process(cpus: &str, mems: &str) -> Process {
     let identity = Identity { pid: 100, start_time: 1 };
-    Process { identity, comm: "app".into(), cpus: cpus.parse().unwrap(), mems_allowed: nodes(mems) }
+    let (cpus, threads) = (cpus.parse().unwrap(), Vec::new());
+    Process { identity, comm: "app".into(), cpus, threads, mems_allowed: nodes(mems) }
 }
 
 fn extent(start: u64, resident: &[(u32, u64)]) -> Extent {

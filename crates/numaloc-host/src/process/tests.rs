@@ -1,6 +1,7 @@
 use super::*;
 use crate::fake::Fake;
-use numaloc_core::{Node, NodeId, NodeMemory};
+use numaloc_core::{Node, NodeId, NodeMemory, Thread, Threads};
+use std::time::Duration;
 
 fn topology() -> Topology {
     let node = |id, cpus: &str| Node {
@@ -24,6 +25,46 @@ fn cpus_are_the_online_ones_of_all_threads() {
     assert_eq!(process.comm, "redis) S (x");
     assert_eq!(process.cpus.to_string(), "0-1,3,1500-2000");
     assert_eq!(process.mems_allowed.to_string(), "0,64");
+}
+
+#[test]
+fn threads_are_weighed_where_they_make_a_home_of_several_nodes() {
+    let memory = NodeMemory { total_bytes: 1 << 30, ..NodeMemory::default() };
+    let topology = topology();
+    let nodes = topology.nodes().map(|node| Node { memory: memory.clone(), ..node.clone() });
+    let topology = Topology::new(nodes.collect::<Vec<_>>(), []);
+    let fake = Fake::new();
+    let threads = |cpus: &[&str]| {
+        fake.process(100, "app", cpus);
+        fake.worked(100, 101, "worker", 250);
+        super::look(&fake.roots(), 100, &topology).unwrap().threads
+    };
+    assert_eq!(threads(&["0-1", "2"]), [], "all on one node");
+    assert_eq!(threads(&["0-1,1022", "0-1,1022"]), [], "all have the same");
+    let found = threads(&["0-1", "0-1", "0-3,1022-4000"]);
+    let ticks = |ticks: u64| Duration::from_secs(ticks) / procfs::ticks_per_second() as u32;
+    let thread =
+        |tid, comm: &str, time| Thread { tid, comm: comm.to_owned(), cpu_time: ticks(time) };
+    let pinned = Threads {
+        cpus: "0-1".parse().unwrap(),
+        count: 2,
+        cpu_time: ticks(250),
+        busiest: vec![thread(101, "worker", 250), thread(100, "app", 0)],
+    };
+    let free = Threads {
+        cpus: "0-3,1022-2000".parse().unwrap(),
+        count: 1,
+        cpu_time: ticks(0),
+        busiest: vec![thread(102, "app", 0)],
+    };
+    assert_eq!(found, [pinned, free]);
+    // Of many threads the busiest are kept by name.
+    let many = vec!["0"; 40];
+    fake.process(100, "app", &[&many[..], &["0-4000"]].concat());
+    (100..140).for_each(|tid| fake.worked(100, tid, "w", tid as u64));
+    let found = super::look(&fake.roots(), 100, &topology).unwrap().threads;
+    let tids: Vec<_> = found[0].busiest.iter().map(|thread| thread.tid).collect();
+    assert_eq!((found[0].count, tids), (40, (132..140).rev().collect()));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::pace::{PaceArgs, by_name};
 use crate::{exit::Failure, units::parse_size};
 use clap::Args;
 use numaloc_api::value::Policy;
-use numaloc_core::{HugetlbSource, NodeSet, Options, Order, Topology};
+use numaloc_core::{HomeRule, HugetlbSource, NodeSet, Options, Order, Topology};
 
 /// Options of a plan. What is not given has its default, or stays as it is where something is changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
@@ -32,6 +32,10 @@ pub struct PlanArgs {
     /// Bring pages to these nodes instead of those of the CPUs: 0-1,8, all, or !0 for all but 0 [default: local]
     #[arg(long, value_name = "NODES", value_parser = parse_targets, allow_hyphen_values = true)]
     pub to: Option<Nodes>,
+    /// Whose CPUs make a process's home: those of all threads, or of those that work (threads with at most 5% of its CPU time
+    /// together are left out, those first that add most nodes) [default: cpus]
+    #[arg(long, value_name = "RULE", value_parser = by_name(HomeRule::ALL, HomeRule::name))]
+    pub home: Option<HomeRule>,
     /// Bring pages from these nodes alone, in the same form [default: all but memory-only nodes of another tier]
     #[arg(long, value_name = "NODES", value_parser = parse_sources, allow_hyphen_values = true)]
     pub from: Option<Nodes>,
@@ -130,6 +134,7 @@ impl PlanArgs {
             target_ratio: self.target_ratio.unwrap_or(options.target_ratio),
             to,
             from,
+            home: self.home.unwrap_or(options.home),
             reserve_bytes: self.reserve.or(options.reserve_bytes),
             order: self.order.unwrap_or(options.order),
             pacing: self.pace.change(options.pacing),

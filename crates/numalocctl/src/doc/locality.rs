@@ -1,7 +1,9 @@
 //! Where the memory of a target is.
 
 use super::parts::{LocalityPair, NodeBytes, ShareDoc, node_bytes, source_name, source_reason};
-use numaloc_core::{Locality, NodeId, NodeSet, Plan, PlannedProcess, Share, Skip, Topology};
+use numaloc_core::{
+    Locality, NodeId, NodeSet, Plan, PlannedProcess, Share, Skip, Topology, WideThread,
+};
 use numaloc_host::Source;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -42,6 +44,10 @@ pub struct ProcessDoc {
     pub cpus: String,
     /// Nodes where its memory belongs.
     pub home_nodes: Vec<u32>,
+    /// Threads that may run on other nodes than the busiest ones, the busiest of them first, at most 16.
+    pub wide_threads: Vec<WideThreadDoc>,
+    /// How many of them there are.
+    pub wide_thread_count: u64,
     /// Why nothing of it is moved, if so: `no_target_node` or `no_local_memory`.
     pub skip: Option<&'static str>,
     /// The same for people.
@@ -50,6 +56,37 @@ pub struct ProcessDoc {
     /// Its memory.
     #[serde(flatten)]
     pub placed: PlacedDoc,
+}
+
+/// A thread that may run on other nodes than the busiest threads of its process.
+#[derive(Clone, Debug, Serialize)]
+pub struct WideThreadDoc {
+    /// Its id.
+    pub tid: i32,
+    /// Its name.
+    pub comm: String,
+    /// The CPUs that it may use, as the kernel lists them.
+    pub cpus: String,
+    /// CPU time that it has used since it started.
+    pub cpu_seconds: f64,
+    /// Its share of what all threads have used since they started.
+    pub cpu_percent: f64,
+}
+
+impl WideThreadDoc {
+    /// With the share in percent, of which two decimals are shown.
+    pub fn new(tid: i32, comm: String, cpus: String, cpu_seconds: f64, cpu_percent: f64) -> Self {
+        let cpu_percent = (cpu_percent * 100.0).round() / 100.0;
+        Self { tid, comm, cpus, cpu_seconds, cpu_percent }
+    }
+}
+
+impl From<WideThread<'_>> for WideThreadDoc {
+    fn from(wide: WideThread<'_>) -> Self {
+        let (thread, cpus) = (wide.thread, wide.cpus.to_string());
+        let seconds = thread.cpu_time.as_secs_f64();
+        Self::new(thread.tid, thread.comm.clone(), cpus, seconds, wide.cpu_percent)
+    }
 }
 
 /// Memory by node with its locality.
@@ -98,6 +135,8 @@ impl From<&PlannedProcess> for ProcessDoc {
             comm: process.comm.clone(),
             cpus: process.cpus.to_string(),
             home_nodes: ids(&planned.home),
+            wide_threads: planned.wide_threads_by_name().into_iter().map(Into::into).collect(),
+            wide_thread_count: planned.wide_thread_count() as u64,
             skip: planned.skip.map(skip_name),
             skip_reason: planned.skip.map(Skip::message),
             placed: PlacedDoc::new(&planned.resident, planned.locality),

@@ -78,6 +78,8 @@ pub struct OptionsDoc {
     pub target_ratio_percent: u8,
     /// Nodes asked for.
     pub to_nodes: Option<Vec<u32>>,
+    /// `cpus` or `busy`: whose CPUs make the home of a process.
+    pub home: &'static str,
     /// Nodes that pages may leave; null: all but memory-only ones of another tier.
     pub from_nodes: Option<Vec<u32>>,
     /// Bytes to stay free on a target; null: 1% of the node, at least 64 MiB.
@@ -242,6 +244,7 @@ impl From<&Options> for OptionsDoc {
             hugetlb: options.hugetlb.name(),
             target_ratio_percent: options.target_ratio,
             to_nodes: options.to.as_ref().map(ids),
+            home: options.home.name(),
             from_nodes: options.from.as_ref().map(ids),
             reserve_bytes: options.reserve_bytes,
             order: options.order.name(),

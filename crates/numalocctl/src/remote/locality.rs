@@ -2,10 +2,10 @@
 
 use super::{
     Daemon, client,
-    fields::{amount, node, nodes, share},
+    fields::{amount, node, nodes, seconds, share},
 };
 use crate::{
-    doc::{LocalityDoc, NodeBytes, PlacedDoc, ProcessDoc, skip_name},
+    doc::{LocalityDoc, NodeBytes, PlacedDoc, ProcessDoc, WideThreadDoc, skip_name},
     exit::Failure,
 };
 use numaloc_api::{v1, value};
@@ -50,10 +50,17 @@ pub fn process(message: &v1::ProcessLocality) -> ProcessDoc {
         comm: message.comm.clone(),
         cpus: message.cpus.clone(),
         home_nodes: nodes(&message.home_node_ids),
+        wide_threads: message.wide_threads.iter().map(wide_thread).collect(),
+        wide_thread_count: message.wide_thread_count.try_into().unwrap_or(0),
         skip: skip.map(skip_name),
         skip_reason: skip.map(Skip::message),
         placed: placed(message.memory.as_ref()),
     }
+}
+
+fn wide_thread(message: &v1::WideThread) -> WideThreadDoc {
+    let (comm, cpus) = (message.comm.clone(), message.cpus.clone());
+    WideThreadDoc::new(message.tid, comm, cpus, seconds(message.cpu_time), message.cpu_percent)
 }
 
 /// A reason that only a newer daemon knows is shown as the nearest that is known: the process is left out.

@@ -1,5 +1,6 @@
 //! `locality`.
 
+use super::homes::homes;
 use super::table::{Table, clean, list};
 use crate::doc::{LocalityDoc, PlacedDoc, ProcessDoc};
 use crate::output::View;
@@ -32,7 +33,7 @@ pub fn locality(document: &LocalityDoc, view: View) -> String {
     if document.processes.len() != 1 || document.shared.resident_bytes > 0 {
         table.row(summed(document, "(total)", &document.total, view));
     }
-    table.render(view) + &footer(document)
+    table.render(view) + &footer(document) + &homes(&document.processes, view)
 }
 
 fn placed(document: &LocalityDoc, placed: &PlacedDoc, view: View) -> Vec<String> {

@@ -15,6 +15,7 @@ pub fn asked(options: &OptionsDoc) -> Vec<String> {
     let set = set.into_iter().filter(|(set, _)| *set).map(|(_, name)| Some(name.to_owned()));
     let ratio = options.target_ratio_percent;
     let valued = [
+        (options.home != "cpus").then(|| format!("home {}", options.home)),
         (ratio < 100).then(|| format!("target ratio {ratio} %")),
         options
             .from_nodes

@@ -1,5 +1,6 @@
 //! `plan`.
 
+use super::homes::homes;
 use super::options::asked;
 use super::table::{Table, clean, list};
 use crate::doc::{LocalityPair, MappingDoc, MoveDoc, PlanDoc, ProcessDoc, RouteDoc, SkippedDoc};
@@ -28,6 +29,7 @@ pub fn plan(document: &PlanDoc, view: View) -> String {
         text.push('\n');
     }
     text += &skips(&document.processes, view);
+    text += &homes(&document.processes, view);
     for route in &document.routes {
         let _ = writeln!(text, "route: {}", route_text(route));
     }

@@ -38,6 +38,8 @@ pub fn process(pid: i32) -> v1::ProcessLocality {
         cpus: "0-3".to_owned(),
         home_node_ids: vec![0],
         skip: 0,
+        wide_threads: Vec::new(),
+        wide_thread_count: 0,
         memory: Some(v1::ResidentMemory {
             nodes: vec![
                 v1::NodeBytes { node_id: 0, bytes: 400 * MIB },

@@ -78,6 +78,7 @@ mod tests {
             identity: Identity { pid, start_time: 1 },
             comm: "a".to_owned(),
             cpus: cpus.parse().expect("a list"),
+            threads: Vec::new(),
             mems_allowed: topology().ids(),
         }
     }

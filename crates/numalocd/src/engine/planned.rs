@@ -71,6 +71,7 @@ mod tests {
             identity: Identity { pid: 7, start_time: 1 },
             comm: "a".to_owned(),
             cpus: cpus.parse().expect("a list"),
+            threads: Vec::new(),
             mems_allowed: topology.ids(),
         };
         let here = NodeResidency { owned_bytes: MIB, ..NodeResidency::default() };

@@ -36,6 +36,9 @@ struct Args {
     /// What the second thread does.
     #[arg(long, value_enum, default_value_t = Load::Write)]
     load: Load,
+    /// Have a third thread, `helper`, that may run on all CPUs and sleeps.
+    #[arg(long)]
+    helper: bool,
     /// End as soon as the memory is there.
     #[arg(long)]
     brief: bool,
@@ -82,6 +85,9 @@ fn main() -> Result<()> {
             place::pin(last).expect("the node's CPUs were there for the main thread");
             if load == Load::Write { writer::write(&shared) } else { writer::spin() }
         });
+    }
+    if args.helper {
+        place::start_helper()?;
     }
     memory.start_io()?;
 

@@ -6,16 +6,34 @@ use nix::{
     unistd::Pid,
 };
 use numaloc_core::NodeId;
+use std::{sync::mpsc, thread};
 
 /// Pins this thread to the CPUs of `node`; leaves it alone for `None`.
 pub fn pin(node: Option<NodeId>) -> Result<()> {
     let Some(node) = node else { return Ok(()) };
-    let path = format!("/sys/devices/system/node/node{node}/cpulist");
-    let list = std::fs::read_to_string(&path).with_context(|| path.clone())?;
-    let cpus: numaloc_core::CpuSet = list.parse().with_context(|| path.clone())?;
+    run_on(&format!("/sys/devices/system/node/node{node}/cpulist"))
+}
+
+/// Starts a thread that may run on all CPUs and sleeps; waits until it may.
+pub fn start_helper() -> Result<()> {
+    let (sender, ready) = mpsc::channel();
+    let helper = thread::Builder::new().name("helper".into());
+    helper.spawn(move || {
+        sender.send(run_on("/sys/devices/system/cpu/online")).ok();
+        loop {
+            thread::park();
+        }
+    })?;
+    ready.recv()?
+}
+
+/// Lets this thread run on the CPUs of a list and on no other.
+fn run_on(path: &str) -> Result<()> {
+    let list = std::fs::read_to_string(path).with_context(|| path.to_owned())?;
+    let cpus: numaloc_core::CpuSet = list.parse().with_context(|| path.to_owned())?;
     let mut set = CpuSet::new();
     for cpu in cpus.iter() {
         set.set(cpu.0 as usize)?;
     }
-    sched_setaffinity(Pid::from_raw(0), &set).with_context(|| format!("pin to node {node}"))
+    sched_setaffinity(Pid::from_raw(0), &set).with_context(|| format!("run on the CPUs of {path}"))
 }

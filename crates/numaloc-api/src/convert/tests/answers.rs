@@ -39,6 +39,7 @@ pub fn plan() -> Plan {
         identity: Identity { pid, start_time: 100 },
         comm: "redis".to_owned(),
         cpus: cpus.parse().unwrap(),
+        threads: Vec::new(),
         mems_allowed: "0,8".parse().unwrap(),
     };
     let extent = |process, kind, local, owned_bytes, shared_bytes| {

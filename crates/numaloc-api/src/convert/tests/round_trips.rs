@@ -7,7 +7,7 @@ use crate::{
         QosClass, ScheduleSpec, Target, WorkloadId, WorkloadSpec,
     },
 };
-use numaloc_core::{HugetlbSource, NumaBalancing, Options, Order, Pacing, Profile};
+use numaloc_core::{HomeRule, HugetlbSource, NumaBalancing, Options, Order, Pacing, Profile};
 use prost::Message;
 use std::{collections::BTreeMap, time::Duration};
 
@@ -37,6 +37,7 @@ fn full() -> MigrationSpec {
                 order: Order::Referenced,
                 target_ratio: 0,
                 to: Some("0,8,252".parse().unwrap()),
+                home: HomeRule::Busy,
                 from: Some("1,65535".parse().unwrap()),
                 reserve_bytes: Some(0),
             },

@@ -6,8 +6,8 @@ use crate::value::{
     ScheduleId, ScheduleSpec, ScheduleState, Target, Workload, WorkloadId, WorkloadSpec,
 };
 use numaloc_core::{
-    Account, HugetlbSource, Identity, Locality, NodeId, NodeSet, NumaBalancing, Options, Order,
-    Pacing, Profile, Reason, Share,
+    Account, HomeRule, HugetlbSource, Identity, Locality, NodeId, NodeSet, NumaBalancing, Options,
+    Order, Pacing, Profile, Reason, Share,
 };
 use proptest::{
     collection::{btree_map, btree_set, vec},
@@ -90,16 +90,12 @@ fn policy() -> impl Strategy<Value = Policy> {
     let balancing = [NumaBalancing::Ignore, NumaBalancing::Warn, NumaBalancing::Pause];
     let balancing = prop::sample::select(balancing.to_vec());
     let on_interrupt = prop_oneof![Just(OnInterrupt::Stop), Just(OnInterrupt::Resume)];
-    let pace = (
-        pacing,
-        order,
-        balancing,
-        prop::sample::select(&HugetlbSource::ALL[..]),
-        option::of(nodes(1)),
-    );
+    let nodes_and_home = (option::of(nodes(1)), prop::sample::select(&HomeRule::ALL[..]));
+    let pace =
+        (pacing, order, balancing, prop::sample::select(&HugetlbSource::ALL[..]), nodes_and_home);
     (options, qos_class(), on_interrupt, pace).prop_map(
         |(options, qos_class, on_interrupt, pace)| {
-            let (pacing, order, numa_balancing, hugetlb, from) = pace;
+            let (pacing, order, numa_balancing, hugetlb, (from, home)) = pace;
             let (
                 [include_shared, exclude_file, include_bound, include_gigantic],
                 target_ratio,
@@ -117,6 +113,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                 target_ratio,
                 to,
                 from,
+                home,
                 reserve_bytes,
             };
             Policy { options, qos_class, on_interrupt, numa_balancing }

@@ -16,6 +16,7 @@ fn plan(cpus: &[&str]) -> Plan {
         identity: Identity { pid, start_time: 1 },
         comm: "redis".to_owned(),
         cpus: cpus.parse().unwrap(),
+        threads: Vec::new(),
         mems_allowed: "0-1".parse().unwrap(),
     };
     let processes: Vec<_> = (1..).zip(cpus).map(process).collect();

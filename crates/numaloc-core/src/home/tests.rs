@@ -1,0 +1,91 @@
+use super::*;
+use crate::{CpuId, Identity, Node, NodeId, NodeMemory};
+use proptest::{collection::vec, prelude::*};
+
+/// Nodes 0 to 3 with two CPUs each.
+fn machine() -> Topology {
+    let memory = NodeMemory { total_bytes: 1 << 30, ..NodeMemory::default() };
+    let cpus = |id| [2 * id, 2 * id + 1].map(CpuId).into_iter().collect();
+    let node = |id| Node { id: NodeId(id), cpus: cpus(id), memory: memory.clone() };
+    Topology::new((0..4).map(node), [])
+}
+
+/// A process whose threads have these CPUs and have worked for so many seconds.
+fn process(threads: &[(&str, u64)]) -> Process {
+    let group = |&(cpus, seconds): &(&str, u64)| Threads {
+        cpus: cpus.parse().expect("a list"),
+        count: 1,
+        cpu_time: Duration::from_secs(seconds),
+        busiest: Vec::new(),
+    };
+    let threads: Vec<Threads> = threads.iter().map(group).collect();
+    Process {
+        identity: Identity { pid: 1, start_time: 1 },
+        comm: "app".into(),
+        cpus: threads.iter().fold(Default::default(), |cpus, group| group.cpus.or(&cpus)),
+        threads,
+        mems_allowed: "0-3".parse().expect("a list"),
+    }
+}
+
+fn home_by(rule: HomeRule, threads: &[(&str, u64)]) -> String {
+    let options = Options { home: rule, ..Options::default() };
+    home(&machine(), &process(threads), &options).to_string()
+}
+
+#[test]
+fn one_helper_makes_all_nodes_home_unless_threads_are_weighed() {
+    let threads = [("0-1", 96), ("0-7", 4)];
+    assert_eq!(home_by(HomeRule::Cpus, &threads), "0-3");
+    assert_eq!(home_by(HomeRule::Busy, &threads), "0");
+    assert_eq!(home_by(HomeRule::Busy, &[("0-1", 94), ("0-7", 6)]), "0-3", "it works");
+    assert_eq!(home_by(HomeRule::Busy, &[("0-1", 0), ("0-7", 0)]), "0-3", "nobody has worked");
+}
+
+#[test]
+fn threads_that_add_most_nodes_are_left_out_first() {
+    let busy = |threads: &[(&str, u64)]| home_by(HomeRule::Busy, threads);
+    assert_eq!(busy(&[("0-1", 92), ("2-3", 3), ("0-7", 5)]), "0-1");
+    assert_eq!(busy(&[("0-3", 97), ("4-5", 3)]), "0-1");
+    assert_eq!(busy(&[("0", 50), ("1", 46), ("2-3", 4)]), "0", "CPUs of one node count together");
+    assert_eq!(busy(&[("0-1", 1), ("2-3", 1), ("4-5", 1), ("6-7", 1)]), "0-3", "all work");
+}
+
+#[test]
+fn the_nodes_asked_for_go_before_all_threads() {
+    let to = Some("2".parse().expect("a list"));
+    let options = Options { to, home: HomeRule::Busy, ..Options::default() };
+    assert_eq!(home(&machine(), &process(&[("0-1", 1)]), &options).to_string(), "2");
+}
+
+#[test]
+fn wide_threads_are_those_beyond_the_busiest() {
+    let wide = |threads: &[(&str, u64)]| -> Vec<String> {
+        let found = wide_threads(&machine(), &process(threads));
+        found.iter().map(|threads| threads.cpus.to_string()).collect()
+    };
+    assert_eq!(wide(&[("0-1", 96), ("0-7", 4), ("1", 9)]), ["0-7"]);
+    assert_eq!(wide(&[("0-1", 0), ("0-7", 0)]), ["0-7"], "of sleepers, those with most nodes");
+    assert_eq!(wide(&[("0-1", 50), ("2-3", 49)]), ["2-3"]);
+    assert!(wide(&[("0-1", 1), ("0-7", 9)]).is_empty(), "the busiest may run everywhere");
+    assert!(wide(&[]).is_empty());
+}
+
+proptest! {
+    #[test]
+    fn a_busy_home_is_a_part_of_the_home_and_leaves_little_out(
+        threads in vec((0..8_u32, 0..8_u32, 0..1000_u64), 1..12),
+    ) {
+        let lists: Vec<(String, u64)> =
+            threads.iter().map(|&(a, b, time)| (format!("{}-{}", a.min(b), a.max(b)), time)).collect();
+        let lists: Vec<(&str, u64)> = lists.iter().map(|(list, time)| (&list[..], *time)).collect();
+        let (topology, process) = (machine(), process(&lists));
+        let of = |home| super::home(&topology, &process, &Options { home, ..Options::default() });
+        let (all, busy) = (of(HomeRule::Cpus), of(HomeRule::Busy));
+        prop_assert!(!busy.is_empty() && busy.is_subset(&all));
+        let out = process.threads.iter().filter(|t| !topology.local_nodes(&t.cpus).is_subset(&busy));
+        let out: Duration = out.map(|threads| threads.cpu_time).sum();
+        let total: Duration = process.threads.iter().map(|threads| threads.cpu_time).sum();
+        prop_assert!(out * 100 <= total * IDLE_PERCENT);
+    }
+}

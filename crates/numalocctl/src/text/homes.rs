@@ -1,0 +1,46 @@
+//! Why a home is so large.
+
+use super::table::{clean, list};
+use crate::doc::{ProcessDoc, WideThreadDoc};
+use crate::output::View;
+use crate::units::percent;
+use std::fmt::Write;
+
+/// Processes that are told about without `-o wide`, and threads of each.
+const PROCESSES: usize = 20;
+const THREADS: usize = 3;
+
+/// A line for each process whose home some of its threads make larger than that of the busiest, or would.
+pub fn homes(processes: &[ProcessDoc], view: View) -> String {
+    let (most, threads) = if view.wide { (usize::MAX, usize::MAX) } else { (PROCESSES, THREADS) };
+    let wide: Vec<_> = processes.iter().filter(|each| each.wide_thread_count > 0).collect();
+    let mut text = String::new();
+    for process in wide.iter().take(most) {
+        let (pid, comm) = (process.pid, clean(&process.comm));
+        let nodes = list(process.home_nodes.iter().copied());
+        let others = others(process, threads);
+        let _ = writeln!(text, "home: nodes {nodes} for process {pid} ({comm}); {others}");
+    }
+    if wide.len() > most {
+        let _ = writeln!(text, "... and {} more homes (-o wide shows all)", wide.len() - most);
+    }
+    if wide.iter().any(|process| process.home_nodes.len() > 1) {
+        text += "--home busy takes the nodes of the threads that work\n";
+    }
+    text
+}
+
+/// `its busiest threads have fewer nodes than thread 7 (helper) on CPUs 0-3 with 0.1 % of the CPU time`.
+fn others(process: &ProcessDoc, most: usize) -> String {
+    let one = |thread: &WideThreadDoc| {
+        let (tid, comm, cpus) = (thread.tid, clean(&thread.comm), &thread.cpus);
+        format!(
+            "{tid} ({comm}) on CPUs {cpus} with {} % of the CPU time",
+            percent(thread.cpu_percent)
+        )
+    };
+    let named: Vec<_> = process.wide_threads.iter().take(most).map(one).collect();
+    let more = process.wide_thread_count.saturating_sub(named.len() as u64);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("beyond the nodes of the busiest threads: {}{more}", named.join(", "))
+}

@@ -1,0 +1,59 @@
+//! Homes that one thread would make too large.
+
+use crate::{
+    app::Layout,
+    cli::{code, numalocctl},
+    engine::look,
+    scene::{Scene, assert_complete},
+};
+use numaloc_core::{HomeRule, Options, Skip};
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn a_helper_that_nobody_has_pinned_is_left_out_if_asked() {
+    let scene = Scene::of(Layout::remote(&["anon:16M"]).with_helper());
+    let plan = look(&scene.target(), &Options::default()).plan;
+    let process = &plan.processes[0];
+    assert_eq!(
+        (process.home.to_string().as_str(), process.skip),
+        ("0-1", Some(Skip::NoTargetNode))
+    );
+    let names: Vec<_> =
+        process.wide_threads_by_name().iter().map(|wide| wide.thread.comm.clone()).collect();
+    assert_eq!((names.as_slice(), process.wide_thread_count()), (&["helper".to_owned()][..], 1));
+
+    let options = Options { home: HomeRule::Busy, ..Options::default() };
+    let plan = look(&scene.target(), &options).plan;
+    assert_eq!(plan.processes[0].home.to_string(), "0");
+    let outcome = scene.migrate(&options);
+    scene.assert_on("anon", 0, 16 * MIB);
+    assert_complete(&outcome);
+    scene.finish();
+}
+
+fn locality(arguments: &[&str]) -> String {
+    let output = numalocctl(&[&["locality", "--pid"], arguments].concat());
+    assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn locality_says_which_thread_it_is() {
+    let scene = Scene::of(Layout::remote(&["anon:16M"]).with_helper());
+    let pid = scene.app.pid().to_string();
+    let text = locality(&[&pid]);
+    assert!(text.contains("(helper) on CPUs 0-3 with 0.0 % of the CPU time"), "{text}");
+    let json: serde_json::Value =
+        serde_json::from_str(&locality(&[&pid, "-o", "json"])).expect("JSON");
+    let process = &json["processes"][0];
+    assert_eq!(process["home_nodes"], serde_json::json!([0, 1]));
+    let threads = process["wide_threads"].as_array().expect("a list");
+    assert_eq!((threads.len(), threads[0]["comm"].as_str()), (1, Some("helper")), "{process}");
+    // Its CPUs are those of one node otherwise: threads are not even read.
+    let pinned = Scene::of(Layout::remote(&["anon:16M"]));
+    let plan = look(&pinned.target(), &Options::default()).plan;
+    assert!(plan.processes[0].process.threads.is_empty());
+    pinned.finish();
+    scene.finish();
+}
