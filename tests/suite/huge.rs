@@ -119,7 +119,7 @@ fn hugetlb_pages_that_others_have_reserved_are_no_room() {
     let _pools = (Setting::huge_pool(0, 4), Setting::huge_pool(1, 32));
     let scene = Scene::remote(&["hugetlb:32M"]);
     let reserved =
-        Region::map(4 * HUGE as usize, Backing::Hugetlb(HUGE as usize)).expect("reserved");
+        Region::map(4 * HUGE as usize, Backing::Hugetlb(HUGE as usize), None).expect("reserved");
     let outcome = scene.migrate(&Options::default());
     scene.assert_on("hugetlb", 1, 32 * MIB);
     assert_left(&outcome, Reason::NoMemory, 32 * MIB);

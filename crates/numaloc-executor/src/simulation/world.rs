@@ -65,12 +65,6 @@ pub struct Caused {
     pub lag: Duration,
 }
 
-impl Caused {
-    pub fn nothing() -> Self {
-        Self { percent: 0.0, from: Duration::ZERO, to: Duration::ZERO, lag: MS }
-    }
-}
-
 #[derive(Clone, Debug)]
 pub struct World {
     /// What a call takes besides its bytes.
