@@ -54,6 +54,7 @@ impl Fake {
                 false => [format!("proc/{tid}"), directory],
             };
             fs::create_dir_all(self.path(&format!("proc/{pid}/task"))).expect("directories");
+            let _ = fs::remove_file(self.path(&link)); // of the process as it was before
             symlink(to, self.path(&link)).expect("a link");
         }
     }

@@ -14,7 +14,7 @@ fn process(fake: &Fake, pid: i32) -> Process {
     let cpus: CpuSet =
         crate::process::field(&status, "Cpus_allowed_list").unwrap().parse().unwrap();
     let identity = Identity { pid, start_time: 1000 + pid as u64 };
-    Process { identity, comm: "x".into(), cpus, mems_allowed: NodeSet::new() }
+    Process { identity, comm: "x".into(), cpus, threads: Vec::new(), mems_allowed: NodeSet::new() }
 }
 
 #[test]
