@@ -41,5 +41,6 @@ mod service;
 mod shared;
 mod sparse;
 mod sparse4;
+mod stale;
 mod topology;
 mod unit;

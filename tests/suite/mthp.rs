@@ -1,16 +1,20 @@
 //! Folios between a base page and a huge page (multi-size THP): one address each, as for any folio. Needs Linux 6.8.
 
-use crate::{engine::look, scene::Scene, settings::Setting};
+use crate::{engine::look, scene::Scene, settings::Setting, stale};
 use numaloc_core::Options;
 
 const MIB: u64 = 1 << 20;
 const FOLIO: u64 = 64 << 10;
 
+/// Has anonymous memory made of them.
+fn small_folios() -> [Setting; 2] {
+    let size = |kb| format!("/sys/kernel/mm/transparent_hugepage/hugepages-{kb}kB/enabled");
+    [Setting::set(size(64), "always"), Setting::set(size(2048), "never")]
+}
+
 #[test]
 fn each_takes_exactly_one_address() {
-    let size = |kb| format!("/sys/kernel/mm/transparent_hugepage/hugepages-{kb}kB/enabled");
-    let _small = Setting::set(size(64), "always");
-    let _huge = Setting::set(size(2048), "never");
+    let _sizes = small_folios();
     let scene = Scene::remote(&["thp:16M"]);
     let mut small_only = look(&scene.target(), &Options::default());
     let start = scene.app.range("thp").start;
@@ -21,4 +25,10 @@ fn each_takes_exactly_one_address() {
     assert_eq!(outcome.account().moved_bytes(), 16 * MIB);
     assert_eq!(outcome.calls.addresses - outcome.calls.retried_addresses, 16 * MIB / FOLIO);
     scene.finish();
+}
+
+#[test]
+fn one_whose_half_is_freed_counts_by_half() {
+    let _sizes = small_folios();
+    stale::frees_halves(FOLIO, "last");
 }

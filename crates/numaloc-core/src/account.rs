@@ -43,11 +43,13 @@ pub enum Reason {
     OtherTier,
     /// It is on none of the nodes that the request names as sources.
     NodeExcluded,
+    /// Where its pages are could not be read.
+    Unreadable,
 }
 
 impl Reason {
     /// All reasons, in the order in which they are shown.
-    pub const ALL: [Reason; 15] = [
+    pub const ALL: [Reason; 16] = [
         Self::Busy,
         Self::Pinned,
         Self::Shared,
@@ -63,6 +65,7 @@ impl Reason {
         Self::StallBound,
         Self::OtherTier,
         Self::NodeExcluded,
+        Self::Unreadable,
     ];
 
     /// Stable name for machines.
@@ -83,6 +86,7 @@ impl Reason {
             Self::StallBound => "stall_bound",
             Self::OtherTier => "other_tier",
             Self::NodeExcluded => "node_excluded",
+            Self::Unreadable => "unreadable",
         }
     }
 
@@ -121,6 +125,7 @@ impl fmt::Display for Reason {
             Self::StallBound => "one page takes longer to move than a call may",
             Self::OtherTier => "on a memory-only node of another tier",
             Self::NodeExcluded => "on a node excluded by request",
+            Self::Unreadable => "page map could not be read",
         })
     }
 }

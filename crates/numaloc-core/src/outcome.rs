@@ -51,7 +51,7 @@ pub struct ProcessOutcome {
     pub comm: String,
     /// Its bytes by what became of them. A page that several processes map is in the account of one of them.
     pub account: Account,
-    /// Why the kernel refused to go on with it, in words, if it did.
+    /// What the kernel refused to do with it or to say of it, in words, if it did.
     pub error: Option<String>,
 }
 

@@ -141,14 +141,18 @@ impl Worker<'_> {
         let errno = result.err().map(|error| error.raw_os_error().unwrap_or(EIO));
         let verdicts = Verdicts::new(statuses);
         let verdict = |folio| verdicts.get(runs.place(folio));
-        let sightings = look(&mut self.scanner, space, rows, verdict, key.to);
+        let (sightings, failed) = look(rows, key.to, |address, pages, places| {
+            self.scanner.locate(space, address, pages, places)
+        });
+        failed.iter().for_each(|error| self.report.error(key.process, error));
         let alive = space.is_alive();
         let (mut again, mut hinted) = (Vec::new(), Vec::new());
         let mut before = 0;
         for (row, sighting) in sightings {
             for folio in self.settle(key, row, sighting) {
                 let index = (folio.address - row.first.address) / row.first.bytes;
-                match fate(&folio, errno, verdict(before + index as usize)) {
+                let is_part = folio.bytes < row.first.bytes;
+                match fate(&folio, is_part, errno, verdict(before + index as usize)) {
                     _ if !alive => self.leave(folio.process, Reason::ProcessGone, folio.bytes),
                     Fate::Again => row::push(&mut again, folio),
                     Fate::Hint => hinted.push(Folio { hinted: true, ..folio }),
@@ -184,7 +188,8 @@ impl Worker<'_> {
             let first = Moved { process, address: start, to: key.to };
             self.report.sample.add(first, end - start);
         }
-        let Sighting { arrived_bytes, absent_bytes, elsewhere } = sighting;
+        let Sighting { arrived_bytes, absent_bytes, elsewhere, unread_bytes } = sighting;
+        self.leave(folio.process, Reason::Unreadable, unread_bytes);
         let account = &mut self.report.accounts[folio.process];
         account.moved(arrived_bytes);
         account.vanished(absent_bytes);
@@ -195,7 +200,7 @@ impl Worker<'_> {
         self.moved_bytes += arrived_bytes;
         self.work.control.moved_bytes.fetch_add(arrived_bytes, Ordering::Relaxed);
         self.work.control.settled_bytes.fetch_add(settled, Ordering::Relaxed);
-        // A folio that came through in part was split on the way: its rest are base pages now.
+        // A folio that came through in part was split, or unmapped in part: its rest are base pages now.
         let bytes = if settled == 0 { folio.bytes } else { PAGE };
         elsewhere.into_iter().map(move |address| Folio { address, bytes, ..folio })
     }
@@ -216,10 +221,8 @@ impl Worker<'_> {
     }
 
     fn refused(&mut self, folio: Folio, reason: Reason, errno: i32) {
-        let error = || {
-            format!("move_pages at {:#x}: {}", folio.address, io::Error::from_raw_os_error(errno))
-        };
-        self.report.errors[folio.process].get_or_insert_with(error);
+        let (address, error) = (folio.address, io::Error::from_raw_os_error(errno));
+        self.report.error(folio.process, format_args!("move_pages at {address:#x}: {error}"));
         self.leave(folio.process, reason, folio.bytes);
     }
 }

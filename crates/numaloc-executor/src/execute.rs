@@ -158,9 +158,10 @@ fn settle_rest(report: &mut Report, work: &Work<'_>, survey: &Survey) {
         let gone = step.mappings.iter().all(|mapping| !alive[mapping.process]);
         let reason =
             if gone { Some(Reason::ProcessGone) } else { work.stop().filter(|_| unvisited[index]) };
-        match reason {
+        let unread = report.unread[index].then_some(Reason::Unreadable);
+        match reason.or(unread) {
             Some(reason) => report.untouched(step.mappings[0].process, reason, rest),
-            // Visited, and still there: it was freed, or the kernel moved it, between plan and visit.
+            // Visited, and not found: it was freed, or the kernel moved it, between plan and visit.
             None => report.vanished(step.mappings[0].process, rest),
         }
     }

@@ -25,8 +25,9 @@ pub enum Fate {
 }
 
 /// Decides by how the call ended (`None`: it returned 0 or more) and what it said of the folio. The folio is known to
-/// be mapped and off its target.
-pub fn fate(folio: &Folio, call_errno: Option<i32>, verdict: Verdict) -> Fate {
+/// be mapped and off its target. With `is_part` it is a page of one that came, or went away, only in part: so the verdict was on
+/// another page, and this one has not been passed yet.
+pub fn fate(folio: &Folio, is_part: bool, call_errno: Option<i32>, verdict: Verdict) -> Fate {
     match (call_errno, verdict) {
         (Some(errno), Verdict::Tried | Verdict::Untried) => match errno {
             EINTR => Fate::Later(Reason::Busy),
@@ -38,6 +39,7 @@ pub fn fate(folio: &Folio, call_errno: Option<i32>, verdict: Verdict) -> Fate {
         },
         (None, Verdict::Tried) => Fate::Later(Reason::Pinned),
         (None, Verdict::Untried) => Fate::Again,
+        _ if is_part => Fate::Again,
         (_, Verdict::On(_)) => Fate::MovedBack,
         (_, Verdict::Busy) => Fate::Later(Reason::Busy),
         (_, Verdict::Shared) => Fate::Leave(Reason::Shared),
@@ -64,11 +66,12 @@ mod tests {
 
     #[test]
     fn answers_of_the_kernel() {
-        let of = |errno, verdict| fate(&folio(false), errno, verdict);
+        let of = |errno, verdict| fate(&folio(false), false, errno, verdict);
         assert_eq!(of(None, Verdict::Tried), Fate::Later(Reason::Pinned));
         assert_eq!(of(None, Verdict::Untried), Fate::Again);
         assert_eq!(of(None, Verdict::Unseen), Fate::Hint);
-        assert_eq!(fate(&folio(true), None, Verdict::Unseen), Fate::Later(Reason::NotMovable));
+        let hinted = fate(&folio(true), false, None, Verdict::Unseen);
+        assert_eq!(hinted, Fate::Later(Reason::NotMovable));
         assert_eq!(of(None, Verdict::On(NodeId(0))), Fate::MovedBack);
         assert_eq!(of(Some(ENOMEM), Verdict::Tried), Fate::Reroute);
         assert_eq!(
@@ -83,9 +86,26 @@ mod tests {
         assert_eq!(of(None, Verdict::Busy), Fate::Later(Reason::Busy));
     }
 
+    #[test]
+    fn what_was_said_of_a_folio_is_not_said_of_what_had_been_split_off() {
+        let of = |errno, verdict| fate(&folio(false), true, errno, verdict);
+        assert_eq!(
+            of(None, Verdict::On(NodeId(0))),
+            Fate::Again,
+            "it did not come back: it stayed"
+        );
+        assert_eq!(of(None, Verdict::Unseen), Fate::Again, "it was the first page that went away");
+        assert_eq!(
+            of(None, Verdict::Tried),
+            Fate::Later(Reason::Pinned),
+            "split by the kernel itself"
+        );
+        assert_eq!(of(Some(ENOMEM), Verdict::Tried), Fate::Reroute, "one call for all");
+    }
+
     proptest! {
         // A folio that is passed again at once must not be so for ever: in each call at least one folio ends, is
-        // deferred (which counts its tries), loses a target or loses its one hint of this try.
+        // deferred (which counts its tries), loses a target or loses its one hint of this try, or falls into its pages.
         #[test]
         fn each_call_makes_progress(
             statuses in vec(select(vec![UNWRITTEN, 0, 1, -EBUSY, -EACCES, -ENOENT, -EFAULT, -EINVAL, -ENOMEM]), 1..40),
@@ -94,7 +114,7 @@ mod tests {
         ) {
             let (count, verdicts) = (statuses.len(), Verdicts::new(statuses));
             let fates: Vec<Fate> =
-                (0..count).map(|index| fate(&folio(hinted), errno, verdicts.get(index))).collect();
+                (0..count).map(|index| fate(&folio(hinted), false, errno, verdicts.get(index))).collect();
             prop_assert!(fates.iter().any(|fate| *fate != Fate::Again));
             prop_assert!(!hinted || !fates.contains(&Fate::Hint));
         }

@@ -69,11 +69,6 @@ impl Folio {
             None => Class::Base,
         }
     }
-
-    /// Pages that can be in different places, should the kernel split it on the way: hugetlb pages are never split.
-    pub fn mapped_pages(&self) -> u64 {
-        if self.hugetlb_bytes.is_some() { 1 } else { self.bytes / PAGE }
-    }
 }
 
 /// Calls `emit` with address, bytes and number of the folios of a run that begins at `address`: rows of one size.

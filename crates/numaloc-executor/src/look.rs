@@ -1,8 +1,8 @@
-//! The second look: where folios are after a call.
+//! The second look: where folios are after a call. Pure: who looks is passed in.
 
-use crate::{row::Row, verdict::Verdict};
+use crate::row::Row;
 use numaloc_core::{NodeId, PAGE};
-use numaloc_host::{AddressSpace, Place, Scanner};
+use numaloc_host::Place;
 use std::{iter, ops::Range};
 
 /// Where the base pages of some folios were seen.
@@ -14,6 +14,8 @@ pub struct Sighting {
     pub absent_bytes: u64,
     /// Addresses of base pages that are elsewhere; one, the head's, for a folio of which none arrived or vanished.
     pub elsewhere: Vec<u64>,
+    /// Bytes of which nobody can tell.
+    pub unread_bytes: u64,
 }
 
 impl Sighting {
@@ -33,37 +35,26 @@ const GAP: u64 = 64;
 /// Pages to read at a time.
 const SPAN: u64 = 4096;
 
-/// What is looked at as one: a row of base pages, or a single folio of more.
-#[derive(Debug)]
-struct Piece {
-    row: Row,
-    /// Base pages from its begin to look at.
-    pages: u64,
-}
-
-/// Looks at all folios, in the order given; neighbours are read together. `verdict` tells what the call said of one, by its
-/// number: a folio that was reported moved as a whole is one piece still, and its first page tells where that is; of others every
-/// page is looked at, because the kernel may have split them on the way.
-///
-/// Returns what was seen with the folios in question, which are rows of base pages or single ones.
-pub fn look(
-    scanner: &mut Scanner,
-    space: &AddressSpace,
+/// Looks at all pages of some folios, in the order given; neighbours are read together. `locate` gives the places of the base
+/// pages from an address on. Not even a folio that the call reported moved as a whole is one for sure: between scan and call
+/// it may have been split, or unmapped in part. What was seen comes with the folios in question, which are rows of base pages or
+/// single ones. Says also what went wrong first.
+pub fn look<E>(
     rows: &[Row],
-    verdict: impl Fn(usize) -> Verdict,
     to: NodeId,
-) -> Vec<(Row, Sighting)> {
-    let pieces = pieces(rows, verdict, to);
+    mut locate: impl FnMut(u64, usize, &mut Vec<Place>) -> Result<(), E>,
+) -> (Vec<(Row, Sighting)>, Option<E>) {
+    let pieces = pieces(rows);
     let mut sightings = Vec::with_capacity(pieces.len());
-    let mut places = Vec::new();
+    let (mut places, mut failed) = (Vec::new(), None);
     let mut begin = 0;
     while let Some(first) = pieces.get(begin) {
-        let start = first.row.first.address;
-        let mut end = start + first.pages * PAGE;
+        let start = first.first.address;
+        let mut end = start + pages(first) * PAGE;
         let mut next = begin + 1;
         while let Some(piece) = pieces.get(next) {
-            let address = piece.row.first.address;
-            let next_end = address + piece.pages * PAGE;
+            let address = piece.first.address;
+            let next_end = address + pages(piece) * PAGE;
             let is_near = address >= end && address <= end + GAP * PAGE;
             if !is_near || next_end > start + SPAN * PAGE {
                 break;
@@ -71,40 +62,39 @@ pub fn look(
             (end, next) = (next_end, next + 1);
         }
         places.clear();
-        scanner.locate(space, start, ((end - start) / PAGE) as usize, &mut places);
-        for piece in &pieces[begin..next] {
-            let at = ((piece.row.first.address - start) / PAGE) as usize;
-            let places = &places[at..at + piece.pages as usize];
-            sightings.push((piece.row, sight(piece.row, places, to)));
+        let located = locate(start, ((end - start) / PAGE) as usize, &mut places);
+        for &row in &pieces[begin..next] {
+            let at = ((row.first.address - start) / PAGE) as usize;
+            let sighting = match &located {
+                Ok(()) => sight(row, &places[at..at + pages(&row) as usize], to),
+                Err(_) => Sighting { unread_bytes: row.bytes(), ..Sighting::default() },
+            };
+            sightings.push((row, sighting));
         }
+        failed = failed.or(located.err());
         begin = next;
     }
-    sightings
+    (sightings, failed)
+}
+
+/// Base pages to look at. hugetlb pages are never split or unmapped in part.
+fn pages(row: &Row) -> u64 {
+    if row.first.hugetlb_bytes.is_some() { row.count } else { row.bytes() / PAGE }
 }
 
 /// Base pages by the span, other folios one by one.
-fn pieces(rows: &[Row], verdict: impl Fn(usize) -> Verdict, to: NodeId) -> Vec<Piece> {
+fn pieces(rows: &[Row]) -> Vec<Row> {
     let mut pieces = Vec::with_capacity(rows.len());
-    let mut before = 0;
     for &row in rows {
         if row.first.bytes > PAGE {
-            for (index, folio) in row.folios().enumerate() {
-                let pages = match verdict(before + index) {
-                    Verdict::On(node) if node == to => 1,
-                    _ => folio.mapped_pages(),
-                };
-                pieces.push(Piece { row: folio.into(), pages });
-            }
+            pieces.extend(row.folios().map(Row::from));
         } else {
-            // Each of these pages is looked at, whatever the call said.
             let mut rest = row;
             while rest.count > SPAN {
-                let row = rest.split_off(SPAN);
-                pieces.push(Piece { row, pages: SPAN });
+                pieces.push(rest.split_off(SPAN));
             }
-            pieces.push(Piece { row: rest, pages: rest.count });
+            pieces.push(rest);
         }
-        before += row.count as usize;
     }
     pieces
 }
@@ -151,7 +141,7 @@ mod tests {
     #[test]
     fn a_huge_page_is_one_until_a_part_of_it_went() {
         let row = Row::from(Folio::sample(HUGE, HUGE));
-        assert_eq!(sight(row, &[HOME], NodeId(0)).arrived_bytes, HUGE);
+        assert_eq!(sight(row, &[HOME; 512], NodeId(0)).arrived_bytes, HUGE);
         assert_eq!(sight(row, &[AWAY; 512], NodeId(0)).elsewhere, [HUGE]);
         let mut places = [AWAY; 512];
         places[1] = HOME;
@@ -161,19 +151,38 @@ mod tests {
 
     #[test]
     fn base_pages_go_by_the_span_and_others_one_by_one() {
+        let hugetlb = Folio { hugetlb_bytes: Some(HUGE), ..Folio::sample(96 * HUGE, HUGE) };
         let rows = [
             Row { first: Folio::sample(0, PAGE), count: SPAN + 1 },
             Row { first: Folio::sample(64 * HUGE, HUGE), count: 2 },
+            Row { first: hugetlb, count: 2 },
         ];
-        let verdict = |index| match index == SPAN as usize + 2 {
-            true => Verdict::On(NodeId(0)),
-            false => Verdict::Tried,
-        };
-        let pieces = pieces(&rows, verdict, NodeId(0));
-        let of = |piece: &Piece| (piece.row.first.address, piece.row.count, piece.pages);
+        let of = |row: &Row| (row.first.address, row.count, pages(row));
         assert_eq!(
-            pieces.iter().map(of).collect::<Vec<_>>(),
-            [(0, SPAN, SPAN), (SPAN * PAGE, 1, 1), (64 * HUGE, 1, 512), (65 * HUGE, 1, 1)]
+            pieces(&rows).iter().map(of).collect::<Vec<_>>(),
+            [
+                (0, SPAN, SPAN),
+                (SPAN * PAGE, 1, 1),
+                (64 * HUGE, 1, 512),
+                (65 * HUGE, 1, 512),
+                (96 * HUGE, 1, 1),
+                (97 * HUGE, 1, 1)
+            ]
         );
+    }
+
+    #[test]
+    fn what_could_not_be_read_has_neither_arrived_nor_vanished() {
+        let rows =
+            [0, SPAN * PAGE, 4 * SPAN * PAGE].map(|address| Folio::sample(address, PAGE).into());
+        let (seen, failed) = look(&rows, NodeId(0), |address, pages, places| {
+            places.resize(pages, HOME);
+            if address == SPAN * PAGE { Err("no") } else { Ok(()) }
+        });
+        let bytes = |(_, seen): &(Row, Sighting)| (seen.arrived_bytes, seen.unread_bytes);
+        assert_eq!(seen.iter().map(bytes).collect::<Vec<_>>(), [(PAGE, 0), (0, PAGE), (PAGE, 0)]);
+        assert_eq!(failed, Some("no"));
+        let Sighting { absent_bytes, elsewhere, .. } = &seen[1].1;
+        assert_eq!((*absent_bytes, elsewhere.len()), (0, 0));
     }
 }

@@ -2,17 +2,19 @@
 
 use crate::sample::Sample;
 use numaloc_core::{Account, CallStats, NodeId, Plan, Reason};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 /// Accounts by process, found bytes by extent, flows and calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// One for each of the plan's processes.
     pub accounts: Vec<Account>,
-    /// What the kernel refused, in words, by process.
+    /// What the kernel refused to do or to say, in words, by process.
     pub errors: Vec<Option<String>>,
     /// Bytes found remote in each of the plan's moves.
     pub found: Vec<u64>,
+    /// For each of the plan's moves, whether a scan of it failed: what was not found may be there.
+    pub unread: Vec<bool>,
     /// Confirmed moves by (source, target), in bytes.
     pub flows: BTreeMap<(NodeId, NodeId), u64>,
     /// System calls.
@@ -28,6 +30,7 @@ impl Report {
             accounts: vec![Account::default(); plan.processes.len()],
             errors: vec![None; plan.processes.len()],
             found: vec![0; plan.moves.len()],
+            unread: vec![false; plan.moves.len()],
             flows: BTreeMap::new(),
             calls: CallStats::default(),
             sample: Sample::default(),
@@ -38,6 +41,11 @@ impl Report {
     pub fn found(&mut self, step: usize, process: usize, bytes: u64) {
         self.found[step] += bytes;
         self.accounts[process].found(bytes);
+    }
+
+    /// Records what went wrong with a process; the first of it is told.
+    pub fn error(&mut self, process: usize, error: impl fmt::Display) {
+        self.errors[process].get_or_insert_with(|| error.to_string());
     }
 
     /// Records and settles bytes that no batch has touched.
@@ -56,6 +64,7 @@ impl Report {
     pub fn add(&mut self, other: Report) {
         self.accounts.iter_mut().zip(&other.accounts).for_each(|(sum, account)| sum.add(account));
         self.found.iter_mut().zip(&other.found).for_each(|(sum, found)| *sum += found);
+        self.unread.iter_mut().zip(&other.unread).for_each(|(any, unread)| *any |= unread);
         for (sum, error) in self.errors.iter_mut().zip(other.errors) {
             *sum = sum.take().or(error);
         }

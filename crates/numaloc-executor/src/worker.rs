@@ -116,7 +116,7 @@ impl<'a> Worker<'a> {
         let mut strangers = Vec::new();
         let Survey { spaces, claims, .. } = self.survey;
         let scanned = Scanned { spaces, claims, mappings: &step.mappings, pages: &step.pages };
-        self.scanner.scan(&scanned, window.range, &mut |run: Run| {
+        let result = self.scanner.scan(&scanned, window.range, &mut |run: Run| {
             let Some(from) = run.node.filter(|&node| !routes.from(node).is_empty()) else { return };
             let mapping = step.mappings[run.mapping];
             let process = mapping.process;
@@ -149,6 +149,10 @@ impl<'a> Worker<'a> {
                 found.push(Row { first, count });
             });
         });
+        if let Err(error) = result {
+            self.report.unread[index] = true;
+            self.report.error(step.mappings[0].process, error);
+        }
         for (process, bytes) in strangers {
             self.report.found(index, process, bytes);
             self.leave(process, Reason::Shared, bytes);

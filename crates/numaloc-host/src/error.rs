@@ -42,6 +42,20 @@ pub enum Error {
         /// The file that could not be opened.
         what: String,
     },
+    /// A process is there, and its pages cannot be seen.
+    #[error(
+        "cannot see the pages of process {pid} ({comm}): {how} failed: {source}; try again, and see the kernel's log if it fails again"
+    )]
+    Pages {
+        /// The process.
+        pid: i32,
+        /// Its name.
+        comm: String,
+        /// What was done to see them.
+        how: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
     /// No such cgroup in any mounted hierarchy.
     #[error("no cgroup {path}: give its path below {root}, as in /proc/PID/cgroup")]
     NoCgroup {
@@ -193,7 +207,7 @@ impl Error {
             | Self::NoUnit { .. }
             | Self::Empty { .. } => ErrorKind::NotFound,
             Self::NoRights { .. } => ErrorKind::Permission,
-            Self::Read { source, .. } | Self::Write { source, .. }
+            Self::Read { source, .. } | Self::Write { source, .. } | Self::Pages { source, .. }
                 if source.kind() == io::ErrorKind::PermissionDenied =>
             {
                 ErrorKind::Permission
@@ -216,6 +230,7 @@ impl Error {
             | Self::PageSize { .. }
             | Self::Stopped
             | Self::Read { .. }
+            | Self::Pages { .. }
             | Self::Setting { .. }
             | Self::Write { .. }
             | Self::Parse { .. } => ErrorKind::Failure,

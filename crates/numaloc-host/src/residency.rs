@@ -53,7 +53,7 @@ fn pieces(parts: &[Part]) -> impl Iterator<Item = (usize, Range<u64>)> {
 /// Looks where the pages of extents are now. `threads` scan at the same time, if there is enough for them.
 ///
 /// # Errors
-/// [`Error::Stopped`] when `stop` says between two pieces that it is wanted no more.
+/// [`Error::Stopped`] when `stop` says between two pieces that it is wanted no more, and [`Error::Pages`].
 pub(crate) fn find(
     parts: &[Part],
     spaces: &[AddressSpace],
@@ -74,7 +74,7 @@ pub(crate) fn find(
                 return Err(Error::Stopped);
             }
             let found = found.entry(index).or_default();
-            found.look(&mut scanner, spaces, claims, &parts[index], range);
+            found.look(&mut scanner, spaces, claims, &parts[index], range)?;
         }
         Ok(found)
     };
@@ -102,7 +102,7 @@ impl Found {
         claims: &Claims,
         Part { extent, offset, .. }: &Part,
         range: Range<u64>,
-    ) {
+    ) -> Result<(), Error> {
         let Extent { mappings, pages, bytes, .. } = extent;
         let scanned = Scanned { spaces, claims, mappings, pages };
         scanner.scan(&scanned, range, &mut |run: Run<'_>| match (pages, run.claims) {
@@ -119,7 +119,7 @@ impl Found {
                 None => tally(self.common.entry(claims.clone()).or_default(), &run),
             },
             _ => tally(&mut self.residency, &run),
-        });
+        })
     }
 
     fn join(&mut self, other: Self) {

@@ -5,21 +5,26 @@
 //! meets base pages again, reading goes on.
 
 mod family;
+mod halt;
 mod huge;
 mod run;
 mod single;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use run::{Ownership, Place, Run};
 
 use crate::{
-    Roots, Source,
+    Error, Roots, Source,
     frames::FrameNodes,
     kpage::FrameFile,
     pagemap::{Entries, Entry},
     probe,
     space::AddressSpace,
 };
+use halt::Halt;
+use nix::libc::{EINVAL, ESRCH};
 use numaloc_core::{Claims, Mapping, NodeId, PAGE, Pages};
 use numaloc_sys::query_pages;
 use run::Runs;
@@ -88,46 +93,61 @@ impl Scanner {
 
     /// Visits all present pages of `range` (bytes from the extent's start) of an extent, each page once however many
     /// mappings show it. An address space that has ended shows no pages.
+    ///
+    /// # Errors
+    /// [`Error::Pages`] if those of one that is there cannot be seen; what was visited by then is right.
     pub fn scan(
         &mut self,
         scanned: &Scanned<'_>,
         range: Range<u64>,
         visit: &mut dyn FnMut(Run<'_>),
-    ) {
+    ) -> Result<(), Error> {
         if let Some(counts) = &mut self.counts {
             counts.refresh();
         }
         let mut buffer = std::mem::take(&mut self.buffer);
-        match (scanned.mappings, scanned.pages) {
+        let result = match (scanned.mappings, scanned.pages) {
             ([only], Pages::All | Pages::Own) => {
                 let (space, start) = (&scanned.spaces[only.process], only.start);
                 let lookup = *scanned.pages == Pages::All;
                 self.scan_one(View { space, start, lookup }, range, &mut buffer, visit)
             }
             _ => self.scan_family(scanned, range, &mut buffer, visit),
-        }
+        };
         self.buffer = buffer;
+        Halt::unless_ended(result).map(Option::unwrap_or_default)
     }
 
-    /// Where the base pages from `address` on are, one by one, as of now: appended to `places`.
+    /// Where the base pages from `address` on are, one by one, as of now: appended to `places`. In an address space that
+    /// has ended all are absent.
+    ///
+    /// # Errors
+    /// [`Error::Pages`] if those of one that is there cannot be seen; nothing is appended then.
     pub fn locate(
         &mut self,
         space: &AddressSpace,
         address: u64,
         pages: usize,
         places: &mut Vec<Place>,
-    ) {
+    ) -> Result<(), Error> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let view = View { space, start: address, lookup: false };
-        let entries = view.read(0, pages, &mut buffer).unwrap_or_default();
-        self.query(space, address, entries);
-        for index in 0..pages {
-            places.push(match entries.get(index).filter(|entry| entry.is_present()) {
-                None => Place::Absent,
-                Some(entry) => self.node(index, entry).map_or(Place::Unknown, Place::On),
-            });
-        }
+        let entries = view.read(0, pages, &mut buffer);
+        let entries = entries.and_then(|entries| {
+            self.query(space, address, entries)?;
+            Ok(entries)
+        });
+        let located = Halt::unless_ended(entries).map(|entries| {
+            let entries = entries.unwrap_or_default();
+            for index in 0..pages {
+                places.push(match entries.get(index).filter(|entry| entry.is_present()) {
+                    None => Place::Absent,
+                    Some(entry) => self.node(index, entry).map_or(Place::Unknown, Place::On),
+                });
+            }
+        });
         self.buffer = buffer;
+        located
     }
 
     /// Who maps a page that one mapping shows.
@@ -167,9 +187,14 @@ impl Scanner {
     }
 
     /// Asks for the nodes of the present pages among `entries`, where frames are hidden.
-    fn query(&mut self, space: &AddressSpace, address: u64, entries: Entries<'_>) {
+    fn query(
+        &mut self,
+        space: &AddressSpace,
+        address: u64,
+        entries: Entries<'_>,
+    ) -> Result<(), Halt> {
         if self.source == Source::Pagemap {
-            return;
+            return Ok(());
         }
         self.queried.clear();
         self.queried.resize(entries.len(), -1);
@@ -178,9 +203,20 @@ impl Scanner {
         let addresses: Vec<u64> =
             indices.iter().map(|&index| address + index as u64 * PAGE).collect();
         let mut status = vec![0; addresses.len()];
-        if query_pages(space.tid(), &addresses, &mut status).is_ok() {
-            indices.iter().zip(status).for_each(|(&index, status)| self.queried[index] = status);
+        loop {
+            let tid = space.tid();
+            let Err(error) = query_pages(tid, &addresses, &mut status) else { break };
+            // A thread that is ending has given up the memory before its id (mm/migrate.c, `find_mm_struct`).
+            if !matches!(error.raw_os_error(), Some(ESRCH | EINVAL)) {
+                return Err(Halt::at(space, "asking move_pages(2) for their nodes", error));
+            }
+            // Another one may have it still.
+            if !space.is_alive() || space.tid() == tid {
+                return Err(Halt::Ended);
+            }
         }
+        indices.iter().zip(status).for_each(|(&index, status)| self.queried[index] = status);
+        Ok(())
     }
 }
 
@@ -195,11 +231,18 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    /// Reads `pages` entries from `offset` on. `None` once the address space has ended.
-    fn read<'b>(&self, offset: u64, pages: usize, buffer: &'b mut Vec<u8>) -> Option<Entries<'b>> {
+    /// Reads `pages` entries from `offset` on.
+    fn read<'b>(
+        &self,
+        offset: u64,
+        pages: usize,
+        buffer: &'b mut Vec<u8>,
+    ) -> Result<Entries<'b>, Halt> {
         buffer.resize(buffer.len().max(pages * 8), 0);
-        let pagemap = self.space.pagemap().ok()?;
-        let read = pagemap.read(self.start + offset, &mut buffer[..pages * 8]);
-        read.ok().filter(|entries| entries.len() == pages)
+        let failed = |error| Halt::at(self.space, "reading its pagemap", error);
+        let pagemap = self.space.pagemap().map_err(failed)?;
+        let entries =
+            pagemap.read(self.start + offset, &mut buffer[..pages * 8]).map_err(failed)?;
+        if entries.len() == pages { Ok(entries) } else { Err(Halt::Ended) }
     }
 }

@@ -72,7 +72,8 @@ impl Survey {
 /// with pages that `options` would have moved, all of them. As many threads look as the pace of `options` has workers.
 ///
 /// # Errors
-/// [`Error::NoRights`] if a process may not be looked into, and what reading the host's page frames can give.
+/// [`Error::NoRights`] if a process may not be looked into, [`Error::Pages`] if its pages cannot be seen, and what reading the
+/// host's page frames can give.
 pub fn survey(
     roots: &Roots,
     topology: &Topology,

@@ -61,7 +61,7 @@ enum_names!(both Reason => v1::LeftReason {
     NotAllowed => NotAllowed, NotMovable => NotMovable, ProcessGone => ProcessGone,
     Cancelled => Cancelled, OutOfTime => OutOfTime, FileExcluded => FileExcluded,
     RatioReached => RatioReached, StallBound => StallBound, OtherTier => OtherTier,
-    NodeExcluded => NodeExcluded,
+    NodeExcluded => NodeExcluded, Unreadable => Unreadable,
 });
 enum_names!(both value::ScheduleState => v1::ScheduleState {
     Waiting => Waiting, Active => Active, TargetGone => TargetGone, Paused => Paused,

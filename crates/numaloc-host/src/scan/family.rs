@@ -3,7 +3,7 @@
 //! A page that the kernel says is mapped once goes straight to the visitor. The others are joined in a [`Table`]: a frame
 //! that as many mappings show as the kernel counts belongs to the target alone.
 
-use super::{Ownership, Precision, Run, Scanned, Scanner, View, table};
+use super::{Halt, Ownership, Precision, Run, Scanned, Scanner, View, table};
 use crate::pagemap::Entries;
 use numaloc_core::{HUGE, PAGE, Pages};
 use std::ops::Range;
@@ -88,7 +88,7 @@ impl Scanner {
         range: Range<u64>,
         buffer: &mut Vec<u8>,
         visit: &mut dyn FnMut(Run<'_>),
-    ) {
+    ) -> Result<(), Halt> {
         let mut parts = Parts::new(scanned, self.precision, range);
         let mut joined = std::mem::take(&mut self.table);
         while let Some((part, look)) = parts.next() {
@@ -100,19 +100,25 @@ impl Scanner {
                 let space = &scanned.spaces[mapping.process];
                 let view = View { space, start: mapping.start, lookup: false };
                 let claim = table::claim(scanned.claims, mapping);
-                self.scan_one(view, part.clone(), buffer, &mut |run| match run.ownership {
-                    // Nobody else shows it, so there is nothing to join.
-                    Ownership::Exclusive => {
-                        joined.see(part.start, &run);
-                        visit(Run { mapping: index, ..run })
-                    }
-                    _ => joined.add(index, claim, part.start, &run),
-                });
+                let result =
+                    self.scan_one(view, part.clone(), buffer, &mut |run| match run.ownership {
+                        // Nobody else shows it, so there is nothing to join.
+                        Ownership::Exclusive => {
+                            joined.see(part.start, &run);
+                            visit(Run { mapping: index, ..run })
+                        }
+                        _ => joined.add(index, claim, part.start, &run),
+                    });
+                match result {
+                    Err(Halt::Ended) => {} // the others have pages still
+                    result => result?,
+                }
             }
             let found = self.joined_runs(&joined, part.start, look, visit);
             parts.learn(joined.seen(), found);
         }
         self.table = joined;
+        Ok(())
     }
 
     /// Visits what has been joined. Says what most promises to be true of pages like these: the target's own if any is.

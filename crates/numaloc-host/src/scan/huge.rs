@@ -1,6 +1,6 @@
 //! Stretches that are empty or huge: passed over by PAGEMAP_SCAN, at the cost of a base page for each huge one.
 
-use super::{Ownership, Precision, Run, Scanner, View};
+use super::{Halt, Ownership, Precision, Run, Scanner, View};
 use crate::pagemap::CHUNK;
 use numaloc_core::{HUGE, NodeId, PAGE};
 use numaloc_sys::{Categories, PageRegion, query_pages};
@@ -21,11 +21,14 @@ impl Scanner {
         range: Range<u64>,
         buffer: &mut Vec<u8>,
         visit: &mut dyn FnMut(Run<'_>),
-    ) -> Option<(u64, u64)> {
+    ) -> Result<(u64, u64), Halt> {
         let mut regions = [PageRegion::default(); 64];
         let (from, to) = (view.start + range.start, view.start + range.end);
+        let pagemap = view.space.pagemap();
+        let scanned =
+            pagemap.and_then(|pagemap| pagemap.scan(from, to, Categories::PRESENT, &mut regions));
         let (found, walked) =
-            view.space.pagemap().ok()?.scan(from, to, Categories::PRESENT, &mut regions).ok()?;
+            scanned.map_err(|error| Halt::at(view.space, "PAGEMAP_SCAN on its pagemap", error))?;
         let mut base_pages = 0;
         for region in &regions[..found] {
             let (mut at, end) = (region.start - view.start, region.end - view.start);
@@ -37,13 +40,13 @@ impl Scanner {
             while at < end {
                 let pages = (((end - at) / PAGE) as usize).min(CHUNK);
                 let entries = view.read(at, pages, buffer)?;
-                self.runs(view, at, entries, visit);
+                self.runs(view, at, entries, visit)?;
                 at += pages as u64 * PAGE;
                 base_pages += pages as u64;
             }
         }
         // A walk that could not even begin would be repeated for ever.
-        Some((walked.max(from + PAGE) - view.start, base_pages))
+        Ok((walked.max(from + PAGE) - view.start, base_pages))
     }
 
     /// Visits the huge pages of a stretch that holds nothing else.
@@ -53,20 +56,20 @@ impl Scanner {
         range: Range<u64>,
         buffer: &mut Vec<u8>,
         visit: &mut dyn FnMut(Run<'_>),
-    ) -> Option<()> {
+    ) -> Result<(), Halt> {
         if self.precision == Precision::Sampled && self.sampled_runs(view, &range, buffer, visit)? {
-            return Some(());
+            return Ok(());
         }
         for offset in range.step_by(HUGE as usize) {
             let entries = view.read(offset, 1, buffer)?;
             let Some(entry) = entries.get(0).filter(|entry| entry.is_present()) else { continue };
-            self.query(view.space, view.start + offset, entries);
+            self.query(view.space, view.start + offset, entries)?;
             let Some(ownership) = self.alone(view, entry) else { continue };
             let node = self.node(0, entry);
             let (bytes, huge) = (HUGE, true);
             visit(Run { offset, bytes, node, ownership, entries, huge, ..Run::default() });
         }
-        Some(())
+        Ok(())
     }
 
     /// The same by asking for all nodes at once, and for the ownership of one page in [`SAMPLE`]: a read of one entry
@@ -78,25 +81,25 @@ impl Scanner {
         range: &Range<u64>,
         buffer: &mut Vec<u8>,
         visit: &mut dyn FnMut(Run<'_>),
-    ) -> Option<bool> {
+    ) -> Result<bool, Halt> {
         let offsets: Vec<u64> = range.clone().step_by(HUGE as usize).collect();
         for offset in offsets.iter().step_by(SAMPLE).chain(offsets.last()) {
-            let entry = view.read(*offset, 1, buffer)?.get(0)?;
-            if !entry.is_exclusive() {
-                return Some(false);
+            let entries = view.read(*offset, 1, buffer)?;
+            if !entries.get(0).is_some_and(|entry| entry.is_exclusive()) {
+                return Ok(false);
             }
         }
         let addresses: Vec<u64> = offsets.iter().map(|offset| view.start + offset).collect();
         let mut nodes = vec![0; addresses.len()];
         let asked = query_pages(view.space.tid(), &addresses, &mut nodes);
         if asked.is_err() || nodes.iter().any(|&node| node < 0) {
-            return Some(false);
+            return Ok(false);
         }
         for (offset, node) in offsets.into_iter().zip(nodes) {
             let (node, ownership) = (Some(NodeId(node as u32)), Ownership::Exclusive);
             let (bytes, huge) = (HUGE, true);
             visit(Run { offset, bytes, node, ownership, huge, ..Run::default() });
         }
-        Some(true)
+        Ok(true)
     }
 }

@@ -1,7 +1,7 @@
 //! Extents with one mapping: read where base pages are, probed where a stretch is empty or huge.
 
 use super::{
-    Run, Runs, Scanner, View,
+    Halt, Run, Runs, Scanner, View,
     huge::{PROBE_MAX, PROBE_MIN},
 };
 use crate::pagemap::{CHUNK, Entries};
@@ -61,24 +61,23 @@ impl Scanner {
         range: Range<u64>,
         buffer: &mut Vec<u8>,
         visit: &mut dyn FnMut(Run<'_>),
-    ) {
+    ) -> Result<(), Halt> {
         let (mut at, mut pace, mut texture) = (range.start, Pace::new(), Texture::Base);
         while at < range.end {
             if texture == Texture::Coarse && self.can_scan && at >= pace.quiet_until {
                 let end = (at + pace.probe_bytes).min(range.end);
-                let Some((walked, base_pages)) = self.probe(view, at..end, buffer, visit) else {
-                    return;
-                };
+                let (walked, base_pages) = self.probe(view, at..end, buffer, visit)?;
                 texture = pace.has_probed(at..walked, base_pages);
                 at = walked;
             } else {
                 let pages = pace.read_pages.min(((range.end - at) / PAGE) as usize);
-                let Some(entries) = view.read(at, pages, buffer) else { return };
-                texture = self.runs(view, at, entries, visit);
+                let entries = view.read(at, pages, buffer)?;
+                texture = self.runs(view, at, entries, visit)?;
                 at += pages as u64 * PAGE;
                 pace.has_read();
             }
         }
+        Ok(())
     }
 
     /// Visits the runs of entries that were read at `offset`.
@@ -88,8 +87,8 @@ impl Scanner {
         offset: u64,
         entries: Entries<'_>,
         visit: &mut dyn FnMut(Run<'_>),
-    ) -> Texture {
-        self.query(view.space, view.start + offset, entries);
+    ) -> Result<Texture, Halt> {
+        self.query(view.space, view.start + offset, entries)?;
         let mut runs = Runs::new(offset, visit);
         let (mut present, mut contiguous, mut last_pfn) = (0usize, 0usize, 0);
         for (index, entry) in entries.iter().enumerate() {
@@ -106,10 +105,7 @@ impl Scanner {
         // Huge pages show as frames in a row. Base pages can, too: then the probe finds that out at little cost.
         let huge_like =
             present == entries.len() && contiguous + entries.len() / READ_MIN >= entries.len();
-        if present == 0 || huge_like && entries.len() >= READ_MIN {
-            Texture::Coarse
-        } else {
-            Texture::Base
-        }
+        let is_coarse = present == 0 || huge_like && entries.len() >= READ_MIN;
+        Ok(if is_coarse { Texture::Coarse } else { Texture::Base })
     }
 }

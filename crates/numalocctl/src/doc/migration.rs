@@ -114,7 +114,7 @@ pub struct MovedDoc {
     /// Its bytes.
     #[serde(flatten)]
     pub account: AccountDoc,
-    /// Why the kernel refused to go on with it, if it did.
+    /// What the kernel refused to do with it or to say of it, if it did.
     pub error: Option<String>,
 }
 

@@ -23,7 +23,9 @@ pub fn returned(
     let mut is_back = |page: &&Moved| {
         let Some((space, home)) = spaces.get(&page.process) else { return false };
         places.clear();
-        scanner.locate(space, page.address, 1, &mut places);
+        if let Err(error) = scanner.locate(space, page.address, 1, &mut places) {
+            tracing::warn!(%error, "whether a page has come back is not known");
+        }
         places.first().is_some_and(|&place| is_off(place, page, home))
     };
     let back = trail.sample.iter().filter(&mut is_back).count();

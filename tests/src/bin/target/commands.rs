@@ -2,6 +2,7 @@
 //!
 //! - `check`: looks at every byte; `ok PAGES` with the number of pages rewritten so far, or `corrupt ...`
 //! - `unmap NAME`: unmaps a region
+//! - `free NAME BYTES first|last`: gives that half of each BYTES of a region back to the kernel, and forgets it
 //! - `fork N`: makes children that share all memory and only wait
 //! - `share`: makes a process with the same memory, as vfork does, and says its pid; `sharer exit` and `sharer exec` end
 //!   that process or make it another program
@@ -10,7 +11,10 @@
 //! - `exec`: becomes a new program with the same arguments, which prints its regions and `ready`
 //! - `exit`: ends
 
-use crate::{memory::Memory, writer};
+use crate::{
+    memory::{Memory, Slot},
+    writer,
+};
 use anyhow::{Context, Result, bail};
 use numaloc_sys::fixture::{Then, fork_paused, share_memory, tell_sharer};
 use std::{
@@ -18,7 +22,7 @@ use std::{
     io::{self, BufRead, Write},
     os::unix::process::CommandExt,
     process::Command,
-    sync::atomic::Ordering::Relaxed,
+    sync::{MutexGuard, atomic::Ordering::Relaxed},
 };
 
 /// Why a thread does not obey any more.
@@ -38,6 +42,7 @@ pub fn serve(memory: &Memory, child: Option<i32>) -> Result<End> {
         let answer = match line.split_once(' ').unwrap_or((&line, "")) {
             ("check", _) => check(memory),
             ("unmap", name) => unmap(memory, name)?,
+            ("free", words) => free(memory, words)?,
             ("fork", count) => {
                 let children = (0..count.parse::<u32>()?).map(|_| fork_paused());
                 let children = children.collect::<io::Result<Vec<_>>>()?;
@@ -75,10 +80,22 @@ fn check(memory: &Memory) -> String {
 }
 
 fn unmap(memory: &Memory, name: &str) -> Result<String> {
-    let named = |slot: &Option<crate::memory::Slot>| {
-        slot.as_ref().is_some_and(|slot| slot.spec.name == name)
-    };
-    let mut slot = memory.slots().find(|slot| named(slot)).context("no such region")?;
-    *slot = None;
+    *named(memory, name)? = None;
     Ok(format!("unmapped {name}"))
+}
+
+fn free(memory: &Memory, words: &str) -> Result<String> {
+    let words: Vec<&str> = words.split(' ').collect();
+    let [name, unit, half @ ("first" | "last")] = words[..] else {
+        bail!("free NAME BYTES first|last")
+    };
+    let mut slot = named(memory, name)?;
+    let slot = slot.as_mut().context("it was unmapped")?;
+    slot.free_halves(unit.parse::<usize>()?, half == "first")?;
+    Ok(format!("freed {name}"))
+}
+
+fn named<'m>(memory: &'m Memory, name: &str) -> Result<MutexGuard<'m, Option<Slot>>> {
+    let is_it = |slot: &Option<Slot>| slot.as_ref().is_some_and(|slot| slot.spec.name == name);
+    memory.slots().find(|slot| is_it(slot)).context("no such region")
 }

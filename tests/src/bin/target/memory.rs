@@ -167,6 +167,21 @@ impl Slot {
         slot
     }
 
+    /// Gives the first or the last half of each `unit` bytes back to the kernel, and answers for them no more.
+    pub fn free_halves(&mut self, unit: usize, first: bool) -> io::Result<()> {
+        let half = unit / 2;
+        let from = if first { 0 } else { half };
+        for start in (from..self.region.pages() * 4096).step_by(unit) {
+            self.region.discard(start..start + half)?;
+        }
+        let stays = |page: u32| (page as usize * 4096 % unit < half) != first;
+        let kept = self.pages.iter().zip(&self.generations).filter(|(page, _)| stays(**page));
+        (self.pages, self.generations) =
+            kept.map(|(&page, &generation)| (page, generation)).unzip();
+        self.rewritten = self.rewritten.min(self.pages.len());
+        Ok(())
+    }
+
     /// Writes the pattern of a generation to the page at `index` of `pages`.
     pub fn write(&mut self, index: usize, generation: u32) {
         self.generations[index] = generation;
