@@ -192,26 +192,24 @@ impl Worker<'_> {
         self.leave(folio.process, Reason::Unreadable, unread_bytes);
         let account = &mut self.report.accounts[folio.process];
         account.moved(arrived_bytes);
-        account.vanished(absent_bytes);
         if arrived_bytes > 0 {
             *self.report.flows.entry((folio.from, key.to)).or_default() += arrived_bytes;
         }
-        let settled = arrived_bytes + absent_bytes;
         self.moved_bytes += arrived_bytes;
         self.work.control.moved_bytes.fetch_add(arrived_bytes, Ordering::Relaxed);
-        self.work.control.settled_bytes.fetch_add(settled, Ordering::Relaxed);
+        self.work.control.settled_bytes.fetch_add(arrived_bytes, Ordering::Relaxed);
+        self.vanished(folio.process, absent_bytes);
         // A folio that came through in part was split, or unmapped in part: its rest are base pages now.
-        let bytes = if settled == 0 { folio.bytes } else { PAGE };
+        let bytes = if arrived_bytes + absent_bytes == 0 { folio.bytes } else { PAGE };
         elsewhere.into_iter().map(move |address| Folio { address, bytes, ..folio })
     }
 
-    /// Sets a folio aside for a later try, or leaves it when it has had its tries.
+    /// Sets a folio aside for a later try, or leaves it when it has had its tries, or when too much has been set aside.
     fn defer(&mut self, folio: Folio, reason: Reason) {
-        let folio = Folio { attempts: folio.attempts + 1, hinted: false, ..folio };
-        if folio.attempts >= self.work.limits.attempts {
+        let start = self.offset(&folio);
+        let may_try = folio.attempts + 1 < self.work.limits.attempts;
+        if !may_try || !self.deferred.add(folio.step, folio.process, start..start + folio.bytes) {
             self.leave(folio.process, reason, folio.bytes);
-        } else {
-            self.deferred.push(folio);
         }
     }
 

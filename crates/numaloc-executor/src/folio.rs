@@ -23,7 +23,7 @@ pub struct Folio {
     pub step: usize,
     /// Which of the route's targets is next.
     pub choice: usize,
-    /// Calls that failed to move it.
+    /// Visits that failed to move it.
     pub attempts: u32,
     /// Whether its NUMA-hint fault has been taken.
     pub hinted: bool,

@@ -2,6 +2,7 @@
 
 use crate::{
     batch::Key,
+    deferred::{self, Deferred},
     duty::Duty,
     folio::{Folio, Shape, folios},
     report::Report,
@@ -16,14 +17,7 @@ use numaloc_host::{
     probe,
 };
 use numaloc_sys::MoveFlag;
-use std::{
-    collections::BTreeMap,
-    sync::atomic::Ordering,
-    time::{Duration, Instant},
-};
-
-/// The first pause before pages that could not be moved are tried again; it grows fourfold each time.
-const PAUSE: Duration = Duration::from_millis(5);
+use std::{collections::BTreeMap, ops::Range, sync::atomic::Ordering, time::Instant};
 
 /// Moves the pages of the windows that it takes.
 #[derive(Debug)]
@@ -33,7 +27,10 @@ pub struct Worker<'a> {
     pub(crate) scanner: Scanner,
     pub(crate) memory: NodeMemoryReader,
     pub(crate) report: Report,
-    pub(crate) deferred: Vec<Folio>,
+    /// What is to be tried again.
+    pub(crate) deferred: Deferred<'a>,
+    /// Visits to the windows that are visited now, before this one.
+    pub(crate) tries: u32,
     /// What it has not rested for yet, without what it has done since `since`.
     pub(crate) duty: Duty,
     /// The same, were it not for what holds the run back beyond its pace.
@@ -46,7 +43,18 @@ pub struct Worker<'a> {
     flags: Option<FrameFile>,
     small_folios: bool,
     pending: BTreeMap<Key, Vec<Row>>,
-    pending_bytes: u64,
+    pub(crate) pending_bytes: u64,
+}
+
+/// What is off its home in a part of an extent.
+#[derive(Debug)]
+pub struct Found {
+    /// What is to be moved.
+    pub(crate) rows: Vec<Row>,
+    /// What stays because strangers map it: whose it is, and where in bytes from the extent's start.
+    pub(crate) strangers: Vec<(usize, Range<u64>)>,
+    /// Whether all of the part could be looked at.
+    pub(crate) is_all: bool,
 }
 
 impl<'a> Worker<'a> {
@@ -61,7 +69,8 @@ impl<'a> Worker<'a> {
             scanner: Scanner::new(roots, survey.frames.clone(), survey.source, Precision::Exact),
             memory: NodeMemoryReader::new(roots)?,
             report: Report::new(work.plan),
-            deferred: Vec::new(),
+            deferred: Deferred::new(&work.plan.moves, deferred::MOST / work.workers),
+            tries: 0,
             duty: Duty::default(),
             owed: Duty::default(),
             since: Instant::now(),
@@ -87,22 +96,27 @@ impl<'a> Worker<'a> {
             self.rest();
         }
         self.flush();
-        let mut pause = PAUSE;
-        while !self.deferred.is_empty() {
-            self.pause(pause);
-            self.rest();
-            pause *= 4;
-            for folio in std::mem::take(&mut self.deferred) {
-                self.put(folio.into());
-            }
-            self.flush();
-        }
+        self.retry();
         self.report
     }
 
-    /// Finds the folios of a window that are off their home.
-    fn visit(&mut self, window: Window) {
-        let (plan, index) = (self.work.plan, window.step);
+    /// Moves what is found off its home in a window.
+    fn visit(&mut self, Window { step, range, .. }: Window) {
+        let Found { rows, strangers, is_all } = self.find(step, range);
+        self.report.unread[step] |= !is_all;
+        for (process, Range { start, end }) in strangers {
+            self.report.found(step, process, end - start);
+            self.leave(process, Reason::Shared, end - start);
+        }
+        for row in rows {
+            self.report.found(step, row.first.process, row.bytes());
+            self.put(row);
+        }
+    }
+
+    /// Finds what is off its home in a part of an extent.
+    pub(crate) fn find(&mut self, index: usize, range: Range<u64>) -> Found {
+        let plan = self.work.plan;
         let step = &plan.moves[index];
         let routes = &plan.routes[step.routes];
         let files = matches!(step.kind, Kind::File | Kind::Shmem);
@@ -112,11 +126,12 @@ impl<'a> Worker<'a> {
             flags: self.flags.as_mut(),
         };
         shape.refresh();
-        let mut found = Vec::new();
+        let attempts = self.tries;
+        let mut rows = Vec::new();
         let mut strangers = Vec::new();
         let Survey { spaces, claims, .. } = self.survey;
         let scanned = Scanned { spaces, claims, mappings: &step.mappings, pages: &step.pages };
-        let result = self.scanner.scan(&scanned, window.range, &mut |run: Run| {
+        let result = self.scanner.scan(&scanned, range, &mut |run: Run| {
             let Some(from) = run.node.filter(|&node| !routes.from(node).is_empty()) else { return };
             let mapping = step.mappings[run.mapping];
             let process = mapping.process;
@@ -125,15 +140,14 @@ impl<'a> Worker<'a> {
             }
             let is_strangers = matches!(run.ownership, Ownership::Stranger | Ownership::Several);
             if is_strangers && !plan.options.include_shared {
-                strangers.push((process, run.bytes));
+                strangers.push((process, run.offset..run.offset + run.bytes));
                 return;
             }
             let flag =
                 if run.ownership == Ownership::Exclusive { MoveFlag::Own } else { MoveFlag::All };
             let hugetlb_bytes = step.hugetlb_bytes;
             folios(&run, mapping.start + run.offset, &mut shape, &mut |address, bytes, count| {
-                let (choice, attempts, hinted) = (0, 0, false);
-                let step = index;
+                let (choice, hinted, step) = (0, false, index);
                 let first = Folio {
                     address,
                     bytes,
@@ -146,21 +160,14 @@ impl<'a> Worker<'a> {
                     attempts,
                     hinted,
                 };
-                found.push(Row { first, count });
+                rows.push(Row { first, count });
             });
         });
+        let is_all = result.is_ok();
         if let Err(error) = result {
-            self.report.unread[index] = true;
             self.report.error(step.mappings[0].process, error);
         }
-        for (process, bytes) in strangers {
-            self.report.found(index, process, bytes);
-            self.leave(process, Reason::Shared, bytes);
-        }
-        for row in found {
-            self.report.found(index, row.first.process, row.bytes());
-            self.put(row);
-        }
+        Found { rows, strangers, is_all }
     }
 
     /// Puts folios into the batch that is being filled for their target; without one they are left.
@@ -177,12 +184,18 @@ impl<'a> Worker<'a> {
         self.pending.entry(Key { process, flag, to, hugetlb_bytes }).or_default().push(row);
     }
 
-    fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         // Folios that find no room come back with their next target.
         while let Some((key, rows)) = self.pending.pop_first() {
             self.pending_bytes -= rows.iter().map(Row::bytes).sum::<u64>();
             self.drive(key, rows);
         }
+    }
+
+    /// Settles bytes as gone.
+    pub(crate) fn vanished(&mut self, process: usize, bytes: u64) {
+        self.report.accounts[process].vanished(bytes);
+        self.work.control.settled_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Settles bytes as left.

@@ -1,0 +1,313 @@
+//! What is to be tried again: a bit for each page. Pure.
+//!
+//! A bit says that a page was found remote, and has been settled neither then nor since. It says nothing of the page that is
+//! there later: a later visit scans anew, and the bits only tell which of what it finds has been found before. So nothing
+//! is found twice, and what the bits are left with is gone.
+
+use numaloc_core::{HUGE, Move, PAGE};
+use std::{collections::BTreeMap, ops::Range};
+
+/// Bits are kept by so many bytes of an extent: from one multiple of it, in the first mapping, to the next.
+const CHUNK: u64 = HUGE;
+/// Chunks of a window at most: 1 GiB, of which no page has parts in two.
+const WINDOW: u64 = (1 << 30) / CHUNK;
+/// Chunks that are kept at most by all workers of a run: of 256 GiB, if no page is between two that have moved. Each takes 76
+/// bytes in nodes that are half full at the least, so 24 MiB in all.
+pub const MOST: usize = 1 << 17;
+
+/// Where a chunk is; neighbours are neighbours in this order, whoever's they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    step: u32,
+    chunk: u32,
+    process: u32,
+}
+
+/// A bit for each page of a chunk.
+type Bits = [u64; (CHUNK / PAGE / 64) as usize];
+
+/// Pages of a plan's extents.
+#[derive(Debug)]
+pub struct Deferred<'p> {
+    moves: &'p [Move],
+    most: usize,
+    chunks: BTreeMap<Place, Bits>,
+}
+
+impl<'p> Deferred<'p> {
+    /// None yet, and never of more than `most` chunks.
+    pub fn new(moves: &'p [Move], most: usize) -> Self {
+        Self { moves, most, chunks: BTreeMap::new() }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// Takes all out.
+    pub fn take(&mut self) -> Self {
+        Self { chunks: std::mem::take(&mut self.chunks), ..*self }
+    }
+
+    /// Adds the pages at `bytes` from the start of extent `step`, as `process` maps them. Says whether they could be kept: all
+    /// of them or none.
+    pub fn add(&mut self, step: usize, process: usize, bytes: Range<u64>) -> bool {
+        let places =
+            || masks(self.skew(step), bytes.clone()).map(|(chunk, _)| place(step, chunk, process));
+        let new = places().filter(|place| !self.chunks.contains_key(place)).count();
+        if self.chunks.len() + new > self.most {
+            return false;
+        }
+        for (chunk, mask) in masks(self.skew(step), bytes) {
+            let bits = self.chunks.entry(place(step, chunk, process)).or_default();
+            bits.iter_mut().zip(mask).for_each(|(bits, mask)| *bits |= mask);
+        }
+        true
+    }
+
+    /// Takes the first window out, with the extent that it is of.
+    pub fn next(&mut self) -> Option<Marks> {
+        let (&first, _) = self.chunks.first_key_value()?;
+        let limit = (u64::from(first.chunk) / WINDOW + 1) * WINDOW;
+        let mut chunks = BTreeMap::new();
+        let mut end = first.chunk;
+        while let Some(entry) = self.chunks.first_entry()
+            && entry.key().step == first.step
+            && entry.key().chunk <= end
+            && u64::from(entry.key().chunk) < limit
+        {
+            end = entry.key().chunk + 1;
+            let (place, bits) = entry.remove_entry();
+            chunks.insert(place, bits);
+        }
+        let step = first.step as usize;
+        let skew = self.skew(step);
+        let at = |chunk: u32| (u64::from(chunk) * CHUNK).saturating_sub(skew);
+        let range = at(first.chunk)..at(end).min(self.moves[step].bytes);
+        Some(Marks { step, range, skew, chunks })
+    }
+
+    /// Bytes between the beginning of an extent's first chunk and its own.
+    fn skew(&self, step: usize) -> u64 {
+        self.moves[step].mappings[0].start % CHUNK
+    }
+}
+
+/// The marked pages of a window.
+#[derive(Debug)]
+pub struct Marks {
+    /// Index of the extent among the plan's moves.
+    pub step: usize,
+    /// Bytes from the extent's start.
+    pub range: Range<u64>,
+    skew: u64,
+    chunks: BTreeMap<Place, Bits>,
+}
+
+impl Marks {
+    /// Takes out those of `process` among the pages at `bytes` from the extent's start, and gives them, in order.
+    pub fn take(&mut self, process: usize, bytes: Range<u64>) -> Vec<Range<u64>> {
+        let mut taken: Vec<Range<u64>> = Vec::new();
+        for (chunk, mask) in masks(self.skew, bytes) {
+            let place = place(self.step, chunk, process);
+            let Some(bits) = self.chunks.get_mut(&place) else { continue };
+            for (word, (bits, mask)) in (0..).zip(bits.iter_mut().zip(mask)) {
+                let mut both = *bits & mask;
+                *bits &= !mask;
+                while both != 0 {
+                    let page = word * 64 + u64::from(both.trailing_zeros());
+                    both &= both - 1;
+                    let start = chunk * CHUNK + page * PAGE - self.skew;
+                    match taken.last_mut() {
+                        Some(last) if last.end == start => last.end += PAGE,
+                        _ => taken.push(start..start + PAGE),
+                    }
+                }
+            }
+        }
+        taken
+    }
+
+    /// What is left: processes and bytes.
+    pub fn rest(self) -> impl Iterator<Item = (usize, u64)> {
+        let pages = |bits: Bits| bits.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
+        let rest = self.chunks.into_iter();
+        let rest = rest.map(move |(place, bits)| (place.process as usize, pages(bits) * PAGE));
+        rest.filter(|&(_, bytes)| bytes > 0)
+    }
+}
+
+/// None of a plan's numbers comes near the bounds: 2^32 chunks are 8 PiB.
+fn place(step: usize, chunk: u64, process: usize) -> Place {
+    Place { step: step as u32, chunk: chunk as u32, process: process as u32 }
+}
+
+/// The chunks that some bytes are in, with their pages there.
+fn masks(skew: u64, bytes: Range<u64>) -> impl Iterator<Item = (u64, Bits)> {
+    let pages = (skew + bytes.start) / PAGE..(skew + bytes.end).div_ceil(PAGE);
+    const EACH: u64 = CHUNK / PAGE;
+    (pages.start / EACH..pages.end.div_ceil(EACH)).map(move |chunk| {
+        let mut bits = Bits::default();
+        let first = pages.start.max(chunk * EACH) - chunk * EACH;
+        let end = pages.end.min((chunk + 1) * EACH) - chunk * EACH;
+        (first..end).for_each(|page| bits[(page / 64) as usize] |= 1 << (page % 64));
+        (chunk, bits)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numaloc_core::{Kind, Mapping, NodeId, Pages};
+    use proptest::{collection::vec, prelude::*, sample::select};
+    use std::collections::BTreeSet;
+
+    fn step(start: u64, bytes: u64) -> Move {
+        Move {
+            mappings: vec![Mapping { process: 0, start }],
+            pages: Pages::All,
+            bytes,
+            kind: Kind::Anonymous,
+            hugetlb_bytes: None,
+            name: "".into(),
+            routes: 0,
+            remote: [(NodeId(1), bytes)].into(),
+            shared_bytes: 0,
+        }
+    }
+
+    /// All windows, one after the other.
+    fn windows(mut deferred: Deferred<'_>) -> Vec<Marks> {
+        std::iter::from_fn(|| deferred.next()).collect()
+    }
+
+    /// The extents of the properties: one that begins in the middle of a chunk, and one of more than a window.
+    fn extents() -> [Move; 2] {
+        [step(HUGE - 3 * PAGE, 9 * HUGE), step(0, (WINDOW + 3) * CHUNK)]
+    }
+
+    /// A folio somewhere in them: extent, process, first page, pages.
+    fn folio() -> impl Strategy<Value = (usize, usize, u64, u64)> {
+        let pages = select(vec![1, 1, 1, 16, 512, 1024]);
+        (0..2usize, 0..3usize, 0..1000u64, pages).prop_map(|(step, process, at, pages)| {
+            let extent = extents()[step].bytes / PAGE;
+            // Some of them at the end of the first window.
+            let first = if step == 1 { at * 263 } else { at * 4 };
+            (step, process, first.min(extent - pages), pages)
+        })
+    }
+
+    proptest! {
+        /// What was found once is settled once: by a later visit that finds it, or as the rest.
+        #[test]
+        fn each_page_comes_out_once(
+            folios in vec(folio(), 0..60),
+            looks in vec(folio(), 0..60),
+        ) {
+            let (moves, mut model) = (extents(), BTreeSet::new());
+            let mut deferred = Deferred::new(&moves, MOST);
+            for (step, process, first, pages) in folios {
+                prop_assert!(deferred.add(step, process, first * PAGE..(first + pages) * PAGE));
+                model.extend((first..first + pages).map(|page| (step, process, page)));
+            }
+            for mut marks in windows(deferred) {
+                let step = marks.step;
+                for &(_, process, first, pages) in looks.iter().filter(|look| look.0 == step) {
+                    let looked = first * PAGE..(first + pages) * PAGE;
+                    for taken in marks.take(process, looked.clone()) {
+                        prop_assert!(looked.start <= taken.start && taken.end <= looked.end);
+                        let taken = taken.start / PAGE..taken.end / PAGE;
+                        prop_assert!(taken.into_iter().all(|page| model.remove(&(step, process, page))));
+                    }
+                }
+                let within = |&&(of, _, page): &&(usize, usize, u64)| {
+                    of == step && marks.range.contains(&(page * PAGE))
+                };
+                let left: Vec<_> = model.iter().filter(within).copied().collect();
+                left.iter().for_each(|page| { model.remove(page); });
+                let sum = |of: usize| left.iter().filter(|page| page.1 == of).count() as u64 * PAGE;
+                let mut rest = [0; 3];
+                marks.rest().for_each(|(process, bytes)| rest[process] += bytes);
+                prop_assert_eq!(rest, [sum(0), sum(1), sum(2)]);
+            }
+            prop_assert_eq!(model, BTreeSet::new());
+        }
+
+        /// A window is within its extent and its GiB, and ends where no huge page has parts on both sides.
+        #[test]
+        fn windows_do_not_cut_huge_pages(folios in vec(folio(), 0..60)) {
+            let moves = extents();
+            let mut deferred = Deferred::new(&moves, MOST);
+            for (step, process, first, pages) in folios {
+                deferred.add(step, process, first * PAGE..(first + pages) * PAGE);
+            }
+            let mut end = (0, 0);
+            for marks in windows(deferred) {
+                let (extent, Range { start, end: stop }) = (&moves[marks.step], marks.range);
+                prop_assert!((marks.step, start) >= end && start < stop && stop <= extent.bytes);
+                prop_assert!(stop - start <= WINDOW * CHUNK);
+                let is_cut = |at: u64| !(extent.mappings[0].start + at).is_multiple_of(HUGE);
+                prop_assert!(!is_cut(start) || start == 0, "{start:#x}");
+                prop_assert!(!is_cut(stop) || stop == extent.bytes, "{stop:#x}");
+                end = (marks.step, stop);
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_that_is_found_by_another_process_has_not_been_found_before() {
+        let moves = [step(0, HUGE)];
+        let mut deferred = Deferred::new(&moves, MOST);
+        deferred.add(0, 1, 0..2 * PAGE);
+        let mut marks = deferred.next().expect("one window");
+        let mut take = |process, bytes| {
+            let taken = marks.take(process, bytes).into_iter();
+            taken.map(|range| (range.start, range.end)).collect::<Vec<_>>()
+        };
+        assert_eq!(take(0, 0..HUGE), []);
+        assert_eq!(take(1, PAGE..HUGE), [(PAGE, 2 * PAGE)]);
+        assert_eq!(take(1, 0..HUGE), [(0, PAGE)]);
+        assert_eq!(marks.rest().next(), None);
+    }
+
+    /// 100 GiB that are pinned, 26 million pages, and 100 GiB of 200 with as much between them that is not: visited back and
+    /// forth.
+    #[test]
+    fn much_that_is_pinned_takes_little() {
+        const GIB: u64 = 1 << 30;
+        const FOLIO: u64 = 16 * PAGE;
+        // A node of std's BTreeMap has 5 to 11 entries, a parent and its number of entries; an inner one 12 children more.
+        let node = 11 * size_of::<(Place, Bits)>() + 16;
+        let bound =
+            |chunks: usize| chunks.div_ceil(5) * node + chunks.div_ceil(25) * (node + 12 * 8);
+        assert!(bound(MOST) < 32 << 20, "{}", bound(MOST));
+        for stride in [1, 2] {
+            let moves = [step(0, 100 * GIB * stride)];
+            let mut deferred = Deferred::new(&moves, MOST);
+            let folios = 100 * GIB / FOLIO;
+            for folio in
+                (0..folios).map(|index| if index % 2 == 0 { index } else { folios - index })
+            {
+                let at = folio * stride * FOLIO;
+                assert!(deferred.add(0, 0, at..at + FOLIO), "no room for {folio}");
+            }
+            assert!(bound(deferred.chunks.len()) < 32 << 20, "{}", deferred.chunks.len());
+            let found: u64 =
+                windows(deferred).into_iter().flat_map(Marks::rest).map(|rest| rest.1).sum();
+            assert_eq!(found, 100 * GIB);
+        }
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_is_not_kept_in_part() {
+        let moves = [step(0, 8 * HUGE)];
+        let mut deferred = Deferred::new(&moves, 2);
+        assert!(deferred.add(0, 0, 0..PAGE));
+        assert!(!deferred.add(0, 0, 0..3 * HUGE));
+        assert!(deferred.add(0, 0, HUGE..HUGE + PAGE) && deferred.add(0, 0, 0..2 * HUGE));
+        assert!(!deferred.add(0, 1, 0..PAGE));
+        let rest: Vec<_> = windows(deferred).into_iter().flat_map(Marks::rest).collect();
+        assert_eq!(rest, [(0, HUGE), (0, HUGE)]);
+    }
+}
