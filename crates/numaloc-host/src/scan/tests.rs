@@ -24,7 +24,8 @@ fn space(fake: &Fake, pid: i32, content: Content) -> AddressSpace {
     }
     let identity = Identity { pid, start_time: 1000 + pid as u64 };
     let (comm, mems_allowed) = ("app".into(), Default::default());
-    let process = Process { identity, comm, cpus: CpuSet::new(), mems_allowed };
+    let process =
+        Process { identity, comm, cpus: CpuSet::new(), threads: Vec::new(), mems_allowed };
     let space = AddressSpace::open(&Arc::new(fake.roots()), process);
     space.expect("it can be opened").expect("it is there")
 }
