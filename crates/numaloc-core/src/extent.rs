@@ -1,6 +1,6 @@
 //! Extents: ranges of memory with the processes that map them and the nodes their pages are on.
 //!
-//! An extent is never split by address of pages or by node, so a plan's size follows the number of VMAs, not the number
+//! An extent is never split by page or by node, so a plan's size follows the number of VMAs, not the number
 //! of pages, however the pages alternate between nodes.
 
 use crate::{claim::ClaimSet, ids::NodeId, mempolicy::Mempolicy};

@@ -99,7 +99,7 @@ impl Scanner {
                 }
                 let space = &scanned.spaces[mapping.process];
                 let view = View { space, start: mapping.start, lookup: false };
-                let claim = table::claim(scanned.claims, mapping);
+                let claim = scanned.claims.number(mapping.process);
                 let result =
                     self.scan_one(view, part.clone(), buffer, &mut |run| match run.ownership {
                         // Nobody else shows it, so there is nothing to join.

@@ -2,7 +2,7 @@
 
 use super::Run;
 use crate::pagemap::Entry;
-use numaloc_core::{ClaimSet, Claims, NodeId, PAGE};
+use numaloc_core::{ClaimSet, NodeId, PAGE};
 use std::collections::{HashMap, hash_map};
 
 /// A frame as it is shown at one offset.
@@ -138,11 +138,6 @@ impl Table {
     }
 }
 
-/// The number of the claim of a mapping's process.
-pub(super) fn claim(claims: &Claims, mapping: &numaloc_core::Mapping) -> usize {
-    claims.number(mapping.process)
-}
-
 /// Hashing of small numbers that nobody chooses to do harm: the table is asked for each page of each mapping.
 mod hash {
     use std::hash::{BuildHasherDefault, Hasher};
@@ -176,7 +171,7 @@ mod hash {
 mod tests {
     use super::*;
     use crate::{pagemap::Entries, scan::Ownership};
-    use numaloc_core::{Claim, NodeSet};
+    use numaloc_core::{Claim, Claims, NodeSet};
 
     const PRESENT: u64 = 1 << 63;
 
