@@ -1,7 +1,7 @@
 //! Settings of the machine that tests change, and put back.
 
 use crate::app::until;
-use std::{fs, io, path::PathBuf};
+use std::{fs, io, path::PathBuf, thread};
 
 /// A file of /proc/sys or /sys with another value until this is dropped.
 #[derive(Debug)]
@@ -14,8 +14,10 @@ impl Setting {
     /// Writes `value`.
     pub fn set(path: impl Into<PathBuf>, value: &str) -> Self {
         let path = path.into();
-        let before =
-            fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        // A file that lists all values has the chosen one in brackets, and takes one alone.
+        let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+        let before = chosen.map_or(text.clone(), |(chosen, _)| chosen.to_owned());
         fs::write(&path, value).unwrap_or_else(|e| panic!("{} = {value}: {e}", path.display()));
         Self { path, before }
     }
@@ -41,7 +43,8 @@ impl Setting {
 
 impl Drop for Setting {
     fn drop(&mut self) {
-        fs::write(&self.path, &self.before).ok();
+        let result = fs::write(&self.path, &self.before);
+        assert!(result.is_ok() || thread::panicking(), "{self:?}: {result:?}");
     }
 }
 
@@ -91,7 +94,7 @@ impl Drop for Cgroup {
     fn drop(&mut self) {
         // Processes that were killed take a moment to leave.
         let gone = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
-        if !std::thread::panicking() {
+        if !thread::panicking() {
             until("the cgroup is empty", || {
                 fs::remove_dir(self.path()).map_or_else(gone, |()| true)
             });
