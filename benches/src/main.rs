@@ -7,6 +7,7 @@ mod families;
 mod figure;
 mod half_way;
 mod hold;
+mod little;
 mod looked;
 mod movers;
 mod neighbour;
@@ -46,6 +47,9 @@ enum Bench {
     Throughput(throughput::Args),
     /// What an application feels while its memory is moved. Needs root on a machine with two nodes.
     Stall(stall::Args),
+    /// Moving the little that is remote of a process, against the least that finds and moves it. Needs root on a machine with
+    /// two nodes.
+    Little(little::Args),
     /// What an application feels while it is only looked at. Needs root on a machine with two nodes.
     Looked(looked::Args),
     /// How soon a busy process is at home, for all tools that can do it. Needs root on a machine with two nodes.
@@ -101,6 +105,7 @@ fn main() -> Result<()> {
         Bench::Planner(args) => planning::run(&args),
         Bench::Throughput(args) => throughput::run(&args),
         Bench::Stall(args) => stall::run(&args),
+        Bench::Little(args) => little::run(&args),
         Bench::Looked(args) => looked::run(&args),
         Bench::Soonest(args) => soonest::run(&args),
         Bench::Neighbour(args) => neighbour::run(&args),

@@ -153,7 +153,7 @@ fn extent(start: u64, bytes: u64) -> Extent {
         policy: Mempolicy::Default,
         hugetlb_bytes: None,
         name: "".into(),
-        residency: Residency { nodes: nodes.into(), unplaced_bytes: 0 },
+        residency: Residency { nodes: nodes.into(), ..Residency::default() },
     }
 }
 

@@ -4,7 +4,7 @@ mod goals;
 mod markdown;
 mod plot;
 
-use crate::figure::Figure;
+use crate::{figure::Figure, little};
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use std::{
@@ -65,6 +65,7 @@ pub fn base(figure: &Figure) -> Option<&'static str> {
         ("stall", "Redis") | ("neighbour" | "looked", _) => Some("idle"),
         ("throughput" | "stall" | "soonest", _) => Some("migratepages"),
         ("scan", _) => Some("bare pagemap, looked up"),
+        ("little", _) => Some(little::LEAST),
         ("half_way", _) => Some("address order"),
         _ => None,
     }

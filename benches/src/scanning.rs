@@ -87,21 +87,35 @@ fn compare(holder: &Holder, rounds: usize, huge: bool) -> Result<()> {
 
 /// The pagemap of the region and nothing else; the lookup makes it an answer.
 fn bare(holder: &Holder, frames: Option<&FrameNodes>) -> Result<()> {
-    let file = File::open(format!("/proc/{}/pagemap", holder.pid()))?;
-    let mut buffer = [0; READ];
+    let Some(frames) = frames else { return read(holder, |_| Ok(())) };
+    let nodes = pass(holder, frames)?;
+    ensure!(nodes[0] == holder.pages(), "pages are missing: {nodes:?}");
+    Ok(())
+}
+
+/// Pages of the region on nodes 0 and 1: one pass over its pagemap.
+pub fn pass(holder: &Holder, frames: &FrameNodes) -> Result<[u64; 2]> {
     let mut nodes = [0u64; 2];
-    for address in holder.range.clone().step_by(READ / 8 * PAGE as usize) {
-        let bytes = (((holder.range.end - address) / PAGE * 8) as usize).min(READ);
-        file.read_exact_at(&mut buffer[..bytes], address / PAGE * 8)?;
-        let Some(frames) = frames else { continue };
-        for entry in buffer[..bytes].chunks_exact(8) {
+    read(holder, |entries| {
+        for entry in entries.chunks_exact(8) {
             let entry = Entry(u64::from_ne_bytes(entry.try_into()?));
             if let Some(node) = frames.node(entry.pfn()).filter(|_| entry.is_present()) {
                 nodes[node.0 as usize] += 1;
             }
         }
+        Ok(())
+    })?;
+    Ok(nodes)
+}
+
+fn read(holder: &Holder, mut entries: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    let file = File::open(format!("/proc/{}/pagemap", holder.pid()))?;
+    let mut buffer = [0; READ];
+    for address in holder.range.clone().step_by(READ / 8 * PAGE as usize) {
+        let bytes = (((holder.range.end - address) / PAGE * 8) as usize).min(READ);
+        file.read_exact_at(&mut buffer[..bytes], address / PAGE * 8)?;
+        entries(&buffer[..bytes])?;
     }
-    ensure!(frames.is_none() || nodes[0] == holder.pages(), "pages are missing: {nodes:?}");
     Ok(())
 }
 

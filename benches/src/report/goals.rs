@@ -3,6 +3,7 @@
 use crate::{
     families,
     figure::{Figure, NATIVE},
+    little,
 };
 use serde::Serialize;
 
@@ -72,6 +73,15 @@ const GOALS: &[Goal] = &[
         metric: "wall",
         against: Some("numalocctl fast"),
         bound: AtMost(4.0),
+    },
+    Goal {
+        kernels: ALL,
+        bench: "little",
+        cases: &["2048 MiB, 1% remote, together", "2048 MiB, 1% remote, spread"],
+        subject: little::OURS,
+        metric: "wall",
+        against: Some(little::LEAST),
+        bound: AtMost(1.6),
     },
     looked("numalocctl plan"),
     looked("numalocctl locality"),

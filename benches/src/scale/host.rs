@@ -164,7 +164,7 @@ fn extent(
         policy,
         hugetlb_bytes: None,
         name: "".into(),
-        residency: Residency { nodes, unplaced_bytes: 0 },
+        residency: Residency { nodes, ..Residency::default() },
     }
 }
 

@@ -3,7 +3,7 @@
 //! An extent is never split by page or by node, so a plan's size follows the number of VMAs, not the number
 //! of pages, however the pages alternate between nodes.
 
-use crate::{claim::ClaimSet, ids::NodeId, mempolicy::Mempolicy};
+use crate::{chunks::Chunks, claim::ClaimSet, ids::NodeId, mempolicy::Mempolicy};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// One process's view of an extent.
@@ -83,6 +83,8 @@ pub struct Residency {
     pub nodes: BTreeMap<NodeId, NodeResidency>,
     /// Present pages whose node could not be told.
     pub unplaced_bytes: u64,
+    /// Where pages are that are not where they belong; of a [`Pages::Common`] extent, where any are.
+    pub away: Chunks,
 }
 
 /// A range of memory: one VMA of one process, or what several processes map together.

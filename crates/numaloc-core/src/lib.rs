@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod chunks;
 pub mod claim;
 pub mod extent;
 pub mod heat;
@@ -23,6 +24,7 @@ pub mod supply;
 pub mod topology;
 
 pub use account::{Account, LATE, Reason};
+pub use chunks::Chunks;
 pub use claim::{Claim, ClaimSet, Claims};
 pub use extent::{Extent, Kind, Mapping, NodeResidency, Pages, Residency};
 pub use heat::{Heat, HeatSource, Sightings};

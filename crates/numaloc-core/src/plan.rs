@@ -2,6 +2,7 @@
 
 use crate::{
     account::Reason,
+    chunks::Chunks,
     extent::{Kind, Mapping, Pages},
     heat::HeatSource,
     ids::{CpuSet, NodeId, NodeSet},
@@ -113,6 +114,8 @@ pub struct Move {
     pub remote: BTreeMap<NodeId, u64>,
     /// Remote bytes in it that strangers map too and that therefore stay.
     pub shared_bytes: u64,
+    /// Where all of them are: the rest need not be looked at.
+    pub away: Chunks,
 }
 
 impl Move {

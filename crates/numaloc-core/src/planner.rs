@@ -155,7 +155,8 @@ impl<'a> Planner<'a> {
                     self.plan.unasked_bytes += owned_bytes;
                 }
                 let routes = self.routes(home, targets);
-                let Extent { mappings, pages, bytes, kind, hugetlb_bytes, name, .. } = extent;
+                let Extent { mappings, pages, bytes, kind, hugetlb_bytes, name, residency, .. } =
+                    extent;
                 let step = Move {
                     mappings,
                     pages,
@@ -166,6 +167,7 @@ impl<'a> Planner<'a> {
                     routes,
                     remote,
                     shared_bytes,
+                    away: residency.away,
                 };
                 self.plan.moves.push(step);
             }

@@ -62,7 +62,7 @@ fn of(ranges: &Ranges, process: usize, address: u64) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::{Claim, ClaimSet, Claims, Kind, NodeSet};
+    use numaloc_core::{Chunks, Claim, ClaimSet, Claims, Kind, NodeSet};
 
     const START: u64 = 0xc0_0000_0000;
 
@@ -78,6 +78,7 @@ mod tests {
             routes: 0,
             remote: [].into(),
             shared_bytes: 0,
+            away: Chunks::whole(START + offset, 1 << 20),
         }
     }
 

@@ -159,7 +159,7 @@ fn masks(skew: u64, bytes: Range<u64>) -> impl Iterator<Item = (u64, Bits)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::{Kind, Mapping, NodeId, Pages};
+    use numaloc_core::{Chunks, Kind, Mapping, NodeId, Pages};
     use proptest::{collection::vec, prelude::*, sample::select};
     use std::collections::BTreeSet;
 
@@ -174,6 +174,7 @@ mod tests {
             routes: 0,
             remote: [(NodeId(1), bytes)].into(),
             shared_bytes: 0,
+            away: Chunks::whole(start, bytes),
         }
     }
 

@@ -19,7 +19,7 @@ pub struct Window {
 pub enum Windows<'p> {
     /// In the plan's order. They are made as they are handed out.
     ByAddress(Cuts<'p>),
-    /// All of them, sorted: 24 bytes each, so for 1 TiB in windows of 16 MiB 1.5 MiB.
+    /// All of them, sorted: 32 bytes each, so for 1 TiB in windows of 16 MiB 2 MiB, and 16 MiB if each is a chunk alone.
     Sorted(vec::IntoIter<Window>),
 }
 
@@ -73,6 +73,8 @@ pub struct Cuts<'p> {
     window_bytes: u64,
     workers: u64,
     step: usize,
+    /// Bytes of all chunks of the extent in which something is to be moved.
+    away_bytes: u64,
     offset: u64,
     /// Remote bytes, by the plan, of what is not cut yet.
     left_bytes: u64,
@@ -85,12 +87,27 @@ const LAST: u64 = 16 << 20;
 const WINDOW_MAX: u64 = 1 << 30;
 
 impl<'p> Cuts<'p> {
-    /// Windows that hold about `window_bytes` of remote memory each, by the plan: so the number of windows follows
-    /// what is touched of an extent and not what is reserved.
+    /// Windows that hold about `window_bytes` of remote memory each, by the plan, where the plan has any: so the number of
+    /// windows follows what is remote of an extent and not what is touched or reserved.
     fn new(moves: &'p [Move], window_bytes: u64, workers: usize) -> Self {
         let left_bytes = moves.iter().map(Move::remote_bytes).sum();
         let (window_bytes, workers) = (window_bytes.max(HUGE), workers as u64);
-        Self { moves, window_bytes, workers, step: 0, offset: 0, left_bytes }
+        let away_bytes = moves.first().map_or(0, away_bytes);
+        Self { moves, window_bytes, workers, step: 0, away_bytes, offset: 0, left_bytes }
+    }
+
+    /// What is left of the current extent's next run of chunks in which something is to be moved; goes on to the next extent
+    /// that has any.
+    fn run(&mut self) -> Option<(&'p Move, Range<u64>)> {
+        loop {
+            let step = self.moves.get(self.step)?;
+            let run = step.away.next(step.mappings[0].start, self.offset);
+            if let Some(run) = run.filter(|run| run.start < step.bytes) {
+                return Some((step, run));
+            }
+            (self.step, self.offset) = (self.step + 1, 0);
+            self.away_bytes = self.moves.get(self.step).map_or(0, away_bytes);
+        }
     }
 
     /// Remote bytes of the next window: with several workers half of each one's share of what is left.
@@ -105,32 +122,35 @@ impl<'p> Cuts<'p> {
 impl Iterator for Cuts<'_> {
     type Item = Window;
 
-    /// The next window. It ends at a multiple of the huge page size in the first mapping, so that no folio is in two.
+    /// The next window. It begins and ends at multiples of the huge page size in the first mapping, so that no folio is in
+    /// two.
     fn next(&mut self) -> Option<Window> {
-        let step = self.moves.get(self.step)?;
+        let (step, run) = self.run()?;
         let start = step.mappings[0].start;
         let unit = step.hugetlb_bytes.unwrap_or(HUGE).max(HUGE);
-        let sparseness = step.bytes / step.remote_bytes().max(1);
+        let begin = ((start + run.start) / unit * unit).max(start + self.offset) - start;
+        let sparseness = self.away_bytes / step.remote_bytes().max(1);
         let fill = self.fill();
         let bytes = fill.saturating_mul(sparseness.max(1)).min(WINDOW_MAX.max(fill));
-        let end = (start + self.offset + bytes).next_multiple_of(unit) - start;
-        let range = self.offset..end.min(step.bytes);
-        let share = u128::from(step.remote_bytes()) * u128::from(range.end - range.start);
+        let end = run.end.min(begin + bytes);
+        let end = ((start + end).next_multiple_of(unit) - start).min(step.bytes);
+        let share = u128::from(step.remote_bytes()) * u128::from(end - begin);
         self.left_bytes =
-            self.left_bytes.saturating_sub((share / u128::from(step.bytes.max(1))) as u64);
-        let window = Window { step: self.step, range, fill };
+            self.left_bytes.saturating_sub((share / u128::from(self.away_bytes.max(1))) as u64);
         self.offset = end;
-        if end >= step.bytes {
-            (self.step, self.offset) = (self.step + 1, 0);
-        }
-        Some(window)
+        Some(Window { step: self.step, range: begin..end, fill })
     }
+}
+
+/// Bytes of the parts of an extent in which something is to be moved.
+fn away_bytes(step: &Move) -> u64 {
+    step.away.bytes().min(step.bytes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::{Kind, Mapping, NodeId, Pages, Sightings};
+    use numaloc_core::{Chunks, Kind, Mapping, NodeId, Pages, Sightings};
     use proptest::{collection::vec, prelude::*};
 
     fn step(start: u64, bytes: u64, remote_bytes: u64, hugetlb_bytes: Option<u64>) -> Move {
@@ -148,6 +168,7 @@ mod tests {
             routes: 0,
             remote,
             shared_bytes: 0,
+            away: Chunks::whole(start, bytes),
         }
     }
 
@@ -172,6 +193,25 @@ mod tests {
         );
         assert_eq!(of(1).collect::<Vec<_>>(), vec![0..4096]);
         assert_eq!(of(2).collect::<Vec<_>>(), [0..1 << 30, 1 << 30..2 << 30]);
+    }
+
+    #[test]
+    fn what_has_nothing_remote_is_not_visited() {
+        const GIB: u64 = 1 << 30;
+        let mut moves = [step(0, 1024 * GIB, GIB, None), step(0, GIB, GIB, None)];
+        moves[0].away = Chunks::whole(0, GIB);
+        moves[0].away.add(0, 512 * GIB..513 * GIB);
+        moves[1].away = Chunks::default();
+        let windows = Windows::by_address(&moves, 1 << 26, 1).map(|window| window.range);
+        let bytes: u64 = windows.map(|range| range.end - range.start).sum();
+        assert_eq!(bytes, 2 * GIB);
+        // Pages of 1 GiB are not cut.
+        let mut moves = [step(GIB, 4 * GIB, GIB, Some(GIB))];
+        moves[0].away = Chunks::default();
+        moves[0].away.add(GIB, 2 * GIB + HUGE..2 * GIB + 2 * HUGE);
+        let windows: Vec<_> =
+            Windows::by_address(&moves, HUGE, 2).map(|window| window.range).collect();
+        assert_eq!(windows, vec![2 * GIB..3 * GIB]);
     }
 
     #[test]
@@ -211,16 +251,21 @@ mod tests {
         assert_eq!(windows.map(|window| window.step).collect::<Vec<_>>(), [1, 0]);
     }
 
-    /// Extents one after the other, and regions of heat.
+    /// Extents one after the other, with something remote in some of their chunks, and regions of heat.
     fn anything() -> impl Strategy<Value = (Vec<Move>, Heat, u64)> {
-        let extents = vec((0..9u64, 1..40u64, 0..40u64), 1..6);
+        let extents = vec((0..9u64, 1..40u64, 0..40u64, any::<u32>()), 1..6);
         let regions = vec((0..300u64, 1..30u64, 0..20u32), 0..8);
         (extents, regions, 1..6u64).prop_map(|(extents, regions, window)| {
             let (mut moves, mut start) = (Vec::new(), 0);
-            for (gap, units, remote) in extents {
+            for (gap, units, remote, away) in extents {
                 start += gap * (HUGE / 2);
                 let bytes = units * (HUGE / 2);
-                moves.push(step(start, bytes, (remote * (HUGE / 2)).clamp(4096, bytes), None));
+                let mut step = step(start, bytes, (remote * (HUGE / 2)).clamp(4096, bytes), None);
+                step.away = Chunks::default();
+                for unit in (0..units).filter(|unit| away >> (unit % 32) & 1 == 1) {
+                    step.away.add(start, unit * (HUGE / 2)..unit * (HUGE / 2) + 1);
+                }
+                moves.push(step);
                 start += bytes;
             }
             let mut seen = Sightings::new(1);
@@ -233,7 +278,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn in_any_order_each_byte_is_visited_once((moves, heat, window) in anything()) {
+        fn in_any_order_what_has_something_remote_is_visited_once_and_nothing_else((moves, heat, window) in anything()) {
             for windows in [
                 Windows::by_address(&moves, window, 1),
                 Windows::by_address(&moves, window, 3),
@@ -242,12 +287,23 @@ mod tests {
                 let mut windows: Vec<Window> = windows.collect();
                 windows.sort_by_key(|window| (window.step, window.range.start));
                 for (index, step) in moves.iter().enumerate() {
+                    let start = step.mappings[0].start;
                     let of = windows.iter().filter(|window| window.step == index);
-                    let end = of.fold(0, |end, window| {
-                        assert_eq!(window.range.start, end);
-                        window.range.end
-                    });
-                    prop_assert_eq!(end, step.bytes);
+                    let mut visited: Vec<Range<u64>> = Vec::new();
+                    for Window { range, .. } in of {
+                        prop_assert!(!range.is_empty() && range.end <= step.bytes);
+                        match visited.last_mut() {
+                            Some(last) if last.end == range.start => last.end = range.end,
+                            last => {
+                                prop_assert!(last.is_none_or(|last| last.end < range.start));
+                                visited.push(range.clone());
+                            }
+                        }
+                    }
+                    let next = |before: &Range<u64>| step.away.next(start, before.end);
+                    let runs = std::iter::successors(step.away.next(start, 0), next);
+                    let runs: Vec<_> = runs.map(|run| run.start..run.end.min(step.bytes)).collect();
+                    prop_assert_eq!(visited, runs);
                 }
             }
         }

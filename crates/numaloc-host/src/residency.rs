@@ -7,7 +7,7 @@ use crate::{
     scan::{Ownership, Run, Scanned, Scanner},
     space::AddressSpace,
 };
-use numaloc_core::{ClaimSet, Claims, Extent, HUGE, NodeResidency, Pages, Residency};
+use numaloc_core::{ClaimSet, Claims, Extent, HUGE, NodeResidency, NodeSet, Pages, Residency};
 use std::{
     collections::BTreeMap,
     ops::Range,
@@ -105,6 +105,7 @@ impl Found {
     ) -> Result<(), Error> {
         let Extent { mappings, pages, bytes, .. } = extent;
         let scanned = Scanned { spaces, claims, mappings, pages };
+        let (start, home) = (mappings[0].start, claims.on(mappings, pages).home);
         scanner.scan(&scanned, range, &mut |run: Run<'_>| match (pages, run.claims) {
             (Pages::Own, _) if run.ownership == Ownership::Several => {
                 let range = widened(run.offset..run.offset + run.bytes, *offset, *bytes);
@@ -115,10 +116,10 @@ impl Found {
             }
             (Pages::Common(_), None) => {} // of an extent of its own
             (Pages::Common(_), Some(claims)) => match self.common.get_mut(claims) {
-                Some(residency) => tally(residency, &run),
-                None => tally(self.common.entry(claims.clone()).or_default(), &run),
+                Some(residency) => tally(residency, &run, start, None),
+                None => tally(self.common.entry(claims.clone()).or_default(), &run, start, None),
             },
-            _ => tally(&mut self.residency, &run),
+            _ => tally(&mut self.residency, &run, start, Some(&home)),
         })
     }
 
@@ -142,6 +143,7 @@ impl Found {
 
 fn join(sum: &mut Residency, other: Residency) {
     sum.unplaced_bytes += other.unplaced_bytes;
+    sum.away.join(other.away);
     for (node, NodeResidency { owned_bytes, shared_bytes, huge_bytes }) in other.nodes {
         let tally = sum.nodes.entry(node).or_default();
         tally.owned_bytes += owned_bytes;
@@ -150,11 +152,15 @@ fn join(sum: &mut Residency, other: Residency) {
     }
 }
 
-fn tally(residency: &mut Residency, run: &Run<'_>) {
+/// Adds a run of an extent that begins at `start`; its pages belong on `home`, where that is known.
+fn tally(residency: &mut Residency, run: &Run<'_>, start: u64, home: Option<&NodeSet>) {
     let Some(node) = run.node else {
         residency.unplaced_bytes += run.bytes;
         return;
     };
+    if !home.is_some_and(|home| home.contains(node)) {
+        residency.away.add(start, run.offset..run.offset + run.bytes);
+    }
     let tally = residency.nodes.entry(node).or_default();
     match run.ownership {
         Ownership::Stranger | Ownership::Several => tally.shared_bytes += run.bytes,

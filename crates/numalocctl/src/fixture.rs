@@ -69,7 +69,11 @@ fn extent(mappings: &[(usize, u64)], kind: Kind, name: &str, nodes: &[(u32, u64,
         policy: Mempolicy::Default,
         hugetlb_bytes: None,
         name: name.into(),
-        residency: Residency { nodes: nodes.iter().map(resident).collect(), unplaced_bytes: 4096 },
+        residency: Residency {
+            nodes: nodes.iter().map(resident).collect(),
+            unplaced_bytes: 4096,
+            ..Residency::default()
+        },
     }
 }
 

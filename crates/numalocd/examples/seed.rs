@@ -195,7 +195,7 @@ fn extent(process: u64, index: u64) -> Extent {
         name: "".into(),
         residency: Residency {
             nodes: [(NodeId(0), resident), (NodeId(1), resident)].into(),
-            unplaced_bytes: 0,
+            ..Residency::default()
         },
     }
 }

@@ -58,7 +58,10 @@ fn extent(start: u64, resident: &[(u32, u64)]) -> Extent {
         policy: Mempolicy::Default,
         hugetlb_bytes: None,
         name: "".into(),
-        residency: Residency { nodes: resident.iter().map(tally).collect(), unplaced_bytes: 0 },
+        residency: Residency {
+            nodes: resident.iter().map(tally).collect(),
+            ..Residency::default()
+        },
     }
 }
 

@@ -58,7 +58,7 @@ pub fn watched(moves: &[Move], pids: &[i32]) -> Vec<Watched> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::{Kind, Mapping, NodeId, Pages};
+    use numaloc_core::{Chunks, Kind, Mapping, NodeId, Pages};
 
     const GIB: u64 = 1 << 30;
 
@@ -74,6 +74,7 @@ mod tests {
             routes: 0,
             remote: [(NodeId(1), remote_bytes)].into(),
             shared_bytes: 0,
+            away: Chunks::whole(start, bytes),
         }
     }
 

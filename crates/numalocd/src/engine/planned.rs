@@ -85,7 +85,7 @@ mod tests {
             policy: Mempolicy::Default,
             hugetlb_bytes: None,
             name: "".into(),
-            residency: Residency { nodes, unplaced_bytes: 0 },
+            residency: Residency { nodes, ..Residency::default() },
         };
         let processes = [process];
         let caller_mems = &topology.ids();

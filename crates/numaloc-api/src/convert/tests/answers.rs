@@ -55,7 +55,7 @@ pub fn plan() -> Plan {
             policy: Mempolicy::Default,
             hugetlb_bytes: None,
             name: "".into(),
-            residency: Residency { nodes, unplaced_bytes: 4096 },
+            residency: Residency { nodes, unplaced_bytes: 4096, ..Residency::default() },
         }
     };
     let extents = [

@@ -1,0 +1,125 @@
+//! Little to move: what finding it costs. The whole command against the least that finds and moves the same, one pass over the
+//! page map and one call of move_pages(2).
+
+use crate::{
+    figure::{Figure, kernel},
+    hold::{self, Holder},
+    movers::{AWAY, HOME, Mover},
+    print,
+    scanning::pass,
+};
+use anyhow::{Context, Result, ensure};
+use numaloc_core::PAGE;
+use numaloc_host::{FrameNodes, Roots};
+use numaloc_sys::{MoveFlag, move_pages};
+use std::{process::Command, time::Instant};
+
+/// How much of it.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// MiB that the process has; repeatable.
+    #[arg(long, default_values_t = [4, 2048])]
+    mib: Vec<usize>,
+    /// Rounds.
+    #[arg(long, default_value_t = 9)]
+    rounds: usize,
+}
+
+/// The least that finds and moves it: what others are compared with.
+pub const LEAST: &str = "bare pass, bare move";
+/// The command under measurement.
+pub const OURS: &str = "numalocctl fast";
+/// What a command takes that does nothing.
+const START: &str = "numalocctl --version";
+/// Pages that are remote, in percent.
+const PERCENT: u64 = 1;
+/// Pages that lie together where what is remote is spread.
+const RUN: u64 = 16;
+
+/// Where what is remote lies.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Together,
+    Spread,
+}
+
+impl Place {
+    /// The addresses.
+    fn addresses(self, holder: &Holder) -> Vec<u64> {
+        let count = (holder.pages() * PERCENT).div_ceil(100);
+        let page = |index: u64| match self {
+            Self::Together => holder.pages() - count + index,
+            Self::Spread => index / RUN * (RUN * 100 / PERCENT) + index % RUN,
+        };
+        let last = holder.pages() - 1;
+        (0..count).map(|index| holder.range.start + page(index).min(last) * PAGE).collect()
+    }
+}
+
+/// Measures all sizes, with what is remote in one place and spread.
+pub fn run(args: &Args) -> Result<()> {
+    hold::touch_all([HOME, AWAY])?;
+    let kernel = kernel()?;
+    for &mib in &args.mib {
+        let (cpu_node, memory_node) = (Some(HOME), Some(HOME));
+        let target = hold::Args { mib, cpu_node, memory_node, ..hold::Args::default() };
+        let holder = Holder::start(&target)?;
+        for place in [Place::Together, Place::Spread] {
+            let case = format!("{mib} MiB, {PERCENT}% remote, {place:?}").to_lowercase();
+            compare(&holder, place, args.rounds, &kernel, &case.replace("mib", "MiB"))?;
+        }
+    }
+    Ok(())
+}
+
+fn compare(holder: &Holder, place: Place, rounds: usize, kernel: &str, case: &str) -> Result<()> {
+    let addresses = place.addresses(holder);
+    let frames = FrameNodes::read(&Roots::default())?;
+    let ours = Mover::profile("fast")?;
+    let subjects: [(&str, &dyn Fn() -> Result<()>); 3] = [
+        (LEAST, &|| {
+            let remote = pass(holder, &frames)?[AWAY as usize];
+            ensure!(remote == addresses.len() as u64, "{remote} pages are remote");
+            put(holder, &addresses, HOME)
+        }),
+        (OURS, &|| ours.turn(holder, false).map(drop)),
+        (START, &|| {
+            let output = Command::new("numalocctl").arg("--version").output();
+            ensure!(output.context("numalocctl")?.status.success(), "it fails");
+            Ok(())
+        }),
+    ];
+    let mut times = [const { Vec::new() }; 3];
+    for round in 0..=rounds {
+        for ((name, what), times) in subjects.iter().zip(&mut times) {
+            put(holder, &addresses, AWAY)?;
+            let begin = Instant::now();
+            what()?;
+            let took = begin.elapsed().as_secs_f64() * 1e3;
+            let left = pass(holder, &frames)?[AWAY as usize];
+            ensure!(*name == START || left == 0, "{name} left {left} pages");
+            // The first round pays for what the others find.
+            if round > 0 {
+                times.push(took);
+            }
+        }
+    }
+    put(holder, &addresses, HOME)?;
+    let figure = |(&(subject, _), values): (&(&str, _), Vec<f64>)| Figure {
+        bench: "little".into(),
+        kernel: kernel.into(),
+        case: case.into(),
+        subject: subject.into(),
+        metric: "wall".into(),
+        unit: "ms".into(),
+        values,
+    };
+    print::figures(&subjects.iter().zip(times).map(figure).collect::<Vec<_>>())
+}
+
+/// Puts pages on a node, with one call.
+fn put(holder: &Holder, addresses: &[u64], node: u32) -> Result<()> {
+    let mut status = vec![0; addresses.len()];
+    move_pages(holder.pid(), addresses, node, &mut status, MoveFlag::Own)?;
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! Which parts of an extent have something in them.
+
+use crate::HUGE;
+use std::ops::Range;
+
+/// Chunks of an extent: its bytes from one multiple of [`HUGE`] in the first mapping to the next, so that no huge page is
+/// in two. Kept as runs, 8 bytes each: 2 MiB for 1 TiB of which every other chunk is in the set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chunks {
+    /// Numbers of chunks: in ascending order, none touching the next. 2^32 of them are 8 PiB.
+    runs: Vec<Range<u32>>,
+}
+
+impl Chunks {
+    /// All of an extent of `bytes` bytes at address `start`.
+    pub fn whole(start: u64, bytes: u64) -> Self {
+        let mut chunks = Self::default();
+        chunks.add(start, 0..bytes);
+        chunks
+    }
+
+    /// Adds the chunks that some bytes are in, which are counted from the start of the extent; that is at address `start`.
+    pub fn add(&mut self, start: u64, bytes: Range<u64>) {
+        if bytes.is_empty() {
+            return;
+        }
+        let skew = start % HUGE;
+        let end = (skew + bytes.end).div_ceil(HUGE);
+        self.insert(((skew + bytes.start) / HUGE) as u32..end as u32);
+    }
+
+    /// Adds those of another set of the same extent.
+    pub fn join(&mut self, other: Self) {
+        other.runs.into_iter().for_each(|run| self.insert(run));
+    }
+
+    /// The first run of chunks that does not end before `offset`, from there on: both in bytes from the start of the extent,
+    /// which is at address `start`. The last chunk may reach over the extent's end.
+    pub fn next(&self, start: u64, offset: u64) -> Option<Range<u64>> {
+        let skew = start % HUGE;
+        let bytes = |chunk: u32| (u64::from(chunk) * HUGE).saturating_sub(skew);
+        let index = self.runs.partition_point(|run| bytes(run.end) <= offset);
+        self.runs.get(index).map(|run| bytes(run.start).max(offset)..bytes(run.end))
+    }
+
+    /// Bytes of all of them; the first and the last of an extent may have fewer.
+    pub fn bytes(&self) -> u64 {
+        self.runs.iter().map(|run| u64::from(run.end - run.start) * HUGE).sum()
+    }
+
+    fn insert(&mut self, new: Range<u32>) {
+        let first = self.runs.partition_point(|run| run.end < new.start);
+        let end = first + self.runs[first..].partition_point(|run| run.start <= new.end);
+        let touched = &self.runs[first..end];
+        let start = touched.first().map_or(new.start, |run| run.start.min(new.start));
+        let stop = touched.last().map_or(new.end, |run| run.end.max(new.end));
+        self.runs.splice(first..end, [start..stop]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::{collection::vec, prelude::*};
+    use std::collections::BTreeSet;
+
+    const PAGE: u64 = 4096;
+
+    proptest! {
+        /// The same as a set of single chunks, whatever is added in whatever order.
+        #[test]
+        fn what_was_added_is_there_and_nothing_else(
+            page in 0..1024u64,
+            added in vec((0..20_000u64, 0..1500u64), 0..40),
+            offset in 0..40u64,
+        ) {
+            let (start, skew) = (page * PAGE, page * PAGE % HUGE);
+            let (mut halves, mut model) = ([Chunks::default(), Chunks::default()], BTreeSet::new());
+            for (index, (first, pages)) in added.into_iter().enumerate() {
+                let bytes = first * PAGE..(first + pages) * PAGE;
+                model.extend((bytes.start..bytes.end).step_by(PAGE as usize).map(|at| (skew + at) / HUGE));
+                halves[index % 2].add(start, bytes);
+            }
+            let [mut chunks, other] = halves;
+            chunks.join(other);
+            let (mut seen, mut at) = (BTreeSet::new(), 0);
+            while let Some(run) = chunks.next(start, at) {
+                prop_assert!(run.start >= at && run.start < run.end);
+                seen.extend((skew + run.start) / HUGE..(skew + run.end) / HUGE);
+                at = run.end;
+            }
+            prop_assert_eq!(&seen, &model);
+            prop_assert_eq!(chunks.bytes(), model.len() as u64 * HUGE);
+            let begin = offset * HUGE / 2;
+            let ends_later = |chunk: &&u64| (**chunk + 1) * HUGE > skew + begin;
+            let first = model.iter().find(ends_later).map(|chunk| (chunk * HUGE).max(skew + begin));
+            prop_assert_eq!(chunks.next(start, begin).map(|run| skew + run.start), first.map(|at| at.max(skew)));
+        }
+    }
+
+    #[test]
+    fn runs_that_touch_are_one() {
+        let mut chunks = Chunks::default();
+        for at in [0, 2, 1, 5] {
+            chunks.add(0, at * HUGE..(at + 1) * HUGE);
+        }
+        assert_eq!(chunks.runs, [0..3, 5..6]);
+        assert_eq!(Chunks::whole(HUGE - PAGE, 2 * PAGE).runs, [0..2]);
+        assert_eq!(Chunks::whole(0, 0), Chunks::default());
+    }
+}
