@@ -92,7 +92,7 @@ fn local(mib: usize, pages: Pages, order: Order, percent: u8) -> Result<f64> {
     // How long it takes is not what is looked at.
     let pacing = Pacing { profile: Profile::Fast, ..Pacing::default() };
     let options = Options { order, pacing, target_ratio: percent, ..Options::default() };
-    let processes = resolve(&roots, &[Target::Pid(writer.pid())], &topology)?;
+    let processes = resolve(&roots, &[Target::Pid(writer.pid())], &topology)?.processes;
     let mut survey = survey(&roots, &topology, processes, &options)?;
     let mut plan = survey.plan(&topology, &options);
     plan.order = heat::choose(&roots, &plan)?;

@@ -121,7 +121,7 @@ fn read(holder: &Holder, mut entries: impl FnMut(&[u8]) -> Result<()>) -> Result
 
 /// The process as a target.
 pub fn found(machine: &Machine, pid: i32) -> Result<Vec<Process>> {
-    Ok(resolve(&machine.roots, &[Target::Pid(pid)], &machine.topology)?)
+    Ok(resolve(&machine.roots, &[Target::Pid(pid)], &machine.topology)?.processes)
 }
 
 /// From a target to a plan.

@@ -22,7 +22,7 @@ pub fn try_look(targets: &[Target], options: &Options) -> Result<Look, Error> {
 fn look_as(policies: Policies<'_>, targets: &[Target], options: &Options) -> Result<Look, Error> {
     let roots = Roots::default();
     let topology = topology(&roots)?;
-    let processes = resolve(&roots, targets, &topology)?;
+    let processes = resolve(&roots, targets, &topology)?.processes;
     let mut survey = survey_unless(&|| false, policies, &roots, &topology, processes, options)?;
     let mut plan = survey.plan(&topology, options);
     plan.order = heat::choose(&roots, &plan)?;

@@ -57,7 +57,7 @@ pub fn one(processes: usize) -> Result<()> {
     let (roots, topology, options) = (crowd.roots(OPEN), Crowd::topology(), Options::default());
     let before = peak_bytes()?;
     let begin = Instant::now();
-    let found = resolve(&roots, &[Crowd::target()], &topology)?;
+    let found = resolve(&roots, &[Crowd::target()], &topology)?.processes;
     let mut seen = survey(&roots, &topology, found, &options)?;
     let plan = seen.plan(&topology, &options);
     let took = begin.elapsed();

@@ -87,7 +87,7 @@ fn jobs() -> Result<Vec<Job>> {
         let nodes = host.topology.local_nodes(&process.cpus);
         Job {
             qos_class: CLASSES[[0, 1, 1, 1, 1, 1, 1, 2, 2, 2][random.usize(..10)]],
-            found: Found { processes: [process.identity].into(), nodes },
+            found: Found { processes: [process.identity].into(), nodes, missing: Vec::new() },
             seconds: host.bytes(index) as f64 / 4.0 / RATE,
         }
     };
@@ -104,6 +104,7 @@ fn drain(jobs: &[Job], limits: &Queue) -> Drained {
         let all = waiting.iter().map(|(&number, job)| Waiting {
             number,
             qos_class: job.qos_class,
+            turn: 0,
             found: Some(&job.found),
         });
         let all = all.collect();

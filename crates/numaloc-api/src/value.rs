@@ -20,5 +20,7 @@ pub use request::{
     ListJobs, OnConflict, Page, WatchEvents, WatchLocality,
 };
 pub use schedule::{ScheduleSpec, ScheduleState, ScheduleUpdate, UpdateSchedule};
-pub use spec::{Limits, MigrationSpec, OnInterrupt, Policy, QosClass, Target};
+pub use spec::{
+    Limits, MigrationSpec, Missing, OnInterrupt, Pins, Policy, QosClass, Target, TargetProcess,
+};
 pub use workload::WorkloadSpec;

@@ -14,6 +14,14 @@ pub enum Error {
         /// The pid asked for.
         pid: i32,
     },
+    /// The process that was meant has ended: its pid is another one's by now, or the machine was booted since.
+    #[error(
+        "the process that had pid {pid} has ended, and the pid is another one's: name the process anew"
+    )]
+    OtherProcess {
+        /// The pid that it had.
+        pid: i32,
+    },
     /// The process has ended, and its parent has not yet been told.
     #[error("process {pid} ({comm}) has ended (a zombie): it has no memory to move")]
     Ended {
@@ -202,6 +210,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::NoProcess { .. }
+            | Self::OtherProcess { .. }
             | Self::Ended { .. }
             | Self::NoCgroup { .. }
             | Self::NoUnit { .. }

@@ -62,5 +62,5 @@ pub use roots::Roots;
 pub use scan::{Ownership, Place, Precision, Run, Scanned, Scanner};
 pub use space::{AddressSpace, allow_files};
 pub use survey::{Source, Survey, survey, survey_unless};
-pub use target::{Target, resolve};
+pub use target::{Resolved, Target, identify, resolve};
 pub use vmstat::{Migrations, migrations};

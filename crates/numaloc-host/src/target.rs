@@ -1,18 +1,25 @@
 //! Targets: what a request names, resolved to processes.
 
 use crate::{
-    Error, Roots, cgroup,
-    process::{self, Miss},
+    Error, Roots, cgroup, numa_balancing,
+    process::{self, Miss, Open},
     unit,
 };
-use numaloc_core::{Process, Topology};
+use numaloc_core::{Identity, Process, Topology};
 use std::{collections::BTreeMap, fmt};
 
 /// What a request names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// One process by its pid (or the id of one of its threads).
+    /// The process that has this pid now (or a thread with this id).
     Pid(i32),
+    /// This process, and no later one that gets its pid.
+    Process {
+        /// Its pid and start time.
+        identity: Identity,
+        /// The boot in which it started, as in /proc/sys/kernel/random/boot_id.
+        boot_id: String,
+    },
     /// A cgroup with its children: a path below the mount point, as in /proc/PID/cgroup.
     Cgroup(String),
     /// A systemd unit.
@@ -23,40 +30,101 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pid(pid) => write!(f, "process {pid}"),
+            Self::Process { identity, .. } => write!(f, "process {}", identity.pid),
             Self::Cgroup(path) => write!(f, "cgroup {path}"),
             Self::Unit(name) => write!(f, "unit {name}"),
         }
     }
 }
 
-/// The processes of all targets, one per thread group and each once, in ascending order of pid. Processes that end
-/// meanwhile, kernel threads, zombies and this process itself are left out of cgroups and units.
+/// What targets have come to.
+#[derive(Debug, Default)]
+pub struct Resolved {
+    /// Their processes, one per thread group and each once, in ascending order of pid.
+    pub processes: Vec<Process>,
+    /// Targets that are not there or have no process, by their index, and why.
+    pub missing: Vec<(usize, Error)>,
+}
+
+/// The processes of all targets. Processes that end meanwhile, kernel threads, zombies and this process itself are left out
+/// of cgroups and units.
 ///
 /// Processes that share one address space are told apart only by the survey.
 ///
 /// # Errors
-/// The first target that does not exist, may not be looked into or has no process.
-pub fn resolve(
-    roots: &Roots,
-    targets: &[Target],
-    topology: &Topology,
-) -> Result<Vec<Process>, Error> {
+/// No target is there: what is wrong with the first. One of them may not be looked into, or can be no target.
+pub fn resolve(roots: &Roots, targets: &[Target], topology: &Topology) -> Result<Resolved, Error> {
     let mut processes = BTreeMap::new();
-    for target in targets {
-        let found = match target {
-            Target::Pid(pid) => {
-                let process = process::look(roots, *pid, topology);
-                vec![process.map_err(|miss| miss.into_error(*pid))?]
+    let mut missing = Vec::new();
+    for (index, target) in targets.iter().enumerate() {
+        match find(roots, target, topology) {
+            Ok(found) => {
+                processes.extend(found.into_iter().map(|process| (process.identity.pid, process)));
             }
-            Target::Cgroup(path) => members(roots, path, target, topology)?,
-            Target::Unit(name) => {
-                let path = unit::control_group(name)?;
-                members(roots, &path, target, topology)?
-            }
-        };
-        processes.extend(found.into_iter().map(|process| (process.identity.pid, process)));
+            Err(error) if is_missing(&error) => missing.push((index, error)),
+            Err(error) => return Err(error),
+        }
     }
-    Ok(processes.into_values().collect())
+    match processes.is_empty() && !missing.is_empty() {
+        true => Err(missing.swap_remove(0).1),
+        false => Ok(Resolved { processes: processes.into_values().collect(), missing }),
+    }
+}
+
+fn find(roots: &Roots, target: &Target, topology: &Topology) -> Result<Vec<Process>, Error> {
+    let look = |pid| {
+        let process = process::look(roots, pid, topology);
+        process.map_err(|miss| miss.into_error(pid))
+    };
+    match target {
+        Target::Pid(pid) => Ok(vec![look(*pid)?]),
+        Target::Process { identity, boot_id } => {
+            let other = Error::OtherProcess { pid: identity.pid };
+            if numa_balancing::boot_id(roots)? != *boot_id {
+                return Err(other);
+            }
+            let process = look(identity.pid)?;
+            if process.identity == *identity { Ok(vec![process]) } else { Err(other) }
+        }
+        Target::Cgroup(path) => members(roots, path, target, topology),
+        Target::Unit(name) => members(roots, &unit::control_group(name)?, target, topology),
+    }
+}
+
+/// Whether it says only that a target is not there, or not any more: the run of things where many are named.
+fn is_missing(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::NoProcess { .. }
+            | Error::OtherProcess { .. }
+            | Error::Ended { .. }
+            | Error::NoCgroup { .. }
+            | Error::NoUnit { .. }
+            | Error::Empty { .. }
+    )
+}
+
+/// Which process each of these pids, or ids of threads, names now. Those that name none are left out.
+///
+/// # Errors
+/// One of them may not be looked into.
+pub fn identify(
+    roots: &Roots,
+    pids: impl IntoIterator<Item = i32>,
+) -> Result<BTreeMap<i32, Identity>, Error> {
+    let identity = |pid| -> Result<Identity, Miss> {
+        let pid = process::tgid(roots, pid)?;
+        Ok(Identity { pid, start_time: Open::new(roots, pid)?.stat()?.starttime })
+    };
+    let mut known = BTreeMap::new();
+    for pid in pids {
+        match identity(pid) {
+            Ok(identity) => known.extend([(pid, identity)]),
+            Err(Miss::Gone | Miss::Ended { .. }) => {}
+            Err(miss) => return Err(miss.into_error(pid)),
+        }
+    }
+    Ok(known)
 }
 
 /// The processes in a cgroup and its children.

@@ -27,7 +27,7 @@ pub use plan::{
     MappingDoc, MoveDoc, MoveSumDoc, OptionsDoc, PlanDoc, SkipSumDoc, SkippedDoc, after,
 };
 pub use schedule::{ScheduleDoc, SchedulesDoc};
-pub use spec::{LimitsDoc, SpecDoc, TargetDoc};
-pub use status::{JobCount, StatusDoc};
+pub use spec::{LimitsDoc, MissingDoc, SpecDoc, TargetDoc, TargetProcessDoc};
+pub use status::{CeilingsDoc, JobCount, StatusDoc};
 pub use topology::{NodeDoc, TopologyDoc};
 pub use workload::{RemovedDoc, WorkloadDoc, WorkloadsDoc};

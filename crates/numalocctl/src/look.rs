@@ -3,10 +3,11 @@
 use crate::{
     args::{PlanArgs, TargetArgs},
     exit::Failure,
+    output::complain,
 };
 use numaloc_core::{Options, Plan, Process, Topology};
 use numaloc_host::{
-    Error, Policies, Roots, Source, Survey, heat, resolve, survey_unless, topology,
+    Error, Policies, Resolved, Roots, Source, Survey, heat, resolve, survey_unless, topology,
 };
 
 /// A target with the machine around it.
@@ -34,7 +35,7 @@ pub fn to_move(
     for nodes in options.to.iter().chain(&options.from) {
         topology::check_nodes(roots, &topology, nodes)?;
     }
-    let processes = resolve(roots, &target.targets()?, &topology)?;
+    let processes = found_of(roots, target, &topology)?;
     let mut found = look(roots, topology, processes, &options, policies)?;
     check_any(&found.0, target)?;
     found.0.plan.order = heat::choose(roots, &found.0.plan)?;
@@ -44,10 +45,21 @@ pub fn to_move(
 /// Looks at a target, on any machine.
 pub fn to_see(roots: &Roots, target: &TargetArgs) -> Result<Look, Failure> {
     let topology = topology::topology(roots)?;
-    let processes = resolve(roots, &target.targets()?, &topology)?;
+    let processes = found_of(roots, target, &topology)?;
     let found = look(roots, topology, processes, &Options::default(), Policies::Leave)?.0;
     check_any(&found, target)?;
     Ok(found)
+}
+
+/// The processes of a target. What of it is not there is told, and is an error only if nothing is.
+fn found_of(
+    roots: &Roots,
+    target: &TargetArgs,
+    topology: &Topology,
+) -> Result<Vec<Process>, Failure> {
+    let Resolved { processes, missing } = resolve(roots, &target.targets()?, topology)?;
+    missing.iter().for_each(|(_, why)| complain(&format!("left out: {why}")));
+    Ok(processes)
 }
 
 /// Refuses a target whose processes have all ended while they were looked at.

@@ -85,6 +85,9 @@ fn job(number: u64, ended: SystemTime, plan: &Arc<PlanSummary>, outcome: &Arc<Ou
             .is_multiple_of(10)
             .then(|| ScheduleId::numbered(number / 10 % SCHEDULES + 1)),
         creator: CREATOR.to_owned(),
+        creator_gid: None,
+        pins: Default::default(),
+        missing: Vec::new(),
         request_id: Some(format!("seed-{number}")),
         created: started - Duration::from_millis(20),
         started: Some(started),
@@ -112,6 +115,7 @@ fn event(number: u64, time: SystemTime) -> Event {
         after_percent: Some(98.75),
         remote_bytes: Some(PROCESSES * 10 * MIB),
         failed: Vec::new(),
+        missing: Vec::new(),
         message: "1.5 GiB moved from node 1 to node 0, 40 MiB left".to_owned(),
     }
 }
@@ -142,6 +146,8 @@ fn schedule(number: u64, now: SystemTime) -> Schedule {
         created: now,
         updated: now,
         creator: CREATOR.to_owned(),
+        creator_gid: None,
+        pins: Default::default(),
         request_id: None,
         etag: "1".to_owned(),
     }

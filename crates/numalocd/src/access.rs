@@ -3,22 +3,22 @@
 
 pub mod audit;
 mod caller;
+mod ceilings;
 mod grants;
 mod layer;
 mod peer;
 mod quota;
 mod rules;
-mod users;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub use caller::{Authority, Caller, Role};
+pub use ceilings::Ceilings;
 pub use grants::Grants;
 pub use layer::{Access, Guarded};
-pub use peer::Peer;
+pub use peer::{Peer, UnixPeer};
 pub use quota::{Quotas, Watching};
-pub use users::Users;
 
 use crate::dispatch::Refusal;
 use tonic::{Request, Status};

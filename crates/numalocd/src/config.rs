@@ -171,6 +171,8 @@ pub struct Grant {
     pub role: crate::access::Role,
     /// cgroups whose processes an operator may have moved besides those of its own uid.
     pub cgroups: Vec<String>,
+    /// What an operator may ask for at most.
+    pub ceilings: crate::access::Ceilings,
 }
 
 /// Whom a grant is for.

@@ -4,7 +4,7 @@ mod signals;
 mod wire;
 
 use crate::{
-    access::{Access, Quotas, Users},
+    access::{Access, Quotas},
     cli::Args,
     config::Config,
     dispatch::{Handle, Status},
@@ -93,13 +93,12 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
     let (stop, stopping) = watch::channel(false);
     take_down_damon();
     let metrics = Metrics::default();
-    let users = Users::of_host();
     let quotas = Quotas::new(in_force.clone());
     let state_dir = args.state_directory();
     let (parts, dispatcher) =
-        wire::dispatcher(&state_dir, &in_force, &users, &metrics, &notifier, &quotas, &stopping)?;
+        wire::dispatcher(&state_dir, &in_force, &metrics, &notifier, &quotas, &stopping)?;
     let handle = parts.handle.clone();
-    let access = Access::new(in_force, quotas, users);
+    let access = Access::new(in_force, quotas);
     let counted = metrics.clone();
     let routes = service::routes(&parts).await.context("the API's definitions cannot be read")?;
     let router = move |server: tonic::transport::Server| {

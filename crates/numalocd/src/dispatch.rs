@@ -1,17 +1,20 @@
 //! The dispatcher: one task that owns jobs, schedules, workloads and events.
 //!
-//! A change is a list of writes: it is committed to the store, and only then taken over into the book and answered. What
-//! the engine reports and cannot be stored now waits, with its run, until it can.
+//! A change is a list of writes: it is committed to the store, and only then taken over into the book and answered. Changes
+//! that wait together share a commit (`group`). What the engine reports and cannot be stored now waits, with its run, until
+//! it can.
 
 mod book;
 mod command;
 mod dispatcher;
 mod ends;
 mod fight;
+mod group;
 mod handle;
 mod jobs;
 mod limits;
 mod lists;
+mod names;
 mod page;
 pub mod queue;
 mod refusal;
@@ -27,7 +30,7 @@ mod turn;
 mod workloads;
 
 pub use book::Book;
-pub use dispatcher::{Authorities, Dispatcher, Edges, Probe, Probed};
+pub use dispatcher::{Dispatcher, Edges, Probe, Probed};
 pub use handle::{Handle, JobCount, Listed, Selected, Status};
 pub use refusal::Refusal;
 pub use task::{Ears, Pulse, start};

@@ -1,5 +1,6 @@
 //! Looks at targets and moves their memory, in threads that may block.
 
+mod aim;
 mod authority;
 mod find;
 mod order;
@@ -9,6 +10,7 @@ mod returned;
 mod run;
 mod turns;
 
+pub use aim::{Aim, Member};
 pub use order::{Ended, Found, Order, Planned, Report, Returned, Trail};
 
 use crate::{
@@ -16,9 +18,12 @@ use crate::{
     balancing::{Balancing, BalancingError},
     dispatch::Refusal,
 };
-use numaloc_core::{NumaBalancing, Options, Plan, Topology};
-use numaloc_host::{Error, Policies, Roots, Target, heat, resolve, survey_unless, topology};
-use std::{convert::Infallible, thread};
+use numaloc_api::value::{Missing, Pins, Target, TargetProcess};
+use numaloc_core::{Identity, NumaBalancing, Options, Plan, Topology};
+use numaloc_host::{
+    Error, Policies, Roots, heat, identify, numa_balancing, survey_unless, topology,
+};
+use std::{collections::BTreeSet, convert::Infallible, thread};
 use tokio::sync::mpsc;
 use turns::Turns;
 
@@ -67,33 +72,54 @@ impl Engine {
         self.finds.take(move |_| Ok(topology::topology(&roots)?)).await
     }
 
-    /// The processes of `targets`: whether they are there, may be moved by `authority`, and have a node to go to.
+    /// The boot of the host.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub async fn boot_id(&self) -> Result<String, Refusal> {
+        let roots = self.roots.clone();
+        self.finds.take(move |_| Ok(numa_balancing::boot_id(&roots)?)).await
+    }
+
+    /// The processes that the pids of `target` name now.
+    ///
+    /// # Errors
+    /// Daemon lacks rights; the host cannot be read.
+    pub async fn pin(&self, target: &Target) -> Result<Pins, Refusal> {
+        if target.pids.is_empty() {
+            return Ok(Pins::new());
+        }
+        let (roots, pids) = (self.roots.clone(), target.pids.clone());
+        self.finds.take(move |_| pin(&roots, pids)).await
+    }
+
+    /// The processes of a target: whether they are there, may be moved by `authority`, and have a node to go to.
     ///
     /// # Errors
     /// Target not found, empty, without target node; not permitted; daemon lacks rights.
     pub async fn find(
         &self,
-        targets: Vec<Target>,
+        aim: Aim,
         options: Options,
         authority: Authority,
     ) -> Result<Found, Refusal> {
         let roots = self.roots.clone();
-        self.finds.take(move |_| find::find(&roots, &targets, &options, &authority)).await
+        self.finds.take(move |_| find::find(&roots, &aim, &options, &authority)).await
     }
 
-    /// Where the memory of `targets` is and what would be done about it, with memory policies asked for as far as `policies`
-    /// says. Few at a time look; others wait.
+    /// Where the memory of a target is and what would be done about it, and what of it is not there, with memory policies
+    /// asked for as far as `policies` says. Few at a time look; others wait.
     ///
     /// # Errors
     /// As [`Self::find`], but a missing target node is none, unless it was named and does not exist.
     pub async fn look(
         &self,
-        targets: Vec<Target>,
+        aim: Aim,
         options: Options,
         policies: Policies<'static>,
-    ) -> Result<Plan, Refusal> {
+    ) -> Result<(Plan, Vec<Missing>), Refusal> {
         let roots = self.roots.clone();
-        self.looks.take(move |stop| look(stop, &roots, &targets, &options, policies)).await
+        self.looks.take(move |stop| look(stop, &roots, &aim, &options, policies)).await
     }
 
     /// Carries out orders as they come, each in a thread of its own, and reports. Ends when nobody can order any more and
@@ -127,26 +153,35 @@ impl Engine {
 fn look(
     stop: &(dyn Fn() -> bool + Sync),
     roots: &Roots,
-    targets: &[Target],
+    aim: &Aim,
     options: &Options,
     policies: Policies<'_>,
-) -> Result<Plan, Refusal> {
+) -> Result<(Plan, Vec<Missing>), Refusal> {
     let topology = topology::topology(roots)?;
     if let Some(nodes) = &options.to {
         topology::check_nodes(roots, &topology, nodes)?;
     }
-    let processes = resolve(roots, targets, &topology)?;
+    let (processes, missing) = aim.resolve(roots, &topology)?;
     let mut survey = survey_unless(stop, policies, roots, &topology, processes, options)?;
     let mut plan = survey.plan(&topology, options);
-    check_any(&plan, targets)?;
+    check_any(&plan, aim)?;
     plan.order = heat::choose(roots, &plan)?;
-    Ok(plan)
+    Ok((plan, missing))
+}
+
+fn pin(roots: &Roots, pids: BTreeSet<i32>) -> Result<Pins, Refusal> {
+    let boot_id = numa_balancing::boot_id(roots)?;
+    let pin = |(named, Identity { pid, start_time })| {
+        (named, TargetProcess { pid, start_time, boot_id: boot_id.clone() })
+    };
+    Ok(identify(roots, pids)?.into_iter().map(pin).collect())
 }
 
 /// Refuses a plan all of whose processes have ended while they were looked at.
-fn check_any(plan: &Plan, targets: &[Target]) -> Result<(), Refusal> {
-    let Some(first) = targets.first().filter(|_| plan.processes.is_empty()) else { return Ok(()) };
-    let target = match targets.len() {
+fn check_any(plan: &Plan, aim: &Aim) -> Result<(), Refusal> {
+    let first = aim.members.first().map(|member| &member.target);
+    let Some(first) = first.filter(|_| plan.processes.is_empty()) else { return Ok(()) };
+    let target = match aim.members.len() {
         1 => first.to_string(),
         more => format!("{first} with {} more", more - 1),
     };

@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-/// A service manager that does not read holds nobody up for longer than this.
+/// A service manager that does not read holds up the start and the end for no longer than this; nothing else waits for it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The service manager, or nobody. Cheap to clone.
@@ -42,25 +42,25 @@ impl Notifier {
 
     /// All is up; also after a reload.
     pub fn ready(&self, status: &str) {
-        self.send(&[NotifyState::Ready, NotifyState::Status(&line(status))]);
+        self.send(&[NotifyState::Ready, NotifyState::Status(&line(status))], Some(PATIENCE));
     }
 
     /// The configuration is being read again; [`Self::ready`] has to follow.
     pub fn reloading(&self) {
         match NotifyState::monotonic_usec_now() {
-            Ok(now) => self.send(&[NotifyState::Reloading, now]),
+            Ok(now) => self.send(&[NotifyState::Reloading, now], Some(PATIENCE)),
             Err(error) => tracing::warn!(%error, "the monotonic clock cannot be read"),
         }
     }
 
     /// The end has begun.
     pub fn stopping(&self, status: &str) {
-        self.send(&[NotifyState::Stopping, NotifyState::Status(&line(status))]);
+        self.send(&[NotifyState::Stopping, NotifyState::Status(&line(status))], Some(PATIENCE));
     }
 
-    /// What `systemctl status` shows.
+    /// What `systemctl status` shows. Does not wait.
     pub fn status(&self, status: &str) {
-        self.send(&[NotifyState::Status(&line(status))]);
+        self.send(&[NotifyState::Status(&line(status))], None);
     }
 
     /// The watchdog that this process has to pat, from the environment.
@@ -75,14 +75,14 @@ impl Notifier {
         Watchdog::new(self.clone(), usec.map(Duration::from_micros))
     }
 
-    fn send(&self, states: &[NotifyState<'_>]) {
+    fn send(&self, states: &[NotifyState<'_>], patience: Option<Duration>) {
         let Some(socket) = &self.socket else { return };
         let mut message = String::new();
         for state in states {
             // Writing to a String does not fail.
             let _ = writeln!(message, "{state}");
         }
-        if let Err(error) = send(socket, message.as_bytes()) {
+        if let Err(error) = send(socket, message.as_bytes(), patience) {
             tracing::warn!(%error, ?socket, "the service manager cannot be told");
         }
     }
@@ -107,21 +107,22 @@ impl Watchdog {
         self.patience.map(|patience| patience / 2)
     }
 
-    /// Tells it that all is well.
+    /// Tells it that all is well. Does not wait: what it has no room for is told the next time.
     pub fn pat(&self) {
         if self.patience.is_some() {
-            self.notifier.send(&[NotifyState::Watchdog]);
+            self.notifier.send(&[NotifyState::Watchdog], None);
         }
     }
 }
 
-fn send(socket: &OsString, message: &[u8]) -> io::Result<()> {
+fn send(socket: &OsString, message: &[u8], patience: Option<Duration>) -> io::Result<()> {
     let address = match socket.as_bytes().split_first() {
         Some((b'@', name)) => SocketAddr::from_abstract_name(name)?,
         _ => SocketAddr::from_pathname(socket)?,
     };
     let datagram = UnixDatagram::unbound()?;
-    datagram.set_write_timeout(Some(PATIENCE))?;
+    datagram.set_write_timeout(patience)?;
+    datagram.set_nonblocking(patience.is_none())?;
     datagram.send_to_addr(message, &address).map(drop)
 }
 

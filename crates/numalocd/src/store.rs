@@ -10,6 +10,8 @@ mod tables;
 mod tests;
 
 use disk::Disk;
+#[cfg(test)]
+pub(crate) use disk::Fault as DiskFault;
 pub use kept::Kept;
 use numaloc_api::value::{
     Event, EventType, Job, JobId, Schedule, ScheduleId, Workload, WorkloadId,
@@ -56,7 +58,7 @@ pub struct Contents {
     pub schedules: Vec<Schedule>,
     /// Workloads in order of their names.
     pub workloads: Vec<Workload>,
-    /// Events, the oldest first: their numbers, times, schedules, kinds and ratios are kept in memory; see [`Store::events`].
+    /// Events, the oldest first: their numbers, times, jobs, schedules, kinds and ratios are kept in memory; see [`Store::events`].
     pub events: Vec<EventHead>,
     /// The highest numbers ever given, also to what has been forgotten since.
     pub last: Last,
@@ -67,6 +69,8 @@ pub struct Contents {
 pub struct EventHead {
     /// Its number.
     pub number: u64,
+    /// The job.
+    pub job: JobId,
     /// When.
     pub time: SystemTime,
     /// What.
@@ -81,6 +85,7 @@ impl From<&Event> for EventHead {
     fn from(event: &Event) -> Self {
         Self {
             number: event.number,
+            job: event.job.clone(),
             time: event.time,
             kind: event.kind,
             schedule: event.schedule.clone(),
@@ -248,6 +253,13 @@ impl Store {
         Ok((store, contents))
     }
 
+    /// What has operations of the disk fail, until the database is opened anew.
+    #[cfg(test)]
+    pub(crate) fn failing(&self) -> Box<dyn Fn(DiskFault) + Send + Sync> {
+        let disk = self.opened.as_ref().map(|opened| opened.disk.clone());
+        Box::new(move |fault| disk.iter().for_each(|disk| disk.fail(fault)))
+    }
+
     /// Writes all of `writes`, durably. Blocks.
     ///
     /// # Errors
@@ -275,17 +287,12 @@ impl Store {
         self.with(|db, _| tables::job(db, number))
     }
 
-    /// Events from number `first` on that `keep` wants, the oldest first, at most `most`. Blocks.
+    /// The events with these numbers, those left out that are not there. Blocks.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn events(
-        &mut self,
-        first: u64,
-        most: usize,
-        keep: &mut dyn FnMut(&Event) -> bool,
-    ) -> Result<Vec<Event>, StoreError> {
-        self.with(|db, _| tables::events(db, first, most, keep))
+    pub fn events(&mut self, numbers: &[u64]) -> Result<Vec<Event>, StoreError> {
+        self.with(|db, _| tables::events(db, numbers))
     }
 
     /// Does something with the database, which is opened if it is not, and closed if that fails.

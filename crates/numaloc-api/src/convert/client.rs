@@ -14,12 +14,38 @@ impl From<&value::Target> for v1::Target {
             container_ids: target.container_ids.iter().cloned().collect(),
             pod_uids: target.pod_uids.iter().cloned().collect(),
             labels: (!labels.is_empty()).then_some(v1::LabelSelector { match_labels: labels }),
+            processes: target.processes.iter().map(Into::into).collect(),
         }
     }
 }
 
 fn node_ids(nodes: &NodeSet) -> impl Iterator<Item = i32> {
     nodes.iter().map(|node| index(node.0))
+}
+
+impl From<&value::TargetProcess> for v1::TargetProcess {
+    fn from(process: &value::TargetProcess) -> Self {
+        Self {
+            pid: process.pid,
+            start_time_ticks: int(process.start_time),
+            boot_id: process.boot_id.clone(),
+        }
+    }
+}
+
+impl From<&value::Missing> for v1::MissingMember {
+    fn from(missing: &value::Missing) -> Self {
+        Self { member: Some((&missing.member).into()), reason: missing.reason.clone() }
+    }
+}
+
+/// The processes that pids mean as a list.
+pub fn pins(pins: &value::Pins) -> Vec<v1::PinnedProcess> {
+    let pin = |(&pid, process)| v1::PinnedProcess {
+        pid,
+        process: Some(v1::TargetProcess::from(process)),
+    };
+    pins.iter().map(pin).collect()
 }
 
 impl From<&value::Policy> for v1::Policy {

@@ -1,6 +1,7 @@
 //! What the daemon keeps, as it shows it.
 
 use super::{
+    client::pins,
     names::{index, int, timestamp},
     outcome::summed_up,
 };
@@ -25,6 +26,9 @@ impl Job {
             state_message: self.state_message.clone(),
             schedule: self.schedule.as_ref().map(ToString::to_string).unwrap_or_default(),
             creator: self.creator.clone(),
+            creator_gid: self.creator_gid,
+            pinned_processes: pins(&self.pins),
+            missing: self.missing.iter().map(Into::into).collect(),
             request_id: self.request_id.clone().unwrap_or_default(),
             create_time: Some(timestamp(self.created)),
             start_time: self.started.map(timestamp),
@@ -68,6 +72,8 @@ impl From<&Schedule> for v1::Schedule {
             create_time: Some(timestamp(schedule.created)),
             update_time: Some(timestamp(schedule.updated)),
             creator: schedule.creator.clone(),
+            creator_gid: schedule.creator_gid,
+            pinned_processes: pins(&schedule.pins),
             request_id: schedule.request_id.clone().unwrap_or_default(),
             etag: schedule.etag.clone(),
             ..(&schedule.spec).into()
@@ -107,6 +113,7 @@ impl From<&Event> for v1::Event {
             remote_bytes: event.remote_bytes.map(int),
             failed_processes: failed.collect(),
             message: event.message.clone(),
+            missing: event.missing.iter().map(Into::into).collect(),
         }
     }
 }

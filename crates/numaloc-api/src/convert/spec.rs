@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Problem, Violations, v1,
-    value::{Limits, MigrationSpec, Policy, TOKEN_MAX, Target},
+    value::{Limits, MigrationSpec, Policy, TOKEN_MAX, Target, TargetProcess},
 };
 use numaloc_core::{NodeId, NodeSet, Options, Pacing, ids::INDEX_MAX};
 use std::{
@@ -61,6 +61,7 @@ pub fn target(field: &str, from: Option<v1::Target>, bad: &mut Violations) -> Ta
             }
             self::labels(&field, labels, bad)
         }),
+        processes: processes(&format!("{field}.processes"), from.processes, bad),
     };
     if is_empty {
         bad.push(field, Problem::Missing);
@@ -77,6 +78,37 @@ fn pids(field: &str, from: &[i32], bad: &mut Violations) -> BTreeSet<i32> {
         number(&format!("{field}[{index}]"), Some(pid.into()), range, bad);
     }
     from.iter().copied().collect()
+}
+
+fn processes(
+    field: &str,
+    from: Vec<v1::TargetProcess>,
+    bad: &mut Violations,
+) -> BTreeSet<TargetProcess> {
+    if !count(field, from.len(), PIDS_MAX, bad) {
+        return BTreeSet::new();
+    }
+    let one = |(index, from)| process(&format!("{field}[{index}]"), from, bad);
+    from.into_iter().enumerate().filter_map(one).collect()
+}
+
+/// Reads a process that is told from others.
+pub fn process(
+    field: &str,
+    from: v1::TargetProcess,
+    bad: &mut Violations,
+) -> Option<TargetProcess> {
+    let at = |name: &str| format!("{field}.{name}");
+    let pids = 1..=i32::MAX.unsigned_abs().into();
+    let pid = number(&at("pid"), Some(from.pid.into()), pids, bad);
+    let times = 0..=i64::MAX.unsigned_abs();
+    let start_time = number(&at("start_time_ticks"), Some(from.start_time_ticks), times, bad);
+    if from.boot_id.is_empty() {
+        bad.push(at("boot_id"), Problem::Missing);
+    }
+    let boot_id = token(&at("boot_id"), from.boot_id, TOKEN_MAX, bad);
+    let (pid, start_time) = (i32::try_from(pid?).ok()?, start_time?);
+    Some(TargetProcess { pid, start_time, boot_id: boot_id? })
 }
 
 fn names(

@@ -6,12 +6,13 @@ use super::{
     names::{event_number, must_name, named},
     request::{EVENT, JOB, SCHEDULE, workload},
     schedule::{REQUEST_ID_MAX, settings},
-    spec::{spec, target},
+    spec::{process, spec, target},
 };
 use crate::{
     Violations, v1,
     value::{
-        Event, FailedProcess, Job, JobId, JobProgress, PlanSummary, Schedule, ScheduleId, Workload,
+        Event, FailedProcess, Job, JobId, JobProgress, Missing, Pins, PlanSummary, Schedule,
+        ScheduleId, Workload,
     },
 };
 use prost::Message;
@@ -89,6 +90,8 @@ impl TryFrom<v1::Job> for Job {
         let ended = time("end_time", from.end_time, &mut bad);
         let progress = from.progress.map(|progress| self::progress(progress, &mut bad));
         let outcome = from.outcome.map(|from| outcome("outcome.", from, &mut bad));
+        let pins = pins(from.pinned_processes, &mut bad);
+        let missing = missing(from.missing, &mut bad);
         let job = id.zip(state).map(|(id, state)| Self {
             id,
             spec,
@@ -97,6 +100,9 @@ impl TryFrom<v1::Job> for Job {
             state_message: from.state_message,
             schedule,
             creator: from.creator,
+            creator_gid: from.creator_gid,
+            pins,
+            missing,
             request_id,
             created,
             started,
@@ -153,6 +159,8 @@ impl TryFrom<v1::Schedule> for Schedule {
         let state_message = std::mem::take(&mut from.state_message);
         let creator = std::mem::take(&mut from.creator);
         let etag = std::mem::take(&mut from.etag);
+        let creator_gid = from.creator_gid.take();
+        let pins = pins(std::mem::take(&mut from.pinned_processes), &mut bad);
         let spec = settings("", from, &mut bad);
         let schedule = id.zip(state).map(|(id, state)| Self {
             id,
@@ -166,6 +174,8 @@ impl TryFrom<v1::Schedule> for Schedule {
             created,
             updated,
             creator,
+            creator_gid,
+            pins,
             request_id,
             etag,
         });
@@ -205,6 +215,7 @@ impl TryFrom<v1::Event> for Event {
             error: from.error,
         });
         let failed = failed.collect();
+        let missing = missing(from.missing, &mut bad);
         let event = number.zip(kind).zip(job).map(|((number, kind), job)| Self {
             number,
             kind,
@@ -219,9 +230,27 @@ impl TryFrom<v1::Event> for Event {
             remote_bytes,
             failed,
             message: from.message,
+            missing,
         });
         bad.or_of(event)
     }
+}
+
+fn pins(from: Vec<v1::PinnedProcess>, bad: &mut Violations) -> Pins {
+    let mut pin = |pinned: v1::PinnedProcess| {
+        let field = "pinned_processes.process";
+        let named = required(field, pinned.process, bad).unwrap_or_default();
+        Some((pinned.pid, process(field, named, bad)?))
+    };
+    from.into_iter().filter_map(&mut pin).collect()
+}
+
+fn missing(from: Vec<v1::MissingMember>, bad: &mut Violations) -> Vec<Missing> {
+    let mut one = |from: v1::MissingMember| {
+        let member = target("missing.member", from.member, bad);
+        Missing { member, reason: from.reason }
+    };
+    from.into_iter().map(&mut one).collect()
 }
 
 fn schedule(name: &str, bad: &mut Violations) -> Option<ScheduleId> {

@@ -1,8 +1,8 @@
 //! What the daemon keeps and shows: jobs, schedules, workloads and events. Their form in the store is that of the API.
 
 use super::{
-    EventType, JobId, JobProgress, JobState, MigrationSpec, Outcome, ScheduleId, ScheduleSpec,
-    ScheduleState, Target, WorkloadSpec,
+    EventType, JobId, JobProgress, JobState, MigrationSpec, Missing, Outcome, Pins, ScheduleId,
+    ScheduleSpec, ScheduleState, Target, WorkloadSpec,
 };
 use crate::v1;
 use numaloc_core::{Identity, NodeSet, Plan};
@@ -25,8 +25,14 @@ pub struct Job {
     pub schedule: Option<ScheduleId>,
     /// Who created it: `uid:1000`, `cert:NAME` for the name in a client certificate, or `schedule`.
     pub creator: String,
+    /// The group that its creator's grant is to, if it is to a group.
+    pub creator_gid: Option<u32>,
     /// The request_id that it was created with.
     pub request_id: Option<String>,
+    /// The processes that the pids of its target mean.
+    pub pins: Pins,
+    /// Members of its target that were not there when it was last looked for.
+    pub missing: Vec<Missing>,
     /// When it was accepted.
     pub created: SystemTime,
     /// When moving began.
@@ -76,8 +82,12 @@ pub struct Schedule {
     pub updated: SystemTime,
     /// Who created it, in the form of [`Job::creator`].
     pub creator: String,
+    /// The group that its creator's grant is to, if it is to a group.
+    pub creator_gid: Option<u32>,
     /// The request_id that it was created with.
     pub request_id: Option<String>,
+    /// The processes that the pids of its target mean.
+    pub pins: Pins,
     /// Changes with each update by a client.
     pub etag: String,
 }
@@ -120,6 +130,8 @@ pub struct Event {
     pub remote_bytes: Option<u64>,
     /// Processes that failed.
     pub failed: Vec<FailedProcess>,
+    /// Members of the target that were not there.
+    pub missing: Vec<Missing>,
     /// The same for people.
     pub message: String,
 }

@@ -3,6 +3,7 @@
 use numaloc_core::{NumaBalancing, Options};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     time::Duration,
 };
 
@@ -21,6 +22,62 @@ pub struct Target {
     pub pod_uids: BTreeSet<String>,
     /// Registered workloads that have all of these labels; none if empty.
     pub labels: BTreeMap<String, String>,
+    /// Processes, and none that get their pids later.
+    pub processes: BTreeSet<TargetProcess>,
+}
+
+/// A process, told from each other one that has or gets its pid.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TargetProcess {
+    /// Its pid.
+    pub pid: i32,
+    /// When it started, in clock ticks after boot.
+    pub start_time: u64,
+    /// The boot in which it started.
+    pub boot_id: String,
+}
+
+/// The processes that pids, or ids of threads, named when a record was created.
+pub type Pins = BTreeMap<i32, TargetProcess>;
+
+/// A part of a target that was not there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// A target with one member.
+    pub member: Target,
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// So many names of a sort are told.
+const TOLD: usize = 3;
+
+impl fmt::Display for Target {
+    /// For messages: the first few of each sort.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let labels = self.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let pids = self.processes.iter().map(|process| process.pid);
+        let pids: BTreeSet<i32> = self.pids.iter().copied().chain(pids).collect();
+        let parts = [
+            few("process", &pids),
+            few("cgroup", &self.cgroups),
+            few("unit", &self.units),
+            few("container", &self.container_ids),
+            few("pod", &self.pod_uids),
+            few("label", &labels),
+        ];
+        f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
+    }
+}
+
+fn few<T: fmt::Display>(sort: &str, names: &BTreeSet<T>) -> Option<String> {
+    let first: Vec<_> = names.iter().take(TOLD).map(ToString::to_string).collect();
+    let more = names.len().saturating_sub(TOLD);
+    match (first.is_empty(), more) {
+        (true, _) => None,
+        (false, 0) => Some(format!("{sort} {}", first.join(", "))),
+        (false, _) => Some(format!("{sort} {} and {more} more", first.join(", "))),
+    }
 }
 
 impl Target {

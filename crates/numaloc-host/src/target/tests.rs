@@ -2,8 +2,8 @@ use super::*;
 use crate::{ErrorKind, fake::Fake};
 
 fn pids(fake: &Fake, targets: &[Target]) -> Result<Vec<i32>, Error> {
-    let processes = resolve(&fake.roots(), targets, &Topology::default())?;
-    Ok(processes.iter().map(|process| process.identity.pid).collect())
+    let found = resolve(&fake.roots(), targets, &Topology::default())?;
+    Ok(found.processes.iter().map(|process| process.identity.pid).collect())
 }
 
 fn host() -> Fake {
@@ -16,6 +16,7 @@ fn host() -> Fake {
     fake.write("cgroup/cgroup.procs", "");
     fake.write("cgroup/a/cgroup.procs", "20\n10\n40\n99\n");
     fake.write("cgroup/dead/cgroup.procs", "40\n");
+    fake.write("proc/sys/kernel/random/boot_id", "b-1\n");
     fake
 }
 
@@ -36,7 +37,7 @@ fn the_own_process_is_left_out_of_cgroups() {
 #[test]
 fn errors_name_the_target() {
     let fake = host();
-    let error = |target| pids(&fake, &[Target::Pid(10), target]).unwrap_err();
+    let error = |target| pids(&fake, &[target]).unwrap_err();
     let empty = error(Target::Cgroup("/dead".into()));
     assert_eq!(empty.to_string(), "cgroup /dead has no processes");
     for (target, kind) in [
@@ -48,4 +49,59 @@ fn errors_name_the_target() {
     ] {
         assert_eq!(error(target.clone()).kind(), kind, "{target}");
     }
+}
+
+#[test]
+fn members_that_are_gone_are_named_and_the_rest_is_found() {
+    let fake = host();
+    let cgroup = |path: &str| Target::Cgroup(path.to_owned());
+    let targets = [
+        cgroup("gone"),
+        cgroup("a"),
+        cgroup("dead"),
+        Target::Pid(99),
+        Target::Pid(40),
+        Target::Pid(30),
+    ];
+    let found = resolve(&fake.roots(), &targets, &Topology::default()).expect("some are there");
+    let pids: Vec<i32> = found.processes.iter().map(|process| process.identity.pid).collect();
+    assert_eq!(pids, [10, 20, 30]);
+    let missing: Vec<_> =
+        found.missing.iter().map(|(index, error)| (*index, error.kind())).collect();
+    assert_eq!(missing, [0, 2, 3, 4].map(|index| (index, ErrorKind::NotFound)));
+    let words: Vec<String> = found.missing.iter().map(|(_, error)| error.to_string()).collect();
+    assert!(words[0].contains("gone") && words[2].contains("99"), "{words:?}");
+    // Without any the first says why.
+    let error = pids_of_none(&fake, &targets[2..5]);
+    assert_eq!(error.to_string(), "cgroup dead has no processes");
+    // What can be no target is refused, whatever else is there.
+    assert!(pids_of_none(&fake, &[cgroup("a"), cgroup("../a")]).to_string().contains("outside"));
+}
+
+fn pids_of_none(fake: &Fake, targets: &[Target]) -> Error {
+    pids(fake, targets).expect_err("none is there")
+}
+
+#[test]
+fn a_process_is_never_taken_for_a_later_one() {
+    let fake = host();
+    let process = |pid, start_time, boot: &str| Target::Process {
+        identity: Identity { pid, start_time },
+        boot_id: boot.to_owned(),
+    };
+    assert_eq!(pids(&fake, &[process(10, 1010, "b-1")]).expect("it is there"), [10]);
+    for target in [process(10, 1009, "b-1"), process(10, 1010, "b-0"), process(10, 1010, "")] {
+        let error = pids_of_none(&fake, &[target.clone()]);
+        assert!(matches!(error, Error::OtherProcess { pid: 10 }), "{target:?}: {error}");
+        assert_eq!(pids(&fake, &[target, Target::Pid(20)]).expect("one is there"), [20]);
+    }
+    assert!(matches!(pids_of_none(&fake, &[process(99, 1, "b-1")]), Error::NoProcess { pid: 99 }));
+}
+
+#[test]
+fn pids_and_threads_are_identified() {
+    let fake = host();
+    let known = identify(&fake.roots(), [10, 11, 99, 30]).expect("readable");
+    let identity = |pid| Identity { pid, start_time: 1000 + u64::try_from(pid).expect("positive") };
+    assert_eq!(known, [(10, identity(10)), (11, identity(10)), (30, identity(30))].into());
 }

@@ -82,6 +82,7 @@ impl TargetArgs {
             container_ids: self.container.iter().cloned().collect(),
             pod_uids: self.pod.iter().cloned().collect(),
             labels: self.selector.iter().cloned().collect(),
+            ..value::Target::default()
         }
     }
 }

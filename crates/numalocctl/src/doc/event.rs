@@ -1,6 +1,6 @@
 //! What became of jobs.
 
-use super::TargetDoc;
+use super::{MissingDoc, TargetDoc};
 use crate::time::Time;
 use serde::Serialize;
 
@@ -37,6 +37,8 @@ pub struct EventDoc {
     pub after_percent: Option<f64>,
     /// Remote memory left.
     pub remote_bytes: Option<u64>,
+    /// Members of the target that were not there.
+    pub missing: Vec<MissingDoc>,
     /// Processes that failed.
     pub failed_processes: Vec<FailedDoc>,
     /// The same for people.

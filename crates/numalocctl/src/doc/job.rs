@@ -1,6 +1,6 @@
 //! The daemon's jobs.
 
-use super::{MigrationDoc, PlanDoc, SpecDoc};
+use super::{MigrationDoc, MissingDoc, PlanDoc, SpecDoc};
 use crate::time::Time;
 use serde::Serialize;
 
@@ -23,6 +23,8 @@ pub struct JobDoc {
     /// What was asked for.
     #[serde(flatten)]
     pub spec: SpecDoc,
+    /// Members of the target that were not there when it was last looked for.
+    pub missing: Vec<MissingDoc>,
     /// The schedule that created it.
     pub schedule: Option<String>,
     /// Who created it.

@@ -36,6 +36,28 @@ pub struct TargetDoc {
     pub pod_uids: Vec<String>,
     /// Labels of registered workloads.
     pub labels: BTreeMap<String, String>,
+    /// Processes, and none that get their pids later.
+    pub processes: Vec<TargetProcessDoc>,
+}
+
+/// A process, told from each other one that has or gets its pid.
+#[derive(Clone, Debug, Serialize)]
+pub struct TargetProcessDoc {
+    /// Its pid.
+    pub pid: i32,
+    /// Its start, in clock ticks after boot.
+    pub start_time_ticks: u64,
+    /// The boot in which it started.
+    pub boot_id: String,
+}
+
+/// A part of a target that was not there.
+#[derive(Clone, Debug, Serialize)]
+pub struct MissingDoc {
+    /// What was named, as in a target with one member.
+    pub member: TargetDoc,
+    /// Why.
+    pub reason: String,
 }
 
 /// Bounds of a run; null: the daemon's default.
@@ -54,7 +76,9 @@ pub struct LimitsDoc {
 impl fmt::Display for TargetDoc {
     /// For tables: the first of each kind, and how many more there are.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pids: Vec<_> = self.pids.iter().map(ToString::to_string).collect();
+        let named = self.processes.iter().map(|process| process.pid);
+        let pids = self.pids.iter().copied().chain(named);
+        let pids: Vec<_> = pids.map(|pid| pid.to_string()).collect();
         let named = [
             ("pid", &pids),
             ("cgroup", &self.cgroups),

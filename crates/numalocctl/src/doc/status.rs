@@ -31,6 +31,27 @@ pub struct StatusDoc {
     pub caller: String,
     /// `viewer`, `operator` or `admin`.
     pub role: String,
+    /// What you may ask for at most; null for admins, who may ask for anything, and viewers.
+    pub ceilings: Option<CeilingsDoc>,
+}
+
+/// What an operator may ask for at most.
+#[derive(Clone, Debug, Serialize)]
+pub struct CeilingsDoc {
+    /// The fastest profile.
+    pub profile: String,
+    /// The best class: `lsr`, `ls` or `be`.
+    pub qos_class: String,
+    /// Whether pages that others map may be moved.
+    pub include_shared: bool,
+    /// Whether nodes may be named.
+    pub named_nodes: bool,
+    /// Most bytes per second of a job; null: no limit.
+    pub rate_bytes_per_second: Option<u64>,
+    /// Most threads of a job.
+    pub workers: u64,
+    /// Whether the kernel's own balancing may be paused.
+    pub pause_numa_balancing: bool,
 }
 
 /// How many jobs are in a state.

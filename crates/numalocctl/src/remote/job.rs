@@ -4,7 +4,7 @@ use super::{
     fields::{amount, left, seconds, share, text, time},
     locality::process,
     plan::{flows, plan},
-    spec::spec,
+    spec::{missing, spec},
 };
 use crate::doc::{
     AccountDoc, CallsDoc, End, JobDoc, JobState, LocalityPair, MigrationDoc, MovedDoc, ProgressDoc,
@@ -22,6 +22,7 @@ pub fn job(message: &v1::Job, topology: &Topology) -> JobDoc {
         state,
         state_message: text(&message.state_message),
         spec: spec(message.spec.as_ref()),
+        missing: missing(&message.missing),
         schedule: text(&message.schedule),
         creator: message.creator.clone(),
         request_id: text(&message.request_id),

@@ -3,9 +3,9 @@
 use super::{
     fields::{amount, name, nodes, seconds, span, text, time},
     job,
-    spec::{qos_class, spec, target},
+    spec::{missing, qos_class, spec, target},
 };
-use crate::doc::{EventDoc, FailedDoc, JobCount, ScheduleDoc, StatusDoc, WorkloadDoc};
+use crate::doc::{CeilingsDoc, EventDoc, FailedDoc, JobCount, ScheduleDoc, StatusDoc, WorkloadDoc};
 use numaloc_api::v1;
 use std::time::SystemTime;
 
@@ -56,6 +56,7 @@ pub fn event(message: &v1::Event) -> EventDoc {
         before_percent: message.before_percent,
         after_percent: message.after_percent,
         remote_bytes: message.remote_bytes.map(amount),
+        missing: missing(&message.missing),
         failed_processes: failed.collect(),
         message: message.message.clone(),
     }
@@ -95,5 +96,18 @@ pub fn status(message: &v1::GetStatusResponse, endpoint: &str, now: SystemTime) 
         problems: message.problems.clone(),
         caller: message.caller.clone(),
         role: message.role.clone(),
+        ceilings: message.ceilings.as_ref().map(ceilings),
+    }
+}
+
+fn ceilings(message: &v1::Ceilings) -> CeilingsDoc {
+    CeilingsDoc {
+        profile: name(message.profile().as_str_name(), "PROFILE_"),
+        qos_class: name(message.qos_class().as_str_name(), "QOS_CLASS_"),
+        include_shared: message.include_shared,
+        named_nodes: message.named_nodes,
+        rate_bytes_per_second: message.rate_bytes_per_second.map(amount),
+        workers: amount(message.workers.into()),
+        pause_numa_balancing: message.pause_numa_balancing,
     }
 }

@@ -1,7 +1,7 @@
 //! What the daemon was asked for.
 
-use super::fields::name;
-use crate::doc::{LimitsDoc, OptionsDoc, SpecDoc, TargetDoc};
+use super::fields::{amount, name};
+use crate::doc::{LimitsDoc, MissingDoc, OptionsDoc, SpecDoc, TargetDoc, TargetProcessDoc};
 use numaloc_api::{
     v1,
     value::{Limits, Policy},
@@ -45,7 +45,25 @@ pub fn target(message: Option<&v1::Target>) -> TargetDoc {
         container_ids: message.container_ids,
         pod_uids: message.pod_uids,
         labels: message.labels.map(|labels| labels.match_labels).unwrap_or_default(),
+        processes: message.processes.into_iter().map(process).collect(),
     }
+}
+
+fn process(message: v1::TargetProcess) -> TargetProcessDoc {
+    TargetProcessDoc {
+        pid: message.pid,
+        start_time_ticks: amount(message.start_time_ticks),
+        boot_id: message.boot_id,
+    }
+}
+
+/// Members that were not there.
+pub fn missing(messages: &[v1::MissingMember]) -> Vec<MissingDoc> {
+    let one = |message: &v1::MissingMember| MissingDoc {
+        member: target(message.member.as_ref()),
+        reason: message.reason.clone(),
+    };
+    messages.iter().map(one).collect()
 }
 
 /// What to move and where to.

@@ -85,6 +85,9 @@ fn a_job(id: u64, state: JobState) -> Job {
         state_message: String::new(),
         schedule: Some(ScheduleId::numbered(7)),
         creator: "uid:1000".to_owned(),
+        creator_gid: None,
+        pins: Default::default(),
+        missing: Vec::new(),
         request_id: Some("r-1".to_owned()),
         created: at(0),
         started: Some(at(1_000)),
@@ -146,6 +149,8 @@ fn schedules() -> SchedulesDoc {
         created: at(0),
         updated: at(10_000),
         creator: "uid:0".to_owned(),
+        creator_gid: None,
+        pins: Default::default(),
         request_id: None,
         etag: "e-1".to_owned(),
     };
@@ -171,6 +176,7 @@ fn events() -> EventsDoc {
         after_percent: Some(94.01),
         remote_bytes: Some(70 << 20),
         failed: vec![failed],
+        missing: Vec::new(),
         message: "moved 560.0 MiB, 70.0 MiB stay".to_owned(),
     };
     EventsDoc { events: vec![record::event(&(&event).into())] }
@@ -202,6 +208,15 @@ fn status() -> crate::doc::StatusDoc {
         problems: vec!["the disk is full: free some of /var/lib/numaloc".to_owned()],
         caller: "uid:1000".to_owned(),
         role: "operator".to_owned(),
+        boot_id: String::new(),
+        ceilings: Some(v1::Ceilings {
+            profile: v1::Profile::Balanced.into(),
+            qos_class: v1::QosClass::Ls.into(),
+            rate_bytes_per_second: Some(1 << 30),
+            workers: 2,
+            include_shared: true,
+            ..v1::Ceilings::default()
+        }),
     };
     record::status(&message, "unix:///run/numaloc/numalocd.sock", at(7_300_000))
 }

@@ -63,6 +63,13 @@ pub fn dash(text: &Option<String>) -> String {
     text.clone().unwrap_or("-".to_owned())
 }
 
+/// What of the target was not there.
+fn missing(job: &JobDoc) -> String {
+    let missing = job.missing.iter();
+    let missing = missing.map(|missing| format!("{} ({})", missing.member, missing.reason));
+    missing.collect::<Vec<_>>().join(", ")
+}
+
 /// One job in full; its plan with `-o wide`.
 pub fn job(job: &JobDoc, view: View) -> String {
     let reason =
@@ -85,6 +92,7 @@ pub fn job(job: &JobDoc, view: View) -> String {
         ("started", time(job.start_time)),
         ("ended", time(job.end_time)),
         ("progress", progress),
+        ("not there", missing(job)),
     ];
     text += &fields(spec_fields(&job.spec).into_iter().chain(rest));
     if let Some(document) = job.plan.as_ref().filter(|_| view.wide) {

@@ -2,7 +2,7 @@
 
 use super::{fields::fields, table::clean};
 use crate::{
-    doc::StatusDoc,
+    doc::{CeilingsDoc, StatusDoc},
     output::View,
     units::{size, span},
 };
@@ -23,6 +23,7 @@ pub fn status(document: &StatusDoc, _: View) -> String {
         [
             ("since", since),
             ("you are", format!("{} ({})", document.caller, document.role)),
+            ("at most", document.ceilings.as_ref().map(ceilings).unwrap_or_default()),
             ("jobs", jobs),
             ("schedules", document.schedules.to_string()),
             ("workloads", document.workloads.to_string()),
@@ -34,4 +35,21 @@ pub fn status(document: &StatusDoc, _: View) -> String {
         .chain(document.problems.iter().map(|problem| ("problem", problem.clone()))),
     );
     text
+}
+
+/// What one may ask for.
+fn ceilings(ceilings: &CeilingsDoc) -> String {
+    let allowed = [
+        ("shared pages", ceilings.include_shared),
+        ("named nodes", ceilings.named_nodes),
+        ("pausing NUMA balancing", ceilings.pause_numa_balancing),
+    ];
+    let mut parts = vec![
+        format!("profile {}", ceilings.profile),
+        format!("class {}", ceilings.qos_class),
+        format!("{} workers", ceilings.workers),
+    ];
+    parts.extend(ceilings.rate_bytes_per_second.map(|rate| format!("{}/s", size(rate))));
+    parts.extend(allowed.into_iter().filter(|(_, is)| *is).map(|(what, _)| what.to_owned()));
+    parts.join(", ")
 }

@@ -1,5 +1,7 @@
 //! Who calls, and what that one may do.
 
+use super::Ceilings;
+use numaloc_api::value::Workload;
 use std::fmt;
 
 /// What a caller may do; each role may do what those before it may.
@@ -38,20 +40,44 @@ pub enum Authority {
     },
 }
 
+impl Authority {
+    /// Whether `cgroup` is one of the authority's, or below one.
+    pub fn is_over(&self, cgroup: &str) -> bool {
+        let below = |top: &String| {
+            let rest = cgroup.strip_prefix(top.trim_end_matches('/'));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        match self {
+            Self::All => true,
+            Self::Of { cgroups, .. } => cgroups.iter().any(below),
+        }
+    }
+}
+
 /// A client that has been let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// Who: `uid:1000`, or `cert:` and the name in its certificate. Quotas and the ownership of records go by it.
     pub name: String,
+    /// The group that its grant is to; `None`: the grant is to itself.
+    pub gid: Option<u32>,
     /// What it may do.
     pub role: Role,
     /// Whose memory it may have moved.
     pub authority: Authority,
+    /// What it may ask for at most.
+    pub ceilings: Ceilings,
 }
 
 impl Caller {
     /// Whether it may change a record of `creator`: its own, or any as an admin.
     pub fn may_change(&self, creator: &str) -> bool {
         self.role == Role::Admin || self.name == creator
+    }
+
+    /// Whether a target of its may mean this workload: one that it has registered, or one in a cgroup that was given to it.
+    /// Whoever else registers under the same label, pod or container has no part in its jobs.
+    pub fn may_select(&self, workload: &Workload) -> bool {
+        self.name == workload.creator || self.authority.is_over(&workload.spec.cgroup)
     }
 }

@@ -1,83 +1,77 @@
 //! What peers may do, by the configuration: the first grant that fits decides.
 
-use super::{Authority, Caller, Peer, Role};
+use super::{Authority, Caller, Ceilings, Peer, Role};
 use crate::config::{Grant, Grantee};
 use nix::unistd::geteuid;
-use std::{cell::OnceCell, fmt, sync::Arc};
 
-/// The grants, and the user database that tells who is in a group.
+/// The grants. Pure: who is in which group the kernel has said when the client connected, and a record keeps it.
+#[derive(Debug)]
 pub struct Grants<'a> {
     grants: &'a [Grant],
-    groups: &'a dyn Fn(u32) -> Arc<[u32]>,
     own_uid: u32,
 }
 
-impl fmt::Debug for Grants<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Grants").field("grants", &self.grants).finish_non_exhaustive()
-    }
-}
-
 impl<'a> Grants<'a> {
-    /// `groups` gives the group ids of a user id. It is asked only when a grant to a group could decide; see
-    /// [`Self::ask_groups`].
-    pub fn new(grants: &'a [Grant], groups: &'a dyn Fn(u32) -> Arc<[u32]>) -> Self {
-        Self { grants, groups, own_uid: geteuid().as_raw() }
-    }
-
-    /// Whether any grant is to a group.
-    pub fn ask_groups(grants: &[Grant]) -> bool {
-        grants.iter().any(|grant| matches!(grant.to, Grantee::Gid(_)))
+    /// Those of the configuration.
+    pub fn new(grants: &'a [Grant]) -> Self {
+        Self { grants, own_uid: geteuid().as_raw() }
     }
 
     /// What `peer` may do; `None`: nothing.
     ///
     /// root and the user that the daemon runs as may do all: they could do as much without it. A certificate goes by the
-    /// name that its grant is to, so that its records stay its own when other names in it change; names are compared letter by letter, and `*` stands for itself. At the plain TCP port, which
-    /// every process of the host reaches, everybody is a viewer and no grant makes more of them.
+    /// name that its grant is to, so that its records stay its own when other names in it change; names are compared letter by
+    /// letter, and `*` stands for itself. At the plain TCP port, which every process of the host reaches, everybody is a
+    /// viewer and no grant makes more of them.
     pub fn caller(&self, peer: &Peer) -> Option<Caller> {
         match peer {
             Peer::User { uid, .. } if *uid == 0 || *uid == self.own_uid => {
-                Some(caller(peer.name(), Role::Admin, None, &[]))
+                Some(caller(peer.name(), Role::Admin, None, None))
             }
-            Peer::User { uid, gid } => {
-                let grant = self.to_user(*uid, *gid)?;
-                Some(caller(peer.name(), grant.role, Some(*uid), &grant.cgroups))
+            Peer::User { uid, groups } => {
+                let grant = self.grants.iter().find(|grant| match &grant.to {
+                    Grantee::Uid(granted) => granted == uid,
+                    Grantee::Gid(granted) => groups.contains(granted),
+                    Grantee::Certificate(_) => false,
+                })?;
+                let gid = match grant.to {
+                    Grantee::Gid(gid) => Some(gid),
+                    Grantee::Uid(_) | Grantee::Certificate(_) => None,
+                };
+                let caller = caller(peer.name(), grant.role, Some(*uid), Some(grant));
+                Some(Caller { gid, ..caller })
             }
             Peer::Certificate { names } => self.grants.iter().find_map(|grant| match &grant.to {
                 Grantee::Certificate(name) if names.contains(name) => {
-                    Some(caller(format!("cert:{name}"), grant.role, None, &grant.cgroups))
+                    Some(caller(format!("cert:{name}"), grant.role, None, Some(grant)))
                 }
                 _ => None,
             }),
-            Peer::Plain => Some(caller(peer.name(), Role::Viewer, None, &[])),
+            Peer::Plain => Some(caller(peer.name(), Role::Viewer, None, None)),
         }
     }
 
-    /// Whose memory may be moved now on behalf of the creator of a stored record, by its name there. `None`: it is no
-    /// operator any more, or never was one. Members of a group are known by the user database alone.
-    pub fn authority(&self, creator: &str) -> Option<Authority> {
-        let caller = self.caller(&Peer::of_creator(creator)?)?;
-        (caller.role >= Role::Operator).then_some(caller.authority)
-    }
-
-    fn to_user(&self, uid: u32, gid: Option<u32>) -> Option<&'a Grant> {
-        let groups = OnceCell::new();
-        self.grants.iter().find(|grant| match grant.to {
-            Grantee::Uid(granted) => granted == uid,
-            Grantee::Gid(granted) => {
-                gid == Some(granted) || groups.get_or_init(|| (self.groups)(uid)).contains(&granted)
-            }
-            Grantee::Certificate(_) => false,
-        })
+    /// The creator of a stored record as what it may act now, by its name there and the group that its grant was to then.
+    /// `None`: it is no operator any more, or never was one.
+    ///
+    /// For the same grants it is who it was when it created the record: nothing else is asked.
+    pub fn creator(&self, creator: &str, gid: Option<u32>) -> Option<Caller> {
+        let caller = self.caller(&Peer::of_creator(creator, gid)?)?;
+        (caller.role >= Role::Operator).then_some(caller)
     }
 }
 
-fn caller(name: String, role: Role, uid: Option<u32>, cgroups: &[String]) -> Caller {
+fn caller(name: String, role: Role, uid: Option<u32>, grant: Option<&Grant>) -> Caller {
+    let cgroups = || grant.map_or_else(Vec::new, |grant| grant.cgroups.clone());
     let authority = match role {
         Role::Viewer => Authority::Of { uid: None, cgroups: Vec::new() },
-        Role::Operator => Authority::Of { uid, cgroups: cgroups.to_vec() },
+        Role::Operator => Authority::Of { uid, cgroups: cgroups() },
         Role::Admin => Authority::All,
     };
-    Caller { name, role, authority }
+    let ceilings = match role {
+        Role::Viewer => Ceilings::default(),
+        Role::Operator => grant.map_or_else(Ceilings::default, |grant| grant.ceilings),
+        Role::Admin => Ceilings::NONE,
+    };
+    Caller { name, gid: None, role, authority, ceilings }
 }

@@ -1,7 +1,7 @@
 //! Stands before all services: nothing is called that the caller may not call.
 
 use super::{
-    Caller, Grants, Peer, Quotas, Users, audit,
+    Caller, Grants, Peer, Quotas, audit,
     rules::{self, Need, Rule},
 };
 use crate::{config::Config, dispatch::Refusal};
@@ -26,19 +26,18 @@ use tower::{Layer, Service};
 pub struct Access {
     config: watch::Receiver<Arc<Config>>,
     quotas: Quotas,
-    users: Users,
 }
 
 impl Access {
-    /// By the grants of `config`, the groups of `users`, and `quotas`, which the services use too.
-    pub fn new(config: watch::Receiver<Arc<Config>>, quotas: Quotas, users: Users) -> Self {
-        Self { config, quotas, users }
+    /// By the grants of `config`, and `quotas`, which the services use too.
+    pub fn new(config: watch::Receiver<Arc<Config>>, quotas: Quotas) -> Self {
+        Self { config, quotas }
     }
 
     /// Who makes a call, if it may be made; `None`: somebody without a role, who may make this one.
-    async fn admit(&self, path: &str, connection: &Extensions) -> Result<Option<Caller>, Status> {
+    fn admit(&self, path: &str, connection: &Extensions) -> Result<Option<Caller>, Status> {
         let peer = Peer::of(connection)?;
-        let caller = self.recognise(&peer).await;
+        let caller = Grants::new(&self.config.borrow().grants).caller(&peer);
         let name = caller.as_ref().map_or_else(|| peer.name(), |caller| caller.name.clone());
         // Before anything is written to the log, so that nobody can flood that.
         self.quotas.admit(&name, Instant::now())?;
@@ -49,17 +48,6 @@ impl Access {
         }
         permitted?;
         Ok(caller)
-    }
-
-    async fn recognise(&self, peer: &Peer) -> Option<Caller> {
-        let config = Arc::clone(&self.config.borrow());
-        let groups = match peer {
-            Peer::User { uid, .. } if Grants::ask_groups(&config.grants) => {
-                self.users.find(*uid, Instant::now()).await
-            }
-            _ => Arc::default(),
-        };
-        Grants::new(&config.grants, &|_| Arc::clone(&groups)).caller(peer)
     }
 }
 
@@ -126,7 +114,7 @@ where
         let access = self.access.clone();
         Box::pin(async move {
             let (mut head, body) = request.into_parts();
-            match access.admit(head.uri.path(), &head.extensions).await {
+            match access.admit(head.uri.path(), &head.extensions) {
                 Err(status) => Ok(status.into_http()),
                 Ok(caller) => {
                     caller.map(|caller| head.extensions.insert(caller));

@@ -2,7 +2,9 @@
 
 use crate::dispatch::Refusal;
 use http::Extensions;
-use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo, UdsConnectInfo};
+use std::{io, os::fd::AsFd};
+use tokio::net::UnixStream;
+use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo};
 use x509_parser::{
     extensions::GeneralName,
     prelude::{FromDer, X509Certificate},
@@ -15,8 +17,8 @@ pub enum Peer {
     User {
         /// Its effective user id when it connected.
         uid: u32,
-        /// Its effective group id then; `None`: not known, as for the creator of a record.
-        gid: Option<u32>,
+        /// Its effective and supplementary group ids then. Of the creator of a record only the one that its grant was to.
+        groups: Vec<u32>,
     },
     /// A client with a certificate that the configured authority has signed.
     Certificate {
@@ -25,6 +27,24 @@ pub enum Peer {
     },
     /// A client at the plain TCP port, who could be anybody on this host.
     Plain,
+}
+
+/// What the kernel says of the process at the other end of a Unix socket: its user and groups when it connected. `None`: it
+/// does not say.
+#[derive(Clone, Debug)]
+pub struct UnixPeer(Option<(u32, Vec<u32>)>);
+
+impl UnixPeer {
+    /// At the other end of `stream`, by SO_PEERCRED and SO_PEERGROUPS (unix(7)).
+    pub fn of(stream: &UnixStream) -> Self {
+        let read = || -> io::Result<_> {
+            let credentials = stream.peer_cred()?;
+            let mut groups = numaloc_sys::peer_groups(stream.as_fd())?;
+            groups.push(credentials.gid());
+            Ok((credentials.uid(), groups))
+        };
+        Self(read().inspect_err(|error| tracing::warn!(%error, "a client is not known")).ok())
+    }
 }
 
 impl Peer {
@@ -39,20 +59,21 @@ impl Peer {
             let names = certificates.first().map(|leaf| names(leaf)).unwrap_or_default();
             return Ok(Self::Certificate { names });
         }
-        if let Some(unix) = extensions.get::<UdsConnectInfo>() {
-            let credentials = unix.peer_cred.ok_or_else(unknown)?;
-            return Ok(Self::User { uid: credentials.uid(), gid: Some(credentials.gid()) });
+        if let Some(UnixPeer(user)) = extensions.get::<UnixPeer>() {
+            let (uid, groups) = user.clone().ok_or_else(unknown)?;
+            return Ok(Self::User { uid, groups });
         }
         extensions.get::<TcpConnectInfo>().map(|_| Self::Plain).ok_or_else(unknown)
     }
 
-    /// Whom a stored record names as its creator; `None`: nobody who could have created one.
-    pub(super) fn of_creator(creator: &str) -> Option<Self> {
+    /// Whom a stored record names as its creator, with the group that its grant was to; `None`: nobody who could have
+    /// created one.
+    pub(super) fn of_creator(creator: &str, gid: Option<u32>) -> Option<Self> {
         let (kind, name) = creator.split_once(':')?;
         match kind {
             "uid" => {
                 let uid = name.parse().ok().filter(|uid: &u32| uid.to_string() == name)?;
-                Some(Self::User { uid, gid: None })
+                Some(Self::User { uid, groups: gid.into_iter().collect() })
             }
             "cert" => Some(Self::Certificate { names: vec![name.to_owned()] }),
             _ => None,

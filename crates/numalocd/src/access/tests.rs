@@ -2,6 +2,7 @@
 
 mod audit;
 mod calls;
+mod ceilings;
 mod grants;
 mod quota;
 mod rules;
@@ -9,18 +10,34 @@ mod server;
 
 pub(crate) use audit::Log;
 
-use super::Role;
+use super::{Authority, Ceilings, Role};
 use crate::config::{Config, Grant, Grantee};
 use std::sync::Arc;
 
 /// A grant without cgroups.
 fn grant(to: Grantee, role: Role) -> Grant {
-    Grant { to, role, cgroups: Vec::new() }
+    Grant { to, role, cgroups: Vec::new(), ceilings: Ceilings::default() }
 }
 
 /// A configuration with these grants.
 fn config(grants: Vec<Grant>) -> Arc<Config> {
     Arc::new(Config { grants, ..Config::default() })
+}
+
+#[test]
+fn subtrees_end_at_slashes() {
+    let over = |top: &str, cgroup| {
+        Authority::Of { uid: Some(1), cgroups: vec![top.to_owned()] }.is_over(cgroup)
+    };
+    for (top, cgroup) in [("/a", "/a"), ("/a", "/a/b/c"), ("/a/", "/a/b"), ("/", "/"), ("/", "/a")]
+    {
+        assert!(over(top, cgroup), "{cgroup} is not below {top}");
+    }
+    for (top, cgroup) in [("/a", "/ab"), ("/a", "/"), ("/a/b", "/a"), ("/a", "/b/a")] {
+        assert!(!over(top, cgroup), "{cgroup} is below {top}");
+    }
+    assert!(Authority::All.is_over("/a"));
+    assert!(!Authority::Of { uid: Some(0), cgroups: Vec::new() }.is_over("/a"));
 }
 
 fn certificate(name: &str) -> Grantee {

@@ -63,6 +63,10 @@ pub enum Fault {
         "cgroups widen what an operator may move; a viewer moves nothing, an admin anything: remove them"
     )]
     Cgroups,
+    #[error(
+        "ceilings bound what an operator may ask for; a viewer asks for nothing, an admin has none: remove them"
+    )]
+    Ceilings,
     #[error("{0} is no loopback address; metrics have no access control: use 127.0.0.1 or [::1]")]
     Metrics(SocketAddr),
     #[error(

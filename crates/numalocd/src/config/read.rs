@@ -6,11 +6,12 @@ use super::{
     units::{address, cgroups, count, flag, group, mode, path, size, socket, span, text, user},
 };
 use crate::{
-    access::Role,
+    access::{Ceilings, Role},
     listen::{Pem, tls_config},
     log::Levels,
 };
-use numaloc_api::value::Limits;
+use numaloc_api::value::{Limits, QosClass};
+use numaloc_core::Profile;
 use numaloc_executor::Scheduling;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use toml::de::{DeTable, DeValue};
@@ -189,6 +190,8 @@ fn grant(at: &mut Section<'_>, seen: &mut Vec<Grantee>) -> Option<Grant> {
     let role = at.require("role", role);
     let cgroups_line = at.line_of("cgroups");
     let cgroups = at.read("cgroups", cgroups).unwrap_or_default();
+    let ceilings_line = at.line_of("ceilings");
+    let ceilings = at.optional("ceilings", ceilings);
     if given != 1 {
         at.complain("", Fault::Grantee);
     }
@@ -199,11 +202,48 @@ fn grant(at: &mut Section<'_>, seen: &mut Vec<Grantee>) -> Option<Grant> {
     if role != Role::Operator && !cgroups.is_empty() {
         at.complain_at(cgroups_line, "cgroups", Fault::Cgroups);
     }
+    if role != Role::Operator && ceilings.is_some() {
+        at.complain_at(ceilings_line, "ceilings", Fault::Ceilings);
+    }
     if seen.contains(&to) {
         at.complain("", Fault::Shadowed);
     }
     seen.push(to.clone());
-    Some(Grant { to, role, cgroups })
+    Some(Grant { to, role, cgroups, ceilings: ceilings.unwrap_or_default() })
+}
+
+fn ceilings(at: &mut Section<'_>) -> Ceilings {
+    let default = Ceilings::default();
+    Ceilings {
+        profile: at.read("profile", profile).unwrap_or(default.profile),
+        qos_class: at.read("qos_class", qos_class).unwrap_or(default.qos_class),
+        include_shared: at.read("include_shared", flag).unwrap_or(default.include_shared),
+        named_nodes: at.read("named_nodes", flag).unwrap_or(default.named_nodes),
+        rate_bytes_per_second: at.read("rate_bytes_per_second", rate),
+        workers: at.read("workers", count(1..=256)).unwrap_or(default.workers),
+        pause_numa_balancing: at
+            .read("pause_numa_balancing", flag)
+            .unwrap_or(default.pause_numa_balancing),
+    }
+}
+
+fn profile(value: &DeValue<'_>) -> Result<Profile, Fault> {
+    let name = text(value)?;
+    let known = Profile::ALL.into_iter().find(|profile| profile.name() == name);
+    let wanted = "profile: there are gentle, balanced and fast";
+    known.ok_or_else(|| Fault::Form { text: name.to_owned(), wanted })
+}
+
+fn qos_class(value: &DeValue<'_>) -> Result<QosClass, Fault> {
+    match text(value)? {
+        "lsr" => Ok(QosClass::Lsr),
+        "ls" => Ok(QosClass::Ls),
+        "be" => Ok(QosClass::Be),
+        other => Err(Fault::Form {
+            text: other.to_owned(),
+            wanted: "class: there are lsr, ls and be, the first one first served",
+        }),
+    }
 }
 
 fn certificate(value: &DeValue<'_>) -> Result<String, Fault> {

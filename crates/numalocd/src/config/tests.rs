@@ -1,5 +1,5 @@
 use super::*;
-use crate::access::Role;
+use crate::access::{Ceilings, Role};
 use proptest::prelude::*;
 use std::fs;
 
@@ -64,6 +64,14 @@ fn every_key_is_read() {
         user = "nobody"
         role = "operator"
         cgroups = ["/", "/a.slice/b c"]
+        [grants.ceilings]
+        profile = "fast"
+        qos_class = "lsr"
+        include_shared = true
+        named_nodes = true
+        rate_bytes_per_second = "1G"
+        workers = 8
+        pause_numa_balancing = true
         [[grants]]
         group = 0
         role = "admin"
@@ -108,12 +116,23 @@ fn every_key_is_read() {
                 to: Grantee::Uid(nobody),
                 role: Role::Operator,
                 cgroups: vec!["/".into(), "/a.slice/b c".into()],
+                ceilings: Ceilings {
+                    rate_bytes_per_second: Some(1 << 30),
+                    workers: 8,
+                    ..Ceilings::NONE
+                },
             },
-            Grant { to: Grantee::Gid(0), role: Role::Admin, cgroups: vec![] },
+            Grant {
+                to: Grantee::Gid(0),
+                role: Role::Admin,
+                cgroups: vec![],
+                ceilings: Ceilings::default(),
+            },
             Grant {
                 to: Grantee::Certificate("node-agent".into()),
                 role: Role::Viewer,
                 cgroups: vec![],
+                ceilings: Ceilings::default(),
             },
         ],
         metrics: Some("127.0.0.1:9464".parse().unwrap()),
@@ -195,6 +214,18 @@ fn each_mistake_is_told_with_its_line_and_key() {
         (
             "[[grants]]\nuser = 1\nrole = \"admin\"\ncgroups = [\"/a\"]",
             "4: grants[0].cgroups: cgroups widen what an operator",
+        ),
+        (
+            "[[grants]]\nuser = 1\nrole = \"admin\"\nceilings.workers = 2",
+            "4: grants[0].ceilings: ceilings bound what an operator",
+        ),
+        (
+            "[[grants]]\nuser = 1\nrole = \"operator\"\nceilings.profile = \"x\"",
+            "4: grants[0].ceilings.profile: 'x' is no profile",
+        ),
+        (
+            "[[grants]]\nuser = 1\nrole = \"operator\"\nceilings.qos_class = \"LS\"",
+            "4: grants[0].ceilings.qos_class: 'LS' is no class",
         ),
         (
             "[[grants]]\nuser = 1\nrole = \"viewer\"\n[[grants]]\nuser = 1\nrole = \"admin\"",

@@ -2,10 +2,10 @@
 
 use super::line;
 use crate::{
-    access::{Grants, Quotas, Users},
+    access::Quotas,
     balancing::Balancing,
     config::Config,
-    dispatch::{Authorities, Book, Dispatcher, Ears, Edges, Probe, Probed, Status, start},
+    dispatch::{Book, Dispatcher, Ears, Edges, Probe, Probed, Status, start},
     engine::Engine,
     metrics::Metrics,
     notify::Notifier,
@@ -16,7 +16,7 @@ use numaloc_host::Roots;
 use std::{
     path::Path,
     sync::Arc,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -33,7 +33,6 @@ const TURN: Duration = Duration::from_secs(60);
 pub fn dispatcher(
     state_dir: &Path,
     config: &watch::Receiver<Arc<Config>>,
-    users: &Users,
     metrics: &Metrics,
     notifier: &Notifier,
     quotas: &Quotas,
@@ -52,7 +51,6 @@ pub fn dispatcher(
     let edges = Edges {
         store,
         config: config.clone(),
-        authorities: authorities(config.clone(), users.clone()),
         orders,
         probes,
         metrics: metrics.clone(),
@@ -92,20 +90,12 @@ async fn look(
     while let Some(probe) = asked.recv().await {
         let (engine, answered) = (engine.clone(), answered.clone());
         tokio::spawn(async move {
-            let Probe { schedule, etag, targets, options, authority } = probe;
-            let found = engine.find(targets, options, authority).await;
+            let Probe { schedule, etag, aim, options, authority } = probe;
+            let found = engine.find(aim, options, authority).await;
             // Fails only when the daemon ends.
             let _ = answered.send(Probed { schedule, etag, found });
         });
     }
-}
-
-/// What creators of stored records may have moved now.
-fn authorities(config: watch::Receiver<Arc<Config>>, users: Users) -> Authorities {
-    Box::new(move |creator| {
-        let config = config.borrow().clone();
-        Grants::new(&config.grants, &|uid| users.groups(uid, Instant::now())).authority(creator)
-    })
 }
 
 /// Tells gauges and the service manager what the daemon is doing.

@@ -1,7 +1,8 @@
 //! The records, as far as they are kept in memory. They change by committed writes only.
 
+use super::names::Names;
 use crate::store::{Contents, EventHead, Kept, Last, Write};
-use numaloc_api::value::{Event, Job, JobId, JobState, Schedule, ScheduleId, Workload, WorkloadId};
+use numaloc_api::value::{Job, JobId, JobState, Schedule, ScheduleId, Workload, WorkloadId};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
@@ -16,6 +17,7 @@ pub struct Book {
     counts: BTreeMap<JobState, usize>,
     schedules: BTreeMap<u64, Arc<Schedule>>,
     workloads: BTreeMap<WorkloadId, Arc<Workload>>,
+    names: Names,
     events: VecDeque<EventHead>,
     last: Last,
     /// (creator, request_id) -> number of the job or schedule.
@@ -34,6 +36,7 @@ impl Book {
             counts: BTreeMap::new(),
             schedules: BTreeMap::new(),
             workloads: BTreeMap::new(),
+            names: Names::default(),
             events: contents.events.into(),
             last: contents.last,
             job_requests: HashMap::new(),
@@ -43,53 +46,90 @@ impl Book {
         };
         contents.jobs.into_iter().for_each(|kept| book.keep(kept));
         contents.schedules.into_iter().for_each(|schedule| book.put_schedule(Arc::new(schedule)));
-        for workload in contents.workloads {
-            book.workloads.insert(workload.spec.id.clone(), Arc::new(workload));
-        }
+        contents.workloads.into_iter().for_each(|workload| book.put_workload(Arc::new(workload)));
         book
     }
 
-    /// Takes over what has been committed.
+    /// Takes over what has been committed, and tells who watches.
     pub fn apply(&mut self, writes: Vec<Write>) {
         for write in writes {
-            match write {
-                Write::Job(job) => self.put_job(job),
-                Write::DropJob(id) => self.drop_job(&id),
-                Write::Schedule(schedule) => self.put_schedule(schedule),
-                Write::DropSchedule(id) => {
-                    let dropped = id.number().and_then(|number| self.schedules.remove(&number));
-                    if let Some(key) = dropped
-                        .and_then(|schedule| request(&schedule.creator, &schedule.request_id))
-                    {
-                        self.schedule_requests.remove(&key);
-                    }
-                }
-                Write::Workload(workload) => {
-                    self.workloads.insert(workload.spec.id.clone(), workload);
-                }
-                Write::DropWorkload(id) => {
-                    self.workloads.remove(&id);
-                }
-                Write::Event(event) => self.put_event(&event),
-                Write::DropEvent(number) => {
-                    // Mostly the oldest one.
-                    let at = self.events.iter().position(|head| head.number == number);
-                    at.and_then(|at| self.events.remove(at));
-                }
+            self.publish(&write);
+            self.take(write);
+        }
+    }
+
+    /// Takes a write over; nobody is told.
+    pub fn take(&mut self, write: Write) {
+        match write {
+            Write::Job(job) => self.keep(job.into()),
+            Write::DropJob(id) => self.drop_job(&id),
+            Write::Schedule(schedule) => self.put_schedule(schedule),
+            Write::DropSchedule(id) => self.drop_schedule(&id),
+            Write::Workload(workload) => self.put_workload(workload),
+            Write::DropWorkload(id) => self.drop_workload(&id),
+            Write::Event(event) => {
+                self.last.event = self.last.event.max(event.number);
+                self.events.push_back(EventHead::from(&*event));
+            }
+            Write::DropEvent(number) => {
+                // Mostly the oldest one.
+                let at = self.events.binary_search_by_key(&number, |head| head.number);
+                at.ok().and_then(|at| self.events.remove(at));
             }
         }
     }
 
-    fn put_job(&mut self, job: Arc<Job>) {
-        let Some(number) = job.id.number() else { return };
-        if let Some(watchers) = self.watchers.get(&number) {
-            watchers.send_replace(job.clone());
+    /// Tells who watches of a write that is stored.
+    pub fn publish(&mut self, write: &Write) {
+        match write {
+            Write::Job(job) => {
+                let Some(number) = job.id.number() else { return };
+                if let Some(watchers) = self.watchers.get(&number) {
+                    watchers.send_replace(job.clone());
+                }
+                if job.state.is_end() {
+                    // With the sender the watches end, once they have shown the end.
+                    self.watchers.remove(&number);
+                }
+            }
+            Write::DropJob(id) => {
+                drop(id.number().and_then(|number| self.watchers.remove(&number)))
+            }
+            Write::Event(event) => drop(self.last_event.send_replace(event.number)),
+            Write::Schedule(_)
+            | Write::DropSchedule(_)
+            | Write::Workload(_)
+            | Write::DropWorkload(_)
+            | Write::DropEvent(_) => {}
         }
-        if job.state.is_end() {
-            // With the sender the watches end, once they have shown the end.
-            self.watchers.remove(&number);
-        }
-        self.keep(job.into());
+    }
+
+    /// What puts back what `write` is about to change; `None`: nothing does, as for what is forgotten with time.
+    pub fn inverse(&self, write: &Write) -> Option<Write> {
+        let write = match write {
+            Write::Job(job) => match self.job(&job.id) {
+                Some(before) => Write::Job(before.clone()),
+                None => Write::DropJob(job.id.clone()),
+            },
+            Write::Schedule(schedule) => match self.schedule(&schedule.id) {
+                Some(before) => Write::Schedule(before.clone()),
+                None => Write::DropSchedule(schedule.id.clone()),
+            },
+            Write::Workload(workload) => match self.workloads.get(&workload.spec.id) {
+                Some(before) => Write::Workload(before.clone()),
+                None => Write::DropWorkload(workload.spec.id.clone()),
+            },
+            Write::DropSchedule(id) => Write::Schedule(self.schedule(id)?.clone()),
+            Write::DropWorkload(id) => Write::Workload(self.workloads.get(id)?.clone()),
+            Write::Event(event) => Write::DropEvent(event.number),
+            Write::DropJob(_) | Write::DropEvent(_) => return None,
+        };
+        Some(write)
+    }
+
+    /// Puts back the highest numbers given, with what was made since.
+    pub fn set_last(&mut self, last: Last) {
+        self.last = last;
     }
 
     fn keep(&mut self, kept: Kept) {
@@ -120,7 +160,6 @@ impl Book {
     fn drop_job(&mut self, id: &JobId) {
         let Some(number) = id.number() else { return };
         self.open.remove(&number);
-        self.watchers.remove(&number);
         self.uncount(number);
         let dropped = self.jobs.remove(&number);
         if let Some(key) =
@@ -139,16 +178,22 @@ impl Book {
         self.schedules.insert(number, schedule);
     }
 
-    fn put_event(&mut self, event: &Event) {
-        self.last.event = self.last.event.max(event.number);
-        self.events.push_back(EventHead {
-            number: event.number,
-            time: event.time,
-            kind: event.kind,
-            schedule: event.schedule.clone(),
-            after_percent: event.after_percent,
-        });
-        self.last_event.send_replace(event.number);
+    fn drop_schedule(&mut self, id: &ScheduleId) {
+        let dropped = id.number().and_then(|number| self.schedules.remove(&number));
+        let key = dropped.and_then(|schedule| request(&schedule.creator, &schedule.request_id));
+        key.and_then(|key| self.schedule_requests.remove(&key));
+    }
+
+    fn put_workload(&mut self, workload: Arc<Workload>) {
+        self.drop_workload(&workload.spec.id);
+        self.names.add(&workload.spec);
+        self.workloads.insert(workload.spec.id.clone(), workload);
+    }
+
+    fn drop_workload(&mut self, id: &WorkloadId) {
+        if let Some(dropped) = self.workloads.remove(id) {
+            self.names.remove(&dropped.spec);
+        }
     }
 
     /// A job.
@@ -192,6 +237,10 @@ impl Book {
     /// All workloads by name.
     pub fn workloads(&self) -> &BTreeMap<WorkloadId, Arc<Workload>> {
         &self.workloads
+    }
+    /// Which of them have a cgroup, a container id or a pod uid.
+    pub fn names(&self) -> &Names {
+        &self.names
     }
     /// What is remembered of events, the oldest first.
     pub fn events(&self) -> &VecDeque<EventHead> {

@@ -6,7 +6,7 @@ use numaloc_api::{
     encoded::ListedJob,
     value::{
         CreateJob, CreateSchedule, DeleteSchedule, Event, EventFilter, Job, JobId, ListEvents,
-        ListJobs, Page, Schedule, ScheduleId, Target, UpdateSchedule, Workload, WorkloadId,
+        ListJobs, Page, Pins, Schedule, ScheduleId, Target, UpdateSchedule, Workload, WorkloadId,
         WorkloadSpec,
     },
 };
@@ -27,13 +27,29 @@ pub enum Change {
     Resume,
 }
 
-/// A question; see the methods of [`super::Handle`].
+impl Command {
+    /// Whether it changes records: those that wait together share a commit.
+    pub fn is_change(&self) -> bool {
+        matches!(
+            self,
+            Self::CreateJob(..)
+                | Self::ChangeJob(..)
+                | Self::CreateSchedule(..)
+                | Self::UpdateSchedule(..)
+                | Self::DeleteSchedule(..)
+                | Self::RegisterWorkload(..)
+                | Self::UnregisterWorkload(..)
+        )
+    }
+}
+
+/// A question or a change; see the methods of [`super::Handle`].
 #[derive(Debug)]
 pub enum Command {
-    /// Resolves workloads.
-    Select(Target, Reply<Selected>),
+    /// Resolves workloads of a caller, with what pids mean to it, or of everybody.
+    Select(Target, Option<(Caller, Pins)>, Reply<Selected>),
     /// Creates or finds a job.
-    CreateJob(Caller, CreateJob, Found, Reply<(Arc<Job>, bool)>),
+    CreateJob(Caller, CreateJob, Pins, Found, Reply<(Arc<Job>, bool)>),
     /// Finds the job of a request.
     FindRequest(Caller, CreateJob, Reply<Option<Arc<Job>>>),
     /// One job.
@@ -45,13 +61,13 @@ pub enum Command {
     /// Changes a job.
     ChangeJob(Caller, JobId, Change, Reply<Arc<Job>>),
     /// Creates a schedule.
-    CreateSchedule(Caller, CreateSchedule, Reply<Arc<Schedule>>),
+    CreateSchedule(Caller, CreateSchedule, Pins, Reply<Arc<Schedule>>),
     /// One schedule.
     GetSchedule(ScheduleId, Reply<Arc<Schedule>>),
     /// Schedules.
     ListSchedules(Page, Reply<Listed<Arc<Schedule>>>),
     /// Changes a schedule.
-    UpdateSchedule(Caller, UpdateSchedule, Reply<Arc<Schedule>>),
+    UpdateSchedule(Caller, UpdateSchedule, Pins, Reply<Arc<Schedule>>),
     /// Removes a schedule.
     DeleteSchedule(Caller, DeleteSchedule, Reply<()>),
     /// Registers a workload.

@@ -1,17 +1,16 @@
 //! The dispatcher's state, and how it changes: a list of writes is committed, then taken over.
 
-use super::{Refusal, Status, book::Book, fight::Fight, run::Run};
+use super::{Refusal, Status, book::Book, fight::Fight, group::Group, run::Run};
 use crate::{
-    access::Authority,
+    access::{Authority, Caller, Grants},
     config::Config,
-    engine::{Found, Order, Report},
+    engine::{Aim, Found, Order, Report},
     metrics::Metrics,
     store::{Store, StoreError, Write},
 };
 use numaloc_api::value::ScheduleId;
 use numaloc_core::Options;
 use numaloc_executor::SharedRate;
-use numaloc_host::Target;
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     fmt,
@@ -32,7 +31,7 @@ pub struct Probe {
     /// Its etag: an answer about what it was before a change is of no use.
     pub etag: String,
     /// Whose memory.
-    pub targets: Vec<Target>,
+    pub aim: Aim,
     /// What goes where.
     pub options: Options,
     /// Whose memory its creator may have moved.
@@ -50,17 +49,12 @@ pub struct Probed {
     pub found: Result<Found, Refusal>,
 }
 
-/// What the creator of a stored record may have moved now; `None`: nothing any more.
-pub type Authorities = Box<dyn Fn(&str) -> Option<Authority> + Send>;
-
 /// Everything outside of the dispatcher that it uses.
 pub struct Edges {
     /// Where records are kept.
     pub store: Store,
     /// The configuration in force.
     pub config: watch::Receiver<Arc<Config>>,
-    /// Who may what.
-    pub authorities: Authorities,
     /// To the engine: plan and move.
     pub orders: mpsc::UnboundedSender<Order>,
     /// To the engine: is it there?
@@ -94,8 +88,12 @@ pub struct Dispatcher {
     pub(super) due: BTreeMap<u64, Instant>,
     /// Since when a schedule's target has been gone.
     pub(super) gone: HashMap<u64, Instant>,
+    /// How often in a row a schedule could not be looked at.
+    pub(super) put_off: HashMap<u64, u32>,
     /// How schedules fare, by their numbers: of those that have moved something since the start.
     pub(super) fights: HashMap<u64, Fight>,
+    /// While changes are made that share a commit.
+    pub(super) group: Option<Group>,
     /// Reports whose consequences could not be stored yet.
     pub(super) late: VecDeque<Report>,
     /// Whether what the last daemon left under way has been dealt with.
@@ -122,7 +120,9 @@ impl Dispatcher {
             found: HashMap::new(),
             due: BTreeMap::new(),
             gone: HashMap::new(),
+            put_off: HashMap::new(),
             fights: HashMap::new(),
+            group: None,
             late: VecDeque::new(),
             recovered: false,
             changed: true,
@@ -138,25 +138,47 @@ impl Dispatcher {
         self.edges.config.borrow().clone()
     }
 
+    /// Who a stored record belongs to, as what it may do now.
+    ///
+    /// # Errors
+    /// Not permitted: it may not have memory moved any more.
+    pub(super) fn creator(&self, name: &str, gid: Option<u32>) -> Result<Caller, Refusal> {
+        Grants::new(&self.config().grants).creator(name, gid).ok_or_else(|| {
+            let message = format!("{name} may not have memory moved any more");
+            Refusal::NotPermitted { message }
+        })
+    }
+
     /// The wall clock.
     pub(super) fn wall(&self) -> SystemTime {
         (self.edges.clock)()
     }
 
-    /// Stores `writes`, all or none, and only then takes them over.
+    /// Stores `writes`, all or none, and only then takes them over. Within a group they are taken over at once, and stored
+    /// at its end; what is done beside belongs into [`Self::then`].
     ///
     /// # Errors
     /// There is no room, or the store cannot be written. Nothing has changed.
     pub(super) fn commit(&mut self, writes: Vec<Write>) -> Result<(), Refusal> {
+        if let Some(group) = &mut self.group {
+            group.add(&mut self.book, writes);
+            return Ok(());
+        }
+        self.store(&writes)?;
+        self.book.apply(writes);
+        Ok(())
+    }
+
+    /// Stores `writes`, all or none.
+    pub(super) fn store(&mut self, writes: &[Write]) -> Result<(), Refusal> {
         let store = &mut self.edges.store;
         let begin = Instant::now();
-        let done = blocking(|| store.commit(&writes));
+        let done = blocking(|| store.commit(writes));
         self.edges.metrics.committed(begin.elapsed(), done.is_ok());
         match done {
             Ok(()) => {
                 self.problem = None;
                 self.changed = true;
-                self.book.apply(writes);
                 Ok(())
             }
             Err(error) => {

@@ -1,10 +1,13 @@
 //! The end of a job: its last record, its event and its schedule's next run, in one commit.
 
-use super::{Refusal, dispatcher::Dispatcher, restart::resumes};
+use super::{Refusal, dispatcher::Dispatcher, fight::Fight, restart::resumes};
 use crate::store::Write;
-use numaloc_api::value::{Event, EventType, FailedProcess, Job, JobState, Outcome};
+use numaloc_api::value::{
+    Event, EventType, FailedProcess, Job, JobState, Missing, Outcome, ScheduleId,
+};
 use numaloc_core::NodeSet;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// A repeating schedule reports a ratio again when it has changed by more than so many points.
 const POINTS: f64 = 10.0;
@@ -42,8 +45,8 @@ impl Dispatcher {
         local_percent: Option<f64>,
     ) -> Result<(), Refusal> {
         let now = self.wall();
+        let state_message = joined([state_message, not_there(&job.missing)]);
         let job = Arc::new(Job { state, state_message, wanted: None, ended: Some(now), ..job });
-        let number = job.id.number().unwrap_or_default();
         let mut writes = vec![Write::Job(job.clone())];
         let event = self.event(&job, local_percent).filter(|event| self.is_news(event));
         writes.extend(event.map(|event| Write::Event(Arc::new(event))));
@@ -51,21 +54,35 @@ impl Dispatcher {
         let follow_up = self.after_run(&job, fight.as_ref());
         writes.extend(follow_up.iter().map(|(schedule, _)| Write::Schedule(schedule.clone())));
         self.commit(writes)?;
-        self.found.remove(&number);
+        let follow_up = follow_up.map(|(schedule, due)| (schedule.id.clone(), due));
+        self.then(move |dispatcher| dispatcher.after_end(&job, fight, follow_up, local_percent));
+        Ok(())
+    }
+
+    /// What follows from an end that is stored.
+    fn after_end(
+        &mut self,
+        job: &Job,
+        fight: Option<Fight>,
+        follow_up: Option<(ScheduleId, Option<Instant>)>,
+        local_percent: Option<f64>,
+    ) {
+        self.found.remove(&job.id.number().unwrap_or_default());
         if let Some((schedule, fight)) = job.schedule.as_ref().zip(fight) {
             self.set_fight(schedule, fight);
         }
         if let Some((schedule, due)) = follow_up {
-            self.set_due(&schedule.id, due);
+            self.set_due(&schedule, due);
         }
-        self.edges.metrics.job_ended(&job);
+        self.edges.metrics.job_ended(job);
         let ratio = job.outcome.as_ref().and_then(|outcome| outcome.after);
         let ratio = ratio.map(|after| after.movable.percent()).or(local_percent);
-        if let Some((id, percent)) = self.only_workload(&job.spec.target).zip(ratio) {
+        if let (Some(percent), Ok(owner)) = (ratio, self.owner_of(job))
+            && let Some(id) = self.only_workload(job, &owner)
+        {
             self.edges.metrics.workload_local(id, percent);
         }
         tracing::info!(job = %job.id, state = job.state.name(), message = job.state_message, "job ended");
-        Ok(())
     }
 
     fn event(&self, job: &Job, local_percent: Option<f64>) -> Option<Event> {
@@ -109,6 +126,7 @@ impl Dispatcher {
             after_percent: after_percent.or(local_percent),
             remote_bytes: after.map(|after| after.movable.remote_bytes),
             failed: failed.collect(),
+            missing: job.missing.clone(),
             message: message(job, moved_bytes, before.zip(after_percent)),
         })
     }
@@ -128,6 +146,24 @@ impl Dispatcher {
             || last.after_percent.is_some() != event.after_percent.is_some()
             || ratios.is_some_and(|(last, now)| (last - now).abs() > POINTS)
     }
+}
+
+/// What of a target was not there, for people; empty if all was.
+fn not_there(missing: &[Missing]) -> String {
+    const TOLD: usize = 3;
+    let names = missing.iter().take(TOLD).map(|missing| missing.member.to_string());
+    let names = names.collect::<Vec<_>>().join(", ");
+    match missing.len() {
+        0 => String::new(),
+        all if all > TOLD => format!("not there: {names} and {} more", all - TOLD),
+        _ => format!("not there: {names}"),
+    }
+}
+
+/// Several things to be said at an end.
+pub(super) fn joined(parts: impl IntoIterator<Item = String>) -> String {
+    let parts = parts.into_iter().filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join("; ")
 }
 
 fn message(job: &Job, moved_bytes: u64, ratio: Option<(f64, f64)>) -> String {

@@ -4,12 +4,15 @@ use super::{
     Refusal,
     command::{Change, Command, Reply},
 };
-use crate::{access::Caller, engine::Found};
+use crate::{
+    access::Caller,
+    engine::{Aim, Found},
+};
 use numaloc_api::{
     encoded::ListedJob,
     value::{
         CreateJob, CreateSchedule, DeleteSchedule, Event, EventFilter, Job, JobId, JobState,
-        ListEvents, ListJobs, Page, QosClass, Schedule, ScheduleId, Target, UpdateSchedule,
+        ListEvents, ListJobs, Page, Pins, QosClass, Schedule, ScheduleId, Target, UpdateSchedule,
         Workload, WorkloadId, WorkloadSpec,
     },
 };
@@ -25,11 +28,11 @@ pub struct Listed<T> {
     pub next: Option<String>,
 }
 
-/// A target in the host's words.
+/// What a target means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selected {
     /// What it names, workloads by their cgroups.
-    pub targets: Vec<numaloc_host::Target>,
+    pub aim: Aim,
     /// The best class of the workloads that it names, if any has one.
     pub qos_class: Option<QosClass>,
 }
@@ -86,15 +89,28 @@ impl Handle {
         let _ = self.commands.send(Command::Stop).await;
     }
 
-    /// Resolves workloads.
+    /// Resolves workloads for who only looks: everybody's, and processes that have these pids now.
     ///
     /// # Errors
-    /// [`Refusal::TargetNotFound`] for one that is not registered.
+    /// [`Refusal::TargetNotFound`]: nothing of it is registered.
     pub async fn select(&self, target: Target) -> Result<Selected, Refusal> {
-        self.ask(|reply| Command::Select(target, reply)).await
+        self.ask(|reply| Command::Select(target, None, reply)).await
     }
 
-    /// Creates a job, or gives back the one that it joins or that an earlier request made (then `true`).
+    /// Resolves workloads for a job: those that `of` may select, and processes that are pinned.
+    ///
+    /// # Errors
+    /// [`Refusal::TargetNotFound`]: nothing of it is registered for `of`, or was there.
+    pub async fn select_for(
+        &self,
+        of: Caller,
+        target: Target,
+        pins: Pins,
+    ) -> Result<Selected, Refusal> {
+        self.ask(|reply| Command::Select(target, Some((of, pins)), reply)).await
+    }
+
+    /// Creates a job for what was found, or gives back the one that it joins or that an earlier request made (then `true`).
     ///
     /// # Errors
     /// Conflict, already exists, quota, store.
@@ -102,9 +118,10 @@ impl Handle {
         &self,
         caller: Caller,
         request: CreateJob,
+        pins: Pins,
         found: Found,
     ) -> Result<(Arc<Job>, bool), Refusal> {
-        self.ask(|reply| Command::CreateJob(caller, request, found, reply)).await
+        self.ask(|reply| Command::CreateJob(caller, request, pins, found, reply)).await
     }
 
     /// A job that an earlier request of the caller with this request_id made; asked before the target is looked at, which
@@ -176,8 +193,9 @@ impl Handle {
         &self,
         caller: Caller,
         request: CreateSchedule,
+        pins: Pins,
     ) -> Result<Arc<Schedule>, Refusal> {
-        self.ask(|reply| Command::CreateSchedule(caller, request, reply)).await
+        self.ask(|reply| Command::CreateSchedule(caller, request, pins, reply)).await
     }
 
     /// One schedule.
@@ -196,7 +214,7 @@ impl Handle {
         self.ask(|reply| Command::ListSchedules(page, reply)).await
     }
 
-    /// Changes a schedule.
+    /// Changes a schedule; `pins` go with a new target.
     ///
     /// # Errors
     /// Invalid, not found, etag, not permitted, store.
@@ -204,8 +222,9 @@ impl Handle {
         &self,
         caller: Caller,
         request: UpdateSchedule,
+        pins: Pins,
     ) -> Result<Arc<Schedule>, Refusal> {
-        self.ask(|reply| Command::UpdateSchedule(caller, request, reply)).await
+        self.ask(|reply| Command::UpdateSchedule(caller, request, pins, reply)).await
     }
 
     /// Removes a schedule.

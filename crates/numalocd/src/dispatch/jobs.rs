@@ -23,7 +23,7 @@
 
 use super::{Refusal, command::Change, dispatcher::Dispatcher};
 use crate::{access::Caller, engine::Found, store::Write};
-use numaloc_api::value::{CreateJob, Job, JobId, JobState, MigrationSpec, OnConflict};
+use numaloc_api::value::{CreateJob, Job, JobId, JobState, MigrationSpec, OnConflict, Pins};
 use std::sync::Arc;
 
 impl Dispatcher {
@@ -50,6 +50,7 @@ impl Dispatcher {
         &mut self,
         caller: &Caller,
         request: CreateJob,
+        pins: Pins,
         found: Found,
     ) -> Result<(Arc<Job>, bool), Refusal> {
         if let Some(job) = self.find_request(caller, &request)? {
@@ -67,8 +68,13 @@ impl Dispatcher {
             return Err(Refusal::Quota { what: "open jobs", limit, caller });
         }
         let CreateJob { spec, request_id, .. } = request;
-        let job = Job { request_id, ..self.new_job(spec, caller.name.clone()) };
-        let job = Arc::new(job);
+        let job = Arc::new(Job {
+            request_id,
+            creator_gid: caller.gid,
+            pins,
+            missing: found.missing.clone(),
+            ..self.new_job(spec, caller.name.clone())
+        });
         self.commit(vec![Write::Job(job.clone())])?;
         self.found.extend(job.id.number().map(|number| (number, found)));
         Ok((job, false))
@@ -84,6 +90,9 @@ impl Dispatcher {
             state_message: String::new(),
             schedule: None,
             creator,
+            creator_gid: None,
+            pins: Pins::new(),
+            missing: Vec::new(),
             request_id: None,
             created: self.wall(),
             started: None,
@@ -191,8 +200,10 @@ impl Dispatcher {
     ) -> Result<(), Refusal> {
         let changed = Job { wanted, state_message, ..job.clone() };
         self.commit(vec![Write::Job(Arc::new(changed))])?;
-        let run = job.id.number().and_then(|number| self.runs.get(&number));
-        run.into_iter().for_each(super::run::Run::cancel);
+        let number = job.id.number().unwrap_or_default();
+        self.then(move |dispatcher| {
+            dispatcher.runs.get(&number).into_iter().for_each(super::run::Run::cancel);
+        });
         Ok(())
     }
 

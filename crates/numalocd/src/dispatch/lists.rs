@@ -1,7 +1,7 @@
 //! Lists, a page at a time.
 
 use super::{Listed, Refusal, Status, dispatcher::Dispatcher, page::page};
-use crate::store::Kept;
+use crate::store::{EventHead, Kept};
 use numaloc_api::{
     encoded::ListedJob,
     value::{
@@ -71,14 +71,17 @@ impl Dispatcher {
         after: u64,
         most: usize,
     ) -> Result<(Vec<Arc<Event>>, u64), Refusal> {
-        let store = &mut self.edges.store;
-        let mut keep = |event: &Event| is_wanted(event, filter);
-        let events =
-            super::dispatcher::blocking(|| store.events(after.saturating_add(1), most, &mut keep))?;
-        let seen = match events.last() {
-            Some(last) if events.len() == most => last.number,
+        // Only those that are shown are read from the store.
+        let heads = self.book.events();
+        let first = heads.partition_point(|head| head.number <= after);
+        let wanted = heads.range(first..).filter(|head| is_wanted(head, filter));
+        let numbers: Vec<u64> = wanted.take(most).map(|head| head.number).collect();
+        let seen = match numbers.last() {
+            Some(&last) if numbers.len() == most => last,
             _ => self.book.last().event.max(after),
         };
+        let store = &mut self.edges.store;
+        let events = super::dispatcher::blocking(|| store.events(&numbers))?;
         Ok((events.into_iter().map(Arc::new).collect(), seen))
     }
 
@@ -102,7 +105,7 @@ fn fits(job: &Job, filter: &JobFilter) -> bool {
         && filter.created_since.is_none_or(|since| job.created >= since)
 }
 
-fn is_wanted(event: &Event, filter: &EventFilter) -> bool {
+fn is_wanted(event: &EventHead, filter: &EventFilter) -> bool {
     (filter.types.is_empty() || filter.types.contains(&event.kind))
         && filter.job.as_ref().is_none_or(|job| event.job == *job)
         && filter.schedule.as_ref().is_none_or(|schedule| event.schedule.as_ref() == Some(schedule))

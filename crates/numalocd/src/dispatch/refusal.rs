@@ -78,6 +78,16 @@ pub enum Refusal {
         /// What, and what to do.
         message: String,
     },
+    /// More was asked for than the grant of the caller allows.
+    #[error(
+        "the ceiling {ceiling} of your grant is {most}: ask for less, or for a higher one in the daemon's configuration"
+    )]
+    Ceiling {
+        /// Its key in the configuration.
+        ceiling: &'static str,
+        /// The most that is allowed.
+        most: String,
+    },
     /// The daemon itself lacks rights.
     #[error("the daemon lacks rights: {message}")]
     DaemonLacksRights {

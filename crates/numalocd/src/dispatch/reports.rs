@@ -1,6 +1,6 @@
 //! What the engine reports, and what follows from it.
 
-use super::{Refusal, dispatcher::Dispatcher, queue::Taken, run::Run};
+use super::{Refusal, dispatcher::Dispatcher, ends::joined, queue::Taken, run::Run};
 use crate::{
     engine::{Ended, Planned, Report},
     store::Write,
@@ -55,7 +55,8 @@ impl Dispatcher {
             }
             Err(refusal) => self.end_job(job, JobState::Failed, refusal.to_string(), None)?,
             Ok(planned) => {
-                let job = Job { plan: Some(planned.summary.clone()), ..job.clone() };
+                let missing = planned.found.missing.clone();
+                let job = Job { plan: Some(planned.summary.clone()), missing, ..job.clone() };
                 if let Some(why) = &planned.nothing {
                     let share = Some(planned.local_percent);
                     self.end_without_moving(&job, why.clone(), share)?;
@@ -123,7 +124,8 @@ impl Dispatcher {
                 } else {
                     let target_ratio = job.spec.policy.options.target_ratio;
                     let (state, message) = verdict(&whole, target_ratio);
-                    self.end_job(&job, state, joined(message, note), Some(whole))?;
+                    let message = joined([message, note.unwrap_or_default()]);
+                    self.end_job(&job, state, message, Some(whole))?;
                 }
                 // Only now: a report that could not be stored is taken in once more.
                 self.moved_bytes += outcome.account().moved_bytes();
@@ -157,12 +159,6 @@ impl Dispatcher {
 fn with(job: &Job, outcome: Option<Arc<Outcome>>) -> Job {
     let outcome = outcome.or_else(|| job.outcome.clone());
     Job { outcome, ..job.clone() }
-}
-
-/// What is to be said of an end, and of the run beside.
-fn joined(message: String, note: Option<String>) -> String {
-    let parts = [Some(message), note].into_iter().flatten().filter(|part| !part.is_empty());
-    parts.collect::<Vec<_>>().join("; ")
 }
 
 /// How a run that came to its end ends its job.

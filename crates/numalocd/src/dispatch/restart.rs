@@ -74,14 +74,14 @@ impl Dispatcher {
                 writes.push(Write::DropJob(job.id.clone()));
             }
         }
+        // The oldest first, as with events.
+        writes.reverse();
         let events = self.book.events();
         let surplus = events.len().saturating_sub(retention.events);
         let old = events.iter().enumerate();
         let old = old.take_while(|(index, head)| *index < surplus || is_old(head.time));
         writes.extend(old.map(|(_, head)| Write::DropEvent(head.number)));
         let more = writes.len() > FORGET;
-        // The oldest jobs come last.
-        writes.reverse();
         writes.truncate(FORGET);
         if !writes.is_empty() {
             self.commit(writes)?;

@@ -3,7 +3,8 @@
 use super::{Refusal, dispatcher::Dispatcher};
 use crate::{access::Caller, store::Write};
 use numaloc_api::value::{
-    CreateSchedule, DeleteSchedule, JobState, Schedule, ScheduleId, ScheduleState, UpdateSchedule,
+    CreateSchedule, DeleteSchedule, Job, JobState, Pins, Schedule, ScheduleId, ScheduleState,
+    UpdateSchedule,
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -13,6 +14,7 @@ impl Dispatcher {
         &mut self,
         caller: &Caller,
         request: CreateSchedule,
+        pins: Pins,
     ) -> Result<Arc<Schedule>, Refusal> {
         let CreateSchedule { spec, request_id } = request;
         if let Some(request_id) = &request_id
@@ -47,11 +49,14 @@ impl Dispatcher {
             created: now,
             updated: now,
             creator: caller.name.clone(),
+            creator_gid: caller.gid,
+            pins,
             request_id,
             etag: etag(),
         });
         self.commit(vec![Write::Schedule(schedule.clone())])?;
-        self.set_due(&schedule.id, schedule.next_run.map(|_| Instant::now()));
+        let (id, due) = (schedule.id.clone(), schedule.next_run.map(|_| Instant::now()));
+        self.then(move |dispatcher| dispatcher.set_due(&id, due));
         Ok(schedule)
     }
 
@@ -64,10 +69,16 @@ impl Dispatcher {
         &mut self,
         caller: &Caller,
         request: UpdateSchedule,
+        pins: Pins,
     ) -> Result<Arc<Schedule>, Refusal> {
         let UpdateSchedule { id, etag: expected, update } = request;
         let known = self.changeable(caller, &id, expected.as_deref())?;
+        let pins = if update.target.is_some() { pins } else { known.pins.clone() };
+        let asks = update.policy.is_some() || update.limits.is_some();
         let spec = update.apply(known.spec.clone())?;
+        if asks {
+            caller.ceilings.check(&spec.migration)?;
+        }
         let is_active = known.state == ScheduleState::Active;
         let over = known.state == ScheduleState::Completed && spec.interval.is_zero();
         let state = match () {
@@ -89,12 +100,12 @@ impl Dispatcher {
             gone: None,
             updated: self.wall().max(known.created + Duration::from_nanos(1)),
             etag: etag(),
+            pins,
             ..(*known).clone()
         });
         self.commit(vec![Write::Schedule(schedule.clone())])?;
-        self.gone.remove(&schedule.id.number().unwrap_or_default());
-        self.forget_fight(&schedule.id);
-        self.set_due(&schedule.id, due);
+        let changed = schedule.id.clone();
+        self.then(move |dispatcher| dispatcher.begin_anew(&changed, due));
         Ok(schedule)
     }
 
@@ -106,11 +117,10 @@ impl Dispatcher {
         let DeleteSchedule { id, etag } = request;
         let known = self.changeable(caller, &id, etag.as_deref())?;
         self.commit(vec![Write::DropSchedule(id.clone())])?;
-        self.set_due(&id, None);
-        self.gone.remove(&id.number().unwrap_or_default());
-        self.forget_fight(&id);
+        self.then(move |dispatcher| dispatcher.begin_anew(&id, None));
         let last = known.last_job.as_ref().and_then(|job| self.book.job(job)).cloned();
-        if let Some(job) = last.filter(|job| job.state == JobState::Queued) {
+        let waits = |job: &Arc<Job>| matches!(job.state, JobState::Queued | JobState::Paused);
+        if let Some(job) = last.filter(waits) {
             // It is gone all the same if this cannot be stored now: the run then ends for want of its schedule.
             let message = "its schedule was removed".to_owned();
             let _ = self.end_job(&job, JobState::Cancelled, message, None);
@@ -134,6 +144,14 @@ impl Dispatcher {
             Some(etag) if etag != known.etag => Err(Refusal::Etag { name: id.to_string() }),
             _ => Ok(known),
         }
+    }
+
+    /// Forgets how a schedule has fared that was changed or removed.
+    fn begin_anew(&mut self, id: &ScheduleId, due: Option<Instant>) {
+        self.gone.remove(&id.number().unwrap_or_default());
+        self.put_off.remove(&id.number().unwrap_or_default());
+        self.forget_fight(id);
+        self.set_due(id, due);
     }
 
     /// Sets when a schedule is looked at next.

@@ -30,7 +30,7 @@ pub struct Ears {
     pub probed: mpsc::UnboundedReceiver<Probed>,
 }
 
-/// Something that is done at every turn of the dispatcher, at least every `.1`: feeding a watchdog.
+/// Something that is done by the dispatcher every `.1`: feeding a watchdog.
 pub type Pulse = (Box<dyn FnMut() + Send>, Duration);
 
 /// Makes the dispatcher's task and what talks to it. The task ends after [`Handle::stop`].
@@ -54,9 +54,13 @@ impl Dispatcher {
         let mut config = self.edges.config.clone();
         let mut forget = Instant::now();
         let mut retry: Option<Instant> = None;
+        let mut pulse_due = Instant::now();
         loop {
             let now = Instant::now();
-            (pulse.0)();
+            if pulse_due <= now {
+                (pulse.0)();
+                pulse_due = now + pulse.1;
+            }
             if retry.is_none_or(|retry| retry <= now) {
                 retry = self.advance(&mut forget).err().map(|_| now + RETRY);
             }
@@ -64,12 +68,11 @@ impl Dispatcher {
                 return;
             }
             self.make_room();
-            let wake =
-                [retry, self.next_tick(now), Some(forget), Some(now + pulse.1), self.stopping];
+            let wake = [retry, self.next_tick(now), Some(forget), Some(pulse_due), self.stopping];
             let wake = wake.into_iter().flatten().min().unwrap_or(now + RETRY);
             tokio::select! {
                 command = commands.recv() => match command {
-                    Some(command) => self.on_command(command),
+                    Some(command) => self.on_commands(command, &mut commands),
                     None => self.begin_stop(),
                 },
                 Some(report) = ears.reports.recv() => self.on_report(report),
@@ -157,42 +160,74 @@ impl Dispatcher {
         })
     }
 
-    fn on_command(&mut self, command: Command) {
-        // A caller that has gone does not want the answer.
-        macro_rules! answer {
-            ($reply:expr, $answer:expr) => {{
-                let answer = if self.stopping.is_some() {
-                    Err(Refusal::Unavailable { message: "the daemon is stopping".into() })
-                } else {
-                    $answer
-                };
-                let _ = $reply.send(answer);
-            }};
+    /// Takes in a command and those that wait behind it. Questions are answered first, so that none waits for more than one
+    /// commit; changes share one.
+    fn on_commands(&mut self, first: Command, rest: &mut mpsc::Receiver<Command>) {
+        let mut changes = Vec::new();
+        let waiting = std::iter::from_fn(|| rest.try_recv().ok());
+        for command in std::iter::once(first).chain(waiting.take(COMMANDS)) {
+            match command.is_change() {
+                true => changes.push(command),
+                false => self.on_question(command),
+            }
         }
-        match command {
+        self.on_changes(changes);
+    }
+
+    /// Answers what changes nothing, also while runs are ended. A caller that has gone does not want the answer.
+    fn on_question(&mut self, question: Command) {
+        match question {
             Command::Stop => self.begin_stop(),
-            Command::Select(target, reply) => answer!(reply, self.select(&target)),
-            Command::CreateJob(caller, request, found, reply) => {
-                answer!(reply, self.create_job(&caller, request, found));
+            Command::Select(target, of, reply) => {
+                let of = of.as_ref().map(|(caller, pins)| (caller, pins));
+                let _ = reply.send(self.select(&target, of));
             }
             Command::FindRequest(caller, request, reply) => {
-                answer!(reply, self.find_request(&caller, &request));
+                let _ = reply.send(self.find_request(&caller, &request));
             }
-            Command::GetJob(id, reply) => answer!(reply, self.get_job(&id)),
-            Command::ListJobs(request, reply) => answer!(reply, self.list_jobs(&request)),
+            Command::GetJob(id, reply) => drop(reply.send(self.get_job(&id))),
+            Command::ListJobs(request, reply) => drop(reply.send(self.list_jobs(&request))),
             Command::WatchJob(id, reply) => {
-                answer!(reply, self.get_job(&id).map(|job| self.book.watch_job(job)));
+                let job = self.get_job(&id);
+                let _ = reply.send(job.map(|job| self.book.watch_job(job)));
+            }
+            Command::GetSchedule(id, reply) => drop(reply.send(self.get_schedule(&id))),
+            Command::ListSchedules(page, reply) => drop(reply.send(self.list_schedules(&page))),
+            Command::ListWorkloads(page, reply) => drop(reply.send(self.list_workloads(&page))),
+            Command::ListEvents(request, reply) => drop(reply.send(self.list_events(&request))),
+            Command::EventsAfter(filter, after, most, reply) => {
+                let _ = reply.send(self.events_after(&filter, after, most));
+            }
+            Command::Status(reply) => drop(reply.send(Ok(self.status()))),
+            change => self.on_changes(vec![change]),
+        }
+    }
+
+    /// Makes a change of a group.
+    pub(super) fn on_change(&mut self, change: Command) {
+        macro_rules! answer {
+            ($reply:expr, $answer:expr) => {{
+                let answer = match self.stopping {
+                    Some(_) => {
+                        Err(Refusal::Unavailable { message: "the daemon is stopping".into() })
+                    }
+                    None => $answer,
+                };
+                self.answer($reply, answer);
+            }};
+        }
+        match change {
+            Command::CreateJob(caller, request, pins, found, reply) => {
+                answer!(reply, self.create_job(&caller, request, pins, found));
             }
             Command::ChangeJob(caller, id, change, reply) => {
                 answer!(reply, self.change_job(&caller, &id, change));
             }
-            Command::CreateSchedule(caller, request, reply) => {
-                answer!(reply, self.create_schedule(&caller, request));
+            Command::CreateSchedule(caller, request, pins, reply) => {
+                answer!(reply, self.create_schedule(&caller, request, pins));
             }
-            Command::GetSchedule(id, reply) => answer!(reply, self.get_schedule(&id)),
-            Command::ListSchedules(page, reply) => answer!(reply, self.list_schedules(&page)),
-            Command::UpdateSchedule(caller, request, reply) => {
-                answer!(reply, self.update_schedule(&caller, request));
+            Command::UpdateSchedule(caller, request, pins, reply) => {
+                answer!(reply, self.update_schedule(&caller, request, pins));
             }
             Command::DeleteSchedule(caller, request, reply) => {
                 answer!(reply, self.delete_schedule(&caller, request));
@@ -203,12 +238,7 @@ impl Dispatcher {
             Command::UnregisterWorkload(caller, id, reply) => {
                 answer!(reply, self.unregister_workload(&caller, &id));
             }
-            Command::ListWorkloads(page, reply) => answer!(reply, self.list_workloads(&page)),
-            Command::ListEvents(request, reply) => answer!(reply, self.list_events(&request)),
-            Command::EventsAfter(filter, after, most, reply) => {
-                answer!(reply, self.events_after(&filter, after, most));
-            }
-            Command::Status(reply) => answer!(reply, Ok(self.status())),
+            question => self.on_question(question),
         }
     }
 }

@@ -1,28 +1,31 @@
 //! The dispatcher with a real store, and an engine that the tests play themselves.
 
 mod classes;
+mod groups;
 mod jobs;
 mod limits;
+mod members;
 mod model;
 mod queue;
 mod schedules;
 mod stops;
+mod tenants;
 mod workloads;
 
 use super::{Book, Dispatcher, Ears, Edges, Handle, Listed, Probe, Probed, Refusal, start};
 use crate::{
-    access::{Authority, Caller, Role},
-    config::Config,
+    access::{Authority, Caller, Ceilings, Role},
+    config::{Config, Grant, Grantee},
     engine::{Ended, Found, Order, Planned, Report, Returned, Trail},
     metrics::Metrics,
-    store::Store,
+    store::{DiskFault, Store},
 };
 use numaloc_api::{
     encoded::ListedJob,
     v1,
     value::{
         CreateJob, Job, JobFilter, JobId, JobState, ListJobs, MigrationSpec, OnConflict, Outcome,
-        Page, PlanSummary, ProcessOutcome, Target,
+        Page, Pins, PlanSummary, ProcessOutcome, Target, TargetProcess,
     },
 };
 use numaloc_core::{Account, Identity, Locality, NodeId, NodeSet, Options, Reason, Share, planner};
@@ -46,6 +49,9 @@ pub struct Rig {
     pub probes: mpsc::UnboundedReceiver<Probe>,
     pub probed: mpsc::UnboundedSender<Probed>,
     pub config: watch::Sender<Arc<Config>>,
+    pub metrics: Metrics,
+    /// Has a later operation of the disk fail.
+    pub fail: Box<dyn Fn(DiskFault) + Send + Sync>,
     pub task: JoinHandle<()>,
 }
 
@@ -60,20 +66,23 @@ impl Rig {
     }
 
     /// By another wall clock.
-    pub fn by(dir: &TempDir, config: Config, clock: fn() -> SystemTime) -> Self {
+    pub fn by(dir: &TempDir, mut config: Config, clock: fn() -> SystemTime) -> Self {
+        if config.grants.is_empty() {
+            config.grants = grants();
+        }
         let (store, contents) = Store::open(dir.path()).expect("the store opens");
         let (orders_in, orders) = mpsc::unbounded_channel();
         let (reports, reports_out) = mpsc::unbounded_channel();
         let (probes_in, probes) = mpsc::unbounded_channel();
         let (probed, probed_out) = mpsc::unbounded_channel();
         let config = watch::Sender::new(Arc::new(config));
+        let (metrics, fail) = (Metrics::default(), store.failing());
         let edges = Edges {
             store,
             config: config.subscribe(),
-            authorities: Box::new(|name| (name != "uid:9").then_some(Authority::All)),
             orders: orders_in,
             probes: probes_in,
-            metrics: Metrics::default(),
+            metrics: metrics.clone(),
             tell: Box::new(|_| ()),
             clock,
         };
@@ -81,12 +90,13 @@ impl Rig {
         let ears = Ears { reports: reports_out, probed: probed_out };
         let (handle, task) = start(dispatcher, ears, (Box::new(|| ()), Duration::from_secs(60)));
         let task = tokio::spawn(task);
-        Self { handle, orders, reports, probes, probed, config, task }
+        Self { handle, orders, reports, probes, probed, config, metrics, fail, task }
     }
 
     /// Creates a job of `admin` for these pids.
     pub async fn create(&self, pids: &[i32], nodes: &str) -> JobId {
-        let created = self.handle.create_job(admin(), request(pids), found(pids, nodes)).await;
+        let created =
+            self.handle.create_job(admin(), request(pids), pins(pids), found(pids, nodes)).await;
         created.expect("it is taken").0.id.clone()
     }
 
@@ -164,8 +174,25 @@ pub async fn told(order: Order) -> Arc<Control> {
     order.control
 }
 
+/// Everybody of these tests is an operator of all, but for 9.
+fn grants() -> Vec<Grant> {
+    let to = |uid| Grant {
+        to: Grantee::Uid(uid),
+        role: Role::Operator,
+        cgroups: vec!["/".to_owned()],
+        ceilings: Ceilings::NONE,
+    };
+    [7, 1000, 1001].map(to).into()
+}
+
 pub fn caller(name: &str, role: Role) -> Caller {
-    Caller { name: name.to_owned(), role, authority: Authority::All }
+    Caller {
+        name: name.to_owned(),
+        gid: None,
+        role,
+        authority: Authority::All,
+        ceilings: crate::access::Ceilings::NONE,
+    }
 }
 
 pub fn admin() -> Caller {
@@ -189,9 +216,16 @@ pub fn identity(pid: i32) -> Identity {
     Identity { pid, start_time: 1 }
 }
 
+/// What these pids mean, in the boot of these tests.
+pub fn pins(pids: &[i32]) -> Pins {
+    let pin = |&pid: &i32| (pid, TargetProcess { pid, start_time: 1, boot_id: "b".to_owned() });
+    pids.iter().map(pin).collect()
+}
+
 pub fn found(pids: &[i32], nodes: &str) -> Found {
     let nodes: NodeSet = nodes.parse().expect("nodes");
-    Found { processes: pids.iter().map(|&pid| identity(pid)).collect(), nodes }
+    let processes = pids.iter().map(|&pid| identity(pid)).collect();
+    Found { processes, nodes, missing: Vec::new() }
 }
 
 pub fn planned(pids: &[i32], nodes: &str) -> Planned {

@@ -17,8 +17,11 @@ use tokio::time::Instant;
 /// How often a target that is gone is looked for, at most and at least.
 const LOOK_MIN: Duration = Duration::from_secs(1);
 const LOOK_MAX: Duration = Duration::from_secs(10);
-/// When a schedule is looked at again that could not be looked at.
+/// The same for one that has been gone for long.
+const LOOK_GONE: Duration = Duration::from_secs(60);
+/// When a schedule is looked at again that could not be looked at: the first time, and at the latest.
 const RETRY: Duration = Duration::from_secs(10);
+const RETRY_MAX: Duration = Duration::from_secs(600);
 
 impl Dispatcher {
     /// Looks at the schedules that are due.
@@ -36,21 +39,19 @@ impl Dispatcher {
 
     fn probe(&mut self, schedule: &Schedule) {
         let migration = &schedule.spec.migration;
-        let found = match (self.edges.authorities)(&schedule.creator) {
-            None => Err(Refusal::NotPermitted {
-                message: format!("{} may not have memory moved any more", schedule.creator),
-            }),
-            Some(authority) => self.select(&migration.target).map(|selected| (selected, authority)),
-        };
+        let owner = self.creator(&schedule.creator, schedule.creator_gid);
+        let found = owner.and_then(|owner| {
+            owner.ceilings.check(migration)?;
+            let selected = self.select(&migration.target, Some((&owner, &schedule.pins)))?;
+            Ok((selected.aim, owner.authority))
+        });
         let (schedule, etag) = (schedule.id.clone(), schedule.etag.clone());
         match found {
             Err(refusal) => self.on_probed(Probed { schedule, etag, found: Err(refusal) }),
-            Ok((selected, authority)) => {
+            Ok((aim, authority)) => {
                 let options = migration.policy.options.clone();
-                let targets = selected.targets;
                 // Fails only when the daemon ends.
-                let _ =
-                    self.edges.probes.send(Probe { schedule, etag, targets, options, authority });
+                let _ = self.edges.probes.send(Probe { schedule, etag, aim, options, authority });
             }
         }
     }
@@ -77,9 +78,12 @@ impl Dispatcher {
 
     fn run_schedule(&mut self, known: &Schedule, found: Found) -> Result<(), Refusal> {
         let migration = known.spec.migration.clone();
-        let selected = self.select(&migration.target)?;
+        let owner = self.creator(&known.creator, known.creator_gid)?;
+        let selected = self.select(&migration.target, Some((&owner, &known.pins)))?;
         let mut job = self.new_job(migration, "schedule".to_owned());
         job.schedule = Some(known.id.clone());
+        job.pins.clone_from(&known.pins);
+        job.missing.clone_from(&found.missing);
         let qos_class = &mut job.spec.policy.qos_class;
         *qos_class = qos_class.or(selected.qos_class);
         let number = job.id.number();
@@ -94,6 +98,7 @@ impl Dispatcher {
         };
         self.commit(vec![Write::Job(Arc::new(job)), Write::Schedule(Arc::new(schedule))])?;
         self.gone.remove(&known.id.number().unwrap_or_default());
+        self.put_off.remove(&known.id.number().unwrap_or_default());
         self.found.extend(number.map(|number| (number, found)));
         Ok(())
     }
@@ -115,13 +120,18 @@ impl Dispatcher {
             let schedule = Schedule { state, state_message, gone, next_run: None, ..known.clone() };
             self.commit(vec![Write::Schedule(Arc::new(schedule))])?;
         }
-        let wait = known.spec.interval.clamp(LOOK_MIN, LOOK_MAX);
+        // The longer it has been gone, the less often.
+        let wait = known.spec.interval.clamp(LOOK_MIN, LOOK_MAX).max((now - since) / 10);
+        let wait = wait.min(LOOK_GONE);
         self.set_due(&known.id, Some(now + left.map_or(wait, |left| wait.min(left))));
         Ok(())
     }
 
     fn postpone(&mut self, known: &Schedule, message: String) -> Result<(), Refusal> {
-        let wait = known.spec.interval.max(RETRY);
+        // Twice as long each time, whatever the interval is: a weekly run is not put off by a week.
+        let tries = self.put_off.entry(known.id.number().unwrap_or_default()).or_default();
+        let wait = RETRY.saturating_mul(1 << (*tries).min(6)).min(RETRY_MAX);
+        *tries += 1;
         if known.state_message != message || known.state != ScheduleState::Waiting {
             let schedule = Schedule {
                 state: ScheduleState::Waiting,

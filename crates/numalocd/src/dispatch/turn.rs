@@ -4,13 +4,19 @@ use super::{
     Refusal,
     dispatcher::Dispatcher,
     limits::limits,
-    queue::{Waiting, makes_room, next},
+    queue::{Active, Waiting, makes_room, next, preempted},
     run::Run,
 };
-use crate::{access::Authority, engine::Order};
-use numaloc_api::value::{Job, JobState};
+use crate::{
+    access::Caller,
+    engine::{Found, Order},
+};
+use numaloc_api::value::{Job, JobState, MigrationSpec, QosClass};
 use numaloc_executor::{Control, SharedRate};
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+};
 use tokio::{sync::oneshot, time::Instant};
 
 impl Dispatcher {
@@ -38,22 +44,57 @@ impl Dispatcher {
         }
     }
 
+    /// Jobs to start now. Best-effort jobs that are in the way of others are told to end after their batches in hand, and are
+    /// queued again then.
     fn turn(&self) -> Vec<u64> {
-        let unknown = crate::engine::Found::default();
-        let waiting = self.book.jobs_in(JobState::Queued).filter_map(|job| {
-            let number = job.id.number()?;
-            let qos_class = job.spec.policy.class();
-            Some(Waiting { number, qos_class, found: self.found.get(&number) })
+        let (unknown, limits) = (Found::default(), self.config().queue);
+        let active = self.runs.iter().map(|(&number, run)| Active {
+            number,
+            qos_class: run.qos_class,
+            found: run.found.as_ref().unwrap_or(&unknown),
         });
-        let active = self.runs.values().map(|run| run.found.as_ref().unwrap_or(&unknown));
-        next(waiting.collect(), active, &self.config().queue)
+        let active: Vec<_> = active.collect();
+        let waiting = self.waiting();
+        for number in preempted(&waiting, &active, &limits) {
+            self.runs.get(&number).into_iter().for_each(Run::cancel);
+        }
+        next(waiting, active.iter().map(|job| job.found), &limits)
+    }
+
+    /// Jobs that wait, with their turns.
+    fn waiting(&self) -> Vec<Waiting<'_>> {
+        let mut ahead: HashMap<(QosClass, &str), usize> = HashMap::new();
+        for job in self.runs.keys().filter_map(|number| self.book.jobs().get(number)) {
+            let job = &job.job;
+            *ahead.entry((job.spec.policy.class(), self.owner_name(job))).or_default() += 1;
+        }
+        let waiting = self.book.jobs_in(JobState::Queued).filter_map(|job| {
+            let (number, qos_class) = (job.id.number()?, job.spec.policy.class());
+            let ahead = ahead.entry((qos_class, self.owner_name(job))).or_default();
+            let turn = *ahead;
+            *ahead += 1;
+            Some(Waiting { number, qos_class, turn, found: self.found.get(&number) })
+        });
+        waiting.collect()
+    }
+
+    /// The name of who a job belongs to: its creator, or that of its schedule.
+    fn owner_name<'a>(&'a self, job: &'a Job) -> &'a str {
+        let schedule = job.schedule.as_ref().and_then(|id| self.book.schedule(id));
+        schedule.map_or(&job.creator, |schedule| &schedule.creator)
     }
 
     fn start_job(&mut self, number: u64, job: &Job) -> Result<(), Refusal> {
-        let selected = self.select(&job.spec.target);
-        let (targets, authority) = match (selected, self.authority_of(job)) {
-            (Ok(selected), Ok(authority)) => (selected.targets, authority),
-            (Err(refusal), _) | (_, Err(refusal)) => {
+        let aim = self.owner_of(job).and_then(|owner| {
+            // Its class was looked at when it was made, and may be that of a workload.
+            let mut asked = job.spec.clone();
+            asked.policy.qos_class = None;
+            owner.ceilings.check(&asked)?;
+            Ok((self.select(&job.spec.target, Some((&owner, &job.pins)))?.aim, owner))
+        });
+        let (aim, owner) = match aim {
+            Ok(aim) => aim,
+            Err(refusal) => {
                 return self.end_job(job, JobState::Failed, refusal.to_string(), None);
             }
         };
@@ -78,12 +119,14 @@ impl Dispatcher {
             shown_at: Instant::now(),
         };
         self.runs.insert(number, run);
+        let own = owner.ceilings.bound(&job.spec, &self.config().limits);
+        let bounded = MigrationSpec { limits: own, ..job.spec.clone() };
         let order = Order {
             job: job.id.clone(),
-            targets,
+            aim,
             options: job.spec.policy.options.clone(),
-            limits: limits(&job.spec, &self.config(), self.shared_rate()),
-            authority,
+            limits: limits(&bounded, &self.config(), self.shared_rate()),
+            authority: owner.authority,
             numa_balancing: job.spec.policy.numa_balancing,
             trail: self.trail(job),
             control,
@@ -103,20 +146,13 @@ impl Dispatcher {
         self.shared_rate.as_ref().map(|(_, rate)| rate.clone())
     }
 
-    /// Whose memory a job may move: what its creator, or that of its schedule, may now.
-    fn authority_of(&self, job: &Job) -> Result<Authority, Refusal> {
-        let creator = match &job.schedule {
-            None => &job.creator,
-            Some(id) => match self.book.schedule(id) {
-                Some(schedule) => &schedule.creator,
-                None => {
-                    let message = format!("{id} was removed before this run began");
-                    return Err(Refusal::NotPermitted { message });
-                }
-            },
-        };
-        (self.edges.authorities)(creator).ok_or_else(|| Refusal::NotPermitted {
-            message: format!("{creator} may not have memory moved any more"),
-        })
+    /// Who a job belongs to, as what it may do now: its creator, or that of its schedule.
+    pub(super) fn owner_of(&self, job: &Job) -> Result<Caller, Refusal> {
+        let Some(id) = &job.schedule else { return self.creator(&job.creator, job.creator_gid) };
+        let schedule = self.book.schedule(id).ok_or_else(|| {
+            let message = format!("{id} was removed before this run began");
+            Refusal::NotPermitted { message }
+        })?;
+        self.creator(&schedule.creator, schedule.creator_gid)
     }
 }

@@ -1,49 +1,115 @@
 //! Registered workloads, and targets that name them.
 
 use super::{Refusal, Selected, dispatcher::Dispatcher};
-use crate::{access::Caller, store::Write};
-use numaloc_api::value::{QosClass, Target, Workload, WorkloadId, WorkloadSpec};
+use crate::{
+    access::Caller,
+    engine::{Aim, Member},
+    store::Write,
+};
+use numaloc_api::value::{
+    Job, Missing, Pins, Target, TargetProcess, Workload, WorkloadId, WorkloadSpec,
+};
+use numaloc_core::Identity;
 use numaloc_host::Target as HostTarget;
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 impl Dispatcher {
-    /// A target in the host's words.
-    pub(super) fn select(&self, target: &Target) -> Result<Selected, Refusal> {
-        let mut cgroups: BTreeSet<&String> = target.cgroups.iter().collect();
-        let mut named = |what: &str, fits: &dyn Fn(&WorkloadSpec) -> bool| {
-            let fitting = self.book.workloads().values().filter(|workload| fits(&workload.spec));
-            let mut any = false;
-            cgroups.extend(fitting.map(|workload| &workload.spec.cgroup).inspect(|_| any = true));
-            let message =
-                || format!("no registered workload has {what}: register it, or name its cgroup");
-            any.then_some(()).ok_or_else(|| Refusal::TargetNotFound { message: message() })
-        };
-        for id in &target.container_ids {
-            named(&format!("container id {id}"), &|spec| spec.container_id.as_ref() == Some(id))?;
+    /// What a target means. For a job of `of`: workloads that it may select, and the processes that its pids meant when it
+    /// was made. `None`, for who only looks: everybody's workloads, and the processes that have these pids now.
+    ///
+    /// # Errors
+    /// [`Refusal::TargetNotFound`]: nothing of it is known; why, of the first.
+    pub(super) fn select(
+        &self,
+        target: &Target,
+        of: Option<(&Caller, &Pins)>,
+    ) -> Result<Selected, Refusal> {
+        let caller = of.map(|(caller, _)| caller);
+        let (cgroups, mut missing) = self.cgroups(target, caller);
+        let known = cgroups.keys().flat_map(|path| self.book.names().in_cgroup(path));
+        let known = known.filter_map(|id| self.selectable(id, caller));
+        let qos_class = known.filter_map(|workload| workload.spec.qos_class).min();
+        let mut members = Vec::new();
+        for &pid in &target.pids {
+            let name = Target { pids: [pid].into(), ..Target::default() };
+            match of.map(|(_, pins)| pins.get(&pid)) {
+                None => members.push(Member { target: HostTarget::Pid(pid), name }),
+                Some(Some(pin)) => members.push(Member { target: process(pin), name }),
+                Some(None) => {
+                    let reason = format!("no process had pid {pid} when this was created");
+                    missing.push(Missing { member: name, reason });
+                }
+            }
         }
-        for uid in &target.pod_uids {
-            named(&format!("pod uid {uid}"), &|spec| spec.pod_uid.as_ref() == Some(uid))?;
+        members.extend(target.processes.iter().map(|named| {
+            let name = Target { processes: [named.clone()].into(), ..Target::default() };
+            Member { target: process(named), name }
+        }));
+        members.extend(
+            cgroups
+                .into_iter()
+                .map(|(path, name)| Member { target: HostTarget::Cgroup(path.to_owned()), name }),
+        );
+        members.extend(target.units.iter().map(|unit| {
+            let name = Target { units: [unit.clone()].into(), ..Target::default() };
+            Member { target: HostTarget::Unit(unit.clone()), name }
+        }));
+        match missing.first().filter(|_| members.is_empty()) {
+            Some(first) => Err(Refusal::TargetNotFound { message: first.reason.clone() }),
+            None => Ok(Selected { aim: Aim { members, missing }, qos_class }),
         }
-        if !target.labels.is_empty() {
-            named("all of these labels", &|spec| spec.matches(&target.labels))?;
-        }
-        let class = |workload: &Arc<Workload>| -> Option<QosClass> {
-            workload.spec.qos_class.filter(|_| cgroups.contains(&workload.spec.cgroup))
-        };
-        let qos_class = self.book.workloads().values().filter_map(class).min();
-        let pids = target.pids.iter().copied().map(HostTarget::Pid);
-        let units = target.units.iter().cloned().map(HostTarget::Unit);
-        let cgroups = cgroups.into_iter().cloned().map(HostTarget::Cgroup);
-        Ok(Selected { targets: pids.chain(cgroups).chain(units).collect(), qos_class })
     }
 
-    /// The workload that a target is, if it is one and nothing else.
-    pub(super) fn only_workload(&self, target: &Target) -> Option<&WorkloadId> {
-        let Ok(Selected { targets, .. }) = self.select(target) else { return None };
-        let [HostTarget::Cgroup(path)] = &targets[..] else { return None };
-        let mut fitting = self.book.workloads().values().filter(|known| known.spec.cgroup == *path);
-        let only = fitting.next().filter(|_| fitting.next().is_none());
-        only.map(|known| &known.spec.id)
+    /// The cgroups that a target names, with what they are called, and the names that nothing is registered under.
+    fn cgroups<'a>(
+        &'a self,
+        target: &'a Target,
+        of: Option<&Caller>,
+    ) -> (BTreeMap<&'a str, Target>, Vec<Missing>) {
+        let names = self.book.names();
+        let mut missing = Vec::new();
+        let mut cgroups: BTreeMap<&str, Target> =
+            target.cgroups.iter().map(|path| (path.as_str(), in_cgroup(path))).collect();
+        let mut add = |named: Target, ids: &mut dyn Iterator<Item = &'a WorkloadId>| {
+            let mut any = false;
+            for Workload { spec, .. } in ids.filter_map(|id| self.selectable(id, of)) {
+                any = true;
+                cgroups.entry(&spec.cgroup).or_insert_with(|| name_of(spec));
+            }
+            if !any {
+                missing.push(Missing { reason: not_registered(&named, of), member: named });
+            }
+        };
+        for id in &target.container_ids {
+            let named = Target { container_ids: [id.clone()].into(), ..Target::default() };
+            add(named, &mut names.in_container(id));
+        }
+        for uid in &target.pod_uids {
+            let named = Target { pod_uids: [uid.clone()].into(), ..Target::default() };
+            add(named, &mut names.in_pod(uid));
+        }
+        if !target.labels.is_empty() {
+            let named = Target { labels: target.labels.clone(), ..Target::default() };
+            let all = self.book.workloads().iter();
+            let mut fitting = all.filter(|(_, known)| known.spec.matches(&target.labels));
+            add(named, &mut fitting.by_ref().map(|(id, _)| id));
+        }
+        (cgroups, missing)
+    }
+
+    fn selectable(&self, id: &WorkloadId, of: Option<&Caller>) -> Option<&Workload> {
+        let known = self.book.workloads().get(id).map(|known| &**known);
+        known.filter(|known| of.is_none_or(|caller| caller.may_select(known)))
+    }
+
+    /// The workload that the target of a job of `of` is, if it is one and nothing else.
+    pub(super) fn only_workload(&self, job: &Job, of: &Caller) -> Option<&WorkloadId> {
+        let selected = self.select(&job.spec.target, Some((of, &job.pins))).ok()?;
+        let [Member { target: HostTarget::Cgroup(path), .. }] = &selected.aim.members[..] else {
+            return None;
+        };
+        let mut fitting = self.book.names().in_cgroup(path);
+        fitting.next().filter(|_| fitting.next().is_none())
     }
 
     pub(super) fn register_workload(
@@ -51,6 +117,7 @@ impl Dispatcher {
         caller: &Caller,
         spec: WorkloadSpec,
     ) -> Result<Arc<Workload>, Refusal> {
+        spec.qos_class.map_or(Ok(()), |class| caller.ceilings.check_class(class))?;
         let known = self.book.workloads().get(&spec.id).cloned();
         if let Some(known) = &known {
             self.check_owner(caller, known)?;
@@ -82,7 +149,8 @@ impl Dispatcher {
         let known = known.ok_or_else(|| Refusal::NotFound { name: id.to_string() })?;
         self.check_owner(caller, &known)?;
         self.commit(vec![Write::DropWorkload(id.clone())])?;
-        self.edges.metrics.workload_gone(id);
+        let id = id.clone();
+        self.then(move |dispatcher| dispatcher.edges.metrics.workload_gone(&id));
         Ok(())
     }
 
@@ -94,4 +162,28 @@ impl Dispatcher {
         let message = format!("{id} belongs to {owner}: only it and admins may change it");
         Err(Refusal::NotPermitted { message })
     }
+}
+
+fn process(named: &TargetProcess) -> HostTarget {
+    let TargetProcess { pid, start_time, ref boot_id } = *named;
+    HostTarget::Process { identity: Identity { pid, start_time }, boot_id: boot_id.clone() }
+}
+
+fn in_cgroup(path: &str) -> Target {
+    Target { cgroups: [path.to_owned()].into(), ..Target::default() }
+}
+
+/// What a workload is called where it is missing.
+fn name_of(spec: &WorkloadSpec) -> Target {
+    match &spec.container_id {
+        Some(id) => Target { container_ids: [id.clone()].into(), ..Target::default() },
+        None => in_cgroup(&spec.cgroup),
+    }
+}
+
+/// Whether others have registered one is nobody's business.
+fn not_registered(named: &Target, of: Option<&Caller>) -> String {
+    let whose = of.map(|caller| format!(" that {} may have moved", caller.name));
+    let whose = whose.unwrap_or_default();
+    format!("no registered workload{whose} has {named}: register it, or name its cgroup")
 }

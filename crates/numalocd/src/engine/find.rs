@@ -1,19 +1,19 @@
 //! Whether there is something to be done for a target at all, without a look at its memory.
 
-use super::{Found, authority};
+use super::{Aim, Found, authority};
 use crate::{access::Authority, dispatch::Refusal};
 use numaloc_core::{NodeSet, Options, Process, Skip, Topology, planner};
-use numaloc_host::{Roots, Target, heat, resolve, topology};
+use numaloc_host::{Roots, heat, topology};
 
 /// See [`super::Engine::find`].
 pub fn find(
     roots: &Roots,
-    targets: &[Target],
+    aim: &Aim,
     options: &Options,
     authority: &Authority,
 ) -> Result<Found, Refusal> {
     let topology = topology::topology(roots)?;
-    let processes = resolve(roots, targets, &topology)?;
+    let (processes, missing) = aim.resolve(roots, &topology)?;
     authority::check(roots, &processes, authority)?;
     for nodes in options.to.iter().chain(&options.from) {
         topology::check_nodes(roots, &topology, nodes)?;
@@ -22,7 +22,7 @@ pub fn find(
     heat::check(roots, options.order)?;
     let nodes = homes(&topology, &processes, options)?;
     let processes = processes.iter().map(|process| process.identity).collect();
-    Ok(Found { processes, nodes })
+    Ok(Found { processes, nodes, missing })
 }
 
 /// The nodes that the memory of `processes` may be brought to.

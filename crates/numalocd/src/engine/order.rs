@@ -1,10 +1,10 @@
 //! What the dispatcher and the engine tell each other.
 
+use super::Aim;
 use crate::{access::Authority, dispatch::Refusal};
-use numaloc_api::value::{JobId, Outcome, PlanSummary};
+use numaloc_api::value::{JobId, Missing, Outcome, PlanSummary};
 use numaloc_core::{Identity, Moved, NodeSet, NumaBalancing, Options};
 use numaloc_executor::{Control, Limits};
-use numaloc_host::Target;
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::oneshot;
 
@@ -14,7 +14,7 @@ pub struct Order {
     /// The job.
     pub job: JobId,
     /// Whose memory.
-    pub targets: Vec<Target>,
+    pub aim: Aim,
     /// What goes where.
     pub options: Options,
     /// Bounds, with those of the configuration and the job's class.
@@ -39,6 +39,8 @@ pub struct Found {
     pub processes: BTreeSet<Identity>,
     /// Nodes that memory would be brought to.
     pub nodes: NodeSet,
+    /// Members of the target that are not there.
+    pub missing: Vec<Missing>,
 }
 
 /// A plan has been made.

@@ -1,18 +1,19 @@
 //! A plan in the dispatcher's words.
 
 use super::{Found, Planned};
-use numaloc_api::value::PlanSummary;
+use numaloc_api::value::{Missing, PlanSummary};
 use numaloc_core::{NodeSet, Plan, Process, Reason};
 use std::sync::Arc;
 
 impl Planned {
     /// A plan for all of these processes. Those that share an address space are one in the plan.
-    pub(super) fn new(plan: &Plan, processes: &[Process]) -> Self {
+    pub(super) fn new(plan: &Plan, processes: &[Process], missing: Vec<Missing>) -> Self {
         let remote: u64 = plan.moves.iter().flat_map(|step| step.remote.values()).sum();
         let targets = plan.moves.iter().map(|step| &plan.routes[step.routes].targets);
         let found = Found {
             processes: processes.iter().map(|process| process.identity).collect(),
             nodes: targets.fold(NodeSet::new(), |nodes, targets| nodes.or(targets)),
+            missing,
         };
         let planned_bytes = remote.min(plan.limit_bytes.unwrap_or(u64::MAX));
         Self {
@@ -90,7 +91,7 @@ mod tests {
         let processes = [process];
         let caller_mems = &topology.ids();
         let scene = Scene { topology: &topology, processes: &processes, caller_mems };
-        Planned::new(&planner::plan(scene, [extent], options), &processes)
+        Planned::new(&planner::plan(scene, [extent], options), &processes, Vec::new())
     }
 
     fn nothing(

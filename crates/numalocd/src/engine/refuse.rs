@@ -8,6 +8,7 @@ impl From<Error> for Refusal {
         let message = error.to_string();
         match error {
             Error::NoProcess { .. }
+            | Error::OtherProcess { .. }
             | Error::NoCgroup { .. }
             | Error::CgroupOutside { .. }
             | Error::NoUnit { .. } => Self::TargetNotFound { message },
@@ -35,6 +36,7 @@ mod tests {
         let read = |kind: io::ErrorKind| Error::Read { path: "/f".into(), source: kind.into() };
         let cases = [
             (Error::NoProcess { pid }, "TargetNotFound"),
+            (Error::OtherProcess { pid }, "TargetNotFound"),
             (Error::NoCgroup { path: path.clone(), root }, "TargetNotFound"),
             (Error::CgroupOutside { path, root: "/cg".into() }, "TargetNotFound"),
             (Error::NoUnit { unit: "u".into(), reason: "r".into() }, "TargetNotFound"),

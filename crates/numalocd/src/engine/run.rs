@@ -11,7 +11,7 @@ use crate::{
 use numaloc_api::value;
 use numaloc_core::{Locality, Plan, Topology};
 use numaloc_executor::{Control, Limits, execute};
-use numaloc_host::{Error, Policies, Roots, Survey, heat, resolve, survey_unless, topology};
+use numaloc_host::{Error, Policies, Roots, Survey, heat, survey_unless, topology};
 use std::{
     sync::Arc,
     sync::atomic::Ordering::Relaxed,
@@ -77,13 +77,13 @@ pub fn report(reports: &UnboundedSender<Report>, report: Report) {
 
 impl<'a> Run<'a> {
     fn plan(roots: &'a Roots, order: &Order) -> Result<(Self, Planned), Refusal> {
-        let Order { targets, options, authority, control, .. } = order;
+        let Order { aim, options, authority, control, .. } = order;
         let cancelled = || control.cancel.load(Relaxed);
         let topology = topology::topology(roots)?;
         if let Some(nodes) = &options.to {
             topology::check_nodes(roots, &topology, nodes)?;
         }
-        let processes = resolve(roots, targets, &topology)?;
+        let (processes, missing) = aim.resolve(roots, &topology)?;
         authority::check(roots, &processes, authority)?;
         let mut survey =
             survey_unless(&cancelled, Policies::Ask, roots, &topology, processes.clone(), options)?;
@@ -91,14 +91,15 @@ impl<'a> Run<'a> {
         // other memory than what is held, and is not touched.
         authority::check(roots, &survey.processes(), authority)?;
         let mut plan = survey.plan(&topology, options);
-        check_any(&plan, targets)?;
+        check_any(&plan, aim)?;
         plan.order = heat::choose(roots, &plan)?;
         let returned =
             order.trail.as_ref().map(|trail| returned(roots, &topology, &survey, options, trail));
         let returned_bytes = returned.as_ref().map(|returned| returned.bytes);
-        let planned = Planned { returned, ..Planned::new(&plan, &processes) };
+        let planned = Planned { returned, ..Planned::new(&plan, &processes, missing) };
         tracing::info!(
             processes = planned.found.processes.len(),
+            missing = planned.found.missing.len(),
             planned_bytes = planned.planned_bytes,
             local_percent = planned.local_percent,
             order = plan.order.name(),

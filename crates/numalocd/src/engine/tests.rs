@@ -5,8 +5,9 @@ use nix::{
     sys::wait::{Id, WaitPidFlag, waitid},
     unistd::Pid,
 };
-use numaloc_api::value::JobId;
+use numaloc_api::value::{self, JobId};
 use numaloc_executor::{Control, Limits};
+use numaloc_host::Target;
 use std::{
     process::{Child, Command, Stdio},
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -21,6 +22,12 @@ fn engine(roots: Roots) -> Engine {
     Engine::new(roots.clone(), Balancing::new(roots, "/nowhere".as_ref()))
 }
 
+/// One thing to look at.
+fn aim(target: Target) -> Aim {
+    let name = value::Target { units: ["a".to_owned()].into(), ..value::Target::default() };
+    Aim { members: vec![Member { target, name }], missing: Vec::new() }
+}
+
 /// A process of this test's own; ended with this value.
 struct Asleep(Child);
 
@@ -29,8 +36,8 @@ impl Asleep {
         let child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn();
         Self(child.expect("there is sleep"))
     }
-    fn targets(&self) -> Vec<Target> {
-        vec![Target::Pid(self.0.id() as i32)]
+    fn aim(&self) -> Aim {
+        aim(Target::Pid(self.0.id() as i32))
     }
 }
 
@@ -55,18 +62,13 @@ impl Desk {
         Self { orders, reports, served }
     }
 
-    fn order(
-        &self,
-        targets: Vec<Target>,
-        authority: Authority,
-        cancel: bool,
-    ) -> oneshot::Sender<()> {
+    fn order(&self, aim: Aim, authority: Authority, cancel: bool) -> oneshot::Sender<()> {
         let (go, word) = oneshot::channel();
         let control = Control::default();
         control.cancel.store(cancel, Relaxed);
         let order = Order {
             job: JobId::numbered(1),
-            targets,
+            aim,
             options: Options::default(),
             limits: Limits::default(),
             authority,
@@ -120,25 +122,22 @@ async fn what_is_not_there_is_told_first() {
     // It stays a zombie.
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
     waitid(Id::Pid(Pid::from_raw(ended.0.id() as i32)), flags).expect("it ends");
-    let cgroup = |path: &str| vec![Target::Cgroup(path.into())];
-    for (targets, expected) in [
-        (vec![Target::Pid(i32::MAX)], "TargetNotFound"),
+    let cgroup = |path: &str| aim(Target::Cgroup(path.into()));
+    for (aim, expected) in [
+        (aim(Target::Pid(i32::MAX)), "TargetNotFound"),
         (cgroup("/numaloc-no-such"), "TargetNotFound"),
         (cgroup("../../etc"), "TargetNotFound"),
-        (vec![Target::Unit("a b".into())], "TargetNotFound"),
-        (ended.targets(), "TargetEmpty"),
+        (aim(Target::Unit("a b".into())), "TargetNotFound"),
+        (ended.aim(), "TargetEmpty"),
     ] {
         for refusal in [
             engine
-                .find(targets.clone(), Options::default(), Authority::All)
+                .find(aim.clone(), Options::default(), Authority::All)
                 .await
                 .expect_err("refused"),
-            engine
-                .look(targets.clone(), Options::default(), Policies::Ask)
-                .await
-                .expect_err("refused"),
+            engine.look(aim.clone(), Options::default(), Policies::Ask).await.expect_err("refused"),
         ] {
-            assert!(format!("{refusal:?}").starts_with(expected), "{targets:?}: {refusal:?}");
+            assert!(format!("{refusal:?}").starts_with(expected), "{aim:?}: {refusal:?}");
         }
     }
 }
@@ -150,7 +149,7 @@ async fn where_nothing_can_move_there_is_no_target_node() {
     let all = Options { to: Some(topology.with_memory()), ..Options::default() };
     let missing = Options { to: "1023".parse().ok(), ..Options::default() };
     for options in [all, missing] {
-        let refusal = engine.find(asleep.targets(), options, Authority::All).await.expect_err("no");
+        let refusal = engine.find(asleep.aim(), options, Authority::All).await.expect_err("no");
         assert!(matches!(refusal, Refusal::NoTargetNode { .. }), "{refusal:?}");
     }
 }
@@ -158,8 +157,8 @@ async fn where_nothing_can_move_there_is_no_target_node() {
 #[tokio::test]
 async fn a_look_needs_no_target_node_and_moves_nothing() {
     let (engine, asleep) = (engine(Roots::default()), Asleep::new());
-    let plan =
-        engine.look(asleep.targets(), Options::default(), Policies::Ask).await.expect("a plan");
+    let looked = engine.look(asleep.aim(), Options::default(), Policies::Ask).await;
+    let (plan, _) = looked.expect("a plan");
     assert_eq!(plan.processes.len(), 1);
     assert!(plan.locality.overall.local_bytes > 0);
 }
@@ -181,7 +180,7 @@ async fn only_whose_it_is_may_have_it_moved() {
         (of(None, &[]), false),
         (of(Some(own + 1), &["/numaloc-no-such"]), false),
     ] {
-        let found = engine.find(asleep.targets(), options.clone(), authority.clone()).await;
+        let found = engine.find(asleep.aim(), options.clone(), authority.clone()).await;
         match found {
             Err(Refusal::NotPermitted { message }) => {
                 assert!(!allowed, "{authority:?}: {message}");
@@ -201,7 +200,7 @@ async fn only_whose_it_is_may_have_it_moved() {
 #[tokio::test]
 async fn an_order_is_planned_and_carried_out() {
     let (mut desk, asleep) = (Desk::new(), Asleep::new());
-    let go = desk.order(asleep.targets(), Authority::All, false);
+    let go = desk.order(asleep.aim(), Authority::All, false);
     let planned = desk.planned().await.expect("a plan");
     assert_eq!(planned.found.processes.len(), 1);
     // Free to run anywhere, on however many nodes.
@@ -220,7 +219,7 @@ async fn an_order_is_planned_and_carried_out() {
 #[tokio::test]
 async fn what_is_left_of_a_process_that_ends_meanwhile_is_an_outcome() {
     let (mut desk, asleep) = (Desk::new(), Asleep::new());
-    let go = desk.order(asleep.targets(), Authority::All, false);
+    let go = desk.order(asleep.aim(), Authority::All, false);
     desk.planned().await.expect("a plan");
     drop(asleep);
     go.send(()).expect("it waits");
@@ -233,7 +232,7 @@ async fn what_is_left_of_a_process_that_ends_meanwhile_is_an_outcome() {
 #[tokio::test]
 async fn an_order_that_is_dropped_ends_without_a_word() {
     let (mut desk, asleep) = (Desk::new(), Asleep::new());
-    drop(desk.order(asleep.targets(), Authority::All, false));
+    drop(desk.order(asleep.aim(), Authority::All, false));
     desk.planned().await.expect("a plan");
     let rest = desk.close().await;
     assert!(rest.is_empty(), "{rest:?}");
@@ -243,15 +242,52 @@ async fn an_order_that_is_dropped_ends_without_a_word() {
 async fn orders_that_cannot_be_planned_say_so_and_nothing_more() {
     let asleep = Asleep::new();
     let nobody = Authority::Of { uid: None, cgroups: Vec::new() };
-    for (targets, authority, cancel, expected) in [
-        (vec![Target::Pid(i32::MAX)], Authority::All, false, "TargetNotFound"),
-        (asleep.targets(), nobody, false, "NotPermitted"),
-        (asleep.targets(), Authority::All, true, "Unavailable"),
+    for (aim, authority, cancel, expected) in [
+        (aim(Target::Pid(i32::MAX)), Authority::All, false, "TargetNotFound"),
+        (asleep.aim(), nobody, false, "NotPermitted"),
+        (asleep.aim(), Authority::All, true, "Unavailable"),
     ] {
         let mut desk = Desk::new();
-        let _go = desk.order(targets, authority, cancel);
+        let _go = desk.order(aim, authority, cancel);
         let refusal = desk.planned().await.expect_err("refused");
         assert!(format!("{refusal:?}").starts_with(expected), "{refusal:?}");
         assert!(desk.close().await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn what_is_gone_is_named_and_the_rest_is_found() {
+    let (engine, asleep) = (engine(Roots::default()), Asleep::new());
+    let mut whole = asleep.aim();
+    whole.members.extend(aim(Target::Cgroup("/numaloc-no-such".into())).members);
+    let known = Missing { member: value::Target::default(), reason: "not registered".to_owned() };
+    whole.missing.push(known.clone());
+    let (plan, missing) =
+        engine.look(whole, Options::default(), Policies::Ask).await.expect("one is there");
+    assert_eq!(plan.processes.len(), 1);
+    let [first, second] = &missing[..] else { panic!("{missing:?}") };
+    assert_eq!(*first, known);
+    assert_eq!(second.member.to_string(), "unit a");
+    assert!(second.reason.contains("/numaloc-no-such"), "{second:?}");
+}
+
+#[tokio::test]
+async fn a_pinned_process_is_no_other_with_its_pid() {
+    let (engine, asleep) = (engine(Roots::default()), Asleep::new());
+    let pid = asleep.0.id() as i32;
+    let named = value::Target { pids: [pid, i32::MAX].into(), ..value::Target::default() };
+    let pins = engine.pin(&named).await.expect("readable");
+    let [(named, pin)] = &pins.iter().collect::<Vec<_>>()[..] else { panic!("{pins:?}") };
+    assert_eq!((**named, pin.pid), (pid, pid));
+    assert_eq!(pin.boot_id, engine.boot_id().await.expect("readable"));
+    let process = |start_time, boot_id: &str| {
+        let identity = Identity { pid, start_time };
+        aim(Target::Process { identity, boot_id: boot_id.to_owned() })
+    };
+    let look = async |aim| engine.look(aim, Options::default(), Policies::Ask).await;
+    look(process(pin.start_time, &pin.boot_id)).await.expect("it is there");
+    for other in [process(pin.start_time + 1, &pin.boot_id), process(pin.start_time, "b")] {
+        let refusal = look(other).await.expect_err("it is another");
+        assert!(matches!(refusal, Refusal::TargetNotFound { .. }), "{refusal:?}");
     }
 }

@@ -1,17 +1,19 @@
 //! A connection: it holds a place among those that are allowed, and has to begin to speak soon.
 
+use crate::access::UnixPeer;
 use std::{
     io::{self, ErrorKind, IoSlice},
     pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
 };
+use tokio::net::{TcpStream, UnixStream};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::OwnedSemaphorePermit,
     time::{Sleep, sleep},
 };
-use tonic::transport::server::Connected;
+use tonic::transport::server::{Connected, TcpConnectInfo};
 
 /// How long a client may take to send the bytes below. Later, HTTP/2 pings find those that are gone.
 const OPENING: Duration = Duration::from_secs(10);
@@ -37,11 +39,31 @@ impl<T> Connection<T> {
     }
 }
 
-impl<T: Connected> Connected for Connection<T> {
-    type ConnectInfo = T::ConnectInfo;
+/// Something of which it is known who is at the other end.
+pub(super) trait Known {
+    type Peer: Clone + Send + Sync + 'static;
+    fn peer(&self) -> Self::Peer;
+}
 
-    fn connect_info(&self) -> Self::ConnectInfo {
-        self.io.connect_info()
+impl Known for UnixStream {
+    type Peer = UnixPeer;
+    fn peer(&self) -> UnixPeer {
+        UnixPeer::of(self)
+    }
+}
+
+impl Known for TcpStream {
+    type Peer = TcpConnectInfo;
+    fn peer(&self) -> TcpConnectInfo {
+        self.connect_info()
+    }
+}
+
+impl<T: Known> Connected for Connection<T> {
+    type ConnectInfo = T::Peer;
+
+    fn connect_info(&self) -> T::Peer {
+        self.io.peer()
     }
 }
 

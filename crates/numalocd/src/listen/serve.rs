@@ -31,7 +31,7 @@ pub struct ServeError(#[from] transport::Error);
 /// more, a socket that we made is removed, and open calls are awaited: who wants an end has to end its streams, or to drop
 /// this future.
 ///
-/// A request carries among its extensions who calls: `UdsConnectInfo` at a Unix socket, `TlsConnectInfo<TcpConnectInfo>`
+/// A request carries among its extensions who calls: [`UnixPeer`](crate::access::UnixPeer) at a Unix socket, `TlsConnectInfo<TcpConnectInfo>`
 /// with TLS, `TcpConnectInfo` alone without.
 ///
 /// # Errors

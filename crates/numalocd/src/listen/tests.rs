@@ -2,7 +2,7 @@ mod activation;
 mod tls;
 
 use super::{incoming::Incoming, unix::bind, *};
-use crate::config::Listen;
+use crate::{access::Peer, config::Listen};
 use std::{
     fs,
     os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt},
@@ -20,10 +20,7 @@ use tokio_stream::StreamExt;
 use tonic::{
     Request, Status,
     service::Routes,
-    transport::{
-        Channel, Endpoint, Server,
-        server::{Router, UdsConnectInfo},
-    },
+    transport::{Channel, Endpoint, Server, server::Router},
 };
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
@@ -220,9 +217,11 @@ async fn calls_are_served_with_the_credentials_of_the_peer_until_the_end() {
     let listeners = Listeners::open(&config, Passed::default()).await.unwrap();
     assert_eq!(listeners.to_string(), format!("unix://{}", config.socket.display()));
     let uid_only = |request: Request<()>| {
-        let info = request.extensions().get::<UdsConnectInfo>();
-        let uid = info.and_then(|info| info.peer_cred).map(|peer| peer.uid());
-        let is_us = uid == Some(nix::unistd::getuid().as_raw());
+        let own = (nix::unistd::getuid().as_raw(), nix::unistd::getgid().as_raw());
+        let is_us = match Peer::of(request.extensions()) {
+            Ok(Peer::User { uid, groups }) => uid == own.0 && groups.contains(&own.1),
+            _ => false,
+        };
         if is_us { Ok(request) } else { Err(Status::permission_denied("who?")) }
     };
     let (stop, served) = serving(listeners, move |mut server| {

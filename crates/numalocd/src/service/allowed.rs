@@ -5,27 +5,39 @@ use super::Parts;
 use crate::{
     access::{Authority, Caller},
     dispatch::Refusal,
+    engine::{Aim, Member},
 };
-use numaloc_api::value::Target;
+use numaloc_api::value::{Pins, Target};
 use numaloc_core::Options;
 
-/// Refuses a schedule for what exists and is somebody else's.
+/// Refuses a schedule for what exists and is somebody else's. Gives back what the pids of its target mean from now on.
 ///
 /// # Errors
-/// Not permitted; the daemon lacks rights; the host could not be read.
-pub async fn schedule(parts: &Parts, caller: &Caller, target: Target) -> Result<(), Refusal> {
+/// Not permitted; it names only processes, and none is there, which will not change; the daemon lacks rights; the host could
+/// not be read.
+pub async fn schedule(parts: &Parts, caller: &Caller, target: Target) -> Result<Pins, Refusal> {
+    let pins = parts.engine.pin(&target).await?;
+    if pins.is_empty() && target == only_pids(&target) {
+        let message =
+            format!("there is no {target}: a schedule by pid is for processes that are there");
+        return Err(Refusal::TargetNotFound { message });
+    }
     if caller.authority == Authority::All {
-        return Ok(());
+        return Ok(pins);
     }
     let found = async {
-        let targets = parts.handle.select(target).await?.targets;
-        parts.engine.find(targets, Options::default(), caller.authority.clone()).await
+        let selected = parts.handle.select_for(caller.clone(), target, pins.clone()).await?;
+        parts.engine.find(selected.aim, Options::default(), caller.authority.clone()).await
     };
     match found.await {
-        Ok(_) => Ok(()),
-        Err(refusal) if is_for_later(&refusal) => Ok(()),
+        Ok(_) => Ok(pins),
+        Err(refusal) if is_for_later(&refusal) => Ok(pins),
         Err(refusal) => Err(refusal),
     }
+}
+
+fn only_pids(target: &Target) -> Target {
+    Target { pids: target.pids.clone(), ..Target::default() }
 }
 
 /// Whether it says of a target only that there is nothing to move now.
@@ -41,11 +53,13 @@ fn is_for_later(refusal: &Refusal) -> bool {
 /// # Errors
 /// Not permitted; the daemon lacks rights; the host could not be read.
 pub async fn register(parts: &Parts, caller: &Caller, cgroup: &str) -> Result<(), Refusal> {
-    if is_within(&caller.authority, cgroup) {
+    if caller.authority.is_over(cgroup) {
         return Ok(());
     }
-    let targets = vec![numaloc_host::Target::Cgroup(cgroup.to_owned())];
-    let found = parts.engine.find(targets, Options::default(), caller.authority.clone()).await;
+    let target = numaloc_host::Target::Cgroup(cgroup.to_owned());
+    let name = Target { cgroups: [cgroup.to_owned()].into(), ..Target::default() };
+    let aim = Aim { members: vec![Member { target, name }], missing: Vec::new() };
+    let found = parts.engine.find(aim, Options::default(), caller.authority.clone()).await;
     match found {
         Ok(_) | Err(Refusal::NoTargetNode { .. }) => Ok(()),
         Err(Refusal::TargetNotFound { .. } | Refusal::TargetEmpty { .. }) => {
@@ -59,18 +73,3 @@ pub async fn register(parts: &Parts, caller: &Caller, cgroup: &str) -> Result<()
         Err(refusal) => Err(refusal),
     }
 }
-
-/// Whether `cgroup` is one of the authority's, or below one.
-fn is_within(authority: &Authority, cgroup: &str) -> bool {
-    let below = |top: &String| {
-        let rest = cgroup.strip_prefix(top.trim_end_matches('/'));
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    match authority {
-        Authority::All => true,
-        Authority::Of { cgroups, .. } => cgroups.iter().any(below),
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -8,15 +8,12 @@ use crate::{
 use numaloc_api::{
     Violations,
     value::{
-        CreateJob, CreateSchedule, DeleteSchedule, JobId, ScheduleId, Target, UpdateSchedule,
-        WorkloadId, WorkloadSpec,
+        CreateJob, CreateSchedule, DeleteSchedule, JobId, ScheduleId, UpdateSchedule, WorkloadId,
+        WorkloadSpec,
     },
 };
-use std::{collections::BTreeSet, fmt::Display, future::Future};
+use std::future::Future;
 use tonic::{Request, Status};
-
-/// So many names of a sort are written to the log.
-const NAMED: usize = 3;
 
 /// A change that is asked for.
 #[derive(Debug)]
@@ -116,38 +113,14 @@ subjects! {
     JobId => |id| id.to_string();
     ScheduleId => |id| id.to_string();
     WorkloadId => |id| id.to_string();
-    CreateJob => |request| target(&request.spec.target);
-    CreateSchedule => |request| target(&request.spec.migration.target);
+    CreateJob => |request| request.spec.target.to_string();
+    CreateSchedule => |request| request.spec.migration.target.to_string();
     UpdateSchedule => |request| match &request.update.target {
         None => request.id.to_string(),
-        Some(new) => format!("{} ({})", request.id, target(new)),
+        Some(new) => format!("{} ({new})", request.id),
     };
     DeleteSchedule => |request| request.id.to_string();
     WorkloadSpec => |spec| format!("{} (cgroup {})", spec.id, spec.cgroup);
-}
-
-/// The first few of what it names.
-fn target(target: &Target) -> String {
-    let labels = target.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    let parts = [
-        few("process", &target.pids),
-        few("cgroup", &target.cgroups),
-        few("unit", &target.units),
-        few("container", &target.container_ids),
-        few("pod", &target.pod_uids),
-        few("label", &labels),
-    ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
-}
-
-fn few<T: Display>(sort: &str, names: &BTreeSet<T>) -> Option<String> {
-    let first: Vec<_> = names.iter().take(NAMED).map(ToString::to_string).collect();
-    let more = names.len().saturating_sub(NAMED);
-    match (first.is_empty(), more) {
-        (true, _) => None,
-        (false, 0) => Some(format!("{sort} {}", first.join(", "))),
-        (false, _) => Some(format!("{sort} {} and {more} more", first.join(", "))),
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! DaemonService.
 
 use super::Parts;
-use crate::access::caller;
+use crate::access::{Ceilings, Role, caller};
 use numaloc_api::{
     timestamp,
     v1::{self, daemon_service_server::DaemonService},
@@ -16,6 +16,20 @@ fn count(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
+fn shown(ceilings: &Ceilings) -> v1::Ceilings {
+    v1::Ceilings {
+        profile: v1::Profile::from(ceilings.profile).into(),
+        qos_class: v1::QosClass::from(ceilings.qos_class).into(),
+        include_shared: ceilings.include_shared,
+        named_nodes: ceilings.named_nodes,
+        rate_bytes_per_second: ceilings
+            .rate_bytes_per_second
+            .map(|rate| i64::try_from(rate).unwrap_or(i64::MAX)),
+        workers: count(ceilings.workers),
+        pause_numa_balancing: ceilings.pause_numa_balancing,
+    }
+}
+
 #[tonic::async_trait]
 impl DaemonService for Service {
     async fn get_status(
@@ -24,6 +38,8 @@ impl DaemonService for Service {
     ) -> Result<Response<v1::GetStatusResponse>, Status> {
         let caller = caller(&request)?;
         let status = self.0.handle.status().await?;
+        let ceilings = (caller.role == Role::Operator).then(|| shown(&caller.ceilings));
+        let boot_id = self.0.engine.boot_id().await?;
         let jobs = status.jobs.into_iter().map(|(state, count)| v1::JobStateCount {
             state: v1::JobState::from(state).into(),
             count: i64::try_from(count).unwrap_or(i64::MAX),
@@ -39,6 +55,8 @@ impl DaemonService for Service {
             problems: status.problems,
             caller: caller.name,
             role: caller.role.to_string(),
+            boot_id,
+            ceilings,
         }))
     }
 

@@ -83,6 +83,7 @@ fn class(refusal: &Refusal) -> (Code, ErrorReason) {
         Refusal::Conflict { .. } => (Code::Aborted, R::ConflictingJob),
         Refusal::Etag { .. } => (Code::Aborted, R::EtagMismatch),
         Refusal::NotPermitted { .. } => (Code::PermissionDenied, R::NotPermitted),
+        Refusal::Ceiling { .. } => (Code::PermissionDenied, R::CeilingExceeded),
         Refusal::DaemonLacksRights { .. } => (Code::PermissionDenied, R::DaemonLacksRights),
         Refusal::Quota { .. } | Refusal::TooFast { .. } => {
             (Code::ResourceExhausted, R::QuotaExceeded)
@@ -106,6 +107,9 @@ fn about(refusal: &Refusal) -> Vec<(&'static str, String)> {
         ],
         Refusal::AlreadyExists { request_id, name } => {
             vec![("resource", name.clone()), ("request_id", request_id.clone())]
+        }
+        Refusal::Ceiling { ceiling, most } => {
+            vec![("ceiling", (*ceiling).to_owned()), ("most", most.clone())]
         }
         Refusal::Conflict { job } => vec![("resource", job.to_string())],
         Refusal::Quota { what, limit, caller } => {

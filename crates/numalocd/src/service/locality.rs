@@ -19,10 +19,15 @@ use tonic::{Request, Response, Status, codegen::BoxStream};
 #[derive(Debug)]
 pub struct Service(pub Parts);
 
-async fn read(parts: &Parts, target: Target, options: Options) -> Result<v1::Locality, Refusal> {
-    let targets = parts.handle.select(target).await?.targets;
-    let plan = parts.engine.look(targets, options, Policies::Leave).await?;
-    Ok(LocalityView { plan: &plan, time: SystemTime::now() }.into())
+async fn read(
+    parts: &Parts,
+    target: Target,
+    options: Options,
+) -> Result<(Option<v1::Locality>, Vec<v1::MissingMember>), Refusal> {
+    let aim = parts.handle.select(target).await?.aim;
+    let (plan, missing) = parts.engine.look(aim, options, Policies::Leave).await?;
+    let locality = LocalityView { plan: &plan, time: SystemTime::now() }.into();
+    Ok((Some(locality), missing.iter().map(Into::into).collect()))
 }
 
 #[tonic::async_trait]
@@ -40,8 +45,8 @@ impl LocalityService for Service {
         request: Request<v1::GetLocalityRequest>,
     ) -> Result<Response<v1::GetLocalityResponse>, Status> {
         let GetLocality { target, policy } = request.into_inner().try_into()?;
-        let locality = read(&self.0, target, policy.options).await?;
-        Ok(Response::new(v1::GetLocalityResponse { locality: Some(locality) }))
+        let (locality, missing) = read(&self.0, target, policy.options).await?;
+        Ok(Response::new(v1::GetLocalityResponse { locality, missing }))
     }
 
     type WatchLocalityStream = BoxStream<v1::WatchLocalityResponse>;
@@ -57,8 +62,8 @@ impl LocalityService for Service {
         let watch = LocalityWatch::new(interval, move || {
             let (parts, target, options) = (parts.clone(), target.clone(), policy.options.clone());
             async move {
-                let locality = Some(read(&parts, target, options).await?);
-                Ok(v1::WatchLocalityResponse { locality })
+                let (locality, missing) = read(&parts, target, options).await?;
+                Ok(v1::WatchLocalityResponse { locality, missing })
             }
         });
         Ok(Response::new(stream(watch, self.0.stop.clone(), counted)))

@@ -6,7 +6,7 @@ use super::{
     watch::{JobWatch, stream},
 };
 use crate::{
-    access::{Caller, caller},
+    access::{Caller, Role, caller},
     dispatch::{Handle, Refusal},
     engine::Found,
 };
@@ -14,7 +14,7 @@ use numaloc_api::{
     Violations,
     encoded::{ListedJobs, migration_service_server::MigrationService},
     v1,
-    value::{CreateJob, Job, JobId, ListJobs, MigrationSpec},
+    value::{CreateJob, Job, JobId, ListJobs, MigrationSpec, Pins},
 };
 use numaloc_core::{Plan, Skip};
 use numaloc_host::Policies;
@@ -28,14 +28,22 @@ pub struct Service(pub Parts);
 
 impl Service {
     /// Looks at what a job is to be made for, and fills in its class.
-    async fn look(&self, change: &Change, request: &mut CreateJob) -> Result<Found, Refusal> {
+    async fn look(
+        &self,
+        change: &Change,
+        request: &mut CreateJob,
+    ) -> Result<(Pins, Found), Refusal> {
+        // The class of a workload is its registrant's to say, who has had its own ceiling.
+        change.caller.ceilings.check(&request.spec)?;
         let MigrationSpec { target, policy, .. } = &mut request.spec;
-        let selected = self.0.handle.select(target.clone()).await?;
+        let pins = self.0.engine.pin(target).await?;
+        let of = change.caller.clone();
+        let selected = self.0.handle.select_for(of, target.clone(), pins.clone()).await?;
         policy.qos_class = policy.qos_class.or(selected.qos_class);
         let authority = change.caller.authority.clone();
-        let found = self.0.engine.find(selected.targets, policy.options.clone(), authority).await?;
+        let found = self.0.engine.find(selected.aim, policy.options.clone(), authority).await?;
         self.0.engine.check_balancing(policy.numa_balancing).await?;
-        Ok(found)
+        Ok((pins, found))
     }
 
     /// Has a job go another way.
@@ -78,11 +86,22 @@ impl MigrationService for Service {
         &self,
         request: Request<v1::PlanMigrationRequest>,
     ) -> Result<Response<v1::PlanMigrationResponse>, Status> {
+        // What a job of this caller would find. Who can create none looks at everybody's workloads.
+        let caller = caller(&request)?;
         let MigrationSpec { target, policy, .. } = request.into_inner().try_into()?;
-        let targets = self.0.handle.select(target).await?.targets;
-        let plan = self.0.engine.look(targets, policy.options, Policies::AskBriefly).await?;
+        let handle = &self.0.handle;
+        let selected = match caller.role {
+            Role::Viewer => handle.select(target).await?,
+            Role::Operator | Role::Admin => {
+                let pins = self.0.engine.pin(&target).await?;
+                handle.select_for(caller, target, pins).await?
+            }
+        };
+        let look = self.0.engine.look(selected.aim, policy.options, Policies::AskBriefly);
+        let (plan, missing) = look.await?;
         let plan = with_target_node(plan)?;
-        Ok(Response::new(v1::PlanMigrationResponse { plan: Some((&plan).into()) }))
+        let missing = missing.iter().map(Into::into).collect();
+        Ok(Response::new(v1::PlanMigrationResponse { plan: Some((&plan).into()), missing }))
     }
 
     async fn create_job(
@@ -100,8 +119,8 @@ impl MigrationService for Service {
         let (job, existing) = match earlier {
             Some(job) => change.create(ready(Ok((job, true))), name).await?,
             None => {
-                let found = change.first(self.look(&change, &mut request)).await?;
-                let make = async move { handle.create_job(caller, request, found).await };
+                let (pins, found) = change.first(self.look(&change, &mut request)).await?;
+                let make = async move { handle.create_job(caller, request, pins, found).await };
                 change.create(make, name).await?
             }
         };

@@ -3,8 +3,9 @@
 use super::{Parts, allowed, change::Change};
 use numaloc_api::{
     v1::{self, schedule_service_server::ScheduleService},
-    value::{CreateSchedule, DeleteSchedule, UpdateSchedule},
+    value::{CreateSchedule, DeleteSchedule, Pins, UpdateSchedule},
 };
+use std::future::ready;
 use tonic::{Request, Response, Status};
 
 /// Repeats migrations.
@@ -19,11 +20,12 @@ impl ScheduleService for Service {
     ) -> Result<Response<v1::CreateScheduleResponse>, Status> {
         let (change, request) = Change::read::<_, CreateSchedule>("CreateSchedule", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
+        change.first(ready(caller.ceilings.check(&request.spec.migration))).await?;
         let target = request.spec.migration.target.clone();
-        change.first(allowed::schedule(&self.0, &caller, target)).await?;
+        let pins = change.first(allowed::schedule(&self.0, &caller, target)).await?;
         let asked = request.spec.migration.policy.numa_balancing;
         change.first(self.0.engine.check_balancing(asked)).await?;
-        let make = async move { handle.create_schedule(caller, request).await };
+        let make = async move { handle.create_schedule(caller, request, pins).await };
         let schedule = change.create(make, |schedule| Some(schedule.id.to_string())).await?;
         Ok(Response::new(v1::CreateScheduleResponse { schedule: Some((&*schedule).into()) }))
     }
@@ -52,13 +54,14 @@ impl ScheduleService for Service {
     ) -> Result<Response<v1::UpdateScheduleResponse>, Status> {
         let (change, request) = Change::read::<_, UpdateSchedule>("UpdateSchedule", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
-        if let Some(target) = request.update.target.clone() {
-            change.first(allowed::schedule(&self.0, &caller, target)).await?;
-        }
+        let pins = match request.update.target.clone() {
+            Some(target) => change.first(allowed::schedule(&self.0, &caller, target)).await?,
+            None => Pins::new(),
+        };
         if let Some(policy) = &request.update.policy {
             change.first(self.0.engine.check_balancing(policy.numa_balancing)).await?;
         }
-        let make = async move { handle.update_schedule(caller, request).await };
+        let make = async move { handle.update_schedule(caller, request, pins).await };
         let schedule = change.make(make).await?;
         Ok(Response::new(v1::UpdateScheduleResponse { schedule: Some((&*schedule).into()) }))
     }

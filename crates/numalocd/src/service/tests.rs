@@ -43,7 +43,13 @@ fn engine() -> Engine {
 /// A connection on which an admin calls.
 async fn connect(stop: watch::Receiver<bool>) -> Channel {
     let (near, far) = tokio::io::duplex(1 << 16);
-    let admin = Caller { name: "uid:0".to_owned(), role: Role::Admin, authority: Authority::All };
+    let admin = Caller {
+        name: "uid:0".to_owned(),
+        gid: None,
+        role: Role::Admin,
+        authority: Authority::All,
+        ceilings: crate::access::Ceilings::NONE,
+    };
     let admit = move |mut request: http::Request<_>| {
         request.extensions_mut().insert(admin.clone());
         request

@@ -161,25 +161,25 @@ pub fn contents(db: &Database) -> Result<Contents, Fault> {
     let last = |name| Ok::<_, Fault>(meta.get(name)?.ok_or(Fault::Foreign)?.value());
     let last = Last { job: last(LAST[0])?, schedule: last(LAST[1])?, event: last(LAST[2])? };
     let mut contents = Contents { last, ..Contents::default() };
-    each(&transaction, JOBS, 0, |key: u64, job: Job| {
+    each(&transaction, JOBS, |key: u64, job: Job| {
         placed(job.id.number() == Some(key), &job.id, "jobs", &key)?;
         contents.jobs.push(Kept::from(Arc::new(job)));
-        Ok(true)
+        Ok(())
     })?;
-    each(&transaction, SCHEDULES, 0, |key: u64, schedule: Schedule| {
+    each(&transaction, SCHEDULES, |key: u64, schedule: Schedule| {
         placed(schedule.id.number() == Some(key), &schedule.id, "schedules", &key)?;
         contents.schedules.push(schedule);
-        Ok(true)
+        Ok(())
     })?;
-    each(&transaction, WORKLOADS, "", |key: &str, workload: Workload| {
+    each(&transaction, WORKLOADS, |key: &str, workload: Workload| {
         placed(workload.spec.id.id() == key, &workload.spec.id, "workloads", &key)?;
         contents.workloads.push(workload);
-        Ok(true)
+        Ok(())
     })?;
-    each(&transaction, EVENTS, 0, |key: u64, event: Event| {
+    each(&transaction, EVENTS, |key: u64, event: Event| {
         placed(event.number == key, &format_args!("events/{}", event.number), "events", &key)?;
         contents.events.push(EventHead::from(&event));
-        Ok(true)
+        Ok(())
     })?;
     Ok(contents)
 }
@@ -189,25 +189,22 @@ fn placed(fits: bool, name: &impl ToString, table: &str, key: &impl Place) -> Re
     if fits { Ok(()) } else { Err(Fault::Misplaced(name.to_string(), place())) }
 }
 
-/// Reads the records of a table from a key on, until told to end.
-fn each<'k, K, T>(
+/// Reads the records of a table.
+fn each<K, T>(
     transaction: &ReadTransaction,
     table: TableDefinition<K, &[u8]>,
-    first: K::SelfType<'k>,
-    mut visit: impl for<'a> FnMut(K::SelfType<'a>, T) -> Result<bool, Fault>,
+    mut visit: impl for<'a> FnMut(K::SelfType<'a>, T) -> Result<(), Fault>,
 ) -> Result<(), Fault>
 where
     K: Key + 'static,
     T: Stored,
-    for<'a> K::SelfType<'a>: Place + std::borrow::Borrow<K::SelfType<'a>>,
+    for<'a> K::SelfType<'a>: Place,
 {
     let name = redb::TableHandle::name(&table).to_owned();
-    for entry in transaction.open_table(table)?.range(first..)? {
+    for entry in transaction.open_table(table)?.iter()? {
         let (key, value) = entry?;
         let record = unseal(&name, &key.value(), value.value())?;
-        if !visit(key.value(), record)? {
-            break;
-        }
+        visit(key.value(), record)?;
     }
     Ok(())
 }
@@ -219,23 +216,16 @@ pub fn job(db: &Database, number: u64) -> Result<Option<Job>, Fault> {
     value.map(|value| unseal("jobs", &number, value.value())).transpose()
 }
 
-/// Events from one on.
-pub fn events(
-    db: &Database,
-    first: u64,
-    most: usize,
-    keep: &mut dyn FnMut(&Event) -> bool,
-) -> Result<Vec<Event>, Fault> {
-    let mut events = Vec::new();
-    if most > 0 {
-        each(&db.begin_read()?, EVENTS, first, |_: u64, event: Event| {
-            if keep(&event) {
-                events.push(event);
-            }
-            Ok(events.len() < most)
-        })?;
+/// Events by their numbers.
+pub fn events(db: &Database, numbers: &[u64]) -> Result<Vec<Event>, Fault> {
+    let events = db.begin_read()?.open_table(EVENTS)?;
+    let mut found = Vec::new();
+    for &number in numbers {
+        if let Some(value) = events.get(number)? {
+            found.push(unseal("events", &number, value.value())?);
+        }
     }
-    Ok(events)
+    Ok(found)
 }
 
 /// The number that a record is stored under.

@@ -50,6 +50,9 @@ fn job(number: u64, state: JobState) -> Job {
         state_message: "m".repeat(number as usize % 700),
         schedule: None,
         creator: "uid:0".to_owned(),
+        creator_gid: None,
+        pins: Default::default(),
+        missing: Vec::new(),
         request_id: None,
         created: at(number),
         started: None,
@@ -73,6 +76,8 @@ fn schedule(number: u64) -> Schedule {
         created: at(1),
         updated: at(2),
         creator: "uid:0".to_owned(),
+        creator_gid: None,
+        pins: Default::default(),
         request_id: None,
         etag: "1".to_owned(),
     }
@@ -104,6 +109,7 @@ fn event(number: u64) -> Event {
         after_percent: Some(12.5),
         remote_bytes: None,
         failed: Vec::new(),
+        missing: Vec::new(),
         message: "moved".to_owned(),
     }
 }
@@ -120,7 +126,8 @@ fn write_event(number: u64) -> Write {
 fn all(store: &mut Store, contents: &Contents) -> String {
     let numbers: Vec<_> = contents.jobs.iter().map(|kept| kept.job.id.clone()).collect();
     let jobs: Vec<_> = numbers.iter().map(|id| store.job(id).unwrap().unwrap()).collect();
-    let events = store.events(0, usize::MAX, &mut |_| true).unwrap();
+    let events: Vec<_> = contents.events.iter().map(|head| head.number).collect();
+    let events = store.events(&events).unwrap();
     format!("{contents:?}\n{jobs:?}\n{events:?}")
 }
 

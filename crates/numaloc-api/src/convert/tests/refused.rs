@@ -43,6 +43,18 @@ fn pids() {
         let text = target(v1::Target { pids: vec![1, pid], ..Default::default() });
         assert_eq!(text, "spec.target.pids[1] must be from 1 to 2147483647");
     }
+    let process = |pid, start_time_ticks, boot_id: &str| {
+        let process = v1::TargetProcess { pid, start_time_ticks, boot_id: boot_id.to_owned() };
+        target(v1::Target { processes: vec![process], ..Default::default() })
+    };
+    for (text, field) in [
+        (process(0, 1, "b"), "pid must be from 1"),
+        (process(7, -1, "b"), "start_time_ticks must be from 0"),
+        (process(7, 1, ""), "boot_id is required"),
+        (process(7, 1, "a b"), "boot_id must be made of"),
+    ] {
+        assert!(text.starts_with(&format!("spec.target.processes[0].{field}")), "{text}");
+    }
     let many = |count| v1::Target { pids: (1..=count).collect(), ..Default::default() };
     assert_eq!(target(many(100_000)), "spec.target.pids must have at most 4096 entries");
     let request = v1::PlanMigrationRequest { spec: Some(spec(many(4096))) };

@@ -4,7 +4,7 @@ use crate::{
     v1,
     value::{
         CreateJob, CreateSchedule, Limits, MigrationSpec, OnConflict, OnInterrupt, Policy,
-        QosClass, ScheduleSpec, Target, WorkloadId, WorkloadSpec,
+        QosClass, ScheduleSpec, Target, TargetProcess, WorkloadId, WorkloadSpec,
     },
 };
 use numaloc_core::{HomeRule, HugetlbSource, NumaBalancing, Options, Order, Pacing, Profile};
@@ -21,6 +21,8 @@ fn full() -> MigrationSpec {
             container_ids: set(&["0a1b2c"]),
             pod_uids: set(&["6f1e-42"]),
             labels: BTreeMap::from([("app.io/name".to_owned(), String::new())]),
+            processes: [TargetProcess { pid: 4711, start_time: 0, boot_id: "b-1".to_owned() }]
+                .into(),
         },
         policy: Policy {
             options: Options {

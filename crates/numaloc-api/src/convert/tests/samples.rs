@@ -2,8 +2,9 @@
 
 use crate::value::{
     CallStats, Event, EventType, FailedProcess, Job, JobId, JobProgress, JobState, Limits,
-    MigrationSpec, OnInterrupt, Outcome, PlanSummary, Policy, ProcessOutcome, QosClass, Schedule,
-    ScheduleId, ScheduleSpec, ScheduleState, Target, Workload, WorkloadId, WorkloadSpec,
+    MigrationSpec, Missing, OnInterrupt, Outcome, Pins, PlanSummary, Policy, ProcessOutcome,
+    QosClass, Schedule, ScheduleId, ScheduleSpec, ScheduleState, Target, TargetProcess, Workload,
+    WorkloadId, WorkloadSpec,
 };
 use numaloc_core::{
     Account, HomeRule, HugetlbSource, Identity, Locality, NodeId, NodeSet, NumaBalancing, Options,
@@ -58,16 +59,34 @@ fn nodes(least: usize) -> impl Strategy<Value = NodeSet> {
 fn target() -> impl Strategy<Value = Target> {
     let units = btree_set("[a-z]{1,9}\\.service", 0..3);
     let ids = || btree_set(token(), 0..2);
-    (btree_set(1..i32::MAX, 1..4), btree_set(path(), 0..3), units, ids(), ids(), labels()).prop_map(
-        |(pids, cgroups, units, container_ids, pod_uids, labels)| Target {
+    let processes = (btree_set(1..i32::MAX, 1..4), btree_set(target_process(), 0..3));
+    (processes, btree_set(path(), 0..3), units, ids(), ids(), labels()).prop_map(
+        |((pids, processes), cgroups, units, container_ids, pod_uids, labels)| Target {
             pids,
             cgroups,
             units,
             container_ids,
             pod_uids,
             labels,
+            processes,
         },
     )
+}
+
+fn target_process() -> impl Strategy<Value = TargetProcess> {
+    (1..i32::MAX, 0..1_u64 << 60, token()).prop_map(|(pid, start_time, boot_id)| TargetProcess {
+        pid,
+        start_time,
+        boot_id,
+    })
+}
+
+fn pins() -> impl Strategy<Value = Pins> {
+    btree_map(1..i32::MAX, target_process(), 0..3)
+}
+
+fn missing() -> impl Strategy<Value = Vec<Missing>> {
+    vec((target(), words()).prop_map(|(member, reason)| Missing { member, reason }), 0..3)
 }
 
 fn qos_class() -> impl Strategy<Value = Option<QosClass>> {
@@ -244,12 +263,14 @@ pub fn job() -> impl Strategy<Value = Job> {
     let schedule = option::of(token().prop_map(|id| ScheduleId::new(&id).unwrap()));
     let wanted = option::of(prop::sample::select(&[JobState::Cancelled, JobState::Paused][..]));
     let state = (prop::sample::select(&JobState::ALL[..]), wanted, words());
-    let who = (words(), option::of(token()));
+    let who = (words(), any::<Option<u32>>(), option::of(token()));
     let times = (time(), option::of(time()), option::of(time()));
     let plan = option::of(Just(Arc::new(PlanSummary::from(&super::answers::plan()))));
     let far = (option::of(progress()), plan, option::of(outcome().prop_map(Arc::new)));
+    let who = (who, pins(), missing());
     (id, migration(), state, schedule, who, times, far).prop_map(
-        |(id, spec, state, schedule, (creator, request_id), times, far)| {
+        |(id, spec, state, schedule, who, times, far)| {
+            let ((creator, creator_gid, request_id), pins, missing) = who;
             let (state, wanted, state_message) = state;
             let ((created, started, ended), (progress, plan, outcome)) = (times, far);
             Job {
@@ -260,6 +281,9 @@ pub fn job() -> impl Strategy<Value = Job> {
                 state_message,
                 schedule,
                 creator,
+                creator_gid,
+                pins,
+                missing,
                 request_id,
                 created,
                 started,
@@ -283,13 +307,13 @@ pub fn schedule() -> impl Strategy<Value = Schedule> {
     let last_job = option::of(token().prop_map(|id| JobId::new(&id).unwrap()));
     let maybe = || option::of(time());
     let times = (maybe(), maybe(), maybe(), time(), time());
-    let who = (words(), option::of(token()), words());
+    let who = (words(), any::<Option<u32>>(), option::of(token()), words(), pins());
     (id, spec, state, words(), last_job, times, who).prop_map(
         |(id, spec, state, state_message, last_job, times, who)| {
             let ((migration, interval, paused), percent, ttl_after_gone) = spec;
             let jitter = interval * percent / 100;
             let (last_run, next_run, gone, created, updated) = times;
-            let (creator, request_id, etag) = who;
+            let (creator, creator_gid, request_id, etag, pins) = who;
             Schedule {
                 id,
                 spec: ScheduleSpec { migration, interval, jitter, ttl_after_gone, paused },
@@ -302,6 +326,8 @@ pub fn schedule() -> impl Strategy<Value = Schedule> {
                 created,
                 updated,
                 creator,
+                creator_gid,
+                pins,
                 request_id,
                 etag,
             }
@@ -334,8 +360,9 @@ pub fn event() -> impl Strategy<Value = Event> {
     });
     let ratios = (percent(), percent(), option::of(bytes()));
     let what = (any::<u64>(), kind, time(), job, schedule, target());
-    (what, nodes(0), nodes(0), ratios, vec(failed, 0..3), words()).prop_map(
-        |(what, from, to, ratios, failed, message)| {
+    let who = (vec(failed, 0..3), missing());
+    (what, nodes(0), nodes(0), ratios, who, words()).prop_map(
+        |(what, from, to, ratios, (failed, missing), message)| {
             let (number, kind, time, job, schedule, target) = what;
             let (before_percent, after_percent, remote_bytes) = ratios;
             Event {
@@ -351,6 +378,7 @@ pub fn event() -> impl Strategy<Value = Event> {
                 after_percent,
                 remote_bytes,
                 failed,
+                missing,
                 message,
             }
         },

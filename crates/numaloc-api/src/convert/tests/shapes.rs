@@ -82,7 +82,7 @@ impl Types {
             Type::Message if depth == 0 => return,
             Type::Message => self.message(field.type_name(), choices, depth - 1),
             Type::String => TEXTS[choice % TEXTS.len()].as_bytes().to_vec(),
-            Type::Int32 | Type::Int64 | Type::Bool | Type::Enum => {
+            Type::Int32 | Type::Int64 | Type::Uint32 | Type::Bool | Type::Enum => {
                 encode_varint(key, bytes);
                 encode_varint(NUMBERS[choice % NUMBERS.len()].cast_unsigned(), bytes);
                 return;

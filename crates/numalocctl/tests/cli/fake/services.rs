@@ -21,7 +21,10 @@ impl locality_service_server::LocalityService for Services {
         request: Request<GetLocalityRequest>,
     ) -> Answer<GetLocalityResponse> {
         drop(self.asked("GetLocality", request)?);
-        Ok(Response::new(GetLocalityResponse { locality: Some(answers::locality()) }))
+        Ok(Response::new(GetLocalityResponse {
+            locality: Some(answers::locality()),
+            missing: Vec::new(),
+        }))
     }
     type WatchLocalityStream = Watch<WatchLocalityResponse>;
     async fn watch_locality(
@@ -39,7 +42,10 @@ impl migration_service_server::MigrationService for Services {
         request: Request<PlanMigrationRequest>,
     ) -> Answer<PlanMigrationResponse> {
         drop(self.asked("PlanMigration", request)?);
-        Ok(Response::new(PlanMigrationResponse { plan: Some(answers::plan()) }))
+        Ok(Response::new(PlanMigrationResponse {
+            plan: Some(answers::plan()),
+            missing: Vec::new(),
+        }))
     }
     async fn create_job(&self, request: Request<CreateJobRequest>) -> Answer<CreateJobResponse> {
         let (_, script) = self.asked("CreateJob", request)?;

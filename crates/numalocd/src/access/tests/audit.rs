@@ -51,7 +51,13 @@ impl<'a> MakeWriter<'a> for Log {
 }
 
 fn caller() -> Caller {
-    Caller { name: "uid:7".to_owned(), role: Role::Operator, authority: Authority::All }
+    Caller {
+        name: "uid:7".to_owned(),
+        gid: None,
+        role: Role::Operator,
+        authority: Authority::All,
+        ceilings: crate::access::Ceilings::NONE,
+    }
 }
 
 #[test]

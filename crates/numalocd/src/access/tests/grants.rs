@@ -1,44 +1,32 @@
 use super::{certificate, grant};
 use crate::{
-    access::{Authority, Caller, Grants, Peer, Role, Users},
+    access::{Authority, Caller, Ceilings, Grants, Peer, Role},
     config::{Grant, Grantee},
 };
 use proptest::prelude::*;
-use std::{
-    cell::Cell,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::{Duration, Instant},
-};
 
 const NOTHING: Authority = Authority::Of { uid: None, cgroups: Vec::new() };
 
 fn grants() -> Vec<Grant> {
     let cgroups = vec!["/web.slice".to_owned()];
+    let ceilings = Ceilings::default();
     vec![
         grant(Grantee::Uid(1), Role::Viewer),
-        Grant { to: Grantee::Uid(2), role: Role::Operator, cgroups: cgroups.clone() },
+        Grant { to: Grantee::Uid(2), role: Role::Operator, cgroups: cgroups.clone(), ceilings },
         grant(Grantee::Uid(3), Role::Admin),
-        Grant { to: Grantee::Gid(100), role: Role::Operator, cgroups: cgroups.clone() },
-        Grant { to: certificate("agent"), role: Role::Operator, cgroups },
+        Grant { to: Grantee::Gid(100), role: Role::Operator, cgroups: cgroups.clone(), ceilings },
+        Grant { to: certificate("agent"), role: Role::Operator, cgroups, ceilings },
         grant(certificate("boss.example"), Role::Admin),
         grant(Grantee::Uid(4), Role::Admin),
     ]
 }
 
-/// User 4 is in group 100 by the user database.
-fn groups(uid: u32) -> Arc<[u32]> {
-    if uid == 4 { Arc::new([50, 100]) } else { Arc::default() }
-}
-
 fn who(peer: &Peer) -> Option<Caller> {
-    Grants::new(&grants(), &groups).caller(peer)
+    Grants::new(&grants()).caller(peer)
 }
 
-fn user(uid: u32, gid: u32) -> Peer {
-    Peer::User { uid, gid: Some(gid) }
+fn user(uid: u32, groups: &[u32]) -> Peer {
+    Peer::User { uid, groups: groups.to_vec() }
 }
 
 fn holder(names: &[&str]) -> Peer {
@@ -52,20 +40,22 @@ fn web(uid: Option<u32>) -> Authority {
 #[test]
 fn the_first_grant_that_fits_decides() {
     let expected = [
-        (user(0, 0), "uid:0", Role::Admin, Authority::All),
-        (user(1, 1), "uid:1", Role::Viewer, NOTHING),
-        (user(1, 100), "uid:1", Role::Viewer, NOTHING),
-        (user(2, 2), "uid:2", Role::Operator, web(Some(2))),
-        (user(3, 100), "uid:3", Role::Admin, Authority::All),
-        (user(4, 4), "uid:4", Role::Operator, web(Some(4))),
-        (user(5, 100), "uid:5", Role::Operator, web(Some(5))),
-        (holder(&["agent"]), "cert:agent", Role::Operator, web(None)),
-        (holder(&["x", "boss.example"]), "cert:boss.example", Role::Admin, Authority::All),
-        (holder(&["boss.example", "agent"]), "cert:agent", Role::Operator, web(None)),
-        (Peer::Plain, "tcp:plain", Role::Viewer, NOTHING),
+        (user(0, &[0]), "uid:0", None, Role::Admin, Authority::All),
+        (user(1, &[1]), "uid:1", None, Role::Viewer, NOTHING),
+        (user(1, &[100]), "uid:1", None, Role::Viewer, NOTHING),
+        (user(2, &[2]), "uid:2", None, Role::Operator, web(Some(2))),
+        (user(3, &[100]), "uid:3", None, Role::Admin, Authority::All),
+        (user(4, &[50, 100, 4]), "uid:4", Some(100), Role::Operator, web(Some(4))),
+        (user(4, &[4]), "uid:4", None, Role::Admin, Authority::All),
+        (user(5, &[100]), "uid:5", Some(100), Role::Operator, web(Some(5))),
+        (holder(&["agent"]), "cert:agent", None, Role::Operator, web(None)),
+        (holder(&["x", "boss.example"]), "cert:boss.example", None, Role::Admin, Authority::All),
+        (holder(&["boss.example", "agent"]), "cert:agent", None, Role::Operator, web(None)),
+        (Peer::Plain, "tcp:plain", None, Role::Viewer, NOTHING),
     ];
-    for (peer, name, role, authority) in expected {
-        let caller = Caller { name: name.to_owned(), role, authority };
+    for (peer, name, gid, role, authority) in expected {
+        let ceilings = if role == Role::Admin { Ceilings::NONE } else { Ceilings::default() };
+        let caller = Caller { name: name.to_owned(), gid, role, authority, ceilings };
         assert_eq!(who(&peer), Some(caller), "{peer:?}");
     }
 }
@@ -73,8 +63,9 @@ fn the_first_grant_that_fits_decides() {
 #[test]
 fn who_has_no_grant_has_no_role() {
     let strangers = [
-        user(5, 5),
-        user(u32::MAX, u32::MAX),
+        user(5, &[5]),
+        user(5, &[]),
+        user(u32::MAX, &[u32::MAX]),
         holder(&[]),
         holder(&["uid:0", "0", "root", "uid:3", "Agent", "agent\0", "*", "*.example", ""]),
     ];
@@ -84,66 +75,22 @@ fn who_has_no_grant_has_no_role() {
 }
 
 #[test]
-fn a_creator_has_the_authority_of_now() {
+fn a_creator_may_what_it_may_now() {
     let grants = grants();
-    let now = Grants::new(&grants, &groups);
-    assert_eq!(now.authority("uid:0"), Some(Authority::All));
-    assert_eq!(now.authority("uid:2"), Some(web(Some(2))));
-    assert_eq!(now.authority("uid:4"), Some(web(Some(4))));
-    assert_eq!(now.authority("cert:agent"), Some(web(None)));
-    assert_eq!(now.authority("cert:boss.example"), Some(Authority::All));
+    let now =
+        |creator, gid| Grants::new(&grants).creator(creator, gid).map(|caller| caller.authority);
+    assert_eq!(now("uid:0", None), Some(Authority::All));
+    assert_eq!(now("uid:2", None), Some(web(Some(2))));
+    assert_eq!(now("uid:5", Some(100)), Some(web(Some(5))));
+    assert_eq!(now("cert:agent", None), Some(web(None)));
+    assert_eq!(now("cert:boss.example", None), Some(Authority::All));
     let none =
         ["uid:1", "uid:5", "cert:uid:0", "cert:", "tcp:plain", "uid:", "uid:02", "uid:+2", ""];
     for creator in none {
-        assert_eq!(now.authority(creator), None, "{creator}");
+        assert_eq!(now(creator, None), None, "{creator}");
     }
-    assert_eq!(Grants::new(&[], &groups).authority("uid:2"), None);
-}
-
-#[test]
-fn the_user_database_is_asked_only_when_it_matters() {
-    let asked = Cell::new(0);
-    let count = |_| {
-        asked.set(asked.get() + 1);
-        Arc::default()
-    };
-    let two = [grant(Grantee::Gid(7), Role::Viewer), grant(Grantee::Gid(8), Role::Viewer)];
-    assert!(Grants::ask_groups(&two));
-    assert!(Grants::new(&two, &count).caller(&user(1, 7)).is_some());
-    assert!(Grants::new(&two, &count).caller(&user(0, 0)).is_some());
-    assert_eq!(asked.get(), 0);
-    assert!(Grants::new(&two, &count).caller(&user(1, 1)).is_none());
-    assert_eq!(asked.get(), 1, "once for both groups");
-    assert!(!Grants::ask_groups(&[grant(Grantee::Uid(1), Role::Viewer)]));
-}
-
-#[tokio::test]
-async fn answers_of_the_user_database_are_kept_for_seconds() {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&asked);
-    let users = Users::new(move |uid| {
-        count.fetch_add(1, Ordering::Relaxed);
-        vec![uid + 1]
-    });
-    let start = Instant::now();
-    for passed in [0, 1, 4] {
-        let now = start + Duration::from_secs(passed);
-        assert_eq!(*users.groups(7, now), [8]);
-        assert_eq!(*users.find(7, now).await, [8]);
-    }
-    assert_eq!(asked.load(Ordering::Relaxed), 1);
-    assert_eq!(*users.find(7, start + Duration::from_secs(5)).await, [8]);
-    assert_eq!(asked.load(Ordering::Relaxed), 2);
-    for uid in 0..10_000 {
-        assert_eq!(*users.groups(uid, start), [uid + 1]);
-    }
-}
-
-#[test]
-fn the_host_knows_the_groups_of_root_and_not_those_of_strangers() {
-    let users = Users::of_host();
-    assert!(users.groups(0, Instant::now()).contains(&0));
-    assert!(users.groups(u32::MAX - 7, Instant::now()).is_empty());
+    assert_eq!(now("uid:5", Some(101)), None);
+    assert_eq!(Grants::new(&[]).creator("uid:5", Some(100)), None);
 }
 
 proptest! {
@@ -165,11 +112,15 @@ proptest! {
 
     /// What was granted when a record was made is granted when it is used, as long as nothing changes.
     #[test]
-    fn a_caller_keeps_its_authority(uid in 0_u32..6, names in prop::collection::vec("(agent|boss.example|x)", 0..3)) {
-        for peer in [Peer::User { uid, gid: None }, Peer::Certificate { names }] {
+    fn a_caller_is_who_it_was(
+        uid in 0_u32..6,
+        groups in prop::collection::vec(98_u32..102, 0..4),
+        names in prop::collection::vec("(agent|boss.example|x)", 0..3),
+    ) {
+        for peer in [Peer::User { uid, groups }, Peer::Certificate { names }] {
             if let Some(caller) = who(&peer) {
-                let kept = Grants::new(&grants(), &groups).authority(&caller.name);
-                prop_assert_eq!(kept, (caller.role >= Role::Operator).then_some(caller.authority));
+                let now = Grants::new(&grants()).creator(&caller.name, caller.gid);
+                prop_assert_eq!(now, (caller.role >= Role::Operator).then_some(caller));
             }
         }
     }

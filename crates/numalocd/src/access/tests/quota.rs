@@ -21,7 +21,13 @@ fn quotas(requests_per_second: u32, watches: usize) -> Quotas {
 }
 
 fn caller(name: &str) -> Caller {
-    Caller { name: name.to_owned(), role: Role::Viewer, authority: Authority::All }
+    Caller {
+        name: name.to_owned(),
+        gid: None,
+        role: Role::Viewer,
+        authority: Authority::All,
+        ceilings: crate::access::Ceilings::NONE,
+    }
 }
 
 /// When the caller is told to come back.

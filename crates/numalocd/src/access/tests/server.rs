@@ -1,17 +1,13 @@
 //! A real server whose only service tells who has reached it.
 
 use crate::{
-    access::{Access, Caller, Quotas, Users},
-    config::Config,
+    access::{Access, Caller, Quotas},
+    config::{Config, Listen},
+    listen::{Listeners, Passed, serve},
 };
-use std::{
-    convert::Infallible, fs, net::SocketAddr, os::unix::fs::PermissionsExt, path::Path, sync::Arc,
-};
-use tokio::{
-    net::{TcpListener, UnixListener},
-    sync::watch,
-};
-use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use std::{convert::Infallible, future::pending, net::SocketAddr, path::Path, sync::Arc};
+use tokio::{net::TcpListener, sync::watch};
+use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{
     Code, Request, Status,
     body::Body,
@@ -26,9 +22,9 @@ use tower::{Layer, Service, layer::layer_fn, service_fn};
 pub(super) type Answer = (Code, String);
 
 /// The layer, and what changes its configuration.
-pub(super) fn access(config: Arc<Config>, users: Users) -> (Access, watch::Sender<Arc<Config>>) {
+pub(super) fn access(config: Arc<Config>) -> (Access, watch::Sender<Arc<Config>>) {
     let (sender, receiver) = watch::channel(config);
-    (Access::new(receiver.clone(), Quotas::new(receiver), users), sender)
+    (Access::new(receiver.clone(), Quotas::new(receiver)), sender)
 }
 
 /// Answers each call with who made it.
@@ -53,11 +49,14 @@ pub(super) fn echo<S>() -> impl Layer<
 }
 
 /// Serves at a Unix socket that everybody may connect to, until the runtime ends.
-pub(super) fn serve_unix(socket: &Path, access: Access) {
-    let listener = UnixListener::bind(socket).expect("the directory is ours");
-    fs::set_permissions(socket, fs::Permissions::from_mode(0o666)).expect("it is ours");
-    let router = Server::builder().layer(access).layer(echo()).add_routes(Routes::default());
-    tokio::spawn(router.serve_with_incoming(UnixListenerStream::new(listener)));
+pub(super) async fn serve_unix(socket: &Path, access: Access) {
+    let config = Listen { socket: socket.to_owned(), mode: 0o666, ..Listen::default() };
+    let listeners =
+        Listeners::open(&config, Passed::default()).await.expect("the directory is ours");
+    let router = move |server: Server| {
+        server.layer(access.clone()).layer(echo()).add_routes(Routes::default())
+    };
+    tokio::spawn(serve(listeners, router, pending()));
 }
 
 /// Serves at a loopback port until the runtime ends.

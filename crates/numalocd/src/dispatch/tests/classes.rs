@@ -25,7 +25,7 @@ async fn create(rig: &Rig, pid: i32, qos_class: QosClass) -> JobId {
     let mut request = request(&[pid]);
     request.spec.policy.qos_class = Some(qos_class);
     let node = pid.to_string();
-    let created = rig.handle.create_job(admin(), request, found(&[pid], &node)).await;
+    let created = rig.handle.create_job(admin(), request, pins(&[pid]), found(&[pid], &node)).await;
     created.expect("it is taken").0.id.clone()
 }
 
@@ -118,5 +118,59 @@ async fn jobs_share_the_rate_that_holds_when_they_begin() {
     rig.config.send_replace(Arc::new(config));
     create(&rig, 4, Ls).await;
     assert_eq!(rig.order().await.limits.shared_rate, None);
+    rig.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn best_effort_is_put_back_for_a_job_that_waits_for_its_node() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let mut asked = request(&[1]);
+    asked.spec.policy.qos_class = Some(Be);
+    let made = rig.handle.create_job(admin(), asked, pins(&[1]), found(&[1], "0")).await;
+    let best_effort = made.expect("it is taken").0.id.clone();
+    let order = rig.order().await;
+    rig.planned(&order, &[1], "0");
+    let control = told(order).await;
+    let urgent = rig.create(&[2], "0").await;
+    settled(&rig).await;
+    assert!(control.cancel.load(Relaxed), "it goes on though another waits");
+    rig.assert_no_order().await;
+    let left = Some((Reason::Cancelled, 4096));
+    rig.report(Report::Ended(best_effort.clone(), Ok(outcome(4096, left))));
+    let order = rig.order().await;
+    assert_eq!(order.job, urgent);
+    rig.reaches(&best_effort, JobState::Queued).await;
+    rig.planned(&order, &[2], "0");
+    order.go.await.expect("it is told to move");
+    rig.report(Report::Ended(urgent, Ok(outcome(4096, None))));
+    // It goes on where it was, and accounts for both legs.
+    let order = rig.order().await;
+    assert_eq!(order.job, best_effort);
+    rig.planned(&order, &[1], "0");
+    order.go.await.expect("it is told to move");
+    rig.report(Report::Ended(best_effort.clone(), Ok(outcome(4096, None))));
+    rig.reaches(&best_effort, JobState::Succeeded).await;
+    let job = rig.handle.get_job(best_effort).await.expect("it is known");
+    assert_eq!(job.outcome.as_ref().expect("an outcome").account().moved_bytes(), 8192);
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_for_much_does_not_keep_others_waiting() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    for pid in 1..=4 {
+        create(&rig, pid, Ls).await;
+    }
+    let order = rig.order().await;
+    let second = rig.order().await;
+    let made = rig.handle.create_job(operator(), request(&[9]), pins(&[9]), found(&[9], "9")).await;
+    let other = made.expect("it is taken").0.id.clone();
+    rig.planned(&order, &[1], "1");
+    order.go.await.expect("it is told to move");
+    rig.report(Report::Ended(order.job, Ok(outcome(4096, None))));
+    assert_eq!(rig.order().await.job, other, "two of the first one's come before it");
+    drop(second);
     rig.kill().await;
 }

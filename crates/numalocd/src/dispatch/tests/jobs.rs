@@ -154,22 +154,24 @@ async fn requests_are_safe_to_repeat() {
     let rig = Rig::at(&dir);
     let once = CreateJob { request_id: Some("r".into()), ..request(&[1]) };
     let (job, existing) =
-        rig.handle.create_job(admin(), once.clone(), found(&[1], "0")).await.unwrap();
+        rig.handle.create_job(admin(), once.clone(), pins(&[1]), found(&[1], "0")).await.unwrap();
     assert!(!existing);
-    let again = rig.handle.create_job(admin(), once.clone(), found(&[1], "0")).await.unwrap();
+    let again =
+        rig.handle.create_job(admin(), once.clone(), pins(&[1]), found(&[1], "0")).await.unwrap();
     assert_eq!((&again.0.id, again.1), (&job.id, true));
     let found_by = rig.handle.find_request(admin(), once.clone()).await.unwrap();
     assert_eq!(found_by.unwrap().id, job.id);
     let other = CreateJob { request_id: Some("r".into()), ..request(&[2]) };
-    let answer = rig.handle.create_job(admin(), other.clone(), found(&[2], "0")).await;
+    let answer = rig.handle.create_job(admin(), other.clone(), pins(&[2]), found(&[2], "0")).await;
     assert_refused!(answer, Refusal::AlreadyExists { .. });
     // The id is the caller's own.
-    let (own, existing) = rig.handle.create_job(operator(), other, found(&[2], "0")).await.unwrap();
+    let (own, existing) =
+        rig.handle.create_job(operator(), other, pins(&[2]), found(&[2], "0")).await.unwrap();
     assert!(!existing && own.id != job.id);
     // Over a restart too.
     rig.stop().await;
     let rig = Rig::at(&dir);
-    let again = rig.handle.create_job(admin(), once, found(&[1], "0")).await.unwrap();
+    let again = rig.handle.create_job(admin(), once, pins(&[1]), found(&[1], "0")).await.unwrap();
     assert_eq!((&again.0.id, again.1), (&job.id, true));
     rig.stop().await;
 }
@@ -179,11 +181,14 @@ async fn one_job_an_address_space() {
     let dir = dir();
     let mut rig = Rig::at(&dir);
     let id = rig.create(&[1, 2], "0").await;
-    let answer = rig.handle.create_job(operator(), request(&[2, 3]), found(&[2, 3], "0")).await;
+    let answer = rig
+        .handle
+        .create_job(operator(), request(&[2, 3]), pins(&[2, 3]), found(&[2, 3], "0"))
+        .await;
     assert_refused!(answer, Refusal::Conflict { job } if job == id);
     let join = CreateJob { on_conflict: OnConflict::Join, ..request(&[2]) };
     let (joined, existing) =
-        rig.handle.create_job(operator(), join, found(&[2], "0")).await.unwrap();
+        rig.handle.create_job(operator(), join, pins(&[2]), found(&[2], "0")).await.unwrap();
     assert_eq!((&joined.id, existing), (&id, true));
     // A held job is not at work.
     let order = rig.order().await;
@@ -204,7 +209,12 @@ async fn jobs_of_others_are_not_to_be_changed() {
         Refusal::NotPermitted { .. }
     );
     assert_refused!(rig.handle.pause_job(operator(), id).await, Refusal::NotPermitted { .. });
-    let own = rig.handle.create_job(operator(), request(&[2]), found(&[2], "0")).await.unwrap().0;
+    let own = rig
+        .handle
+        .create_job(operator(), request(&[2]), pins(&[2]), found(&[2], "0"))
+        .await
+        .unwrap()
+        .0;
     rig.handle.cancel_job(operator(), own.id.clone()).await.unwrap();
     let none = JobId::new("no-number").unwrap();
     assert_refused!(rig.handle.cancel_job(admin(), none).await, Refusal::NotFound { .. });
@@ -218,11 +228,11 @@ async fn open_jobs_have_a_quota() {
     config.quota.open_jobs = 1;
     let rig = Rig::with(&dir, config);
     let id = rig.create(&[1], "0").await;
-    let answer = rig.handle.create_job(admin(), request(&[2]), found(&[2], "0")).await;
+    let answer = rig.handle.create_job(admin(), request(&[2]), pins(&[2]), found(&[2], "0")).await;
     assert_refused!(answer, Refusal::Quota { what: "open jobs", limit: 1, .. });
-    rig.handle.create_job(operator(), request(&[2]), found(&[2], "0")).await.unwrap();
+    rig.handle.create_job(operator(), request(&[2]), pins(&[2]), found(&[2], "0")).await.unwrap();
     rig.handle.pause_job(admin(), id.clone()).await.unwrap();
-    let answer = rig.handle.create_job(admin(), request(&[3]), found(&[3], "0")).await;
+    let answer = rig.handle.create_job(admin(), request(&[3]), pins(&[3]), found(&[3], "0")).await;
     assert_refused!(answer, Refusal::Quota { .. });
     rig.stop().await;
 }
@@ -267,8 +277,11 @@ async fn lists_show_jobs_as_they_are() {
     let mut resuming = request(&[1]);
     resuming.spec.policy.on_interrupt = OnInterrupt::Resume;
     resuming.request_id = Some("r".into());
-    let (job, _) =
-        rig.handle.create_job(admin(), resuming.clone(), found(&[1], "0")).await.unwrap();
+    let (job, _) = rig
+        .handle
+        .create_job(admin(), resuming.clone(), pins(&[1]), found(&[1], "0"))
+        .await
+        .unwrap();
     let id = job.id.clone();
     let order = rig.order().await;
     rig.planned(&order, &[1], "0");

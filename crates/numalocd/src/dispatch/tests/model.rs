@@ -120,7 +120,9 @@ async fn play(steps: Vec<Step>) {
                 let found = found(&[pid], &node.to_string());
                 let mut request = request(&[pid]);
                 request.spec.policy.qos_class = Some(qos_class);
-                if let Ok((job, _)) = rig.handle.create_job(admin(), request, found).await {
+                if let Ok((job, _)) =
+                    rig.handle.create_job(admin(), request, pins(&[pid]), found).await
+                {
                     world.jobs.insert(job.id.number().unwrap(), (pid, node, qos_class));
                 }
             }

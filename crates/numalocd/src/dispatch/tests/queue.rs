@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     config::Queue,
-    dispatch::queue::{Waiting, next},
+    dispatch::queue::{Active, Waiting, next, preempted},
 };
 use numaloc_api::value::QosClass;
 use proptest::prelude::*;
@@ -13,10 +13,40 @@ const WIDE: Queue = Queue { moves: 100, moves_per_node: 1, rate_bytes_per_second
 
 #[test]
 fn classes_come_in_order_and_then_age() {
-    let at = |number, qos_class| Waiting { number, qos_class, found: None };
+    let at = |number, qos_class| Waiting { number, qos_class, turn: 0, found: None };
     let waiting =
         vec![at(1, QosClass::Be), at(2, QosClass::Ls), at(3, QosClass::Lsr), at(4, QosClass::Ls)];
     assert_eq!(next(waiting, [], &WIDE), [3, 2, 4, 1]);
+}
+
+#[test]
+fn owners_take_turns() {
+    let at = |number, turn| Waiting { number, qos_class: QosClass::Ls, turn, found: None };
+    // One owner has asked for 1 to 3, another for 4 and 5; then with a job of the first one under way.
+    let all = vec![at(1, 0), at(2, 1), at(3, 2), at(4, 0), at(5, 1)];
+    assert_eq!(next(all, [], &WIDE), [1, 4, 2, 5, 3]);
+    let all = vec![at(1, 1), at(2, 2), at(3, 3), at(4, 0), at(5, 1)];
+    assert_eq!(next(all, [], &WIDE), [4, 1, 5, 2, 3]);
+}
+
+#[test]
+fn best_effort_goes_back_for_what_waits_for_it_and_for_nothing_else() {
+    let limits = |moves| Queue { moves, ..Queue::default() };
+    let (zero, one, other) = (found(&[1], "0"), found(&[2], "1"), found(&[3], "0"));
+    let active = |number, qos_class, found| Active { number, qos_class, found };
+    let waits = |qos_class, found| [Waiting { number: 9, qos_class, turn: 0, found }];
+    let (be, ls, lsr) = (QosClass::Be, QosClass::Ls, QosClass::Lsr);
+    let both = [active(1, be, &zero), active(2, be, &one)];
+    // A node, a place (the youngest goes), nothing.
+    assert_eq!(preempted(&waits(lsr, Some(&other)), &both, &limits(9)), [1]);
+    assert_eq!(preempted(&waits(lsr, Some(&other)), &both, &limits(2)), [1]);
+    assert_eq!(preempted(&waits(ls, None), &both, &limits(2)), [2]);
+    assert_eq!(preempted(&waits(ls, None), &both, &limits(3)), [0; 0]);
+    assert_eq!(preempted(&waits(be, Some(&other)), &both, &limits(2)), [0; 0]);
+    assert_eq!(preempted(&[], &both, &limits(1)), [0; 0]);
+    // What another class has is waited for: nobody else has to go for that.
+    let mixed = [active(1, ls, &zero), active(2, be, &one)];
+    assert_eq!(preempted(&waits(lsr, Some(&other)), &mixed, &limits(2)), [0; 0]);
 }
 
 #[test]
@@ -26,6 +56,7 @@ fn an_earlier_job_is_not_passed_over_for_ever() {
     let waiting = [(2, &both), (3, &one), (4, &free)].map(|(number, found)| Waiting {
         number,
         qos_class: QosClass::Ls,
+        turn: 0,
         found: Some(found),
     });
     // 3 would keep 2 from node 1; 4 is in nobody's way.
@@ -48,7 +79,7 @@ proptest! {
             jobs.iter().map(|(pids, node, _)| found(pids, &node.to_string())).collect();
         let classes = [QosClass::Lsr, QosClass::Ls, QosClass::Be];
         let waiting: Vec<Waiting<'_>> = found.iter().zip(&jobs).zip(0..).map(|((found, job), number)| {
-            Waiting { number, qos_class: classes[job.2], found: Some(found) }
+            Waiting { number, qos_class: classes[job.2], turn: 0, found: Some(found) }
         }).collect();
         let started = next(waiting.clone(), &active, &limits);
         prop_assert!(started.is_empty() || started.len() + active.len() <= moves);
@@ -88,7 +119,7 @@ proptest! {
             found(&[*pid], &nodes.join(","))
         }).collect();
         let class = |number: u64| classes[jobs[number as usize].2];
-        let waiting = |number: u64| Waiting { number, qos_class: class(number), found: Some(&found[number as usize]) };
+        let waiting = |number: u64| Waiting { number, qos_class: class(number), turn: 0, found: Some(&found[number as usize]) };
         let mut queued: BTreeSet<u64> = (0..jobs.len() as u64).collect();
         let mut active: Vec<u64> = Vec::new();
         // Jobs end in any order, one after the other.

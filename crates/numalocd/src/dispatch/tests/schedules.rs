@@ -16,7 +16,7 @@ fn spec(interval: Duration) -> ScheduleSpec {
 
 async fn schedule(rig: &Rig, spec: ScheduleSpec) -> ScheduleId {
     let request = CreateSchedule { spec, request_id: None };
-    rig.handle.create_schedule(operator(), request).await.unwrap().id.clone()
+    rig.handle.create_schedule(operator(), request, pins(&[1])).await.unwrap().id.clone()
 }
 
 async fn get(rig: &Rig, id: &ScheduleId) -> Arc<Schedule> {
@@ -255,14 +255,20 @@ async fn schedules_are_changed() {
     // A shorter interval counts from now at the latest.
     let shorter = ScheduleUpdate { interval: Some(MINUTE), ..ScheduleUpdate::default() };
     let stale = update(Some("0"), shorter.clone());
-    assert_refused!(rig.handle.update_schedule(operator(), stale).await, Refusal::Etag { .. });
+    assert_refused!(
+        rig.handle.update_schedule(operator(), stale, Pins::new()).await,
+        Refusal::Etag { .. }
+    );
     let other = caller("uid:7", Role::Operator);
     assert_refused!(
-        rig.handle.update_schedule(other, update(None, shorter.clone())).await,
+        rig.handle.update_schedule(other, update(None, shorter.clone()), Pins::new()).await,
         Refusal::NotPermitted { .. }
     );
-    let changed =
-        rig.handle.update_schedule(operator(), update(Some(&known.etag), shorter)).await.unwrap();
+    let changed = rig
+        .handle
+        .update_schedule(operator(), update(Some(&known.etag), shorter), Pins::new())
+        .await
+        .unwrap();
     assert_ne!(changed.etag, known.etag);
     let begin = Instant::now();
     let job = rig.run(outcome(4096, None)).await;
@@ -270,14 +276,18 @@ async fn schedules_are_changed() {
     assert!(begin.elapsed() <= MINUTE + Duration::from_secs(1), "{:?}", begin.elapsed());
     // Held, it does not run; let go, it does.
     let paused = |paused| ScheduleUpdate { paused: Some(paused), ..ScheduleUpdate::default() };
-    let held = rig.handle.update_schedule(operator(), update(None, paused(true))).await.unwrap();
+    let held = rig
+        .handle
+        .update_schedule(operator(), update(None, paused(true)), Pins::new())
+        .await
+        .unwrap();
     assert_eq!((held.state, held.next_run), (ScheduleState::Paused, None));
     assert!(tokio::time::timeout(100 * MINUTE, rig.probes.recv()).await.is_err());
-    rig.handle.update_schedule(operator(), update(None, paused(false))).await.unwrap();
+    rig.handle.update_schedule(operator(), update(None, paused(false)), Pins::new()).await.unwrap();
     rig.probe().await;
     let too_much = ScheduleUpdate { jitter: Some(2 * MINUTE), ..ScheduleUpdate::default() };
     assert_refused!(
-        rig.handle.update_schedule(operator(), update(None, too_much)).await,
+        rig.handle.update_schedule(operator(), update(None, too_much), Pins::new()).await,
         Refusal::Invalid(_)
     );
     let delete =
@@ -300,18 +310,22 @@ async fn a_creator_without_rights_is_told_so() {
     let rig = Rig::at(&dir);
     let request = CreateSchedule { spec: spec(MINUTE), request_id: Some("r".into()) };
     let nobody = caller("uid:9", Role::Operator);
-    let made = rig.handle.create_schedule(nobody.clone(), request.clone()).await.unwrap();
+    let made =
+        rig.handle.create_schedule(nobody.clone(), request.clone(), pins(&[1])).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let known = get(&rig, &made.id).await;
     assert!(known.state_message.contains("uid:9"), "{}", known.state_message);
     assert_eq!(known.state, ScheduleState::Waiting);
     // Creating it again gives it back; creating another with the same id does not.
     assert_eq!(
-        rig.handle.create_schedule(nobody.clone(), request.clone()).await.unwrap().id,
+        rig.handle.create_schedule(nobody.clone(), request.clone(), pins(&[1])).await.unwrap().id,
         made.id
     );
     let other = CreateSchedule { spec: spec(2 * MINUTE), ..request };
-    assert_refused!(rig.handle.create_schedule(nobody, other).await, Refusal::AlreadyExists { .. });
+    assert_refused!(
+        rig.handle.create_schedule(nobody, other, pins(&[1])).await,
+        Refusal::AlreadyExists { .. }
+    );
     rig.stop().await;
 }
 
@@ -396,7 +410,7 @@ async fn a_fight_is_over_with_a_run_that_has_nothing_to_do_a_change_or_a_restart
     fight(&mut rig).await;
     let update = ScheduleUpdate { interval: Some(MINUTE), ..ScheduleUpdate::default() };
     let update = UpdateSchedule { id: id.clone(), etag: None, update };
-    rig.handle.update_schedule(operator(), update).await.expect("it is changed");
+    rig.handle.update_schedule(operator(), update, Pins::new()).await.expect("it is changed");
     let (begin, run) = (Instant::now(), rig.run_as(undone(4096), trailing()).await);
     assert!(begin.elapsed() <= MINUTE + Duration::from_secs(1), "{:?}", begin.elapsed());
     assert_eq!(run.trail, None);
@@ -430,4 +444,57 @@ async fn a_run_that_goes_on_does_not_look_at_its_own_work() {
     rig.handle.resume_job(admin(), order.job).await.expect("it goes on");
     assert_eq!(rig.order().await.trail, None);
     rig.kill().await;
+}
+
+/// A host that cannot be read for a moment costs a weekly run seconds, and one that stays so is not asked all the time.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_looked_at_is_looked_at_again_soon() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let week = 7 * 24 * 60 * MINUTE;
+    schedule(&rig, spec(week)).await;
+    let mut waits = Vec::new();
+    for _ in 0..9 {
+        let begin = Instant::now();
+        let probe = rig.probe().await;
+        waits.push(begin.elapsed().as_secs());
+        let refusal = Refusal::HostUnavailable { message: "systemd gives no answer".into() };
+        rig.answer(&probe, Err(refusal));
+    }
+    assert_eq!(waits, [0, 10, 20, 40, 80, 160, 320, 600, 600]);
+    rig.run(outcome(4096, None)).await;
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn removing_a_schedule_ends_its_run_that_is_held() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let id = schedule(&rig, spec(MINUTE)).await;
+    let probe = rig.probe().await;
+    rig.answer(&probe, Ok(found(&[1], "0")));
+    let order = rig.order().await;
+    let job = order.job.clone();
+    rig.handle.pause_job(operator(), job.clone()).await.unwrap();
+    rig.report(Report::Planned(job.clone(), Ok(planned(&[1], "0"))));
+    rig.reaches(&job, JobState::Paused).await;
+    rig.handle.delete_schedule(operator(), DeleteSchedule { id, etag: None }).await.unwrap();
+    assert_eq!(rig.handle.get_job(job).await.unwrap().state, JobState::Cancelled);
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_target_that_has_been_gone_for_long_is_looked_for_less_often() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    schedule(&rig, spec(Duration::from_secs(1))).await;
+    let begin = Instant::now();
+    let mut looks = 0;
+    while begin.elapsed() < 60 * MINUTE {
+        let probe = rig.probe().await;
+        rig.answer(&probe, gone());
+        looks += 1;
+    }
+    assert!((60..150).contains(&looks), "{looks} looks in an hour");
+    rig.stop().await;
 }

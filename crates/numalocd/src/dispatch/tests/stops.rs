@@ -16,7 +16,10 @@ async fn a_stop_waits_for_the_batches_in_hand() {
     let (id, control) = rig.moving(&[1], "0").await;
     let mut watch = rig.handle.watch_job(id.clone()).await.unwrap();
     rig.handle.stop().await;
-    assert_refused!(rig.handle.status().await, Refusal::Unavailable { .. });
+    let change = rig.handle.pause_job(admin(), id.clone()).await;
+    assert_refused!(change, Refusal::Unavailable { .. });
+    // Questions are answered to the end.
+    assert_eq!(rig.handle.status().await.expect("an answer").jobs, [(JobState::Running, 1)]);
     assert!(control.cancel.load(std::sync::atomic::Ordering::Relaxed));
     assert!(!rig.task.is_finished());
     rig.report(Report::Ended(id.clone(), Ok(outcome(4096, Some((Reason::Cancelled, 4096))))));
@@ -52,7 +55,7 @@ async fn what_was_under_way_goes_on_where_it_was_asked_to() {
     let stops = rig.create(&[1], "0").await;
     let goes = rig
         .handle
-        .create_job(admin(), resuming(&[2]), found(&[2], "0"))
+        .create_job(admin(), resuming(&[2]), pins(&[2]), found(&[2], "0"))
         .await
         .unwrap()
         .0
@@ -60,7 +63,7 @@ async fn what_was_under_way_goes_on_where_it_was_asked_to() {
         .clone();
     let cancelled = rig
         .handle
-        .create_job(admin(), resuming(&[3]), found(&[3], "0"))
+        .create_job(admin(), resuming(&[3]), pins(&[3]), found(&[3], "0"))
         .await
         .unwrap()
         .0
@@ -105,7 +108,7 @@ async fn the_run_of_a_schedule_is_not_doubled() {
     let spec =
         ScheduleSpec { migration, interval: Duration::from_secs(60), ..ScheduleSpec::default() };
     let request = CreateSchedule { spec, request_id: None };
-    let id = rig.handle.create_schedule(operator(), request).await.unwrap().id.clone();
+    let id = rig.handle.create_schedule(operator(), request, pins(&[1])).await.unwrap().id.clone();
     let probe = rig.probes.recv().await.unwrap();
     let found = Ok(found(&[1], "0"));
     rig.probed.send(Probed { schedule: probe.schedule, etag: probe.etag, found }).unwrap();

@@ -1,9 +1,10 @@
 //! Workloads, and targets that name them.
 
 use super::*;
+use crate::engine::Aim;
 use numaloc_api::value::{Page, QosClass, WorkloadId, WorkloadSpec};
 
-fn workload(id: &str) -> WorkloadSpec {
+pub(super) fn workload(id: &str) -> WorkloadSpec {
     WorkloadSpec {
         id: WorkloadId::new(id).unwrap(),
         cgroup: format!("/pods/{id}"),
@@ -12,6 +13,11 @@ fn workload(id: &str) -> WorkloadSpec {
         labels: [("app".to_owned(), id.to_owned())].into(),
         qos_class: Some(QosClass::Be),
     }
+}
+
+/// What an engine is to look at.
+pub(super) fn targets(aim: &Aim) -> Vec<numaloc_host::Target> {
+    aim.members.iter().map(|member| member.target.clone()).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -51,10 +57,17 @@ async fn targets_name_workloads() {
         ),
     ] {
         let selected = rig.handle.select(target).await.unwrap();
-        assert_eq!((selected.targets, selected.qos_class), (expected, Some(class)));
+        assert_eq!((targets(&selected.aim), selected.qos_class), (expected, Some(class)));
     }
-    let unknown = Target { container_ids: ["c-a".to_owned(), "x".to_owned()].into(), ..none() };
-    assert_refused!(rig.handle.select(unknown).await, Refusal::TargetNotFound { .. });
+    let one = |id: &str| Target { container_ids: [id.to_owned()].into(), ..none() };
+    assert_refused!(rig.handle.select(one("x")).await, Refusal::TargetNotFound { .. });
+    // What is not registered is named, and the rest is found.
+    let some = Target { container_ids: ["c-a".to_owned(), "x".to_owned()].into(), ..none() };
+    let selected = rig.handle.select(some).await.unwrap();
+    assert_eq!(targets(&selected.aim), cgroups(&["a"]));
+    assert_eq!(selected.aim.members[0].name, one("c-a"));
+    let missing: Vec<_> = selected.aim.missing.iter().map(|missing| &missing.member).collect();
+    assert_eq!(missing, [&one("x")]);
     rig.handle.unregister_workload(admin(), WorkloadId::new("a").unwrap()).await.unwrap();
     let gone = Target { container_ids: ["c-a".to_owned()].into(), ..none() };
     assert_refused!(rig.handle.select(gone).await, Refusal::TargetNotFound { .. });

@@ -1,5 +1,6 @@
 use super::*;
 use crate::access::{Authority, Role};
+use numaloc_api::value::Target;
 use numaloc_api::{v1, value::MigrationSpec};
 use std::{fs, future::pending, sync::Arc, time::Duration};
 use tempfile::NamedTempFile;
@@ -51,7 +52,13 @@ fn told(lines: &[(&str, &str)]) -> Vec<(String, String)> {
 fn read(name: &str) -> Result<(Change, JobId), Status> {
     let mut request = Request::new(v1::CancelJobRequest { name: name.to_owned() });
     let name = "uid:7".to_owned();
-    let caller = Caller { name, role: Role::Operator, authority: Authority::All };
+    let caller = Caller {
+        name,
+        gid: None,
+        role: Role::Operator,
+        authority: Authority::All,
+        ceilings: crate::access::Ceilings::NONE,
+    };
     request.extensions_mut().insert(caller);
     Change::read("CancelJob", request)
 }

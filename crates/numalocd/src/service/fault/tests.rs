@@ -34,6 +34,11 @@ fn all(text: &str) -> Vec<(Refusal, Code, &'static str)> {
         (Refusal::Conflict { job: JobId::numbered(7) }, Code::Aborted, "CONFLICTING_JOB"),
         (Refusal::Etag { name: own() }, Code::Aborted, "ETAG_MISMATCH"),
         (Refusal::NotPermitted { message: own() }, Code::PermissionDenied, "NOT_PERMITTED"),
+        (
+            Refusal::Ceiling { ceiling: "workers", most: own() },
+            Code::PermissionDenied,
+            "CEILING_EXCEEDED",
+        ),
         (Refusal::DaemonLacksRights { message }, Code::PermissionDenied, "DAEMON_LACKS_RIGHTS"),
         (
             Refusal::Quota { what: "watches", limit: 3, caller },
@@ -52,7 +57,7 @@ fn all(text: &str) -> Vec<(Refusal, Code, &'static str)> {
     ];
     let mut seen: Vec<_> = all.iter().map(|(refusal, ..)| number(refusal)).collect();
     seen.sort_unstable();
-    assert_eq!(seen, (0..19).collect::<Vec<_>>());
+    assert_eq!(seen, (0..20).collect::<Vec<_>>());
     all
 }
 
@@ -78,6 +83,7 @@ fn number(refusal: &Refusal) -> usize {
         Refusal::Internal { .. } => 16,
         Refusal::HostCannot { .. } => 17,
         Refusal::HostUnavailable { .. } => 18,
+        Refusal::Ceiling { .. } => 19,
     }
 }
 
@@ -106,7 +112,7 @@ fn every_reason_of_the_api_is_used() {
     let used: Vec<_> = all("x").into_iter().map(|(.., reason)| reason).collect();
     let reasons = (1..).map_while(|number| ErrorReason::try_from(number).ok());
     let names: Vec<_> = reasons.map(|reason| reason.as_str_name()).collect();
-    assert_eq!(names.len(), 17);
+    assert_eq!(names.len(), 18);
     for name in names {
         assert!(used.iter().any(|used| format!("ERROR_REASON_{used}") == name), "{name}");
     }

@@ -32,7 +32,13 @@ impl Around {
 
     fn stream<W: Watch>(&self, watch: W) -> BoxStream<W::Answer> {
         let (name, authority) = ("uid:1".to_owned(), Authority::All);
-        let caller = Caller { name, role: Role::Viewer, authority };
+        let caller = Caller {
+            name,
+            gid: None,
+            role: Role::Viewer,
+            authority,
+            ceilings: crate::access::Ceilings::NONE,
+        };
         let counted = self.quotas.watch(&caller).unwrap();
         stream(watch, self.stop.subscribe(), counted)
     }

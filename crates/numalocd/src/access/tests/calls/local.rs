@@ -1,7 +1,7 @@
 use super::{Has, answers, check};
 use crate::{
     access::{
-        Caller, Role, Users,
+        Caller, Role,
         tests::{
             Log, config, grant,
             server::{Answer, access, answer, call, connect, echo, serve_tcp, serve_unix},
@@ -13,7 +13,7 @@ use nix::unistd::Uid;
 use std::{
     collections::BTreeMap,
     env, fs,
-    os::unix::{fs::PermissionsExt, process::CommandExt},
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::Command,
     sync::Arc,
@@ -38,20 +38,21 @@ fn directory() -> TempDir {
     directory
 }
 
-fn nobody_in_groups() -> Users {
-    Users::new(|_| Vec::new())
-}
-
 /// Makes all calls from a process of another user. The program is taken from /proc, since its path may be closed to others.
-fn answers_to(uid: u32, gid: u32, socket: &Path) -> BTreeMap<String, Answer> {
+fn answers_to(uid: u32, gid: u32, besides: &[u32], socket: &Path) -> BTreeMap<String, Answer> {
     let me = "access::tests::calls::local::as_another_user";
-    let output = Command::new("/proc/self/exe")
-        .args(["--exact", me, "--ignored", "--nocapture", "--test-threads=1"])
-        .env(SOCKET, socket)
-        .uid(uid)
-        .gid(gid)
-        .output()
-        .expect("the test program starts again");
+    // A process with supplementary groups, which the standard library cannot start.
+    let mut command = Command::new("setpriv");
+    let groups: Vec<String> = besides.iter().map(ToString::to_string).collect();
+    match groups.is_empty() {
+        true => command.arg("--clear-groups"),
+        false => command.arg(format!("--groups={}", groups.join(","))),
+    };
+    let me = ["--exact", me, "--ignored", "--nocapture", "--test-threads=1"];
+    let own = format!("/proc/{}/exe", std::process::id());
+    let ids = [format!("--reuid={uid}"), format!("--regid={gid}"), own];
+    let output = command.args(ids).args(me).env(SOCKET, socket).output();
+    let output = output.expect("setpriv (util-linux) is there");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     let cells = text.lines().filter_map(|line| line.strip_prefix("cell\t"));
@@ -89,23 +90,22 @@ async fn users_may_call_what_they_were_granted() {
         grant(Grantee::Gid(12_101), Role::Viewer),
         grant(Grantee::Certificate("uid:12006".to_owned()), Role::Admin),
     ]);
-    let users = Users::new(|uid| if uid == 12_005 { vec![12_101] } else { Vec::new() });
-    let (access, _config) = access(config, users);
+    let (access, _config) = access(config);
     let directory = directory();
     let socket = directory.path().join("socket");
-    serve_unix(&socket, access);
-    for (uid, gid, has) in [
-        (0, 0, Has::Admin),
-        (12_001, 12_001, Has::Viewer),
-        (12_002, 12_002, Has::Operator),
-        (12_003, 12_003, Has::Admin),
-        (12_004, 12_100, Has::Operator),
-        (12_005, 12_005, Has::Viewer),
-        (12_006, 12_006, Has::Nothing),
-        (65_534, 0, Has::Nothing),
+    serve_unix(&socket, access).await;
+    for (uid, gid, besides, has) in [
+        (0, 0, &[][..], Has::Admin),
+        (12_001, 12_001, &[], Has::Viewer),
+        (12_002, 12_002, &[], Has::Operator),
+        (12_003, 12_003, &[], Has::Admin),
+        (12_004, 12_100, &[], Has::Operator),
+        (12_005, 12_005, &[7, 12_101], Has::Viewer),
+        (12_006, 12_006, &[7, 8], Has::Nothing),
+        (65_534, 0, &[], Has::Nothing),
     ] {
         let socket = socket.clone();
-        let answers = tokio::task::spawn_blocking(move || answers_to(uid, gid, &socket));
+        let answers = tokio::task::spawn_blocking(move || answers_to(uid, gid, besides, &socket));
         check(&format!("uid:{uid}"), has, &answers.await.expect("the child answers"));
     }
 }
@@ -117,7 +117,7 @@ fn request(path: &str) -> http::Request<Body> {
 
 #[tokio::test]
 async fn without_a_known_peer_nothing_is_called() {
-    let (access, _sender) = access(config(Vec::new()), nobody_in_groups());
+    let (access, _sender) = access(config(Vec::new()));
     for path in [CREATE, GET, CHECK, "/"] {
         let service = access.layer(echo::<()>().layer(()));
         let response = service.oneshot(request(path)).await.expect("an answer");
@@ -128,10 +128,10 @@ async fn without_a_known_peer_nothing_is_called() {
 
 #[tokio::test]
 async fn a_refusal_has_its_details() {
-    let (access, sender) = access(config(Vec::new()), nobody_in_groups());
+    let (access, sender) = access(config(Vec::new()));
     let directory = directory();
     let socket = directory.path().join("socket");
-    serve_unix(&socket, access);
+    serve_unix(&socket, access).await;
     let channel = connect(&socket).await;
     let quota = Quota { requests_per_second: 0, ..Quota::default() };
     sender.send(Arc::new(Config { quota, ..Config::default() })).expect("it listens");
@@ -156,8 +156,10 @@ async fn a_refusal_has_its_details() {
 fn a_service_learns_who_calls() {
     let caller = Caller {
         name: "uid:7".to_owned(),
+        gid: None,
         role: Role::Viewer,
         authority: crate::access::Authority::All,
+        ceilings: crate::access::Ceilings::NONE,
     };
     let mut request = tonic::Request::new(());
     let missing = crate::access::caller(&request).expect_err("nobody has called");
@@ -170,7 +172,7 @@ fn a_service_learns_who_calls() {
 #[tokio::test]
 async fn denied_changes_are_audited() {
     let (log, _guard) = Log::start();
-    let (access, sender) = access(config(Vec::new()), nobody_in_groups());
+    let (access, sender) = access(config(Vec::new()));
     let address = serve_tcp(None, access).await;
     let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
     let channel = endpoint.connect().await.expect("a server listens");

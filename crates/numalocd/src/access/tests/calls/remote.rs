@@ -1,7 +1,7 @@
 use super::{Has, answers, check};
 use crate::{
     access::{
-        Role, Users,
+        Role,
         tests::{
             certificate, config, grant,
             server::{Answer, access, answer, serve_tcp},
@@ -72,7 +72,7 @@ async fn server(ca: &Issuer) -> (SocketAddr, watch::Sender<Arc<Config>>) {
         grant(certificate("admin.test"), Role::Admin),
         grant(Grantee::Uid(12_001), Role::Admin),
     ]);
-    let (access, sender) = access(config, Users::of_host());
+    let (access, sender) = access(config);
     let own = identity(ca, Some("daemon"), &["daemon.test"]);
     let tls = ServerTlsConfig::new().identity(own).client_ca_root(root(ca));
     (serve_tcp(Some(tls), access).await, sender)

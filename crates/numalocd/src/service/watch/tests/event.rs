@@ -16,6 +16,7 @@ fn event(number: u64) -> Arc<Event> {
         after_percent: None,
         remote_bytes: None,
         failed: Vec::new(),
+        missing: Vec::new(),
         message: String::new(),
     })
 }

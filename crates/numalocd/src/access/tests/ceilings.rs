@@ -1,0 +1,129 @@
+//! Every field that a ceiling bounds, asked for by every kind of caller.
+
+use super::{config, grant};
+use crate::{
+    access::{Ceilings, Grants, Peer, Role},
+    config::{Config, Grant, Grantee},
+    dispatch::Refusal,
+};
+use numaloc_api::value::{Limits, MigrationSpec, Policy, QosClass};
+use numaloc_core::{NumaBalancing, Options, Pacing, Profile};
+use std::time::Duration;
+
+/// Asks for one thing, and names the ceiling that bounds it.
+fn asks() -> Vec<(&'static str, MigrationSpec)> {
+    let policy = |policy| MigrationSpec { policy, ..MigrationSpec::default() };
+    let options = |options| policy(Policy { options, ..Policy::default() });
+    let pacing = |pacing| options(Options { pacing, ..Options::default() });
+    let limits = |limits| MigrationSpec { limits, ..MigrationSpec::default() };
+    let default = Pacing::default;
+    let max_stall = Some(Duration::from_millis(50));
+    vec![
+        ("profile", pacing(Pacing { profile: Profile::Fast, ..default() })),
+        ("profile", pacing(Pacing { max_stall, ..default() })),
+        ("profile", limits(Limits { batch_bytes: Some(1 << 30), ..Limits::default() })),
+        ("qos_class", policy(Policy { qos_class: Some(QosClass::Lsr), ..Policy::default() })),
+        ("include_shared", options(Options { include_shared: true, ..Options::default() })),
+        ("named_nodes", options(Options { to: "0".parse().ok(), ..Options::default() })),
+        (
+            "pause_numa_balancing",
+            policy(Policy { numa_balancing: NumaBalancing::Pause, ..Policy::default() }),
+        ),
+        ("workers", limits(Limits { workers: Some(2), ..Limits::default() })),
+    ]
+}
+
+/// The ceiling that a request exceeds.
+fn exceeded(ceilings: &Ceilings, spec: &MigrationSpec) -> Option<&'static str> {
+    match ceilings.check(spec) {
+        Ok(()) => None,
+        Err(Refusal::Ceiling { ceiling, most }) => {
+            assert!(!most.is_empty());
+            Some(ceiling)
+        }
+        Err(refusal) => panic!("{refusal:?}"),
+    }
+}
+
+#[test]
+fn an_operator_gets_no_more_than_is_safe_unless_it_is_granted() {
+    let safe = Ceilings::default();
+    assert_eq!(exceeded(&safe, &MigrationSpec::default()), None);
+    // A bound for a node's CPUs makes no job faster than one without.
+    let pacing = Pacing { node_cpu_percent_max: Some(100), ..Pacing::default() };
+    let policy = Policy { options: Options { pacing, ..Options::default() }, ..Policy::default() };
+    assert_eq!(exceeded(&safe, &MigrationSpec { policy, ..MigrationSpec::default() }), None);
+    for (ceiling, spec) in asks() {
+        assert_eq!(exceeded(&safe, &spec), Some(ceiling), "{spec:?}");
+        assert_eq!(exceeded(&Ceilings::NONE, &spec), None, "{spec:?}");
+        let raised = match ceiling {
+            "profile" => Ceilings { profile: Profile::Fast, ..safe },
+            "qos_class" => Ceilings { qos_class: QosClass::Lsr, ..safe },
+            "include_shared" => Ceilings { include_shared: true, ..safe },
+            "named_nodes" => Ceilings { named_nodes: true, ..safe },
+            "pause_numa_balancing" => Ceilings { pause_numa_balancing: true, ..safe },
+            "workers" => Ceilings { workers: 2, ..safe },
+            other => panic!("{other}"),
+        };
+        // Only what was granted is allowed.
+        for (other, spec) in asks() {
+            let expected = Some(other).filter(|other| *other != ceiling);
+            assert_eq!(exceeded(&raised, &spec), expected, "{ceiling}: {spec:?}");
+        }
+    }
+}
+
+#[test]
+fn lower_ceilings_hold_too() {
+    let low = Ceilings {
+        profile: Profile::Gentle,
+        qos_class: QosClass::Be,
+        rate_bytes_per_second: Some(1 << 20),
+        ..Ceilings::default()
+    };
+    let gentle = Options {
+        pacing: Pacing { profile: Profile::Gentle, ..Pacing::default() },
+        ..Options::default()
+    };
+    let policy = Policy { options: gentle, ..Policy::default() };
+    let rate = |rate| Limits { rate_bytes_per_second: rate, ..Limits::default() };
+    let spec = |limits| MigrationSpec { policy: policy.clone(), limits, ..Default::default() };
+    assert_eq!(exceeded(&low, &MigrationSpec::default()), Some("profile"));
+    assert_eq!(exceeded(&low, &spec(rate(None))), None);
+    assert_eq!(exceeded(&low, &spec(rate(Some(1 << 20)))), None);
+    assert_eq!(exceeded(&low, &spec(rate(Some(1 + (1 << 20))))), Some("rate_bytes_per_second"));
+    assert!(low.check_class(QosClass::Ls).is_err() && low.check_class(QosClass::Be).is_ok());
+    // What is not asked for is the default, and bounded.
+    let bound = |asked, default| low.bound(&spec(asked), &default);
+    assert_eq!(bound(rate(None), rate(None)), rate(Some(1 << 20)));
+    assert_eq!(bound(rate(None), rate(Some(1 << 30))), rate(Some(1 << 20)));
+    assert_eq!(bound(rate(Some(4096)), rate(None)), rate(Some(4096)));
+    let workers = |workers| Limits { workers: Some(workers), ..rate(Some(1 << 20)) };
+    assert_eq!(bound(rate(None), Limits { workers: Some(9), ..Limits::default() }), workers(1));
+    // A profile has its own number of workers.
+    let pacing = Pacing { profile: Profile::Fast, ..Pacing::default() };
+    let options = Options { pacing, ..Options::default() };
+    let policy = Policy { options, ..Policy::default() };
+    let fast = MigrationSpec { policy, ..MigrationSpec::default() };
+    assert_eq!(low.bound(&fast, &Limits::default()), workers(1));
+    assert_eq!(Ceilings::NONE.bound(&fast, &Limits::default()), Limits::default());
+}
+
+#[test]
+fn a_caller_has_the_ceilings_of_its_grant() {
+    let ceilings = Ceilings { workers: 7, ..Ceilings::default() };
+    let operator = Grant { ceilings, ..grant(Grantee::Uid(1), Role::Operator) };
+    let config: std::sync::Arc<Config> = config(vec![
+        operator,
+        grant(Grantee::Uid(2), Role::Admin),
+        grant(Grantee::Uid(3), Role::Viewer),
+    ]);
+    let of = |uid| {
+        let peer = Peer::User { uid, groups: Vec::new() };
+        Grants::new(&config.grants).caller(&peer).expect("it has a grant").ceilings
+    };
+    assert_eq!(of(0), Ceilings::NONE);
+    assert_eq!(of(1), ceilings);
+    assert_eq!(of(2), Ceilings::NONE);
+    assert_eq!(of(3), Ceilings::default());
+}

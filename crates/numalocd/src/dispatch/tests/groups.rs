@@ -1,0 +1,133 @@
+//! Changes that wait together: one commit, all or none, and nobody hears of them before.
+
+use super::{workloads::workload, *};
+use crate::dispatch::command::Command;
+use crate::store::DiskFault;
+use numaloc_api::value::{CreateSchedule, Page, ScheduleSpec};
+use tokio::sync::oneshot;
+
+/// How many commits there were.
+fn commits(rig: &Rig) -> u64 {
+    let text = rig.metrics.text();
+    let line = text.lines().find(|line| line.starts_with("numaloc_store_commit_seconds_count"));
+    let count = line.and_then(|line| line.rsplit(' ').next()).expect("they are counted");
+    count.parse().expect("a number")
+}
+
+/// Asks for changes in one go, before the dispatcher has its turn.
+async fn together(rig: &Rig, pids: &[i32]) -> Vec<Result<JobId, Refusal>> {
+    let asked = pids.iter().map(|&pid| {
+        let (handle, nodes) = (rig.handle.clone(), pid.to_string());
+        tokio::spawn(async move {
+            let found = found(&[pid], &nodes);
+            let made = handle.create_job(admin(), request(&[pid]), pins(&[pid]), found).await;
+            made.map(|(job, _)| job.id.clone())
+        })
+    });
+    let mut answers = Vec::new();
+    for asked in asked.collect::<Vec<_>>() {
+        answers.push(asked.await.expect("no panic"));
+    }
+    answers
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_that_wait_together_share_a_commit() {
+    let dir = dir();
+    let rig = Rig::at(&dir);
+    rig.handle.status().await.expect("it is there");
+    let before = commits(&rig);
+    let made = together(&rig, &(1..=50).collect::<Vec<_>>()).await;
+    let mut ids: Vec<u64> = made.iter().map(|id| id.as_ref().unwrap().number().unwrap()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (1..=50).collect::<Vec<_>>());
+    // One for all of them, and those of the jobs that begin.
+    assert!(commits(&rig) - before <= 5, "{} commits", commits(&rig) - before);
+    rig.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_of_a_group_see_each_other() {
+    let dir = dir();
+    let mut config = Config::default();
+    config.quota.open_jobs = 3;
+    let rig = Rig::with(&dir, config);
+    // The same process twice, and one more than the quota.
+    let made = together(&rig, &[1, 1, 2, 3, 4]).await;
+    let refusals: Vec<_> = made.into_iter().filter_map(Result::err).collect();
+    assert!(
+        matches!(&refusals[..], [Refusal::Conflict { .. }, Refusal::Quota { .. }]),
+        "{refusals:?}"
+    );
+    rig.kill().await;
+}
+
+/// What could not be stored has not happened, to none of them, and the next ones are as if it had never been asked for.
+#[tokio::test(start_paused = true)]
+async fn a_group_that_cannot_be_stored_leaves_nothing_behind() {
+    let dir = dir();
+    let mut config = Config::default();
+    config.queue.moves = 1;
+    let mut rig = Rig::with(&dir, config);
+    let (busy, control) = rig.moving(&[100], "100").await;
+    rig.handle.register_workload(admin(), workload("a")).await.expect("it is taken");
+    let spec = ScheduleSpec {
+        migration: request(&[100]).spec,
+        interval: Duration::from_secs(3600),
+        paused: true,
+        ..ScheduleSpec::default()
+    };
+    let asked = CreateSchedule { spec, request_id: Some("r".into()) };
+    let before = snapshot(&rig).await;
+    let watch = rig.handle.watch_job(busy.clone()).await.expect("it is known");
+    (rig.fail)(DiskFault { after: 0, takes_effect: false, errno: nix::libc::ENOSPC });
+    let (handle, schedule) = (rig.handle.clone(), asked.clone());
+    let create = async |pid: i32| {
+        let found = found(&[pid], &pid.to_string());
+        rig.handle.create_job(admin(), request(&[pid]), pins(&[pid]), found).await
+    };
+    // All are asked for before the dispatcher has its turn.
+    let (paused, scheduled, dropped, first, second) = tokio::join!(
+        handle.pause_job(admin(), busy.clone()),
+        handle.create_schedule(admin(), schedule, pins(&[100])),
+        handle.unregister_workload(admin(), workload("a").id),
+        create(1),
+        create(2),
+    );
+    assert_refused!(paused, Refusal::StoreFull { .. });
+    assert_refused!(scheduled, Refusal::StoreFull { .. });
+    assert_refused!(dropped, Refusal::StoreFull { .. });
+    for answer in [first, second] {
+        assert_refused!(answer, Refusal::StoreFull { .. });
+    }
+    assert_eq!(snapshot(&rig).await, before);
+    assert!(!watch.has_changed().expect("it goes on"), "a watcher was told of what is not stored");
+    assert!(!control.cancel.load(std::sync::atomic::Ordering::Relaxed), "it was paused after all");
+    // There is room again.
+    let made = together(&rig, &[1]).await.remove(0).expect("it is taken");
+    assert_eq!(made.number(), busy.number().map(|number| number + 1));
+    let schedule = rig.handle.create_schedule(admin(), asked, pins(&[100])).await;
+    assert_eq!(schedule.expect("it is taken").id.number(), Some(1));
+    rig.kill().await;
+}
+
+/// What everybody may read, as text.
+async fn snapshot(rig: &Rig) -> String {
+    let page = || Page { size: 100, token: None };
+    let jobs = ListJobs { filter: JobFilter::default(), page: page() };
+    let jobs = listed_jobs(&rig.handle.list_jobs(jobs).await.expect("a list"));
+    let schedules = rig.handle.list_schedules(page()).await.expect("a list").entries;
+    let workloads = rig.handle.list_workloads(page()).await.expect("a list").entries;
+    let jobs: Vec<_> = jobs.iter().map(|job| (&job.id, job.state, job.wanted)).collect();
+    format!("{jobs:?} {schedules:?} {workloads:?}")
+}
+
+/// Questions that wait behind changes are answered first: they wait for no commit of these.
+#[test]
+fn changes_are_told_from_questions() {
+    let id = JobId::numbered(1);
+    let get = Command::GetJob(id.clone(), oneshot::channel().0);
+    assert!(!get.is_change());
+    let change = crate::dispatch::command::Change::Pause;
+    assert!(Command::ChangeJob(admin(), id, change, oneshot::channel().0).is_change());
+}

@@ -1,0 +1,255 @@
+//! Two tenants on one host: neither has a part in what the other does.
+
+use super::{
+    workloads::{targets, workload},
+    *,
+};
+use crate::dispatch::Selected;
+use numaloc_api::value::{
+    self, CreateSchedule, QosClass, ScheduleSpec, ScheduleState, ScheduleUpdate, UpdateSchedule,
+    WorkloadId, WorkloadSpec,
+};
+use numaloc_host::Target as HostTarget;
+
+/// An operator of some cgroups, as the grants of [`config`] have it.
+fn tenant(uid: u32, cgroups: &[&str]) -> Caller {
+    let cgroups = cgroups.iter().map(|&path| path.to_owned()).collect();
+    let authority = Authority::Of { uid: Some(uid), cgroups };
+    Caller { authority, ..caller(&format!("uid:{uid}"), Role::Operator) }
+}
+
+fn agent() -> Caller {
+    tenant(1000, &["/pods"])
+}
+
+fn other() -> Caller {
+    tenant(1001, &["/other", "/pods/shared"])
+}
+
+fn config() -> Config {
+    let grant = |uid, cgroups: &[&str]| Grant {
+        to: Grantee::Uid(uid),
+        role: Role::Operator,
+        cgroups: cgroups.iter().map(|&path| path.to_owned()).collect(),
+        ceilings: Ceilings::NONE,
+    };
+    let grants = vec![grant(1000, &["/pods"]), grant(1001, &["/other", "/pods/shared"])];
+    Config { grants, ..Config::default() }
+}
+
+/// A workload that says it is app=redis in container `c` of pod `p`.
+fn redis(id: &str, cgroup: &str, qos_class: QosClass) -> WorkloadSpec {
+    WorkloadSpec {
+        cgroup: cgroup.to_owned(),
+        container_id: Some("c".to_owned()),
+        pod_uid: Some("p".to_owned()),
+        labels: [("app".to_owned(), "redis".to_owned())].into(),
+        qos_class: Some(qos_class),
+        ..workload(id)
+    }
+}
+
+fn names() -> [Target; 3] {
+    let none = Target::default;
+    [
+        Target { labels: [("app".to_owned(), "redis".to_owned())].into(), ..none() },
+        Target { container_ids: ["c".to_owned()].into(), ..none() },
+        Target { pod_uids: ["p".to_owned()].into(), ..none() },
+    ]
+}
+
+/// A rig in which both have registered a workload under the same names.
+async fn rig(dir: &TempDir) -> Rig {
+    let rig = Rig::with(dir, config());
+    let own = redis("own", "/pods/redis", QosClass::Be);
+    rig.handle.register_workload(agent(), own).await.expect("it is taken");
+    let foreign = redis("foreign", "/other/redis", QosClass::Lsr);
+    rig.handle.register_workload(other(), foreign).await.expect("it is taken");
+    rig
+}
+
+async fn select(rig: &Rig, of: Option<Caller>, target: &Target) -> Result<Selected, Refusal> {
+    match of {
+        Some(caller) => rig.handle.select_for(caller, target.clone(), Pins::new()).await,
+        None => rig.handle.select(target.clone()).await,
+    }
+}
+
+fn cgroups(paths: &[&str]) -> Vec<HostTarget> {
+    paths.iter().map(|&path| HostTarget::Cgroup(path.to_owned())).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selector_means_what_its_owner_owns_or_may_move() {
+    let dir = dir();
+    let rig = rig(&dir).await;
+    let lsr = QosClass::Lsr;
+    let shared = redis("shared", "/pods/shared/redis", lsr);
+    for target in names() {
+        for (who, expected, class) in [
+            (Some(agent()), &["/pods/redis"][..], QosClass::Be),
+            (Some(other()), &["/other/redis"], lsr),
+            (Some(admin()), &["/other/redis", "/pods/redis"], lsr),
+            (None, &["/other/redis", "/pods/redis"], lsr),
+        ] {
+            let selected = select(&rig, who.clone(), &target).await.expect("found");
+            let expected = (cgroups(expected), Some(class));
+            assert_eq!(
+                (targets(&selected.aim), selected.qos_class),
+                expected,
+                "{who:?} {target:?}"
+            );
+        }
+        let stranger = tenant(7, &[]);
+        let none = select(&rig, Some(stranger), &target).await;
+        assert_refused!(none, Refusal::TargetNotFound { .. });
+        // What the other has registered in a cgroup of ours is ours to move.
+        rig.handle.register_workload(other(), shared.clone()).await.expect("it is taken");
+        let selected = select(&rig, Some(agent()), &target).await.expect("found");
+        assert_eq!(targets(&selected.aim), cgroups(&["/pods/redis", "/pods/shared/redis"]));
+        assert_eq!(selected.qos_class, Some(lsr));
+        rig.handle.unregister_workload(other(), shared.id.clone()).await.expect("it is known");
+    }
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_class_of_a_cgroup_is_not_the_others_to_say() {
+    let dir = dir();
+    let rig = Rig::with(&dir, config());
+    // It may not be moved by the other, whatever that one calls it.
+    let foreign = redis("foreign", "/pods/redis", QosClass::Lsr);
+    rig.handle.register_workload(other(), foreign).await.expect("it is taken");
+    let target = Target { cgroups: ["/else/redis".to_owned()].into(), ..Target::default() };
+    let elsewhere = redis("elsewhere", "/else/redis", QosClass::Lsr);
+    rig.handle.register_workload(other(), elsewhere).await.expect("it is taken");
+    let selected = select(&rig, Some(agent()), &target).await.expect("named");
+    assert_eq!((targets(&selected.aim), selected.qos_class), (cgroups(&["/else/redis"]), None));
+    let selected = select(&rig, Some(other()), &target).await.expect("named");
+    assert_eq!(selected.qos_class, Some(QosClass::Lsr));
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_runs_on_its_owners_workloads_and_waits_for_no_others() {
+    let dir = dir();
+    let mut rig = rig(&dir).await;
+    let [labels, ..] = names();
+    let migration = MigrationSpec { target: labels, ..MigrationSpec::default() };
+    let interval = Duration::from_secs(60);
+    let spec = ScheduleSpec { migration, interval, ..ScheduleSpec::default() };
+    let request = CreateSchedule { spec, request_id: None };
+    let id =
+        rig.handle.create_schedule(agent(), request, Pins::new()).await.expect("taken").id.clone();
+    let probe = rig.probes.recv().await.expect("a probe");
+    assert_eq!(targets(&probe.aim), cgroups(&["/pods/redis"]));
+    assert_eq!(probe.authority, agent().authority);
+    let (schedule, etag) = (probe.schedule.clone(), probe.etag.clone());
+    let found = Ok(found(&[1], "0"));
+    rig.probed.send(Probed { schedule, etag, found }).expect("the dispatcher is there");
+    let order = rig.order().await;
+    assert_eq!(targets(&order.aim), cgroups(&["/pods/redis"]));
+    let job = rig.handle.get_job(order.job.clone()).await.expect("it is known");
+    assert_eq!(job.spec.policy.qos_class, Some(QosClass::Be));
+    rig.planned(&order, &[1], "0");
+    order.go.await.expect("it is told to move");
+    rig.report(Report::Ended(order.job.clone(), Ok(outcome(4096, None))));
+    rig.reaches(&order.job, JobState::Succeeded).await;
+    // Without its own it waits, though the other's has the label.
+    let own = WorkloadId::new("own").expect("an id");
+    rig.handle.unregister_workload(agent(), own).await.expect("it is known");
+    tokio::time::sleep(2 * interval).await;
+    let known = rig.handle.get_schedule(id).await.expect("it is known");
+    assert_eq!(known.state, ScheduleState::TargetGone);
+    assert!(rig.probes.try_recv().is_err(), "looked at what is not its owner's");
+    rig.stop().await;
+}
+
+/// A service manager or a container may give a process groups that no user database knows of.
+#[tokio::test(start_paused = true)]
+async fn who_was_let_in_by_its_group_is_the_same_at_the_run() {
+    let dir = dir();
+    let to = Grantee::Gid(500);
+    let grants = vec![Grant {
+        to,
+        role: Role::Operator,
+        cgroups: vec!["/pods".to_owned()],
+        ceilings: Ceilings::NONE,
+    }];
+    let mut rig = Rig::with(&dir, Config { grants, ..Config::default() });
+    let caller = Caller { gid: Some(500), ..tenant(2000, &["/pods"]) };
+    let made =
+        rig.handle.create_job(caller.clone(), request(&[1]), pins(&[1]), found(&[1], "0")).await;
+    let job = made.expect("it is taken").0.id.clone();
+    let order = rig.order().await;
+    assert_eq!((&order.job, &order.authority), (&job, &caller.authority));
+    let migration = MigrationSpec { target: target(&[2]), ..MigrationSpec::default() };
+    let spec = ScheduleSpec { migration, ..ScheduleSpec::default() };
+    let request = CreateSchedule { spec, request_id: None };
+    rig.handle.create_schedule(caller.clone(), request, pins(&[2])).await.expect("it is taken");
+    assert_eq!(rig.probes.recv().await.expect("a probe").authority, caller.authority);
+    rig.kill().await;
+    // Over a restart, too.
+    let grants = vec![Grant {
+        to: Grantee::Gid(500),
+        role: Role::Admin,
+        cgroups: Vec::new(),
+        ceilings: Ceilings::NONE,
+    }];
+    let mut rig = Rig::with(&dir, Config { grants, ..Config::default() });
+    assert_eq!(rig.order().await.authority, Authority::All);
+    rig.kill().await;
+}
+
+/// What an operator may ask for is asked when it is made, when it is changed and before each run: a grant may have changed.
+#[tokio::test(start_paused = true)]
+async fn ceilings_hold_at_each_run() {
+    let dir = dir();
+    let with = |ceilings| {
+        let cgroups = vec!["/pods".to_owned()];
+        let grants =
+            vec![Grant { to: Grantee::Uid(1000), role: Role::Operator, cgroups, ceilings }];
+        Config { grants, ..Config::default() }
+    };
+    let mut rig = Rig::with(&dir, with(Ceilings { workers: 4, ..Ceilings::default() }));
+    let agent =
+        |workers| Caller { ceilings: Ceilings { workers, ..Ceilings::default() }, ..agent() };
+    let workers = |workers| value::Limits { workers: Some(workers), ..value::Limits::default() };
+    let mut asked = request(&[1]);
+    asked.spec.limits = workers(4);
+    let made = rig.handle.create_job(agent(4), asked.clone(), pins(&[1]), found(&[1], "0")).await;
+    let first = made.expect("it is taken").0.id.clone();
+    let order = rig.order().await;
+    assert_eq!(order.limits.workers, Some(4));
+    rig.planned(&order, &[1], "0");
+    order.go.await.expect("it is told to move");
+    let migration = MigrationSpec { limits: workers(4), ..request(&[2]).spec };
+    let interval = Duration::from_secs(60);
+    let spec = ScheduleSpec { migration, interval, paused: true, ..ScheduleSpec::default() };
+    let schedule = CreateSchedule { spec, request_id: None };
+    let id = rig.handle.create_schedule(agent(4), schedule, pins(&[2])).await;
+    let id = id.expect("it is taken").id.clone();
+    rig.config.send_replace(Arc::new(with(Ceilings::default())));
+    rig.report(Report::Ended(first.clone(), Ok(outcome(4096, None))));
+    rig.reaches(&first, JobState::Succeeded).await;
+    // A job that waits, and a schedule that goes on.
+    let mut asked = request(&[3]);
+    asked.spec.limits = workers(4);
+    let made = rig.handle.create_job(agent(4), asked, pins(&[3]), found(&[3], "0")).await;
+    let job = rig.reaches(&made.expect("it is taken").0.id, JobState::Failed).await;
+    assert!(job.state_message.contains("ceiling workers"), "{}", job.state_message);
+    let update = |update| UpdateSchedule { id: id.clone(), etag: None, update };
+    let go_on = ScheduleUpdate { paused: Some(false), ..ScheduleUpdate::default() };
+    let changed = rig.handle.update_schedule(agent(1), update(go_on), Pins::new()).await;
+    changed.expect("what it asks for is not changed");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let known = rig.handle.get_schedule(id.clone()).await.expect("it is known");
+    assert!(known.state_message.contains("ceiling workers"), "{}", known.state_message);
+    let more = ScheduleUpdate { limits: Some(workers(2)), ..ScheduleUpdate::default() };
+    let refused = rig.handle.update_schedule(agent(1), update(more), Pins::new()).await;
+    assert_refused!(refused, Refusal::Ceiling { ceiling: "workers", .. });
+    let lsr = redis("own", "/pods/redis", QosClass::Lsr);
+    let refused = rig.handle.register_workload(agent(1), lsr).await;
+    assert_refused!(refused, Refusal::Ceiling { ceiling: "qos_class", .. });
+    rig.kill().await;
+}
