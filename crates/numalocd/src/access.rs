@@ -6,6 +6,7 @@ mod caller;
 mod ceilings;
 mod grants;
 mod layer;
+mod lines;
 mod peer;
 mod quota;
 mod rules;

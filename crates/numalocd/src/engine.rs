@@ -23,8 +23,8 @@ use numaloc_core::{Identity, NumaBalancing, Options, Plan, Topology};
 use numaloc_host::{
     Error, Policies, Roots, heat, identify, numa_balancing, survey_unless, topology,
 };
-use std::{collections::BTreeSet, convert::Infallible, thread};
-use tokio::sync::mpsc;
+use std::{collections::BTreeSet, convert::Infallible, sync::Arc, thread};
+use tokio::sync::{OnceCell, mpsc};
 use turns::Turns;
 
 /// Surveys for clients at a time; and, beside them, so that a short question does not wait for a long one, looks at
@@ -38,12 +38,15 @@ pub struct Engine {
     balancing: Balancing,
     finds: Turns,
     looks: Turns,
+    /// Read once: whoever asks what the daemon does is not to wait for looks of others.
+    boot_id: Arc<OnceCell<String>>,
 }
 
 impl Engine {
     /// Over the kernel's file systems, the same ones that `balancing` is about.
     pub fn new(roots: Roots, balancing: Balancing) -> Self {
-        Self { roots, balancing, finds: Turns::new(AT_ONCE), looks: Turns::new(AT_ONCE) }
+        let (finds, looks) = (Turns::new(AT_ONCE), Turns::new(AT_ONCE));
+        Self { roots, balancing, finds, looks, boot_id: Arc::default() }
     }
 
     /// Whether jobs that ask for this of the kernel's own balancing can be carried out.
@@ -78,7 +81,8 @@ impl Engine {
     /// It cannot be read.
     pub async fn boot_id(&self) -> Result<String, Refusal> {
         let roots = self.roots.clone();
-        self.finds.take(move |_| Ok(numa_balancing::boot_id(&roots)?)).await
+        let read = || self.finds.take(move |_| Ok(numa_balancing::boot_id(&roots)?));
+        self.boot_id.get_or_try_init(read).await.cloned()
     }
 
     /// The processes that the pids of `target` name now.

@@ -1,11 +1,12 @@
 //! Where clients connect: a Unix socket, TCP with client certificates, or sockets that the service manager passes.
 //!
 //! `unix` makes the socket without a moment in which others than configured may connect, `passed` takes what the service
-//! manager has opened, `incoming` accepts within bounds, `serve` runs the gRPC server on it all.
+//! manager has opened, `incoming` accepts within bounds (`places`), `serve` runs the gRPC server on it all.
 
 mod connection;
 mod incoming;
 mod passed;
+mod places;
 mod serve;
 #[cfg(test)]
 mod tests;

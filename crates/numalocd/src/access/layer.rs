@@ -2,10 +2,12 @@
 
 use super::{
     Caller, Grants, Peer, Quotas, audit,
+    lines::{Lines, Turn},
     rules::{self, Need, Rule},
 };
 use crate::{config::Config, dispatch::Refusal};
 use http::{Extensions, Request, Response};
+use http_body_util::BodyExt;
 use std::{
     future::Future,
     mem,
@@ -15,7 +17,7 @@ use std::{
     time::Instant,
 };
 use tokio::sync::watch;
-use tonic::Status;
+use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
 /// Lets calls through that the configuration allows, as it is at that moment; a layer for the whole server. Calls under way
@@ -26,16 +28,31 @@ use tower::{Layer, Service};
 pub struct Access {
     config: watch::Receiver<Arc<Config>>,
     quotas: Quotas,
+    lines: Lines,
 }
 
 impl Access {
     /// By the grants of `config`, and `quotas`, which the services use too.
     pub fn new(config: watch::Receiver<Arc<Config>>, quotas: Quotas) -> Self {
-        Self { config, quotas }
+        Self { config, quotas, lines: Lines::default() }
     }
 
-    /// Who makes a call, if it may be made; `None`: somebody without a role, who may make this one.
-    fn admit(&self, path: &str, connection: &Extensions) -> Result<Option<Caller>, Status> {
+    /// Who makes a call, if it may be made, once it is its turn; `None`: somebody without a role, who may make this one.
+    async fn admit(
+        &self,
+        path: &str,
+        connection: &Extensions,
+    ) -> Result<(Option<Caller>, Turn), Status> {
+        let (name, rule, caller) = self.permit(path, connection)?;
+        Ok((caller, self.lines.turn(&name, rule.kind).await?))
+    }
+
+    /// Whether a call may be made: by whom, and by which rule.
+    fn permit(
+        &self,
+        path: &str,
+        connection: &Extensions,
+    ) -> Result<(String, &'static Rule, Option<Caller>), Status> {
         let peer = Peer::of(connection)?;
         let caller = Grants::new(&self.config.borrow().grants).caller(&peer);
         let name = caller.as_ref().map_or_else(|| peer.name(), |caller| caller.name.clone());
@@ -43,11 +60,11 @@ impl Access {
         self.quotas.admit(&name, Instant::now())?;
         let Some(rule) = rules::find(path) else { return Err(unknown(path, caller.as_ref())) };
         let permitted = permit(rule, &name, caller.as_ref());
-        if let (true, Err(refusal)) = (rule.change, &permitted) {
+        if let (true, Err(refusal)) = (rule.is_change(), &permitted) {
             audit::denied(&name, rule.method(), refusal);
         }
         permitted?;
-        Ok(caller)
+        Ok((name, rule, caller))
     }
 }
 
@@ -77,6 +94,14 @@ fn unknown(path: &str, caller: Option<&Caller>) -> Status {
     Refusal::NotPermitted { message }.into()
 }
 
+/// An answer whose call counts until it has been sent or given up: what a client does not read takes room here.
+fn held(body: Body, turn: Turn) -> Body {
+    Body::new(body.map_frame(move |frame| {
+        let _ = &turn;
+        frame
+    }))
+}
+
 impl<S> Layer<S> for Access {
     type Service = Guarded<S>;
 
@@ -92,14 +117,13 @@ pub struct Guarded<S> {
     inner: S,
 }
 
-impl<S, B, R> Service<Request<B>> for Guarded<S>
+impl<S, B> Service<Request<B>> for Guarded<S>
 where
-    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S: Service<Request<B>, Response = Response<Body>> + Clone + Send + 'static,
     S::Future: Send,
     B: Send + 'static,
-    R: Default,
 {
-    type Response = Response<R>;
+    type Response = Response<Body>;
     type Error = S::Error;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
@@ -114,11 +138,12 @@ where
         let access = self.access.clone();
         Box::pin(async move {
             let (mut head, body) = request.into_parts();
-            match access.admit(head.uri.path(), &head.extensions) {
+            match access.admit(head.uri.path(), &head.extensions).await {
                 Err(status) => Ok(status.into_http()),
-                Ok(caller) => {
+                Ok((caller, turn)) => {
                     caller.map(|caller| head.extensions.insert(caller));
-                    inner.call(Request::from_parts(head, body)).await
+                    let answer = inner.call(Request::from_parts(head, body)).await?;
+                    Ok(answer.map(|body| held(body, turn)))
                 }
             }
         })

@@ -1,6 +1,6 @@
 //! What each call needs. A call without a rule is refused, and a test fails for it.
 
-use super::Role;
+use super::{Role, lines::Kind};
 
 /// Who may make a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,52 +18,68 @@ pub(super) struct Rule {
     pub path: &'static str,
     /// Who may make it.
     pub need: Need,
-    /// Whether it changes something, so that it is audited.
-    pub change: bool,
+    /// What it costs while it is answered.
+    pub kind: Kind,
 }
 
 const fn open(path: &'static str) -> Rule {
-    Rule { path, need: Need::Open, change: false }
+    Rule { path, need: Need::Open, kind: Kind::Read }
 }
 
 const fn read(path: &'static str) -> Rule {
-    Rule { path, need: Need::Role(Role::Viewer), change: false }
+    viewer(path, Kind::Read)
+}
+
+const fn list(path: &'static str) -> Rule {
+    viewer(path, Kind::List)
+}
+
+const fn stream(path: &'static str) -> Rule {
+    viewer(path, Kind::Stream)
+}
+
+const fn watch(path: &'static str) -> Rule {
+    viewer(path, Kind::Watch)
+}
+
+const fn viewer(path: &'static str, kind: Kind) -> Rule {
+    Rule { path, need: Need::Role(Role::Viewer), kind }
 }
 
 const fn change(path: &'static str) -> Rule {
-    Rule { path, need: Need::Role(Role::Operator), change: true }
+    Rule { path, need: Need::Role(Role::Operator), kind: Kind::Change }
 }
 
 /// One for each call. Health is told to everybody, as probes have no role; watching it holds a stream, so that it takes a
 /// role, and so does reflection.
 pub(super) const RULES: &[Rule] = &[
     open("/grpc.health.v1.Health/Check"),
-    read("/grpc.health.v1.Health/Watch"),
-    read("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"),
-    read("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"),
+    stream("/grpc.health.v1.Health/Watch"),
+    stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"),
+    stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"),
     read("/numaloc.v1.DaemonService/GetStatus"),
-    read("/numaloc.v1.DaemonService/GetMetrics"),
-    read("/numaloc.v1.LocalityService/GetTopology"),
-    read("/numaloc.v1.LocalityService/GetLocality"),
-    read("/numaloc.v1.LocalityService/WatchLocality"),
-    read("/numaloc.v1.MigrationService/PlanMigration"),
+    list("/numaloc.v1.DaemonService/GetMetrics"),
+    list("/numaloc.v1.LocalityService/GetTopology"),
+    list("/numaloc.v1.LocalityService/GetLocality"),
+    watch("/numaloc.v1.LocalityService/WatchLocality"),
+    list("/numaloc.v1.MigrationService/PlanMigration"),
     change("/numaloc.v1.MigrationService/CreateJob"),
     read("/numaloc.v1.MigrationService/GetJob"),
-    read("/numaloc.v1.MigrationService/ListJobs"),
-    read("/numaloc.v1.MigrationService/WatchJob"),
+    list("/numaloc.v1.MigrationService/ListJobs"),
+    watch("/numaloc.v1.MigrationService/WatchJob"),
     change("/numaloc.v1.MigrationService/CancelJob"),
     change("/numaloc.v1.MigrationService/PauseJob"),
     change("/numaloc.v1.MigrationService/ResumeJob"),
     change("/numaloc.v1.ScheduleService/CreateSchedule"),
     read("/numaloc.v1.ScheduleService/GetSchedule"),
-    read("/numaloc.v1.ScheduleService/ListSchedules"),
+    list("/numaloc.v1.ScheduleService/ListSchedules"),
     change("/numaloc.v1.ScheduleService/UpdateSchedule"),
     change("/numaloc.v1.ScheduleService/DeleteSchedule"),
-    read("/numaloc.v1.EventService/ListEvents"),
-    read("/numaloc.v1.EventService/WatchEvents"),
+    list("/numaloc.v1.EventService/ListEvents"),
+    watch("/numaloc.v1.EventService/WatchEvents"),
     change("/numaloc.v1.WorkloadService/RegisterWorkload"),
     change("/numaloc.v1.WorkloadService/UnregisterWorkload"),
-    read("/numaloc.v1.WorkloadService/ListWorkloads"),
+    list("/numaloc.v1.WorkloadService/ListWorkloads"),
 ];
 
 /// The rule for the call with this path.
@@ -72,6 +88,11 @@ pub(super) fn find(path: &str) -> Option<&'static Rule> {
 }
 
 impl Rule {
+    /// Whether it changes something, so that it is audited.
+    pub fn is_change(&self) -> bool {
+        self.kind == Kind::Change
+    }
+
     /// The call without its service.
     pub fn method(&self) -> &'static str {
         self.path.rsplit('/').next().unwrap_or(self.path)

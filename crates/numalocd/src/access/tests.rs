@@ -4,6 +4,7 @@ mod audit;
 mod calls;
 mod ceilings;
 mod grants;
+mod lines;
 mod quota;
 mod rules;
 mod server;

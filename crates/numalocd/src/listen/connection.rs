@@ -1,5 +1,6 @@
 //! A connection: it holds a place among those that are allowed, and has to begin to speak soon.
 
+use super::places::Place;
 use crate::access::UnixPeer;
 use std::{
     io::{self, ErrorKind, IoSlice},
@@ -10,7 +11,6 @@ use std::{
 use tokio::net::{TcpStream, UnixStream};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    sync::OwnedSemaphorePermit,
     time::{Sleep, sleep},
 };
 use tonic::transport::server::{Connected, TcpConnectInfo};
@@ -24,7 +24,7 @@ const OPENING_BYTES: usize = 24;
 pub(super) struct Connection<T> {
     io: T,
     opening: Option<Opening>,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 struct Opening {
@@ -33,7 +33,7 @@ struct Opening {
 }
 
 impl<T> Connection<T> {
-    pub(super) fn new(io: T, place: OwnedSemaphorePermit) -> Self {
+    pub(super) fn new(io: T, place: Place) -> Self {
         let opening = Opening { deadline: Box::pin(sleep(OPENING)), missing: OPENING_BYTES };
         Self { io, opening: Some(opening), _place: place }
     }

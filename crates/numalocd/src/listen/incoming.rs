@@ -1,27 +1,34 @@
 //! Accepts connections, so many at a time.
 
-use super::{connection::Connection, unix};
+use super::{
+    connection::Connection,
+    places::{Holder, Places},
+    unix,
+};
 use std::{
     io,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
 use tokio::{
     net::{TcpListener, TcpStream, UnixStream},
-    sync::Semaphore,
-    time::{Sleep, sleep},
+    time::{Instant, Sleep, sleep},
 };
 use tokio_stream::Stream;
 
 /// How long to wait when no connection can be accepted, such as when there are no file descriptors left.
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// How often it is logged at most that connections are refused.
+const WARNING: Duration = Duration::from_secs(60);
+
 /// Accepts connections.
 pub(super) trait Accept: Unpin {
     type Io;
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>>;
+    /// Who is at the other end.
+    fn holder(io: &Self::Io) -> Holder;
 }
 
 impl Accept for unix::Socket {
@@ -29,6 +36,10 @@ impl Accept for unix::Socket {
 
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<UnixStream>> {
         self.listener.poll_accept(cx).map_ok(|(stream, _)| stream)
+    }
+
+    fn holder(stream: &UnixStream) -> Holder {
+        stream.peer_cred().map_or(Holder::Unknown, |peer| Holder::user(peer.uid()))
     }
 }
 
@@ -41,28 +52,36 @@ impl Accept for TcpListener {
         let _ = stream.set_nodelay(true);
         Poll::Ready(Ok(stream))
     }
+
+    fn holder(stream: &TcpStream) -> Holder {
+        stream.peer_addr().map_or(Holder::Unknown, |peer| Holder::Address(peer.ip()))
+    }
 }
 
 /// Connections of some listeners. It never ends; the listeners are closed when it is dropped.
 pub(super) struct Incoming<L> {
     listeners: Vec<L>,
-    places: Arc<Semaphore>,
-    is_full: bool,
+    places: Places,
+    warned: Option<Instant>,
     pause: Option<Pin<Box<Sleep>>>,
 }
 
-impl<L> Incoming<L> {
+impl<L: Accept> Incoming<L> {
     pub(super) fn new(listeners: Vec<L>, most: usize) -> Self {
-        Self { listeners, places: Arc::new(Semaphore::new(most)), is_full: false, pause: None }
+        Self { listeners, places: Places::new(most), warned: None, pause: None }
     }
 
     /// A connection too many is closed, so that its client learns of it.
-    fn admit<T>(&mut self, io: T) -> Option<Connection<T>> {
-        let place = self.places.clone().try_acquire_owned().ok();
-        if place.is_none() && !self.is_full {
-            tracing::warn!("too many connections at a time; more are closed until some end");
+    fn admit(&mut self, io: L::Io) -> Option<Connection<L::Io>> {
+        let holder = L::holder(&io);
+        let place = self.places.take(holder);
+        if place.is_none() && self.warned.is_none_or(|warned| warned.elapsed() > WARNING) {
+            self.warned = Some(Instant::now());
+            tracing::warn!(
+                ?holder,
+                "too many connections at a time; more of this client are closed until some end"
+            );
         }
-        self.is_full = place.is_none();
         place.map(|place| Connection::new(io, place))
     }
 }

@@ -1,0 +1,134 @@
+//! Places for connections: so many in all, so many for one peer, and some that only the host's own user gets, so that nobody
+//! can lock root out.
+
+use nix::unistd::geteuid;
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// Of all places one peer gets no more than this part.
+const PER_PEER: usize = 4;
+/// This part is kept for root and the daemon's own user.
+const KEPT: usize = 8;
+
+/// Who holds a connection, as far as it is known when it is accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Holder {
+    /// root, or the user that the daemon runs as.
+    Host,
+    /// Another user at the Unix socket.
+    User(u32),
+    /// A client at a TCP port.
+    Address(IpAddr),
+    /// The kernel does not say.
+    Unknown,
+}
+
+impl Holder {
+    /// A user at the Unix socket.
+    pub fn user(uid: u32) -> Self {
+        if uid == 0 || uid == geteuid().as_raw() { Self::Host } else { Self::User(uid) }
+    }
+}
+
+/// Hands out places. Clones hand out the same ones.
+#[derive(Clone, Debug)]
+pub(super) struct Places {
+    most: usize,
+    taken: Arc<Mutex<Taken>>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    by: HashMap<Holder, usize>,
+}
+
+/// A place, taken until it is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    holder: Holder,
+    taken: Arc<Mutex<Taken>>,
+}
+
+impl Places {
+    /// So many.
+    pub fn new(most: usize) -> Self {
+        Self { most, taken: Arc::default() }
+    }
+
+    /// A place for `holder`; `None`: it has as many as it may, or there are none left.
+    pub fn take(&self, holder: Holder) -> Option<Place> {
+        let mut taken = lock(&self.taken);
+        let (most, own) = match holder {
+            Holder::Host => (self.most, self.most),
+            _ => (self.most - self.most / KEPT, (self.most / PER_PEER).max(1)),
+        };
+        let has = taken.by.get(&holder).copied().unwrap_or_default();
+        if taken.all >= most || has >= own {
+            return None;
+        }
+        taken.all += 1;
+        *taken.by.entry(holder).or_default() += 1;
+        Some(Place { holder, taken: self.taken.clone() })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = lock(&self.taken);
+        taken.all -= 1;
+        if let Some(has) = taken.by.get_mut(&self.holder) {
+            *has -= 1;
+            if *has == 0 {
+                taken.by.remove(&self.holder);
+            }
+        }
+    }
+}
+
+/// Nothing panics while it holds the lock.
+fn lock(taken: &Mutex<Taken>) -> MutexGuard<'_, Taken> {
+    taken.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As many places as `holder` gets.
+    fn all(places: &Places, holder: Holder) -> Vec<Place> {
+        std::iter::from_fn(|| places.take(holder)).collect()
+    }
+
+    #[test]
+    fn one_peer_gets_a_part_and_all_together_leave_some_to_root() {
+        let places = Places::new(64);
+        let first = all(&places, Holder::User(7));
+        assert_eq!(first.len(), 16);
+        let others: Vec<Place> = (8..20).flat_map(|uid| all(&places, Holder::User(uid))).collect();
+        assert_eq!(first.len() + others.len(), 56);
+        assert!(places.take(Holder::Unknown).is_none());
+        assert_eq!(all(&places, Holder::Host).len(), 8, "root is locked out");
+    }
+
+    #[test]
+    fn a_place_is_given_back() {
+        let places = Places::new(1);
+        let place = places.take(Holder::User(7)).expect("it is free");
+        assert!(places.take(Holder::Host).is_none());
+        drop(place);
+        let address = Holder::Address([127, 0, 0, 1].into());
+        assert!(places.take(address).is_some());
+        assert!(lock(&places.taken).by.is_empty(), "who has left is remembered");
+    }
+
+    #[test]
+    fn the_daemons_own_user_counts_as_root() {
+        assert_eq!(Holder::user(0), Holder::Host);
+        assert_eq!(Holder::user(geteuid().as_raw()), Holder::Host);
+        assert_eq!(Holder::user(u32::MAX - 1), Holder::User(u32::MAX - 1));
+    }
+}
