@@ -8,7 +8,7 @@ use fastrand::Rng;
 use numaloc_api::value::QosClass;
 use numalocd::{
     config::Queue,
-    dispatch::queue::{Waiting, next},
+    dispatch::queue::{Active, Stage, Waiting, next},
     engine::Found,
 };
 use std::{
@@ -42,9 +42,12 @@ struct Drained {
 /// Measured with the daemon's defaults, and with a job for each node at a time.
 pub fn figures(rounds: usize) -> Result<Vec<Figure>> {
     let jobs = jobs()?;
-    let wide = Queue { moves: NODES as usize, moves_per_node: 1, rate_bytes_per_second: None };
+    // Planning takes no simulated time, and is to hold nothing up.
+    let plans = NODES as usize;
+    let wide = Queue { moves: plans, plans, moves_per_node: 1, rate_bytes_per_second: None };
+    let narrow = Queue { plans, ..Queue::default() };
     let mut figures = Vec::new();
-    for limits in [Queue::default(), wide] {
+    for limits in [narrow, wide] {
         let runs: Vec<Drained> = (0..rounds.max(1)).map(|_| drain(&jobs, &limits)).collect();
         let drained = &runs[0];
         ensure!(drained.order.len() == jobs.len(), "jobs are left in the queue");
@@ -103,15 +106,26 @@ fn drain(jobs: &[Job], limits: &Queue) -> Drained {
     while !waiting.is_empty() || !active.is_empty() {
         let all = waiting.iter().map(|(&number, job)| Waiting {
             number,
+            line: number,
             qos_class: job.qos_class,
+            owner: "",
             turn: 0,
             found: Some(&job.found),
         });
         let all = all.collect();
+        let moving = active.iter().map(|(_, job)| Active {
+            number: JOBS,
+            qos_class: job.qos_class,
+            owner: "",
+            stage: Stage::Moving(Duration::ZERO),
+            found: &job.found,
+        });
+        let moving: Vec<_> = moving.collect();
         let begin = Instant::now();
-        let started = next(all, active.iter().map(|(_, job)| &job.found), limits);
+        let started = next(all, &moving, limits);
         looks.push(begin.elapsed());
-        for number in started {
+        // More may be planned than there are places.
+        for number in started.into_iter().take(limits.moves - moving.len()) {
             let job = waiting.remove(&number).expect("it waits");
             begins[number as usize] = now;
             order.push(number);

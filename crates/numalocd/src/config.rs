@@ -91,8 +91,10 @@ pub struct Tls {
 /// How much moves at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queue {
-    /// Jobs that are planned or moved at the same time.
+    /// Jobs that move at the same time.
     pub moves: usize,
+    /// Jobs that are planned at the same time, beside them.
+    pub plans: usize,
     /// Jobs that move to the same node at the same time.
     pub moves_per_node: usize,
     /// Most bytes per second that all jobs together move.
@@ -101,7 +103,7 @@ pub struct Queue {
 
 impl Default for Queue {
     fn default() -> Self {
-        Self { moves: 2, moves_per_node: 1, rate_bytes_per_second: None }
+        Self { moves: 2, plans: 2, moves_per_node: 1, rate_bytes_per_second: None }
     }
 }
 

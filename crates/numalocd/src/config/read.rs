@@ -114,6 +114,7 @@ fn queue(at: &mut Section<'_>) -> Queue {
     let default = Queue::default();
     Queue {
         moves: at.read("moves", count(1..=256)).unwrap_or(default.moves),
+        plans: at.read("plans", count(1..=256)).unwrap_or(default.plans),
         moves_per_node: at.read("moves_per_node", count(1..=256)).unwrap_or(default.moves_per_node),
         rate_bytes_per_second: at.read("rate_bytes_per_second", rate),
     }

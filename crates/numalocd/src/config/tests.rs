@@ -40,6 +40,7 @@ fn every_key_is_read() {
         plain_loopback = true
         [queue]
         moves = 4
+        plans = 5
         moves_per_node = 3
         rate_bytes_per_second = "1G"
         [mover]
@@ -95,7 +96,12 @@ fn every_key_is_read() {
             group: Some("root".into()),
             tcp: Some(tcp),
         },
-        queue: Queue { moves: 4, moves_per_node: 3, rate_bytes_per_second: Some(1 << 30) },
+        queue: Queue {
+            moves: 4,
+            plans: 5,
+            moves_per_node: 3,
+            rate_bytes_per_second: Some(1 << 30),
+        },
         mover: Scheduling { batch: false, nice: Some(7) },
         limits: Limits {
             batch_bytes: Some(16 << 20),
@@ -147,7 +153,7 @@ fn each_mistake_is_told_with_its_line_and_key() {
     let cases = [
         (
             "[queue]\nmove = 1",
-            "2: queue.move: unknown key; known here: moves, moves_per_node, rate_",
+            "2: queue.move: unknown key; known here: moves, plans, moves_per_node, rate_",
         ),
         ("\n[que]", "2: que: unknown key; known here: listen, queue, mover, limits,"),
         ("queue = 3", "1: queue: table expected, found integer"),

@@ -84,6 +84,8 @@ pub struct Dispatcher {
     pub(super) shared_rate: Option<(u64, Arc<SharedRate>)>,
     /// Who and where, of open jobs as far as known.
     pub(super) found: HashMap<u64, Found>,
+    /// Places in line of jobs that have gone behind others.
+    pub(super) behind: HashMap<u64, u64>,
     /// When a schedule is looked at next.
     pub(super) due: BTreeMap<u64, Instant>,
     /// Since when a schedule's target has been gone.
@@ -118,6 +120,7 @@ impl Dispatcher {
             runs: BTreeMap::new(),
             shared_rate: None,
             found: HashMap::new(),
+            behind: HashMap::new(),
             due: BTreeMap::new(),
             gone: HashMap::new(),
             put_off: HashMap::new(),

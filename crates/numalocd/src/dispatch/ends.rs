@@ -67,7 +67,9 @@ impl Dispatcher {
         follow_up: Option<(ScheduleId, Option<Instant>)>,
         local_percent: Option<f64>,
     ) {
-        self.found.remove(&job.id.number().unwrap_or_default());
+        let number = job.id.number().unwrap_or_default();
+        self.found.remove(&number);
+        self.behind.remove(&number);
         if let Some((schedule, fight)) = job.schedule.as_ref().zip(fight) {
             self.set_fight(schedule, fight);
         }

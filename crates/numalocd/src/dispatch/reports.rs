@@ -8,6 +8,10 @@ use crate::{
 use numaloc_api::value::{Job, JobState, Outcome};
 use numaloc_core::{LATE, Reason};
 use std::sync::Arc;
+use tokio::time::Instant;
+
+/// What is said of a job that is planned and may not move yet.
+const PLACES_TAKEN: &str = "waits: as many jobs move as may";
 
 impl Dispatcher {
     /// Takes a report in. One whose consequences cannot be stored now is kept for later.
@@ -28,10 +32,9 @@ impl Dispatcher {
     fn take_in(&mut self, report: &Report) -> Result<(), Refusal> {
         let (Report::Planned(id, _) | Report::Ended(id, _)) = report;
         let (Some(number), Ok(job)) = (id.number(), self.known(id)) else { return Ok(()) };
-        if !self.runs.contains_key(&number) {
-            return Ok(());
-        }
+        let Some(run) = self.runs.get(&number) else { return Ok(()) };
         match report {
+            Report::Planned(..) if run.is_planned || run.is_moving() => Ok(()),
             Report::Planned(_, planned) => self.on_planned(number, &job, planned),
             Report::Ended(_, ended) => self.on_ended(number, &job, ended),
         }
@@ -47,6 +50,8 @@ impl Dispatcher {
         if let (Some(run), Ok(planned)) = (self.runs.get_mut(&number), planned) {
             run.note.clone_from(&planned.note);
             run.returned.clone_from(&planned.returned);
+            run.planned_bytes = planned.planned_bytes;
+            run.found = Some(planned.found.clone());
         }
         match planned {
             _ if cancelled => self.stopped(job, None)?,
@@ -60,11 +65,9 @@ impl Dispatcher {
                 if let Some(why) = &planned.nothing {
                     let share = Some(planned.local_percent);
                     self.end_without_moving(&job, why.clone(), share)?;
-                } else if let Some(why) = self.blocked(number, planned) {
-                    self.found.insert(number, planned.found.clone());
-                    self.put_job(&job, JobState::Queued, format!("waits: {why}"))?;
                 } else {
-                    return self.go(number, job, planned);
+                    self.found.insert(number, planned.found.clone());
+                    return self.proceed(number, job);
                 }
             }
         }
@@ -74,28 +77,46 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Why a planned job has to wait after all. Only those count that move already: of two that are planned at the same
-    /// time the first one goes on.
-    fn blocked(&self, number: u64, planned: &Planned) -> Option<String> {
-        let moving = self.runs.iter().filter(|(other, run)| **other != number && run.is_moving());
-        let taken = Taken::by(moving.filter_map(|(_, run)| run.found.as_ref()));
-        taken.blocks(&planned.found, &self.config().queue)
+    /// Has a planned job move. One whose memory or nodes another has goes back into the queue, to be planned anew then; one
+    /// that lacks no more than a place keeps its plan, since it is looked at again just before each page is moved.
+    pub(super) fn proceed(&mut self, number: u64, job: Job) -> Result<(), Refusal> {
+        if let Some(why) = self.blocked(number) {
+            self.put_job(&job, JobState::Queued, format!("waits: {why}"))?;
+            // Dropping the run tells the engine not to move.
+            self.runs.remove(&number);
+            self.changed = true;
+            return Ok(());
+        }
+        if self.has_place(number) {
+            return self.go(number, job);
+        }
+        if job.state_message != PLACES_TAKEN {
+            self.put_job(&job, JobState::Planning, PLACES_TAKEN.to_owned())?;
+        }
+        self.runs.get_mut(&number).into_iter().for_each(|run| run.is_planned = true);
+        Ok(())
     }
 
-    fn go(&mut self, number: u64, job: Job, planned: &Planned) -> Result<(), Refusal> {
+    /// Why a planned job has to wait after all. Only those count that move already: of two that are planned at the same
+    /// time the first one goes on.
+    fn blocked(&self, number: u64) -> Option<String> {
+        let moving = self.runs.iter().filter(|(other, run)| **other != number && run.is_moving());
+        let taken = Taken::by(moving.filter_map(|(_, run)| run.found.as_ref()));
+        taken.blocks(self.runs.get(&number)?.found.as_ref()?, &self.config().queue)
+    }
+
+    fn go(&mut self, number: u64, job: Job) -> Result<(), Refusal> {
         let now = self.wall();
-        let Some(run) = self.runs.get_mut(&number) else { return Ok(()) };
-        run.planned_bytes = planned.planned_bytes;
-        run.found = Some(planned.found.clone());
+        let Some(run) = self.runs.get(&number) else { return Ok(()) };
         let progress = Some(run.progress(now));
-        self.found.insert(number, planned.found.clone());
         let started = job.started.or(Some(now));
         let state_message = String::new();
         let running = Job { state: JobState::Running, started, progress, state_message, ..job };
         self.commit(vec![Write::Job(Arc::new(running))])?;
-        let go = self.runs.get_mut(&number).and_then(|run| run.go.take());
+        let Some(run) = self.runs.get_mut(&number) else { return Ok(()) };
+        run.moving = Some(Instant::now());
         // An engine that has gone reports nothing any more: that happens only when the daemon ends.
-        let _ = go.map(|go| go.send(()));
+        let _ = run.go.take().map(|go| go.send(()));
         Ok(())
     }
 
@@ -137,7 +158,11 @@ impl Dispatcher {
     }
 
     /// A run was ended on the way: by a client that wants the job cancelled or held, or because the daemon stops.
-    fn stopped(&mut self, job: &Job, outcome: Option<Arc<Outcome>>) -> Result<(), Refusal> {
+    pub(super) fn stopped(
+        &mut self,
+        job: &Job,
+        outcome: Option<Arc<Outcome>>,
+    ) -> Result<(), Refusal> {
         match job.wanted {
             Some(JobState::Cancelled) => {
                 let message = job.state_message.replace("is being cancelled", "cancelled");
@@ -151,7 +176,11 @@ impl Dispatcher {
                 let message = "the daemon was stopped".to_owned();
                 self.end_job(job, JobState::Interrupted, message, outcome)
             }
-            None => self.put_job(&with(job, outcome), JobState::Queued, String::new()),
+            None => {
+                let run = job.id.number().and_then(|number| self.runs.get(&number));
+                let why = run.and_then(|run| run.back).unwrap_or_default().to_owned();
+                self.put_job(&with(job, outcome), JobState::Queued, why)
+            }
         }
     }
 }

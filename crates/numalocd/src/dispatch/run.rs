@@ -1,5 +1,6 @@
 //! A job that the engine is at work on.
 
+use super::queue::Stage;
 use crate::engine::{Found, Returned, Trail};
 use numaloc_api::value::{JobProgress, QosClass};
 use numaloc_executor::Control;
@@ -18,6 +19,12 @@ pub struct Run {
     pub qos_class: QosClass,
     /// Tells the engine to move; gone once it has been told.
     pub go: Option<oneshot::Sender<()>>,
+    /// Whether the engine has planned it.
+    pub is_planned: bool,
+    /// Since when it moves.
+    pub moving: Option<Instant>,
+    /// Why it was told to end and to go back into the queue, if it was.
+    pub back: Option<&'static str>,
     /// Who and where; before it is planned only what was known then.
     pub found: Option<Found>,
     /// Bytes that it set out to move; 0 before it is planned.
@@ -38,6 +45,14 @@ impl Run {
     /// Whether it has been told to move.
     pub fn is_moving(&self) -> bool {
         self.go.is_none()
+    }
+    /// How far it is.
+    pub fn stage(&self, now: Instant) -> Stage {
+        match (self.moving, self.is_planned) {
+            (Some(since), _) => Stage::Moving(now.saturating_duration_since(since)),
+            (None, true) => Stage::Ready,
+            (None, false) => Stage::Planning,
+        }
     }
     /// Ends it after the batches in hand.
     pub fn cancel(&self) {

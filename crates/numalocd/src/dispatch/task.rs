@@ -55,11 +55,16 @@ impl Dispatcher {
         let mut forget = Instant::now();
         let mut retry: Option<Instant> = None;
         let mut pulse_due = Instant::now();
+        let mut slice: Option<Instant> = None;
         loop {
             let now = Instant::now();
             if pulse_due <= now {
                 (pulse.0)();
                 pulse_due = now + pulse.1;
+            }
+            if slice.is_some_and(|slice| slice <= now) {
+                // A job has moved for long: others may have their turn.
+                self.changed = true;
             }
             if retry.is_none_or(|retry| retry <= now) {
                 retry = self.advance(&mut forget).err().map(|_| now + RETRY);
@@ -68,7 +73,9 @@ impl Dispatcher {
                 return;
             }
             self.make_room();
-            let wake = [retry, self.next_tick(now), Some(forget), Some(pulse_due), self.stopping];
+            slice = self.next_slice(now);
+            let next = self.next_tick(now);
+            let wake = [retry, next, slice, Some(forget), Some(pulse_due), self.stopping];
             let wake = wake.into_iter().flatten().min().unwrap_or(now + RETRY);
             tokio::select! {
                 command = commands.recv() => match command {
@@ -143,6 +150,8 @@ impl Dispatcher {
         if self.stopping.is_none() {
             self.stopping = Some(Instant::now() + self.config().stop.drain);
             self.runs.values().for_each(super::run::Run::cancel);
+            // Those that only wait for a place end at once.
+            self.changed = true;
         }
     }
 

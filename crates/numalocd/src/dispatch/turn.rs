@@ -4,27 +4,29 @@ use super::{
     Refusal,
     dispatcher::Dispatcher,
     limits::limits,
-    queue::{Active, Waiting, makes_room, next, preempted},
+    queue::{Active, SLICE, Stage, Waiting, has_place, makes_room, next, overstayed, preempted},
     run::Run,
 };
 use crate::{
     access::Caller,
     engine::{Found, Order},
 };
-use numaloc_api::value::{Job, JobState, MigrationSpec, QosClass};
+use numaloc_api::value::{Job, JobState, Limits, MigrationSpec, QosClass};
 use numaloc_executor::{Control, SharedRate};
 use std::{
     collections::HashMap,
     sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 use tokio::{sync::oneshot, time::Instant};
 
 impl Dispatcher {
-    /// Hands as many queued jobs to the engine as may be under way.
+    /// Hands as many queued jobs to the engine as may be planned, and has those move that are planned and may.
     ///
     /// # Errors
     /// The store: what could not be started stays queued.
     pub(super) fn start_jobs(&mut self) -> Result<(), Refusal> {
+        self.give_up_ready()?;
         if self.stopping.is_some() || !self.recovered {
             return Ok(());
         }
@@ -32,7 +34,62 @@ impl Dispatcher {
             let Some(kept) = self.book.jobs().get(&number).cloned() else { continue };
             self.start_job(number, &kept.job)?;
         }
+        self.move_ready()
+    }
+
+    /// Of jobs that wait for a place, those that are told to end: the engine has nothing to report of them any more.
+    fn give_up_ready(&mut self) -> Result<(), Refusal> {
+        for number in self.ready() {
+            if !self.runs.get(&number).is_some_and(Run::is_cancelled) {
+                continue;
+            }
+            if let Some(kept) = self.book.jobs().get(&number).cloned() {
+                self.stopped(&kept.job, None)?;
+            }
+            self.runs.remove(&number);
+            self.changed = true;
+        }
         Ok(())
+    }
+
+    /// Has planned jobs move for which there is a place now: by class, then by age.
+    fn move_ready(&mut self) -> Result<(), Refusal> {
+        for number in self.ready() {
+            let Some(kept) = self.book.jobs().get(&number).cloned() else { continue };
+            self.proceed(number, (*kept.job).clone())?;
+        }
+        Ok(())
+    }
+
+    fn ready(&self) -> Vec<u64> {
+        let now = Instant::now();
+        let ready = self.runs.iter().filter(|(_, run)| run.stage(now) == Stage::Ready);
+        let mut ready: Vec<_> = ready.map(|(&number, run)| (run.qos_class, number)).collect();
+        ready.sort_unstable();
+        ready.into_iter().map(|(_, number)| number).collect()
+    }
+
+    /// Whether a planned job may move now.
+    pub(super) fn has_place(&self, number: u64) -> bool {
+        let unknown = Found::default();
+        let active = self.active(&unknown);
+        let class = self.runs.get(&number).map(|run| run.qos_class);
+        class.is_some_and(|class| has_place(class, &active, &self.config().queue))
+    }
+
+    fn active<'a>(&'a self, unknown: &'a Found) -> Vec<Active<'a>> {
+        let now = Instant::now();
+        let active = self.runs.iter().map(|(&number, run)| {
+            let kept = self.book.jobs().get(&number);
+            Active {
+                number,
+                qos_class: run.qos_class,
+                owner: kept.map_or("", |kept| self.owner_name(&kept.job)),
+                stage: run.stage(now),
+                found: run.found.as_ref().unwrap_or(unknown),
+            }
+        });
+        active.collect()
     }
 
     /// Has best-effort runs make room for those of other classes, and go on once these are done.
@@ -44,21 +101,42 @@ impl Dispatcher {
         }
     }
 
-    /// Jobs to start now. Best-effort jobs that are in the way of others are told to end after their batches in hand, and are
-    /// queued again then.
-    fn turn(&self) -> Vec<u64> {
+    /// Jobs to start now. Those that are in the way of others are told to end after their batches in hand, and are queued again
+    /// then: best effort for all other classes, and in each class what has moved for long for other owners.
+    fn turn(&mut self) -> Vec<u64> {
         let (unknown, limits) = (Found::default(), self.config().queue);
-        let active = self.runs.iter().map(|(&number, run)| Active {
-            number,
-            qos_class: run.qos_class,
-            found: run.found.as_ref().unwrap_or(&unknown),
-        });
-        let active: Vec<_> = active.collect();
+        let active = self.active(&unknown);
         let waiting = self.waiting();
-        for number in preempted(&waiting, &active, &limits) {
-            self.runs.get(&number).into_iter().for_each(Run::cancel);
+        let preempted = preempted(&waiting, &active, &limits);
+        // One at a time: what ends already may be what others wait for.
+        let is_ending = self.runs.values().any(Run::is_cancelled) || !preempted.is_empty();
+        let late = (!is_ending).then(|| overstayed(&waiting, &active, &limits)).flatten();
+        let next = next(waiting, &active, &limits);
+        for number in preempted {
+            self.put_back(number, "waits: a job of a better class has what it needs");
         }
-        next(waiting, active.iter().map(|job| job.found), &limits)
+        if let Some(number) = late {
+            self.behind.insert(number, self.book.last().job + 1);
+            self.put_back(number, "waits: it is the turn of others");
+        }
+        next
+    }
+
+    fn put_back(&mut self, number: u64, why: &'static str) {
+        // One that is ending already ends but once.
+        let Some(run) = self.runs.get_mut(&number).filter(|run| !run.is_cancelled()) else {
+            return;
+        };
+        run.back = Some(why);
+        run.cancel();
+        // What only waits for a place is given up at once.
+        self.changed = true;
+    }
+
+    /// When the next job has moved for as long as it may while others wait.
+    pub(super) fn next_slice(&self, now: Instant) -> Option<Instant> {
+        let ends = self.runs.values().filter_map(|run| Some(run.moving? + SLICE));
+        ends.filter(|end| *end > now).min()
     }
 
     /// Jobs that wait, with their turns.
@@ -73,7 +151,9 @@ impl Dispatcher {
             let ahead = ahead.entry((qos_class, self.owner_name(job))).or_default();
             let turn = *ahead;
             *ahead += 1;
-            Some(Waiting { number, qos_class, turn, found: self.found.get(&number) })
+            let line = self.behind.get(&number).copied().unwrap_or(number);
+            let (owner, found) = (self.owner_name(job), self.found.get(&number));
+            Some(Waiting { number, line, qos_class, owner, turn, found })
         });
         waiting.collect()
     }
@@ -110,6 +190,9 @@ impl Dispatcher {
             control: control.clone(),
             qos_class: job.spec.policy.class(),
             go: Some(go),
+            is_planned: false,
+            moving: None,
+            back: None,
             found: self.found.get(&number).cloned(),
             planned_bytes: 0,
             note: None,
@@ -120,6 +203,7 @@ impl Dispatcher {
         };
         self.runs.insert(number, run);
         let own = owner.ceilings.bound(&job.spec, &self.config().limits);
+        let own = Limits { timeout: own.timeout.map(|timeout| left_of(timeout, job)), ..own };
         let bounded = MigrationSpec { limits: own, ..job.spec.clone() };
         let order = Order {
             job: job.id.clone(),
@@ -155,4 +239,10 @@ impl Dispatcher {
         })?;
         self.creator(&schedule.creator, schedule.creator_gid)
     }
+}
+
+/// What is left of the time that a job may move for. One that has none left ends as soon as it begins, and says so.
+fn left_of(timeout: Duration, job: &Job) -> Duration {
+    let moved = job.outcome.as_ref().map_or(Duration::ZERO, |outcome| outcome.elapsed);
+    timeout.saturating_sub(moved).max(Duration::from_millis(1))
 }

@@ -93,7 +93,7 @@ async fn no_record_keeps_what_held_a_job_back() {
 async fn jobs_share_the_rate_that_holds_when_they_begin() {
     let dir = dir();
     let mut config = Config::default();
-    config.queue.moves = 4;
+    (config.queue.moves, config.queue.plans) = (4, 4);
     config.queue.rate_bytes_per_second = Some(1 << 30);
     let mut rig = Rig::with(&dir, config.clone());
     let mut orders = Vec::new();
@@ -172,5 +172,137 @@ async fn who_asks_for_much_does_not_keep_others_waiting() {
     rig.report(Report::Ended(order.job, Ok(outcome(4096, None))));
     assert_eq!(rig.order().await.job, other, "two of the first one's come before it");
     drop(second);
+    rig.kill().await;
+}
+
+/// Creates a job of the operator, whose others are the admin's.
+async fn create_of_another(rig: &Rig, pid: i32, node: &str) -> JobId {
+    let (request, found) = (request(&[pid]), found(&[pid], node));
+    let made = rig.handle.create_job(operator(), request, pins(&[pid]), found).await;
+    made.expect("it is taken").0.id.clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_jobs_take_turns_with_those_of_others() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let (first, _) = rig.moving(&[1], "1").await;
+    let (_, second) = rig.moving(&[2], "2").await;
+    let other = create_of_another(&rig, 3, "3").await;
+    rig.assert_no_order().await;
+    // Both have moved for long, and one of them makes room.
+    tokio::time::sleep(Duration::from_secs(121)).await;
+    settled(&rig).await;
+    assert!(!second.cancel.load(Relaxed), "one of them is enough");
+    let left = Some((Reason::Cancelled, 4096));
+    rig.report(Report::Ended(first.clone(), Ok(outcome(4096, left))));
+    let order = rig.order().await;
+    assert_eq!(order.job, other, "it waits for days");
+    let waits = rig.reaches(&first, JobState::Queued).await;
+    assert!(waits.state_message.contains("turn of others"), "{}", waits.state_message);
+    rig.planned(&order, &[3], "3");
+    told(order).await;
+    rig.assert_no_order().await;
+    // It goes on once that is done.
+    rig.report(Report::Ended(other, Ok(outcome(4096, None))));
+    let order = rig.order().await;
+    assert_eq!(order.job, first, "it does not go on");
+    drop(order);
+    rig.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_look_keeps_nobody_from_moving() {
+    let dir = dir();
+    let mut config = Config::default();
+    config.queue.moves = 1;
+    let mut rig = Rig::with(&dir, config);
+    let (slow, quick) = (rig.create(&[1], "1").await, create_of_another(&rig, 2, "2").await);
+    let (slow_order, order) = (rig.order().await, rig.order().await);
+    assert_eq!((&slow_order.job, &order.job), (&slow, &quick));
+    rig.planned(&order, &[2], "2");
+    told(order).await;
+    // It is planned, and keeps that until there is a place.
+    rig.planned(&slow_order, &[1], "1");
+    settled(&rig).await;
+    let waits = rig.handle.get_job(slow.clone()).await.expect("it is known");
+    assert_eq!(waits.state, JobState::Planning);
+    assert!(waits.state_message.contains("as many jobs move as may"), "{}", waits.state_message);
+    rig.report(Report::Ended(quick, Ok(outcome(4096, None))));
+    told(slow_order).await;
+    rig.reaches(&slow, JobState::Running).await;
+    rig.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_a_place_is_cancelled_and_held_at_once() {
+    let dir = dir();
+    let mut config = Config::default();
+    config.queue.moves = 1;
+    let mut rig = Rig::with(&dir, config);
+    for (hold, state) in [(false, JobState::Cancelled), (true, JobState::Paused)] {
+        let (one, other) = (rig.create(&[1], "1").await, rig.create(&[2], "2").await);
+        let orders = [rig.order().await, rig.order().await];
+        rig.planned(&orders[0], &[1], "1");
+        rig.planned(&orders[1], &[2], "2");
+        let [moves, waits] = orders;
+        told(moves).await;
+        settled(&rig).await;
+        match hold {
+            true => rig.handle.pause_job(admin(), other.clone()).await,
+            false => rig.handle.cancel_job(admin(), other.clone()).await,
+        }
+        .expect("it is under way");
+        rig.reaches(&other, state).await;
+        assert!(waits.go.await.is_err(), "it moves all the same");
+        rig.report(Report::Ended(one, Ok(outcome(4096, None))));
+        rig.assert_no_order().await;
+    }
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_does_not_wait_for_what_waits_for_a_place() {
+    let dir = dir();
+    let mut config = Config::default();
+    config.queue.moves = 1;
+    let mut rig = Rig::with(&dir, config);
+    let (one, other) = (rig.create(&[1], "1").await, rig.create(&[2], "2").await);
+    let orders = [rig.order().await, rig.order().await];
+    rig.planned(&orders[0], &[1], "1");
+    rig.planned(&orders[1], &[2], "2");
+    settled(&rig).await;
+    rig.handle.stop().await;
+    rig.report(Report::Ended(one, Ok(outcome(4096, None))));
+    let begin = tokio::time::Instant::now();
+    rig.task.await.expect("it ends");
+    assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+    let rig = Rig::at(&dir);
+    let job = rig.handle.get_job(other).await.expect("it is known");
+    assert!(!job.state.is_end(), "{:?}", job.state);
+    rig.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_counts_all_legs() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let mut asked = request(&[1]);
+    asked.spec.limits.timeout = Some(Duration::from_secs(60));
+    let made = rig.handle.create_job(admin(), asked, pins(&[1]), found(&[1], "1")).await;
+    let id = made.expect("it is taken").0.id.clone();
+    for (left, elapsed) in [(60_000, 45), (15_000, 30), (1, 0)] {
+        let order = rig.order().await;
+        assert_eq!(order.limits.timeout, Some(Duration::from_millis(left)));
+        rig.planned(&order, &[1], "1");
+        told(order).await;
+        rig.handle.pause_job(admin(), id.clone()).await.expect("it is under way");
+        let Ended { outcome, trail } = outcome(4096, Some((Reason::Cancelled, 4096)));
+        let elapsed = Duration::from_secs(elapsed);
+        let outcome = Arc::new(Outcome { elapsed, ..Outcome::clone(&outcome) });
+        rig.report(Report::Ended(id.clone(), Ok(Ended { outcome, trail })));
+        rig.reaches(&id, JobState::Paused).await;
+        rig.handle.resume_job(admin(), id.clone()).await.expect("it is held");
+    }
     rig.kill().await;
 }

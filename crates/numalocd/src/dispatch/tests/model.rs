@@ -41,6 +41,7 @@ struct Active {
     pid: i32,
     node: u32,
     qos_class: QosClass,
+    planned: bool,
     moving: bool,
 }
 
@@ -56,6 +57,14 @@ impl World {
     fn pick(&self, index: usize) -> Option<JobId> {
         let number = self.jobs.keys().nth(index % self.jobs.len().max(1))?;
         Some(JobId::numbered(*number))
+    }
+
+    /// An order that the engine has not answered yet.
+    fn unplanned(&mut self, index: usize) -> Option<&mut Active> {
+        let unplanned = self.active.iter_mut().filter(|active| !active.planned);
+        let mut unplanned: Vec<&mut Active> = unplanned.collect();
+        let index = index % unplanned.len().max(1);
+        (index < unplanned.len()).then(|| unplanned.swap_remove(index))
     }
 
     /// Takes in new orders, and checks that what moves is in nobody's way.
@@ -79,7 +88,7 @@ impl World {
                 self.active.iter().all(|active| active.order.job != order.job),
                 "ordered twice"
             );
-            self.active.push(Active { order, pid, node, qos_class, moving: false });
+            self.active.push(Active { order, pid, node, qos_class, planned: false, moving: false });
         }
         let others = self.active.iter().any(|active| active.qos_class != QosClass::Be);
         for active in &self.active {
@@ -87,7 +96,8 @@ impl World {
             assert_eq!(yields, others && active.qos_class == QosClass::Be, "who makes room");
         }
         let moving: Vec<&Active> = self.active.iter().filter(|active| active.moving).collect();
-        assert!(self.active.len() <= 2);
+        assert!(moving.len() <= 2);
+        assert!(self.active.iter().filter(|active| !active.planned).count() <= 2);
         for (index, one) in moving.iter().enumerate() {
             for other in &moving[index + 1..] {
                 assert!(one.pid != other.pid && one.node != other.node, "in each other's way");
@@ -144,17 +154,15 @@ async fn play(steps: Vec<Step>) {
                 let _ = rig.handle.resume_job(admin(), id).await;
             }
             Step::Plan { order, nothing } => {
-                let waiting: Vec<&Active> =
-                    world.active.iter().filter(|active| !active.moving).collect();
-                let Some(active) = waiting.get(order % waiting.len().max(1)) else { continue };
+                let Some(active) = world.unplanned(order) else { continue };
+                active.planned = true;
                 let mut plan = planned(&[active.pid], &active.node.to_string());
                 plan.nothing = nothing.then(|| "all is local".to_owned());
                 rig.report(Report::Planned(active.order.job.clone(), Ok(plan)));
             }
             Step::Fail(order) => {
-                let waiting: Vec<&Active> =
-                    world.active.iter().filter(|active| !active.moving).collect();
-                let Some(active) = waiting.get(order % waiting.len().max(1)) else { continue };
+                let Some(active) = world.unplanned(order) else { continue };
+                active.planned = true;
                 let why = Refusal::TargetEmpty { message: "gone".into() };
                 rig.report(Report::Planned(active.order.job.clone(), Err(why)));
             }

@@ -3,38 +3,55 @@
 use super::*;
 use crate::{
     config::Queue,
-    dispatch::queue::{Active, Waiting, next, preempted},
+    dispatch::queue::{Active, SLICE, Stage, Waiting, has_place, next, overstayed, preempted},
 };
 use numaloc_api::value::QosClass;
 use proptest::prelude::*;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-const WIDE: Queue = Queue { moves: 100, moves_per_node: 1, rate_bytes_per_second: None };
+const WIDE: Queue =
+    Queue { moves: 100, plans: 100, moves_per_node: 1, rate_bytes_per_second: None };
+const BEGUN: Stage = Stage::Moving(Duration::ZERO);
+const LATE: Stage = Stage::Moving(SLICE);
+
+fn waiting(number: u64, qos_class: QosClass, found: Option<&Found>) -> Waiting<'_> {
+    Waiting { number, line: number, qos_class, owner: "a", turn: 0, found }
+}
+
+fn active(number: u64, qos_class: QosClass, stage: Stage, found: &Found) -> Active<'_> {
+    Active { number, qos_class, owner: "a", stage, found }
+}
 
 #[test]
 fn classes_come_in_order_and_then_age() {
-    let at = |number, qos_class| Waiting { number, qos_class, turn: 0, found: None };
-    let waiting =
-        vec![at(1, QosClass::Be), at(2, QosClass::Ls), at(3, QosClass::Lsr), at(4, QosClass::Ls)];
-    assert_eq!(next(waiting, [], &WIDE), [3, 2, 4, 1]);
+    let (be, ls, lsr) = (QosClass::Be, QosClass::Ls, QosClass::Lsr);
+    let all = [(1, be), (2, ls), (3, lsr), (4, ls)];
+    let all: Vec<_> = all.map(|(number, class)| waiting(number, class, None)).into();
+    assert_eq!(next(all.clone(), &[], &WIDE), [3, 2, 4, 1]);
+    // One that has gone behind those that were there.
+    let behind = |job: Waiting<'static>| match job.number {
+        2 => Waiting { line: 5, ..job },
+        _ => job,
+    };
+    assert_eq!(next(all.into_iter().map(behind).collect(), &[], &WIDE), [3, 4, 2, 1]);
 }
 
 #[test]
 fn owners_take_turns() {
-    let at = |number, turn| Waiting { number, qos_class: QosClass::Ls, turn, found: None };
+    let at = |number, turn| Waiting { turn, ..waiting(number, QosClass::Ls, None) };
     // One owner has asked for 1 to 3, another for 4 and 5; then with a job of the first one under way.
     let all = vec![at(1, 0), at(2, 1), at(3, 2), at(4, 0), at(5, 1)];
-    assert_eq!(next(all, [], &WIDE), [1, 4, 2, 5, 3]);
+    assert_eq!(next(all, &[], &WIDE), [1, 4, 2, 5, 3]);
     let all = vec![at(1, 1), at(2, 2), at(3, 3), at(4, 0), at(5, 1)];
-    assert_eq!(next(all, [], &WIDE), [4, 1, 5, 2, 3]);
+    assert_eq!(next(all, &[], &WIDE), [4, 1, 5, 2, 3]);
 }
 
 #[test]
 fn best_effort_goes_back_for_what_waits_for_it_and_for_nothing_else() {
     let limits = |moves| Queue { moves, ..Queue::default() };
     let (zero, one, other) = (found(&[1], "0"), found(&[2], "1"), found(&[3], "0"));
-    let active = |number, qos_class, found| Active { number, qos_class, found };
-    let waits = |qos_class, found| [Waiting { number: 9, qos_class, turn: 0, found }];
+    let active = |number, qos_class, found| active(number, qos_class, BEGUN, found);
+    let waits = |qos_class, found| [waiting(9, qos_class, found)];
     let (be, ls, lsr) = (QosClass::Be, QosClass::Ls, QosClass::Lsr);
     let both = [active(1, be, &zero), active(2, be, &one)];
     // A node, a place (the youngest goes), nothing.
@@ -50,56 +67,140 @@ fn best_effort_goes_back_for_what_waits_for_it_and_for_nothing_else() {
 }
 
 #[test]
+fn best_effort_leaves_places_to_what_is_planned_and_plans_to_what_waits() {
+    let limits = Queue { moves: 2, ..Queue::default() };
+    let found: Vec<Found> = (1..=4).map(|pid| found(&[pid], &pid.to_string())).collect();
+    let (be, ls) = (QosClass::Be, QosClass::Ls);
+    // Both places are taken, and a job of another class is planned: one of them is for it.
+    let moving = [active(1, be, BEGUN, &found[0]), active(2, be, BEGUN, &found[1])];
+    let with = |stage| [&moving[..], &[active(3, ls, stage, &found[2])]].concat();
+    assert_eq!(preempted(&[], &with(Stage::Planning), &limits), [2]);
+    assert_eq!(preempted(&[], &with(Stage::Ready), &limits), [2]);
+    // Nobody else can be looked at: that a place is free helps nobody.
+    let planned = [1, 2].map(|number| active(number, be, Stage::Planning, &found[number as usize]));
+    assert_eq!(preempted(&[waiting(3, ls, None)], &planned, &limits), [2]);
+    // What only waits for a place is in nobody's way.
+    let ready = [active(1, be, Stage::Ready, &found[0]), active(2, be, Stage::Ready, &found[1])];
+    assert_eq!(preempted(&[waiting(3, ls, None)], &ready, &limits), [0; 0]);
+}
+
+#[test]
+fn planning_keeps_nobody_of_its_class_from_a_place() {
+    let limits = Queue { moves: 1, plans: 2, ..Queue::default() };
+    let found: Vec<Found> = (0..4).map(|pid| found(&[pid + 1], &pid.to_string())).collect();
+    let (be, ls, lsr) = (QosClass::Be, QosClass::Ls, QosClass::Lsr);
+    let planned = [active(1, ls, Stage::Planning, &found[0])];
+    let others = vec![waiting(2, ls, Some(&found[1])), waiting(3, ls, Some(&found[2]))];
+    assert_eq!(next(others.clone(), &planned, &limits), [2], "a long look holds all up");
+    assert!(has_place(ls, &planned, &limits));
+    // Best effort leaves the place to what is planned, and so does what is ready.
+    assert!(!has_place(be, &planned, &limits));
+    assert!(has_place(lsr, &planned, &limits));
+    assert_eq!(next(vec![waiting(2, be, None)], &planned, &limits), [0; 0]);
+    // Nothing is planned only to wait for a place.
+    for stage in [BEGUN, Stage::Ready] {
+        let taken = [active(1, ls, stage, &found[0])];
+        assert_eq!(next(others.clone(), &taken, &limits), [0; 0], "{stage:?}");
+        assert_eq!(has_place(ls, &taken, &limits), stage == Stage::Ready);
+    }
+    // Nor is what has gone behind others, as long as one of them is planned; and what comes after it waits, too.
+    let behind = Waiting { line: 4, ..others[0] };
+    let rest = vec![behind, Waiting { line: 5, ..others[1] }];
+    assert_eq!(next(rest.clone(), &planned, &limits), [0; 0]);
+    assert_eq!(next(rest, &[], &limits), [2]);
+    // But a better class comes before what is ready.
+    let ready = [active(1, ls, Stage::Ready, &found[0])];
+    assert_eq!(next(vec![waiting(2, lsr, None)], &ready, &limits), [2]);
+}
+
+#[test]
+fn who_has_moved_for_long_makes_room_for_others_of_its_class() {
+    let limits = Queue { moves: 2, ..Queue::default() };
+    let found: Vec<Found> = (0..4).map(|pid| found(&[pid + 1], &pid.to_string())).collect();
+    let (ls, lsr) = (QosClass::Ls, QosClass::Lsr);
+    let of = |owner, job| Active { owner, ..job };
+    let waits = |owner, turn, class, found| [Waiting { owner, turn, ..waiting(9, class, found) }];
+    let both = [active(1, ls, LATE, &found[0]), active(2, ls, LATE, &found[1])];
+    let free = Some(&found[2]);
+    assert_eq!(overstayed(&waits("b", 0, ls, free), &both, &limits), Some(1));
+    assert_eq!(overstayed(&waits("b", 0, ls, None), &both, &limits), Some(1));
+    // Its own next one, one of another class, and one whose owner has as many under way wait on.
+    assert_eq!(overstayed(&waits("a", 2, ls, free), &both, &limits), None);
+    assert_eq!(overstayed(&waits("b", 0, lsr, free), &both, &limits), None);
+    let shared = [of("b", both[0]), both[1]];
+    assert_eq!(overstayed(&waits("b", 1, ls, free), &shared, &limits), None);
+    assert_eq!(overstayed(&waits("c", 0, ls, free), &shared, &limits), Some(1));
+    // The one that has the node that is waited for, the one that has moved for longer, and none before its time.
+    let wide = Queue { moves: 9, ..limits };
+    assert_eq!(overstayed(&waits("b", 0, ls, Some(&found[1])), &both, &wide), Some(2));
+    let longer = Stage::Moving(SLICE * 2);
+    let both = [both[0], active(2, ls, longer, &found[1])];
+    assert_eq!(overstayed(&waits("b", 0, ls, free), &both, &limits), Some(2));
+    let both = [active(1, ls, BEGUN, &found[0]), active(2, ls, BEGUN, &found[1])];
+    assert_eq!(overstayed(&waits("b", 0, ls, free), &both, &limits), None);
+    // What starts anyway needs nobody's place; what is ready does.
+    let late = [active(1, ls, LATE, &found[0])];
+    assert_eq!(overstayed(&waits("b", 0, ls, free), &late, &limits), None);
+    let ready = of("b", active(2, ls, Stage::Ready, &found[1]));
+    let narrow = Queue { moves: 1, ..limits };
+    assert_eq!(overstayed(&[], &[late[0], ready], &narrow), Some(1));
+}
+
+#[test]
 fn an_earlier_job_is_not_passed_over_for_ever() {
     let (busy, both, one, free) =
         (found(&[1], "0"), found(&[2], "0-1"), found(&[3], "1"), found(&[4], "2"));
-    let waiting = [(2, &both), (3, &one), (4, &free)].map(|(number, found)| Waiting {
-        number,
-        qos_class: QosClass::Ls,
-        turn: 0,
-        found: Some(found),
-    });
+    let all = [(2, &both), (3, &one), (4, &free)];
+    let all = all.map(|(number, found)| waiting(number, QosClass::Ls, Some(found)));
     // 3 would keep 2 from node 1; 4 is in nobody's way.
-    assert_eq!(next(waiting.to_vec(), [&busy], &WIDE), [4]);
-    assert_eq!(next(waiting.to_vec(), [], &WIDE), [2, 4]);
+    let busy = [active(1, QosClass::Ls, BEGUN, &busy)];
+    assert_eq!(next(all.to_vec(), &busy, &WIDE), [4]);
+    assert_eq!(next(all.to_vec(), &[], &WIDE), [2, 4]);
 }
 
 proptest! {
     #[test]
     fn what_starts_is_in_nobodys_way(
         jobs in prop::collection::vec((prop::collection::vec(1..8_i32, 1..3), 0..4_u32, 0..3_usize), 0..12),
-        active in prop::collection::vec((8..12_i32, 0..4_u32), 0..2),
+        under_way in prop::collection::vec((8..12_i32, 0..4_u32, 0..3_usize), 0..3),
         moves in 0..5_usize,
+        plans in 1..4_usize,
         moves_per_node in 1..3_usize,
     ) {
-        let limits = Queue { moves, moves_per_node, ..Queue::default() };
-        let active: Vec<Found> =
-            active.iter().map(|(pid, node)| found(&[*pid], &node.to_string())).collect();
+        let limits = Queue { moves, plans, moves_per_node, ..Queue::default() };
+        let stages = [Stage::Planning, Stage::Ready, BEGUN];
+        let at_work: Vec<Found> =
+            under_way.iter().map(|(pid, node, _)| found(&[*pid], &node.to_string())).collect();
+        let at_work: Vec<Active<'_>> = at_work.iter().zip(&under_way).zip(100..).map(|((found, job), number)| {
+            active(number, QosClass::Ls, stages[job.2], found)
+        }).collect();
         let found: Vec<Found> =
             jobs.iter().map(|(pids, node, _)| found(pids, &node.to_string())).collect();
         let classes = [QosClass::Lsr, QosClass::Ls, QosClass::Be];
-        let waiting: Vec<Waiting<'_>> = found.iter().zip(&jobs).zip(0..).map(|((found, job), number)| {
-            Waiting { number, qos_class: classes[job.2], turn: 0, found: Some(found) }
+        let all: Vec<Waiting<'_>> = found.iter().zip(&jobs).zip(0..).map(|((found, job), number)| {
+            waiting(number, classes[job.2], Some(found))
         }).collect();
-        let started = next(waiting.clone(), &active, &limits);
-        prop_assert!(started.is_empty() || started.len() + active.len() <= moves);
-        let at_work: Vec<&Found> =
-            active.iter().chain(started.iter().map(|&number| &found[number as usize])).collect();
-        for (index, one) in at_work.iter().enumerate() {
-            for other in &at_work[index + 1..] {
-                let both = active.contains(one) && active.contains(other);
-                prop_assert!(both || one.processes.is_disjoint(&other.processes));
+        let started = next(all.clone(), &at_work, &limits);
+        let planned = at_work.iter().filter(|job| job.stage == Stage::Planning).count();
+        prop_assert!(started.is_empty() || started.len() + planned <= plans);
+        let moving = at_work.iter().filter(|job| job.stage == BEGUN).count();
+        prop_assert!(started.is_empty() || moving < moves);
+        let before: Vec<&Found> = at_work.iter().map(|job| job.found).collect();
+        let after: Vec<&Found> =
+            before.iter().copied().chain(started.iter().map(|&number| &found[number as usize])).collect();
+        for (index, one) in after.iter().enumerate() {
+            for other in &after[(index + 1).max(before.len())..] {
+                prop_assert!(one.processes.is_disjoint(&other.processes));
             }
         }
         for node in 0..4 {
             let on = |found: &&&Found| found.nodes.contains(NodeId(node));
-            let before = active.iter().collect::<Vec<_>>().iter().filter(|found| on(found)).count();
-            prop_assert!(at_work.iter().filter(on).count() <= moves_per_node.max(before));
+            let most = moves_per_node.max(before.iter().filter(on).count());
+            prop_assert!(after.iter().filter(on).count() <= most);
         }
         // The first in order that can start does.
-        if moves > active.len() && !waiting.is_empty() {
-            let first = waiting.iter().min_by_key(|job| (job.qos_class, job.number)).unwrap();
-            let alone = next(vec![first.clone()], &active, &limits);
+        if let Some(first) = all.iter().min_by_key(|job| (job.qos_class, job.number)) {
+            let alone = next(vec![*first], &at_work, &limits);
             prop_assert!(alone.iter().all(|number| started.contains(number)));
         }
     }
@@ -109,34 +210,56 @@ proptest! {
     #[test]
     fn everyone_gets_a_turn_and_nobody_is_passed_over(
         jobs in prop::collection::vec((1..40_i32, prop::collection::vec(0..4_u32, 1..3), 0..3_usize), 1..60),
-        ends in prop::collection::vec(any::<prop::sample::Index>(), 60),
+        picks in prop::collection::vec(any::<prop::sample::Index>(), 180),
         moves in 1..5_usize,
+        plans in 1..4_usize,
     ) {
-        let limits = Queue { moves, moves_per_node: 1, rate_bytes_per_second: None };
+        let limits = Queue { moves, plans, moves_per_node: 1, rate_bytes_per_second: None };
         let classes = [QosClass::Lsr, QosClass::Ls, QosClass::Be];
         let found: Vec<Found> = jobs.iter().map(|(pid, nodes, _)| {
             let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
             found(&[*pid], &nodes.join(","))
         }).collect();
         let class = |number: u64| classes[jobs[number as usize].2];
-        let waiting = |number: u64| Waiting { number, qos_class: class(number), turn: 0, found: Some(&found[number as usize]) };
+        let wants = |number: u64| &found[number as usize];
         let mut queued: BTreeSet<u64> = (0..jobs.len() as u64).collect();
-        let mut active: Vec<u64> = Vec::new();
-        // Jobs end in any order, one after the other.
-        for end in &ends[..jobs.len()] {
-            let at_work: Vec<&Found> = active.iter().map(|&number| &found[number as usize]).collect();
-            for number in next(queued.iter().map(|&number| waiting(number)).collect(), at_work, &limits) {
+        let mut under_way: BTreeMap<u64, Stage> = BTreeMap::new();
+        let all = |under_way: &BTreeMap<u64, Stage>| -> Vec<Active<'_>> {
+            under_way.iter().map(|(&number, &stage)| active(number, class(number), stage, wants(number))).collect()
+        };
+        // Each job is planned, moves and ends, whichever is next; what is ready moves as soon as it may.
+        for pick in &picks {
+            let all_waiting = queued.iter().map(|&number| waiting(number, class(number), Some(wants(number))));
+            for number in next(all_waiting.collect(), &all(&under_way), &limits) {
                 queued.remove(&number);
-                active.push(number);
+                under_way.insert(number, Stage::Planning);
                 for &other in queued.iter().filter(|&&other| (class(other), other) < (class(number), number)) {
-                    let (one, other) = (&found[number as usize], &found[other as usize]);
+                    let (one, other) = (wants(number), wants(other));
                     prop_assert!(!one.nodes.intersects(&other.nodes) && one.processes.is_disjoint(&other.processes));
                 }
             }
-            prop_assert!(!active.is_empty(), "{queued:?} wait and nothing moves");
-            active.swap_remove(end.index(active.len()));
+            let mut ready: Vec<u64> =
+                under_way.iter().filter(|(_, stage)| **stage == Stage::Ready).map(|(&number, _)| number).collect();
+            ready.sort_by_key(|&number| (class(number), number));
+            for number in ready {
+                if has_place(class(number), &all(&under_way), &limits) {
+                    under_way.insert(number, BEGUN);
+                }
+            }
+            let moving = under_way.values().filter(|stage| **stage == BEGUN).count();
+            prop_assert!(moving <= moves);
+            if queued.is_empty() && under_way.is_empty() {
+                break;
+            }
+            let at_work: Vec<u64> = under_way.iter().filter(|(_, stage)| **stage != Stage::Ready).map(|(&number, _)| number).collect();
+            prop_assert!(!at_work.is_empty(), "{queued:?} wait, {under_way:?} are under way, and nothing is done");
+            let number = at_work[pick.index(at_work.len())];
+            let stage = under_way.remove(&number);
+            if stage == Some(Stage::Planning) {
+                under_way.insert(number, Stage::Ready);
+            }
         }
-        prop_assert!(queued.is_empty() && active.is_empty());
+        prop_assert!(queued.is_empty() && under_way.is_empty());
     }
 }
 
@@ -152,7 +275,7 @@ async fn limits_hold_and_can_be_changed() {
     assert_eq!(second.job, c);
     rig.create(&[4], "2").await;
     rig.assert_no_order().await;
-    let queue = Queue { moves: 8, moves_per_node: 2, ..Queue::default() };
+    let queue = Queue { moves: 8, plans: 8, moves_per_node: 2, ..Queue::default() };
     rig.config.send_replace(Arc::new(Config { queue, ..Config::default() }));
     let orders = [rig.order().await, rig.order().await];
     assert_eq!(orders.iter().filter_map(|order| order.job.number()).collect::<Vec<_>>(), [2, 4]);
