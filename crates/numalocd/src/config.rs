@@ -116,6 +116,8 @@ pub struct Quota {
     pub schedules: usize,
     /// Registered workloads.
     pub workloads: usize,
+    /// Bytes of all of these, about.
+    pub bytes: usize,
     /// Watches at the same time.
     pub watches: usize,
     /// Calls per second, with a burst of as many.
@@ -128,6 +130,7 @@ impl Default for Quota {
             open_jobs: 1000,
             schedules: 1000,
             workloads: 10_000,
+            bytes: 32 << 20,
             watches: 2000,
             requests_per_second: 1000,
         }
@@ -143,11 +146,18 @@ pub struct Retention {
     pub jobs: usize,
     /// Events.
     pub events: usize,
+    /// Bytes of ended jobs, and of events, each about.
+    pub bytes: usize,
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { age: Duration::from_secs(30 * 24 * 3600), jobs: 10_000, events: 100_000 }
+        Self {
+            age: Duration::from_secs(30 * 24 * 3600),
+            jobs: 10_000,
+            events: 100_000,
+            bytes: 64 << 20,
+        }
     }
 }
 

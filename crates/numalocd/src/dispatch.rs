@@ -27,6 +27,7 @@ mod task;
 mod tests;
 mod ticks;
 mod turn;
+mod used;
 mod workloads;
 
 pub use book::Book;

@@ -5,6 +5,7 @@ mod kept;
 mod opening;
 mod quiet;
 mod tables;
+mod weight;
 
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ use std::{
     time::SystemTime,
 };
 use tables::Fault;
+pub use weight::Weight;
 
 /// One change. Those of a commit take effect together or not at all.
 #[derive(Clone, Debug)]
@@ -79,6 +81,8 @@ pub struct EventHead {
     pub schedule: Option<ScheduleId>,
     /// Ratio afterwards in percent.
     pub after_percent: Option<f64>,
+    /// How much room it takes, about.
+    pub bytes: usize,
 }
 
 impl From<&Event> for EventHead {
@@ -90,6 +94,7 @@ impl From<&Event> for EventHead {
             kind: event.kind,
             schedule: event.schedule.clone(),
             after_percent: event.after_percent,
+            bytes: event.weight(),
         }
     }
 }

@@ -163,6 +163,7 @@ fn quota(at: &mut Section<'_>) -> Quota {
         open_jobs: at.read("open_jobs", count(1..=MANY)).unwrap_or(default.open_jobs),
         schedules: at.read("schedules", count(1..=MANY)).unwrap_or(default.schedules),
         workloads: at.read("workloads", count(1..=MANY)).unwrap_or(default.workloads),
+        bytes: at.read("bytes", bytes).unwrap_or(default.bytes),
         watches: at.read("watches", count(1..=MANY)).unwrap_or(default.watches),
         requests_per_second: rate.unwrap_or(default.requests_per_second),
     }
@@ -175,7 +176,14 @@ fn retention(at: &mut Section<'_>) -> Retention {
         age: age.unwrap_or(default.age),
         jobs: at.read("jobs", count(1..=MANY)).unwrap_or(default.jobs),
         events: at.read("events", count(1..=MANY)).unwrap_or(default.events),
+        bytes: at.read("bytes", bytes).unwrap_or(default.bytes),
     }
+}
+
+/// At least as much as the largest request.
+fn bytes(value: &DeValue<'_>) -> Result<usize, Fault> {
+    let bytes = size(1 << 20..=1 << 40)(value)?;
+    Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
 fn stop(at: &mut Section<'_>) -> Stop {

@@ -55,12 +55,14 @@ fn every_key_is_read() {
         open_jobs = 1
         schedules = 2
         workloads = 3
+        bytes = "2M"
         watches = 4
         requests_per_second = 5
         [retention]
         age = "12h"
         jobs = 6
         events = 7
+        bytes = "8M"
         [[grants]]
         user = "nobody"
         role = "operator"
@@ -113,10 +115,16 @@ fn every_key_is_read() {
             open_jobs: 1,
             schedules: 2,
             workloads: 3,
+            bytes: 2 << 20,
             watches: 4,
             requests_per_second: 5,
         },
-        retention: Retention { age: Duration::from_secs(12 * 3600), jobs: 6, events: 7 },
+        retention: Retention {
+            age: Duration::from_secs(12 * 3600),
+            jobs: 6,
+            events: 7,
+            bytes: 8 << 20,
+        },
         grants: vec![
             Grant {
                 to: Grantee::Uid(nobody),

@@ -1,7 +1,10 @@
 //! The records, as far as they are kept in memory. They change by committed writes only.
 
-use super::names::Names;
-use crate::store::{Contents, EventHead, Kept, Last, Write};
+use super::{
+    names::Names,
+    used::{Sort, Used},
+};
+use crate::store::{Contents, EventHead, Kept, Last, Weight, Write};
 use numaloc_api::value::{Job, JobId, JobState, Schedule, ScheduleId, Workload, WorkloadId};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -18,6 +21,7 @@ pub struct Book {
     schedules: BTreeMap<u64, Arc<Schedule>>,
     workloads: BTreeMap<WorkloadId, Arc<Workload>>,
     names: Names,
+    used: Used,
     events: VecDeque<EventHead>,
     last: Last,
     /// (creator, request_id) -> number of the job or schedule.
@@ -37,6 +41,7 @@ impl Book {
             schedules: BTreeMap::new(),
             workloads: BTreeMap::new(),
             names: Names::default(),
+            used: Used::default(),
             events: contents.events.into(),
             last: contents.last,
             job_requests: HashMap::new(),
@@ -145,15 +150,19 @@ impl Book {
             self.open.remove(&number);
         } else {
             self.open.insert(number);
+            self.used.add(&job.creator, Sort::OpenJob, job.weight());
         }
         self.jobs.insert(number, kept);
     }
 
     /// Takes what is known of a job out of the counts.
     fn uncount(&mut self, number: u64) {
-        let state = self.jobs.get(&number).map(|kept| kept.job.state);
-        if let Some(count) = state.and_then(|state| self.counts.get_mut(&state)) {
+        let Some(Kept { job, .. }) = self.jobs.get(&number) else { return };
+        if let Some(count) = self.counts.get_mut(&job.state) {
             *count -= 1;
+        }
+        if !job.state.is_end() {
+            self.used.take(&job.creator, Sort::OpenJob, job.weight());
         }
     }
 
@@ -175,11 +184,17 @@ impl Book {
         if let Some(key) = request(&schedule.creator, &schedule.request_id) {
             self.schedule_requests.insert(key, number);
         }
-        self.schedules.insert(number, schedule);
+        self.used.add(&schedule.creator, Sort::Schedule, schedule.weight());
+        if let Some(before) = self.schedules.insert(number, schedule) {
+            self.used.take(&before.creator, Sort::Schedule, before.weight());
+        }
     }
 
     fn drop_schedule(&mut self, id: &ScheduleId) {
         let dropped = id.number().and_then(|number| self.schedules.remove(&number));
+        if let Some(dropped) = &dropped {
+            self.used.take(&dropped.creator, Sort::Schedule, dropped.weight());
+        }
         let key = dropped.and_then(|schedule| request(&schedule.creator, &schedule.request_id));
         key.and_then(|key| self.schedule_requests.remove(&key));
     }
@@ -187,12 +202,14 @@ impl Book {
     fn put_workload(&mut self, workload: Arc<Workload>) {
         self.drop_workload(&workload.spec.id);
         self.names.add(&workload.spec);
+        self.used.add(&workload.creator, Sort::Workload, workload.weight());
         self.workloads.insert(workload.spec.id.clone(), workload);
     }
 
     fn drop_workload(&mut self, id: &WorkloadId) {
         if let Some(dropped) = self.workloads.remove(id) {
             self.names.remove(&dropped.spec);
+            self.used.take(&dropped.creator, Sort::Workload, dropped.weight());
         }
     }
 
@@ -241,6 +258,10 @@ impl Book {
     /// Which of them have a cgroup, a container id or a pod uid.
     pub fn names(&self) -> &Names {
         &self.names
+    }
+    /// What each client uses up.
+    pub fn used(&self) -> &Used {
+        &self.used
     }
     /// What is remembered of events, the oldest first.
     pub fn events(&self) -> &VecDeque<EventHead> {

@@ -21,8 +21,12 @@
 //! or dies leaves RUNNING as INTERRUPTED; where the policy says so it is QUEUED again at the next start, as PLANNING always
 //! is: nothing has been moved yet.
 
-use super::{Refusal, command::Change, dispatcher::Dispatcher};
-use crate::{access::Caller, engine::Found, store::Write};
+use super::{Refusal, command::Change, dispatcher::Dispatcher, used::Sort};
+use crate::{
+    access::Caller,
+    engine::Found,
+    store::{Weight, Write},
+};
 use numaloc_api::value::{CreateJob, Job, JobId, JobState, MigrationSpec, OnConflict, Pins};
 use std::sync::Arc;
 
@@ -62,11 +66,6 @@ impl Dispatcher {
                 OnConflict::Refuse => Err(Refusal::Conflict { job: other.id.clone() }),
             };
         }
-        let limit = self.config().quota.open_jobs;
-        if self.book.open_jobs().filter(|job| job.creator == caller.name).count() >= limit {
-            let caller = caller.name.clone();
-            return Err(Refusal::Quota { what: "open jobs", limit, caller });
-        }
         let CreateJob { spec, request_id, .. } = request;
         let job = Arc::new(Job {
             request_id,
@@ -75,6 +74,8 @@ impl Dispatcher {
             missing: found.missing.clone(),
             ..self.new_job(spec, caller.name.clone())
         });
+        let quota = &self.config().quota;
+        self.book.used().check(&caller.name, Sort::OpenJob, job.weight(), None, quota)?;
         self.commit(vec![Write::Job(job.clone())])?;
         self.found.extend(job.id.number().map(|number| (number, found)));
         Ok((job, false))

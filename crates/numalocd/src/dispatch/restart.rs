@@ -1,7 +1,7 @@
 //! What becomes of what the last daemon left, and what is forgotten in time.
 
 use super::{Refusal, dispatcher::Dispatcher};
-use crate::store::Write;
+use crate::store::{Kept, Weight, Write};
 use numaloc_api::value::{Job, JobState, OnInterrupt};
 use std::collections::BTreeMap;
 
@@ -58,26 +58,34 @@ impl Dispatcher {
         let now = self.wall();
         let is_old = |time| now.duration_since(time).is_ok_and(|age| age > retention.age);
         let mut writes = Vec::new();
-        let mut kept = 0;
+        let (mut kept, mut bytes) = (0, 0);
         let mut of_schedule: BTreeMap<&str, usize> = BTreeMap::new();
-        let jobs = self.book.jobs().values().map(|kept| &kept.job);
-        for job in jobs.rev().filter(|job| job.state.is_end()) {
+        let jobs = self.book.jobs().values();
+        for Kept { job, listed } in jobs.rev().filter(|kept| kept.job.state.is_end()) {
             let schedule = job.schedule.as_ref().map(|schedule| schedule.id());
             let runs = schedule.map(|schedule| of_schedule.entry(schedule).or_default());
             let too_many = runs.is_some_and(|runs| {
                 *runs += 1;
                 *runs > JOBS_OF_SCHEDULE
             });
-            kept += 1;
-            if too_many || kept > retention.jobs || job.ended.is_some_and(is_old) {
-                kept -= 1;
+            let weight = listed.as_ref().map_or(0, Weight::weight);
+            let is_full = kept >= retention.jobs || bytes + weight > retention.bytes;
+            if too_many || is_full || job.ended.is_some_and(is_old) {
                 writes.push(Write::DropJob(job.id.clone()));
+            } else {
+                kept += 1;
+                bytes += weight;
             }
         }
         // The oldest first, as with events.
         writes.reverse();
         let events = self.book.events();
-        let surplus = events.len().saturating_sub(retention.events);
+        let mut bytes = 0;
+        let fits = events.iter().rev().take(retention.events).take_while(|head| {
+            bytes += head.bytes;
+            bytes <= retention.bytes
+        });
+        let surplus = events.len() - fits.count();
         let old = events.iter().enumerate();
         let old = old.take_while(|(index, head)| *index < surplus || is_old(head.time));
         writes.extend(old.map(|(_, head)| Write::DropEvent(head.number)));

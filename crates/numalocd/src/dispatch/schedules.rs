@@ -1,7 +1,10 @@
 //! Schedules as clients see them: created, read, changed, removed.
 
-use super::{Refusal, dispatcher::Dispatcher};
-use crate::{access::Caller, store::Write};
+use super::{Refusal, dispatcher::Dispatcher, used::Sort};
+use crate::{
+    access::Caller,
+    store::{Weight, Write},
+};
 use numaloc_api::value::{
     CreateSchedule, DeleteSchedule, Job, JobState, Pins, Schedule, ScheduleId, ScheduleState,
     UpdateSchedule,
@@ -29,12 +32,6 @@ impl Dispatcher {
                 false => Ok(known.clone()),
             };
         }
-        let limit = self.config().quota.schedules;
-        let own = self.book.schedules().values();
-        if own.filter(|schedule| schedule.creator == caller.name).count() >= limit {
-            let caller = caller.name.clone();
-            return Err(Refusal::Quota { what: "schedules", limit, caller });
-        }
         let now = self.wall();
         let state = if spec.paused { ScheduleState::Paused } else { ScheduleState::Waiting };
         let schedule = Arc::new(Schedule {
@@ -54,6 +51,8 @@ impl Dispatcher {
             request_id,
             etag: etag(),
         });
+        let quota = &self.config().quota;
+        self.book.used().check(&caller.name, Sort::Schedule, schedule.weight(), None, quota)?;
         self.commit(vec![Write::Schedule(schedule.clone())])?;
         let (id, due) = (schedule.id.clone(), schedule.next_run.map(|_| Instant::now()));
         self.then(move |dispatcher| dispatcher.set_due(&id, due));
@@ -103,6 +102,9 @@ impl Dispatcher {
             pins,
             ..(*known).clone()
         });
+        let (before, quota) = (Some(known.weight()), &self.config().quota);
+        let weight = schedule.weight();
+        self.book.used().check(&known.creator, Sort::Schedule, weight, before, quota)?;
         self.commit(vec![Write::Schedule(schedule.clone())])?;
         let changed = schedule.id.clone();
         self.then(move |dispatcher| dispatcher.begin_anew(&changed, due));

@@ -1,10 +1,10 @@
 //! Registered workloads, and targets that name them.
 
-use super::{Refusal, Selected, dispatcher::Dispatcher};
+use super::{Refusal, Selected, dispatcher::Dispatcher, used::Sort};
 use crate::{
     access::Caller,
     engine::{Aim, Member},
-    store::Write,
+    store::{Weight, Write},
 };
 use numaloc_api::value::{
     Job, Missing, Pins, Target, TargetProcess, Workload, WorkloadId, WorkloadSpec,
@@ -125,17 +125,14 @@ impl Dispatcher {
                 return Ok(known.clone());
             }
         }
-        let limit = self.config().quota.workloads;
-        let own = self.book.workloads().values().filter(|known| known.creator == caller.name);
-        if known.is_none() && own.count() >= limit {
-            let caller = caller.name.clone();
-            return Err(Refusal::Quota { what: "workloads", limit, caller });
-        }
-        let (created, creator) = match known {
+        let (created, creator) = match &known {
             Some(known) => (known.created, known.creator.clone()),
             None => (self.wall(), caller.name.clone()),
         };
         let workload = Arc::new(Workload { spec, created, creator });
+        let (before, quota) = (known.map(|known| known.weight()), &self.config().quota);
+        let weight = workload.weight();
+        self.book.used().check(&workload.creator, Sort::Workload, weight, before, quota)?;
         self.commit(vec![Write::Workload(workload.clone())])?;
         Ok(workload)
     }

@@ -136,7 +136,7 @@ async fn old_records_are_forgotten() {
     let mut config = Config::default();
     config.retention.jobs = 5;
     config.retention.events = 3;
-    let mut rig = Rig::with(&dir, config);
+    let mut rig = Rig::with(&dir, config.clone());
     for pid in 1..=8 {
         let id = rig.create(&[pid], "0").await;
         let _order = rig.order().await;
@@ -152,6 +152,17 @@ async fn old_records_are_forgotten() {
     assert_eq!(numbers, [8, 7, 6, 5, 4]);
     let (events, _) = rig.handle.events_after(EventFilter::default(), 0, 100).await.unwrap();
     assert_eq!(events.iter().map(|event| event.number).collect::<Vec<_>>(), [6, 7, 8]);
+    // Room is bounded, too: an event takes about a kilobyte, an ended job less.
+    config.retention.bytes = 2500;
+    rig.config.send_replace(Arc::new(config));
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    let (events, _) = rig.handle.events_after(EventFilter::default(), 0, 100).await.unwrap();
+    assert_eq!(events.iter().map(|event| event.number).collect::<Vec<_>>(), [7, 8]);
+    config = Config::default();
+    config.retention.bytes = 0;
+    rig.config.send_replace(Arc::new(config));
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert!(rig.handle.status().await.unwrap().jobs.is_empty());
     // Numbers are never used again.
     rig.stop().await;
     let rig = Rig::at(&dir);
