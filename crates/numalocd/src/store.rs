@@ -242,6 +242,8 @@ pub struct Store {
     opened: Option<Opened>,
     /// How many commits there were.
     commits: u64,
+    /// Chosen when the store was made.
+    id: u64,
     /// Keeps others out. It comes last, so that the database is closed before.
     _lock: Lock,
 }
@@ -253,9 +255,14 @@ impl Store {
     /// It is not ours, damaged, of another version, in use, or cannot be written.
     pub fn open(dir: &Path) -> Result<(Self, Contents), OpenError> {
         let Parts { path, lock, file, opened, contents } = opening::open(dir)?;
-        let commits = opened.commits;
-        let store = Self { path, file, opened: Some(opened), commits, _lock: lock };
+        let (commits, id) = (opened.commits, opened.id);
+        let store = Self { path, file, opened: Some(opened), commits, id, _lock: lock };
         Ok((store, contents))
+    }
+
+    /// Tells this store from each other one.
+    pub fn id(&self) -> u64 {
+        self.id
     }
 
     /// What has operations of the disk fail, until the database is opened anew.
@@ -274,10 +281,10 @@ impl Store {
         if writes.is_empty() {
             return Ok(());
         }
-        let next = self.commits + 1;
+        let (next, id) = (self.commits + 1, self.id);
         self.with(|db, disk| {
             disk.release().map_err(redb::Error::Io)?;
-            tables::commit(db, writes, next)
+            tables::commit(db, writes, next, id)
         })?;
         self.commits = next;
         Ok(())

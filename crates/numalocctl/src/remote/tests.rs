@@ -209,6 +209,7 @@ fn status() -> crate::doc::StatusDoc {
         caller: "uid:1000".to_owned(),
         role: "operator".to_owned(),
         boot_id: String::new(),
+        store_id: String::new(),
         ceilings: Some(v1::Ceilings {
             profile: v1::Profile::Balanced.into(),
             qos_class: v1::QosClass::Ls.into(),

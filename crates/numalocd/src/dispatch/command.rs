@@ -78,6 +78,8 @@ pub enum Command {
     ListWorkloads(Page, Reply<Listed<Arc<Workload>>>),
     /// Events.
     ListEvents(ListEvents, Reply<Listed<Arc<Event>>>),
+    /// Whether all events after a number are kept.
+    CheckCursor(u64, Reply<()>),
     /// Events after a number.
     EventsAfter(EventFilter, u64, usize, Reply<(Vec<Arc<Event>>, u64)>),
     /// What the daemon is doing.

@@ -53,6 +53,8 @@ pub struct Status {
     pub workloads: usize,
     /// Bytes moved since the start.
     pub moved_bytes: u64,
+    /// Which store the records are in.
+    pub store_id: u64,
     /// What it cannot do, and what to do about it.
     pub problems: Vec<String>,
 }
@@ -286,6 +288,14 @@ impl Handle {
         most: usize,
     ) -> Result<(Vec<Arc<Event>>, u64), Refusal> {
         self.ask(|reply| Command::EventsAfter(filter, after, most, reply)).await
+    }
+
+    /// Whether a client that has seen this event can go on after it.
+    ///
+    /// # Errors
+    /// [`Refusal::Cursor`]: some after it have been forgotten, or it has not been there.
+    pub async fn check_cursor(&self, after: u64) -> Result<(), Refusal> {
+        self.ask(|reply| Command::CheckCursor(after, reply)).await
     }
 
     /// The number of the last event; changes with each new one. A watcher reads what it has not seen with

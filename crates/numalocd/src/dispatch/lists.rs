@@ -85,6 +85,16 @@ impl Dispatcher {
         Ok((events.into_iter().map(Arc::new).collect(), seen))
     }
 
+    /// Whether all events after a number are kept; 0 stands for those that are.
+    pub(super) fn check_cursor(&self, after: u64) -> Result<(), Refusal> {
+        let last = self.book.last().event;
+        let oldest = self.book.events().front().map_or(last + 1, |head| head.number);
+        match after == 0 || (after <= last && after + 1 >= oldest) {
+            true => Ok(()),
+            false => Err(Refusal::Cursor { after, oldest, last }),
+        }
+    }
+
     pub(super) fn status(&self) -> Status {
         let counts = self.book.counts().iter().filter(|(_, count)| **count > 0);
         Status {
@@ -93,6 +103,7 @@ impl Dispatcher {
             schedules: self.book.schedules().len(),
             workloads: self.book.workloads().len(),
             moved_bytes: self.moved_bytes,
+            store_id: self.edges.store.id(),
             problems: self.problem.iter().cloned().collect(),
         }
     }

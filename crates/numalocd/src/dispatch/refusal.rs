@@ -12,6 +12,19 @@ pub enum Refusal {
     /// A page token that is not ours, or of another filter.
     #[error("page_token belongs to another list: start again without it")]
     PageToken,
+    /// Events after that one are not all kept, or it has not been there.
+    #[error(
+        "events after events/{after} are not known: kept are events/{oldest} to events/{last}. Read what there is now, and \
+         go on after events/{last}"
+    )]
+    Cursor {
+        /// The number that was given.
+        after: u64,
+        /// The oldest that is kept, or the next one.
+        oldest: u64,
+        /// The last one.
+        last: u64,
+    },
     /// No resource of that name.
     #[error("no {name}")]
     NotFound {

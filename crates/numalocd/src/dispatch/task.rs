@@ -204,6 +204,7 @@ impl Dispatcher {
             Command::ListSchedules(page, reply) => drop(reply.send(self.list_schedules(&page))),
             Command::ListWorkloads(page, reply) => drop(reply.send(self.list_workloads(&page))),
             Command::ListEvents(request, reply) => drop(reply.send(self.list_events(&request))),
+            Command::CheckCursor(after, reply) => drop(reply.send(self.check_cursor(after))),
             Command::EventsAfter(filter, after, most, reply) => {
                 let _ = reply.send(self.events_after(&filter, after, most));
             }

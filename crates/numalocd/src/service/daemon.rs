@@ -56,6 +56,7 @@ impl DaemonService for Service {
             caller: caller.name,
             role: caller.role.to_string(),
             boot_id,
+            store_id: format!("{:016x}", status.store_id),
             ceilings,
         }))
     }

@@ -36,6 +36,9 @@ impl EventService for Service {
     ) -> Result<Response<Self::WatchEventsStream>, Status> {
         let caller = caller(&request)?;
         let WatchEvents { filter, after } = request.into_inner().try_into()?;
+        if let Some(after) = after {
+            self.0.handle.check_cursor(after).await?;
+        }
         let counted = self.0.quotas.watch(&caller)?;
         let handle = self.0.handle.clone();
         let watch = EventWatch::new(self.0.handle.last_event(), after, move |seen| {

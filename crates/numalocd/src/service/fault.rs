@@ -73,6 +73,7 @@ fn class(refusal: &Refusal) -> (Code, ErrorReason) {
     use ErrorReason as R;
     match refusal {
         Refusal::Invalid(_) | Refusal::PageToken => (Code::InvalidArgument, R::InvalidField),
+        Refusal::Cursor { .. } => (Code::OutOfRange, R::CursorOutOfRange),
         Refusal::NotFound { .. } => (Code::NotFound, R::ResourceNotFound),
         Refusal::TargetNotFound { .. } => (Code::NotFound, R::TargetNotFound),
         Refusal::TargetEmpty { .. } => (Code::FailedPrecondition, R::TargetEmpty),
@@ -110,6 +111,9 @@ fn about(refusal: &Refusal) -> Vec<(&'static str, String)> {
         }
         Refusal::Ceiling { ceiling, most } => {
             vec![("ceiling", (*ceiling).to_owned()), ("most", most.clone())]
+        }
+        Refusal::Cursor { oldest, last, .. } => {
+            vec![("oldest", format!("events/{oldest}")), ("last", format!("events/{last}"))]
         }
         Refusal::Conflict { job } => vec![("resource", job.to_string())],
         Refusal::Quota { what, limit, caller } => {

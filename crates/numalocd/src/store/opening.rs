@@ -30,6 +30,8 @@ pub struct Opened {
     pub disk: Disk,
     /// How many commits it has seen.
     pub commits: u64,
+    /// Tells it from others. One of before there were ids gets its own with the next commit.
+    pub id: u64,
 }
 
 impl Opened {
@@ -39,7 +41,7 @@ impl Opened {
         let builder = builder.set_cache_size(CACHE);
         let opened = quietly(|| builder.create_with_backend(disk.clone()));
         match opened.map_err(corrupted).and_then(|opened| Ok(opened?)) {
-            Ok(db) => Ok(Self { db: Some(db), disk, commits: 0 }),
+            Ok(db) => Ok(Self { db: Some(db), disk, commits: 0, id: fastrand::u64(..) }),
             Err(fault) => Err(Refusal { fault, error: disk.error() }),
         }
     }
@@ -158,7 +160,8 @@ fn create(dir: &Path, path: &Path, lock: &Lock) -> Result<(Arc<File>, Opened), O
     options.read(true).write(true).create(true).truncate(true).mode(0o600);
     let file = Arc::new(options.open(&unfinished).map_err(failed)?);
     let made = Opened::new(Disk::live(file.clone())).and_then(|mut opened| {
-        opened.with(|db| tables::create(db))?;
+        let id = opened.id;
+        opened.with(|db| tables::create(db, id))?;
         Ok(opened)
     });
     let renamed = || std::fs::rename(&unfinished, path).and_then(|()| lock.0.sync_all());
@@ -226,6 +229,7 @@ fn hold(file: &Arc<File>, slot: Slot) -> Result<Opened, Refusal> {
         .map_err(|error| Refusal { fault: Fault::Foreign, error: Some(error) })?;
     let mut opened = Opened::new(disk)?;
     opened.commits = opened.with(|db| tables::commits(db))?;
+    opened.id = opened.with(|db| tables::id(db))?.unwrap_or(opened.id);
     Ok(opened)
 }
 

@@ -21,6 +21,8 @@ const EVENTS: TableDefinition<u64, &[u8]> = TableDefinition::new("events");
 
 const VERSION: &str = "schema";
 const COMMITS: &str = "commits";
+/// Tells a store from each other one.
+const ID: &str = "store_id";
 const LAST: [&str; 3] = ["last_job", "last_schedule", "last_event"];
 
 /// Why the tables cannot be read or written.
@@ -127,13 +129,14 @@ fn unseal<T: Stored>(table: &str, key: &impl Place, value: &[u8]) -> Result<T, F
 }
 
 /// Makes the tables.
-pub fn create(db: &Database) -> Result<(), Fault> {
+pub fn create(db: &Database, id: u64) -> Result<(), Fault> {
     let mut transaction = db.begin_write()?;
     transaction.set_two_phase_commit(true);
     {
         let mut meta = transaction.open_table(META)?;
         meta.insert(VERSION, SCHEMA)?;
         meta.insert(COMMITS, 0)?;
+        meta.insert(ID, id)?;
         for name in LAST {
             meta.insert(name, 0)?;
         }
@@ -152,6 +155,12 @@ pub fn commits(db: &Database) -> Result<u64, Fault> {
         SCHEMA => Ok(meta.get(COMMITS)?.ok_or(Fault::Foreign)?.value()),
         other => Err(Fault::Version(other)),
     }
+}
+
+/// Its id; `None`: it was made before there were ids.
+pub fn id(db: &Database) -> Result<Option<u64>, Fault> {
+    let meta = db.begin_read()?.open_table(META)?;
+    Ok(meta.get(ID)?.map(|id| id.value()))
 }
 
 /// Reads everything.
@@ -233,8 +242,8 @@ fn number(number: Option<u64>, name: &impl ToString) -> Result<u64, Fault> {
     number.ok_or_else(|| Fault::Unnumbered(name.to_string()))
 }
 
-/// Carries `writes` out as the commit of this number.
-pub fn commit(db: &Database, writes: &[Write], commits: u64) -> Result<(), Fault> {
+/// Carries `writes` out as the commit of this number, in the store of this id.
+pub fn commit(db: &Database, writes: &[Write], commits: u64, id: u64) -> Result<(), Fault> {
     let mut transaction = db.begin_write()?;
     // Damage to the last commit is then told from a commit that a crash cut short.
     transaction.set_two_phase_commit(true);
@@ -273,6 +282,7 @@ pub fn commit(db: &Database, writes: &[Write], commits: u64) -> Result<(), Fault
             }
         }
         meta.insert(COMMITS, commits)?;
+        meta.insert(ID, id)?;
         for (name, number) in LAST.into_iter().zip(last) {
             let before = meta.get(name)?.ok_or(Fault::Foreign)?.value();
             if number > before {

@@ -152,6 +152,14 @@ async fn old_records_are_forgotten() {
     assert_eq!(numbers, [8, 7, 6, 5, 4]);
     let (events, _) = rig.handle.events_after(EventFilter::default(), 0, 100).await.unwrap();
     assert_eq!(events.iter().map(|event| event.number).collect::<Vec<_>>(), [6, 7, 8]);
+    // Who goes on after one of them misses none; who has seen too little, or more than there is, is told.
+    for after in [0, 5, 6, 8] {
+        rig.handle.check_cursor(after).await.expect("all are kept that come after it");
+    }
+    for after in [1, 4, 9, u64::MAX] {
+        let answer = rig.handle.check_cursor(after).await;
+        assert_refused!(answer, Refusal::Cursor { oldest: 6, last: 8, .. });
+    }
     // Room is bounded, too: an event takes about a kilobyte, an ended job less.
     config.retention.bytes = 2500;
     rig.config.send_replace(Arc::new(config));

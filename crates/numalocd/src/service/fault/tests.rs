@@ -17,6 +17,7 @@ fn all(text: &str) -> Vec<(Refusal, Code, &'static str)> {
         (Refusal::Invalid(violations), Code::InvalidArgument, "INVALID_FIELD"),
         (Refusal::PageToken, Code::InvalidArgument, "INVALID_FIELD"),
         (Refusal::NotFound { name: own() }, Code::NotFound, "RESOURCE_NOT_FOUND"),
+        (Refusal::Cursor { after: 3, oldest: 7, last: 9 }, Code::OutOfRange, "CURSOR_OUT_OF_RANGE"),
         (Refusal::TargetNotFound { message: own() }, Code::NotFound, "TARGET_NOT_FOUND"),
         (Refusal::TargetEmpty { message: own() }, Code::FailedPrecondition, "TARGET_EMPTY"),
         (Refusal::NoTargetNode { message: own() }, Code::FailedPrecondition, "NO_TARGET_NODE"),
@@ -57,7 +58,7 @@ fn all(text: &str) -> Vec<(Refusal, Code, &'static str)> {
     ];
     let mut seen: Vec<_> = all.iter().map(|(refusal, ..)| number(refusal)).collect();
     seen.sort_unstable();
-    assert_eq!(seen, (0..20).collect::<Vec<_>>());
+    assert_eq!(seen, (0..21).collect::<Vec<_>>());
     all
 }
 
@@ -84,6 +85,7 @@ fn number(refusal: &Refusal) -> usize {
         Refusal::HostCannot { .. } => 17,
         Refusal::HostUnavailable { .. } => 18,
         Refusal::Ceiling { .. } => 19,
+        Refusal::Cursor { .. } => 20,
     }
 }
 
@@ -112,7 +114,7 @@ fn every_reason_of_the_api_is_used() {
     let used: Vec<_> = all("x").into_iter().map(|(.., reason)| reason).collect();
     let reasons = (1..).map_while(|number| ErrorReason::try_from(number).ok());
     let names: Vec<_> = reasons.map(|reason| reason.as_str_name()).collect();
-    assert_eq!(names.len(), 18);
+    assert_eq!(names.len(), 19);
     for name in names {
         assert!(used.iter().any(|used| format!("ERROR_REASON_{used}") == name), "{name}");
     }

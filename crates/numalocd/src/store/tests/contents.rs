@@ -40,6 +40,18 @@ fn everything_survives() {
 use crate::store::{EventHead, Kept, Last};
 
 #[test]
+fn a_store_keeps_its_id() {
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let id = Store::open(one.path()).unwrap().0.id();
+    for round in 1..3 {
+        let (mut store, _) = Store::open(one.path()).unwrap();
+        assert_eq!(store.id(), id, "in round {round}");
+        store.commit(&[write_event(round)]).unwrap();
+    }
+    assert_ne!(Store::open(other.path()).unwrap().0.id(), id);
+}
+
+#[test]
 fn everything_can_be_dropped() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = Store::open(dir.path()).unwrap();
