@@ -84,7 +84,8 @@ impl Dispatcher {
         {
             self.edges.metrics.workload_local(id, percent);
         }
-        tracing::info!(job = %job.id, state = job.state.name(), message = job.state_message, "job ended");
+        // A field `message` would be a second MESSAGE in the journal.
+        tracing::info!(job = %job.id, state = job.state.name(), why = job.state_message, "job ended");
     }
 
     fn event(&self, job: &Job, local_percent: Option<f64>) -> Option<Event> {

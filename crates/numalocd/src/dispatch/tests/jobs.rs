@@ -238,6 +238,22 @@ async fn open_jobs_have_a_quota() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_end_is_logged_with_its_reason() {
+    let (log, _guard) = crate::access::tests::Log::start();
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let id = rig.create(&[1], "0").await;
+    let _order = rig.order().await;
+    let why = Refusal::TargetEmpty { message: "it is gone".into() };
+    rig.report(Report::Planned(id.clone(), Err(why)));
+    rig.reaches(&id, JobState::Failed).await;
+    let text = log.text();
+    let line = text.lines().find(|line| line.contains("job ended")).expect("it is logged");
+    assert!(line.contains("state=\"FAILED\" why=\"it is gone\""), "{line}");
+    rig.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn bytes_have_a_quota_and_are_given_back() {
     let dir = dir();
     let mut config = Config::default();
