@@ -6,7 +6,7 @@ use crate::{
     settings::Cgroup,
     truth::on,
 };
-use numaloc_api::value::{JobId, Outcome};
+use numaloc_api::value::{self, JobId, Outcome};
 use numaloc_core::{NumaBalancing, Options, Reason};
 use numaloc_executor::{Control, Limits};
 use numaloc_host::{Roots, Target};
@@ -14,7 +14,7 @@ use numalocd::{
     access::Authority,
     balancing::Balancing,
     dispatch::Refusal,
-    engine::{Ended, Engine, Order, Planned, Report},
+    engine::{Aim, Ended, Engine, Member, Order, Planned, Report},
 };
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -35,6 +35,12 @@ struct Desk {
     orders: mpsc::UnboundedSender<Order>,
     reports: mpsc::UnboundedReceiver<Report>,
     runtime: Runtime,
+}
+
+/// This target, and what a client would call it.
+fn aim(target: Target) -> Aim {
+    let name = value::Target { units: ["a.service".to_owned()].into(), ..value::Target::default() };
+    Aim { members: vec![Member { target, name }], missing: Vec::new() }
 }
 
 /// An order under way.
@@ -59,7 +65,7 @@ impl Desk {
         let control = Arc::new(Control::default());
         let order = Order {
             job: JobId::numbered(42),
-            targets: vec![target],
+            aim: aim(target),
             options: Options::default(),
             limits,
             authority,
@@ -231,7 +237,7 @@ fn an_order_that_is_dropped_moves_nothing() {
 fn memory_of_others_is_neither_found_nor_moved() {
     let (mut desk, scene) = (Desk::new(), Scene::remote(&["anon:32M"]));
     let nobody = Authority::Of { uid: Some(NOBODY), cgroups: vec!["/numaloc-none".into()] };
-    let find = desk.engine.find(vec![target(&scene)], Options::default(), nobody.clone());
+    let find = desk.engine.find(aim(target(&scene)), Options::default(), nobody.clone());
     let refusal = desk.runtime.block_on(find).expect_err("it is root's");
     assert!(matches!(refusal, Refusal::NotPermitted { .. }), "{refusal:?}");
     let job = desk.order(target(&scene), Limits::default(), nobody);
@@ -249,7 +255,7 @@ fn a_cgroup_that_was_given_may_be_moved() {
     let (mut desk, scene) =
         (Desk::new(), Scene::of(Layout::remote(&["anon:32M"]).within(cgroup.path())));
     let given = Authority::Of { uid: None, cgroups: vec!["/numaloc-orders".into()] };
-    let find = desk.engine.find(vec![cgroup.target()], Options::default(), given.clone());
+    let find = desk.engine.find(aim(cgroup.target()), Options::default(), given.clone());
     let found = desk.runtime.block_on(find).expect("it may");
     assert_eq!((found.processes.len(), found.nodes.to_string()), (1, "0".into()));
     let job = desk.order(cgroup.target(), Limits::default(), given);

@@ -91,7 +91,7 @@ fn a_process_is_never_taken_for_a_later_one() {
     };
     assert_eq!(pids(&fake, &[process(10, 1010, "b-1")]).expect("it is there"), [10]);
     for target in [process(10, 1009, "b-1"), process(10, 1010, "b-0"), process(10, 1010, "")] {
-        let error = pids_of_none(&fake, &[target.clone()]);
+        let error = pids_of_none(&fake, std::slice::from_ref(&target));
         assert!(matches!(error, Error::OtherProcess { pid: 10 }), "{target:?}: {error}");
         assert_eq!(pids(&fake, &[target, Target::Pid(20)]).expect("one is there"), [20]);
     }
