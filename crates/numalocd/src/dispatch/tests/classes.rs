@@ -273,6 +273,8 @@ async fn a_stop_does_not_wait_for_what_waits_for_a_place() {
     rig.planned(&orders[1], &[2], "2");
     settled(&rig).await;
     rig.handle.stop().await;
+    // An end that came in first would let the other one move.
+    settled(&rig).await;
     rig.report(Report::Ended(one, Ok(outcome(4096, None))));
     let begin = tokio::time::Instant::now();
     rig.task.await.expect("it ends");
