@@ -58,9 +58,14 @@ impl Scene {
 
     /// Brings the application's memory home, and compares the account with what numa_maps says about all of it.
     pub fn migrate(&self, options: &Options) -> Outcome {
-        let (before, remote) = (self.truth().all(), self.layout.mem_node);
+        let (seen_before, remote) = (self.truth(), self.layout.mem_node);
         let outcome = migrate(&self.target(), options);
-        let after = self.truth().all();
+        let seen_after = self.truth();
+        let (before, after) = (seen_before.all(), seen_after.all());
+        let is_close = outcome.account().found_bytes().abs_diff(off(&before, self.home())) <= SLACK;
+        if !is_close {
+            println!("before: {seen_before:#?}\nafter: {seen_after:#?}");
+        }
         let (account, gone) =
             (outcome.account(), on(&before, remote).saturating_sub(on(&after, remote)));
         close(account.found_bytes(), off(&before, self.home()), "found");

@@ -16,7 +16,12 @@ use clap::Parser;
 use memory::Memory;
 use numaloc_core::NodeSet;
 use numaloc_sys::fixture::{fork_paused, leave_thread, set_thread_policy};
-use std::{io::Write, path::PathBuf, sync::Arc, thread};
+use std::{
+    io::Write,
+    path::PathBuf,
+    sync::{Arc, mpsc::channel},
+    thread,
+};
 
 /// An application with a known layout of memory.
 #[derive(Debug, Parser)]
@@ -81,10 +86,19 @@ fn main() -> Result<()> {
     let last = nodes.last().copied();
     let load = args.load;
     if load != Load::Idle {
+        let (begun, has_begun) = channel();
         thread::spawn(move || {
             place::pin(last).expect("the node's CPUs were there for the main thread");
-            if load == Load::Write { writer::write(&shared) } else { writer::spin() }
+            let begun = || begun.send(()).expect("the main thread waits for it");
+            if load == Load::Write {
+                writer::write(&shared, begun)
+            } else {
+                begun();
+                writer::spin()
+            }
         });
+        // A thread that begins maps pages of the program that nobody has needed before: not while somebody counts them.
+        has_begun.recv()?;
     }
     if args.helper {
         place::start_helper()?;

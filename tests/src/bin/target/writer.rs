@@ -21,8 +21,10 @@ pub static CORRUPTION: OnceLock<String> = OnceLock::new();
 /// Pages checked and written so far.
 pub static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
-/// Checks and rewrites all memory until something is wrong with it.
-pub fn write(memory: &Memory) {
+/// Checks and rewrites all memory until something is wrong with it. `begun` is called once it has done a little of it.
+pub fn write(memory: &Memory, begun: impl FnOnce()) {
+    chunk(memory, 0);
+    begun();
     while CORRUPTION.get().is_none() {
         let mut longest = 0;
         for slot in memory.slots() {
