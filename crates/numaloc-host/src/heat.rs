@@ -8,7 +8,7 @@ mod lease;
 mod referenced;
 mod watched;
 
-use crate::{Error, Roots, Survey};
+use crate::{Error, Roots, Survey, space::AddressSpace};
 use numaloc_core::{Heat, HeatSource, Order, Plan, Profile, Sightings};
 use std::{
     thread,
@@ -73,14 +73,24 @@ pub fn measure(
         HeatSource::Damon => damon::sample,
         HeatSource::Referenced => referenced::sample,
     };
+    let living = || -> Vec<bool> { survey.spaces.iter().map(AddressSpace::is_alive).collect() };
     let pids: Vec<i32> = survey.spaces.iter().map(|space| space.tid()).collect();
-    let watched = watched::watched(&plan.moves, &pids);
-    if watched.is_empty() {
-        return Ok(None);
+    let mut watched = watched::watched(&plan.moves, &pids);
+    let mut alive = living();
+    loop {
+        watched.retain(|watched| alive[watched.process]);
+        if watched.is_empty() {
+            return Ok(None);
+        }
+        let mut seen = Sightings::new(plan.processes.len());
+        let sampled = sample(roots, &watched, stop, &mut seen);
+        // One that ends while it is set up makes the kernel refuse them all (mm/damon/sysfs.c, `damon_sysfs_add_target`).
+        let before = std::mem::replace(&mut alive, living());
+        match sampled {
+            Err(_) if alive != before => {}
+            sampled => return sampled.map(|()| Some(seen.into())),
+        }
     }
-    let mut seen = Sightings::new(plan.processes.len());
-    sample(roots, &watched, stop, &mut seen)?;
-    Ok(Some(seen.into()))
 }
 
 fn is_worth_it(plan: &Plan) -> bool {
