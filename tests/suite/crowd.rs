@@ -105,6 +105,22 @@ fn copies_of_a_family_go_home_and_what_it_still_shares_stays_with_all_of_it() {
 }
 
 #[test]
+fn what_strangers_share_is_found_once_beside_what_is_a_processs_own() {
+    let _balancing = Setting::numa_balancing(false);
+    let layout = Layout::remote(&["heap=cow:32M:at=c000000000"]).load("idle").copies_on(1);
+    let parents = ["one", "other"].map(|name| layout.start(name));
+    let outcome = migrate(&targets(&parents.each_ref()), &Options::default());
+    for parent in &parents {
+        // Half of it is its child's, too, who is no target.
+        assert_eq!(heap(parent), [(0, 16 * MIB), (1, 16 * MIB)].into());
+    }
+    let account = outcome.account();
+    let shared = account.left_for(Reason::Shared);
+    assert!((32 * MIB..40 * MIB).contains(&shared), "{shared}: {outcome:?}");
+    assert!((64 * MIB..74 * MIB).contains(&account.found_bytes()), "{outcome:?}");
+}
+
+#[test]
 fn without_page_frames_heaps_at_one_address_are_seen_all_the_same() {
     let _balancing = Setting::numa_balancing(false);
     let apps = [("0", 1), ("1", 0)]

@@ -35,7 +35,7 @@ pub use mempolicy::Mempolicy;
 pub use options::Options;
 pub use outcome::{CALL_BOUNDS_US, CallStats, Moved, Outcome, ProcessOutcome};
 pub use pace::{Guard, NumaBalancing, Order, Pace, Pacing, Profile};
-pub use plan::{Move, Plan, PlannedProcess, Skip, Skipped, WideThread};
+pub use plan::{CommonStay, Move, Plan, PlannedProcess, Skip, Skipped, WideThread};
 pub use process::{Identity, Process, Thread, Threads};
 pub use route::{Route, Routes};
 pub use supply::{HugetlbSource, Supply};

@@ -125,6 +125,15 @@ impl Move {
     }
 }
 
+/// A range of private memory whose pages with several mappings stay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommonStay {
+    /// Who maps it.
+    pub mappings: Vec<Mapping>,
+    /// Length in bytes.
+    pub bytes: u64,
+}
+
 /// Remote bytes of an extent that no batch will touch, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
@@ -157,6 +166,9 @@ pub struct Plan {
     pub moves: Vec<Move>,
     /// Extents with remote pages that stay.
     pub skipped: Vec<Skipped>,
+    /// Those of pages with several mappings ([`Pages::Common`]) of which no move takes any: what is remote there is in
+    /// `skipped`, and belongs to no move of the pages with one mapping beside them.
+    pub common_stays: Vec<CommonStay>,
     /// Where the target stands now, each page counted once.
     pub locality: Locality,
     /// Bytes that will move if nothing intervenes.

@@ -3,14 +3,14 @@
 use crate::{
     account::Reason,
     claim::{Claim, Claims},
-    extent::{Extent, Kind},
+    extent::{Extent, Kind, Pages},
     heat::HeatSource,
     home::wide_threads,
     ids::{NodeId, NodeSet},
     locality::{Locality, Share},
     mempolicy::Mempolicy,
     options::Options,
-    plan::{Move, Plan, PlannedProcess, Skip, Skipped},
+    plan::{CommonStay, Move, Plan, PlannedProcess, Skip, Skipped},
     process::Process,
     route::Routes,
     supply::{HugetlbSource, can_be_fresh},
@@ -98,6 +98,7 @@ impl<'a> Planner<'a> {
             routes: Vec::new(),
             moves: Vec::new(),
             skipped: Vec::new(),
+            common_stays: Vec::new(),
             locality: Locality::default(),
             expected_bytes: 0,
             expected_flows: BTreeMap::new(),
@@ -137,6 +138,11 @@ impl<'a> Planner<'a> {
             }
         }
         let owned_bytes: u64 = remote.values().sum();
+        let is_move = verdict.is_ok() && owned_bytes > 0;
+        if !is_move && matches!(extent.pages, Pages::Common(_)) {
+            let (mappings, bytes) = (extent.mappings.clone(), extent.bytes);
+            self.plan.common_stays.push(CommonStay { mappings, bytes });
+        }
         let mut skip = |reason, remote_bytes| {
             let (mapping, kind, name) = (extent.mappings[0], extent.kind, extent.name.clone());
             if remote_bytes > 0 {

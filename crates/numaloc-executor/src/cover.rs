@@ -4,12 +4,15 @@
 //! child makes one kind into the other meanwhile: then the page belongs to whichever move comes by, so that none is
 //! passed over and none is found twice.
 
-use numaloc_core::{Mapping, Move, Pages};
+use numaloc_core::{CommonStay, Mapping, Move, Pages};
 use numaloc_host::{Ownership, Run};
 use std::collections::BTreeMap;
 
 /// Moves by process and the first address that they cover, with the first address behind and the move's index.
 type Ranges = BTreeMap<(usize, u64), (u64, usize)>;
+
+/// In place of a move's index, where common pages stay: the plan has accounted for them.
+const NOBODYS: usize = usize::MAX;
 
 /// The moves of private memory that lies over other private memory.
 #[derive(Debug, Default)]
@@ -19,8 +22,8 @@ pub struct Cover {
 }
 
 impl Cover {
-    /// Of all moves of a plan.
-    pub fn new(moves: &[Move]) -> Self {
+    /// Of all moves of a plan, beside ranges whose common pages stay.
+    pub fn new(moves: &[Move], stays: &[CommonStay]) -> Self {
         let mut cover = Self::default();
         for (index, step) in moves.iter().enumerate() {
             let ranges = match step.pages {
@@ -32,6 +35,13 @@ impl Cover {
                 let end = mapping.start + step.bytes;
                 // Several moves of common pages have one range: the first stands for all.
                 ranges.entry((mapping.process, mapping.start)).or_insert((end, index));
+            }
+        }
+        // Where some common pages move and others stay, it is a move's.
+        for CommonStay { mappings, bytes } in stays {
+            for mapping in mappings {
+                let entry = cover.common.entry((mapping.process, mapping.start));
+                entry.or_insert((mapping.start + bytes, NOBODYS));
             }
         }
         cover
@@ -62,7 +72,7 @@ fn of(ranges: &Ranges, process: usize, address: u64) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::{Chunks, Claim, ClaimSet, Claims, Kind, NodeSet};
+    use numaloc_core::{Chunks, Claim, ClaimSet, Claims, HUGE, Kind, NodeSet};
 
     const START: u64 = 0xc0_0000_0000;
 
@@ -97,7 +107,7 @@ mod tests {
             step(common(&one), &[0, 1], 0),
             step(common(&both), &[0, 1], 0),
         ];
-        let cover = Cover::new(&moves);
+        let cover = Cover::new(&moves, &[]);
         let takers = |process: usize, ownership, claims: Option<&ClaimSet>| -> Vec<usize> {
             let run = Run { offset: 4096, ownership, claims, ..Run::default() };
             let takes = |&index: &usize| {
@@ -117,8 +127,22 @@ mod tests {
     #[test]
     fn what_a_child_that_was_born_since_maps_is_seen_all_the_same() {
         let moves = [step(Pages::Own, &[0], 0), step(Pages::Own, &[1], 0)];
-        let cover = Cover::new(&moves);
+        let cover = Cover::new(&moves, &[]);
         let run = Run { ownership: Ownership::Several, ..Run::default() };
         assert!(cover.takes(1, &moves[1], moves[1].mappings[0], &run));
+    }
+
+    #[test]
+    fn common_pages_that_stay_are_not_found_by_the_move_beside_them() {
+        let moves = [step(Pages::Own, &[0], 0)];
+        let stays = CommonStay { mappings: moves[0].mappings.clone(), bytes: HUGE / 4 };
+        let cover = Cover::new(&moves, &[stays]);
+        let takes = |ownership, offset| {
+            let run = Run { ownership, offset, ..Run::default() };
+            cover.takes(0, &moves[0], moves[0].mappings[0], &run)
+        };
+        assert!(!takes(Ownership::Several, 0), "the plan has it already");
+        assert!(takes(Ownership::Exclusive, 0));
+        assert!(takes(Ownership::Several, HUGE / 4), "a child was born since");
     }
 }

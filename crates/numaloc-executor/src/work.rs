@@ -82,7 +82,7 @@ impl<'a> Work<'a> {
         Self {
             topology,
             plan,
-            cover: Cover::new(&plan.moves),
+            cover: Cover::new(&plan.moves, &plan.common_stays),
             limits,
             control,
             windows: Mutex::new(Windows::by_address(&plan.moves, pacer.most_bytes, workers)),
