@@ -102,6 +102,8 @@ pub struct Dispatcher {
     pub(super) recovered: bool,
     /// Whether something has changed since it was last looked whose turn it is.
     pub(super) changed: bool,
+    /// What jobs weigh that have ended since it was last looked what to forget.
+    pub(super) ended_bytes: usize,
     /// Why the last commit failed, if it did.
     pub(super) problem: Option<String>,
     pub(super) started: SystemTime,
@@ -129,6 +131,7 @@ impl Dispatcher {
             late: VecDeque::new(),
             recovered: false,
             changed: true,
+            ended_bytes: 0,
             problem: None,
             started,
             moved_bytes: 0,

@@ -1,7 +1,7 @@
 //! The end of a job: its last record, its event and its schedule's next run, in one commit.
 
 use super::{Refusal, dispatcher::Dispatcher, fight::Fight, restart::resumes};
-use crate::store::Write;
+use crate::store::{Weight, Write};
 use numaloc_api::value::{
     Event, EventType, FailedProcess, Job, JobState, Missing, Outcome, ScheduleId,
 };
@@ -54,6 +54,7 @@ impl Dispatcher {
         let follow_up = self.after_run(&job, fight.as_ref());
         writes.extend(follow_up.iter().map(|(schedule, _)| Write::Schedule(schedule.clone())));
         self.commit(writes)?;
+        self.ended_bytes += job.weight();
         let follow_up = follow_up.map(|(schedule, due)| (schedule.id.clone(), due));
         self.then(move |dispatcher| dispatcher.after_end(&job, fight, follow_up, local_percent));
         Ok(())

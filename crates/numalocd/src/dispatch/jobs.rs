@@ -17,6 +17,7 @@
 //!                    |
 //!                    +--> SUCCEEDED, PARTIAL, FAILED; CANCELLED; INTERRUPTED
 //! ```
+//! A RUNNING job that makes room for others is QUEUED again.
 //! CancelJob ends QUEUED and PAUSED at once, PLANNING and RUNNING once the batches in hand are done. A daemon that stops
 //! or dies leaves RUNNING as INTERRUPTED; where the policy says so it is QUEUED again at the next start, as PLANNING always
 //! is: nothing has been moved yet.
@@ -77,6 +78,8 @@ impl Dispatcher {
         let quota = &self.config().quota;
         self.book.used().check(&caller.name, Sort::OpenJob, job.weight(), None, quota)?;
         self.commit(vec![Write::Job(job.clone())])?;
+        // The job itself has what is missing.
+        let found = Found { missing: Vec::new(), ..found };
         self.found.extend(job.id.number().map(|number| (number, found)));
         Ok((job, false))
     }
@@ -119,6 +122,10 @@ impl Dispatcher {
         let job = self.known(id)?;
         if !job.state.is_end() {
             return Ok(self.with_progress(job));
+        }
+        // The store does not have the changes of a group yet.
+        if self.group.is_some() {
+            return Ok(job);
         }
         let store = &mut self.edges.store;
         let whole = super::dispatcher::blocking(|| store.job(id))?;

@@ -11,6 +11,9 @@ use numaloc_api::{
 };
 use std::{ops::Bound, sync::Arc};
 
+/// Events of about so many bytes are read for a watcher at once, which holds them until its client has taken them.
+pub(super) const WATCHED_BYTES: usize = 1 << 20;
+
 impl Dispatcher {
     pub(super) fn list_jobs(&self, request: &ListJobs) -> Result<Listed<ListedJob>, Refusal> {
         let filter = &request.filter;
@@ -58,26 +61,35 @@ impl Dispatcher {
             Some(std::iter::empty::<(String, Arc<Event>)>())
         })?;
         // One more than is shown tells whether there is a next page.
-        let (events, _) = self.events_after(&request.filter, after, request.page.size + 1)?;
+        let (events, _) =
+            self.events_after(&request.filter, after, request.page.size + 1, usize::MAX)?;
         page(&request.page, &list, |_| {
             Some(events.into_iter().map(|event| (event.number.to_string(), event)))
         })
     }
 
-    /// Events after a number, and up to which number was looked.
+    /// Events after a number, `most` at most and no more once they have `most_bytes`, and up to which number was looked.
     pub(super) fn events_after(
         &mut self,
         filter: &EventFilter,
         after: u64,
         most: usize,
+        most_bytes: usize,
     ) -> Result<(Vec<Arc<Event>>, u64), Refusal> {
         // Only those that are shown are read from the store.
         let heads = self.book.events();
         let first = heads.partition_point(|head| head.number <= after);
-        let wanted = heads.range(first..).filter(|head| is_wanted(head, filter));
-        let numbers: Vec<u64> = wanted.take(most).map(|head| head.number).collect();
+        let mut wanted = heads.range(first..).filter(|head| is_wanted(head, filter)).peekable();
+        let (mut numbers, mut bytes) = (Vec::new(), 0);
+        while numbers.len() < most
+            && bytes < most_bytes
+            && let Some(head) = wanted.next()
+        {
+            bytes += head.bytes;
+            numbers.push(head.number);
+        }
         let seen = match numbers.last() {
-            Some(&last) if numbers.len() == most => last,
+            Some(&last) if wanted.peek().is_some() => last,
             _ => self.book.last().event.max(after),
         };
         let store = &mut self.edges.store;

@@ -4,11 +4,12 @@ use crate::{config::Queue, engine::Found};
 use numaloc_api::value::QosClass;
 use numaloc_core::{Identity, NodeId};
 use std::{
+    cmp::{Ordering, Reverse},
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
-/// How long a job moves before it makes room for jobs of others in its class that wait for what it has.
+/// How long a job moves before it makes room for jobs of a better class, or of others in its own, that wait for what it has.
 pub const SLICE: Duration = Duration::from_secs(120);
 
 /// A job that waits.
@@ -146,8 +147,9 @@ pub fn preempted<'a>(waiting: &[Waiting<'a>], active: &[Active<'a>], limits: &Qu
     back
 }
 
-/// A job that has moved for a slice and goes behind one of another owner that waits for what it has: in its class, and by
-/// an owner that has no more under way. That one is planned or moved then. Of several the one that has moved the longest.
+/// A job that has moved for a slice and goes behind one that waits for what it has: one of a better class, or in its class one
+/// of another owner, who has no more under way. That one is planned or moved then. Of several the one that has moved the
+/// longest.
 pub fn overstayed<'a>(
     waiting: &[Waiting<'a>],
     active: &[Active<'a>],
@@ -170,14 +172,17 @@ pub fn overstayed<'a>(
             _ => {}
         }
     }
-    moving.sort_by_key(|(time, job)| (std::cmp::Reverse(*time), job.number));
+    if moving.is_empty() {
+        return None;
+    }
+    moving.sort_by_key(|(time, job)| (Reverse(*time), job.number));
     let without = |numbers: [u64; 2]| -> Vec<Active<'a>> {
         active.iter().filter(|job| !numbers.contains(&job.number)).copied().collect()
     };
-    let is_for = |job: &&Waiting<'a>, late: &Active<'a>| {
-        job.qos_class == late.qos_class
-            && job.owner != late.owner
-            && job.turn <= others_of(late, active)
+    let is_for = |job: &&Waiting<'a>, late: &Active<'a>| match job.qos_class.cmp(&late.qos_class) {
+        Ordering::Less => true,
+        Ordering::Equal => job.owner != late.owner && job.turn <= others_of(late, active),
+        Ordering::Greater => false,
     };
     let starts = |job: &Waiting<'a>, beside: &[Active<'a>]| {
         has_place(job.qos_class, beside, limits) && !next(vec![*job], beside, limits).is_empty()

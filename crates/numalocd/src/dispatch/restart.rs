@@ -55,6 +55,7 @@ impl Dispatcher {
     /// Forgets what is too old or too much, some at a time. Gives back whether there may be more.
     pub(super) fn forget(&mut self) -> Result<bool, Refusal> {
         let retention = self.config().retention;
+        self.ended_bytes = 0;
         let now = self.wall();
         let is_old = |time| now.duration_since(time).is_ok_and(|age| age > retention.age);
         let mut writes = Vec::new();

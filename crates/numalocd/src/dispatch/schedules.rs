@@ -118,9 +118,20 @@ impl Dispatcher {
     ) -> Result<(), Refusal> {
         let DeleteSchedule { id, etag } = request;
         let known = self.changeable(caller, &id, etag.as_deref())?;
-        self.commit(vec![Write::DropSchedule(id.clone())])?;
-        self.then(move |dispatcher| dispatcher.begin_anew(&id, None));
         let last = known.last_job.as_ref().and_then(|job| self.book.job(job)).cloned();
+        let is_under_way =
+            |job: &&Arc<Job>| matches!(job.state, JobState::Planning | JobState::Running);
+        // A run that is under way goes on, as its owner's own job: so it can be cancelled, and held, and has somebody in
+        // whose name it goes on.
+        let own = last.as_ref().filter(is_under_way).map(|job| Job {
+            schedule: None,
+            creator: known.creator.clone(),
+            creator_gid: known.creator_gid,
+            ..(**job).clone()
+        });
+        let own = own.map(|job| Write::Job(Arc::new(job)));
+        self.commit([Write::DropSchedule(id.clone())].into_iter().chain(own).collect())?;
+        self.then(move |dispatcher| dispatcher.begin_anew(&id, None));
         let waits = |job: &Arc<Job>| matches!(job.state, JobState::Queued | JobState::Paused);
         if let Some(job) = last.filter(waits) {
             // It is gone all the same if this cannot be stored now: the run then ends for want of its schedule.

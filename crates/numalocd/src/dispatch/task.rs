@@ -4,6 +4,7 @@ use super::{
     Handle, Refusal,
     command::Command,
     dispatcher::{Dispatcher, Probed},
+    lists::WATCHED_BYTES,
 };
 use crate::{engine::Report, store::Kept};
 use std::time::Duration;
@@ -110,7 +111,9 @@ impl Dispatcher {
             self.changed |= started.is_err();
             started?;
         }
-        if *forget <= now {
+        // Before its time where so much has ended that it matters.
+        let is_much = self.ended_bytes > self.config().retention.bytes / 8;
+        if *forget <= now || is_much {
             *forget = now + if self.forget()? { RETRY } else { FORGET };
         }
         if self.late.is_empty() { Ok(()) } else { Err(self.unsaved()) }
@@ -206,7 +209,7 @@ impl Dispatcher {
             Command::ListEvents(request, reply) => drop(reply.send(self.list_events(&request))),
             Command::CheckCursor(after, reply) => drop(reply.send(self.check_cursor(after))),
             Command::EventsAfter(filter, after, most, reply) => {
-                let _ = reply.send(self.events_after(&filter, after, most));
+                let _ = reply.send(self.events_after(&filter, after, most, WATCHED_BYTES));
             }
             Command::Status(reply) => drop(reply.send(Ok(self.status()))),
             change => self.on_changes(vec![change]),

@@ -3,7 +3,7 @@
 
 use numaloc_api::{
     encoded::ListedJob,
-    value::{Event, Job, Schedule, Target, Workload},
+    value::{Event, Job, Missing, Schedule, Target, Workload},
 };
 use std::sync::Arc;
 
@@ -24,6 +24,12 @@ fn weight(target: &Target) -> usize {
     REST + names.chain(labels).chain(processes).sum::<usize>() + 6 * target.pids.len()
 }
 
+/// Members of a target that were not there, by what they take in memory.
+fn missing(missing: &[Missing]) -> usize {
+    let each = |missing: &Missing| size_of::<Missing>() + missing.reason.len();
+    missing.iter().map(each).sum()
+}
+
 impl Weight for ListedJob {
     fn weight(&self) -> usize {
         self.as_ref().len()
@@ -36,7 +42,7 @@ impl<T: Weight> Weight for Arc<T> {
 }
 impl Weight for Job {
     fn weight(&self) -> usize {
-        weight(&self.spec.target) + 64 * self.pins.len()
+        weight(&self.spec.target) + 64 * self.pins.len() + missing(&self.missing)
     }
 }
 impl Weight for Schedule {
@@ -53,6 +59,7 @@ impl Weight for Workload {
 impl Weight for Event {
     fn weight(&self) -> usize {
         let failed = self.failed.iter().map(|failed| failed.comm.len() + failed.error.len() + 32);
-        weight(&self.target) + self.message.len() + failed.sum::<usize>()
+        let members = weight(&self.target) + missing(&self.missing);
+        members + self.message.len() + failed.sum::<usize>()
     }
 }

@@ -124,9 +124,12 @@ fn who_has_moved_for_long_makes_room_for_others_of_its_class() {
     let free = Some(&found[2]);
     assert_eq!(overstayed(&waits("b", 0, ls, free), &both, &limits), Some(1));
     assert_eq!(overstayed(&waits("b", 0, ls, None), &both, &limits), Some(1));
-    // Its own next one, one of another class, and one whose owner has as many under way wait on.
+    // One of a better class comes before it whoever's it is.
+    assert_eq!(overstayed(&waits("b", 0, lsr, free), &both, &limits), Some(1));
+    assert_eq!(overstayed(&waits("a", 2, lsr, free), &both, &limits), Some(1));
+    // Its own next one, one of a lesser class, and one whose owner has as many under way wait on.
     assert_eq!(overstayed(&waits("a", 2, ls, free), &both, &limits), None);
-    assert_eq!(overstayed(&waits("b", 0, lsr, free), &both, &limits), None);
+    assert_eq!(overstayed(&waits("b", 0, QosClass::Be, free), &both, &limits), None);
     let shared = [of("b", both[0]), both[1]];
     assert_eq!(overstayed(&waits("b", 1, ls, free), &shared, &limits), None);
     assert_eq!(overstayed(&waits("c", 0, ls, free), &shared, &limits), Some(1));

@@ -350,6 +350,27 @@ async fn removing_a_schedule_ends_its_queued_run_and_no_other() {
     rig.kill().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_run_goes_on_without_its_schedule_as_its_owners_own() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let id = schedule(&rig, spec(MINUTE)).await;
+    let probe = rig.probe().await;
+    rig.answer(&probe, Ok(found(&[1], "0")));
+    let job = rig.order().await.job.clone();
+    rig.handle.delete_schedule(operator(), DeleteSchedule { id, etag: None }).await.unwrap();
+    let run = rig.handle.get_job(job.clone()).await.unwrap();
+    assert_eq!((run.state, &run.schedule), (JobState::Planning, &None));
+    assert_eq!(run.creator, operator().name);
+    // It is its owner's to hold and to end.
+    rig.handle.pause_job(operator(), job.clone()).await.unwrap();
+    rig.report(Report::Planned(job.clone(), Ok(planned(&[1], "0"))));
+    rig.reaches(&job, JobState::Paused).await;
+    rig.handle.cancel_job(operator(), job.clone()).await.unwrap();
+    assert_eq!(rig.handle.get_job(job).await.unwrap().state, JobState::Cancelled);
+    rig.stop().await;
+}
+
 /// A run of 4096 bytes that leaves a trail of as much.
 fn trailing() -> Ended {
     let trail = Trail { moved_bytes: 4096, ..Trail::default() };
