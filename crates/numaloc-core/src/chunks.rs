@@ -3,8 +3,8 @@
 use crate::HUGE;
 use std::{iter, ops::Range};
 
-/// Chunks of an extent: its bytes from one multiple of [`HUGE`] in the first mapping to the next, so that no huge page is
-/// in two. Kept as runs, 8 bytes each: 2 MiB for 1 TiB of which every other chunk is in the set.
+/// Chunks of an extent: its bytes from one multiple of [`HUGE`] to the next, in the addresses of the first mapping or in what is
+/// mapped, so that no huge page is in two. Kept as runs, 8 bytes each: 2 MiB for 1 TiB of which every other chunk is in the set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chunks {
     /// Numbers of chunks: in ascending order, none touching the next. 2^32 of them are 8 PiB.
@@ -41,6 +41,13 @@ impl Chunks {
         let bytes = |chunk: u32| (u64::from(chunk) * HUGE).saturating_sub(skew);
         let index = self.runs.partition_point(|run| bytes(run.end) <= offset);
         self.runs.get(index).map(|run| bytes(run.start).max(offset)..bytes(run.end))
+    }
+
+    /// All of them in an extent of `bytes` bytes at `start`: what touches is one range.
+    pub fn ranges(&self, start: u64, bytes: u64) -> impl Iterator<Item = Range<u64>> {
+        let next = move |before: &Range<u64>| self.next(start, before.end);
+        let runs = iter::successors(self.next(start, 0), next);
+        runs.map(move |run| run.start..run.end.min(bytes))
     }
 
     /// Bytes of all of them; the first and the last of an extent may have fewer.
@@ -107,5 +114,22 @@ mod tests {
         assert_eq!(chunks.runs, [0..3, 5..6]);
         assert_eq!(Chunks::whole(HUGE - PAGE, 2 * PAGE).bytes(), 2 * HUGE);
         assert_eq!(Chunks::whole(0, 0), Chunks::default());
+        let mut chunks = Chunks::default();
+        for range in [4..6, 0..2, 2..3, 9..12] {
+            chunks.add(0, range.start * HUGE..range.end * HUGE);
+        }
+        assert_eq!(chunks.runs, [0..3, 4..6, 9..12]);
+    }
+
+    #[test]
+    fn ranges_are_widened_to_chunks_within_the_extent() {
+        let widened = |range: Range<u64>, start, bytes| {
+            let mut chunks = Chunks::default();
+            chunks.add(start, range);
+            chunks.ranges(start, bytes).next()
+        };
+        assert_eq!(widened(0x3000..0x4000, 0x1000, 16 << 20), Some(0..HUGE - 0x1000));
+        assert_eq!(widened(HUGE..HUGE + 0x1000, 0, 16 << 20), Some(HUGE..2 * HUGE));
+        assert_eq!(widened(0..0x1000, HUGE, 0x2000), Some(0..0x2000));
     }
 }

@@ -6,7 +6,7 @@
 //! their offset in it. So do heaps of strangers that happen to be at the same address: their pages tell them apart.
 
 use crate::maps::{Object, Vma};
-use numaloc_core::{Extent, HUGE, Mapping, Mempolicy, Pages, Residency};
+use numaloc_core::{Extent, Mapping, Mempolicy, Pages, Residency};
 use std::{collections::BTreeMap, ops::Range};
 
 /// An extent, and where it lies in its object.
@@ -79,14 +79,6 @@ pub(crate) fn common(parts: &[Part], seen: &[Vec<Range<u64>>]) -> Vec<Part> {
     parts
 }
 
-/// Widens a range of an extent to whole huge pages of its object, as far as the extent goes: so that what several
-/// processes saw of the same pages has the same bounds.
-pub(crate) fn widened(range: Range<u64>, offset: u64, bytes: u64) -> Range<u64> {
-    let start = ((offset + range.start) / HUGE * HUGE).saturating_sub(offset);
-    let end = (offset + range.end).next_multiple_of(HUGE) - offset;
-    start..end.min(bytes)
-}
-
 fn first(extent: &Extent) -> (usize, u64) {
     (extent.mappings[0].process, extent.mappings[0].start)
 }
@@ -155,6 +147,7 @@ fn part(active: &[&Piece], from: u64, to: u64, pages: Pages) -> Part {
 mod tests {
     use super::*;
     use crate::maps::parse_line;
+    use numaloc_core::HUGE;
 
     /// Bytes, whether all pages are its own, and mappings.
     type Flat = (u64, Pages, Vec<(usize, u64)>);
@@ -240,12 +233,5 @@ mod tests {
                 (3 * HUGE, pages, vec![(0, start + HUGE)]),
             ]
         );
-    }
-
-    #[test]
-    fn ranges_are_widened_to_huge_pages_of_the_object() {
-        assert_eq!(widened(0x3000..0x4000, 0x1000, 16 << 20), 0..HUGE - 0x1000);
-        assert_eq!(widened(HUGE..HUGE + 0x1000, 0, 16 << 20), HUGE..2 * HUGE);
-        assert_eq!(widened(0..0x1000, HUGE, 0x2000), 0..0x2000);
     }
 }

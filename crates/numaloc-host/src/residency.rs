@@ -2,12 +2,14 @@
 
 use crate::{
     Error,
-    extents::{Part, widened},
+    extents::Part,
     pagemap::Entry,
     scan::{Ownership, Run, Scanned, Scanner},
     space::AddressSpace,
 };
-use numaloc_core::{ClaimSet, Claims, Extent, HUGE, NodeResidency, NodeSet, Pages, Residency};
+use numaloc_core::{
+    Chunks, ClaimSet, Claims, Extent, HUGE, NodeResidency, NodeSet, Pages, Residency,
+};
 use std::{
     collections::BTreeMap,
     ops::Range,
@@ -29,8 +31,9 @@ pub(crate) struct Found {
     pub(crate) residency: Residency,
     /// Of a [`Pages::Common`] extent, by the claims of those who share them.
     pub(crate) common: BTreeMap<ClaimSet, Residency>,
-    /// Where in a [`Pages::Own`] extent pages with several mappings were seen: in ascending order, widened to huge pages.
-    pub(crate) several: Vec<Range<u64>>,
+    /// Where in a [`Pages::Own`] extent pages with several mappings were seen: chunks of its object, so that what several
+    /// processes saw of the same pages has the same bounds.
+    pub(crate) several: Chunks,
 }
 
 /// Extents in pieces, with the extent's index and bytes from its start. They end at multiples of the huge page size in the
@@ -89,7 +92,6 @@ pub(crate) fn find(
     for found in by_thread {
         found?.into_iter().for_each(|(index, found)| all[index].join(found));
     }
-    all.iter_mut().for_each(Found::sort);
     Ok(all)
 }
 
@@ -103,16 +105,12 @@ impl Found {
         Part { extent, offset, .. }: &Part,
         range: Range<u64>,
     ) -> Result<(), Error> {
-        let Extent { mappings, pages, bytes, .. } = extent;
+        let Extent { mappings, pages, .. } = extent;
         let scanned = Scanned { spaces, claims, mappings, pages };
         let (start, home) = (mappings[0].start, claims.on(mappings, pages).home);
         scanner.scan(&scanned, range, &mut |run: Run<'_>| match (pages, run.claims) {
             (Pages::Own, _) if run.ownership == Ownership::Several => {
-                let range = widened(run.offset..run.offset + run.bytes, *offset, *bytes);
-                match self.several.last_mut() {
-                    Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
-                    _ => self.several.push(range),
-                }
+                self.several.add(*offset, run.offset..run.offset + run.bytes);
             }
             (Pages::Common(_), None) => {} // of an extent of its own
             (Pages::Common(_), Some(claims)) => match self.common.get_mut(claims) {
@@ -128,16 +126,7 @@ impl Found {
         for (claims, residency) in other.common {
             join(self.common.entry(claims).or_default(), residency);
         }
-        self.several.extend(other.several);
-    }
-
-    fn sort(&mut self) {
-        self.several.sort_by_key(|range| range.start);
-        self.several.dedup_by(|next, before| {
-            let meet = next.start <= before.end;
-            before.end = if meet { before.end.max(next.end) } else { before.end };
-            meet
-        });
+        self.several.join(other.several);
     }
 }
 
@@ -219,12 +208,5 @@ mod tests {
     #[test]
     fn a_large_reservation_has_no_more_pieces_than_a_large_heap() {
         assert_eq!(pieces(&[part(0, 16 << 40)]).count(), PIECES as usize);
-    }
-
-    #[test]
-    fn ranges_that_meet_are_one() {
-        let mut found = Found { several: vec![4..6, 0..2, 2..3, 9..12], ..Found::default() };
-        found.sort();
-        assert_eq!(found.several, [0..3, 4..6, 9..12]);
     }
 }

@@ -138,9 +138,11 @@ fn find_extents(
     find: impl Fn(&[Part]) -> Result<Vec<Found>, Error>,
 ) -> Result<Vec<Extent>, Error> {
     let parts = extents::parts(vmas);
-    let mut found = find(&parts)?;
-    let several: Vec<_> =
-        found.iter_mut().map(|found| std::mem::take(&mut found.several)).collect();
+    let found = find(&parts)?;
+    let several = parts.iter().zip(&found).map(|(part, found)| {
+        found.several.ranges(part.offset, part.extent.bytes).collect::<Vec<_>>()
+    });
+    let several: Vec<_> = several.collect();
     let common = extents::common(&parts, &several);
     let found_common = find(&common)?;
     let own = parts.into_iter().zip(found);
