@@ -62,8 +62,7 @@ impl Scene {
         let outcome = migrate(&self.target(), options);
         let seen_after = self.truth();
         let (before, after) = (seen_before.all(), seen_after.all());
-        let is_close = outcome.account().found_bytes().abs_diff(off(&before, self.home())) <= SLACK;
-        if !is_close {
+        if !is_close(outcome.account().found_bytes(), off(&before, self.home())) {
             println!("before: {seen_before:#?}\nafter: {seen_after:#?}");
         }
         let (account, gone) =
@@ -122,6 +121,10 @@ pub fn assert_left(outcome: &Outcome, reason: Reason, bytes: u64) {
     close(outcome.account().left_for(reason), bytes, reason.name());
 }
 
+fn is_close(reported: u64, truth: u64) -> bool {
+    reported.abs_diff(truth) <= SLACK
+}
+
 fn close(reported: u64, truth: u64, what: &str) {
-    assert!(reported.abs_diff(truth) <= SLACK, "{what}: {reported} reported, {truth} in numa_maps");
+    assert!(is_close(reported, truth), "{what}: {reported} reported, {truth} in numa_maps");
 }

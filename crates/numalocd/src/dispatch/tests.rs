@@ -1,6 +1,7 @@
 //! The dispatcher with a real store, and an engine that the tests play themselves.
 
 mod classes;
+mod fights;
 mod groups;
 mod jobs;
 mod limits;

@@ -7,39 +7,39 @@ use numaloc_api::value::{
 };
 use tokio::time::Instant;
 
-const MINUTE: Duration = Duration::from_secs(60);
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
 
-fn spec(interval: Duration) -> ScheduleSpec {
+pub(super) fn spec(interval: Duration) -> ScheduleSpec {
     let migration = MigrationSpec { target: target(&[1]), ..MigrationSpec::default() };
     ScheduleSpec { migration, interval, ..ScheduleSpec::default() }
 }
 
-async fn schedule(rig: &Rig, spec: ScheduleSpec) -> ScheduleId {
+pub(super) async fn schedule(rig: &Rig, spec: ScheduleSpec) -> ScheduleId {
     let request = CreateSchedule { spec, request_id: None };
     rig.handle.create_schedule(operator(), request, pins(&[1])).await.unwrap().id.clone()
 }
 
-async fn get(rig: &Rig, id: &ScheduleId) -> Arc<Schedule> {
+pub(super) async fn get(rig: &Rig, id: &ScheduleId) -> Arc<Schedule> {
     rig.handle.get_schedule(id.clone()).await.unwrap()
 }
 
 impl Rig {
-    async fn probe(&mut self) -> Probe {
+    pub(super) async fn probe(&mut self) -> Probe {
         self.probes.recv().await.expect("a probe")
     }
 
-    fn answer(&self, probe: &Probe, found: Result<Found, Refusal>) {
+    pub(super) fn answer(&self, probe: &Probe, found: Result<Found, Refusal>) {
         let (schedule, etag) = (probe.schedule.clone(), probe.etag.clone());
         self.probed.send(Probed { schedule, etag, found }).expect("the dispatcher is there");
     }
 
     /// One run of a schedule that is due, to an end with this outcome.
-    async fn run(&mut self, outcome: Ended) -> JobId {
+    pub(super) async fn run(&mut self, outcome: Ended) -> JobId {
         self.run_as(planned(&[1], "0"), outcome).await.job
     }
 
     /// The same, planned like this; gives back what was ordered.
-    async fn run_as(&mut self, planned: Planned, outcome: Ended) -> Ordered {
+    pub(super) async fn run_as(&mut self, planned: Planned, outcome: Ended) -> Ordered {
         let probe = self.probe().await;
         self.answer(&probe, Ok(found(&[1], "0")));
         let Order { job, go, trail, .. } = self.order().await;
@@ -54,9 +54,9 @@ impl Rig {
 }
 
 /// What the engine was given.
-struct Ordered {
-    job: JobId,
-    trail: Option<Arc<Trail>>,
+pub(super) struct Ordered {
+    pub(super) job: JobId,
+    pub(super) trail: Option<Arc<Trail>>,
 }
 
 fn gone() -> Result<Found, Refusal> {
@@ -369,102 +369,6 @@ async fn a_run_goes_on_without_its_schedule_as_its_owners_own() {
     rig.handle.cancel_job(operator(), job.clone()).await.unwrap();
     assert_eq!(rig.handle.get_job(job).await.unwrap().state, JobState::Cancelled);
     rig.stop().await;
-}
-
-/// A run of 4096 bytes that leaves a trail of as much.
-fn trailing() -> Ended {
-    let trail = Trail { moved_bytes: 4096, ..Trail::default() };
-    Ended { trail: Some(Arc::new(trail)), ..outcome(4096, None) }
-}
-
-/// A plan that found so much of that back.
-fn undone(bytes: u64) -> Planned {
-    let by = vec!["numad (process 7)".to_owned()];
-    let returned = Some(Returned { bytes, moved_bytes: 4096, by });
-    Planned { returned, ..planned(&[1], "0") }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_schedule_that_fights_says_so_and_slows_down() {
-    let dir = dir();
-    let mut rig = Rig::at(&dir);
-    let id = schedule(&rig, spec(MINUTE)).await;
-    let first = rig.run_as(planned(&[1], "0"), trailing()).await;
-    assert_eq!(first.trail, None);
-    let mut waits = Vec::new();
-    let runs = [2048, 4096, 1024, 4096, 4096, 4096, 4096, 1023, 0];
-    for (index, bytes) in runs.into_iter().enumerate() {
-        let (begin, run) = (Instant::now(), rig.run_as(undone(bytes), trailing()).await);
-        waits.push(begin.elapsed().as_secs() / 60);
-        assert_eq!(run.trail.expect("what the run before has moved").moved_bytes, 4096);
-        rig.reaches(&run.job, JobState::Succeeded).await;
-        let known = get(&rig, &id).await;
-        let fights = (2..7).contains(&index);
-        assert_eq!(known.state_message.contains("fights with probably numad"), fights, "{known:?}");
-        let next = known.next_run.expect("it repeats");
-        let wait = next.duration_since(SystemTime::now()).expect("to come");
-        assert_eq!(wait > MINUTE, fights, "{wait:?}");
-    }
-    assert_eq!(waits, [1, 1, 1, 2, 4, 8, 16, 16, 1]);
-    rig.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_fight_is_over_with_a_run_that_has_nothing_to_do_a_change_or_a_restart() {
-    let dir = dir();
-    let mut rig = Rig::at(&dir);
-    let id = schedule(&rig, spec(MINUTE)).await;
-    let fight = async |rig: &mut Rig| {
-        for _ in 0..3 {
-            let run = rig.run_as(undone(4096), trailing()).await;
-            rig.reaches(&run.job, JobState::Succeeded).await;
-        }
-        assert_ne!(get(rig, &id).await.state_message, "");
-    };
-    fight(&mut rig).await;
-    // All that was moved is where it was brought to.
-    let nothing = Some("all memory is local".to_owned());
-    let run = rig.run_as(Planned { nothing, ..undone(0) }, trailing()).await;
-    rig.reaches(&run.job, JobState::Skipped).await;
-    assert_eq!(get(&rig, &id).await.state_message, "");
-
-    fight(&mut rig).await;
-    let update = ScheduleUpdate { interval: Some(MINUTE), ..ScheduleUpdate::default() };
-    let update = UpdateSchedule { id: id.clone(), etag: None, update };
-    rig.handle.update_schedule(operator(), update, Pins::new()).await.expect("it is changed");
-    let (begin, run) = (Instant::now(), rig.run_as(undone(4096), trailing()).await);
-    assert!(begin.elapsed() <= MINUTE + Duration::from_secs(1), "{:?}", begin.elapsed());
-    assert_eq!(run.trail, None);
-
-    fight(&mut rig).await;
-    rig.stop().await;
-    let mut rig = Rig::at(&dir);
-    let (begin, run) = (Instant::now(), rig.run_as(undone(4096), trailing()).await);
-    assert!(begin.elapsed() <= MINUTE + Duration::from_secs(1), "{:?}", begin.elapsed());
-    assert_eq!(run.trail, None);
-    rig.stop().await;
-}
-
-/// The second leg would find what the first one has just moved.
-#[tokio::test(start_paused = true)]
-async fn a_run_that_goes_on_does_not_look_at_its_own_work() {
-    let dir = dir();
-    let mut rig = Rig::at(&dir);
-    schedule(&rig, spec(MINUTE)).await;
-    rig.run_as(planned(&[1], "0"), trailing()).await;
-    let probe = rig.probe().await;
-    rig.answer(&probe, Ok(found(&[1], "0")));
-    let order = rig.order().await;
-    assert!(order.trail.is_some());
-    rig.planned(&order, &[1], "0");
-    order.go.await.expect("it is told to move");
-    rig.handle.pause_job(admin(), order.job.clone()).await.expect("it is held");
-    let left = Some((Reason::Cancelled, 4096));
-    rig.report(Report::Ended(order.job.clone(), Ok(outcome(4096, left))));
-    rig.reaches(&order.job, JobState::Paused).await;
-    rig.handle.resume_job(admin(), order.job).await.expect("it goes on");
-    assert_eq!(rig.order().await.trail, None);
-    rig.kill().await;
 }
 
 /// A host that cannot be read for a moment costs a weekly run seconds, and one that stays so is not asked all the time.
