@@ -22,5 +22,6 @@ pub use request::{
 pub use schedule::{ScheduleSpec, ScheduleState, ScheduleUpdate, UpdateSchedule};
 pub use spec::{
     Limits, MigrationSpec, Missing, OnInterrupt, Pins, Policy, QosClass, Target, TargetProcess,
+    first_few,
 };
 pub use workload::WorkloadSpec;

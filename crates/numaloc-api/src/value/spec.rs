@@ -49,7 +49,7 @@ pub struct Missing {
     pub reason: String,
 }
 
-/// So many names of a sort are told.
+/// So many names are told.
 const TOLD: usize = 3;
 
 impl fmt::Display for Target {
@@ -71,16 +71,31 @@ impl fmt::Display for Target {
 }
 
 fn few<T: fmt::Display>(sort: &str, names: &BTreeSet<T>) -> Option<String> {
-    let first: Vec<_> = names.iter().take(TOLD).map(ToString::to_string).collect();
+    first_few(names.iter()).map(|names| format!("{sort} {names}"))
+}
+
+/// For messages: the first few names, and how many more there are; `None`: there are none.
+pub fn first_few(names: impl ExactSizeIterator<Item: ToString>) -> Option<String> {
     let more = names.len().saturating_sub(TOLD);
+    let first: Vec<_> = names.take(TOLD).map(|name| name.to_string()).collect();
     match (first.is_empty(), more) {
         (true, _) => None,
-        (false, 0) => Some(format!("{sort} {}", first.join(", "))),
-        (false, _) => Some(format!("{sort} {} and {more} more", first.join(", "))),
+        (false, 0) => Some(first.join(", ")),
+        (false, _) => Some(format!("{} and {more} more", first.join(", "))),
     }
 }
 
 impl Target {
+    /// A cgroup and nothing else.
+    pub fn cgroup(path: &str) -> Self {
+        Self { cgroups: [path.to_owned()].into(), ..Self::default() }
+    }
+
+    /// A container and nothing else.
+    pub fn container(id: &str) -> Self {
+        Self { container_ids: [id.to_owned()].into(), ..Self::default() }
+    }
+
     /// Whether nothing is named.
     pub fn is_empty(&self) -> bool {
         self == &Self::default()

@@ -2,6 +2,7 @@
 
 use crate::dispatch::Refusal;
 use http::Extensions;
+use nix::unistd::geteuid;
 use std::{io, os::fd::AsFd};
 use tokio::net::UnixStream;
 use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo};
@@ -45,6 +46,11 @@ impl UnixPeer {
         };
         Self(read().inspect_err(|error| tracing::warn!(%error, "a client is not known")).ok())
     }
+}
+
+/// Whether a user id is root's or that of the user that the daemon runs as: they could do as much without it.
+pub fn is_host(uid: u32) -> bool {
+    uid == 0 || uid == geteuid().as_raw()
 }
 
 impl Peer {

@@ -3,7 +3,7 @@
 use super::{Refusal, dispatcher::Dispatcher, fight::Fight, restart::resumes};
 use crate::store::{Weight, Write};
 use numaloc_api::value::{
-    Event, EventType, FailedProcess, Job, JobState, Missing, Outcome, ScheduleId,
+    Event, EventType, FailedProcess, Job, JobState, Missing, Outcome, ScheduleId, first_few,
 };
 use numaloc_core::NodeSet;
 use std::sync::Arc;
@@ -154,14 +154,8 @@ impl Dispatcher {
 
 /// What of a target was not there, for people; empty if all was.
 fn not_there(missing: &[Missing]) -> String {
-    const TOLD: usize = 3;
-    let names = missing.iter().take(TOLD).map(|missing| missing.member.to_string());
-    let names = names.collect::<Vec<_>>().join(", ");
-    match missing.len() {
-        0 => String::new(),
-        all if all > TOLD => format!("not there: {names} and {} more", all - TOLD),
-        _ => format!("not there: {names}"),
-    }
+    let names = first_few(missing.iter().map(|missing| &missing.member));
+    names.map(|names| format!("not there: {names}")).unwrap_or_default()
 }
 
 /// Several things to be said at an end.

@@ -157,8 +157,7 @@ impl Dispatcher {
     ) -> Result<Arc<Job>, Refusal> {
         let job = self.known(id)?;
         // The runs of a schedule are its owner's to change.
-        let schedule = job.schedule.as_ref().and_then(|schedule| self.book.schedule(schedule));
-        let owner = schedule.map_or(&job.creator, |schedule| &schedule.creator);
+        let owner = self.owner_name(&job);
         if !caller.may_change(owner) {
             let message = format!("{id} belongs to {owner}: only it and admins may change it");
             return Err(Refusal::NotPermitted { message });

@@ -159,7 +159,7 @@ impl Dispatcher {
     }
 
     /// The name of who a job belongs to: its creator, or that of its schedule.
-    fn owner_name<'a>(&'a self, job: &'a Job) -> &'a str {
+    pub(super) fn owner_name<'a>(&'a self, job: &'a Job) -> &'a str {
         let schedule = job.schedule.as_ref().and_then(|id| self.book.schedule(id));
         schedule.map_or(&job.creator, |schedule| &schedule.creator)
     }

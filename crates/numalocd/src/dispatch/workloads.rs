@@ -69,7 +69,7 @@ impl Dispatcher {
         let names = self.book.names();
         let mut missing = Vec::new();
         let mut cgroups: BTreeMap<&str, Target> =
-            target.cgroups.iter().map(|path| (path.as_str(), in_cgroup(path))).collect();
+            target.cgroups.iter().map(|path| (path.as_str(), Target::cgroup(path))).collect();
         let mut add = |named: Target, ids: &mut dyn Iterator<Item = &'a WorkloadId>| {
             let mut any = false;
             for Workload { spec, .. } in ids.filter_map(|id| self.selectable(id, of)) {
@@ -81,8 +81,7 @@ impl Dispatcher {
             }
         };
         for id in &target.container_ids {
-            let named = Target { container_ids: [id.clone()].into(), ..Target::default() };
-            add(named, &mut names.in_container(id));
+            add(Target::container(id), &mut names.in_container(id));
         }
         for uid in &target.pod_uids {
             let named = Target { pod_uids: [uid.clone()].into(), ..Target::default() };
@@ -166,15 +165,11 @@ fn process(named: &TargetProcess) -> HostTarget {
     HostTarget::Process { identity: Identity { pid, start_time }, boot_id: boot_id.clone() }
 }
 
-fn in_cgroup(path: &str) -> Target {
-    Target { cgroups: [path.to_owned()].into(), ..Target::default() }
-}
-
 /// What a workload is called where it is missing.
 fn name_of(spec: &WorkloadSpec) -> Target {
     match &spec.container_id {
-        Some(id) => Target { container_ids: [id.clone()].into(), ..Target::default() },
-        None => in_cgroup(&spec.cgroup),
+        Some(id) => Target::container(id),
+        None => Target::cgroup(&spec.cgroup),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Places for connections: so many in all, so many for one peer, and some that only the host's own user gets, so that nobody
 //! can lock root out.
 
-use nix::unistd::geteuid;
+use crate::access::is_host;
 use std::{
     collections::HashMap,
     net::IpAddr,
@@ -29,7 +29,7 @@ pub(super) enum Holder {
 impl Holder {
     /// A user at the Unix socket.
     pub fn user(uid: u32) -> Self {
-        if uid == 0 || uid == geteuid().as_raw() { Self::Host } else { Self::User(uid) }
+        if is_host(uid) { Self::Host } else { Self::User(uid) }
     }
 }
 
@@ -97,6 +97,7 @@ fn lock(taken: &Mutex<Taken>) -> MutexGuard<'_, Taken> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::unistd::geteuid;
 
     /// As many places as `holder` gets.
     fn all(places: &Places, holder: Holder) -> Vec<Place> {

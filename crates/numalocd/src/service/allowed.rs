@@ -57,7 +57,7 @@ pub async fn register(parts: &Parts, caller: &Caller, cgroup: &str) -> Result<()
         return Ok(());
     }
     let target = numaloc_host::Target::Cgroup(cgroup.to_owned());
-    let name = Target { cgroups: [cgroup.to_owned()].into(), ..Target::default() };
+    let name = Target::cgroup(cgroup);
     let aim = Aim { members: vec![Member { target, name }], missing: Vec::new() };
     let found = parts.engine.find(aim, Options::default(), caller.authority.clone()).await;
     match found {
