@@ -128,8 +128,7 @@ fn living(process: &Open) -> Result<Option<Living>, Miss> {
             Err(Miss::Gone) => continue,
             status => status?,
         };
-        // Without VmSize it has let go of its memory (fs/proc/array.c, proc_pid_status): it has ended or is about to.
-        if field(&status, "VmSize").is_none() {
+        if !has_memory(&status) {
             continue;
         }
         let living = match &mut living {
@@ -157,6 +156,12 @@ fn living(process: &Open) -> Result<Option<Living>, Miss> {
         living.lists = lists.len();
     }
     Ok(living)
+}
+
+/// Whether a thread has the memory of its process. Without VmSize it has let go of it (fs/proc/array.c, proc_pid_status): it
+/// has ended or is about to.
+fn has_memory(status: &str) -> bool {
+    field(status, "VmSize").is_some()
 }
 
 /// Whether a thread is one of io_uring's: the kernel gives those the CPUs of the whole cpuset, whatever affinity the

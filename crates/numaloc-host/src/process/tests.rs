@@ -58,6 +58,14 @@ fn threads_are_weighed_where_they_make_a_home_of_several_nodes() {
         busiest: vec![thread(102, "app", 0)],
     };
     assert_eq!(found, [pinned, free]);
+    fake.end(100, 100);
+    let found = super::look(&fake.roots(), 100, &topology).unwrap().threads;
+    let counts: Vec<_> = found.iter().map(|group| (group.cpus.to_string(), group.count)).collect();
+    assert_eq!(
+        counts,
+        [("0-1".into(), 1), ("0-3,1022-2000".into(), 1)],
+        "what has ended runs nowhere"
+    );
     // Of many threads the busiest are kept by name.
     let many = vec!["0"; 40];
     fake.process(100, "app", &[&many[..], &["0-4000"]].concat());

@@ -1,6 +1,6 @@
 //! The threads of a process, with the CPUs that each may use and the CPU time that it has used.
 
-use super::{Miss, Open, PF_IO_WORKER, field};
+use super::{Miss, Open, PF_IO_WORKER, field, has_memory};
 use numaloc_core::{CpuSet, Thread, Threads};
 use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
@@ -19,6 +19,10 @@ pub(super) fn read(process: &Open, online: &CpuSet) -> Result<Vec<Threads>, Miss
             Err(Miss::Gone) => continue, // threads end all the time
             status => status?,
         };
+        // The first thread stays as a zombie when it ends before the others: its CPUs and its past work are nobody's.
+        if !has_memory(&status) {
+            continue;
+        }
         let Ok(stat) = task.stat() else { continue };
         if stat.flags & PF_IO_WORKER != 0 {
             continue;
