@@ -137,7 +137,7 @@ fn base_folios(
                 let in_a_row = pfn.is_multiple_of(HUGE / PAGE)
                     && frame(index + last) == Some(pfn + last as u64);
                 // Without smaller sizes, a compound page that begins at such a frame has all of them.
-                if in_a_row && flags.get(pfn) & COMPOUND_HEAD != 0 { last + 1 } else { 1 }
+                if in_a_row && is_any(flags, pfn, COMPOUND_HEAD) { last + 1 } else { 1 }
             }
             _ => 1,
         };
@@ -154,6 +154,11 @@ fn base_folios(
     }
 }
 
+/// Whether a frame is known to be of any of these kinds.
+fn is_any(flags: &mut FrameFile, pfn: u64, kinds: u64) -> bool {
+    flags.get(pfn).is_some_and(|flags| flags & kinds != 0)
+}
+
 /// How many entries from `index` on show frames of the folio that `pfn` belongs to.
 fn compound_pages(
     flags: &mut FrameFile,
@@ -161,12 +166,12 @@ fn compound_pages(
     pfn: u64,
     frame: impl Fn(usize) -> Option<u64>,
 ) -> usize {
-    if flags.get(pfn) & (COMPOUND_HEAD | COMPOUND_TAIL) == 0 {
+    if !is_any(flags, pfn, COMPOUND_HEAD | COMPOUND_TAIL) {
         return 1;
     }
     let belongs = |flags: &mut FrameFile, pages: usize| {
         frame(index + pages) == Some(pfn + pages as u64)
-            && flags.get(pfn + pages as u64) & COMPOUND_TAIL != 0
+            && is_any(flags, pfn + pages as u64, COMPOUND_TAIL)
     };
     let mut pages = 1;
     while belongs(flags, pages) {

@@ -15,6 +15,7 @@ pub struct FrameFile {
     first: u64,
     values: Vec<u64>,
     last: u64,
+    bytes: Vec<u8>,
 }
 
 impl FrameFile {
@@ -29,7 +30,7 @@ impl FrameFile {
 
     fn open(roots: &Roots, name: &str) -> Option<Self> {
         let file = File::open(roots.proc.join(name)).ok()?;
-        Some(Self { file, first: 0, values: Vec::new(), last: u64::MAX - 1 })
+        Some(Self { file, first: 0, values: Vec::new(), last: u64::MAX - 1, bytes: Vec::new() })
     }
 
     /// Forgets what was read ahead. Call it before each look at fresh page tables.
@@ -37,25 +38,25 @@ impl FrameFile {
         self.values.clear();
     }
 
-    /// The value of a frame; 0 for one that does not exist.
-    pub fn get(&mut self, pfn: u64) -> u64 {
+    /// The value of a frame; `None` where it cannot be read, as for a frame that does not exist.
+    pub fn get(&mut self, pfn: u64) -> Option<u64> {
         let known =
             pfn.checked_sub(self.first).and_then(|index| self.values.get(index as usize).copied());
         let follows = pfn.wrapping_sub(self.last) <= NEAR;
         self.last = pfn;
-        known.unwrap_or_else(|| self.fetch(pfn, if follows { WINDOW } else { 1 }))
+        known.or_else(|| self.fetch(pfn, if follows { WINDOW } else { 1 }))
     }
 
-    fn fetch(&mut self, pfn: u64, frames: usize) -> u64 {
-        let mut bytes = [0; WINDOW * 8];
-        let read = self.file.read_at(&mut bytes[..frames * 8], pfn * 8).unwrap_or(0);
+    fn fetch(&mut self, pfn: u64, frames: usize) -> Option<u64> {
+        self.bytes.resize(frames * 8, 0);
+        let read = self.file.read_at(&mut self.bytes, pfn * 8).unwrap_or(0);
         self.first = pfn;
         self.values.clear();
-        let values = bytes[..read]
+        let values = self.bytes[..read]
             .chunks_exact(8)
             .map(|bytes| u64::from_ne_bytes(bytes.try_into().expect("eight bytes")));
         self.values.extend(values);
-        self.values.first().copied().unwrap_or(0)
+        self.values.first().copied()
     }
 }
 
