@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use numaloc_core::PAGE;
 use numaloc_host::{FrameNodes, Roots};
 use numaloc_sys::{MoveFlag, move_pages};
-use std::{process::Command, time::Instant};
+use std::{path::PathBuf, process::Command, time::Instant};
 
 /// How much of it.
 #[derive(Debug, clap::Args)]
@@ -23,6 +23,9 @@ pub struct Args {
     /// Rounds.
     #[arg(long, default_value_t = 9)]
     rounds: usize,
+    /// Another build of numalocctl, to compare with.
+    #[arg(long, value_name = "PROGRAM")]
+    beside: Option<PathBuf>,
 }
 
 /// The least that finds and moves it: what others are compared with.
@@ -66,17 +69,19 @@ pub fn run(args: &Args) -> Result<()> {
         let holder = Holder::start(&target)?;
         for place in [Place::Together, Place::Spread] {
             let case = format!("{mib} MiB, {PERCENT}% remote, {place:?}").to_lowercase();
-            compare(&holder, place, args.rounds, &kernel, &case.replace("mib", "MiB"))?;
+            compare(&holder, place, args, &kernel, &case.replace("mib", "MiB"))?;
         }
     }
     Ok(())
 }
 
-fn compare(holder: &Holder, place: Place, rounds: usize, kernel: &str, case: &str) -> Result<()> {
+fn compare(holder: &Holder, place: Place, args: &Args, kernel: &str, case: &str) -> Result<()> {
     let addresses = place.addresses(holder);
     let frames = FrameNodes::read(&Roots::default())?;
     let ours = Mover::profile("fast")?;
-    let subjects: [(&str, &dyn Fn() -> Result<()>); 3] = [
+    let other = args.beside.as_deref().map(|program| ours.clone().by(program));
+    let others = other.as_ref().unwrap_or(&ours);
+    let subjects: [(&str, &dyn Fn() -> Result<()>); 4] = [
         (LEAST, &|| {
             let remote = pass(holder, &frames)?[AWAY as usize];
             ensure!(remote == addresses.len() as u64, "{remote} pages are remote");
@@ -88,9 +93,11 @@ fn compare(holder: &Holder, place: Place, rounds: usize, kernel: &str, case: &st
             ensure!(output.context("numalocctl")?.status.success(), "it fails");
             Ok(())
         }),
+        (&others.name, &|| others.turn(holder, false).map(drop)),
     ];
-    let mut times = [const { Vec::new() }; 3];
-    for round in 0..=rounds {
+    let subjects = &subjects[..3 + usize::from(other.is_some())];
+    let mut times = vec![Vec::new(); subjects.len()];
+    for round in 0..=args.rounds {
         for ((name, what), times) in subjects.iter().zip(&mut times) {
             put(holder, &addresses, AWAY)?;
             let begin = Instant::now();

@@ -12,6 +12,7 @@ use nix::sys::{
 use serde_json::Value;
 use std::{
     fs,
+    path::{Path, PathBuf},
     process::Command,
     sync::OnceLock,
     time::{Duration, Instant},
@@ -21,6 +22,9 @@ use std::{
 pub const HOME: u32 = 0;
 /// The node that it comes from.
 pub const AWAY: u32 = 1;
+
+/// The program under measurement, on the path.
+const OURS: &str = "numalocctl";
 
 /// With this numalocctl ends when something has not moved; whether that is so is seen in numa_maps.
 const PARTLY: i32 = 6;
@@ -53,13 +57,8 @@ enum How {
     Nothing(Duration),
     Migratepages,
     Cpuset,
-    Bare {
-        batch: u64,
-        subpages: bool,
-        pause_us: u64,
-    },
-    /// With these options.
-    Numalocctl(Vec<String>),
+    Bare { batch: u64, subpages: bool, pause_us: u64 },
+    Numalocctl { program: PathBuf, options: Vec<String> },
 }
 
 /// What a move took.
@@ -110,7 +109,17 @@ impl Mover {
     /// `numalocctl migrate` with these options.
     pub fn numalocctl(name: &str, options: &str) -> Self {
         let options = options.split_whitespace().map(str::to_owned).collect();
-        Self { name: format!("numalocctl {name}"), how: How::Numalocctl(options) }
+        let how = How::Numalocctl { program: OURS.into(), options };
+        Self { name: format!("numalocctl {name}"), how }
+    }
+
+    /// The same by another build of numalocctl.
+    pub fn by(mut self, another: &Path) -> Self {
+        if let How::Numalocctl { program, .. } = &mut self.how {
+            *program = another.into();
+            self.name = format!("{} of another build", self.name);
+        }
+        self
     }
 
     /// Ours with a profile. Where the installed numalocctl has none yet, the options that come nearest stand for
@@ -126,7 +135,7 @@ impl Mover {
 
     /// The same with so many workers.
     pub fn with_workers(mut self, workers: u32) -> Self {
-        if let How::Numalocctl(options) = &mut self.how {
+        if let How::Numalocctl { options, .. } = &mut self.how {
             options.retain(|option| !option.starts_with("--workers"));
             options.push(format!("--workers={workers}"));
             let s = if workers == 1 { "" } else { "s" };
@@ -171,8 +180,8 @@ impl Mover {
                 command.args([pid, AWAY.to_string(), HOME.to_string()]);
                 run(command, aside)
             }
-            How::Numalocctl(options) => {
-                let mut command = Command::new("numalocctl");
+            How::Numalocctl { program, options } => {
+                let mut command = Command::new(program);
                 command.args(["migrate", "--standalone", "--no-progress", "-o", "json", "--pid"]);
                 command.arg(pid).args(options);
                 run(command, aside && !has_profiles()?)
@@ -188,7 +197,7 @@ fn has_profiles() -> Result<bool> {
     if let Some(&known) = HELP.get() {
         return Ok(known);
     }
-    let output = Command::new("numalocctl").args(["migrate", "--help"]).output();
+    let output = Command::new(OURS).args(["migrate", "--help"]).output();
     let output = output.context("numalocctl is not on the path")?;
     Ok(*HELP.get_or_init(|| String::from_utf8_lossy(&output.stdout).contains("--profile")))
 }
