@@ -76,3 +76,8 @@ fn a_node_without_cpus_is_never_home() {
     assert_complete(&outcome);
     scene.finish();
 }
+
+#[test]
+fn the_kernel_and_hwloc_say_the_same_of_these_nodes() {
+    crate::topology::assert_hwloc_agrees();
+}

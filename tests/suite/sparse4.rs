@@ -64,3 +64,8 @@ fn a_process_that_may_run_everywhere_is_skipped() {
     scene.assert_on("anon", 3, 16 * MIB);
     scene.finish();
 }
+
+#[test]
+fn the_kernel_and_hwloc_say_the_same_of_these_nodes() {
+    crate::topology::assert_hwloc_agrees();
+}

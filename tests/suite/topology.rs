@@ -1,7 +1,8 @@
 //! Which nodes are home.
 
 use crate::{app::Layout, engine::look, scene::Scene, truth::node_count};
-use numaloc_core::{Options, Skip};
+use numaloc_core::{Node, NodeMemory, Options, Skip, Topology};
+use numaloc_host::{Roots, topology};
 
 const MIB: u64 = 1 << 20;
 
@@ -27,4 +28,27 @@ fn a_process_that_may_run_everywhere_is_skipped() {
 fn threads_on_all_nodes_are_skipped() {
     assert_eq!(node_count(), 2, "this test is for two nodes");
     is_skipped(Layout::remote(&["anon:16M"]).on("0,1"));
+}
+
+/// What the kernel lists and what hwloc sees has to be the same, but for the memory that is free at the moment.
+pub fn assert_hwloc_agrees() {
+    let roots = Roots::default();
+    let still = |node: &Node| {
+        let memory = NodeMemory { free_bytes: 0, ..node.memory.clone() };
+        Node { memory, ..node.clone() }
+    };
+    let told = |topology: Topology| {
+        let ids: Vec<_> = topology.ids().iter().collect();
+        let pairs = ids.iter().flat_map(|&from| ids.iter().map(move |&to| (from, to)));
+        let distances: Vec<_> =
+            pairs.map(|(from, to)| (from, to, topology.distance(from, to))).collect();
+        (topology.nodes().map(still).collect::<Vec<_>>(), distances)
+    };
+    let [listed, seen] = [topology::topology(&roots), topology::by_hwloc(&roots)];
+    assert_eq!(told(listed.unwrap()), told(seen.unwrap()));
+}
+
+#[test]
+fn the_kernel_and_hwloc_say_the_same() {
+    assert_hwloc_agrees();
 }

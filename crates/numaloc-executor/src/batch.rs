@@ -105,7 +105,7 @@ impl Worker<'_> {
     fn room(&self, key: Key) -> u64 {
         let options = &self.work.plan.options;
         let supply = options.supply(key.hugetlb_bytes);
-        let Ok(memory) = self.memory.read_for(key.to, supply) else { return 0 };
+        let Ok(memory) = self.work.memory.read_for(key.to, supply) else { return 0 };
         memory.room(supply, options.reserve(memory.total_bytes))
     }
 

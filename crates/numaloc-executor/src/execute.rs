@@ -79,13 +79,12 @@ pub fn execute(
     control: &Control,
 ) -> Result<Outcome, Error> {
     let begin = Instant::now();
-    let work = Work::new(roots, topology, plan, survey, limits, control);
+    let work = Work::new(roots, topology, plan, survey, limits, control)?;
     if let Some(heat) = heat(roots, &work, survey)? {
         work.hottest_first(&heat);
     }
-    let workers: Result<Vec<Worker<'_>>, Error> =
+    let workers: Vec<Worker<'_>> =
         (0..work.workers).map(|_| Worker::new(roots, &work, survey)).collect();
-    let workers = workers?;
     let cpus = quiet_cpus(topology, plan, survey, work.workers);
     tracing::debug!(?cpus, ?limits.scheduling, "movers");
     let mut report = Report::new(plan);

@@ -6,8 +6,8 @@ use crate::{
     pacer::Pacer,
     windows::{Window, Windows},
 };
-use numaloc_core::{CpuSet, Heat, Node, NodeId, NodeSet, Plan, Reason, Topology};
-use numaloc_host::{Roots, Survey};
+use numaloc_core::{CpuSet, Heat, Move, Node, NodeId, NodeSet, Plan, Reason, Topology};
+use numaloc_host::{Error, NodeMemoryReader, Roots, Survey, probe};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -52,10 +52,21 @@ pub struct Work<'a> {
     pub cover: Cover,
     /// Threads that do the work.
     pub workers: usize,
+    /// How much memory nodes have.
+    pub memory: NodeMemoryReader,
+    /// Whether anonymous memory may come in folios between a base page and a huge one.
+    pub small_folios: bool,
     windows: Mutex<Windows<'a>>,
     claimed_bytes: AtomicU64,
     in_flight: Mutex<BTreeMap<Pool, u64>>,
     deadline: Option<Instant>,
+}
+
+/// As many threads as the pace has, unless there is less to move than a call for each of them: a thread has its price.
+fn useful_workers(plan: &Plan, call_bytes: u64) -> usize {
+    let bytes: u64 = plan.moves.iter().map(Move::remote_bytes).sum();
+    let calls = bytes.div_ceil(call_bytes.max(1)).try_into().unwrap_or(usize::MAX);
+    plan.options.pacing.pace().workers.min(calls)
 }
 
 /// All nodes that something may be moved to.
@@ -66,6 +77,9 @@ pub fn targets(plan: &Plan) -> NodeSet {
 
 impl<'a> Work<'a> {
     /// Begins at the plan's first window, and goes by address.
+    ///
+    /// # Errors
+    /// If the memory of nodes cannot be read.
     pub fn new(
         roots: &'a Roots,
         topology: &'a Topology,
@@ -73,13 +87,14 @@ impl<'a> Work<'a> {
         survey: &Survey,
         limits: &'a Limits,
         control: &'a Control,
-    ) -> Self {
+    ) -> Result<Self, Error> {
         let targets = targets(plan);
         let cpus = |node: &Node| targets.contains(node.id).then(|| (node.id, node.cpus.clone()));
         let nodes = topology.nodes().filter_map(cpus).collect();
         let pacer = Pacer::new(roots, plan, survey, nodes, limits, control);
-        let workers = limits.workers.unwrap_or(plan.options.pacing.pace().workers).max(1);
-        Self {
+        let workers =
+            limits.workers.unwrap_or_else(|| useful_workers(plan, pacer.most_bytes)).max(1);
+        Ok(Self {
             topology,
             plan,
             cover: Cover::new(&plan.moves, &plan.common_stays),
@@ -88,10 +103,12 @@ impl<'a> Work<'a> {
             windows: Mutex::new(Windows::by_address(&plan.moves, pacer.most_bytes, workers)),
             pacer,
             workers,
+            memory: NodeMemoryReader::new(roots)?,
+            small_folios: probe::small_folios(roots),
             claimed_bytes: AtomicU64::new(0),
             in_flight: Mutex::default(),
             deadline: limits.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
-        }
+        })
     }
 
     /// Goes by `heat` from now on, from the plan's first window.

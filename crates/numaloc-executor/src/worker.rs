@@ -12,10 +12,7 @@ use crate::{
     work::Work,
 };
 use numaloc_core::{Kind, Reason};
-use numaloc_host::{
-    Error, FrameFile, NodeMemoryReader, Ownership, Precision, Roots, Run, Scanned, Scanner, Survey,
-    probe,
-};
+use numaloc_host::{FrameFile, Ownership, Precision, Roots, Run, Scanned, Scanner, Survey};
 use numaloc_sys::MoveFlag;
 use std::{collections::BTreeMap, ops::Range, sync::atomic::Ordering, time::Instant};
 
@@ -25,13 +22,12 @@ pub struct Worker<'a> {
     pub(crate) work: &'a Work<'a>,
     pub(crate) survey: &'a Survey,
     pub(crate) scanner: Scanner,
-    pub(crate) memory: NodeMemoryReader,
     pub(crate) report: Report,
     /// What is to be tried again.
     pub(crate) deferred: Deferred<'a>,
     /// Visits to the windows that are visited now, before this one.
     pub(crate) tries: u32,
-    /// What it has not rested for yet, without what it has done since `since`.
+    /// Busy time still to be paid for by rest, up to `since`.
     pub(crate) duty: Duty,
     /// The same, were it not for what holds the run back beyond its pace.
     pub(crate) owed: Duty,
@@ -41,7 +37,6 @@ pub struct Worker<'a> {
     /// How much of a call the kernel is to take from the application at once.
     pub(crate) run: runs::Length,
     flags: Option<FrameFile>,
-    small_folios: bool,
     pending: BTreeMap<Key, Vec<Row>>,
     pub(crate) pending_bytes: u64,
 }
@@ -59,15 +54,11 @@ pub struct Found {
 
 impl<'a> Worker<'a> {
     /// Opens what a worker needs.
-    ///
-    /// # Errors
-    /// If the memory of nodes cannot be read.
-    pub fn new(roots: &Roots, work: &'a Work<'a>, survey: &'a Survey) -> Result<Self, Error> {
-        Ok(Self {
+    pub fn new(roots: &Roots, work: &'a Work<'a>, survey: &'a Survey) -> Self {
+        Self {
             work,
             survey,
-            scanner: Scanner::new(roots, survey.frames.clone(), survey.source, Precision::Exact),
-            memory: NodeMemoryReader::new(roots)?,
+            scanner: Scanner::new(roots, &survey.sight, Precision::Exact),
             report: Report::new(work.plan),
             deferred: Deferred::new(&work.plan.moves, deferred::MOST / work.workers),
             tries: 0,
@@ -77,10 +68,9 @@ impl<'a> Worker<'a> {
             moved_bytes: 0,
             run: runs::Length::new(work.plan.options.pacing.pace().run_bytes),
             flags: FrameFile::flags(roots),
-            small_folios: probe::small_folios(roots),
             pending: BTreeMap::new(),
             pending_bytes: 0,
-        })
+        }
     }
 
     /// Takes windows until there are no more or the run is to stop, and settles all that it found.
@@ -122,7 +112,7 @@ impl<'a> Worker<'a> {
         let files = matches!(step.kind, Kind::File | Kind::Shmem);
         let mut shape = Shape {
             hugetlb_bytes: step.hugetlb_bytes,
-            small_folios: self.small_folios || files,
+            small_folios: self.work.small_folios || files,
             flags: self.flags.as_mut(),
         };
         shape.refresh();

@@ -24,15 +24,15 @@ impl Kept {
             Err(source) => Err(Error::Read { path, source }),
         }
     }
-    fn text(&self) -> Result<String, Error> {
-        // nodeN/meminfo has about 1.6 KiB, and what is looked for stands in its first lines.
-        let mut buffer = [0; 4096];
+    /// The first `LENGTH` bytes of it.
+    fn text<const LENGTH: usize>(&self) -> Result<String, Error> {
+        let mut buffer = [0; LENGTH];
         let read = self.file.read_at(&mut buffer, 0);
         let length = read.map_err(|source| Error::Read { path: self.path.clone(), source })?;
         Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
     }
     fn number(&self) -> Result<u64, Error> {
-        let text = self.text()?;
+        let text = self.text::<64>()?;
         text.trim().parse().map_err(|_| self.nonsense(format!("'{}' is no number", text.trim())))
     }
     /// A field of nodeN/meminfo (`Node 0 MemFree:   3834612 kB`) in bytes.
@@ -95,7 +95,8 @@ impl KeptNode {
     }
     /// Its memory without its pools.
     fn memory(&self, high_watermark_bytes: u64) -> Result<NodeMemory, Error> {
-        let text = self.meminfo.text()?;
+        // It has about 1.6 KiB, and what is looked for stands in its first lines.
+        let text = self.meminfo.text::<4096>()?;
         Ok(NodeMemory {
             total_bytes: self.meminfo.meminfo_bytes(&text, "MemTotal:")?,
             free_bytes: self.meminfo.meminfo_bytes(&text, "MemFree:")?,

@@ -1,11 +1,11 @@
 //! Memory policies and hugetlb page sizes from /proc/PID/numa_maps (fs/proc/task_mmu.c, `show_numa_map`).
 //!
-//! What a line costs is said in `placement`, which knows what is worth it. Lines are read one by one: the kernel lets go of
-//! its lock when a read is filled (fs/seq_file.c, `seq_read_iter`), so reads as small as a line keep it for one VMA at a
-//! time and not for forty.
+//! What a line costs is said in `placement`, which knows what is worth it. The kernel lets go of its lock when a read is
+//! filled (fs/seq_file.c, `seq_read_iter`): reads as small as a line keep it for one VMA at a time, a page of lines for
+//! forty.
 
 use crate::Error;
-use numaloc_core::Mempolicy;
+use numaloc_core::{Mempolicy, PAGE};
 use std::{
     fs::File,
     io::{self, Read as _},
@@ -23,13 +23,36 @@ pub struct Placement {
     pub hugetlb_bytes: Option<u64>,
 }
 
+/// How many VMAs the kernel is to walk before it lets go of its lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtOnce {
+    /// One, or two where their lines are short.
+    One,
+    /// As many lines as there are in a page: where all of them together are walked in no time.
+    Many,
+}
+
+impl AtOnce {
+    fn bytes(self) -> usize {
+        match self {
+            Self::One => 64,
+            Self::Many => PAGE as usize,
+        }
+    }
+}
+
 /// Reads lines up to the one of the VMA that holds `last`, or the one behind it, where `last` is not that VMA's start. Those
 /// that are not understood are left out.
 ///
 /// # Errors
 /// [`Error::Read`]; [`Error::Stopped`], when `stop` says so between two lines.
-pub fn up_to(path: &Path, last: u64, stop: &dyn Fn() -> bool) -> Result<Vec<Placement>, Error> {
-    let mut lines = Lines::open(path, 64)?;
+pub fn up_to(
+    path: &Path,
+    last: u64,
+    at_once: AtOnce,
+    stop: &dyn Fn() -> bool,
+) -> Result<Vec<Placement>, Error> {
+    let mut lines = Lines::open(path, at_once.bytes())?;
     let mut placements: Vec<Placement> = Vec::new();
     while placements.last().is_none_or(|placement| placement.start < last) {
         if stop() {
@@ -65,13 +88,13 @@ impl<'a> Lines<'a> {
     }
 
     fn next(&mut self) -> Result<Option<String>, Error> {
-        let mut bytes = [0; 64];
         loop {
             if let Some(end) = self.unread.iter().position(|&byte| byte == b'\n') {
                 let line: Vec<u8> = self.unread.drain(..=end).collect();
                 return Ok(Some(String::from_utf8_lossy(&line[..end]).into_owned()));
             }
-            match self.file.read(&mut bytes[..self.at_once]) {
+            let mut bytes = vec![0; self.at_once];
+            match self.file.read(&mut bytes) {
                 Ok(0) => return Ok(None),
                 Ok(count) => self.unread.extend_from_slice(&bytes[..count]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -133,13 +156,18 @@ nonsense
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), TEXT).unwrap();
         let all = parse();
-        let read = |last| up_to(file.path(), last, &|| false).unwrap();
+        let read = |last| {
+            let [one, many] = [AtOnce::One, AtOnce::Many]
+                .map(|at_once| up_to(file.path(), last, at_once, &|| false).unwrap());
+            assert_eq!(one, many);
+            one
+        };
         assert_eq!(read(0x55d1_c000), all[..1]);
         assert_eq!(read(0x7f00_0040_0000), all[..3]);
         assert_eq!(read(0x7f00_0041_0000), all[..4]);
         assert_eq!(read(u64::MAX), all);
         assert_eq!(first(file.path()).unwrap().as_ref(), all.first());
-        assert!(matches!(up_to(file.path(), 0, &|| true), Err(Error::Stopped)));
+        assert!(matches!(up_to(file.path(), 0, AtOnce::One, &|| true), Err(Error::Stopped)));
     }
 
     #[test]

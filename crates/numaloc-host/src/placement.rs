@@ -7,12 +7,12 @@
 
 use crate::{
     Error, Roots, Survey,
-    numa_maps::{self, Placement},
+    numa_maps::{self, AtOnce, Placement},
     space::AddressSpace,
     survey::read_of,
 };
 use numaloc_core::{Claims, Extent, Identity, Mapping, Mempolicy, NodeResidency, NodeSet, Options};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 /// Bytes of a VMA that are walked without a second thought: a tenth of a millisecond, if they are base pages. Huge ones take
 /// next to nothing, but which are huge is only guessed until they are moved (`residency`).
@@ -78,9 +78,11 @@ impl Placing<'_> {
                     self.guess(extents, &questions, space)?;
                     continue;
                 }
-                Policies::Ask | Policies::AskBriefly => read_of(self.roots, space, FILE, |path| {
-                    numa_maps::up_to(path, last, self.stop)
-                })?,
+                Policies::Ask | Policies::AskBriefly => {
+                    let at_once = questions.at_once();
+                    let read = |path: &Path| numa_maps::up_to(path, last, at_once, self.stop);
+                    read_of(self.roots, space, FILE, read)?
+                }
             };
             let known = known.unwrap_or_default();
             for &(index, start) in &questions.wanted {
@@ -145,9 +147,17 @@ impl Placing<'_> {
 }
 
 impl Questions {
-    /// Whether nobody feels the walks up to the mapping at `last`.
+    /// Whether nobody feels the walks up to the mapping at `last`, one by one.
     fn are_brief(&self, last: u64) -> bool {
         self.walks.iter().all(|&(start, bytes)| start > last || bytes <= BRIEF_BYTES)
+    }
+
+    /// How walks are made. Of a page of lines the last may lie behind what is asked for, so all mappings count.
+    fn at_once(&self) -> AtOnce {
+        match self.walks.iter().map(|&(_, bytes)| bytes).sum::<u64>() <= BRIEF_BYTES {
+            true => AtOnce::Many,
+            false => AtOnce::One,
+        }
     }
 }
 
@@ -174,5 +184,9 @@ mod tests {
         let questions = Questions { wanted: Vec::new(), walks };
         assert!(questions.are_brief(0x5000), "what lies behind does not matter");
         assert!(!questions.are_brief(0x9000));
+        let walks = |walks| Questions { wanted: Vec::new(), walks };
+        assert_eq!(walks(vec![(0x1000, 4096), (0x5000, 4096)]).at_once(), AtOnce::Many);
+        let two = walks(vec![(0x1000, BRIEF_BYTES), (0x5000, 4096)]);
+        assert!(two.are_brief(0x5000) && two.at_once() == AtOnce::One, "together they take long");
     }
 }

@@ -42,17 +42,14 @@ pub fn small_folios(roots: &Roots) -> bool {
     let Ok(sizes) = std::fs::read_dir(&dir) else { return false };
     sizes.flatten().any(|size| {
         let name = size.file_name().to_string_lossy().into_owned();
-        let kb = name
-            .strip_prefix("hugepages-")
-            .and_then(|rest| rest.strip_suffix("kB")?.parse::<u64>().ok());
+        let size_of = |rest: &str| rest.strip_suffix("kB")?.parse::<u64>().ok();
+        let Some(kb) = name.strip_prefix("hugepages-").and_then(size_of) else { return false };
         // Sizes that only files and shared memory can have (8 KiB) have no such file (mm/huge_memory.c, hugepage_init_sysfs).
         let Ok(enabled) = std::fs::read_to_string(size.path().join("enabled")) else {
             return false;
         };
         let on = |text: &str| !text.contains("[never]");
-        kb.is_some_and(|kb| kb << 10 < HUGE)
-            && on(&enabled)
-            && (!enabled.contains("[inherit]") || on(&global))
+        kb << 10 < HUGE && on(&enabled) && (!enabled.contains("[inherit]") || on(&global))
     })
 }
 

@@ -1,17 +1,25 @@
 //! Reading small files of the kernel.
 
 use crate::{Error, Roots};
-use numaloc_core::{NodeId, NodeSet};
+use numaloc_core::{NodeId, NodeSet, PAGE};
 use std::{
-    fs::{self, File},
-    io::{Read as _, Seek as _},
+    fs::File,
+    io::{self, Read as _, Seek as _},
     path::Path,
 };
 
 /// A file's text; bytes that are no UTF-8 (a command name may hold any) are replaced.
 pub(crate) fn text(path: &Path) -> Result<String, Error> {
-    let bytes = fs::read(path).map_err(|source| Error::Read { path: path.into(), source })?;
+    let bytes = bytes(path).map_err(|source| Error::Read { path: path.into(), source })?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A file's bytes. The kernel's files say that they are empty, so that [`std::fs::read`] asks for their length in vain and then for
+/// a few bytes at a time: this takes as much as the kernel gives at once, which is a page.
+fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(2 * PAGE as usize);
+    File::open(path)?.take(u64::MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The text of a file that is kept open, from its beginning; what can be read of it. It is read in order, because a read

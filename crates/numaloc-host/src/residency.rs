@@ -53,6 +53,13 @@ fn pieces(parts: &[Part]) -> impl Iterator<Item = (usize, Range<u64>)> {
     })
 }
 
+/// How much there is to scan, in pieces; at least one, however little it is.
+fn full_pieces(parts: &[Part]) -> usize {
+    let bytes = |Part { extent, .. }: &Part| extent.bytes * extent.mappings.len() as u64;
+    let all = parts.iter().map(bytes).fold(0, u64::saturating_add);
+    usize::try_from(all.div_ceil(PIECE)).unwrap_or(usize::MAX).max(1)
+}
+
 /// Looks where the pages of extents are now. `threads` scan at the same time, if there is enough for them.
 ///
 /// # Errors
@@ -66,7 +73,7 @@ pub(crate) fn find(
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<Found>, Error> {
     let mut all = vec![Found::default(); parts.len()];
-    let threads = threads.min(pieces(parts).take(threads).count());
+    let threads = threads.min(full_pieces(parts));
     let todo = Mutex::new(pieces(parts));
     let next = || todo.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || {

@@ -16,11 +16,10 @@ mod tests;
 pub use run::{Ownership, Place, Run};
 
 use crate::{
-    Error, Roots, Source,
-    frames::FrameNodes,
+    Error, Roots,
     kpage::FrameFile,
     pagemap::{Entries, Entry},
-    probe,
+    sight::{Sight, Source},
     space::AddressSpace,
 };
 use halt::Halt;
@@ -28,7 +27,7 @@ use nix::libc::{EINVAL, ESRCH};
 use numaloc_core::{Claims, Mapping, NodeId, PAGE, Pages};
 use numaloc_sys::query_pages;
 use run::Runs;
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
 use table::Table;
 
 /// How closely huge pages are looked at.
@@ -44,10 +43,8 @@ pub enum Precision {
 /// Finds pages. One scanner serves one thread.
 #[derive(Debug)]
 pub struct Scanner {
-    frames: Arc<FrameNodes>,
-    source: Source,
+    sight: Sight,
     precision: Precision,
-    can_scan: bool,
     counts: Option<FrameFile>,
     buffer: Vec<u8>,
     table: Table,
@@ -71,19 +68,14 @@ pub struct Scanned<'a> {
 
 impl Scanner {
     /// A scanner that uses what the host allows.
-    pub fn new(
-        roots: &Roots,
-        frames: Arc<FrameNodes>,
-        source: Source,
-        precision: Precision,
-    ) -> Self {
-        let counts = if source == Source::Pagemap { FrameFile::counts(roots) } else { None };
-        let can_scan = probe::pagemap_scan(roots);
+    pub fn new(roots: &Roots, sight: &Sight, precision: Precision) -> Self {
+        let counts = match sight.source {
+            Source::Pagemap => FrameFile::counts(roots),
+            Source::Query => None,
+        };
         Self {
-            frames,
-            source,
+            sight: sight.clone(),
             precision,
-            can_scan,
             counts,
             buffer: Vec::new(),
             table: Table::default(),
@@ -172,16 +164,17 @@ impl Scanner {
         }
         let Some(counts) = &mut self.counts else { return Some(Ownership::Stranger) };
         match counts.get(entry.pfn()) {
-            0 => None,
-            1 => Some(Ownership::Exclusive),
-            count if count <= ours => Some(Ownership::Family),
-            _ => Some(Ownership::Stranger),
+            Some(0) => None,
+            Some(1) => Some(Ownership::Exclusive),
+            Some(count) if count <= ours => Some(Ownership::Family),
+            // What cannot be found out is left to whoever maps it, too.
+            Some(_) | None => Some(Ownership::Stranger),
         }
     }
 
     fn node(&self, index: usize, entry: Entry) -> Option<NodeId> {
-        match self.source {
-            Source::Pagemap => self.frames.node(entry.pfn()),
+        match self.sight.source {
+            Source::Pagemap => self.sight.frames.node(entry.pfn()),
             Source::Query => u32::try_from(*self.queried.get(index)?).ok().map(NodeId),
         }
     }
@@ -193,7 +186,7 @@ impl Scanner {
         address: u64,
         entries: Entries<'_>,
     ) -> Result<(), Halt> {
-        if self.source == Source::Pagemap {
+        if self.sight.source == Source::Pagemap {
             return Ok(());
         }
         self.queried.clear();

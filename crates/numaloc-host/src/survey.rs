@@ -3,12 +3,12 @@
 use crate::{
     Error, Roots,
     extents::{self, Part},
-    frames::FrameNodes,
     maps::{self, Names, Vma},
     placement::{Placements, Placing, Policies},
-    probe, read,
+    read,
     residency::{self, Found},
     scan::{Precision, Scanner},
+    sight::Sight,
     space::{AddressSpace, distinct, is_gone},
 };
 use numaloc_core::{
@@ -16,23 +16,6 @@ use numaloc_core::{
     planner::{self, Scene},
 };
 use std::{io, path::Path, sync::Arc};
-
-/// How page locations are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// /proc/PID/pagemap with a table from page frame to node.
-    Pagemap,
-    /// move_pages(2) as a query, because page frames are hidden from this process (no CAP_SYS_ADMIN). What is shared
-    /// cannot be told apart then and counts as shared with strangers.
-    Query,
-}
-
-impl Source {
-    /// Chooses by trying.
-    pub fn probe(roots: &Roots) -> Self {
-        if probe::pfns_readable(roots) { Self::Pagemap } else { Self::Query }
-    }
-}
 
 /// Everything that the planner and the executor need to know.
 #[derive(Debug)]
@@ -46,9 +29,7 @@ pub struct Survey {
     /// Nodes on which this process may allocate.
     pub caller_mems: NodeSet,
     /// How page locations were found.
-    pub source: Source,
-    /// Page frame -> node.
-    pub frames: Arc<FrameNodes>,
+    pub sight: Sight,
     /// What was asked about memory policies.
     pub(crate) placements: Placements,
 }
@@ -97,8 +78,10 @@ pub fn survey_unless(
     options: &Options,
 ) -> Result<Survey, Error> {
     let go_on = || if stop() { Err(Error::Stopped) } else { Ok(()) };
-    let frames = Arc::new(FrameNodes::read(roots)?);
-    let source = Source::probe(roots);
+    let sight = match policies {
+        Policies::Known(before) => before.sight.again(roots)?,
+        _ => Sight::new(roots)?,
+    };
     let mut spaces = Vec::new();
     let shared_roots = Arc::new(roots.clone());
     for process in processes {
@@ -113,7 +96,7 @@ pub fn survey_unless(
     }
     let processes: Vec<Process> = spaces.iter().map(|space| space.process.clone()).collect();
     let claims = planner::claims(topology, &processes, options);
-    let scanner = || Scanner::new(roots, frames.clone(), source, Precision::Sampled);
+    let scanner = || Scanner::new(roots, &sight, Precision::Sampled);
     let threads = options.pacing.pace().workers;
     let find = |parts: &[Part]| residency::find(parts, &spaces, &claims, threads, &scanner, stop);
     let mut extents = find_extents(vmas, find)?;
@@ -129,7 +112,7 @@ pub fn survey_unless(
     };
     let placements = placing.place(&mut extents)?;
     let caller_mems = read::mems_allowed(roots)?;
-    Ok(Survey { spaces, claims, extents, caller_mems, source, frames, placements })
+    Ok(Survey { spaces, claims, extents, caller_mems, sight, placements })
 }
 
 /// All extents that have pages, in the order of processes and addresses.

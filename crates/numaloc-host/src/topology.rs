@@ -1,4 +1,9 @@
-//! Topology by hwloc: nodes, their CPUs and distances; and what is asked of nodes that a request names.
+//! Nodes, their CPUs and distances, as the kernel lists them and as hwloc sees them; and what is asked of nodes that a request
+//! names.
+//!
+//! Both say the same (`tests/suite/topology.rs`). hwloc reads some twenty files for each CPU on the way, three quarters of all
+//! that a command on a small process reads, so it is asked where the machine itself is what matters, and where the kernel has no
+//! lists.
 
 use crate::{Error, Roots, node_memory::NodeMemoryReader, read, tiers};
 use hwlocality::{
@@ -17,11 +22,43 @@ use std::{collections::BTreeMap, io};
 /// hwloc's name for the firmware's table (ACPI SLIT) as the kernel shows it in nodeN/distance.
 const SLIT: &str = "NUMALatency";
 
+/// The machine, with the memory of its nodes as of now: as the kernel lists it, or, without CONFIG_NUMA, as hwloc sees it.
+///
+/// # Errors
+/// [`Error::Read`] and [`Error::Parse`] when the kernel's lists cannot be read; as [`by_hwloc`].
+pub fn topology(roots: &Roots) -> Result<Topology, Error> {
+    let Some(online) = list::<NodeId>(roots, "online")? else { return by_hwloc(roots) };
+    let node = |id| Node { id, cpus: CpuSet::new(), memory: NodeMemory::default() };
+    let mut nodes: Vec<Node> = online.iter().map(node).collect();
+    fill(roots, &NodeMemoryReader::new(roots)?, &mut nodes)?;
+    Ok(Topology::new(nodes, listed_distances(roots, &online)?).with_tiers(tiers::read(roots)))
+}
+
+/// The distances of nodeN/distance: a row for each node, with one number for each node that is online, in their order
+/// (drivers/base/node.c, `node_read_distance`).
+fn listed_distances(
+    roots: &Roots,
+    online: &NodeSet,
+) -> Result<BTreeMap<(NodeId, NodeId), u64>, Error> {
+    let mut distances = BTreeMap::new();
+    for from in online.iter() {
+        let path = roots.sys.join(format!("devices/system/node/node{from}/distance"));
+        let text = read::text(&path)?;
+        let row: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
+        // A node that has come or gone meanwhile makes a row of another length, which cannot be told apart.
+        let row = row.ok().filter(|row| row.len() == online.len());
+        let reason = || format!("'{}' are not distances to nodes {online}", text.trim());
+        let row = row.ok_or_else(|| Error::Parse { path, reason: reason() })?;
+        distances.extend(online.iter().zip(row).map(|(to, distance)| ((from, to), distance)));
+    }
+    Ok(distances)
+}
+
 /// The machine as hwloc sees it, with the memory of its nodes as of now.
 ///
 /// # Errors
 /// [`Error::Hwloc`] when hwloc fails, or describes another machine because of `HWLOC_*` in the environment.
-pub fn topology(roots: &Roots) -> Result<Topology, Error> {
+pub fn by_hwloc(roots: &Roots) -> Result<Topology, Error> {
     let hwloc = discover()?;
     check_this_system(roots, &hwloc)?;
     let reader = NodeMemoryReader::new(roots)?;

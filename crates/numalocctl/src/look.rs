@@ -85,5 +85,5 @@ fn look(
 ) -> Result<(Look, Survey), Failure> {
     let mut seen = survey_unless(&|| false, policies, roots, &topology, processes, options)?;
     let plan = seen.plan(&topology, options);
-    Ok((Look { topology, plan, source: seen.source }, seen))
+    Ok((Look { topology, plan, source: seen.sight.source }, seen))
 }

@@ -64,7 +64,7 @@ impl Scanner {
     ) -> Result<(), Halt> {
         let (mut at, mut pace, mut texture) = (range.start, Pace::new(), Texture::Base);
         while at < range.end {
-            if texture == Texture::Coarse && self.can_scan && at >= pace.quiet_until {
+            if texture == Texture::Coarse && self.sight.can_scan && at >= pace.quiet_until {
                 let end = (at + pace.probe_bytes).min(range.end);
                 let (walked, base_pages) = self.probe(view, at..end, buffer, visit)?;
                 texture = pace.has_probed(at..walked, base_pages);

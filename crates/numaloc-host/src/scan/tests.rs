@@ -3,7 +3,7 @@
 use super::*;
 use crate::fake::Fake;
 use numaloc_core::{Claim, CpuSet, Identity, NodeSet, Process};
-use std::fs;
+use std::{fs, sync::Arc};
 
 /// What reading a page map gives.
 enum Content {
@@ -32,8 +32,9 @@ fn space(fake: &Fake, pid: i32, content: Content) -> AddressSpace {
 
 fn scanner(fake: &Fake) -> Scanner {
     fake.write("sys/devices/system/node/online", "0");
-    let frames = Arc::new(FrameNodes::read(&fake.roots()).expect("one node"));
-    Scanner::new(&fake.roots(), frames, Source::Pagemap, Precision::Exact)
+    let sight = Sight::new(&fake.roots()).expect("one node");
+    let sight = Sight { source: Source::Pagemap, ..sight };
+    Scanner::new(&fake.roots(), &sight, Precision::Exact)
 }
 
 fn scan(fake: &Fake, spaces: &[AddressSpace]) -> Result<u64, Error> {

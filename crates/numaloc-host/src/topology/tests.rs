@@ -73,6 +73,30 @@ fn the_kernel_says_whose_cpus_and_how_much_memory() {
 }
 
 #[test]
+fn the_kernels_lists_are_read() {
+    let fake = Fake::new();
+    fake.write("proc/zoneinfo", "");
+    let node = |id: u32, cpus: &str, distances: &str| {
+        let path = format!("sys/devices/system/node/node{id}");
+        fake.write(&format!("{path}/cpulist"), cpus);
+        fake.write(&format!("{path}/distance"), distances);
+        let meminfo = format!("Node {id} MemTotal: 8 kB\nNode {id} MemFree: 4 kB\n");
+        fake.write(&format!("{path}/meminfo"), &meminfo);
+    };
+    fake.write("sys/devices/system/node/online", "0,70\n");
+    node(0, "0-3\n", "10 17\n");
+    node(70, "\n", "28 10\n");
+    let topology = topology(&fake.roots()).unwrap();
+    assert_eq!(topology.ids(), set("0,70"));
+    assert_eq!(topology.local_nodes(&"0-3".parse().unwrap()), set("0"));
+    let distance = |from, to| topology.distance(NodeId(from), NodeId(to));
+    assert_eq!((distance(0, 70), distance(70, 0), distance(70, 70)), (17, 28, 10));
+    node(70, "\n", "28 10 31\n");
+    let error = super::topology(&fake.roots()).unwrap_err().to_string();
+    assert!(error.contains("node70/distance") && error.contains("nodes 0,70"), "{error}");
+}
+
+#[test]
 fn named_nodes_are_checked() {
     let fake = Fake::new();
     fake.write("sys/devices/system/node/possible", "0-127\n");
@@ -104,7 +128,7 @@ fn another_machine_is_refused() {
 
 #[test]
 fn this_machine_is_read() {
-    let topology = topology(&Roots::default()).unwrap();
+    let topology = by_hwloc(&Roots::default()).unwrap();
     let free = |node: &Node| node.memory.free_bytes;
     assert!(topology.nodes().any(|node| !node.cpus.is_empty() && free(node) > 0));
 }

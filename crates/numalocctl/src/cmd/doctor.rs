@@ -25,7 +25,7 @@ pub fn run(cli: &Cli, around: &Surroundings) -> Result<Report, Failure> {
         page_size: check_page_size(roots),
         pfns_readable: probe::pfns_readable(roots),
         pagemap_scan: probe::pagemap_scan(roots),
-        topology: topology::topology(roots),
+        topology: topology::by_hwloc(roots),
         daemon: daemon(cli, around),
     };
     let document = DoctorDoc::from(checks(&found));

@@ -15,7 +15,7 @@ use crate::{
 use numaloc_api::value::{CreateJob, OnConflict};
 use numaloc_core::{Locality, NumaBalancing};
 use numaloc_executor::{Control, Limits, Outcome, execute};
-use numaloc_host::{Policies, Roots, Survey, facts};
+use numaloc_host::{Policies, Roots, Survey, numa_balancing};
 use std::sync::{atomic::Ordering::Relaxed, mpsc, mpsc::RecvTimeoutError};
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<Report, Failure>
 /// Says that the kernel may work against it.
 fn warn(roots: &Roots, args: &MigrateArgs) {
     let action = args.options.pace.numa_balancing.unwrap_or_default();
-    if action == NumaBalancing::Warn && is_balancing(facts::read(roots).numa_balancing) {
+    if action == NumaBalancing::Warn && is_balancing(numa_balancing::read(roots).ok().flatten()) {
         complain(&format!(
             "warning: kernel.numa_balancing is on: {BALANCING_ADVICE} (--numa-balancing ignore keeps quiet about it)"
         ));

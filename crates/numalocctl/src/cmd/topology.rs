@@ -14,7 +14,7 @@ use numaloc_host::topology;
 pub fn run(cli: &Cli, around: &Surroundings, args: TopologyArgs) -> Result<Report, Failure> {
     let topology = match daemon(cli, around)? {
         Some(daemon) => daemon.topology()?,
-        None => topology::topology(&around.roots)?,
+        None => topology::by_hwloc(&around.roots)?,
     };
     let document = TopologyDoc::from(&topology);
     match args.numactl {

@@ -17,8 +17,7 @@ pub fn returned(
     let home = |space: &AddressSpace| planner::stay(topology, &space.process, options);
     let spaces: BTreeMap<Identity, (&AddressSpace, NodeSet)> =
         survey.spaces.iter().map(|space| (space.process.identity, (space, home(space)))).collect();
-    let (frames, source) = (survey.frames.clone(), survey.source);
-    let mut scanner = Scanner::new(roots, frames, source, Precision::Sampled);
+    let mut scanner = Scanner::new(roots, &survey.sight, Precision::Sampled);
     let mut places = Vec::new();
     let mut is_back = |page: &&Moved| {
         let Some((space, home)) = spaces.get(&page.process) else { return false };

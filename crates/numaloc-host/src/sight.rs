@@ -1,0 +1,51 @@
+//! How pages are seen on this host: found out once, for all who scan.
+
+use crate::{Error, Roots, frames::FrameNodes, probe};
+use std::sync::Arc;
+
+/// How page locations are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// /proc/PID/pagemap with a table from page frame to node.
+    Pagemap,
+    /// move_pages(2) as a query, because page frames are hidden from this process (no CAP_SYS_ADMIN). What is shared
+    /// cannot be told apart then and counts as shared with strangers.
+    Query,
+}
+
+impl Source {
+    /// Chooses by trying.
+    pub fn probe(roots: &Roots) -> Self {
+        if probe::pfns_readable(roots) { Self::Pagemap } else { Self::Query }
+    }
+}
+
+/// What scanners need to know of the host.
+#[derive(Clone, Debug)]
+pub struct Sight {
+    /// How page locations are found.
+    pub source: Source,
+    /// Page frame -> node.
+    pub frames: Arc<FrameNodes>,
+    /// Whether the kernel has PAGEMAP_SCAN, which passes over what is empty or huge.
+    pub can_scan: bool,
+}
+
+impl Sight {
+    /// Finds it out.
+    ///
+    /// # Errors
+    /// As [`FrameNodes::read`].
+    pub fn new(roots: &Roots) -> Result<Self, Error> {
+        let frames = Arc::new(FrameNodes::read(roots)?);
+        Ok(Self { source: Source::probe(roots), frames, can_scan: probe::pagemap_scan(roots) })
+    }
+
+    /// The same some time later: memory may have been plugged since.
+    ///
+    /// # Errors
+    /// As [`FrameNodes::read`].
+    pub fn again(&self, roots: &Roots) -> Result<Self, Error> {
+        Ok(Self { frames: Arc::new(FrameNodes::read(roots)?), ..*self })
+    }
+}
