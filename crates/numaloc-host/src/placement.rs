@@ -11,7 +11,9 @@ use crate::{
     space::AddressSpace,
     survey::read_of,
 };
-use numaloc_core::{Claims, Extent, Identity, Mapping, Mempolicy, NodeResidency, NodeSet, Options};
+use numaloc_core::{
+    Claims, Extent, Identity, Kind, Mapping, Mempolicy, NodeResidency, NodeSet, Options, Pages,
+};
 use std::{collections::BTreeMap, path::Path};
 
 /// Bytes of a VMA that are walked without a second thought: a tenth of a millisecond, if they are base pages. Huge ones take
@@ -67,26 +69,35 @@ impl Placing<'_> {
     /// [`Error::NoRights`]; [`Error::Stopped`]; what reading can give.
     pub(crate) fn place(&self, extents: &mut [Extent]) -> Result<Placements, Error> {
         let mut all = Placements::new();
+        let mut answered = vec![false; extents.len()];
         for (space, questions) in self.spaces.iter().zip(self.questions(extents)) {
-            let Some(last) = questions.wanted.iter().map(|&(_, start)| start).max() else {
-                continue;
-            };
-            let known = match self.policies {
-                Policies::Leave => continue,
-                Policies::Known(before) => before.placements.get(&space.process.identity).cloned(),
-                Policies::AskBriefly if !questions.are_brief(last) => {
+            let (settled, open): (Vec<_>, Vec<_>) =
+                questions.wanted.iter().partition(|&&(index, _)| answered[index]);
+            let last = open.iter().map(|&(_, start)| start).max();
+            let known = match (self.policies, last) {
+                (Policies::Leave, _) => continue,
+                (_, None) if settled.is_empty() => continue,
+                (Policies::Known(before), _) => {
+                    before.placements.get(&space.process.identity).cloned()
+                }
+                (_, None) => self.first(&questions, space)?.map(|first| vec![first]),
+                (Policies::AskBriefly, Some(last)) if !questions.are_brief(last) => {
                     self.guess(extents, &questions, space)?;
                     continue;
                 }
-                Policies::Ask | Policies::AskBriefly => {
+                (Policies::Ask | Policies::AskBriefly, Some(last)) => {
                     let at_once = questions.at_once();
                     let read = |path: &Path| numa_maps::up_to(path, last, at_once, self.stop);
                     read_of(self.roots, space, FILE, read)?
                 }
             };
             let known = known.unwrap_or_default();
-            for &(index, start) in &questions.wanted {
-                fill(&mut extents[index], &known, start);
+            for (index, start) in open {
+                let is_told = fill(&mut extents[index], &known, start);
+                answered[index] = is_told && has_one_policy(&extents[index]);
+            }
+            if let Some(first) = known.first() {
+                settled.iter().for_each(|&(index, _)| wish(&mut extents[index], &first.policy));
             }
             all.insert(space.process.identity, known);
         }
@@ -119,6 +130,20 @@ impl Placing<'_> {
         })
     }
 
+    /// The first line, if it is walked in no time.
+    fn first(
+        &self,
+        questions: &Questions,
+        space: &AddressSpace,
+    ) -> Result<Option<Placement>, Error> {
+        match questions.walks.iter().min() {
+            Some(&(_, bytes)) if bytes <= BRIEF_BYTES => {
+                Ok(read_of(self.roots, space, FILE, numa_maps::first)?.flatten())
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// Takes the policy of the process as a whole for that of each mapping. The first line shows it, unless that mapping
     /// has one of its own, which the text of a program never has.
     fn guess(
@@ -130,12 +155,7 @@ impl Placing<'_> {
         if self.options.include_bound {
             return Ok(());
         }
-        let first = questions.walks.iter().min();
-        let first = match first.is_some_and(|&(_, bytes)| bytes <= BRIEF_BYTES) {
-            true => read_of(self.roots, space, FILE, numa_maps::first)?.flatten(),
-            false => None,
-        };
-        let policy = match first.map(|first| first.policy) {
+        let policy = match self.first(questions, space)?.map(|first| first.policy) {
             None | Some(Mempolicy::Default) => Mempolicy::Unasked,
             Some(policy) => policy,
         };
@@ -161,10 +181,19 @@ impl Questions {
     }
 }
 
-fn fill(extent: &mut Extent, known: &[Placement], start: u64) {
-    let Some(placement) = numa_maps::at(known, start) else { return };
+/// Fills in what is known of the mapping at `start`; whether that is anything.
+fn fill(extent: &mut Extent, known: &[Placement], start: u64) -> bool {
+    let Some(placement) = numa_maps::at(known, start) else { return false };
     extent.hugetlb_bytes = extent.hugetlb_bytes.or(placement.hugetlb_bytes);
     wish(extent, &placement.policy);
+    true
+}
+
+/// Whether all who map it show the same policy once it has one of its own: it is the object's (mm/shmem.c,
+/// `shmem_get_policy`), but for hugetlb pages. Where it has none, each shows that of its process as a whole, for which the first
+/// line of numa_maps is enough: so of very many who map a segment one has all of it walked.
+fn has_one_policy(extent: &Extent) -> bool {
+    extent.kind == Kind::Shmem && extent.pages == Pages::All && extent.hugetlb_bytes.is_none()
 }
 
 /// Of several who map it, one that has a wish decides.
@@ -177,6 +206,66 @@ fn wish(extent: &mut Extent, policy: &Mempolicy) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::Fake;
+    use numaloc_core::{Claim, NodeId, Process, Residency};
+    use std::sync::Arc;
+
+    /// A segment of two processes, with what numa_maps says of each: the policy that it is found to have.
+    fn policy_of(lines: [&str; 2]) -> Mempolicy {
+        let fake = Fake::new();
+        let spaces = [100, 101].map(|pid| {
+            fake.process(pid, "app", &["0"]);
+            let identity = Identity { pid, start_time: 1000 + pid as u64 };
+            let (comm, mems_allowed) = ("app".into(), NodeSet::default());
+            let (cpus, threads) = (Default::default(), Vec::new());
+            let process = Process { identity, comm, cpus, threads, mems_allowed };
+            AddressSpace::open(&Arc::new(fake.roots()), process).unwrap().unwrap()
+        });
+        for (pid, lines) in [100, 101].iter().zip(lines) {
+            fake.write(&format!("proc/{pid}/numa_maps"), lines);
+        }
+        let remote = NodeResidency { owned_bytes: 0x4000, ..NodeResidency::default() };
+        let nodes = [(NodeId(1), remote)].into();
+        let mut extents = [Extent {
+            mappings: [0, 1].map(|process| Mapping { process, start: 0x5000 }).to_vec(),
+            pages: Pages::All,
+            bytes: 0x4000,
+            kind: Kind::Shmem,
+            policy: Mempolicy::Default,
+            hugetlb_bytes: None,
+            name: "/SYSV00000000".into(),
+            residency: Residency { nodes, ..Residency::default() },
+        }];
+        let home: NodeSet = "0".parse().unwrap();
+        let claim = Claim { home: home.clone(), allowed: home };
+        let placing = Placing {
+            roots: &fake.roots(),
+            claims: &spaces.iter().map(|_| claim.clone()).collect(),
+            spaces: &spaces,
+            sources: &"1".parse().unwrap(),
+            options: &Options::default(),
+            policies: Policies::Ask,
+            stop: &|| false,
+        };
+        placing.place(&mut extents).unwrap();
+        let [extent] = extents;
+        extent.policy
+    }
+
+    #[test]
+    fn of_those_who_map_a_segment_one_is_asked_for_its_policy() {
+        let bind = |node: &str| Mempolicy::Bind(node.parse().unwrap());
+        let lines = "1000 default N0=1\n5000 bind:0 file=/SYSV00000000 N1=4\n";
+        let unread = "1000 default N0=1\n5000 bind:7 file=/SYSV00000000 N1=4\n";
+        assert_eq!(policy_of([lines, unread]), bind("0"), "the second is not read so far");
+        let none = "1000 default N0=1\n5000 default file=/SYSV00000000 N1=4\n";
+        assert_eq!(policy_of([none, unread]), Mempolicy::Default);
+        let wish = "1000 bind:1 N0=1\n5000 bind:7 file=/SYSV00000000 N1=4\n";
+        assert_eq!(policy_of([none, wish]), bind("1"), "a process's policy is in its first line");
+        let huge = none.replace("N1=4", "huge N1=4 kernelpagesize_kB=2048");
+        assert_eq!(policy_of([&huge, unread]), bind("7"), "with huge pages each has its own");
+        assert_eq!(policy_of(["", lines]), bind("0"), "the first has ended");
+    }
 
     #[test]
     fn only_small_mappings_on_the_way_are_walked_in_passing() {
