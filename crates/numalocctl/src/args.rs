@@ -93,6 +93,22 @@ pub enum Command {
     Migrate(MigrateArgs),
     /// Show what the daemon is doing, and who you are to it.
     Status,
+    /// Let no move of the daemon begin; those under way go on to their end, and requests are queued. Lasts over restarts.
+    #[command(after_help = "Examples:\n  numalocctl drain && numalocctl jobs ls --state running")]
+    Drain,
+    /// Let moves begin again after drain.
+    Undrain,
+    /// Hold all moves of the daemon, those under way after their batches in hand. Lasts over restarts.
+    PauseAll,
+    /// Let moves go on after pause-all.
+    ResumeAll,
+    /// Copy the daemon's store into a file while it runs, for numalocd --restore.
+    #[command(after_help = "Examples:\n  numalocctl backup /var/backups/numaloc.redb")]
+    Backup {
+        /// The file to make. It must not be there yet.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
     /// List, watch and steer the daemon's migrations.
     #[command(subcommand)]
     Jobs(JobsCommand),

@@ -1,9 +1,11 @@
 //! Subcommands, one file each.
 
+mod backup;
 mod completions;
 mod doctor;
 mod events;
 mod generate;
+mod holds;
 mod jobs;
 mod locality;
 mod metrics;
@@ -44,6 +46,11 @@ pub fn run(cli: &Cli, around: &Surroundings) -> Result<Report, Failure> {
         Command::Plan { target, options } => plan::run(cli, around, target, options),
         Command::Migrate(args) => migrate::run(cli, around, args),
         Command::Status => status::run(cli, &daemon("status")?),
+        Command::Drain => holds::drain(cli, &daemon("drain")?, true),
+        Command::Undrain => holds::drain(cli, &daemon("undrain")?, false),
+        Command::PauseAll => holds::pause_all(cli, &daemon("pause-all")?, true),
+        Command::ResumeAll => holds::pause_all(cli, &daemon("resume-all")?, false),
+        Command::Backup { file } => backup::run(cli, &daemon("backup")?, file),
         Command::Jobs(command) => jobs::run(cli, &daemon("jobs")?, command),
         Command::Schedules(command) => schedules::run(cli, &daemon("schedules")?, command),
         Command::Events(args) => events::run(cli, &daemon("events")?, args),

@@ -28,6 +28,6 @@ pub use plan::{
 };
 pub use schedule::{ScheduleDoc, SchedulesDoc};
 pub use spec::{LimitsDoc, MissingDoc, SpecDoc, TargetDoc, TargetProcessDoc};
-pub use status::{CeilingsDoc, JobCount, StatusDoc};
+pub use status::{BackupDoc, CeilingsDoc, HoldsDoc, JobCount, StatusDoc};
 pub use topology::{NodeDoc, TopologyDoc};
 pub use workload::{RemovedDoc, WorkloadDoc, WorkloadsDoc};

@@ -2,6 +2,7 @@
 //!
 //! Calls block: a runtime of one thread carries them out. What takes one answer is bounded by --request-timeout.
 
+mod backup;
 mod channel;
 mod fields;
 mod interrupts;

@@ -3,6 +3,7 @@
 mod doctor;
 mod events;
 mod fields;
+mod holds;
 mod homes;
 mod jobs;
 mod locality;
@@ -20,6 +21,7 @@ mod workloads;
 
 pub use doctor::doctor;
 pub use events::{event_header, event_line, events};
+pub use holds::holds;
 pub use jobs::{job, jobs};
 pub use locality::locality;
 pub use migration::migration;

@@ -18,7 +18,7 @@ pub use caller::{Authority, Caller, Role};
 pub use ceilings::Ceilings;
 pub use grants::Grants;
 pub use layer::{Access, Guarded};
-pub use peer::{Peer, UnixPeer, is_host};
+pub use peer::{NOBODY, Peer, UnixPeer, is_host};
 pub use quota::{Quotas, Watching};
 
 use crate::dispatch::Refusal;

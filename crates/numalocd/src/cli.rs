@@ -2,11 +2,13 @@
 
 mod check;
 mod restore;
+mod store;
 #[cfg(test)]
 mod tests;
 
 pub use check::check_config;
 pub use restore::restore_settings;
+pub use store::maintain;
 
 use crate::{
     config::{Config, ConfigError, DEFAULT_PATH},
@@ -26,6 +28,7 @@ Examples:
   numalocd                                       as configured in /etc/numaloc/numalocd.toml
   numalocd --check-config                        say what is wrong with the configuration
   numalocd --restore-settings                    put back what a daemon that was killed has left changed
+  numalocd --restore backup.redb                 put a backup (numalocctl backup) in the place of the store
   numalocd --socket /tmp/n.sock --state-dir /tmp/n --log-level debug
   NUMALOC_ENDPOINT=unix:///tmp/n.sock numalocctl status
 
@@ -49,12 +52,21 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Check the configuration and the files that it names, print a line for each problem, and exit.
-    #[arg(long)]
+    #[arg(long, group = "once")]
     pub check_config: bool,
     /// Put back the settings of the host that a daemon which died while it moved memory has left changed
     /// (kernel.numa_balancing), and exit. The unit does it after each end.
-    #[arg(long, conflicts_with = "check_config")]
+    #[arg(long, group = "once")]
     pub restore_settings: bool,
+    /// Put this backup in the place of the store, keep what was there beside it, and exit. The daemon must not run.
+    #[arg(long, value_name = "FILE", group = "once")]
+    pub restore: Option<PathBuf>,
+    /// Write the store anew without room that it does not use, and exit. The daemon must not run.
+    #[arg(long, group = "once")]
+    pub compact: bool,
+    /// Set records of a damaged store aside that cannot be read, say which, keep the rest, and exit. The daemon must not run.
+    #[arg(long, group = "once")]
+    pub repair: bool,
     /// What to log, instead of log.level in the configuration: off, error, warn, info, debug or trace, or such as
     /// info,numalocd::dispatch=debug.
     #[arg(long, value_name = "LEVEL")]

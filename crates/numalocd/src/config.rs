@@ -41,7 +41,7 @@ pub struct Config {
     pub retention: Retention,
     /// Who may what, the first that fits. root is always an admin.
     pub grants: Vec<Grant>,
-    /// Where metrics are served by HTTP: a loopback address. Not changed at run time.
+    /// Where metrics are served: by plain HTTP at a loopback address, with TLS at others. Not changed at run time.
     pub metrics: Option<SocketAddr>,
     /// What is logged.
     pub log: Levels,
@@ -58,23 +58,38 @@ pub struct Listen {
     pub mode: u32,
     /// The group that owns it; `None`: that of the daemon.
     pub group: Option<String>,
-    /// A TCP address besides.
-    pub tcp: Option<Tcp>,
+    /// Further Unix sockets, such as one for a container.
+    pub sockets: Vec<Socket>,
+    /// A TCP address besides. Without `tls` it is plain, for a loopback address and if explicitly allowed only.
+    pub tcp: Option<SocketAddr>,
+    /// Keys, for TCP and for metrics that others than this host may reach. Their files are read again with each reload.
+    pub tls: Option<Tls>,
 }
 
 impl Default for Listen {
     fn default() -> Self {
-        Self { socket: "/run/numaloc/numalocd.sock".into(), mode: 0o660, group: None, tcp: None }
+        Self {
+            socket: "/run/numaloc/numalocd.sock".into(),
+            mode: 0o660,
+            group: None,
+            sockets: Vec::new(),
+            tcp: None,
+            tls: None,
+        }
     }
 }
 
-/// A TCP address.
+/// A further Unix socket. Whoever calls there has what the grants say, and no more than the socket's role.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tcp {
-    /// Where.
-    pub address: SocketAddr,
-    /// Keys; `None`: plain, for a loopback address and if explicitly allowed only.
-    pub tls: Option<Tls>,
+pub struct Socket {
+    /// Where. No other socket is in its directory or below, so that this can be mounted into a container.
+    pub path: PathBuf,
+    /// Its permission bits.
+    pub mode: u32,
+    /// The group that owns it; `None`: that of the daemon.
+    pub group: Option<String>,
+    /// What a caller may be there at most, root too.
+    pub max_role: crate::access::Role,
 }
 
 /// PEM files. Clients must show a certificate that `client_ca` has signed.
@@ -196,4 +211,6 @@ pub enum Grantee {
     Gid(u32),
     /// The common name, or a DNS name, in a client certificate.
     Certificate(String),
+    /// The SPIFFE ID in a client certificate, such as `spiffe://example.org/ns/web/sa/agent`.
+    Spiffe(String),
 }

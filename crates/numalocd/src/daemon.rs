@@ -8,9 +8,9 @@ use crate::{
     cli::Args,
     config::Config,
     dispatch::{Handle, Status},
-    listen::{self, Listeners, Passed},
+    listen::{self, Keys, Listeners, Passed},
     log::{self, Logs},
-    metrics::{self, Counted, Metrics},
+    metrics::{self, Counted, Guard, Metrics},
     notify::Notifier,
     service,
 };
@@ -22,7 +22,7 @@ use std::{
     os::unix::{ffi::OsStrExt, process::CommandExt},
     process::Command,
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle, time::timeout};
 
@@ -88,6 +88,8 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
         })?),
     };
     let addresses = listeners.to_string();
+    let keys = listeners.keys();
+    let is_loopback = config.metrics.is_none_or(|address| address.ip().is_loopback());
 
     let (config, in_force) = watch::channel(Arc::new(config));
     let (stop, stopping) = watch::channel(false);
@@ -98,6 +100,8 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
     let (parts, dispatcher) =
         wire::dispatcher(&state_dir, &in_force, &metrics, &notifier, &quotas, &stopping)?;
     let handle = parts.handle.clone();
+    let guard = keys.clone().filter(|_| !is_loopback);
+    let guard = guard.map(|keys| Guard { keys, config: in_force.clone() });
     let access = Access::new(in_force, quotas);
     let counted = metrics.clone();
     let routes = service::routes(&parts).await.context("the API's definitions cannot be read")?;
@@ -110,8 +114,8 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
         async move { drop(stopping.wait_for(|stop| *stop).await) }
     };
     let server = tokio::spawn(listen::serve(listeners, router, ending));
-    let scrape =
-        metrics_listener.map(|listener| tokio::spawn(metrics::serve(listener, metrics, stopping)));
+    let scrape = metrics_listener
+        .map(|listener| tokio::spawn(metrics::serve(listener, metrics.clone(), guard, stopping)));
     notifier.ready(&format!("listening on {addresses}"));
     tracing::info!(%addresses, state = %state_dir.display(), version = env!("CARGO_PKG_VERSION"), "ready");
 
@@ -120,7 +124,12 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
     loop {
         tokio::select! {
             signal = signals.next() => match signal {
-                signals::Signal::Reload => reload(&args, &config, &logs, &notifier),
+                signals::Signal::Reload => {
+                    notifier.reloading();
+                    let done = reload(&args, &config, &logs, keys.as_ref());
+                    metrics.reloaded(done.is_ok(), SystemTime::now());
+                    told(done, &notifier);
+                }
                 signals::Signal::Stop => break,
             },
             ended = &mut dispatcher => {
@@ -163,21 +172,34 @@ async fn end(
     tracing::info!(seconds = begin.elapsed().as_secs_f64(), "stopped");
 }
 
-/// Reads the configuration again. What cannot be read changes nothing.
-fn reload(args: &Args, config: &watch::Sender<Arc<Config>>, logs: &Logs, notifier: &Notifier) {
-    notifier.reloading();
-    match args.configuration() {
-        Ok(new) => {
-            let old = config.borrow().clone();
-            let (new, later) = crate::config::reload(&old, new);
-            later.iter().for_each(|line| tracing::warn!("{line}"));
-            logs.set(new.log.clone());
-            config.send_replace(Arc::new(new));
-            tracing::info!("the configuration has been read again");
+/// Reads the configuration again, and the TLS files. What is wrong in either changes nothing of both.
+fn reload(
+    args: &Args,
+    config: &watch::Sender<Arc<Config>>,
+    logs: &Logs,
+    keys: Option<&Keys>,
+) -> anyhow::Result<()> {
+    let new = args.configuration()?;
+    let old = config.borrow().clone();
+    let (new, later) = crate::config::reload(&old, new);
+    if let (Some(keys), Some(tls)) = (keys, &new.listen.tls) {
+        keys.read_again(tls)?;
+    }
+    later.iter().for_each(|line| tracing::warn!("{line}"));
+    logs.set(new.log.clone());
+    config.send_replace(Arc::new(new));
+    Ok(())
+}
+
+/// Says how a reload has ended.
+fn told(reloaded: anyhow::Result<()>, notifier: &Notifier) {
+    match reloaded {
+        Ok(()) => {
+            tracing::info!("the configuration and the TLS files have been read again");
             notifier.ready("configuration read again");
         }
         Err(error) => {
-            tracing::error!(%error, "the configuration stays as it was");
+            tracing::error!(%error, "the configuration and the TLS files in force stay as they were");
             notifier.ready("the new configuration is wrong, the old one holds: see the log");
         }
     }
@@ -190,5 +212,6 @@ fn line(status: &Status) -> String {
         |state| status.jobs.iter().find(|(of, _)| *of == state).map_or(0, |(_, count)| *count);
     let moving = count(JobState::Planning) + count(JobState::Running);
     let problem = status.problems.first().map(|problem| format!("; {problem}")).unwrap_or_default();
-    format!("{moving} jobs under way, {} queued{problem}", count(JobState::Queued))
+    let holds = status.holds.why().map(|why| format!("; {why}")).unwrap_or_default();
+    format!("{moving} jobs under way, {} queued{holds}{problem}", count(JobState::Queued))
 }

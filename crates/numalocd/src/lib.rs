@@ -34,6 +34,9 @@ pub fn main() -> ExitCode {
         let done = cli::restore_settings(&args, Roots::default(), &mut std::io::stdout());
         return done.unwrap_or(ExitCode::FAILURE);
     }
+    if let Some(done) = cli::maintain(&args, &mut std::io::stdout()) {
+        return done.unwrap_or(ExitCode::FAILURE);
+    }
     let known = numaloc_host::check_page_size(&Roots::default()).map_err(anyhow::Error::from);
     match known.and_then(|()| daemon::start(args)) {
         Ok(()) => ExitCode::SUCCESS,

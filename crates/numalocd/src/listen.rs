@@ -1,9 +1,11 @@
-//! Where clients connect: a Unix socket, TCP with client certificates, or sockets that the service manager passes.
+//! Where clients connect: Unix sockets, TCP with client certificates, or sockets that the service manager passes.
 //!
-//! `unix` makes the socket without a moment in which others than configured may connect, `passed` takes what the service
-//! manager has opened, `incoming` accepts within bounds (`places`), `serve` runs the gRPC server on it all.
+//! `unix` makes sockets without a moment in which others than configured may connect, `passed` takes what the service
+//! manager has opened, `incoming` accepts within bounds (`places`), `handshakes` has clients show their certificates to the
+//! keys of `tls`, `serve` runs the gRPC server on it all.
 
 mod connection;
+mod handshakes;
 mod incoming;
 mod passed;
 mod places;
@@ -16,12 +18,11 @@ mod unix;
 pub use passed::Passed;
 pub use serve::{ServeError, serve};
 pub(crate) use tls::Pem;
-pub use tls::{TlsError, tls_config};
+pub use tls::{Keys, Protocol, TlsError};
 
-use crate::config::{Listen, Tcp};
+use crate::config::Listen;
 use std::{fmt, io, net::SocketAddr, path::PathBuf};
 use tokio::net::TcpListener;
-use tonic::transport::ServerTlsConfig;
 
 /// Why there is nothing to listen on.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +55,7 @@ pub enum ListenError {
         path: PathBuf,
     },
     /// There is no such group.
-    #[error("there is no group '{0}' for the socket; create it, or change listen.group")]
+    #[error("there is no group '{0}' for the socket; create it, or name another in [listen]")]
     Group(String),
     /// A call of the system failed.
     #[error("{path}: cannot {doing}: {source}")]
@@ -104,25 +105,36 @@ pub enum ListenError {
 pub struct Listeners {
     unix: Vec<unix::Socket>,
     tcp: Vec<TcpListener>,
-    tls: Option<ServerTlsConfig>,
+    keys: Option<Keys>,
 }
 
 impl Listeners {
-    /// Takes what was passed, and opens what `config` names besides: a passed Unix socket stands in for `config.socket`,
-    /// a passed TCP socket for the address in `config.tcp`.
+    /// Takes what was passed, and opens what `config` names besides: a passed Unix socket stands in for the further one with its
+    /// path, or else for `config.socket`, a passed TCP socket for the address in `config.tcp`.
     ///
     /// # Errors
     /// Something else is in the way, the rights do not suffice, the TLS files are no good.
     pub async fn open(config: &Listen, passed: Passed) -> Result<Self, ListenError> {
-        let tcp = tcp(config.tcp.as_ref(), passed.tcp).await?;
-        let tls = config.tcp.as_ref().and_then(|tcp| tcp.tls.as_ref());
-        let tls = tls.map(tls_config).transpose()?;
-        let unix = if passed.unix.is_empty() {
-            vec![unix::bind(config).await?]
-        } else {
-            passed.unix.into_iter().map(unix::Socket::passed).collect()
-        };
-        Ok(Self { unix, tcp, tls })
+        let tcp = tcp(config, passed.tcp).await?;
+        let keys = config.tls.as_ref().map(Keys::read).transpose()?;
+        let passed = passed.unix.into_iter();
+        let mut unix: Vec<_> =
+            passed.map(|listener| unix::Socket::passed(listener, &config.sockets)).collect();
+        if unix.iter().all(|socket| socket.further.is_some()) {
+            unix.insert(0, unix::bind(config).await?);
+        }
+        for further in &config.sockets {
+            let is_there = |socket: &unix::Socket| socket.further.as_deref() == Some(further);
+            if !unix.iter().any(is_there) {
+                unix.push(unix::bind_further(further).await?);
+            }
+        }
+        Ok(Self { unix, tcp, keys })
+    }
+
+    /// The keys for TLS, whose files can be read again; `None`: there are none.
+    pub fn keys(&self) -> Option<Keys> {
+        self.keys.clone()
     }
 
     /// The addresses of the TCP sockets.
@@ -135,23 +147,20 @@ impl Listeners {
 impl fmt::Display for Listeners {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unix = self.unix.iter().map(ToString::to_string);
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let scheme = if self.keys.is_some() { "https" } else { "http" };
         let tcp = self.tcp_addresses().into_iter().map(|address| format!("{scheme}://{address}"));
         f.write_str(&unix.chain(tcp).collect::<Vec<_>>().join(", "))
     }
 }
 
-async fn tcp(
-    config: Option<&Tcp>,
-    passed: Vec<TcpListener>,
-) -> Result<Vec<TcpListener>, ListenError> {
+async fn tcp(config: &Listen, passed: Vec<TcpListener>) -> Result<Vec<TcpListener>, ListenError> {
     let address = |listener: &TcpListener| listener.local_addr().ok();
-    let Some(config) = config else {
+    let Some(configured) = config.tcp else {
         let unwanted = passed.iter().find_map(address);
         return unwanted.map_or(Ok(Vec::new()), |address| Err(ListenError::PassedTcp(address)));
     };
     let listeners = if passed.is_empty() {
-        let address = config.address;
+        let address = configured;
         if config.tls.is_none() && !address.ip().is_loopback() {
             return Err(ListenError::Plain(address));
         }

@@ -5,6 +5,8 @@
 mod calls;
 mod counted;
 mod label;
+mod oldest;
+mod process;
 mod ratios;
 mod registry;
 mod serve;
@@ -12,21 +14,23 @@ mod serve;
 mod tests;
 
 pub use counted::{Counted, Counting};
-pub use serve::{CONTENT_TYPE, ServeError, serve};
+pub use serve::{CONTENT_TYPE, Guard, ServeError, serve};
 
-use crate::dispatch::JobCount;
+use crate::{dispatch::JobCount, store::Holds};
 use calls::CallTimes;
 use label::{code_name, state_name};
-use numaloc_api::value::{Job, JobState, Outcome, WorkloadId};
+use numaloc_api::value::{Job, JobState, Outcome, QosClass, WorkloadId};
+use oldest::Oldest;
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
 use ratios::Ratios;
 use std::{
+    collections::BTreeMap,
     fmt,
     sync::{Arc, OnceLock, atomic::AtomicU64},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 /// Most workloads whose local ratio is shown; those that come later are not.
@@ -69,6 +73,13 @@ struct Series {
     schedules: Gauge,
     workloads: Gauge,
     watches: Gauge,
+    drained: Gauge,
+    paused: Gauge,
+    fights: Gauge,
+    oldest: Oldest,
+    store_bytes: Gauge,
+    reload_done: Gauge,
+    reload_time: Gauge<f64, AtomicU64>,
     calls: CallTimes,
     stalls: Counter,
     over_bound: Counter,
@@ -161,6 +172,33 @@ impl Metrics {
         set(&self.0.series.workloads, count);
     }
 
+    /// How many schedules find their work undone again and again.
+    pub fn fights(&self, count: usize) {
+        set(&self.0.series.fights, count);
+    }
+
+    /// When the oldest queued job of each class was made; classes without any are left out.
+    pub fn oldest_queued(&self, oldest: &BTreeMap<QosClass, SystemTime>) {
+        self.0.series.oldest.set(oldest);
+    }
+
+    /// How large the store's file is.
+    pub fn store_bytes(&self, bytes: u64) {
+        self.0.series.store_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+
+    /// The configuration was read again at `now`, and taken over or not.
+    pub fn reloaded(&self, done: bool, now: SystemTime) {
+        self.0.series.reload_done.set(done.into());
+        self.0.series.reload_time.set(since_epoch(now));
+    }
+
+    /// What keeps moves from beginning.
+    pub fn holds(&self, holds: &Holds) {
+        set(&self.0.series.drained, holds.drained.is_some().into());
+        set(&self.0.series.paused, holds.paused.is_some().into());
+    }
+
     /// Who knows how many calls are watching something; asked whenever the text is made. Only the first one counts.
     pub fn watches_from(&self, count: impl Fn() -> usize + Send + Sync + 'static) {
         let _ = self.0.watches.set(Count(Box::new(count)));
@@ -180,6 +218,11 @@ impl Metrics {
             self.0.series.commit_failures.inc();
         }
     }
+}
+
+/// Seconds of the epoch.
+fn since_epoch(time: SystemTime) -> f64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
 fn set(gauge: &Gauge, count: usize) {

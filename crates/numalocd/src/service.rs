@@ -2,6 +2,7 @@
 //! they give back becomes the answer. `change` is how a call that changes something goes, `watch` how one that goes on does.
 
 mod allowed;
+mod backup;
 mod caught;
 mod change;
 mod daemon;
@@ -93,7 +94,7 @@ pub async fn routes(parts: &Parts) -> Result<Routes, tonic_reflection::server::E
         ScheduleServiceServer::new(schedule::Service(parts.clone())),
         EventServiceServer::new(event::Service(parts.clone())),
         WorkloadServiceServer::new(workload::Service(parts.clone())),
-        DaemonServiceServer::new(daemon::Service(parts.clone())),
+        DaemonServiceServer::new(daemon::Service::new(parts.clone())),
         reflection().build_v1()?,
         reflection().build_v1alpha()?,
     );

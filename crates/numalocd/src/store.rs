@@ -1,5 +1,6 @@
 //! What survives the daemon: one redb file in the state directory, each commit durable before it returns.
 
+mod copies;
 mod disk;
 mod kept;
 mod opening;
@@ -10,6 +11,7 @@ mod weight;
 #[cfg(test)]
 mod tests;
 
+pub use copies::{Repaired, Replaced, Snapshot, compact, repair, restore};
 use disk::Disk;
 #[cfg(test)]
 pub(crate) use disk::Fault as DiskFault;
@@ -19,7 +21,7 @@ use numaloc_api::value::{
 };
 pub use opening::{Lock, lock};
 use opening::{Opened, Parts, Refusal};
-use redb::Database;
+use redb::{Database, ReadableDatabase};
 use std::{
     fs::File,
     io,
@@ -49,6 +51,28 @@ pub enum Write {
     Event(Arc<Event>),
     /// Forgets an event.
     DropEvent(u64),
+    /// What keeps moves from beginning from now on.
+    Holds(Holds),
+}
+
+/// What keeps moves from beginning, and since when. Either does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holds {
+    /// The daemon is drained: moves under way go on to their end.
+    pub drained: Option<SystemTime>,
+    /// All moves are paused: those under way end after their batches in hand.
+    pub paused: Option<SystemTime>,
+}
+
+impl Holds {
+    /// Why no move begins, for people; `None`: they do.
+    pub fn why(&self) -> Option<&'static str> {
+        match (self.paused, self.drained) {
+            (Some(_), _) => Some("all moves are paused"),
+            (None, Some(_)) => Some("the daemon is drained"),
+            (None, None) => None,
+        }
+    }
 }
 
 /// What was stored.
@@ -64,6 +88,15 @@ pub struct Contents {
     pub events: Vec<EventHead>,
     /// The highest numbers ever given, also to what has been forgotten since.
     pub last: Last,
+    /// What keeps moves from beginning.
+    pub holds: Holds,
+}
+
+impl Contents {
+    /// How many records there are.
+    pub fn records(&self) -> usize {
+        self.jobs.len() + self.schedules.len() + self.workloads.len() + self.events.len()
+    }
 }
 
 /// What is remembered of an event.
@@ -153,8 +186,8 @@ pub enum OpenError {
     },
     /// It was a store once.
     #[error(
-        "{path} is damaged: {reason}; nothing was changed. Move it away to start with an empty store, or put an \
-         undamaged copy in its place"
+        "{path} is damaged: {reason}; nothing was changed. Put a backup in its place (numalocd --restore), set aside what \
+         cannot be read (numalocd --repair), or move it away to start with an empty store"
     )]
     Damaged {
         /// The file.
@@ -219,6 +252,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// What the file system said of `path`.
+    fn of_io(path: PathBuf, error: io::Error) -> Self {
+        Self::of(path, Refusal { fault: Fault::Foreign, error: Some(error) })
+    }
+
     fn of(path: PathBuf, Refusal { fault, error }: Refusal) -> Self {
         use io::ErrorKind as Kind;
         match error {
@@ -265,6 +303,11 @@ impl Store {
         self.id
     }
 
+    /// How large its file is.
+    pub fn bytes(&self) -> u64 {
+        self.file.metadata().map_or(0, |metadata| metadata.len())
+    }
+
     /// What has operations of the disk fail, until the database is opened anew.
     #[cfg(test)]
     pub(crate) fn failing(&self) -> Box<dyn Fn(DiskFault) + Send + Sync> {
@@ -297,6 +340,15 @@ impl Store {
     pub fn job(&mut self, id: &JobId) -> Result<Option<Job>, StoreError> {
         let Some(number) = id.number() else { return Ok(None) };
         self.with(|db, _| tables::job(db, number))
+    }
+
+    /// What it holds now, to be copied while it goes on.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn snapshot(&mut self) -> Result<Snapshot, StoreError> {
+        let read = self.with(|db, _| Ok(db.begin_read()?))?;
+        Ok(Snapshot::new(read, self.id, self.path.clone()))
     }
 
     /// The events with these numbers, those left out that are not there. Blocks.

@@ -25,6 +25,8 @@ pub struct StatusDoc {
     pub watches: u64,
     /// What it has moved since it started.
     pub moved_bytes: u64,
+    /// What keeps moves from beginning.
+    pub holds: HoldsDoc,
     /// What it cannot do, for people.
     pub problems: Vec<String>,
     /// Who you are to it.
@@ -33,6 +35,24 @@ pub struct StatusDoc {
     pub role: String,
     /// What you may ask for at most; null for admins, who may ask for anything, and viewers.
     pub ceilings: Option<CeilingsDoc>,
+}
+
+/// What keeps moves from beginning: what `drain`, `undrain`, `pause-all` and `resume-all` show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HoldsDoc {
+    /// Since when the daemon is drained; null: it is not.
+    pub drain_time: Option<Time>,
+    /// Since when all moves are paused; null: they are not.
+    pub pause_time: Option<Time>,
+}
+
+/// What `backup` shows.
+#[derive(Clone, Debug, Serialize)]
+pub struct BackupDoc {
+    /// Where the copy is.
+    pub file: String,
+    /// How large it is.
+    pub bytes: u64,
 }
 
 /// What an operator may ask for at most.

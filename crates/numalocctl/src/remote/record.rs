@@ -5,7 +5,9 @@ use super::{
     job,
     spec::{missing, qos_class, spec, target},
 };
-use crate::doc::{CeilingsDoc, EventDoc, FailedDoc, JobCount, ScheduleDoc, StatusDoc, WorkloadDoc};
+use crate::doc::{
+    CeilingsDoc, EventDoc, FailedDoc, HoldsDoc, JobCount, ScheduleDoc, StatusDoc, WorkloadDoc,
+};
 use numaloc_api::v1;
 use std::time::SystemTime;
 
@@ -93,11 +95,17 @@ pub fn status(message: &v1::GetStatusResponse, endpoint: &str, now: SystemTime) 
         workloads: amount(message.workloads.into()),
         watches: amount(message.watches.into()),
         moved_bytes: amount(message.moved_bytes),
+        holds: message.holds.as_ref().map(holds).unwrap_or_default(),
         problems: message.problems.clone(),
         caller: message.caller.clone(),
         role: message.role.clone(),
         ceilings: message.ceilings.as_ref().map(ceilings),
     }
+}
+
+/// What keeps moves from beginning.
+pub fn holds(message: &v1::Holds) -> HoldsDoc {
+    HoldsDoc { drain_time: time(message.drain_time), pause_time: time(message.pause_time) }
 }
 
 fn ceilings(message: &v1::Ceilings) -> CeilingsDoc {

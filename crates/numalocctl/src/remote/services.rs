@@ -3,10 +3,10 @@
 use super::{
     Daemon, client,
     jobs::PAGE,
-    record::{event, status, workload},
+    record::{event, holds, status, workload},
 };
 use crate::{
-    doc::{EventDoc, EventsDoc, StatusDoc, WorkloadDoc, WorkloadsDoc},
+    doc::{EventDoc, EventsDoc, HoldsDoc, StatusDoc, WorkloadDoc, WorkloadsDoc},
     exit::Failure,
 };
 use numaloc_api::{
@@ -23,6 +23,46 @@ impl Daemon {
             service.get_status(request).await
         })?;
         Ok(status(&answer, self.endpoint(), SystemTime::now()))
+    }
+
+    /// Lets no move begin, or lets them begin again.
+    pub fn drain(&self, on: bool) -> Result<HoldsDoc, Failure> {
+        let mut service = client!(self, daemon_service_client, DaemonServiceClient);
+        let held = match on {
+            true => {
+                let answer = self.call(v1::DrainDaemonRequest {}, |request| async move {
+                    service.drain_daemon(request).await
+                });
+                answer?.holds
+            }
+            false => {
+                let answer = self.call(v1::UndrainDaemonRequest {}, |request| async move {
+                    service.undrain_daemon(request).await
+                });
+                answer?.holds
+            }
+        };
+        Ok(holds(&held.unwrap_or_default()))
+    }
+
+    /// Holds all moves, or lets them go on.
+    pub fn pause_all(&self, on: bool) -> Result<HoldsDoc, Failure> {
+        let mut service = client!(self, daemon_service_client, DaemonServiceClient);
+        let held = match on {
+            true => {
+                let answer = self.call(v1::PauseDaemonRequest {}, |request| async move {
+                    service.pause_daemon(request).await
+                });
+                answer?.holds
+            }
+            false => {
+                let answer = self.call(v1::ResumeDaemonRequest {}, |request| async move {
+                    service.resume_daemon(request).await
+                });
+                answer?.holds
+            }
+        };
+        Ok(holds(&held.unwrap_or_default()))
     }
 
     /// Its metrics, OpenMetrics text.

@@ -210,6 +210,7 @@ fn status() -> crate::doc::StatusDoc {
         role: "operator".to_owned(),
         boot_id: String::new(),
         store_id: String::new(),
+        holds: Some(v1::Holds { drain_time: Some(timestamp(at(3_600_000))), pause_time: None }),
         ceilings: Some(v1::Ceilings {
             profile: v1::Profile::Balanced.into(),
             qos_class: v1::QosClass::Ls.into(),

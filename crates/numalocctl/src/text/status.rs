@@ -1,6 +1,6 @@
 //! `status`.
 
-use super::{fields::fields, table::clean};
+use super::{fields::fields, holds::words, table::clean};
 use crate::{
     doc::{CeilingsDoc, StatusDoc},
     output::View,
@@ -32,6 +32,7 @@ pub fn status(document: &StatusDoc, _: View) -> String {
             ("problems", problems.to_owned()),
         ]
         .into_iter()
+        .chain(words(&document.holds).into_iter().map(|hold| ("held", hold)))
         .chain(document.problems.iter().map(|problem| ("problem", problem.clone()))),
     );
     text

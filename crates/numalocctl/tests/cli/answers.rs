@@ -167,6 +167,11 @@ pub fn workload(name: &str) -> v1::Workload {
     v1::Workload { name: name.to_owned(), cgroup, ..v1::Workload::default() }
 }
 
+pub fn holds(drained: bool, paused: bool) -> v1::Holds {
+    let since = |is_on: bool| is_on.then(|| at(0)).flatten();
+    v1::Holds { drain_time: since(drained), pause_time: since(paused) }
+}
+
 pub fn status(version: &str) -> v1::GetStatusResponse {
     v1::GetStatusResponse {
         version: version.to_owned(),

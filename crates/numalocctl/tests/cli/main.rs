@@ -6,6 +6,7 @@ mod fake;
 mod generated;
 mod jobs;
 mod migrate;
+mod operators;
 mod reach;
 mod records;
 mod run;

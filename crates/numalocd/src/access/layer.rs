@@ -1,7 +1,7 @@
 //! Stands before all services: nothing is called that the caller may not call.
 
 use super::{
-    Caller, Grants, Peer, Quotas, audit,
+    Caller, Grants, Peer, Quotas, UnixPeer, audit,
     lines::{Lines, Turn},
     rules::{self, Need, Rule},
 };
@@ -54,7 +54,10 @@ impl Access {
         connection: &Extensions,
     ) -> Result<(String, &'static Rule, Option<Caller>), Status> {
         let peer = Peer::of(connection)?;
-        let caller = Grants::new(&self.config.borrow().grants).caller(&peer);
+        let caller = {
+            let config = self.config.borrow();
+            Grants::from(&**config).caller_at(&peer, UnixPeer::socket(connection))
+        };
         let name = caller.as_ref().map_or_else(|| peer.name(), |caller| caller.name.clone());
         // Before anything is written to the log, so that nobody can flood that.
         self.quotas.admit(&name, Instant::now())?;

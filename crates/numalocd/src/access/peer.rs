@@ -1,10 +1,11 @@
 //! Who is at the other end of a connection.
 
-use crate::dispatch::Refusal;
+use crate::{config::Socket, dispatch::Refusal};
 use http::Extensions;
 use nix::unistd::geteuid;
-use std::{io, os::fd::AsFd};
+use std::{io, os::fd::AsFd, sync::Arc};
 use tokio::net::UnixStream;
+use tokio_rustls::rustls::pki_types::CertificateDer;
 use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo};
 use x509_parser::{
     extensions::GeneralName,
@@ -25,26 +26,43 @@ pub enum Peer {
     Certificate {
         /// Its common names, then its DNS names.
         names: Vec<String>,
+        /// Its SPIFFE ID: its only URI, if that is one (X509-SVID, section 2).
+        spiffe: Option<String>,
     },
     /// A client at the plain TCP port, who could be anybody on this host.
     Plain,
 }
 
-/// What the kernel says of the process at the other end of a Unix socket: its user and groups when it connected. `None`: it
-/// does not say.
+/// The id that the kernel gives for users and groups which have none in the daemon's user namespace, unless it has been
+/// told another (proc(5), /proc/sys/kernel/overflowuid). It could be anybody, and so is nobody.
+pub const NOBODY: u32 = 65_534;
+
+/// What is known of the process at the other end of a Unix socket.
 #[derive(Clone, Debug)]
-pub struct UnixPeer(Option<(u32, Vec<u32>)>);
+pub struct UnixPeer {
+    /// Its user and groups when it connected; `None`: the kernel does not say.
+    user: Option<(u32, Vec<u32>)>,
+    /// Where it has connected, if that is a further socket.
+    socket: Option<Arc<Socket>>,
+}
 
 impl UnixPeer {
-    /// At the other end of `stream`, by SO_PEERCRED and SO_PEERGROUPS (unix(7)).
-    pub fn of(stream: &UnixStream) -> Self {
+    /// At the other end of `stream`, by SO_PEERCRED and SO_PEERGROUPS (unix(7)). `socket`: where it has connected, if that is
+    /// a further one.
+    pub fn of(stream: &UnixStream, socket: Option<Arc<Socket>>) -> Self {
         let read = || -> io::Result<_> {
             let credentials = stream.peer_cred()?;
             let mut groups = numaloc_sys::peer_groups(stream.as_fd())?;
             groups.push(credentials.gid());
             Ok((credentials.uid(), groups))
         };
-        Self(read().inspect_err(|error| tracing::warn!(%error, "a client is not known")).ok())
+        let user = read().inspect_err(|error| tracing::warn!(%error, "a client is not known")).ok();
+        Self { user, socket }
+    }
+
+    /// The further socket that a request came by, if it was one.
+    pub(super) fn socket(extensions: &Extensions) -> Option<&Socket> {
+        extensions.get::<Self>()?.socket.as_deref()
     }
 }
 
@@ -62,14 +80,19 @@ impl Peer {
         // TLS comes first: the server notes the TCP connection below it as well.
         if let Some(tls) = extensions.get::<TlsConnectInfo<TcpConnectInfo>>() {
             let certificates = tls.peer_certs().unwrap_or_default();
-            let names = certificates.first().map(|leaf| names(leaf)).unwrap_or_default();
-            return Ok(Self::Certificate { names });
+            return Ok(Self::of_certificates(&certificates));
         }
-        if let Some(UnixPeer(user)) = extensions.get::<UnixPeer>() {
+        if let Some(UnixPeer { user, .. }) = extensions.get::<UnixPeer>() {
             let (uid, groups) = user.clone().ok_or_else(unknown)?;
             return Ok(Self::User { uid, groups });
         }
         extensions.get::<TcpConnectInfo>().map(|_| Self::Plain).ok_or_else(unknown)
+    }
+
+    /// Who has shown these certificates, its own first.
+    pub fn of_certificates(certificates: &[CertificateDer<'_>]) -> Self {
+        let (names, spiffe) = certificates.first().map(|leaf| names(leaf)).unwrap_or_default();
+        Self::Certificate { names, spiffe }
     }
 
     /// Whom a stored record names as its creator, with the group that its grant was to; `None`: nobody who could have
@@ -81,7 +104,10 @@ impl Peer {
                 let uid = name.parse().ok().filter(|uid: &u32| uid.to_string() == name)?;
                 Some(Self::User { uid, groups: gid.into_iter().collect() })
             }
-            "cert" => Some(Self::Certificate { names: vec![name.to_owned()] }),
+            "cert" => Some(Self::Certificate { names: vec![name.to_owned()], spiffe: None }),
+            "spiffe" => {
+                Some(Self::Certificate { names: Vec::new(), spiffe: Some(creator.to_owned()) })
+            }
             _ => None,
         }
     }
@@ -90,9 +116,10 @@ impl Peer {
     pub(super) fn name(&self) -> String {
         match self {
             Self::User { uid, .. } => format!("uid:{uid}"),
-            Self::Certificate { names } => {
-                format!("cert:{}", names.first().map_or("", String::as_str))
-            }
+            Self::Certificate { names, spiffe } => match (names.first(), spiffe) {
+                (None, Some(id)) => id.clone(),
+                (name, _) => format!("cert:{}", name.map_or("", String::as_str)),
+            },
             Self::Plain => "tcp:plain".to_owned(),
         }
     }
@@ -103,15 +130,21 @@ fn unknown() -> Refusal {
     Refusal::Internal { message }
 }
 
-/// The names in a certificate; none if it cannot be read.
-fn names(der: &[u8]) -> Vec<String> {
-    let Ok((_, certificate)) = X509Certificate::from_der(der) else { return Vec::new() };
+/// The names in a certificate, and its SPIFFE ID; none if it cannot be read.
+fn names(der: &[u8]) -> (Vec<String>, Option<String>) {
+    let Ok((_, certificate)) = X509Certificate::from_der(der) else { return Default::default() };
     let common = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
     let alternative = certificate.subject_alternative_name().ok().flatten();
-    let alternative = alternative.iter().flat_map(|extension| &extension.value.general_names);
-    let dns = alternative.filter_map(|name| match name {
+    let alternative = || alternative.iter().flat_map(|extension| &extension.value.general_names);
+    let dns = alternative().filter_map(|name| match name {
         GeneralName::DNSName(name) => Some(*name),
         _ => None,
     });
-    common.chain(dns).map(str::to_owned).collect()
+    let mut uris = alternative().filter_map(|name| match name {
+        GeneralName::URI(uri) => Some(*uri),
+        _ => None,
+    });
+    // With several it would be for the client to choose who it is.
+    let uri = uris.next().filter(|uri| uri.starts_with("spiffe://") && uris.next().is_none());
+    (common.chain(dns).map(str::to_owned).collect(), uri.map(str::to_owned))
 }

@@ -50,6 +50,10 @@ const fn change(path: &'static str) -> Rule {
     Rule { path, need: Need::Role(Role::Operator), kind: Kind::Change }
 }
 
+const fn admin(path: &'static str) -> Rule {
+    Rule { path, need: Need::Role(Role::Admin), kind: Kind::Change }
+}
+
 /// One for each call. Health is told to everybody, as probes have no role; watching it holds a stream, so that it takes a
 /// role, and so does reflection.
 pub(super) const RULES: &[Rule] = &[
@@ -59,6 +63,11 @@ pub(super) const RULES: &[Rule] = &[
     stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"),
     read("/numaloc.v1.DaemonService/GetStatus"),
     list("/numaloc.v1.DaemonService/GetMetrics"),
+    admin("/numaloc.v1.DaemonService/DrainDaemon"),
+    admin("/numaloc.v1.DaemonService/UndrainDaemon"),
+    admin("/numaloc.v1.DaemonService/PauseDaemon"),
+    admin("/numaloc.v1.DaemonService/ResumeDaemon"),
+    admin("/numaloc.v1.DaemonService/BackupStore"),
     list("/numaloc.v1.LocalityService/GetTopology"),
     list("/numaloc.v1.LocalityService/GetLocality"),
     watch("/numaloc.v1.LocalityService/WatchLocality"),

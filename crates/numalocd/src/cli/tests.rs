@@ -1,4 +1,5 @@
 use super::*;
+use crate::store::Store;
 use clap::{CommandFactory, error::ErrorKind};
 use std::{fs, process::ExitCode};
 
@@ -17,7 +18,15 @@ fn the_command_line_is_consistent() {
 
 #[test]
 fn usage_is_refused_with_2() {
-    for line in [&["--nope"][..], &["--log-level", "loud"], &["--socket"], &["word"]] {
+    for line in [
+        &["--nope"][..],
+        &["--log-level", "loud"],
+        &["--socket"],
+        &["word"],
+        &["--restore"],
+        &["--repair", "--compact"],
+        &["--check-config", "--restore", "x"],
+    ] {
         let error = Args::try_parse_from([&["numalocd"], line].concat()).unwrap_err();
         assert_eq!(error.exit_code(), 2, "{line:?}");
     }
@@ -77,6 +86,35 @@ fn check_config_prints_a_line_for_each_problem() {
     let args = args(&["--check-config", "--config", file.to_str().unwrap()]);
     let code = check_config(&args, &mut Vec::new()).unwrap();
     assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::FAILURE));
+}
+
+#[test]
+fn the_store_is_looked_after_while_no_daemon_has_it() {
+    let root = tempfile::tempdir().unwrap();
+    let state = |name: &str| root.path().join(name).to_str().unwrap().to_owned();
+    let run = |line: &[&str]| {
+        let mut out = Vec::new();
+        let done = maintain(&args(line), &mut out).expect("something is asked for").unwrap();
+        (done == ExitCode::SUCCESS, String::from_utf8(out).unwrap())
+    };
+    assert!(maintain(&args(&["--state-dir", &state("a")]), &mut Vec::new()).is_none());
+    let (done, out) = run(&["--repair", "--state-dir", &state("a")]);
+    assert!(!done && out.contains("numalocd.redb"), "{out}");
+    let open = Store::open(Path::new(&state("a"))).unwrap();
+    let (done, out) = run(&["--compact", "--state-dir", &state("a")]);
+    assert!(!done && out.contains("in use"), "{out}");
+    drop(open);
+    let (done, out) = run(&["--compact", "--state-dir", &state("a")]);
+    assert!(done && out.contains("0 records"), "{out}");
+    let (done, out) = run(&["--repair", "--state-dir", &state("a")]);
+    assert!(done && out.contains("nothing is wrong"), "{out}");
+    let file = format!("{}/numalocd.redb", state("a"));
+    let (done, out) = run(&["--restore", &file, "--state-dir", &state("b")]);
+    assert!(done && out.contains("0 records restored") && !out.contains("before"), "{out}");
+    let (done, out) = run(&["--restore", &file, "--state-dir", &state("b")]);
+    assert!(done && out.contains("numalocd.redb.old: what was there before"), "{out}");
+    let (done, out) = run(&["--restore", "/nowhere", "--state-dir", &state("b")]);
+    assert!(!done && out.contains("/nowhere"), "{out}");
 }
 
 #[test]

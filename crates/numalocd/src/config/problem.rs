@@ -53,8 +53,19 @@ pub enum Fault {
     Accounts(#[source] io::Error),
     #[error("a certificate's name has 1 to 253 printable characters")]
     CertificateName,
-    #[error("one of user, group and certificate says whom a grant is for; give exactly one")]
+    #[error(
+        "one of user, group, certificate and spiffe says whom a grant is for; give exactly one"
+    )]
     Grantee,
+    #[error(
+        "stands for everybody whom the kernel cannot name here, such as users of other user namespaces: grant to another"
+    )]
+    Nobody,
+    #[error(
+        "there is another socket in this directory or below ({0}): give each a directory of its own, so that \
+             it can be mounted without the others"
+    )]
+    SharedDirectory(String),
     #[error("an earlier grant for the same one comes first; remove one of the two")]
     Shadowed,
     #[error("root is always an admin; remove this grant")]
@@ -67,7 +78,9 @@ pub enum Fault {
         "ceilings bound what an operator may ask for; a viewer asks for nothing, an admin has none: remove them"
     )]
     Ceilings,
-    #[error("{0} is no loopback address; metrics have no access control: use 127.0.0.1 or [::1]")]
+    #[error(
+        "{0} is no loopback address, and without TLS no other is allowed: add [listen.tls], or use 127.0.0.1 or [::1]"
+    )]
     Metrics(SocketAddr),
     #[error(
         "TCP needs TLS: add [listen.tls] with certificate, key and client_ca, \
@@ -78,6 +91,10 @@ pub enum Fault {
     PlainBeyondLoopback(SocketAddr),
     #[error("says nothing without listen.tcp: add that, or remove this")]
     WithoutTcp,
+    #[error(
+        "says nothing without listen.tcp, or metrics.listen beyond loopback: add one of them, or remove this"
+    )]
+    UnusedTls,
     #[error("contradicts [listen.tls]: remove one of the two")]
     PlainAndTls,
     #[error(transparent)]

@@ -1,19 +1,25 @@
 //! Which keys there are, and what they may be.
 
 use super::{
-    Config, Fault, Grant, Grantee, Listen, Problem, Queue, Quota, Retention, Stop, Tcp, Tls,
+    Config, Fault, Grant, Grantee, Listen, Problem, Queue, Quota, Retention, Socket, Stop, Tls,
     section::{Report, Section},
-    units::{address, cgroups, count, flag, group, mode, path, size, socket, span, text, user},
+    units::{
+        address, cgroups, count, flag, group, mode, path, size, socket, span, spiffe, text, user,
+    },
 };
 use crate::{
-    access::{Ceilings, Role},
-    listen::{Pem, tls_config},
+    access::{Ceilings, NOBODY, Role},
+    listen::{Keys, Pem},
     log::Levels,
 };
 use numaloc_api::value::{Limits, QosClass};
 use numaloc_core::Profile;
 use numaloc_executor::Scheduling;
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 use toml::de::{DeTable, DeValue};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -32,44 +38,79 @@ pub(super) fn read(from: &str) -> Result<Config, Vec<Problem>> {
     }
     let config = Section::document(&report, document.into_inner(), |root| {
         let mut seen = Vec::new();
-        Config {
-            listen: root.within("listen", listen),
+        let tls_line = |at: &Section<'_>| at.has("tls").then(|| at.line_of("tls"));
+        let (tls_line, listen) = root.within("listen", |at| (tls_line(at), listen(at)));
+        let config = Config {
+            listen,
             queue: root.within("queue", queue),
             mover: root.within("mover", mover),
             limits: root.within("limits", limits),
             quota: root.within("quota", quota),
             retention: root.within("retention", retention),
             grants: root.each("grants", |at| grant(at, &mut seen)).into_iter().flatten().collect(),
-            metrics: root.within("metrics", |at| at.read("listen", metrics)),
+            metrics: root.within("metrics", |at| metrics(at, tls_line.is_some())),
             log: root.within("log", |at| at.read("level", levels)).unwrap_or_default(),
             stop: root.within("stop", stop),
+        };
+        let beyond = config.metrics.is_some_and(|address| !address.ip().is_loopback());
+        if let (Some(line), None, false) = (tls_line, config.listen.tcp, beyond) {
+            root.complain_at(line, "listen.tls", Fault::UnusedTls);
         }
+        config
     });
     report.conclude(config)
 }
 
 fn listen(at: &mut Section<'_>) -> Listen {
     let default = Listen::default();
+    let path = at.read("socket", socket).unwrap_or(default.socket);
+    let mut others = vec![path.clone()];
+    let (tcp, tls) = tcp(at);
     Listen {
-        socket: at.read("socket", socket).unwrap_or(default.socket),
         mode: at.read("mode", mode).unwrap_or(default.mode),
-        group: at.read("group", |value| {
-            // A name stays a name: it is looked up again when the socket is made.
-            group(value)?;
-            Ok(value.as_str().map_or_else(|| number(value), str::to_owned))
-        }),
-        tcp: tcp(at),
+        group: at.read("group", group_of_socket),
+        sockets: at.each("sockets", |at| further(at, &mut others)).into_iter().flatten().collect(),
+        socket: path,
+        tcp,
+        tls,
     }
+}
+
+/// A further socket. `others` are the paths of those before it.
+fn further(at: &mut Section<'_>, others: &mut Vec<PathBuf>) -> Option<Socket> {
+    let path_line = at.line_of("path");
+    let path = at.require("path", socket);
+    let mode = at.read("mode", mode).unwrap_or(Listen::default().mode);
+    let group = at.read("group", group_of_socket);
+    let max_role = at.require("max_role", role);
+    let path = path?;
+    let is_below = |path: &Path, other: &Path| {
+        path.parent().is_some_and(|directory| other.starts_with(directory))
+    };
+    // One below the directory of another is refused there, too, unless the other is the main one: nobody is given that.
+    let (main, before) = others.split_first()?;
+    let shared = before.iter().find(|other| is_below(&path, other) || is_below(other, &path));
+    let shared = shared.or(Some(main).filter(|main| is_below(&path, main)));
+    if let Some(other) = shared {
+        at.complain_at(path_line, "path", Fault::SharedDirectory(other.display().to_string()));
+    }
+    others.push(path.clone());
+    Some(Socket { path, mode, group, max_role: max_role? })
+}
+
+/// A name stays a name: it is looked up again when the socket is made.
+fn group_of_socket(value: &DeValue<'_>) -> Result<String, Fault> {
+    group(value)?;
+    Ok(value.as_str().map_or_else(|| number(value), str::to_owned))
 }
 
 fn number(value: &DeValue<'_>) -> String {
     value.as_integer().map(|number| number.as_str().to_owned()).unwrap_or_default()
 }
 
-fn tcp(at: &mut Section<'_>) -> Option<Tcp> {
+fn tcp(at: &mut Section<'_>) -> (Option<SocketAddr>, Option<Tls>) {
     let (has_tcp, has_tls) = (at.has("tcp"), at.has("tls"));
-    let (tcp_line, plain_line, tls_line) =
-        (at.line_of("tcp"), at.line_of("plain_loopback"), at.line_of("tls"));
+    let (tcp_line, plain_line) = (at.line_of("tcp"), at.line_of("plain_loopback"));
     let address = at.read("tcp", address);
     let plain = at.read("plain_loopback", flag).unwrap_or(false);
     let tls = at.optional("tls", tls).flatten();
@@ -79,18 +120,14 @@ fn tcp(at: &mut Section<'_>) -> Option<Tcp> {
     if !has_tcp && plain {
         at.complain_at(plain_line, "plain_loopback", Fault::WithoutTcp);
     }
-    if !has_tcp && has_tls {
-        at.complain_at(tls_line, "tls", Fault::WithoutTcp);
-    }
-    let address = address?;
-    match (has_tls, plain) {
-        (false, false) => at.complain_at(tcp_line, "tcp", Fault::Plain),
-        (false, true) if !address.ip().is_loopback() => {
+    match (address, has_tls, plain) {
+        (Some(_), false, false) => at.complain_at(tcp_line, "tcp", Fault::Plain),
+        (Some(address), false, true) if !address.ip().is_loopback() => {
             at.complain_at(tcp_line, "tcp", Fault::PlainBeyondLoopback(address));
         }
         _ => {}
     }
-    Some(Tcp { address, tls })
+    (address, tls)
 }
 
 fn tls(at: &mut Section<'_>) -> Option<Tls> {
@@ -98,7 +135,7 @@ fn tls(at: &mut Section<'_>) -> Option<Tls> {
     let key = at.require("key", |value| pem(value, Pem::Key));
     let client_ca = at.require("client_ca", |value| pem(value, Pem::Certificate));
     let tls = Tls { certificate: certificate?, key: key?, client_ca: client_ca? };
-    if let Err(error) = tls_config(&tls) {
+    if let Err(error) = Keys::read(&tls) {
         at.complain("", Fault::Tls(error));
     }
     Some(tls)
@@ -192,10 +229,12 @@ fn stop(at: &mut Section<'_>) -> Stop {
 }
 
 fn grant(at: &mut Section<'_>, seen: &mut Vec<Grantee>) -> Option<Grant> {
-    let given = ["user", "group", "certificate"].into_iter().filter(|key| at.has(key)).count();
+    let keys = ["user", "group", "certificate", "spiffe"];
+    let given = keys.into_iter().filter(|key| at.has(key)).count();
     let user = at.read("user", user).map(Grantee::Uid);
     let group = at.read("group", group).map(Grantee::Gid);
     let certificate = at.read("certificate", certificate).map(Grantee::Certificate);
+    let spiffe = at.read("spiffe", spiffe).map(Grantee::Spiffe);
     let role = at.require("role", role);
     let cgroups_line = at.line_of("cgroups");
     let cgroups = at.read("cgroups", cgroups).unwrap_or_default();
@@ -204,7 +243,10 @@ fn grant(at: &mut Section<'_>, seen: &mut Vec<Grantee>) -> Option<Grant> {
     if given != 1 {
         at.complain("", Fault::Grantee);
     }
-    let (to, role) = (user.or(group).or(certificate)?, role?);
+    let (to, role) = (user.or(group).or(certificate).or(spiffe)?, role?);
+    if matches!(to, Grantee::Uid(NOBODY) | Grantee::Gid(NOBODY)) {
+        at.complain("", Fault::Nobody);
+    }
     if to == Grantee::Uid(0) {
         at.complain("", Fault::Root);
     }
@@ -273,9 +315,12 @@ fn role(value: &DeValue<'_>) -> Result<Role, Fault> {
     }
 }
 
-fn metrics(value: &DeValue<'_>) -> Result<SocketAddr, Fault> {
-    let address = address(value)?;
-    if address.ip().is_loopback() { Ok(address) } else { Err(Fault::Metrics(address)) }
+fn metrics(at: &mut Section<'_>, has_tls: bool) -> Option<SocketAddr> {
+    at.read("listen", |value| {
+        let address = address(value)?;
+        let fits = has_tls || address.ip().is_loopback();
+        if fits { Ok(address) } else { Err(Fault::Metrics(address)) }
+    })
 }
 
 fn levels(value: &DeValue<'_>) -> Result<Levels, Fault> {

@@ -1,6 +1,6 @@
 //! What a reload changes.
 
-use super::{Config, Tcp, Tls};
+use super::{Config, Listen, Socket};
 
 /// The configuration in force after `new` was read while `old` was in force, and a line for each setting that changed in
 /// the file but takes a restart.
@@ -10,25 +10,31 @@ pub fn reload(old: &Config, new: Config) -> (Config, Vec<String>) {
         format!("{key} stays {old} until numalocd is restarted; the configuration file says {new}")
     });
     let later = later.collect();
-    (Config { listen: old.listen.clone(), metrics: old.metrics, ..new }, later)
+    // Other files, or the same with something else in them, are taken over; TLS is neither begun nor ended.
+    let tls = old.listen.tls.as_ref().and(new.listen.tls.clone()).or(old.listen.tls.clone());
+    let listen = Listen { tls, ..old.listen.clone() };
+    (Config { listen, metrics: old.metrics, ..new }, later)
 }
 
 /// What holds until the end, and its value for people.
-fn fixed(config: &Config) -> [(&'static str, String); 6] {
+fn fixed(config: &Config) -> [(&'static str, String); 7] {
     let listen = &config.listen;
     let shown = |value: Option<String>| value.unwrap_or_else(|| "unset".to_owned());
-    let tcp = listen.tcp.as_ref();
+    let sockets: Vec<_> = listen.sockets.iter().map(described).collect();
+    let sockets = Some(sockets.join("; ")).filter(|sockets| !sockets.is_empty());
     [
         ("listen.socket", listen.socket.display().to_string()),
         ("listen.mode", format!("{:04o}", listen.mode)),
         ("listen.group", shown(listen.group.clone())),
-        ("listen.tcp", shown(tcp.map(|tcp| tcp.address.to_string()))),
-        ("listen.tls", shown(tcp.and_then(files))),
+        ("listen.sockets", shown(sockets)),
+        ("listen.tcp", shown(listen.tcp.map(|address| address.to_string()))),
+        ("listen.tls", shown(listen.tls.as_ref().map(|_| "set".to_owned()))),
         ("metrics.listen", shown(config.metrics.map(|address| address.to_string()))),
     ]
 }
 
-fn files(tcp: &Tcp) -> Option<String> {
-    let Tls { certificate, key, client_ca } = tcp.tls.as_ref()?;
-    Some(format!("{} {} {}", certificate.display(), key.display(), client_ca.display()))
+fn described(socket: &Socket) -> String {
+    let Socket { path, mode, group, max_role } = socket;
+    let group = group.as_deref().unwrap_or("unset");
+    format!("{} ({mode:04o}, group {group}, {max_role} at most)", path.display())
 }

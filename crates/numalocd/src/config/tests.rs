@@ -38,6 +38,14 @@ fn every_key_is_read() {
         group = "root"
         tcp = "[::1]:7430"
         plain_loopback = true
+        [[listen.sockets]]
+        path = "/run/numaloc/web/n.sock"
+        mode = "0666"
+        group = "root"
+        max_role = "operator"
+        [[listen.sockets]]
+        path = "/run/numaloc/db/n.sock"
+        max_role = "viewer"
         [queue]
         moves = 4
         plans = 5
@@ -64,7 +72,7 @@ fn every_key_is_read() {
         events = 7
         bytes = "8M"
         [[grants]]
-        user = "nobody"
+        user = "daemon"
         role = "operator"
         cgroups = ["/", "/a.slice/b c"]
         [grants.ceilings]
@@ -81,6 +89,9 @@ fn every_key_is_read() {
         [[grants]]
         certificate = "node-agent"
         role = "viewer"
+        [[grants]]
+        spiffe = "spiffe://example.org/ns/web/sa/agent"
+        role = "viewer"
         [metrics]
         listen = "127.0.0.1:9464"
         [log]
@@ -89,14 +100,28 @@ fn every_key_is_read() {
         drain = "1500ms"
         "#,
     );
-    let tcp = Tcp { address: "[::1]:7430".parse().unwrap(), tls: None };
-    let nobody = nix::unistd::User::from_name("nobody").unwrap().unwrap().uid.as_raw();
+    let daemon = nix::unistd::User::from_name("daemon").unwrap().unwrap().uid.as_raw();
     let expected = Config {
         listen: Listen {
             socket: "/run/other.sock".into(),
             mode: 0o666,
             group: Some("root".into()),
-            tcp: Some(tcp),
+            sockets: vec![
+                Socket {
+                    path: "/run/numaloc/web/n.sock".into(),
+                    mode: 0o666,
+                    group: Some("root".into()),
+                    max_role: Role::Operator,
+                },
+                Socket {
+                    path: "/run/numaloc/db/n.sock".into(),
+                    mode: 0o660,
+                    group: None,
+                    max_role: Role::Viewer,
+                },
+            ],
+            tcp: Some("[::1]:7430".parse().unwrap()),
+            tls: None,
         },
         queue: Queue {
             moves: 4,
@@ -127,7 +152,7 @@ fn every_key_is_read() {
         },
         grants: vec![
             Grant {
-                to: Grantee::Uid(nobody),
+                to: Grantee::Uid(daemon),
                 role: Role::Operator,
                 cgroups: vec!["/".into(), "/a.slice/b c".into()],
                 ceilings: Ceilings {
@@ -144,6 +169,12 @@ fn every_key_is_read() {
             },
             Grant {
                 to: Grantee::Certificate("node-agent".into()),
+                role: Role::Viewer,
+                cgroups: vec![],
+                ceilings: Ceilings::default(),
+            },
+            Grant {
+                to: Grantee::Spiffe("spiffe://example.org/ns/web/sa/agent".into()),
                 role: Role::Viewer,
                 cgroups: vec![],
                 ceilings: Ceilings::default(),
@@ -206,10 +237,29 @@ fn each_mistake_is_told_with_its_line_and_key() {
         ("grants = 1", "1: grants: list of tables expected, found integer"),
         ("grants = [1]", "1: grants[0]: list of tables expected, found integer"),
         ("[[grants]]\nuser = 1", "1: grants[0].role: missing"),
-        ("[[grants]]\nrole = \"viewer\"", "1: grants[0]: one of user, group and certificate"),
+        (
+            "[[grants]]\nrole = \"viewer\"",
+            "1: grants[0]: one of user, group, certificate and spiffe",
+        ),
         (
             "[[grants]]\nuser = 1\ngroup = 1\nrole = \"viewer\"",
-            "1: grants[0]: one of user, group and certificate",
+            "1: grants[0]: one of user, group, certificate and spiffe",
+        ),
+        ("[[grants]]\nuser = 65534\nrole = \"viewer\"", "1: grants[0]: stands for everybody whom"),
+        ("[[grants]]\ngroup = 65534\nrole = \"viewer\"", "1: grants[0]: stands for everybody whom"),
+        ("[[listen.sockets]]\npath = \"/a/n\"", "1: listen.sockets[0].max_role: missing"),
+        ("[[listen.sockets]]\nmax_role = \"viewer\"", "1: listen.sockets[0].path: missing"),
+        (
+            "[[listen.sockets]]\npath = \"/a/n\"\nmax_role = \"root\"",
+            "3: listen.sockets[0].max_role: 'root' is no role",
+        ),
+        (
+            "[[listen.sockets]]\npath = \"a/n\"\nmax_role = \"viewer\"",
+            "2: listen.sockets[0].path: 'a/n' is no absolute path",
+        ),
+        (
+            "[[listen.sockets]]\npath = \"/run/numaloc/n\"\nmax_role = \"viewer\"",
+            "2: listen.sockets[0].path: there is another socket in this directory",
         ),
         ("[[grants]]\nuser = 1\nrole = \"root\"", "3: grants[0].role: 'root' is no role"),
         ("[[grants]]\nuser = 0\nrole = \"viewer\"", "1: grants[0]: root is always an admin"),
@@ -256,6 +306,53 @@ fn each_mistake_is_told_with_its_line_and_key() {
 }
 
 #[test]
+fn each_socket_has_a_directory_of_its_own() {
+    let text = |paths: &[&str]| -> String {
+        let each =
+            |path: &&str| format!("[[listen.sockets]]\npath = \"{path}\"\nmax_role = \"viewer\"\n");
+        "[listen]\nsocket = \"/run/n/n.sock\"\n".to_owned()
+            + &paths.iter().map(each).collect::<String>()
+    };
+    for good in [&["/run/n/a/n.sock", "/run/n/b/n.sock"][..], &["/run/n/ab/s", "/run/n/a/s"]] {
+        assert_eq!(config(&text(good)).listen.sockets.len(), good.len());
+    }
+    check(&text(&["/run/n/other.sock"]), "4: listen.sockets[0].path: there is another socket");
+    check(&text(&["/run/other.sock"]), "4: listen.sockets[0].path: there is another socket");
+    for second in ["/run/n/a/n.sock", "/run/n/a/m.sock", "/run/n/a/b/n.sock"] {
+        let found = problems(&text(&["/run/n/a/n.sock", second]));
+        let expect =
+            "7: listen.sockets[1].path: there is another socket in this directory or below";
+        assert!(found.len() == 1 && found[0].starts_with(expect), "{second}: {found:?}");
+    }
+}
+
+#[test]
+fn a_spiffe_id_has_the_form_of_the_standard() {
+    let text = |id: &str| format!("[[grants]]\nspiffe = \"{id}\"\nrole = \"viewer\"");
+    for good in ["spiffe://a", "spiffe://example.org/ns/web", "spiffe://a-b_c.1/A.b/_-9"] {
+        assert_eq!(config(&text(good)).grants[0].to, Grantee::Spiffe(good.to_owned()));
+    }
+    let long = format!("spiffe://a/{}", "b".repeat(256));
+    for bad in [
+        "",
+        "a",
+        "spiffe://",
+        "spiffe:///a",
+        "spiffe://A/b",
+        "spiffe://a/",
+        "spiffe://a//b",
+        "spiffe://a/..",
+        "spiffe://a/b%20",
+        "spiffe://a:1/b",
+        "SPIFFE://a/b",
+        "https://a/b",
+        &long,
+    ] {
+        check(&text(bad), &format!("2: grants[0].spiffe: '{bad}' is no SPIFFE ID"));
+    }
+}
+
+#[test]
 fn all_mistakes_are_told_at_once_in_the_order_of_the_lines() {
     let found = problems(
         "[stop]\ndrain = 1\n[queue]\nmoves = 0\nspeed = 1\n[listen]\nmode = \"x\"\ntcp = \"1.1.1.1:1\"\n",
@@ -294,7 +391,7 @@ fn tls_files_are_looked_into() {
             at(ca)
         )
     };
-    let tls = config(&text("cert", "key", "cert")).listen.tcp.unwrap().tls.unwrap();
+    let tls = config(&text("cert", "key", "cert")).listen.tls.unwrap();
     assert_eq!(tls.key.display().to_string(), at("key"));
 
     check(&text("missing", "key", "cert"), "4: listen.tls.certificate: ");
@@ -304,6 +401,14 @@ fn tls_files_are_looked_into() {
     check(&text("cert", "other", "cert"), "3: listen.tls: ");
     let whole = text("cert", "key", "cert");
     check(&whole.replace("tcp = ", "#"), "3: listen.tls: says nothing without listen.tcp");
+    let at = |address: &str| format!("{whole}\n[metrics]\nlisten = \"{address}:9464\"");
+    for (address, is_beyond) in [("127.0.0.1", false), ("10.0.0.1", true)] {
+        let listen = config(&at(address)).metrics.unwrap();
+        assert_eq!(listen.ip().is_loopback(), !is_beyond);
+        // For metrics beyond loopback alone there may be keys, too.
+        let found = problems(&at(address).replace("tcp = ", "#"));
+        assert_eq!(found.is_empty(), is_beyond, "{found:?}");
+    }
     check(
         &whole.replace("[listen.tls]", "plain_loopback = true\n[listen.tls]"),
         "3: listen.plain_loopback: contradicts",
@@ -342,7 +447,7 @@ fn the_example_file_shows_the_defaults() {
             _ => line,
         })
         .collect();
-    let set = set.join("\n").replace("\"numaloc\"", "\"root\"").replace("postgres\"", "nobody\"");
+    let set = set.join("\n").replace("\"numaloc\"", "\"root\"").replace("postgres\"", "daemon\"");
     let found = problems(&set);
     let files = ["listen.tls.certificate: ", "listen.tls.key: ", "listen.tls.client_ca: "];
     let only_files = found.iter().zip(files).all(|(problem, file)| problem.contains(file));
@@ -354,8 +459,9 @@ fn the_example_file_shows_the_defaults() {
     let plain = lines.join("\n").replace("0.0.0.0:7430", "127.0.0.1:7430");
     let all = config(&plain.replace("plain_loopback = false", "plain_loopback = true"));
     let default = Config::default();
-    let Listen { socket, mode, group, tcp } = &all.listen;
+    let Listen { socket, mode, group, sockets, tcp, tls } = &all.listen;
     assert_eq!((socket, mode), (&default.listen.socket, &default.listen.mode));
+    assert_eq!((sockets.len(), tls), (1, &None));
     assert!(group.is_some() && tcp.is_some() && all.metrics.is_some());
     let queue = Queue { rate_bytes_per_second: None, ..all.queue };
     assert_eq!((queue, all.quota), (default.queue, default.quota));
@@ -363,7 +469,7 @@ fn the_example_file_shows_the_defaults() {
     assert_eq!(all.mover.batch, default.mover.batch);
     assert_eq!((all.retention, all.stop), (default.retention, default.stop));
     assert_eq!(all.log, default.log);
-    assert_eq!(all.grants.len(), 3);
+    assert_eq!(all.grants.len(), 4);
 }
 
 #[test]
@@ -377,7 +483,7 @@ fn a_reload_keeps_what_takes_a_restart_and_says_so() {
          [quota]\nwatches = 9\n[retention]\njobs = 9\n[limits]\nworkers = 9",
     );
     let (now, later) = reload(&old, new.clone());
-    assert_eq!(now, Config { listen: old.listen.clone(), metrics: None, ..new });
+    assert_eq!(now, Config { listen: old.listen.clone(), metrics: None, ..new.clone() });
     let keys: Vec<_> = later.iter().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(
         keys,
@@ -387,7 +493,25 @@ fn a_reload_keeps_what_takes_a_restart_and_says_so() {
         later[1],
         "listen.mode stays 0660 until numalocd is restarted; the configuration file says 0600"
     );
-    assert_eq!(reload(&old, old.clone()), (old, Vec::new()));
+    assert_eq!(reload(&old, old.clone()), (old.clone(), Vec::new()));
+    let socket =
+        |path: &str| Socket { path: path.into(), mode: 0o660, group: None, max_role: Role::Viewer };
+    let mut more = old.clone();
+    more.listen.sockets = vec![socket("/run/c/n")];
+    let (now, later) = reload(&old, more.clone());
+    let line = "listen.sockets stays unset until numalocd is restarted; the configuration file says /run/c/n (0660, \
+                group unset, viewer at most)";
+    assert_eq!((now.listen.sockets.len(), later), (0, vec![line.to_owned()]));
+    // Other TLS files are taken over; TLS where there was none is not, nor is its end.
+    let tls =
+        |name: &str| Tls { certificate: name.into(), key: name.into(), client_ca: name.into() };
+    let with = |tls| Config { listen: Listen { tls, ..old.listen.clone() }, ..old.clone() };
+    let (now, later) = reload(&with(Some(tls("/a"))), with(Some(tls("/b"))));
+    assert_eq!((now.listen.tls, later), (Some(tls("/b")), Vec::new()));
+    for (before, after) in [(None, Some(tls("/a"))), (Some(tls("/a")), None)] {
+        let (now, later) = reload(&with(before.clone()), with(after));
+        assert_eq!((now.listen.tls, later.len()), (before, 1));
+    }
 }
 
 proptest! {

@@ -17,6 +17,9 @@ const SPANS_MS: [(&str, u64); 5] =
 /// Longest path of a Unix socket: the kernel's, less what its name gets while it is being made.
 pub(crate) const SOCKET_PATH_MAX: usize = 107 - ".".len() - ".new".len();
 
+/// Longest SPIFFE ID in bytes: less than the standard's 2048, as names of creators are at most 256 long in filters.
+const SPIFFE_MAX: usize = 256;
+
 /// A text.
 pub(super) fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, Fault> {
     value.as_str().ok_or_else(|| wrong("string", value))
@@ -135,6 +138,23 @@ fn cgroup(text: &str) -> Result<String, Fault> {
     let fits = text == "/" || parts.is_some_and(|mut parts| parts.all(is_plain));
     let wanted = "absolute cgroup path such as /kubepods.slice, without '..' and '//'";
     if fits { Ok(text.to_owned()) } else { Err(form(text, wanted)) }
+}
+
+/// A SPIFFE ID, as the standard has it: a trust domain and a path (SPIFFE-ID, sections 2.1 to 2.3).
+pub(super) fn spiffe(value: &DeValue<'_>) -> Result<String, Fault> {
+    let text = text(value)?;
+    let parts = text.strip_prefix("spiffe://").map(|rest| rest.split('/'));
+    let is_domain = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '.' | '-' | '_');
+    let is_segment = |part: &str| {
+        !matches!(part, "" | "." | "..")
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
+    };
+    let fits = parts.is_some_and(|mut parts| {
+        let domain = parts.next().unwrap_or_default();
+        !domain.is_empty() && domain.chars().all(is_domain) && parts.all(is_segment)
+    });
+    let wanted = "SPIFFE ID such as spiffe://example.org/ns/web/sa/agent";
+    if fits && text.len() <= SPIFFE_MAX { Ok(text.to_owned()) } else { Err(form(text, wanted)) }
 }
 
 /// A user by name or number.

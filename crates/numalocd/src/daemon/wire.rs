@@ -105,6 +105,9 @@ fn tell(metrics: Metrics, notifier: Notifier) -> Box<dyn FnMut(&Status) + Send> 
         metrics.jobs(&status.jobs);
         metrics.schedules(status.schedules);
         metrics.workloads(status.workloads);
+        metrics.holds(&status.holds);
+        metrics.oldest_queued(&status.oldest);
+        metrics.fights(status.fights);
         let line = line(status);
         if line != told {
             notifier.status(&line);

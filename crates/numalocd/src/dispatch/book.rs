@@ -4,7 +4,7 @@ use super::{
     names::Names,
     used::{Sort, Used},
 };
-use crate::store::{Contents, EventHead, Kept, Last, Weight, Write};
+use crate::store::{Contents, EventHead, Holds, Kept, Last, Weight, Write};
 use numaloc_api::value::{Job, JobId, JobState, Schedule, ScheduleId, Workload, WorkloadId};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -24,6 +24,7 @@ pub struct Book {
     used: Used,
     events: VecDeque<EventHead>,
     last: Last,
+    holds: Holds,
     /// (creator, request_id) -> number of the job or schedule.
     job_requests: HashMap<(String, String), u64>,
     schedule_requests: HashMap<(String, String), u64>,
@@ -44,6 +45,7 @@ impl Book {
             used: Used::default(),
             events: contents.events.into(),
             last: contents.last,
+            holds: contents.holds,
             job_requests: HashMap::new(),
             schedule_requests: HashMap::new(),
             watchers: HashMap::new(),
@@ -81,6 +83,7 @@ impl Book {
                 let at = self.events.binary_search_by_key(&number, |head| head.number);
                 at.ok().and_then(|at| self.events.remove(at));
             }
+            Write::Holds(holds) => self.holds = holds,
         }
     }
 
@@ -105,7 +108,8 @@ impl Book {
             | Write::DropSchedule(_)
             | Write::Workload(_)
             | Write::DropWorkload(_)
-            | Write::DropEvent(_) => {}
+            | Write::DropEvent(_)
+            | Write::Holds(_) => {}
         }
     }
 
@@ -127,6 +131,7 @@ impl Book {
             Write::DropSchedule(id) => Write::Schedule(self.schedule(id)?.clone()),
             Write::DropWorkload(id) => Write::Workload(self.workloads.get(id)?.clone()),
             Write::Event(event) => Write::DropEvent(event.number),
+            Write::Holds(_) => Write::Holds(self.holds),
             Write::DropJob(_) | Write::DropEvent(_) => return None,
         };
         Some(write)
@@ -274,6 +279,10 @@ impl Book {
     /// The highest numbers ever given.
     pub fn last(&self) -> Last {
         self.last
+    }
+    /// What keeps moves from beginning.
+    pub fn holds(&self) -> Holds {
+        self.holds
     }
     /// Tells the number of the last event.
     pub fn watch_events(&self) -> watch::Receiver<u64> {

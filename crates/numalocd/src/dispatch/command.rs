@@ -1,7 +1,11 @@
 //! What the dispatcher can be asked: one variant a call, with where the answer goes.
 
-use super::{Listed, Refusal, Selected, Status};
-use crate::{access::Caller, engine::Found};
+use super::{Hold, Listed, Refusal, Selected, Status};
+use crate::{
+    access::Caller,
+    engine::Found,
+    store::{Holds, Snapshot},
+};
 use numaloc_api::{
     encoded::ListedJob,
     value::{
@@ -39,6 +43,7 @@ impl Command {
                 | Self::DeleteSchedule(..)
                 | Self::RegisterWorkload(..)
                 | Self::UnregisterWorkload(..)
+                | Self::SetHold(..)
         )
     }
 }
@@ -82,6 +87,10 @@ pub enum Command {
     CheckCursor(u64, Reply<()>),
     /// Events after a number.
     EventsAfter(EventFilter, u64, usize, Reply<(Vec<Arc<Event>>, u64)>),
+    /// Begins or ends what keeps moves from beginning.
+    SetHold(Caller, Hold, bool, Reply<Holds>),
+    /// What the store holds at this moment.
+    Snapshot(Reply<Snapshot>),
     /// What the daemon is doing.
     Status(Reply<Status>),
     /// Ends runs after their batches in hand, and then the dispatcher.

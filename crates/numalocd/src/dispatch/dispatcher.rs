@@ -116,6 +116,7 @@ impl Dispatcher {
     /// With what was stored.
     pub fn new(edges: Edges, book: Book) -> Self {
         let started = (edges.clock)();
+        edges.metrics.store_bytes(edges.store.bytes());
         Self {
             edges,
             book,
@@ -149,7 +150,7 @@ impl Dispatcher {
     /// # Errors
     /// Not permitted: it may not have memory moved any more.
     pub(super) fn creator(&self, name: &str, gid: Option<u32>) -> Result<Caller, Refusal> {
-        Grants::new(&self.config().grants).creator(name, gid).ok_or_else(|| {
+        Grants::from(&*self.config()).creator(name, gid).ok_or_else(|| {
             let message = format!("{name} may not have memory moved any more");
             Refusal::NotPermitted { message }
         })
@@ -181,6 +182,7 @@ impl Dispatcher {
         let begin = Instant::now();
         let done = blocking(|| store.commit(writes));
         self.edges.metrics.committed(begin.elapsed(), done.is_ok());
+        self.edges.metrics.store_bytes(self.edges.store.bytes());
         match done {
             Ok(()) => {
                 self.problem = None;

@@ -36,7 +36,8 @@ impl Fight {
         Self { message, ..next }
     }
 
-    fn is_on(&self) -> bool {
+    /// Whether somebody undoes its work.
+    pub fn is_on(&self) -> bool {
         self.undone >= RUNS
     }
 

@@ -1,12 +1,13 @@
 //! What the services ask of the dispatcher.
 
 use super::{
-    Refusal,
+    Hold, Refusal,
     command::{Change, Command, Reply},
 };
 use crate::{
     access::Caller,
     engine::{Aim, Found},
+    store::{Holds, Snapshot},
 };
 use numaloc_api::{
     encoded::ListedJob,
@@ -16,7 +17,7 @@ use numaloc_api::{
         Workload, WorkloadId, WorkloadSpec,
     },
 };
-use std::{sync::Arc, time::SystemTime};
+use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// A page of a list.
@@ -55,6 +56,12 @@ pub struct Status {
     pub moved_bytes: u64,
     /// Which store the records are in.
     pub store_id: u64,
+    /// What keeps moves from beginning.
+    pub holds: Holds,
+    /// When the oldest queued job of each class was made; classes without any are left out.
+    pub oldest: BTreeMap<QosClass, SystemTime>,
+    /// Schedules that find their work undone again and again.
+    pub fights: usize,
     /// What it cannot do, and what to do about it.
     pub problems: Vec<String>,
 }
@@ -302,6 +309,22 @@ impl Handle {
     /// [`Self::events_after`], so that nothing queues up for a slow one.
     pub fn last_event(&self) -> watch::Receiver<u64> {
         self.last_event.clone()
+    }
+
+    /// Begins (`on`) or ends what keeps moves from beginning; gives back what does now.
+    ///
+    /// # Errors
+    /// Store.
+    pub async fn set_hold(&self, caller: Caller, hold: Hold, on: bool) -> Result<Holds, Refusal> {
+        self.ask(|reply| Command::SetHold(caller, hold, on, reply)).await
+    }
+
+    /// What the store holds at this moment, to be copied while it goes on.
+    ///
+    /// # Errors
+    /// Store.
+    pub async fn snapshot(&self) -> Result<Snapshot, Refusal> {
+        self.ask(Command::Snapshot).await
     }
 
     /// What the daemon is doing.

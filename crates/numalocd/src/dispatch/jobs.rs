@@ -81,7 +81,7 @@ impl Dispatcher {
         // The job itself has what is missing.
         let found = Found { missing: Vec::new(), ..found };
         self.found.extend(job.id.number().map(|number| (number, found)));
-        Ok((job, false))
+        Ok((self.with_progress(job), false))
     }
 
     /// The next job, not stored yet.
@@ -138,8 +138,13 @@ impl Dispatcher {
         job.ok_or_else(|| Refusal::NotFound { name: id.to_string() })
     }
 
-    /// A job with how far it is now.
+    /// A job with how far it is now, and, if it is queued and no move begins, why not.
     pub(super) fn with_progress(&self, job: Arc<Job>) -> Arc<Job> {
+        if job.state == JobState::Queued
+            && let Some(why) = self.book.holds().why()
+        {
+            return Arc::new(Job { state_message: format!("waits: {why}"), ..(*job).clone() });
+        }
         let run = job.id.number().and_then(|number| self.runs.get(&number));
         match run.filter(|run| run.is_moving()) {
             Some(run) => {

@@ -5,11 +5,11 @@ use crate::store::{EventHead, Kept};
 use numaloc_api::{
     encoded::ListedJob,
     value::{
-        Event, EventFilter, Job, JobFilter, ListEvents, ListJobs, Page, Schedule, Workload,
-        WorkloadId,
+        Event, EventFilter, Job, JobFilter, JobState, ListEvents, ListJobs, Page, QosClass,
+        Schedule, Workload, WorkloadId,
     },
 };
-use std::{ops::Bound, sync::Arc};
+use std::{collections::BTreeMap, ops::Bound, sync::Arc, time::SystemTime};
 
 /// Events of about so many bytes are read for a watcher at once, which holds them until its client has taken them.
 pub(super) const WATCHED_BYTES: usize = 1 << 20;
@@ -107,6 +107,16 @@ impl Dispatcher {
         }
     }
 
+    /// When the oldest queued job of each class was made.
+    fn oldest(&self) -> BTreeMap<QosClass, SystemTime> {
+        let mut oldest = BTreeMap::new();
+        for job in self.book.jobs_in(JobState::Queued) {
+            // They come by number, and so by age.
+            oldest.entry(job.spec.policy.class()).or_insert(job.created);
+        }
+        oldest
+    }
+
     pub(super) fn status(&self) -> Status {
         let counts = self.book.counts().iter().filter(|(_, count)| **count > 0);
         Status {
@@ -116,6 +126,9 @@ impl Dispatcher {
             workloads: self.book.workloads().len(),
             moved_bytes: self.moved_bytes,
             store_id: self.edges.store.id(),
+            holds: self.book.holds(),
+            oldest: self.oldest(),
+            fights: self.fights.values().filter(|fight| fight.is_on()).count(),
             problems: self.problem.iter().cloned().collect(),
         }
     }

@@ -100,6 +100,9 @@ impl Dispatcher {
     /// Why a planned job has to wait after all. Only those count that move already: of two that are planned at the same
     /// time the first one goes on.
     fn blocked(&self, number: u64) -> Option<String> {
+        if let Some(why) = self.book.holds().why() {
+            return Some(why.to_owned());
+        }
         let moving = self.runs.iter().filter(|(other, run)| **other != number && run.is_moving());
         let taken = Taken::by(moving.filter_map(|(_, run)| run.found.as_ref()));
         taken.blocks(self.runs.get(&number)?.found.as_ref()?, &self.config().queue)

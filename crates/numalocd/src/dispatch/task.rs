@@ -70,7 +70,7 @@ impl Dispatcher {
             if retry.is_none_or(|retry| retry <= now) {
                 retry = self.advance(&mut forget).err().map(|_| now + RETRY);
             }
-            if self.is_drained(now) {
+            if self.has_stopped(now) {
                 return;
             }
             self.make_room();
@@ -159,7 +159,7 @@ impl Dispatcher {
     }
 
     /// Whether it is to stop and no run is left, or none that could be waited for any longer.
-    fn is_drained(&self, now: Instant) -> bool {
+    fn has_stopped(&self, now: Instant) -> bool {
         self.stopping.is_some_and(|until| {
             let late = until <= now;
             if late && !self.runs.is_empty() {
@@ -211,6 +211,11 @@ impl Dispatcher {
             Command::EventsAfter(filter, after, most, reply) => {
                 let _ = reply.send(self.events_after(&filter, after, most, WATCHED_BYTES));
             }
+            Command::Snapshot(reply) => {
+                let store = &mut self.edges.store;
+                let snapshot = super::dispatcher::blocking(|| store.snapshot());
+                let _ = reply.send(snapshot.map_err(Refusal::from));
+            }
             Command::Status(reply) => drop(reply.send(Ok(self.status()))),
             change => self.on_changes(vec![change]),
         }
@@ -250,6 +255,9 @@ impl Dispatcher {
             }
             Command::UnregisterWorkload(caller, id, reply) => {
                 answer!(reply, self.unregister_workload(&caller, &id));
+            }
+            Command::SetHold(caller, hold, on, reply) => {
+                answer!(reply, self.set_hold(&caller, hold, on));
             }
             question => self.on_question(question),
         }

@@ -3,6 +3,7 @@
 mod classes;
 mod fights;
 mod groups;
+mod holds;
 mod jobs;
 mod limits;
 mod members;

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     access::Caller,
     engine::{Found, Order},
+    store::Holds,
 };
 use numaloc_api::value::{Job, JobState, Limits, MigrationSpec, QosClass};
 use numaloc_executor::{Control, SharedRate};
@@ -29,6 +30,15 @@ impl Dispatcher {
         self.give_up_ready()?;
         if self.stopping.is_some() || !self.recovered {
             return Ok(());
+        }
+        match self.book.holds() {
+            Holds { paused: Some(_), .. } => {
+                self.hold_all();
+                return Ok(());
+            }
+            // What is planned goes back into the queue.
+            Holds { drained: Some(_), .. } => return self.move_ready(),
+            Holds { .. } => {}
         }
         for number in self.turn() {
             let Some(kept) = self.book.jobs().get(&number).cloned() else { continue };
@@ -122,7 +132,7 @@ impl Dispatcher {
         next
     }
 
-    fn put_back(&mut self, number: u64, why: &'static str) {
+    pub(super) fn put_back(&mut self, number: u64, why: &'static str) {
         // One that is ending already ends but once.
         let Some(run) = self.runs.get_mut(&number).filter(|run| !run.is_cancelled()) else {
             return;

@@ -1,28 +1,27 @@
 //! A connection: it holds a place among those that are allowed, and has to begin to speak soon.
 
 use super::places::Place;
-use crate::access::UnixPeer;
 use std::{
     io::{self, ErrorKind, IoSlice},
     pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
 };
-use tokio::net::{TcpStream, UnixStream};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::{Sleep, sleep},
 };
-use tonic::transport::server::{Connected, TcpConnectInfo};
+use tonic::transport::server::Connected;
 
 /// How long a client may take to send the bytes below. Later, HTTP/2 pings find those that are gone.
 const OPENING: Duration = Duration::from_secs(10);
 /// The preface of HTTP/2. With TLS, whose handshake has a time limit of its own, any bytes.
 const OPENING_BYTES: usize = 24;
 
-/// Anything that bytes are exchanged over.
-pub(super) struct Connection<T> {
+/// Anything that bytes are exchanged over, and who is at the other end.
+pub(super) struct Connection<T, P> {
     io: T,
+    peer: P,
     opening: Option<Opening>,
     _place: Place,
 }
@@ -32,42 +31,22 @@ struct Opening {
     missing: usize,
 }
 
-impl<T> Connection<T> {
-    pub(super) fn new(io: T, place: Place) -> Self {
+impl<T, P> Connection<T, P> {
+    pub(super) fn new(io: T, peer: P, place: Place) -> Self {
         let opening = Opening { deadline: Box::pin(sleep(OPENING)), missing: OPENING_BYTES };
-        Self { io, opening: Some(opening), _place: place }
+        Self { io, peer, opening: Some(opening), _place: place }
     }
 }
 
-/// Something of which it is known who is at the other end.
-pub(super) trait Known {
-    type Peer: Clone + Send + Sync + 'static;
-    fn peer(&self) -> Self::Peer;
-}
+impl<T, P: Clone + Send + Sync + 'static> Connected for Connection<T, P> {
+    type ConnectInfo = P;
 
-impl Known for UnixStream {
-    type Peer = UnixPeer;
-    fn peer(&self) -> UnixPeer {
-        UnixPeer::of(self)
+    fn connect_info(&self) -> P {
+        self.peer.clone()
     }
 }
 
-impl Known for TcpStream {
-    type Peer = TcpConnectInfo;
-    fn peer(&self) -> TcpConnectInfo {
-        self.connect_info()
-    }
-}
-
-impl<T: Known> Connected for Connection<T> {
-    type ConnectInfo = T::Peer;
-
-    fn connect_info(&self) -> T::Peer {
-        self.io.peer()
-    }
-}
-
-impl<T: AsyncRead + Unpin> AsyncRead for Connection<T> {
+impl<T: AsyncRead + Unpin, P: Unpin> AsyncRead for Connection<T, P> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -91,7 +70,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Connection<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Connection<T> {
+impl<T: AsyncWrite + Unpin, P: Unpin> AsyncWrite for Connection<T, P> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

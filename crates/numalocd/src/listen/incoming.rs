@@ -5,6 +5,7 @@ use super::{
     places::{Holder, Places},
     unix,
 };
+use crate::access::{Role, UnixPeer};
 use std::{
     io,
     pin::Pin,
@@ -16,6 +17,7 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 use tokio_stream::Stream;
+use tonic::transport::server::{Connected, TcpConnectInfo};
 
 /// How long to wait when no connection can be accepted, such as when there are no file descriptors left.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -26,25 +28,40 @@ const WARNING: Duration = Duration::from_secs(60);
 /// Accepts connections.
 pub(super) trait Accept: Unpin {
     type Io;
+    /// What is known of who is at the other end.
+    type Peer: Clone + Send + Sync + 'static;
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>>;
+    /// Who a connection counts for.
+    fn holder(&self, io: &Self::Io) -> Holder;
     /// Who is at the other end.
-    fn holder(io: &Self::Io) -> Holder;
+    fn peer(&self, io: &Self::Io) -> Self::Peer;
 }
 
 impl Accept for unix::Socket {
     type Io = UnixStream;
+    type Peer = UnixPeer;
 
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<UnixStream>> {
         self.listener.poll_accept(cx).map_ok(|(stream, _)| stream)
     }
 
-    fn holder(stream: &UnixStream) -> Holder {
-        stream.peer_cred().map_or(Holder::Unknown, |peer| Holder::user(peer.uid()))
+    fn holder(&self, stream: &UnixStream) -> Holder {
+        let Ok(peer) = stream.peer_cred() else { return Holder::Unknown };
+        // Whoever is no admin here has no place of root's either.
+        match &self.further {
+            Some(socket) if socket.max_role < Role::Admin => Holder::User(peer.uid()),
+            _ => Holder::user(peer.uid()),
+        }
+    }
+
+    fn peer(&self, stream: &UnixStream) -> UnixPeer {
+        UnixPeer::of(stream, self.further.clone())
     }
 }
 
 impl Accept for TcpListener {
     type Io = TcpStream;
+    type Peer = TcpConnectInfo;
 
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<TcpStream>> {
         let (stream, _) = ready!(self.poll_accept(cx))?;
@@ -53,8 +70,12 @@ impl Accept for TcpListener {
         Poll::Ready(Ok(stream))
     }
 
-    fn holder(stream: &TcpStream) -> Holder {
+    fn holder(&self, stream: &TcpStream) -> Holder {
         stream.peer_addr().map_or(Holder::Unknown, |peer| Holder::Address(peer.ip()))
+    }
+
+    fn peer(&self, stream: &TcpStream) -> TcpConnectInfo {
+        stream.connect_info()
     }
 }
 
@@ -72,8 +93,9 @@ impl<L: Accept> Incoming<L> {
     }
 
     /// A connection too many is closed, so that its client learns of it.
-    fn admit(&mut self, io: L::Io) -> Option<Connection<L::Io>> {
-        let holder = L::holder(&io);
+    fn admit(&mut self, index: usize, io: L::Io) -> Option<Connection<L::Io, L::Peer>> {
+        let listener = &self.listeners[index];
+        let holder = listener.holder(&io);
         let place = self.places.take(holder);
         if place.is_none() && self.warned.is_none_or(|warned| warned.elapsed() > WARNING) {
             self.warned = Some(Instant::now());
@@ -82,12 +104,15 @@ impl<L: Accept> Incoming<L> {
                 "too many connections at a time; more of this client are closed until some end"
             );
         }
-        place.map(|place| Connection::new(io, place))
+        place.map(|place| {
+            let peer = listener.peer(&io);
+            Connection::new(io, peer, place)
+        })
     }
 }
 
 impl<L: Accept> Stream for Incoming<L> {
-    type Item = io::Result<Connection<L::Io>>;
+    type Item = io::Result<Connection<L::Io, L::Peer>>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
@@ -99,9 +124,10 @@ impl<L: Accept> Stream for Incoming<L> {
             for index in 0..this.listeners.len() {
                 match this.listeners[index].poll_accept(cx) {
                     Poll::Ready(Ok(io)) => {
+                        let admitted = this.admit(index, io);
                         // The others get their turn first the next time.
                         this.listeners.rotate_left(index + 1);
-                        match this.admit(io) {
+                        match admitted {
                             Some(connection) => return Poll::Ready(Some(Ok(connection))),
                             None => continue 'accept,
                         }

@@ -1,6 +1,6 @@
 //! The gRPC server on open sockets.
 
-use super::{Listeners, incoming::Incoming};
+use super::{Listeners, handshakes::Secured, incoming::Incoming};
 use http::{Request, Response};
 use hyper::body::Bytes;
 use std::time::Duration;
@@ -49,7 +49,7 @@ where
     B: hyper::body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<StdError>,
 {
-    let Listeners { unix, tcp, tls } = listeners;
+    let Listeners { unix, tcp, keys } = listeners;
     let (stop, stopped) = watch::channel(());
     let until_stop = || {
         let mut stopped = stopped.clone();
@@ -64,9 +64,15 @@ where
         if tcp.is_empty() {
             return Ok(());
         }
-        let server = tls.map_or_else(|| Ok(server()), |tls| server().tls_config(tls))?;
         let incoming = Incoming::new(tcp, CONNECTIONS);
-        router(server).serve_with_incoming_shutdown(incoming, until_stop()).await
+        let router = router(server());
+        match keys {
+            None => router.serve_with_incoming_shutdown(incoming, until_stop()).await,
+            Some(keys) => {
+                let incoming = Secured::new(incoming, keys);
+                router.serve_with_incoming_shutdown(incoming, until_stop()).await
+            }
+        }
     };
     let stopping = async {
         shutdown.await;

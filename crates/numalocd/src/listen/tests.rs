@@ -2,7 +2,10 @@ mod activation;
 mod tls;
 
 use super::{incoming::Incoming, unix::bind, *};
-use crate::{access::Peer, config::Listen};
+use crate::{
+    access::{Peer, Role},
+    config::{self, Listen},
+};
 use std::{
     fs,
     os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt},
@@ -234,13 +237,95 @@ async fn calls_are_served_with_the_credentials_of_the_peer_until_the_end() {
     assert_eq!(names(directory.path()), [""; 0]);
 }
 
+fn further(directory: &TempDir, name: &str, mode: u32) -> config::Socket {
+    let path = directory.path().join(name);
+    config::Socket { path, mode, group: None, max_role: Role::Viewer }
+}
+
+#[tokio::test]
+async fn further_sockets_have_rights_and_directories_of_their_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let sockets =
+        vec![further(&directory, "a/n.sock", 0o666), further(&directory, "b/deep/n.sock", 0o600)];
+    let config = Listen { sockets, ..at(&directory, "n.sock") };
+    let listeners = Listeners::open(&config, Passed::default()).await.unwrap();
+    let directories: Vec<&Path> =
+        config.sockets.iter().map(|socket| socket.path.parent().unwrap()).collect();
+    for (socket, directory) in config.sockets.iter().zip(&directories) {
+        assert_eq!(mode(&socket.path), socket.mode);
+        assert_eq!((names(directory), mode(directory)), (vec!["n.sock".to_owned()], 0o755));
+    }
+    // Whatever the umask is, one can get there.
+    assert_eq!(mode(&directory.path().join("b")), 0o755);
+    let (stop, served) = serving(listeners, health);
+    for path in config.sockets.iter().map(|socket| &socket.path).chain([&config.socket]) {
+        assert_eq!(health_at(path).await.unwrap(), 1);
+    }
+    stop.send(()).unwrap();
+    served.await.unwrap();
+    for directory in directories {
+        assert_eq!(names(directory), [""; 0]);
+    }
+}
+
+/// Who has the directory mounted finds the new socket there.
+#[tokio::test]
+async fn a_restart_replaces_the_file_and_not_its_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let sockets = vec![further(&directory, "a/n.sock", 0o660)];
+    let config = Listen { sockets, ..at(&directory, "n.sock") };
+    let path = &config.sockets[0].path;
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    let before = fs::metadata(path.parent().unwrap()).unwrap().ino();
+    // As a daemon leaves it that was killed.
+    drop(std::os::unix::net::UnixListener::bind(path).unwrap());
+    let _listeners = Listeners::open(&config, Passed::default()).await.unwrap();
+    assert!(UnixStream::connect(path).await.is_ok());
+    assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().ino(), before);
+}
+
+#[tokio::test]
+async fn without_one_of_its_sockets_none_is_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let sockets = vec![further(&directory, "a/n.sock", 0o660), further(&directory, "file", 0o660)];
+    let config = Listen { sockets, ..at(&directory, "n.sock") };
+    fs::write(&config.sockets[1].path, "precious").unwrap();
+    let error = Listeners::open(&config, Passed::default()).await.unwrap_err();
+    assert!(matches!(error, ListenError::NotASocket { .. }), "{error}");
+    assert!(!config.socket.exists() && !config.sockets[0].path.exists());
+}
+
+#[tokio::test]
+async fn a_passed_socket_with_the_path_of_a_further_one_is_that() {
+    let directory = tempfile::tempdir().unwrap();
+    let sockets =
+        vec![further(&directory, "a.sock", 0o660), further(&directory, "b/n.sock", 0o660)];
+    let config = Listen { sockets, ..at(&directory, "n.sock") };
+    let listener = tokio::net::UnixListener::bind(&config.sockets[0].path).unwrap();
+    let passed = Passed { unix: vec![listener], tcp: Vec::new() };
+    let listeners = Listeners::open(&config, passed).await.unwrap();
+    let further = listeners.unix.iter().map(|socket| socket.further.as_deref());
+    let expected = [None, Some(&config.sockets[0]), Some(&config.sockets[1])];
+    assert_eq!(further.collect::<Vec<_>>(), expected);
+    assert!(config.socket.exists(), "nothing stood in for the main one");
+}
+
+/// A link in the place of the lock, which who may write in the directory could put there.
+#[tokio::test]
+async fn no_link_is_followed() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = at(&directory, "n.sock");
+    let link = directory.path().join(".n.sock.lock");
+    std::os::unix::fs::symlink(directory.path().join("else"), link).unwrap();
+    assert!(matches!(bind(&config).await, Err(ListenError::Socket { .. })));
+    assert!(!directory.path().join("else").exists());
+}
+
 #[tokio::test]
 async fn plain_tcp_is_served_on_loopback_only() {
     let directory = tempfile::tempdir().unwrap();
-    let plain = |address: &str| Listen {
-        tcp: Some(Tcp { address: address.parse().unwrap(), tls: None }),
-        ..at(&directory, "n.sock")
-    };
+    let plain =
+        |address: &str| Listen { tcp: Some(address.parse().unwrap()), ..at(&directory, "n.sock") };
     let error = Listeners::open(&plain("0.0.0.0:0"), Passed::default()).await.unwrap_err();
     assert!(matches!(error, ListenError::Plain(_)), "{error}");
     assert_eq!(names(directory.path()), [""; 0]);

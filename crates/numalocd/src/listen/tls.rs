@@ -1,12 +1,26 @@
-//! TLS with client certificates.
+//! TLS with client certificates. The files can be read again while connections are served.
 
 use crate::config::Tls;
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
-use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::timeout,
+};
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{
+        RootCertStore, ServerConfig,
+        crypto::ring,
+        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+        server::WebPkiClientVerifier,
+    },
+    server::TlsStream,
+};
 
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
@@ -57,28 +71,93 @@ impl Pem {
     }
 }
 
-/// What the server needs: clients without a certificate of `client_ca` are refused in the handshake.
-///
-/// # Errors
-/// A file cannot be read, is not PEM, or the key is not that of the certificate.
-pub fn tls_config(tls: &Tls) -> Result<ServerTlsConfig, TlsError> {
-    let certificate = Pem::Certificate.read(&tls.certificate)?;
-    let key = Pem::Key.read(&tls.key)?;
-    let client_ca = Pem::Certificate.read(&tls.client_ca)?;
-    let config = ServerTlsConfig::new()
-        .identity(Identity::from_pem(certificate, key))
-        .client_ca_root(Certificate::from_pem(client_ca))
-        .timeout(HANDSHAKE);
-    // The files are parsed only here.
-    match Server::builder().tls_config(config.clone()) {
-        Ok(_) => Ok(config),
-        Err(error) => Err(TlsError::Rejected(chain(&error))),
+/// What is spoken within TLS. Both sides name it in the handshake (ALPN).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// gRPC, over HTTP/2.
+    Grpc,
+    /// HTTP/1.1.
+    Http,
+}
+
+/// The server's keys and the authority of its clients, as they were last read. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Keys(Arc<RwLock<Loaded>>);
+
+#[derive(Clone, Debug)]
+struct Loaded {
+    grpc: Arc<ServerConfig>,
+    http: Arc<ServerConfig>,
+}
+
+impl Keys {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// A file cannot be read, is not PEM, or the key is not that of the certificate.
+    pub fn read(tls: &Tls) -> Result<Self, TlsError> {
+        Ok(Self(Arc::new(RwLock::new(Loaded::read(tls)?))))
+    }
+
+    /// Reads the files again: handshakes from now on are by what they hold. Open connections go on.
+    ///
+    /// # Errors
+    /// As [`Self::read`]; then the keys stay as they were.
+    pub fn read_again(&self, tls: &Tls) -> Result<(), TlsError> {
+        let loaded = Loaded::read(tls)?;
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = loaded;
+        Ok(())
+    }
+
+    /// Does the handshake: clients without a certificate of the authority are refused.
+    ///
+    /// # Errors
+    /// It fails, or takes too long.
+    pub async fn accept<T>(&self, protocol: Protocol, io: T) -> io::Result<TlsStream<T>>
+    where
+        T: AsyncRead + AsyncWrite + Unpin,
+    {
+        let acceptor = {
+            let loaded = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            TlsAcceptor::from(match protocol {
+                Protocol::Grpc => loaded.grpc.clone(),
+                Protocol::Http => loaded.http.clone(),
+            })
+        };
+        let done = timeout(HANDSHAKE, acceptor.accept(io)).await;
+        done.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-/// tonic says no more than "transport error" itself.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |error| error.source());
-    let said: Vec<String> = causes.map(ToString::to_string).collect();
-    if said.is_empty() { error.to_string() } else { said.join(": ") }
+impl Loaded {
+    fn read(tls: &Tls) -> Result<Self, TlsError> {
+        let chain = certificates(&tls.certificate)?;
+        let key = PrivateKeyDer::from_pem_slice(&Pem::Key.read(&tls.key)?).map_err(rejected)?;
+        let mut authorities = RootCertStore::empty();
+        authorities.add_parsable_certificates(certificates(&tls.client_ca)?);
+        let provider = Arc::new(ring::default_provider());
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(authorities.into(), provider.clone());
+        let grpc = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(rejected)?
+            .with_client_cert_verifier(verifier.build().map_err(rejected)?)
+            .with_single_cert(chain, key)
+            .map_err(rejected)?;
+        let speaking = |protocol: &[u8]| {
+            let mut config = grpc.clone();
+            config.alpn_protocols = vec![protocol.to_vec()];
+            Arc::new(config)
+        };
+        Ok(Self { grpc: speaking(b"h2"), http: speaking(b"http/1.1") })
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let pem = Pem::Certificate.read(path)?;
+    CertificateDer::pem_slice_iter(&pem).collect::<Result<_, _>>().map_err(rejected)
+}
+
+fn rejected(error: impl std::fmt::Display) -> TlsError {
+    TlsError::Rejected(error.to_string())
 }

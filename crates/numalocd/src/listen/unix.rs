@@ -1,7 +1,7 @@
-//! The Unix socket.
+//! Unix sockets.
 
 use super::ListenError;
-use crate::config::Listen;
+use crate::config::{self, Listen};
 use nix::{
     errno::Errno,
     fcntl::{Flock, FlockArg},
@@ -14,6 +14,7 @@ use std::{
     io::{self, ErrorKind},
     os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
 
@@ -25,12 +26,17 @@ pub(super) struct Socket {
     /// Before the listener, so dropped before it: while it listens, no other daemon takes its place.
     made: Option<Made>,
     pub(super) listener: UnixListener,
+    /// What is said of it, if it is a further one.
+    pub(super) further: Option<Arc<config::Socket>>,
 }
 
 impl Socket {
-    /// One that belongs to the service manager.
-    pub(super) fn passed(listener: UnixListener) -> Self {
-        Self { made: None, listener }
+    /// One that belongs to the service manager. One with the path of a further socket is that.
+    pub(super) fn passed(listener: UnixListener, sockets: &[config::Socket]) -> Self {
+        let address = listener.local_addr().ok();
+        let path = address.as_ref().and_then(|address| address.as_pathname());
+        let further = sockets.iter().find(|socket| Some(socket.path.as_path()) == path);
+        Self { made: None, listener, further: further.cloned().map(Arc::new) }
     }
 }
 
@@ -77,13 +83,23 @@ fn inode(path: &Path) -> io::Result<(u64, u64)> {
     fs::symlink_metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
-/// Makes the socket that `config` describes.
+/// Makes the main socket that `config` describes.
+pub(super) async fn bind(config: &Listen) -> Result<Socket, ListenError> {
+    make(&config.socket, config.mode, config.group.as_deref()).await
+}
+
+/// Makes a further socket.
+pub(super) async fn bind_further(config: &config::Socket) -> Result<Socket, ListenError> {
+    let socket = make(&config.path, config.mode, config.group.as_deref()).await?;
+    Ok(Socket { further: Some(Arc::new(config.clone())), ..socket })
+}
+
+/// Makes a socket with these rights.
 ///
 /// It is made under another name, which only its owner may connect to, and gets its place when its rights are set: nobody
 /// can connect who is not meant to. Of daemons that start at the same time one goes on, which is what the lock is for.
-pub(super) async fn bind(config: &Listen) -> Result<Socket, ListenError> {
-    let path = config.socket.as_path();
-    let group = config.group.as_deref().map(group).transpose()?;
+async fn make(path: &Path, mode: u32, owner: Option<&str>) -> Result<Socket, ListenError> {
+    let group = owner.map(group).transpose()?;
     let name = path.file_name().ok_or_else(|| ListenError::NoName { path: path.into() })?;
     let directory = match path.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => directory,
@@ -102,21 +118,23 @@ pub(super) async fn bind(config: &Listen) -> Result<Socket, ListenError> {
     refuse_living(path).await?;
     if group.is_some() {
         lchown(&temporary, None, group).map_err(failed(
-            "give the socket to listen.group, which the daemon's user has to be in",
+            "give the socket to its group, which the daemon's user has to be in",
         ))?;
     }
-    fs::set_permissions(&temporary, fs::Permissions::from_mode(config.mode))
+    fs::set_permissions(&temporary, fs::Permissions::from_mode(mode))
         .map_err(failed("set the rights"))?;
     fs::rename(&temporary, path).map_err(failed("rename the socket to its place"))?;
     made.path = path.to_owned();
-    Ok(Socket { made: Some(made), listener })
+    Ok(Socket { made: Some(made), listener, further: None })
 }
 
 /// Holds the others off until it is dropped. The file stays: to remove it would let two hold locks of that name.
 pub(super) fn lock(socket: &Path, path: &Path) -> Result<Flock<File>, ListenError> {
     let mut options = File::options();
     // Others must not be able to open it: they could hold the lock for ever.
-    let file = options.write(true).create(true).truncate(false).mode(0o600).open(path);
+    options.write(true).create(true).truncate(false).mode(0o600);
+    // Who may write in the directory must not choose what is opened.
+    let file = options.custom_flags(nix::libc::O_NOFOLLOW).open(path);
     let file = file.map_err(failed("open the lock", path))?;
     Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| match errno {
         Errno::EWOULDBLOCK => ListenError::Raced { path: socket.into() },
@@ -168,13 +186,19 @@ async fn refuse_living(path: &Path) -> Result<(), ListenError> {
     }
 }
 
-/// Clients have to get in: 0755, whatever the umask.
+/// Clients have to get in: what is missing is made with 0755, whatever the umask.
 fn make_directory(directory: &Path) -> io::Result<()> {
-    if directory.is_dir() {
-        return Ok(());
+    let is_missing = |part: &&Path| !part.as_os_str().is_empty() && !part.is_dir();
+    let missing: Vec<&Path> = directory.ancestors().take_while(is_missing).collect();
+    for part in missing.into_iter().rev() {
+        match fs::create_dir(part) {
+            // Another socket is made there at the same time.
+            Err(_) if part.is_dir() => {}
+            made => made?,
+        }
+        fs::set_permissions(part, fs::Permissions::from_mode(0o755))?;
     }
-    fs::create_dir_all(directory)?;
-    fs::set_permissions(directory, fs::Permissions::from_mode(0o755))
+    Ok(())
 }
 
 fn group(name: &str) -> Result<u32, ListenError> {

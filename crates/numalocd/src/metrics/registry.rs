@@ -1,12 +1,14 @@
 //! Names, units and descriptions of the series.
 
-use super::{Series, label::state_name};
+use super::{Series, label::state_name, process::Process, since_epoch};
 use numaloc_api::value::JobState;
 use numaloc_core::Reason;
 use prometheus_client::{
     metrics::{histogram::Histogram, info::Info},
     registry::{Registry, Unit},
 };
+
+use std::time::SystemTime;
 
 /// Upper bounds in seconds for jobs: from a page to a terabyte.
 const JOB_BOUNDS: [f64; 12] =
@@ -30,6 +32,13 @@ impl Default for Series {
             schedules: Default::default(),
             workloads: Default::default(),
             watches: Default::default(),
+            drained: Default::default(),
+            paused: Default::default(),
+            fights: Default::default(),
+            oldest: Default::default(),
+            store_bytes: Default::default(),
+            reload_done: Default::default(),
+            reload_time: Default::default(),
             calls: Default::default(),
             stalls: Default::default(),
             over_bound: Default::default(),
@@ -38,6 +47,9 @@ impl Default for Series {
             commits: Histogram::new(COMMIT_BOUNDS),
             commit_failures: Default::default(),
         };
+        // The start was a first reading.
+        series.reload_done.set(1);
+        series.reload_time.set(since_epoch(SystemTime::now()));
         for reason in Reason::ALL {
             drop(series.left.get_or_create(&[("reason", reason.name())]));
         }
@@ -56,13 +68,17 @@ impl Default for Series {
 
 /// A registry with all of `series`.
 pub(super) fn of(series: &Series) -> Registry {
-    let mut registry = Registry::with_prefix("numaloc");
+    let mut all = Registry::default();
+    // Under the names that all programs have them.
+    all.register_collector(Box::new(Process::default()));
+    let registry = all.sub_registry_with_prefix("numaloc");
     let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("build", "The daemon", version);
-    memory(&mut registry, series);
-    jobs(&mut registry, series);
-    service(&mut registry, series);
-    registry
+    memory(registry, series);
+    jobs(registry, series);
+    service(registry, series);
+    store(registry, series);
+    all
 }
 
 fn memory(registry: &mut Registry, series: &Series) {
@@ -93,17 +109,35 @@ fn jobs(registry: &mut Registry, series: &Series) {
     registry.register_with_unit("job_duration", duration, Unit::Seconds, series.duration.clone());
     let waited = "Time that jobs were queued before their turn";
     registry.register_with_unit("job_queue", waited, Unit::Seconds, series.waited.clone());
+    let oldest = "Age of the oldest queued job by class";
+    registry.register_with_unit("oldest_queued_job", oldest, Unit::Seconds, series.oldest.clone());
+    let fights = "Schedules that find their work undone again and again";
+    registry.register("fights", fights, series.fights.clone());
 }
 
 fn service(registry: &mut Registry, series: &Series) {
     registry.register("schedules", "Schedules", series.schedules.clone());
     registry.register("workloads", "Registered workloads", series.workloads.clone());
+    let drained = "Whether the daemon is drained: 1 if no move begins";
+    registry.register("drained", drained, series.drained.clone());
+    let paused = "Whether all moves are paused: 1 if they are";
+    registry.register("paused", paused, series.paused.clone());
     let watches = "Calls that are watching something";
     registry.register("watches", watches, series.watches.clone());
     let rpcs = "Calls that have ended by method and code";
     registry.register("rpcs", rpcs, series.rpcs.clone());
+}
+
+fn store(registry: &mut Registry, series: &Series) {
     let commits = "Time that commits of the store took, also those that failed";
     registry.register_with_unit("store_commit", commits, Unit::Seconds, series.commits.clone());
     let failures = "Commits of the store that failed";
     registry.register("store_commit_failures", failures, series.commit_failures.clone());
+    let bytes = "Size of the file of the store";
+    registry.register_with_unit("store", bytes, Unit::Bytes, series.store_bytes.clone());
+    let done = "Whether the configuration was taken over when it was last read";
+    registry.register("config_last_reload_successful", done, series.reload_done.clone());
+    let time = "When the configuration was last read";
+    let seconds = series.reload_time.clone();
+    registry.register_with_unit("config_last_reload_timestamp", time, Unit::Seconds, seconds);
 }

@@ -1,6 +1,11 @@
-//! Metrics by HTTP, for whoever is on this machine.
+//! Metrics by HTTP: for whoever is on this machine, and with TLS for clients that may read.
 
 use super::Metrics;
+use crate::{
+    access::{Grants, Peer},
+    config::Config,
+    listen::{Keys, Protocol},
+};
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{
@@ -11,6 +16,7 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::{Semaphore, watch},
     task::JoinSet,
@@ -34,7 +40,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub enum ServeError {
     /// The address can be reached from elsewhere.
     #[error(
-        "metrics would be served to everybody at {0}: listen at a loopback address such as 127.0.0.1"
+        "metrics would be served to everybody at {0}: add [listen.tls], or listen at a loopback address such as 127.0.0.1"
     )]
     NotLoopback(SocketAddr),
     /// The listener does not say where it listens.
@@ -42,18 +48,28 @@ pub enum ServeError {
     Io(#[from] io::Error),
 }
 
+/// Keeps out who may not read.
+#[derive(Clone, Debug)]
+pub struct Guard {
+    /// Those of the server, and of its clients' authority.
+    pub keys: Keys,
+    /// Who may what.
+    pub config: watch::Receiver<Arc<Config>>,
+}
+
 /// Answers `GET /metrics` until `stop` is true or its sender is gone; requests in hand are answered first. Each connection
-/// serves one request.
+/// serves one request. With a `guard` it is by TLS, and only who has a role gets them; else by plain HTTP.
 ///
 /// # Errors
-/// The address is not one of the loopback interface.
+/// The address is not one of the loopback interface, and there is no guard.
 pub async fn serve(
     listener: TcpListener,
     metrics: Metrics,
+    guard: Option<Guard>,
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), ServeError> {
     let address = listener.local_addr()?;
-    if !address.ip().to_canonical().is_loopback() {
+    if guard.is_none() && !address.ip().to_canonical().is_loopback() {
         return Err(ServeError::NotLoopback(address));
     }
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
@@ -72,7 +88,7 @@ pub async fn serve(
         while connections.try_join_next().is_some() {}
         match stream {
             Ok((stream, _)) => {
-                let connection = answer(stream, metrics.clone(), stop.clone());
+                let connection = let_in(stream, metrics.clone(), guard.clone(), stop.clone());
                 connections.spawn(async move {
                     let _permit = permit;
                     connection.await;
@@ -89,9 +105,39 @@ pub async fn serve(
     Ok(())
 }
 
-/// One connection. What goes wrong on it concerns its client alone.
-async fn answer(stream: TcpStream, metrics: Metrics, mut stop: watch::Receiver<bool>) {
-    let service = service_fn(async |request| Ok::<_, Infallible>(respond(&request, &metrics)));
+/// One connection, from its handshake on.
+async fn let_in(
+    stream: TcpStream,
+    metrics: Metrics,
+    guard: Option<Guard>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let Some(Guard { keys, config }) = guard else {
+        return answer(stream, metrics, true, stop).await;
+    };
+    let shaken = tokio::select! {
+        shaken = keys.accept(Protocol::Http, stream) => shaken,
+        _ = stop.wait_for(|stop| *stop) => return,
+    };
+    match shaken {
+        Ok(stream) => {
+            let peer = Peer::of_certificates(stream.get_ref().1.peer_certificates().unwrap_or(&[]));
+            let may_read = Grants::from(&**config.borrow()).caller(&peer).is_some();
+            answer(stream, metrics, may_read, stop).await;
+        }
+        Err(error) => tracing::debug!(%error, "a TLS handshake for metrics has failed"),
+    }
+}
+
+/// What goes wrong on a connection concerns its client alone.
+async fn answer<T: AsyncRead + AsyncWrite + Unpin>(
+    stream: T,
+    metrics: Metrics,
+    may_read: bool,
+    mut stop: watch::Receiver<bool>,
+) {
+    let service =
+        service_fn(async |request| Ok::<_, Infallible>(respond(&request, &metrics, may_read)));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
@@ -108,9 +154,17 @@ async fn answer(stream: TcpStream, metrics: Metrics, mut stop: watch::Receiver<b
     let _ = timeout(CONNECTION_TIMEOUT, served).await;
 }
 
-fn respond(request: &Request<Incoming>, metrics: &Metrics) -> Response<Full<Bytes>> {
+fn respond(
+    request: &Request<Incoming>,
+    metrics: &Metrics,
+    may_read: bool,
+) -> Response<Full<Bytes>> {
     let plain = "text/plain; charset=utf-8";
     let (status, kind, text) = match (request.uri().path(), request.method()) {
+        _ if !may_read => {
+            let why = "no grant in the daemon's configuration is to your certificate\n";
+            (StatusCode::FORBIDDEN, plain, why.to_owned())
+        }
         ("/metrics", &Method::GET) => (StatusCode::OK, CONTENT_TYPE, metrics.text()),
         ("/metrics", _) => (StatusCode::METHOD_NOT_ALLOWED, plain, "only GET\n".to_owned()),
         _ => (StatusCode::NOT_FOUND, plain, "metrics are at /metrics\n".to_owned()),

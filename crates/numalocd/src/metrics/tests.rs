@@ -149,6 +149,59 @@ fn watches_are_counted_where_they_are_kept() {
 }
 
 #[test]
+fn the_process_is_shown_under_the_names_of_all_programs() {
+    let text = Metrics::default().text();
+    let value = |name: &str| -> f64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {name} in\n{text}")).parse().expect("a number")
+    };
+    assert!(value("process_resident_memory_bytes") > 0.0);
+    assert!(value("process_virtual_memory_bytes") >= value("process_resident_memory_bytes"));
+    assert!(value("process_cpu_seconds_total") >= 0.0);
+    assert!(value("process_threads") >= 1.0);
+    assert!(
+        value("process_open_fds") >= 1.0 && value("process_max_fds") >= value("process_open_fds")
+    );
+    let start = value("process_start_time_seconds");
+    assert!(start > 0.0 && start <= since_epoch(SystemTime::now()) + 2.0, "{start}");
+}
+
+#[test]
+fn what_operators_look_at_is_shown() {
+    let metrics = Metrics::default();
+    let age = |metrics: &Metrics, class: &str| -> f64 {
+        let name = format!("numaloc_oldest_queued_job_seconds{{qos_class=\"{class}\"}} ");
+        let text = metrics.text();
+        let line = text.lines().find_map(|line| line.strip_prefix(&name));
+        line.expect("a class").parse().expect("a number")
+    };
+    assert_eq!(["lsr", "ls", "be"].map(|class| age(&metrics, class)), [0.0; 3]);
+    let hour = SystemTime::now() - Duration::from_secs(3600);
+    metrics.oldest_queued(&[(QosClass::Lsr, hour)].into());
+    assert!((3600.0..3700.0).contains(&age(&metrics, "lsr")));
+    assert_eq!(age(&metrics, "ls"), 0.0);
+    metrics.oldest_queued(&BTreeMap::new());
+    assert_eq!(age(&metrics, "lsr"), 0.0);
+    metrics.fights(2);
+    metrics.store_bytes(1 << 20);
+    shows(&metrics, &["numaloc_fights 2", "numaloc_store_bytes 1048576"]);
+    shows(&metrics, &["numaloc_config_last_reload_successful 1"]);
+    metrics.reloaded(false, SystemTime::UNIX_EPOCH + Duration::from_secs(7));
+    let failed = "numaloc_config_last_reload_successful 0";
+    shows(&metrics, &[failed, "numaloc_config_last_reload_timestamp_seconds 7.0"]);
+}
+
+#[test]
+fn holds_are_shown() {
+    let metrics = Metrics::default();
+    shows(&metrics, &["numaloc_drained 0", "numaloc_paused 0"]);
+    metrics.holds(&Holds { drained: Some(SystemTime::UNIX_EPOCH), paused: None });
+    shows(&metrics, &["numaloc_drained 1", "numaloc_paused 0"]);
+    metrics.holds(&Holds { drained: None, paused: Some(SystemTime::UNIX_EPOCH) });
+    shows(&metrics, &["numaloc_drained 0", "numaloc_paused 1"]);
+}
+
+#[test]
 fn workloads_are_bounded_and_forgotten() {
     let metrics = Metrics::default();
     let series = |metrics: &Metrics| {

@@ -40,6 +40,14 @@ impl Change {
         change.refused(read).map(|value| (change, value))
     }
 
+    /// A change of the daemon itself, of which the request says nothing more.
+    ///
+    /// # Errors
+    /// The call has no caller: a bug.
+    pub fn of_daemon<Q>(method: &'static str, request: &Request<Q>) -> Result<Self, Status> {
+        Ok(Self { caller: caller(request)?, method, subject: "daemon".to_owned() })
+    }
+
     /// What was found before anything is changed. If the client leaves meanwhile, nothing has happened.
     ///
     /// # Errors

@@ -1,16 +1,26 @@
 //! DaemonService.
 
-use super::Parts;
-use crate::access::{Ceilings, Role, caller};
+use super::{Parts, backup, change::Change};
+use crate::{
+    access::{Ceilings, Role, caller},
+    dispatch::{Hold, Refusal},
+    store::Holds,
+};
 use numaloc_api::{
     timestamp,
     v1::{self, daemon_service_server::DaemonService},
 };
-use tonic::{Request, Response, Status};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+use tonic::{Request, Response, Status, codegen::BoxStream};
 
 /// Tells of the daemon itself.
 #[derive(Debug)]
-pub struct Service(pub Parts);
+pub struct Service {
+    parts: Parts,
+    /// A copy of the store at a time: each takes as much room as the store.
+    copies: Arc<Semaphore>,
+}
 
 fn count(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
@@ -30,6 +40,32 @@ fn shown(ceilings: &Ceilings) -> v1::Ceilings {
     }
 }
 
+fn holds(holds: Holds) -> v1::Holds {
+    let Holds { drained, paused } = holds;
+    v1::Holds { drain_time: drained.map(timestamp), pause_time: paused.map(timestamp) }
+}
+
+impl Service {
+    /// Of these parts.
+    pub fn new(parts: Parts) -> Self {
+        Self { parts, copies: Arc::new(Semaphore::new(1)) }
+    }
+
+    /// Begins or ends a hold.
+    async fn set<Q>(
+        &self,
+        method: &'static str,
+        request: &Request<Q>,
+        hold: Hold,
+        on: bool,
+    ) -> Result<Option<v1::Holds>, Status> {
+        let change = Change::of_daemon(method, request)?;
+        let (handle, caller) = (self.parts.handle.clone(), change.caller.clone());
+        let set = change.make(async move { handle.set_hold(caller, hold, on).await });
+        Ok(Some(holds(set.await?)))
+    }
+}
+
 #[tonic::async_trait]
 impl DaemonService for Service {
     async fn get_status(
@@ -37,9 +73,9 @@ impl DaemonService for Service {
         request: Request<v1::GetStatusRequest>,
     ) -> Result<Response<v1::GetStatusResponse>, Status> {
         let caller = caller(&request)?;
-        let status = self.0.handle.status().await?;
+        let status = self.parts.handle.status().await?;
         let ceilings = (caller.role == Role::Operator).then(|| shown(&caller.ceilings));
-        let boot_id = self.0.engine.boot_id().await?;
+        let boot_id = self.parts.engine.boot_id().await?;
         let jobs = status.jobs.into_iter().map(|(state, count)| v1::JobStateCount {
             state: v1::JobState::from(state).into(),
             count: i64::try_from(count).unwrap_or(i64::MAX),
@@ -50,13 +86,14 @@ impl DaemonService for Service {
             jobs: jobs.collect(),
             schedules: count(status.schedules),
             workloads: count(status.workloads),
-            watches: count(self.0.quotas.watches()),
+            watches: count(self.parts.quotas.watches()),
             moved_bytes: i64::try_from(status.moved_bytes).unwrap_or(i64::MAX),
             problems: status.problems,
             caller: caller.name,
             role: caller.role.to_string(),
             boot_id,
             store_id: format!("{:016x}", status.store_id),
+            holds: Some(holds(status.holds)),
             ceilings,
         }))
     }
@@ -65,6 +102,55 @@ impl DaemonService for Service {
         &self,
         _: Request<v1::GetMetricsRequest>,
     ) -> Result<Response<v1::GetMetricsResponse>, Status> {
-        Ok(Response::new(v1::GetMetricsResponse { text: (self.0.metrics)() }))
+        Ok(Response::new(v1::GetMetricsResponse { text: (self.parts.metrics)() }))
+    }
+
+    async fn drain_daemon(
+        &self,
+        request: Request<v1::DrainDaemonRequest>,
+    ) -> Result<Response<v1::DrainDaemonResponse>, Status> {
+        let holds = self.set("DrainDaemon", &request, Hold::Drain, true).await?;
+        Ok(Response::new(v1::DrainDaemonResponse { holds }))
+    }
+
+    async fn undrain_daemon(
+        &self,
+        request: Request<v1::UndrainDaemonRequest>,
+    ) -> Result<Response<v1::UndrainDaemonResponse>, Status> {
+        let holds = self.set("UndrainDaemon", &request, Hold::Drain, false).await?;
+        Ok(Response::new(v1::UndrainDaemonResponse { holds }))
+    }
+
+    async fn pause_daemon(
+        &self,
+        request: Request<v1::PauseDaemonRequest>,
+    ) -> Result<Response<v1::PauseDaemonResponse>, Status> {
+        let holds = self.set("PauseDaemon", &request, Hold::Pause, true).await?;
+        Ok(Response::new(v1::PauseDaemonResponse { holds }))
+    }
+
+    type BackupStoreStream = BoxStream<v1::BackupStoreResponse>;
+
+    async fn backup_store(
+        &self,
+        request: Request<v1::BackupStoreRequest>,
+    ) -> Result<Response<Self::BackupStoreStream>, Status> {
+        let change = Change::of_daemon("BackupStore", &request)?;
+        let (handle, copies) = (self.parts.handle.clone(), self.copies.clone());
+        let copied = change.make(async move {
+            let turn = copies.acquire_owned().await;
+            let turn = turn.map_err(|error| Refusal::Internal { message: error.to_string() })?;
+            Ok((backup::copy(handle.snapshot().await?).await?, turn))
+        });
+        let (file, turn) = copied.await?;
+        Ok(Response::new(backup::stream(file, turn)))
+    }
+
+    async fn resume_daemon(
+        &self,
+        request: Request<v1::ResumeDaemonRequest>,
+    ) -> Result<Response<v1::ResumeDaemonResponse>, Status> {
+        let holds = self.set("ResumeDaemon", &request, Hold::Pause, false).await?;
+        Ok(Response::new(v1::ResumeDaemonResponse { holds }))
     }
 }

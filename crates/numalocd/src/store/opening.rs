@@ -8,9 +8,9 @@ use super::{
 };
 use redb::Database;
 use std::{
-    fs::{DirBuilder, File, OpenOptions, TryLockError},
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -36,7 +36,7 @@ pub struct Opened {
 
 impl Opened {
     /// Opens a database without looking at what is in it.
-    fn new(disk: Disk) -> Result<Self, Refusal> {
+    pub fn new(disk: Disk) -> Result<Self, Refusal> {
         let mut builder = Database::builder();
         let builder = builder.set_cache_size(CACHE);
         let opened = quietly(|| builder.create_with_backend(disk.clone()));
@@ -98,7 +98,7 @@ impl Drop for Lock {
 
 /// Opens or creates the store in `dir`.
 pub fn open(dir: &Path) -> Result<Parts, OpenError> {
-    let path = dir.join(NAME);
+    let path = path(dir);
     let lock = lock(dir)?;
     let (file, (opened, contents)) = match existing(&path)? {
         Some(file) => {
@@ -107,11 +107,17 @@ pub fn open(dir: &Path) -> Result<Parts, OpenError> {
             (file, read)
         }
         None => {
-            let (file, opened) = create(dir, &path, &lock)?;
-            (file, (opened, Contents::default()))
+            let new = make(dir, &lock, |db, id| tables::create(db, id))?;
+            new.put(&path, &lock)?;
+            (new.file, (new.opened, Contents::default()))
         }
     };
     Ok(Parts { path, lock, file, opened, contents })
+}
+
+/// Where the store in `dir` is.
+pub fn path(dir: &Path) -> PathBuf {
+    dir.join(NAME)
 }
 
 /// Makes the directory if need be, and locks it, without waiting.
@@ -138,7 +144,8 @@ pub fn lock(dir: &Path) -> Result<Lock, OpenError> {
     }
 }
 
-fn existing(path: &Path) -> Result<Option<File>, OpenError> {
+/// The file at `path`, if there is one.
+pub fn existing(path: &Path) -> Result<Option<File>, OpenError> {
     let failed = |source| OpenError::of(path.to_owned(), source);
     let foreign =
         |reason: &str| OpenError::Foreign { path: path.to_owned(), reason: reason.into() };
@@ -152,41 +159,90 @@ fn existing(path: &Path) -> Result<Option<File>, OpenError> {
     OpenOptions::new().read(true).write(true).open(path).map(Some).map_err(failed)
 }
 
-/// Makes a store under another name and renames it, so that there is never half a store.
-fn create(dir: &Path, path: &Path, lock: &Lock) -> Result<(Arc<File>, Opened), OpenError> {
-    let failed = |source| OpenError::of(path.to_owned(), source);
+/// A store under another name, so that there is never half of one. It is on the disk.
+pub struct New {
+    pub file: Arc<File>,
+    pub opened: Opened,
+    unfinished: PathBuf,
+}
+
+/// Makes a store that `fill` fills, given an id that is new.
+pub fn make(
+    dir: &Path,
+    lock: &Lock,
+    fill: impl FnOnce(&mut Database, u64) -> Result<(), Fault>,
+) -> Result<New, OpenError> {
     let unfinished = dir.join(UNFINISHED);
+    let failed = |source| OpenError::of(path(dir), source);
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(true).mode(0o600);
     let file = Arc::new(options.open(&unfinished).map_err(failed)?);
     let made = Opened::new(Disk::live(file.clone())).and_then(|mut opened| {
         let id = opened.id;
-        opened.with(|db| tables::create(db, id))?;
+        opened.with(|db| fill(db, id))?;
         Ok(opened)
     });
-    let renamed = || std::fs::rename(&unfinished, path).and_then(|()| lock.0.sync_all());
-    let source = match made.map(|opened| (opened, renamed())) {
-        Ok((opened, Ok(()))) => return Ok((file, opened)),
+    let owned = give_to_owner(&file, &unfinished);
+    // The directory is the one that is locked.
+    let source = match made.map(|opened| (opened, owned.and_then(|()| lock.0.sync_all()))) {
+        Ok((opened, Ok(()))) => return Ok(New { file, opened, unfinished }),
         Ok((_, Err(error))) => error,
         Err(Refusal { fault, error }) => error.unwrap_or_else(|| io::Error::other(fault)),
     };
     // It would be overwritten the next time; only its room matters.
-    let _ = std::fs::remove_file(&unfinished);
+    let _ = fs::remove_file(&unfinished);
     Err(failed(source))
+}
+
+impl New {
+    /// What is in it.
+    pub fn contents(&mut self) -> Result<Contents, OpenError> {
+        let contents = self.opened.with(|db| tables::contents(db));
+        contents.map_err(|refusal| refusal.into_open_error(&self.unfinished))
+    }
+
+    /// Puts it in the place of what is at `path`.
+    pub fn put(&self, path: &Path, lock: &Lock) -> Result<(), OpenError> {
+        let renamed = fs::rename(&self.unfinished, path).and_then(|()| lock.0.sync_all());
+        renamed.map_err(|source| OpenError::of(path.to_owned(), source))
+    }
+}
+
+/// Whatever root makes beside the store is its user's, so that the daemon can go on with it.
+pub fn give_to_owner(file: &File, path: &Path) -> io::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let owner = directory.unwrap_or(Path::new(".")).metadata()?;
+    match nix::unistd::geteuid().is_root() {
+        true => fchown(file, Some(owner.uid()), Some(owner.gid())),
+        false => Ok(()),
+    }
 }
 
 /// Reads all of an existing file, and only then lets the database change it.
 fn read(file: &Arc<File>, path: &Path) -> Result<(Opened, Contents), OpenError> {
+    let found = found(file, path)?;
+    found.0.disk.release().map_err(|source| OpenError::of(path.to_owned(), source))?;
+    Ok(found)
+}
+
+/// Reads and checks all of a file, and changes nothing in it.
+pub fn found(file: &Arc<File>, path: &Path) -> Result<(Opened, Contents), OpenError> {
     let failed = |source| OpenError::of(path.to_owned(), source);
     let refused = |refusal: Refusal| refusal.into_open_error(path);
-    let mut found = hold(file, Slot::Current).and_then(verified).map_err(refused)?;
-    if Disk::other_is_later(file).map_err(failed)? {
-        // Whole commits are kept, acknowledged or not; one that was cut short is not.
-        let other = hold(file, Slot::Other).and_then(verified);
-        found = other.ok().filter(|other| other.0.commits > found.0.commits).unwrap_or(found);
+    let found = hold(file, Slot::Current).and_then(verified).map_err(refused)?;
+    if !Disk::other_is_later(file).map_err(failed)? {
+        return Ok(found);
     }
-    found.0.disk.release().map_err(failed)?;
-    Ok(found)
+    // Whole commits are kept, acknowledged or not; one that was cut short is not.
+    let other = hold(file, Slot::Other).and_then(verified);
+    Ok(other.ok().filter(|other| other.0.commits > found.0.commits).unwrap_or(found))
+}
+
+/// Opens a file of which not all can be read, and changes nothing in it.
+pub fn readable(file: &Arc<File>, path: &Path) -> Result<Opened, OpenError> {
+    let current = hold(file, Slot::Current);
+    let opened = current.or_else(|refusal| hold(file, Slot::Other).map_err(|_| refusal));
+    opened.map_err(|refusal| refusal.into_open_error(path))
 }
 
 /// Opens the database again after a failure: as it was after `commits` commits, whether the one that failed has reached the
@@ -205,7 +261,7 @@ pub fn reopen(file: &Arc<File>, commits: u64) -> Result<Opened, String> {
 }
 
 impl Refusal {
-    fn into_open_error(self, path: &Path) -> OpenError {
+    pub fn into_open_error(self, path: &Path) -> OpenError {
         let path = path.to_owned();
         let ended = |error: &io::Error| error.kind() == io::ErrorKind::UnexpectedEof;
         match (self.fault, self.error) {

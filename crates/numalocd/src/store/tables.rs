@@ -1,14 +1,18 @@
 //! What is in the file: a table a kind of record, each record with a checksum over itself and its key.
 
-use super::{Contents, EventHead, Kept, Last, Write};
+use super::{Contents, EventHead, Holds, Kept, Last, Write, quiet::quietly};
 use numaloc_api::{
     Damaged, Stored,
     value::{Event, Job, Schedule, Workload},
 };
 use redb::{
     Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError,
+    WriteTransaction,
 };
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 /// The version of this layout. One that differs is refused.
 pub const SCHEMA: u64 = 1;
@@ -23,6 +27,8 @@ const VERSION: &str = "schema";
 const COMMITS: &str = "commits";
 /// Tells a store from each other one.
 const ID: &str = "store_id";
+/// Since when, in seconds of the epoch; 0, or not there: not.
+const HOLDS: [&str; 2] = ["drained", "paused"];
 const LAST: [&str; 3] = ["last_job", "last_schedule", "last_event"];
 
 /// Why the tables cannot be read or written.
@@ -46,6 +52,9 @@ pub enum Fault {
     /// A record is under another one's key.
     #[error("{0} stands in the place of {1}")]
     Misplaced(String, String),
+    /// Some records of a table cannot even be found.
+    #[error("{0}/? cannot be reached: the database's pages are damaged")]
+    Unreachable(String),
     /// A record without a number of its own.
     #[error("{0} is no name that the daemon gives")]
     Unnumbered(String),
@@ -85,6 +94,8 @@ impl From<TableError> for Fault {
 trait Place {
     fn bytes(&self) -> Vec<u8>;
     fn text(&self) -> String;
+    /// The number that it is; 0: it is none.
+    fn number(&self) -> u64;
 }
 
 impl Place for u64 {
@@ -94,6 +105,9 @@ impl Place for u64 {
     fn text(&self) -> String {
         self.to_string()
     }
+    fn number(&self) -> u64 {
+        *self
+    }
 }
 
 impl Place for &str {
@@ -102,6 +116,9 @@ impl Place for &str {
     }
     fn text(&self) -> String {
         (*self).to_owned()
+    }
+    fn number(&self) -> u64 {
+        0
     }
 }
 
@@ -169,7 +186,9 @@ pub fn contents(db: &Database) -> Result<Contents, Fault> {
     let meta = transaction.open_table(META)?;
     let last = |name| Ok::<_, Fault>(meta.get(name)?.ok_or(Fault::Foreign)?.value());
     let last = Last { job: last(LAST[0])?, schedule: last(LAST[1])?, event: last(LAST[2])? };
-    let mut contents = Contents { last, ..Contents::default() };
+    let hold = |name| Ok::<_, Fault>(meta.get(name)?.and_then(|since| time(since.value())));
+    let holds = Holds { drained: hold(HOLDS[0])?, paused: hold(HOLDS[1])? };
+    let mut contents = Contents { last, holds, ..Contents::default() };
     each(&transaction, JOBS, |key: u64, job: Job| {
         placed(job.id.number() == Some(key), &job.id, "jobs", &key)?;
         contents.jobs.push(Kept::from(Arc::new(job)));
@@ -191,6 +210,17 @@ pub fn contents(db: &Database) -> Result<Contents, Fault> {
         Ok(())
     })?;
     Ok(contents)
+}
+
+/// A time in seconds of the epoch; 0: none.
+fn time(seconds: u64) -> Option<SystemTime> {
+    UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).filter(|_| seconds > 0)
+}
+
+fn seconds(time: Option<SystemTime>) -> u64 {
+    let since = time.map(|time| time.duration_since(UNIX_EPOCH).unwrap_or_default());
+    // A clock that stands at the epoch is one that is not set: what was held stays held.
+    since.map_or(0, |since| since.as_secs().max(1))
 }
 
 fn placed(fits: bool, name: &impl ToString, table: &str, key: &impl Place) -> Result<(), Fault> {
@@ -216,6 +246,129 @@ where
         visit(key.value(), record)?;
     }
     Ok(())
+}
+
+/// A record that could not be read.
+#[derive(Debug)]
+pub struct Aside {
+    /// Its table and key.
+    pub name: String,
+    /// What is wrong with it.
+    pub why: String,
+    /// What is stored there.
+    pub bytes: Vec<u8>,
+}
+
+/// Copies all of a store into a new one, which gets this id. Records are compared with their checksums on the way.
+pub fn copy(from: &ReadTransaction, to: &Database, id: u64) -> Result<(), Fault> {
+    let mut aside = Vec::new();
+    transfer(from, to, id, &mut |wrong| aside.push(wrong))?;
+    match aside.pop() {
+        None => Ok(()),
+        Some((fault, _)) => Err(fault),
+    }
+}
+
+/// Copies what can be read of a store into a new one, which gets this id. Gives back what cannot.
+pub fn salvage(from: &ReadTransaction, to: &Database, id: u64) -> Result<Vec<Aside>, Fault> {
+    let mut aside = Vec::new();
+    transfer(from, to, id, &mut |wrong| aside.push(wrong))?;
+    let records = aside.into_iter().map(|(fault, bytes)| {
+        let why = fault.to_string();
+        let (name, why) = why.split_once(' ').unwrap_or((&why, "cannot be read"));
+        Aside { name: name.to_owned(), why: why.to_owned(), bytes }
+    });
+    Ok(records.collect())
+}
+
+/// What is wrong with a record, and its bytes.
+type Wrong = (Fault, Vec<u8>);
+
+fn transfer(
+    from: &ReadTransaction,
+    to: &Database,
+    id: u64,
+    wrong: &mut dyn FnMut(Wrong),
+) -> Result<(), Fault> {
+    let mut transaction = to.begin_write()?;
+    transaction.set_two_phase_commit(true);
+    {
+        let mut meta = transaction.open_table(META)?;
+        for entry in from.open_table(META)?.iter()? {
+            let (name, value) = entry?;
+            meta.insert(name.value(), value.value())?;
+        }
+        meta.insert(ID, id)?;
+        let last = [
+            rows(from, &transaction, JOBS, wrong, |key: u64, job: &Job| {
+                placed(job.id.number() == Some(key), &job.id, "jobs", &key)
+            })?,
+            rows(from, &transaction, SCHEDULES, wrong, |key: u64, schedule: &Schedule| {
+                placed(schedule.id.number() == Some(key), &schedule.id, "schedules", &key)
+            })?,
+            rows(from, &transaction, EVENTS, wrong, |key: u64, event: &Event| {
+                let name = format_args!("events/{}", event.number);
+                placed(event.number == key, &name, "events", &key)
+            })?,
+        ];
+        rows(from, &transaction, WORKLOADS, wrong, |key: &str, workload: &Workload| {
+            placed(workload.spec.id.id() == key, &workload.spec.id, "workloads", &key)
+        })?;
+        // Numbers are never given twice, not even those of what could not be read.
+        for (name, number) in LAST.into_iter().zip(last) {
+            let before = meta.get(name)?.map_or(0, |last| last.value());
+            meta.insert(name, number.max(before))?;
+        }
+    }
+    Ok(transaction.commit()?)
+}
+
+/// Copies the rows of a table that can be read, from the front, and where some in the midst cannot be reached, from the back.
+/// Gives back the highest number that is a key.
+fn rows<K, T>(
+    from: &ReadTransaction,
+    to: &WriteTransaction,
+    table: TableDefinition<K, &'static [u8]>,
+    wrong: &mut dyn FnMut(Wrong),
+    fits: impl for<'a> Fn(K::SelfType<'a>, &T) -> Result<(), Fault>,
+) -> Result<u64, Fault>
+where
+    K: Key + 'static,
+    T: Stored,
+    for<'a> K::SelfType<'a>: Place,
+{
+    let name = redb::TableHandle::name(&table).to_owned();
+    let (there, mut copy) = (from.open_table(table)?, to.open_table(table)?);
+    let (mut highest, mut last): (u64, Option<Vec<u8>>) = (0, None);
+    for is_back in [false, true] {
+        let Ok(Ok(mut rows)) = quietly(|| there.iter()) else { continue };
+        loop {
+            let row = quietly(|| if is_back { rows.next_back() } else { rows.next() });
+            let (key, value) = match row {
+                Ok(None) => return Ok(highest),
+                Ok(Some(Ok(row))) => row,
+                Ok(Some(Err(closed @ redb::StorageError::DatabaseClosed))) => {
+                    return Err(closed.into());
+                }
+                Ok(Some(Err(_))) | Err(_) => break,
+            };
+            let bytes = key.value().bytes();
+            if is_back && last.as_ref() == Some(&bytes) {
+                break;
+            }
+            highest = highest.max(key.value().number());
+            let record = unseal(&name, &key.value(), value.value());
+            match record.and_then(|record| fits(key.value(), &record)) {
+                Ok(()) => drop(copy.insert(key.value(), value.value())?),
+                Err(fault) => wrong((fault, value.value().to_vec())),
+            }
+            if !is_back {
+                last = Some(bytes);
+            }
+        }
+    }
+    wrong((Fault::Unreachable(name), Vec::new()));
+    Ok(highest)
 }
 
 /// One job.
@@ -279,6 +432,11 @@ pub fn commit(db: &Database, writes: &[Write], commits: u64, id: u64) -> Result<
                     events.insert(event.number, &seal("events", &event.number, &**event)[..])?;
                 }
                 Write::DropEvent(number) => drop(events.remove(number)?),
+                Write::Holds(holds) => {
+                    for (name, since) in HOLDS.into_iter().zip([holds.drained, holds.paused]) {
+                        meta.insert(name, seconds(since))?;
+                    }
+                }
             }
         }
         meta.insert(COMMITS, commits)?;

@@ -1,6 +1,7 @@
 //! The store on real files, full disks and killed processes.
 
 mod contents;
+mod copies;
 mod crashes;
 mod damage;
 mod failures;

@@ -233,4 +233,47 @@ impl daemon_service_server::DaemonService for Services {
         drop(self.asked("GetMetrics", request)?);
         Ok(Response::new(GetMetricsResponse { text: "# EOF\n".to_owned() }))
     }
+    async fn drain_daemon(
+        &self,
+        request: Request<DrainDaemonRequest>,
+    ) -> Answer<DrainDaemonResponse> {
+        drop(self.asked("DrainDaemon", request)?);
+        Ok(Response::new(DrainDaemonResponse { holds: Some(answers::holds(true, false)) }))
+    }
+    async fn undrain_daemon(
+        &self,
+        request: Request<UndrainDaemonRequest>,
+    ) -> Answer<UndrainDaemonResponse> {
+        drop(self.asked("UndrainDaemon", request)?);
+        Ok(Response::new(UndrainDaemonResponse { holds: Some(answers::holds(false, false)) }))
+    }
+    async fn pause_daemon(
+        &self,
+        request: Request<PauseDaemonRequest>,
+    ) -> Answer<PauseDaemonResponse> {
+        drop(self.asked("PauseDaemon", request)?);
+        Ok(Response::new(PauseDaemonResponse { holds: Some(answers::holds(true, true)) }))
+    }
+    async fn resume_daemon(
+        &self,
+        request: Request<ResumeDaemonRequest>,
+    ) -> Answer<ResumeDaemonResponse> {
+        drop(self.asked("ResumeDaemon", request)?);
+        Ok(Response::new(ResumeDaemonResponse { holds: Some(answers::holds(true, false)) }))
+    }
+    type BackupStoreStream = Watch<BackupStoreResponse>;
+    async fn backup_store(
+        &self,
+        request: Request<BackupStoreRequest>,
+    ) -> Answer<Self::BackupStoreStream> {
+        let dies = self.asked("BackupStore", request)?.1.dies;
+        let (sender, response) = channel();
+        for chunk in [&b"one"[..], b"two"] {
+            let _ = sender.send(Ok(BackupStoreResponse { chunk: chunk.to_vec() })).await;
+        }
+        if dies {
+            let _ = sender.send(Err(broken())).await;
+        }
+        Ok(response)
+    }
 }

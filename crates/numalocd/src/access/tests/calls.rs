@@ -39,6 +39,7 @@ fn check(name: &str, has: Has, answers: &BTreeMap<String, Answer>) {
             Said::Everybody => true,
             Said::Viewer => has >= Has::Viewer,
             Said::Operator => has >= Has::Operator,
+            Said::Admin => has >= Has::Admin,
         };
         let (code, message) = &answers[&path];
         if allowed {

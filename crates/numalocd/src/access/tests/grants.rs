@@ -1,7 +1,7 @@
 use super::{certificate, grant};
 use crate::{
     access::{Authority, Caller, Ceilings, Grants, Peer, Role},
-    config::{Grant, Grantee},
+    config::{Config, Grant, Grantee, Listen, Socket},
 };
 use proptest::prelude::*;
 
@@ -18,6 +18,9 @@ fn grants() -> Vec<Grant> {
         Grant { to: certificate("agent"), role: Role::Operator, cgroups, ceilings },
         grant(certificate("boss.example"), Role::Admin),
         grant(Grantee::Uid(4), Role::Admin),
+        grant(Grantee::Uid(65_534), Role::Admin),
+        grant(Grantee::Gid(65_534), Role::Admin),
+        grant(Grantee::Spiffe("spiffe://test/agent".to_owned()), Role::Operator),
     ]
 }
 
@@ -30,7 +33,7 @@ fn user(uid: u32, groups: &[u32]) -> Peer {
 }
 
 fn holder(names: &[&str]) -> Peer {
-    Peer::Certificate { names: names.iter().map(ToString::to_string).collect() }
+    Peer::Certificate { names: names.iter().map(ToString::to_string).collect(), spiffe: None }
 }
 
 fn web(uid: Option<u32>) -> Authority {
@@ -66,6 +69,9 @@ fn who_has_no_grant_has_no_role() {
         user(5, &[5]),
         user(5, &[]),
         user(u32::MAX, &[u32::MAX]),
+        // Whoever has no id here, such as users of other user namespaces.
+        user(65_534, &[100]),
+        user(5, &[65_534]),
         holder(&[]),
         holder(&["uid:0", "0", "root", "uid:3", "Agent", "agent\0", "*", "*.example", ""]),
     ];
@@ -93,11 +99,66 @@ fn a_creator_may_what_it_may_now() {
     assert_eq!(Grants::new(&[]).creator("uid:5", Some(100)), None);
 }
 
+#[test]
+fn a_spiffe_id_is_the_name_of_who_has_it() {
+    let peer = Peer::Certificate {
+        names: vec!["x".to_owned()],
+        spiffe: Some("spiffe://test/agent".to_owned()),
+    };
+    let caller = who(&peer).expect("it has a grant");
+    assert_eq!((caller.name.as_str(), caller.role), ("spiffe://test/agent", Role::Operator));
+    assert_eq!(Grants::new(&grants()).creator(&caller.name, None), Some(caller));
+    assert_eq!(Grants::new(&grants()).creator("spiffe://test/other", None), None);
+    assert_eq!(Grants::new(&grants()).creator("cert:spiffe://test/agent", None), None);
+    assert_eq!(who(&holder(&["spiffe://test/agent"])), None);
+}
+
+/// What is made at a further socket by somebody who would be more elsewhere is done with no more rights later.
+#[test]
+fn who_is_less_at_a_further_socket_is_another_one() {
+    let at =
+        |path: &str, max_role| Socket { path: path.into(), mode: 0o660, group: None, max_role };
+    let with = |sockets| {
+        let grants = grants().into_iter().chain([grant(certificate("me@/o/s"), Role::Operator)]);
+        let listen = Listen { sockets, ..Listen::default() };
+        Config { grants: grants.collect(), listen, ..Config::default() }
+    };
+    let config = with(vec![at("/v/s", Role::Viewer), at("/o/s", Role::Operator)]);
+    let grants = Grants::from(&config);
+    let [viewers, operators] = [0, 1].map(|index| config.listen.sockets.get(index));
+    let caller = grants.caller_at(&user(0, &[0]), operators).expect("it has a role");
+    let authority = Authority::Of { uid: Some(0), cgroups: Vec::new() };
+    let expected = Caller {
+        name: "uid:0@/o/s".to_owned(),
+        gid: None,
+        role: Role::Operator,
+        authority,
+        ceilings: Ceilings::default(),
+    };
+    assert_eq!(caller, expected);
+    assert_eq!(grants.creator("uid:0@/o/s", None), Some(expected));
+    // By a group it stays what the group is.
+    let by_group = grants.caller_at(&user(5, &[100]), viewers).expect("it has a role");
+    assert_eq!((by_group.name.as_str(), by_group.gid), ("uid:5@/v/s", Some(100)));
+    assert_eq!((by_group.role, by_group.authority), (Role::Viewer, NOTHING));
+    assert_eq!(grants.creator("uid:5@/v/s", Some(100)), None);
+    // Who is no more than that is who it is.
+    for peer in [user(2, &[2]), user(1, &[1])] {
+        assert_eq!(grants.caller_at(&peer, operators), grants.caller(&peer));
+    }
+    assert_eq!(grants.caller_at(&user(9, &[9]), operators), None);
+    assert!(grants.creator("cert:me@/o/s", None).is_some(), "a name with @ is no socket");
+    // With the socket its creators go; where it lets more be, they are others.
+    for sockets in [Vec::new(), vec![at("/o/s", Role::Viewer)], vec![at("/o/s", Role::Admin)]] {
+        assert_eq!(Grants::from(&with(sockets)).creator("uid:0@/o/s", None), None);
+    }
+}
+
 proptest! {
     /// Whatever is in a certificate, it has the rights of a grant to a certificate or none, and never passes for a user.
     #[test]
     fn a_certificate_is_never_a_user(names in prop::collection::vec("(uid:[0-9]|agent|boss.example|[a-z:0.]{0,6})", 0..4)) {
-        let peer = Peer::Certificate { names: names.clone() };
+        let peer = Peer::Certificate { names: names.clone(), spiffe: None };
         let caller = who(&peer);
         prop_assert_eq!(
             caller.is_some(),
@@ -117,7 +178,7 @@ proptest! {
         groups in prop::collection::vec(98_u32..102, 0..4),
         names in prop::collection::vec("(agent|boss.example|x)", 0..3),
     ) {
-        for peer in [Peer::User { uid, groups }, Peer::Certificate { names }] {
+        for peer in [Peer::User { uid, groups }, Peer::Certificate { names, spiffe: None }] {
             if let Some(caller) = who(&peer) {
                 let now = Grants::new(&grants()).creator(&caller.name, caller.gid);
                 prop_assert_eq!(now, (caller.role >= Role::Operator).then_some(caller));

@@ -50,9 +50,13 @@ pub(super) fn echo<S>() -> impl Layer<
 
 /// Serves at a Unix socket that everybody may connect to, until the runtime ends.
 pub(super) async fn serve_unix(socket: &Path, access: Access) {
-    let config = Listen { socket: socket.to_owned(), mode: 0o666, ..Listen::default() };
+    serve_at(&Listen { socket: socket.to_owned(), mode: 0o666, ..Listen::default() }, access).await;
+}
+
+/// Serves at some sockets until the runtime ends.
+pub(super) async fn serve_at(config: &Listen, access: Access) {
     let listeners =
-        Listeners::open(&config, Passed::default()).await.expect("the directory is ours");
+        Listeners::open(config, Passed::default()).await.expect("the directory is ours");
     let router = move |server: Server| {
         server.layer(access.clone()).layer(echo()).add_routes(Routes::default())
     };

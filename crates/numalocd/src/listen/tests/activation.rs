@@ -17,8 +17,7 @@ const TCP: &str = "NUMALOCD_TEST_TCP";
 #[ignore = "started by the tests below, with sockets"]
 async fn passed_sockets_are_served() {
     let (Ok(stop), Ok(socket)) = (env::var(STOP), env::var(SOCKET)) else { return };
-    let tcp =
-        env::var(TCP).ok().map(|address| Tcp { address: address.parse().unwrap(), tls: None });
+    let tcp = env::var(TCP).ok().map(|address| address.parse().unwrap());
     let config = Listen { socket: socket.into(), tcp, ..Listen::default() };
     let passed = Passed::from_env().unwrap();
     assert!(env::var_os("LISTEN_FDS").is_none(), "children would take the sockets for theirs");

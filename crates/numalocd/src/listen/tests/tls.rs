@@ -56,8 +56,8 @@ async fn only_certificates_of_the_clients_authority_get_in() {
         key: file("server.key", &key),
         client_ca: file("clients.pem", &clients.pem),
     };
-    let tcp = Tcp { address: "127.0.0.1:0".parse().unwrap(), tls: Some(tls) };
-    let config = Listen { tcp: Some(tcp), ..at(&directory, "n.sock") };
+    let tcp = Some("127.0.0.1:0".parse().unwrap());
+    let config = Listen { tcp, tls: Some(tls), ..at(&directory, "n.sock") };
     let listeners = Listeners::open(&config, Passed::default()).await.unwrap();
     let address = listeners.tcp_addresses()[0];
     let (stop, served) = serving(listeners, |mut server| {
@@ -89,6 +89,69 @@ async fn only_certificates_of_the_clients_authority_get_in() {
     assert!(plain.await.is_err(), "no TLS");
     // The server has survived all that.
     assert_eq!(call(with(clients.sign("node-agent"))).await.unwrap(), 1);
+    stop.send(()).unwrap();
+    served.await.unwrap();
+}
+
+#[tokio::test]
+async fn keys_are_read_again_while_connections_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let (old, new, clients) =
+        (Authority::new("old"), Authority::new("new"), Authority::new("clients"));
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let write = |(certificate, key): &(String, String)| {
+        (file("server.pem", certificate), file("server.key", key))
+    };
+    let (certificate, key) = write(&old.sign("localhost"));
+    let tls = Tls { certificate, key, client_ca: file("clients.pem", &clients.pem) };
+    let tcp = Some("127.0.0.1:0".parse().unwrap());
+    let config = Listen { tcp, tls: Some(tls.clone()), ..at(&directory, "n.sock") };
+    let listeners = Listeners::open(&config, Passed::default()).await.unwrap();
+    let (address, keys) = (listeners.tcp_addresses()[0], listeners.keys().unwrap());
+    let (stop, served) = serving(listeners, health);
+    let connect = async |authority: &Authority, (certificate, key): (String, String)| {
+        let tls = ClientTlsConfig::new()
+            .ca_certificate(Certificate::from_pem(&authority.pem))
+            .identity(Identity::from_pem(certificate, key))
+            .domain_name("localhost");
+        let endpoint = Endpoint::from_shared(format!("https://{address}")).unwrap();
+        endpoint.tls_config(tls).unwrap().connect().await
+    };
+    let open = connect(&old, clients.sign("agent")).await.unwrap();
+    assert_eq!(ask(open.clone()).await.unwrap(), 1);
+
+    let renewed = new.sign("localhost");
+    write(&renewed);
+    assert!(connect(&new, clients.sign("agent")).await.is_err(), "nobody has read it yet");
+    keys.read_again(&tls).unwrap();
+    assert_eq!(ask(open).await.unwrap(), 1, "an open connection has ended");
+    let channel = connect(&new, clients.sign("agent")).await.unwrap();
+    assert_eq!(ask(channel).await.unwrap(), 1);
+    assert!(connect(&old, clients.sign("agent")).await.is_err());
+
+    // What is wrong changes nothing, and is said.
+    let wrong = [
+        ("server.key", new.sign("localhost").1, "key"),
+        ("server.pem", "nothing".to_owned(), "server.pem"),
+        ("clients.pem", "-----BEGIN CERTIFICATE-----\nx".to_owned(), ""),
+    ];
+    for (name, text, words) in wrong {
+        let before = fs::read(directory.path().join(name)).unwrap();
+        file(name, &text);
+        let error = keys.read_again(&tls).unwrap_err();
+        assert!(error.to_string().contains(words), "{name}: {error}");
+        assert!(connect(&new, clients.sign("agent")).await.is_ok(), "{name}");
+        fs::write(directory.path().join(name), before).unwrap();
+    }
+    // Another authority of clients.
+    file("clients.pem", &old.pem);
+    keys.read_again(&tls).unwrap();
+    let channel = connect(&new, old.sign("agent")).await.unwrap();
+    assert_eq!(ask(channel).await.unwrap(), 1);
     stop.send(()).unwrap();
     served.await.unwrap();
 }

@@ -1,7 +1,7 @@
 //! Daemons that are killed.
 
 use super::*;
-use crate::store::OpenError;
+use crate::store::{OpenError, restore};
 use std::{
     io::{BufRead, BufReader},
     os::unix::process::CommandExt,
@@ -23,6 +23,7 @@ fn child() {
     let dir = std::env::var_os("NUMALOCD_TEST_DIR").unwrap();
     match role.as_str() {
         "commit" => commit_for_ever(Path::new(&dir)),
+        "restore" => restore_for_ever(Path::new(&dir)),
         "open" => match Store::open(Path::new(&dir)) {
             Err(OpenError::Denied { .. }) => println!("\ndenied"),
             other => println!("\n{other:?}"),
@@ -40,6 +41,47 @@ fn commit_for_ever(dir: &Path) {
         store.commit(&writes).unwrap();
         println!("\nstored {number}");
     }
+}
+
+/// Puts one of two stores in the place of the other, again and again; says so each time it begins.
+fn restore_for_ever(dir: &Path) {
+    for from in ["one", "other"].into_iter().cycle() {
+        println!("\nrestoring {from}");
+        restore(&dir.join("state"), &dir.join(from).join("numalocd.redb")).unwrap();
+    }
+}
+
+#[test]
+fn killed_while_a_store_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, numbers) in [("one", 1..4), ("other", 11..14), ("state", 1..4)] {
+        let (mut store, _) = Store::open(&dir.path().join(name)).unwrap();
+        store.commit(&numbers.map(write_job).collect::<Vec<_>>()).unwrap();
+    }
+    let mut random = fastrand::Rng::with_seed(12);
+    let program = std::env::current_exe().unwrap();
+    let (mut ones, mut others) = (0, 0);
+    for round in 0..40 {
+        let mut process =
+            again(&program, "restore", dir.path()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let mut begun = lines.filter(|line| line.starts_with("restoring "));
+        for _ in 0..random.usize(1..4) {
+            begun.next().expect("the child ended by itself");
+        }
+        for _ in 0..random.usize(..2_000_000) {
+            std::hint::black_box(round);
+        }
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let jobs = stored_jobs(&dir.path().join("state"));
+        match jobs[..] {
+            [1, 2, 3] => ones += 1,
+            [11, 12, 13] => others += 1,
+            _ => panic!("{jobs:?}"),
+        }
+    }
+    assert!(ones > 0 && others > 0, "{ones} and {others}");
 }
 
 #[test]

@@ -4,10 +4,12 @@ use crate::{
         Caller, Role,
         tests::{
             Log, config, grant,
-            server::{Answer, access, answer, call, connect, echo, serve_tcp, serve_unix},
+            server::{
+                Answer, access, answer, call, connect, echo, serve_at, serve_tcp, serve_unix,
+            },
         },
     },
-    config::{Config, Grantee, Quota},
+    config::{Config, Grantee, Listen, Quota, Socket},
 };
 use nix::unistd::Uid;
 use std::{
@@ -108,6 +110,30 @@ async fn users_may_call_what_they_were_granted() {
         let answers = tokio::task::spawn_blocking(move || answers_to(uid, gid, besides, &socket));
         check(&format!("uid:{uid}"), has, &answers.await.expect("the child answers"));
     }
+}
+
+/// These tests run as the daemon's own user, who is an admin at the main socket.
+#[tokio::test]
+async fn a_further_socket_lets_nobody_be_more_than_its_role() {
+    let directory = directory();
+    let at = |name: &str, max_role| {
+        let path = directory.path().join(name).join("socket");
+        Socket { path, mode: 0o666, group: None, max_role }
+    };
+    let sockets = vec![at("v", Role::Viewer), at("o", Role::Operator), at("a", Role::Admin)];
+    let main = directory.path().join("socket");
+    let listen = Listen { socket: main.clone(), sockets, ..Listen::default() };
+    let (access, _config) = access(config(Vec::new()));
+    serve_at(&listen, access).await;
+    let own = format!("uid:{}", Uid::effective());
+    for (socket, has) in listen.sockets.iter().zip([Has::Viewer, Has::Operator, Has::Admin]) {
+        let name = match has {
+            Has::Admin => own.clone(),
+            _ => format!("{own}@{}", socket.path.display()),
+        };
+        check(&name, has, &answers(&connect(&socket.path).await).await);
+    }
+    check(&own, Has::Admin, &answers(&connect(&main).await).await);
 }
 
 /// A request on a connection of which nothing is known.

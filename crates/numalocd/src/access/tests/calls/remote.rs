@@ -9,7 +9,7 @@ use crate::{
     },
     config::{Config, Grantee},
 };
-use rcgen::{CertificateParams, CertifiedIssuer, DnType, KeyPair};
+use rcgen::{CertificateParams, CertifiedIssuer, DnType, KeyPair, SanType};
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 use tokio::sync::watch;
 use tonic::{
@@ -71,6 +71,7 @@ async fn server(ca: &Issuer) -> (SocketAddr, watch::Sender<Arc<Config>>) {
         grant(certificate("the operator"), Role::Operator),
         grant(certificate("admin.test"), Role::Admin),
         grant(Grantee::Uid(12_001), Role::Admin),
+        grant(Grantee::Spiffe("spiffe://test/ns/web/sa/operator".to_owned()), Role::Operator),
     ]);
     let (access, sender) = access(config);
     let own = identity(ca, Some("daemon"), &["daemon.test"]);
@@ -96,6 +97,34 @@ async fn certificates_may_call_what_they_were_granted() {
         let identity = identity(&ca, common, dns);
         check(name, has, &all(address, &ca, identity.clone()).await);
         no_more(&connect(address, &ca, Some(identity)).await.expect("it was good"), has).await;
+    }
+}
+
+/// A certificate with these URIs.
+fn svid(issuer: &Issuer, common: Option<&str>, uris: &[&str]) -> Identity {
+    let (key, mut params) = (key(), params(common, &[]));
+    let uri = |uri: &&str| SanType::URI((*uri).try_into().expect("ASCII"));
+    params.subject_alt_names = uris.iter().map(uri).collect();
+    let leaf = params.signed_by(&key, issuer).expect("a certificate");
+    Identity::from_pem(leaf.pem(), key.serialize_pem())
+}
+
+#[tokio::test]
+async fn a_spiffe_id_is_the_only_uri_of_a_certificate() {
+    let ca = authority();
+    let (address, _config) = server(&ca).await;
+    let id = "spiffe://test/ns/web/sa/operator";
+    let other = "spiffe://test/other";
+    for (common, uris, name, has) in [
+        (None, &[id][..], id, Has::Operator),
+        (Some("host"), &[id], id, Has::Operator),
+        (Some("viewer.test"), &[id], "cert:viewer.test", Has::Viewer),
+        (None, &[other], other, Has::Nothing),
+        (None, &[id, other], "cert:", Has::Nothing),
+        (None, &["https://test/ns/web/sa/operator"], "cert:", Has::Nothing),
+        (Some(id), &[], "cert:spiffe://test/ns/web/sa/operator", Has::Nothing),
+    ] {
+        check(name, has, &all(address, &ca, svid(&ca, common, uris)).await);
     }
 }
 

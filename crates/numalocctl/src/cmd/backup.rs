@@ -1,0 +1,48 @@
+//! `numalocctl backup`.
+
+use super::shown;
+use crate::{
+    args::Cli, doc::BackupDoc, exit::Failure, output::Report, remote::Daemon, text::clean,
+    units::size,
+};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, ErrorKind},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+/// Copies the daemon's store into a file, which appears only when it is whole.
+pub fn run(cli: &Cli, daemon: &Daemon, file: &Path) -> Result<Report, Failure> {
+    let failed = |source| Failure::Write { path: file.to_owned(), source };
+    if file.symlink_metadata().is_ok() {
+        return Err(failed(ErrorKind::AlreadyExists.into()));
+    }
+    let mut name = file.as_os_str().to_owned();
+    name.push(".part");
+    let part = Path::new(&name);
+    let result = copy(daemon, part, &failed)
+        .and_then(|bytes| fs::rename(part, file).map(|()| bytes).map_err(failed));
+    if result.is_err() {
+        // Half a copy is of no use; the next one would overwrite it.
+        let _ = fs::remove_file(part);
+    }
+    let document = BackupDoc { file: file.display().to_string(), bytes: result? };
+    shown(cli, &document, |document, _| {
+        format!("{}: {}\n", clean(&document.file), size(document.bytes))
+    })
+}
+
+fn copy(
+    daemon: &Daemon,
+    part: &Path,
+    failed: &impl Fn(io::Error) -> Failure,
+) -> Result<u64, Failure> {
+    // It says who uses what, as the store does, which only its owner may read.
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let mut out: File = options.open(part).map_err(failed)?;
+    let bytes = daemon.backup(&mut out, failed)?;
+    out.sync_all().map_err(failed)?;
+    Ok(bytes)
+}

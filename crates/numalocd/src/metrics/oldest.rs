@@ -1,0 +1,44 @@
+//! How long the oldest queued job has waited, by class, as of when the metrics are read.
+
+use numaloc_api::value::QosClass;
+use prometheus_client::{
+    encoding::{EncodeMetric, MetricEncoder},
+    metrics::MetricType,
+};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
+};
+
+const CLASSES: [(QosClass, &str); 3] =
+    [(QosClass::Lsr, "lsr"), (QosClass::Ls, "ls"), (QosClass::Be, "be")];
+
+/// When the oldest queued jobs were made. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Oldest(Arc<Mutex<BTreeMap<QosClass, SystemTime>>>);
+
+impl Oldest {
+    /// Sets those of all classes.
+    pub(super) fn set(&self, oldest: &BTreeMap<QosClass, SystemTime>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone_from(oldest);
+    }
+}
+
+impl EncodeMetric for Oldest {
+    fn encode(&self, mut encoder: MetricEncoder) -> fmt::Result {
+        let oldest = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (class, name) in CLASSES {
+            // A clock that was set back meanwhile makes it zero.
+            let waited = oldest.get(&class).and_then(|made| made.elapsed().ok());
+            let seconds = waited.unwrap_or_default().as_secs_f64();
+            encoder.encode_family(&[("qos_class", name)])?.encode_gauge(&seconds)?;
+        }
+        Ok(())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Gauge
+    }
+}
