@@ -90,7 +90,7 @@ fn jobs() -> Result<Vec<Job>> {
         let nodes = host.topology.local_nodes(&process.cpus);
         Job {
             qos_class: CLASSES[[0, 1, 1, 1, 1, 1, 1, 2, 2, 2][random.usize(..10)]],
-            found: Found { processes: [process.identity].into(), nodes, missing: Vec::new() },
+            found: Found { processes: [process.identity].into(), nodes, members: Vec::new() },
             seconds: host.bytes(index) as f64 / 4.0 / RATE,
         }
     };

@@ -5,6 +5,7 @@ mod check;
 mod client;
 mod ended;
 mod locality;
+mod member;
 mod names;
 mod outcome;
 mod plan;

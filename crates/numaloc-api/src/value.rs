@@ -1,6 +1,7 @@
 //! Requests as values that have been checked, free of generated types.
 
 mod job;
+mod member;
 mod name;
 mod outcome;
 mod record;
@@ -10,6 +11,7 @@ mod spec;
 mod workload;
 
 pub use job::{JobFilter, JobProgress, JobState};
+pub use member::{MemberResult, MemberState, verdict};
 pub use name::{JobId, ScheduleId, WorkloadId};
 pub(crate) use name::{TOKEN_MAX, is_token};
 pub use numaloc_core::{CallStats, ProcessOutcome};
@@ -17,11 +19,11 @@ pub use outcome::Outcome;
 pub use record::{Event, FailedProcess, Job, PlanSummary, Schedule, Workload};
 pub use request::{
     CreateJob, CreateSchedule, DeleteSchedule, EventFilter, EventType, GetLocality, ListEvents,
-    ListJobs, OnConflict, Page, WatchEvents, WatchLocality,
+    ListJobs, ListSchedules, OnConflict, Page, WatchEvents, WatchLocality,
 };
-pub use schedule::{ScheduleSpec, ScheduleState, ScheduleUpdate, UpdateSchedule};
+pub use schedule::{ScheduleFilter, ScheduleSpec, ScheduleState, ScheduleUpdate, UpdateSchedule};
 pub use spec::{
-    Limits, MigrationSpec, Missing, OnInterrupt, Pins, Policy, QosClass, Target, TargetProcess,
-    first_few,
+    Emit, Limits, MigrationSpec, Missing, OnInterrupt, Pins, Policy, QosClass, Target,
+    TargetProcess, first_few,
 };
 pub use workload::WorkloadSpec;

@@ -5,7 +5,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
 /// The domain of every google.rpc.ErrorInfo.
-pub const DOMAIN: &str = "numaloc";
+pub const DOMAIN: &str = "numaloc.io";
 
 /// As many violations are listed; a request with more is told of these.
 const LISTED: usize = 16;

@@ -33,7 +33,7 @@ pub use ids::{CpuId, CpuSet, IdSet, NodeId, NodeSet};
 pub use locality::{Locality, Share};
 pub use mempolicy::Mempolicy;
 pub use options::Options;
-pub use outcome::{CALL_BOUNDS_US, CallStats, Moved, Outcome, ProcessOutcome};
+pub use outcome::{CALL_BOUNDS_US, CallStats, Flows, Moved, Outcome, ProcessOutcome};
 pub use pace::{Guard, NumaBalancing, Order, Pace, Pacing, Profile};
 pub use plan::{CommonStay, Move, Plan, PlannedProcess, Skip, Skipped, WideThread};
 pub use process::{Identity, Process, Thread, Threads};

@@ -30,3 +30,11 @@ pub struct Locality {
     /// Of all resident pages.
     pub overall: Share,
 }
+
+impl Locality {
+    /// Adds another locality.
+    pub fn add(&mut self, other: Locality) {
+        self.movable.add(other.movable);
+        self.overall.add(other.overall);
+    }
+}

@@ -3,13 +3,18 @@
 use crate::{account::Account, ids::NodeId, process::Identity};
 use std::{collections::BTreeMap, time::Duration};
 
+/// Confirmed moves by (source, target), in bytes.
+pub type Flows = BTreeMap<(NodeId, NodeId), u64>;
+
 /// What became of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// By process, in the plan's order.
     pub processes: Vec<ProcessOutcome>,
-    /// Confirmed moves by (source, target), in bytes.
-    pub flows: BTreeMap<(NodeId, NodeId), u64>,
+    /// Confirmed moves of all of them.
+    pub flows: Flows,
+    /// Confirmed moves of each of the processes, in their order.
+    pub process_flows: Vec<Flows>,
     /// System calls.
     pub calls: CallStats,
     /// Wall time.

@@ -47,6 +47,11 @@ pub struct PlannedProcess {
     pub resident: BTreeMap<NodeId, u64>,
     /// Locality of that memory.
     pub locality: Locality,
+    /// Locality of all memory that is counted to it: of what several of the processes map, each page to the first of them
+    /// that maps it. Over all processes it adds up to that of the plan.
+    pub counted: Locality,
+    /// Bytes of that which are not at home, by the node they are on.
+    pub remote: BTreeMap<NodeId, u64>,
 }
 
 /// Wide threads that are shown by name, at most.

@@ -235,8 +235,14 @@ impl<'a> Planner<'a> {
             *resident.entry(node).or_default() += bytes.total_bytes();
         }
         for sum in [sum, &mut plan.locality] {
-            sum.movable.add(locality.movable);
-            sum.overall.add(locality.overall);
+            sum.add(locality);
+        }
+        let counted = &mut plan.processes[extent.mappings[0].process];
+        counted.counted.add(locality);
+        for (&node, bytes) in
+            extent.residency.nodes.iter().filter(|(node, _)| !home.contains(**node))
+        {
+            *counted.remote.entry(node).or_default() += bytes.total_bytes();
         }
         plan.unplaced_bytes += extent.residency.unplaced_bytes;
     }
@@ -330,9 +336,10 @@ impl<'a> Planner<'a> {
 fn planned(topology: &Topology, process: &Process, options: &Options) -> PlannedProcess {
     let home = home(topology, process, options);
     let skip = skip(topology, &home);
-    let (resident, locality) = Default::default();
+    let (resident, locality, counted, remote) = Default::default();
     let wide_threads = wide_threads(topology, process);
-    PlannedProcess { process: process.clone(), home, wide_threads, skip, resident, locality }
+    let process = process.clone();
+    PlannedProcess { process, home, wide_threads, skip, resident, locality, counted, remote }
 }
 
 #[cfg(test)]

@@ -193,7 +193,8 @@ impl Worker<'_> {
         let account = &mut self.report.accounts[folio.process];
         account.moved(arrived_bytes);
         if arrived_bytes > 0 {
-            *self.report.flows.entry((folio.from, key.to)).or_default() += arrived_bytes;
+            let flows = &mut self.report.flows[folio.process];
+            *flows.entry((folio.from, key.to)).or_default() += arrived_bytes;
         }
         self.moved_bytes += arrived_bytes;
         self.work.control.moved_bytes.fetch_add(arrived_bytes, Ordering::Relaxed);

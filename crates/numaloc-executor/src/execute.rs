@@ -2,11 +2,11 @@
 
 use crate::{
     Control, Outcome, ProcessOutcome, SharedRate, affinity, placement,
-    report::Report,
+    report::{self, Report},
     work::{Work, targets},
     worker::Worker,
 };
-use numaloc_core::{CpuSet, Heat, Order, Plan, Reason, Topology};
+use numaloc_core::{CpuSet, Flows, Heat, Order, Plan, Reason, Topology};
 use numaloc_host::{AddressSpace, Error, Roots, Survey, heat};
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -110,7 +110,9 @@ pub fn execute(
     work.pacer.sum_up(&mut report.calls);
     settle_rest(&mut report, &work, survey);
     let cancelled = control.cancel.load(Ordering::Relaxed);
-    let Report { accounts, errors, flows, calls, sample, .. } = report;
+    let Report { accounts, errors, flows: process_flows, calls, sample, .. } = report;
+    let mut flows = Flows::new();
+    process_flows.iter().for_each(|of_one| report::add(&mut flows, of_one.clone()));
     let outcomes =
         plan.processes.iter().zip(accounts).zip(errors).map(|((planned, account), error)| {
             debug_assert!(account.closes(), "{account:?}");
@@ -120,6 +122,7 @@ pub fn execute(
     Ok(Outcome {
         processes: outcomes.collect(),
         flows,
+        process_flows,
         calls,
         elapsed: begin.elapsed(),
         cancelled,

@@ -1,8 +1,8 @@
 //! What one worker has done, and the sum of all.
 
 use crate::sample::Sample;
-use numaloc_core::{Account, CallStats, NodeId, Plan, Reason};
-use std::{collections::BTreeMap, fmt};
+use numaloc_core::{Account, CallStats, Flows, Plan, Reason};
+use std::fmt;
 
 /// Accounts by process, found bytes by extent, flows and calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,8 +15,8 @@ pub struct Report {
     pub found: Vec<u64>,
     /// For each of the plan's moves, whether a scan of it failed: what was not found may be there.
     pub unread: Vec<bool>,
-    /// Confirmed moves by (source, target), in bytes.
-    pub flows: BTreeMap<(NodeId, NodeId), u64>,
+    /// Confirmed moves, by process.
+    pub flows: Vec<Flows>,
     /// System calls.
     pub calls: CallStats,
     /// Some of what was moved.
@@ -31,7 +31,7 @@ impl Report {
             errors: vec![None; plan.processes.len()],
             found: vec![0; plan.moves.len()],
             unread: vec![false; plan.moves.len()],
-            flows: BTreeMap::new(),
+            flows: vec![Flows::new(); plan.processes.len()],
             calls: CallStats::default(),
             sample: Sample::default(),
         }
@@ -68,10 +68,15 @@ impl Report {
         for (sum, error) in self.errors.iter_mut().zip(other.errors) {
             *sum = sum.take().or(error);
         }
-        for (flow, bytes) in other.flows {
-            *self.flows.entry(flow).or_default() += bytes;
-        }
+        self.flows.iter_mut().zip(other.flows).for_each(|(sum, flows)| add(sum, flows));
         self.calls.add(&other.calls);
         self.sample.join(other.sample);
+    }
+}
+
+/// Adds flows to others.
+pub fn add(sum: &mut Flows, flows: Flows) {
+    for (flow, bytes) in flows {
+        *sum.entry(flow).or_default() += bytes;
     }
 }

@@ -66,5 +66,5 @@ pub use scan::{Ownership, Place, Precision, Run, Scanned, Scanner};
 pub use sight::{Sight, Source};
 pub use space::{AddressSpace, allow_files};
 pub use survey::{Survey, survey, survey_unless};
-pub use target::{Resolved, Target, identify, resolve};
+pub use target::{Resolved, Target, identify, resolve, resolve_each};
 pub use vmstat::{Migrations, migrations};

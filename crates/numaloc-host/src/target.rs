@@ -56,12 +56,12 @@ pub struct Resolved {
 pub fn resolve(roots: &Roots, targets: &[Target], topology: &Topology) -> Result<Resolved, Error> {
     let mut processes = BTreeMap::new();
     let mut missing = Vec::new();
-    for (index, target) in targets.iter().enumerate() {
-        match find(roots, target, topology) {
+    for (index, found) in resolve_each(roots, targets, topology).enumerate() {
+        match found {
             Ok(found) => {
                 processes.extend(found.into_iter().map(|process| (process.identity.pid, process)));
             }
-            Err(error) if is_missing(&error) => missing.push((index, error)),
+            Err(error) if error.is_missing() => missing.push((index, error)),
             Err(error) => return Err(error),
         }
     }
@@ -69,6 +69,15 @@ pub fn resolve(roots: &Roots, targets: &[Target], topology: &Topology) -> Result
         true => Err(missing.swap_remove(0).1),
         false => Ok(Resolved { processes: processes.into_values().collect(), missing }),
     }
+}
+
+/// The processes of each target by itself, in the order of targets, or why there are none: see [`Error::is_of_target`].
+pub fn resolve_each(
+    roots: &Roots,
+    targets: &[Target],
+    topology: &Topology,
+) -> impl Iterator<Item = Result<Vec<Process>, Error>> {
+    targets.iter().map(move |target| find(roots, target, topology))
 }
 
 fn find(roots: &Roots, target: &Target, topology: &Topology) -> Result<Vec<Process>, Error> {
@@ -91,17 +100,31 @@ fn find(roots: &Roots, target: &Target, topology: &Topology) -> Result<Vec<Proce
     }
 }
 
-/// Whether it says only that a target is not there, or not any more: the run of things where many are named.
-fn is_missing(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::NoProcess { .. }
-            | Error::OtherProcess { .. }
-            | Error::Ended { .. }
-            | Error::NoCgroup { .. }
-            | Error::NoUnit { .. }
-            | Error::Empty { .. }
-    )
+impl Error {
+    /// Whether it says only that a target is not there, or not any more: the run of things where many are named.
+    pub fn is_missing(&self) -> bool {
+        matches!(
+            self,
+            Self::NoProcess { .. }
+                | Self::OtherProcess { .. }
+                | Self::Ended { .. }
+                | Self::NoCgroup { .. }
+                | Self::NoUnit { .. }
+                | Self::Empty { .. }
+        )
+    }
+
+    /// Whether it says something of one target alone, so that others can be looked at all the same.
+    pub fn is_of_target(&self) -> bool {
+        let is_out_of_reach = matches!(
+            self,
+            Self::CgroupOutside { .. }
+                | Self::KernelThread { .. }
+                | Self::NoRights { .. }
+                | Self::Systemd { .. }
+        );
+        is_out_of_reach || self.is_missing()
+    }
 }
 
 /// Which process each of these pids, or ids of threads, names now. Those that name none are left out.

@@ -203,6 +203,12 @@ pub struct MigrateArgs {
     /// Print the job's name and do not wait.
     #[arg(long, conflicts_with = "wait", help_heading = "Queue (with the daemon only)")]
     pub detach: bool,
+    /// A label for filters of lists, key=value (repeatable).
+    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = target::parse_label, help_heading = "Queue (with the daemon only)")]
+    pub label: Vec<(String, String)>,
+    /// Only check whether the daemon would take it: the target, its owner, quotas and ceilings, and other jobs.
+    #[arg(long, visible_alias = "dry-run", help_heading = "Queue (with the daemon only)")]
+    pub validate_only: bool,
     /// Wait for the end, which is the default.
     #[arg(long, help_heading = "Waiting")]
     pub wait: bool,

@@ -8,6 +8,7 @@ mod check;
 mod event;
 mod job;
 mod locality;
+mod member;
 mod migration;
 mod parts;
 mod plan;
@@ -21,13 +22,14 @@ pub use check::{Check, DoctorDoc};
 pub use event::{EventDoc, EventsDoc, FailedDoc};
 pub use job::{JobDoc, JobState, JobsDoc, ProgressDoc};
 pub use locality::{LocalityDoc, PlacedDoc, ProcessDoc, WideThreadDoc, skip_name};
+pub use member::MemberDoc;
 pub use migration::{AccountDoc, CallsDoc, End, MigrationDoc, MigrationParts, MovedDoc, rate};
 pub use parts::{FlowDoc, LeftDoc, LocalityPair, NodeBytes, NodeDistance, RouteDoc, Why};
 pub use plan::{
     MappingDoc, MoveDoc, MoveSumDoc, OptionsDoc, PlanDoc, SkipSumDoc, SkippedDoc, after,
 };
 pub use schedule::{ScheduleDoc, SchedulesDoc};
-pub use spec::{LimitsDoc, MissingDoc, SpecDoc, TargetDoc, TargetProcessDoc};
+pub use spec::{LimitsDoc, SpecDoc, TargetDoc, TargetProcessDoc};
 pub use status::{BackupDoc, CeilingsDoc, HoldsDoc, JobCount, StatusDoc};
 pub use topology::{NodeDoc, TopologyDoc};
 pub use workload::{RemovedDoc, WorkloadDoc, WorkloadsDoc};

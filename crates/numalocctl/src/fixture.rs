@@ -164,6 +164,7 @@ pub fn outcome() -> Outcome {
             process(4712, "redis-\x07fork", second, Some("move_pages: no such process".into())),
         ],
         flows: [((NodeId(2), NodeId(0)), 400 * MIB), ((NodeId(8), NodeId(0)), 160 * MIB)].into(),
+        process_flows: Vec::new(),
         calls: CallStats {
             calls: 36,
             addresses: 143_360,

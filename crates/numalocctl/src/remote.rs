@@ -9,6 +9,7 @@ mod interrupts;
 mod job;
 mod jobs;
 mod locality;
+mod member;
 mod patience;
 mod plan;
 mod record;

@@ -87,7 +87,8 @@ fn job(number: u64, ended: SystemTime, plan: &Arc<PlanSummary>, outcome: &Arc<Ou
         creator: CREATOR.to_owned(),
         creator_gid: None,
         pins: Default::default(),
-        missing: Vec::new(),
+        members: Vec::new(),
+        labels: Default::default(),
         request_id: Some(format!("seed-{number}")),
         created: started - Duration::from_millis(20),
         started: Some(started),
@@ -103,7 +104,7 @@ fn event(number: u64, time: SystemTime) -> Event {
         number,
         kind: EventType::Completed,
         time,
-        job: JobId::numbered(number),
+        job: Some(JobId::numbered(number)),
         // Ten of each schedule: the daemon keeps no more than twenty.
         schedule: number
             .is_multiple_of(10)
@@ -115,7 +116,8 @@ fn event(number: u64, time: SystemTime) -> Event {
         after_percent: Some(98.75),
         remote_bytes: Some(PROCESSES * 10 * MIB),
         failed: Vec::new(),
-        missing: Vec::new(),
+        members: Vec::new(),
+        more_members: 0,
         message: "1.5 GiB moved from node 1 to node 0, 40 MiB left".to_owned(),
     }
 }

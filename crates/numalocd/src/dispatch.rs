@@ -8,6 +8,7 @@ mod book;
 mod command;
 mod dispatcher;
 mod ends;
+mod events;
 mod fight;
 mod group;
 mod handle;

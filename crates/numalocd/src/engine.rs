@@ -3,6 +3,7 @@
 mod aim;
 mod authority;
 mod find;
+mod members;
 mod order;
 mod planned;
 mod refuse;
@@ -18,11 +19,10 @@ use crate::{
     balancing::{Balancing, BalancingError},
     dispatch::Refusal,
 };
+use members::Members;
 use numaloc_api::value::{Missing, Pins, Target, TargetProcess};
 use numaloc_core::{Identity, NumaBalancing, Options, Plan, Topology};
-use numaloc_host::{
-    Error, Policies, Roots, heat, identify, numa_balancing, survey_unless, topology,
-};
+use numaloc_host::{Error, Policies, Roots, heat, identify, numa_balancing, topology};
 use std::{collections::BTreeSet, convert::Infallible, sync::Arc, thread};
 use tokio::sync::{OnceCell, mpsc};
 use turns::Turns;
@@ -165,12 +165,13 @@ fn look(
     if let Some(nodes) = &options.to {
         topology::check_nodes(roots, &topology, nodes)?;
     }
-    let (processes, missing) = aim.resolve(roots, &topology)?;
-    let mut survey = survey_unless(stop, policies, roots, &topology, processes, options)?;
+    let all = Authority::All;
+    let mut members = Members::look(roots, aim, &topology, &all)?;
+    let mut survey = members.survey(stop, policies, (roots, &topology), options, &all)?;
     let mut plan = survey.plan(&topology, options);
     check_any(&plan, aim)?;
     plan.order = heat::choose(roots, &plan)?;
-    Ok((plan, missing))
+    Ok((plan, members.missing()))
 }
 
 fn pin(roots: &Roots, pids: BTreeSet<i32>) -> Result<Pins, Refusal> {

@@ -17,13 +17,15 @@ use disk::Disk;
 pub(crate) use disk::Fault as DiskFault;
 pub use kept::Kept;
 use numaloc_api::value::{
-    Event, EventType, Job, JobId, Schedule, ScheduleId, Workload, WorkloadId,
+    Event, EventType, Job, JobId, MemberResult, MemberState, Schedule, ScheduleId, Workload,
+    WorkloadId,
 };
 pub use opening::{Lock, lock};
 use opening::{Opened, Parts, Refusal};
 use redb::{Database, ReadableDatabase};
 use std::{
     fs::File,
+    hash::{DefaultHasher, Hash, Hasher},
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -105,7 +107,7 @@ pub struct EventHead {
     /// Its number.
     pub number: u64,
     /// The job.
-    pub job: JobId,
+    pub job: Option<JobId>,
     /// When.
     pub time: SystemTime,
     /// What.
@@ -114,6 +116,8 @@ pub struct EventHead {
     pub schedule: Option<ScheduleId>,
     /// Ratio afterwards in percent.
     pub after_percent: Option<f64>,
+    /// Which members were not well, and how, as a hash; 0: none.
+    pub unwell: u64,
     /// How much room it takes, about.
     pub bytes: usize,
 }
@@ -127,9 +131,21 @@ impl From<&Event> for EventHead {
             kind: event.kind,
             schedule: event.schedule.clone(),
             after_percent: event.after_percent,
+            unwell: unwell(&event.members),
             bytes: event.weight(),
         }
     }
+}
+
+/// What becomes of pages changes from run to run. Who fails, is missing or refused does not by itself.
+fn unwell(members: &[MemberResult]) -> u64 {
+    use MemberState::{Failed, Missing, Refused};
+    let unwell = members.iter().filter(|member| matches!(member.state, Failed | Missing | Refused));
+    let mut unwell: Vec<_> = unwell.map(|member| (&member.member, member.state)).collect();
+    unwell.sort_unstable();
+    let mut hash = DefaultHasher::new();
+    unwell.hash(&mut hash);
+    if unwell.is_empty() { 0 } else { hash.finish() }
 }
 
 /// The highest numbers ever given; 0: none.

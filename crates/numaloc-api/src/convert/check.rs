@@ -147,10 +147,12 @@ pub fn required<T>(field: &str, value: Option<T>, bad: &mut Violations) -> Optio
 
 /// Where to go on in a list, and how far.
 pub fn page(size: i32, token: String, bad: &mut Violations) -> Page {
-    let size = number("page_size", Some(size.into()), 0..=PAGE_SIZE_MAX, bad);
-    let size = size.and_then(|size| usize::try_from(size).ok()).filter(|&size| size > 0);
+    let sizes = 0..=i32::MAX.unsigned_abs().into();
+    let size = number("page_size", Some(size.into()), sizes, bad);
+    // What is too much is as much as there may be (AIP-158).
+    let size = size.and_then(|size| usize::try_from(size.min(PAGE_SIZE_MAX)).ok());
     let token = text("page_token", token, PAGE_TOKEN_MAX, bad);
-    Page { size: size.unwrap_or(PAGE_SIZE), token }
+    Page { size: size.filter(|&size| size > 0).unwrap_or(PAGE_SIZE), token }
 }
 
 /// Whether a list is short enough.

@@ -77,6 +77,7 @@ impl From<&value::Policy> for v1::Policy {
             home_rule: v1::HomeRule::from(options.home).into(),
             from_node_ids: options.from.iter().flat_map(node_ids).collect(),
             hugetlb_source: v1::HugetlbSource::from(options.hugetlb).into(),
+            emit: v1::Emit::from(policy.emit).into(),
         }
     }
 }
@@ -109,6 +110,8 @@ impl From<&value::CreateJob> for v1::CreateJobRequest {
             spec: Some((&request.spec).into()),
             request_id: request.request_id.clone().unwrap_or_default(),
             on_conflict: v1::ConflictAction::from(request.on_conflict).into(),
+            labels: request.labels.clone(),
+            validate_only: request.validate_only,
         }
     }
 }
@@ -122,6 +125,7 @@ impl From<&value::ScheduleSpec> for v1::Schedule {
             jitter: Some(duration(spec.jitter)),
             ttl_after_gone: spec.ttl_after_gone.map(duration),
             paused: spec.paused,
+            labels: spec.labels.clone(),
             ..Self::default()
         }
     }

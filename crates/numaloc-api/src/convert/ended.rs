@@ -8,7 +8,9 @@ use crate::{
     Problem, Violations, v1,
     value::{CallStats, Outcome, ProcessOutcome},
 };
-use numaloc_core::{Account, Identity, Locality, NodeId, NodeSet, Reason, Share, ids::INDEX_MAX};
+use numaloc_core::{
+    Account, Flows, Identity, Locality, NodeId, NodeSet, Reason, Share, ids::INDEX_MAX,
+};
 use std::{collections::BTreeMap, time::Duration};
 
 /// Most bytes of an account: sums of its parts cannot overflow.
@@ -84,7 +86,8 @@ fn others(total: &Account, processes: &[ProcessOutcome]) -> Option<Account> {
     Some(others)
 }
 
-fn account(field: &str, from: v1::Account, bad: &mut Violations) -> Account {
+/// Reads an account.
+pub fn account(field: &str, from: v1::Account, bad: &mut Violations) -> Account {
     let at = |name: &str| format!("{field}.{name}");
     let mut account = Account::default();
     account.found(amount(&at("found_bytes"), from.found_bytes, bad));
@@ -112,7 +115,8 @@ fn account(field: &str, from: v1::Account, bad: &mut Violations) -> Account {
     account
 }
 
-fn flows(field: &str, from: &[v1::Flow], bad: &mut Violations) -> BTreeMap<(NodeId, NodeId), u64> {
+/// Reads flows.
+pub fn flows(field: &str, from: &[v1::Flow], bad: &mut Violations) -> Flows {
     let mut flows = BTreeMap::new();
     for (index, flow) in from.iter().enumerate() {
         let field = format!("{field}[{index}]");
@@ -130,7 +134,8 @@ pub fn nodes(field: &str, from: &[i32], bad: &mut Violations) -> NodeSet {
     from.iter().filter_map(|&id| node(field, id, bad)).collect()
 }
 
-fn node(field: &str, id: i32, bad: &mut Violations) -> Option<NodeId> {
+/// Reads a node.
+pub fn node(field: &str, id: i32, bad: &mut Violations) -> Option<NodeId> {
     let id = number(field, Some(id.into()), 0..=INDEX_MAX.into(), bad)?;
     u32::try_from(id).ok().map(NodeId)
 }
@@ -154,7 +159,8 @@ fn calls(field: &str, from: v1::CallStats, bad: &mut Violations) -> CallStats {
     }
 }
 
-fn locality(
+/// Reads a locality.
+pub fn locality(
     field: &str,
     (movable, overall): (v1::Share, v1::Share),
     bad: &mut Violations,

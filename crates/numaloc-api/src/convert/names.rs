@@ -49,12 +49,19 @@ enum_names!(HeatSource => v1::MoveOrder {
     Address => Address, Damon => Damon, Referenced => Referenced,
 });
 enum_names!(both value::EventType => v1::EventType {
-    Completed => Completed, Skipped => Skipped, Failed => Failed,
+    Completed => Completed, Skipped => Skipped, Failed => Failed, Started => Started,
+    Paused => Paused, Resumed => Resumed, TargetGone => TargetGone,
+    ScheduleRemoved => ScheduleRemoved, FightBegun => FightBegun, FightEnded => FightEnded,
+});
+enum_names!(both value::Emit => v1::Emit { Always => Always, OnChange => OnChange });
+enum_names!(both value::MemberState => v1::MemberState {
+    Waiting => Waiting, Succeeded => Succeeded, Partial => Partial, Skipped => Skipped,
+    Failed => Failed, Missing => Missing, Refused => Refused,
 });
 enum_names!(both value::JobState => v1::JobState {
     Queued => Queued, Planning => Planning, Running => Running, Paused => Paused,
     Succeeded => Succeeded, Partial => Partial, Skipped => Skipped, Failed => Failed,
-    Cancelled => Cancelled, Interrupted => Interrupted,
+    Cancelled => Cancelled, Interrupted => Interrupted, Suspended => Suspended,
 });
 enum_names!(both Reason => v1::LeftReason {
     Busy => Busy, Pinned => Pinned, Shared => Shared, Bound => Bound, NoMemory => NoMemory,
@@ -90,6 +97,7 @@ plain_names! {
     value::JobState => v1::JobState, "JOB_STATE_";
     value::ScheduleState => v1::ScheduleState, "SCHEDULE_STATE_";
     value::EventType => v1::EventType, "EVENT_TYPE_";
+    value::MemberState => v1::MemberState, "MEMBER_STATE_";
     value::QosClass => v1::QosClass, "QOS_CLASS_";
 }
 

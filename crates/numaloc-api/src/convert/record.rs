@@ -7,17 +7,22 @@ use super::{
 };
 use crate::{
     v1,
-    value::{Event, Job, JobProgress, Schedule, Workload},
+    value::{Event, Job, JobProgress, MemberResult, Schedule, Workload},
 };
 use numaloc_core::NodeSet;
 
 impl Job {
-    /// The job as lists show it: without the plan and the processes of the outcome.
+    /// The job as lists show it: without the plan, the members and the processes of the outcome.
     pub fn listed(&self) -> v1::Job {
-        self.shown(None, self.outcome.as_deref().map(summed_up))
+        self.shown(None, self.outcome.as_deref().map(summed_up), &[])
     }
 
-    fn shown(&self, plan: Option<v1::Plan>, outcome: Option<v1::Outcome>) -> v1::Job {
+    fn shown(
+        &self,
+        plan: Option<v1::Plan>,
+        outcome: Option<v1::Outcome>,
+        members: &[MemberResult],
+    ) -> v1::Job {
         v1::Job {
             name: self.id.to_string(),
             spec: Some((&self.spec).into()),
@@ -28,7 +33,8 @@ impl Job {
             creator: self.creator.clone(),
             creator_gid: self.creator_gid,
             pinned_processes: pins(&self.pins),
-            missing: self.missing.iter().map(Into::into).collect(),
+            members: members.iter().map(Into::into).collect(),
+            labels: self.labels.clone(),
             request_id: self.request_id.clone().unwrap_or_default(),
             create_time: Some(timestamp(self.created)),
             start_time: self.started.map(timestamp),
@@ -43,7 +49,7 @@ impl Job {
 impl From<&Job> for v1::Job {
     fn from(job: &Job) -> Self {
         let plan = job.plan.as_ref().map(|plan| plan.0.clone());
-        job.shown(plan, job.outcome.as_deref().map(Into::into))
+        job.shown(plan, job.outcome.as_deref().map(Into::into), &job.members)
     }
 }
 
@@ -94,16 +100,11 @@ impl From<&Workload> for v1::Workload {
 impl From<&Event> for v1::Event {
     fn from(event: &Event) -> Self {
         let ids = |nodes: &NodeSet| nodes.iter().map(|node| index(node.0)).collect();
-        let failed = event.failed.iter().map(|failed| v1::FailedProcess {
-            process: Some(failed.identity.into()),
-            comm: failed.comm.clone(),
-            error: failed.error.clone(),
-        });
         Self {
             name: format!("events/{}", event.number),
             r#type: v1::EventType::from(event.kind).into(),
             create_time: Some(timestamp(event.time)),
-            job: event.job.to_string(),
+            job: event.job.as_ref().map(ToString::to_string).unwrap_or_default(),
             schedule: event.schedule.as_ref().map(ToString::to_string).unwrap_or_default(),
             target: Some((&event.target).into()),
             from_node_ids: ids(&event.from),
@@ -111,9 +112,10 @@ impl From<&Event> for v1::Event {
             before_percent: event.before_percent,
             after_percent: event.after_percent,
             remote_bytes: event.remote_bytes.map(int),
-            failed_processes: failed.collect(),
+            failed_processes: event.failed.iter().map(Into::into).collect(),
             message: event.message.clone(),
-            missing: event.missing.iter().map(Into::into).collect(),
+            members: event.members.iter().map(Into::into).collect(),
+            more_members: i32::try_from(event.more_members).unwrap_or(i32::MAX),
         }
     }
 }

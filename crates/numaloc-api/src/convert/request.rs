@@ -16,7 +16,7 @@ use crate::{
 use std::time::Duration;
 
 /// Longest name of a client in bytes.
-const CREATOR_MAX: usize = 256;
+pub const CREATOR_MAX: usize = 256;
 /// Bounds of the time between two readings, and what it is when the client does not say.
 const WATCH_MIN: Duration = Duration::from_secs(1);
 const WATCH_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -48,6 +48,7 @@ by_name! {
     PauseJobRequest => JobId, JOB;
     ResumeJobRequest => JobId, JOB;
     GetScheduleRequest => ScheduleId, SCHEDULE;
+    RunScheduleRequest => ScheduleId, SCHEDULE;
     UnregisterWorkloadRequest => WorkloadId, WORKLOAD;
 }
 
@@ -65,7 +66,7 @@ macro_rules! pages {
     )+};
 }
 
-pages!(ListSchedulesRequest, ListWorkloadsRequest);
+pages!(ListWorkloadsRequest);
 
 impl TryFrom<v1::GetLocalityRequest> for GetLocality {
     type Error = Violations;
@@ -108,7 +109,9 @@ impl TryFrom<v1::CreateJobRequest> for CreateJob {
         let spec = spec("spec", from.spec, &mut bad);
         let request_id = token("request_id", from.request_id, REQUEST_ID_MAX, &mut bad);
         let on_conflict = named("on_conflict", from.on_conflict, &mut bad).unwrap_or_default();
-        bad.or(Self { spec, request_id, on_conflict })
+        let labels = labels("labels", from.labels, &mut bad);
+        let validate_only = from.validate_only;
+        bad.or(Self { spec, request_id, on_conflict, labels, validate_only })
     }
 }
 
@@ -124,9 +127,16 @@ impl TryFrom<v1::ListJobsRequest> for ListJobs {
             schedule: schedule(&from.schedule, &mut bad),
             creator: text("filter.creator", from.creator, CREATOR_MAX, &mut bad),
             created_since: time("filter.created_since", from.created_since, &mut bad),
+            labels: labels("filter.labels", from.labels, &mut bad),
+            workload: workload_name("filter.workload", &from.workload, &mut bad),
         };
         bad.or(Self { filter, page })
     }
+}
+
+/// The name of a workload, if there is one.
+pub fn workload_name(field: &str, name: &str, bad: &mut Violations) -> Option<WorkloadId> {
+    resource(field, name, WORKLOAD, WorkloadId::from_name, bad)
 }
 
 fn schedule(name: &str, bad: &mut Violations) -> Option<ScheduleId> {

@@ -1,13 +1,16 @@
 //! Requests about schedules.
 
 use super::{
-    check::{count, duration, name, required, token},
-    spec::{SPAN_MAX, limits, policy, spec, target},
+    check::{count, duration, name, page, required, text, token},
+    names::all_named,
+    request::{CREATOR_MAX, workload_name},
+    spec::{SPAN_MAX, labels, limits, policy, spec, target},
 };
 use crate::{
     Problem, Violations, v1,
     value::{
-        CreateSchedule, DeleteSchedule, ScheduleId, ScheduleSpec, ScheduleUpdate, UpdateSchedule,
+        CreateSchedule, DeleteSchedule, ListSchedules, ScheduleFilter, ScheduleId, ScheduleSpec,
+        ScheduleUpdate, UpdateSchedule,
     },
 };
 use std::{ops::RangeInclusive, time::Duration};
@@ -37,6 +40,7 @@ pub fn settings(path: &str, from: v1::Schedule, bad: &mut Violations) -> Schedul
         jitter: duration(&at("jitter"), from.jitter, any(), bad).unwrap_or_default(),
         ttl_after_gone: duration(&at("ttl_after_gone"), from.ttl_after_gone, any(), bad),
         paused: from.paused,
+        labels: labels(&at("labels"), from.labels, bad),
     };
     spec.check(&at("jitter"), bad);
     spec
@@ -51,10 +55,11 @@ impl TryFrom<v1::CreateScheduleRequest> for CreateSchedule {
 
     fn try_from(from: v1::CreateScheduleRequest) -> Result<Self, Violations> {
         let mut bad = Violations::default();
+        let validate_only = from.validate_only;
         let request_id = token("request_id", from.request_id, REQUEST_ID_MAX, &mut bad);
         let schedule = required("schedule", from.schedule, &mut bad).unwrap_or_default();
         let spec = settings("schedule.", schedule, &mut bad);
-        bad.or(Self { spec, request_id })
+        bad.or(Self { spec, request_id, validate_only })
     }
 }
 
@@ -67,15 +72,16 @@ impl TryFrom<v1::UpdateScheduleRequest> for UpdateSchedule {
         let read = ScheduleId::from_name;
         let id = name("schedule.name", &schedule.name, EXPECTED, read, &mut bad);
         let etag = token("schedule.etag", schedule.etag.clone(), ETAG_MAX, &mut bad);
+        let validate_only = from.validate_only;
         let paths = from.update_mask.map_or_else(Vec::new, |mask| mask.paths);
         let update = update(schedule, &paths, &mut bad);
-        bad.or_of(id.map(|id| Self { id, etag, update }))
+        bad.or_of(id.map(|id| Self { id, etag, update, validate_only }))
     }
 }
 
 /// What a field mask picks.
 fn update(from: v1::Schedule, paths: &[String], bad: &mut Violations) -> ScheduleUpdate {
-    const KNOWN: [&str; 9] = [
+    const KNOWN: [&str; 10] = [
         "*",
         "spec",
         "spec.target",
@@ -85,6 +91,7 @@ fn update(from: v1::Schedule, paths: &[String], bad: &mut Violations) -> Schedul
         "jitter",
         "ttl_after_gone",
         "paused",
+        "labels",
     ];
     if !count("update_mask.paths", paths.len(), PATHS_MAX, bad) {
         return ScheduleUpdate::default();
@@ -112,6 +119,25 @@ fn update(from: v1::Schedule, paths: &[String], bad: &mut Violations) -> Schedul
         ttl_after_gone: picked("ttl_after_gone", from.ttl_after_gone.is_some())
             .then(|| duration("schedule.ttl_after_gone", from.ttl_after_gone, any(), bad)),
         paused: picked("paused", from.paused).then_some(from.paused),
+        labels: picked("labels", !from.labels.is_empty())
+            .then(|| labels("schedule.labels", from.labels, bad)),
+    }
+}
+
+impl TryFrom<v1::ListSchedulesRequest> for ListSchedules {
+    type Error = Violations;
+
+    fn try_from(from: v1::ListSchedulesRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let page = page(from.page_size, from.page_token, &mut bad);
+        let from = from.filter.unwrap_or_default();
+        let filter = ScheduleFilter {
+            states: all_named("filter.states", &from.states, &mut bad),
+            creator: text("filter.creator", from.creator, CREATOR_MAX, &mut bad),
+            labels: labels("filter.labels", from.labels, &mut bad),
+            workload: workload_name("filter.workload", &from.workload, &mut bad),
+        };
+        bad.or(Self { filter, page })
     }
 }
 

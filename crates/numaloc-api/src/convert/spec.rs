@@ -193,6 +193,7 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
         options,
         qos_class: named(&at("qos_class"), from.qos_class, bad),
         on_interrupt: named(&at("on_interrupt"), from.on_interrupt, bad).unwrap_or_default(),
+        emit: named(&at("emit"), from.emit, bad).unwrap_or_default(),
         numa_balancing: named(&at("numa_balancing"), from.numa_balancing, bad).unwrap_or_default(),
     }
 }

@@ -2,18 +2,16 @@
 
 use super::{
     check::{name, required, resource, time, token},
-    ended::{amount, identity, nodes, outcome},
+    ended::{amount, nodes, outcome},
+    member::{failed, members},
     names::{event_number, must_name, named},
     request::{EVENT, JOB, SCHEDULE, workload},
     schedule::{REQUEST_ID_MAX, settings},
-    spec::{process, spec, target},
+    spec::{labels, process, spec, target},
 };
 use crate::{
     Violations, v1,
-    value::{
-        Event, FailedProcess, Job, JobId, JobProgress, Missing, Pins, PlanSummary, Schedule,
-        ScheduleId, Workload,
-    },
+    value::{Event, Job, JobId, JobProgress, Pins, PlanSummary, Schedule, ScheduleId, Workload},
 };
 use prost::Message;
 use std::{sync::Arc, time::SystemTime};
@@ -91,7 +89,8 @@ impl TryFrom<v1::Job> for Job {
         let progress = from.progress.map(|progress| self::progress(progress, &mut bad));
         let outcome = from.outcome.map(|from| outcome("outcome.", from, &mut bad));
         let pins = pins(from.pinned_processes, &mut bad);
-        let missing = missing(from.missing, &mut bad);
+        let members = members(from.members, &mut bad);
+        let labels = labels("labels", from.labels, &mut bad);
         let job = id.zip(state).map(|(id, state)| Self {
             id,
             spec,
@@ -102,7 +101,8 @@ impl TryFrom<v1::Job> for Job {
             creator: from.creator,
             creator_gid: from.creator_gid,
             pins,
-            missing,
+            members,
+            labels,
             request_id,
             created,
             started,
@@ -203,20 +203,15 @@ impl TryFrom<v1::Event> for Event {
         let number = name("name", &from.name, EVENT, event_number, &mut bad);
         let kind = must_name("type", from.r#type, &mut bad);
         let time = must_time("create_time", from.create_time, &mut bad);
-        let job = name("job", &from.job, JOB, JobId::from_name, &mut bad);
+        let job = resource("job", &from.job, JOB, JobId::from_name, &mut bad);
         let schedule = schedule(&from.schedule, &mut bad);
         let target = target("target", from.target, &mut bad);
         let nodes_left = nodes("from_node_ids", &from.from_node_ids, &mut bad);
         let nodes_reached = nodes("to_node_ids", &from.to_node_ids, &mut bad);
         let remote_bytes = from.remote_bytes.map(|bytes| amount("remote_bytes", bytes, &mut bad));
-        let failed = from.failed_processes.into_iter().map(|from| FailedProcess {
-            identity: identity("failed_processes.process", from.process, &mut bad),
-            comm: from.comm,
-            error: from.error,
-        });
-        let failed = failed.collect();
-        let missing = missing(from.missing, &mut bad);
-        let event = number.zip(kind).zip(job).map(|((number, kind), job)| Self {
+        let failed = failed("failed_processes", from.failed_processes, &mut bad);
+        let members = members(from.members, &mut bad);
+        let event = number.zip(kind).map(|(number, kind)| Self {
             number,
             kind,
             time,
@@ -230,7 +225,8 @@ impl TryFrom<v1::Event> for Event {
             remote_bytes,
             failed,
             message: from.message,
-            missing,
+            members,
+            more_members: usize::try_from(from.more_members).unwrap_or(0),
         });
         bad.or_of(event)
     }
@@ -243,14 +239,6 @@ fn pins(from: Vec<v1::PinnedProcess>, bad: &mut Violations) -> Pins {
         Some((pinned.pid, process(field, named, bad)?))
     };
     from.into_iter().filter_map(&mut pin).collect()
-}
-
-fn missing(from: Vec<v1::MissingMember>, bad: &mut Violations) -> Vec<Missing> {
-    let mut one = |from: v1::MissingMember| {
-        let member = target("missing.member", from.member, bad);
-        Missing { member, reason: from.reason }
-    };
-    from.into_iter().map(&mut one).collect()
 }
 
 fn schedule(name: &str, bad: &mut Violations) -> Option<ScheduleId> {

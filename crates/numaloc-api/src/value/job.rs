@@ -1,7 +1,7 @@
 //! Jobs.
 
-use super::ScheduleId;
-use std::time::SystemTime;
+use super::{ScheduleId, WorkloadId};
+use std::{collections::BTreeMap, time::SystemTime};
 
 /// Where a job is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,11 +26,13 @@ pub enum JobState {
     Cancelled,
     /// The daemon died while it was under way.
     Interrupted,
+    /// The same, and it goes on when the daemon is back.
+    Suspended,
 }
 
 impl JobState {
     /// All states.
-    pub const ALL: [JobState; 10] = [
+    pub const ALL: [JobState; 11] = [
         Self::Queued,
         Self::Planning,
         Self::Running,
@@ -41,11 +43,13 @@ impl JobState {
         Self::Failed,
         Self::Cancelled,
         Self::Interrupted,
+        Self::Suspended,
     ];
 
     /// Whether it is an end.
     pub fn is_end(self) -> bool {
-        !matches!(self, Self::Queued | Self::Planning | Self::Running | Self::Paused)
+        use JobState::{Paused, Planning, Queued, Running, Suspended};
+        !matches!(self, Queued | Planning | Running | Paused | Suspended)
     }
 }
 
@@ -75,4 +79,8 @@ pub struct JobFilter {
     pub creator: Option<String>,
     /// Created at this time or later.
     pub created_since: Option<SystemTime>,
+    /// With all of these labels.
+    pub labels: BTreeMap<String, String>,
+    /// Whose target names this workload.
+    pub workload: Option<WorkloadId>,
 }

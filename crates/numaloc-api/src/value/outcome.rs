@@ -88,6 +88,7 @@ mod tests {
         let run = numaloc_core::Outcome {
             processes: vec![process],
             flows: [(FLOW, moved_bytes)].into(),
+            process_flows: Vec::new(),
             calls,
             elapsed: Duration::from_secs(2),
             cancelled: left.0 == Reason::Cancelled,

@@ -1,12 +1,12 @@
 //! What the daemon keeps and shows: jobs, schedules, workloads and events. Their form in the store is that of the API.
 
 use super::{
-    EventType, JobId, JobProgress, JobState, MigrationSpec, Missing, Outcome, Pins, ScheduleId,
-    ScheduleSpec, ScheduleState, Target, WorkloadSpec,
+    EventType, JobId, JobProgress, JobState, MemberResult, MigrationSpec, Outcome, Pins,
+    ScheduleId, ScheduleSpec, ScheduleState, Target, WorkloadSpec,
 };
 use crate::v1;
 use numaloc_core::{Identity, NodeSet, Plan};
-use std::{sync::Arc, time::SystemTime};
+use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
 /// A job.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,8 +31,10 @@ pub struct Job {
     pub request_id: Option<String>,
     /// The processes that the pids of its target mean.
     pub pins: Pins,
-    /// Members of its target that were not there when it was last looked for.
-    pub missing: Vec<Missing>,
+    /// The members of its target, and what has become of each so far.
+    pub members: Vec<MemberResult>,
+    /// Labels that its creator gave it, or its schedule has.
+    pub labels: BTreeMap<String, String>,
     /// When it was accepted.
     pub created: SystemTime,
     /// When moving began.
@@ -103,7 +105,7 @@ pub struct Workload {
     pub creator: String,
 }
 
-/// The end of a job, for those who report on it.
+/// Something that the daemon did, for those who report on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// Its number; numbers rise and are never used again.
@@ -112,9 +114,9 @@ pub struct Event {
     pub kind: EventType,
     /// When.
     pub time: SystemTime,
-    /// The job.
-    pub job: JobId,
-    /// The schedule that created it.
+    /// The job; `None`: it is about a schedule alone.
+    pub job: Option<JobId>,
+    /// The schedule that it is about, or that created the job.
     pub schedule: Option<ScheduleId>,
     /// Whose memory.
     pub target: Target,
@@ -128,10 +130,12 @@ pub struct Event {
     pub after_percent: Option<f64>,
     /// Remote bytes left.
     pub remote_bytes: Option<u64>,
-    /// Processes that failed.
+    /// Processes that failed, the first of them.
     pub failed: Vec<FailedProcess>,
-    /// Members of the target that were not there.
-    pub missing: Vec<Missing>,
+    /// What became of members of the target, those first of which the most is to be told.
+    pub members: Vec<MemberResult>,
+    /// How many there are beyond these.
+    pub more_members: usize,
     /// The same for people.
     pub message: String,
 }

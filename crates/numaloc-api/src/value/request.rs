@@ -1,7 +1,12 @@
 //! The requests.
 
-use super::{JobFilter, JobId, MigrationSpec, Policy, ScheduleId, ScheduleSpec, Target};
-use std::time::{Duration, SystemTime};
+use super::{
+    JobFilter, JobId, MigrationSpec, Policy, ScheduleFilter, ScheduleId, ScheduleSpec, Target,
+};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
 
 /// Asks where memory is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +39,7 @@ pub enum OnConflict {
 }
 
 /// Asks for a migration.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CreateJob {
     /// The migration.
     pub spec: MigrationSpec,
@@ -42,15 +47,21 @@ pub struct CreateJob {
     pub request_id: Option<String>,
     /// What to do about another job.
     pub on_conflict: OnConflict,
+    /// Labels for filters.
+    pub labels: BTreeMap<String, String>,
+    /// Only check whether it could be made.
+    pub validate_only: bool,
 }
 
 /// Asks for a schedule.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CreateSchedule {
     /// The schedule.
     pub spec: ScheduleSpec,
     /// Makes the request safe to repeat.
     pub request_id: Option<String>,
+    /// Only check whether it could be made.
+    pub validate_only: bool,
 }
 
 /// Asks to remove a schedule.
@@ -80,6 +91,15 @@ pub struct ListJobs {
     pub page: Page,
 }
 
+/// Asks for schedules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListSchedules {
+    /// Which ones.
+    pub filter: ScheduleFilter,
+    /// How many.
+    pub page: Page,
+}
+
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventType {
@@ -89,11 +109,41 @@ pub enum EventType {
     Skipped,
     /// It could not be carried out.
     Failed,
+    /// A job begins to move memory.
+    Started,
+    /// A job or a schedule is held.
+    Paused,
+    /// A job or a schedule that was held goes on.
+    Resumed,
+    /// Nothing of a schedule's target is there any more.
+    TargetGone,
+    /// A schedule was removed.
+    ScheduleRemoved,
+    /// What a schedule moves is undone again and again.
+    FightBegun,
+    /// What a schedule moves stays again.
+    FightEnded,
 }
 
 impl EventType {
     /// All types.
-    pub const ALL: [EventType; 3] = [Self::Completed, Self::Skipped, Self::Failed];
+    pub const ALL: [EventType; 10] = [
+        Self::Completed,
+        Self::Skipped,
+        Self::Failed,
+        Self::Started,
+        Self::Paused,
+        Self::Resumed,
+        Self::TargetGone,
+        Self::ScheduleRemoved,
+        Self::FightBegun,
+        Self::FightEnded,
+    ];
+
+    /// Whether it is the end of a job.
+    pub fn is_end(self) -> bool {
+        matches!(self, Self::Completed | Self::Skipped | Self::Failed)
+    }
 }
 
 /// Which events: those that meet every condition that is set.

@@ -1,8 +1,8 @@
 //! Schedules.
 
-use super::{Limits, MigrationSpec, Policy, ScheduleId, Target};
+use super::{Limits, MigrationSpec, Policy, ScheduleId, Target, WorkloadId};
 use crate::{Problem, Violations};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// What a client sets of a schedule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct ScheduleSpec {
     pub ttl_after_gone: Option<Duration>,
     /// No new run starts.
     pub paused: bool,
+    /// Labels for filters; its jobs have them, too.
+    pub labels: BTreeMap<String, String>,
 }
 
 impl ScheduleSpec {
@@ -43,6 +45,19 @@ pub enum ScheduleState {
     Completed,
 }
 
+/// Which schedules: those that meet every condition that is set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScheduleFilter {
+    /// In one of these states; empty: in any.
+    pub states: Vec<ScheduleState>,
+    /// Created by this client.
+    pub creator: Option<String>,
+    /// With all of these labels.
+    pub labels: BTreeMap<String, String>,
+    /// Whose target names this workload.
+    pub workload: Option<WorkloadId>,
+}
+
 /// Changes to a schedule; `None`: as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScheduleUpdate {
@@ -60,6 +75,8 @@ pub struct ScheduleUpdate {
     pub ttl_after_gone: Option<Option<Duration>>,
     /// Whether it is held.
     pub paused: Option<bool>,
+    /// Its labels.
+    pub labels: Option<BTreeMap<String, String>>,
 }
 
 impl ScheduleUpdate {
@@ -76,6 +93,7 @@ impl ScheduleUpdate {
         spec.jitter = self.jitter.unwrap_or(spec.jitter);
         spec.ttl_after_gone = self.ttl_after_gone.unwrap_or(spec.ttl_after_gone);
         spec.paused = self.paused.unwrap_or(spec.paused);
+        spec.labels = self.labels.unwrap_or(spec.labels);
         let mut bad = Violations::default();
         spec.check("schedule.jitter", &mut bad);
         bad.or(spec)
@@ -91,4 +109,6 @@ pub struct UpdateSchedule {
     pub etag: Option<String>,
     /// What changes.
     pub update: ScheduleUpdate,
+    /// Only check whether it could be changed.
+    pub validate_only: bool,
 }

@@ -123,6 +123,16 @@ pub enum OnInterrupt {
     Resume,
 }
 
+/// Which runs are told as events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Emit {
+    /// Each start and each end.
+    Always,
+    /// Each end; of a repeating schedule those alone that differ from the one before.
+    #[default]
+    OnChange,
+}
+
 /// What goes where.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
@@ -134,6 +144,8 @@ pub struct Policy {
     pub on_interrupt: OnInterrupt,
     /// What is done about the kernel's own balancing.
     pub numa_balancing: NumaBalancing,
+    /// Which runs are told as events.
+    pub emit: Emit,
 }
 
 impl Policy {

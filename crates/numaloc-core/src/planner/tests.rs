@@ -81,6 +81,25 @@ fn plan_all(
 }
 
 #[test]
+fn what_is_counted_to_processes_adds_up_to_the_whole() {
+    let machine = machine(&[0, 8], &[]);
+    let processes = [process("0-1", "0,8"), process("16-17", "0,8")];
+    let both = vec![Mapping { process: 1, start: 0 }, Mapping { process: 0, start: 0 }];
+    let shared = Extent { mappings: both, ..extent(0, &[(0, MIB), (8, MIB)]) };
+    let own = extent(1 << 30, &[(0, MIB), (8, 3 * MIB)]);
+    let plan = plan_all(&machine, &processes, |_| vec![own, shared], &Options::default());
+    let [first, second] = &plan.processes[..] else { panic!("{plan:?}") };
+    // Both nodes are home to what both map: nothing of it is remote.
+    assert_eq!(first.remote, [(NodeId(8), 3 * MIB)].into());
+    assert!(second.remote.is_empty());
+    assert_eq!(second.counted.overall, Share { local_bytes: 2 * MIB, remote_bytes: 0 });
+    assert_eq!(second.locality, Locality::default(), "it maps nothing alone");
+    let mut sum = first.counted;
+    sum.add(second.counted);
+    assert_eq!(sum, plan.locality);
+}
+
+#[test]
 fn what_nobody_asked_about_is_moved_and_said() {
     let mut unasked = extent(0, &[(0, MIB), (8, 3 * MIB)]);
     unasked.policy = Mempolicy::Unasked;

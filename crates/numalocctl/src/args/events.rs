@@ -40,6 +40,20 @@ pub enum Kind {
     Skipped,
     /// It could not be carried out.
     Failed,
+    /// A job begins to move memory.
+    Started,
+    /// A job or a schedule is held.
+    Paused,
+    /// A job or a schedule that was held goes on.
+    Resumed,
+    /// Nothing of a schedule's target is there any more.
+    TargetGone,
+    /// A schedule was removed.
+    ScheduleRemoved,
+    /// What a schedule moves is undone again and again.
+    FightBegun,
+    /// What a schedule moves stays again.
+    FightEnded,
 }
 
 impl EventsArgs {
@@ -49,6 +63,13 @@ impl EventsArgs {
             Kind::Completed => value::EventType::Completed,
             Kind::Skipped => value::EventType::Skipped,
             Kind::Failed => value::EventType::Failed,
+            Kind::Started => value::EventType::Started,
+            Kind::Paused => value::EventType::Paused,
+            Kind::Resumed => value::EventType::Resumed,
+            Kind::TargetGone => value::EventType::TargetGone,
+            Kind::ScheduleRemoved => value::EventType::ScheduleRemoved,
+            Kind::FightBegun => value::EventType::FightBegun,
+            Kind::FightEnded => value::EventType::FightEnded,
         };
         EventFilter {
             types: self.kind.iter().map(kind).collect(),

@@ -2,10 +2,11 @@
 
 use super::{
     ProgressArgs,
-    names::{parse_job, parse_schedule, parse_since},
+    names::{parse_job, parse_schedule, parse_since, parse_workload},
+    target::parse_label,
 };
 use clap::{Args, Subcommand, ValueEnum};
-use numaloc_api::value::{JobFilter, JobId, JobState, ScheduleId};
+use numaloc_api::value::{JobFilter, JobId, JobState, ScheduleId, WorkloadId};
 use std::time::SystemTime;
 
 /// What to do with jobs.
@@ -14,7 +15,8 @@ pub enum JobsCommand {
     /// List jobs, newest first.
     #[command(visible_alias = "list")]
     Ls(ListJobsArgs),
-    /// Show jobs with their plan and outcome.
+    /// Show jobs with their plan, members and outcome.
+    #[command(visible_alias = "describe")]
     Get(JobsArgs),
     /// Follow a job to its end; the exit code is that of `migrate`.
     Watch {
@@ -59,6 +61,12 @@ pub struct ListJobsArgs {
     /// Only those created since then: a time, or how long ago (10m).
     #[arg(long, value_name = "TIME", value_parser = parse_since)]
     pub since: Option<SystemTime>,
+    /// Only those with all of these labels: key=value,... (repeatable).
+    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_label)]
+    pub label: Vec<(String, String)>,
+    /// Only those whose target names this workload.
+    #[arg(long, value_name = "ID", value_parser = parse_workload)]
+    pub workload: Option<WorkloadId>,
     /// Only the newest so many [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: Option<u64>,
@@ -75,6 +83,8 @@ impl ListJobsArgs {
             schedule: self.schedule.clone(),
             creator: self.creator.clone(),
             created_since: self.since,
+            labels: self.label.iter().cloned().collect(),
+            workload: self.workload.clone(),
         }
     }
 }
@@ -113,5 +123,7 @@ states! {
     /// Ended by a client.
     Cancelled,
     /// The daemon died while it was under way.
-    Interrupted
+    Interrupted,
+    /// The same, and it goes on when the daemon is back.
+    Suspended
 }

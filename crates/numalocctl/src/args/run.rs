@@ -65,6 +65,27 @@ pub struct QueueArgs {
     /// Plan anew if the daemon dies while it is under way.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub resume: Option<bool>,
+    /// Which runs are told as events: each start and end, or ends that differ from the one before [default: on-change]
+    #[arg(long, value_enum, value_name = "WHEN")]
+    pub emit: Option<EmitArg>,
+}
+
+/// Which runs are told as events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EmitArg {
+    /// Each start and each end.
+    Always,
+    /// Each end; of a repeating schedule those that differ from the one before.
+    OnChange,
+}
+
+impl From<EmitArg> for value::Emit {
+    fn from(emit: EmitArg) -> Self {
+        match emit {
+            EmitArg::Always => Self::Always,
+            EmitArg::OnChange => Self::OnChange,
+        }
+    }
 }
 
 /// Quality-of-service classes, first served first.
@@ -99,6 +120,7 @@ impl QueueArgs {
         value::Policy {
             qos_class: self.qos.map(Into::into).or(policy.qos_class),
             on_interrupt: self.resume.map_or(policy.on_interrupt, on_interrupt),
+            emit: self.emit.map_or(policy.emit, Into::into),
             ..policy
         }
     }

@@ -1,9 +1,13 @@
 //! `schedules`.
 
-use super::{LimitArgs, PlanArgs, QueueArgs, TargetArgs, names::parse_schedule};
+use super::{
+    LimitArgs, PlanArgs, QueueArgs, TargetArgs,
+    names::{parse_schedule, parse_workload},
+    target::parse_label,
+};
 use crate::units::parse_span;
-use clap::{Args, Subcommand};
-use numaloc_api::value::ScheduleId;
+use clap::{Args, Subcommand, ValueEnum};
+use numaloc_api::value::{ScheduleFilter, ScheduleId, ScheduleState, WorkloadId};
 use std::time::Duration;
 
 /// What to do with schedules.
@@ -11,11 +15,7 @@ use std::time::Duration;
 pub enum SchedulesCommand {
     /// List schedules, newest first.
     #[command(visible_alias = "list")]
-    Ls {
-        /// Print names only.
-        #[arg(short, long)]
-        quiet: bool,
-    },
+    Ls(ListSchedulesArgs),
     /// Show schedules in full.
     Get(SchedulesArgs),
     /// Make a schedule; its first run is due at once.
@@ -23,12 +23,73 @@ pub enum SchedulesCommand {
     /// Change what is given of a schedule. A run under way goes on as it began.
     #[command(mut_group("TargetArgs", |group| group.required(false)))]
     Update(UpdateScheduleArgs),
+    /// Have schedules run now; prints the names of their jobs.
+    Run(SchedulesArgs),
     /// Remove schedules. A run under way goes on.
     Delete(DeleteScheduleArgs),
     /// Start no new runs.
     Pause(SchedulesArgs),
     /// Start runs again.
     Resume(SchedulesArgs),
+}
+
+/// Which schedules to list.
+#[derive(Clone, Debug, Args)]
+pub struct ListSchedulesArgs {
+    /// Only those in this state; several with commas.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub state: Vec<State>,
+    /// Only those that this client created, such as uid:1000.
+    #[arg(long, value_name = "NAME")]
+    pub creator: Option<String>,
+    /// Only those with all of these labels: key=value,... (repeatable).
+    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_label)]
+    pub label: Vec<(String, String)>,
+    /// Only those whose target names this workload.
+    #[arg(long, value_name = "ID", value_parser = parse_workload)]
+    pub workload: Option<WorkloadId>,
+    /// Print names only.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+impl ListSchedulesArgs {
+    /// The filter in the API's words.
+    pub fn filter(&self) -> ScheduleFilter {
+        ScheduleFilter {
+            states: self.state.iter().map(|&state| state.into()).collect(),
+            creator: self.creator.clone(),
+            labels: self.label.iter().cloned().collect(),
+            workload: self.workload.clone(),
+        }
+    }
+}
+
+/// The states of a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum State {
+    /// Waits for its time.
+    Waiting,
+    /// A run is queued or under way.
+    Active,
+    /// Its target is gone.
+    TargetGone,
+    /// Held by a client.
+    Paused,
+    /// Ran once, as asked.
+    Completed,
+}
+
+impl From<State> for ScheduleState {
+    fn from(state: State) -> Self {
+        match state {
+            State::Waiting => Self::Waiting,
+            State::Active => Self::Active,
+            State::TargetGone => Self::TargetGone,
+            State::Paused => Self::Paused,
+            State::Completed => Self::Completed,
+        }
+    }
 }
 
 /// Some schedules.
@@ -107,6 +168,12 @@ pub struct CreateScheduleArgs {
     /// Makes the request safe to repeat: the same id gives back the same schedule.
     #[arg(long, value_name = "ID", help_heading = "Queue (with the daemon only)")]
     pub request_id: Option<String>,
+    /// A label for filters of lists, key=value (repeatable); its jobs have it, too.
+    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_label)]
+    pub label: Vec<(String, String)>,
+    /// Only check whether the daemon would take it.
+    #[arg(long, visible_alias = "dry-run")]
+    pub validate_only: bool,
 }
 
 /// Changes to a schedule.
@@ -136,6 +203,15 @@ pub struct UpdateScheduleArgs {
     /// Place in the queue.
     #[command(flatten)]
     pub queue: QueueArgs,
+    /// Its labels, key=value (repeatable), in place of all that it has.
+    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_label)]
+    pub label: Vec<(String, String)>,
+    /// Take all of its labels away.
+    #[arg(long, conflicts_with = "label")]
+    pub no_labels: bool,
+    /// Only check whether the daemon would take it.
+    #[arg(long, visible_alias = "dry-run")]
+    pub validate_only: bool,
 }
 
 /// Which schedules to remove.

@@ -37,9 +37,18 @@ fn by_daemon(cli: &Cli, daemon: &Daemon, args: &MigrateArgs) -> Result<Report, F
         spec: spec(&args.target, &args.options, &args.queue, &args.limits, &topology)?,
         request_id: args.request_id.clone(),
         on_conflict: if args.join { OnConflict::Join } else { OnConflict::Refuse },
+        labels: args.label.iter().cloned().collect(),
+        validate_only: args.validate_only,
     };
     let mut interrupts = daemon.interrupts()?;
     let (job, existing) = daemon.create_job(&request, &mut interrupts)?;
+    if args.validate_only {
+        let document = JobsDoc { jobs: vec![job] };
+        return shown(cli, &document, |document, view| {
+            let jobs = document.jobs.iter().map(|job| text::job_to_be(job, view));
+            jobs.collect()
+        });
+    }
     if args.detach {
         let document = JobsDoc { jobs: vec![job] };
         return shown(cli, &document, |document, _| wait::names(&document.jobs));
@@ -60,6 +69,9 @@ fn check_here(args: &MigrateArgs) -> Result<(), Failure> {
         ("--request-id", args.request_id.is_some()),
         ("--qos", args.queue.qos.is_some()),
         ("--resume", args.queue.resume.is_some()),
+        ("--emit", args.queue.emit.is_some()),
+        ("--label", !args.label.is_empty()),
+        ("--validate-only", args.validate_only),
     ];
     match only_daemon.into_iter().find(|(_, given)| *given) {
         Some((option, _)) => Err(Failure::NeedsDaemon { option }),

@@ -1,11 +1,11 @@
 //! `numalocctl schedules`.
 
-use super::shown;
+use super::{shown, wait};
 use crate::{
     args::{
         Cli, CreateScheduleArgs, DeleteScheduleArgs, SchedulesCommand, UpdateScheduleArgs, spec,
     },
-    doc::{RemovedDoc, ScheduleDoc, SchedulesDoc},
+    doc::{JobsDoc, RemovedDoc, ScheduleDoc, SchedulesDoc},
     exit::Failure,
     output::{Report, View},
     remote::{Changes, Daemon},
@@ -13,11 +13,15 @@ use crate::{
 };
 use numaloc_api::value::{CreateSchedule, ScheduleId, ScheduleSpec};
 
+/// What is said of what was only checked.
+const TAKEN: &str = "the daemon would take it; nothing has changed\n";
+
 /// Lists and changes schedules.
 pub fn run(cli: &Cli, daemon: &Daemon, command: &SchedulesCommand) -> Result<Report, Failure> {
     match command {
-        SchedulesCommand::Ls { quiet } => {
-            shown(cli, &daemon.list_schedules()?, |document, view| match quiet {
+        SchedulesCommand::Ls(args) => {
+            let document = daemon.list_schedules(&args.filter())?;
+            shown(cli, &document, |document, view| match args.quiet {
                 true => names(document, view),
                 false => text::schedules(document, view),
             })
@@ -25,8 +29,19 @@ pub fn run(cli: &Cli, daemon: &Daemon, command: &SchedulesCommand) -> Result<Rep
         SchedulesCommand::Get(args) => {
             shown(cli, &each(&args.schedules, |id| daemon.get_schedule(id))?, in_full)
         }
+        SchedulesCommand::Create(args) if args.validate_only => {
+            shown(cli, &create(daemon, args)?, |_, _| TAKEN.to_owned())
+        }
         SchedulesCommand::Create(args) => shown(cli, &create(daemon, args)?, names),
+        SchedulesCommand::Update(args) if args.validate_only => {
+            shown(cli, &update(daemon, args)?, |_, _| TAKEN.to_owned())
+        }
         SchedulesCommand::Update(args) => shown(cli, &update(daemon, args)?, states),
+        SchedulesCommand::Run(args) => {
+            let jobs = args.schedules.iter().map(|id| daemon.run_schedule(id));
+            let document = JobsDoc { jobs: jobs.collect::<Result<_, _>>()? };
+            shown(cli, &document, |document, _| wait::names(&document.jobs))
+        }
         SchedulesCommand::Delete(args) => shown(cli, &delete(daemon, args)?, text::removed),
         SchedulesCommand::Pause(args) => shown(cli, &hold(daemon, &args.schedules, true)?, states),
         SchedulesCommand::Resume(args) => {
@@ -51,13 +66,18 @@ fn create(daemon: &Daemon, args: &CreateScheduleArgs) -> Result<SchedulesDoc, Fa
         jitter: args.when.jitter.unwrap_or_default(),
         ttl_after_gone: args.when.ttl_after_gone.and_then(|ttl| ttl.duration()),
         paused: args.paused,
+        labels: args.label.iter().cloned().collect(),
     };
-    let request = CreateSchedule { spec, request_id: args.request_id.clone() };
+    let (request_id, validate_only) = (args.request_id.clone(), args.validate_only);
+    let request = CreateSchedule { spec, request_id, validate_only };
     Ok(SchedulesDoc { schedules: vec![daemon.create_schedule(&request)?] })
 }
 
 fn update(daemon: &Daemon, args: &UpdateScheduleArgs) -> Result<SchedulesDoc, Failure> {
+    let new_labels = !args.label.is_empty() || args.no_labels;
     let changes = Changes {
+        labels: new_labels.then(|| args.label.iter().cloned().collect()),
+        validate_only: args.validate_only,
         target: (!args.target.is_empty()).then(|| args.target.request()),
         options: args.options.clone(),
         queue: args.queue.clone(),

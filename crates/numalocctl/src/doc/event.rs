@@ -1,6 +1,6 @@
-//! What became of jobs.
+//! What the daemon did.
 
-use super::{MissingDoc, TargetDoc};
+use super::{MemberDoc, TargetDoc};
 use crate::time::Time;
 use serde::Serialize;
 
@@ -11,19 +11,20 @@ pub struct EventsDoc {
     pub events: Vec<EventDoc>,
 }
 
-/// The end of a job.
+/// Something that the daemon did.
 #[derive(Clone, Debug, Serialize)]
 pub struct EventDoc {
     /// `events/12`; numbers rise.
     pub name: String,
-    /// `completed`, `skipped` or `failed`.
+    /// `completed`, `skipped`, `failed`, `started`, `paused`, `resumed`, `target_gone`, `schedule_removed`, `fight_begun` or
+    /// `fight_ended`.
     #[serde(rename = "type")]
     pub kind: String,
     /// When.
     pub create_time: Option<Time>,
-    /// The job.
-    pub job: String,
-    /// The schedule that created the job.
+    /// The job; null if it is about a schedule alone.
+    pub job: Option<String>,
+    /// The schedule that it is about, or that created the job.
     pub schedule: Option<String>,
     /// Whose memory.
     pub target: TargetDoc,
@@ -37,9 +38,11 @@ pub struct EventDoc {
     pub after_percent: Option<f64>,
     /// Remote memory left.
     pub remote_bytes: Option<u64>,
-    /// Members of the target that were not there.
-    pub missing: Vec<MissingDoc>,
-    /// Processes that failed.
+    /// What became of members of the target, at the end of a job.
+    pub members: Vec<MemberDoc>,
+    /// How many there are beyond these.
+    pub more_members: u64,
+    /// Processes that failed, the first of them.
     pub failed_processes: Vec<FailedDoc>,
     /// The same for people.
     pub message: String,

@@ -1,8 +1,9 @@
 //! The daemon's jobs.
 
-use super::{MigrationDoc, MissingDoc, PlanDoc, SpecDoc};
+use super::{MemberDoc, MigrationDoc, PlanDoc, SpecDoc};
 use crate::time::Time;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// What `jobs ls`, `jobs get` and changes to jobs show.
 #[derive(Clone, Debug, Serialize)]
@@ -23,8 +24,10 @@ pub struct JobDoc {
     /// What was asked for.
     #[serde(flatten)]
     pub spec: SpecDoc,
-    /// Members of the target that were not there when it was last looked for.
-    pub missing: Vec<MissingDoc>,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Members of the target and what has become of them so far; none in lists.
+    pub members: Vec<MemberDoc>,
     /// The schedule that created it.
     pub schedule: Option<String>,
     /// Who created it.
@@ -84,6 +87,8 @@ pub enum JobState {
     Cancelled,
     /// The daemon died while it was under way.
     Interrupted,
+    /// The same, and it goes on when the daemon is back.
+    Suspended,
     /// Something that only a newer daemon knows.
     Unknown,
 }
@@ -102,6 +107,7 @@ impl JobState {
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
             Self::Interrupted => "interrupted",
+            Self::Suspended => "suspended",
             Self::Unknown => "unknown",
         }
     }

@@ -1,6 +1,7 @@
 //! What became of a migration.
 
 use super::locality::ProcessDoc;
+use super::member::MemberDoc;
 use super::parts::{FlowDoc, LeftDoc, LocalityPair, flows, left};
 use crate::exit::Code;
 use numaloc_core::{Account, LATE, Locality, Plan, Reason};
@@ -72,6 +73,8 @@ pub struct MigrationDoc {
     pub account: AccountDoc,
     /// Moved bytes by source and target.
     pub flows: Vec<FlowDoc>,
+    /// Each member of the target; none without the daemon.
+    pub members: Vec<MemberDoc>,
     /// Each process.
     pub processes: Vec<MovedDoc>,
     /// Processes of which nothing is moved.
@@ -175,6 +178,7 @@ impl From<MigrationParts<'_>> for MigrationDoc {
             rate_bytes_per_second: rate(account.moved_bytes(), elapsed),
             account: (&account).into(),
             flows: flows(&outcome.flows),
+            members: Vec::new(),
             processes: outcome.processes.iter().map(MovedDoc::from).collect(),
             skipped: skipped.map(ProcessDoc::from).collect(),
             calls: (&outcome.calls).into(),

@@ -3,6 +3,7 @@
 use super::SpecDoc;
 use crate::time::Time;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// What `schedules` shows.
 #[derive(Clone, Debug, Serialize)]
@@ -31,6 +32,8 @@ pub struct ScheduleDoc {
     pub ttl_after_gone_seconds: Option<f64>,
     /// No new run starts.
     pub paused: bool,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
     /// The job of the last run.
     pub last_job: Option<String>,
     /// When that began.

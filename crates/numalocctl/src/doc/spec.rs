@@ -17,6 +17,8 @@ pub struct SpecDoc {
     pub on_interrupt: String,
     /// What is done about the kernel's own balancing: `ignore`, `warn` or `pause`.
     pub numa_balancing: &'static str,
+    /// Which runs are told as events: `always` or `on_change`.
+    pub emit: &'static str,
     /// Bounds.
     pub limits: LimitsDoc,
 }
@@ -49,15 +51,6 @@ pub struct TargetProcessDoc {
     pub start_time_ticks: u64,
     /// The boot in which it started.
     pub boot_id: String,
-}
-
-/// A part of a target that was not there.
-#[derive(Clone, Debug, Serialize)]
-pub struct MissingDoc {
-    /// What was named, as in a target with one member.
-    pub member: TargetDoc,
-    /// Why.
-    pub reason: String,
 }
 
 /// Bounds of a run; null: the daemon's default.

@@ -3,8 +3,9 @@
 use super::{
     fields::{amount, left, seconds, share, text, time},
     locality::process,
+    member::members,
     plan::{flows, plan},
-    spec::{missing, spec},
+    spec::spec,
 };
 use crate::doc::{
     AccountDoc, CallsDoc, End, JobDoc, JobState, LocalityPair, MigrationDoc, MovedDoc, ProgressDoc,
@@ -22,7 +23,8 @@ pub fn job(message: &v1::Job, topology: &Topology) -> JobDoc {
         state,
         state_message: text(&message.state_message),
         spec: spec(message.spec.as_ref()),
-        missing: missing(&message.missing),
+        labels: message.labels.clone(),
+        members: members(&message.members),
         schedule: text(&message.schedule),
         creator: message.creator.clone(),
         request_id: text(&message.request_id),
@@ -49,6 +51,7 @@ pub fn state(state: v1::JobState) -> JobState {
         v1::JobState::Failed => JobState::Failed,
         v1::JobState::Cancelled => JobState::Cancelled,
         v1::JobState::Interrupted => JobState::Interrupted,
+        v1::JobState::Suspended => JobState::Suspended,
     }
 }
 
@@ -75,6 +78,7 @@ fn migration(job: &v1::Job) -> MigrationDoc {
         elapsed_seconds,
         rate_bytes_per_second: rate(account.moved_bytes, elapsed_seconds),
         flows: flows(&outcome.flows),
+        members: members(&job.members),
         processes: outcome.processes.iter().map(moved).collect(),
         skipped: planned.filter(|process| process.skip.is_some()).collect(),
         calls: calls(outcome.calls.as_ref()),
@@ -116,12 +120,14 @@ fn before(job: &v1::Job) -> Option<LocalityPair> {
     })
 }
 
-fn pair(movable: Option<&v1::Share>, overall: Option<&v1::Share>) -> Option<LocalityPair> {
+/// Locality of what may be moved and of all; nothing if nobody has looked.
+pub fn pair(movable: Option<&v1::Share>, overall: Option<&v1::Share>) -> Option<LocalityPair> {
     movable?;
     Some(Locality { movable: share(movable), overall: share(overall) }.into())
 }
 
-fn account(message: Option<&v1::Account>) -> AccountDoc {
+/// An account.
+pub fn account(message: Option<&v1::Account>) -> AccountDoc {
     let Some(message) = message else { return AccountDoc::default() };
     AccountDoc {
         found_bytes: amount(message.found_bytes),

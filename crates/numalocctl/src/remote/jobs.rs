@@ -99,5 +99,7 @@ fn wanted(filter: &JobFilter) -> v1::JobFilter {
         schedule: filter.schedule.as_ref().map(ToString::to_string).unwrap_or_default(),
         creator: filter.creator.clone().unwrap_or_default(),
         created_since: filter.created_since.map(timestamp),
+        labels: filter.labels.clone(),
+        workload: filter.workload.as_ref().map(ToString::to_string).unwrap_or_default(),
     }
 }

@@ -3,11 +3,10 @@
 use super::{
     fields::{amount, name, nodes, seconds, span, text, time},
     job,
-    spec::{missing, qos_class, spec, target},
+    member::{failed, members},
+    spec::{qos_class, spec, target},
 };
-use crate::doc::{
-    CeilingsDoc, EventDoc, FailedDoc, HoldsDoc, JobCount, ScheduleDoc, StatusDoc, WorkloadDoc,
-};
+use crate::doc::{CeilingsDoc, EventDoc, HoldsDoc, JobCount, ScheduleDoc, StatusDoc, WorkloadDoc};
 use numaloc_api::v1;
 use std::time::SystemTime;
 
@@ -23,6 +22,7 @@ pub fn schedule(message: &v1::Schedule) -> ScheduleDoc {
         jitter_seconds: seconds(message.jitter),
         ttl_after_gone_seconds: ttl,
         paused: message.paused,
+        labels: message.labels.clone(),
         last_job: text(&message.last_job),
         last_run_time: time(message.last_run_time),
         next_run_time: time(message.next_run_time),
@@ -37,20 +37,11 @@ pub fn schedule(message: &v1::Schedule) -> ScheduleDoc {
 
 /// An event.
 pub fn event(message: &v1::Event) -> EventDoc {
-    let failed = message.failed_processes.iter().map(|failed| {
-        let identity = failed.process.unwrap_or_default();
-        FailedDoc {
-            pid: identity.pid,
-            start_time_ticks: amount(identity.start_time_ticks),
-            comm: failed.comm.clone(),
-            error: failed.error.clone(),
-        }
-    });
     EventDoc {
         name: message.name.clone(),
         kind: name(message.r#type().as_str_name(), "EVENT_TYPE_"),
         create_time: time(message.create_time),
-        job: message.job.clone(),
+        job: text(&message.job),
         schedule: text(&message.schedule),
         target: target(message.target.as_ref()),
         from_nodes: nodes(&message.from_node_ids),
@@ -58,8 +49,9 @@ pub fn event(message: &v1::Event) -> EventDoc {
         before_percent: message.before_percent,
         after_percent: message.after_percent,
         remote_bytes: message.remote_bytes.map(amount),
-        missing: missing(&message.missing),
-        failed_processes: failed.collect(),
+        members: members(&message.members),
+        more_members: amount(message.more_members.into()),
+        failed_processes: failed(&message.failed_processes),
         message: message.message.clone(),
     }
 }

@@ -1,17 +1,17 @@
 //! Calls about schedules.
 
-use super::{Daemon, client, jobs::PAGE, record::schedule};
+use super::{Daemon, client, job::job, jobs::PAGE, record::schedule};
 use crate::{
     args::{LimitArgs, PlanArgs, QueueArgs, WhenArgs},
-    doc::{ScheduleDoc, SchedulesDoc},
+    doc::{JobDoc, ScheduleDoc, SchedulesDoc},
     exit::Failure,
 };
 use numaloc_api::{
     v1,
-    value::{CreateSchedule, Limits, Policy, ScheduleId, Target},
+    value::{CreateSchedule, Limits, Policy, ScheduleFilter, ScheduleId, Target},
 };
 use numaloc_core::Topology;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// What changes about a schedule. What is empty or `None` stays as it is.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +28,10 @@ pub struct Changes {
     pub when: WhenArgs,
     /// Whether it is held.
     pub paused: Option<bool>,
+    /// Its labels, all of them.
+    pub labels: Option<BTreeMap<String, String>>,
+    /// Only check whether it could be changed.
+    pub validate_only: bool,
     /// The etag that it must have.
     pub etag: Option<String>,
 }
@@ -43,6 +47,7 @@ impl Changes {
             && (interval, jitter) == (None, None)
             && ttl_after_gone.is_none()
             && self.paused.is_none()
+            && self.labels.is_none()
     }
 }
 
@@ -53,6 +58,7 @@ impl Daemon {
         let message = v1::CreateScheduleRequest {
             schedule: Some((&request.spec).into()),
             request_id: request.request_id.clone().unwrap_or_default(),
+            validate_only: request.validate_only,
         };
         let answer =
             self.call(message, |request| async move { service.create_schedule(request).await })?;
@@ -72,9 +78,11 @@ impl Daemon {
         Ok(answer.schedule.unwrap_or_default())
     }
 
-    /// All schedules, newest first.
-    pub fn list_schedules(&self) -> Result<SchedulesDoc, Failure> {
-        let mut message = v1::ListSchedulesRequest { page_size: PAGE, page_token: String::new() };
+    /// Schedules, newest first.
+    pub fn list_schedules(&self, filter: &ScheduleFilter) -> Result<SchedulesDoc, Failure> {
+        let filter = Some(wanted(filter));
+        let mut message =
+            v1::ListSchedulesRequest { filter, page_size: PAGE, page_token: String::new() };
         let mut schedules = Vec::new();
         loop {
             let mut service = client!(self, schedule_service_client, ScheduleServiceClient);
@@ -104,11 +112,22 @@ impl Daemon {
         let (mut message, paths) = update(stored.as_ref(), changes, &topology)?;
         message.name = id.to_string();
         let update_mask = Some(prost_types::FieldMask { paths });
-        let message = v1::UpdateScheduleRequest { schedule: Some(message), update_mask };
+        let (schedule_to_be, validate_only) = (Some(message), changes.validate_only);
+        let message =
+            v1::UpdateScheduleRequest { schedule: schedule_to_be, update_mask, validate_only };
         let mut service = client!(self, schedule_service_client, ScheduleServiceClient);
         let answer =
             self.call(message, |request| async move { service.update_schedule(request).await })?;
         Ok(schedule(&answer.schedule.unwrap_or_default()))
+    }
+
+    /// Has a schedule run now.
+    pub fn run_schedule(&self, id: &ScheduleId) -> Result<JobDoc, Failure> {
+        let mut service = client!(self, schedule_service_client, ScheduleServiceClient);
+        let message = v1::RunScheduleRequest { name: id.to_string() };
+        let answer =
+            self.call(message, |request| async move { service.run_schedule(request).await })?;
+        Ok(job(&answer.job.unwrap_or_default(), &Topology::default()))
     }
 
     /// Removes a schedule.
@@ -118,6 +137,16 @@ impl Daemon {
         let message = v1::DeleteScheduleRequest { name: id.to_string(), etag };
         self.call(message, |request| async move { service.delete_schedule(request).await })?;
         Ok(())
+    }
+}
+
+fn wanted(filter: &ScheduleFilter) -> v1::ScheduleFilter {
+    let states = filter.states.iter().map(|&state| v1::ScheduleState::from(state).into());
+    v1::ScheduleFilter {
+        states: states.collect(),
+        creator: filter.creator.clone().unwrap_or_default(),
+        labels: filter.labels.clone(),
+        workload: filter.workload.as_ref().map(ToString::to_string).unwrap_or_default(),
     }
 }
 
@@ -151,6 +180,7 @@ pub fn update(
         ("jitter", when.jitter.is_some()),
         ("ttl_after_gone", when.ttl_after_gone.is_some()),
         ("paused", changes.paused.is_some()),
+        ("labels", changes.labels.is_some()),
     ] {
         paths.extend(given.then_some(path));
     }
@@ -161,6 +191,7 @@ pub fn update(
         jitter: when.jitter.map(message),
         ttl_after_gone: when.ttl_after_gone.and_then(|ttl| ttl.duration()).map(message),
         paused: changes.paused.unwrap_or_default(),
+        labels: changes.labels.clone().unwrap_or_default(),
         etag: etag.unwrap_or_default(),
         ..v1::Schedule::default()
     };

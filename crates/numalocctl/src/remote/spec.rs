@@ -1,7 +1,7 @@
 //! What the daemon was asked for.
 
 use super::fields::{amount, name};
-use crate::doc::{LimitsDoc, MissingDoc, OptionsDoc, SpecDoc, TargetDoc, TargetProcessDoc};
+use crate::doc::{LimitsDoc, OptionsDoc, SpecDoc, TargetDoc, TargetProcessDoc};
 use numaloc_api::{
     v1,
     value::{Limits, Policy},
@@ -17,6 +17,7 @@ pub fn spec(message: Option<&v1::MigrationSpec>) -> SpecDoc {
         options: options(&policy),
         qos_class: qos_class(policy.qos_class()),
         on_interrupt: on_interrupt(&policy),
+        emit: emit(&policy),
         numa_balancing: Policy::from(policy).numa_balancing.name(),
         limits: limits_doc(message.limits.as_ref()),
     }
@@ -26,6 +27,13 @@ fn on_interrupt(policy: &v1::Policy) -> String {
     match policy.on_interrupt() {
         v1::InterruptAction::Unspecified | v1::InterruptAction::Stop => "stop".to_owned(),
         v1::InterruptAction::Resume => "resume".to_owned(),
+    }
+}
+
+fn emit(policy: &v1::Policy) -> &'static str {
+    match policy.emit() {
+        v1::Emit::Unspecified | v1::Emit::OnChange => "on_change",
+        v1::Emit::Always => "always",
     }
 }
 
@@ -55,15 +63,6 @@ fn process(message: v1::TargetProcess) -> TargetProcessDoc {
         start_time_ticks: amount(message.start_time_ticks),
         boot_id: message.boot_id,
     }
-}
-
-/// Members that were not there.
-pub fn missing(messages: &[v1::MissingMember]) -> Vec<MissingDoc> {
-    let one = |message: &v1::MissingMember| MissingDoc {
-        member: target(message.member.as_ref()),
-        reason: message.reason.clone(),
-    };
-    messages.iter().map(one).collect()
 }
 
 /// What to move and where to.

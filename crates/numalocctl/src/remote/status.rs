@@ -16,6 +16,7 @@ pub fn failure(status: &Status, endpoint: &str) -> Failure {
     let code = match status.code() {
         Code::NotFound => Exit::NotFound,
         Code::PermissionDenied | Code::Unauthenticated => Exit::Permission,
+        Code::FailedPrecondition if has_reason(status, "DAEMON_LACKS_RIGHTS") => Exit::Permission,
         Code::InvalidArgument => Exit::Usage,
         Code::DeadlineExceeded => Exit::TimedOut,
         Code::Unimplemented => {
@@ -30,13 +31,14 @@ pub fn failure(status: &Status, endpoint: &str) -> Failure {
 /// Whether it was the connection that failed, or the daemon is stopping: trying again may help.
 pub fn is_lost(status: &Status) -> bool {
     // What the daemon itself says has no source; what broke on the way has.
-    (status.code() == Code::Unavailable && !is_of_host(status)) || status.source().is_some()
+    // The daemon may be there, and something else on its host have given no answer.
+    let is_of_host = has_reason(status, "HOST_UNAVAILABLE");
+    (status.code() == Code::Unavailable && !is_of_host) || status.source().is_some()
 }
 
-/// Whether the daemon is there, and something else on its host gave no answer.
-fn is_of_host(status: &Status) -> bool {
+fn has_reason(status: &Status, reason: &str) -> bool {
     let info = status.get_details_error_info();
-    info.is_some_and(|info| info.domain == DOMAIN && info.reason == "HOST_UNAVAILABLE")
+    info.is_some_and(|info| info.domain == DOMAIN && info.reason == reason)
 }
 
 /// The message, and what is wrong with each field.

@@ -13,15 +13,17 @@ use crate::{
 use numaloc_api::{
     LocalityView, timestamp, v1,
     value::{
-        Event, EventType, FailedProcess, Job, JobId, JobProgress, JobState, Limits, MigrationSpec,
-        OnInterrupt, Outcome, Policy, QosClass, Schedule, ScheduleId, ScheduleSpec, ScheduleState,
-        Target, Workload, WorkloadId, WorkloadSpec,
+        Emit, Event, EventType, FailedProcess, Job, JobId, JobProgress, JobState, Limits,
+        MemberResult, MemberState, MigrationSpec, OnInterrupt, Outcome, Policy, QosClass, Schedule,
+        ScheduleId, ScheduleSpec, ScheduleState, Target, Workload, WorkloadId, WorkloadSpec,
     },
 };
 use numaloc_core::{
-    Identity, Locality, NumaBalancing, Options, Order, Pacing, Profile, Share, Topology,
+    Account, Identity, Locality, NodeId, NumaBalancing, Options, Order, Pacing, Profile, Reason,
+    Share, Topology,
 };
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -64,9 +66,66 @@ fn spec() -> MigrationSpec {
         qos_class: Some(QosClass::Lsr),
         on_interrupt: OnInterrupt::Resume,
         numa_balancing: NumaBalancing::Pause,
+        emit: Emit::Always,
     };
     let limits = Limits { timeout: Some(Duration::from_secs(300)), ..Limits::default() };
     MigrationSpec { target: target(), policy, limits }
+}
+
+fn labels() -> BTreeMap<String, String> {
+    [("team".to_owned(), "db".to_owned())].into()
+}
+
+/// One that was moved, one that has nowhere to go, one that is gone and one that is somebody else's.
+fn members() -> Vec<MemberResult> {
+    let container = |id| Target { container_ids: [format!("c-{id}")].into(), ..Target::default() };
+    let at = |local_mib: u64, remote_mib: u64| {
+        let share = Share { local_bytes: local_mib << 20, remote_bytes: remote_mib << 20 };
+        Some(Locality { movable: share, overall: share })
+    };
+    let mut account = Account::default();
+    account.found(600 << 20);
+    account.moved(560 << 20);
+    account.left(Reason::Pinned, 40 << 20);
+    let moved = MemberResult {
+        state: MemberState::Partial,
+        member: container("a"),
+        processes: 2,
+        home: "0".parse().unwrap(),
+        remote: [(NodeId(2), 400 << 20), (NodeId(8), 200 << 20)].into(),
+        flows: [((NodeId(2), NodeId(0)), 400 << 20), ((NodeId(8), NodeId(0)), 160 << 20)].into(),
+        before: at(400, 600),
+        after: at(960, 40),
+        account,
+        failed: vec![failed()],
+        ..MemberResult::default()
+    };
+    let unpinned = MemberResult {
+        state: MemberState::Skipped,
+        reason: "no target node".to_owned(),
+        member: container("b"),
+        processes: 1,
+        home: "0,2,8".parse().unwrap(),
+        before: at(100, 0),
+        after: at(100, 0),
+        ..MemberResult::default()
+    };
+    let left_out =
+        |id, state, reason: &str| MemberResult::left_out(container(id), state, reason.to_owned());
+    vec![
+        moved.settled(100),
+        unpinned,
+        left_out("c", MemberState::Missing, "cgroup /pods/c is not there"),
+        left_out("d", MemberState::Refused, "process 7 (x) of user 0 is not yours"),
+    ]
+}
+
+fn failed() -> FailedProcess {
+    FailedProcess {
+        identity: Identity { pid: 4712, start_time: 94_712 },
+        comm: "redis-\x07fork".to_owned(),
+        error: "move_pages: no such process".to_owned(),
+    }
 }
 
 fn a_job(id: u64, state: JobState) -> Job {
@@ -87,7 +146,8 @@ fn a_job(id: u64, state: JobState) -> Job {
         creator: "uid:1000".to_owned(),
         creator_gid: None,
         pins: Default::default(),
-        missing: Vec::new(),
+        members: members(),
+        labels: labels(),
         request_id: Some("r-1".to_owned()),
         created: at(0),
         started: Some(at(1_000)),
@@ -139,6 +199,7 @@ fn schedules() -> SchedulesDoc {
             jitter: Duration::from_millis(2_500),
             ttl_after_gone: Some(Duration::from_secs(3600)),
             paused: false,
+            labels: labels(),
         },
         state: ScheduleState::TargetGone,
         state_message: "unit redis has no cgroup".to_owned(),
@@ -158,16 +219,11 @@ fn schedules() -> SchedulesDoc {
 }
 
 fn events() -> EventsDoc {
-    let failed = FailedProcess {
-        identity: Identity { pid: 4712, start_time: 94_712 },
-        comm: "redis-\x07fork".to_owned(),
-        error: "move_pages: no such process".to_owned(),
-    };
     let event = Event {
         number: 12,
         kind: EventType::Completed,
         time: at(2_250),
-        job: JobId::numbered(42),
+        job: Some(JobId::numbered(42)),
         schedule: None,
         target: target(),
         from: "2,8".parse().unwrap(),
@@ -175,11 +231,25 @@ fn events() -> EventsDoc {
         before_percent: Some(46.15),
         after_percent: Some(94.01),
         remote_bytes: Some(70 << 20),
-        failed: vec![failed],
-        missing: Vec::new(),
+        failed: vec![failed()],
+        members: members(),
+        more_members: 3,
         message: "moved 560.0 MiB, 70.0 MiB stay".to_owned(),
     };
-    EventsDoc { events: vec![record::event(&(&event).into())] }
+    let removed = Event {
+        number: 13,
+        kind: EventType::ScheduleRemoved,
+        job: None,
+        schedule: Some(ScheduleId::numbered(7)),
+        members: Vec::new(),
+        more_members: 0,
+        failed: Vec::new(),
+        message: "removed by uid:0".to_owned(),
+        ..event.clone()
+    };
+    EventsDoc {
+        events: [event, removed].iter().map(|event| record::event(&event.into())).collect(),
+    }
 }
 
 fn workloads() -> WorkloadsDoc {

@@ -19,7 +19,7 @@ pub fn events(document: &EventsDoc, view: View) -> String {
     }
     table = table.words("MESSAGE");
     for event in &document.events {
-        let mut row = vec![short(event.create_time), event.kind.clone(), event.job.clone()];
+        let mut row = vec![short(event.create_time), event.kind.clone(), dash(&event.job)];
         if view.wide {
             row.extend(wide(event));
         }
@@ -53,7 +53,8 @@ pub fn event_header(view: View) -> String {
 
 /// An event as it happens: columns of fixed width, as those that follow are not known yet.
 pub fn event_line(event: &EventDoc, view: View) -> String {
-    let (time, kind, job) = (short(event.create_time), clean(&event.kind), clean(&event.job));
+    let (time, kind, job) =
+        (short(event.create_time), clean(&event.kind), clean(&dash(&event.job)));
     let wide = wide(event).map(|cell| clean(&cell));
     let wide = wide.each_ref().map(String::as_str);
     line([&time, &kind, &job], view.wide.then_some(&wide), &clean(&event.message))
@@ -61,7 +62,7 @@ pub fn event_line(event: &EventDoc, view: View) -> String {
 
 fn line(first: [&str; 3], wide: Option<&[&str; 8]>, message: &str) -> String {
     let [time, kind, job] = first;
-    let mut line = format!("{time:<20}  {kind:<9}  {job:<12}");
+    let mut line = format!("{time:<20}  {kind:<16}  {job:<12}");
     for cell in wide.into_iter().flatten() {
         line += &format!("  {cell:<12}");
     }

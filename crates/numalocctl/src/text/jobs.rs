@@ -2,6 +2,7 @@
 
 use super::{
     fields::fields,
+    members::members,
     migration::migration,
     plan::plan,
     schedules::spec_fields,
@@ -13,6 +14,7 @@ use crate::{
     time::Time,
     units::size,
 };
+use std::collections::BTreeMap;
 
 /// A row per job.
 pub fn jobs(document: &JobsDoc, view: View) -> String {
@@ -63,11 +65,21 @@ pub fn dash(text: &Option<String>) -> String {
     text.clone().unwrap_or("-".to_owned())
 }
 
-/// What of the target was not there.
-fn missing(job: &JobDoc) -> String {
-    let missing = job.missing.iter();
-    let missing = missing.map(|missing| format!("{} ({})", missing.member, missing.reason));
-    missing.collect::<Vec<_>>().join(", ")
+/// Labels with commas.
+pub fn labels(labels: &BTreeMap<String, String>) -> String {
+    let labels = labels.iter().map(|(key, value)| format!("{key}={value}"));
+    labels.collect::<Vec<_>>().join(",")
+}
+
+/// A job that was only checked: what it would be about.
+pub fn job_to_be(job: &JobDoc, view: View) -> String {
+    match job.name.as_str() {
+        "" => format!(
+            "the daemon would take it; nothing has changed\n{}",
+            fields(spec_fields(&job.spec)) + &members(&job.members, view)
+        ),
+        name => format!("the daemon would give back {}; nothing has changed\n", clean(name)),
+    }
 }
 
 /// One job in full; its plan with `-o wide`.
@@ -92,9 +104,13 @@ pub fn job(job: &JobDoc, view: View) -> String {
         ("started", time(job.start_time)),
         ("ended", time(job.end_time)),
         ("progress", progress),
-        ("not there", missing(job)),
+        ("labels", labels(&job.labels)),
     ];
     text += &fields(spec_fields(&job.spec).into_iter().chain(rest));
+    // Once it has ended they are told with its outcome.
+    if !job.state.is_end() {
+        text += &members(&job.members, view);
+    }
     if let Some(document) = job.plan.as_ref().filter(|_| view.wide) {
         text += &format!("\nplan:\n{}", plan(document, view));
     }

@@ -1,5 +1,6 @@
 //! `migrate`.
 
+use super::members::members;
 use super::plan::{change, skips};
 use super::table::{Table, clean};
 use crate::doc::{CallsDoc, End, MigrationDoc};
@@ -13,6 +14,10 @@ pub fn migration(document: &MigrationDoc, view: View) -> String {
     if view.wide && document.result != End::Skipped {
         text += &processes(document, view);
         text.push('\n');
+    }
+    let members = members(&document.members, view);
+    if !members.is_empty() {
+        text += &(members + "\n");
     }
     text += &skips(&document.skipped, view);
     let message = document.message.as_deref().map(clean);

@@ -2,7 +2,7 @@
 
 use super::{
     fields::fields,
-    jobs::{dash, short},
+    jobs::{dash, labels, short},
     options::asked,
     table::{Table, clean, list},
 };
@@ -58,6 +58,7 @@ pub fn schedule(schedule: &ScheduleDoc, _: View) -> String {
         ("interval", interval(schedule)),
         ("jitter", seconds(schedule.jitter_seconds)),
         ("removed", ttl),
+        ("labels", labels(&schedule.labels)),
         ("last job", schedule.last_job.clone().unwrap_or_default()),
         ("last run", time(schedule.last_run_time)),
         ("next run", time(schedule.next_run_time)),
@@ -76,6 +77,7 @@ pub fn spec_fields(spec: &SpecDoc) -> Vec<(&'static str, String)> {
     let balancing = spec.numa_balancing;
     let mut asked = asked(options);
     asked.extend((balancing != "warn").then(|| format!("numa_balancing {balancing}")));
+    asked.extend((spec.emit == "always").then(|| "events of each run".to_owned()));
     asked.extend((spec.on_interrupt == "resume").then(|| "resume".to_owned()));
     let limits = &spec.limits;
     let limits = [

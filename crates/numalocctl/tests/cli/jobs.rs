@@ -28,7 +28,7 @@ fn all_pages_are_read() {
 #[test]
 fn filters_arrive() {
     let fake = many(0);
-    let line = "jobs ls --state running,queued --schedule 7 --creator uid:1000 --since 2026-11-20T08:00:00Z";
+    let line = "jobs ls --state running,queued --schedule 7 --creator uid:1000 --since 2026-11-20T08:00:00Z --label team=db --workload a";
     assert_eq!(text(&fake.run(line), 0), "");
     let asked = fake.seen("ListJobs").remove(0);
     for words in [
@@ -36,6 +36,8 @@ fn filters_arrive() {
         "schedule: \"schedules/7\"",
         "creator: \"uid:1000\"",
         "seconds: 1795161600",
+        "labels: {\"team\": \"db\"}",
+        "workload: \"workloads/a\"",
     ] {
         assert!(asked.contains(words), "{words} is not in {asked}");
     }

@@ -65,7 +65,7 @@ fn what_is_asked_for_arrives() {
     let line = "migrate --pid 4711 --container c1 --pod p1 --selector app=redis,tier=db --unit a \
         --cgroup /sys/fs/cgroup/x/ --to !0 --include-shared --target-ratio 90 --qos lsr --resume --join \
         --request-id r1 --timeout 5m --rate 1G --profile gentle --max-stall 2500us --include-gigantic \
-        --node-cpu-max 80 --order address --numa-balancing pause --detach";
+        --node-cpu-max 80 --order address --numa-balancing pause --emit always --label team=db,x= --detach";
     assert_eq!(text(&fake.run(line), 0), "jobs/42\n");
     let asked = fake.seen("CreateJob").remove(0);
     for words in [
@@ -90,8 +90,17 @@ fn what_is_asked_for_arrives() {
         "node_cpu_percent_max: Some(80)",
         "order: Address",
         "numa_balancing: Pause",
+        "emit: Always",
+        "labels: {\"team\": \"db\", \"x\": \"\"}",
+        "validate_only: false",
     ] {
         assert!(asked.contains(words), "{words} is not in {asked}");
+    }
+    assert!(fake.seen("WatchJob").is_empty());
+    for flag in ["--validate-only", "--dry-run"] {
+        let said = text(&fake.run(&format!("migrate --pid 4711 {flag}")), 0);
+        assert!(said.contains("nothing has changed"), "{said}");
+        assert!(fake.seen("CreateJob").pop().expect("a call").contains("validate_only: true"));
     }
     assert!(fake.seen("WatchJob").is_empty());
     let detached = json(&fake.run("migrate --pid 4711 --detach -o json"), 0);

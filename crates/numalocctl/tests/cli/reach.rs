@@ -117,7 +117,7 @@ fn each_code_has_an_exit_code() {
 fn a_host_that_gives_no_answer_is_no_daemon_that_is_away() {
     let details = ErrorDetails::with_error_info(
         "HOST_UNAVAILABLE",
-        "numaloc",
+        numaloc_api::DOMAIN,
         std::collections::HashMap::new(),
     );
     let said = "cannot ask systemd for unit a.service: no answer within 10s";

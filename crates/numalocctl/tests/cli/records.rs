@@ -87,6 +87,20 @@ fn only_what_is_given_is_changed() {
 fn schedules_are_listed_and_removed() {
     let fake = Fake::start(Script::default());
     assert_eq!(text(&fake.run("schedules ls -q"), 0).lines().count(), 1001);
+    let line =
+        "schedules ls -q --state paused,target-gone --creator uid:1 --label a=b --workload w";
+    text(&fake.run(line), 0);
+    let asked = fake.seen("ListSchedules").pop().expect("a call");
+    for words in [
+        "states: [Paused, TargetGone]",
+        "creator: \"uid:1\"",
+        "labels: {\"a\": \"b\"}",
+        "workload: \"workloads/w\"",
+    ] {
+        assert!(asked.contains(words), "{words} is not in {asked}");
+    }
+    assert_eq!(text(&fake.run("schedules run 7"), 0), "jobs/43\n");
+    assert!(fake.seen("RunSchedule")[0].contains("schedules/7"));
     let shown = json(&fake.run("schedules get 7 -o json"), 0);
     assert_eq!(shown["schedules"][0]["interval_seconds"], 30.0);
     let removed = text(&fake.run("schedules delete 7 schedules/8 --etag e1"), 0);

@@ -84,6 +84,7 @@ pub(super) const RULES: &[Rule] = &[
     list("/numaloc.v1.ScheduleService/ListSchedules"),
     change("/numaloc.v1.ScheduleService/UpdateSchedule"),
     change("/numaloc.v1.ScheduleService/DeleteSchedule"),
+    change("/numaloc.v1.ScheduleService/RunSchedule"),
     list("/numaloc.v1.EventService/ListEvents"),
     watch("/numaloc.v1.EventService/WatchEvents"),
     change("/numaloc.v1.WorkloadService/RegisterWorkload"),

@@ -5,7 +5,9 @@ use super::{
     used::{Sort, Used},
 };
 use crate::store::{Contents, EventHead, Holds, Kept, Last, Weight, Write};
-use numaloc_api::value::{Job, JobId, JobState, Schedule, ScheduleId, Workload, WorkloadId};
+use numaloc_api::value::{
+    EventType, Job, JobId, JobState, Schedule, ScheduleId, Workload, WorkloadId,
+};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
@@ -272,9 +274,12 @@ impl Book {
     pub fn events(&self) -> &VecDeque<EventHead> {
         &self.events
     }
-    /// The last event of a schedule.
-    pub fn last_event_of(&self, schedule: &ScheduleId) -> Option<&EventHead> {
-        self.events.iter().rev().find(|head| head.schedule.as_ref() == Some(schedule))
+    /// The last event that tells of an end of a run of a schedule, or that there was nothing to run on.
+    pub fn last_end_of(&self, schedule: &ScheduleId) -> Option<&EventHead> {
+        let is_end = |kind: EventType| kind.is_end() || kind == EventType::TargetGone;
+        let mut of_schedule =
+            self.events.iter().rev().filter(|head| head.schedule.as_ref() == Some(schedule));
+        of_schedule.find(|head| is_end(head.kind))
     }
     /// The highest numbers ever given.
     pub fn last(&self) -> Last {

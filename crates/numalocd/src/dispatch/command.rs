@@ -10,8 +10,8 @@ use numaloc_api::{
     encoded::ListedJob,
     value::{
         CreateJob, CreateSchedule, DeleteSchedule, Event, EventFilter, Job, JobId, ListEvents,
-        ListJobs, Page, Pins, Schedule, ScheduleId, Target, UpdateSchedule, Workload, WorkloadId,
-        WorkloadSpec,
+        ListJobs, ListSchedules, Page, Pins, Schedule, ScheduleId, Target, UpdateSchedule,
+        Workload, WorkloadId, WorkloadSpec,
     },
 };
 use std::sync::Arc;
@@ -70,7 +70,9 @@ pub enum Command {
     /// One schedule.
     GetSchedule(ScheduleId, Reply<Arc<Schedule>>),
     /// Schedules.
-    ListSchedules(Page, Reply<Listed<Arc<Schedule>>>),
+    ListSchedules(ListSchedules, Reply<Listed<Arc<Schedule>>>),
+    /// Has a schedule run now.
+    RunSchedule(Caller, ScheduleId, Reply<(Arc<Job>, bool)>),
     /// Changes a schedule.
     UpdateSchedule(Caller, UpdateSchedule, Pins, Reply<Arc<Schedule>>),
     /// Removes a schedule.

@@ -1,6 +1,6 @@
 //! The dispatcher's state, and how it changes: a list of writes is committed, then taken over.
 
-use super::{Refusal, Status, book::Book, fight::Fight, group::Group, run::Run};
+use super::{Refusal, Status, book::Book, command::Reply, fight::Fight, group::Group, run::Run};
 use crate::{
     access::{Authority, Caller, Grants},
     config::Config,
@@ -8,7 +8,7 @@ use crate::{
     metrics::Metrics,
     store::{Store, StoreError, Write},
 };
-use numaloc_api::value::ScheduleId;
+use numaloc_api::value::{Job, ScheduleId};
 use numaloc_core::Options;
 use numaloc_executor::SharedRate;
 use std::{
@@ -92,6 +92,8 @@ pub struct Dispatcher {
     pub(super) gone: HashMap<u64, Instant>,
     /// How often in a row a schedule could not be looked at.
     pub(super) put_off: HashMap<u64, u32>,
+    /// Who has asked for a run of a schedule and waits for its job.
+    pub(super) asked: HashMap<u64, Vec<Reply<(Arc<Job>, bool)>>>,
     /// How schedules fare, by their numbers: of those that have moved something since the start.
     pub(super) fights: HashMap<u64, Fight>,
     /// While changes are made that share a commit.
@@ -127,6 +129,7 @@ impl Dispatcher {
             due: BTreeMap::new(),
             gone: HashMap::new(),
             put_off: HashMap::new(),
+            asked: HashMap::new(),
             fights: HashMap::new(),
             group: None,
             late: VecDeque::new(),

@@ -5,7 +5,7 @@
 
 use super::dispatcher::Dispatcher;
 use crate::engine::{Returned, Trail};
-use numaloc_api::value::{Job, ScheduleId};
+use numaloc_api::value::{Event, EventType, Job, ScheduleId};
 use std::sync::Arc;
 
 /// Runs in a row that have to find much of the work before undone. One may be the target's own doing, such as a restart of
@@ -13,6 +13,9 @@ use std::sync::Arc;
 const RUNS: u32 = 3;
 /// Most times that the interval is lengthened: of a minute, to a quarter of an hour, so that the end of a fight is noticed.
 const SLOWEST: u32 = 16;
+
+/// What is said when a fight is over.
+const STAYS: &str = "what it moves stays again";
 
 /// How a schedule fares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,6 +91,18 @@ impl Dispatcher {
         (!schedule.spec.interval.is_zero()).then(next)
     }
 
+    /// That a fight begins or ends with this job, if it does.
+    pub(super) fn fight_event(&self, job: &Job, next: Option<&Fight>) -> Option<Event> {
+        let (schedule, next) = job.schedule.as_ref().zip(next)?;
+        let before = schedule.number().and_then(|number| self.fights.get(&number));
+        let (kind, message) = match (before.is_some_and(Fight::is_on), next.is_on()) {
+            (false, true) => (EventType::FightBegun, next.message.clone()),
+            (true, false) => (EventType::FightEnded, STAYS.to_owned()),
+            _ => return None,
+        };
+        Some(self.of_job(job, kind, message))
+    }
+
     /// Takes over how a schedule fares, and says so when that has changed.
     pub(super) fn set_fight(&mut self, schedule: &ScheduleId, fight: Fight) {
         let Some(number) = schedule.number() else { return };
@@ -96,7 +111,7 @@ impl Dispatcher {
         let before = self.fights.insert(number, fight).is_some_and(|before| before.is_on());
         match (before, now) {
             (false, true) => tracing::warn!(%schedule, "{message}"),
-            (true, false) => tracing::info!(%schedule, "what it moves stays again"),
+            (true, false) => tracing::info!(%schedule, "{STAYS}"),
             _ => {}
         }
     }

@@ -13,8 +13,8 @@ use numaloc_api::{
     encoded::ListedJob,
     value::{
         CreateJob, CreateSchedule, DeleteSchedule, Event, EventFilter, Job, JobId, JobState,
-        ListEvents, ListJobs, Page, Pins, QosClass, Schedule, ScheduleId, Target, UpdateSchedule,
-        Workload, WorkloadId, WorkloadSpec,
+        ListEvents, ListJobs, ListSchedules, Page, Pins, QosClass, Schedule, ScheduleId, Target,
+        UpdateSchedule, Workload, WorkloadId, WorkloadSpec,
     },
 };
 use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
@@ -219,8 +219,23 @@ impl Handle {
     ///
     /// # Errors
     /// Page token.
-    pub async fn list_schedules(&self, page: Page) -> Result<Listed<Arc<Schedule>>, Refusal> {
-        self.ask(|reply| Command::ListSchedules(page, reply)).await
+    pub async fn list_schedules(
+        &self,
+        request: ListSchedules,
+    ) -> Result<Listed<Arc<Schedule>>, Refusal> {
+        self.ask(|reply| Command::ListSchedules(request, reply)).await
+    }
+
+    /// Has a schedule run now: its job, and whether that was queued or under way before.
+    ///
+    /// # Errors
+    /// Not found, target not found or empty, etag (it was changed meanwhile), not permitted, store.
+    pub async fn run_schedule(
+        &self,
+        caller: Caller,
+        id: ScheduleId,
+    ) -> Result<(Arc<Job>, bool), Refusal> {
+        self.ask(|reply| Command::RunSchedule(caller, id, reply)).await
     }
 
     /// Changes a schedule; `pins` go with a new target.

@@ -15,12 +15,12 @@
 //!                    v  +---- PauseJob, and the batches         |
 //!                 RUNNING --- in hand are done -----------------+
 //!                    |
-//!                    +--> SUCCEEDED, PARTIAL, FAILED; CANCELLED; INTERRUPTED
+//!                    +--> SUCCEEDED, PARTIAL, FAILED; CANCELLED; INTERRUPTED or SUSPENDED
 //! ```
 //! A RUNNING job that makes room for others is QUEUED again.
 //! CancelJob ends QUEUED and PAUSED at once, PLANNING and RUNNING once the batches in hand are done. A daemon that stops
-//! or dies leaves RUNNING as INTERRUPTED; where the policy says so it is QUEUED again at the next start, as PLANNING always
-//! is: nothing has been moved yet.
+//! or dies leaves RUNNING as INTERRUPTED; where the policy says so it is SUSPENDED, and QUEUED again at the next start, as
+//! PLANNING always is: nothing has been moved yet.
 
 use super::{Refusal, command::Change, dispatcher::Dispatcher, used::Sort};
 use crate::{
@@ -28,8 +28,10 @@ use crate::{
     engine::Found,
     store::{Weight, Write},
 };
-use numaloc_api::value::{CreateJob, Job, JobId, JobState, MigrationSpec, OnConflict, Pins};
-use std::sync::Arc;
+use numaloc_api::value::{
+    CreateJob, EventType, Job, JobId, JobState, MigrationSpec, OnConflict, Pins,
+};
+use std::{collections::BTreeMap, sync::Arc};
 
 impl Dispatcher {
     pub(super) fn find_request(
@@ -39,7 +41,7 @@ impl Dispatcher {
     ) -> Result<Option<Arc<Job>>, Refusal> {
         let Some(request_id) = &request.request_id else { return Ok(None) };
         match self.book.job_of_request(&caller.name, request_id) {
-            Some(job) if is_same(&job.spec, &request.spec) => {
+            Some(job) if is_same(&job.spec, &request.spec) && job.labels == request.labels => {
                 let id = job.id.clone();
                 self.get_job(&id).map(Some)
             }
@@ -67,19 +69,23 @@ impl Dispatcher {
                 OnConflict::Refuse => Err(Refusal::Conflict { job: other.id.clone() }),
             };
         }
-        let CreateJob { spec, request_id, .. } = request;
+        let CreateJob { spec, request_id, labels, validate_only, .. } = request;
         let job = Arc::new(Job {
             request_id,
             creator_gid: caller.gid,
             pins,
-            missing: found.missing.clone(),
+            members: found.members.clone(),
+            labels,
             ..self.new_job(spec, caller.name.clone())
         });
         let quota = &self.config().quota;
         self.book.used().check(&caller.name, Sort::OpenJob, job.weight(), None, quota)?;
+        if validate_only {
+            return Ok((job, false));
+        }
         self.commit(vec![Write::Job(job.clone())])?;
-        // The job itself has what is missing.
-        let found = Found { missing: Vec::new(), ..found };
+        // The job itself has its members.
+        let found = found.bare();
         self.found.extend(job.id.number().map(|number| (number, found)));
         Ok((self.with_progress(job), false))
     }
@@ -96,7 +102,8 @@ impl Dispatcher {
             creator,
             creator_gid: None,
             pins: Pins::new(),
-            missing: Vec::new(),
+            members: Vec::new(),
+            labels: BTreeMap::new(),
             request_id: None,
             created: self.wall(),
             started: None,
@@ -219,15 +226,23 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Stores a job in another state that is no end.
+    /// Stores a job in another state that is no end, and tells that it is held or goes on.
     pub(super) fn put_job(
         &mut self,
         job: &Job,
         state: JobState,
         state_message: String,
     ) -> Result<(), Refusal> {
+        let event = match (job.state, state) {
+            (JobState::Paused, JobState::Paused) => None,
+            (_, JobState::Paused) => Some((EventType::Paused, state_message.clone())),
+            (JobState::Paused, _) => Some((EventType::Resumed, "goes on".to_owned())),
+            _ => None,
+        };
+        let event = event.map(|(kind, message)| self.of_job(job, kind, message));
         let changed = Job { state, wanted: None, state_message, ..job.clone() };
-        self.commit(vec![Write::Job(Arc::new(changed))])
+        let writes = [Write::Job(Arc::new(changed))].into_iter().chain(self.tell(event));
+        self.commit(writes.collect())
     }
 }
 

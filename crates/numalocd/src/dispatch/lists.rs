@@ -1,12 +1,12 @@
 //! Lists, a page at a time.
 
-use super::{Listed, Refusal, Status, dispatcher::Dispatcher, page::page};
+use super::{Listed, Refusal, Status, dispatcher::Dispatcher, page::page, workloads::is_named};
 use crate::store::{EventHead, Kept};
 use numaloc_api::{
     encoded::ListedJob,
     value::{
-        Event, EventFilter, Job, JobFilter, JobState, ListEvents, ListJobs, Page, QosClass,
-        Schedule, Workload, WorkloadId,
+        Event, EventFilter, Job, JobFilter, JobState, ListEvents, ListJobs, ListSchedules, Page,
+        QosClass, Schedule, ScheduleFilter, Target, Workload, WorkloadId, WorkloadSpec,
     },
 };
 use std::{collections::BTreeMap, ops::Bound, sync::Arc, time::SystemTime};
@@ -17,10 +17,13 @@ pub(super) const WATCHED_BYTES: usize = 1 << 20;
 impl Dispatcher {
     pub(super) fn list_jobs(&self, request: &ListJobs) -> Result<Listed<ListedJob>, Refusal> {
         let filter = &request.filter;
+        let workload = Named::by(self.book.workloads(), filter.workload.as_ref());
         page(&request.page, &("jobs", filter), |before| {
             let end = before.map_or(Some(u64::MAX), |before| before.parse().ok())?;
             let older = self.book.jobs().range(..end).rev();
-            let fitting = older.filter(move |(_, kept)| fits(&kept.job, filter));
+            let fitting = older.filter(move |(_, kept)| {
+                fits(&kept.job, filter) && workload.is_in(&kept.job.spec.target)
+            });
             Some(fitting.map(|(number, kept)| (number.to_string(), self.listed(kept))))
         })
     }
@@ -30,11 +33,19 @@ impl Dispatcher {
         kept.listed.clone().unwrap_or_else(open)
     }
 
-    pub(super) fn list_schedules(&self, request: &Page) -> Result<Listed<Arc<Schedule>>, Refusal> {
-        page(request, &"schedules", |before| {
+    pub(super) fn list_schedules(
+        &self,
+        request: &ListSchedules,
+    ) -> Result<Listed<Arc<Schedule>>, Refusal> {
+        let filter = &request.filter;
+        let workload = Named::by(self.book.workloads(), filter.workload.as_ref());
+        page(&request.page, &("schedules", filter), |before| {
             let end = before.map_or(Some(u64::MAX), |before| before.parse().ok())?;
             let older = self.book.schedules().range(..end).rev();
-            Some(older.map(|(number, schedule)| (number.to_string(), schedule.clone())))
+            let fitting = older.filter(move |(_, schedule)| {
+                is_among(schedule, filter) && workload.is_in(&schedule.spec.migration.target)
+            });
+            Some(fitting.map(|(number, schedule)| (number.to_string(), schedule.clone())))
         })
     }
 
@@ -134,16 +145,56 @@ impl Dispatcher {
     }
 }
 
+/// The workload that a filter names, if it does.
+#[derive(Clone, Copy, Debug)]
+enum Named<'a> {
+    /// It names none.
+    Any,
+    /// Nothing of that name is registered.
+    None,
+    /// This one.
+    Only(&'a WorkloadSpec),
+}
+
+impl<'a> Named<'a> {
+    fn by(known: &'a BTreeMap<WorkloadId, Arc<Workload>>, id: Option<&WorkloadId>) -> Self {
+        match id.map(|id| known.get(id)) {
+            None => Self::Any,
+            Some(None) => Self::None,
+            Some(Some(workload)) => Self::Only(&workload.spec),
+        }
+    }
+
+    fn is_in(self, target: &Target) -> bool {
+        match self {
+            Self::Any => true,
+            Self::None => false,
+            Self::Only(spec) => is_named(target, spec),
+        }
+    }
+}
+
+fn has_all(labels: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>) -> bool {
+    wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
+}
+
+fn is_among(schedule: &Schedule, filter: &ScheduleFilter) -> bool {
+    (filter.states.is_empty() || filter.states.contains(&schedule.state))
+        && filter.creator.as_ref().is_none_or(|creator| schedule.creator == *creator)
+        && has_all(&schedule.spec.labels, &filter.labels)
+}
+
 fn fits(job: &Job, filter: &JobFilter) -> bool {
     (filter.states.is_empty() || filter.states.contains(&job.state))
         && filter.schedule.as_ref().is_none_or(|schedule| job.schedule.as_ref() == Some(schedule))
         && filter.creator.as_ref().is_none_or(|creator| job.creator == *creator)
         && filter.created_since.is_none_or(|since| job.created >= since)
+        && has_all(&job.labels, &filter.labels)
 }
 
 fn is_wanted(event: &EventHead, filter: &EventFilter) -> bool {
     (filter.types.is_empty() || filter.types.contains(&event.kind))
-        && filter.job.as_ref().is_none_or(|job| event.job == *job)
+        && filter.job.as_ref().is_none_or(|job| event.job.as_ref() == Some(job))
         && filter.schedule.as_ref().is_none_or(|schedule| event.schedule.as_ref() == Some(schedule))
         && filter.since.is_none_or(|since| event.time >= since)
 }

@@ -1,12 +1,14 @@
 //! What the engine reports, and what follows from it.
 
-use super::{Refusal, dispatcher::Dispatcher, ends::joined, queue::Taken, run::Run};
+use super::{
+    Refusal, dispatcher::Dispatcher, ends::joined, queue::Taken, restart::resumes, run::Run,
+};
 use crate::{
     engine::{Ended, Planned, Report},
     store::Write,
 };
-use numaloc_api::value::{Job, JobState, Outcome};
-use numaloc_core::{LATE, Reason};
+use numaloc_api::value::{Job, JobState, MemberResult, MemberState, Outcome, verdict};
+use numaloc_core::Reason;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -51,7 +53,7 @@ impl Dispatcher {
             run.note.clone_from(&planned.note);
             run.returned.clone_from(&planned.returned);
             run.planned_bytes = planned.planned_bytes;
-            run.found = Some(planned.found.clone());
+            run.found = Some(planned.found.bare());
         }
         match planned {
             _ if cancelled => self.stopped(job, None)?,
@@ -60,14 +62,17 @@ impl Dispatcher {
             }
             Err(refusal) => self.end_job(job, JobState::Failed, refusal.to_string(), None)?,
             Ok(planned) => {
-                let missing = planned.found.missing.clone();
-                let job = Job { plan: Some(planned.summary.clone()), missing, ..job.clone() };
+                let job = Job { plan: Some(planned.summary.clone()), ..job.clone() };
+                let members = planned.found.members.clone();
                 if let Some(why) = &planned.nothing {
                     let share = Some(planned.local_percent);
+                    let job = Job { members: all_legs(&job, members), ..job };
                     self.end_without_moving(&job, why.clone(), share)?;
                 } else {
-                    self.found.insert(number, planned.found.clone());
-                    return self.proceed(number, job);
+                    self.found.insert(number, planned.found.bare());
+                    // What became of them in earlier legs stays until this one has ended.
+                    let members = if job.outcome.is_some() { job.members.clone() } else { members };
+                    return self.proceed(number, Job { members, ..job });
                 }
             }
         }
@@ -115,7 +120,9 @@ impl Dispatcher {
         let started = job.started.or(Some(now));
         let state_message = String::new();
         let running = Job { state: JobState::Running, started, progress, state_message, ..job };
-        self.commit(vec![Write::Job(Arc::new(running))])?;
+        let event = self.start_event(&running);
+        let writes = [Write::Job(Arc::new(running))].into_iter().chain(self.tell(event));
+        self.commit(writes.collect())?;
         let Some(run) = self.runs.get_mut(&number) else { return Ok(()) };
         run.moving = Some(Instant::now());
         // An engine that has gone reports nothing any more: that happens only when the daemon ends.
@@ -133,7 +140,7 @@ impl Dispatcher {
         let job = Job { progress: progress.or_else(|| job.progress.clone()), ..job.clone() };
         match ended {
             Err(refusal) => self.end_job(&job, JobState::Failed, refusal.to_string(), None)?,
-            Ok(Ended { outcome, trail }) => {
+            Ok(Ended { outcome, members, trail }) => {
                 let note = self.runs.get_mut(&number).and_then(|run| {
                     run.trail.clone_from(trail);
                     run.note.clone()
@@ -142,12 +149,13 @@ impl Dispatcher {
                     Some(before) => Arc::new(before.continued_by(outcome)),
                     None => outcome.clone(),
                 };
+                let job = Job { members: all_legs(&job, members.clone()), ..job };
                 // It may have come to its end before it was told to stop.
                 if outcome.account().left_for(Reason::Cancelled) > 0 {
                     self.stopped(&job, Some(whole))?;
                 } else {
                     let target_ratio = job.spec.policy.options.target_ratio;
-                    let (state, message) = verdict(&whole, target_ratio);
+                    let (state, message) = how_it_ended(&whole, target_ratio);
                     let message = joined([message, note.unwrap_or_default()]);
                     self.end_job(&job, state, message, Some(whole))?;
                 }
@@ -175,6 +183,10 @@ impl Dispatcher {
                 let message = job.state_message.replace("is being held", "held");
                 self.put_job(&with(job, outcome), JobState::Paused, message)
             }
+            None if self.stopping.is_some() && job.state == JobState::Running && resumes(job) => {
+                let message = "the daemon was stopped; goes on when it is back".to_owned();
+                self.put_job(&with(job, outcome), JobState::Suspended, message)
+            }
             None if self.stopping.is_some() && job.state == JobState::Running => {
                 let message = "the daemon was stopped".to_owned();
                 self.end_job(job, JobState::Interrupted, message, outcome)
@@ -193,21 +205,20 @@ fn with(job: &Job, outcome: Option<Arc<Outcome>>) -> Job {
     Job { outcome, ..job.clone() }
 }
 
+/// What has become of the members of a job, after a leg with these results.
+fn all_legs(job: &Job, next: Vec<MemberResult>) -> Vec<MemberResult> {
+    let target_ratio = job.spec.policy.options.target_ratio;
+    match job.outcome {
+        Some(_) => MemberResult::all_continued_by(&job.members, next, target_ratio),
+        None => next,
+    }
+}
+
 /// How a run that came to its end ends its job.
-fn verdict(outcome: &Outcome, target_ratio: u8) -> (JobState, String) {
-    let (account, late_bytes) = (outcome.account(), outcome.late_bytes(target_ratio));
-    let gone = account.left_for(Reason::ProcessGone);
-    if gone > 0 && gone == account.found_bytes() {
-        (JobState::Failed, "the processes ended before any of their memory was moved".into())
-    } else if !account.is_partial() && late_bytes == 0 {
-        (JobState::Succeeded, String::new())
-    } else {
-        let reasons = account.left_bytes().iter().filter(|(reason, _)| reason.is_shortfall());
-        let late = Some(late_bytes).filter(|&bytes| bytes > 0);
-        let reasons: Vec<String> = reasons
-            .map(|(reason, bytes)| format!("{bytes} bytes {reason}"))
-            .chain(late.map(|bytes| format!("{bytes} bytes {LATE}")))
-            .collect();
-        (JobState::Partial, format!("left: {}", reasons.join(", ")))
+fn how_it_ended(outcome: &Outcome, target_ratio: u8) -> (JobState, String) {
+    match verdict(&outcome.account(), outcome.late_bytes(target_ratio)) {
+        (MemberState::Failed, why) => (JobState::Failed, why),
+        (MemberState::Partial, why) => (JobState::Partial, why),
+        _ => (JobState::Succeeded, String::new()),
     }
 }

@@ -17,7 +17,8 @@ impl Dispatcher {
             return Ok(());
         }
         let is_left = |job: &&Job| {
-            matches!(job.state, JobState::Planning | JobState::Running)
+            matches!(job.state, JobState::Planning | JobState::Running | JobState::Suspended)
+                // As a daemon before there was SUSPENDED has left it.
                 || (job.state == JobState::Interrupted && resumes(job))
         };
         let left = self.book.jobs().values().map(|kept| &*kept.job).filter(is_left);

@@ -1,13 +1,13 @@
 //! Schedules as clients see them: created, read, changed, removed.
 
-use super::{Refusal, dispatcher::Dispatcher, used::Sort};
+use super::{Refusal, command::Reply, dispatcher::Dispatcher, used::Sort};
 use crate::{
     access::Caller,
     store::{Weight, Write},
 };
 use numaloc_api::value::{
-    CreateSchedule, DeleteSchedule, Job, JobState, Pins, Schedule, ScheduleId, ScheduleState,
-    UpdateSchedule,
+    CreateSchedule, DeleteSchedule, EventType, Job, JobState, Pins, Schedule, ScheduleId,
+    ScheduleState, UpdateSchedule,
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -19,7 +19,7 @@ impl Dispatcher {
         request: CreateSchedule,
         pins: Pins,
     ) -> Result<Arc<Schedule>, Refusal> {
-        let CreateSchedule { spec, request_id } = request;
+        let CreateSchedule { spec, request_id, validate_only } = request;
         if let Some(request_id) = &request_id
             && let Some(known) = self.book.schedule_of_request(&caller.name, request_id)
         {
@@ -53,6 +53,9 @@ impl Dispatcher {
         });
         let quota = &self.config().quota;
         self.book.used().check(&caller.name, Sort::Schedule, schedule.weight(), None, quota)?;
+        if validate_only {
+            return Ok(schedule);
+        }
         self.commit(vec![Write::Schedule(schedule.clone())])?;
         let (id, due) = (schedule.id.clone(), schedule.next_run.map(|_| Instant::now()));
         self.then(move |dispatcher| dispatcher.set_due(&id, due));
@@ -70,7 +73,7 @@ impl Dispatcher {
         request: UpdateSchedule,
         pins: Pins,
     ) -> Result<Arc<Schedule>, Refusal> {
-        let UpdateSchedule { id, etag: expected, update } = request;
+        let UpdateSchedule { id, etag: expected, update, validate_only } = request;
         let known = self.changeable(caller, &id, expected.as_deref())?;
         let pins = if update.target.is_some() { pins } else { known.pins.clone() };
         let asks = update.policy.is_some() || update.limits.is_some();
@@ -105,7 +108,18 @@ impl Dispatcher {
         let (before, quota) = (Some(known.weight()), &self.config().quota);
         let weight = schedule.weight();
         self.book.used().check(&known.creator, Sort::Schedule, weight, before, quota)?;
-        self.commit(vec![Write::Schedule(schedule.clone())])?;
+        if validate_only {
+            return Ok(schedule);
+        }
+        let by = &caller.name;
+        let event = match (known.spec.paused, schedule.spec.paused) {
+            (false, true) => Some((EventType::Paused, format!("held by {by}"))),
+            (true, false) => Some((EventType::Resumed, format!("goes on, says {by}"))),
+            _ => None,
+        };
+        let event = event.map(|(kind, message)| self.of_schedule(&schedule, kind, message));
+        let writes = [Write::Schedule(schedule.clone())].into_iter().chain(self.tell(event));
+        self.commit(writes.collect())?;
         let changed = schedule.id.clone();
         self.then(move |dispatcher| dispatcher.begin_anew(&changed, due));
         Ok(schedule)
@@ -130,7 +144,10 @@ impl Dispatcher {
             ..(**job).clone()
         });
         let own = own.map(|job| Write::Job(Arc::new(job)));
-        self.commit([Write::DropSchedule(id.clone())].into_iter().chain(own).collect())?;
+        let why = format!("removed by {}", caller.name);
+        let event = self.of_schedule(&known, EventType::ScheduleRemoved, why);
+        let writes = [Write::DropSchedule(id.clone())].into_iter().chain(own);
+        self.commit(writes.chain(self.tell([event])).collect())?;
         self.then(move |dispatcher| dispatcher.begin_anew(&id, None));
         let waits = |job: &Arc<Job>| matches!(job.state, JobState::Queued | JobState::Paused);
         if let Some(job) = last.filter(waits) {
@@ -139,6 +156,46 @@ impl Dispatcher {
             let _ = self.end_job(&job, JobState::Cancelled, message, None);
         }
         Ok(())
+    }
+
+    /// Has a schedule run now, and tells of its job once its target has been found. One of its runs that is queued or under way
+    /// is given back.
+    pub(super) fn run_now(
+        &mut self,
+        caller: &Caller,
+        id: &ScheduleId,
+        reply: Reply<(Arc<Job>, bool)>,
+    ) {
+        let known = match self.changeable(caller, id, None) {
+            Ok(known) => known,
+            Err(refusal) => return drop(reply.send(Err(refusal))),
+        };
+        if known.state == ScheduleState::Active {
+            return drop(reply.send(self.last_run(&known)));
+        }
+        self.asked.entry(id.number().unwrap_or_default()).or_default().push(reply);
+        // Set again by the answer.
+        self.set_due(id, None);
+        self.probe(&known);
+    }
+
+    /// The run of a schedule that is queued or under way.
+    pub(super) fn last_run(&self, known: &Schedule) -> Result<(Arc<Job>, bool), Refusal> {
+        let name = || Refusal::NotFound { name: known.id.to_string() };
+        let job = self.known(known.last_job.as_ref().ok_or_else(name)?)?;
+        Ok((self.with_progress(job), true))
+    }
+
+    /// Tells who has asked for a run of a schedule what came of it.
+    pub(super) fn answer_runs(
+        &mut self,
+        id: &ScheduleId,
+        answer: &Result<(Arc<Job>, bool), Refusal>,
+    ) {
+        for reply in self.asked.remove(&id.number().unwrap_or_default()).into_iter().flatten() {
+            // A caller that has gone does not want it.
+            let _ = reply.send(answer.clone());
+        }
     }
 
     fn changeable(
@@ -164,6 +221,7 @@ impl Dispatcher {
         self.gone.remove(&id.number().unwrap_or_default());
         self.put_off.remove(&id.number().unwrap_or_default());
         self.forget_fight(id);
+        self.answer_runs(id, &Err(Refusal::Etag { name: id.to_string() }));
         self.set_due(id, due);
     }
 

@@ -204,7 +204,14 @@ impl Dispatcher {
                 let _ = reply.send(job.map(|job| self.book.watch_job(job)));
             }
             Command::GetSchedule(id, reply) => drop(reply.send(self.get_schedule(&id))),
-            Command::ListSchedules(page, reply) => drop(reply.send(self.list_schedules(&page))),
+            Command::ListSchedules(request, reply) => {
+                let _ = reply.send(self.list_schedules(&request));
+            }
+            Command::RunSchedule(.., reply) if self.stopping.is_some() => {
+                let message = "the daemon is stopping".into();
+                let _ = reply.send(Err(Refusal::Unavailable { message }));
+            }
+            Command::RunSchedule(caller, id, reply) => self.run_now(&caller, &id, reply),
             Command::ListWorkloads(page, reply) => drop(reply.send(self.list_workloads(&page))),
             Command::ListEvents(request, reply) => drop(reply.send(self.list_events(&request))),
             Command::CheckCursor(after, reply) => drop(reply.send(self.check_cursor(after))),

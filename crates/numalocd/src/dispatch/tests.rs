@@ -1,6 +1,7 @@
 //! The dispatcher with a real store, and an engine that the tests play themselves.
 
 mod classes;
+mod declared;
 mod fights;
 mod groups;
 mod holds;
@@ -9,6 +10,7 @@ mod limits;
 mod members;
 mod model;
 mod queue;
+mod results;
 mod schedules;
 mod stops;
 mod tenants;
@@ -211,7 +213,7 @@ pub fn target(pids: &[i32]) -> Target {
 
 pub fn request(pids: &[i32]) -> CreateJob {
     let spec = MigrationSpec { target: target(pids), ..MigrationSpec::default() };
-    CreateJob { spec, request_id: None, on_conflict: OnConflict::Refuse }
+    CreateJob { spec, ..CreateJob::default() }
 }
 
 pub fn identity(pid: i32) -> Identity {
@@ -227,7 +229,7 @@ pub fn pins(pids: &[i32]) -> Pins {
 pub fn found(pids: &[i32], nodes: &str) -> Found {
     let nodes: NodeSet = nodes.parse().expect("nodes");
     let processes = pids.iter().map(|&pid| identity(pid)).collect();
-    Found { processes, nodes, missing: Vec::new() }
+    Found { processes, nodes, members: Vec::new() }
 }
 
 pub fn planned(pids: &[i32], nodes: &str) -> Planned {
@@ -271,14 +273,15 @@ pub fn outcome(moved: u64, left: Option<(Reason, u64)>) -> Ended {
         after: Some(locality(8192 + moved, remote)),
         ..Outcome::default()
     };
-    Ended { outcome: Arc::new(outcome), trail: None }
+    Ended { outcome: Arc::new(outcome), members: Vec::new(), trail: None }
 }
 
 /// An outcome in which so many bytes were moved and none left, and yet so many are remote afterwards.
 pub fn late(moved: u64, remote: u64) -> Ended {
-    let Ended { outcome, trail } = outcome(moved, None);
+    let Ended { outcome, members, trail } = outcome(moved, None);
     let after = Some(locality(8192 + moved, remote));
-    Ended { outcome: Arc::new(Outcome { after, ..Outcome::clone(&outcome) }), trail }
+    let outcome = Arc::new(Outcome { after, ..Outcome::clone(&outcome) });
+    Ended { outcome, members, trail }
 }
 
 /// What a client reads of a list.

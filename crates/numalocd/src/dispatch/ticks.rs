@@ -4,10 +4,9 @@ use super::{
     Refusal,
     dispatcher::{Dispatcher, Probe, Probed},
     fight::Fight,
-    restart::resumes,
 };
 use crate::{engine::Found, store::Write};
-use numaloc_api::value::{Job, JobState, Schedule, ScheduleState};
+use numaloc_api::value::{EventType, Job, JobState, Schedule, ScheduleState};
 use std::{
     sync::Arc,
     time::{Duration, SystemTime},
@@ -37,7 +36,8 @@ impl Dispatcher {
         }
     }
 
-    fn probe(&mut self, schedule: &Schedule) {
+    /// Has the target of a schedule looked for.
+    pub(super) fn probe(&mut self, schedule: &Schedule) {
         let migration = &schedule.spec.migration;
         let owner = self.creator(&schedule.creator, schedule.creator_gid);
         let found = owner.and_then(|owner| {
@@ -61,32 +61,56 @@ impl Dispatcher {
         let Probed { schedule, etag, found } = probed;
         let known = self.book.schedule(&schedule).cloned();
         let Some(known) = known.filter(|known| known.etag == etag) else { return };
-        let done = match found {
-            Ok(found) => self.run_schedule(&known, found),
+        // It was asked for twice, by the time and by a client.
+        if known.state == ScheduleState::Active {
+            return self.answer_runs(&known.id, &self.last_run(&known));
+        }
+        // What a client asks for beside its time changes nothing if it cannot be done.
+        let is_due = matches!(known.state, ScheduleState::Waiting | ScheduleState::TargetGone);
+        let (answer, done) = match found {
+            Ok(found) => self.ran(&known, found),
             // The job says so, as clients expect.
-            Err(Refusal::NoTargetNode { .. }) => self.run_schedule(&known, Found::default()),
+            Err(Refusal::NoTargetNode { .. }) => self.ran(&known, Found::default()),
+            Err(refusal) if !is_due => (Err(refusal), Ok(())),
             Err(refusal @ (Refusal::TargetNotFound { .. } | Refusal::TargetEmpty { .. })) => {
-                self.target_is_gone(&known, refusal.to_string())
+                let done = self.target_is_gone(&known, refusal.to_string());
+                (Err(refusal), done)
             }
-            Err(refusal) => self.postpone(&known, refusal.to_string()),
+            Err(refusal) => {
+                let done = self.postpone(&known, refusal.to_string());
+                (Err(refusal), done)
+            }
         };
-        if let Err(refusal) = done {
+        if let Err(refusal) = &done {
             tracing::warn!(schedule = %known.id, %refusal, "a run waits until it can be stored");
             self.set_due(&known.id, Some(Instant::now() + LOOK_MIN));
         }
+        self.answer_runs(&known.id, &done.and(answer));
     }
 
-    fn run_schedule(&mut self, known: &Schedule, found: Found) -> Result<(), Refusal> {
+    /// Begins a run, and says with which job.
+    fn ran(
+        &mut self,
+        known: &Schedule,
+        found: Found,
+    ) -> (Result<(Arc<Job>, bool), Refusal>, Result<(), Refusal>) {
+        let job = self.run_schedule(known, found);
+        let done = job.as_ref().map(|_| ()).map_err(Clone::clone);
+        (job.map(|job| (job, false)), done)
+    }
+
+    fn run_schedule(&mut self, known: &Schedule, found: Found) -> Result<Arc<Job>, Refusal> {
         let migration = known.spec.migration.clone();
         let owner = self.creator(&known.creator, known.creator_gid)?;
         let selected = self.select(&migration.target, Some((&owner, &known.pins)))?;
         let mut job = self.new_job(migration, "schedule".to_owned());
         job.schedule = Some(known.id.clone());
         job.pins.clone_from(&known.pins);
-        job.missing.clone_from(&found.missing);
+        job.members.clone_from(&found.members);
+        job.labels.clone_from(&known.spec.labels);
         let qos_class = &mut job.spec.policy.qos_class;
         *qos_class = qos_class.or(selected.qos_class);
-        let number = job.id.number();
+        let job = Arc::new(job);
         let schedule = Schedule {
             state: ScheduleState::Active,
             state_message: self.fight_message(&known.id),
@@ -96,11 +120,11 @@ impl Dispatcher {
             gone: None,
             ..known.clone()
         };
-        self.commit(vec![Write::Job(Arc::new(job)), Write::Schedule(Arc::new(schedule))])?;
+        self.commit(vec![Write::Job(job.clone()), Write::Schedule(Arc::new(schedule))])?;
         self.gone.remove(&known.id.number().unwrap_or_default());
         self.put_off.remove(&known.id.number().unwrap_or_default());
-        self.found.extend(number.map(|number| (number, found)));
-        Ok(())
+        self.found.extend(job.id.number().map(|number| (number, found.bare())));
+        Ok(job)
     }
 
     fn target_is_gone(&mut self, known: &Schedule, message: String) -> Result<(), Refusal> {
@@ -108,7 +132,10 @@ impl Dispatcher {
         let since = *self.gone.entry(number).or_insert(now);
         let left = known.spec.ttl_after_gone.map(|ttl| ttl.saturating_sub(now - since));
         if left.is_some_and(|left| left.is_zero()) {
-            self.commit(vec![Write::DropSchedule(known.id.clone())])?;
+            let why = format!("removed: its target has been gone for long enough: {message}");
+            let event = self.of_schedule(known, EventType::ScheduleRemoved, why);
+            let writes = [Write::DropSchedule(known.id.clone())].into_iter();
+            self.commit(writes.chain(self.tell([event])).collect())?;
             self.gone.remove(&number);
             self.forget_fight(&known.id);
             tracing::info!(schedule = %known.id, "removed: its target has been gone for long enough");
@@ -116,9 +143,11 @@ impl Dispatcher {
         }
         if known.state != ScheduleState::TargetGone {
             let gone = known.gone.or(Some(self.wall()));
+            let event = self.of_schedule(known, EventType::TargetGone, message.clone());
             let (state, state_message) = (ScheduleState::TargetGone, message);
             let schedule = Schedule { state, state_message, gone, next_run: None, ..known.clone() };
-            self.commit(vec![Write::Schedule(Arc::new(schedule))])?;
+            let writes = [Write::Schedule(Arc::new(schedule))].into_iter();
+            self.commit(writes.chain(self.tell([event])).collect())?;
         }
         // The longer it has been gone, the less often.
         let wait = known.spec.interval.clamp(LOOK_MIN, LOOK_MAX).max((now - since) / 10);
@@ -153,7 +182,7 @@ impl Dispatcher {
     ) -> Option<(Arc<Schedule>, Option<Instant>)> {
         let known = self.book.schedule(job.schedule.as_ref()?)?;
         let again = job.state == JobState::Interrupted;
-        if known.last_job.as_ref() != Some(&job.id) || (again && resumes(job)) {
+        if known.last_job.as_ref() != Some(&job.id) {
             return None;
         }
         let spec = &known.spec;

@@ -7,11 +7,14 @@ use crate::{
     store::{Weight, Write},
 };
 use numaloc_api::value::{
-    Job, Missing, Pins, Target, TargetProcess, Workload, WorkloadId, WorkloadSpec,
+    Missing, Pins, Target, TargetProcess, Workload, WorkloadId, WorkloadSpec,
 };
 use numaloc_core::Identity;
 use numaloc_host::Target as HostTarget;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 impl Dispatcher {
     /// What a target means. For a job of `of`: workloads that it may select, and the processes that its pids meant when it
@@ -101,9 +104,9 @@ impl Dispatcher {
         known.filter(|known| of.is_none_or(|caller| caller.may_select(known)))
     }
 
-    /// The workload that the target of a job of `of` is, if it is one and nothing else.
-    pub(super) fn only_workload(&self, job: &Job, of: &Caller) -> Option<&WorkloadId> {
-        let selected = self.select(&job.spec.target, Some((of, &job.pins))).ok()?;
+    /// The workload that a member of a job's target is, if it is one and nothing else.
+    pub(super) fn only_workload(&self, member: &Target, of: &Caller) -> Option<&WorkloadId> {
+        let selected = self.select(member, Some((of, &Pins::new()))).ok()?;
         let [Member { target: HostTarget::Cgroup(path), .. }] = &selected.aim.members[..] else {
             return None;
         };
@@ -171,6 +174,17 @@ fn name_of(spec: &WorkloadSpec) -> Target {
         Some(id) => Target::container(id),
         None => Target::cgroup(&spec.cgroup),
     }
+}
+
+/// Whether a target names a workload.
+pub(super) fn is_named(target: &Target, spec: &WorkloadSpec) -> bool {
+    let is_among = |id: &Option<String>, ids: &BTreeSet<String>| {
+        id.as_ref().is_some_and(|id| ids.contains(id))
+    };
+    target.cgroups.contains(&spec.cgroup)
+        || is_among(&spec.container_id, &target.container_ids)
+        || is_among(&spec.pod_uid, &target.pod_uids)
+        || (!target.labels.is_empty() && spec.matches(&target.labels))
 }
 
 /// Whether others have registered one is nobody's business.

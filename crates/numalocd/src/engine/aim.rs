@@ -1,9 +1,7 @@
 //! What a target means on this host.
 
-use crate::dispatch::Refusal;
 use numaloc_api::value::{self, Missing};
-use numaloc_core::{Process, Topology};
-use numaloc_host::{Error, Resolved, Roots, Target, resolve};
+use numaloc_host::Target;
 
 /// What a target means on this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,26 +19,4 @@ pub struct Member {
     pub target: Target,
     /// What clients call it: a target with one member.
     pub name: value::Target,
-}
-
-impl Aim {
-    /// The processes, and all members that are not there.
-    ///
-    /// # Errors
-    /// None is there, one may not be looked into, or the host cannot be read.
-    pub(super) fn resolve(
-        &self,
-        roots: &Roots,
-        topology: &Topology,
-    ) -> Result<(Vec<Process>, Vec<Missing>), Refusal> {
-        let targets: Vec<Target> =
-            self.members.iter().map(|member| member.target.clone()).collect();
-        let Resolved { processes, missing } = resolve(roots, &targets, topology)?;
-        let named = |(index, why): (usize, Error)| {
-            let member = self.members.get(index)?.name.clone();
-            Some(Missing { member, reason: why.to_string() })
-        };
-        let found = missing.into_iter().filter_map(named);
-        Ok((processes, self.missing.iter().cloned().chain(found).collect()))
-    }
 }

@@ -1,6 +1,6 @@
 //! Whether there is something to be done for a target at all, without a look at its memory.
 
-use super::{Aim, Found, authority};
+use super::{Aim, Found, members::Members};
 use crate::{access::Authority, dispatch::Refusal};
 use numaloc_core::{NodeSet, Options, Process, Skip, Topology, planner};
 use numaloc_host::{Roots, heat, topology};
@@ -13,8 +13,8 @@ pub fn find(
     authority: &Authority,
 ) -> Result<Found, Refusal> {
     let topology = topology::topology(roots)?;
-    let (processes, missing) = aim.resolve(roots, &topology)?;
-    authority::check(roots, &processes, authority)?;
+    let members = Members::look(roots, aim, &topology, authority)?;
+    let processes = members.processes();
     for nodes in options.to.iter().chain(&options.from) {
         topology::check_nodes(roots, &topology, nodes)?;
     }
@@ -22,7 +22,7 @@ pub fn find(
     heat::check(roots, options.order)?;
     let nodes = homes(&topology, &processes, options)?;
     let processes = processes.iter().map(|process| process.identity).collect();
-    Ok(Found { processes, nodes, missing })
+    Ok(Found { processes, nodes, members: members.found(&topology, options) })
 }
 
 /// The nodes that the memory of `processes` may be brought to.

@@ -2,7 +2,7 @@
 
 use super::Aim;
 use crate::{access::Authority, dispatch::Refusal};
-use numaloc_api::value::{JobId, Missing, Outcome, PlanSummary};
+use numaloc_api::value::{JobId, MemberResult, Outcome, PlanSummary};
 use numaloc_core::{Identity, Moved, NodeSet, NumaBalancing, Options};
 use numaloc_executor::{Control, Limits};
 use std::{collections::BTreeSet, sync::Arc};
@@ -39,8 +39,16 @@ pub struct Found {
     pub processes: BTreeSet<Identity>,
     /// Nodes that memory would be brought to.
     pub nodes: NodeSet,
-    /// Members of the target that are not there.
-    pub missing: Vec<Missing>,
+    /// The members of the target, those that take no part among them.
+    pub members: Vec<MemberResult>,
+}
+
+impl Found {
+    /// Who and where alone.
+    pub fn bare(&self) -> Self {
+        let Self { processes, nodes, .. } = self;
+        Self { processes: processes.clone(), nodes: nodes.clone(), members: Vec::new() }
+    }
 }
 
 /// A plan has been made.
@@ -103,6 +111,8 @@ impl Returned {
 pub struct Ended {
     /// What became of it; cancelled: then bytes are left as cancelled in the account.
     pub outcome: Arc<Outcome>,
+    /// What became of each member of the target.
+    pub members: Vec<MemberResult>,
     /// What it has moved; `None`: nothing.
     pub trail: Option<Arc<Trail>>,
 }

@@ -1,21 +1,21 @@
 //! A plan in the dispatcher's words.
 
-use super::{Found, Planned};
-use numaloc_api::value::{Missing, PlanSummary};
-use numaloc_core::{NodeSet, Plan, Process, Reason};
+use super::{Found, Planned, members::Members};
+use numaloc_api::value::PlanSummary;
+use numaloc_core::{NodeSet, Plan, Reason};
 use std::sync::Arc;
 
 impl Planned {
-    /// A plan for all of these processes. Those that share an address space are one in the plan.
-    pub(super) fn new(plan: &Plan, processes: &[Process], missing: Vec<Missing>) -> Self {
+    /// A plan for those of these members that take part. Processes that share an address space are one in the plan.
+    pub(super) fn new(plan: &Plan, members: &Members) -> Self {
         let remote: u64 = plan.moves.iter().flat_map(|step| step.remote.values()).sum();
         let targets = plan.moves.iter().map(|step| &plan.routes[step.routes].targets);
-        let found = Found {
-            processes: processes.iter().map(|process| process.identity).collect(),
-            nodes: targets.fold(NodeSet::new(), |nodes, targets| nodes.or(targets)),
-            missing,
-        };
         let planned_bytes = remote.min(plan.limit_bytes.unwrap_or(u64::MAX));
+        let found = Found {
+            processes: members.processes().iter().map(|process| process.identity).collect(),
+            nodes: targets.fold(NodeSet::new(), |nodes, targets| nodes.or(targets)),
+            members: members.planned(plan, planned_bytes == 0),
+        };
         Self {
             summary: Arc::new(PlanSummary::from(plan)),
             found,
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use numaloc_core::{
         Extent, Identity, Kind, Mapping, Mempolicy, Node, NodeId, NodeMemory, NodeResidency,
-        Options, Pages, Residency, Topology,
+        Options, Pages, Process, Residency, Topology,
         planner::{self, Scene},
     };
 
@@ -91,7 +91,7 @@ mod tests {
         let processes = [process];
         let caller_mems = &topology.ids();
         let scene = Scene { topology: &topology, processes: &processes, caller_mems };
-        Planned::new(&planner::plan(scene, [extent], options), &processes, Vec::new())
+        Planned::new(&planner::plan(scene, [extent], options), &Members::of(processes.to_vec()))
     }
 
     fn nothing(

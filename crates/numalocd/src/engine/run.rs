@@ -1,7 +1,8 @@
 //! One order in its thread: plan, wait for the word, move, look again.
 
 use super::{
-    Ended, Order, Planned, Report, Trail, authority, check_any, returned::returned, turns::caught,
+    Ended, Order, Planned, Report, Trail, check_any, members::Members, returned::returned,
+    turns::caught,
 };
 use crate::{
     balancing::{Balancing, Paused},
@@ -9,7 +10,7 @@ use crate::{
     log,
 };
 use numaloc_api::value;
-use numaloc_core::{Locality, Plan, Topology};
+use numaloc_core::{Plan, Topology};
 use numaloc_executor::{Control, Limits, execute};
 use numaloc_host::{Error, Policies, Roots, Survey, heat, survey_unless, topology};
 use std::{
@@ -28,6 +29,7 @@ struct Run<'a> {
     topology: Topology,
     plan: Plan,
     survey: Survey,
+    members: Members,
     /// Of what an earlier run had moved, remote again.
     returned_bytes: Option<u64>,
 }
@@ -83,23 +85,20 @@ impl<'a> Run<'a> {
         if let Some(nodes) = &options.to {
             topology::check_nodes(roots, &topology, nodes)?;
         }
-        let (processes, missing) = aim.resolve(roots, &topology)?;
-        authority::check(roots, &processes, authority)?;
-        let mut survey =
-            survey_unless(&cancelled, Policies::Ask, roots, &topology, processes.clone(), options)?;
-        // Again, now that the processes are held open: one that has become somebody else's by an exec since then has
-        // other memory than what is held, and is not touched.
-        authority::check(roots, &survey.processes(), authority)?;
+        let mut members = Members::look(roots, aim, &topology, authority)?;
+        let host = (roots, &topology);
+        let mut survey = members.survey(&cancelled, Policies::Ask, host, options, authority)?;
         let mut plan = survey.plan(&topology, options);
         check_any(&plan, aim)?;
         plan.order = heat::choose(roots, &plan)?;
         let returned =
             order.trail.as_ref().map(|trail| returned(roots, &topology, &survey, options, trail));
         let returned_bytes = returned.as_ref().map(|returned| returned.bytes);
-        let planned = Planned { returned, ..Planned::new(&plan, &processes, missing) };
+        let planned = Planned { returned, ..Planned::new(&plan, &members) };
         tracing::info!(
             processes = planned.found.processes.len(),
-            missing = planned.found.missing.len(),
+            members = planned.found.members.len(),
+            left_out = members.missing().len(),
             planned_bytes = planned.planned_bytes,
             local_percent = planned.local_percent,
             order = plan.order.name(),
@@ -107,7 +106,7 @@ impl<'a> Run<'a> {
             returned_bytes,
             "planned"
         );
-        Ok((Self { roots, topology, plan, survey, returned_bytes }, planned))
+        Ok((Self { roots, topology, plan, survey, members, returned_bytes }, planned))
     }
 
     /// Moves, with balancing `paused` as long as that takes.
@@ -117,7 +116,7 @@ impl<'a> Run<'a> {
         control: &Control,
         paused: Option<Paused>,
     ) -> Result<Ended, Refusal> {
-        let Self { roots, topology, plan, survey, returned_bytes } = self;
+        let Self { roots, topology, plan, survey, members, returned_bytes } = self;
         let mut outcome = execute(roots, topology, plan, survey, limits, control)?;
         drop(paused);
         let account = outcome.account();
@@ -133,13 +132,15 @@ impl<'a> Run<'a> {
         let (moved_bytes, sample) = (account.moved_bytes(), std::mem::take(&mut outcome.sample));
         let trail = (!sample.is_empty()).then(|| Arc::new(Trail { moved_bytes, sample }));
         let after = self.look_again(control);
+        let members = members.ended(plan, &outcome, after.as_ref());
+        let after = after.map(|plan| plan.locality);
         let outcome = value::Outcome::new(outcome, plan.locality, after);
         let outcome = Arc::new(value::Outcome { returned_bytes: *returned_bytes, ..outcome });
-        Ok(Ended { outcome, trail })
+        Ok(Ended { outcome, members, trail })
     }
 
     /// Where the processes stand now; `None` if there are none any more, or nobody has the time to look.
-    fn look_again(&self, control: &Control) -> Option<Locality> {
+    fn look_again(&self, control: &Control) -> Option<Plan> {
         let Self { roots, topology, plan, survey, .. } = self;
         let begin = Instant::now();
         let stop = || control.cancel.load(Relaxed) && begin.elapsed() > CANCELLED_LOOK;
@@ -148,7 +149,7 @@ impl<'a> Run<'a> {
         let again = survey_unless(&stop, known, roots, topology, processes, &plan.options);
         match again.map(|mut survey| survey.plan(topology, &plan.options)) {
             Ok(plan) if plan.processes.is_empty() => None,
-            Ok(plan) => Some(plan.locality),
+            Ok(plan) => Some(plan),
             Err(Error::Stopped) => None,
             Err(error) => {
                 tracing::warn!(%error, "cannot tell the locality afterwards");

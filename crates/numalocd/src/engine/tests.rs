@@ -5,7 +5,7 @@ use nix::{
     sys::wait::{Id, WaitPidFlag, waitid},
     unistd::Pid,
 };
-use numaloc_api::value::{self, JobId};
+use numaloc_api::value::{self, JobId, MemberState};
 use numaloc_executor::{Control, Limits};
 use numaloc_host::Target;
 use std::{
@@ -203,13 +203,18 @@ async fn an_order_is_planned_and_carried_out() {
     let go = desk.order(asleep.aim(), Authority::All, false);
     let planned = desk.planned().await.expect("a plan");
     assert_eq!(planned.found.processes.len(), 1);
+    let [member] = &planned.found.members[..] else { panic!("{planned:?}") };
+    assert_eq!((member.state, member.processes), (MemberState::Skipped, 1));
+    assert!(member.reason.starts_with("no target node"), "{member:?}");
     // Free to run anywhere, on however many nodes.
     assert_eq!(planned.nothing.as_deref(), Some("no target node"));
     go.send(()).expect("it waits");
-    let Some(Report::Ended(_, Ok(Ended { outcome, .. }))) = desk.report().await else {
+    let Some(Report::Ended(_, Ok(Ended { outcome, members, .. }))) = desk.report().await else {
         panic!("no outcome")
     };
     assert!(outcome.account().closes() && !outcome.is_partial(), "{outcome:?}");
+    assert_eq!(members[0].account, outcome.account());
+    assert_eq!((members[0].before, members[0].after), (Some(outcome.before), outcome.after));
     assert_eq!(outcome.account().moved_bytes(), 0);
     assert_eq!(outcome.processes.len(), 1);
     assert!(outcome.after.is_some());
@@ -260,12 +265,15 @@ async fn what_is_gone_is_named_and_the_rest_is_found() {
     let (engine, asleep) = (engine(Roots::default()), Asleep::new());
     let mut whole = asleep.aim();
     whole.members.extend(aim(Target::Cgroup("/numaloc-no-such".into())).members);
+    // It can be no target at all: its own affair.
+    whole.members.extend(aim(Target::Cgroup("../../etc".into())).members);
     let known = Missing { member: value::Target::default(), reason: "not registered".to_owned() };
     whole.missing.push(known.clone());
     let (plan, missing) =
         engine.look(whole, Options::default(), Policies::Ask).await.expect("one is there");
     assert_eq!(plan.processes.len(), 1);
-    let [first, second] = &missing[..] else { panic!("{missing:?}") };
+    let [first, second, third] = &missing[..] else { panic!("{missing:?}") };
+    assert!(third.reason.contains("../../etc"), "{third:?}");
     assert_eq!(*first, known);
     assert_eq!(second.member.to_string(), "unit a");
     assert!(second.reason.contains("/numaloc-no-such"), "{second:?}");

@@ -16,6 +16,7 @@ pub(super) fn state_name(state: JobState) -> &'static str {
         JobState::Failed => "failed",
         JobState::Cancelled => "cancelled",
         JobState::Interrupted => "interrupted",
+        JobState::Suspended => "suspended",
     }
 }
 

@@ -85,7 +85,7 @@ fn class(refusal: &Refusal) -> (Code, ErrorReason) {
         Refusal::Etag { .. } => (Code::Aborted, R::EtagMismatch),
         Refusal::NotPermitted { .. } => (Code::PermissionDenied, R::NotPermitted),
         Refusal::Ceiling { .. } => (Code::PermissionDenied, R::CeilingExceeded),
-        Refusal::DaemonLacksRights { .. } => (Code::PermissionDenied, R::DaemonLacksRights),
+        Refusal::DaemonLacksRights { .. } => (Code::FailedPrecondition, R::DaemonLacksRights),
         Refusal::Quota { .. } | Refusal::TooFast { .. } => {
             (Code::ResourceExhausted, R::QuotaExceeded)
         }

@@ -63,6 +63,13 @@ impl Service {
     }
 }
 
+/// The answer to who only asks whether a job could be made: one that is there, or what would be made, without a name.
+fn only_checked((job, existing): (Arc<Job>, bool)) -> v1::CreateJobResponse {
+    let shown: v1::Job = (&*job).into();
+    let name = if existing { shown.name.clone() } else { String::new() };
+    v1::CreateJobResponse { job: Some(v1::Job { name, ..shown }), existing }
+}
+
 /// A plan that has somewhere to go to.
 fn with_target_node(plan: Plan) -> Result<Plan, Refusal> {
     let reasons = plan.processes.iter().map(|process| process.skip.map(Skip::message));
@@ -120,6 +127,10 @@ impl MigrationService for Service {
             Some(job) => change.create(ready(Ok((job, true))), name).await?,
             None => {
                 let (pins, found) = change.first(self.look(&change, &mut request)).await?;
+                if request.validate_only {
+                    let asked = handle.create_job(caller, request, pins, found);
+                    return Ok(Response::new(only_checked(change.first(asked).await?)));
+                }
                 let make = async move { handle.create_job(caller, request, pins, found).await };
                 change.create(make, name).await?
             }

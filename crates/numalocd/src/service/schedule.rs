@@ -3,7 +3,7 @@
 use super::{Parts, allowed, change::Change};
 use numaloc_api::{
     v1::{self, schedule_service_server::ScheduleService},
-    value::{CreateSchedule, DeleteSchedule, Pins, UpdateSchedule},
+    value::{CreateSchedule, DeleteSchedule, Pins, ScheduleId, UpdateSchedule},
 };
 use std::future::ready;
 use tonic::{Request, Response, Status};
@@ -25,6 +25,11 @@ impl ScheduleService for Service {
         let pins = change.first(allowed::schedule(&self.0, &caller, target)).await?;
         let asked = request.spec.migration.policy.numa_balancing;
         change.first(self.0.engine.check_balancing(asked)).await?;
+        if request.validate_only {
+            let asked = change.first(handle.create_schedule(caller, request, pins)).await?;
+            let schedule = v1::Schedule { name: String::new(), ..(&*asked).into() };
+            return Ok(Response::new(v1::CreateScheduleResponse { schedule: Some(schedule) }));
+        }
         let make = async move { handle.create_schedule(caller, request, pins).await };
         let schedule = change.create(make, |schedule| Some(schedule.id.to_string())).await?;
         Ok(Response::new(v1::CreateScheduleResponse { schedule: Some((&*schedule).into()) }))
@@ -61,6 +66,11 @@ impl ScheduleService for Service {
         if let Some(policy) = &request.update.policy {
             change.first(self.0.engine.check_balancing(policy.numa_balancing)).await?;
         }
+        if request.validate_only {
+            let schedule = change.first(handle.update_schedule(caller, request, pins)).await?;
+            let schedule = Some((&*schedule).into());
+            return Ok(Response::new(v1::UpdateScheduleResponse { schedule }));
+        }
         let make = async move { handle.update_schedule(caller, request, pins).await };
         let schedule = change.make(make).await?;
         Ok(Response::new(v1::UpdateScheduleResponse { schedule: Some((&*schedule).into()) }))
@@ -74,5 +84,16 @@ impl ScheduleService for Service {
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
         change.make(async move { handle.delete_schedule(caller, request).await }).await?;
         Ok(Response::new(v1::DeleteScheduleResponse {}))
+    }
+
+    async fn run_schedule(
+        &self,
+        request: Request<v1::RunScheduleRequest>,
+    ) -> Result<Response<v1::RunScheduleResponse>, Status> {
+        let (change, id) = Change::read::<_, ScheduleId>("RunSchedule", request)?;
+        let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
+        let run = async move { handle.run_schedule(caller, id).await };
+        let (job, existing) = change.create(run, |(job, _)| Some(job.id.to_string())).await?;
+        Ok(Response::new(v1::RunScheduleResponse { job: Some((&*job).into()), existing }))
     }
 }

@@ -53,7 +53,8 @@ fn job(number: u64, state: JobState) -> Job {
         creator: "uid:0".to_owned(),
         creator_gid: None,
         pins: Default::default(),
-        missing: Vec::new(),
+        members: Vec::new(),
+        labels: Default::default(),
         request_id: None,
         created: at(number),
         started: None,
@@ -101,7 +102,7 @@ fn event(number: u64) -> Event {
         number,
         kind: EventType::Completed,
         time: at(number),
-        job: JobId::numbered(number),
+        job: Some(JobId::numbered(number)),
         schedule: Some(ScheduleId::numbered(1)),
         target: target(),
         from: NodeSet::new(),
@@ -110,7 +111,8 @@ fn event(number: u64) -> Event {
         after_percent: Some(12.5),
         remote_bytes: None,
         failed: Vec::new(),
-        missing: Vec::new(),
+        members: Vec::new(),
+        more_members: 0,
         message: "moved".to_owned(),
     }
 }

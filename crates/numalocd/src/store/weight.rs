@@ -3,9 +3,9 @@
 
 use numaloc_api::{
     encoded::ListedJob,
-    value::{Event, Job, Missing, Schedule, Target, Workload},
+    value::{Event, Job, MemberResult, Schedule, Target, Workload},
 };
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// What takes room.
 pub trait Weight {
@@ -17,17 +17,30 @@ pub trait Weight {
 const REST: usize = 1024;
 
 fn weight(target: &Target) -> usize {
-    let names = [&target.cgroups, &target.units, &target.container_ids, &target.pod_uids];
-    let names = names.into_iter().flatten().map(|name| name.len() + 4);
-    let labels = target.labels.iter().map(|(key, value)| key.len() + value.len() + 8);
-    let processes = target.processes.iter().map(|process| process.boot_id.len() + 24);
-    REST + names.chain(labels).chain(processes).sum::<usize>() + 6 * target.pids.len()
+    REST + names(target)
 }
 
-/// Members of a target that were not there, by what they take in memory.
-fn missing(missing: &[Missing]) -> usize {
-    let each = |missing: &Missing| size_of::<Missing>() + missing.reason.len();
-    missing.iter().map(each).sum()
+fn names(target: &Target) -> usize {
+    let names = [&target.cgroups, &target.units, &target.container_ids, &target.pod_uids];
+    let names = names.into_iter().flatten().map(|name| name.len() + 4);
+    let processes = target.processes.iter().map(|process| process.boot_id.len() + 24);
+    let labels = labels(&target.labels);
+    names.chain(processes).sum::<usize>() + labels + 6 * target.pids.len()
+}
+
+fn labels(labels: &BTreeMap<String, String>) -> usize {
+    labels.iter().map(|(key, value)| key.len() + value.len() + 8).sum()
+}
+
+/// Members of a target, by what they take in memory.
+fn members(members: &[MemberResult]) -> usize {
+    let each = |member: &MemberResult| {
+        let entries = member.remote.len() + member.account.left_bytes().len() + member.flows.len();
+        let failed = member.failed.iter().map(|failed| failed.comm.len() + failed.error.len() + 32);
+        let words = names(&member.member) + member.reason.len() + failed.sum::<usize>();
+        size_of::<MemberResult>() + words + 24 * entries
+    };
+    members.iter().map(each).sum()
 }
 
 impl Weight for ListedJob {
@@ -42,24 +55,25 @@ impl<T: Weight> Weight for Arc<T> {
 }
 impl Weight for Job {
     fn weight(&self) -> usize {
-        weight(&self.spec.target) + 64 * self.pins.len() + missing(&self.missing)
+        let words = weight(&self.spec.target) + labels(&self.labels);
+        words + 64 * self.pins.len() + members(&self.members)
     }
 }
 impl Weight for Schedule {
     fn weight(&self) -> usize {
-        weight(&self.spec.migration.target) + 64 * self.pins.len()
+        let words = weight(&self.spec.migration.target) + labels(&self.spec.labels);
+        words + 64 * self.pins.len()
     }
 }
 impl Weight for Workload {
     fn weight(&self) -> usize {
-        let labels = self.spec.labels.iter().map(|(key, value)| key.len() + value.len() + 8);
-        REST + self.spec.cgroup.len() + labels.sum::<usize>()
+        REST + self.spec.cgroup.len() + labels(&self.spec.labels)
     }
 }
 impl Weight for Event {
     fn weight(&self) -> usize {
         let failed = self.failed.iter().map(|failed| failed.comm.len() + failed.error.len() + 32);
-        let members = weight(&self.target) + missing(&self.missing);
+        let members = weight(&self.target) + members(&self.members);
         members + self.message.len() + failed.sum::<usize>()
     }
 }

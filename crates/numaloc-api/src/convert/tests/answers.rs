@@ -180,7 +180,7 @@ fn outcomes() {
 #[test]
 fn states_keep_their_numbers() {
     let numbers = JobState::ALL.map(|state| v1::JobState::from(state) as i32);
-    assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
     assert_eq!(JobState::ALL.into_iter().filter(|state| state.is_end()).count(), 6);
 }
 

@@ -36,7 +36,8 @@ fn convert_all(bytes: &[u8]) -> BTreeSet<&'static str> {
         ResumeJobRequest => JobId,
         CreateScheduleRequest => CreateSchedule,
         GetScheduleRequest => ScheduleId,
-        ListSchedulesRequest => Page,
+        ListSchedulesRequest => ListSchedules,
+        RunScheduleRequest => ScheduleId,
         UpdateScheduleRequest => UpdateSchedule,
         DeleteScheduleRequest => DeleteSchedule,
         ListEventsRequest => ListEvents,
@@ -75,7 +76,13 @@ fn changed<M: Message>(request: &M) -> impl Strategy<Value = Vec<u8>> + use<M> {
 }
 
 fn job() -> v1::CreateJobRequest {
-    v1::CreateJobRequest { spec: Some(full()), request_id: "a-1".to_owned(), on_conflict: 2 }
+    v1::CreateJobRequest {
+        spec: Some(full()),
+        request_id: "a-1".to_owned(),
+        on_conflict: 2,
+        labels: [("team".to_owned(), "db".to_owned())].into(),
+        validate_only: true,
+    }
 }
 
 fn schedule() -> v1::CreateScheduleRequest {
@@ -88,7 +95,8 @@ fn schedule() -> v1::CreateScheduleRequest {
         paused: true,
         ..Default::default()
     };
-    v1::CreateScheduleRequest { schedule: Some(schedule), request_id: "a-1".to_owned() }
+    let (schedule, request_id) = (Some(schedule), "a-1".to_owned());
+    v1::CreateScheduleRequest { schedule, request_id, validate_only: true }
 }
 
 fn workload() -> v1::RegisterWorkloadRequest {
@@ -162,7 +170,8 @@ proptest! {
         {
             let (schedule, request_id) = (Some((&read.spec).into()), read.request_id.clone());
             let request_id = request_id.unwrap_or_default();
-            let again = v1::CreateScheduleRequest { schedule, request_id };
+            let validate_only = read.validate_only;
+            let again = v1::CreateScheduleRequest { schedule, request_id, validate_only };
             prop_assert_eq!(value::CreateSchedule::try_from(again), Ok(read));
         }
     }

@@ -6,7 +6,8 @@ use crate::{
     encoded::{ListedJob, ListedJobs},
     event_number, v1,
     value::{
-        Event, EventType, Job, JobState, Outcome, QosClass, Schedule, ScheduleState, Workload,
+        Event, EventType, Job, JobState, MemberState, Outcome, QosClass, Schedule, ScheduleState,
+        Workload,
     },
 };
 use proptest::prelude::*;
@@ -46,6 +47,7 @@ proptest! {
         let listed = job.listed();
         let mut whole = v1::Job::from(&job);
         whole.plan = None;
+        whole.members.clear();
         whole.outcome.iter_mut().for_each(|outcome| outcome.processes.clear());
         prop_assert_eq!(&listed, &whole);
         let read = Job::try_from(listed).unwrap();
@@ -139,8 +141,8 @@ fn what_is_wrong_is_said() {
     let empty =
         "not a job: name is required; spec is required; state is required; create_time is required";
     assert_eq!(text(b""), empty);
-    let newer = v1::Job { state: 11, ..v1::Job::default() };
-    assert!(text(&newer.encode_to_vec()).contains("state has the unknown value 11"));
+    let newer = v1::Job { state: 12, ..v1::Job::default() };
+    assert!(text(&newer.encode_to_vec()).contains("state has the unknown value 12"));
     assert!(matches!(Event::decode(b""), Err(Damaged::Fields { record: "event", .. })));
 }
 
@@ -163,7 +165,11 @@ fn names_are_those_of_the_api() {
     let states = JobState::ALL.map(JobState::name);
     assert_eq!((states[0], states[9]), ("QUEUED", "INTERRUPTED"));
     assert_eq!(ScheduleState::TargetGone.name(), "TARGET_GONE");
-    assert_eq!(EventType::ALL.map(EventType::name), ["COMPLETED", "SKIPPED", "FAILED"]);
+    assert_eq!(EventType::ALL.map(EventType::name)[..3], ["COMPLETED", "SKIPPED", "FAILED"]);
+    let numbers = EventType::ALL.map(|kind| v1::EventType::from(kind) as i32);
+    assert!(numbers.into_iter().eq(1..=10), "{numbers:?}");
+    let numbers = MemberState::ALL.map(|state| v1::MemberState::from(state) as i32);
+    assert!(numbers.into_iter().eq(1..=7), "{numbers:?}");
     assert_eq!(
         [QosClass::Lsr, QosClass::Ls, QosClass::Be].map(QosClass::name),
         ["LSR", "LS", "BE"]

@@ -3,7 +3,7 @@
 use crate::{
     v1,
     value::{
-        CreateJob, CreateSchedule, Limits, MigrationSpec, OnConflict, OnInterrupt, Policy,
+        CreateJob, CreateSchedule, Emit, Limits, MigrationSpec, OnConflict, OnInterrupt, Policy,
         QosClass, ScheduleSpec, Target, TargetProcess, WorkloadId, WorkloadSpec,
     },
 };
@@ -46,6 +46,7 @@ fn full() -> MigrationSpec {
             qos_class: Some(QosClass::Be),
             on_interrupt: OnInterrupt::Resume,
             numa_balancing: NumaBalancing::Pause,
+            emit: Emit::Always,
         },
         limits: Limits {
             batch_bytes: Some(4 << 20),
@@ -66,7 +67,9 @@ fn jobs() {
     let target = Target { pids: [1].into(), ..Target::default() };
     for spec in [full(), MigrationSpec { target, ..MigrationSpec::default() }] {
         for on_conflict in [OnConflict::Refuse, OnConflict::Join] {
-            let request = CreateJob { spec: spec.clone(), request_id: None, on_conflict };
+            let labels = [("team".to_owned(), "db".to_owned())].into();
+            let spec = spec.clone();
+            let request = CreateJob { spec, on_conflict, labels, ..CreateJob::default() };
             let sent = v1::CreateJobRequest::from(&request);
             assert_eq!(CreateJob::try_from(wire(&sent)), Ok(request));
         }
@@ -90,14 +93,16 @@ fn schedules() {
         jitter: Duration::from_secs(30),
         ttl_after_gone: Some(Duration::ZERO),
         paused: true,
+        labels: [("team".to_owned(), "db".to_owned())].into(),
     };
     let once = ScheduleSpec { interval: Duration::ZERO, jitter: Duration::ZERO, ..spec.clone() };
     for spec in [spec, once] {
         let schedule = Some(v1::Schedule::from(&spec));
         let request_id = "a3d1-7".to_owned();
-        let request = v1::CreateScheduleRequest { schedule, request_id };
+        let request = v1::CreateScheduleRequest { schedule, request_id, validate_only: true };
         let read = CreateSchedule::try_from(wire(&request)).unwrap();
-        assert_eq!(read, CreateSchedule { spec, request_id: Some("a3d1-7".to_owned()) });
+        let request_id = Some("a3d1-7".to_owned());
+        assert_eq!(read, CreateSchedule { spec, request_id, validate_only: true });
     }
 }
 

@@ -1,14 +1,14 @@
 //! Records of every kind, for property tests.
 
 use crate::value::{
-    CallStats, Event, EventType, FailedProcess, Job, JobId, JobProgress, JobState, Limits,
-    MigrationSpec, Missing, OnInterrupt, Outcome, Pins, PlanSummary, Policy, ProcessOutcome,
-    QosClass, Schedule, ScheduleId, ScheduleSpec, ScheduleState, Target, TargetProcess, Workload,
-    WorkloadId, WorkloadSpec,
+    CallStats, Emit, Event, EventType, FailedProcess, Job, JobId, JobProgress, JobState, Limits,
+    MemberResult, MemberState, MigrationSpec, OnInterrupt, Outcome, Pins, PlanSummary, Policy,
+    ProcessOutcome, QosClass, Schedule, ScheduleId, ScheduleSpec, ScheduleState, Target,
+    TargetProcess, Workload, WorkloadId, WorkloadSpec,
 };
 use numaloc_core::{
-    Account, HomeRule, HugetlbSource, Identity, Locality, NodeId, NodeSet, NumaBalancing, Options,
-    Order, Pacing, Profile, Reason, Share,
+    Account, Flows, HomeRule, HugetlbSource, Identity, Locality, NodeId, NodeSet, NumaBalancing,
+    Options, Order, Pacing, Profile, Reason, Share,
 };
 use proptest::{
     collection::{btree_map, btree_set, vec},
@@ -85,8 +85,41 @@ fn pins() -> impl Strategy<Value = Pins> {
     btree_map(1..i32::MAX, target_process(), 0..3)
 }
 
-fn missing() -> impl Strategy<Value = Vec<Missing>> {
-    vec((target(), words()).prop_map(|(member, reason)| Missing { member, reason }), 0..3)
+fn failed() -> impl Strategy<Value = Vec<FailedProcess>> {
+    let failed = (identity(), words(), words());
+    let failed = failed.prop_map(|(identity, comm, error)| FailedProcess { identity, comm, error });
+    vec(failed, 0..3)
+}
+
+fn flows() -> impl Strategy<Value = Flows> {
+    let ends = (0..65_536_u32, 0..65_536_u32).prop_map(|(from, to)| (NodeId(from), NodeId(to)));
+    btree_map(ends, bytes(), 0..4)
+}
+
+fn members() -> impl Strategy<Value = Vec<MemberResult>> {
+    let state = (prop::sample::select(&MemberState::ALL[..]), words(), 0..9_usize);
+    let remote = btree_map((0..65_536_u32).prop_map(NodeId), bytes(), 0..4);
+    let sides = (option::of(locality()), option::of(locality()));
+    let what = (account(), flows(), failed());
+    let member = (target(), state, nodes(0), remote, sides, what).prop_map(
+        |(member, (state, reason, processes), home, remote, (before, after), what)| {
+            let (account, flows, failed) = what;
+            MemberResult {
+                member,
+                state,
+                reason,
+                processes,
+                home,
+                remote,
+                before,
+                after,
+                account,
+                flows,
+                failed,
+            }
+        },
+    );
+    vec(member, 0..3)
 }
 
 fn qos_class() -> impl Strategy<Value = Option<QosClass>> {
@@ -109,11 +142,12 @@ fn policy() -> impl Strategy<Value = Policy> {
     let balancing = [NumaBalancing::Ignore, NumaBalancing::Warn, NumaBalancing::Pause];
     let balancing = prop::sample::select(balancing.to_vec());
     let on_interrupt = prop_oneof![Just(OnInterrupt::Stop), Just(OnInterrupt::Resume)];
+    let emit = prop_oneof![Just(Emit::Always), Just(Emit::OnChange)];
     let nodes_and_home = (option::of(nodes(1)), prop::sample::select(&HomeRule::ALL[..]));
     let pace =
         (pacing, order, balancing, prop::sample::select(&HugetlbSource::ALL[..]), nodes_and_home);
-    (options, qos_class(), on_interrupt, pace).prop_map(
-        |(options, qos_class, on_interrupt, pace)| {
+    (options, qos_class(), on_interrupt, emit, pace).prop_map(
+        |(options, qos_class, on_interrupt, emit, pace)| {
             let (pacing, order, numa_balancing, hugetlb, (from, home)) = pace;
             let (
                 [include_shared, exclude_file, include_bound, include_gigantic],
@@ -135,7 +169,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                 home,
                 reserve_bytes,
             };
-            Policy { options, qos_class, on_interrupt, numa_balancing }
+            Policy { options, qos_class, on_interrupt, numa_balancing, emit }
         },
     )
 }
@@ -228,10 +262,8 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         account,
         error,
     });
-    let ends = (0..65_536_u32, 0..65_536_u32).prop_map(|(from, to)| (NodeId(from), NodeId(to)));
-    let flows = btree_map(ends, bytes(), 0..4);
     let sides = (locality(), option::of(locality()), option::of(bytes()));
-    (vec(process, 0..3), account(), flows, calls(), span(0..9), sides).prop_map(
+    (vec(process, 0..3), account(), flows(), calls(), span(0..9), sides).prop_map(
         |(processes, others, flows, calls, elapsed, (before, after, returned_bytes))| Outcome {
             processes,
             others,
@@ -267,10 +299,10 @@ pub fn job() -> impl Strategy<Value = Job> {
     let times = (time(), option::of(time()), option::of(time()));
     let plan = option::of(Just(Arc::new(PlanSummary::from(&super::answers::plan()))));
     let far = (option::of(progress()), plan, option::of(outcome().prop_map(Arc::new)));
-    let who = (who, pins(), missing());
+    let who = (who, pins(), members(), labels());
     (id, migration(), state, schedule, who, times, far).prop_map(
         |(id, spec, state, schedule, who, times, far)| {
-            let ((creator, creator_gid, request_id), pins, missing) = who;
+            let ((creator, creator_gid, request_id), pins, members, labels) = who;
             let (state, wanted, state_message) = state;
             let ((created, started, ended), (progress, plan, outcome)) = (times, far);
             Job {
@@ -283,7 +315,8 @@ pub fn job() -> impl Strategy<Value = Job> {
                 creator,
                 creator_gid,
                 pins,
-                missing,
+                members,
+                labels,
                 request_id,
                 created,
                 started,
@@ -302,7 +335,7 @@ pub fn schedule() -> impl Strategy<Value = Schedule> {
     let states = [State::Waiting, State::Active, State::TargetGone, State::Paused];
     let state = prop::sample::select([&states[..], &[State::Completed]].concat());
     let spec = (migration(), prop_oneof![Just(Duration::ZERO), span(1..9999)], any::<bool>());
-    let spec = (spec, 0..=100_u32, option::of(span(0..9999)));
+    let spec = (spec, 0..=100_u32, option::of(span(0..9999)), labels());
     let id = token().prop_map(|id| ScheduleId::new(&id).unwrap());
     let last_job = option::of(token().prop_map(|id| JobId::new(&id).unwrap()));
     let maybe = || option::of(time());
@@ -310,13 +343,13 @@ pub fn schedule() -> impl Strategy<Value = Schedule> {
     let who = (words(), any::<Option<u32>>(), option::of(token()), words(), pins());
     (id, spec, state, words(), last_job, times, who).prop_map(
         |(id, spec, state, state_message, last_job, times, who)| {
-            let ((migration, interval, paused), percent, ttl_after_gone) = spec;
+            let ((migration, interval, paused), percent, ttl_after_gone, labels) = spec;
             let jitter = interval * percent / 100;
             let (last_run, next_run, gone, created, updated) = times;
             let (creator, creator_gid, request_id, etag, pins) = who;
             Schedule {
                 id,
-                spec: ScheduleSpec { migration, interval, jitter, ttl_after_gone, paused },
+                spec: ScheduleSpec { migration, interval, jitter, ttl_after_gone, paused, labels },
                 state,
                 state_message,
                 last_job,
@@ -350,19 +383,14 @@ pub fn workload() -> impl Strategy<Value = Workload> {
 /// Events.
 pub fn event() -> impl Strategy<Value = Event> {
     let kind = prop::sample::select(&EventType::ALL[..]);
-    let job = token().prop_map(|id| JobId::new(&id).unwrap());
+    let job = option::of(token().prop_map(|id| JobId::new(&id).unwrap()));
     let schedule = option::of(token().prop_map(|id| ScheduleId::new(&id).unwrap()));
     let percent = || option::of(0.0..=100.0_f64);
-    let failed = (identity(), words(), words()).prop_map(|(identity, comm, error)| FailedProcess {
-        identity,
-        comm,
-        error,
-    });
     let ratios = (percent(), percent(), option::of(bytes()));
     let what = (any::<u64>(), kind, time(), job, schedule, target());
-    let who = (vec(failed, 0..3), missing());
+    let who = (failed(), members(), 0..9_usize);
     (what, nodes(0), nodes(0), ratios, who, words()).prop_map(
-        |(what, from, to, ratios, (failed, missing), message)| {
+        |(what, from, to, ratios, (failed, members, more_members), message)| {
             let (number, kind, time, job, schedule, target) = what;
             let (before_percent, after_percent, remote_bytes) = ratios;
             Event {
@@ -378,7 +406,8 @@ pub fn event() -> impl Strategy<Value = Event> {
                 after_percent,
                 remote_bytes,
                 failed,
-                missing,
+                members,
+                more_members,
                 message,
             }
         },

@@ -16,7 +16,7 @@ fn update(schedule: v1::Schedule, paths: &[&str]) -> Result<ScheduleUpdate, Stri
     let schedule = Some(v1::Schedule { name: "schedules/1".to_owned(), ..schedule });
     let paths = paths.iter().map(|&path| path.to_owned()).collect();
     let update_mask = Some(FieldMask { paths });
-    let request = v1::UpdateScheduleRequest { schedule, update_mask };
+    let request = v1::UpdateScheduleRequest { schedule, update_mask, validate_only: false };
     UpdateSchedule::try_from(request).map(|read| read.update).map_err(|bad| bad.to_string())
 }
 

@@ -148,6 +148,15 @@ impl schedule_service_server::ScheduleService for Services {
         drop(self.asked("DeleteSchedule", request)?);
         Ok(Response::new(DeleteScheduleResponse {}))
     }
+    async fn run_schedule(
+        &self,
+        request: Request<RunScheduleRequest>,
+    ) -> Answer<RunScheduleResponse> {
+        let asked = self.asked("RunSchedule", request)?.0;
+        let schedule = asked.name;
+        let job = Job { name: "jobs/43".to_owned(), schedule, ..gone() };
+        Ok(Response::new(RunScheduleResponse { job: Some(job), existing: false }))
+    }
     async fn list_schedules(
         &self,
         request: Request<ListSchedulesRequest>,

@@ -299,10 +299,10 @@ async fn a_timeout_counts_all_legs() {
         rig.planned(&order, &[1], "1");
         told(order).await;
         rig.handle.pause_job(admin(), id.clone()).await.expect("it is under way");
-        let Ended { outcome, trail } = outcome(4096, Some((Reason::Cancelled, 4096)));
+        let Ended { outcome, members, trail } = outcome(4096, Some((Reason::Cancelled, 4096)));
         let elapsed = Duration::from_secs(elapsed);
         let outcome = Arc::new(Outcome { elapsed, ..Outcome::clone(&outcome) });
-        rig.report(Report::Ended(id.clone(), Ok(Ended { outcome, trail })));
+        rig.report(Report::Ended(id.clone(), Ok(Ended { outcome, members, trail })));
         rig.reaches(&id, JobState::Paused).await;
         rig.handle.resume_job(admin(), id.clone()).await.expect("it is held");
     }

@@ -4,7 +4,7 @@ use super::{
     schedules::{MINUTE, get, schedule, spec},
     *,
 };
-use numaloc_api::value::{ScheduleUpdate, UpdateSchedule};
+use numaloc_api::value::{EventFilter, EventType, ScheduleUpdate, UpdateSchedule};
 use tokio::time::Instant;
 
 /// A run of 4096 bytes that leaves a trail of as much.
@@ -42,6 +42,13 @@ async fn a_schedule_that_fights_says_so_and_slows_down() {
         assert_eq!(wait > MINUTE, fights, "{wait:?}");
     }
     assert_eq!(waits, [1, 1, 1, 2, 4, 8, 16, 16, 1]);
+    let (events, _) = rig.handle.events_after(EventFilter::default(), 0, 99).await.expect("a list");
+    let fights = events.iter().filter(|event| !event.kind.is_end());
+    let fights: Vec<_> = fights.map(|event| (event.kind, event.message.as_str())).collect();
+    let [(EventType::FightBegun, begun), (EventType::FightEnded, _)] = fights[..] else {
+        panic!("{fights:?}")
+    };
+    assert!(begun.starts_with("fights with probably numad"), "{begun}");
     rig.stop().await;
 }
 
@@ -66,7 +73,7 @@ async fn a_fight_is_over_with_a_run_that_has_nothing_to_do_a_change_or_a_restart
 
     fight(&mut rig).await;
     let update = ScheduleUpdate { interval: Some(MINUTE), ..ScheduleUpdate::default() };
-    let update = UpdateSchedule { id: id.clone(), etag: None, update };
+    let update = UpdateSchedule { id: id.clone(), etag: None, update, validate_only: false };
     rig.handle.update_schedule(operator(), update, Pins::new()).await.expect("it is changed");
     let (begin, run) = (Instant::now(), rig.run_as(undone(4096), trailing()).await);
     assert!(begin.elapsed() <= MINUTE + Duration::from_secs(1), "{:?}", begin.elapsed());

@@ -3,7 +3,7 @@
 use super::{workloads::workload, *};
 use crate::dispatch::command::Command;
 use crate::store::DiskFault;
-use numaloc_api::value::{CreateSchedule, Page, ScheduleSpec};
+use numaloc_api::value::{CreateSchedule, ListSchedules, Page, ScheduleFilter, ScheduleSpec};
 use tokio::sync::oneshot;
 
 /// How many commits there were.
@@ -77,7 +77,7 @@ async fn a_group_that_cannot_be_stored_leaves_nothing_behind() {
         paused: true,
         ..ScheduleSpec::default()
     };
-    let asked = CreateSchedule { spec, request_id: Some("r".into()) };
+    let asked = CreateSchedule { spec, request_id: Some("r".into()), ..CreateSchedule::default() };
     let before = snapshot(&rig).await;
     let watch = rig.handle.watch_job(busy.clone()).await.expect("it is known");
     (rig.fail)(DiskFault { after: 0, takes_effect: false, errno: nix::libc::ENOSPC });
@@ -116,7 +116,8 @@ async fn snapshot(rig: &Rig) -> String {
     let page = || Page { size: 100, token: None };
     let jobs = ListJobs { filter: JobFilter::default(), page: page() };
     let jobs = listed_jobs(&rig.handle.list_jobs(jobs).await.expect("a list"));
-    let schedules = rig.handle.list_schedules(page()).await.expect("a list").entries;
+    let schedules = ListSchedules { filter: ScheduleFilter::default(), page: page() };
+    let schedules = rig.handle.list_schedules(schedules).await.expect("a list").entries;
     let workloads = rig.handle.list_workloads(page()).await.expect("a list").entries;
     let jobs: Vec<_> = jobs.iter().map(|job| (&job.id, job.state, job.wanted)).collect();
     format!("{jobs:?} {schedules:?} {workloads:?}")

@@ -24,7 +24,7 @@ async fn a_job_goes_its_way() {
     assert!(whole.plan.is_some());
     let (events, seen) = rig.handle.events_after(EventFilter::default(), 0, 10).await.unwrap();
     assert_eq!((events.len(), seen), (1, 1));
-    assert_eq!((events[0].kind, &events[0].job), (EventType::Completed, &id));
+    assert_eq!((events[0].kind, &events[0].job), (EventType::Completed, &Some(id)));
     assert_eq!(events[0].to, "0".parse().unwrap());
     assert_eq!(rig.handle.status().await.unwrap().moved_bytes, 4096);
     rig.stop().await;

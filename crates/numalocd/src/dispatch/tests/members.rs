@@ -2,8 +2,8 @@
 
 use super::{workloads::workload, *};
 use numaloc_api::value::{
-    CreateSchedule, EventFilter, Missing, ScheduleSpec, ScheduleState, ScheduleUpdate,
-    UpdateSchedule, WorkloadId,
+    CreateSchedule, EventFilter, MemberResult, MemberState, ScheduleSpec, ScheduleState,
+    ScheduleUpdate, UpdateSchedule, WorkloadId,
 };
 use numaloc_host::Target as HostTarget;
 
@@ -18,8 +18,9 @@ fn of(target: Target) -> MigrationSpec {
     MigrationSpec { target, ..MigrationSpec::default() }
 }
 
-fn missing(id: &str) -> Missing {
-    Missing { member: containers(&[id]), reason: format!("cgroup /pods/{id} has no processes") }
+fn missing(id: &str) -> MemberResult {
+    let reason = format!("cgroup /pods/{id} has no processes");
+    MemberResult::left_out(containers(&[id]), MemberState::Missing, reason)
 }
 
 #[tokio::test(start_paused = true)]
@@ -32,7 +33,7 @@ async fn a_schedule_goes_on_without_the_members_that_are_gone() {
     let ttl_after_gone = Some(Duration::ZERO);
     let migration = of(containers(&["a", "b", "c", "d"]));
     let spec = ScheduleSpec { migration, interval: MINUTE, ttl_after_gone, ..Default::default() };
-    let request = CreateSchedule { spec, request_id: None };
+    let request = CreateSchedule { spec, ..CreateSchedule::default() };
     let id = rig.handle.create_schedule(operator(), request, Pins::new()).await;
     let id = id.expect("it is taken").id.clone();
     // What is not registered is missing before anybody looks.
@@ -40,25 +41,32 @@ async fn a_schedule_goes_on_without_the_members_that_are_gone() {
     assert_eq!(probe.aim.members.len(), 3);
     let [unknown] = &probe.aim.missing[..] else { panic!("{:?}", probe.aim) };
     assert_eq!(unknown.member, containers(&["d"]));
-    let all = vec![unknown.clone(), missing("b"), missing("c")];
-    let seen = Found { missing: all.clone(), ..found(&[1], "0") };
+    let unknown = (unknown.member.clone(), MemberState::Missing, unknown.reason.clone());
+    let unknown = MemberResult::left_out(unknown.0, unknown.1, unknown.2);
+    let all = vec![unknown, missing("b"), missing("c")];
+    let seen = Found { members: all.clone(), ..found(&[1], "0") };
     let (schedule, etag) = (probe.schedule.clone(), probe.etag.clone());
     let answer = Probed { schedule, etag, found: Ok(seen.clone()) };
     rig.probed.send(answer).expect("the dispatcher is there");
     let order = rig.order().await;
     let job = rig.handle.get_job(order.job.clone()).await.expect("it is known");
-    assert_eq!(job.missing, all);
+    assert_eq!(job.members, all);
     // One is back when it is planned.
-    let seen = Found { missing: all[..2].to_vec(), ..seen };
+    let seen = Found { members: all[..2].to_vec(), ..seen };
     let planned = Planned { found: seen, ..planned(&[1], "0") };
     rig.report(Report::Planned(order.job.clone(), Ok(planned)));
     order.go.await.expect("it is told to move");
-    rig.report(Report::Ended(order.job.clone(), Ok(outcome(4096, None))));
+    let ended = Ended { members: all[..2].to_vec(), ..outcome(4096, None) };
+    rig.report(Report::Ended(order.job.clone(), Ok(ended)));
     let job = rig.reaches(&order.job, JobState::Succeeded).await;
-    assert_eq!(job.missing, all[..2]);
+    assert_eq!(job.members, all[..2]);
     assert_eq!(job.state_message, "not there: container c-d, container c-b");
     let (events, _) = rig.handle.events_after(EventFilter::default(), 0, 9).await.expect("a list");
-    assert_eq!(events[0].missing, all[..2]);
+    assert_eq!(events[0].members, all[..2]);
+    // Lists leave them out, and memory does; the store has them.
+    assert_eq!(rig.only_listed().await.members, []);
+    let whole = rig.handle.get_job(order.job.clone()).await.expect("it is known");
+    assert_eq!(whole.members, all[..2]);
     let known = rig.handle.get_schedule(id).await.expect("it is still there");
     assert_eq!(known.state, ScheduleState::Waiting);
     rig.stop().await;
@@ -70,7 +78,7 @@ async fn only_a_target_that_is_wholly_gone_is_gone() {
     let rig = Rig::at(&dir);
     rig.handle.register_workload(operator(), workload("a")).await.expect("it is taken");
     let spec = ScheduleSpec { migration: of(containers(&["a", "b"])), ..Default::default() };
-    let request = CreateSchedule { spec, request_id: None };
+    let request = CreateSchedule { spec, ..CreateSchedule::default() };
     let made = rig.handle.create_schedule(operator(), request, Pins::new()).await;
     let id = made.expect("it is taken").id.clone();
     let a = WorkloadId::new("a").expect("an id");
@@ -118,10 +126,11 @@ async fn a_new_target_of_a_schedule_is_pinned_anew_and_an_old_one_stays() {
     let dir = dir();
     let mut rig = Rig::at(&dir);
     let spec = ScheduleSpec { migration: of(target(&[1])), interval: MINUTE, ..Default::default() };
-    let request = CreateSchedule { spec, request_id: None };
+    let request = CreateSchedule { spec, ..CreateSchedule::default() };
     let made = rig.handle.create_schedule(operator(), request, pins(&[1])).await;
     let id = made.expect("it is taken").id.clone();
-    let update = |update| UpdateSchedule { id: id.clone(), etag: None, update };
+    let update =
+        |update| UpdateSchedule { id: id.clone(), etag: None, update, validate_only: false };
     let later = ScheduleUpdate { jitter: Some(MINUTE), ..ScheduleUpdate::default() };
     let kept = rig.handle.update_schedule(operator(), update(later), Pins::new()).await;
     assert_eq!(kept.expect("it is changed").pins, pins(&[1]));

@@ -15,7 +15,7 @@ pub(super) fn spec(interval: Duration) -> ScheduleSpec {
 }
 
 pub(super) async fn schedule(rig: &Rig, spec: ScheduleSpec) -> ScheduleId {
-    let request = CreateSchedule { spec, request_id: None };
+    let request = CreateSchedule { spec, ..CreateSchedule::default() };
     rig.handle.create_schedule(operator(), request, pins(&[1])).await.unwrap().id.clone()
 }
 
@@ -251,6 +251,7 @@ async fn schedules_are_changed() {
         id: id.clone(),
         etag: etag.map(str::to_owned),
         update,
+        validate_only: false,
     };
     // A shorter interval counts from now at the latest.
     let shorter = ScheduleUpdate { interval: Some(MINUTE), ..ScheduleUpdate::default() };
@@ -308,7 +309,11 @@ async fn schedules_are_changed() {
 async fn a_creator_without_rights_is_told_so() {
     let dir = dir();
     let rig = Rig::at(&dir);
-    let request = CreateSchedule { spec: spec(MINUTE), request_id: Some("r".into()) };
+    let request = CreateSchedule {
+        spec: spec(MINUTE),
+        request_id: Some("r".into()),
+        ..CreateSchedule::default()
+    };
     let nobody = caller("uid:9", Role::Operator);
     let made =
         rig.handle.create_schedule(nobody.clone(), request.clone(), pins(&[1])).await.unwrap();

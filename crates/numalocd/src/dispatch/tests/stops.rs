@@ -92,7 +92,7 @@ async fn what_was_under_way_goes_on_where_it_was_asked_to() {
     rig.report(Report::Ended(goes.clone(), Ok(outcome(4096, None))));
     rig.reaches(&goes, JobState::Succeeded).await;
     let (events, _) = rig.handle.events_after(EventFilter::default(), 0, 10).await.unwrap();
-    let jobs: Vec<_> = events.iter().filter_map(|event| event.job.number()).collect();
+    let jobs: Vec<_> = events.iter().filter_map(|event| event.job.as_ref()?.number()).collect();
     assert!(
         jobs.contains(&stops.number().unwrap()) && jobs.contains(&goes.number().unwrap()),
         "{jobs:?}"
@@ -107,7 +107,7 @@ async fn the_run_of_a_schedule_is_not_doubled() {
     let migration = resuming(&[1]).spec;
     let spec =
         ScheduleSpec { migration, interval: Duration::from_secs(60), ..ScheduleSpec::default() };
-    let request = CreateSchedule { spec, request_id: None };
+    let request = CreateSchedule { spec, ..CreateSchedule::default() };
     let id = rig.handle.create_schedule(operator(), request, pins(&[1])).await.unwrap().id.clone();
     let probe = rig.probes.recv().await.unwrap();
     let found = Ok(found(&[1], "0"));
@@ -121,6 +121,10 @@ async fn the_run_of_a_schedule_is_not_doubled() {
         Ok(outcome(4096, Some((Reason::Cancelled, 4096)))),
     ));
     rig.task.await.unwrap();
+    // It is no end: what goes on is not told as one.
+    let store = Store::open(dir.path()).expect("the store opens").1;
+    assert_eq!(store.jobs[0].job.state, JobState::Suspended);
+    assert!(store.events.is_empty() && store.jobs[0].job.ended.is_none());
 
     let mut rig = Rig::at(&dir);
     let again = rig.order().await;

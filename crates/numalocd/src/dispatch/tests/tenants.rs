@@ -138,7 +138,7 @@ async fn a_schedule_runs_on_its_owners_workloads_and_waits_for_no_others() {
     let migration = MigrationSpec { target: labels, ..MigrationSpec::default() };
     let interval = Duration::from_secs(60);
     let spec = ScheduleSpec { migration, interval, ..ScheduleSpec::default() };
-    let request = CreateSchedule { spec, request_id: None };
+    let request = CreateSchedule { spec, ..CreateSchedule::default() };
     let id =
         rig.handle.create_schedule(agent(), request, Pins::new()).await.expect("taken").id.clone();
     let probe = rig.probes.recv().await.expect("a probe");
@@ -185,7 +185,7 @@ async fn who_was_let_in_by_its_group_is_the_same_at_the_run() {
     assert_eq!((&order.job, &order.authority), (&job, &caller.authority));
     let migration = MigrationSpec { target: target(&[2]), ..MigrationSpec::default() };
     let spec = ScheduleSpec { migration, ..ScheduleSpec::default() };
-    let request = CreateSchedule { spec, request_id: None };
+    let request = CreateSchedule { spec, ..CreateSchedule::default() };
     rig.handle.create_schedule(caller.clone(), request, pins(&[2])).await.expect("it is taken");
     assert_eq!(rig.probes.recv().await.expect("a probe").authority, caller.authority);
     rig.kill().await;
@@ -226,7 +226,7 @@ async fn ceilings_hold_at_each_run() {
     let migration = MigrationSpec { limits: workers(4), ..request(&[2]).spec };
     let interval = Duration::from_secs(60);
     let spec = ScheduleSpec { migration, interval, paused: true, ..ScheduleSpec::default() };
-    let schedule = CreateSchedule { spec, request_id: None };
+    let schedule = CreateSchedule { spec, ..CreateSchedule::default() };
     let id = rig.handle.create_schedule(agent(4), schedule, pins(&[2])).await;
     let id = id.expect("it is taken").id.clone();
     rig.config.send_replace(Arc::new(with(Ceilings::default())));
@@ -238,7 +238,8 @@ async fn ceilings_hold_at_each_run() {
     let made = rig.handle.create_job(agent(4), asked, pins(&[3]), found(&[3], "0")).await;
     let job = rig.reaches(&made.expect("it is taken").0.id, JobState::Failed).await;
     assert!(job.state_message.contains("ceiling workers"), "{}", job.state_message);
-    let update = |update| UpdateSchedule { id: id.clone(), etag: None, update };
+    let update =
+        |update| UpdateSchedule { id: id.clone(), etag: None, update, validate_only: false };
     let go_on = ScheduleUpdate { paused: Some(false), ..ScheduleUpdate::default() };
     let changed = rig.handle.update_schedule(agent(1), update(go_on), Pins::new()).await;
     changed.expect("what it asks for is not changed");

@@ -9,7 +9,7 @@ use tonic::Code;
 
 fn job(target: Target) -> String {
     let spec = MigrationSpec { target, ..Default::default() };
-    CreateJob { spec, request_id: None, on_conflict: Default::default() }.subject()
+    CreateJob { spec, ..CreateJob::default() }.subject()
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn all(text: &str) -> Vec<(Refusal, Code, &'static str)> {
             Code::PermissionDenied,
             "CEILING_EXCEEDED",
         ),
-        (Refusal::DaemonLacksRights { message }, Code::PermissionDenied, "DAEMON_LACKS_RIGHTS"),
+        (Refusal::DaemonLacksRights { message }, Code::FailedPrecondition, "DAEMON_LACKS_RIGHTS"),
         (
             Refusal::Quota { what: "watches", limit: 3, caller },
             Code::ResourceExhausted,

@@ -164,7 +164,7 @@ async fn a_refusal_has_its_details() {
     let status = call(&channel, GET).await.expect_err("no calls are left");
     assert_eq!(status.code(), Code::ResourceExhausted);
     let info = status.get_details_error_info().expect("an ErrorInfo");
-    assert_eq!((info.reason.as_str(), info.domain.as_str()), ("QUOTA_EXCEEDED", "numaloc"));
+    assert_eq!((info.reason.as_str(), info.domain.as_str()), ("QUOTA_EXCEEDED", "numaloc.io"));
     let own = format!("uid:{}", Uid::effective());
     assert_eq!(info.metadata.get("caller"), Some(&own));
     // Whoever may not call at all has a share as well.

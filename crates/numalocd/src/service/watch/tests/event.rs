@@ -7,7 +7,7 @@ fn event(number: u64) -> Arc<Event> {
         number,
         kind: EventType::Completed,
         time: SystemTime::UNIX_EPOCH,
-        job: JobId::numbered(number),
+        job: Some(JobId::numbered(number)),
         schedule: None,
         target: Target::default(),
         from: numaloc_core::NodeSet::new(),
@@ -16,7 +16,8 @@ fn event(number: u64) -> Arc<Event> {
         after_percent: None,
         remote_bytes: None,
         failed: Vec::new(),
-        missing: Vec::new(),
+        members: Vec::new(),
+        more_members: 0,
         message: String::new(),
     })
 }

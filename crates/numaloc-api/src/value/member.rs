@@ -1,0 +1,239 @@
+//! What became of each member of a target.
+
+use super::{FailedProcess, Target};
+use numaloc_core::{Account, Flows, LATE, Locality, NodeId, NodeSet};
+use std::collections::BTreeMap;
+
+/// How a member of a target fares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MemberState {
+    /// Nothing has come of it yet.
+    #[default]
+    Waiting,
+    /// All of it that was asked for is local.
+    Succeeded,
+    /// Pages are left that were asked for.
+    Partial,
+    /// There was nothing to do: no target node, all of it was local, or what is remote has to stay.
+    Skipped,
+    /// Its processes ended before anything was moved.
+    Failed,
+    /// It was not there.
+    Missing,
+    /// Its memory may not be moved, or it could not be looked at.
+    Refused,
+}
+
+impl MemberState {
+    /// All states.
+    pub const ALL: [Self; 7] = [
+        Self::Waiting,
+        Self::Succeeded,
+        Self::Partial,
+        Self::Skipped,
+        Self::Failed,
+        Self::Missing,
+        Self::Refused,
+    ];
+
+    /// Whether the member took no part in the migration.
+    pub fn is_left_out(self) -> bool {
+        matches!(self, Self::Missing | Self::Refused)
+    }
+}
+
+/// A member of a target and what became of it. A process that several members name is in each of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemberResult {
+    /// A target with one member.
+    pub member: Target,
+    /// How it fares.
+    pub state: MemberState,
+    /// Why, for people; empty where there is nothing to add.
+    pub reason: String,
+    /// How many processes it has.
+    pub processes: usize,
+    /// Nodes where its memory belongs.
+    pub home: NodeSet,
+    /// Bytes that were not at home before, by the node they were on.
+    pub remote: BTreeMap<NodeId, u64>,
+    /// Where its memory was before; `None`: nobody has looked.
+    pub before: Option<Locality>,
+    /// Where a fresh look afterwards found it; `None`: there was nothing to look at.
+    pub after: Option<Locality>,
+    /// Its bytes by what became of them.
+    pub account: Account,
+    /// Confirmed moves by (source, target), in bytes.
+    pub flows: Flows,
+    /// The first of its processes that could not be brought to an end.
+    pub failed: Vec<FailedProcess>,
+}
+
+impl MemberResult {
+    /// As many failed processes are named.
+    pub const FAILED: usize = 8;
+
+    /// One that takes no part.
+    pub fn left_out(member: Target, state: MemberState, reason: String) -> Self {
+        Self { member, state, reason, ..Self::default() }
+    }
+
+    /// How it ended, by its account, where so many percent were to be local. Why there was nothing to do is kept if it is
+    /// known.
+    pub fn settled(mut self, target_ratio: u8) -> Self {
+        if self.state.is_left_out() {
+            return self;
+        }
+        let account = &self.account;
+        let late_bytes = self.after.map_or(0, |after| account.late_bytes(&after, target_ratio));
+        let (state, reason) = match verdict(account, late_bytes) {
+            (MemberState::Skipped, _) if !self.reason.is_empty() => {
+                (MemberState::Skipped, self.reason)
+            }
+            known => known,
+        };
+        (self.state, self.reason) = (state, reason);
+        self
+    }
+
+    /// What became of it in all, this being the result of a leg that was ended on its way, `next` that of the leg that went
+    /// on with a fresh look.
+    pub fn continued_by(&self, next: &Self, target_ratio: u8) -> Self {
+        if next.state.is_left_out() {
+            let (state, reason) = (next.state, next.reason.clone());
+            return Self { state, reason, account: self.account.ended(), ..self.clone() };
+        }
+        let mut joined = Self {
+            account: self.account.continued_by(&next.account),
+            before: self.before.or(next.before),
+            flows: self.flows.clone(),
+            ..next.clone()
+        };
+        if self.before.is_some() {
+            joined.remote.clone_from(&self.remote);
+        }
+        for (&flow, &bytes) in &next.flows {
+            *joined.flows.entry(flow).or_default() += bytes;
+        }
+        joined.settled(target_ratio)
+    }
+
+    /// The same of all members. Those that the next leg knows nothing of stay as they were.
+    pub fn all_continued_by(before: &[Self], next: Vec<Self>, target_ratio: u8) -> Vec<Self> {
+        let mut known: BTreeMap<&Target, &Self> =
+            before.iter().map(|result| (&result.member, result)).collect();
+        let join = |next: Self| match known.remove(&next.member) {
+            Some(before) => before.continued_by(&next, target_ratio),
+            None => next,
+        };
+        let mut joined: Vec<Self> = next.into_iter().map(join).collect();
+        joined.extend(known.into_values().cloned());
+        joined
+    }
+}
+
+/// How what an account says has ended, and why, with so many bytes that are late: see [`Account::late_bytes`].
+pub fn verdict(account: &Account, late_bytes: u64) -> (MemberState, String) {
+    let gone = account.left_for(numaloc_core::Reason::ProcessGone);
+    if gone > 0 && gone == account.found_bytes() {
+        let why = "the processes ended before any of their memory was moved";
+        (MemberState::Failed, why.to_owned())
+    } else if account.is_partial() || late_bytes > 0 {
+        let reasons = account.left_bytes().iter().filter(|(reason, _)| reason.is_shortfall());
+        let late = Some(late_bytes).filter(|&bytes| bytes > 0);
+        let reasons: Vec<String> = reasons
+            .map(|(reason, bytes)| format!("{bytes} bytes {reason}"))
+            .chain(late.map(|bytes| format!("{bytes} bytes {LATE}")))
+            .collect();
+        (MemberState::Partial, format!("left: {}", reasons.join(", ")))
+    } else if account.moved_bytes() > 0 {
+        (MemberState::Succeeded, String::new())
+    } else if account.left_bytes().is_empty() {
+        (MemberState::Skipped, "all memory is local".to_owned())
+    } else {
+        let reasons = account.left_bytes().iter();
+        let reasons: Vec<_> =
+            reasons.map(|(reason, bytes)| format!("{bytes} bytes {reason}")).collect();
+        (MemberState::Skipped, format!("what is remote stays: {}", reasons.join(", ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numaloc_core::{Reason, Share};
+
+    fn result(moved_bytes: u64, left: &[(Reason, u64)]) -> MemberResult {
+        let mut account = Account::default();
+        account.found(moved_bytes + left.iter().map(|(_, bytes)| bytes).sum::<u64>());
+        account.moved(moved_bytes);
+        left.iter().for_each(|&(reason, bytes)| account.left(reason, bytes));
+        let flows = [((NodeId(1), NodeId(0)), moved_bytes)].into();
+        let before = Some(Locality::default());
+        MemberResult { account, flows, before, ..MemberResult::default() }
+    }
+
+    #[test]
+    fn each_end_has_its_state() {
+        use MemberState::{Failed, Partial, Skipped, Succeeded};
+        for (moved, left, state, reason) in [
+            (7, &[][..], Succeeded, ""),
+            (7, &[(Reason::Shared, 3)], Succeeded, ""),
+            (7, &[(Reason::Busy, 3)], Partial, "left: 3 bytes busy in the kernel"),
+            (0, &[], Skipped, "all memory is local"),
+            (
+                0,
+                &[(Reason::Bound, 3)],
+                Skipped,
+                "what is remote stays: 3 bytes bound by the application's own memory policy",
+            ),
+            (
+                0,
+                &[(Reason::ProcessGone, 3)],
+                Failed,
+                "the processes ended before any of their memory was moved",
+            ),
+        ] {
+            let ended = result(moved, left).settled(100);
+            assert_eq!((ended.state, ended.reason.as_str()), (state, reason), "{moved} {left:?}");
+        }
+        let unpinned = MemberResult { reason: "no target node".to_owned(), ..result(0, &[]) };
+        assert_eq!(unpinned.settled(100).reason, "no target node");
+        let refused = MemberResult::left_out(Target::default(), MemberState::Refused, "r".into());
+        assert_eq!(refused.clone().settled(100), refused);
+    }
+
+    #[test]
+    fn what_is_remote_afterwards_is_late() {
+        let after = Locality { movable: Share { local_bytes: 90, remote_bytes: 10 }, ..before() };
+        let late = MemberResult { after: Some(after), ..result(7, &[]) };
+        assert_eq!(late.clone().settled(100).state, MemberState::Partial);
+        assert_eq!(late.settled(90).state, MemberState::Succeeded);
+    }
+
+    fn before() -> Locality {
+        Locality::default()
+    }
+
+    #[test]
+    fn legs_are_joined_member_by_member() {
+        let named = |path, result| MemberResult { member: Target::cgroup(path), ..result };
+        let cancelled = named("/a", result(7, &[(Reason::Cancelled, 3)])).settled(100);
+        let gone = named("/b", result(5, &[(Reason::Cancelled, 1)])).settled(100);
+        let unknown = named("/c", result(1, &[])).settled(100);
+        let first = [cancelled, gone, unknown.clone()];
+        let missing = |path| {
+            let member = Target::cgroup(path);
+            MemberResult::left_out(member, MemberState::Missing, "gone".to_owned())
+        };
+        let next = vec![named("/a", result(3, &[])), missing("/b"), missing("/d")];
+        let joined = MemberResult::all_continued_by(&first, next, 100);
+        let [a, b, d, c] = &joined[..] else { panic!("{joined:?}") };
+        assert_eq!((a.state, a.account.moved_bytes()), (MemberState::Succeeded, 10));
+        assert_eq!(a.flows.values().sum::<u64>(), 10);
+        assert!(a.account.closes() && b.account.closes());
+        assert_eq!((b.state, b.account.moved_bytes()), (MemberState::Missing, 5));
+        assert_eq!(b.account.left_for(Reason::ProcessGone), 1);
+        assert_eq!((d, c), (&missing("/d"), &unknown));
+    }
+}

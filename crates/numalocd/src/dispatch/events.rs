@@ -1,0 +1,179 @@
+//! What is told of what the daemon does: one small event each.
+
+use super::dispatcher::Dispatcher;
+use crate::store::{EventHead, Write};
+use numaloc_api::value::{
+    Emit, Event, EventType, FailedProcess, Job, JobState, MemberResult, MemberState, Schedule,
+};
+use numaloc_core::NodeSet;
+use std::{cmp::Reverse, sync::Arc};
+
+/// A repeating schedule tells a ratio again when it has changed by more than so many points.
+const POINTS: f64 = 10.0;
+/// As many members of a target, and failed processes, are told.
+const MEMBERS: usize = 256;
+const FAILED: usize = 64;
+
+impl Dispatcher {
+    /// Events to be stored, with the next numbers.
+    pub(super) fn tell(&self, events: impl IntoIterator<Item = Event>) -> Vec<Write> {
+        let numbers = self.book.last().event + 1..;
+        let numbered = events.into_iter().zip(numbers);
+        numbered.map(|(event, number)| Write::Event(Arc::new(Event { number, ..event }))).collect()
+    }
+
+    /// Something that happened to a job.
+    pub(super) fn of_job(&self, job: &Job, kind: EventType, message: String) -> Event {
+        Event {
+            number: 0,
+            kind,
+            time: self.wall(),
+            job: Some(job.id.clone()),
+            schedule: job.schedule.clone(),
+            target: job.spec.target.clone(),
+            from: NodeSet::new(),
+            to: NodeSet::new(),
+            before_percent: None,
+            after_percent: None,
+            remote_bytes: None,
+            failed: Vec::new(),
+            members: Vec::new(),
+            more_members: 0,
+            message,
+        }
+    }
+
+    /// Something that happened to a schedule.
+    pub(super) fn of_schedule(
+        &self,
+        schedule: &Schedule,
+        kind: EventType,
+        message: String,
+    ) -> Event {
+        Event {
+            number: 0,
+            kind,
+            time: self.wall(),
+            job: None,
+            schedule: Some(schedule.id.clone()),
+            target: schedule.spec.migration.target.clone(),
+            from: NodeSet::new(),
+            to: NodeSet::new(),
+            before_percent: None,
+            after_percent: None,
+            remote_bytes: None,
+            failed: Vec::new(),
+            members: Vec::new(),
+            more_members: 0,
+            message,
+        }
+    }
+
+    /// The begin of a move, if it is to be told.
+    pub(super) fn start_event(&self, job: &Job) -> Option<Event> {
+        let planned = job.progress.as_ref().map_or(0, |progress| progress.planned_bytes);
+        let message = format!("begins to move {}", mib(planned));
+        let is_told = job.spec.policy.emit == Emit::Always;
+        is_told.then(|| self.of_job(job, EventType::Started, message))
+    }
+
+    /// The end of a job, if it is to be told.
+    pub(super) fn end_event(&self, job: &Job, local_percent: Option<f64>) -> Option<Event> {
+        let outcome = job.outcome.as_deref();
+        let moved_bytes = outcome.map_or(0, |outcome| outcome.account().moved_bytes());
+        let kind = match job.state {
+            JobState::Succeeded | JobState::Partial => EventType::Completed,
+            JobState::Skipped => EventType::Skipped,
+            JobState::Failed | JobState::Interrupted => EventType::Failed,
+            JobState::Cancelled if moved_bytes > 0 => EventType::Completed,
+            JobState::Cancelled => EventType::Skipped,
+            JobState::Queued
+            | JobState::Planning
+            | JobState::Running
+            | JobState::Paused
+            | JobState::Suspended => return None,
+        };
+        let flows = || outcome.into_iter().flat_map(|outcome| outcome.flows.keys());
+        let mut from = NodeSet::new();
+        let mut to = NodeSet::new();
+        flows().for_each(|&(source, _)| from.insert(source));
+        flows().for_each(|&(_, target)| to.insert(target));
+        let after = outcome.and_then(|outcome| outcome.after);
+        let failed = outcome.into_iter().flat_map(|outcome| &outcome.processes);
+        let failed = failed.filter_map(|process| {
+            let (identity, comm) = (process.identity, process.comm.clone());
+            Some(FailedProcess { identity, comm, error: process.error.clone()? })
+        });
+        let before = outcome.map(|outcome| outcome.before.movable.percent());
+        let after_percent = after.map(|after| after.movable.percent());
+        let message = message(job, moved_bytes, before.zip(after_percent));
+        let event = Event {
+            from,
+            to,
+            before_percent: before.or(local_percent),
+            after_percent: after_percent.or(local_percent),
+            remote_bytes: after.map(|after| after.movable.remote_bytes),
+            failed: failed.take(FAILED).collect(),
+            members: told(&job.members),
+            more_members: job.members.len().saturating_sub(MEMBERS),
+            ..self.of_job(job, kind, message)
+        };
+        self.is_news(job, &event).then_some(event)
+    }
+
+    /// Whether an end is to be told: always, but of a repeating schedule that asks for no more only the first, one of another
+    /// kind than the last, one with another ratio, and one after which other members are not well.
+    fn is_news(&self, job: &Job, event: &Event) -> bool {
+        let repeats = |schedule| {
+            self.book.schedule(schedule).is_some_and(|schedule| !schedule.spec.interval.is_zero())
+        };
+        let is_told = job.spec.policy.emit == Emit::Always;
+        let Some(schedule) = event.schedule.as_ref().filter(|id| !is_told && repeats(id)) else {
+            return true;
+        };
+        let Some(last) = self.book.last_end_of(schedule) else { return true };
+        let now = EventHead::from(event);
+        let ratios = last.after_percent.zip(now.after_percent);
+        last.kind != now.kind
+            || last.unwell != now.unwell
+            || last.after_percent.is_some() != now.after_percent.is_some()
+            || ratios.is_some_and(|(last, now)| (last - now).abs() > POINTS)
+    }
+}
+
+/// The members of which the most is to be told.
+fn told(members: &[MemberResult]) -> Vec<MemberResult> {
+    let mut told: Vec<&MemberResult> = members.iter().collect();
+    told.sort_by_key(|member| Reverse(weight(member.state)));
+    told.into_iter().take(MEMBERS).cloned().collect()
+}
+
+fn weight(state: MemberState) -> usize {
+    match state {
+        MemberState::Failed => 5,
+        MemberState::Refused => 4,
+        MemberState::Missing => 3,
+        MemberState::Partial => 2,
+        MemberState::Succeeded => 1,
+        MemberState::Waiting | MemberState::Skipped => 0,
+    }
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+fn message(job: &Job, moved_bytes: u64, ratio: Option<(f64, f64)>) -> String {
+    let mut message = job.state.name().to_ascii_lowercase();
+    if moved_bytes > 0 {
+        message.push_str(&format!(", {} moved", mib(moved_bytes)));
+    }
+    if let Some((before, after)) = ratio {
+        message.push_str(&format!(", {before:.1} % -> {after:.1} % local"));
+    }
+    if !job.state_message.is_empty() {
+        message.push_str(": ");
+        message.push_str(&job.state_message);
+    }
+    message
+}

@@ -1,0 +1,180 @@
+//! What clients need that declare what is to be: checks without a change, labels, filters, runs at once.
+
+use super::{
+    schedules::{MINUTE, get, schedule, spec},
+    workloads::workload,
+    *,
+};
+use numaloc_api::value::{
+    CreateSchedule, ListSchedules, Schedule, ScheduleFilter, ScheduleSpec, ScheduleState,
+    ScheduleUpdate, UpdateSchedule, WorkloadId,
+};
+use std::collections::BTreeMap;
+
+fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+fn held() -> ScheduleSpec {
+    ScheduleSpec { paused: true, ..spec(MINUTE) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_only_checked_changes_nothing() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let only = CreateJob { validate_only: true, ..request(&[1]) };
+    let checked = rig.handle.create_job(admin(), only.clone(), pins(&[1]), found(&[1], "0")).await;
+    assert!(!checked.expect("it could be made").1);
+    rig.assert_no_order().await;
+    let asked = CreateSchedule { spec: spec(MINUTE), validate_only: true, ..Default::default() };
+    rig.handle.create_schedule(admin(), asked, pins(&[1])).await.expect("it could be made");
+    let id = schedule(&rig, held()).await;
+    let before = get(&rig, &id).await;
+    let update = ScheduleUpdate { paused: Some(false), ..ScheduleUpdate::default() };
+    let update = UpdateSchedule { id: id.clone(), etag: None, update, validate_only: true };
+    let checked = rig.handle.update_schedule(operator(), update, Pins::new()).await;
+    assert_eq!(checked.expect("it could be changed").state, ScheduleState::Waiting);
+    assert_eq!(get(&rig, &id).await, before);
+    assert!(tokio::time::timeout(2 * MINUTE, rig.probes.recv()).await.is_err());
+    // What could not be made is refused as ever.
+    let (_busy, _) = rig.moving(&[1], "0").await;
+    let refused = rig.handle.create_job(admin(), only, pins(&[1]), found(&[1], "0")).await;
+    assert_refused!(refused, Refusal::Conflict { .. });
+    assert_eq!(rig.handle.status().await.expect("an answer").jobs, [(JobState::Running, 1)]);
+    rig.kill().await;
+}
+
+async fn jobs(rig: &Rig, filter: JobFilter) -> Vec<u64> {
+    let page = Page { size: 100, token: None };
+    let listed = rig.handle.list_jobs(ListJobs { filter, page }).await.expect("a list");
+    listed_jobs(&listed).iter().filter_map(|job| job.id.number()).collect()
+}
+
+async fn schedules(rig: &Rig, filter: ScheduleFilter) -> Vec<u64> {
+    let page = Page { size: 100, token: None };
+    let listed = rig.handle.list_schedules(ListSchedules { filter, page }).await.expect("a list");
+    listed.entries.iter().filter_map(|schedule: &Arc<Schedule>| schedule.id.number()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_are_filtered_by_labels_and_workload() {
+    let dir = dir();
+    let rig = Rig::at(&dir);
+    rig.handle.register_workload(admin(), workload("a")).await.expect("it is taken");
+    let of = |target| MigrationSpec { target, ..MigrationSpec::default() };
+    let none = Target::default;
+    let targets = [
+        Target::container("c-a"),
+        Target::cgroup("/pods/a"),
+        Target { pod_uids: ["pod".to_owned()].into(), ..none() },
+        Target { labels: labels(&[("app", "a")]), ..none() },
+        Target { labels: labels(&[("app", "b")]), ..none() },
+        target(&[1]),
+    ];
+    for (number, target) in (0..).zip(targets) {
+        let team = labels(&[("team", if number % 2 == 0 { "db" } else { "web" }), ("x", "")]);
+        let request =
+            CreateJob { spec: of(target.clone()), labels: team.clone(), ..CreateJob::default() };
+        let found = found(&[100 + number], "0");
+        rig.handle.create_job(admin(), request, Pins::new(), found).await.expect("it is taken");
+        let spec = ScheduleSpec { migration: of(target), labels: team, ..held() };
+        let request = CreateSchedule { spec, ..CreateSchedule::default() };
+        rig.handle.create_schedule(operator(), request, Pins::new()).await.expect("it is taken");
+    }
+    let a = || WorkloadId::new("a");
+    let by_job = |labels, workload| JobFilter { labels, workload, ..JobFilter::default() };
+    let by_schedule =
+        |labels, workload| ScheduleFilter { labels, workload, ..ScheduleFilter::default() };
+    for (wanted, workload, expected) in [
+        (labels(&[]), None, &[6, 5, 4, 3, 2, 1][..]),
+        (labels(&[("team", "db")]), None, &[5, 3, 1]),
+        (labels(&[("team", "db"), ("x", "")]), None, &[5, 3, 1]),
+        (labels(&[("team", "db"), ("y", "")]), None, &[]),
+        (labels(&[]), a(), &[4, 3, 2, 1]),
+        (labels(&[("team", "web")]), a(), &[4, 2]),
+        (labels(&[]), WorkloadId::new("b"), &[]),
+    ] {
+        assert_eq!(jobs(&rig, by_job(wanted.clone(), workload.clone())).await, expected);
+        assert_eq!(schedules(&rig, by_schedule(wanted, workload)).await, expected);
+    }
+    let by = |creator: &str| ScheduleFilter {
+        creator: Some(creator.to_owned()),
+        states: vec![ScheduleState::Paused],
+        ..ScheduleFilter::default()
+    };
+    assert_eq!(schedules(&rig, by("uid:1000")).await.len(), 6);
+    assert_eq!(schedules(&rig, by("uid:0")).await, [0; 0]);
+    let waiting = ScheduleFilter { states: vec![ScheduleState::Waiting], ..by("uid:1000") };
+    assert_eq!(schedules(&rig, waiting).await, [0; 0]);
+    // A token goes on with the same filter only.
+    let page = |token| Page { size: 2, token };
+    let filter = ScheduleFilter { labels: labels(&[("team", "db")]), ..Default::default() };
+    let first = ListSchedules { filter: filter.clone(), page: page(None) };
+    let first = rig.handle.list_schedules(first).await.expect("a list");
+    let rest = ListSchedules { filter, page: page(first.next.clone()) };
+    assert_eq!(rig.handle.list_schedules(rest).await.expect("a list").entries.len(), 1);
+    let other = ListSchedules { filter: ScheduleFilter::default(), page: page(first.next) };
+    assert_refused!(rig.handle.list_schedules(other).await, Refusal::PageToken);
+    rig.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_runs_of_a_schedule_have_its_labels() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let team = labels(&[("team", "db")]);
+    schedule(&rig, ScheduleSpec { labels: team.clone(), ..spec(MINUTE) }).await;
+    let job = rig.run(outcome(4096, None)).await;
+    assert_eq!(rig.handle.get_job(job).await.expect("it is known").labels, team);
+    rig.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_runs_now_and_never_twice_at_once() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    // Held: it runs only when it is asked to.
+    let id = schedule(&rig, held()).await;
+    let run = |rig: &Rig| {
+        tokio::spawn({
+            let (handle, id) = (rig.handle.clone(), id.clone());
+            async move { handle.run_schedule(operator(), id).await }
+        })
+    };
+    let stranger = rig.handle.run_schedule(caller("uid:7", Role::Operator), id.clone()).await;
+    assert_refused!(stranger, Refusal::NotPermitted { .. });
+    // What is not there is told, and does not wake a schedule that is held.
+    let asked = run(&rig);
+    let probe = rig.probe().await;
+    rig.answer(&probe, Err(Refusal::TargetEmpty { message: "gone".to_owned() }));
+    assert_refused!(asked.await.expect("no panic"), Refusal::TargetEmpty { .. });
+    assert_eq!(get(&rig, &id).await.state, ScheduleState::Paused);
+    let both = [run(&rig), run(&rig)];
+    for _ in 0..2 {
+        let probe = rig.probe().await;
+        rig.answer(&probe, Ok(found(&[1], "0")));
+    }
+    let order = rig.order().await;
+    for asked in both {
+        let (job, _) = asked.await.expect("no panic").expect("it runs");
+        assert_eq!(job.id, order.job);
+    }
+    let (job, existing) =
+        rig.handle.run_schedule(operator(), id.clone()).await.expect("one is under way");
+    assert_eq!((&job.id, existing), (&order.job, true));
+    rig.planned(&order, &[1], "0");
+    order.go.await.expect("it is told to move");
+    rig.report(Report::Ended(order.job.clone(), Ok(outcome(4096, None))));
+    rig.reaches(&order.job, JobState::Succeeded).await;
+    assert_eq!(get(&rig, &id).await.state, ScheduleState::Paused);
+    rig.assert_no_order().await;
+    // One that is changed meanwhile is asked for again.
+    let asked = run(&rig);
+    rig.probe().await;
+    let update = ScheduleUpdate { interval: Some(2 * MINUTE), ..ScheduleUpdate::default() };
+    let update = UpdateSchedule { id: id.clone(), etag: None, update, validate_only: false };
+    rig.handle.update_schedule(operator(), update, Pins::new()).await.expect("it is changed");
+    assert_refused!(asked.await.expect("no panic"), Refusal::Etag { .. });
+    rig.stop().await;
+}
