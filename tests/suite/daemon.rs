@@ -13,7 +13,7 @@ use crate::app::until;
 use numaloc_api::v1::{
     self, daemon_service_client::DaemonServiceClient, event_service_client::EventServiceClient,
     migration_service_client::MigrationServiceClient,
-    schedule_service_client::ScheduleServiceClient,
+    schedule_service_client::ScheduleServiceClient, workload_service_client::WorkloadServiceClient,
 };
 use std::{
     env, fs,
@@ -189,6 +189,10 @@ impl Client {
 
     pub fn schedules(&self) -> ScheduleServiceClient<Channel> {
         ScheduleServiceClient::new(self.channel.clone())
+    }
+
+    pub fn workloads(&self) -> WorkloadServiceClient<Channel> {
+        WorkloadServiceClient::new(self.channel.clone())
     }
 
     pub fn events(&self) -> EventServiceClient<Channel> {

@@ -26,6 +26,15 @@ pub enum Target {
     Unit(String),
 }
 
+impl Target {
+    fn unit(&self) -> Option<&str> {
+        match self {
+            Self::Unit(name) => Some(name),
+            Self::Pid(_) | Self::Process { .. } | Self::Cgroup(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -72,15 +81,27 @@ pub fn resolve(roots: &Roots, targets: &[Target], topology: &Topology) -> Result
 }
 
 /// The processes of each target by itself, in the order of targets, or why there are none: see [`Error::is_of_target`].
+/// systemd is asked for all units at once.
 pub fn resolve_each(
     roots: &Roots,
     targets: &[Target],
     topology: &Topology,
 ) -> impl Iterator<Item = Result<Vec<Process>, Error>> {
-    targets.iter().map(move |target| find(roots, target, topology))
+    let units: Vec<&str> = targets.iter().filter_map(Target::unit).collect();
+    let mut control_groups = unit::control_groups(&units).into_iter();
+    targets.iter().map(move |target| {
+        let of_unit = target.unit().and_then(|_| control_groups.next());
+        find(roots, target, of_unit, topology)
+    })
 }
 
-fn find(roots: &Roots, target: &Target, topology: &Topology) -> Result<Vec<Process>, Error> {
+/// The processes of one target. Of a unit it is known already what its cgroup is.
+fn find(
+    roots: &Roots,
+    target: &Target,
+    of_unit: Option<Result<String, Error>>,
+    topology: &Topology,
+) -> Result<Vec<Process>, Error> {
     let look = |pid| {
         let process = process::look(roots, pid, topology);
         process.map_err(|miss| miss.into_error(pid))
@@ -96,7 +117,10 @@ fn find(roots: &Roots, target: &Target, topology: &Topology) -> Result<Vec<Proce
             if process.identity == *identity { Ok(vec![process]) } else { Err(other) }
         }
         Target::Cgroup(path) => members(roots, path, target, topology),
-        Target::Unit(name) => members(roots, &unit::control_group(name)?, target, topology),
+        Target::Unit(_) => {
+            let none = || Err(Error::Empty { target: target.to_string() });
+            members(roots, &of_unit.unwrap_or_else(none)?, target, topology)
+        }
     }
 }
 

@@ -23,6 +23,7 @@ pub use target::{TargetArgs, cgroup_path};
 pub use workloads::{RegisterArgs, WorkloadsCommand};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use numaloc_api::value::JobId;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -203,6 +204,9 @@ pub struct MigrateArgs {
     /// Print the job's name and do not wait.
     #[arg(long, conflicts_with = "wait", help_heading = "Queue (with the daemon only)")]
     pub detach: bool,
+    /// The id that the job is to have, such as nightly [default: a number]
+    #[arg(long, value_name = "ID", value_parser = names::parse_job, help_heading = "Queue (with the daemon only)")]
+    pub id: Option<JobId>,
     /// A label for filters of lists, key=value (repeatable).
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = target::parse_label, help_heading = "Queue (with the daemon only)")]
     pub label: Vec<(String, String)>,

@@ -109,6 +109,7 @@ fn event(number: u64, time: SystemTime) -> Event {
         schedule: number
             .is_multiple_of(10)
             .then(|| ScheduleId::numbered(number / 10 % SCHEDULES + 1)),
+        creator: CREATOR.to_owned(),
         target: spec(number).target,
         from: [NodeId(1)].into_iter().collect(),
         to: [NodeId(0)].into_iter().collect(),
@@ -132,7 +133,7 @@ fn workload(number: u64, created: SystemTime) -> Workload {
         labels: labels.map(|(key, value)| (key.to_owned(), value)).into(),
         qos_class: None,
     };
-    Workload { spec, created, creator: CREATOR.to_owned() }
+    Workload { spec, created, creator: CREATOR.to_owned(), creator_gid: None }
 }
 
 fn schedule(number: u64, now: SystemTime) -> Schedule {

@@ -5,6 +5,7 @@ pub mod audit;
 mod caller;
 mod ceilings;
 mod grants;
+mod held;
 mod layer;
 mod lines;
 mod peer;

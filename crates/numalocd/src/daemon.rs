@@ -92,13 +92,15 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
     let is_loopback = config.metrics.is_none_or(|address| address.ip().is_loopback());
 
     let (config, in_force) = watch::channel(Arc::new(config));
+    let (end, ending) = watch::channel(false);
     let (stop, stopping) = watch::channel(false);
     take_down_damon();
     let metrics = Metrics::default();
     let quotas = Quotas::new(in_force.clone());
     let state_dir = args.state_directory();
+    let ends = (&ending, &stopping);
     let (parts, dispatcher) =
-        wire::dispatcher(&state_dir, &in_force, &metrics, &notifier, &quotas, &stopping)?;
+        wire::dispatcher(&state_dir, &in_force, &metrics, &notifier, &quotas, ends)?;
     let handle = parts.handle.clone();
     let guard = keys.clone().filter(|_| !is_loopback);
     let guard = guard.map(|keys| Guard { keys, config: in_force.clone() });
@@ -108,12 +110,12 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
     let router = move |server: tonic::transport::Server| {
         server.layer(Counted(counted.clone())).layer(access.clone()).add_routes(routes.clone())
     };
-    let ending = {
+    let stopped = {
         let mut stopping = stopping.clone();
         // An error means that the sender is gone: the end too.
         async move { drop(stopping.wait_for(|stop| *stop).await) }
     };
-    let server = tokio::spawn(listen::serve(listeners, router, ending));
+    let server = tokio::spawn(listen::serve(listeners, router, stopped));
     let scrape = metrics_listener
         .map(|listener| tokio::spawn(metrics::serve(listener, metrics.clone(), guard, stopping)));
     notifier.ready(&format!("listening on {addresses}"));
@@ -141,7 +143,9 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
             }
         }
     }
-    end(&handle, &stop, dispatcher, server, &notifier).await;
+    // Who asks for its health is told at once, and sends its changes elsewhere.
+    end.send_replace(true);
+    self::end(&handle, &stop, dispatcher, server, &notifier).await;
     // Jobs that did not end in time will not do it.
     if let Err(error) = parts.engine.put_back() {
         tracing::error!(%error, "kernel.numa_balancing stays as a job has left it");

@@ -22,19 +22,20 @@ pub mod queue;
 mod refusal;
 mod reports;
 mod restart;
+mod retain;
 mod run;
 mod schedules;
 mod task;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod ticks;
 mod turn;
 mod used;
 mod workloads;
 
 pub use book::Book;
-pub use dispatcher::{Dispatcher, Edges, Probe, Probed};
-pub use handle::{Handle, JobCount, Listed, Selected, Status};
+pub use dispatcher::{Dispatcher, Edges, Lookup, Probe, Probed};
+pub use handle::{Handle, JobCount, Listed, Made, Selected, Status};
 pub use holds::Hold;
 pub use refusal::Refusal;
 pub use task::{Ears, Pulse, start};

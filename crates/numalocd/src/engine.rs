@@ -11,11 +11,11 @@ mod returned;
 mod run;
 mod turns;
 
-pub use aim::{Aim, Member};
+pub use aim::{Aim, Member, exactly};
 pub use order::{Ended, Found, Order, Planned, Report, Returned, Trail};
 
 use crate::{
-    access::Authority,
+    access::{Authority, Caller},
     balancing::{Balancing, BalancingError},
     dispatch::Refusal,
 };
@@ -23,13 +23,13 @@ use members::Members;
 use numaloc_api::value::{Missing, Pins, Target, TargetProcess};
 use numaloc_core::{Identity, NumaBalancing, Options, Plan, Topology};
 use numaloc_host::{Error, Policies, Roots, heat, identify, numa_balancing, topology};
-use std::{collections::BTreeSet, convert::Infallible, sync::Arc, thread};
-use tokio::sync::{OnceCell, mpsc};
+use std::{convert::Infallible, sync::Arc, thread};
+use tokio::sync::mpsc;
 use turns::Turns;
 
-/// Surveys for clients at a time; and, beside them, so that a short question does not wait for a long one, looks at
-/// processes without their memory.
-const AT_ONCE: usize = 2;
+/// Surveys for clients at a time; beside them, so that a short question does not wait for a long one, looks at processes
+/// without their memory; and, beside both, looks whether targets of schedules are there.
+const AT_ONCE: usize = 3;
 
 /// Looks and moves. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -37,25 +37,30 @@ pub struct Engine {
     roots: Roots,
     balancing: Balancing,
     finds: Turns,
+    probes: Turns,
     looks: Turns,
-    /// Read once: whoever asks what the daemon does is not to wait for looks of others.
-    boot_id: Arc<OnceCell<String>>,
+    /// Read at the start: whoever asks what the daemon does is not to wait for looks of others.
+    boot_id: Result<Arc<str>, Refusal>,
 }
 
 impl Engine {
     /// Over the kernel's file systems, the same ones that `balancing` is about.
     pub fn new(roots: Roots, balancing: Balancing) -> Self {
-        let (finds, looks) = (Turns::new(AT_ONCE), Turns::new(AT_ONCE));
-        Self { roots, balancing, finds, looks, boot_id: Arc::default() }
+        let [finds, probes, looks] = [(); 3].map(|()| Turns::new(AT_ONCE));
+        let boot_id = numa_balancing::boot_id(&roots).map(Arc::from).map_err(Refusal::from);
+        Self { roots, balancing, finds, probes, looks, boot_id }
     }
 
-    /// Whether jobs that ask for this of the kernel's own balancing can be carried out.
+    /// Whether jobs that ask for this of the kernel's own balancing can be carried out. The caller `of` asks.
     ///
     /// # Errors
     /// Daemon lacks rights.
-    pub async fn check_balancing(&self, asked: NumaBalancing) -> Result<(), Refusal> {
+    pub async fn check_balancing(&self, of: &str, asked: NumaBalancing) -> Result<(), Refusal> {
+        if asked != NumaBalancing::Pause {
+            return Ok(());
+        }
         let balancing = self.balancing.clone();
-        self.finds.take(move |_| Ok(balancing.check(asked)?)).await
+        self.finds.take(of, move |_| Ok(balancing.check(asked)?)).await
     }
 
     /// Puts back what jobs that will not come to their end have left changed. Blocks for a moment.
@@ -66,64 +71,111 @@ impl Engine {
         self.balancing.put_back().map(drop)
     }
 
-    /// The machine as of now.
+    /// The machine as of now. The caller `of` asks.
     ///
     /// # Errors
     /// It cannot be read.
-    pub async fn topology(&self) -> Result<Topology, Refusal> {
+    pub async fn topology(&self, of: &str) -> Result<Topology, Refusal> {
         let roots = self.roots.clone();
-        self.finds.take(move |_| Ok(topology::topology(&roots)?)).await
+        self.finds.take(of, move |_| Ok(topology::topology(&roots)?)).await
     }
 
     /// The boot of the host.
     ///
     /// # Errors
-    /// It cannot be read.
-    pub async fn boot_id(&self) -> Result<String, Refusal> {
-        let roots = self.roots.clone();
-        let read = || self.finds.take(move |_| Ok(numa_balancing::boot_id(&roots)?));
-        self.boot_id.get_or_try_init(read).await.cloned()
+    /// It could not be read at the start.
+    pub fn boot_id(&self) -> Result<&str, Refusal> {
+        self.boot_id.as_deref().map_err(Refusal::clone)
     }
 
-    /// The processes that the pids of `target` name now.
+    /// The processes that the pids of `target` name now. The caller `of` asks.
     ///
     /// # Errors
     /// Daemon lacks rights; the host cannot be read.
-    pub async fn pin(&self, target: &Target) -> Result<Pins, Refusal> {
+    pub async fn pin(&self, of: &str, target: &Target) -> Result<Pins, Refusal> {
         if target.pids.is_empty() {
             return Ok(Pins::new());
         }
         let (roots, pids) = (self.roots.clone(), target.pids.clone());
-        self.finds.take(move |_| pin(&roots, pids)).await
+        let boot_id = self.boot_id.clone()?;
+        self.finds.take(of, move |_| pin(&roots, &boot_id, pids)).await
     }
 
-    /// The processes of a target: whether they are there, may be moved by `authority`, and have a node to go to.
+    /// What a record of `caller` is to be about: the processes that the pids of `aim` name from now on, and, of what there
+    /// is then, whether it may be moved by the caller and has a node to go to, and its balancing may be dealt with as `asked`.
+    ///
+    /// # Errors
+    /// Daemon lacks rights; the host cannot be read. Of what was found: as [`Self::find`].
+    pub async fn pin_and_find(
+        &self,
+        caller: &Caller,
+        aim: Aim,
+        options: Options,
+        asked: NumaBalancing,
+    ) -> Result<(Pins, Result<Found, Refusal>), Refusal> {
+        let (roots, balancing) = (self.roots.clone(), self.balancing.clone());
+        let (boot_id, authority) = (self.boot_id.clone()?, caller.authority.clone());
+        let look = move |_: &(dyn Fn() -> bool + Sync)| {
+            let pins = pin(&roots, &boot_id, aim.pids())?;
+            let aim = aim.pinned(&pins);
+            let found = find::find(&roots, &aim, &options, &authority);
+            let found = found.and_then(|found| Ok(balancing.check(asked).map(|()| found)?));
+            Ok((pins, found))
+        };
+        self.finds.take(&caller.name, look).await
+    }
+
+    /// The processes of a target: whether they are there, may be moved by `caller`, and have a node to go to.
     ///
     /// # Errors
     /// Target not found, empty, without target node; not permitted; daemon lacks rights.
     pub async fn find(
         &self,
+        caller: &Caller,
         aim: Aim,
         options: Options,
-        authority: Authority,
     ) -> Result<Found, Refusal> {
-        let roots = self.roots.clone();
-        self.finds.take(move |_| find::find(&roots, &aim, &options, &authority)).await
+        self.find_by(&self.finds, caller, aim, options).await
+    }
+
+    /// As [`Self::find`], for what `caller` has created. Clients do not wait for it, nor it for them.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub async fn probe(
+        &self,
+        caller: &Caller,
+        aim: Aim,
+        options: Options,
+    ) -> Result<Found, Refusal> {
+        self.find_by(&self.probes, caller, aim, options).await
+    }
+
+    async fn find_by(
+        &self,
+        turns: &Turns,
+        caller: &Caller,
+        aim: Aim,
+        options: Options,
+    ) -> Result<Found, Refusal> {
+        let (roots, authority) = (self.roots.clone(), caller.authority.clone());
+        turns.take(&caller.name, move |_| find::find(&roots, &aim, &options, &authority)).await
     }
 
     /// Where the memory of a target is and what would be done about it, and what of it is not there, with memory policies
-    /// asked for as far as `policies` says. Few at a time look; others wait.
+    /// asked for as far as `policies` says. Few at a time look; others wait. The caller `of` asks.
     ///
     /// # Errors
     /// As [`Self::find`], but a missing target node is none, unless it was named and does not exist.
     pub async fn look(
         &self,
+        of: &str,
         aim: Aim,
         options: Options,
         policies: Policies<'static>,
     ) -> Result<(Plan, Vec<Missing>), Refusal> {
         let roots = self.roots.clone();
-        self.looks.take(move |stop| look(stop, &roots, &aim, &options, policies)).await
+        self.looks.take(of, move |stop| look(stop, &roots, &aim, &options, policies)).await
     }
 
     /// Carries out orders as they come, each in a thread of its own, and reports. Ends when nobody can order any more and
@@ -174,10 +226,9 @@ fn look(
     Ok((plan, members.missing()))
 }
 
-fn pin(roots: &Roots, pids: BTreeSet<i32>) -> Result<Pins, Refusal> {
-    let boot_id = numa_balancing::boot_id(roots)?;
+fn pin(roots: &Roots, boot_id: &str, pids: impl IntoIterator<Item = i32>) -> Result<Pins, Refusal> {
     let pin = |(named, Identity { pid, start_time })| {
-        (named, TargetProcess { pid, start_time, boot_id: boot_id.clone() })
+        (named, TargetProcess { pid, start_time, boot_id: boot_id.to_owned() })
     };
     Ok(identify(roots, pids)?.into_iter().map(pin).collect())
 }

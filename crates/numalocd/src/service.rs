@@ -33,6 +33,8 @@ use tonic_reflection::server::Builder;
 
 /// Largest request in bytes; a larger one is refused with OUT_OF_RANGE before it is read.
 pub const REQUEST_MAX: usize = 1 << 20;
+/// The same where a request names no target: some names and a filter.
+const SMALL_REQUEST_MAX: usize = 16 << 10;
 
 /// What the services speak to.
 #[derive(Clone)]
@@ -45,7 +47,9 @@ pub struct Parts {
     pub quotas: Quotas,
     /// The metrics as OpenMetrics text.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
-    /// Becomes true when the daemon stops: then health says NOT_SERVING and all watches end.
+    /// Becomes true when the daemon takes no changes any more: then health says NOT_SERVING, and reads are still answered.
+    pub ending: Receiver<bool>,
+    /// Becomes true when the daemon stops: then all watches end.
     pub stop: Receiver<bool>,
 }
 
@@ -58,7 +62,7 @@ impl fmt::Debug for Parts {
 /// All services: those of numaloc.v1, health, and reflection by its two versions. Each call needs an
 /// [`access::Caller`](crate::access::Caller) among its extensions. A panic in a service becomes INTERNAL.
 ///
-/// Starts a task that tells the health service when the daemon stops.
+/// Starts a task that tells the health service when the daemon ends.
 ///
 /// # Errors
 /// The definitions cannot be read: a bug.
@@ -76,27 +80,27 @@ pub async fn routes(parts: &Parts) -> Result<Routes, tonic_reflection::server::E
             .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
     };
     macro_rules! served {
-        ($($server:expr),+ $(,)?) => {{
+        ($($server:expr => $max:expr),+ $(,)?) => {{
             let mut names = vec![""];
             let mut routes = Routes::default();
             $(
-                let server = $server.max_decoding_message_size(REQUEST_MAX);
+                let server = $server.max_decoding_message_size($max);
                 names.push(name(&server));
                 routes = routes.add_service(server);
             )+
-            let health = health::server(names, parts.stop.clone()).await;
-            routes.add_service(health.max_decoding_message_size(REQUEST_MAX))
+            let health = health::server(names, parts.ending.clone()).await;
+            routes.add_service(health.max_decoding_message_size(SMALL_REQUEST_MAX))
         }};
     }
     let routes = served!(
-        LocalityServiceServer::new(locality::Service(parts.clone())),
-        MigrationServiceServer::new(migration::Service(parts.clone())),
-        ScheduleServiceServer::new(schedule::Service(parts.clone())),
-        EventServiceServer::new(event::Service(parts.clone())),
-        WorkloadServiceServer::new(workload::Service(parts.clone())),
-        DaemonServiceServer::new(daemon::Service::new(parts.clone())),
-        reflection().build_v1()?,
-        reflection().build_v1alpha()?,
+        LocalityServiceServer::new(locality::Service(parts.clone())) => REQUEST_MAX,
+        MigrationServiceServer::new(migration::Service(parts.clone())) => REQUEST_MAX,
+        ScheduleServiceServer::new(schedule::Service(parts.clone())) => REQUEST_MAX,
+        EventServiceServer::new(event::Service(parts.clone())) => SMALL_REQUEST_MAX,
+        WorkloadServiceServer::new(workload::Service(parts.clone())) => REQUEST_MAX,
+        DaemonServiceServer::new(daemon::Service::new(parts.clone())) => SMALL_REQUEST_MAX,
+        reflection().build_v1()? => SMALL_REQUEST_MAX,
+        reflection().build_v1alpha()? => SMALL_REQUEST_MAX,
     );
     Ok(routes.into_axum_router().layer(caught::Catch).into())
 }

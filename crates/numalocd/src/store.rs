@@ -114,6 +114,8 @@ pub struct EventHead {
     pub kind: EventType,
     /// The schedule.
     pub schedule: Option<ScheduleId>,
+    /// Whose job it was; empty: not known.
+    pub creator: Box<str>,
     /// Ratio afterwards in percent.
     pub after_percent: Option<f64>,
     /// Which members were not well, and how, as a hash; 0: none.
@@ -130,6 +132,7 @@ impl From<&Event> for EventHead {
             time: event.time,
             kind: event.kind,
             schedule: event.schedule.clone(),
+            creator: event.creator.as_str().into(),
             after_percent: event.after_percent,
             unwell: unwell(&event.members),
             bytes: event.weight(),

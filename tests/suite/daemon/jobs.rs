@@ -16,11 +16,21 @@ fn a_process_comes_home() {
     let account = outcome.account.expect("an account");
     assert!(account.moved_bytes as u64 >= 32 * MIB, "{account:?}");
     assert_eq!(outcome.processes.len(), 1);
+    let [member] = &done.members[..] else { panic!("{:?}", done.members) };
+    assert_eq!((member.state(), &member.home_node_ids[..]), (v1::MemberState::Succeeded, &[0][..]));
+    assert!(member.flows.iter().all(|flow| (flow.from_node_id, flow.to_node_id) == (1, 0)));
+    assert_eq!(member.account.as_ref(), Some(&account));
+    assert_eq!(member.movable_after, outcome.movable_after);
     assert!(outcome.movable_after.expect("a look afterwards").local_percent > 99.0);
     // Once more there is nothing to do.
     let job = client.create(scene.app.pid(), v1::Limits::default());
     until("the second one ends", || client.job(&job.name).end_time.is_some());
-    assert_eq!(client.job(&job.name).state(), v1::JobState::Skipped);
+    let skipped = client.job(&job.name);
+    assert_eq!(skipped.state(), v1::JobState::Skipped);
+    // Also where nothing moved.
+    assert_eq!(skipped.members[0].state(), v1::MemberState::Skipped);
+    assert_eq!(skipped.members[0].home_node_ids, [0]);
+    assert!(skipped.members[0].movable_after.is_some());
     let request = v1::ListEventsRequest::default();
     let events =
         client.runtime.block_on(client.events().list_events(request)).unwrap().into_inner();

@@ -17,18 +17,102 @@ fn rounds() -> u32 {
     env::var("NUMALOC_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(200)
 }
 
+/// Clients that write at the same time, so that changes share commits: the first one has jobs, the others have workloads and
+/// schedules of their own.
+const CLIENTS: u32 = 8;
+/// Workloads of each, written again and again.
+const WORKLOADS: u32 = 4;
+
 /// What the daemon has acknowledged.
 #[derive(Debug, Default)]
 struct Acknowledged {
     /// Jobs, and whether they were cancelled.
     jobs: BTreeMap<String, bool>,
-    /// Schedules.
-    schedules: Vec<String>,
+    /// Schedules: whose they are, and whether they are there.
+    schedules: BTreeMap<String, (u32, bool)>,
+    /// Workloads, and what each is labelled with; `None`: it is not registered. Those are left out of which it is not known.
+    workloads: BTreeMap<String, Option<String>>,
     /// Ends that were seen: they last.
     ends: BTreeMap<String, i32>,
 }
 
-/// Creates and cancels jobs, and schedules, until told to end or the daemon has gone.
+/// Registers workloads and takes them back, and so with schedules, until told to end or the daemon has gone.
+fn write(endpoint: &str, own: u32, round: u32, seen: &Mutex<Acknowledged>, end: &AtomicBool) {
+    let client = Client::new(endpoint);
+    let mut step = 0;
+    while !end.load(Ordering::Relaxed) {
+        step += 1;
+        let done = match step % 3 {
+            0 => schedule(&client, own, seen),
+            _ => workload(&client, own, &format!("{round}-{step}"), step, seen),
+        };
+        if done.is_err() {
+            return;
+        }
+    }
+}
+
+/// Labels a workload anew, or takes it back. Until that is answered nobody knows which.
+fn workload(
+    client: &Client,
+    own: u32,
+    label: &str,
+    step: u32,
+    seen: &Mutex<Acknowledged>,
+) -> Result<(), Status> {
+    let name = format!("workloads/c{own}-{}", step % WORKLOADS);
+    let before = seen.lock().unwrap().workloads.remove(&name);
+    let mut workloads = client.workloads();
+    let after = match before {
+        Some(Some(_)) if step % 5 == 0 => {
+            let request = v1::UnregisterWorkloadRequest { name: name.clone() };
+            client.runtime.block_on(workloads.unregister_workload(request))?;
+            None
+        }
+        _ => {
+            let workload = v1::Workload {
+                name: name.clone(),
+                cgroup: format!("/killed/{own}"),
+                labels: [("step".to_owned(), label.to_owned())].into(),
+                ..v1::Workload::default()
+            };
+            let request = v1::RegisterWorkloadRequest { workload: Some(workload) };
+            client.runtime.block_on(workloads.register_workload(request))?;
+            Some(label.to_owned())
+        }
+    };
+    seen.lock().unwrap().workloads.insert(name, after);
+    Ok(())
+}
+
+/// Makes a schedule that is held, or removes one that this client has made.
+fn schedule(client: &Client, own: u32, seen: &Mutex<Acknowledged>) -> Result<(), Status> {
+    let cgroup = format!("/killed/{own}");
+    let known = {
+        let seen = seen.lock().unwrap();
+        seen.schedules
+            .iter()
+            .find(|(_, known)| **known == (own, true))
+            .map(|(name, _)| name.clone())
+    };
+    if let Some(name) = known {
+        seen.lock().unwrap().schedules.remove(&name);
+        let request = v1::DeleteScheduleRequest { name: name.clone(), ..Default::default() };
+        client.runtime.block_on(client.schedules().delete_schedule(request))?;
+        seen.lock().unwrap().schedules.insert(name, (own, false));
+        return Ok(());
+    }
+    let target = v1::Target { cgroups: vec![cgroup], ..v1::Target::default() };
+    let spec = v1::MigrationSpec { target: Some(target), ..v1::MigrationSpec::default() };
+    let schedule = v1::Schedule { spec: Some(spec), paused: true, ..v1::Schedule::default() };
+    let request = v1::CreateScheduleRequest { schedule: Some(schedule), ..Default::default() };
+    let made = client.runtime.block_on(client.schedules().create_schedule(request))?;
+    let name = made.into_inner().schedule.expect("a schedule").name;
+    seen.lock().unwrap().schedules.insert(name, (own, true));
+    Ok(())
+}
+
+/// Creates and cancels jobs until told to end or the daemon has gone.
 fn work(endpoint: &str, pids: &[i32], round: u32, seen: &Mutex<Acknowledged>, end: &AtomicBool) {
     let client = Client::new(endpoint);
     let mut step = 0;
@@ -72,12 +156,23 @@ fn check(client: &Client, seen: &mut Acknowledged) {
             seen.ends.insert(name.clone(), job.state);
         }
     }
-    for name in &seen.schedules {
+    for (name, (_, there)) in &seen.schedules {
         let get = v1::GetScheduleRequest { name: name.clone() };
-        let got = client.runtime.block_on(client.schedules().get_schedule(get));
-        got.unwrap_or_else(|status| panic!("{name} is lost: {status}"));
+        match client.runtime.block_on(client.schedules().get_schedule(get)) {
+            Ok(_) => assert!(there, "{name} is back"),
+            Err(status) => assert!(!there, "{name} is lost: {status}"),
+        }
+    }
+    let list = v1::ListWorkloadsRequest::default();
+    let listed = client.runtime.block_on(client.workloads().list_workloads(list));
+    let listed = listed.expect("it answers").into_inner().workloads;
+    for (name, label) in &seen.workloads {
+        let known = listed.iter().find(|known| known.name == *name);
+        let known = known.and_then(|known| known.labels.get("step"));
+        assert_eq!(known, label.as_ref(), "{name}");
     }
     // Older ones have been checked often enough.
+    seen.schedules.retain(|_, (_, there)| *there);
     while seen.jobs.len() > 40 {
         let oldest = seen.jobs.keys().next().cloned().expect("there are some");
         seen.jobs.remove(&oldest);
@@ -123,7 +218,9 @@ fn at_random_moments() {
         let request =
             v1::CreateScheduleRequest { schedule: Some(schedule), request_id: String::new() };
         let made = client.runtime.block_on(client.schedules().create_schedule(request));
-        seen.schedules.push(made.expect("it is taken").into_inner().schedule.unwrap().name);
+        let ticks = made.expect("it is taken").into_inner().schedule.unwrap().name;
+        // No writer's.
+        seen.schedules.insert(ticks, (0, true));
     }
     let seen = Mutex::new(seen);
     // No clock and no generator of random numbers is needed for moments that differ.
@@ -133,6 +230,10 @@ fn at_random_moments() {
         thread::scope(|scope| {
             let endpoint = daemon.endpoint();
             let (seen, pids, end) = (&seen, &pids[..2], &end);
+            for own in 1..CLIENTS {
+                let endpoint = endpoint.clone();
+                scope.spawn(move || write(&endpoint, own, round, seen, end));
+            }
             scope.spawn(move || work(&endpoint, pids, round, seen, end));
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             thread::sleep(Duration::from_millis(u64::from(state >> 16) % 700));
@@ -148,5 +249,16 @@ fn at_random_moments() {
             writeln!(io::stderr(), "killed {} times", round + 1).expect("stderr is there");
         }
     }
-    println!("killed {} times, {:?}", rounds(), seen.lock().unwrap().ends.len());
+    let seen = seen.lock().unwrap();
+    // It was worth it: each client has written something.
+    let writers = (1..CLIENTS).filter(|own| {
+        seen.workloads.keys().any(|name| name.starts_with(&format!("workloads/c{own}-")))
+    });
+    assert_eq!(writers.count(), CLIENTS as usize - 1);
+    println!(
+        "killed {} times, {} ends, {} workloads",
+        rounds(),
+        seen.ends.len(),
+        seen.workloads.len()
+    );
 }

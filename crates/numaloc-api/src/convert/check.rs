@@ -137,6 +137,18 @@ pub fn name<T>(
     resource(field, name, expected, read, bad)
 }
 
+/// An id that a client chooses; nothing if empty. Numbers are the daemon's to give.
+pub fn chosen<T>(
+    field: &str,
+    id: String,
+    read: impl Fn(&str) -> Option<T>,
+    bad: &mut Violations,
+) -> Option<T> {
+    let id = token(field, id, crate::value::TOKEN_MAX, bad)?;
+    let expected = "an id that is no number";
+    form(field, id, expected, |id| id.parse::<u64>().is_err(), bad).and_then(|id| read(&id))
+}
+
 /// What must be there.
 pub fn required<T>(field: &str, value: Option<T>, bad: &mut Violations) -> Option<T> {
     if value.is_none() {

@@ -110,6 +110,7 @@ impl From<&value::CreateJob> for v1::CreateJobRequest {
             spec: Some((&request.spec).into()),
             request_id: request.request_id.clone().unwrap_or_default(),
             on_conflict: v1::ConflictAction::from(request.on_conflict).into(),
+            job_id: request.id.as_ref().map(|id| id.id().to_owned()).unwrap_or_default(),
             labels: request.labels.clone(),
             validate_only: request.validate_only,
         }

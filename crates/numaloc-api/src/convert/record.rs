@@ -25,6 +25,7 @@ impl Job {
     ) -> v1::Job {
         v1::Job {
             name: self.id.to_string(),
+            number: int(self.id.number().unwrap_or(0)),
             spec: Some((&self.spec).into()),
             state: v1::JobState::from(self.state).into(),
             wanted_state: self.wanted.map_or(v1::JobState::Unspecified, Into::into).into(),
@@ -69,6 +70,7 @@ impl From<&Schedule> for v1::Schedule {
     fn from(schedule: &Schedule) -> Self {
         Self {
             name: schedule.id.to_string(),
+            number: int(schedule.id.number().unwrap_or(0)),
             state: v1::ScheduleState::from(schedule.state).into(),
             state_message: schedule.state_message.clone(),
             last_job: schedule.last_job.as_ref().map(ToString::to_string).unwrap_or_default(),
@@ -92,6 +94,7 @@ impl From<&Workload> for v1::Workload {
         Self {
             create_time: Some(timestamp(workload.created)),
             creator: workload.creator.clone(),
+            creator_gid: workload.creator_gid,
             ..(&workload.spec).into()
         }
     }
@@ -106,6 +109,7 @@ impl From<&Event> for v1::Event {
             create_time: Some(timestamp(event.time)),
             job: event.job.as_ref().map(ToString::to_string).unwrap_or_default(),
             schedule: event.schedule.as_ref().map(ToString::to_string).unwrap_or_default(),
+            creator: event.creator.clone(),
             target: Some((&event.target).into()),
             from_node_ids: ids(&event.from),
             to_node_ids: ids(&event.to),

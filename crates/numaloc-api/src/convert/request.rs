@@ -1,7 +1,7 @@
 //! Requests about localities, jobs, events and workloads.
 
 use super::{
-    check::{cgroup, duration, name, page, required, resource, text, time, token},
+    check::{cgroup, chosen, duration, name, page, required, resource, text, time, token},
     names::{all_named, event_number, named},
     schedule::REQUEST_ID_MAX,
     spec::{labels, policy, spec, target},
@@ -109,9 +109,10 @@ impl TryFrom<v1::CreateJobRequest> for CreateJob {
         let spec = spec("spec", from.spec, &mut bad);
         let request_id = token("request_id", from.request_id, REQUEST_ID_MAX, &mut bad);
         let on_conflict = named("on_conflict", from.on_conflict, &mut bad).unwrap_or_default();
+        let id = chosen("job_id", from.job_id, JobId::new, &mut bad);
         let labels = labels("labels", from.labels, &mut bad);
         let validate_only = from.validate_only;
-        bad.or(Self { spec, request_id, on_conflict, labels, validate_only })
+        bad.or(Self { spec, request_id, on_conflict, id, labels, validate_only })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Requests about schedules.
 
 use super::{
-    check::{count, duration, name, page, required, text, token},
+    check::{chosen, count, duration, name, page, required, text, token},
     names::all_named,
     request::{CREATOR_MAX, workload_name},
     spec::{SPAN_MAX, labels, limits, policy, spec, target},
@@ -57,9 +57,10 @@ impl TryFrom<v1::CreateScheduleRequest> for CreateSchedule {
         let mut bad = Violations::default();
         let validate_only = from.validate_only;
         let request_id = token("request_id", from.request_id, REQUEST_ID_MAX, &mut bad);
+        let id = chosen("schedule_id", from.schedule_id, ScheduleId::new, &mut bad);
         let schedule = required("schedule", from.schedule, &mut bad).unwrap_or_default();
         let spec = settings("schedule.", schedule, &mut bad);
-        bad.or(Self { spec, request_id, validate_only })
+        bad.or(Self { id, spec, request_id, validate_only })
     }
 }
 

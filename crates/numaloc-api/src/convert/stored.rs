@@ -78,6 +78,10 @@ impl TryFrom<v1::Job> for Job {
     fn try_from(from: v1::Job) -> Result<Self, Violations> {
         let mut bad = Violations::default();
         let id = name("name", &from.name, JOB, JobId::from_name, &mut bad);
+        let id = id.map(|id| match amount("number", from.number, &mut bad) {
+            0 => id,
+            number => id.with_number(number),
+        });
         let spec = spec("spec", from.spec, &mut bad);
         let state = must_name("state", from.state, &mut bad);
         let wanted = named("wanted_state", from.wanted_state, &mut bad);
@@ -147,6 +151,10 @@ impl TryFrom<v1::Schedule> for Schedule {
     fn try_from(mut from: v1::Schedule) -> Result<Self, Violations> {
         let mut bad = Violations::default();
         let id = name("name", &from.name, SCHEDULE, ScheduleId::from_name, &mut bad);
+        let id = id.map(|id| match amount("number", from.number, &mut bad) {
+            0 => id,
+            number => id.with_number(number),
+        });
         let state = must_name("state", from.state, &mut bad);
         let last_job = resource("last_job", &from.last_job, JOB, JobId::from_name, &mut bad);
         let last_run = time("last_run_time", from.last_run_time, &mut bad);
@@ -190,8 +198,9 @@ impl TryFrom<v1::Workload> for Workload {
         let mut bad = Violations::default();
         let created = must_time("create_time", from.create_time, &mut bad);
         let creator = std::mem::take(&mut from.creator);
+        let creator_gid = from.creator_gid.take();
         let spec = workload("", from, &mut bad);
-        bad.or_of(spec.map(|spec| Self { spec, created, creator }))
+        bad.or_of(spec.map(|spec| Self { spec, created, creator, creator_gid }))
     }
 }
 
@@ -217,6 +226,7 @@ impl TryFrom<v1::Event> for Event {
             time,
             job,
             schedule,
+            creator: from.creator,
             target,
             from: nodes_left,
             to: nodes_reached,

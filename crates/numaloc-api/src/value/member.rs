@@ -14,9 +14,9 @@ pub enum MemberState {
     Succeeded,
     /// Pages are left that were asked for.
     Partial,
-    /// There was nothing to do: no target node, all of it was local, or what is remote has to stay.
+    /// There was nothing to do (no target node, all of it was local, or what is remote has to stay), or the job was cancelled.
     Skipped,
-    /// Its processes ended before anything was moved.
+    /// Its processes ended before anything was moved, or the job failed.
     Failed,
     /// It was not there.
     Missing,

@@ -1,12 +1,19 @@
 //! Resource names.
 
-use std::fmt;
+use std::{
+    cmp::Ordering,
+    fmt,
+    hash::{Hash, Hasher},
+};
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $collection:literal) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(String);
+        #[derive(Clone, Debug)]
+        pub struct $name {
+            id: String,
+            number: Option<u64>,
+        }
 
         impl $name {
             /// What stands before the id in a resource name.
@@ -14,7 +21,8 @@ macro_rules! id {
 
             /// Wraps an id of 1 to 128 letters, digits, `.`, `_` or `-`.
             pub fn new(id: &str) -> Option<Self> {
-                is_token(id, TOKEN_MAX).then(|| Self(id.to_owned()))
+                let number = id.parse().ok().filter(|number: &u64| number.to_string() == id);
+                is_token(id, TOKEN_MAX).then(|| Self { id: id.to_owned(), number })
             }
             /// Reads a resource name.
             pub fn from_name(name: &str) -> Option<Self> {
@@ -22,22 +30,52 @@ macro_rules! id {
             }
             /// The id that the daemon gives to the `number`th.
             pub fn numbered(number: u64) -> Self {
-                Self(number.to_string())
+                Self { id: number.to_string(), number: Some(number) }
             }
-            /// The number, if it is an id that the daemon gives.
+            /// The same id, which a client has chosen for the `number`th. One that the daemon gives keeps its number.
+            pub fn with_number(self, number: u64) -> Self {
+                Self { number: self.number.or(Some(number)), ..self }
+            }
+            /// The number, if it is known: of an id that the daemon gives, and of a chosen one in a record.
             pub fn number(&self) -> Option<u64> {
-                self.0.parse().ok().filter(|number: &u64| number.to_string() == self.0)
+                self.number
             }
             /// The id alone.
             pub fn id(&self) -> &str {
-                &self.0
+                &self.id
+            }
+        }
+
+        impl PartialEq for $name {
+            fn eq(&self, other: &Self) -> bool {
+                self.id == other.id
+            }
+        }
+
+        impl Eq for $name {}
+
+        impl PartialOrd for $name {
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+
+        impl Ord for $name {
+            fn cmp(&self, other: &Self) -> Ordering {
+                self.id.cmp(&other.id)
+            }
+        }
+
+        impl Hash for $name {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                self.id.hash(state);
             }
         }
 
         impl fmt::Display for $name {
             /// The resource name.
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{}{}", Self::PREFIX, self.0)
+                write!(f, "{}{}", Self::PREFIX, self.id)
             }
         }
     };

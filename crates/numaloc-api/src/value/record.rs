@@ -103,6 +103,8 @@ pub struct Workload {
     pub created: SystemTime,
     /// By whom, in the form of [`Job::creator`].
     pub creator: String,
+    /// The group that its creator's grant is to, if it is to a group.
+    pub creator_gid: Option<u32>,
 }
 
 /// Something that the daemon did, for those who report on it.
@@ -118,6 +120,8 @@ pub struct Event {
     pub job: Option<JobId>,
     /// The schedule that it is about, or that created the job.
     pub schedule: Option<ScheduleId>,
+    /// Who created it, or its schedule, in the form of [`Job::creator`]; empty: not known.
+    pub creator: String,
     /// Whose memory.
     pub target: Target,
     /// Nodes that memory left.

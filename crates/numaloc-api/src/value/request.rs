@@ -47,6 +47,8 @@ pub struct CreateJob {
     pub request_id: Option<String>,
     /// What to do about another job.
     pub on_conflict: OnConflict,
+    /// The id that it is to have; `None`: the daemon gives one.
+    pub id: Option<JobId>,
     /// Labels for filters.
     pub labels: BTreeMap<String, String>,
     /// Only check whether it could be made.
@@ -56,6 +58,8 @@ pub struct CreateJob {
 /// Asks for a schedule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CreateSchedule {
+    /// The id that it is to have; `None`: the daemon gives one.
+    pub id: Option<ScheduleId>,
     /// The schedule.
     pub spec: ScheduleSpec,
     /// Makes the request safe to repeat.

@@ -168,6 +168,9 @@ pub struct CreateScheduleArgs {
     /// Makes the request safe to repeat: the same id gives back the same schedule.
     #[arg(long, value_name = "ID", help_heading = "Queue (with the daemon only)")]
     pub request_id: Option<String>,
+    /// The id that it is to have, such as nightly [default: a number]
+    #[arg(long, value_name = "ID", value_parser = parse_schedule)]
+    pub id: Option<ScheduleId>,
     /// A label for filters of lists, key=value (repeatable); its jobs have it, too.
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_label)]
     pub label: Vec<(String, String)>,

@@ -37,6 +37,7 @@ fn by_daemon(cli: &Cli, daemon: &Daemon, args: &MigrateArgs) -> Result<Report, F
         spec: spec(&args.target, &args.options, &args.queue, &args.limits, &topology)?,
         request_id: args.request_id.clone(),
         on_conflict: if args.join { OnConflict::Join } else { OnConflict::Refuse },
+        id: args.id.clone(),
         labels: args.label.iter().cloned().collect(),
         validate_only: args.validate_only,
     };
@@ -70,6 +71,7 @@ fn check_here(args: &MigrateArgs) -> Result<(), Failure> {
         ("--qos", args.queue.qos.is_some()),
         ("--resume", args.queue.resume.is_some()),
         ("--emit", args.queue.emit.is_some()),
+        ("--id", args.id.is_some()),
         ("--label", !args.label.is_empty()),
         ("--validate-only", args.validate_only),
     ];

@@ -69,7 +69,7 @@ fn create(daemon: &Daemon, args: &CreateScheduleArgs) -> Result<SchedulesDoc, Fa
         labels: args.label.iter().cloned().collect(),
     };
     let (request_id, validate_only) = (args.request_id.clone(), args.validate_only);
-    let request = CreateSchedule { spec, request_id, validate_only };
+    let request = CreateSchedule { id: args.id.clone(), spec, request_id, validate_only };
     Ok(SchedulesDoc { schedules: vec![daemon.create_schedule(&request)?] })
 }
 

@@ -59,6 +59,7 @@ impl Daemon {
             schedule: Some((&request.spec).into()),
             request_id: request.request_id.clone().unwrap_or_default(),
             validate_only: request.validate_only,
+            schedule_id: request.id.as_ref().map(|id| id.id().to_owned()).unwrap_or_default(),
         };
         let answer =
             self.call(message, |request| async move { service.create_schedule(request).await })?;

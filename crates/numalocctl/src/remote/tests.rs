@@ -225,6 +225,7 @@ fn events() -> EventsDoc {
         time: at(2_250),
         job: Some(JobId::numbered(42)),
         schedule: None,
+        creator: "uid:0".to_owned(),
         target: target(),
         from: "2,8".parse().unwrap(),
         to: "0".parse().unwrap(),
@@ -261,7 +262,8 @@ fn workloads() -> WorkloadsDoc {
         labels: [("app".to_owned(), "redis".to_owned())].into(),
         qos_class: Some(QosClass::Be),
     };
-    let workload = Workload { spec, created: at(0), creator: "uid:0".to_owned() };
+    let workload =
+        Workload { spec, created: at(0), creator: "uid:0".to_owned(), creator_gid: None };
     WorkloadsDoc { workloads: vec![record::workload(&(&workload).into())] }
 }
 

@@ -65,7 +65,7 @@ fn what_is_asked_for_arrives() {
     let line = "migrate --pid 4711 --container c1 --pod p1 --selector app=redis,tier=db --unit a \
         --cgroup /sys/fs/cgroup/x/ --to !0 --include-shared --target-ratio 90 --qos lsr --resume --join \
         --request-id r1 --timeout 5m --rate 1G --profile gentle --max-stall 2500us --include-gigantic \
-        --node-cpu-max 80 --order address --numa-balancing pause --emit always --label team=db,x= --detach";
+        --node-cpu-max 80 --order address --numa-balancing pause --emit always --id nightly --label team=db,x= --detach";
     assert_eq!(text(&fake.run(line), 0), "jobs/42\n");
     let asked = fake.seen("CreateJob").remove(0);
     for words in [
@@ -93,6 +93,7 @@ fn what_is_asked_for_arrives() {
         "emit: Always",
         "labels: {\"team\": \"db\", \"x\": \"\"}",
         "validate_only: false",
+        "job_id: \"nightly\"",
     ] {
         assert!(asked.contains(words), "{words} is not in {asked}");
     }

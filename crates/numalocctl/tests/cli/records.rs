@@ -9,7 +9,7 @@ use crate::{
 fn schedules_are_made_with_what_is_given() {
     let fake = Fake::start(Script::default());
     let line = "schedules create --unit redis-server --interval 30s --jitter 5s --ttl-after-gone 1h \
-        --paused --request-id r1 --workers 3";
+        --paused --request-id r1 --workers 3 --id nightly";
     assert_eq!(text(&fake.run(line), 0), "schedules/7\n");
     let asked = fake.seen("CreateSchedule").remove(0);
     for words in [
@@ -20,6 +20,7 @@ fn schedules_are_made_with_what_is_given() {
         "paused: true",
         "\"r1\"",
         "workers: Some(3)",
+        "schedule_id: \"nightly\"",
     ] {
         assert!(asked.contains(words), "{words} is not in {asked}");
     }

@@ -87,6 +87,11 @@ impl Ceilings {
         Err(Refusal::Ceiling { ceiling: "qos_class", most })
     }
 
+    /// `class`, or the best one that may be asked for.
+    pub fn bound_class(&self, class: QosClass) -> QosClass {
+        class.max(self.qos_class)
+    }
+
     /// The limits of a migration, those of the configuration where it has none, and neither beyond the ceilings.
     pub fn bound(&self, spec: &MigrationSpec, default: &Limits) -> Limits {
         let MigrationSpec { policy, limits, .. } = spec;

@@ -2,12 +2,12 @@
 
 use super::{
     Caller, Grants, Peer, Quotas, UnixPeer, audit,
-    lines::{Lines, Turn},
+    held::held,
+    lines::Lines,
     rules::{self, Need, Rule},
 };
 use crate::{config::Config, dispatch::Refusal};
 use http::{Extensions, Request, Response};
-use http_body_util::BodyExt;
 use std::{
     future::Future,
     mem,
@@ -16,14 +16,15 @@ use std::{
     task::{Context, Poll},
     time::Instant,
 };
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
 /// Lets calls through that the configuration allows, as it is at that moment; a layer for the whole server. Calls under way
 /// go on when their caller loses its role.
 ///
-/// Services learn from [`super::caller`] who calls. Refused calls get a status and reach no service.
+/// Services learn from [`super::caller`] who calls. Refused calls get a status and reach no service. A call that is not answered
+/// in time is given up.
 #[derive(Clone, Debug)]
 pub struct Access {
     config: watch::Receiver<Arc<Config>>,
@@ -35,16 +36,6 @@ impl Access {
     /// By the grants of `config`, and `quotas`, which the services use too.
     pub fn new(config: watch::Receiver<Arc<Config>>, quotas: Quotas) -> Self {
         Self { config, quotas, lines: Lines::default() }
-    }
-
-    /// Who makes a call, if it may be made, once it is its turn; `None`: somebody without a role, who may make this one.
-    async fn admit(
-        &self,
-        path: &str,
-        connection: &Extensions,
-    ) -> Result<(Option<Caller>, Turn), Status> {
-        let (name, rule, caller) = self.permit(path, connection)?;
-        Ok((caller, self.lines.turn(&name, rule.kind).await?))
     }
 
     /// Whether a call may be made: by whom, and by which rule.
@@ -97,14 +88,6 @@ fn unknown(path: &str, caller: Option<&Caller>) -> Status {
     Refusal::NotPermitted { message }.into()
 }
 
-/// An answer whose call counts until it has been sent or given up: what a client does not read takes room here.
-fn held(body: Body, turn: Turn) -> Body {
-    Body::new(body.map_frame(move |frame| {
-        let _ = &turn;
-        frame
-    }))
-}
-
 impl<S> Layer<S> for Access {
     type Service = Guarded<S>;
 
@@ -141,12 +124,27 @@ where
         let access = self.access.clone();
         Box::pin(async move {
             let (mut head, body) = request.into_parts();
-            match access.admit(head.uri.path(), &head.extensions).await {
-                Err(status) => Ok(status.into_http()),
-                Ok((caller, turn)) => {
-                    caller.map(|caller| head.extensions.insert(caller));
-                    let answer = inner.call(Request::from_parts(head, body)).await?;
-                    Ok(answer.map(|body| held(body, turn)))
+            let permitted = access.permit(head.uri.path(), &head.extensions);
+            let (name, rule, caller) = match permitted {
+                Ok(permitted) => permitted,
+                Err(status) => return Ok(status.into_http()),
+            };
+            // `None`: somebody without a role, who may make this one.
+            caller.map(|caller| head.extensions.insert(caller));
+            let answered = async {
+                match access.lines.turn(&name, rule.kind).await {
+                    Err(refusal) => Ok(Status::from(refusal).into_http()),
+                    Ok(turn) => {
+                        let answer = inner.call(Request::from_parts(head, body)).await;
+                        answer.map(|answer| answer.map(|body| held(body, turn, rule.kind)))
+                    }
+                }
+            };
+            match rule.kind.deadline() {
+                None => answered.await,
+                Some(limit) => {
+                    let late = |_| Ok(Status::from(Refusal::Late { limit }).into_http());
+                    timeout(limit, answered).await.unwrap_or_else(late)
                 }
             }
         })

@@ -1,6 +1,7 @@
-//! How many calls of one caller are answered at once. More wait in line, and of these there are only so many, too: what a
-//! caller does not take holds up nobody else's calls, and no more memory than this.
+//! How many calls of one caller are answered at once, and of all together. More wait in line, and of these there are only
+//! so many, too: what a caller does not take holds up nobody else's calls, and no more memory than this.
 
+use super::peer::is_host_name;
 use crate::dispatch::Refusal;
 use std::{
     collections::HashMap,
@@ -8,11 +9,17 @@ use std::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
+    time::Duration,
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 /// As many calls of a caller wait for each kind.
 const WAITING: usize = 1024;
+/// How long a call may take, waiting included. What it has to ask answers sooner or not at all (systemd has 10 s), so only
+/// what is stuck, or behind too much else of its caller, is cut off.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// The same of one that may look at memory: some terabytes of small pages take that long.
+const LONG_DEADLINE: Duration = Duration::from_secs(120);
 /// As many lines are remembered before those without a call are looked for.
 const LINES: usize = 64;
 
@@ -36,16 +43,77 @@ impl Kind {
     pub fn at_once(self) -> usize {
         match self {
             Self::Read => 256,
-            Self::List => 8,
+            Self::List => 4,
             Self::Change | Self::Stream => 64,
             Self::Watch => Semaphore::MAX_PERMITS,
+        }
+    }
+
+    /// Calls of all callers at once, but for root's and those of the daemon's own user: these have turns beside all others,
+    /// twice as many as one caller.
+    pub fn over_all(self) -> usize {
+        match self {
+            Self::Read => 1024,
+            // Some megabytes each.
+            Self::List => 16,
+            Self::Change | Self::Stream => 256,
+            // Each has its quota, and all together (`Quotas`).
+            Self::Watch => Semaphore::MAX_PERMITS,
+        }
+    }
+
+    /// How long one may take until it is answered; `None`: as long as its client likes.
+    pub fn deadline(self) -> Option<Duration> {
+        match self {
+            Self::Read | Self::Change => Some(DEADLINE),
+            Self::List => Some(LONG_DEADLINE),
+            Self::Stream | Self::Watch => None,
         }
     }
 }
 
 /// Keeps calls in line. Clones keep the same lines.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lines(Arc<Mutex<Remembered>>);
+pub(super) struct Lines {
+    remembered: Arc<Mutex<Remembered>>,
+    all: All,
+}
+
+/// Turns of all callers together.
+#[derive(Clone, Debug)]
+struct All {
+    reads: Arc<Semaphore>,
+    lists: Arc<Semaphore>,
+    changes: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
+    watches: Arc<Semaphore>,
+}
+
+impl Default for All {
+    fn default() -> Self {
+        let turns = |kind: Kind| Arc::new(Semaphore::new(kind.over_all()));
+        Self {
+            reads: turns(Kind::Read),
+            lists: turns(Kind::List),
+            changes: turns(Kind::Change),
+            streams: turns(Kind::Stream),
+            watches: turns(Kind::Watch),
+        }
+    }
+}
+
+impl All {
+    fn of(&self, kind: Kind) -> Arc<Semaphore> {
+        let turns = match kind {
+            Kind::Read => &self.reads,
+            Kind::List => &self.lists,
+            Kind::Change => &self.changes,
+            Kind::Stream => &self.streams,
+            Kind::Watch => &self.watches,
+        };
+        turns.clone()
+    }
+}
 
 #[derive(Debug, Default)]
 struct Remembered {
@@ -64,6 +132,7 @@ struct Line {
 #[derive(Debug)]
 pub(super) struct Turn {
     _permit: OwnedSemaphorePermit,
+    _of_all: Option<OwnedSemaphorePermit>,
     _line: Arc<Line>,
 }
 
@@ -92,24 +161,30 @@ impl Lines {
                     let (what, limit) = ("waiting calls", WAITING);
                     return Err(Refusal::Quota { what, limit, caller: name.to_owned() });
                 }
-                let turn = line.turns.clone().acquire_owned().await;
-                turn.map_err(|error| Refusal::Internal { message: error.to_string() })?
+                line.turns.clone().acquire_owned().await.map_err(closed)?
             }
         };
-        Ok(Turn { _permit: permit, _line: line })
+        // Only now, so that each caller waits here with no more than it may have at once.
+        let of_all = match is_host_name(name) {
+            true => None,
+            false => Some(self.all.of(kind).acquire_owned().await.map_err(closed)?),
+        };
+        Ok(Turn { _permit: permit, _of_all: of_all, _line: line })
     }
 
     /// The line of a caller; a new one if none of its calls is under way.
     fn line(&self, name: &str, kind: Kind) -> Arc<Line> {
         // Nothing panics while it holds the lock, so that what a poisoned one guards is whole.
-        let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         if remembered.lines.len() >= LINES.max(2 * remembered.busy) {
             remembered.lines.retain(|_, line| line.strong_count() > 0);
             remembered.busy = remembered.lines.len();
         }
         let known = remembered.lines.entry((name.to_owned(), kind)).or_default();
         known.upgrade().unwrap_or_else(|| {
-            let turns = Arc::new(Semaphore::new(kind.at_once()));
+            let share = if is_host_name(name) { 2 } else { 1 };
+            let most = (share * kind.at_once()).min(Semaphore::MAX_PERMITS);
+            let turns = Arc::new(Semaphore::new(most));
             let line = Arc::new(Line { turns, waiting: AtomicUsize::new(0) });
             *known = Arc::downgrade(&line);
             line
@@ -118,6 +193,10 @@ impl Lines {
 
     #[cfg(test)]
     pub(super) fn remembered(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).lines.len()
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner).lines.len()
     }
+}
+
+fn closed(error: AcquireError) -> Refusal {
+    Refusal::Internal { message: error.to_string() }
 }

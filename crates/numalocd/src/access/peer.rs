@@ -47,6 +47,12 @@ pub struct UnixPeer {
 }
 
 impl UnixPeer {
+    /// A user of whom the kernel has said this, at the main socket.
+    #[cfg(test)]
+    pub fn user(uid: u32, groups: &[u32]) -> Self {
+        Self { user: Some((uid, groups.to_vec())), socket: None }
+    }
+
     /// At the other end of `stream`, by SO_PEERCRED and SO_PEERGROUPS (unix(7)). `socket`: where it has connected, if that is
     /// a further one.
     pub fn of(stream: &UnixStream, socket: Option<Arc<Socket>>) -> Self {
@@ -69,6 +75,11 @@ impl UnixPeer {
 /// Whether a user id is root's or that of the user that the daemon runs as: they could do as much without it.
 pub fn is_host(uid: u32) -> bool {
     uid == 0 || uid == geteuid().as_raw()
+}
+
+/// Whether a caller of this name is the host's own user.
+pub(super) fn is_host_name(name: &str) -> bool {
+    name.strip_prefix("uid:").and_then(|uid| uid.parse().ok()).is_some_and(is_host)
 }
 
 impl Peer {

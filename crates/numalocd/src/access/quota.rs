@@ -1,6 +1,6 @@
 //! What one caller may use up at once: calls per second, and watches.
 
-use super::Caller;
+use super::{Caller, peer::is_host_name};
 use crate::{config::Config, dispatch::Refusal};
 use std::{
     collections::HashMap,
@@ -11,6 +11,9 @@ use tokio::sync::watch;
 
 /// A call, in the unit in which a bucket is filled: a billionth of one, so that a nanosecond adds the rate.
 const CALL: u64 = 1_000_000_000;
+
+/// Watches of all callers, as a multiple of those of one; root and the daemon's own user may have theirs beside them.
+const OF_ALL: usize = 4;
 
 /// As many callers are remembered before those that are idle are looked for.
 const CALLERS: usize = 64;
@@ -70,10 +73,15 @@ impl Quotas {
     /// Counts a watch of `caller` until the answer is dropped: keep it with the stream.
     ///
     /// # Errors
-    /// [`Refusal::Quota`]: it has as many as it may.
+    /// [`Refusal::Quota`]: it has as many as it may, or all together have.
     pub fn watch(&self, caller: &Caller) -> Result<Watching, Refusal> {
         let quota = self.config.borrow().quota;
         let mut callers = lock(&self.callers);
+        let of_all = quota.watches.saturating_mul(OF_ALL);
+        if callers.watches >= of_all && !is_host_name(&caller.name) {
+            let (what, caller) = ("watches of all callers", caller.name.clone());
+            return Err(Refusal::Quota { what, limit: of_all, caller });
+        }
         let used = callers.of(&caller.name, quota.requests_per_second, Instant::now());
         if used.watches >= quota.watches {
             let caller = caller.name.clone();

@@ -8,6 +8,7 @@ mod lines;
 mod quota;
 mod rules;
 mod server;
+mod table;
 
 pub(crate) use audit::Log;
 

@@ -5,13 +5,14 @@ use crate::{
     access::Quotas,
     balancing::Balancing,
     config::Config,
-    dispatch::{Book, Dispatcher, Ears, Edges, Probe, Probed, Status, start},
-    engine::Engine,
+    dispatch::{Book, Dispatcher, Ears, Edges, Lookup, Probe, Probed, Status, start},
+    engine::{Engine, Found},
     metrics::Metrics,
     notify::Notifier,
     service::Parts,
     store::Store,
 };
+use numaloc_api::value::JobId;
 use numaloc_host::Roots;
 use std::{
     path::Path,
@@ -36,7 +37,7 @@ pub fn dispatcher(
     metrics: &Metrics,
     notifier: &Notifier,
     quotas: &Quotas,
-    stop: &watch::Receiver<bool>,
+    (ending, stop): (&watch::Receiver<bool>, &watch::Receiver<bool>),
 ) -> anyhow::Result<(Parts, JoinHandle<()>)> {
     let (store, contents) = Store::open(state_dir)?;
     let engine = Engine::new(Roots::default(), balancing(state_dir));
@@ -44,8 +45,11 @@ pub fn dispatcher(
     let (reported, reports) = mpsc::unbounded_channel();
     let (probes, asked) = mpsc::unbounded_channel();
     let (answered, probed) = mpsc::unbounded_channel();
+    let (lookups, sought) = mpsc::unbounded_channel();
+    let (tell_found, looked_up) = mpsc::unbounded_channel();
     tokio::spawn(engine.clone().serve(taken, reported));
     tokio::spawn(look(engine.clone(), asked, answered));
+    tokio::spawn(look_up(engine.clone(), sought, tell_found));
     let watchdog = notifier.watchdog();
     let turn = watchdog.interval().unwrap_or(TURN);
     let edges = Edges {
@@ -53,13 +57,14 @@ pub fn dispatcher(
         config: config.clone(),
         orders,
         probes,
+        lookups,
         metrics: metrics.clone(),
         tell: tell(metrics.clone(), notifier.clone()),
         clock: SystemTime::now,
     };
     let dispatcher = Dispatcher::new(edges, Book::new(contents));
     let pulse = Box::new(move || watchdog.pat());
-    let (handle, task) = start(dispatcher, Ears { reports, probed }, (pulse, turn));
+    let (handle, task) = start(dispatcher, Ears { reports, probed, looked_up }, (pulse, turn));
     let (text, counted) = (metrics.clone(), quotas.clone());
     metrics.watches_from(move || counted.watches());
     let parts = Parts {
@@ -67,6 +72,7 @@ pub fn dispatcher(
         engine,
         quotas: quotas.clone(),
         metrics: Arc::new(move || text.text()),
+        ending: ending.clone(),
         stop: stop.clone(),
     };
     Ok((parts, tokio::spawn(task)))
@@ -90,11 +96,26 @@ async fn look(
     while let Some(probe) = asked.recv().await {
         let (engine, answered) = (engine.clone(), answered.clone());
         tokio::spawn(async move {
-            let Probe { schedule, etag, aim, options, authority } = probe;
-            let found = engine.find(aim, options, authority).await;
+            let Probe { schedule, etag, aim, options, creator } = probe;
+            let found = engine.probe(&creator, aim, options).await;
             // Fails only when the daemon ends.
             let _ = answered.send(Probed { schedule, etag, found });
         });
+    }
+}
+
+/// Looks what the targets of jobs are that were open at the start, one after the other.
+async fn look_up(
+    engine: Engine,
+    mut sought: mpsc::UnboundedReceiver<Lookup>,
+    found: mpsc::UnboundedSender<(JobId, Found)>,
+) {
+    while let Some(Lookup { job, aim, options, owner }) = sought.recv().await {
+        match engine.probe(&owner, aim, options).await {
+            // Fails only when the daemon ends.
+            Ok(there) => drop(found.send((job, there))),
+            Err(refusal) => tracing::debug!(%job, %refusal, "not looked up"),
+        }
     }
 }
 

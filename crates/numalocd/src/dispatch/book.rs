@@ -30,6 +30,9 @@ pub struct Book {
     /// (creator, request_id) -> number of the job or schedule.
     job_requests: HashMap<(String, String), u64>,
     schedule_requests: HashMap<(String, String), u64>,
+    /// Ids that clients have chosen.
+    chosen_jobs: HashMap<String, u64>,
+    chosen_schedules: HashMap<String, u64>,
     watchers: HashMap<u64, watch::Sender<Arc<Job>>>,
     last_event: watch::Sender<u64>,
 }
@@ -50,6 +53,8 @@ impl Book {
             holds: contents.holds,
             job_requests: HashMap::new(),
             schedule_requests: HashMap::new(),
+            chosen_jobs: HashMap::new(),
+            chosen_schedules: HashMap::new(),
             watchers: HashMap::new(),
             last_event: watch::Sender::new(contents.last.event),
         };
@@ -148,6 +153,9 @@ impl Book {
         let job = &kept.job;
         let Some(number) = job.id.number() else { return };
         self.last.job = self.last.job.max(number);
+        if job.id.id() != number.to_string() {
+            self.chosen_jobs.insert(job.id.id().to_owned(), number);
+        }
         if let Some(key) = request(&job.creator, &job.request_id) {
             self.job_requests.insert(key, number);
         }
@@ -175,6 +183,7 @@ impl Book {
 
     fn drop_job(&mut self, id: &JobId) {
         let Some(number) = id.number() else { return };
+        self.chosen_jobs.remove(id.id());
         self.open.remove(&number);
         self.uncount(number);
         let dropped = self.jobs.remove(&number);
@@ -188,6 +197,9 @@ impl Book {
     fn put_schedule(&mut self, schedule: Arc<Schedule>) {
         let Some(number) = schedule.id.number() else { return };
         self.last.schedule = self.last.schedule.max(number);
+        if schedule.id.id() != number.to_string() {
+            self.chosen_schedules.insert(schedule.id.id().to_owned(), number);
+        }
         if let Some(key) = request(&schedule.creator, &schedule.request_id) {
             self.schedule_requests.insert(key, number);
         }
@@ -198,6 +210,7 @@ impl Book {
     }
 
     fn drop_schedule(&mut self, id: &ScheduleId) {
+        self.chosen_schedules.remove(id.id());
         let dropped = id.number().and_then(|number| self.schedules.remove(&number));
         if let Some(dropped) = &dropped {
             self.used.take(&dropped.creator, Sort::Schedule, dropped.weight());
@@ -222,7 +235,10 @@ impl Book {
 
     /// A job.
     pub fn job(&self, id: &JobId) -> Option<&Arc<Job>> {
-        Some(&self.jobs.get(&id.number()?)?.job)
+        let chosen = || self.chosen_jobs.get(id.id()).copied();
+        let kept = self.jobs.get(&id.number().or_else(chosen)?)?;
+        // The number of a job with another id is no id.
+        Some(&kept.job).filter(|job| job.id == *id)
     }
     /// All jobs by number.
     pub fn jobs(&self) -> &BTreeMap<u64, Kept> {
@@ -247,7 +263,9 @@ impl Book {
     }
     /// A schedule.
     pub fn schedule(&self, id: &ScheduleId) -> Option<&Arc<Schedule>> {
-        self.schedules.get(&id.number()?)
+        let chosen = || self.chosen_schedules.get(id.id()).copied();
+        let known = self.schedules.get(&id.number().or_else(chosen)?);
+        known.filter(|schedule| schedule.id == *id)
     }
     /// All schedules by number.
     pub fn schedules(&self) -> &BTreeMap<u64, Arc<Schedule>> {

@@ -1,6 +1,6 @@
 //! What the dispatcher can be asked: one variant a call, with where the answer goes.
 
-use super::{Hold, Listed, Refusal, Selected, Status};
+use super::{Hold, Listed, Made, Refusal, Selected, Status};
 use crate::{
     access::Caller,
     engine::Found,
@@ -51,10 +51,10 @@ impl Command {
 /// A question or a change; see the methods of [`super::Handle`].
 #[derive(Debug)]
 pub enum Command {
-    /// Resolves workloads of a caller, with what pids mean to it, or of everybody.
-    Select(Target, Option<(Caller, Pins)>, Reply<Selected>),
+    /// Resolves workloads of a caller, or of everybody.
+    Select(Target, Option<Caller>, Reply<Selected>),
     /// Creates or finds a job.
-    CreateJob(Caller, CreateJob, Pins, Found, Reply<(Arc<Job>, bool)>),
+    CreateJob(Caller, CreateJob, Pins, Found, Reply<Made>),
     /// Finds the job of a request.
     FindRequest(Caller, CreateJob, Reply<Option<Arc<Job>>>),
     /// One job.
@@ -67,12 +67,14 @@ pub enum Command {
     ChangeJob(Caller, JobId, Change, Reply<Arc<Job>>),
     /// Creates a schedule.
     CreateSchedule(Caller, CreateSchedule, Pins, Reply<Arc<Schedule>>),
+    /// Finds the schedule of a request.
+    FindScheduleRequest(Caller, CreateSchedule, Reply<Option<Arc<Schedule>>>),
     /// One schedule.
     GetSchedule(ScheduleId, Reply<Arc<Schedule>>),
     /// Schedules.
     ListSchedules(ListSchedules, Reply<Listed<Arc<Schedule>>>),
     /// Has a schedule run now.
-    RunSchedule(Caller, ScheduleId, Reply<(Arc<Job>, bool)>),
+    RunSchedule(Caller, ScheduleId, Reply<Made>),
     /// Changes a schedule.
     UpdateSchedule(Caller, UpdateSchedule, Pins, Reply<Arc<Schedule>>),
     /// Removes a schedule.

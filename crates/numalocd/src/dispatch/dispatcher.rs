@@ -1,14 +1,16 @@
 //! The dispatcher's state, and how it changes: a list of writes is committed, then taken over.
 
-use super::{Refusal, Status, book::Book, command::Reply, fight::Fight, group::Group, run::Run};
+use super::{
+    Made, Refusal, Status, book::Book, command::Reply, fight::Fight, group::Group, run::Run,
+};
 use crate::{
-    access::{Authority, Caller, Grants},
+    access::{Caller, Grants},
     config::Config,
     engine::{Aim, Found, Order, Report},
     metrics::Metrics,
     store::{Store, StoreError, Write},
 };
-use numaloc_api::value::{Job, ScheduleId};
+use numaloc_api::value::{JobId, ScheduleId};
 use numaloc_core::Options;
 use numaloc_executor::SharedRate;
 use std::{
@@ -34,8 +36,8 @@ pub struct Probe {
     pub aim: Aim,
     /// What goes where.
     pub options: Options,
-    /// Whose memory its creator may have moved.
-    pub authority: Authority,
+    /// Its creator, as what it may do now.
+    pub creator: Caller,
 }
 
 /// The answer to a [`Probe`].
@@ -49,6 +51,20 @@ pub struct Probed {
     pub found: Result<Found, Refusal>,
 }
 
+/// Asks what of the target of a job is there that was open when the daemon started: so that others for the same memory are
+/// told of it before its turn has come.
+#[derive(Debug)]
+pub struct Lookup {
+    /// The job.
+    pub job: JobId,
+    /// Whose memory.
+    pub aim: Aim,
+    /// What goes where.
+    pub options: Options,
+    /// Who it belongs to, as what it may do now.
+    pub owner: Caller,
+}
+
 /// Everything outside of the dispatcher that it uses.
 pub struct Edges {
     /// Where records are kept.
@@ -59,6 +75,8 @@ pub struct Edges {
     pub orders: mpsc::UnboundedSender<Order>,
     /// To the engine: is it there?
     pub probes: mpsc::UnboundedSender<Probe>,
+    /// To the engine: what is there?
+    pub lookups: mpsc::UnboundedSender<Lookup>,
     /// Counters.
     pub metrics: Metrics,
     /// Told what the daemon is doing, whenever that has changed.
@@ -93,7 +111,7 @@ pub struct Dispatcher {
     /// How often in a row a schedule could not be looked at.
     pub(super) put_off: HashMap<u64, u32>,
     /// Who has asked for a run of a schedule and waits for its job.
-    pub(super) asked: HashMap<u64, Vec<Reply<(Arc<Job>, bool)>>>,
+    pub(super) asked: HashMap<u64, Vec<Reply<Made>>>,
     /// How schedules fare, by their numbers: of those that have moved something since the start.
     pub(super) fights: HashMap<u64, Fight>,
     /// While changes are made that share a commit.

@@ -45,7 +45,9 @@ impl Dispatcher {
     ) -> Result<(), Refusal> {
         let now = self.wall();
         let state_message = joined([state_message, left_out(&job.members)]);
-        let job = Arc::new(Job { state, state_message, wanted: None, ended: Some(now), ..job });
+        let members = all_ended(&job.members, state, &state_message);
+        let ended = Some(now);
+        let job = Arc::new(Job { state, state_message, wanted: None, ended, members, ..job });
         let mut writes = vec![Write::Job(job.clone())];
         let fight = self.fight_after(&job);
         let event = self.end_event(&job, local_percent);
@@ -94,6 +96,19 @@ impl Dispatcher {
             }
         }
     }
+}
+
+/// Members of a job that has ended: those of which nothing has become share its end.
+fn all_ended(members: &[MemberResult], state: JobState, why: &str) -> Vec<MemberResult> {
+    let state = match state {
+        JobState::Failed | JobState::Interrupted => MemberState::Failed,
+        _ => MemberState::Skipped,
+    };
+    let one = |member: &MemberResult| match member.state {
+        MemberState::Waiting => MemberResult { state, reason: why.to_owned(), ..member.clone() },
+        _ => member.clone(),
+    };
+    members.iter().map(one).collect()
 }
 
 /// What of a target took no part, for people; empty if all did.

@@ -75,7 +75,8 @@ impl Fight {
 impl Dispatcher {
     /// What the last run of the job's schedule has moved. A job that goes on after a break follows its own run.
     pub(super) fn trail(&self, job: &Job) -> Option<Arc<Trail>> {
-        let number = job.schedule.as_ref().filter(|_| job.outcome.is_none())?.number()?;
+        let schedule = job.schedule.as_ref().filter(|_| job.outcome.is_none())?;
+        let number = self.book.schedule(schedule)?.id.number()?;
         self.fights.get(&number)?.trail.clone()
     }
 
@@ -94,7 +95,8 @@ impl Dispatcher {
     /// That a fight begins or ends with this job, if it does.
     pub(super) fn fight_event(&self, job: &Job, next: Option<&Fight>) -> Option<Event> {
         let (schedule, next) = job.schedule.as_ref().zip(next)?;
-        let before = schedule.number().and_then(|number| self.fights.get(&number));
+        let number = self.book.schedule(schedule)?.id.number()?;
+        let before = self.fights.get(&number);
         let (kind, message) = match (before.is_some_and(Fight::is_on), next.is_on()) {
             (false, true) => (EventType::FightBegun, next.message.clone()),
             (true, false) => (EventType::FightEnded, STAYS.to_owned()),
@@ -105,7 +107,8 @@ impl Dispatcher {
 
     /// Takes over how a schedule fares, and says so when that has changed.
     pub(super) fn set_fight(&mut self, schedule: &ScheduleId, fight: Fight) {
-        let Some(number) = schedule.number() else { return };
+        let known = self.book.schedule(schedule).and_then(|known| known.id.number());
+        let Some(number) = known else { return };
         let now = fight.is_on();
         let message = fight.message.clone();
         let before = self.fights.insert(number, fight).is_some_and(|before| before.is_on());

@@ -38,6 +38,9 @@ pub struct Selected {
     pub qos_class: Option<QosClass>,
 }
 
+/// A job, and whether it was there before.
+pub type Made = (Arc<Job>, bool);
+
 /// How many jobs are in a state.
 pub type JobCount = (JobState, usize);
 
@@ -106,17 +109,12 @@ impl Handle {
         self.ask(|reply| Command::Select(target, None, reply)).await
     }
 
-    /// Resolves workloads for a job: those that `of` may select, and processes that are pinned.
+    /// Resolves workloads for a job to be: those that `of` may select, and processes that have these pids now.
     ///
     /// # Errors
-    /// [`Refusal::TargetNotFound`]: nothing of it is registered for `of`, or was there.
-    pub async fn select_for(
-        &self,
-        of: Caller,
-        target: Target,
-        pins: Pins,
-    ) -> Result<Selected, Refusal> {
-        self.ask(|reply| Command::Select(target, Some((of, pins)), reply)).await
+    /// [`Refusal::TargetNotFound`]: nothing of it is registered for `of`.
+    pub async fn select_for(&self, of: Caller, target: Target) -> Result<Selected, Refusal> {
+        self.ask(|reply| Command::Select(target, Some(of), reply)).await
     }
 
     /// Creates a job for what was found, or gives back the one that it joins or that an earlier request made (then `true`).
@@ -129,7 +127,7 @@ impl Handle {
         request: CreateJob,
         pins: Pins,
         found: Found,
-    ) -> Result<(Arc<Job>, bool), Refusal> {
+    ) -> Result<Made, Refusal> {
         self.ask(|reply| Command::CreateJob(caller, request, pins, found, reply)).await
     }
 
@@ -207,6 +205,19 @@ impl Handle {
         self.ask(|reply| Command::CreateSchedule(caller, request, pins, reply)).await
     }
 
+    /// A schedule that an earlier request of the caller with this request_id made; asked before the target is looked at,
+    /// which may have gone meanwhile.
+    ///
+    /// # Errors
+    /// Already exists: with another request.
+    pub async fn find_schedule_request(
+        &self,
+        caller: Caller,
+        request: CreateSchedule,
+    ) -> Result<Option<Arc<Schedule>>, Refusal> {
+        self.ask(|reply| Command::FindScheduleRequest(caller, request, reply)).await
+    }
+
     /// One schedule.
     ///
     /// # Errors
@@ -230,11 +241,7 @@ impl Handle {
     ///
     /// # Errors
     /// Not found, target not found or empty, etag (it was changed meanwhile), not permitted, store.
-    pub async fn run_schedule(
-        &self,
-        caller: Caller,
-        id: ScheduleId,
-    ) -> Result<(Arc<Job>, bool), Refusal> {
+    pub async fn run_schedule(&self, caller: Caller, id: ScheduleId) -> Result<Made, Refusal> {
         self.ask(|reply| Command::RunSchedule(caller, id, reply)).await
     }
 

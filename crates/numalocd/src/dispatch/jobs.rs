@@ -22,7 +22,7 @@
 //! or dies leaves RUNNING as INTERRUPTED; where the policy says so it is SUSPENDED, and QUEUED again at the next start, as
 //! PLANNING always is: nothing has been moved yet.
 
-use super::{Refusal, command::Change, dispatcher::Dispatcher, used::Sort};
+use super::{Made, Refusal, command::Change, dispatcher::Dispatcher, used::Sort};
 use crate::{
     access::Caller,
     engine::Found,
@@ -41,7 +41,7 @@ impl Dispatcher {
     ) -> Result<Option<Arc<Job>>, Refusal> {
         let Some(request_id) = &request.request_id else { return Ok(None) };
         match self.book.job_of_request(&caller.name, request_id) {
-            Some(job) if is_same(&job.spec, &request.spec) && job.labels == request.labels => {
+            Some(job) if is_same(job, request) => {
                 let id = job.id.clone();
                 self.get_job(&id).map(Some)
             }
@@ -59,24 +59,36 @@ impl Dispatcher {
         request: CreateJob,
         pins: Pins,
         found: Found,
-    ) -> Result<(Arc<Job>, bool), Refusal> {
+    ) -> Result<Made, Refusal> {
         if let Some(job) = self.find_request(caller, &request)? {
             return Ok((job, true));
         }
-        if let Some(other) = self.in_the_way(&found) {
-            return match request.on_conflict {
-                OnConflict::Join => Ok((other, true)),
-                OnConflict::Refuse => Err(Refusal::Conflict { job: other.id.clone() }),
+        if let Some(taken) = request.id.as_ref().and_then(|id| self.book.job(id)) {
+            return Err(Refusal::NameTaken { name: taken.id.to_string() });
+        }
+        let in_the_way = self.in_the_way(&found);
+        if let Some(other) = in_the_way.first() {
+            // One that is being cancelled or held will not do what was asked for.
+            let goes_on = in_the_way.iter().find(|job| job.wanted.is_none());
+            return match (request.on_conflict, goes_on) {
+                (OnConflict::Join, Some(other)) => Ok((other.clone(), true)),
+                _ => Err(Refusal::Conflict { job: other.id.clone() }),
             };
         }
-        let CreateJob { spec, request_id, labels, validate_only, .. } = request;
+        let CreateJob { spec, request_id, id, labels, validate_only, .. } = request;
+        let new = self.new_job(spec, caller.name.clone());
+        let id = match id.zip(new.id.number()) {
+            Some((id, number)) => id.with_number(number),
+            None => new.id.clone(),
+        };
         let job = Arc::new(Job {
+            id,
             request_id,
             creator_gid: caller.gid,
             pins,
             members: found.members.clone(),
             labels,
-            ..self.new_job(spec, caller.name.clone())
+            ..new
         });
         let quota = &self.config().quota;
         self.book.used().check(&caller.name, Sort::OpenJob, job.weight(), None, quota)?;
@@ -114,14 +126,14 @@ impl Dispatcher {
         }
     }
 
-    /// A job that is at work, or will be, on one of the same address spaces.
-    fn in_the_way(&self, found: &Found) -> Option<Arc<Job>> {
+    /// Jobs that are at work, or will be, on one of the same address spaces, the oldest first.
+    fn in_the_way(&self, found: &Found) -> Vec<Arc<Job>> {
         let overlaps = |job: &&Arc<Job>| {
             let other = job.id.number().and_then(|number| self.found.get(&number));
             let other = other.filter(|_| job.state != JobState::Paused);
             other.is_some_and(|other| !other.processes.is_disjoint(&found.processes))
         };
-        self.book.open_jobs().find(overlaps).cloned()
+        self.book.open_jobs().filter(overlaps).cloned().collect()
     }
 
     /// A job with all that is known of it.
@@ -135,7 +147,7 @@ impl Dispatcher {
             return Ok(job);
         }
         let store = &mut self.edges.store;
-        let whole = super::dispatcher::blocking(|| store.job(id))?;
+        let whole = super::dispatcher::blocking(|| store.job(&job.id))?;
         Ok(whole.map_or(job, Arc::new))
     }
 
@@ -247,11 +259,12 @@ impl Dispatcher {
 }
 
 /// Whether `stored` came of a request for `asked`: a class that was not asked for is that of the workload.
-fn is_same(stored: &MigrationSpec, asked: &MigrationSpec) -> bool {
-    let mut asked = asked.clone();
-    let class = asked.policy.qos_class.or(stored.policy.qos_class);
+fn is_same(stored: &Job, request: &CreateJob) -> bool {
+    let mut asked = request.spec.clone();
+    let class = asked.policy.qos_class.or(stored.spec.policy.qos_class);
     asked.policy.qos_class = class;
-    *stored == asked
+    let id = request.id.as_ref().unwrap_or(&stored.id);
+    stored.spec == asked && stored.labels == request.labels && stored.id == *id
 }
 
 impl Change {

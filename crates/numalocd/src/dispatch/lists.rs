@@ -64,19 +64,32 @@ impl Dispatcher {
         &mut self,
         request: &ListEvents,
     ) -> Result<Listed<Arc<Event>>, Refusal> {
-        // The token is checked before the store is read.
-        let list = ("events", &request.filter);
-        let mut after = 0;
-        page(&request.page, &list, |position| {
-            after = position.map_or(Some(0), |position| position.parse().ok())?;
-            Some(std::iter::empty::<(String, Arc<Event>)>())
+        // Where the page ends is known before the store is read.
+        let listed = page(&request.page, &("events", &request.filter), |after| {
+            let after = after.map_or(Some(0), |after| after.parse().ok())?;
+            let wanted = self.wanted(&request.filter, after);
+            Some(wanted.map(|head| (head.number.to_string(), head)))
         })?;
-        // One more than is shown tells whether there is a next page.
-        let (events, _) =
-            self.events_after(&request.filter, after, request.page.size + 1, usize::MAX)?;
-        page(&request.page, &list, |_| {
-            Some(events.into_iter().map(|event| (event.number.to_string(), event)))
-        })
+        let numbers: Vec<u64> = listed.entries.iter().map(|head| head.number).collect();
+        let next = listed.next;
+        Ok(Listed { entries: self.read_events(&numbers)?, next })
+    }
+
+    /// What is remembered of the events after a number that fit.
+    fn wanted<'a>(
+        &'a self,
+        filter: &'a EventFilter,
+        after: u64,
+    ) -> impl Iterator<Item = &'a EventHead> {
+        let heads = self.book.events();
+        let first = heads.partition_point(|head| head.number <= after);
+        heads.range(first..).filter(move |head| is_wanted(head, filter))
+    }
+
+    fn read_events(&mut self, numbers: &[u64]) -> Result<Vec<Arc<Event>>, Refusal> {
+        let store = &mut self.edges.store;
+        let events = super::dispatcher::blocking(|| store.events(numbers))?;
+        Ok(events.into_iter().map(Arc::new).collect())
     }
 
     /// Events after a number, `most` at most and no more once they have `most_bytes`, and up to which number was looked.
@@ -88,9 +101,7 @@ impl Dispatcher {
         most_bytes: usize,
     ) -> Result<(Vec<Arc<Event>>, u64), Refusal> {
         // Only those that are shown are read from the store.
-        let heads = self.book.events();
-        let first = heads.partition_point(|head| head.number <= after);
-        let mut wanted = heads.range(first..).filter(|head| is_wanted(head, filter)).peekable();
+        let mut wanted = self.wanted(filter, after).peekable();
         let (mut numbers, mut bytes) = (Vec::new(), 0);
         while numbers.len() < most
             && bytes < most_bytes
@@ -99,19 +110,18 @@ impl Dispatcher {
             bytes += head.bytes;
             numbers.push(head.number);
         }
+        let is_all = wanted.peek().is_none();
+        drop(wanted);
         let seen = match numbers.last() {
-            Some(&last) if wanted.peek().is_some() => last,
+            Some(&last) if !is_all => last,
             _ => self.book.last().event.max(after),
         };
-        let store = &mut self.edges.store;
-        let events = super::dispatcher::blocking(|| store.events(&numbers))?;
-        Ok((events.into_iter().map(Arc::new).collect(), seen))
+        Ok((self.read_events(&numbers)?, seen))
     }
 
     /// Whether all events after a number are kept; 0 stands for those that are.
     pub(super) fn check_cursor(&self, after: u64) -> Result<(), Refusal> {
-        let last = self.book.last().event;
-        let oldest = self.book.events().front().map_or(last + 1, |head| head.number);
+        let (last, oldest) = (self.book.last().event, self.whole_from());
         match after == 0 || (after <= last && after + 1 >= oldest) {
             true => Ok(()),
             false => Err(Refusal::Cursor { after, oldest, last }),
@@ -126,6 +136,22 @@ impl Dispatcher {
             oldest.entry(job.spec.policy.class()).or_insert(job.created);
         }
         oldest
+    }
+
+    /// The oldest event of those after which none has been forgotten; the next one if the last has.
+    fn whole_from(&self) -> u64 {
+        let (events, last) = (self.book.events(), self.book.last().event);
+        // Where as many are kept as their numbers say: from some place on, or nowhere.
+        let is_whole = |at: usize| last - events[at].number == (events.len() - 1 - at) as u64;
+        let (mut low, mut high) = (0, events.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match is_whole(middle) {
+                true => high = middle,
+                false => low = middle + 1,
+            }
+        }
+        events.get(low).map_or(last + 1, |head| head.number)
     }
 
     pub(super) fn status(&self) -> Status {

@@ -73,6 +73,12 @@ pub enum Refusal {
         /// What was made with it.
         name: String,
     },
+    /// There is a resource of the id that was chosen.
+    #[error("{name} exists: choose another id")]
+    NameTaken {
+        /// Its resource name.
+        name: String,
+    },
     /// Another job is at work on the same address space.
     #[error("{job} is at work on the same memory: wait for it, or ask to join it")]
     Conflict {
@@ -128,6 +134,16 @@ pub enum Refusal {
         caller: String,
         /// When the next one is allowed.
         retry_after: Duration,
+    },
+    /// The call has taken longer than one may.
+    #[error(
+        "given up after {} s; of a change it is not known whether it was made: repeat it with the same request_id, or read \
+         what there is",
+        limit.as_secs()
+    )]
+    Late {
+        /// How long it may take.
+        limit: Duration,
     },
     /// The daemon's disk is full.
     #[error("{message}")]

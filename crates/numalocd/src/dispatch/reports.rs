@@ -84,8 +84,13 @@ impl Dispatcher {
 
     /// Has a planned job move. One whose memory or nodes another has goes back into the queue, to be planned anew then; one
     /// that lacks no more than a place keeps its plan, since it is looked at again just before each page is moved.
+    ///
+    /// What its owner may is asked again: it may have been planned long ago.
     pub(super) fn proceed(&mut self, number: u64, job: Job) -> Result<(), Refusal> {
-        if let Some(why) = self.blocked(number) {
+        let may_as_before = |run: &Run| self.owner_of(&job).as_ref() == Ok(&run.owner);
+        let changed = !self.runs.get(&number).is_some_and(may_as_before);
+        let other = || "what its owner may have moved has changed".to_owned();
+        if let Some(why) = changed.then(other).or_else(|| self.blocked(number)) {
             self.put_job(&job, JobState::Queued, format!("waits: {why}"))?;
             // Dropping the run tells the engine not to move.
             self.runs.remove(&number);

@@ -1,9 +1,20 @@
 //! What becomes of what the last daemon left, and what is forgotten in time.
 
-use super::{Refusal, dispatcher::Dispatcher};
-use crate::store::{Kept, Weight, Write};
-use numaloc_api::value::{Job, JobState, OnInterrupt};
-use std::collections::BTreeMap;
+use super::{
+    Refusal,
+    dispatcher::{Dispatcher, Lookup},
+    retain::{Record, Room, surplus},
+};
+use crate::{
+    config::Retention,
+    engine::Found,
+    store::{EventHead, Kept, Weight, Write},
+};
+use numaloc_api::value::{Job, JobId, JobState, OnInterrupt};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
 
 /// A schedule's ended jobs beyond so many are forgotten, so that it does not push out those of clients.
 const JOBS_OF_SCHEDULE: usize = 20;
@@ -50,18 +61,53 @@ impl Dispatcher {
         }
         self.recovered = true;
         self.set_all_due();
+        self.look_up();
         Ok(())
+    }
+
+    /// Asks what the targets of open jobs are: which of them are on the same memory was known to the last daemon only.
+    fn look_up(&self) {
+        for job in self.book.open_jobs() {
+            // What cannot be selected now ends at its turn.
+            let Ok(owner) = self.owner_of(job) else { continue };
+            let (target, options) = (&job.spec.target, job.spec.policy.options.clone());
+            let Ok(selected) = self.select(target, Some(&owner), Some(&job.pins)) else { continue };
+            let lookup = Lookup { job: job.id.clone(), aim: selected.aim, options, owner };
+            // Fails only when the daemon ends.
+            let _ = self.edges.lookups.send(lookup);
+        }
+    }
+
+    /// What a job is about that was open at the start, unless more is known by now.
+    pub(super) fn on_looked_up(&mut self, id: &JobId, found: Found) {
+        let is_open = self.book.job(id).is_some_and(|job| !job.state.is_end());
+        if let Some(number) = id.number().filter(|_| is_open) {
+            // The job itself has its members.
+            self.found.entry(number).or_insert(found.bare());
+        }
     }
 
     /// Forgets what is too old or too much, some at a time. Gives back whether there may be more.
     pub(super) fn forget(&mut self) -> Result<bool, Refusal> {
         let retention = self.config().retention;
         self.ended_bytes = 0;
+        let jobs = self.old_jobs(&retention).into_iter().map(Write::DropJob);
+        let events = self.old_events(&retention).into_iter().map(Write::DropEvent);
+        let mut writes: Vec<Write> = jobs.chain(events).collect();
+        let more = writes.len() > FORGET;
+        writes.truncate(FORGET);
+        if !writes.is_empty() {
+            self.commit(writes)?;
+        }
+        Ok(more)
+    }
+
+    /// Ended jobs that are to be forgotten, at least as many as are forgotten at once if there are so many.
+    fn old_jobs(&self, retention: &Retention) -> Vec<JobId> {
         let now = self.wall();
-        let is_old = |time| now.duration_since(time).is_ok_and(|age| age > retention.age);
-        let mut writes = Vec::new();
-        let (mut kept, mut bytes) = (0, 0);
+        let is_old = |time| is_older(now, time, retention.age);
         let mut of_schedule: BTreeMap<&str, usize> = BTreeMap::new();
+        let (mut old, mut kept) = (Vec::new(), Vec::new());
         let jobs = self.book.jobs().values();
         for Kept { job, listed } in jobs.rev().filter(|kept| kept.job.state.is_end()) {
             let schedule = job.schedule.as_ref().map(|schedule| schedule.id());
@@ -70,34 +116,44 @@ impl Dispatcher {
                 *runs += 1;
                 *runs > JOBS_OF_SCHEDULE
             });
-            let weight = listed.as_ref().map_or(0, Weight::weight);
-            let is_full = kept >= retention.jobs || bytes + weight > retention.bytes;
-            if too_many || is_full || job.ended.is_some_and(is_old) {
-                writes.push(Write::DropJob(job.id.clone()));
+            if too_many || job.ended.is_some_and(is_old) {
+                old.push(job.id.clone());
             } else {
-                kept += 1;
-                bytes += weight;
+                let bytes = listed.as_ref().map_or(0, Weight::weight);
+                kept.push(Record { key: &job.id, creator: self.owner_name(job), bytes });
             }
         }
         // The oldest first, as with events.
-        writes.reverse();
-        let events = self.book.events();
-        let mut bytes = 0;
-        let fits = events.iter().rev().take(retention.events).take_while(|head| {
-            bytes += head.bytes;
-            bytes <= retention.bytes
-        });
-        let surplus = events.len() - fits.count();
-        let old = events.iter().enumerate();
-        let old = old.take_while(|(index, head)| *index < surplus || is_old(head.time));
-        writes.extend(old.map(|(_, head)| Write::DropEvent(head.number)));
-        let more = writes.len() > FORGET;
-        writes.truncate(FORGET);
-        if !writes.is_empty() {
-            self.commit(writes)?;
-        }
-        Ok(more)
+        old.reverse();
+        kept.reverse();
+        let room = Room { records: retention.jobs, bytes: retention.bytes };
+        old.extend(surplus(kept, room, FORGET + 1).into_iter().cloned());
+        old
     }
+
+    /// The same of events.
+    fn old_events(&self, retention: &Retention) -> Vec<u64> {
+        let (now, events) = (self.wall(), self.book.events());
+        let old = events.iter().take_while(|head| is_older(now, head.time, retention.age));
+        let mut old: Vec<u64> = old.map(|head| head.number).collect();
+        let kept = || events.range(old.len()..);
+        let room = Room { records: retention.events, bytes: retention.bytes };
+        let bytes: usize = kept().map(|head| head.bytes).sum();
+        if kept().len() <= room.records && bytes <= room.bytes {
+            return old;
+        }
+        let more = surplus(kept().map(record), room, FORGET + 1);
+        old.extend(more);
+        old
+    }
+}
+
+fn record(head: &EventHead) -> Record<'_, u64> {
+    Record { key: head.number, creator: &head.creator, bytes: head.bytes }
+}
+
+fn is_older(now: SystemTime, time: SystemTime, age: Duration) -> bool {
+    now.duration_since(time).is_ok_and(|since| since > age)
 }
 
 /// Whether the job goes on at the next start when the daemon ends.

@@ -1,7 +1,10 @@
 //! A job that the engine is at work on.
 
 use super::queue::Stage;
-use crate::engine::{Found, Returned, Trail};
+use crate::{
+    access::Caller,
+    engine::{Found, Returned, Trail},
+};
 use numaloc_api::value::{JobProgress, QosClass};
 use numaloc_executor::Control;
 use std::{
@@ -15,7 +18,9 @@ use tokio::{sync::oneshot, time::Instant};
 pub struct Run {
     /// Ends it, and tells how far it is.
     pub control: Arc<Control>,
-    /// Its class.
+    /// Who it belongs to, as what it might do when it was begun.
+    pub owner: Caller,
+    /// Its class: no better than its owner might ask for.
     pub qos_class: QosClass,
     /// Tells the engine to move; gone once it has been told.
     pub go: Option<oneshot::Sender<()>>,

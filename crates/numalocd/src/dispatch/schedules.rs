@@ -1,6 +1,6 @@
 //! Schedules as clients see them: created, read, changed, removed.
 
-use super::{Refusal, command::Reply, dispatcher::Dispatcher, used::Sort};
+use super::{Made, Refusal, command::Reply, dispatcher::Dispatcher, used::Sort};
 use crate::{
     access::Caller,
     store::{Weight, Write},
@@ -13,29 +13,48 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 impl Dispatcher {
+    pub(super) fn find_schedule_request(
+        &self,
+        caller: &Caller,
+        request: &CreateSchedule,
+    ) -> Result<Option<Arc<Schedule>>, Refusal> {
+        let CreateSchedule { id, spec, request_id, .. } = request;
+        let Some(request_id) = request_id else { return Ok(None) };
+        let is_other = |known: &Schedule| {
+            // A schedule may have been changed since: what it was created with is not kept.
+            id.as_ref().is_some_and(|id| *id != known.id)
+                || (known.created == known.updated && known.spec != *spec)
+        };
+        match self.book.schedule_of_request(&caller.name, request_id) {
+            Some(known) if is_other(known) => Err(Refusal::AlreadyExists {
+                request_id: request_id.clone(),
+                name: known.id.to_string(),
+            }),
+            known => Ok(known.cloned()),
+        }
+    }
+
     pub(super) fn create_schedule(
         &mut self,
         caller: &Caller,
         request: CreateSchedule,
         pins: Pins,
     ) -> Result<Arc<Schedule>, Refusal> {
-        let CreateSchedule { spec, request_id, validate_only } = request;
-        if let Some(request_id) = &request_id
-            && let Some(known) = self.book.schedule_of_request(&caller.name, request_id)
-        {
-            // A schedule may have been changed since: what it was created with is not kept.
-            return match known.created == known.updated && known.spec != spec {
-                true => Err(Refusal::AlreadyExists {
-                    request_id: request_id.clone(),
-                    name: known.id.to_string(),
-                }),
-                false => Ok(known.clone()),
-            };
+        if let Some(known) = self.find_schedule_request(caller, &request)? {
+            return Ok(known);
+        }
+        let CreateSchedule { id, spec, request_id, validate_only } = request;
+        if let Some(taken) = id.as_ref().and_then(|id| self.book.schedule(id)) {
+            return Err(Refusal::NameTaken { name: taken.id.to_string() });
         }
         let now = self.wall();
+        let number = self.book.last().schedule + 1;
         let state = if spec.paused { ScheduleState::Paused } else { ScheduleState::Waiting };
         let schedule = Arc::new(Schedule {
-            id: ScheduleId::numbered(self.book.last().schedule + 1),
+            id: match id {
+                Some(id) => id.with_number(number),
+                None => ScheduleId::numbered(number),
+            },
             next_run: (!spec.paused).then_some(now),
             spec,
             state,
@@ -103,6 +122,11 @@ impl Dispatcher {
             updated: self.wall().max(known.created + Duration::from_nanos(1)),
             etag: etag(),
             pins,
+            // Its creator is who it is now: an old record may lack the group.
+            creator_gid: match caller.name == known.creator {
+                true => caller.gid,
+                false => known.creator_gid,
+            },
             ..(*known).clone()
         });
         let (before, quota) = (Some(known.weight()), &self.config().quota);
@@ -132,6 +156,7 @@ impl Dispatcher {
     ) -> Result<(), Refusal> {
         let DeleteSchedule { id, etag } = request;
         let known = self.changeable(caller, &id, etag.as_deref())?;
+        let id = known.id.clone();
         let last = known.last_job.as_ref().and_then(|job| self.book.job(job)).cloned();
         let is_under_way =
             |job: &&Arc<Job>| matches!(job.state, JobState::Planning | JobState::Running);
@@ -160,12 +185,7 @@ impl Dispatcher {
 
     /// Has a schedule run now, and tells of its job once its target has been found. One of its runs that is queued or under way
     /// is given back.
-    pub(super) fn run_now(
-        &mut self,
-        caller: &Caller,
-        id: &ScheduleId,
-        reply: Reply<(Arc<Job>, bool)>,
-    ) {
+    pub(super) fn run_now(&mut self, caller: &Caller, id: &ScheduleId, reply: Reply<Made>) {
         let known = match self.changeable(caller, id, None) {
             Ok(known) => known,
             Err(refusal) => return drop(reply.send(Err(refusal))),
@@ -173,25 +193,21 @@ impl Dispatcher {
         if known.state == ScheduleState::Active {
             return drop(reply.send(self.last_run(&known)));
         }
-        self.asked.entry(id.number().unwrap_or_default()).or_default().push(reply);
+        self.asked.entry(known.id.number().unwrap_or_default()).or_default().push(reply);
         // Set again by the answer.
-        self.set_due(id, None);
+        self.set_due(&known.id, None);
         self.probe(&known);
     }
 
     /// The run of a schedule that is queued or under way.
-    pub(super) fn last_run(&self, known: &Schedule) -> Result<(Arc<Job>, bool), Refusal> {
+    pub(super) fn last_run(&self, known: &Schedule) -> Result<Made, Refusal> {
         let name = || Refusal::NotFound { name: known.id.to_string() };
         let job = self.known(known.last_job.as_ref().ok_or_else(name)?)?;
         Ok((self.with_progress(job), true))
     }
 
     /// Tells who has asked for a run of a schedule what came of it.
-    pub(super) fn answer_runs(
-        &mut self,
-        id: &ScheduleId,
-        answer: &Result<(Arc<Job>, bool), Refusal>,
-    ) {
+    pub(super) fn answer_runs(&mut self, id: &ScheduleId, answer: &Result<Made, Refusal>) {
         for reply in self.asked.remove(&id.number().unwrap_or_default()).into_iter().flatten() {
             // A caller that has gone does not want it.
             let _ = reply.send(answer.clone());

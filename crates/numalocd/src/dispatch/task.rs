@@ -6,7 +6,11 @@ use super::{
     dispatcher::{Dispatcher, Probed},
     lists::WATCHED_BYTES,
 };
-use crate::{engine::Report, store::Kept};
+use crate::{
+    engine::{Found, Report},
+    store::Kept,
+};
+use numaloc_api::value::JobId;
 use std::time::Duration;
 use tokio::{
     sync::mpsc,
@@ -29,6 +33,8 @@ pub struct Ears {
     pub reports: mpsc::UnboundedReceiver<Report>,
     /// Of probes.
     pub probed: mpsc::UnboundedReceiver<Probed>,
+    /// Of lookups that have found something.
+    pub looked_up: mpsc::UnboundedReceiver<(JobId, Found)>,
 }
 
 /// Something that is done by the dispatcher every `.1`: feeding a watchdog.
@@ -85,6 +91,7 @@ impl Dispatcher {
                 },
                 Some(report) = ears.reports.recv() => self.on_report(report),
                 Some(probed) = ears.probed.recv() => self.on_probed(probed),
+                Some((job, found)) = ears.looked_up.recv() => self.on_looked_up(&job, found),
                 // Without a sender the configuration stays as it is.
                 Ok(()) = config.changed() => self.changed = true,
                 () = sleep_until(wake) => {}
@@ -191,11 +198,13 @@ impl Dispatcher {
         match question {
             Command::Stop => self.begin_stop(),
             Command::Select(target, of, reply) => {
-                let of = of.as_ref().map(|(caller, pins)| (caller, pins));
-                let _ = reply.send(self.select(&target, of));
+                let _ = reply.send(self.select(&target, of.as_ref(), None));
             }
             Command::FindRequest(caller, request, reply) => {
                 let _ = reply.send(self.find_request(&caller, &request));
+            }
+            Command::FindScheduleRequest(caller, request, reply) => {
+                let _ = reply.send(self.find_schedule_request(&caller, &request));
             }
             Command::GetJob(id, reply) => drop(reply.send(self.get_job(&id))),
             Command::ListJobs(request, reply) => drop(reply.send(self.list_jobs(&request))),

@@ -16,7 +16,7 @@ mod stops;
 mod tenants;
 mod workloads;
 
-use super::{Book, Dispatcher, Ears, Edges, Handle, Listed, Probe, Probed, Refusal, start};
+use super::{Book, Dispatcher, Ears, Edges, Handle, Listed, Lookup, Probe, Probed, Refusal, start};
 use crate::{
     access::{Authority, Caller, Ceilings, Role},
     config::{Config, Grant, Grantee},
@@ -52,6 +52,8 @@ pub struct Rig {
     pub reports: mpsc::UnboundedSender<Report>,
     pub probes: mpsc::UnboundedReceiver<Probe>,
     pub probed: mpsc::UnboundedSender<Probed>,
+    pub lookups: mpsc::UnboundedReceiver<Lookup>,
+    pub looked_up: mpsc::UnboundedSender<(JobId, Found)>,
     pub config: watch::Sender<Arc<Config>>,
     pub metrics: Metrics,
     /// Has a later operation of the disk fail.
@@ -79,6 +81,8 @@ impl Rig {
         let (reports, reports_out) = mpsc::unbounded_channel();
         let (probes_in, probes) = mpsc::unbounded_channel();
         let (probed, probed_out) = mpsc::unbounded_channel();
+        let (lookups_in, lookups) = mpsc::unbounded_channel();
+        let (looked_up, looked_up_out) = mpsc::unbounded_channel();
         let config = watch::Sender::new(Arc::new(config));
         let (metrics, fail) = (Metrics::default(), store.failing());
         let edges = Edges {
@@ -86,15 +90,28 @@ impl Rig {
             config: config.subscribe(),
             orders: orders_in,
             probes: probes_in,
+            lookups: lookups_in,
             metrics: metrics.clone(),
             tell: Box::new(|_| ()),
             clock,
         };
         let dispatcher = Dispatcher::new(edges, Book::new(contents));
-        let ears = Ears { reports: reports_out, probed: probed_out };
+        let ears = Ears { reports: reports_out, probed: probed_out, looked_up: looked_up_out };
         let (handle, task) = start(dispatcher, ears, (Box::new(|| ()), Duration::from_secs(60)));
         let task = tokio::spawn(task);
-        Self { handle, orders, reports, probes, probed, config, metrics, fail, task }
+        Self {
+            handle,
+            orders,
+            reports,
+            probes,
+            probed,
+            lookups,
+            looked_up,
+            config,
+            metrics,
+            fail,
+            task,
+        }
     }
 
     /// Creates a job of `admin` for these pids.

@@ -1,7 +1,7 @@
 //! Schedules as time passes: due, run, gone, back.
 
 use super::{
-    Refusal,
+    Made, Refusal,
     dispatcher::{Dispatcher, Probe, Probed},
     fight::Fight,
 };
@@ -42,16 +42,16 @@ impl Dispatcher {
         let owner = self.creator(&schedule.creator, schedule.creator_gid);
         let found = owner.and_then(|owner| {
             owner.ceilings.check(migration)?;
-            let selected = self.select(&migration.target, Some((&owner, &schedule.pins)))?;
-            Ok((selected.aim, owner.authority))
+            let selected = self.select(&migration.target, Some(&owner), Some(&schedule.pins))?;
+            Ok((selected.aim, owner))
         });
         let (schedule, etag) = (schedule.id.clone(), schedule.etag.clone());
         match found {
             Err(refusal) => self.on_probed(Probed { schedule, etag, found: Err(refusal) }),
-            Ok((aim, authority)) => {
+            Ok((aim, creator)) => {
                 let options = migration.policy.options.clone();
                 // Fails only when the daemon ends.
-                let _ = self.edges.probes.send(Probe { schedule, etag, aim, options, authority });
+                let _ = self.edges.probes.send(Probe { schedule, etag, aim, options, creator });
             }
         }
     }
@@ -93,7 +93,7 @@ impl Dispatcher {
         &mut self,
         known: &Schedule,
         found: Found,
-    ) -> (Result<(Arc<Job>, bool), Refusal>, Result<(), Refusal>) {
+    ) -> (Result<Made, Refusal>, Result<(), Refusal>) {
         let job = self.run_schedule(known, found);
         let done = job.as_ref().map(|_| ()).map_err(Clone::clone);
         (job.map(|job| (job, false)), done)
@@ -102,7 +102,7 @@ impl Dispatcher {
     fn run_schedule(&mut self, known: &Schedule, found: Found) -> Result<Arc<Job>, Refusal> {
         let migration = known.spec.migration.clone();
         let owner = self.creator(&known.creator, known.creator_gid)?;
-        let selected = self.select(&migration.target, Some((&owner, &known.pins)))?;
+        let selected = self.select(&migration.target, Some(&owner), Some(&known.pins))?;
         let mut job = self.new_job(migration, "schedule".to_owned());
         job.schedule = Some(known.id.clone());
         job.pins.clone_from(&known.pins);

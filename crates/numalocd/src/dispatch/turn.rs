@@ -8,7 +8,7 @@ use super::{
     run::Run,
 };
 use crate::{
-    access::Caller,
+    access::{Caller, Grants},
     engine::{Found, Order},
     store::Holds,
 };
@@ -62,7 +62,8 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Has planned jobs move for which there is a place now: by class, then by age.
+    /// Has planned jobs move for which there is a place now, and whose owners may still what they might when they were
+    /// planned: by class, then by age.
     fn move_ready(&mut self) -> Result<(), Refusal> {
         for number in self.ready() {
             let Some(kept) = self.book.jobs().get(&number).cloned() else { continue };
@@ -152,17 +153,24 @@ impl Dispatcher {
     /// Jobs that wait, with their turns.
     fn waiting(&self) -> Vec<Waiting<'_>> {
         let mut ahead: HashMap<(QosClass, &str), usize> = HashMap::new();
-        for job in self.runs.keys().filter_map(|number| self.book.jobs().get(number)) {
-            let job = &job.job;
-            *ahead.entry((job.spec.policy.class(), self.owner_name(job))).or_default() += 1;
+        for (number, run) in &self.runs {
+            let Some(kept) = self.book.jobs().get(number) else { continue };
+            *ahead.entry((run.qos_class, self.owner_name(&kept.job))).or_default() += 1;
         }
+        let config = self.config();
+        let grants = Grants::from(&*config);
+        let mut owners: HashMap<(&str, Option<u32>), Option<Caller>> = HashMap::new();
         let waiting = self.book.jobs_in(JobState::Queued).filter_map(|job| {
-            let (number, qos_class) = (job.id.number()?, job.spec.policy.class());
-            let ahead = ahead.entry((qos_class, self.owner_name(job))).or_default();
+            let (owner, gid) = self.owner_key(job);
+            let known = owners.entry((owner, gid)).or_insert_with(|| grants.creator(owner, gid));
+            // What its owner may no more is ended at its turn, and puts nobody back before.
+            let most = known.as_ref().map_or(QosClass::Be, |owner| owner.ceilings.qos_class);
+            let (number, qos_class) = (job.id.number()?, job.spec.policy.class().max(most));
+            let ahead = ahead.entry((qos_class, owner)).or_default();
             let turn = *ahead;
             *ahead += 1;
             let line = self.behind.get(&number).copied().unwrap_or(number);
-            let (owner, found) = (self.owner_name(job), self.found.get(&number));
+            let found = self.found.get(&number);
             Some(Waiting { number, line, qos_class, owner, turn, found })
         });
         waiting.collect()
@@ -170,17 +178,24 @@ impl Dispatcher {
 
     /// The name of who a job belongs to: its creator, or that of its schedule.
     pub(super) fn owner_name<'a>(&'a self, job: &'a Job) -> &'a str {
-        let schedule = job.schedule.as_ref().and_then(|id| self.book.schedule(id));
-        schedule.map_or(&job.creator, |schedule| &schedule.creator)
+        self.owner_key(job).0
+    }
+
+    /// The same with the group that its grant is to.
+    fn owner_key<'a>(&'a self, job: &'a Job) -> (&'a str, Option<u32>) {
+        match job.schedule.as_ref().and_then(|id| self.book.schedule(id)) {
+            Some(schedule) => (&schedule.creator, schedule.creator_gid),
+            None => (&job.creator, job.creator_gid),
+        }
     }
 
     fn start_job(&mut self, number: u64, job: &Job) -> Result<(), Refusal> {
         let aim = self.owner_of(job).and_then(|owner| {
-            // Its class was looked at when it was made, and may be that of a workload.
+            // Its class may be that of a workload: it is bounded below, not refused.
             let mut asked = job.spec.clone();
             asked.policy.qos_class = None;
             owner.ceilings.check(&asked)?;
-            Ok((self.select(&job.spec.target, Some((&owner, &job.pins)))?.aim, owner))
+            Ok((self.select(&job.spec.target, Some(&owner), Some(&job.pins))?.aim, owner))
         });
         let (aim, owner) = match aim {
             Ok(aim) => aim,
@@ -194,11 +209,13 @@ impl Dispatcher {
             let waited = self.wall().duration_since(job.created).unwrap_or_default();
             self.edges.metrics.job_dequeued(waited);
         }
+        let qos_class = owner.ceilings.bound_class(job.spec.policy.class());
         let (go, told) = oneshot::channel();
         let control = Arc::new(Control::default());
         let run = Run {
             control: control.clone(),
-            qos_class: job.spec.policy.class(),
+            owner: owner.clone(),
+            qos_class,
             go: Some(go),
             is_planned: false,
             moving: None,
@@ -214,7 +231,8 @@ impl Dispatcher {
         self.runs.insert(number, run);
         let own = owner.ceilings.bound(&job.spec, &self.config().limits);
         let own = Limits { timeout: own.timeout.map(|timeout| left_of(timeout, job)), ..own };
-        let bounded = MigrationSpec { limits: own, ..job.spec.clone() };
+        let mut bounded = MigrationSpec { limits: own, ..job.spec.clone() };
+        bounded.policy.qos_class = Some(qos_class);
         let order = Order {
             job: job.id.clone(),
             aim,

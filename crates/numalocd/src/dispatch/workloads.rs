@@ -2,42 +2,42 @@
 
 use super::{Refusal, Selected, dispatcher::Dispatcher, used::Sort};
 use crate::{
-    access::Caller,
-    engine::{Aim, Member},
+    access::{Caller, Grants},
+    engine::{Aim, Member, exactly},
     store::{Weight, Write},
 };
-use numaloc_api::value::{
-    Missing, Pins, Target, TargetProcess, Workload, WorkloadId, WorkloadSpec,
-};
-use numaloc_core::Identity;
+use numaloc_api::value::{Missing, Pins, QosClass, Target, Workload, WorkloadId, WorkloadSpec};
 use numaloc_host::Target as HostTarget;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
 impl Dispatcher {
-    /// What a target means. For a job of `of`: workloads that it may select, and the processes that its pids meant when it
-    /// was made. `None`, for who only looks: everybody's workloads, and the processes that have these pids now.
+    /// What a target means: for a job of `of`, of the workloads those that it may select; `None`, for who only looks:
+    /// everybody's. With `pins`, pids mean the processes that they meant when the job was made, else those that have them now.
     ///
     /// # Errors
     /// [`Refusal::TargetNotFound`]: nothing of it is known; why, of the first.
     pub(super) fn select(
         &self,
         target: &Target,
-        of: Option<(&Caller, &Pins)>,
+        of: Option<&Caller>,
+        pins: Option<&Pins>,
     ) -> Result<Selected, Refusal> {
-        let caller = of.map(|(caller, _)| caller);
-        let (cgroups, mut missing) = self.cgroups(target, caller);
+        let (cgroups, mut missing) = self.cgroups(target, of);
         let known = cgroups.keys().flat_map(|path| self.book.names().in_cgroup(path));
-        let known = known.filter_map(|id| self.selectable(id, caller));
-        let qos_class = known.filter_map(|workload| workload.spec.qos_class).min();
+        let known = known.filter_map(|id| self.selectable(id, of));
+        let qos_class = self.best_class(known);
+        // Nor is a job's class better than its own creator may ask for, whatever others have said of the workload.
+        let qos_class =
+            qos_class.map(|class| of.map_or(class, |of| of.ceilings.bound_class(class)));
         let mut members = Vec::new();
         for &pid in &target.pids {
             let name = Target { pids: [pid].into(), ..Target::default() };
-            match of.map(|(_, pins)| pins.get(&pid)) {
+            match pins.map(|pins| pins.get(&pid)) {
                 None => members.push(Member { target: HostTarget::Pid(pid), name }),
-                Some(Some(pin)) => members.push(Member { target: process(pin), name }),
+                Some(Some(pin)) => members.push(Member { target: exactly(pin), name }),
                 Some(None) => {
                     let reason = format!("no process had pid {pid} when this was created");
                     missing.push(Missing { member: name, reason });
@@ -46,7 +46,7 @@ impl Dispatcher {
         }
         members.extend(target.processes.iter().map(|named| {
             let name = Target { processes: [named.clone()].into(), ..Target::default() };
-            Member { target: process(named), name }
+            Member { target: exactly(named), name }
         }));
         members.extend(
             cgroups
@@ -99,6 +99,21 @@ impl Dispatcher {
         (cgroups, missing)
     }
 
+    /// The best class of these workloads, each no better than whoever has registered it may ask for now.
+    fn best_class<'a>(&self, known: impl Iterator<Item = &'a Workload>) -> Option<QosClass> {
+        let config = self.config();
+        let grants = Grants::from(&*config);
+        let mut creators = HashMap::new();
+        let classes = known.filter_map(|workload| {
+            let class = workload.spec.qos_class?;
+            let who = (workload.creator.as_str(), workload.creator_gid);
+            let creator = creators.entry(who).or_insert_with(|| grants.creator(who.0, who.1));
+            // Who may have nothing moved any more has no say.
+            Some(creator.as_ref()?.ceilings.bound_class(class))
+        });
+        classes.min()
+    }
+
     fn selectable(&self, id: &WorkloadId, of: Option<&Caller>) -> Option<&Workload> {
         let known = self.book.workloads().get(id).map(|known| &**known);
         known.filter(|known| of.is_none_or(|caller| caller.may_select(known)))
@@ -106,7 +121,7 @@ impl Dispatcher {
 
     /// The workload that a member of a job's target is, if it is one and nothing else.
     pub(super) fn only_workload(&self, member: &Target, of: &Caller) -> Option<&WorkloadId> {
-        let selected = self.select(member, Some((of, &Pins::new()))).ok()?;
+        let selected = self.select(member, Some(of), Some(&Pins::new())).ok()?;
         let [Member { target: HostTarget::Cgroup(path), .. }] = &selected.aim.members[..] else {
             return None;
         };
@@ -123,7 +138,8 @@ impl Dispatcher {
         let known = self.book.workloads().get(&spec.id).cloned();
         if let Some(known) = &known {
             self.check_owner(caller, known)?;
-            if known.spec == spec {
+            let is_as_before = known.creator != caller.name || known.creator_gid == caller.gid;
+            if known.spec == spec && is_as_before {
                 return Ok(known.clone());
             }
         }
@@ -131,7 +147,9 @@ impl Dispatcher {
             Some(known) => (known.created, known.creator.clone()),
             None => (self.wall(), caller.name.clone()),
         };
-        let workload = Arc::new(Workload { spec, created, creator });
+        let before = known.as_ref().and_then(|known| known.creator_gid);
+        let creator_gid = if creator == caller.name { caller.gid } else { before };
+        let workload = Arc::new(Workload { spec, created, creator, creator_gid });
         let (before, quota) = (known.map(|known| known.weight()), &self.config().quota);
         let weight = workload.weight();
         self.book.used().check(&workload.creator, Sort::Workload, weight, before, quota)?;
@@ -161,11 +179,6 @@ impl Dispatcher {
         let message = format!("{id} belongs to {owner}: only it and admins may change it");
         Err(Refusal::NotPermitted { message })
     }
-}
-
-fn process(named: &TargetProcess) -> HostTarget {
-    let TargetProcess { pid, start_time, ref boot_id } = *named;
-    HostTarget::Process { identity: Identity { pid, start_time }, boot_id: boot_id.clone() }
 }
 
 /// What a workload is called where it is missing.

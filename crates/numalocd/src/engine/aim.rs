@@ -1,7 +1,8 @@
 //! What a target means on this host.
 
-use numaloc_api::value::{self, Missing};
-use numaloc_host::Target;
+use numaloc_api::value::{self, Missing, Pins, TargetProcess};
+use numaloc_core::Identity;
+use numaloc_host::{Error, Target};
 
 /// What a target means on this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,4 +20,36 @@ pub struct Member {
     pub target: Target,
     /// What clients call it: a target with one member.
     pub name: value::Target,
+}
+
+/// A process, and no later one that gets its pid.
+pub fn exactly(named: &TargetProcess) -> Target {
+    let TargetProcess { pid, start_time, ref boot_id } = *named;
+    Target::Process { identity: Identity { pid, start_time }, boot_id: boot_id.clone() }
+}
+
+impl Aim {
+    /// The pids in it.
+    pub(super) fn pids(&self) -> impl Iterator<Item = i32> {
+        self.members.iter().filter_map(|member| match member.target {
+            Target::Pid(pid) => Some(pid),
+            Target::Process { .. } | Target::Cgroup(_) | Target::Unit(_) => None,
+        })
+    }
+
+    /// With the processes that its pids mean; those that mean none are missing.
+    pub(super) fn pinned(self, pins: &Pins) -> Self {
+        let Self { members, mut missing } = self;
+        let pinned = |Member { target, name }| {
+            let Target::Pid(pid) = target else { return Some(Member { target, name }) };
+            let pin = pins.get(&pid).map(exactly);
+            if pin.is_none() {
+                let reason = Error::NoProcess { pid }.to_string();
+                missing.push(Missing { member: name.clone(), reason });
+            }
+            Some(Member { target: pin?, name })
+        };
+        let members = members.into_iter().filter_map(pinned).collect();
+        Self { members, missing }
+    }
 }

@@ -50,6 +50,10 @@ impl Members {
         topology: &Topology,
         authority: &Authority,
     ) -> Result<Self, Refusal> {
+        if let (true, Some(Missing { reason, .. })) = (aim.members.is_empty(), aim.missing.first())
+        {
+            return Err(Refusal::TargetNotFound { message: reason.clone() });
+        }
         let targets: Vec<_> = aim.members.iter().map(|member| member.target.clone()).collect();
         let (mut judged, mut processes) = (Vec::new(), BTreeMap::new());
         for (member, found) in aim.members.iter().zip(resolve_each(roots, &targets, topology)) {

@@ -1,6 +1,7 @@
 //! Orders over real processes on a machine with whatever nodes it has.
 
 use super::*;
+use crate::access::{Authority, Ceilings, Role};
 use nix::{
     sys::wait::{Id, WaitPidFlag, waitid},
     unistd::Pid,
@@ -26,6 +27,12 @@ fn engine(roots: Roots) -> Engine {
 fn aim(target: Target) -> Aim {
     let name = value::Target { units: ["a".to_owned()].into(), ..value::Target::default() };
     Aim { members: vec![Member { target, name }], missing: Vec::new() }
+}
+
+/// Somebody who may have so much moved.
+fn caller(authority: Authority) -> Caller {
+    let (name, role) = ("uid:7".to_owned(), Role::Operator);
+    Caller { name, gid: None, role, authority, ceilings: Ceilings::NONE }
 }
 
 /// A process of this test's own; ended with this value.
@@ -103,14 +110,14 @@ impl Desk {
 
 #[tokio::test]
 async fn this_machine_is_seen() {
-    let topology = engine(Roots::default()).topology().await.expect("hwloc");
+    let topology = engine(Roots::default()).topology("a").await.expect("hwloc");
     assert!(!topology.with_memory().is_empty());
     let sys = tempfile::tempdir().expect("a directory");
     let nodes = sys.path().join("devices/system/node");
     std::fs::create_dir_all(&nodes).expect("directories");
     std::fs::write(nodes.join("online"), "x").expect("a file");
     let roots = Roots { sys: sys.path().into(), ..Roots::default() };
-    let error = engine(roots).topology().await.expect_err("nonsense");
+    let error = engine(roots).topology("a").await.expect_err("nonsense");
     assert!(matches!(&error, Refusal::Internal { message } if message.contains("node/online")));
 }
 
@@ -132,10 +139,13 @@ async fn what_is_not_there_is_told_first() {
     ] {
         for refusal in [
             engine
-                .find(aim.clone(), Options::default(), Authority::All)
+                .find(&caller(Authority::All), aim.clone(), Options::default())
                 .await
                 .expect_err("refused"),
-            engine.look(aim.clone(), Options::default(), Policies::Ask).await.expect_err("refused"),
+            engine
+                .look("a", aim.clone(), Options::default(), Policies::Ask)
+                .await
+                .expect_err("refused"),
         ] {
             assert!(format!("{refusal:?}").starts_with(expected), "{aim:?}: {refusal:?}");
         }
@@ -145,11 +155,12 @@ async fn what_is_not_there_is_told_first() {
 #[tokio::test]
 async fn where_nothing_can_move_there_is_no_target_node() {
     let (engine, asleep) = (engine(Roots::default()), Asleep::new());
-    let topology = engine.topology().await.expect("hwloc");
+    let topology = engine.topology("a").await.expect("hwloc");
     let all = Options { to: Some(topology.with_memory()), ..Options::default() };
     let missing = Options { to: "1023".parse().ok(), ..Options::default() };
     for options in [all, missing] {
-        let refusal = engine.find(asleep.aim(), options, Authority::All).await.expect_err("no");
+        let refusal =
+            engine.find(&caller(Authority::All), asleep.aim(), options).await.expect_err("no");
         assert!(matches!(refusal, Refusal::NoTargetNode { .. }), "{refusal:?}");
     }
 }
@@ -157,7 +168,7 @@ async fn where_nothing_can_move_there_is_no_target_node() {
 #[tokio::test]
 async fn a_look_needs_no_target_node_and_moves_nothing() {
     let (engine, asleep) = (engine(Roots::default()), Asleep::new());
-    let looked = engine.look(asleep.aim(), Options::default(), Policies::Ask).await;
+    let looked = engine.look("a", asleep.aim(), Options::default(), Policies::Ask).await;
     let (plan, _) = looked.expect("a plan");
     assert_eq!(plan.processes.len(), 1);
     assert!(plan.locality.overall.local_bytes > 0);
@@ -171,7 +182,7 @@ async fn only_whose_it_is_may_have_it_moved() {
         uid,
         cgroups: cgroups.iter().map(|&path| path.to_owned()).collect(),
     };
-    let topology = engine.topology().await.expect("hwloc");
+    let topology = engine.topology("a").await.expect("hwloc");
     let options = Options::default();
     for (authority, allowed) in [
         (Authority::All, true),
@@ -180,7 +191,7 @@ async fn only_whose_it_is_may_have_it_moved() {
         (of(None, &[]), false),
         (of(Some(own + 1), &["/numaloc-no-such"]), false),
     ] {
-        let found = engine.find(asleep.aim(), options.clone(), authority.clone()).await;
+        let found = engine.find(&caller(authority.clone()), asleep.aim(), options.clone()).await;
         match found {
             Err(Refusal::NotPermitted { message }) => {
                 assert!(!allowed, "{authority:?}: {message}");
@@ -270,7 +281,7 @@ async fn what_is_gone_is_named_and_the_rest_is_found() {
     let known = Missing { member: value::Target::default(), reason: "not registered".to_owned() };
     whole.missing.push(known.clone());
     let (plan, missing) =
-        engine.look(whole, Options::default(), Policies::Ask).await.expect("one is there");
+        engine.look("a", whole, Options::default(), Policies::Ask).await.expect("one is there");
     assert_eq!(plan.processes.len(), 1);
     let [first, second, third] = &missing[..] else { panic!("{missing:?}") };
     assert!(third.reason.contains("../../etc"), "{third:?}");
@@ -284,18 +295,45 @@ async fn a_pinned_process_is_no_other_with_its_pid() {
     let (engine, asleep) = (engine(Roots::default()), Asleep::new());
     let pid = asleep.0.id() as i32;
     let named = value::Target { pids: [pid, i32::MAX].into(), ..value::Target::default() };
-    let pins = engine.pin(&named).await.expect("readable");
+    let pins = engine.pin("a", &named).await.expect("readable");
     let [(named, pin)] = &pins.iter().collect::<Vec<_>>()[..] else { panic!("{pins:?}") };
     assert_eq!((**named, pin.pid), (pid, pid));
-    assert_eq!(pin.boot_id, engine.boot_id().await.expect("readable"));
+    assert_eq!(pin.boot_id, engine.boot_id().expect("readable"));
     let process = |start_time, boot_id: &str| {
         let identity = Identity { pid, start_time };
         aim(Target::Process { identity, boot_id: boot_id.to_owned() })
     };
-    let look = async |aim| engine.look(aim, Options::default(), Policies::Ask).await;
+    let look = async |aim| engine.look("a", aim, Options::default(), Policies::Ask).await;
     look(process(pin.start_time, &pin.boot_id)).await.expect("it is there");
     for other in [process(pin.start_time + 1, &pin.boot_id), process(pin.start_time, "b")] {
         let refusal = look(other).await.expect_err("it is another");
         assert!(matches!(refusal, Refusal::TargetNotFound { .. }), "{refusal:?}");
     }
+}
+
+#[tokio::test]
+async fn what_a_record_is_to_be_about_is_found_in_one_turn() {
+    let (engine, asleep) = (engine(Roots::default()), Asleep::new());
+    let pid = asleep.0.id() as i32;
+    let mut whole = asleep.aim();
+    whole.members.extend(aim(Target::Pid(i32::MAX)).members);
+    let look = async |aim| {
+        let (all, options) = (caller(Authority::All), Options::default());
+        engine.pin_and_find(&all, aim, options, NumaBalancing::Ignore).await.expect("readable")
+    };
+    let (pins, found) = look(whole).await;
+    assert_eq!(pins.keys().collect::<Vec<_>>(), [&pid]);
+    match found {
+        Ok(found) => {
+            let identities = found.processes.iter().map(|process| process.pid);
+            assert_eq!(identities.collect::<Vec<_>>(), [pid]);
+            let reasons: Vec<_> = found.members.iter().map(|member| &*member.reason).collect();
+            assert!(reasons.iter().any(|reason| reason.contains("no process")), "{reasons:?}");
+        }
+        // It is free to run anywhere.
+        Err(refusal) => assert!(matches!(refusal, Refusal::NoTargetNode { .. }), "{refusal:?}"),
+    }
+    let (pins, found) = look(aim(Target::Pid(i32::MAX))).await;
+    assert!(pins.is_empty());
+    assert!(matches!(found, Err(Refusal::TargetNotFound { .. })), "{found:?}");
 }

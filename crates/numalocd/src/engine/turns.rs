@@ -1,19 +1,100 @@
-//! Blocking work that takes turns: so many at a time, first come, first served.
+//! Blocking work that takes turns: so many at a time, and the callers in rotation. However much one of them asks for, the
+//! single request of another is next.
 
 use crate::dispatch::Refusal;
 use std::{
     any::Any,
+    collections::{HashMap, VecDeque},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
 };
-use tokio::{sync::Semaphore, task::spawn_blocking};
+use tokio::{sync::oneshot, task::spawn_blocking};
 
-/// Lets so many work at a time.
+/// Lets so many work at a time. Clones hand out the same turns.
 #[derive(Clone, Debug)]
-pub struct Turns(Arc<Semaphore>);
+pub struct Turns(Arc<Mutex<Line>>);
+
+#[derive(Debug)]
+struct Line {
+    free: usize,
+    /// One caller has so many at most: what it asks for may take long.
+    most: usize,
+    held: HashMap<String, usize>,
+    /// Who waits, by turns, each with what it waits for.
+    waiting: VecDeque<(String, VecDeque<oneshot::Sender<Turn>>)>,
+}
+
+/// A turn, until this is dropped.
+#[derive(Debug)]
+struct Turn {
+    of: String,
+    /// `None`: nobody has taken it.
+    line: Option<Arc<Mutex<Line>>>,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let Some(line) = self.line.take() else { return };
+        lock(&line).give_back(&self.of);
+        hand_out(&line);
+    }
+}
+
+impl Line {
+    /// Puts a request into the line of `of`.
+    fn ask(&mut self, of: &str, give: oneshot::Sender<Turn>) {
+        match self.waiting.iter_mut().find(|(waits, _)| waits == of) {
+            Some((_, asked)) => asked.push_back(give),
+            None => self.waiting.push_back((of.to_owned(), [give].into())),
+        }
+    }
+
+    /// Takes a turn for the request that is next, whose caller then goes behind all others.
+    fn next(&mut self) -> Option<(String, oneshot::Sender<Turn>)> {
+        let (held, most) = (&self.held, self.most);
+        let may = |of: &String| held.get(of).copied().unwrap_or_default() < most;
+        let at = self.waiting.iter().position(|(of, _)| may(of)).filter(|_| self.free > 0)?;
+        let (of, mut asked) = self.waiting.remove(at)?;
+        let give = asked.pop_front()?;
+        if !asked.is_empty() {
+            self.waiting.push_back((of.clone(), asked));
+        }
+        self.free -= 1;
+        *self.held.entry(of.clone()).or_default() += 1;
+        Some((of, give))
+    }
+
+    fn give_back(&mut self, of: &str) {
+        self.free += 1;
+        if let Some(held) = self.held.get_mut(of) {
+            *held -= 1;
+            if *held == 0 {
+                self.held.remove(of);
+            }
+        }
+    }
+}
+
+/// Gives free turns to those that wait.
+fn hand_out(line: &Arc<Mutex<Line>>) {
+    let mut locked = lock(line);
+    while let Some((of, give)) = locked.next() {
+        let turn = Turn { of, line: Some(line.clone()) };
+        // Who does not wait any more gives it back, and may not lock the line for that once more.
+        if let Err(mut turn) = give.send(turn) {
+            turn.line = None;
+            locked.give_back(&turn.of);
+        }
+    }
+}
+
+/// Nothing panics while it holds the lock.
+fn lock(line: &Mutex<Line>) -> MutexGuard<'_, Line> {
+    line.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Tells the work, when it is dropped, that nobody waits for it any more.
 struct Interest(Arc<AtomicBool>);
@@ -25,22 +106,25 @@ impl Drop for Interest {
 }
 
 impl Turns {
-    /// So many at a time.
+    /// So many at a time. One caller gets all but one of them, if there are several.
     pub fn new(at_once: usize) -> Self {
-        Self(Arc::new(Semaphore::new(at_once)))
+        let most = at_once.saturating_sub(1).max(1);
+        let (held, waiting) = (HashMap::new(), VecDeque::new());
+        Self(Arc::new(Mutex::new(Line { free: at_once, most, held, waiting })))
     }
 
-    /// Waits for a turn and has `work` done in a thread. Nothing is begun for a caller that goes away meanwhile; later
-    /// the work's argument tells it.
+    /// Waits for a turn of the caller `of`, and has `work` done in a thread. Nothing is begun for a caller that goes away
+    /// meanwhile; later the work's argument tells it.
     ///
     /// # Errors
     /// Those of the work; internal, if it panics.
     pub async fn take<T: Send + 'static>(
         &self,
+        of: &str,
         work: impl FnOnce(&(dyn Fn() -> bool + Sync)) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         let bug = |message: String| Refusal::Internal { message };
-        let turn = self.0.clone().acquire_owned().await.map_err(|error| bug(error.to_string()))?;
+        let turn = self.turn(of).await.map_err(|error| bug(error.to_string()))?;
         let gone = Arc::new(AtomicBool::new(false));
         let _interest = Interest(gone.clone());
         let span = tracing::Span::current();
@@ -50,6 +134,23 @@ impl Turns {
             span.in_scope(|| caught(|| work(&|| gone.load(Relaxed))))
         };
         spawn_blocking(work).await.unwrap_or_else(|error| Err(bug(error.to_string())))
+    }
+
+    async fn turn(&self, of: &str) -> Result<Turn, oneshot::error::RecvError> {
+        let (give, given) = oneshot::channel();
+        lock(&self.0).ask(of, give);
+        hand_out(&self.0);
+        given.await
+    }
+
+    #[cfg(test)]
+    fn free(&self) -> usize {
+        lock(&self.0).free
+    }
+
+    #[cfg(test)]
+    fn waiting(&self) -> usize {
+        lock(&self.0).waiting.iter().map(|(_, asked)| asked.len()).sum()
     }
 }
 
@@ -85,15 +186,15 @@ mod tests {
         let (release, held) = mpsc::channel::<()>();
         let (in_turn, first) = (turns.clone(), turns.clone());
         let first = tokio::spawn(async move {
-            first.take(move |_| held.recv().map_err(|error| panic!("{error}"))).await
+            first.take("a", move |_| held.recv().map_err(|error| panic!("{error}"))).await
         });
-        while in_turn.0.available_permits() > 0 {
+        while in_turn.free() > 0 {
             yield_now().await;
         }
         let (mark, waiting) = (begun.clone(), turns.clone());
         let second = async move {
             waiting
-                .take(move |_| {
+                .take("a", move |_| {
                     mark.store(true, Relaxed);
                     Ok(())
                 })
@@ -102,7 +203,7 @@ mod tests {
         timeout(Duration::from_millis(20), second).await.expect_err("it is not its turn");
         release.send(()).expect("it waits");
         first.await.expect("no panic").expect("no error");
-        let third = timeout(DEADLINE, turns.take(|_| Ok(7))).await.expect("its turn comes");
+        let third = timeout(DEADLINE, turns.take("a", |_| Ok(7))).await.expect("its turn comes");
         assert_eq!(third, Ok(7));
         assert!(!begun.load(Relaxed), "it was begun for nobody");
     }
@@ -122,26 +223,66 @@ mod tests {
                 tell.send(()).expect("somebody waits");
                 Ok(())
             };
-            first.take(work).await
+            first.take("a", work).await
         });
         begun.await.expect("it begins");
-        assert_eq!(turns.0.available_permits(), 0);
+        assert_eq!(turns.free(), 0);
         first.abort();
         first.await.expect_err("it was aborted");
-        let ended = timeout(DEADLINE, turns.take(move |_| Ok(told.try_recv().is_ok()))).await;
+        let ended = timeout(DEADLINE, turns.take("b", move |_| Ok(told.try_recv().is_ok()))).await;
         assert_eq!(ended.expect("its turn comes"), Ok(true), "the turn was given away early");
     }
 
     #[tokio::test]
     async fn a_panic_is_an_error_of_that_call() {
         let turns = Turns::new(1);
-        let literal: Result<(), _> = turns.take(|_| panic!("too bad")).await;
+        let literal: Result<(), _> = turns.take("a", |_| panic!("too bad")).await;
         let formatted: Result<(), _> = caught(|| panic!("too {}", "bad"));
         for refusal in [literal.unwrap_err(), formatted.unwrap_err()] {
             assert!(
                 matches!(&refusal, Refusal::Internal { message } if message.ends_with("too bad"))
             );
         }
-        assert_eq!(turns.take(|_| Ok(1)).await, Ok(1), "the turn was lost");
+        assert_eq!(turns.take("a", |_| Ok(1)).await, Ok(1), "the turn was lost");
+    }
+
+    #[tokio::test]
+    async fn the_backlog_of_one_caller_delays_nobody_else() {
+        let (turns, order) = (Turns::new(1), Arc::new(Mutex::new(Vec::new())));
+        let held = turns.turn("a").await.expect("a turn");
+        let mut asked = Vec::new();
+        for of in std::iter::repeat_n("a", 100).chain(["b", "c"]) {
+            let (turns, order) = (turns.clone(), order.clone());
+            asked.push(tokio::spawn(async move {
+                let done = move |_: &(dyn Fn() -> bool + Sync)| {
+                    order.lock().expect("no panic").push(of);
+                    Ok(())
+                };
+                turns.take(of, done).await
+            }));
+        }
+        while turns.waiting() < 102 {
+            yield_now().await;
+        }
+        drop(held);
+        for asked in asked {
+            timeout(DEADLINE, asked).await.expect("in time").expect("no panic").expect("its turn");
+        }
+        let order = order.lock().expect("no panic");
+        assert_eq!(order[..4], ["a", "b", "c", "a"]);
+        assert_eq!((turns.free(), lock(&turns.0).held.len()), (1, 0));
+    }
+
+    #[tokio::test]
+    async fn one_caller_leaves_a_turn_to_others() {
+        let turns = Turns::new(3);
+        let _first = turns.turn("a").await.expect("a turn");
+        let second = turns.turn("a").await.expect("a turn");
+        let moment = Duration::from_millis(20);
+        timeout(moment, turns.turn("a")).await.expect_err("it has all that one may have");
+        timeout(DEADLINE, turns.turn("b")).await.expect("at once").expect("a turn");
+        drop(second);
+        // What was given up meanwhile has taken none.
+        timeout(DEADLINE, turns.turn("a")).await.expect("its turn").expect("a turn");
     }
 }

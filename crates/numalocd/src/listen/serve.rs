@@ -17,6 +17,10 @@ use tower::{Layer, Service};
 const CONNECTIONS: usize = 1024;
 /// Calls at the same time in one connection.
 const CALLS: u32 = 1024;
+/// What a client may send in a call, and in all calls of its connection, before somebody reads it: so much is kept for it.
+/// Most requests are smaller than this; larger ones take some more round trips.
+const STREAM_WINDOW: u32 = 64 << 10;
+const CONNECTION_WINDOW: u32 = 128 << 10;
 /// A client that has not been heard of for so long is asked whether it is still there.
 const PING: Duration = Duration::from_secs(30);
 /// How long it may take to answer.
@@ -88,4 +92,6 @@ fn server() -> Server {
         .http2_keepalive_interval(Some(PING))
         .http2_keepalive_timeout(Some(PONG))
         .max_concurrent_streams(CALLS)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
 }

@@ -8,7 +8,7 @@ use crate::{
     engine::{Aim, Member},
 };
 use numaloc_api::value::{Pins, Target};
-use numaloc_core::Options;
+use numaloc_core::{NumaBalancing, Options};
 
 /// Refuses a schedule for what exists and is somebody else's. Gives back what the pids of its target mean from now on.
 ///
@@ -16,24 +16,36 @@ use numaloc_core::Options;
 /// Not permitted; it names only processes, and none is there, which will not change; the daemon lacks rights; the host could
 /// not be read.
 pub async fn schedule(parts: &Parts, caller: &Caller, target: Target) -> Result<Pins, Refusal> {
-    let pins = parts.engine.pin(&target).await?;
+    let (pins, found) = match caller.authority {
+        Authority::All => (parts.engine.pin(&caller.name, &target).await?, Ok(())),
+        Authority::Of { .. } => look(parts, caller, target.clone()).await?,
+    };
     if pins.is_empty() && target == only_pids(&target) {
         let message =
             format!("there is no {target}: a schedule by pid is for processes that are there");
         return Err(Refusal::TargetNotFound { message });
     }
-    if caller.authority == Authority::All {
-        return Ok(pins);
-    }
-    let found = async {
-        let selected = parts.handle.select_for(caller.clone(), target, pins.clone()).await?;
-        parts.engine.find(selected.aim, Options::default(), caller.authority.clone()).await
-    };
-    match found.await {
-        Ok(_) => Ok(pins),
+    match found {
+        Ok(()) => Ok(pins),
         Err(refusal) if is_for_later(&refusal) => Ok(pins),
         Err(refusal) => Err(refusal),
     }
+}
+
+/// What the pids of a target mean, and whether the caller may have what there is moved.
+async fn look(
+    parts: &Parts,
+    caller: &Caller,
+    target: Target,
+) -> Result<(Pins, Result<(), Refusal>), Refusal> {
+    let aim = match parts.handle.select_for(caller.clone(), target).await {
+        Ok(selected) => selected.aim,
+        // It has no pids, then.
+        Err(refusal) => return Ok((Pins::new(), Err(refusal))),
+    };
+    let (options, asked) = (Options::default(), NumaBalancing::Ignore);
+    let (pins, found) = parts.engine.pin_and_find(caller, aim, options, asked).await?;
+    Ok((pins, found.map(drop)))
 }
 
 fn only_pids(target: &Target) -> Target {
@@ -59,7 +71,7 @@ pub async fn register(parts: &Parts, caller: &Caller, cgroup: &str) -> Result<()
     let target = numaloc_host::Target::Cgroup(cgroup.to_owned());
     let name = Target::cgroup(cgroup);
     let aim = Aim { members: vec![Member { target, name }], missing: Vec::new() };
-    let found = parts.engine.find(aim, Options::default(), caller.authority.clone()).await;
+    let found = parts.engine.find(caller, aim, Options::default()).await;
     match found {
         Ok(_) | Err(Refusal::NoTargetNode { .. }) => Ok(()),
         Err(Refusal::TargetNotFound { .. } | Refusal::TargetEmpty { .. }) => {

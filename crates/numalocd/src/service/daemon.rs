@@ -75,7 +75,7 @@ impl DaemonService for Service {
         let caller = caller(&request)?;
         let status = self.parts.handle.status().await?;
         let ceilings = (caller.role == Role::Operator).then(|| shown(&caller.ceilings));
-        let boot_id = self.parts.engine.boot_id().await?;
+        let boot_id = self.parts.engine.boot_id()?.to_owned();
         let jobs = status.jobs.into_iter().map(|(state, count)| v1::JobStateCount {
             state: v1::JobState::from(state).into(),
             count: i64::try_from(count).unwrap_or(i64::MAX),

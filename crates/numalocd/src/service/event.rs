@@ -41,9 +41,19 @@ impl EventService for Service {
         }
         let counted = self.0.quotas.watch(&caller)?;
         let handle = self.0.handle.clone();
+        // Who begins with the oldest takes what is kept of those that were there.
+        let kept = *handle.last_event().borrow();
+        let begin = if after == Some(0) { kept } else { 0 };
         let watch = EventWatch::new(self.0.handle.last_event(), after, move |seen| {
             let (handle, filter) = (handle.clone(), filter.clone());
-            async move { handle.events_after(filter, seen, AT_ONCE).await }
+            async move {
+                let read = handle.events_after(filter, seen, AT_ONCE).await?;
+                // Afterwards: what was forgotten while it was read is not passed over without a word.
+                if seen >= begin {
+                    handle.check_cursor(seen).await?;
+                }
+                Ok(read)
+            }
         });
         let answers = stream(watch, self.0.stop.clone(), counted);
         let answers =

@@ -80,7 +80,9 @@ fn class(refusal: &Refusal) -> (Code, ErrorReason) {
         Refusal::NoTargetNode { .. } => (Code::FailedPrecondition, R::NoTargetNode),
         Refusal::HostCannot { .. } => (Code::FailedPrecondition, R::HostCannot),
         Refusal::WrongState { .. } => (Code::FailedPrecondition, R::WrongState),
-        Refusal::AlreadyExists { .. } => (Code::AlreadyExists, R::AlreadyExists),
+        Refusal::AlreadyExists { .. } | Refusal::NameTaken { .. } => {
+            (Code::AlreadyExists, R::AlreadyExists)
+        }
         Refusal::Conflict { .. } => (Code::Aborted, R::ConflictingJob),
         Refusal::Etag { .. } => (Code::Aborted, R::EtagMismatch),
         Refusal::NotPermitted { .. } => (Code::PermissionDenied, R::NotPermitted),
@@ -89,6 +91,7 @@ fn class(refusal: &Refusal) -> (Code, ErrorReason) {
         Refusal::Quota { .. } | Refusal::TooFast { .. } => {
             (Code::ResourceExhausted, R::QuotaExceeded)
         }
+        Refusal::Late { .. } => (Code::DeadlineExceeded, R::CallTimedOut),
         Refusal::StoreFull { .. } => (Code::ResourceExhausted, R::StoreFull),
         Refusal::Unavailable { .. } => (Code::Unavailable, R::Unavailable),
         Refusal::HostUnavailable { .. } => (Code::Unavailable, R::HostUnavailable),
@@ -100,7 +103,9 @@ fn class(refusal: &Refusal) -> (Code, ErrorReason) {
 fn about(refusal: &Refusal) -> Vec<(&'static str, String)> {
     match refusal {
         Refusal::PageToken => vec![("field", "page_token".to_owned())],
-        Refusal::NotFound { name } | Refusal::Etag { name } => vec![("resource", name.clone())],
+        Refusal::NotFound { name } | Refusal::Etag { name } | Refusal::NameTaken { name } => {
+            vec![("resource", name.clone())]
+        }
         Refusal::WrongState { name, state, action } => vec![
             ("resource", name.clone()),
             ("state", (*state).to_owned()),
@@ -129,6 +134,7 @@ fn about(refusal: &Refusal) -> Vec<(&'static str, String)> {
         | Refusal::HostCannot { .. }
         | Refusal::NotPermitted { .. }
         | Refusal::DaemonLacksRights { .. }
+        | Refusal::Late { .. }
         | Refusal::StoreFull { .. }
         | Refusal::Unavailable { .. }
         | Refusal::HostUnavailable { .. }

@@ -8,10 +8,10 @@ use tonic_health::{
     server::{HealthReporter, HealthService},
 };
 
-/// SERVING for each of `names`, and NOT_SERVING from when the daemon stops.
+/// SERVING for each of `names`, and NOT_SERVING from when the daemon takes no changes any more.
 pub async fn server(
     names: Vec<&'static str>,
-    mut stop: Receiver<bool>,
+    mut ending: Receiver<bool>,
 ) -> HealthServer<impl Health> {
     let reporter = HealthReporter::new();
     let service = HealthService::from_health_reporter(reporter.clone());
@@ -19,7 +19,7 @@ pub async fn server(
         reporter.set_service_status(name, ServingStatus::Serving).await;
     }
     tokio::spawn(async move {
-        stopped(&mut stop).await;
+        stopped(&mut ending).await;
         for name in &names {
             reporter.set_service_status(name, ServingStatus::NotServing).await;
         }

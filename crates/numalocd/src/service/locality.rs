@@ -21,11 +21,12 @@ pub struct Service(pub Parts);
 
 async fn read(
     parts: &Parts,
+    of: &str,
     target: Target,
     options: Options,
 ) -> Result<(Option<v1::Locality>, Vec<v1::MissingMember>), Refusal> {
     let aim = parts.handle.select(target).await?.aim;
-    let (plan, missing) = parts.engine.look(aim, options, Policies::Leave).await?;
+    let (plan, missing) = parts.engine.look(of, aim, options, Policies::Leave).await?;
     let locality = LocalityView { plan: &plan, time: SystemTime::now() }.into();
     Ok((Some(locality), missing.iter().map(Into::into).collect()))
 }
@@ -34,9 +35,9 @@ async fn read(
 impl LocalityService for Service {
     async fn get_topology(
         &self,
-        _: Request<v1::GetTopologyRequest>,
+        request: Request<v1::GetTopologyRequest>,
     ) -> Result<Response<v1::GetTopologyResponse>, Status> {
-        let topology = self.0.engine.topology().await?;
+        let topology = self.0.engine.topology(&caller(&request)?.name).await?;
         Ok(Response::new(v1::GetTopologyResponse { topology: Some((&topology).into()) }))
     }
 
@@ -44,8 +45,9 @@ impl LocalityService for Service {
         &self,
         request: Request<v1::GetLocalityRequest>,
     ) -> Result<Response<v1::GetLocalityResponse>, Status> {
+        let of = caller(&request)?.name;
         let GetLocality { target, policy } = request.into_inner().try_into()?;
-        let (locality, missing) = read(&self.0, target, policy.options).await?;
+        let (locality, missing) = read(&self.0, &of, target, policy.options).await?;
         Ok(Response::new(v1::GetLocalityResponse { locality, missing }))
     }
 
@@ -61,8 +63,9 @@ impl LocalityService for Service {
         let parts = self.0.clone();
         let watch = LocalityWatch::new(interval, move || {
             let (parts, target, options) = (parts.clone(), target.clone(), policy.options.clone());
+            let of = caller.name.clone();
             async move {
-                let (locality, missing) = read(&parts, target, options).await?;
+                let (locality, missing) = read(&parts, &of, target, options).await?;
                 Ok(v1::WatchLocalityResponse { locality, missing })
             }
         });

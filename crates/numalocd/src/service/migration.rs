@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     access::{Caller, Role, caller},
-    dispatch::{Handle, Refusal},
+    dispatch::{Handle, Made, Refusal},
     engine::Found,
 };
 use numaloc_api::{
@@ -33,17 +33,14 @@ impl Service {
         change: &Change,
         request: &mut CreateJob,
     ) -> Result<(Pins, Found), Refusal> {
-        // The class of a workload is its registrant's to say, who has had its own ceiling.
-        change.caller.ceilings.check(&request.spec)?;
+        let caller = &change.caller;
+        caller.ceilings.check(&request.spec)?;
         let MigrationSpec { target, policy, .. } = &mut request.spec;
-        let pins = self.0.engine.pin(target).await?;
-        let of = change.caller.clone();
-        let selected = self.0.handle.select_for(of, target.clone(), pins.clone()).await?;
+        let selected = self.0.handle.select_for(caller.clone(), target.clone()).await?;
         policy.qos_class = policy.qos_class.or(selected.qos_class);
-        let authority = change.caller.authority.clone();
-        let found = self.0.engine.find(selected.aim, policy.options.clone(), authority).await?;
-        self.0.engine.check_balancing(policy.numa_balancing).await?;
-        Ok((pins, found))
+        let (options, asked) = (policy.options.clone(), policy.numa_balancing);
+        let found = self.0.engine.pin_and_find(caller, selected.aim, options, asked).await?;
+        Ok((found.0, found.1?))
     }
 
     /// Has a job go another way.
@@ -64,7 +61,7 @@ impl Service {
 }
 
 /// The answer to who only asks whether a job could be made: one that is there, or what would be made, without a name.
-fn only_checked((job, existing): (Arc<Job>, bool)) -> v1::CreateJobResponse {
+fn only_checked((job, existing): Made) -> v1::CreateJobResponse {
     let shown: v1::Job = (&*job).into();
     let name = if existing { shown.name.clone() } else { String::new() };
     v1::CreateJobResponse { job: Some(v1::Job { name, ..shown }), existing }
@@ -99,12 +96,10 @@ impl MigrationService for Service {
         let handle = &self.0.handle;
         let selected = match caller.role {
             Role::Viewer => handle.select(target).await?,
-            Role::Operator | Role::Admin => {
-                let pins = self.0.engine.pin(&target).await?;
-                handle.select_for(caller, target, pins).await?
-            }
+            Role::Operator | Role::Admin => handle.select_for(caller.clone(), target).await?,
         };
-        let look = self.0.engine.look(selected.aim, policy.options, Policies::AskBriefly);
+        let (of, options) = (&caller.name, policy.options);
+        let look = self.0.engine.look(of, selected.aim, options, Policies::AskBriefly);
         let (plan, missing) = look.await?;
         let plan = with_target_node(plan)?;
         let missing = missing.iter().map(Into::into).collect();
@@ -117,7 +112,7 @@ impl MigrationService for Service {
     ) -> Result<Response<v1::CreateJobResponse>, Status> {
         let (change, mut request) = Change::read::<_, CreateJob>("CreateJob", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
-        let name = |(job, _): &(Arc<Job>, bool)| Some(job.id.to_string());
+        let name = |(job, _): &Made| Some(job.id.to_string());
         // The target of an earlier request may have gone meanwhile.
         let earlier = match &request.request_id {
             None => None,

@@ -1,16 +1,31 @@
 //! ScheduleService.
 
 use super::{Parts, allowed, change::Change};
+use crate::{access::Caller, dispatch::Refusal};
 use numaloc_api::{
     v1::{self, schedule_service_server::ScheduleService},
-    value::{CreateSchedule, DeleteSchedule, Pins, ScheduleId, UpdateSchedule},
+    value::{
+        CreateSchedule, DeleteSchedule, MigrationSpec, Pins, Schedule, ScheduleId, UpdateSchedule,
+    },
 };
-use std::future::ready;
+use std::{future::ready, sync::Arc};
 use tonic::{Request, Response, Status};
 
 /// Repeats migrations.
 #[derive(Debug)]
 pub struct Service(pub Parts);
+
+impl Service {
+    /// Looks at what a schedule is to be made for.
+    async fn look(&self, caller: &Caller, request: &CreateSchedule) -> Result<Pins, Refusal> {
+        let migration = &request.spec.migration;
+        caller.ceilings.check(migration)?;
+        let pins = allowed::schedule(&self.0, caller, migration.target.clone()).await?;
+        let asked = migration.policy.numa_balancing;
+        self.0.engine.check_balancing(&caller.name, asked).await?;
+        Ok(pins)
+    }
+}
 
 #[tonic::async_trait]
 impl ScheduleService for Service {
@@ -20,18 +35,29 @@ impl ScheduleService for Service {
     ) -> Result<Response<v1::CreateScheduleResponse>, Status> {
         let (change, request) = Change::read::<_, CreateSchedule>("CreateSchedule", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
-        change.first(ready(caller.ceilings.check(&request.spec.migration))).await?;
-        let target = request.spec.migration.target.clone();
-        let pins = change.first(allowed::schedule(&self.0, &caller, target)).await?;
-        let asked = request.spec.migration.policy.numa_balancing;
-        change.first(self.0.engine.check_balancing(asked)).await?;
-        if request.validate_only {
-            let asked = change.first(handle.create_schedule(caller, request, pins)).await?;
-            let schedule = v1::Schedule { name: String::new(), ..(&*asked).into() };
-            return Ok(Response::new(v1::CreateScheduleResponse { schedule: Some(schedule) }));
-        }
-        let make = async move { handle.create_schedule(caller, request, pins).await };
-        let schedule = change.create(make, |schedule| Some(schedule.id.to_string())).await?;
+        let name = |schedule: &Arc<Schedule>| Some(schedule.id.to_string());
+        // The target of an earlier request may have gone meanwhile.
+        let earlier = match &request.request_id {
+            None => None,
+            Some(_) => {
+                let found = handle.find_schedule_request(caller.clone(), request.clone());
+                change.first(found).await?
+            }
+        };
+        let schedule = match earlier {
+            Some(schedule) => change.create(ready(Ok(schedule)), name).await?,
+            None => {
+                let pins = change.first(self.look(&caller, &request)).await?;
+                if request.validate_only {
+                    let asked = change.first(handle.create_schedule(caller, request, pins)).await?;
+                    let schedule = v1::Schedule { name: String::new(), ..(&*asked).into() };
+                    let schedule = Some(schedule);
+                    return Ok(Response::new(v1::CreateScheduleResponse { schedule }));
+                }
+                let make = async move { handle.create_schedule(caller, request, pins).await };
+                change.create(make, name).await?
+            }
+        };
         Ok(Response::new(v1::CreateScheduleResponse { schedule: Some((&*schedule).into()) }))
     }
 
@@ -59,12 +85,20 @@ impl ScheduleService for Service {
     ) -> Result<Response<v1::UpdateScheduleResponse>, Status> {
         let (change, request) = Change::read::<_, UpdateSchedule>("UpdateSchedule", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
+        // What is asked for anew; the dispatcher asks of the whole.
+        let asked = MigrationSpec {
+            policy: request.update.policy.clone().unwrap_or_default(),
+            limits: request.update.limits.clone().unwrap_or_default(),
+            ..MigrationSpec::default()
+        };
+        change.first(ready(caller.ceilings.check(&asked))).await?;
         let pins = match request.update.target.clone() {
             Some(target) => change.first(allowed::schedule(&self.0, &caller, target)).await?,
             None => Pins::new(),
         };
         if let Some(policy) = &request.update.policy {
-            change.first(self.0.engine.check_balancing(policy.numa_balancing)).await?;
+            let asked = policy.numa_balancing;
+            change.first(self.0.engine.check_balancing(&caller.name, asked)).await?;
         }
         if request.validate_only {
             let schedule = change.first(handle.update_schedule(caller, request, pins)).await?;

@@ -8,7 +8,7 @@ use crate::{
 };
 use hyper_util::rt::TokioIo;
 use numaloc_api::v1::{
-    self, daemon_service_client::DaemonServiceClient,
+    self, daemon_service_client::DaemonServiceClient, event_service_client::EventServiceClient,
     migration_service_client::MigrationServiceClient,
 };
 use std::collections::BTreeSet;
@@ -24,13 +24,17 @@ use tonic_health::pb::{
 use tonic_reflection::pb::{v1 as reflection, v1alpha};
 
 /// The dispatcher and the engine are not reached by what is tested here.
-fn parts(stop: watch::Receiver<bool>) -> Parts {
+fn parts(ending: watch::Receiver<bool>) -> Parts {
     let (_, config) = watch::channel(Arc::new(Config::default()));
+    // It does not stop as long as there is somebody to say so.
+    let (stopped, stop) = watch::channel(false);
+    std::mem::forget(stopped);
     Parts {
         handle: Handle::stopped(),
         engine: engine(),
         quotas: Quotas::new(config),
         metrics: Arc::new(|| panic!("this panic belongs to the test")),
+        ending,
         stop,
     }
 }
@@ -127,7 +131,7 @@ async fn all_services_of_the_definitions_are_served_and_listed() {
 }
 
 #[tokio::test]
-async fn health_tells_that_the_daemon_stops() {
+async fn health_tells_that_the_daemon_ends_while_it_still_answers() {
     let (stop, stopped) = running();
     let mut health = HealthClient::new(connect(stopped).await);
     let mut watched = Vec::new();
@@ -143,12 +147,15 @@ async fn health_tells_that_the_daemon_stops() {
         let next = answers.message().await.unwrap().unwrap();
         assert_eq!(next.status(), ServingStatus::NotServing);
     }
+    let now = health.check(HealthCheckRequest::default()).await.unwrap().into_inner();
+    assert_eq!(now.status(), ServingStatus::NotServing);
 }
 
 #[tokio::test]
 async fn too_much_is_refused() {
     let (_stop, stopped) = running();
-    let mut client = MigrationServiceClient::new(connect(stopped).await);
+    let channel = connect(stopped).await;
+    let mut client = MigrationServiceClient::new(channel.clone());
     let spec = |target| Some(v1::MigrationSpec { target: Some(target), ..Default::default() });
     let target = v1::Target { pids: (1..=100_000).collect(), ..Default::default() };
     let request = v1::CreateJobRequest { spec: spec(target), ..Default::default() };
@@ -159,7 +166,12 @@ async fn too_much_is_refused() {
     let request = v1::PlanMigrationRequest { spec: spec(target) };
     let status = client.plan_migration(request).await.unwrap_err();
     assert_eq!(status.code(), Code::OutOfRange, "{status}");
-    // The connection has survived both.
+    // Where there is less to be said, less is taken.
+    let mut events = EventServiceClient::new(channel);
+    let request = v1::ListEventsRequest { page_token: "a".repeat(1 << 16), ..Default::default() };
+    let status = events.list_events(request).await.unwrap_err();
+    assert_eq!(status.code(), Code::OutOfRange, "{status}");
+    // The connection has survived them.
     let name = "nonsense".to_owned();
     let status = client.watch_job(v1::WatchJobRequest { name }).await.unwrap_err();
     assert_eq!(status.message(), "name must be a name of the form jobs/{id}");

@@ -94,7 +94,7 @@ fn workload(id: &str) -> Workload {
         labels: Default::default(),
         qos_class: None,
     };
-    Workload { spec, created: at(3), creator: "uid:0".to_owned() }
+    Workload { spec, created: at(3), creator: "uid:0".to_owned(), creator_gid: None }
 }
 
 fn event(number: u64) -> Event {
@@ -104,6 +104,7 @@ fn event(number: u64) -> Event {
         time: at(number),
         job: Some(JobId::numbered(number)),
         schedule: Some(ScheduleId::numbered(1)),
+        creator: "uid:0".to_owned(),
         target: target(),
         from: NodeSet::new(),
         to: NodeSet::new(),

@@ -1,6 +1,7 @@
 //! How much room records take: in an answer, in memory and on the disk. What clients make long is counted, the rest is taken to
 //! be a kilobyte.
 
+use super::EventHead;
 use numaloc_api::{
     encoded::ListedJob,
     value::{Event, Job, MemberResult, Schedule, Target, Workload},
@@ -46,6 +47,11 @@ fn members(members: &[MemberResult]) -> usize {
 impl Weight for ListedJob {
     fn weight(&self) -> usize {
         self.as_ref().len()
+    }
+}
+impl Weight for &EventHead {
+    fn weight(&self) -> usize {
+        self.bytes
     }
 }
 impl<T: Weight> Weight for Arc<T> {

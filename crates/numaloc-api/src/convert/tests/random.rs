@@ -80,6 +80,7 @@ fn job() -> v1::CreateJobRequest {
         spec: Some(full()),
         request_id: "a-1".to_owned(),
         on_conflict: 2,
+        job_id: "nightly".to_owned(),
         labels: [("team".to_owned(), "db".to_owned())].into(),
         validate_only: true,
     }
@@ -96,7 +97,8 @@ fn schedule() -> v1::CreateScheduleRequest {
         ..Default::default()
     };
     let (schedule, request_id) = (Some(schedule), "a-1".to_owned());
-    v1::CreateScheduleRequest { schedule, request_id, validate_only: true }
+    let schedule_id = "nightly".to_owned();
+    v1::CreateScheduleRequest { schedule, request_id, validate_only: true, schedule_id }
 }
 
 fn workload() -> v1::RegisterWorkloadRequest {
@@ -171,7 +173,13 @@ proptest! {
             let (schedule, request_id) = (Some((&read.spec).into()), read.request_id.clone());
             let request_id = request_id.unwrap_or_default();
             let validate_only = read.validate_only;
-            let again = v1::CreateScheduleRequest { schedule, request_id, validate_only };
+            let schedule_id = read.id.as_ref().map(|id| id.id().to_owned()).unwrap_or_default();
+            let again = v1::CreateScheduleRequest {
+                schedule,
+                request_id,
+                validate_only,
+                schedule_id,
+            };
             prop_assert_eq!(value::CreateSchedule::try_from(again), Ok(read));
         }
     }

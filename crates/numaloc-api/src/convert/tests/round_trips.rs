@@ -4,7 +4,7 @@ use crate::{
     v1,
     value::{
         CreateJob, CreateSchedule, Emit, Limits, MigrationSpec, OnConflict, OnInterrupt, Policy,
-        QosClass, ScheduleSpec, Target, TargetProcess, WorkloadId, WorkloadSpec,
+        QosClass, ScheduleId, ScheduleSpec, Target, TargetProcess, WorkloadId, WorkloadSpec,
     },
 };
 use numaloc_core::{HomeRule, HugetlbSource, NumaBalancing, Options, Order, Pacing, Profile};
@@ -99,10 +99,15 @@ fn schedules() {
     for spec in [spec, once] {
         let schedule = Some(v1::Schedule::from(&spec));
         let request_id = "a3d1-7".to_owned();
-        let request = v1::CreateScheduleRequest { schedule, request_id, validate_only: true };
+        let request = v1::CreateScheduleRequest {
+            schedule,
+            request_id,
+            validate_only: true,
+            schedule_id: "nightly".to_owned(),
+        };
         let read = CreateSchedule::try_from(wire(&request)).unwrap();
-        let request_id = Some("a3d1-7".to_owned());
-        assert_eq!(read, CreateSchedule { spec, request_id, validate_only: true });
+        let (id, request_id) = (ScheduleId::new("nightly"), Some("a3d1-7".to_owned()));
+        assert_eq!(read, CreateSchedule { id, spec, request_id, validate_only: true });
     }
 }
 

@@ -372,10 +372,12 @@ pub fn schedule() -> impl Strategy<Value = Schedule> {
 pub fn workload() -> impl Strategy<Value = Workload> {
     let id = token().prop_map(|id| WorkloadId::new(&id).unwrap());
     let ids = (option::of(token()), option::of(token()));
-    (id, path(), ids, labels(), qos_class(), time(), words()).prop_map(
-        |(id, cgroup, (container_id, pod_uid), labels, qos_class, created, creator)| {
+    let who = (words(), option::of(any::<u32>()));
+    (id, path(), ids, labels(), qos_class(), time(), who).prop_map(
+        |(id, cgroup, (container_id, pod_uid), labels, qos_class, created, who)| {
             let spec = WorkloadSpec { id, cgroup, container_id, pod_uid, labels, qos_class };
-            Workload { spec, created, creator }
+            let (creator, creator_gid) = who;
+            Workload { spec, created, creator, creator_gid }
         },
     )
 }
@@ -388,9 +390,9 @@ pub fn event() -> impl Strategy<Value = Event> {
     let percent = || option::of(0.0..=100.0_f64);
     let ratios = (percent(), percent(), option::of(bytes()));
     let what = (any::<u64>(), kind, time(), job, schedule, target());
-    let who = (failed(), members(), 0..9_usize);
+    let who = (words(), failed(), members(), 0..9_usize);
     (what, nodes(0), nodes(0), ratios, who, words()).prop_map(
-        |(what, from, to, ratios, (failed, members, more_members), message)| {
+        |(what, from, to, ratios, (creator, failed, members, more_members), message)| {
             let (number, kind, time, job, schedule, target) = what;
             let (before_percent, after_percent, remote_bytes) = ratios;
             Event {
@@ -399,6 +401,7 @@ pub fn event() -> impl Strategy<Value = Event> {
                 time,
                 job,
                 schedule,
+                creator,
                 target,
                 from,
                 to,

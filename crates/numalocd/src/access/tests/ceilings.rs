@@ -11,7 +11,7 @@ use numaloc_core::{NumaBalancing, Options, Pacing, Profile};
 use std::time::Duration;
 
 /// Asks for one thing, and names the ceiling that bounds it.
-fn asks() -> Vec<(&'static str, MigrationSpec)> {
+pub(super) fn asks() -> Vec<(&'static str, MigrationSpec)> {
     let policy = |policy| MigrationSpec { policy, ..MigrationSpec::default() };
     let options = |options| policy(Policy { options, ..Policy::default() });
     let pacing = |pacing| options(Options { pacing, ..Options::default() });
@@ -31,6 +31,24 @@ fn asks() -> Vec<(&'static str, MigrationSpec)> {
         ),
         ("workers", limits(Limits { workers: Some(2), ..Limits::default() })),
     ]
+}
+
+/// Each ceiling has something that it bounds, here and in the table of all calls.
+#[test]
+fn no_ceiling_is_left_out() {
+    // With one more this does not compile: let `asks` ask for it.
+    let Ceilings {
+        profile: _,
+        qos_class: _,
+        include_shared: _,
+        named_nodes: _,
+        rate_bytes_per_second: _,
+        workers: _,
+        pause_numa_balancing: _,
+    } = Ceilings::default();
+    let asked: std::collections::BTreeSet<_> = asks().into_iter().map(|(name, _)| name).collect();
+    // By default there is none for the rate: it is asked about where one is granted.
+    assert_eq!(asked.len(), 7 - 1);
 }
 
 /// The ceiling that a request exceeds.

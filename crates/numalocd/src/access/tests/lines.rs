@@ -2,12 +2,17 @@
 
 use super::{config, server::access};
 use crate::{
-    access::lines::{Kind, Lines},
+    access::{
+        lines::{Kind, Lines},
+        rules::RULES,
+    },
     dispatch::Refusal,
 };
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Bytes, Frame};
 use std::{convert::Infallible, time::Duration};
 use tokio::time::timeout;
-use tonic::{body::Body, transport::server::TcpConnectInfo};
+use tonic::{Code, body::Body, transport::server::TcpConnectInfo};
 use tower::{Layer, ServiceExt, service_fn};
 
 const MOMENT: Duration = Duration::from_millis(1);
@@ -84,6 +89,85 @@ async fn an_answer_counts_until_it_is_taken() {
     let more = timeout(MOMENT, service.clone().oneshot(list())).await;
     more.expect_err("a client that reads nothing has as much as it likes");
     untaken.pop();
+    let more = timeout(MOMENT, service.clone().oneshot(list())).await;
+    untaken.push(more.expect("its turn has come").expect("an answer"));
+    // One that has been handed on and not written takes as much room.
+    let frame = untaken.remove(0).into_body().frame().await.expect("a frame").expect("no error");
+    let unwritten = frame.into_data().expect("data");
+    let more = timeout(MOMENT, service.clone().oneshot(list())).await;
+    more.expect_err("what has not been written does not count");
+    assert_eq!(unwritten, "a page");
+    drop(unwritten);
     let more = timeout(MOMENT, service.oneshot(list())).await;
     more.expect("its turn has come").expect("an answer");
+}
+
+/// However large a window its client has opened.
+#[tokio::test(start_paused = true)]
+async fn a_stream_makes_the_next_message_when_the_last_is_written() {
+    let (access, _sender) = access(config(Vec::new()));
+    let service = access.layer(service_fn(async |_: http::Request<Body>| {
+        let frame = |text: &'static str| Ok::<_, Infallible>(Frame::data(Bytes::from(text)));
+        let frames = tokio_stream::iter(["a", "b"].map(frame));
+        Ok::<_, Infallible>(http::Response::new(Body::new(StreamBody::new(frames))))
+    }));
+    let mut request = list();
+    *request.uri_mut() = "/numaloc.v1.EventService/WatchEvents".parse().expect("a path");
+    let mut body = service.oneshot(request).await.expect("an answer").into_body();
+    let first = body.frame().await.expect("a frame").expect("no error").into_data();
+    timeout(MOMENT, body.frame()).await.expect_err("two are kept for a slow client");
+    drop(first);
+    let second = body.frame().await.expect("a frame").expect("no error").into_data();
+    assert_eq!(second.expect("data"), "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_callers_together_leave_some_to_root() {
+    let lines = Lines::default();
+    let mut turns = Vec::new();
+    for number in 0..Kind::List.over_all() {
+        let name = format!("uid:{}", 70_000 + number / Kind::List.at_once());
+        let turn = timeout(MOMENT, lines.turn(&name, Kind::List)).await;
+        turns.push(turn.expect("there is room").expect("a turn"));
+    }
+    timeout(MOMENT, lines.turn("cert:a", Kind::List)).await.expect_err("all are taken");
+    timeout(MOMENT, lines.turn("cert:a", Kind::Read)).await.expect("others").expect("a turn");
+    for _ in 0..2 * Kind::List.at_once() {
+        let turn = timeout(MOMENT, lines.turn("uid:0", Kind::List)).await;
+        turns.push(turn.expect("root waits for others").expect("a turn"));
+    }
+    timeout(MOMENT, lines.turn("uid:0", Kind::List)).await.expect_err("it has its share");
+    turns.remove(0);
+    let next = timeout(MOMENT, lines.turn("cert:a", Kind::List)).await;
+    next.expect("its turn has come").expect("a turn");
+}
+
+/// What is stuck is given up, but for what goes on until its client ends it.
+#[tokio::test(start_paused = true)]
+async fn calls_end_in_time() {
+    let (access, _sender) = access(config(Vec::new()));
+    let service = access.layer(service_fn(async |_: http::Request<Body>| {
+        std::future::pending::<Result<http::Response<Body>, Infallible>>().await
+    }));
+    let day = Duration::from_secs(24 * 3600);
+    let mut seen = 0;
+    for rule in RULES {
+        let mut request = list();
+        *request.uri_mut() = rule.path.parse().expect("a path");
+        if rule.is_change() {
+            continue;
+        }
+        seen += 1;
+        let answer = timeout(day, service.clone().oneshot(request)).await;
+        match rule.kind.deadline() {
+            Some(_) => {
+                let answer = answer.expect("in time").expect("an answer");
+                let code = answer.headers().get("grpc-status").expect("a status");
+                assert_eq!(code, &(Code::DeadlineExceeded as i32).to_string(), "{}", rule.path);
+            }
+            None => drop(answer.expect_err("it goes on")),
+        }
+    }
+    assert!(seen > 10, "{seen}");
+    assert!(Kind::Change.deadline().is_some(), "a change may be stuck, too");
 }

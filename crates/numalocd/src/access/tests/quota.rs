@@ -181,3 +181,16 @@ fn many_threads_count_right() {
     });
     assert_eq!(quotas.watches(), 0);
 }
+
+#[test]
+fn all_callers_together_have_so_many_watches_and_root_its_own() {
+    let quotas = quotas(1000, 2);
+    let watch = |name: &str| quotas.watch(&caller(name));
+    let names: Vec<String> = (0..8).map(|number| format!("uid:{}", 70_000 + number / 2)).collect();
+    let mut held: Vec<_> = names.iter().map(|name| watch(name).expect("there is room")).collect();
+    let refused = watch("cert:a");
+    assert!(matches!(&refused, Err(Refusal::Quota { limit: 8, .. })), "{refused:?}");
+    drop(watch("uid:0").expect("root waits for nobody"));
+    held.pop();
+    drop(watch("cert:a").expect("there is room again"));
+}

@@ -6,8 +6,8 @@ use super::{
     *,
 };
 use numaloc_api::value::{
-    CreateSchedule, ListSchedules, Schedule, ScheduleFilter, ScheduleSpec, ScheduleState,
-    ScheduleUpdate, UpdateSchedule, WorkloadId,
+    CreateSchedule, DeleteSchedule, ListSchedules, Schedule, ScheduleFilter, ScheduleId,
+    ScheduleSpec, ScheduleState, ScheduleUpdate, UpdateSchedule, WorkloadId,
 };
 use std::collections::BTreeMap;
 
@@ -42,6 +42,55 @@ async fn what_is_only_checked_changes_nothing() {
     let refused = rig.handle.create_job(admin(), only, pins(&[1]), found(&[1], "0")).await;
     assert_refused!(refused, Refusal::Conflict { .. });
     assert_eq!(rig.handle.status().await.expect("an answer").jobs, [(JobState::Running, 1)]);
+    rig.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_choose_ids_that_last() {
+    let dir = dir();
+    let rig = Rig::at(&dir);
+    let job_id = JobId::new("nightly").expect("an id");
+    let named = |pid: i32| CreateJob { id: Some(job_id.clone()), ..request(&[pid]) };
+    let make = async |rig: &Rig, pid, request| {
+        let made = rig.handle.create_job(admin(), request, pins(&[pid]), found(&[pid], "0")).await;
+        made.map(|(job, _)| job.id.clone())
+    };
+    assert_eq!(make(&rig, 1, named(1)).await.expect("it is taken").to_string(), "jobs/nightly");
+    let taken = make(&rig, 2, named(2)).await;
+    assert_refused!(taken, Refusal::NameTaken { name } if name == "jobs/nightly");
+    // It counts like any other, but its number is no id.
+    assert_eq!(rig.create(&[3], "1").await, JobId::numbered(2));
+    let by_number = rig.handle.get_job(JobId::numbered(1)).await;
+    assert_refused!(by_number, Refusal::NotFound { .. });
+    let schedule_id = ScheduleId::new("redis.1").expect("an id");
+    let create =
+        |spec| CreateSchedule { id: Some(schedule_id.clone()), spec, ..Default::default() };
+    let made = rig.handle.create_schedule(operator(), create(spec(MINUTE)), pins(&[1])).await;
+    assert_eq!(made.expect("it is taken").id, schedule_id);
+    let taken = rig.handle.create_schedule(operator(), create(held()), pins(&[1])).await;
+    assert_refused!(taken, Refusal::NameTaken { name } if name == "schedules/redis.1");
+    // Both are known by their ids after a restart, and run.
+    rig.kill().await;
+    let mut rig = Rig::at(&dir);
+    let order = rig.order().await;
+    assert_eq!(order.job, job_id);
+    rig.planned(&order, &[1], "0");
+    order.go.await.expect("it is told to move");
+    rig.report(Report::Ended(order.job, Ok(outcome(4096, None))));
+    rig.reaches(&job_id, JobState::Succeeded).await;
+    assert!(rig.handle.get_job(job_id).await.expect("it is known").outcome.is_some());
+    let other = rig.order().await;
+    rig.report(Report::Planned(other.job, Err(Refusal::TargetEmpty { message: "gone".into() })));
+    let run = rig.run(outcome(4096, None)).await;
+    let job = rig.reaches(&run, JobState::Succeeded).await;
+    assert_eq!(job.schedule, Some(schedule_id.clone()));
+    assert_eq!(get(&rig, &schedule_id).await.last_job, Some(run));
+    let delete = DeleteSchedule { id: schedule_id.clone(), etag: None };
+    rig.handle.delete_schedule(operator(), delete).await.expect("it is there");
+    assert_refused!(rig.handle.get_schedule(schedule_id.clone()).await, Refusal::NotFound { .. });
+    // Its id is free again.
+    let again = rig.handle.create_schedule(operator(), create(held()), pins(&[1])).await;
+    assert_eq!(again.expect("it is taken").id.number(), Some(2));
     rig.kill().await;
 }
 

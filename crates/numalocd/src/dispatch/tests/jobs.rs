@@ -193,6 +193,10 @@ async fn one_job_an_address_space() {
     // A held job is not at work.
     let order = rig.order().await;
     rig.handle.pause_job(admin(), id.clone()).await.unwrap();
+    // One that is to be held or cancelled is still in the way, and will not do what was asked for.
+    let join = CreateJob { on_conflict: OnConflict::Join, ..request(&[2]) };
+    let answer = rig.handle.create_job(operator(), join, pins(&[2]), found(&[2], "0")).await;
+    assert_refused!(answer, Refusal::Conflict { job } if job == id);
     rig.planned(&order, &[1, 2], "0");
     rig.reaches(&id, JobState::Paused).await;
     rig.create(&[2], "0").await;

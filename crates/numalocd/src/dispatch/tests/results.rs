@@ -75,6 +75,41 @@ async fn the_results_of_members_go_on_over_a_break() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_member_waits_when_the_job_has_ended() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let waiting = member("/a", MemberState::Waiting, Account::default());
+    let gone = MemberResult::left_out(Target::cgroup("/b"), MemberState::Missing, "gone".into());
+    let found = Found { members: vec![waiting, gone], ..found(&[1], "0") };
+    let make = async |rig: &Rig| {
+        let made = rig.handle.create_job(admin(), request(&[1]), pins(&[1]), found.clone()).await;
+        made.expect("it is taken").0.id.clone()
+    };
+    let states = async |rig: &Rig, id: JobId| {
+        let job = rig.handle.get_job(id).await.expect("it is known");
+        job.members.iter().map(|member| (member.state, member.reason.clone())).collect::<Vec<_>>()
+    };
+    let missing = || (MemberState::Missing, "gone".to_owned());
+    let id = make(&rig).await;
+    let order = rig.order().await;
+    assert_eq!(states(&rig, id.clone()).await[0].0, MemberState::Waiting);
+    let why = Refusal::TargetEmpty { message: "nobody is there".to_owned() };
+    rig.report(Report::Planned(order.job, Err(why)));
+    rig.reaches(&id, JobState::Failed).await;
+    let ended = states(&rig, id).await;
+    assert_eq!((ended[0].0, &ended[1]), (MemberState::Failed, &missing()));
+    assert!(ended[0].1.starts_with("nobody is there"), "{ended:?}");
+    let id = make(&rig).await;
+    let order = rig.order().await;
+    rig.handle.cancel_job(admin(), id.clone()).await.expect("it is under way");
+    rig.planned(&order, &[1], "0");
+    rig.reaches(&id, JobState::Cancelled).await;
+    let ended = states(&rig, id).await;
+    assert_eq!((ended[0].0, &ended[1]), (MemberState::Skipped, &missing()));
+    rig.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_event_of_very_many_members_is_small() {
     let dir = dir();
     let mut rig = Rig::at(&dir);

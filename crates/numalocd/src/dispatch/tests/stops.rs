@@ -116,6 +116,8 @@ async fn the_run_of_a_schedule_is_not_doubled() {
     rig.planned(&order, &[1], "0");
     order.go.await.unwrap();
     rig.handle.stop().await;
+    // Once this is answered it has begun to stop.
+    rig.handle.get_schedule(id.clone()).await.unwrap();
     rig.report(Report::Ended(
         order.job.clone(),
         Ok(outcome(4096, Some((Reason::Cancelled, 4096)))),
@@ -180,4 +182,29 @@ async fn old_records_are_forgotten() {
     let rig = Rig::at(&dir);
     assert_eq!(rig.create(&[1], "0").await.number(), Some(9));
     rig.stop().await;
+}
+
+/// Whose memory a job is about is not stored: it is looked up again.
+#[tokio::test(start_paused = true)]
+async fn what_is_in_the_way_is_known_again_after_a_restart() {
+    let dir = dir();
+    let mut config = Config { grants: super::grants(), ..Config::default() };
+    config.queue.plans = 1;
+    let mut rig = Rig::with(&dir, config.clone());
+    let first = rig.create(&[1], "0").await;
+    let second = rig.create(&[2], "0").await;
+    assert_eq!(rig.order().await.job, first);
+    rig.kill().await;
+    let mut rig = Rig::with(&dir, config);
+    for (id, pid) in [(&first, 1), (&second, 2)] {
+        let lookup = rig.lookups.recv().await.expect("it is looked up");
+        assert_eq!((&lookup.job, lookup.aim.members.len()), (id, 1));
+        rig.looked_up.send((lookup.job, found(&[pid], "0"))).expect("the dispatcher is there");
+    }
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let pids = [2];
+    let answer =
+        rig.handle.create_job(operator(), request(&pids), pins(&pids), found(&pids, "0")).await;
+    assert_refused!(answer, Refusal::Conflict { job } if job == second);
+    rig.kill().await;
 }

@@ -70,7 +70,7 @@ async fn rig(dir: &TempDir) -> Rig {
 
 async fn select(rig: &Rig, of: Option<Caller>, target: &Target) -> Result<Selected, Refusal> {
     match of {
-        Some(caller) => rig.handle.select_for(caller, target.clone(), Pins::new()).await,
+        Some(caller) => rig.handle.select_for(caller, target.clone()).await,
         None => rig.handle.select(target.clone()).await,
     }
 }
@@ -143,7 +143,7 @@ async fn a_schedule_runs_on_its_owners_workloads_and_waits_for_no_others() {
         rig.handle.create_schedule(agent(), request, Pins::new()).await.expect("taken").id.clone();
     let probe = rig.probes.recv().await.expect("a probe");
     assert_eq!(targets(&probe.aim), cgroups(&["/pods/redis"]));
-    assert_eq!(probe.authority, agent().authority);
+    assert_eq!(probe.creator.authority, agent().authority);
     let (schedule, etag) = (probe.schedule.clone(), probe.etag.clone());
     let found = Ok(found(&[1], "0"));
     rig.probed.send(Probed { schedule, etag, found }).expect("the dispatcher is there");
@@ -187,7 +187,7 @@ async fn who_was_let_in_by_its_group_is_the_same_at_the_run() {
     let spec = ScheduleSpec { migration, ..ScheduleSpec::default() };
     let request = CreateSchedule { spec, ..CreateSchedule::default() };
     rig.handle.create_schedule(caller.clone(), request, pins(&[2])).await.expect("it is taken");
-    assert_eq!(rig.probes.recv().await.expect("a probe").authority, caller.authority);
+    assert_eq!(rig.probes.recv().await.expect("a probe").creator.authority, caller.authority);
     rig.kill().await;
     // Over a restart, too.
     let grants = vec![Grant {
@@ -253,4 +253,173 @@ async fn ceilings_hold_at_each_run() {
     let refused = rig.handle.register_workload(agent(1), lsr).await;
     assert_refused!(refused, Refusal::Ceiling { ceiling: "qos_class", .. });
     rig.kill().await;
+}
+
+/// One operator with these ceilings.
+fn with(ceilings: Ceilings) -> Config {
+    let cgroups = vec!["/pods".to_owned()];
+    let grants = vec![Grant { to: Grantee::Uid(1000), role: Role::Operator, cgroups, ceilings }];
+    Config { grants, ..Config::default() }
+}
+
+/// Lets everything be done that does not wait for time to pass.
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+/// What is planned may wait for a place for long, and a grant change meanwhile.
+#[tokio::test(start_paused = true)]
+async fn what_is_planned_asks_again_before_it_moves() {
+    let dir = dir();
+    let config = |workers| {
+        let mut config = with(Ceilings { workers, ..Ceilings::default() });
+        config.queue.moves = 1;
+        config
+    };
+    let mut rig = Rig::with(&dir, config(4));
+    let agent = Caller { ceilings: Ceilings { workers: 4, ..Ceilings::default() }, ..agent() };
+    let first = rig.create(&[1], "0").await;
+    let mut asked = request(&[2]);
+    asked.spec.limits.workers = Some(4);
+    let made = rig.handle.create_job(agent, asked, pins(&[2]), found(&[2], "1")).await;
+    let second = made.expect("it is taken").0.id.clone();
+    let (begun, order) = (rig.order().await, rig.order().await);
+    rig.planned(&begun, &[1], "0");
+    told(begun).await;
+    rig.planned(&order, &[2], "1");
+    settle().await;
+    let waits = rig.handle.get_job(second.clone()).await.expect("it is known");
+    assert!(waits.state_message.contains("as many jobs move as may"), "{}", waits.state_message);
+    rig.config.send_replace(Arc::new(config(1)));
+    rig.reaches(&second, JobState::Queued).await;
+    order.go.await.expect_err("it was told to move");
+    rig.report(Report::Ended(first.clone(), Ok(outcome(4096, None))));
+    rig.reaches(&first, JobState::Succeeded).await;
+    let failed = rig.reaches(&second, JobState::Failed).await;
+    assert!(failed.state_message.contains("ceiling workers"), "{}", failed.state_message);
+    rig.stop().await;
+}
+
+/// However a class came into a record, it is no better than its creator may ask for now.
+#[tokio::test(start_paused = true)]
+async fn a_class_is_bounded_wherever_it_comes_from() {
+    let dir = dir();
+    let config = |qos_class| with(Ceilings { qos_class, ..Ceilings::default() });
+    let lsr = Ceilings { qos_class: QosClass::Lsr, ..Ceilings::default() };
+    let agent = || Caller { ceilings: lsr, ..agent() };
+    let mut rig = Rig::with(&dir, config(QosClass::Lsr));
+    let own = redis("own", "/pods/redis", QosClass::Lsr);
+    rig.handle.register_workload(agent(), own).await.expect("it is taken");
+    // A job that asks for it itself, and is held before it moves.
+    let mut asked = request(&[1]);
+    asked.spec.policy.qos_class = Some(QosClass::Lsr);
+    let made = rig.handle.create_job(agent(), asked, pins(&[1]), found(&[1], "0")).await;
+    let held = made.expect("it is taken").0.id.clone();
+    let order = rig.order().await;
+    assert_eq!(order.limits.duty_percent, None);
+    rig.handle.pause_job(agent(), held.clone()).await.expect("it is its own");
+    rig.planned(&order, &[1], "0");
+    rig.reaches(&held, JobState::Paused).await;
+    let [labels, ..] = names();
+    for class in [QosClass::Lsr, QosClass::Ls, QosClass::Be] {
+        rig.config.send_replace(Arc::new(config(class)));
+        let selected = rig.handle.select(labels.clone()).await.expect("it is registered");
+        assert_eq!(selected.qos_class, Some(class));
+        // An admin's job on it is as the one who says so may ask for, and the agent's as both may.
+        let selected = select(&rig, Some(admin()), &labels).await.expect("it is registered");
+        assert_eq!(selected.qos_class, Some(class));
+        let less = Ceilings { qos_class: QosClass::Be, ..lsr };
+        let less = Caller { ceilings: less, ..agent() };
+        let selected = select(&rig, Some(less), &labels).await.expect("it is registered");
+        assert_eq!(selected.qos_class, Some(QosClass::Be));
+    }
+    // Best effort gets half of the time.
+    rig.handle.resume_job(agent(), held.clone()).await.expect("it is its own");
+    let order = rig.order().await;
+    assert!(order.job == held && order.limits.duty_percent.is_some(), "{:?}", order.limits);
+    // Who may have nothing moved any more says nothing.
+    rig.config.send_replace(Arc::new(Config::default()));
+    let selected = rig.handle.select(labels).await.expect("it is registered");
+    assert_eq!(selected.qos_class, None);
+    rig.kill().await;
+}
+
+/// A job of `of` that ends with an event.
+async fn fails(rig: &mut Rig, of: Caller, pid: i32) {
+    let pids = [pid];
+    let made = rig.handle.create_job(of, request(&pids), pins(&pids), found(&pids, "0")).await;
+    let id = made.expect("it is taken").0.id.clone();
+    let _order = rig.order().await;
+    let why = Refusal::TargetEmpty { message: "gone".into() };
+    rig.report(Report::Planned(id.clone(), Err(why)));
+    rig.reaches(&id, JobState::Failed).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_records_of_one_push_out_no_others() {
+    let dir = dir();
+    let mut config = config();
+    (config.retention.jobs, config.retention.events) = (4, 4);
+    let mut rig = Rig::with(&dir, config.clone());
+    fails(&mut rig, other(), 1).await;
+    for pid in 2..=9 {
+        fails(&mut rig, agent(), pid).await;
+    }
+    tokio::time::sleep(Duration::from_secs(200)).await;
+    let page = Page { size: 100, token: None };
+    let all = ListJobs { filter: JobFilter::default(), page };
+    let listed = rig.handle.list_jobs(all).await.expect("a list");
+    let numbers: Vec<_> = listed_jobs(&listed).iter().filter_map(|job| job.id.number()).collect();
+    assert_eq!(numbers, [9, 8, 7, 1]);
+    // Those before it count as not all kept, also after a restart.
+    for restart in [false, true] {
+        if restart {
+            rig.stop().await;
+            rig = Rig::with(&dir, config.clone());
+        }
+        let filter = value::EventFilter::default;
+        let (events, _) = rig.handle.events_after(filter(), 0, 100).await.expect("readable");
+        let creators: Vec<_> = events.iter().map(|event| (event.number, &*event.creator)).collect();
+        let [agent, other] = ["uid:1000", "uid:1001"];
+        assert_eq!(creators, [(1, other), (7, agent), (8, agent), (9, agent)]);
+        for after in [0, 6, 9] {
+            rig.handle.check_cursor(after).await.expect("all are kept that come after it");
+        }
+        for after in [1, 5, 10] {
+            let answer = rig.handle.check_cursor(after).await;
+            assert_refused!(answer, Refusal::Cursor { oldest: 7, last: 9, .. });
+        }
+    }
+    rig.stop().await;
+}
+
+/// A record of before groups were kept gets its creator's with the next change that this one makes.
+#[tokio::test(start_paused = true)]
+async fn the_group_of_a_creator_is_kept_up_to_date() {
+    let dir = dir();
+    let rig = Rig::with(&dir, config());
+    let migration = MigrationSpec { target: target(&[2]), ..MigrationSpec::default() };
+    let spec = ScheduleSpec { migration, paused: true, ..ScheduleSpec::default() };
+    let request =
+        CreateSchedule { id: None, spec, request_id: Some("a".to_owned()), validate_only: false };
+    let made = rig.handle.create_schedule(agent(), request.clone(), pins(&[2])).await;
+    let id = made.expect("it is taken").id.clone();
+    let now = Caller { gid: Some(500), ..agent() };
+    for (who, gid) in [(admin(), None), (now.clone(), Some(500)), (admin(), Some(500))] {
+        let update = ScheduleUpdate { jitter: Some(Duration::ZERO), ..ScheduleUpdate::default() };
+        let update = UpdateSchedule { id: id.clone(), etag: None, update, validate_only: false };
+        let changed = rig.handle.update_schedule(who, update, Pins::new()).await;
+        assert_eq!(changed.expect("it may").creator_gid, gid);
+    }
+    // So with workloads.
+    let own = || redis("own", "/pods/redis", QosClass::Be);
+    for (who, gid) in [(agent(), None), (now.clone(), Some(500)), (admin(), Some(500))] {
+        let known = rig.handle.register_workload(who, own()).await.expect("it may");
+        assert_eq!((&*known.creator, known.creator_gid), ("uid:1000", gid));
+    }
+    // A request is known again without a look at its target, which may have gone.
+    let again = rig.handle.find_schedule_request(agent(), request.clone()).await;
+    assert_eq!(again.expect("it is known").expect("it is known").id, id);
+    assert_eq!(rig.handle.find_schedule_request(other(), request).await, Ok(None));
+    rig.stop().await;
 }

@@ -32,6 +32,7 @@ fn all(text: &str) -> Vec<(Refusal, Code, &'static str)> {
             Code::AlreadyExists,
             "ALREADY_EXISTS",
         ),
+        (Refusal::NameTaken { name: own() }, Code::AlreadyExists, "ALREADY_EXISTS"),
         (Refusal::Conflict { job: JobId::numbered(7) }, Code::Aborted, "CONFLICTING_JOB"),
         (Refusal::Etag { name: own() }, Code::Aborted, "ETAG_MISMATCH"),
         (Refusal::NotPermitted { message: own() }, Code::PermissionDenied, "NOT_PERMITTED"),
@@ -51,6 +52,11 @@ fn all(text: &str) -> Vec<(Refusal, Code, &'static str)> {
             Code::ResourceExhausted,
             "QUOTA_EXCEEDED",
         ),
+        (
+            Refusal::Late { limit: Duration::from_secs(30) },
+            Code::DeadlineExceeded,
+            "CALL_TIMED_OUT",
+        ),
         (Refusal::StoreFull { message: own() }, Code::ResourceExhausted, "STORE_FULL"),
         (Refusal::Unavailable { message: own() }, Code::Unavailable, "UNAVAILABLE"),
         (Refusal::Internal { message: own() }, Code::Internal, "INTERNAL"),
@@ -58,7 +64,7 @@ fn all(text: &str) -> Vec<(Refusal, Code, &'static str)> {
     ];
     let mut seen: Vec<_> = all.iter().map(|(refusal, ..)| number(refusal)).collect();
     seen.sort_unstable();
-    assert_eq!(seen, (0..21).collect::<Vec<_>>());
+    assert_eq!(seen, (0..23).collect::<Vec<_>>());
     all
 }
 
@@ -86,6 +92,8 @@ fn number(refusal: &Refusal) -> usize {
         Refusal::HostUnavailable { .. } => 18,
         Refusal::Ceiling { .. } => 19,
         Refusal::Cursor { .. } => 20,
+        Refusal::Late { .. } => 21,
+        Refusal::NameTaken { .. } => 22,
     }
 }
 
@@ -114,7 +122,7 @@ fn every_reason_of_the_api_is_used() {
     let used: Vec<_> = all("x").into_iter().map(|(.., reason)| reason).collect();
     let reasons = (1..).map_while(|number| ErrorReason::try_from(number).ok());
     let names: Vec<_> = reasons.map(|reason| reason.as_str_name()).collect();
-    assert_eq!(names.len(), 19);
+    assert_eq!(names.len(), 20);
     for name in names {
         assert!(used.iter().any(|used| format!("ERROR_REASON_{used}") == name), "{name}");
     }

@@ -9,6 +9,7 @@ fn event(number: u64) -> Arc<Event> {
         time: SystemTime::UNIX_EPOCH,
         job: Some(JobId::numbered(number)),
         schedule: None,
+        creator: String::new(),
         target: Target::default(),
         from: numaloc_core::NodeSet::new(),
         to: numaloc_core::NodeSet::new(),

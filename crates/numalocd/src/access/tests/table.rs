@@ -1,0 +1,388 @@
+//! The table of tenants: who may see, move, select, raise and exhaust what, by each call of the API, over the real services.
+
+use super::{ceilings::asks, rules::api};
+use crate::{
+    access::{
+        Access, Ceilings, Grants, Peer, Quotas, Role, UnixPeer,
+        lines::Kind,
+        rules::{self, RULES},
+    },
+    balancing::Balancing,
+    config::{Config, Grant, Grantee},
+    dispatch::{
+        Probe, Probed, Refusal,
+        tests::{Rig, dir, found, pins, request},
+    },
+    engine::Engine,
+    service::{Parts, routes},
+};
+use hyper_util::rt::TokioIo;
+use numaloc_api::{
+    v1,
+    value::{
+        CreateSchedule, Limits, MigrationSpec, QosClass, ScheduleSpec, WorkloadId, WorkloadSpec,
+    },
+};
+use numaloc_host::Roots;
+use std::{
+    collections::BTreeSet,
+    process::{Child, Command, Stdio},
+    sync::Arc,
+};
+use tokio::sync::{mpsc, watch};
+use tokio_stream::StreamExt;
+use tonic::{
+    Request, Status,
+    client::Grpc,
+    codegen::BoxFuture,
+    transport::{Channel, Endpoint, Server},
+};
+use tonic_prost::ProstCodec;
+use tonic_types::StatusExt;
+
+/// Who asks. The owner may have moved the target of these tests and has made the records in them; the stranger is an operator
+/// of something else. Who is refused comes first: the others may remove what it asks for.
+const WHO: [(&str, u32); 5] =
+    [("viewer", 71_001), ("stranger", 71_002), ("owner", 71_003), ("admin", 71_004), ("root", 0)];
+
+/// What comes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comes {
+    /// Whatever it says, it is no question of who asks.
+    Through,
+    /// Neither the role nor the target is the caller's.
+    Denied,
+    /// Nothing of what it names is the caller's to mean.
+    Unseen,
+    /// It asks for more than its grant allows.
+    Ceiling,
+}
+
+use Comes::{Ceiling, Denied, Through, Unseen};
+
+/// Everybody with a role.
+const SEES: [Comes; 5] = [Through; 5];
+/// Who administers.
+const ADMINS: [Comes; 5] = [Denied, Denied, Denied, Through, Through];
+/// Whoever it belongs to, and admins.
+const OWNS: [Comes; 5] = [Denied, Denied, Through, Through, Through];
+
+type Ask = Box<dyn Fn(Channel) -> BoxFuture<(), Status>>;
+
+struct Row {
+    path: &'static str,
+    what: &'static str,
+    /// What it uses up while it is answered, which has a bound for each caller and for all.
+    exhausts: Kind,
+    ask: Ask,
+    comes: [Comes; 5],
+}
+
+/// A call with this request. Its first answer says whether it may be made.
+fn row<M: prost::Message + Clone + Default + 'static>(
+    path: &'static str,
+    what: &'static str,
+    exhausts: Kind,
+    message: M,
+    comes: [Comes; 5],
+) -> Row {
+    let ask = move |channel: Channel| -> BoxFuture<(), Status> {
+        let message = message.clone();
+        Box::pin(async move {
+            let mut grpc = Grpc::new(channel);
+            grpc.ready().await.map_err(|error| Status::unknown(error.to_string()))?;
+            let codec = ProstCodec::<M, ()>::default();
+            let path = path.parse().expect("a path");
+            grpc.server_streaming(Request::new(message), path, codec).await.map(drop)
+        })
+    };
+    Row { path, what, exhausts, ask: Box::new(ask), comes }
+}
+
+/// The names of what is there.
+struct Names {
+    pid: i32,
+    job: String,
+    schedule: String,
+    workload: String,
+}
+
+impl Names {
+    fn process(&self) -> v1::MigrationSpec {
+        let target = v1::Target { pids: vec![self.pid], ..v1::Target::default() };
+        v1::MigrationSpec { target: Some(target), ..v1::MigrationSpec::default() }
+    }
+
+    fn container() -> v1::MigrationSpec {
+        let container_ids = vec!["c-own".to_owned()];
+        let target = v1::Target { container_ids, ..v1::Target::default() };
+        v1::MigrationSpec { target: Some(target), ..v1::MigrationSpec::default() }
+    }
+}
+
+/// A call of which the name is the whole request.
+macro_rules! named {
+    ($request:ident, $name:expr) => {
+        v1::$request { name: $name.clone() }
+    };
+}
+
+fn create(spec: v1::MigrationSpec) -> v1::CreateJobRequest {
+    v1::CreateJobRequest { spec: Some(spec), ..Default::default() }
+}
+
+fn repeat(spec: v1::MigrationSpec) -> v1::CreateScheduleRequest {
+    let schedule = v1::Schedule { spec: Some(spec), paused: true, ..Default::default() };
+    v1::CreateScheduleRequest { schedule: Some(schedule), ..Default::default() }
+}
+
+fn update(names: &Names, spec: Option<v1::MigrationSpec>) -> v1::UpdateScheduleRequest {
+    let schedule = v1::Schedule {
+        name: names.schedule.clone(),
+        spec: spec.map(|spec| v1::MigrationSpec { target: None, ..spec }),
+        paused: true,
+        ..Default::default()
+    };
+    v1::UpdateScheduleRequest { schedule: Some(schedule), ..Default::default() }
+}
+
+fn register(names: &Names, cgroup: &str, qos_class: v1::QosClass) -> v1::RegisterWorkloadRequest {
+    let workload = v1::Workload {
+        name: names.workload.clone(),
+        cgroup: cgroup.to_owned(),
+        container_id: "c-own".to_owned(),
+        qos_class: qos_class.into(),
+        ..Default::default()
+    };
+    v1::RegisterWorkloadRequest { workload: Some(workload) }
+}
+
+#[rustfmt::skip]
+fn table(names: &Names) -> Vec<Row> {
+    use Kind::{Change, List, Read, Stream, Watch};
+    let look = |spec: v1::MigrationSpec| v1::GetLocalityRequest { target: spec.target, ..Default::default() };
+    let plan = |spec| v1::PlanMigrationRequest { spec: Some(spec) };
+    let watch = |spec: v1::MigrationSpec| v1::WatchLocalityRequest { target: spec.target, ..Default::default() };
+    let health = tonic_health::pb::HealthCheckRequest::default;
+    let mut rows = vec![
+        row("/grpc.health.v1.Health/Check", "", Read, health(), SEES),
+        row("/grpc.health.v1.Health/Watch", "", Stream, health(), SEES),
+        row("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "", Stream,
+            tonic_reflection::pb::v1::ServerReflectionRequest::default(), SEES),
+        row("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "", Stream,
+            tonic_reflection::pb::v1alpha::ServerReflectionRequest::default(), SEES),
+        row("/numaloc.v1.DaemonService/GetStatus", "", Read, v1::GetStatusRequest::default(), SEES),
+        row("/numaloc.v1.DaemonService/GetMetrics", "", List, v1::GetMetricsRequest::default(), SEES),
+        row("/numaloc.v1.LocalityService/GetTopology", "", List, v1::GetTopologyRequest::default(), SEES),
+        row("/numaloc.v1.LocalityService/GetLocality", "process", List, look(names.process()), SEES),
+        row("/numaloc.v1.LocalityService/GetLocality", "container", List, look(Names::container()), SEES),
+        row("/numaloc.v1.LocalityService/WatchLocality", "process", Watch, watch(names.process()), SEES),
+        row("/numaloc.v1.EventService/ListEvents", "", List, v1::ListEventsRequest::default(), SEES),
+        row("/numaloc.v1.EventService/WatchEvents", "", Watch, v1::WatchEventsRequest::default(), SEES),
+        row("/numaloc.v1.MigrationService/GetJob", "", Read, named!(GetJobRequest, names.job), SEES),
+        row("/numaloc.v1.MigrationService/ListJobs", "", List, v1::ListJobsRequest::default(), SEES),
+        row("/numaloc.v1.MigrationService/WatchJob", "", Watch, named!(WatchJobRequest, names.job), SEES),
+        row("/numaloc.v1.ScheduleService/GetSchedule", "", Read, named!(GetScheduleRequest, names.schedule), SEES),
+        row("/numaloc.v1.ScheduleService/ListSchedules", "", List, v1::ListSchedulesRequest::default(), SEES),
+        row("/numaloc.v1.WorkloadService/ListWorkloads", "", List, v1::ListWorkloadsRequest::default(), SEES),
+        // What a job of the caller would find; who can create none looks at everybody's.
+        row("/numaloc.v1.MigrationService/PlanMigration", "process", List, plan(names.process()), SEES),
+        row("/numaloc.v1.MigrationService/PlanMigration", "container", List, plan(Names::container()),
+            [Through, Unseen, Through, Through, Through]),
+        row("/numaloc.v1.MigrationService/CreateJob", "process", Change, create(names.process()), OWNS),
+        row("/numaloc.v1.MigrationService/CreateJob", "container", Change, create(Names::container()),
+            [Denied, Unseen, Through, Through, Through]),
+        row("/numaloc.v1.ScheduleService/CreateSchedule", "process", Change, repeat(names.process()), OWNS),
+        // It may be there later, and will be looked for as the caller may then.
+        row("/numaloc.v1.ScheduleService/CreateSchedule", "container", Change, repeat(Names::container()),
+            [Denied, Through, Through, Through, Through]),
+        row("/numaloc.v1.ScheduleService/UpdateSchedule", "", Change, update(names, None), OWNS),
+        row("/numaloc.v1.ScheduleService/RunSchedule", "", Change, named!(RunScheduleRequest, names.schedule), OWNS),
+        row("/numaloc.v1.WorkloadService/RegisterWorkload", "", Change,
+            register(names, "/numaloc-none", v1::QosClass::Be), OWNS),
+        row("/numaloc.v1.WorkloadService/RegisterWorkload", "better class", Change,
+            register(names, "/numaloc-none", v1::QosClass::Lsr), [Denied, Denied, Ceiling, Through, Through]),
+        // What is the stranger's own cgroup makes the other's name no less the other's.
+        row("/numaloc.v1.WorkloadService/RegisterWorkload", "stranger's cgroup", Change,
+            register(names, "/numaloc-other", v1::QosClass::Be), OWNS),
+    ];
+    let raises = [Denied, Ceiling, Ceiling, Through, Through];
+    let rate = Limits { rate_bytes_per_second: Some(1 << 30), ..Limits::default() };
+    let rate = ("rate_bytes_per_second", MigrationSpec { limits: rate, ..MigrationSpec::default() });
+    for (ceiling, asks) in asks().into_iter().chain([rate]) {
+        let asks = v1::MigrationSpec { target: names.process().target, ..(&asks).into() };
+        rows.extend([
+            row("/numaloc.v1.MigrationService/CreateJob", ceiling, Change, create(asks.clone()), raises),
+            row("/numaloc.v1.ScheduleService/CreateSchedule", ceiling, Change, repeat(asks.clone()), raises),
+            row("/numaloc.v1.ScheduleService/UpdateSchedule", ceiling, Change, update(names, Some(asks)), raises),
+        ]);
+    }
+    rows.extend([
+        row("/numaloc.v1.DaemonService/DrainDaemon", "", Change, v1::DrainDaemonRequest {}, ADMINS),
+        row("/numaloc.v1.DaemonService/UndrainDaemon", "", Change, v1::UndrainDaemonRequest {}, ADMINS),
+        row("/numaloc.v1.DaemonService/PauseDaemon", "", Change, v1::PauseDaemonRequest {}, ADMINS),
+        row("/numaloc.v1.DaemonService/ResumeDaemon", "", Change, v1::ResumeDaemonRequest {}, ADMINS),
+        row("/numaloc.v1.DaemonService/BackupStore", "", Change, v1::BackupStoreRequest {}, ADMINS),
+        row("/numaloc.v1.MigrationService/PauseJob", "", Change, named!(PauseJobRequest, names.job), OWNS),
+        row("/numaloc.v1.MigrationService/ResumeJob", "", Change, named!(ResumeJobRequest, names.job), OWNS),
+        row("/numaloc.v1.MigrationService/CancelJob", "", Change, named!(CancelJobRequest, names.job), OWNS),
+        row("/numaloc.v1.ScheduleService/DeleteSchedule", "", Change, v1::DeleteScheduleRequest { name: names.schedule.clone(), ..Default::default() }, OWNS),
+        row("/numaloc.v1.WorkloadService/UnregisterWorkload", "", Change,
+            named!(UnregisterWorkloadRequest, names.workload), OWNS),
+    ]);
+    rows
+}
+
+fn config() -> Config {
+    let ceilings = Ceilings { rate_bytes_per_second: Some(1 << 20), ..Ceilings::default() };
+    let grant = |(_, uid): (&str, u32), role, cgroups: &[&str]| Grant {
+        to: Grantee::Uid(uid),
+        role,
+        cgroups: cgroups.iter().map(|&path| path.to_owned()).collect(),
+        ceilings,
+    };
+    let grants = vec![
+        grant(WHO[0], Role::Viewer, &[]),
+        grant(WHO[1], Role::Operator, &["/numaloc-other"]),
+        grant(WHO[2], Role::Operator, &["/"]),
+        grant(WHO[3], Role::Admin, &[]),
+    ];
+    Config { grants, ..Config::default() }
+}
+
+/// A connection of this user to the services behind the layer.
+async fn connect(uid: u32, access: Access, parts: &Parts) -> Channel {
+    let (near, far) = tokio::io::duplex(1 << 16);
+    let known = move |mut request: http::Request<tonic::body::Body>| {
+        request.extensions_mut().insert(UnixPeer::user(uid, &[uid]));
+        request
+    };
+    let server = Server::builder()
+        .layer(tower::util::MapRequestLayer::new(known))
+        .layer(access)
+        .add_routes(routes(parts).await.expect("the definitions are ours"));
+    let incoming = tokio_stream::once(Ok::<_, std::io::Error>(far)).chain(tokio_stream::pending());
+    tokio::spawn(server.serve_with_incoming(incoming));
+    let mut near = Some(near);
+    let connector = tower::service_fn(move |_| {
+        let near = near.take().map(TokioIo::new);
+        async move { near.ok_or_else(|| std::io::Error::other("one connection only")) }
+    });
+    let endpoint = Endpoint::from_static("http://in.memory");
+    endpoint.connect_with_connector(connector).await.expect("it is served")
+}
+
+fn comes(answer: Result<(), Status>) -> (Comes, String) {
+    let Err(status) = answer else { return (Through, String::new()) };
+    let info = status.get_details_error_info();
+    let comes = match info.as_ref().map_or("", |info| info.reason.as_str()) {
+        "NOT_PERMITTED" => Denied,
+        "CEILING_EXCEEDED" => Ceiling,
+        "TARGET_NOT_FOUND" if status.message().contains("no registered workload") => Unseen,
+        _ => Through,
+    };
+    (comes, format!("{:?}: {}", status.code(), status.message()))
+}
+
+/// A process of this test's own; ended with this value.
+struct Asleep(Child);
+
+impl Drop for Asleep {
+    fn drop(&mut self) {
+        self.0.kill().and_then(|()| self.0.wait()).ok();
+    }
+}
+
+/// What is there, all of it the owner's.
+async fn records(rig: &Rig, pid: i32) -> Names {
+    let peer = Peer::User { uid: WHO[2].1, groups: Vec::new() };
+    let owner = Grants::new(&config().grants).caller(&peer).expect("it has a grant");
+    let spec = WorkloadSpec {
+        id: WorkloadId::new("own").expect("an id"),
+        cgroup: "/numaloc-none".to_owned(),
+        container_id: Some("c-own".to_owned()),
+        pod_uid: None,
+        labels: Default::default(),
+        qos_class: Some(QosClass::Be),
+    };
+    let workload = rig.handle.register_workload(owner.clone(), spec).await.expect("taken");
+    // Of another process: what is asked for below is to be in nobody's way.
+    let pids = [i32::MAX];
+    let job =
+        rig.handle.create_job(owner.clone(), request(&pids), pins(&pids), found(&pids, "0")).await;
+    let migration = request(&pids).spec;
+    let spec = ScheduleSpec { migration, paused: true, ..ScheduleSpec::default() };
+    let schedule = CreateSchedule { id: None, spec, request_id: None, validate_only: false };
+    let schedule = rig.handle.create_schedule(owner, schedule, pins(&pids)).await.expect("taken");
+    Names {
+        pid,
+        job: job.expect("taken").0.id.to_string(),
+        schedule: schedule.id.to_string(),
+        workload: workload.spec.id.to_string(),
+    }
+}
+
+#[tokio::test]
+async fn each_caller_may_what_the_table_says() {
+    let dir = dir();
+    let asleep = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn();
+    let asleep = Asleep(asleep.expect("there is sleep"));
+    let mut rig = Rig::with(&dir, config());
+    let names = records(&rig, asleep.0.id() as i32).await;
+    // Whoever may have a schedule run is told that its target is not there.
+    let mut probes = std::mem::replace(&mut rig.probes, mpsc::unbounded_channel().1);
+    let probed = rig.probed.clone();
+    tokio::spawn(async move {
+        while let Some(Probe { schedule, etag, .. }) = probes.recv().await {
+            let found = Err(Refusal::TargetNotFound { message: "it has ended".to_owned() });
+            let _ = probed.send(Probed { schedule, etag, found });
+        }
+    });
+    let roots = Roots::default();
+    let engine = Engine::new(roots.clone(), Balancing::new(roots, "/nowhere".as_ref()));
+    let (_stop, running) = watch::channel(false);
+    let (_config, in_force) = watch::channel(Arc::new(config()));
+    let quotas = Quotas::new(in_force.clone());
+    let parts = Parts {
+        handle: rig.handle.clone(),
+        engine,
+        quotas: quotas.clone(),
+        metrics: Arc::new(String::new),
+        ending: running.clone(),
+        stop: running,
+    };
+    let access = Access::new(in_force, quotas);
+    let mut callers = Vec::new();
+    for (who, uid) in WHO {
+        callers.push((who, connect(uid, access.clone(), &parts).await));
+    }
+    for row in table(&names) {
+        for ((who, channel), expected) in callers.iter().zip(row.comes) {
+            let (came, words) = comes((row.ask)(channel.clone()).await);
+            assert_eq!(came, expected, "{who} {} {}: {words}", row.path, row.what);
+        }
+    }
+    rig.kill().await;
+}
+
+/// A call that is added has to say who may make it, and what it uses up.
+#[test]
+fn each_call_has_a_row() {
+    let name = String::new;
+    let names = Names { pid: 1, job: name(), schedule: name(), workload: name() };
+    let rows = table(&names);
+    let listed: BTreeSet<String> = rows.iter().map(|row| row.path.to_owned()).collect();
+    assert_eq!(listed, api().into_keys().collect::<BTreeSet<_>>());
+    for row in &rows {
+        let rule = rules::find(row.path).expect("it has a rule");
+        assert_eq!(rule.kind, row.exhausts, "{}", row.path);
+    }
+    for rule in RULES {
+        // Watches have quotas.
+        let bound = rule.kind == Kind::Watch
+            || (rule.kind.at_once() <= 256 && rule.kind.over_all() <= 1024);
+        assert!(bound, "{} has no bound", rule.path);
+        // No caller, and no few of them, have all.
+        assert!(rule.kind == Kind::Watch || rule.kind.at_once() * 4 <= rule.kind.over_all());
+    }
+}

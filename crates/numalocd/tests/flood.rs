@@ -1,0 +1,247 @@
+//! The program under a thousand connections of one viewer that ask for what costs most: root is answered all the same, and the
+//! daemon takes no more memory than it is meant to.
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use numaloc_api::{
+    v1::{
+        self, daemon_service_client::DaemonServiceClient, event_service_client::EventServiceClient,
+        locality_service_client::LocalityServiceClient,
+        migration_service_client::MigrationServiceClient,
+    },
+    value::{Event, EventType, Job, JobId, JobState, MigrationSpec, Target},
+};
+use numaloc_core::NodeSet;
+use numalocd::store::{Store, Write};
+use std::{
+    fs,
+    net::TcpListener,
+    os::unix::net::UnixStream,
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+use tonic::{
+    Request, Status,
+    client::Grpc,
+    transport::{Channel, Endpoint},
+};
+use tonic_prost::ProstCodec;
+
+const CONNECTIONS: usize = 1000;
+/// Records of about 4 KiB each: a page of a list is as large as one may be.
+const RECORDS: u64 = 3000;
+const MEMORY_MAX: u64 = 128 << 20;
+/// Longer than this means never.
+const PATIENCE: Duration = Duration::from_secs(120);
+const ANSWER_MAX: usize = 16 << 20;
+
+/// The program; ended with this value.
+struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.0.kill().and_then(|()| self.0.wait()).ok();
+    }
+}
+
+impl Daemon {
+    /// The most memory that it has had so far, in bytes.
+    fn peak(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).expect("it runs");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM");
+        peak.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+    }
+}
+
+fn target(number: u64) -> Target {
+    let cgroup =
+        |index| format!("/kubepods.slice/kubepods-pod{number}.slice/container-{index:010}");
+    Target { cgroups: (0..60).map(cgroup).collect(), ..Target::default() }
+}
+
+/// Writes as many records of root as lists can make use of.
+fn seed(state: &Path) {
+    let now = SystemTime::now();
+    let mut writes = Vec::new();
+    for number in 1..=RECORDS {
+        let id = JobId::numbered(number);
+        let spec = MigrationSpec { target: target(number), ..MigrationSpec::default() };
+        writes.push(Write::Job(Arc::new(Job {
+            id: id.clone(),
+            spec,
+            state: JobState::Skipped,
+            wanted: None,
+            state_message: "all memory is local".to_owned(),
+            schedule: None,
+            creator: "uid:0".to_owned(),
+            creator_gid: None,
+            request_id: None,
+            pins: Default::default(),
+            members: Vec::new(),
+            labels: Default::default(),
+            created: now,
+            started: Some(now),
+            ended: Some(now),
+            progress: None,
+            plan: None,
+            outcome: None,
+        })));
+        writes.push(Write::Event(Arc::new(Event {
+            number,
+            kind: EventType::Skipped,
+            time: now,
+            job: Some(id),
+            schedule: None,
+            creator: "uid:0".to_owned(),
+            target: target(number),
+            from: NodeSet::new(),
+            to: NodeSet::new(),
+            before_percent: None,
+            after_percent: None,
+            remote_bytes: None,
+            failed: Vec::new(),
+            members: Vec::new(),
+            more_members: 0,
+            message: "skipped".to_owned(),
+        })));
+    }
+    fs::create_dir(state).expect("a directory");
+    let (mut store, _) = Store::open(state).expect("a new store");
+    writes.chunks(1000).for_each(|writes| store.commit(writes).expect("there is room"));
+}
+
+fn start(dir: &Path, port: u16) -> Daemon {
+    let config = dir.join("numalocd.toml");
+    // Whoever connects there is one viewer.
+    let text = format!("[listen]\ntcp = \"127.0.0.1:{port}\"\nplain_loopback = true\n");
+    fs::write(&config, text).expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_numalocd"));
+    command.arg("--socket").arg(dir.join("socket")).arg("--state-dir").arg(dir.join("state"));
+    command.arg("--config").arg(config).env_remove("NOTIFY_SOCKET").env_remove("LISTEN_FDS");
+    let log = fs::File::create(dir.join("log")).expect("a file");
+    let child = command.stdin(Stdio::null()).stderr(log).spawn().expect("it starts");
+    let mut daemon = Daemon(child);
+    let deadline = Instant::now() + PATIENCE;
+    while UnixStream::connect(dir.join("socket")).is_err() {
+        let log = || fs::read_to_string(dir.join("log")).unwrap_or_default();
+        let ended = daemon.0.try_wait().expect("it is ours");
+        assert!(ended.is_none() && Instant::now() < deadline, "{ended:?}: {}", log());
+        thread::sleep(Duration::from_millis(20));
+    }
+    daemon
+}
+
+/// What one connection does: one list after the other, and all that takes a look at the host.
+async fn reads(channel: Channel, answered: &AtomicUsize) -> Result<(), Status> {
+    let mut jobs =
+        MigrationServiceClient::new(channel.clone()).max_decoding_message_size(ANSWER_MAX);
+    let mut events = EventServiceClient::new(channel.clone()).max_decoding_message_size(ANSWER_MAX);
+    let mut daemon = DaemonServiceClient::new(channel.clone());
+    let mut locality = LocalityServiceClient::new(channel);
+    let pid = std::process::id() as i32;
+    let target = Some(v1::Target { pids: vec![pid], ..v1::Target::default() });
+    let spec = v1::MigrationSpec { target: target.clone(), ..v1::MigrationSpec::default() };
+    loop {
+        let list = v1::ListJobsRequest { page_size: 1000, ..Default::default() };
+        let list = jobs.list_jobs(list).await?.into_inner();
+        assert!(list.jobs.len() > 100 && !list.next_page_token.is_empty());
+        let list = v1::ListEventsRequest { page_size: 1000, ..Default::default() };
+        events.list_events(list).await?;
+        answered.fetch_add(2, Relaxed);
+        daemon.get_metrics(v1::GetMetricsRequest {}).await?;
+        let look = v1::GetLocalityRequest { target: target.clone(), ..Default::default() };
+        locality.get_locality(look).await?;
+        // It may have no node to go to.
+        let _ = jobs.plan_migration(v1::PlanMigrationRequest { spec: Some(spec.clone()) }).await;
+    }
+}
+
+/// Asks for as many lists as a connection carries calls, and takes none of the answers.
+async fn takes_nothing(channel: Channel) -> Result<(), Status> {
+    let mut untaken = Vec::new();
+    for _ in 0..100 {
+        let mut grpc = Grpc::new(channel.clone());
+        untaken.push(tokio::spawn(async move {
+            grpc.ready().await.map_err(|error| Status::unknown(error.to_string()))?;
+            let codec = ProstCodec::<v1::ListJobsRequest, v1::ListJobsResponse>::default();
+            let list = v1::ListJobsRequest { page_size: 1000, ..Default::default() };
+            let path = "/numaloc.v1.MigrationService/ListJobs".parse().expect("a path");
+            grpc.server_streaming(Request::new(list), path, codec).await
+        }));
+    }
+    let mut held = Vec::new();
+    for untaken in untaken {
+        held.extend(untaken.await.map_err(|error| Status::unknown(error.to_string()))?);
+    }
+    std::future::pending::<()>().await;
+    drop(held);
+    Ok(())
+}
+
+/// Connects again and again, as most of so many are turned away.
+async fn flood(port: u16, number: usize, answered: Arc<AtomicUsize>, greedy: Arc<AtomicBool>) {
+    loop {
+        let endpoint =
+            Endpoint::from_shared(format!("http://127.0.0.1:{port}")).expect("an address");
+        // Answers that are not read stay with the daemon: next to nothing of them is taken in advance.
+        let window = if greedy.load(Relaxed) { Some(1) } else { None };
+        let endpoint = endpoint.initial_stream_window_size(window);
+        if let Ok(channel) = endpoint.connect().await {
+            let _ = match greedy.load(Relaxed) && number.is_multiple_of(2) {
+                true => takes_nothing(channel).await,
+                false => reads(channel, &answered).await,
+            };
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[test]
+fn root_is_answered_and_memory_stays_within_its_bound() {
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).expect("it can be read");
+    setrlimit(Resource::RLIMIT_NOFILE, most, most).expect("up to the hard limit");
+    let dir = tempfile::tempdir().expect("a directory");
+    seed(&dir.path().join("state"));
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let port = free.expect("a free port").port();
+    let daemon = start(dir.path(), port);
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).enable_all().build().expect("threads");
+    runtime.block_on(async {
+        let (answered, greedy) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        // As root, or as the user that the daemon runs as.
+        let socket = format!("unix://{}", dir.path().join("socket").display());
+        let root = Endpoint::from_shared(socket).expect("a path");
+        for untaken in [false, true] {
+            greedy.store(untaken, Relaxed);
+            let clients: Vec<_> = (0..CONNECTIONS)
+                .map(|number| tokio::spawn(flood(port, number, answered.clone(), greedy.clone())))
+                .collect();
+            let begin = answered.load(Relaxed);
+            let deadline = Instant::now() + PATIENCE;
+            let mut asked = 0;
+            // Until the flood is one. What takes nothing stops it from getting far.
+            while asked < 30 || (!untaken && answered.load(Relaxed) < begin + 200) {
+                assert!(Instant::now() < deadline, "{asked} of root, {answered:?} of the viewer");
+                let status = async {
+                    let channel = root.connect().await.expect("root gets a connection");
+                    DaemonServiceClient::new(channel).get_status(v1::GetStatusRequest {}).await
+                };
+                let status = tokio::time::timeout(PATIENCE, status).await;
+                let status = status.expect("root is answered").expect("it may").into_inner();
+                assert_eq!(status.role, "admin");
+                asked += 1;
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            println!("at most {} MiB; {answered:?} lists", daemon.peak() >> 20);
+            clients.iter().for_each(tokio::task::JoinHandle::abort);
+        }
+    });
+    let peak = daemon.peak();
+    assert!(peak < MEMORY_MAX, "{} MiB", peak >> 20);
+}
