@@ -11,7 +11,7 @@ use numaloc_core::{NumaBalancing, Options, Reason};
 use numaloc_executor::{Control, Limits};
 use numaloc_host::{Roots, Target};
 use numalocd::{
-    access::Authority,
+    access::{Authority, Caller, Ceilings, Role},
     balancing::Balancing,
     dispatch::Refusal,
     engine::{Aim, Ended, Engine, Member, Order, Planned, Report},
@@ -28,6 +28,12 @@ use tokio::{
 const MIB: u64 = 1 << 20;
 /// A user to whom nothing belongs.
 const NOBODY: u32 = 65534;
+
+/// An operator who may have this moved.
+fn caller(authority: Authority) -> Caller {
+    let (name, role) = ("uid:7".to_owned(), Role::Operator);
+    Caller { name, gid: None, role, authority, ceilings: Ceilings::default() }
+}
 
 /// An engine at work.
 struct Desk {
@@ -237,7 +243,8 @@ fn an_order_that_is_dropped_moves_nothing() {
 fn memory_of_others_is_neither_found_nor_moved() {
     let (mut desk, scene) = (Desk::new(), Scene::remote(&["anon:32M"]));
     let nobody = Authority::Of { uid: Some(NOBODY), cgroups: vec!["/numaloc-none".into()] };
-    let find = desk.engine.find(aim(target(&scene)), Options::default(), nobody.clone());
+    let caller = caller(nobody.clone());
+    let find = desk.engine.find(&caller, aim(target(&scene)), Options::default());
     let refusal = desk.runtime.block_on(find).expect_err("it is root's");
     assert!(matches!(refusal, Refusal::NotPermitted { .. }), "{refusal:?}");
     let job = desk.order(target(&scene), Limits::default(), nobody);
@@ -255,7 +262,8 @@ fn a_cgroup_that_was_given_may_be_moved() {
     let (mut desk, scene) =
         (Desk::new(), Scene::of(Layout::remote(&["anon:32M"]).within(cgroup.path())));
     let given = Authority::Of { uid: None, cgroups: vec!["/numaloc-orders".into()] };
-    let find = desk.engine.find(aim(cgroup.target()), Options::default(), given.clone());
+    let caller = caller(given.clone());
+    let find = desk.engine.find(&caller, aim(cgroup.target()), Options::default());
     let found = desk.runtime.block_on(find).expect("it may");
     assert_eq!((found.processes.len(), found.nodes.to_string()), (1, "0".into()));
     let job = desk.order(cgroup.target(), Limits::default(), given);

@@ -64,7 +64,7 @@ fn workload(
     let before = seen.lock().unwrap().workloads.remove(&name);
     let mut workloads = client.workloads();
     let after = match before {
-        Some(Some(_)) if step % 5 == 0 => {
+        Some(Some(_)) if step.is_multiple_of(5) => {
             let request = v1::UnregisterWorkloadRequest { name: name.clone() };
             client.runtime.block_on(workloads.unregister_workload(request))?;
             None
@@ -215,8 +215,7 @@ fn at_random_moments() {
             interval: Some(prost_types::Duration { seconds: 1, nanos: 0 }),
             ..v1::Schedule::default()
         };
-        let request =
-            v1::CreateScheduleRequest { schedule: Some(schedule), request_id: String::new() };
+        let request = v1::CreateScheduleRequest { schedule: Some(schedule), ..Default::default() };
         let made = client.runtime.block_on(client.schedules().create_schedule(request));
         let ticks = made.expect("it is taken").into_inner().schedule.unwrap().name;
         // No writer's.

@@ -9,7 +9,7 @@ fn every(pid: i32, seconds: i64) -> v1::CreateScheduleRequest {
         interval: Some(prost_types::Duration { seconds, nanos: 0 }),
         ..v1::Schedule::default()
     };
-    v1::CreateScheduleRequest { schedule: Some(schedule), request_id: String::new() }
+    v1::CreateScheduleRequest { schedule: Some(schedule), ..Default::default() }
 }
 
 #[test]
