@@ -109,7 +109,10 @@ fn fresh_hugetlb_pages_come_after_those_of_the_pool_and_leave_the_reserve() {
     let ((home, home_free), (remote, _)) = (pool(0), pool(1));
     assert!(home_free == 0 && home + remote == 36, "{outcome:?}");
     assert_eq!(scene.nodes("hugetlb"), [(0, home * HUGE), (1, (16 - home) * HUGE)].into());
-    assert!((5..=9).contains(&home), "{home} pages at home: {outcome:?}");
+    // What others have freed meanwhile may be used: what counts is that the reserve is left, give or take two pages.
+    let left = free_bytes(0) - high_watermark_bytes(0);
+    assert!(left + 2 * HUGE >= free - 9 * MIB, "{left} bytes are left: {outcome:?}");
+    assert!((5..16).contains(&home), "{home} pages at home: {outcome:?}");
     scene.finish();
 }
 
