@@ -17,7 +17,7 @@ pub(crate) mod tests;
 
 pub use caller::{Authority, Caller, Role};
 pub use ceilings::Ceilings;
-pub use grants::Grants;
+pub use grants::{Creators, Grants};
 pub use layer::{Access, Guarded};
 pub use peer::{NOBODY, Peer, UnixPeer, is_host};
 pub use quota::{Quotas, Watching};

@@ -3,6 +3,8 @@
 mod aim;
 mod authority;
 mod find;
+#[cfg(test)]
+pub(crate) mod fixture;
 mod members;
 mod order;
 mod planned;
@@ -117,7 +119,7 @@ impl Engine {
         let (boot_id, authority) = (self.boot_id.clone()?, caller.authority.clone());
         let look = move |_: &(dyn Fn() -> bool + Sync)| {
             let pins = pin(&roots, &boot_id, aim.pids())?;
-            let aim = aim.pinned(&pins);
+            let aim = aim.pinned(&pins, |pid| Error::NoProcess { pid }.to_string());
             let found = find::find(&roots, &aim, &options, &authority);
             let found = found.and_then(|found| Ok(balancing.check(asked).map(|()| found)?));
             Ok((pins, found))

@@ -110,4 +110,4 @@ fn name<S: tonic::server::NamedService>(_: &S) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -5,7 +5,7 @@ use super::{
     ScheduleId, ScheduleSpec, ScheduleState, Target, WorkloadSpec,
 };
 use crate::v1;
-use numaloc_core::{Identity, NodeSet, Plan};
+use numaloc_core::{Identity, NodeSet, Plan, ProcessOutcome};
 use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
 /// A job.
@@ -153,4 +153,12 @@ pub struct FailedProcess {
     pub comm: String,
     /// What the kernel said.
     pub error: String,
+}
+
+impl FailedProcess {
+    /// A process after its move, if it failed.
+    pub fn of(process: &ProcessOutcome) -> Option<Self> {
+        let (identity, comm) = (process.identity, process.comm.clone());
+        Some(Self { identity, comm, error: process.error.clone()? })
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::{Authority, Caller, Ceilings, NOBODY, Peer, Role, is_host};
 use crate::config::{Config, Grant, Grantee, Socket};
-use std::path::Path;
+use std::{collections::HashMap, path::Path};
 
 /// Between who somebody is and the further socket that makes less of it. Names of users do not have it.
 const AT: char = '@';
@@ -96,6 +96,26 @@ impl<'a> Grants<'a> {
         let caller = self.caller_at(&Peer::of_creator(name, gid)?, socket)?;
         // At a socket that lets more be by now, it would be somebody else.
         (caller.role >= Role::Operator && caller.name == creator).then_some(caller)
+    }
+}
+
+/// Creators of many records, each asked for once.
+#[derive(Debug)]
+pub struct Creators<'a> {
+    grants: Grants<'a>,
+    known: HashMap<(&'a str, Option<u32>), Option<Caller>>,
+}
+
+impl<'a> Creators<'a> {
+    /// By these grants.
+    pub fn new(grants: Grants<'a>) -> Self {
+        Self { grants, known: HashMap::new() }
+    }
+
+    /// As [`Grants::creator`].
+    pub fn get(&mut self, creator: &'a str, gid: Option<u32>) -> Option<&Caller> {
+        let known = self.known.entry((creator, gid));
+        known.or_insert_with(|| self.grants.creator(creator, gid)).as_ref()
     }
 }
 

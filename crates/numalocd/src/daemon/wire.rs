@@ -127,7 +127,6 @@ fn tell(metrics: Metrics, notifier: Notifier) -> Box<dyn FnMut(&Status) + Send> 
         metrics.schedules(status.schedules);
         metrics.workloads(status.workloads);
         metrics.holds(&status.holds);
-        metrics.oldest_queued(&status.oldest);
         metrics.fights(status.fights);
         let line = line(status);
         if line != told {

@@ -4,6 +4,7 @@ use super::dispatcher::Dispatcher;
 use crate::store::{EventHead, Write};
 use numaloc_api::value::{
     Emit, Event, EventType, FailedProcess, Job, JobState, MemberResult, MemberState, Schedule,
+    Target,
 };
 use numaloc_core::NodeSet;
 use std::{cmp::Reverse, sync::Arc};
@@ -24,24 +25,9 @@ impl Dispatcher {
 
     /// Something that happened to a job.
     pub(super) fn of_job(&self, job: &Job, kind: EventType, message: String) -> Event {
-        Event {
-            number: 0,
-            kind,
-            time: self.wall(),
-            job: Some(job.id.clone()),
-            schedule: job.schedule.clone(),
-            creator: self.owner_name(job).to_owned(),
-            target: job.spec.target.clone(),
-            from: NodeSet::new(),
-            to: NodeSet::new(),
-            before_percent: None,
-            after_percent: None,
-            remote_bytes: None,
-            failed: Vec::new(),
-            members: Vec::new(),
-            more_members: 0,
-            message,
-        }
+        let (job_id, schedule) = (Some(job.id.clone()), job.schedule.clone());
+        let event = self.event(kind, self.owner_name(job), &job.spec.target, message);
+        Event { job: job_id, schedule, ..event }
     }
 
     /// Something that happened to a schedule.
@@ -51,14 +37,21 @@ impl Dispatcher {
         kind: EventType,
         message: String,
     ) -> Event {
+        let target = &schedule.spec.migration.target;
+        let event = self.event(kind, &schedule.creator, target, message);
+        Event { schedule: Some(schedule.id.clone()), ..event }
+    }
+
+    /// Something that happened now; its number comes when it is told.
+    fn event(&self, kind: EventType, creator: &str, target: &Target, message: String) -> Event {
         Event {
             number: 0,
             kind,
             time: self.wall(),
             job: None,
-            schedule: Some(schedule.id.clone()),
-            creator: schedule.creator.clone(),
-            target: schedule.spec.migration.target.clone(),
+            schedule: None,
+            creator: creator.to_owned(),
+            target: target.clone(),
             from: NodeSet::new(),
             to: NodeSet::new(),
             before_percent: None,
@@ -102,10 +95,7 @@ impl Dispatcher {
         flows().for_each(|&(_, target)| to.insert(target));
         let after = outcome.and_then(|outcome| outcome.after);
         let failed = outcome.into_iter().flat_map(|outcome| &outcome.processes);
-        let failed = failed.filter_map(|process| {
-            let (identity, comm) = (process.identity, process.comm.clone());
-            Some(FailedProcess { identity, comm, error: process.error.clone()? })
-        });
+        let failed = failed.filter_map(FailedProcess::of);
         let before = outcome.map(|outcome| outcome.before.movable.percent());
         let after_percent = after.map(|after| after.movable.percent());
         let message = message(job, moved_bytes, before.zip(after_percent));

@@ -17,7 +17,7 @@ use numaloc_api::{
         UpdateSchedule, Workload, WorkloadId, WorkloadSpec,
     },
 };
-use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
+use std::{sync::Arc, time::SystemTime};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// A page of a list.
@@ -61,8 +61,6 @@ pub struct Status {
     pub store_id: u64,
     /// What keeps moves from beginning.
     pub holds: Holds,
-    /// When the oldest queued job of each class was made; classes without any are left out.
-    pub oldest: BTreeMap<QosClass, SystemTime>,
     /// Schedules that find their work undone again and again.
     pub fights: usize,
     /// What it cannot do, and what to do about it.

@@ -129,7 +129,7 @@ impl Dispatcher {
     }
 
     /// When the oldest queued job of each class was made.
-    fn oldest(&self) -> BTreeMap<QosClass, SystemTime> {
+    pub(super) fn oldest(&self) -> BTreeMap<QosClass, SystemTime> {
         let mut oldest = BTreeMap::new();
         for job in self.book.jobs_in(JobState::Queued) {
             // They come by number, and so by age.
@@ -164,7 +164,6 @@ impl Dispatcher {
             moved_bytes: self.moved_bytes,
             store_id: self.edges.store.id(),
             holds: self.book.holds(),
-            oldest: self.oldest(),
             fights: self.fights.values().filter(|fight| fight.is_on()).count(),
             problems: self.problem.iter().cloned().collect(),
         }

@@ -114,6 +114,7 @@ impl Dispatcher {
             let started = self.start_jobs();
             let status = self.status();
             (self.edges.tell)(&status);
+            self.edges.metrics.oldest_queued(&self.oldest());
             // What could not be started has its turn again.
             self.changed |= started.is_err();
             started?;

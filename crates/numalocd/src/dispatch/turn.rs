@@ -8,7 +8,7 @@ use super::{
     run::Run,
 };
 use crate::{
-    access::{Caller, Grants},
+    access::{Caller, Creators, Grants},
     engine::{Found, Order},
     store::Holds,
 };
@@ -158,14 +158,13 @@ impl Dispatcher {
             *ahead.entry((run.qos_class, self.owner_name(&kept.job))).or_default() += 1;
         }
         let config = self.config();
-        let grants = Grants::from(&*config);
-        let mut owners: HashMap<(&str, Option<u32>), Option<Caller>> = HashMap::new();
+        let mut owners = Creators::new(Grants::from(&*config));
         let waiting = self.book.jobs_in(JobState::Queued).filter_map(|job| {
             let (owner, gid) = self.owner_key(job);
-            let known = owners.entry((owner, gid)).or_insert_with(|| grants.creator(owner, gid));
+            let bound = |owner: &Caller| owner.ceilings.bound_class(job.spec.policy.class());
             // What its owner may no more is ended at its turn, and puts nobody back before.
-            let most = known.as_ref().map_or(QosClass::Be, |owner| owner.ceilings.qos_class);
-            let (number, qos_class) = (job.id.number()?, job.spec.policy.class().max(most));
+            let qos_class = owners.get(owner, gid).map_or(QosClass::Be, bound);
+            let number = job.id.number()?;
             let ahead = ahead.entry((qos_class, owner)).or_default();
             let turn = *ahead;
             *ahead += 1;

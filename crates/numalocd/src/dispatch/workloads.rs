@@ -2,14 +2,14 @@
 
 use super::{Refusal, Selected, dispatcher::Dispatcher, used::Sort};
 use crate::{
-    access::{Caller, Grants},
+    access::{Caller, Creators, Grants},
     engine::{Aim, Member, exactly},
     store::{Weight, Write},
 };
 use numaloc_api::value::{Missing, Pins, QosClass, Target, Workload, WorkloadId, WorkloadSpec};
 use numaloc_host::Target as HostTarget;
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
@@ -25,7 +25,7 @@ impl Dispatcher {
         of: Option<&Caller>,
         pins: Option<&Pins>,
     ) -> Result<Selected, Refusal> {
-        let (cgroups, mut missing) = self.cgroups(target, of);
+        let (cgroups, missing) = self.cgroups(target, of);
         let known = cgroups.keys().flat_map(|path| self.book.names().in_cgroup(path));
         let known = known.filter_map(|id| self.selectable(id, of));
         let qos_class = self.best_class(known);
@@ -33,17 +33,10 @@ impl Dispatcher {
         let qos_class =
             qos_class.map(|class| of.map_or(class, |of| of.ceilings.bound_class(class)));
         let mut members = Vec::new();
-        for &pid in &target.pids {
+        members.extend(target.pids.iter().map(|&pid| {
             let name = Target { pids: [pid].into(), ..Target::default() };
-            match pins.map(|pins| pins.get(&pid)) {
-                None => members.push(Member { target: HostTarget::Pid(pid), name }),
-                Some(Some(pin)) => members.push(Member { target: exactly(pin), name }),
-                Some(None) => {
-                    let reason = format!("no process had pid {pid} when this was created");
-                    missing.push(Missing { member: name, reason });
-                }
-            }
-        }
+            Member { target: HostTarget::Pid(pid), name }
+        }));
         members.extend(target.processes.iter().map(|named| {
             let name = Target { processes: [named.clone()].into(), ..Target::default() };
             Member { target: exactly(named), name }
@@ -57,9 +50,17 @@ impl Dispatcher {
             let name = Target { units: [unit.clone()].into(), ..Target::default() };
             Member { target: HostTarget::Unit(unit.clone()), name }
         }));
-        match missing.first().filter(|_| members.is_empty()) {
+        let aim = Aim { members, missing };
+        let aim = match pins {
+            Some(pins) => {
+                let why = |pid| format!("no process had pid {pid} when this was created");
+                aim.pinned(pins, why)
+            }
+            None => aim,
+        };
+        match aim.missing.first().filter(|_| aim.members.is_empty()) {
             Some(first) => Err(Refusal::TargetNotFound { message: first.reason.clone() }),
-            None => Ok(Selected { aim: Aim { members, missing }, qos_class }),
+            None => Ok(Selected { aim, qos_class }),
         }
     }
 
@@ -102,14 +103,12 @@ impl Dispatcher {
     /// The best class of these workloads, each no better than whoever has registered it may ask for now.
     fn best_class<'a>(&self, known: impl Iterator<Item = &'a Workload>) -> Option<QosClass> {
         let config = self.config();
-        let grants = Grants::from(&*config);
-        let mut creators = HashMap::new();
+        let mut creators = Creators::new(Grants::from(&*config));
         let classes = known.filter_map(|workload| {
             let class = workload.spec.qos_class?;
-            let who = (workload.creator.as_str(), workload.creator_gid);
-            let creator = creators.entry(who).or_insert_with(|| grants.creator(who.0, who.1));
             // Who may have nothing moved any more has no say.
-            Some(creator.as_ref()?.ceilings.bound_class(class))
+            let creator = creators.get(&workload.creator, workload.creator_gid)?;
+            Some(creator.ceilings.bound_class(class))
         });
         classes.min()
     }

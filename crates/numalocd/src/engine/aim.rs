@@ -2,7 +2,7 @@
 
 use numaloc_api::value::{self, Missing, Pins, TargetProcess};
 use numaloc_core::Identity;
-use numaloc_host::{Error, Target};
+use numaloc_host::Target;
 
 /// What a target means on this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,15 +37,14 @@ impl Aim {
         })
     }
 
-    /// With the processes that its pids mean; those that mean none are missing.
-    pub(super) fn pinned(self, pins: &Pins) -> Self {
+    /// With the processes that its pids mean; those that mean none are missing, and `why` says why.
+    pub fn pinned(self, pins: &Pins, why: impl Fn(i32) -> String) -> Self {
         let Self { members, mut missing } = self;
         let pinned = |Member { target, name }| {
             let Target::Pid(pid) = target else { return Some(Member { target, name }) };
             let pin = pins.get(&pid).map(exactly);
             if pin.is_none() {
-                let reason = Error::NoProcess { pid }.to_string();
-                missing.push(Missing { member: name.clone(), reason });
+                missing.push(Missing { member: name.clone(), reason: why(pid) });
             }
             Some(Member { target: pin?, name })
         };

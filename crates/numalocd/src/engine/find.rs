@@ -61,27 +61,7 @@ fn explain(process: &Process, skip: Skip) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::{Identity, Node, NodeId, NodeMemory};
-
-    fn topology() -> Topology {
-        let memory = NodeMemory { total_bytes: 1 << 30, ..NodeMemory::default() };
-        let node = |id, cpus: &str| Node {
-            id: NodeId(id),
-            cpus: cpus.parse().expect("a list"),
-            memory: memory.clone(),
-        };
-        Topology::new([node(0, "0-3"), node(1, "4-7")], [])
-    }
-
-    fn on(pid: i32, cpus: &str) -> Process {
-        Process {
-            identity: Identity { pid, start_time: 1 },
-            comm: "a".to_owned(),
-            cpus: cpus.parse().expect("a list"),
-            threads: Vec::new(),
-            mems_allowed: topology().ids(),
-        }
-    }
+    use crate::engine::fixture::{process as on, topology};
 
     fn nodes(processes: &[Process], options: &Options) -> Result<String, String> {
         let homes = homes(&topology(), processes, options);

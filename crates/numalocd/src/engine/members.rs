@@ -4,8 +4,8 @@ use super::{Aim, authority};
 use crate::{access::Authority, dispatch::Refusal};
 use numaloc_api::value::{FailedProcess, MemberResult, MemberState, Missing, Target};
 use numaloc_core::{
-    Identity, Locality, NodeSet, Options, Outcome, Plan, PlannedProcess, Process, ProcessOutcome,
-    Skip, Topology, planner,
+    Identity, Locality, NodeSet, Options, Outcome, Plan, PlannedProcess, Process, Skip, Topology,
+    planner,
 };
 use numaloc_host::{Error, Policies, Roots, Survey, resolve_each, survey_unless};
 use std::collections::{BTreeMap, BTreeSet};
@@ -212,7 +212,7 @@ impl Members {
             for &index in &at_first {
                 let Some(process) = outcome.processes.get(index) else { continue };
                 result.account.add(&process.account);
-                result.failed.extend(failed(process));
+                result.failed.extend(FailedProcess::of(process));
                 for (&flow, bytes) in outcome.process_flows.get(index).into_iter().flatten() {
                     *result.flows.entry(flow).or_default() += bytes;
                 }
@@ -287,11 +287,6 @@ fn ended(results: Vec<MemberResult>, plan: &Plan) -> Vec<MemberResult> {
     results.into_iter().map(|result| result.settled(target_ratio)).collect()
 }
 
-fn failed(process: &ProcessOutcome) -> Option<FailedProcess> {
-    let (identity, comm) = (process.identity, process.comm.clone());
-    Some(FailedProcess { identity, comm, error: process.error.clone()? })
-}
-
 /// Why nothing of some processes is moved, if nothing of any is.
 fn all_skipped(skips: impl Iterator<Item = Option<Skip>>) -> Option<Skip> {
     let skips: Option<Vec<Skip>> = skips.collect();
@@ -325,152 +320,4 @@ fn own(checked: Result<(), Refusal>) -> Result<Result<(), Refusal>, Refusal> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use numaloc_core::{
-        Account, Extent, Kind, Mapping, Mempolicy, Node, NodeId, NodeMemory, NodeResidency, Pages,
-        Reason, Residency, planner::Scene,
-    };
-
-    const MIB: u64 = 1 << 20;
-
-    fn topology() -> Topology {
-        let memory =
-            NodeMemory { total_bytes: 1 << 30, free_bytes: 1 << 30, ..NodeMemory::default() };
-        let node = |id, cpus: &str| Node {
-            id: NodeId(id),
-            cpus: cpus.parse().expect("a list"),
-            memory: memory.clone(),
-        };
-        Topology::new([node(0, "0-3"), node(1, "4-7")], [])
-    }
-
-    fn process(pid: i32, cpus: &str) -> Process {
-        Process {
-            identity: Identity { pid, start_time: 1 },
-            comm: "a".to_owned(),
-            cpus: cpus.parse().expect("a list"),
-            threads: Vec::new(),
-            mems_allowed: topology().ids(),
-        }
-    }
-
-    /// So many MiB on node 0 and node 1, of a process by its index.
-    fn extent(process: usize, mib: [u64; 2]) -> Extent {
-        let on = |(node, mib): (u32, u64)| {
-            (NodeId(node), NodeResidency { owned_bytes: mib * MIB, ..NodeResidency::default() })
-        };
-        let nodes = (0..).zip(mib).filter(|(_, mib)| *mib > 0).map(on).collect();
-        Extent {
-            mappings: vec![Mapping { process, start: 1 << 30 }],
-            pages: Pages::All,
-            bytes: 64 * MIB,
-            kind: Kind::Anonymous,
-            policy: Mempolicy::Default,
-            hugetlb_bytes: None,
-            name: "".into(),
-            residency: Residency { nodes, ..Residency::default() },
-        }
-    }
-
-    fn plan(members: &Members, extents: Vec<Extent>) -> Plan {
-        let (topology, processes) = (topology(), members.processes());
-        let caller_mems = &topology.ids();
-        let scene = Scene { topology: &topology, processes: &processes, caller_mems };
-        planner::plan(scene, extents, &Options::default())
-    }
-
-    fn refused() -> Refusal {
-        Refusal::NotPermitted { message: "not yours".to_owned() }
-    }
-
-    /// 7 on node 0, 8 on all CPUs, and 9 which is somebody else's.
-    fn members() -> Members {
-        let pinned = [process(7, "0-3"), process(8, "0-7"), process(9, "0-3")];
-        let mut members = Members::of(pinned.into());
-        members.missing.push(Missing { member: Target::cgroup("/x"), reason: "gone".to_owned() });
-        assert!(members.leave_out(9, &refused()) && !members.leave_out(10, &refused()));
-        members
-    }
-
-    fn names(results: &[MemberResult]) -> Vec<(String, MemberState)> {
-        results.iter().map(|result| (result.member.to_string(), result.state)).collect()
-    }
-
-    fn named(states: [MemberState; 4]) -> Vec<(String, MemberState)> {
-        let members = ["cgroup /x", "process 7", "process 8", "process 9"].map(str::to_owned);
-        members.into_iter().zip(states).collect()
-    }
-
-    #[test]
-    fn one_that_takes_no_part_holds_up_no_other() {
-        use MemberState::{Missing, Refused, Waiting};
-        let mut members = members();
-        let pids: Vec<i32> =
-            members.processes().iter().map(|process| process.identity.pid).collect();
-        assert_eq!(pids, [7, 8]);
-        members.check().expect("two take part");
-        let found = members.found(&topology(), &Options::default());
-        assert_eq!(names(&found), named([Missing, Waiting, Waiting, Refused]));
-        assert_eq!(found[1].home, "0".parse().expect("a list"));
-        assert!(found[2].reason.starts_with("no target node: "), "{found:?}");
-        assert_eq!(found[3].reason, "not yours");
-        let told: Vec<_> =
-            members.missing().iter().map(|missing| missing.member.to_string()).collect();
-        assert_eq!(told, ["cgroup /x", "process 9"]);
-        // Without any the one that is there says why.
-        let gone = Refusal::TargetEmpty { message: "gone".to_owned() };
-        assert!(members.leave_out(7, &gone) && members.leave_out(8, &gone));
-        assert_eq!(members.check(), Err(refused()));
-    }
-
-    #[test]
-    fn each_member_has_its_own_result() {
-        use MemberState::{Missing, Refused, Skipped, Succeeded, Waiting};
-        let members = members();
-        let before = plan(&members, vec![extent(0, [1, 3]), extent(1, [1, 1])]);
-        let planned = members.planned(&before, false);
-        assert_eq!(names(&planned), named([Missing, Waiting, Waiting, Refused]));
-        assert_eq!(planned[1].remote, [(NodeId(1), 3 * MIB)].into());
-        assert_eq!(planned[1].before.expect("a look").movable.percent(), 25.0);
-        assert_eq!((&planned[1].home, planned[1].processes), (&"0".parse().unwrap(), 1));
-
-        let mut account = Account::default();
-        account.found(3 * MIB);
-        account.moved(2 * MIB);
-        account.left(Reason::Shared, MIB);
-        let flow = (NodeId(1), NodeId(0));
-        let outcome = |pid, account, error: Option<&str>| ProcessOutcome {
-            identity: Identity { pid, start_time: 1 },
-            comm: "a".to_owned(),
-            account,
-            error: error.map(str::to_owned),
-        };
-        let processes =
-            vec![outcome(7, account, Some("refused")), outcome(8, Account::default(), None)];
-        let process_flows = vec![[(flow, 2 * MIB)].into(), [].into()];
-        let outcome = Outcome { processes, process_flows, ..Outcome::default() };
-        let after = plan(&members, vec![extent(0, [4, 0]), extent(1, [1, 1])]);
-        let ended = members.ended(&before, &outcome, Some(&after));
-        assert_eq!(names(&ended), named([Missing, Succeeded, Skipped, Refused]));
-        assert_eq!((&ended[1].flows, ended[1].reason.as_str()), (&outcome.process_flows[0], ""));
-        assert_eq!(ended[1].after.expect("a look").movable.remote_bytes, 0);
-        assert_eq!(ended[1].failed[0].error, "refused");
-        assert!(ended[2].reason.starts_with("no target node: "), "{ended:?}");
-        assert_eq!(ended[2].home, "0-1".parse().unwrap());
-        // Who has ended meanwhile was looked at before alone.
-        let gone = members.ended(&before, &outcome, None);
-        assert!(gone[1].after.is_none() && gone[1].before.is_some());
-    }
-
-    #[test]
-    fn where_nothing_is_moved_that_is_the_result() {
-        use MemberState::{Missing, Refused, Skipped};
-        let members = members();
-        let plan = plan(&members, vec![extent(0, [4, 0]), extent(1, [1, 1])]);
-        let results = members.planned(&plan, true);
-        assert_eq!(names(&results), named([Missing, Skipped, Skipped, Refused]));
-        assert_eq!(results[1].reason, "all memory is local");
-        assert_eq!(results[1].after, results[1].before);
-    }
-}
+mod tests;

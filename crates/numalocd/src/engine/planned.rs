@@ -50,48 +50,16 @@ fn nothing(plan: &Plan) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::{
-        Extent, Identity, Kind, Mapping, Mempolicy, Node, NodeId, NodeMemory, NodeResidency,
-        Options, Pages, Process, Residency, Topology,
-        planner::{self, Scene},
-    };
-
-    const MIB: u64 = 1 << 20;
+    use crate::engine::fixture::{MIB, extent, plan, process};
+    use numaloc_core::{NodeResidency, Options};
 
     /// A process on `cpus` with memory of its own and shared memory on node 1 and a little on node 0.
     fn planned(cpus: &str, owned_bytes: u64, shared_bytes: u64, options: &Options) -> Planned {
-        let memory =
-            NodeMemory { total_bytes: 1 << 30, free_bytes: 1 << 30, ..NodeMemory::default() };
-        let node = |id, cpus: &str| Node {
-            id: NodeId(id),
-            cpus: cpus.parse().expect("a list"),
-            memory: memory.clone(),
-        };
-        let topology = Topology::new([node(0, "0-3"), node(1, "4-7")], []);
-        let process = Process {
-            identity: Identity { pid: 7, start_time: 1 },
-            comm: "a".to_owned(),
-            cpus: cpus.parse().expect("a list"),
-            threads: Vec::new(),
-            mems_allowed: topology.ids(),
-        };
+        let processes = vec![process(7, cpus)];
         let here = NodeResidency { owned_bytes: MIB, ..NodeResidency::default() };
         let there = NodeResidency { owned_bytes, shared_bytes, huge_bytes: 0 };
-        let nodes = [(NodeId(0), here), (NodeId(1), there)].into();
-        let extent = Extent {
-            mappings: vec![Mapping { process: 0, start: 1 << 30 }],
-            pages: Pages::All,
-            bytes: 64 * MIB,
-            kind: Kind::Anonymous,
-            policy: Mempolicy::Default,
-            hugetlb_bytes: None,
-            name: "".into(),
-            residency: Residency { nodes, ..Residency::default() },
-        };
-        let processes = [process];
-        let caller_mems = &topology.ids();
-        let scene = Scene { topology: &topology, processes: &processes, caller_mems };
-        Planned::new(&planner::plan(scene, [extent], options), &Members::of(processes.to_vec()))
+        let plan = plan(&processes, vec![extent(0, [here, there])], options);
+        Planned::new(&plan, &Members::of(processes))
     }
 
     fn nothing(

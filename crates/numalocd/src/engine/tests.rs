@@ -1,6 +1,6 @@
 //! Orders over real processes on a machine with whatever nodes it has.
 
-use super::*;
+use super::{fixture::Asleep, *};
 use crate::access::{Authority, Ceilings, Role};
 use nix::{
     sys::wait::{Id, WaitPidFlag, waitid},
@@ -10,7 +10,6 @@ use numaloc_api::value::{self, JobId, MemberState};
 use numaloc_executor::{Control, Limits};
 use numaloc_host::Target;
 use std::{
-    process::{Child, Command, Stdio},
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
@@ -35,22 +34,9 @@ fn caller(authority: Authority) -> Caller {
     Caller { name, gid: None, role, authority, ceilings: Ceilings::NONE }
 }
 
-/// A process of this test's own; ended with this value.
-struct Asleep(Child);
-
 impl Asleep {
-    fn new() -> Self {
-        let child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn();
-        Self(child.expect("there is sleep"))
-    }
     fn aim(&self) -> Aim {
-        aim(Target::Pid(self.0.id() as i32))
-    }
-}
-
-impl Drop for Asleep {
-    fn drop(&mut self) {
-        self.0.kill().and_then(|()| self.0.wait()).ok();
+        aim(Target::Pid(self.pid()))
     }
 }
 
@@ -125,10 +111,10 @@ async fn this_machine_is_seen() {
 async fn what_is_not_there_is_told_first() {
     let engine = engine(Roots::default());
     let mut ended = Asleep::new();
-    ended.0.kill().expect("it is ours");
+    ended.kill();
     // It stays a zombie.
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
-    waitid(Id::Pid(Pid::from_raw(ended.0.id() as i32)), flags).expect("it ends");
+    waitid(Id::Pid(Pid::from_raw(ended.pid())), flags).expect("it ends");
     let cgroup = |path: &str| aim(Target::Cgroup(path.into()));
     for (aim, expected) in [
         (aim(Target::Pid(i32::MAX)), "TargetNotFound"),
@@ -196,7 +182,7 @@ async fn only_whose_it_is_may_have_it_moved() {
             Err(Refusal::NotPermitted { message }) => {
                 assert!(!allowed, "{authority:?}: {message}");
                 assert!(
-                    message.contains(&format!("process {} (sleep)", asleep.0.id())),
+                    message.contains(&format!("process {} (sleep)", asleep.pid())),
                     "{message}"
                 );
             }
@@ -293,7 +279,7 @@ async fn what_is_gone_is_named_and_the_rest_is_found() {
 #[tokio::test]
 async fn a_pinned_process_is_no_other_with_its_pid() {
     let (engine, asleep) = (engine(Roots::default()), Asleep::new());
-    let pid = asleep.0.id() as i32;
+    let pid = asleep.pid();
     let named = value::Target { pids: [pid, i32::MAX].into(), ..value::Target::default() };
     let pins = engine.pin("a", &named).await.expect("readable");
     let [(named, pin)] = &pins.iter().collect::<Vec<_>>()[..] else { panic!("{pins:?}") };
@@ -314,7 +300,7 @@ async fn a_pinned_process_is_no_other_with_its_pid() {
 #[tokio::test]
 async fn what_a_record_is_to_be_about_is_found_in_one_turn() {
     let (engine, asleep) = (engine(Roots::default()), Asleep::new());
-    let pid = asleep.0.id() as i32;
+    let pid = asleep.pid();
     let mut whole = asleep.aim();
     whole.members.extend(aim(Target::Pid(i32::MAX)).members);
     let look = async |aim| {

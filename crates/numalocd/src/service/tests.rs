@@ -11,9 +11,9 @@ use numaloc_api::v1::{
     self, daemon_service_client::DaemonServiceClient, event_service_client::EventServiceClient,
     migration_service_client::MigrationServiceClient,
 };
-use std::collections::BTreeSet;
-use tokio::sync::watch;
-use tokio_stream::StreamExt;
+use std::{collections::BTreeSet, io};
+use tokio::{io::DuplexStream, sync::watch};
+use tokio_stream::{Stream, StreamExt};
 use tonic::{
     Code,
     transport::{Channel, Endpoint, Server},
@@ -44,9 +44,26 @@ fn engine() -> Engine {
     Engine::new(roots.clone(), Balancing::new(roots, "/nowhere".as_ref()))
 }
 
+/// Both ends of one connection: what a server is to take in, and a client's, once that is served.
+pub fn in_memory()
+-> (impl Stream<Item = io::Result<DuplexStream>> + Send + 'static, impl Future<Output = Channel>) {
+    let (near, far) = tokio::io::duplex(1 << 16);
+    let incoming = tokio_stream::once(Ok(far)).chain(tokio_stream::pending());
+    let mut near = Some(near);
+    let connector = tower::service_fn(move |_| {
+        let near = near.take().map(TokioIo::new);
+        async move { near.ok_or_else(|| io::Error::other("one connection only")) }
+    });
+    let channel = async move {
+        let endpoint = Endpoint::from_static("http://in.memory");
+        endpoint.connect_with_connector(connector).await.expect("it is served")
+    };
+    (incoming, channel)
+}
+
 /// A connection on which an admin calls.
 async fn connect(stop: watch::Receiver<bool>) -> Channel {
-    let (near, far) = tokio::io::duplex(1 << 16);
+    let (incoming, channel) = in_memory();
     let admin = Caller {
         name: "uid:0".to_owned(),
         gid: None,
@@ -61,14 +78,8 @@ async fn connect(stop: watch::Receiver<bool>) -> Channel {
     let server = Server::builder()
         .layer(tower::util::MapRequestLayer::new(admit))
         .add_routes(routes(&parts(stop)).await.unwrap());
-    let incoming = tokio_stream::once(Ok::<_, std::io::Error>(far)).chain(tokio_stream::pending());
     tokio::spawn(server.serve_with_incoming(incoming));
-    let mut near = Some(near);
-    let connector = tower::service_fn(move |_| {
-        let near = near.take().map(TokioIo::new);
-        async move { near.ok_or_else(|| std::io::Error::other("one connection only")) }
-    });
-    Endpoint::from_static("http://in.memory").connect_with_connector(connector).await.unwrap()
+    channel.await
 }
 
 fn running() -> (watch::Sender<bool>, watch::Receiver<bool>) {

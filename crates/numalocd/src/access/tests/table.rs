@@ -13,10 +13,9 @@ use crate::{
         Probe, Probed, Refusal,
         tests::{Rig, dir, found, pins, request},
     },
-    engine::Engine,
-    service::{Parts, routes},
+    engine::{Engine, fixture::Asleep},
+    service::{Parts, routes, tests::in_memory},
 };
-use hyper_util::rt::TokioIo;
 use numaloc_api::{
     v1,
     value::{
@@ -24,18 +23,13 @@ use numaloc_api::{
     },
 };
 use numaloc_host::Roots;
-use std::{
-    collections::BTreeSet,
-    process::{Child, Command, Stdio},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::{mpsc, watch};
-use tokio_stream::StreamExt;
 use tonic::{
     Request, Status,
     client::Grpc,
     codegen::BoxFuture,
-    transport::{Channel, Endpoint, Server},
+    transport::{Channel, Server},
 };
 use tonic_prost::ProstCodec;
 use tonic_types::StatusExt;
@@ -252,7 +246,7 @@ fn config() -> Config {
 
 /// A connection of this user to the services behind the layer.
 async fn connect(uid: u32, access: Access, parts: &Parts) -> Channel {
-    let (near, far) = tokio::io::duplex(1 << 16);
+    let (incoming, channel) = in_memory();
     let known = move |mut request: http::Request<tonic::body::Body>| {
         request.extensions_mut().insert(UnixPeer::user(uid, &[uid]));
         request
@@ -261,15 +255,8 @@ async fn connect(uid: u32, access: Access, parts: &Parts) -> Channel {
         .layer(tower::util::MapRequestLayer::new(known))
         .layer(access)
         .add_routes(routes(parts).await.expect("the definitions are ours"));
-    let incoming = tokio_stream::once(Ok::<_, std::io::Error>(far)).chain(tokio_stream::pending());
     tokio::spawn(server.serve_with_incoming(incoming));
-    let mut near = Some(near);
-    let connector = tower::service_fn(move |_| {
-        let near = near.take().map(TokioIo::new);
-        async move { near.ok_or_else(|| std::io::Error::other("one connection only")) }
-    });
-    let endpoint = Endpoint::from_static("http://in.memory");
-    endpoint.connect_with_connector(connector).await.expect("it is served")
+    channel.await
 }
 
 fn comes(answer: Result<(), Status>) -> (Comes, String) {
@@ -282,15 +269,6 @@ fn comes(answer: Result<(), Status>) -> (Comes, String) {
         _ => Through,
     };
     (comes, format!("{:?}: {}", status.code(), status.message()))
-}
-
-/// A process of this test's own; ended with this value.
-struct Asleep(Child);
-
-impl Drop for Asleep {
-    fn drop(&mut self) {
-        self.0.kill().and_then(|()| self.0.wait()).ok();
-    }
 }
 
 /// What is there, all of it the owner's.
@@ -325,10 +303,9 @@ async fn records(rig: &Rig, pid: i32) -> Names {
 #[tokio::test]
 async fn each_caller_may_what_the_table_says() {
     let dir = dir();
-    let asleep = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn();
-    let asleep = Asleep(asleep.expect("there is sleep"));
+    let asleep = Asleep::new();
     let mut rig = Rig::with(&dir, config());
-    let names = records(&rig, asleep.0.id() as i32).await;
+    let names = records(&rig, asleep.pid()).await;
     // Whoever may have a schedule run is told that its target is not there.
     let mut probes = std::mem::replace(&mut rig.probes, mpsc::unbounded_channel().1);
     let probed = rig.probed.clone();
