@@ -1,13 +1,16 @@
 //! What is in the file: a table a kind of record, each record with a checksum over itself and its key.
 
-use super::{Contents, EventHead, Holds, Kept, Last, Write, quiet::quietly};
+mod transfer;
+
+pub use transfer::{Aside, copy, salvage};
+
+use super::{Contents, EventHead, Holds, Kept, Last, Write};
 use numaloc_api::{
     Damaged, Stored,
     value::{Event, Job, Schedule, Workload},
 };
 use redb::{
     Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError,
-    WriteTransaction,
 };
 use std::{
     sync::Arc,
@@ -190,22 +193,22 @@ pub fn contents(db: &Database) -> Result<Contents, Fault> {
     let holds = Holds { drained: hold(HOLDS[0])?, paused: hold(HOLDS[1])? };
     let mut contents = Contents { last, holds, ..Contents::default() };
     each(&transaction, JOBS, |key: u64, job: Job| {
-        placed(job.id.number() == Some(key), &job.id, "jobs", &key)?;
+        fits_job(key, &job)?;
         contents.jobs.push(Kept::from(Arc::new(job)));
         Ok(())
     })?;
     each(&transaction, SCHEDULES, |key: u64, schedule: Schedule| {
-        placed(schedule.id.number() == Some(key), &schedule.id, "schedules", &key)?;
+        fits_schedule(key, &schedule)?;
         contents.schedules.push(schedule);
         Ok(())
     })?;
     each(&transaction, WORKLOADS, |key: &str, workload: Workload| {
-        placed(workload.spec.id.id() == key, &workload.spec.id, "workloads", &key)?;
+        fits_workload(key, &workload)?;
         contents.workloads.push(workload);
         Ok(())
     })?;
     each(&transaction, EVENTS, |key: u64, event: Event| {
-        placed(event.number == key, &format_args!("events/{}", event.number), "events", &key)?;
+        fits_event(key, &event)?;
         contents.events.push(EventHead::from(&event));
         Ok(())
     })?;
@@ -223,6 +226,23 @@ fn seconds(time: Option<SystemTime>) -> u64 {
     since.map_or(0, |since| since.as_secs().max(1))
 }
 
+fn fits_job(key: u64, job: &Job) -> Result<(), Fault> {
+    placed(job.id.number() == Some(key), &job.id, "jobs", &key)
+}
+
+fn fits_schedule(key: u64, schedule: &Schedule) -> Result<(), Fault> {
+    placed(schedule.id.number() == Some(key), &schedule.id, "schedules", &key)
+}
+
+fn fits_workload(key: &str, workload: &Workload) -> Result<(), Fault> {
+    placed(workload.spec.id.id() == key, &workload.spec.id, "workloads", &key)
+}
+
+fn fits_event(key: u64, event: &Event) -> Result<(), Fault> {
+    placed(event.number == key, &format_args!("events/{}", event.number), "events", &key)
+}
+
+/// Whether a record stands where its name belongs.
 fn placed(fits: bool, name: &impl ToString, table: &str, key: &impl Place) -> Result<(), Fault> {
     let place = || format!("{table}/{}", key.text());
     if fits { Ok(()) } else { Err(Fault::Misplaced(name.to_string(), place())) }
@@ -246,129 +266,6 @@ where
         visit(key.value(), record)?;
     }
     Ok(())
-}
-
-/// A record that could not be read.
-#[derive(Debug)]
-pub struct Aside {
-    /// Its table and key.
-    pub name: String,
-    /// What is wrong with it.
-    pub why: String,
-    /// What is stored there.
-    pub bytes: Vec<u8>,
-}
-
-/// Copies all of a store into a new one, which gets this id. Records are compared with their checksums on the way.
-pub fn copy(from: &ReadTransaction, to: &Database, id: u64) -> Result<(), Fault> {
-    let mut aside = Vec::new();
-    transfer(from, to, id, &mut |wrong| aside.push(wrong))?;
-    match aside.pop() {
-        None => Ok(()),
-        Some((fault, _)) => Err(fault),
-    }
-}
-
-/// Copies what can be read of a store into a new one, which gets this id. Gives back what cannot.
-pub fn salvage(from: &ReadTransaction, to: &Database, id: u64) -> Result<Vec<Aside>, Fault> {
-    let mut aside = Vec::new();
-    transfer(from, to, id, &mut |wrong| aside.push(wrong))?;
-    let records = aside.into_iter().map(|(fault, bytes)| {
-        let why = fault.to_string();
-        let (name, why) = why.split_once(' ').unwrap_or((&why, "cannot be read"));
-        Aside { name: name.to_owned(), why: why.to_owned(), bytes }
-    });
-    Ok(records.collect())
-}
-
-/// What is wrong with a record, and its bytes.
-type Wrong = (Fault, Vec<u8>);
-
-fn transfer(
-    from: &ReadTransaction,
-    to: &Database,
-    id: u64,
-    wrong: &mut dyn FnMut(Wrong),
-) -> Result<(), Fault> {
-    let mut transaction = to.begin_write()?;
-    transaction.set_two_phase_commit(true);
-    {
-        let mut meta = transaction.open_table(META)?;
-        for entry in from.open_table(META)?.iter()? {
-            let (name, value) = entry?;
-            meta.insert(name.value(), value.value())?;
-        }
-        meta.insert(ID, id)?;
-        let last = [
-            rows(from, &transaction, JOBS, wrong, |key: u64, job: &Job| {
-                placed(job.id.number() == Some(key), &job.id, "jobs", &key)
-            })?,
-            rows(from, &transaction, SCHEDULES, wrong, |key: u64, schedule: &Schedule| {
-                placed(schedule.id.number() == Some(key), &schedule.id, "schedules", &key)
-            })?,
-            rows(from, &transaction, EVENTS, wrong, |key: u64, event: &Event| {
-                let name = format_args!("events/{}", event.number);
-                placed(event.number == key, &name, "events", &key)
-            })?,
-        ];
-        rows(from, &transaction, WORKLOADS, wrong, |key: &str, workload: &Workload| {
-            placed(workload.spec.id.id() == key, &workload.spec.id, "workloads", &key)
-        })?;
-        // Numbers are never given twice, not even those of what could not be read.
-        for (name, number) in LAST.into_iter().zip(last) {
-            let before = meta.get(name)?.map_or(0, |last| last.value());
-            meta.insert(name, number.max(before))?;
-        }
-    }
-    Ok(transaction.commit()?)
-}
-
-/// Copies the rows of a table that can be read, from the front, and where some in the midst cannot be reached, from the back.
-/// Gives back the highest number that is a key.
-fn rows<K, T>(
-    from: &ReadTransaction,
-    to: &WriteTransaction,
-    table: TableDefinition<K, &'static [u8]>,
-    wrong: &mut dyn FnMut(Wrong),
-    fits: impl for<'a> Fn(K::SelfType<'a>, &T) -> Result<(), Fault>,
-) -> Result<u64, Fault>
-where
-    K: Key + 'static,
-    T: Stored,
-    for<'a> K::SelfType<'a>: Place,
-{
-    let name = redb::TableHandle::name(&table).to_owned();
-    let (there, mut copy) = (from.open_table(table)?, to.open_table(table)?);
-    let (mut highest, mut last): (u64, Option<Vec<u8>>) = (0, None);
-    for is_back in [false, true] {
-        let Ok(Ok(mut rows)) = quietly(|| there.iter()) else { continue };
-        loop {
-            let row = quietly(|| if is_back { rows.next_back() } else { rows.next() });
-            let (key, value) = match row {
-                Ok(None) => return Ok(highest),
-                Ok(Some(Ok(row))) => row,
-                Ok(Some(Err(closed @ redb::StorageError::DatabaseClosed))) => {
-                    return Err(closed.into());
-                }
-                Ok(Some(Err(_))) | Err(_) => break,
-            };
-            let bytes = key.value().bytes();
-            if is_back && last.as_ref() == Some(&bytes) {
-                break;
-            }
-            highest = highest.max(key.value().number());
-            let record = unseal(&name, &key.value(), value.value());
-            match record.and_then(|record| fits(key.value(), &record)) {
-                Ok(()) => drop(copy.insert(key.value(), value.value())?),
-                Err(fault) => wrong((fault, value.value().to_vec())),
-            }
-            if !is_back {
-                last = Some(bytes);
-            }
-        }
-    }
-    wrong((Fault::Unreachable(name), Vec::new()));
-    Ok(highest)
 }
 
 /// One job.
