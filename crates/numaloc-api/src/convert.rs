@@ -12,9 +12,11 @@ mod plan;
 mod record;
 mod request;
 mod schedule;
+mod selector;
 mod spec;
 mod stored;
 mod topology;
+mod workload;
 
 pub use locality::LocalityView;
 pub use names::{event_number, timestamp};

@@ -7,6 +7,7 @@ mod outcome;
 mod record;
 mod request;
 mod schedule;
+mod selector;
 mod spec;
 mod workload;
 
@@ -22,8 +23,13 @@ pub use request::{
     ListJobs, ListSchedules, OnConflict, Page, WatchEvents, WatchLocality,
 };
 pub use schedule::{ScheduleFilter, ScheduleSpec, ScheduleState, ScheduleUpdate, UpdateSchedule};
+pub use selector::{Condition, NoSelector, Requirement, Selector};
 pub use spec::{
     Emit, Limits, MigrationSpec, Missing, OnInterrupt, Pins, Policy, QosClass, Target,
     TargetProcess, first_few,
 };
-pub use workload::WorkloadSpec;
+pub(crate) use workload::is_container_id;
+pub use workload::{
+    ListWorkloads, RegisterWorkload, RenewWorkloads, UnregisterWorkload, WatchWorkloads,
+    WorkloadFilter, WorkloadSet, WorkloadSpec, WorkloadsPart,
+};

@@ -42,6 +42,15 @@ pub enum Problem {
         /// The form.
         expected: &'static str,
     },
+    /// It is the same as an earlier one's.
+    #[error("is there twice")]
+    Twice,
+    /// It is of use with other values of its message only.
+    #[error("must be empty here")]
+    NotEmpty,
+    /// It differs from what was said before.
+    #[error("differs from that of the first message")]
+    Differs,
     /// An enum value that this version does not know.
     #[error("has the unknown value {value}")]
     UnknownValue {

@@ -112,7 +112,7 @@ fn find(roots: &Roots, path: &str) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// The mounted hierarchies: the one of v2, or those of v1, and of v2 beside them, that matter for memory first.
-fn hierarchies(root: &Path) -> Vec<PathBuf> {
+pub(crate) fn hierarchies(root: &Path) -> Vec<PathBuf> {
     if is_cgroup(root) {
         return vec![root.into()];
     }

@@ -72,6 +72,32 @@ pub enum Error {
         /// Where was looked.
         root: PathBuf,
     },
+    /// No cgroup has the name of this container.
+    #[error(
+        "no cgroup of container {id} below {root}: give the full id while it runs, or its cgroup"
+    )]
+    NoContainer {
+        /// The id asked for.
+        id: String,
+        /// Where was looked.
+        root: PathBuf,
+    },
+    /// Several cgroups have the name of this container.
+    #[error("container {id} may be {} and {}: name the cgroup that is meant", cgroups[0], cgroups[1])]
+    SeveralCgroups {
+        /// The id asked for.
+        id: String,
+        /// Two of them.
+        cgroups: [String; 2],
+    },
+    /// There are too many cgroups to look through.
+    #[error("below {root} are more than {most} cgroups: name the cgroup of the container")]
+    ManyCgroups {
+        /// Where was looked.
+        root: PathBuf,
+        /// How many are looked at.
+        most: usize,
+    },
     /// A cgroup path that leaves the cgroup file system.
     #[error("cgroup path {path} leads outside {root}: give a path below it, without ..")]
     CgroupOutside {
@@ -213,6 +239,7 @@ impl Error {
             | Self::OtherProcess { .. }
             | Self::Ended { .. }
             | Self::NoCgroup { .. }
+            | Self::NoContainer { .. }
             | Self::NoUnit { .. }
             | Self::Empty { .. } => ErrorKind::NotFound,
             Self::NoRights { .. } => ErrorKind::Permission,
@@ -231,6 +258,7 @@ impl Error {
             }
             Self::KernelThread { .. }
             | Self::CgroupOutside { .. }
+            | Self::SeveralCgroups { .. }
             | Self::BadNode { .. }
             | Self::NoDamon { .. } => ErrorKind::Usage,
             Self::Systemd { .. }
@@ -238,6 +266,7 @@ impl Error {
             | Self::OneNode { .. }
             | Self::PageSize { .. }
             | Self::Stopped
+            | Self::ManyCgroups { .. }
             | Self::Read { .. }
             | Self::Pages { .. }
             | Self::Setting { .. }

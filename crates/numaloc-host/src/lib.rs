@@ -6,7 +6,9 @@
 #![forbid(unsafe_code)]
 
 mod cgroup;
+mod containers;
 mod cpu_use;
+mod cpuset;
 #[cfg(test)]
 mod crowd_tests;
 mod error;
@@ -47,7 +49,9 @@ mod unit;
 mod vmstat;
 
 pub use cgroup::numa_stat;
+pub use containers::containers;
 pub use cpu_use::CpuUse;
+pub use cpuset::cpusets;
 pub use error::{Error, ErrorKind};
 pub use facts::HostFacts;
 pub use frames::FrameNodes;

@@ -14,13 +14,16 @@ mod workloads;
 pub use connect::ConnectArgs;
 pub use events::EventsArgs;
 pub use jobs::{JobsCommand, ListJobsArgs};
+pub use names::parse_workload;
 pub use options::PlanArgs;
-pub use run::{LimitArgs, QueueArgs, spec};
+pub use run::{LimitArgs, Qos, QueueArgs, spec};
 pub use schedules::{
     CreateScheduleArgs, DeleteScheduleArgs, SchedulesCommand, UpdateScheduleArgs, WhenArgs,
 };
-pub use target::{TargetArgs, cgroup_path};
-pub use workloads::{RegisterArgs, WorkloadsCommand};
+pub use target::{TargetArgs, cgroup_path, joined};
+pub use workloads::{
+    ListWorkloadsArgs, RegisterArgs, ReplaceArgs, UnregisterArgs, WorkloadsCommand,
+};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use numaloc_api::value::JobId;

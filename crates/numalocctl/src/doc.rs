@@ -29,7 +29,7 @@ pub use plan::{
     MappingDoc, MoveDoc, MoveSumDoc, OptionsDoc, PlanDoc, SkipSumDoc, SkippedDoc, after,
 };
 pub use schedule::{ScheduleDoc, SchedulesDoc};
-pub use spec::{LimitsDoc, SpecDoc, TargetDoc, TargetProcessDoc};
+pub use spec::{LabelConditionDoc, LimitsDoc, SpecDoc, TargetDoc, TargetProcessDoc};
 pub use status::{BackupDoc, CeilingsDoc, HoldsDoc, JobCount, StatusDoc};
 pub use topology::{NodeDoc, TopologyDoc};
-pub use workload::{RemovedDoc, WorkloadDoc, WorkloadsDoc};
+pub use workload::{RemovedDoc, RenewedDoc, ReplacedDoc, WorkloadDoc, WorkloadsDoc};

@@ -32,4 +32,4 @@ pub use schedules::{schedule, schedules};
 pub use status::status;
 pub use table::clean;
 pub use topology::topology;
-pub use workloads::{removed, workloads};
+pub use workloads::{removed, renewed, replaced, workload, workloads};

@@ -130,10 +130,14 @@ fn workload(number: u64, created: SystemTime) -> Workload {
         cgroup: cgroup(number),
         container_id: Some(format!("{number:064x}")),
         pod_uid: Some(format!("00000000-0000-4000-8000-{number:012x}")),
+        namespace: None,
         labels: labels.map(|(key, value)| (key.to_owned(), value)).into(),
         qos_class: None,
+        source: None,
+        ttl: None,
     };
-    Workload { spec, created, creator: CREATOR.to_owned(), creator_gid: None }
+    let (creator, etag) = (CREATOR.to_owned(), "1".to_owned());
+    Workload { spec, created, creator, creator_gid: None, etag, expires: None }
 }
 
 fn schedule(number: u64, now: SystemTime) -> Schedule {

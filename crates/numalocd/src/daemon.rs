@@ -1,5 +1,6 @@
 //! Wires the parts together, and takes them apart again.
 
+mod cpusets;
 mod signals;
 mod wire;
 

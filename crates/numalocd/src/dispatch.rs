@@ -5,7 +5,9 @@
 //! it can.
 
 mod book;
+mod changes;
 mod command;
+mod cpusets;
 mod dispatcher;
 mod ends;
 mod events;
@@ -14,6 +16,7 @@ mod group;
 mod handle;
 mod holds;
 mod jobs;
+mod leases;
 mod limits;
 mod lists;
 mod names;
@@ -35,7 +38,9 @@ mod workloads;
 
 pub use book::Book;
 pub use dispatcher::{Dispatcher, Edges, Lookup, Probe, Probed};
-pub use handle::{Handle, JobCount, Listed, Made, Selected, Status};
+pub use handle::{
+    Handle, JobCount, Listed, Made, Replaced, Selected, Status, WorkloadChange, WorkloadChanges,
+};
 pub use holds::Hold;
 pub use refusal::Refusal;
 pub use task::{Ears, Pulse, start};

@@ -24,14 +24,24 @@ use crate::{
 use members::Members;
 use numaloc_api::value::{Missing, Pins, Target, TargetProcess};
 use numaloc_core::{Identity, NumaBalancing, Options, Plan, Topology};
-use numaloc_host::{Error, Policies, Roots, heat, identify, numa_balancing, topology};
-use std::{convert::Infallible, sync::Arc, thread};
+use numaloc_host::{
+    Error, Policies, Roots, containers, cpusets, heat, identify, numa_balancing, topology,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
+    sync::Arc,
+    thread,
+};
 use tokio::sync::mpsc;
 use turns::Turns;
 
 /// Surveys for clients at a time; beside them, so that a short question does not wait for a long one, looks at processes
-/// without their memory; and, beside both, looks whether targets of schedules are there.
+/// without their memory; and, beside both, looks whether targets of schedules are there, and which CPUs they have.
 const AT_ONCE: usize = 3;
+
+/// Who asks where no caller does, for the turns: no caller's name is like that.
+const ITSELF: &str = "daemon";
 
 /// Looks and moves. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -101,6 +111,34 @@ impl Engine {
         let (roots, pids) = (self.roots.clone(), target.pids.clone());
         let boot_id = self.boot_id.clone()?;
         self.finds.take(of, move |_| pin(&roots, &boot_id, pids)).await
+    }
+
+    /// The cgroups of containers by their full ids, whatever driver and runtime have made them, or why there is none that
+    /// could be meant. The caller `of` asks.
+    ///
+    /// # Errors
+    /// Host cannot: there are too many cgroups to look through.
+    pub async fn containers(
+        &self,
+        of: &str,
+        ids: BTreeSet<String>,
+    ) -> Result<BTreeMap<String, Result<String, Refusal>>, Refusal> {
+        let roots = self.roots.clone();
+        let found = self.finds.take(of, move |stop| Ok(containers(&roots, &ids, stop)?)).await?;
+        Ok(found.into_iter().map(|(id, path)| (id, path.map_err(Refusal::from))).collect())
+    }
+
+    /// What is in force of the cpusets of cgroups, in their order; see [`cpusets`]. It is the daemon that asks, for
+    /// schedules: clients do not wait for it, nor it for them.
+    ///
+    /// # Errors
+    /// A bug.
+    pub async fn cpusets(&self, cgroups: Vec<String>) -> Result<Vec<Option<String>>, Refusal> {
+        let roots = self.roots.clone();
+        let read = move |_: &(dyn Fn() -> bool + Sync)| {
+            Ok(cpusets(&roots, cgroups.iter().map(String::as_str)))
+        };
+        self.probes.take(ITSELF, read).await
     }
 
     /// What a record of `caller` is to be about: the processes that the pids of `aim` name from now on, and, of what there

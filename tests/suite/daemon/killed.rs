@@ -65,7 +65,8 @@ fn workload(
     let mut workloads = client.workloads();
     let after = match before {
         Some(Some(_)) if step.is_multiple_of(5) => {
-            let request = v1::UnregisterWorkloadRequest { name: name.clone() };
+            let request =
+                v1::UnregisterWorkloadRequest { name: name.clone(), ..Default::default() };
             client.runtime.block_on(workloads.unregister_workload(request))?;
             None
         }

@@ -1,19 +1,23 @@
 //! Values to what a client sends, and to what the daemon shows of it.
 
-use super::names::{duration, index, int};
+use super::{
+    names::{duration, index, int},
+    workload::PART_MAX,
+};
 use crate::{v1, value};
 use numaloc_core::NodeSet;
+use prost::Message;
+use std::{mem, time::Duration};
 
 impl From<&value::Target> for v1::Target {
     fn from(target: &value::Target) -> Self {
-        let labels = target.labels.clone();
         Self {
             pids: target.pids.iter().copied().collect(),
             cgroups: target.cgroups.iter().cloned().collect(),
             units: target.units.iter().cloned().collect(),
             container_ids: target.container_ids.iter().cloned().collect(),
             pod_uids: target.pod_uids.iter().cloned().collect(),
-            labels: (!labels.is_empty()).then_some(v1::LabelSelector { match_labels: labels }),
+            labels: (!target.labels.is_empty()).then(|| (&target.labels).into()),
             processes: target.processes.iter().map(Into::into).collect(),
         }
     }
@@ -143,7 +147,65 @@ impl From<&value::WorkloadSpec> for v1::Workload {
             pod_uid: spec.pod_uid.clone().unwrap_or_default(),
             labels: spec.labels.clone(),
             qos_class: qos_class.into(),
+            namespace: spec.namespace.clone().unwrap_or_default(),
+            source: spec.source.clone().unwrap_or_default(),
+            ttl: spec.ttl.map(duration),
             ..Self::default()
+        }
+    }
+}
+
+impl From<&value::RegisterWorkload> for v1::RegisterWorkloadRequest {
+    fn from(request: &value::RegisterWorkload) -> Self {
+        let etag = request.etag.clone().unwrap_or_default();
+        Self { workload: Some(v1::Workload { etag, ..(&request.spec).into() }) }
+    }
+}
+
+/// Bytes of the workloads of a message: well below what a daemon takes.
+const PART_BYTES: usize = 768 << 10;
+
+impl v1::ReplaceWorkloadsRequest {
+    /// The messages that declare a set; those of its workloads that have no lease of their own get `ttl`.
+    pub fn parts(set: &value::WorkloadSet, ttl: Option<Duration>) -> Vec<Self> {
+        let empty = || Self {
+            source: set.source.clone().unwrap_or_default(),
+            ttl: ttl.map(duration),
+            ..Self::default()
+        };
+        let (mut parts, mut part, mut bytes) = (Vec::new(), empty(), 0);
+        for spec in &set.specs {
+            let workload = v1::Workload::from(spec);
+            let more = workload.encoded_len() + 8;
+            if part.workloads.len() == PART_MAX || bytes + more > PART_BYTES {
+                parts.push(mem::replace(&mut part, empty()));
+                bytes = 0;
+            }
+            bytes += more;
+            part.workloads.push(workload);
+        }
+        parts.push(Self { last: true, ..part });
+        parts
+    }
+}
+
+impl From<&value::UnregisterWorkload> for v1::UnregisterWorkloadRequest {
+    fn from(request: &value::UnregisterWorkload) -> Self {
+        Self {
+            name: request.id.to_string(),
+            etag: request.etag.clone().unwrap_or_default(),
+            allow_missing: request.allow_missing,
+        }
+    }
+}
+
+impl From<&value::WorkloadFilter> for v1::WorkloadFilter {
+    fn from(filter: &value::WorkloadFilter) -> Self {
+        Self {
+            creator: filter.creator.clone().unwrap_or_default(),
+            source: filter.source.clone().unwrap_or_default(),
+            id_prefix: filter.id_prefix.clone().unwrap_or_default(),
+            selector: (!filter.selector.is_empty()).then(|| (&filter.selector).into()),
         }
     }
 }

@@ -74,6 +74,13 @@ enum_names!(both value::ScheduleState => v1::ScheduleState {
     Waiting => Waiting, Active => Active, TargetGone => TargetGone, Paused => Paused,
     Completed => Completed,
 });
+impl Known for v1::LabelSelectorOperator {
+    fn known(number: i32) -> Option<Option<Self>> {
+        let known = Self::try_from(number).ok()?;
+        Some((known != Self::Unspecified).then_some(known))
+    }
+}
+
 enum_names!(Kind => v1::MemoryKind {
     Anonymous => Anonymous, Heap => Heap, Stack => Stack, File => File, Shmem => Shmem,
 });

@@ -95,6 +95,8 @@ impl From<&Workload> for v1::Workload {
             create_time: Some(timestamp(workload.created)),
             creator: workload.creator.clone(),
             creator_gid: workload.creator_gid,
+            expire_time: workload.expires.map(timestamp),
+            etag: workload.etag.clone(),
             ..(&workload.spec).into()
         }
     }

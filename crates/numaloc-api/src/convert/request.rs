@@ -1,16 +1,17 @@
-//! Requests about localities, jobs, events and workloads.
+//! Requests about localities, jobs and events.
 
 use super::{
-    check::{cgroup, chosen, duration, name, page, required, resource, text, time, token},
+    check::{chosen, duration, name, page, resource, text, time, token},
     names::{all_named, event_number, named},
     schedule::REQUEST_ID_MAX,
     spec::{labels, policy, spec, target},
+    workload::WORKLOAD,
 };
 use crate::{
     Violations, v1,
     value::{
         CreateJob, EventFilter, GetLocality, JobFilter, JobId, ListEvents, ListJobs, MigrationSpec,
-        Page, ScheduleId, TOKEN_MAX, WatchEvents, WatchLocality, WorkloadId, WorkloadSpec,
+        ScheduleId, WatchEvents, WatchLocality, WorkloadId,
     },
 };
 use std::time::Duration;
@@ -24,7 +25,6 @@ const WATCH: Duration = Duration::from_secs(10);
 
 pub const JOB: &str = "a name of the form jobs/{id}";
 pub const SCHEDULE: &str = "a name of the form schedules/{id}";
-const WORKLOAD: &str = "a name of the form workloads/{id}";
 pub const EVENT: &str = "a name of the form events/{number}";
 
 macro_rules! by_name {
@@ -49,24 +49,8 @@ by_name! {
     ResumeJobRequest => JobId, JOB;
     GetScheduleRequest => ScheduleId, SCHEDULE;
     RunScheduleRequest => ScheduleId, SCHEDULE;
-    UnregisterWorkloadRequest => WorkloadId, WORKLOAD;
+    GetWorkloadRequest => WorkloadId, WORKLOAD;
 }
-
-macro_rules! pages {
-    ($($request:ident),+) => {$(
-        impl TryFrom<v1::$request> for Page {
-            type Error = Violations;
-
-            fn try_from(from: v1::$request) -> Result<Self, Violations> {
-                let mut bad = Violations::default();
-                let page = page(from.page_size, from.page_token, &mut bad);
-                bad.or(page)
-            }
-        }
-    )+};
-}
-
-pages!(ListWorkloadsRequest);
 
 impl TryFrom<v1::GetLocalityRequest> for GetLocality {
     type Error = Violations;
@@ -174,31 +158,4 @@ impl TryFrom<v1::WatchEventsRequest> for WatchEvents {
         let after = resource("after", &from.after, EVENT, event_number, &mut bad);
         bad.or(Self { filter, after })
     }
-}
-
-impl TryFrom<v1::RegisterWorkloadRequest> for WorkloadSpec {
-    type Error = Violations;
-
-    fn try_from(from: v1::RegisterWorkloadRequest) -> Result<Self, Violations> {
-        let mut bad = Violations::default();
-        let from = required("workload", from.workload, &mut bad).unwrap_or_default();
-        let spec = workload("workload.", from, &mut bad);
-        bad.or_of(spec)
-    }
-}
-
-/// What a client registers of a workload that is at `path`: empty, or ending in a dot.
-pub fn workload(path: &str, from: v1::Workload, bad: &mut Violations) -> Option<WorkloadSpec> {
-    let at = |name: &str| format!("{path}{name}");
-    let id = name(&at("name"), &from.name, WORKLOAD, WorkloadId::from_name, bad);
-    if from.cgroup.is_empty() {
-        bad.push(at("cgroup"), crate::Problem::Missing);
-    }
-    let cgroup = cgroup(&at("cgroup"), from.cgroup, bad);
-    let container_id = token(&at("container_id"), from.container_id, TOKEN_MAX, bad);
-    let pod_uid = token(&at("pod_uid"), from.pod_uid, TOKEN_MAX, bad);
-    let labels = labels(&at("labels"), from.labels, bad);
-    let qos_class = named(&at("qos_class"), from.qos_class, bad);
-    let (id, cgroup) = id.zip(cgroup)?;
-    Some(WorkloadSpec { id, cgroup, container_id, pod_uid, labels, qos_class })
 }

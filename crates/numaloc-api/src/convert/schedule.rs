@@ -16,7 +16,7 @@ use crate::{
 use std::{ops::RangeInclusive, time::Duration};
 
 /// Longest etag in bytes.
-const ETAG_MAX: usize = 64;
+pub const ETAG_MAX: usize = 64;
 /// Longest request_id in bytes.
 pub const REQUEST_ID_MAX: usize = 64;
 /// Most paths of a field mask.

@@ -3,10 +3,11 @@
 use super::{
     check::{cgroup, count, duration, number, required, text, token, unit},
     names::named,
+    selector::selector,
 };
 use crate::{
     Problem, Violations, v1,
-    value::{Limits, MigrationSpec, Policy, TOKEN_MAX, Target, TargetProcess},
+    value::{Limits, MigrationSpec, Policy, Selector, TOKEN_MAX, Target, TargetProcess},
 };
 use numaloc_core::{NodeId, NodeSet, Options, Pacing, ids::INDEX_MAX};
 use std::{
@@ -21,9 +22,11 @@ const NAMES_MAX: usize = 1024;
 /// Most nodes of a placement: the kernel's own limit.
 const NODES_MAX: usize = 1024;
 /// Most labels, and their bounds in bytes.
-const LABELS_MAX: usize = 64;
-const LABEL_KEY_MAX: usize = 317;
-const LABEL_VALUE_MAX: usize = 256;
+pub const LABELS_MAX: usize = 64;
+/// See [`LABELS_MAX`].
+pub const LABEL_KEY_MAX: usize = 317;
+/// See [`LABELS_MAX`].
+pub const LABEL_VALUE_MAX: usize = 256;
 /// Bounds of the longest call that a policy may ask for: under the first not even one small page is moved, and a longer
 /// one is none.
 pub const STALL_MIN: Duration = Duration::from_micros(100);
@@ -53,13 +56,12 @@ pub fn target(field: &str, from: Option<v1::Target>, bad: &mut Violations) -> Ta
         units: names(&format!("{field}.units"), from.units, unit, bad),
         container_ids: names(&format!("{field}.container_ids"), from.container_ids, id, bad),
         pod_uids: names(&format!("{field}.pod_uids"), from.pod_uids, id, bad),
-        labels: from.labels.map_or_else(BTreeMap::new, |labels| {
-            let field = format!("{field}.labels.match_labels");
-            let labels = labels.match_labels;
-            if labels.is_empty() {
-                bad.push(field.as_str(), Problem::Missing);
+        labels: from.labels.map_or_else(Selector::default, |labels| {
+            // Nothing but an empty one means everything, which nobody is to name by mistake.
+            if labels == v1::LabelSelector::default() {
+                bad.push(format!("{field}.labels"), Problem::Missing);
             }
-            self::labels(&field, labels, bad)
+            selector(&format!("{field}.labels"), labels, bad)
         }),
         processes: processes(&format!("{field}.processes"), from.processes, bad),
     };

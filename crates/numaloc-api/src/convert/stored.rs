@@ -5,9 +5,10 @@ use super::{
     ended::{amount, nodes, outcome},
     member::{failed, members},
     names::{event_number, must_name, named},
-    request::{EVENT, JOB, SCHEDULE, workload},
+    request::{EVENT, JOB, SCHEDULE},
     schedule::{REQUEST_ID_MAX, settings},
     spec::{labels, process, spec, target},
+    workload::workload,
 };
 use crate::{
     Violations, v1,
@@ -199,8 +200,10 @@ impl TryFrom<v1::Workload> for Workload {
         let created = must_time("create_time", from.create_time, &mut bad);
         let creator = std::mem::take(&mut from.creator);
         let creator_gid = from.creator_gid.take();
+        let etag = std::mem::take(&mut from.etag);
+        let expires = time("expire_time", from.expire_time, &mut bad);
         let spec = workload("", from, &mut bad);
-        bad.or_of(spec.map(|spec| Self { spec, created, creator, creator_gid }))
+        bad.or_of(spec.map(|spec| Self { spec, created, creator, creator_gid, etag, expires }))
     }
 }
 

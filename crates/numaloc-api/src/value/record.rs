@@ -105,6 +105,10 @@ pub struct Workload {
     pub creator: String,
     /// The group that its creator's grant is to, if it is to a group.
     pub creator_gid: Option<u32>,
+    /// Changes with each change of it.
+    pub etag: String,
+    /// When its lease ends, as far as is known: it is shown, and means nothing in a record that is stored.
+    pub expires: Option<SystemTime>,
 }
 
 /// Something that the daemon did, for those who report on it.

@@ -1,5 +1,6 @@
 //! A migration that is asked for.
 
+use super::Selector;
 use numaloc_core::{NumaBalancing, Options};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,8 +21,8 @@ pub struct Target {
     pub container_ids: BTreeSet<String>,
     /// Registered workloads by pod uid.
     pub pod_uids: BTreeSet<String>,
-    /// Registered workloads that have all of these labels; none if empty.
-    pub labels: BTreeMap<String, String>,
+    /// Registered workloads that this picks; none if it is empty.
+    pub labels: Selector,
     /// Processes, and none that get their pids later.
     pub processes: BTreeSet<TargetProcess>,
 }
@@ -55,7 +56,6 @@ const TOLD: usize = 3;
 impl fmt::Display for Target {
     /// For messages: the first few of each sort.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let labels = self.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let pids = self.processes.iter().map(|process| process.pid);
         let pids: BTreeSet<i32> = self.pids.iter().copied().chain(pids).collect();
         let parts = [
@@ -64,7 +64,7 @@ impl fmt::Display for Target {
             few("unit", &self.units),
             few("container", &self.container_ids),
             few("pod", &self.pod_uids),
-            few("label", &labels),
+            self.labels.in_short(),
         ];
         f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
     }

@@ -2,7 +2,7 @@
 
 use crate::exit::Failure;
 use clap::Args;
-use numaloc_api::value;
+use numaloc_api::value::{self, Selector};
 use numaloc_host::Target;
 use std::fmt;
 
@@ -26,9 +26,19 @@ pub struct TargetArgs {
     /// A pod whose containers are registered with the daemon (repeatable).
     #[arg(long, value_name = "UID")]
     pub pod: Vec<String>,
-    /// Workloads registered with the daemon that have all of these labels: key=value,...
-    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_label)]
-    pub selector: Vec<(String, String)>,
+    /// Workloads registered with the daemon that have these labels, as Kubernetes writes it: app=redis,tier in (a,b),!old
+    /// (repeatable: all have to hold).
+    #[arg(long, value_name = "SELECTOR")]
+    pub selector: Vec<Selector>,
+    /// Of these only those in this namespace; without --selector all of it.
+    #[arg(long, value_name = "NAME")]
+    pub namespace: Option<String>,
+}
+
+/// All conditions of selectors, and a namespace.
+pub fn joined(selectors: &[Selector], namespace: Option<&String>) -> Selector {
+    let requirements = selectors.iter().flat_map(|selector| &selector.requirements);
+    Selector { namespace: namespace.cloned(), ..requirements.cloned().collect() }
 }
 
 /// Reads a label.
@@ -64,6 +74,7 @@ impl TargetArgs {
             ("--container", self.container.is_empty()),
             ("--pod", self.pod.is_empty()),
             ("--selector", self.selector.is_empty()),
+            ("--namespace", self.namespace.is_none()),
         ];
         if let Some((option, _)) = registered.into_iter().find(|(_, empty)| !empty) {
             return Err(Failure::NeedsDaemon { option });
@@ -81,7 +92,7 @@ impl TargetArgs {
             units: self.unit.iter().cloned().collect(),
             container_ids: self.container.iter().cloned().collect(),
             pod_uids: self.pod.iter().cloned().collect(),
-            labels: self.selector.iter().cloned().collect(),
+            labels: joined(&self.selector, self.namespace.as_ref()),
             ..value::Target::default()
         }
     }

@@ -1,51 +1,128 @@
 //! `workloads`.
 
 use super::{names::parse_workload, run::Qos, target::parse_label};
+use crate::units::parse_duration;
 use clap::{Args, Subcommand};
-use numaloc_api::value::WorkloadId;
+use numaloc_api::value::{Selector, WorkloadId};
+use std::{path::PathBuf, time::Duration};
 
 /// What to do with workloads.
 #[derive(Clone, Debug, Subcommand)]
 pub enum WorkloadsCommand {
     /// List registered workloads in the order of their names.
     #[command(visible_alias = "list")]
-    Ls {
-        /// Print names only.
-        #[arg(short, long)]
-        quiet: bool,
-    },
-    /// Register a workload, or replace what is registered under its name.
-    Register(RegisterArgs),
-    /// Forget workloads. Their jobs go on.
-    Unregister {
+    Ls(ListWorkloadsArgs),
+    /// Show workloads in full.
+    Get {
         /// The workloads, such as redis or workloads/redis.
         #[arg(required = true, value_name = "NAME", value_parser = parse_workload)]
         workloads: Vec<WorkloadId>,
     },
+    /// Register a workload, or replace what is registered under its name.
+    Register(RegisterArgs),
+    /// Declare all workloads of a source: those that are not among them are forgotten.
+    Replace(ReplaceArgs),
+    /// Begin the leases of all of your workloads of a source anew.
+    Renew {
+        /// The source that they were registered with; without it those that have none.
+        #[arg(long, value_name = "NAME")]
+        source: Option<String>,
+    },
+    /// Forget workloads. Their jobs go on.
+    Unregister(UnregisterArgs),
+}
+
+/// Which workloads to list.
+#[derive(Clone, Debug, Args)]
+pub struct ListWorkloadsArgs {
+    /// Print names only.
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Those with these labels, as Kubernetes writes it: app=redis,tier in (a,b),!old (repeatable: all have to hold).
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    pub selector: Vec<Selector>,
+    /// Those in this namespace.
+    #[arg(long, value_name = "NAME")]
+    pub namespace: Option<String>,
+    /// Those that this client has registered, such as uid:1000.
+    #[arg(long, value_name = "CLIENT")]
+    pub creator: Option<String>,
+    /// Those of this source.
+    #[arg(long, value_name = "NAME")]
+    pub source: Option<String>,
+    /// Those whose names begin like this.
+    #[arg(long, value_name = "TEXT")]
+    pub prefix: Option<String>,
 }
 
 /// A workload.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Examples:\n  numalocctl workloads register redis --cgroup /system.slice/redis.service --label app=redis"
+    after_help = "Examples:\n  numalocctl workloads register redis --cgroup /system.slice/redis.service --label app=redis\n  numalocctl workloads register web-1 --container $(docker inspect -f {{.Id}} web) --ttl 10m"
 )]
 pub struct RegisterArgs {
     /// Its name: letters, digits, '.', '_', '-'.
     #[arg(value_name = "NAME", value_parser = parse_workload)]
     pub workload: WorkloadId,
-    /// Its cgroup, as in /proc/PID/cgroup. It need not exist yet.
-    #[arg(long, value_name = "PATH")]
-    pub cgroup: String,
-    /// Id of its container.
+    /// Its cgroup, as in /proc/PID/cgroup. It need not exist yet. Without it the daemon finds that of the container.
+    #[arg(long, value_name = "PATH", required_unless_present = "container")]
+    pub cgroup: Option<String>,
+    /// Id of its container; without --cgroup the full one.
     #[arg(long, value_name = "ID")]
     pub container: Option<String>,
     /// Uid of its pod.
     #[arg(long, value_name = "UID")]
     pub pod: Option<String>,
+    /// The namespace that it belongs to.
+    #[arg(long, value_name = "NAME")]
+    pub namespace: Option<String>,
     /// Labels to select it by; several with commas or by repeating the option.
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_label)]
     pub label: Vec<(String, String)>,
     /// The class of its jobs that name none.
     #[arg(long, value_enum, value_name = "CLASS")]
     pub qos: Option<Qos>,
+    /// Which of your sets it is in, see `workloads replace`.
+    #[arg(long, value_name = "NAME")]
+    pub source: Option<String>,
+    /// Forget it when nobody has registered or renewed it for so long [default: never]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub ttl: Option<Duration>,
+    /// Fail unless what is registered under its name has this etag.
+    #[arg(long)]
+    pub etag: Option<String>,
+}
+
+/// A set of workloads.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "The file has workloads in JSON: one document as `workloads ls -o json` prints it, a list, or one object after the other. \
+Fields are name, cgroup, container_id, pod_uid, namespace, labels, qos_class and ttl_seconds; others are ignored.\n\n\
+Examples:\n  numalocctl workloads replace --source node-agent --ttl 5m -f workloads.json\n  \
+numalocctl workloads ls --source a -o json | numalocctl workloads replace --source b -f -"
+)]
+pub struct ReplaceArgs {
+    /// The file, or `-` for standard input.
+    #[arg(short, long, value_name = "FILE")]
+    pub file: PathBuf,
+    /// Which of your sets this is; without it the one whose workloads have no source.
+    #[arg(long, value_name = "NAME")]
+    pub source: Option<String>,
+    /// Forget those that have no ttl_seconds of their own when nobody has renewed them for so long [default: never]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub ttl: Option<Duration>,
+}
+
+/// Which workloads to forget.
+#[derive(Clone, Debug, Args)]
+pub struct UnregisterArgs {
+    /// The workloads, such as redis or workloads/redis.
+    #[arg(required = true, value_name = "NAME", value_parser = parse_workload)]
+    pub workloads: Vec<WorkloadId>,
+    /// Fail unless the workload still has this etag.
+    #[arg(long)]
+    pub etag: Option<String>,
+    /// Those that are not there are no error.
+    #[arg(long)]
+    pub allow_missing: bool,
 }

@@ -38,8 +38,36 @@ pub struct TargetDoc {
     pub pod_uids: Vec<String>,
     /// Labels of registered workloads.
     pub labels: BTreeMap<String, String>,
+    /// More conditions on them.
+    pub label_conditions: Vec<LabelConditionDoc>,
+    /// The namespace that they are in.
+    pub namespace: Option<String>,
     /// Processes, and none that get their pids later.
     pub processes: Vec<TargetProcessDoc>,
+}
+
+/// A condition on a label.
+#[derive(Clone, Debug, Serialize)]
+pub struct LabelConditionDoc {
+    /// The label.
+    pub key: String,
+    /// What holds for it: `in`, `not_in`, `exists` or `does_not_exist`.
+    pub operator: &'static str,
+    /// The values that `in` and `not_in` are about.
+    pub values: Vec<String>,
+}
+
+impl fmt::Display for LabelConditionDoc {
+    /// As Kubernetes writes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (key, values) = (&self.key, self.values.join(","));
+        match self.operator {
+            "in" => write!(f, "{key} in ({values})"),
+            "not_in" => write!(f, "{key} notin ({values})"),
+            "does_not_exist" => write!(f, "!{key}"),
+            _ => f.write_str(key),
+        }
+    }
 }
 
 /// A process, told from each other one that has or gets its pid.
@@ -87,10 +115,11 @@ impl fmt::Display for TargetDoc {
                 [first, more @ ..] => Some(format!("{kind} {first} +{}", more.len())),
             })
             .collect();
-        if !self.labels.is_empty() {
-            let labels = self.labels.iter().map(|(key, value)| format!("{key}={value}"));
-            parts.push(labels.collect::<Vec<_>>().join(","));
-        }
+        let labels = self.labels.iter().map(|(key, value)| format!("{key}={value}"));
+        let conditions = self.label_conditions.iter().map(ToString::to_string);
+        let labels: Vec<_> = labels.chain(conditions).collect();
+        parts.extend((!labels.is_empty()).then(|| labels.join(",")));
+        parts.extend(self.namespace.as_ref().map(|namespace| format!("namespace {namespace}")));
         f.write_str(&parts.join("; "))
     }
 }

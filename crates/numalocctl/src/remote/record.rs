@@ -67,6 +67,11 @@ pub fn workload(message: &v1::Workload) -> WorkloadDoc {
         qos_class: qos_class(message.qos_class()),
         create_time: time(message.create_time),
         creator: message.creator.clone(),
+        namespace: text(&message.namespace),
+        source: text(&message.source),
+        ttl_seconds: message.ttl.map(|ttl| span(ttl).as_secs_f64()),
+        expire_time: time(message.expire_time),
+        etag: message.etag.clone(),
     }
 }
 

@@ -2,18 +2,24 @@
 
 use super::{
     Daemon, client,
+    fields::amount,
     jobs::PAGE,
     record::{event, holds, status, workload},
 };
 use crate::{
-    doc::{EventDoc, EventsDoc, HoldsDoc, StatusDoc, WorkloadDoc, WorkloadsDoc},
+    doc::{
+        EventDoc, EventsDoc, HoldsDoc, RenewedDoc, ReplacedDoc, StatusDoc, WorkloadDoc,
+        WorkloadsDoc,
+    },
     exit::Failure,
 };
 use numaloc_api::{
     event_number, timestamp, v1,
-    value::{EventFilter, WorkloadId, WorkloadSpec},
+    value::{
+        EventFilter, RegisterWorkload, UnregisterWorkload, WorkloadFilter, WorkloadId, WorkloadSet,
+    },
 };
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 impl Daemon {
     /// What it is doing.
@@ -75,25 +81,64 @@ impl Daemon {
     }
 
     /// Registers a workload.
-    pub fn register(&self, spec: &WorkloadSpec) -> Result<WorkloadDoc, Failure> {
+    pub fn register(&self, request: &RegisterWorkload) -> Result<WorkloadDoc, Failure> {
         let mut service = client!(self, workload_service_client, WorkloadServiceClient);
-        let message = v1::RegisterWorkloadRequest { workload: Some(spec.into()) };
+        let message = v1::RegisterWorkloadRequest::from(request);
         let answer =
             self.call(message, |request| async move { service.register_workload(request).await })?;
         Ok(workload(&answer.workload.unwrap_or_default()))
     }
 
-    /// Forgets a workload.
-    pub fn unregister(&self, id: &WorkloadId) -> Result<(), Failure> {
+    /// Declares all workloads of a set; those that have no lease of their own get `ttl`.
+    pub fn replace_workloads(
+        &self,
+        set: &WorkloadSet,
+        ttl: Option<Duration>,
+    ) -> Result<ReplacedDoc, Failure> {
         let mut service = client!(self, workload_service_client, WorkloadServiceClient);
-        let message = v1::UnregisterWorkloadRequest { name: id.to_string() };
+        let parts = tokio_stream::iter(v1::ReplaceWorkloadsRequest::parts(set, ttl));
+        let answer =
+            self.call(parts, |request| async move { service.replace_workloads(request).await })?;
+        Ok(ReplacedDoc {
+            written_count: amount(answer.written_count.into()),
+            unchanged_count: amount(answer.unchanged_count.into()),
+            removed_count: amount(answer.removed_count.into()),
+            missing: answer.missing,
+        })
+    }
+
+    /// Begins the leases of a set anew.
+    pub fn renew_workloads(&self, source: Option<&str>) -> Result<RenewedDoc, Failure> {
+        let mut service = client!(self, workload_service_client, WorkloadServiceClient);
+        let source = source.unwrap_or_default().to_owned();
+        let answer = self.call(v1::RenewWorkloadsRequest { source }, |request| async move {
+            service.renew_workloads(request).await
+        })?;
+        Ok(RenewedDoc { workload_count: amount(answer.workload_count.into()) })
+    }
+
+    /// One workload.
+    pub fn get_workload(&self, id: &WorkloadId) -> Result<WorkloadDoc, Failure> {
+        let mut service = client!(self, workload_service_client, WorkloadServiceClient);
+        let message = v1::GetWorkloadRequest { name: id.to_string() };
+        let answer =
+            self.call(message, |request| async move { service.get_workload(request).await })?;
+        Ok(workload(&answer.workload.unwrap_or_default()))
+    }
+
+    /// Forgets a workload.
+    pub fn unregister(&self, request: &UnregisterWorkload) -> Result<(), Failure> {
+        let mut service = client!(self, workload_service_client, WorkloadServiceClient);
+        let message = v1::UnregisterWorkloadRequest::from(request);
         self.call(message, |request| async move { service.unregister_workload(request).await })?;
         Ok(())
     }
 
-    /// All workloads.
-    pub fn list_workloads(&self) -> Result<WorkloadsDoc, Failure> {
-        let mut message = v1::ListWorkloadsRequest { page_size: PAGE, page_token: String::new() };
+    /// All workloads that a filter lets through.
+    pub fn list_workloads(&self, filter: &WorkloadFilter) -> Result<WorkloadsDoc, Failure> {
+        let filter = Some(filter.into());
+        let mut message =
+            v1::ListWorkloadsRequest { page_size: PAGE, page_token: String::new(), filter };
         let mut workloads = Vec::new();
         loop {
             let mut service = client!(self, workload_service_client, WorkloadServiceClient);

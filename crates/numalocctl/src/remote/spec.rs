@@ -1,7 +1,7 @@
 //! What the daemon was asked for.
 
-use super::fields::{amount, name};
-use crate::doc::{LimitsDoc, OptionsDoc, SpecDoc, TargetDoc, TargetProcessDoc};
+use super::fields::{amount, name, text};
+use crate::doc::{LabelConditionDoc, LimitsDoc, OptionsDoc, SpecDoc, TargetDoc, TargetProcessDoc};
 use numaloc_api::{
     v1,
     value::{Limits, Policy},
@@ -46,15 +46,30 @@ pub fn qos_class(class: v1::QosClass) -> Option<String> {
 /// Whose memory.
 pub fn target(message: Option<&v1::Target>) -> TargetDoc {
     let Some(message) = message.cloned() else { return TargetDoc::default() };
+    let labels = message.labels.unwrap_or_default();
     TargetDoc {
         pids: message.pids,
         cgroups: message.cgroups,
         units: message.units,
         container_ids: message.container_ids,
         pod_uids: message.pod_uids,
-        labels: message.labels.map(|labels| labels.match_labels).unwrap_or_default(),
+        label_conditions: labels.match_expressions.into_iter().map(condition).collect(),
+        labels: labels.match_labels,
+        namespace: text(&labels.namespace),
         processes: message.processes.into_iter().map(process).collect(),
     }
+}
+
+fn condition(message: v1::LabelSelectorRequirement) -> LabelConditionDoc {
+    use v1::LabelSelectorOperator as Operator;
+    let operator = match message.operator() {
+        Operator::In => "in",
+        Operator::NotIn => "not_in",
+        Operator::Exists => "exists",
+        Operator::DoesNotExist => "does_not_exist",
+        Operator::Unspecified => "unknown",
+    };
+    LabelConditionDoc { key: message.key, operator, values: message.values }
 }
 
 fn process(message: v1::TargetProcess) -> TargetProcessDoc {

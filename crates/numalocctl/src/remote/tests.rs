@@ -2,7 +2,10 @@
 
 use super::{job::job, locality::locality, plan::plan, record, topology::topology};
 use crate::{
-    doc::{EventsDoc, JobsDoc, RemovedDoc, SchedulesDoc, TopologyDoc, WorkloadsDoc},
+    doc::{
+        EventsDoc, JobsDoc, RemovedDoc, RenewedDoc, ReplacedDoc, SchedulesDoc, TopologyDoc,
+        WorkloadsDoc,
+    },
     fixture,
     output::View,
     text::{
@@ -15,7 +18,8 @@ use numaloc_api::{
     value::{
         Emit, Event, EventType, FailedProcess, Job, JobId, JobProgress, JobState, Limits,
         MemberResult, MemberState, MigrationSpec, OnInterrupt, Outcome, Policy, QosClass, Schedule,
-        ScheduleId, ScheduleSpec, ScheduleState, Target, Workload, WorkloadId, WorkloadSpec,
+        ScheduleId, ScheduleSpec, ScheduleState, Selector, Target, Workload, WorkloadId,
+        WorkloadSpec,
     },
 };
 use numaloc_core::{
@@ -33,12 +37,31 @@ fn at(millis: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_780_000_000) + Duration::from_millis(millis)
 }
 
+fn selector() -> Selector {
+    "app=redis,tier in (db,cache),!old".parse().unwrap()
+}
+
 fn machine() -> Topology {
     topology(&(&fixture::topology()).into())
 }
 
+fn replaced() -> ReplacedDoc {
+    let missing = vec!["workloads/gone".to_owned()];
+    ReplacedDoc { written_count: 2, unchanged_count: 3, removed_count: 1, missing }
+}
+
+#[test]
+fn what_became_of_a_set_is_told() {
+    let view = View { wide: false, headers: true };
+    let expected = "2 written, 3 unchanged, 1 removed\nworkloads/gone left out: no cgroup of its container, or several\n";
+    assert_eq!(text::replaced(&replaced(), view), expected);
+    let renewed = |workload_count| text::renewed(&RenewedDoc { workload_count }, view);
+    assert_eq!(renewed(5), "5 renewed\n");
+    assert!(renewed(0).contains("register them anew"));
+}
+
 fn target() -> Target {
-    let labels = [("app".to_owned(), "redis".to_owned())].into();
+    let labels = Selector { namespace: Some("prod".to_owned()), ..selector() };
     Target {
         pids: [4711, 4712].into(),
         units: ["redis".to_owned()].into(),
@@ -259,11 +282,14 @@ fn workloads() -> WorkloadsDoc {
         cgroup: "/kubepods/pod1/redis".to_owned(),
         container_id: Some("c0ffee".to_owned()),
         pod_uid: None,
+        namespace: Some("prod".to_owned()),
         labels: [("app".to_owned(), "redis".to_owned())].into(),
         qos_class: Some(QosClass::Be),
+        source: Some("node-agent".to_owned()),
+        ttl: Some(Duration::from_secs(300)),
     };
-    let workload =
-        Workload { spec, created: at(0), creator: "uid:0".to_owned(), creator_gid: None };
+    let (creator, etag, expires) = ("uid:0".to_owned(), "e1".to_owned(), Some(at(60_000)));
+    let workload = Workload { spec, created: at(0), creator, creator_gid: None, etag, expires };
     WorkloadsDoc { workloads: vec![record::workload(&(&workload).into())] }
 }
 
@@ -352,7 +378,8 @@ fn events_in_all_forms() {
 
 #[test]
 fn workloads_in_all_forms() {
-    insta::assert_snapshot!(forms(&workloads(), text::workloads));
+    let full = text::workload(&workloads().workloads[0], View { wide: false, headers: true });
+    insta::assert_snapshot!(forms(&workloads(), text::workloads) + "\nin full:\n" + &full);
 }
 
 #[test]
@@ -382,6 +409,8 @@ fn every_json_field_is_documented() {
         serde_json::to_value(workloads()),
         serde_json::to_value(status()),
         serde_json::to_value(RemovedDoc { removed: Vec::new() }),
+        serde_json::to_value(replaced()),
+        serde_json::to_value(RenewedDoc { workload_count: 5 }),
     ];
     let missing: Vec<_> =
         documents.into_iter().flat_map(|each| undocumented(&each.unwrap())).collect();

@@ -124,4 +124,69 @@ fn workloads_are_registered_listed_and_forgotten() {
     assert_eq!(text(&fake.run("workloads ls -q"), 0).lines().count(), 1001);
     let removed = json(&fake.run("workloads unregister redis -o json"), 0);
     assert_eq!(removed["removed"][0], "workloads/redis");
+    let line = "workloads unregister redis --etag e1 --allow-missing";
+    assert_eq!(text(&fake.run(line), 0), "workloads/redis removed\n");
+    let asked = fake.seen("UnregisterWorkload").remove(1);
+    assert!(asked.contains("etag: \"e1\", allow_missing: true"), "{asked}");
+}
+
+#[test]
+fn workloads_may_be_named_by_their_container_and_leased() {
+    let fake = Fake::start(Script::default());
+    let line =
+        "workloads register redis --container c1 --namespace prod --source me --ttl 5m --etag e1";
+    assert_eq!(text(&fake.run(line), 0), "workloads/redis\n");
+    let asked = fake.seen("RegisterWorkload").remove(0);
+    for words in
+        ["cgroup: \"\"", "\"c1\"", "\"prod\"", "source: \"me\"", "seconds: 300", "etag: \"e1\""]
+    {
+        assert!(asked.contains(words), "{words} is not in {asked}");
+    }
+    refused("register", &fake.run("workloads register redis"), 2, "--cgroup");
+    assert_eq!(text(&fake.run("workloads renew --source me"), 0), "7 renewed\n");
+    assert!(fake.seen("RenewWorkloads")[0].contains("source: \"me\""));
+    let shown = text(&fake.run("workloads get redis workloads/web"), 0);
+    assert!(
+        shown.starts_with("workloads/redis\n") && shown.contains("\nworkloads/web\n"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn workloads_are_listed_by_conditions() {
+    let fake = Fake::start(Script::default());
+    let line = "workloads ls -q -l app!=redis --selector tier --namespace prod --creator uid:7 --source me --prefix a-";
+    text(&fake.run(line), 0);
+    let asked = fake.seen("ListWorkloads").remove(0);
+    for words in [
+        "creator: \"uid:7\"",
+        "source: \"me\"",
+        "id_prefix: \"a-\"",
+        "key: \"app\", operator: NotIn, values: [\"redis\"]",
+        "key: \"tier\", operator: Exists",
+        "namespace: \"prod\"",
+    ] {
+        assert!(asked.contains(words), "{words} is not in {asked}");
+    }
+    refused("ls", &fake.run("workloads ls -l app>1"), 2, "no selector");
+}
+
+#[test]
+fn a_file_declares_a_set() {
+    let fake = Fake::start(Script::default());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("set.json");
+    let all: Vec<_> =
+        (0..1500).map(|n| format!(r#"{{"name": "w{n}", "cgroup": "/w{n}"}}"#)).collect();
+    std::fs::write(&file, all.join("\n")).unwrap();
+    let line = format!("workloads replace --source me --ttl 1m -f {}", file.display());
+    let told = text(&fake.run(&line), 0);
+    assert_eq!(told, "1500 written, 0 unchanged, 0 removed\n");
+    let parts = fake.seen("ReplaceWorkloads");
+    assert_eq!(parts.len(), 2);
+    assert!(parts[0].contains("last: false") && parts[1].contains("last: true"));
+    assert!(parts.iter().all(|part| part.starts_with("ReplaceWorkloadsRequest { source: \"me\"")));
+    std::fs::write(&file, "{").unwrap();
+    refused("replace", &fake.run(&line), 2, "no JSON");
+    assert_eq!(fake.seen("ReplaceWorkloads").len(), 2, "what cannot be read is not declared");
 }

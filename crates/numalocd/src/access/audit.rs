@@ -12,6 +12,11 @@ pub fn change<T>(caller: &Caller, method: &str, subject: &str, result: &Result<T
     line(&caller.name, method, subject, result.as_ref().err());
 }
 
+/// Notes that what `creator` had registered was forgotten, because nobody has renewed it.
+pub fn lease_ended(creator: &str, subject: &str) {
+    line(creator, "LeaseEnded", subject, None);
+}
+
 /// Notes that a change was denied before it was looked at.
 pub(super) fn denied(caller: &str, method: &str, refusal: &Refusal) {
     line(caller, method, "", Some(refusal));

@@ -18,7 +18,7 @@ const WAITING: usize = 1024;
 /// How long a call may take, waiting included. What it has to ask answers sooner or not at all (systemd has 10 s), so only
 /// what is stuck, or behind too much else of its caller, is cut off.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// The same of one that may look at memory: some terabytes of small pages take that long.
+/// The same of one that may look at memory: some terabytes of small pages take that long; and of one that comes in parts.
 const LONG_DEADLINE: Duration = Duration::from_secs(120);
 /// As many lines are remembered before those without a call are looked for.
 const LINES: usize = 64;
@@ -32,6 +32,8 @@ pub(super) enum Kind {
     List,
     /// A change, which waits for the disk.
     Change,
+    /// A change that comes in parts: megabytes, until it is whole.
+    Bulk,
     /// Goes on until its client ends it.
     Stream,
     /// Such a one with a quota of its own.
@@ -44,6 +46,7 @@ impl Kind {
         match self {
             Self::Read => 256,
             Self::List => 4,
+            Self::Bulk => 2,
             Self::Change | Self::Stream => 64,
             Self::Watch => Semaphore::MAX_PERMITS,
         }
@@ -56,6 +59,7 @@ impl Kind {
             Self::Read => 1024,
             // Some megabytes each.
             Self::List => 16,
+            Self::Bulk => 8,
             Self::Change | Self::Stream => 256,
             // Each has its quota, and all together (`Quotas`).
             Self::Watch => Semaphore::MAX_PERMITS,
@@ -66,7 +70,7 @@ impl Kind {
     pub fn deadline(self) -> Option<Duration> {
         match self {
             Self::Read | Self::Change => Some(DEADLINE),
-            Self::List => Some(LONG_DEADLINE),
+            Self::List | Self::Bulk => Some(LONG_DEADLINE),
             Self::Stream | Self::Watch => None,
         }
     }
@@ -85,6 +89,7 @@ struct All {
     reads: Arc<Semaphore>,
     lists: Arc<Semaphore>,
     changes: Arc<Semaphore>,
+    bulk: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     watches: Arc<Semaphore>,
 }
@@ -96,6 +101,7 @@ impl Default for All {
             reads: turns(Kind::Read),
             lists: turns(Kind::List),
             changes: turns(Kind::Change),
+            bulk: turns(Kind::Bulk),
             streams: turns(Kind::Stream),
             watches: turns(Kind::Watch),
         }
@@ -108,6 +114,7 @@ impl All {
             Kind::Read => &self.reads,
             Kind::List => &self.lists,
             Kind::Change => &self.changes,
+            Kind::Bulk => &self.bulk,
             Kind::Stream => &self.streams,
             Kind::Watch => &self.watches,
         };

@@ -1,7 +1,10 @@
 //! What one caller may use up at once: calls per second, and watches.
 
 use super::{Caller, peer::is_host_name};
-use crate::{config::Config, dispatch::Refusal};
+use crate::{
+    config::{Config, Quota},
+    dispatch::Refusal,
+};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -53,6 +56,11 @@ impl Quotas {
     /// With the quotas of `config`, whatever they come to be.
     pub fn new(config: watch::Receiver<Arc<Config>>) -> Self {
         Self { config, callers: Arc::default() }
+    }
+
+    /// What a caller may have, as of now.
+    pub fn quota(&self) -> Quota {
+        self.config.borrow().quota
     }
 
     /// Whether the caller of this name may make a call now. Time that runs backwards counts as none.

@@ -50,6 +50,10 @@ const fn change(path: &'static str) -> Rule {
     Rule { path, need: Need::Role(Role::Operator), kind: Kind::Change }
 }
 
+const fn bulk(path: &'static str) -> Rule {
+    Rule { path, need: Need::Role(Role::Operator), kind: Kind::Bulk }
+}
+
 const fn admin(path: &'static str) -> Rule {
     Rule { path, need: Need::Role(Role::Admin), kind: Kind::Change }
 }
@@ -88,8 +92,12 @@ pub(super) const RULES: &[Rule] = &[
     list("/numaloc.v1.EventService/ListEvents"),
     watch("/numaloc.v1.EventService/WatchEvents"),
     change("/numaloc.v1.WorkloadService/RegisterWorkload"),
+    bulk("/numaloc.v1.WorkloadService/ReplaceWorkloads"),
+    change("/numaloc.v1.WorkloadService/RenewWorkloads"),
     change("/numaloc.v1.WorkloadService/UnregisterWorkload"),
+    read("/numaloc.v1.WorkloadService/GetWorkload"),
     list("/numaloc.v1.WorkloadService/ListWorkloads"),
+    watch("/numaloc.v1.WorkloadService/WatchWorkloads"),
 ];
 
 /// The rule for the call with this path.
@@ -100,7 +108,7 @@ pub(super) fn find(path: &str) -> Option<&'static Rule> {
 impl Rule {
     /// Whether it changes something, so that it is audited.
     pub fn is_change(&self) -> bool {
-        self.kind == Kind::Change
+        matches!(self.kind, Kind::Change | Kind::Bulk)
     }
 
     /// The call without its service.

@@ -1,6 +1,6 @@
 //! The dispatcher with its store, its engine and those who ask it.
 
-use super::line;
+use super::{cpusets, line};
 use crate::{
     access::Quotas,
     balancing::Balancing,
@@ -65,6 +65,7 @@ pub fn dispatcher(
     let dispatcher = Dispatcher::new(edges, Book::new(contents));
     let pulse = Box::new(move || watchdog.pat());
     let (handle, task) = start(dispatcher, Ears { reports, probed, looked_up }, (pulse, turn));
+    tokio::spawn(cpusets::watch(handle.clone(), engine.clone()));
     let (text, counted) = (metrics.clone(), quotas.clone());
     metrics.watches_from(move || counted.watches());
     let parts = Parts {

@@ -1,6 +1,7 @@
 //! The records, as far as they are kept in memory. They change by committed writes only.
 
 use super::{
+    changes::Changes,
     names::Names,
     used::{Sort, Used},
 };
@@ -23,6 +24,7 @@ pub struct Book {
     schedules: BTreeMap<u64, Arc<Schedule>>,
     workloads: BTreeMap<WorkloadId, Arc<Workload>>,
     names: Names,
+    changes: Changes,
     used: Used,
     events: VecDeque<EventHead>,
     last: Last,
@@ -35,6 +37,7 @@ pub struct Book {
     chosen_schedules: HashMap<String, u64>,
     watchers: HashMap<u64, watch::Sender<Arc<Job>>>,
     last_event: watch::Sender<u64>,
+    last_change: watch::Sender<u64>,
 }
 
 impl Book {
@@ -47,6 +50,7 @@ impl Book {
             schedules: BTreeMap::new(),
             workloads: BTreeMap::new(),
             names: Names::default(),
+            changes: Changes::new(fastrand::u64(..)),
             used: Used::default(),
             events: contents.events.into(),
             last: contents.last,
@@ -57,18 +61,20 @@ impl Book {
             chosen_schedules: HashMap::new(),
             watchers: HashMap::new(),
             last_event: watch::Sender::new(contents.last.event),
+            last_change: watch::Sender::new(0),
         };
         contents.jobs.into_iter().for_each(|kept| book.keep(kept));
         contents.schedules.into_iter().for_each(|schedule| book.put_schedule(Arc::new(schedule)));
         contents.workloads.into_iter().for_each(|workload| book.put_workload(Arc::new(workload)));
+        book.last_change.send_replace(book.changes.last());
         book
     }
 
     /// Takes over what has been committed, and tells who watches.
     pub fn apply(&mut self, writes: Vec<Write>) {
         for write in writes {
+            self.take(write.clone());
             self.publish(&write);
-            self.take(write);
         }
     }
 
@@ -80,7 +86,10 @@ impl Book {
             Write::Schedule(schedule) => self.put_schedule(schedule),
             Write::DropSchedule(id) => self.drop_schedule(&id),
             Write::Workload(workload) => self.put_workload(workload),
-            Write::DropWorkload(id) => self.drop_workload(&id),
+            Write::DropWorkload(id) => {
+                self.drop_workload(&id);
+                self.changes.remove(&id);
+            }
             Write::Event(event) => {
                 self.last.event = self.last.event.max(event.number);
                 self.events.push_back(EventHead::from(&*event));
@@ -111,12 +120,11 @@ impl Book {
                 drop(id.number().and_then(|number| self.watchers.remove(&number)))
             }
             Write::Event(event) => drop(self.last_event.send_replace(event.number)),
-            Write::Schedule(_)
-            | Write::DropSchedule(_)
-            | Write::Workload(_)
-            | Write::DropWorkload(_)
-            | Write::DropEvent(_)
-            | Write::Holds(_) => {}
+            Write::Workload(_) | Write::DropWorkload(_) => {
+                self.last_change.send_replace(self.changes.last());
+            }
+            Write::Schedule(_) | Write::DropSchedule(_) | Write::DropEvent(_) | Write::Holds(_) => {
+            }
         }
     }
 
@@ -221,14 +229,15 @@ impl Book {
 
     fn put_workload(&mut self, workload: Arc<Workload>) {
         self.drop_workload(&workload.spec.id);
-        self.names.add(&workload.spec);
+        self.names.add(&workload);
+        self.changes.put(&workload.spec.id);
         self.used.add(&workload.creator, Sort::Workload, workload.weight());
         self.workloads.insert(workload.spec.id.clone(), workload);
     }
 
     fn drop_workload(&mut self, id: &WorkloadId) {
         if let Some(dropped) = self.workloads.remove(id) {
-            self.names.remove(&dropped.spec);
+            self.names.remove(&dropped);
             self.used.take(&dropped.creator, Sort::Workload, dropped.weight());
         }
     }
@@ -280,9 +289,13 @@ impl Book {
     pub fn workloads(&self) -> &BTreeMap<WorkloadId, Arc<Workload>> {
         &self.workloads
     }
-    /// Which of them have a cgroup, a container id or a pod uid.
+    /// Which of them have a cgroup, a container id or a pod uid, and which are a set.
     pub fn names(&self) -> &Names {
         &self.names
+    }
+    /// Which of them have changed, in order.
+    pub fn changes(&self) -> &Changes {
+        &self.changes
     }
     /// What each client uses up.
     pub fn used(&self) -> &Used {
@@ -306,6 +319,10 @@ impl Book {
     /// What keeps moves from beginning.
     pub fn holds(&self) -> Holds {
         self.holds
+    }
+    /// Tells the number of the last change of a workload.
+    pub fn watch_changes(&self) -> watch::Receiver<u64> {
+        self.last_change.subscribe()
     }
     /// Tells the number of the last event.
     pub fn watch_events(&self) -> watch::Receiver<u64> {

@@ -1,6 +1,6 @@
 //! What the dispatcher can be asked: one variant a call, with where the answer goes.
 
-use super::{Hold, Listed, Made, Refusal, Selected, Status};
+use super::{Hold, Listed, Made, Refusal, Replaced, Selected, Status, WorkloadChanges};
 use crate::{
     access::Caller,
     engine::Found,
@@ -10,11 +10,12 @@ use numaloc_api::{
     encoded::ListedJob,
     value::{
         CreateJob, CreateSchedule, DeleteSchedule, Event, EventFilter, Job, JobId, ListEvents,
-        ListJobs, ListSchedules, Page, Pins, Schedule, ScheduleId, Target, UpdateSchedule,
-        Workload, WorkloadId, WorkloadSpec,
+        ListJobs, ListSchedules, ListWorkloads, Pins, RegisterWorkload, RenewWorkloads, Schedule,
+        ScheduleId, Target, UnregisterWorkload, UpdateSchedule, Workload, WorkloadFilter,
+        WorkloadId, WorkloadSet,
     },
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::{oneshot, watch};
 
 /// Where an answer goes. A caller that has gone does not get it; what was done stays done.
@@ -42,6 +43,7 @@ impl Command {
                 | Self::UpdateSchedule(..)
                 | Self::DeleteSchedule(..)
                 | Self::RegisterWorkload(..)
+                | Self::ReplaceWorkloads(..)
                 | Self::UnregisterWorkload(..)
                 | Self::SetHold(..)
         )
@@ -80,11 +82,25 @@ pub enum Command {
     /// Removes a schedule.
     DeleteSchedule(Caller, DeleteSchedule, Reply<()>),
     /// Registers a workload.
-    RegisterWorkload(Caller, WorkloadSpec, Reply<Arc<Workload>>),
+    RegisterWorkload(Caller, RegisterWorkload, Reply<Arc<Workload>>),
+    /// Registers a set of workloads, and forgets what is not in it.
+    ReplaceWorkloads(Caller, WorkloadSet, Reply<Replaced>),
+    /// Begins the leases of a set anew, and counts its workloads. Nothing is stored for that: a question.
+    RenewWorkloads(Caller, RenewWorkloads, Reply<usize>),
     /// Forgets a workload.
-    UnregisterWorkload(Caller, WorkloadId, Reply<()>),
+    UnregisterWorkload(Caller, UnregisterWorkload, Reply<()>),
+    /// One workload.
+    GetWorkload(WorkloadId, Reply<Arc<Workload>>),
     /// Workloads.
-    ListWorkloads(Page, Reply<Listed<Arc<Workload>>>),
+    ListWorkloads(ListWorkloads, Reply<Listed<Arc<Workload>>>),
+    /// Changes of workloads after a number.
+    WorkloadsAfter(WorkloadFilter, u64, usize, Reply<WorkloadChanges>),
+    /// The number in a resume token.
+    ResumeWorkloads(String, Reply<u64>),
+    /// Workloads whose cpusets matter, after one by its name.
+    WatchedWorkloads(Option<WorkloadId>, usize, Reply<Vec<(WorkloadId, String)>>),
+    /// These cgroups have other CPUs or nodes.
+    CpusetsChanged(BTreeSet<String>, Reply<()>),
     /// Events.
     ListEvents(ListEvents, Reply<Listed<Arc<Event>>>),
     /// Whether all events after a number are kept.

@@ -1,7 +1,8 @@
 //! The dispatcher's state, and how it changes: a list of writes is committed, then taken over.
 
 use super::{
-    Made, Refusal, Status, book::Book, command::Reply, fight::Fight, group::Group, run::Run,
+    Made, Refusal, Status, book::Book, command::Reply, fight::Fight, group::Group, leases::Leases,
+    run::Run,
 };
 use crate::{
     access::{Caller, Grants},
@@ -114,6 +115,8 @@ pub struct Dispatcher {
     pub(super) asked: HashMap<u64, Vec<Reply<Made>>>,
     /// How schedules fare, by their numbers: of those that have moved something since the start.
     pub(super) fights: HashMap<u64, Fight>,
+    /// When workloads are forgotten that nobody renews.
+    pub(super) leases: Leases,
     /// While changes are made that share a commit.
     pub(super) group: Option<Group>,
     /// Reports whose consequences could not be stored yet.
@@ -149,6 +152,7 @@ impl Dispatcher {
             put_off: HashMap::new(),
             asked: HashMap::new(),
             fights: HashMap::new(),
+            leases: Leases::default(),
             group: None,
             late: VecDeque::new(),
             recovered: false,

@@ -13,11 +13,12 @@ use numaloc_api::{
     encoded::ListedJob,
     value::{
         CreateJob, CreateSchedule, DeleteSchedule, Event, EventFilter, Job, JobId, JobState,
-        ListEvents, ListJobs, ListSchedules, Page, Pins, QosClass, Schedule, ScheduleId, Target,
-        UpdateSchedule, Workload, WorkloadId, WorkloadSpec,
+        ListEvents, ListJobs, ListSchedules, ListWorkloads, Pins, QosClass, RegisterWorkload,
+        RenewWorkloads, Schedule, ScheduleId, Target, UnregisterWorkload, UpdateSchedule, Workload,
+        WorkloadFilter, WorkloadId, WorkloadSet,
     },
 };
-use std::{sync::Arc, time::SystemTime};
+use std::{collections::BTreeSet, sync::Arc, time::SystemTime};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// A page of a list.
@@ -40,6 +41,39 @@ pub struct Selected {
 
 /// A job, and whether it was there before.
 pub type Made = (Arc<Job>, bool);
+
+/// What has become of a set of workloads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replaced {
+    /// New, or changed.
+    pub written: usize,
+    /// There as they are.
+    pub unchanged: usize,
+    /// Forgotten.
+    pub removed: usize,
+}
+
+/// What has become of a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkloadChange {
+    /// It is there: new, changed, or as it was before the watch.
+    Present(Arc<Workload>),
+    /// It is not there, or not among those that are watched.
+    Removed(WorkloadId),
+    /// What there was before the watch has been told.
+    CaughtUp,
+}
+
+/// Some changes of workloads.
+#[derive(Clone, Debug)]
+pub struct WorkloadChanges {
+    /// Each with its number, and with what goes on after it.
+    pub changes: Vec<(u64, WorkloadChange, String)>,
+    /// Up to which number was looked.
+    pub seen: u64,
+    /// What goes on after that.
+    pub token: String,
+}
 
 /// How many jobs are in a state.
 pub type JobCount = (JobState, usize);
@@ -72,17 +106,22 @@ pub struct Status {
 pub struct Handle {
     commands: mpsc::Sender<Command>,
     last_event: watch::Receiver<u64>,
+    last_change: watch::Receiver<u64>,
 }
 
 impl Handle {
-    pub(super) fn new(commands: mpsc::Sender<Command>, last_event: watch::Receiver<u64>) -> Self {
-        Self { commands, last_event }
+    pub(super) fn new(
+        commands: mpsc::Sender<Command>,
+        last_event: watch::Receiver<u64>,
+        last_change: watch::Receiver<u64>,
+    ) -> Self {
+        Self { commands, last_event, last_change }
     }
 
     /// One whose dispatcher has stopped.
     #[cfg(test)]
     pub fn stopped() -> Self {
-        Self::new(mpsc::channel(1).0, watch::channel(0).1)
+        Self::new(mpsc::channel(1).0, watch::channel(0).1, watch::channel(0).1)
     }
 
     /// Sends a command and waits for the answer.
@@ -271,29 +310,114 @@ impl Handle {
     /// Registers a workload.
     ///
     /// # Errors
-    /// Not permitted, quota, store.
+    /// Etag, not permitted, quota, store.
     pub async fn register_workload(
         &self,
         caller: Caller,
-        spec: WorkloadSpec,
+        request: RegisterWorkload,
     ) -> Result<Arc<Workload>, Refusal> {
-        self.ask(|reply| Command::RegisterWorkload(caller, spec, reply)).await
+        self.ask(|reply| Command::RegisterWorkload(caller, request, reply)).await
+    }
+
+    /// Makes a set of the caller's what it declares, all or nothing.
+    ///
+    /// # Errors
+    /// Not permitted, quota, store.
+    pub async fn replace_workloads(
+        &self,
+        caller: Caller,
+        set: WorkloadSet,
+    ) -> Result<Replaced, Refusal> {
+        self.ask(|reply| Command::ReplaceWorkloads(caller, set, reply)).await
+    }
+
+    /// Begins the leases of a set of the caller's anew. Gives back how many workloads it has.
+    ///
+    /// # Errors
+    /// Only when the daemon stops.
+    pub async fn renew_workloads(
+        &self,
+        caller: Caller,
+        request: RenewWorkloads,
+    ) -> Result<usize, Refusal> {
+        self.ask(|reply| Command::RenewWorkloads(caller, request, reply)).await
     }
 
     /// Forgets a workload.
     ///
     /// # Errors
-    /// Not found, not permitted, store.
-    pub async fn unregister_workload(&self, caller: Caller, id: WorkloadId) -> Result<(), Refusal> {
-        self.ask(|reply| Command::UnregisterWorkload(caller, id, reply)).await
+    /// Not found, etag, not permitted, store.
+    pub async fn unregister_workload(
+        &self,
+        caller: Caller,
+        request: UnregisterWorkload,
+    ) -> Result<(), Refusal> {
+        self.ask(|reply| Command::UnregisterWorkload(caller, request, reply)).await
+    }
+
+    /// One workload.
+    ///
+    /// # Errors
+    /// Not found.
+    pub async fn get_workload(&self, id: WorkloadId) -> Result<Arc<Workload>, Refusal> {
+        self.ask(|reply| Command::GetWorkload(id, reply)).await
     }
 
     /// Workloads in the order of their names.
     ///
     /// # Errors
     /// Page token.
-    pub async fn list_workloads(&self, page: Page) -> Result<Listed<Arc<Workload>>, Refusal> {
-        self.ask(|reply| Command::ListWorkloads(page, reply)).await
+    pub async fn list_workloads(
+        &self,
+        request: ListWorkloads,
+    ) -> Result<Listed<Arc<Workload>>, Refusal> {
+        self.ask(|reply| Command::ListWorkloads(request, reply)).await
+    }
+
+    /// Changes of workloads after number `after`, 0: all workloads, at most `most`, oldest first.
+    ///
+    /// # Errors
+    /// [`Refusal::ResumeToken`]: not all are known any more.
+    pub async fn workloads_after(
+        &self,
+        filter: WorkloadFilter,
+        after: u64,
+        most: usize,
+    ) -> Result<WorkloadChanges, Refusal> {
+        self.ask(|reply| Command::WorkloadsAfter(filter, after, most, reply)).await
+    }
+
+    /// The number of the change after which a client goes on.
+    ///
+    /// # Errors
+    /// [`Refusal::ResumeToken`]: not all after it are known.
+    pub async fn resume_workloads(&self, token: String) -> Result<u64, Refusal> {
+        self.ask(|reply| Command::ResumeWorkloads(token, reply)).await
+    }
+
+    /// The number of the last change of a workload, as [`Self::last_event`].
+    pub fn last_change(&self) -> watch::Receiver<u64> {
+        self.last_change.clone()
+    }
+
+    /// Workloads with their cgroups after one by its name, `most` at most; none while no schedule waits for its next run.
+    ///
+    /// # Errors
+    /// Only when it has stopped.
+    pub async fn watched_workloads(
+        &self,
+        after: Option<WorkloadId>,
+        most: usize,
+    ) -> Result<Vec<(WorkloadId, String)>, Refusal> {
+        self.ask(|reply| Command::WatchedWorkloads(after, most, reply)).await
+    }
+
+    /// Has schedules run that wait and that these cgroups, which have other CPUs or nodes now, belong to.
+    ///
+    /// # Errors
+    /// Only when it has stopped.
+    pub async fn cpusets_changed(&self, cgroups: BTreeSet<String>) -> Result<(), Refusal> {
+        self.ask(|reply| Command::CpusetsChanged(cgroups, reply)).await
     }
 
     /// Stored events, oldest first.

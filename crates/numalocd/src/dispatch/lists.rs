@@ -1,12 +1,16 @@
 //! Lists, a page at a time.
 
-use super::{Listed, Refusal, Status, dispatcher::Dispatcher, page::page, workloads::is_named};
+use super::{
+    Listed, Refusal, Status, WorkloadChange, WorkloadChanges, dispatcher::Dispatcher, page::page,
+    workloads::is_named,
+};
 use crate::store::{EventHead, Kept};
 use numaloc_api::{
     encoded::ListedJob,
     value::{
-        Event, EventFilter, Job, JobFilter, JobState, ListEvents, ListJobs, ListSchedules, Page,
-        QosClass, Schedule, ScheduleFilter, Target, Workload, WorkloadId, WorkloadSpec,
+        Event, EventFilter, Job, JobFilter, JobState, ListEvents, ListJobs, ListSchedules,
+        ListWorkloads, QosClass, Schedule, ScheduleFilter, Target, Workload, WorkloadFilter,
+        WorkloadId, WorkloadSpec,
     },
 };
 use std::{collections::BTreeMap, ops::Bound, sync::Arc, time::SystemTime};
@@ -49,15 +53,56 @@ impl Dispatcher {
         })
     }
 
-    pub(super) fn list_workloads(&self, request: &Page) -> Result<Listed<Arc<Workload>>, Refusal> {
-        page(request, &"workloads", |after| {
+    pub(super) fn list_workloads(
+        &self,
+        request: &ListWorkloads,
+    ) -> Result<Listed<Arc<Workload>>, Refusal> {
+        let filter = &request.filter;
+        page(&request.page, &("workloads", filter), |after| {
+            let prefix = filter.id_prefix.as_deref().unwrap_or_default();
             let begin = match after {
-                None => Bound::Unbounded,
                 Some(after) => Bound::Excluded(WorkloadId::new(after)?),
+                None => WorkloadId::new(prefix).map_or(Bound::Unbounded, Bound::Included),
             };
             let rest = self.book.workloads().range((begin, Bound::Unbounded));
-            Some(rest.map(|(id, workload)| (id.id().to_owned(), workload.clone())))
+            let of_prefix = rest.take_while(move |(id, _)| id.id().starts_with(prefix));
+            let fitting = of_prefix.filter(move |(_, workload)| is_listed(workload, filter));
+            Some(fitting.map(|(id, workload)| (id.id().to_owned(), self.with_lease(workload))))
         })
+    }
+
+    /// Changes of workloads after a number, `most` at most. What the filter keeps out has gone, for who watches.
+    pub(super) fn workloads_after(
+        &self,
+        filter: &WorkloadFilter,
+        after: u64,
+        most: usize,
+    ) -> Result<WorkloadChanges, Refusal> {
+        let known = self.book.changes();
+        let prefix = filter.id_prefix.as_deref().unwrap_or_default();
+        let change = |(number, id): (u64, &WorkloadId)| {
+            let workload = self.book.workloads().get(id);
+            let workload =
+                workload.filter(|it| id.id().starts_with(prefix) && is_listed(it, filter));
+            let change = match workload {
+                Some(workload) => WorkloadChange::Present(self.with_lease(workload)),
+                None => WorkloadChange::Removed(id.clone()),
+            };
+            (number, change, known.token(number))
+        };
+        let rest = known.after(after).ok_or(Refusal::ResumeToken)?;
+        let changes: Vec<_> = rest.take(most).map(change).collect();
+        let seen = match changes.last() {
+            Some((last, ..)) if changes.len() == most => *last,
+            _ => known.last(),
+        };
+        Ok(WorkloadChanges { changes, seen, token: known.token(seen) })
+    }
+
+    pub(super) fn resume_workloads(&self, token: &str) -> Result<u64, Refusal> {
+        let number = self.book.changes().number(token);
+        let known = number.filter(|&number| self.book.changes().after(number).is_some());
+        known.ok_or(Refusal::ResumeToken)
     }
 
     pub(super) fn list_events(
@@ -215,6 +260,12 @@ fn fits(job: &Job, filter: &JobFilter) -> bool {
         && filter.creator.as_ref().is_none_or(|creator| job.creator == *creator)
         && filter.created_since.is_none_or(|since| job.created >= since)
         && has_all(&job.labels, &filter.labels)
+}
+
+fn is_listed(workload: &Workload, filter: &WorkloadFilter) -> bool {
+    filter.creator.as_ref().is_none_or(|creator| workload.creator == *creator)
+        && (filter.source.is_none() || workload.spec.source == filter.source)
+        && workload.spec.is_selected(&filter.selector)
 }
 
 fn is_wanted(event: &EventHead, filter: &EventFilter) -> bool {

@@ -25,6 +25,9 @@ pub enum Refusal {
         /// The last one.
         last: u64,
     },
+    /// A resume token of another run of the daemon, or too old.
+    #[error("resume_token is too old, or of another run of the daemon: watch again without it")]
+    ResumeToken,
     /// No resource of that name.
     #[error("no {name}")]
     NotFound {
@@ -90,6 +93,8 @@ pub enum Refusal {
     Etag {
         /// Its resource name.
         name: String,
+        /// The etag that it has; empty if it is not there.
+        present: String,
     },
     /// The caller may not.
     #[error("{message}")]

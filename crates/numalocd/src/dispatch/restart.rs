@@ -61,6 +61,7 @@ impl Dispatcher {
         }
         self.recovered = true;
         self.set_all_due();
+        self.begin_all_leases();
         self.look_up();
         Ok(())
     }

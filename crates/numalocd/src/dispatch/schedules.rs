@@ -227,7 +227,9 @@ impl Dispatcher {
             return Err(Refusal::NotPermitted { message });
         }
         match etag {
-            Some(etag) if etag != known.etag => Err(Refusal::Etag { name: id.to_string() }),
+            Some(etag) if etag != known.etag => {
+                Err(Refusal::Etag { name: id.to_string(), present: known.etag.clone() })
+            }
             _ => Ok(known),
         }
     }
@@ -237,7 +239,8 @@ impl Dispatcher {
         self.gone.remove(&id.number().unwrap_or_default());
         self.put_off.remove(&id.number().unwrap_or_default());
         self.forget_fight(id);
-        self.answer_runs(id, &Err(Refusal::Etag { name: id.to_string() }));
+        let present = self.book.schedule(id).map(|known| known.etag.clone()).unwrap_or_default();
+        self.answer_runs(id, &Err(Refusal::Etag { name: id.to_string(), present }));
         self.set_due(id, due);
     }
 
@@ -251,6 +254,7 @@ impl Dispatcher {
     }
 }
 
-fn etag() -> String {
+/// A new one.
+pub(super) fn etag() -> String {
     format!("{:016x}", fastrand::u64(..))
 }

@@ -47,7 +47,8 @@ pub fn start(
     pulse: Pulse,
 ) -> (Handle, impl Future<Output = ()> + Send) {
     let (sender, commands) = mpsc::channel(COMMANDS);
-    let handle = Handle::new(sender, dispatcher.book.watch_events());
+    let book = &dispatcher.book;
+    let handle = Handle::new(sender, book.watch_events(), book.watch_changes());
     (handle, dispatcher.serve(commands, ears, pulse))
 }
 
@@ -82,7 +83,9 @@ impl Dispatcher {
             self.make_room();
             slice = self.next_slice(now);
             let next = self.next_tick(now);
-            let wake = [retry, next, slice, Some(forget), Some(pulse_due), self.stopping];
+            // One that has ended and cannot be stored now waits for the next try, too.
+            let lease = self.next_lease().filter(|_| retry.is_none());
+            let wake = [retry, next, slice, lease, Some(forget), Some(pulse_due), self.stopping];
             let wake = wake.into_iter().flatten().min().unwrap_or(now + RETRY);
             tokio::select! {
                 command = commands.recv() => match command {
@@ -119,6 +122,7 @@ impl Dispatcher {
             self.changed |= started.is_err();
             started?;
         }
+        self.end_leases(now)?;
         // Before its time where so much has ended that it matters.
         let is_much = self.ended_bytes > self.config().retention.bytes / 8;
         if *forget <= now || is_much {
@@ -222,7 +226,26 @@ impl Dispatcher {
                 let _ = reply.send(Err(Refusal::Unavailable { message }));
             }
             Command::RunSchedule(caller, id, reply) => self.run_now(&caller, &id, reply),
-            Command::ListWorkloads(page, reply) => drop(reply.send(self.list_workloads(&page))),
+            Command::RenewWorkloads(caller, request, reply) => {
+                let _ = reply.send(Ok(self.renew_workloads(&caller, &request)));
+            }
+            Command::GetWorkload(id, reply) => drop(reply.send(self.get_workload(&id))),
+            Command::ListWorkloads(request, reply) => {
+                let _ = reply.send(self.list_workloads(&request));
+            }
+            Command::WorkloadsAfter(filter, after, most, reply) => {
+                let _ = reply.send(self.workloads_after(&filter, after, most));
+            }
+            Command::ResumeWorkloads(token, reply) => {
+                let _ = reply.send(self.resume_workloads(&token));
+            }
+            Command::WatchedWorkloads(after, most, reply) => {
+                let _ = reply.send(Ok(self.watched_workloads(after.as_ref(), most)));
+            }
+            Command::CpusetsChanged(cgroups, reply) => {
+                self.cpusets_changed(&cgroups);
+                let _ = reply.send(Ok(()));
+            }
             Command::ListEvents(request, reply) => drop(reply.send(self.list_events(&request))),
             Command::CheckCursor(after, reply) => drop(reply.send(self.check_cursor(after))),
             Command::EventsAfter(filter, after, most, reply) => {
@@ -267,11 +290,14 @@ impl Dispatcher {
             Command::DeleteSchedule(caller, request, reply) => {
                 answer!(reply, self.delete_schedule(&caller, request));
             }
-            Command::RegisterWorkload(caller, spec, reply) => {
-                answer!(reply, self.register_workload(&caller, spec));
+            Command::RegisterWorkload(caller, request, reply) => {
+                answer!(reply, self.register_workload(&caller, request));
             }
-            Command::UnregisterWorkload(caller, id, reply) => {
-                answer!(reply, self.unregister_workload(&caller, &id));
+            Command::ReplaceWorkloads(caller, set, reply) => {
+                answer!(reply, self.replace_workloads(&caller, set));
+            }
+            Command::UnregisterWorkload(caller, request, reply) => {
+                answer!(reply, self.unregister_workload(&caller, &request));
             }
             Command::SetHold(caller, hold, on, reply) => {
                 answer!(reply, self.set_hold(&caller, hold, on));

@@ -14,6 +14,23 @@ pub enum Sort {
     Workload,
 }
 
+/// Some records and what they weigh.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// How many.
+    pub records: usize,
+    /// Their weights together.
+    pub bytes: usize,
+}
+
+impl Amount {
+    /// One more.
+    pub fn add(&mut self, bytes: usize) {
+        self.records += 1;
+        self.bytes += bytes;
+    }
+}
+
 /// What one client has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Own {
@@ -70,6 +87,22 @@ impl Used {
         before: Option<usize>,
         quota: &Quota,
     ) -> Result<(), Refusal> {
+        let before = before.map_or_else(Amount::default, |bytes| Amount { records: 1, bytes });
+        self.check_many(creator, sort, Amount { records: 1, bytes }, before, quota)
+    }
+
+    /// The same for many records, in place of those that are `before`.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    pub fn check_many(
+        &self,
+        creator: &str,
+        sort: Sort,
+        after: Amount,
+        before: Amount,
+        quota: &Quota,
+    ) -> Result<(), Refusal> {
         let mut own = self.0.get(creator).copied().unwrap_or_default();
         let (what, limit) = match sort {
             Sort::OpenJob => ("open jobs", quota.open_jobs),
@@ -77,12 +110,13 @@ impl Used {
             Sort::Workload => ("workloads", quota.workloads),
         };
         let refused = |what, limit| Err(Refusal::Quota { what, limit, caller: creator.to_owned() });
-        if before.is_none() && *own.count(sort) >= limit {
+        // What is less than before is never refused.
+        let records = (*own.count(sort) + after.records).saturating_sub(before.records);
+        if after.records > before.records && records > limit {
             return refused(what, limit);
         }
-        // What takes less room than before is never refused.
-        let grows = bytes > before.unwrap_or_default();
-        let all = (own.bytes + bytes).saturating_sub(before.unwrap_or_default());
-        if grows && all > quota.bytes { refused("bytes of records", quota.bytes) } else { Ok(()) }
+        let bytes = (own.bytes + after.bytes).saturating_sub(before.bytes);
+        let grows = after.bytes > before.bytes;
+        if grows && bytes > quota.bytes { refused("bytes of records", quota.bytes) } else { Ok(()) }
     }
 }

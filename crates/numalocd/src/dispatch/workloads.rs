@@ -1,17 +1,29 @@
 //! Registered workloads, and targets that name them.
 
-use super::{Refusal, Selected, dispatcher::Dispatcher, used::Sort};
+use super::{
+    Refusal, Replaced, Selected,
+    dispatcher::Dispatcher,
+    schedules::etag,
+    used::{Amount, Sort},
+};
 use crate::{
-    access::{Caller, Creators, Grants},
+    access::{Caller, Creators, Grants, audit},
     engine::{Aim, Member, exactly},
     store::{Weight, Write},
 };
-use numaloc_api::value::{Missing, Pins, QosClass, Target, Workload, WorkloadId, WorkloadSpec};
+use numaloc_api::value::{
+    Missing, Pins, QosClass, RegisterWorkload, RenewWorkloads, Target, UnregisterWorkload,
+    Workload, WorkloadId, WorkloadSet, WorkloadSpec, first_few,
+};
 use numaloc_host::Target as HostTarget;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
 };
+use tokio::time::Instant;
+
+/// As many workloads are forgotten in one commit when their leases end.
+const AT_ONCE: usize = 1000;
 
 impl Dispatcher {
     /// What a target means: for a job of `of`, of the workloads those that it may select; `None`, for who only looks:
@@ -94,7 +106,7 @@ impl Dispatcher {
         if !target.labels.is_empty() {
             let named = Target { labels: target.labels.clone(), ..Target::default() };
             let all = self.book.workloads().iter();
-            let mut fitting = all.filter(|(_, known)| known.spec.matches(&target.labels));
+            let mut fitting = all.filter(|(_, known)| known.spec.is_selected(&target.labels));
             add(named, &mut fitting.by_ref().map(|(id, _)| id));
         }
         (cgroups, missing)
@@ -128,46 +140,178 @@ impl Dispatcher {
         fitting.next().filter(|_| fitting.next().is_none())
     }
 
+    pub(super) fn get_workload(&self, id: &WorkloadId) -> Result<Arc<Workload>, Refusal> {
+        let known = self.book.workloads().get(id).map(|known| self.with_lease(known));
+        known.ok_or_else(|| Refusal::NotFound { name: id.to_string() })
+    }
+
     pub(super) fn register_workload(
         &mut self,
         caller: &Caller,
-        spec: WorkloadSpec,
+        request: RegisterWorkload,
     ) -> Result<Arc<Workload>, Refusal> {
+        let RegisterWorkload { spec, etag } = request;
         spec.qos_class.map_or(Ok(()), |class| caller.ceilings.check_class(class))?;
         let known = self.book.workloads().get(&spec.id).cloned();
         if let Some(known) = &known {
             self.check_owner(caller, known)?;
-            let is_as_before = known.creator != caller.name || known.creator_gid == caller.gid;
-            if known.spec == spec && is_as_before {
-                return Ok(known.clone());
-            }
         }
-        let (created, creator) = match &known {
-            Some(known) => (known.created, known.creator.clone()),
-            None => (self.wall(), caller.name.clone()),
-        };
-        let before = known.as_ref().and_then(|known| known.creator_gid);
-        let creator_gid = if creator == caller.name { caller.gid } else { before };
-        let workload = Arc::new(Workload { spec, created, creator, creator_gid });
+        check_etag(&spec.id, etag.as_deref(), known.as_deref())?;
+        if let Some(known) = known.as_ref().filter(|known| is_as_before(caller, &spec, known)) {
+            self.renew(&spec);
+            return Ok(self.with_lease(known));
+        }
+        let workload = self.record(caller, spec, known.as_deref());
         let (before, quota) = (known.map(|known| known.weight()), &self.config().quota);
         let weight = workload.weight();
         self.book.used().check(&workload.creator, Sort::Workload, weight, before, quota)?;
         self.commit(vec![Write::Workload(workload.clone())])?;
-        Ok(workload)
+        let written = workload.clone();
+        self.then(move |dispatcher| dispatcher.renew(&written.spec));
+        let expires = workload.spec.ttl.map(|ttl| self.wall() + ttl);
+        Ok(Arc::new(Workload { expires, ..(*workload).clone() }))
+    }
+
+    /// What is stored of a workload that `caller` registers in place of the one that is known.
+    fn record(
+        &self,
+        caller: &Caller,
+        spec: WorkloadSpec,
+        known: Option<&Workload>,
+    ) -> Arc<Workload> {
+        let (created, creator) = match known {
+            Some(known) => (known.created, known.creator.clone()),
+            None => (self.wall(), caller.name.clone()),
+        };
+        let before = known.and_then(|known| known.creator_gid);
+        let creator_gid = if creator == caller.name { caller.gid } else { before };
+        Arc::new(Workload { spec, created, creator, creator_gid, etag: etag(), expires: None })
+    }
+
+    /// Each workload is looked up and written at most once, so that it takes as long as the set is large.
+    pub(super) fn replace_workloads(
+        &mut self,
+        caller: &Caller,
+        set: WorkloadSet,
+    ) -> Result<Replaced, Refusal> {
+        let WorkloadSet { source, specs } = set;
+        let mut declared = HashSet::with_capacity(specs.len());
+        let (mut writes, mut unchanged) = (Vec::new(), Vec::new());
+        let (mut before, mut after) = (Amount::default(), Amount::default());
+        for spec in specs {
+            spec.qos_class.map_or(Ok(()), |class| caller.ceilings.check_class(class))?;
+            declared.insert(spec.id.clone());
+            let known = self.book.workloads().get(&spec.id).map(|known| &**known);
+            match known {
+                Some(known) if known.creator != caller.name => return Err(not_own(known)),
+                Some(known) if is_as_before(caller, &spec, known) => unchanged.push(spec),
+                known => {
+                    known.into_iter().for_each(|known| before.add(known.weight()));
+                    let workload = self.record(caller, spec, known);
+                    after.add(workload.weight());
+                    writes.push(workload);
+                }
+            }
+        }
+        let of_set = self.book.names().in_set(&caller.name, source.as_deref());
+        let removed: Vec<_> = of_set.filter(|id| !declared.contains(*id)).cloned().collect();
+        let dropped = removed.iter().filter_map(|id| self.book.workloads().get(id));
+        dropped.for_each(|dropped| before.add(dropped.weight()));
+        let quota = &self.config().quota;
+        self.book.used().check_many(&caller.name, Sort::Workload, after, before, quota)?;
+        let done =
+            Replaced { written: writes.len(), unchanged: unchanged.len(), removed: removed.len() };
+        let written = writes.iter().cloned().map(Write::Workload);
+        // First what goes, so that no quota is exceeded on the way.
+        let commit = removed.iter().cloned().map(Write::DropWorkload).chain(written).collect();
+        self.commit(commit)?;
+        unchanged.iter().for_each(|spec| self.renew(spec));
+        self.then(move |dispatcher| {
+            writes.iter().for_each(|workload| dispatcher.renew(&workload.spec));
+            removed.iter().for_each(|id| dispatcher.forget_workload(id));
+        });
+        Ok(done)
+    }
+
+    /// Begins the leases of a set anew. Gives back how many workloads it has.
+    pub(super) fn renew_workloads(&mut self, caller: &Caller, request: &RenewWorkloads) -> usize {
+        let of_set = self.book.names().in_set(&caller.name, request.source.as_deref());
+        let of_set: Vec<_> =
+            of_set.filter_map(|id| self.book.workloads().get(id)).cloned().collect();
+        of_set.iter().for_each(|workload| self.renew(&workload.spec));
+        of_set.len()
     }
 
     pub(super) fn unregister_workload(
         &mut self,
         caller: &Caller,
-        id: &WorkloadId,
+        request: &UnregisterWorkload,
     ) -> Result<(), Refusal> {
-        let known = self.book.workloads().get(id).cloned();
-        let known = known.ok_or_else(|| Refusal::NotFound { name: id.to_string() })?;
+        let UnregisterWorkload { id, etag, allow_missing } = request;
+        let Some(known) = self.book.workloads().get(id).cloned() else {
+            let missing = || Refusal::NotFound { name: id.to_string() };
+            return if *allow_missing { Ok(()) } else { Err(missing()) };
+        };
         self.check_owner(caller, &known)?;
+        check_etag(id, etag.as_deref(), Some(&known))?;
         self.commit(vec![Write::DropWorkload(id.clone())])?;
         let id = id.clone();
-        self.then(move |dispatcher| dispatcher.edges.metrics.workload_gone(&id));
+        self.then(move |dispatcher| dispatcher.forget_workload(&id));
         Ok(())
+    }
+
+    /// What follows once a workload is no more.
+    fn forget_workload(&mut self, id: &WorkloadId) {
+        self.leases.set(id, None);
+        self.edges.metrics.workload_gone(id);
+    }
+
+    /// Begins the lease of a workload anew, if it has one.
+    fn renew(&mut self, spec: &WorkloadSpec) {
+        self.leases.set(&spec.id, spec.ttl.map(|ttl| Instant::now() + ttl));
+    }
+
+    /// Begins all leases anew, at the start: nobody could renew them before.
+    pub(super) fn begin_all_leases(&mut self) {
+        let leased = self.book.workloads().values().filter(|workload| workload.spec.ttl.is_some());
+        for workload in leased.cloned().collect::<Vec<_>>() {
+            self.renew(&workload.spec);
+        }
+    }
+
+    /// When the next lease ends.
+    pub(super) fn next_lease(&self) -> Option<Instant> {
+        self.leases.next().filter(|_| self.stopping.is_none())
+    }
+
+    /// Forgets workloads whose leases have ended, some at a time.
+    pub(super) fn end_leases(&mut self, now: Instant) -> Result<(), Refusal> {
+        if self.stopping.is_some() {
+            return Ok(());
+        }
+        let ended: Vec<_> = self.leases.ended(now).take(AT_ONCE).cloned().collect();
+        if ended.is_empty() {
+            return Ok(());
+        }
+        let mut of_creators: BTreeMap<String, Vec<&WorkloadId>> = BTreeMap::new();
+        for id in &ended {
+            if let Some(known) = self.book.workloads().get(id) {
+                of_creators.entry(known.creator.clone()).or_default().push(id);
+            }
+        }
+        self.commit(ended.iter().cloned().map(Write::DropWorkload).collect())?;
+        for (creator, ids) in of_creators {
+            audit::lease_ended(&creator, &first_few(ids.into_iter()).unwrap_or_default());
+        }
+        ended.iter().for_each(|id| self.forget_workload(id));
+        Ok(())
+    }
+
+    /// A workload with the end of its lease.
+    pub(super) fn with_lease(&self, workload: &Arc<Workload>) -> Arc<Workload> {
+        let Some(end) = self.leases.end(&workload.spec.id) else { return workload.clone() };
+        let left = end.saturating_duration_since(Instant::now());
+        Arc::new(Workload { expires: Some(self.wall() + left), ..(**workload).clone() })
     }
 
     fn check_owner(&self, caller: &Caller, known: &Workload) -> Result<(), Refusal> {
@@ -177,6 +321,32 @@ impl Dispatcher {
         let (id, owner) = (&known.spec.id, &known.creator);
         let message = format!("{id} belongs to {owner}: only it and admins may change it");
         Err(Refusal::NotPermitted { message })
+    }
+}
+
+/// Whether nothing would change of a workload if `caller` registered it like this.
+fn is_as_before(caller: &Caller, spec: &WorkloadSpec, known: &Workload) -> bool {
+    known.spec == *spec && (known.creator != caller.name || known.creator_gid == caller.gid)
+}
+
+/// A set has workloads of its own client only, whatever that one may change besides.
+fn not_own(known: &Workload) -> Refusal {
+    let (id, owner) = (&known.spec.id, &known.creator);
+    let message = format!("{id} belongs to {owner}: leave it out of the set, or take another name");
+    Refusal::NotPermitted { message }
+}
+
+fn check_etag(
+    id: &WorkloadId,
+    expected: Option<&str>,
+    known: Option<&Workload>,
+) -> Result<(), Refusal> {
+    let present = known.map_or("", |known| &known.etag);
+    match expected {
+        Some(etag) if etag != present => {
+            Err(Refusal::Etag { name: id.to_string(), present: present.to_owned() })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -196,7 +366,7 @@ pub(super) fn is_named(target: &Target, spec: &WorkloadSpec) -> bool {
     target.cgroups.contains(&spec.cgroup)
         || is_among(&spec.container_id, &target.container_ids)
         || is_among(&spec.pod_uid, &target.pod_uids)
-        || (!target.labels.is_empty() && spec.matches(&target.labels))
+        || (!target.labels.is_empty() && spec.is_selected(&target.labels))
 }
 
 /// Whether others have registered one is nobody's business.

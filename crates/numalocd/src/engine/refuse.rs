@@ -8,6 +8,7 @@ impl From<Error> for Refusal {
         let message = error.to_string();
         match error {
             Error::NoProcess { .. }
+            | Error::NoContainer { .. }
             | Error::OtherProcess { .. }
             | Error::NoCgroup { .. }
             | Error::CgroupOutside { .. }
@@ -15,7 +16,9 @@ impl From<Error> for Refusal {
             Error::Ended { .. } | Error::KernelThread { .. } | Error::Empty { .. } => {
                 Self::TargetEmpty { message }
             }
-            Error::NoDamon { .. } => Self::HostCannot { message },
+            Error::NoDamon { .. } | Error::SeveralCgroups { .. } | Error::ManyCgroups { .. } => {
+                Self::HostCannot { message }
+            }
             Error::BadNode { .. } | Error::OneNode { .. } => Self::NoTargetNode { message },
             Error::Stopped => Self::Unavailable { message },
             Error::Systemd { .. } => Self::HostUnavailable { message },
@@ -62,6 +65,12 @@ mod tests {
             (Error::Setting { path: "/f".into(), source: io::ErrorKind::Other.into() }, "Internal"),
             (Error::BadNode { node: 7, reason: "r", available: "0".into() }, "NoTargetNode"),
             (Error::OneNode { node: "0".into() }, "NoTargetNode"),
+            (Error::NoContainer { id: "c".into(), root: "/cg".into() }, "TargetNotFound"),
+            (
+                Error::SeveralCgroups { id: "c".into(), cgroups: ["/a", "/b"].map(str::to_owned) },
+                "HostCannot",
+            ),
+            (Error::ManyCgroups { root: "/cg".into(), most: 9 }, "HostCannot"),
             (Error::NoDamon { reason: "r".into() }, "HostCannot"),
             (Error::Stopped, "Unavailable"),
             (Error::Systemd { unit: "u".into(), reason: "r".into() }, "HostUnavailable"),

@@ -7,8 +7,9 @@ use crate::{
     dispatch::Refusal,
     engine::{Aim, Member},
 };
-use numaloc_api::value::{Pins, Target};
+use numaloc_api::value::{Pins, Target, WorkloadId, WorkloadSpec};
 use numaloc_core::{NumaBalancing, Options};
+use std::collections::BTreeSet;
 
 /// Refuses a schedule for what exists and is somebody else's. Gives back what the pids of its target mean from now on.
 ///
@@ -60,14 +61,56 @@ fn is_for_later(refusal: &Refusal) -> bool {
     )
 }
 
-/// Refuses a workload for a cgroup that is neither among the caller's, nor holds processes, all of which are.
+/// Refuses workloads whose cgroup is neither among the caller's, nor holds processes, all of which are.
 ///
 /// # Errors
 /// Not permitted; the daemon lacks rights; the host could not be read.
-pub async fn register(parts: &Parts, caller: &Caller, cgroup: &str) -> Result<(), Refusal> {
-    if caller.authority.is_over(cgroup) {
-        return Ok(());
+pub async fn register(
+    parts: &Parts,
+    caller: &Caller,
+    specs: &[WorkloadSpec],
+) -> Result<(), Refusal> {
+    let mut asked = BTreeSet::new();
+    for WorkloadSpec { cgroup, .. } in specs {
+        if !caller.authority.is_over(cgroup) && asked.insert(cgroup) {
+            check_processes(parts, caller, cgroup).await?;
+        }
     }
+    Ok(())
+}
+
+/// Finds the cgroups of workloads that are given without one, all in one look at the host. Those whose container is not
+/// there, or could be several, are taken out, with why.
+///
+/// # Errors
+/// The host could not be read.
+pub async fn locate(
+    parts: &Parts,
+    caller: &Caller,
+    specs: &mut Vec<WorkloadSpec>,
+) -> Result<Vec<(WorkloadId, Refusal)>, Refusal> {
+    let sought = specs.iter().filter(|spec| spec.cgroup.is_empty());
+    let sought: BTreeSet<_> = sought.filter_map(|spec| spec.container_id.clone()).collect();
+    if sought.is_empty() {
+        return Ok(Vec::new());
+    }
+    let found = parts.engine.containers(&caller.name, sought).await?;
+    let mut lost = Vec::new();
+    specs.retain_mut(|spec| match spec.container_id.as_ref().and_then(|id| found.get(id)) {
+        Some(Ok(cgroup)) if spec.cgroup.is_empty() => {
+            spec.cgroup.clone_from(cgroup);
+            true
+        }
+        Some(Err(refusal)) if spec.cgroup.is_empty() => {
+            lost.push((spec.id.clone(), refusal.clone()));
+            false
+        }
+        _ => true,
+    });
+    Ok(lost)
+}
+
+async fn check_processes(parts: &Parts, caller: &Caller, cgroup: &str) -> Result<(), Refusal> {
     let target = numaloc_host::Target::Cgroup(cgroup.to_owned());
     let name = Target::cgroup(cgroup);
     let aim = Aim { members: vec![Member { target, name }], missing: Vec::new() };

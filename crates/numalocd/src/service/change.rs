@@ -8,8 +8,8 @@ use crate::{
 use numaloc_api::{
     Violations,
     value::{
-        CreateJob, CreateSchedule, DeleteSchedule, JobId, ScheduleId, UpdateSchedule, WorkloadId,
-        WorkloadSpec,
+        CreateJob, CreateSchedule, DeleteSchedule, JobId, RegisterWorkload, ScheduleId,
+        UnregisterWorkload, UpdateSchedule, WorkloadSet,
     },
 };
 use std::future::Future;
@@ -46,6 +46,19 @@ impl Change {
     /// The call has no caller: a bug.
     pub fn of_daemon<Q>(method: &'static str, request: &Request<Q>) -> Result<Self, Status> {
         Ok(Self { caller: caller(request)?, method, subject: "daemon".to_owned() })
+    }
+
+    /// One whose request comes in parts: of which is not known yet what they are about.
+    ///
+    /// # Errors
+    /// Nobody has looked who calls: a bug.
+    pub fn begin<T>(method: &'static str, request: &Request<T>) -> Result<Self, Status> {
+        Ok(Self { caller: caller(request)?, method, subject: "-".to_owned() })
+    }
+
+    /// Now it is known.
+    pub fn is_about(&mut self, subject: &impl Subject) {
+        self.subject = subject.subject();
     }
 
     /// What was found before anything is changed. If the client leaves meanwhile, nothing has happened.
@@ -120,7 +133,6 @@ macro_rules! subjects {
 subjects! {
     JobId => |id| id.to_string();
     ScheduleId => |id| id.to_string();
-    WorkloadId => |id| id.to_string();
     CreateJob => |request| request.spec.target.to_string();
     CreateSchedule => |request| request.spec.migration.target.to_string();
     UpdateSchedule => |request| match &request.update.target {
@@ -128,7 +140,18 @@ subjects! {
         Some(new) => format!("{} ({new})", request.id),
     };
     DeleteSchedule => |request| request.id.to_string();
-    WorkloadSpec => |spec| format!("{} (cgroup {})", spec.id, spec.cgroup);
+    RegisterWorkload => |request| {
+        let spec = &request.spec;
+        match &spec.container_id {
+            Some(container) if spec.cgroup.is_empty() => format!("{} (container {container})", spec.id),
+            _ => format!("{} (cgroup {})", spec.id, spec.cgroup),
+        }
+    };
+    WorkloadSet => |set| {
+        let source = set.source.as_ref().map(|source| format!(" of source {source}"));
+        format!("{} workloads{}", set.specs.len(), source.unwrap_or_default())
+    };
+    UnregisterWorkload => |request| request.id.to_string();
 }
 
 #[cfg(test)]

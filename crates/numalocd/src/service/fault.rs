@@ -73,7 +73,7 @@ fn class(refusal: &Refusal) -> (Code, ErrorReason) {
     use ErrorReason as R;
     match refusal {
         Refusal::Invalid(_) | Refusal::PageToken => (Code::InvalidArgument, R::InvalidField),
-        Refusal::Cursor { .. } => (Code::OutOfRange, R::CursorOutOfRange),
+        Refusal::Cursor { .. } | Refusal::ResumeToken => (Code::OutOfRange, R::CursorOutOfRange),
         Refusal::NotFound { .. } => (Code::NotFound, R::ResourceNotFound),
         Refusal::TargetNotFound { .. } => (Code::NotFound, R::TargetNotFound),
         Refusal::TargetEmpty { .. } => (Code::FailedPrecondition, R::TargetEmpty),
@@ -103,8 +103,11 @@ fn class(refusal: &Refusal) -> (Code, ErrorReason) {
 fn about(refusal: &Refusal) -> Vec<(&'static str, String)> {
     match refusal {
         Refusal::PageToken => vec![("field", "page_token".to_owned())],
-        Refusal::NotFound { name } | Refusal::Etag { name } | Refusal::NameTaken { name } => {
+        Refusal::NotFound { name } | Refusal::NameTaken { name } => {
             vec![("resource", name.clone())]
+        }
+        Refusal::Etag { name, present } => {
+            vec![("resource", name.clone()), ("etag", present.clone())]
         }
         Refusal::WrongState { name, state, action } => vec![
             ("resource", name.clone()),
@@ -128,6 +131,7 @@ fn about(refusal: &Refusal) -> Vec<(&'static str, String)> {
             vec![("caller", caller.clone()), ("limit", format!("{limit} calls per second"))]
         }
         Refusal::Invalid(_)
+        | Refusal::ResumeToken
         | Refusal::TargetNotFound { .. }
         | Refusal::TargetEmpty { .. }
         | Refusal::NoTargetNode { .. }

@@ -10,6 +10,7 @@ use hyper_util::rt::TokioIo;
 use numaloc_api::v1::{
     self, daemon_service_client::DaemonServiceClient, event_service_client::EventServiceClient,
     migration_service_client::MigrationServiceClient,
+    workload_service_client::WorkloadServiceClient,
 };
 use std::{collections::BTreeSet, io};
 use tokio::{io::DuplexStream, sync::watch};
@@ -199,4 +200,27 @@ async fn a_panic_costs_its_call_only() {
     }
     let answer = HealthClient::new(channel).check(HealthCheckRequest::default()).await.unwrap();
     assert_eq!(answer.into_inner().status(), ServingStatus::Serving);
+}
+
+/// The dispatcher has stopped: what comes so far that it would be asked is told by UNAVAILABLE.
+#[tokio::test(start_paused = true)]
+async fn a_set_without_an_end_is_none() {
+    let (_stop, stopped) = running();
+    let mut client = WorkloadServiceClient::new(connect(stopped).await);
+    let part = |name: &str, last| {
+        let (name, cgroup) = (format!("workloads/{name}"), "/a".to_owned());
+        let workloads = vec![v1::Workload { name, cgroup, ..Default::default() }];
+        v1::ReplaceWorkloadsRequest { workloads, last, ..Default::default() }
+    };
+    let whole = tokio_stream::iter([part("a", false), part("b", true)]);
+    let status = client.replace_workloads(whole).await.unwrap_err();
+    assert_eq!(status.message(), "the daemon is stopping", "it is asked for");
+    for parts in [vec![], vec![part("a", false)], vec![part("a", false), part("b", false)]] {
+        let status = client.replace_workloads(tokio_stream::iter(parts)).await.unwrap_err();
+        assert_eq!((status.code(), status.message()), (Code::InvalidArgument, "last is required"));
+    }
+    let silent = tokio_stream::iter([part("a", false)]).chain(tokio_stream::pending());
+    let status = client.replace_workloads(silent).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable);
+    assert!(status.message().starts_with("no part of the set came for 30 s"), "{status}");
 }

@@ -4,10 +4,12 @@
 mod event;
 mod job;
 mod locality;
+mod workload;
 
 pub use event::{AT_ONCE, EventWatch};
 pub use job::JobWatch;
 pub use locality::LocalityWatch;
+pub use workload::WorkloadWatch;
 
 use crate::{access::Watching, dispatch::Refusal, service::caught::caught};
 use std::{

@@ -1,11 +1,26 @@
 //! WorkloadService.
 
-use super::{Parts, allowed, change::Change};
+mod set;
+
+use super::{
+    Parts, allowed,
+    change::Change,
+    watch::{AT_ONCE, WorkloadWatch, stream},
+};
+use crate::{
+    access::{Caller, caller},
+    dispatch::{Refusal, WorkloadChange},
+};
 use numaloc_api::{
     v1::{self, workload_service_server::WorkloadService},
-    value::{WorkloadId, WorkloadSpec},
+    value::{
+        ListWorkloads, RegisterWorkload, RenewWorkloads, UnregisterWorkload, WatchWorkloads,
+        WorkloadSpec,
+    },
 };
-use tonic::{Request, Response, Status};
+use std::future::ready;
+use tokio_stream::StreamExt;
+use tonic::{Request, Response, Status, Streaming, codegen::BoxStream};
 
 /// Knows what clients call cgroups.
 #[derive(Debug)]
@@ -17,31 +32,125 @@ impl WorkloadService for Service {
         &self,
         request: Request<v1::RegisterWorkloadRequest>,
     ) -> Result<Response<v1::RegisterWorkloadResponse>, Status> {
-        let (change, spec) = Change::read::<_, WorkloadSpec>("RegisterWorkload", request)?;
+        let (change, mut request) =
+            Change::read::<_, RegisterWorkload>("RegisterWorkload", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
-        change.first(allowed::register(&self.0, &caller, &spec.cgroup)).await?;
-        let make = async move { handle.register_workload(caller, spec).await };
+        let spec = change.first(self.placed(&caller, request.spec)).await?;
+        request.spec = spec;
+        let make = async move { handle.register_workload(caller, request).await };
         let workload = change.make(make).await?;
         Ok(Response::new(v1::RegisterWorkloadResponse { workload: Some((&*workload).into()) }))
+    }
+
+    async fn replace_workloads(
+        &self,
+        request: Request<Streaming<v1::ReplaceWorkloadsRequest>>,
+    ) -> Result<Response<v1::ReplaceWorkloadsResponse>, Status> {
+        let mut change = Change::begin("ReplaceWorkloads", &request)?;
+        let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
+        let read = set::read(&self.0, &caller, request.into_inner()).await?;
+        let mut set = change.first(ready(read)).await?;
+        change.is_about(&set);
+        let lost = change.first(allowed::locate(&self.0, &caller, &mut set.specs)).await?;
+        change.first(allowed::register(&self.0, &caller, &set.specs)).await?;
+        let done = change.make(async move { handle.replace_workloads(caller, set).await }).await?;
+        Ok(Response::new(v1::ReplaceWorkloadsResponse {
+            written_count: count(done.written),
+            unchanged_count: count(done.unchanged),
+            removed_count: count(done.removed),
+            missing: lost.iter().map(|(id, _)| id.to_string()).collect(),
+        }))
+    }
+
+    /// Leaves no line in the audit log: it is done again and again, and no record changes.
+    async fn renew_workloads(
+        &self,
+        request: Request<v1::RenewWorkloadsRequest>,
+    ) -> Result<Response<v1::RenewWorkloadsResponse>, Status> {
+        let caller = caller(&request)?;
+        let request: RenewWorkloads = request.into_inner().try_into()?;
+        let workloads = self.0.handle.renew_workloads(caller, request).await?;
+        Ok(Response::new(v1::RenewWorkloadsResponse { workload_count: count(workloads) }))
     }
 
     async fn unregister_workload(
         &self,
         request: Request<v1::UnregisterWorkloadRequest>,
     ) -> Result<Response<v1::UnregisterWorkloadResponse>, Status> {
-        let (change, id) = Change::read::<_, WorkloadId>("UnregisterWorkload", request)?;
+        let (change, request) =
+            Change::read::<_, UnregisterWorkload>("UnregisterWorkload", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
-        change.make(async move { handle.unregister_workload(caller, id).await }).await?;
+        change.make(async move { handle.unregister_workload(caller, request).await }).await?;
         Ok(Response::new(v1::UnregisterWorkloadResponse {}))
+    }
+
+    async fn get_workload(
+        &self,
+        request: Request<v1::GetWorkloadRequest>,
+    ) -> Result<Response<v1::GetWorkloadResponse>, Status> {
+        let workload = self.0.handle.get_workload(request.into_inner().try_into()?).await?;
+        Ok(Response::new(v1::GetWorkloadResponse { workload: Some((&*workload).into()) }))
+    }
+
+    type WatchWorkloadsStream = BoxStream<v1::WatchWorkloadsResponse>;
+
+    async fn watch_workloads(
+        &self,
+        request: Request<v1::WatchWorkloadsRequest>,
+    ) -> Result<Response<Self::WatchWorkloadsStream>, Status> {
+        let caller = caller(&request)?;
+        let WatchWorkloads { filter, resume_token } = request.into_inner().try_into()?;
+        let counted = self.0.quotas.watch(&caller)?;
+        let handle = self.0.handle.clone();
+        let after = match resume_token {
+            Some(token) => Some(handle.resume_workloads(token).await?),
+            None => None,
+        };
+        let last = handle.last_change();
+        let watch = WorkloadWatch::new(last, after, move |after| {
+            let (handle, filter) = (handle.clone(), filter.clone());
+            async move { handle.workloads_after(filter, after, AT_ONCE).await }
+        });
+        let answers = stream(watch, self.0.stop.clone(), counted).map(|answer| answer.map(told));
+        Ok(Response::new(Box::pin(answers)))
     }
 
     async fn list_workloads(
         &self,
         request: Request<v1::ListWorkloadsRequest>,
     ) -> Result<Response<v1::ListWorkloadsResponse>, Status> {
-        let listed = self.0.handle.list_workloads(request.into_inner().try_into()?).await?;
+        let request: ListWorkloads = request.into_inner().try_into()?;
+        let listed = self.0.handle.list_workloads(request).await?;
         let workloads = listed.entries.iter().map(|workload| (&**workload).into()).collect();
         let next_page_token = listed.next.unwrap_or_default();
         Ok(Response::new(v1::ListWorkloadsResponse { workloads, next_page_token }))
     }
+}
+
+impl Service {
+    /// A workload with its cgroup, if `caller` may register it.
+    async fn placed(&self, caller: &Caller, spec: WorkloadSpec) -> Result<WorkloadSpec, Refusal> {
+        let mut specs = vec![spec];
+        if let Some((_, refusal)) = allowed::locate(&self.0, caller, &mut specs).await?.pop() {
+            return Err(refusal);
+        }
+        allowed::register(&self.0, caller, &specs).await?;
+        specs.pop().ok_or_else(|| Refusal::Internal { message: "a workload was lost".to_owned() })
+    }
+}
+
+fn told((change, resume_token): (WorkloadChange, String)) -> v1::WatchWorkloadsResponse {
+    use v1::WorkloadChange as Told;
+    let (change, workload) = match change {
+        WorkloadChange::Present(workload) => (Told::Present, Some((&*workload).into())),
+        WorkloadChange::Removed(id) => {
+            (Told::Removed, Some(v1::Workload { name: id.to_string(), ..v1::Workload::default() }))
+        }
+        WorkloadChange::CaughtUp => (Told::CaughtUp, None),
+    };
+    v1::WatchWorkloadsResponse { change: change.into(), workload, resume_token }
+}
+
+fn count(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
 }

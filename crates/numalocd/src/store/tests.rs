@@ -91,10 +91,14 @@ fn workload(id: &str) -> Workload {
         cgroup: "/a".to_owned(),
         container_id: None,
         pod_uid: None,
+        namespace: None,
         labels: Default::default(),
         qos_class: None,
+        source: None,
+        ttl: None,
     };
-    Workload { spec, created: at(3), creator: "uid:0".to_owned(), creator_gid: None }
+    let (creator, etag) = ("uid:0".to_owned(), "1".to_owned());
+    Workload { spec, created: at(3), creator, creator_gid: None, etag, expires: None }
 }
 
 fn event(number: u64) -> Event {

@@ -4,7 +4,7 @@
 use super::EventHead;
 use numaloc_api::{
     encoded::ListedJob,
-    value::{Event, Job, MemberResult, Schedule, Target, Workload},
+    value::{Event, Job, MemberResult, Schedule, Selector, Target, Workload, WorkloadSpec},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -25,8 +25,16 @@ fn names(target: &Target) -> usize {
     let names = [&target.cgroups, &target.units, &target.container_ids, &target.pod_uids];
     let names = names.into_iter().flatten().map(|name| name.len() + 4);
     let processes = target.processes.iter().map(|process| process.boot_id.len() + 24);
-    let labels = labels(&target.labels);
+    let labels = conditions(&target.labels);
     names.chain(processes).sum::<usize>() + labels + 6 * target.pids.len()
+}
+
+fn conditions(selector: &Selector) -> usize {
+    let each = selector.requirements.iter().map(|required| {
+        let values = required.condition.values().map(|value| value.len() + 4);
+        required.key.len() + values.sum::<usize>() + 8
+    });
+    each.sum()
 }
 
 fn labels(labels: &BTreeMap<String, String>) -> usize {
@@ -71,9 +79,14 @@ impl Weight for Schedule {
         words + 64 * self.pins.len()
     }
 }
+impl Weight for WorkloadSpec {
+    fn weight(&self) -> usize {
+        REST + self.cgroup.len() + labels(&self.labels)
+    }
+}
 impl Weight for Workload {
     fn weight(&self) -> usize {
-        REST + self.spec.cgroup.len() + labels(&self.spec.labels)
+        self.spec.weight()
     }
 }
 impl Weight for Event {

@@ -42,9 +42,13 @@ fn convert_all(bytes: &[u8]) -> BTreeSet<&'static str> {
         DeleteScheduleRequest => DeleteSchedule,
         ListEventsRequest => ListEvents,
         WatchEventsRequest => WatchEvents,
-        RegisterWorkloadRequest => WorkloadSpec,
-        UnregisterWorkloadRequest => WorkloadId,
-        ListWorkloadsRequest => Page,
+        RegisterWorkloadRequest => RegisterWorkload,
+        ReplaceWorkloadsRequest => WorkloadsPart,
+        RenewWorkloadsRequest => RenewWorkloads,
+        UnregisterWorkloadRequest => UnregisterWorkload,
+        GetWorkloadRequest => WorkloadId,
+        ListWorkloadsRequest => ListWorkloads,
+        WatchWorkloadsRequest => WatchWorkloads,
     )
 }
 
@@ -54,6 +58,15 @@ fn full() -> v1::MigrationSpec {
         pids: vec![1, 2],
         cgroups: vec!["/a".to_owned()],
         units: vec!["b.service".to_owned()],
+        labels: Some(v1::LabelSelector {
+            match_labels: [("app".to_owned(), "web".to_owned())].into(),
+            match_expressions: vec![v1::LabelSelectorRequirement {
+                key: "tier".to_owned(),
+                operator: 2,
+                values: vec!["db".to_owned()],
+            }],
+            namespace: "prod".to_owned(),
+        }),
         ..Default::default()
     };
     let limits = v1::Limits {
@@ -109,6 +122,10 @@ fn workload() -> v1::RegisterWorkloadRequest {
         pod_uid: "p-1".to_owned(),
         labels: [("app".to_owned(), "web".to_owned())].into(),
         qos_class: 3,
+        namespace: "prod".to_owned(),
+        source: "node".to_owned(),
+        ttl: Some(prost_types::Duration { seconds: 60, nanos: 0 }),
+        etag: "e-1".to_owned(),
         ..Default::default()
     };
     v1::RegisterWorkloadRequest { workload: Some(workload) }
@@ -188,10 +205,10 @@ proptest! {
     fn a_changed_workload_is_refused_or_stable(bytes in changed(&workload())) {
         convert_all(&bytes);
         if let Ok(request) = v1::RegisterWorkloadRequest::decode(bytes.as_slice())
-            && let Ok(read) = value::WorkloadSpec::try_from(request)
+            && let Ok(read) = value::RegisterWorkload::try_from(request)
         {
-            let again = v1::RegisterWorkloadRequest { workload: Some((&read).into()) };
-            prop_assert_eq!(value::WorkloadSpec::try_from(again), Ok(read));
+            let again = v1::RegisterWorkloadRequest::from(&read);
+            prop_assert_eq!(value::RegisterWorkload::try_from(again), Ok(read));
         }
     }
 }
@@ -200,5 +217,5 @@ proptest! {
 fn the_changed_requests_are_good_at_first() {
     assert!(value::CreateJob::try_from(job()).is_ok());
     assert!(value::CreateSchedule::try_from(schedule()).is_ok());
-    assert!(value::WorkloadSpec::try_from(workload()).is_ok());
+    assert!(value::RegisterWorkload::try_from(workload()).is_ok());
 }

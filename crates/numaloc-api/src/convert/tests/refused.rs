@@ -32,7 +32,7 @@ fn what_is_required() {
     assert_eq!(target(Default::default()), "spec.target is required");
     let labels = Some(v1::LabelSelector::default());
     let text = target(v1::Target { labels, ..Default::default() });
-    assert_eq!(text, "spec.target.labels.match_labels is required");
+    assert_eq!(text, "spec.target.labels is required");
     let text = target(v1::Target { units: vec![String::new()], ..Default::default() });
     assert_eq!(text, "spec.target.units[0] is required");
 }
@@ -95,7 +95,7 @@ fn names() {
     let text = target(v1::Target { units, ..Default::default() });
     assert_eq!(text, "spec.target.units must have at most 1024 entries");
     let match_labels = BTreeMap::from([(String::new(), String::new())]);
-    let labels = Some(v1::LabelSelector { match_labels });
+    let labels = Some(v1::LabelSelector { match_labels, ..Default::default() });
     let text = target(v1::Target { labels, ..Default::default() });
     assert_eq!(text, "spec.target.labels.match_labels must be without an empty key");
 }
@@ -205,4 +205,56 @@ fn few_violations_stand_for_many() {
     let fields = status.get_details_bad_request().unwrap().field_violations;
     assert_eq!(fields.len(), 16);
     assert_eq!(fields[3].field, "spec.target.pids[3]");
+}
+
+/// As the validation of Kubernetes has it (k8s.io/apimachinery, ValidateLabelSelectorRequirement).
+#[test]
+fn conditions_on_labels() {
+    use v1::LabelSelectorOperator as Operator;
+    let with = |key: &str, operator: i32, values: &[&str]| {
+        let values = values.iter().map(|&value| value.to_owned()).collect();
+        let condition = v1::LabelSelectorRequirement { key: key.to_owned(), operator, values };
+        let labels = v1::LabelSelector { match_expressions: vec![condition], ..Default::default() };
+        let target = v1::Target { labels: Some(labels), ..Default::default() };
+        let request = v1::PlanMigrationRequest { spec: Some(spec(target)) };
+        value::MigrationSpec::try_from(request).map_err(|bad| bad.to_string())
+    };
+    for operator in [Operator::In, Operator::NotIn] {
+        for values in [&["a"][..], &["a", "b"], &[""]] {
+            assert!(with("app", operator.into(), values).is_ok(), "{operator:?} {values:?}");
+        }
+    }
+    for operator in [Operator::Exists, Operator::DoesNotExist] {
+        assert!(with("app", operator.into(), &[]).is_ok(), "{operator:?}");
+    }
+    let many: Vec<_> = (0..65).map(|_| "a").collect();
+    for (key, operator, values, expected) in [
+        ("app", Operator::In as i32, &[][..], "values is required"),
+        ("app", Operator::NotIn as i32, &[], "values is required"),
+        ("app", Operator::Exists as i32, &["a"], "values must be empty here"),
+        ("app", Operator::DoesNotExist as i32, &["a"], "values must be empty here"),
+        ("app", 0, &["a"], "operator is required"),
+        ("app", 9, &["a"], "operator has the unknown value 9"),
+        ("", Operator::Exists as i32, &[], "key is required"),
+        ("a\n", Operator::Exists as i32, &[], "key must be without control"),
+        ("app", Operator::In as i32, &["a", "\0"], "values[1] must be without control"),
+        ("app", Operator::In as i32, &many, "values must have at most 64"),
+    ] {
+        let text = with(key, operator, values).expect_err(expected);
+        let expected = format!("spec.target.labels.match_expressions[0].{expected}");
+        assert!(text.starts_with(&expected), "{text}");
+    }
+    let labels = v1::LabelSelector { namespace: "a b".to_owned(), ..Default::default() };
+    let text = target(v1::Target { labels: Some(labels), ..Default::default() });
+    assert!(text.starts_with("spec.target.labels.namespace must be made of"), "{text}");
+}
+
+#[test]
+fn leases_have_bounds() {
+    for (seconds, nanos) in [(0, 0), (0, 999_999_999), (-1, 0), (367 * 24 * 3600, 0)] {
+        let ttl = Some(prost_types::Duration { seconds, nanos });
+        let request = v1::ReplaceWorkloadsRequest { ttl, ..Default::default() };
+        let text = value::WorkloadsPart::try_from(request).unwrap_err().to_string();
+        assert_eq!(text, "ttl must be from 1s to 31622400s");
+    }
 }

@@ -3,13 +3,29 @@
 use crate::{
     v1,
     value::{
-        CreateJob, CreateSchedule, Emit, Limits, MigrationSpec, OnConflict, OnInterrupt, Policy,
-        QosClass, ScheduleId, ScheduleSpec, Target, TargetProcess, WorkloadId, WorkloadSpec,
+        Condition, CreateJob, CreateSchedule, Emit, Limits, ListWorkloads, MigrationSpec,
+        OnConflict, OnInterrupt, Page, Policy, QosClass, RegisterWorkload, Requirement, ScheduleId,
+        ScheduleSpec, Selector, Target, TargetProcess, UnregisterWorkload, WorkloadFilter,
+        WorkloadId, WorkloadSet, WorkloadSpec, WorkloadsPart,
     },
 };
 use numaloc_core::{HomeRule, HugetlbSource, NumaBalancing, Options, Order, Pacing, Profile};
 use prost::Message;
 use std::{collections::BTreeMap, time::Duration};
+
+fn selector() -> Selector {
+    let values = || ["a", ""].map(str::to_owned).into();
+    let labels = [
+        ("app.io/name", Condition::In([String::new()].into())),
+        ("app.io/name", Condition::In(["x".to_owned()].into())),
+        ("tier", Condition::In(values())),
+        ("tier", Condition::NotIn(values())),
+        ("tier", Condition::Exists),
+        ("old", Condition::DoesNotExist),
+    ];
+    let labels = labels.map(|(key, condition)| Requirement { key: key.to_owned(), condition });
+    Selector { namespace: Some("prod".to_owned()), ..labels.into_iter().collect() }
+}
 
 fn full() -> MigrationSpec {
     let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
@@ -20,7 +36,7 @@ fn full() -> MigrationSpec {
             units: set(&["redis@1.service"]),
             container_ids: set(&["0a1b2c"]),
             pod_uids: set(&["6f1e-42"]),
-            labels: BTreeMap::from([("app.io/name".to_owned(), String::new())]),
+            labels: selector(),
             processes: [TargetProcess { pid: 4711, start_time: 0, boot_id: "b-1".to_owned() }]
                 .into(),
         },
@@ -111,31 +127,108 @@ fn schedules() {
     }
 }
 
-#[test]
-fn workloads() {
-    let labels = BTreeMap::from([("app".to_owned(), "redis".to_owned())]);
-    let spec = WorkloadSpec {
+fn redis() -> WorkloadSpec {
+    WorkloadSpec {
         id: WorkloadId::new("redis-0").unwrap(),
         cgroup: "/kubepods.slice/x".to_owned(),
         container_id: Some("0a1b".to_owned()),
         pod_uid: None,
-        labels: labels.clone(),
+        namespace: Some("prod".to_owned()),
+        labels: BTreeMap::from([("app".to_owned(), "redis".to_owned())]),
         qos_class: Some(QosClass::Lsr),
+        source: Some("node".to_owned()),
+        ttl: Some(Duration::from_millis(1500)),
+    }
+}
+
+#[test]
+fn workloads() {
+    for etag in [None, Some("e-1".to_owned())] {
+        let request = RegisterWorkload { spec: redis(), etag };
+        let sent = v1::RegisterWorkloadRequest::from(&request);
+        assert_eq!(RegisterWorkload::try_from(wire(&sent)), Ok(request.clone()));
+        let id = request.spec.id;
+        let forget = UnregisterWorkload { id, etag: request.etag, allow_missing: true };
+        let sent = v1::UnregisterWorkloadRequest::from(&forget);
+        assert_eq!(UnregisterWorkload::try_from(wire(&sent)), Ok(forget));
+    }
+}
+
+#[test]
+fn sets_are_cut_into_messages_that_are_taken() {
+    // With labels of 36 KiB each, and with none.
+    let heavy = (0..64).map(|n| (format!("{n:0317}"), "x".repeat(256))).collect();
+    let heavy = WorkloadSpec { labels: heavy, ..redis() };
+    let light = WorkloadSpec { labels: BTreeMap::new(), ..redis() };
+    for (spec, count, messages) in [(&heavy, 100, 4..8), (&light, 2500, 3..4), (&light, 0, 1..2)] {
+        let specs = vec![spec.clone(); count];
+        let set = WorkloadSet { source: Some("node".to_owned()), specs };
+        let ttl = Some(Duration::from_secs(60));
+        let sent = v1::ReplaceWorkloadsRequest::parts(&set, ttl);
+        assert!(messages.contains(&sent.len()), "{} messages", sent.len());
+        assert!(sent.iter().all(|part| part.encoded_len() < 1 << 20));
+        let parts = sent.iter().map(|part| WorkloadsPart::try_from(wire(part)));
+        let parts = parts.collect::<Result<Vec<_>, _>>().expect("they are taken");
+        assert!(parts.iter().all(|part| (&part.source, part.ttl) == (&set.source, ttl)));
+        let last: Vec<_> = parts.iter().map(|part| part.is_last).collect();
+        assert_eq!(last.iter().filter(|last| **last).count(), 1);
+        assert_eq!(last.last(), Some(&true));
+        let specs: Vec<_> = parts.into_iter().flat_map(|part| part.specs).collect();
+        assert_eq!(specs, set.specs);
+    }
+}
+
+#[test]
+fn filters() {
+    let some = |text: &str| Some(text.to_owned());
+    let full = WorkloadFilter {
+        creator: some("cert:node agent"),
+        source: some("node"),
+        id_prefix: some("redis-"),
+        selector: selector(),
     };
-    let request = v1::RegisterWorkloadRequest { workload: Some((&spec).into()) };
-    let read = WorkloadSpec::try_from(wire(&request)).unwrap();
-    assert_eq!(read, spec);
-    assert!(read.matches(&labels) && read.matches(&BTreeMap::new()));
-    assert!(!read.matches(&BTreeMap::from([("app".to_owned(), String::new())])));
+    for filter in [full, WorkloadFilter::default()] {
+        let sent =
+            v1::ListWorkloadsRequest { filter: Some((&filter).into()), ..Default::default() };
+        let page = Page { size: 100, token: None };
+        assert_eq!(ListWorkloads::try_from(wire(&sent)), Ok(ListWorkloads { filter, page }));
+    }
+    let all = ListWorkloads::try_from(v1::ListWorkloadsRequest::default()).unwrap();
+    assert_eq!(all.filter, WorkloadFilter::default());
+}
+
+/// What Kubernetes calls matchLabels stays what clients see of a label with one value.
+#[test]
+fn one_value_is_a_label() {
+    let message = v1::LabelSelector::from(&selector());
+    assert_eq!(message.match_labels, BTreeMap::from([("app.io/name".to_owned(), String::new())]));
+    assert_eq!(message.match_expressions.len(), 5);
 }
 
 #[test]
 fn an_incomplete_workload_is_refused() {
     let text = |workload| {
         let request = v1::RegisterWorkloadRequest { workload };
-        WorkloadSpec::try_from(request).unwrap_err().to_string()
+        RegisterWorkload::try_from(request).unwrap_err().to_string()
     };
     assert!(text(None).starts_with("workload is required"));
     let both = "workload.name is required; workload.cgroup is required";
     assert_eq!(text(Some(v1::Workload::default())), both);
+}
+
+#[test]
+fn a_container_without_a_cgroup_has_its_full_id() {
+    let of = |container_id: &str| {
+        let name = "workloads/a".to_owned();
+        let container_id = container_id.to_owned();
+        let workload = Some(v1::Workload { name, container_id, ..Default::default() });
+        RegisterWorkload::try_from(v1::RegisterWorkloadRequest { workload })
+    };
+    let full = "0123456789abcdef".repeat(4);
+    let spec = of(&full).expect("it is the full id").spec;
+    assert_eq!((spec.cgroup.as_str(), spec.container_id), ("", Some(full.clone())));
+    for short in [&full[..63], &full[..12], "redis", &full.to_uppercase(), &format!("{full}0")] {
+        let text = of(short).unwrap_err().to_string();
+        assert!(text.starts_with("workload.container_id must be of 64 hex"), "{text}");
+    }
 }

@@ -1,10 +1,10 @@
 //! Records of every kind, for property tests.
 
 use crate::value::{
-    CallStats, Emit, Event, EventType, FailedProcess, Job, JobId, JobProgress, JobState, Limits,
-    MemberResult, MemberState, MigrationSpec, OnInterrupt, Outcome, Pins, PlanSummary, Policy,
-    ProcessOutcome, QosClass, Schedule, ScheduleId, ScheduleSpec, ScheduleState, Target,
-    TargetProcess, Workload, WorkloadId, WorkloadSpec,
+    CallStats, Condition, Emit, Event, EventType, FailedProcess, Job, JobId, JobProgress, JobState,
+    Limits, MemberResult, MemberState, MigrationSpec, OnInterrupt, Outcome, Pins, PlanSummary,
+    Policy, ProcessOutcome, QosClass, Requirement, Schedule, ScheduleId, ScheduleSpec,
+    ScheduleState, Selector, Target, TargetProcess, Workload, WorkloadId, WorkloadSpec,
 };
 use numaloc_core::{
     Account, Flows, HomeRule, HugetlbSource, Identity, Locality, NodeId, NodeSet, NumaBalancing,
@@ -52,6 +52,20 @@ fn labels() -> impl Strategy<Value = std::collections::BTreeMap<String, String>>
     btree_map("[a-z./]{1,9}", "[a-z ]{0,9}", 0..4)
 }
 
+fn selector() -> impl Strategy<Value = Selector> {
+    let values = || btree_set("[a-z ]{0,9}", 1..4);
+    let condition = prop_oneof![
+        values().prop_map(Condition::In),
+        values().prop_map(Condition::NotIn),
+        Just(Condition::Exists),
+        Just(Condition::DoesNotExist),
+    ];
+    let requirement = ("[a-z./]{1,9}", condition);
+    let requirement = requirement.prop_map(|(key, condition)| Requirement { key, condition });
+    (option::of(token()), btree_set(requirement, 0..4))
+        .prop_map(|(namespace, requirements)| Selector { namespace, requirements })
+}
+
 fn nodes(least: usize) -> impl Strategy<Value = NodeSet> {
     btree_set(0..65_536_u32, least..4).prop_map(|ids| ids.into_iter().map(NodeId).collect())
 }
@@ -60,7 +74,7 @@ fn target() -> impl Strategy<Value = Target> {
     let units = btree_set("[a-z]{1,9}\\.service", 0..3);
     let ids = || btree_set(token(), 0..2);
     let processes = (btree_set(1..i32::MAX, 1..4), btree_set(target_process(), 0..3));
-    (processes, btree_set(path(), 0..3), units, ids(), ids(), labels()).prop_map(
+    (processes, btree_set(path(), 0..3), units, ids(), ids(), selector()).prop_map(
         |((pids, processes), cgroups, units, container_ids, pod_uids, labels)| Target {
             pids,
             cgroups,
@@ -371,13 +385,26 @@ pub fn schedule() -> impl Strategy<Value = Schedule> {
 /// Workloads.
 pub fn workload() -> impl Strategy<Value = Workload> {
     let id = token().prop_map(|id| WorkloadId::new(&id).unwrap());
-    let ids = (option::of(token()), option::of(token()));
-    let who = (words(), option::of(any::<u32>()));
-    (id, path(), ids, labels(), qos_class(), time(), who).prop_map(
-        |(id, cgroup, (container_id, pod_uid), labels, qos_class, created, who)| {
-            let spec = WorkloadSpec { id, cgroup, container_id, pod_uid, labels, qos_class };
-            let (creator, creator_gid) = who;
-            Workload { spec, created, creator, creator_gid }
+    let maybe = || option::of(token());
+    let ids = (maybe(), maybe(), maybe(), maybe());
+    let times = (time(), option::of(time()), option::of(span(1..9999)));
+    let who = (words(), option::of(any::<u32>()), words());
+    (id, path(), ids, labels(), qos_class(), times, who).prop_map(
+        |(id, cgroup, ids, labels, qos_class, (created, expires, ttl), who)| {
+            let (container_id, pod_uid, namespace, source) = ids;
+            let spec = WorkloadSpec {
+                id,
+                cgroup,
+                container_id,
+                pod_uid,
+                namespace,
+                labels,
+                qos_class,
+                source,
+                ttl,
+            };
+            let (creator, creator_gid, etag) = who;
+            Workload { spec, created, creator, creator_gid, etag, expires }
         },
     )
 }

@@ -213,6 +213,43 @@ impl workload_service_server::WorkloadService for Services {
         let asked = self.asked("RegisterWorkload", request)?.0;
         Ok(Response::new(RegisterWorkloadResponse { workload: asked.workload }))
     }
+    async fn replace_workloads(
+        &self,
+        request: Request<tonic::Streaming<ReplaceWorkloadsRequest>>,
+    ) -> Answer<ReplaceWorkloadsResponse> {
+        let mut parts = request.into_inner();
+        let mut workloads = 0;
+        while let Some(part) = parts.message().await? {
+            workloads += i32::try_from(part.workloads.len()).unwrap();
+            drop(self.asked("ReplaceWorkloads", Request::new(part))?);
+        }
+        Ok(Response::new(ReplaceWorkloadsResponse {
+            written_count: workloads,
+            ..Default::default()
+        }))
+    }
+    async fn renew_workloads(
+        &self,
+        request: Request<RenewWorkloadsRequest>,
+    ) -> Answer<RenewWorkloadsResponse> {
+        drop(self.asked("RenewWorkloads", request)?);
+        Ok(Response::new(RenewWorkloadsResponse { workload_count: 7 }))
+    }
+    async fn get_workload(
+        &self,
+        request: Request<GetWorkloadRequest>,
+    ) -> Answer<GetWorkloadResponse> {
+        let asked = self.asked("GetWorkload", request)?.0;
+        let workload = Some(answers::workload(&asked.name));
+        Ok(Response::new(GetWorkloadResponse { workload }))
+    }
+    type WatchWorkloadsStream = Watch<WatchWorkloadsResponse>;
+    async fn watch_workloads(
+        &self,
+        _: Request<WatchWorkloadsRequest>,
+    ) -> Answer<Self::WatchWorkloadsStream> {
+        Err(Status::unimplemented("not used"))
+    }
     async fn unregister_workload(
         &self,
         request: Request<UnregisterWorkloadRequest>,

@@ -169,5 +169,7 @@ async fn calls_end_in_time() {
         }
     }
     assert!(seen > 10, "{seen}");
-    assert!(Kind::Change.deadline().is_some(), "a change may be stuck, too");
+    for kind in [Kind::Change, Kind::Bulk] {
+        assert!(kind.deadline().is_some(), "a change may be stuck, too");
+    }
 }

@@ -97,7 +97,8 @@ fn calls_are_of_the_kind_that_their_name_says() {
     for rule in RULES {
         let method = rule.method();
         let kind = match method {
-            "GetStatus" | "GetJob" | "GetSchedule" | "Check" => Kind::Read,
+            "GetStatus" | "GetJob" | "GetSchedule" | "GetWorkload" | "Check" => Kind::Read,
+            "ReplaceWorkloads" => Kind::Bulk,
             "GetTopology" | "GetLocality" | "GetMetrics" | "PlanMigration" => Kind::List,
             "Watch" | "ServerReflectionInfo" => Kind::Stream,
             _ if method.starts_with("List") => Kind::List,

@@ -19,7 +19,8 @@ use crate::{
 use numaloc_api::{
     v1,
     value::{
-        CreateSchedule, Limits, MigrationSpec, QosClass, ScheduleSpec, WorkloadId, WorkloadSpec,
+        CreateSchedule, Limits, MigrationSpec, QosClass, RegisterWorkload, ScheduleSpec,
+        WorkloadId, WorkloadSpec,
     },
 };
 use numaloc_host::Roots;
@@ -60,6 +61,8 @@ const SEES: [Comes; 5] = [Through; 5];
 const ADMINS: [Comes; 5] = [Denied, Denied, Denied, Through, Through];
 /// Whoever it belongs to, and admins.
 const OWNS: [Comes; 5] = [Denied, Denied, Through, Through, Through];
+/// Whoever it belongs to.
+const ONLY_OWNER: [Comes; 5] = [Denied, Denied, Through, Denied, Denied];
 
 type Ask = Box<dyn Fn(Channel) -> BoxFuture<(), Status>>;
 
@@ -140,20 +143,33 @@ fn update(names: &Names, spec: Option<v1::MigrationSpec>) -> v1::UpdateScheduleR
     v1::UpdateScheduleRequest { schedule: Some(schedule), ..Default::default() }
 }
 
-fn register(names: &Names, cgroup: &str, qos_class: v1::QosClass) -> v1::RegisterWorkloadRequest {
-    let workload = v1::Workload {
+fn own(names: &Names, cgroup: &str, qos_class: v1::QosClass) -> v1::Workload {
+    v1::Workload {
         name: names.workload.clone(),
         cgroup: cgroup.to_owned(),
         container_id: "c-own".to_owned(),
         qos_class: qos_class.into(),
         ..Default::default()
-    };
-    v1::RegisterWorkloadRequest { workload: Some(workload) }
+    }
+}
+
+fn register(names: &Names, cgroup: &str, qos_class: v1::QosClass) -> v1::RegisterWorkloadRequest {
+    v1::RegisterWorkloadRequest { workload: Some(own(names, cgroup, qos_class)) }
+}
+
+/// A set that has this workload alone.
+fn declare(names: &Names, cgroup: &str, qos_class: v1::QosClass) -> v1::ReplaceWorkloadsRequest {
+    let workloads = vec![own(names, cgroup, qos_class)];
+    v1::ReplaceWorkloadsRequest { workloads, last: true, ..Default::default() }
+}
+
+fn unregister(names: &Names) -> v1::UnregisterWorkloadRequest {
+    v1::UnregisterWorkloadRequest { name: names.workload.clone(), ..Default::default() }
 }
 
 #[rustfmt::skip]
 fn table(names: &Names) -> Vec<Row> {
-    use Kind::{Change, List, Read, Stream, Watch};
+    use Kind::{Bulk, Change, List, Read, Stream, Watch};
     let look = |spec: v1::MigrationSpec| v1::GetLocalityRequest { target: spec.target, ..Default::default() };
     let plan = |spec| v1::PlanMigrationRequest { spec: Some(spec) };
     let watch = |spec: v1::MigrationSpec| v1::WatchLocalityRequest { target: spec.target, ..Default::default() };
@@ -179,6 +195,8 @@ fn table(names: &Names) -> Vec<Row> {
         row("/numaloc.v1.ScheduleService/GetSchedule", "", Read, named!(GetScheduleRequest, names.schedule), SEES),
         row("/numaloc.v1.ScheduleService/ListSchedules", "", List, v1::ListSchedulesRequest::default(), SEES),
         row("/numaloc.v1.WorkloadService/ListWorkloads", "", List, v1::ListWorkloadsRequest::default(), SEES),
+        row("/numaloc.v1.WorkloadService/GetWorkload", "", Read, named!(GetWorkloadRequest, names.workload), SEES),
+        row("/numaloc.v1.WorkloadService/WatchWorkloads", "", Watch, v1::WatchWorkloadsRequest::default(), SEES),
         // What a job of the caller would find; who can create none looks at everybody's.
         row("/numaloc.v1.MigrationService/PlanMigration", "process", List, plan(names.process()), SEES),
         row("/numaloc.v1.MigrationService/PlanMigration", "container", List, plan(Names::container()),
@@ -199,6 +217,16 @@ fn table(names: &Names) -> Vec<Row> {
         // What is the stranger's own cgroup makes the other's name no less the other's.
         row("/numaloc.v1.WorkloadService/RegisterWorkload", "stranger's cgroup", Change,
             register(names, "/numaloc-other", v1::QosClass::Be), OWNS),
+        // A set has what its own client has registered, so that not even root declares the owner's.
+        row("/numaloc.v1.WorkloadService/ReplaceWorkloads", "", Bulk,
+            declare(names, "/numaloc-none", v1::QosClass::Be), ONLY_OWNER),
+        row("/numaloc.v1.WorkloadService/ReplaceWorkloads", "better class", Bulk,
+            declare(names, "/numaloc-none", v1::QosClass::Lsr), [Denied, Denied, Ceiling, Denied, Denied]),
+        row("/numaloc.v1.WorkloadService/ReplaceWorkloads", "stranger's cgroup", Bulk,
+            declare(names, "/numaloc-other", v1::QosClass::Be), ONLY_OWNER),
+        // Each has a set of its own, if only an empty one.
+        row("/numaloc.v1.WorkloadService/RenewWorkloads", "", Change, v1::RenewWorkloadsRequest::default(),
+            [Denied, Through, Through, Through, Through]),
     ];
     let raises = [Denied, Ceiling, Ceiling, Through, Through];
     let rate = Limits { rate_bytes_per_second: Some(1 << 30), ..Limits::default() };
@@ -221,8 +249,7 @@ fn table(names: &Names) -> Vec<Row> {
         row("/numaloc.v1.MigrationService/ResumeJob", "", Change, named!(ResumeJobRequest, names.job), OWNS),
         row("/numaloc.v1.MigrationService/CancelJob", "", Change, named!(CancelJobRequest, names.job), OWNS),
         row("/numaloc.v1.ScheduleService/DeleteSchedule", "", Change, v1::DeleteScheduleRequest { name: names.schedule.clone(), ..Default::default() }, OWNS),
-        row("/numaloc.v1.WorkloadService/UnregisterWorkload", "", Change,
-            named!(UnregisterWorkloadRequest, names.workload), OWNS),
+        row("/numaloc.v1.WorkloadService/UnregisterWorkload", "", Change, unregister(names), OWNS),
     ]);
     rows
 }
@@ -280,10 +307,14 @@ async fn records(rig: &Rig, pid: i32) -> Names {
         cgroup: "/numaloc-none".to_owned(),
         container_id: Some("c-own".to_owned()),
         pod_uid: None,
+        namespace: None,
         labels: Default::default(),
         qos_class: Some(QosClass::Be),
+        source: None,
+        ttl: None,
     };
-    let workload = rig.handle.register_workload(owner.clone(), spec).await.expect("taken");
+    let workload = RegisterWorkload { spec, etag: None };
+    let workload = rig.handle.register_workload(owner.clone(), workload).await.expect("taken");
     // Of another process: what is asked for below is to be in nobody's way.
     let pids = [i32::MAX];
     let job =

@@ -110,15 +110,15 @@ async fn schedules(rig: &Rig, filter: ScheduleFilter) -> Vec<u64> {
 async fn lists_are_filtered_by_labels_and_workload() {
     let dir = dir();
     let rig = Rig::at(&dir);
-    rig.handle.register_workload(admin(), workload("a")).await.expect("it is taken");
+    rig.register(admin(), workload("a")).await.expect("it is taken");
     let of = |target| MigrationSpec { target, ..MigrationSpec::default() };
     let none = Target::default;
     let targets = [
         Target::container("c-a"),
         Target::cgroup("/pods/a"),
         Target { pod_uids: ["pod".to_owned()].into(), ..none() },
-        Target { labels: labels(&[("app", "a")]), ..none() },
-        Target { labels: labels(&[("app", "b")]), ..none() },
+        Target { labels: [("app".to_owned(), "a".to_owned())].into(), ..none() },
+        Target { labels: [("app".to_owned(), "b".to_owned())].into(), ..none() },
         target(&[1]),
     ];
     for (number, target) in (0..).zip(targets) {

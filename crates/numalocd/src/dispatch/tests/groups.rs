@@ -7,7 +7,7 @@ use numaloc_api::value::{CreateSchedule, ListSchedules, Page, ScheduleFilter, Sc
 use tokio::sync::oneshot;
 
 /// How many commits there were.
-fn commits(rig: &Rig) -> u64 {
+pub(super) fn commits(rig: &Rig) -> u64 {
     let text = rig.metrics.text();
     let line = text.lines().find(|line| line.starts_with("numaloc_store_commit_seconds_count"));
     let count = line.and_then(|line| line.rsplit(' ').next()).expect("they are counted");
@@ -70,7 +70,7 @@ async fn a_group_that_cannot_be_stored_leaves_nothing_behind() {
     config.queue.moves = 1;
     let mut rig = Rig::with(&dir, config);
     let (busy, control) = rig.moving(&[100], "100").await;
-    rig.handle.register_workload(admin(), workload("a")).await.expect("it is taken");
+    rig.register(admin(), workload("a")).await.expect("it is taken");
     let spec = ScheduleSpec {
         migration: request(&[100]).spec,
         interval: Duration::from_secs(3600),
@@ -90,7 +90,7 @@ async fn a_group_that_cannot_be_stored_leaves_nothing_behind() {
     let (paused, scheduled, dropped, first, second) = tokio::join!(
         handle.pause_job(admin(), busy.clone()),
         handle.create_schedule(admin(), schedule, pins(&[100])),
-        handle.unregister_workload(admin(), workload("a").id),
+        rig.unregister(admin(), workload("a").id),
         create(1),
         create(2),
     );
@@ -118,7 +118,7 @@ async fn snapshot(rig: &Rig) -> String {
     let jobs = listed_jobs(&rig.handle.list_jobs(jobs).await.expect("a list"));
     let schedules = ListSchedules { filter: ScheduleFilter::default(), page: page() };
     let schedules = rig.handle.list_schedules(schedules).await.expect("a list").entries;
-    let workloads = rig.handle.list_workloads(page()).await.expect("a list").entries;
+    let workloads = rig.workloads(page()).await.expect("a list").entries;
     let jobs: Vec<_> = jobs.iter().map(|job| (&job.id, job.state, job.wanted)).collect();
     format!("{jobs:?} {schedules:?} {workloads:?}")
 }

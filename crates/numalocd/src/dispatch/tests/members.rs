@@ -28,7 +28,7 @@ async fn a_schedule_goes_on_without_the_members_that_are_gone() {
     let dir = dir();
     let mut rig = Rig::at(&dir);
     for id in ["a", "b", "c"] {
-        rig.handle.register_workload(operator(), workload(id)).await.expect("it is taken");
+        rig.register(operator(), workload(id)).await.expect("it is taken");
     }
     let ttl_after_gone = Some(Duration::ZERO);
     let migration = of(containers(&["a", "b", "c", "d"]));
@@ -76,13 +76,13 @@ async fn a_schedule_goes_on_without_the_members_that_are_gone() {
 async fn only_a_target_that_is_wholly_gone_is_gone() {
     let dir = dir();
     let rig = Rig::at(&dir);
-    rig.handle.register_workload(operator(), workload("a")).await.expect("it is taken");
+    rig.register(operator(), workload("a")).await.expect("it is taken");
     let spec = ScheduleSpec { migration: of(containers(&["a", "b"])), ..Default::default() };
     let request = CreateSchedule { spec, ..CreateSchedule::default() };
     let made = rig.handle.create_schedule(operator(), request, Pins::new()).await;
     let id = made.expect("it is taken").id.clone();
     let a = WorkloadId::new("a").expect("an id");
-    rig.handle.unregister_workload(operator(), a).await.expect("it is known");
+    rig.unregister(operator(), a).await.expect("it is known");
     tokio::time::sleep(2 * MINUTE).await;
     let known = rig.handle.get_schedule(id).await.expect("it is there");
     // It was looked at once before, and no answer came: it stays as it is.

@@ -62,9 +62,9 @@ fn names() -> [Target; 3] {
 async fn rig(dir: &TempDir) -> Rig {
     let rig = Rig::with(dir, config());
     let own = redis("own", "/pods/redis", QosClass::Be);
-    rig.handle.register_workload(agent(), own).await.expect("it is taken");
+    rig.register(agent(), own).await.expect("it is taken");
     let foreign = redis("foreign", "/other/redis", QosClass::Lsr);
-    rig.handle.register_workload(other(), foreign).await.expect("it is taken");
+    rig.register(other(), foreign).await.expect("it is taken");
     rig
 }
 
@@ -104,11 +104,11 @@ async fn a_selector_means_what_its_owner_owns_or_may_move() {
         let none = select(&rig, Some(stranger), &target).await;
         assert_refused!(none, Refusal::TargetNotFound { .. });
         // What the other has registered in a cgroup of ours is ours to move.
-        rig.handle.register_workload(other(), shared.clone()).await.expect("it is taken");
+        rig.register(other(), shared.clone()).await.expect("it is taken");
         let selected = select(&rig, Some(agent()), &target).await.expect("found");
         assert_eq!(targets(&selected.aim), cgroups(&["/pods/redis", "/pods/shared/redis"]));
         assert_eq!(selected.qos_class, Some(lsr));
-        rig.handle.unregister_workload(other(), shared.id.clone()).await.expect("it is known");
+        rig.unregister(other(), shared.id.clone()).await.expect("it is known");
     }
     rig.stop().await;
 }
@@ -119,10 +119,10 @@ async fn the_class_of_a_cgroup_is_not_the_others_to_say() {
     let rig = Rig::with(&dir, config());
     // It may not be moved by the other, whatever that one calls it.
     let foreign = redis("foreign", "/pods/redis", QosClass::Lsr);
-    rig.handle.register_workload(other(), foreign).await.expect("it is taken");
+    rig.register(other(), foreign).await.expect("it is taken");
     let target = Target { cgroups: ["/else/redis".to_owned()].into(), ..Target::default() };
     let elsewhere = redis("elsewhere", "/else/redis", QosClass::Lsr);
-    rig.handle.register_workload(other(), elsewhere).await.expect("it is taken");
+    rig.register(other(), elsewhere).await.expect("it is taken");
     let selected = select(&rig, Some(agent()), &target).await.expect("named");
     assert_eq!((targets(&selected.aim), selected.qos_class), (cgroups(&["/else/redis"]), None));
     let selected = select(&rig, Some(other()), &target).await.expect("named");
@@ -157,7 +157,7 @@ async fn a_schedule_runs_on_its_owners_workloads_and_waits_for_no_others() {
     rig.reaches(&order.job, JobState::Succeeded).await;
     // Without its own it waits, though the other's has the label.
     let own = WorkloadId::new("own").expect("an id");
-    rig.handle.unregister_workload(agent(), own).await.expect("it is known");
+    rig.unregister(agent(), own).await.expect("it is known");
     tokio::time::sleep(2 * interval).await;
     let known = rig.handle.get_schedule(id).await.expect("it is known");
     assert_eq!(known.state, ScheduleState::TargetGone);
@@ -250,7 +250,7 @@ async fn ceilings_hold_at_each_run() {
     let refused = rig.handle.update_schedule(agent(1), update(more), Pins::new()).await;
     assert_refused!(refused, Refusal::Ceiling { ceiling: "workers", .. });
     let lsr = redis("own", "/pods/redis", QosClass::Lsr);
-    let refused = rig.handle.register_workload(agent(1), lsr).await;
+    let refused = rig.register(agent(1), lsr).await;
     assert_refused!(refused, Refusal::Ceiling { ceiling: "qos_class", .. });
     rig.kill().await;
 }
@@ -309,7 +309,7 @@ async fn a_class_is_bounded_wherever_it_comes_from() {
     let agent = || Caller { ceilings: lsr, ..agent() };
     let mut rig = Rig::with(&dir, config(QosClass::Lsr));
     let own = redis("own", "/pods/redis", QosClass::Lsr);
-    rig.handle.register_workload(agent(), own).await.expect("it is taken");
+    rig.register(agent(), own).await.expect("it is taken");
     // A job that asks for it itself, and is held before it moves.
     let mut asked = request(&[1]);
     asked.spec.policy.qos_class = Some(QosClass::Lsr);
@@ -414,7 +414,7 @@ async fn the_group_of_a_creator_is_kept_up_to_date() {
     // So with workloads.
     let own = || redis("own", "/pods/redis", QosClass::Be);
     for (who, gid) in [(agent(), None), (now.clone(), Some(500)), (admin(), Some(500))] {
-        let known = rig.handle.register_workload(who, own()).await.expect("it may");
+        let known = rig.register(who, own()).await.expect("it may");
         assert_eq!((&*known.creator, known.creator_gid), ("uid:1000", gid));
     }
     // A request is known again without a look at its target, which may have gone.

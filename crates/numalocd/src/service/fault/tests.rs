@@ -18,6 +18,7 @@ fn all(text: &str) -> Vec<(Refusal, Code, &'static str)> {
         (Refusal::PageToken, Code::InvalidArgument, "INVALID_FIELD"),
         (Refusal::NotFound { name: own() }, Code::NotFound, "RESOURCE_NOT_FOUND"),
         (Refusal::Cursor { after: 3, oldest: 7, last: 9 }, Code::OutOfRange, "CURSOR_OUT_OF_RANGE"),
+        (Refusal::ResumeToken, Code::OutOfRange, "CURSOR_OUT_OF_RANGE"),
         (Refusal::TargetNotFound { message: own() }, Code::NotFound, "TARGET_NOT_FOUND"),
         (Refusal::TargetEmpty { message: own() }, Code::FailedPrecondition, "TARGET_EMPTY"),
         (Refusal::NoTargetNode { message: own() }, Code::FailedPrecondition, "NO_TARGET_NODE"),
@@ -34,7 +35,7 @@ fn all(text: &str) -> Vec<(Refusal, Code, &'static str)> {
         ),
         (Refusal::NameTaken { name: own() }, Code::AlreadyExists, "ALREADY_EXISTS"),
         (Refusal::Conflict { job: JobId::numbered(7) }, Code::Aborted, "CONFLICTING_JOB"),
-        (Refusal::Etag { name: own() }, Code::Aborted, "ETAG_MISMATCH"),
+        (Refusal::Etag { name: own(), present: own() }, Code::Aborted, "ETAG_MISMATCH"),
         (Refusal::NotPermitted { message: own() }, Code::PermissionDenied, "NOT_PERMITTED"),
         (
             Refusal::Ceiling { ceiling: "workers", most: own() },
@@ -64,7 +65,7 @@ fn all(text: &str) -> Vec<(Refusal, Code, &'static str)> {
     ];
     let mut seen: Vec<_> = all.iter().map(|(refusal, ..)| number(refusal)).collect();
     seen.sort_unstable();
-    assert_eq!(seen, (0..23).collect::<Vec<_>>());
+    assert_eq!(seen, (0..24).collect::<Vec<_>>());
     all
 }
 
@@ -94,6 +95,7 @@ fn number(refusal: &Refusal) -> usize {
         Refusal::Cursor { .. } => 20,
         Refusal::Late { .. } => 21,
         Refusal::NameTaken { .. } => 22,
+        Refusal::ResumeToken => 23,
     }
 }
 
@@ -144,7 +146,10 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
 fn metadata_say_what_it_is_about() {
     let name = || "jobs/7".to_owned();
     assert_eq!(metadata(Refusal::NotFound { name: name() }), pairs(&[("resource", "jobs/7")]));
-    assert_eq!(metadata(Refusal::Etag { name: name() }), pairs(&[("resource", "jobs/7")]));
+    assert_eq!(
+        metadata(Refusal::Etag { name: name(), present: "e".to_owned() }),
+        pairs(&[("etag", "e"), ("resource", "jobs/7")])
+    );
     let conflict = Refusal::Conflict { job: JobId::numbered(7) };
     assert_eq!(metadata(conflict), pairs(&[("resource", "jobs/7")]));
     let state = Refusal::WrongState { name: name(), state: "FAILED", action: "paused" };

@@ -4,6 +4,7 @@
 mod event;
 mod job;
 mod locality;
+mod workload;
 
 use super::*;
 use crate::{

@@ -1,0 +1,156 @@
+//! Requests about workloads.
+
+use super::{
+    check::{cgroup, count, duration, name, page, required, text, token},
+    names::named,
+    request::CREATOR_MAX,
+    schedule::ETAG_MAX,
+    selector::selector,
+    spec::{SPAN_MAX, labels},
+};
+use crate::{
+    Problem, Violations, v1,
+    value::{
+        ListWorkloads, RegisterWorkload, RenewWorkloads, Selector, TOKEN_MAX, UnregisterWorkload,
+        WatchWorkloads, WorkloadFilter, WorkloadId, WorkloadSpec, WorkloadsPart, is_container_id,
+    },
+};
+use std::time::Duration;
+
+/// Most workloads in one message.
+pub const PART_MAX: usize = 1000;
+/// Longest resume token in bytes.
+const RESUME_MAX: usize = 128;
+/// The shortest lease.
+const TTL_MIN: Duration = Duration::from_secs(1);
+
+pub const WORKLOAD: &str = "a name of the form workloads/{id}";
+
+/// What a client registers of a workload that is at `path`: empty, or ending in a dot.
+pub fn workload(path: &str, from: v1::Workload, bad: &mut Violations) -> Option<WorkloadSpec> {
+    let at = |name: &str| format!("{path}{name}");
+    let id = name(&at("name"), &from.name, WORKLOAD, WorkloadId::from_name, bad);
+    if from.cgroup.is_empty() && from.container_id.is_empty() {
+        bad.push(at("cgroup"), Problem::Missing);
+    }
+    let is_sought = from.cgroup.is_empty() && !from.container_id.is_empty();
+    if is_sought && !is_container_id(&from.container_id) {
+        let expected = "of 64 hexadecimal digits where no cgroup is given";
+        bad.push(at("container_id"), Problem::Malformed { expected });
+    }
+    let is_given = !from.cgroup.is_empty();
+    let cgroup = cgroup(&at("cgroup"), from.cgroup, bad);
+    let container_id = token(&at("container_id"), from.container_id, TOKEN_MAX, bad);
+    let pod_uid = token(&at("pod_uid"), from.pod_uid, TOKEN_MAX, bad);
+    let namespace = token(&at("namespace"), from.namespace, TOKEN_MAX, bad);
+    let labels = labels(&at("labels"), from.labels, bad);
+    let qos_class = named(&at("qos_class"), from.qos_class, bad);
+    let source = source(&at("source"), from.source, bad);
+    let ttl = ttl(&at("ttl"), from.ttl, bad);
+    let cgroup = cgroup.or((!is_given).then(String::new))?;
+    let id = id?;
+    Some(WorkloadSpec {
+        id,
+        cgroup,
+        container_id,
+        pod_uid,
+        namespace,
+        labels,
+        qos_class,
+        source,
+        ttl,
+    })
+}
+
+fn source(field: &str, from: String, bad: &mut Violations) -> Option<String> {
+    token(field, from, TOKEN_MAX, bad)
+}
+
+fn ttl(field: &str, from: Option<prost_types::Duration>, bad: &mut Violations) -> Option<Duration> {
+    duration(field, from, TTL_MIN..=SPAN_MAX, bad)
+}
+
+impl TryFrom<v1::RegisterWorkloadRequest> for RegisterWorkload {
+    type Error = Violations;
+
+    fn try_from(from: v1::RegisterWorkloadRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let mut from = required("workload", from.workload, &mut bad).unwrap_or_default();
+        let etag = token("workload.etag", std::mem::take(&mut from.etag), ETAG_MAX, &mut bad);
+        let spec = workload("workload.", from, &mut bad);
+        bad.or_of(spec.map(|spec| Self { spec, etag }))
+    }
+}
+
+impl TryFrom<v1::ReplaceWorkloadsRequest> for WorkloadsPart {
+    type Error = Violations;
+
+    fn try_from(from: v1::ReplaceWorkloadsRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let source = source("source", from.source, &mut bad);
+        let ttl = ttl("ttl", from.ttl, &mut bad);
+        let mut specs = Vec::new();
+        if count("workloads", from.workloads.len(), PART_MAX, &mut bad) {
+            let one = |(index, from)| workload(&format!("workloads[{index}]."), from, &mut bad);
+            specs.extend(from.workloads.into_iter().enumerate().filter_map(one));
+        }
+        bad.or(Self { source, ttl, specs, is_last: from.last })
+    }
+}
+
+impl TryFrom<v1::RenewWorkloadsRequest> for RenewWorkloads {
+    type Error = Violations;
+
+    fn try_from(from: v1::RenewWorkloadsRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let source = source("source", from.source, &mut bad);
+        bad.or(Self { source })
+    }
+}
+
+impl TryFrom<v1::UnregisterWorkloadRequest> for UnregisterWorkload {
+    type Error = Violations;
+
+    fn try_from(from: v1::UnregisterWorkloadRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let id = name("name", &from.name, WORKLOAD, WorkloadId::from_name, &mut bad);
+        let etag = token("etag", from.etag, ETAG_MAX, &mut bad);
+        let allow_missing = from.allow_missing;
+        bad.or_of(id.map(|id| Self { id, etag, allow_missing }))
+    }
+}
+
+impl TryFrom<v1::ListWorkloadsRequest> for ListWorkloads {
+    type Error = Violations;
+
+    fn try_from(from: v1::ListWorkloadsRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let page = page(from.page_size, from.page_token, &mut bad);
+        let filter = filter(from.filter, &mut bad);
+        bad.or(Self { filter, page })
+    }
+}
+
+impl TryFrom<v1::WatchWorkloadsRequest> for WatchWorkloads {
+    type Error = Violations;
+
+    fn try_from(from: v1::WatchWorkloadsRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let filter = filter(from.filter, &mut bad);
+        let resume_token = text("resume_token", from.resume_token, RESUME_MAX, &mut bad);
+        bad.or(Self { filter, resume_token })
+    }
+}
+
+fn filter(from: Option<v1::WorkloadFilter>, bad: &mut Violations) -> WorkloadFilter {
+    let from = from.unwrap_or_default();
+    WorkloadFilter {
+        creator: text("filter.creator", from.creator, CREATOR_MAX, bad),
+        source: source("filter.source", from.source, bad),
+        id_prefix: token("filter.id_prefix", from.id_prefix, TOKEN_MAX, bad),
+        selector: match from.selector {
+            None => Selector::default(),
+            Some(from) => selector("filter.selector", from, bad),
+        },
+    }
+}

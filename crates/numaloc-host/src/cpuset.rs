@@ -1,0 +1,85 @@
+//! The CPUs and nodes that cgroups may use.
+
+use crate::{Roots, cgroup};
+use std::{
+    fs,
+    path::{Component, Path},
+};
+
+/// The files with what is in force, in v2 and in v1.
+const EFFECTIVE: [[&str; 2]; 2] = [
+    ["cpuset.cpus.effective", "cpuset.mems.effective"],
+    ["cpuset.effective_cpus", "cpuset.effective_mems"],
+];
+
+/// What is in force of the cpuset of each of these cgroups, paths as in /proc/PID/cgroup: the lists of CPUs and of nodes, to
+/// be compared with an earlier reading. `None`: there is no such cgroup, or none has a cpuset. A cgroup without the controller
+/// has the cpuset of the one above.
+pub fn cpusets<'a>(roots: &Roots, paths: impl IntoIterator<Item = &'a str>) -> Vec<Option<String>> {
+    let hierarchies = cgroup::hierarchies(&roots.cgroup);
+    let read = |path: &str| hierarchies.iter().find_map(|hierarchy| cpuset(hierarchy, path));
+    paths.into_iter().map(read).collect()
+}
+
+fn cpuset(hierarchy: &Path, path: &str) -> Option<String> {
+    let relative = Path::new(path.trim_start_matches('/'));
+    let normal = relative.components().all(|part| matches!(part, Component::Normal(_)));
+    if !normal || !hierarchy.join(relative).is_dir() {
+        return None;
+    }
+    relative.ancestors().find_map(|relative| in_force(&hierarchy.join(relative)))
+}
+
+fn in_force(directory: &Path) -> Option<String> {
+    EFFECTIVE.iter().find_map(|files| {
+        let [cpus, mems] = files.map(|file| fs::read_to_string(directory.join(file)).ok());
+        Some(format!("{} {}", cpus?.trim_end(), mems?.trim_end()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+
+    fn read(fake: &Fake, path: &str) -> Option<String> {
+        let [only] = &cpusets(&fake.roots(), [path])[..] else { panic!("one for each") };
+        only.clone()
+    }
+
+    #[test]
+    fn a_cgroup_has_its_own_or_that_of_the_one_above() {
+        let fake = Fake::new();
+        fake.write("cgroup/cgroup.procs", "1\n");
+        fake.write("cgroup/cpuset.cpus.effective", "0-7\n");
+        fake.write("cgroup/cpuset.mems.effective", "0-1\n");
+        fake.write("cgroup/a/cpuset.cpus.effective", "2-3\n");
+        fake.write("cgroup/a/cpuset.mems.effective", "0\n");
+        fake.write("cgroup/a/b/c/cgroup.procs", "");
+        fake.write("cgroup/d/cgroup.procs", "");
+        for (path, expected) in [
+            ("/a", Some("2-3 0")),
+            ("/a/b/c", Some("2-3 0")),
+            ("/d", Some("0-7 0-1")),
+            ("/", Some("0-7 0-1")),
+            ("/gone", None),
+            ("/a/gone", None),
+            ("/a/../d", None),
+        ] {
+            assert_eq!(read(&fake, path).as_deref(), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn v1_has_it_in_its_hierarchy() {
+        let fake = Fake::new();
+        for hierarchy in ["cpuset", "memory"] {
+            fake.write(&format!("cgroup/{hierarchy}/cgroup.procs"), "1\n");
+            fake.write(&format!("cgroup/{hierarchy}/a/cgroup.procs"), "1\n");
+        }
+        assert_eq!(read(&fake, "/a"), None);
+        fake.write("cgroup/cpuset/a/cpuset.effective_cpus", "4\n");
+        fake.write("cgroup/cpuset/a/cpuset.effective_mems", "1\n");
+        assert_eq!(read(&fake, "/a").as_deref(), Some("4 1"));
+    }
+}
