@@ -5,11 +5,11 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"log"
 	"os"
 	"strconv"
 
-	"github.com/google/uuid"
 	"numaloc.io/api/internal/daemon"
 	pb "numaloc.io/api/numaloc/v1"
 )
@@ -36,7 +36,7 @@ func run(ctx context.Context, endpoint string, pid int32) error {
 	made, err := pb.NewMigrationServiceClient(conn).CreateJob(ctx, &pb.CreateJobRequest{
 		Spec: &pb.MigrationSpec{Target: &pb.Target{Pids: []int32{pid}}},
 		// The same request may be sent again after a lost connection: it makes no second job.
-		RequestId:  uuid.NewString(),
+		RequestId:  rand.Text(),
 		OnConflict: pb.ConflictAction_CONFLICT_ACTION_JOIN,
 	})
 	if err != nil {
