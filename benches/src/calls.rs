@@ -3,7 +3,9 @@
 
 use anyhow::{Context, Result, ensure};
 use numaloc_api::v1::{
-    GetJobRequest, ListJobsRequest, migration_service_client::MigrationServiceClient,
+    GetJobRequest, ListJobsRequest, RegisterWorkloadRequest, Workload,
+    migration_service_client::MigrationServiceClient,
+    workload_service_client::WorkloadServiceClient,
 };
 use std::{
     path::PathBuf,
@@ -34,6 +36,9 @@ pub struct Args {
     /// Callers at a time where they are not.
     #[arg(long, default_value_t = 8)]
     callers: usize,
+    /// Clients that write meanwhile, each with the next change as soon as the last is answered.
+    #[arg(long, default_value_t = 0)]
+    writers: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +59,7 @@ pub fn run(args: &Args) -> Result<()> {
     let endpoint = Endpoint::from_shared(format!("unix://{}", args.socket.display()))?;
     let client = Client { channel: runtime.block_on(endpoint.connect())?, jobs: args.jobs };
     let span = Duration::from_secs(args.seconds);
+    let writers = runtime.block_on(write(&endpoint, args.writers))?;
     let (mut paced, mut crowded) = <([Vec<Duration>; 3], [Vec<Duration>; 3])>::default();
     for _ in 0..args.rounds {
         for (index, call) in CALLS.into_iter().enumerate() {
@@ -63,6 +69,10 @@ pub fn run(args: &Args) -> Result<()> {
             crowded[index].extend(client.crowded(&runtime, call, args.callers, span)?);
         }
     }
+    runtime.block_on(finish(writers))?;
+    if args.writers > 0 {
+        println!("While {} clients write:\n", args.writers);
+    }
     println!("{} calls a second:\n", args.rate);
     print(args.jobs, &mut paced);
     println!(
@@ -70,6 +80,37 @@ pub fn run(args: &Args) -> Result<()> {
         args.callers
     );
     print(args.jobs, &mut crowded);
+    Ok(())
+}
+
+/// Has clients, each by a connection of its own, register a workload of theirs again and again, each time as another one.
+async fn write(endpoint: &Endpoint, writers: usize) -> Result<JoinSet<Result<()>>> {
+    let mut open = JoinSet::new();
+    for writer in 0..writers {
+        let mut workloads = WorkloadServiceClient::new(endpoint.connect().await?);
+        open.spawn(async move {
+            for number in 0_u64.. {
+                let workload = Workload {
+                    name: format!("workloads/writer-{writer}"),
+                    cgroup: format!("/writer-{writer}"),
+                    labels: [("number".to_owned(), number.to_string())].into(),
+                    ..Workload::default()
+                };
+                let request = RegisterWorkloadRequest { workload: Some(workload) };
+                workloads.register_workload(request).await?;
+            }
+            Ok(())
+        });
+    }
+    Ok(open)
+}
+
+/// Ends them. One that has ended before has failed.
+async fn finish(mut writers: JoinSet<Result<()>>) -> Result<()> {
+    if let Some(ended) = writers.try_join_next() {
+        ended??;
+    }
+    writers.shutdown().await;
     Ok(())
 }
 
@@ -180,7 +221,7 @@ fn print(jobs: u64, times: &mut [Vec<Duration>; 3]) {
 }
 
 /// In milliseconds.
-fn percentile(times: &mut [Duration], percent: usize) -> f64 {
+pub fn percentile(times: &mut [Duration], percent: usize) -> f64 {
     times.sort_unstable();
     let at = times.len().saturating_sub(1) * percent / 100;
     times.get(at).map_or(0.0, |time| time.as_secs_f64() * 1e3)

@@ -24,6 +24,7 @@ mod soonest;
 mod stall;
 mod throughput;
 mod watching;
+mod writing;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -69,6 +70,9 @@ enum Bench {
     /// Calls of a running daemon against its health check. Started by benches/api.
     #[command(hide = true)]
     Calls(calls::Args),
+    /// Changes through a running daemon, against bare writes to the same disk. Started by benches/api.
+    #[command(hide = true)]
+    Writing(writing::Args),
     /// One measurement in a process of its own, whose peak memory says something.
     #[command(hide = true)]
     One(planning::One),
@@ -115,6 +119,7 @@ fn main() -> Result<()> {
         Bench::Report(args) => report::run(&args),
         Bench::Watch(args) => watching::run(&args),
         Bench::Calls(args) => calls::run(&args),
+        Bench::Writing(args) => writing::run(&args),
         Bench::One(one) => planning::one(&one),
         Bench::Hold(args) => hold::run(&args),
         Bench::Busy(args) => stall::busy::run(&args),

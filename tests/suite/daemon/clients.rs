@@ -1,7 +1,7 @@
 //! Clients in other languages.
 
 use super::*;
-use crate::scene::Scene;
+use crate::{app::Layout, scene::Scene, settings::Cgroup};
 use serde_json::Value;
 
 fn variable(name: &str) -> String {
@@ -26,9 +26,7 @@ fn grpcurl_lists_describes_and_calls() {
 fn python_runs_a_job_to_its_end() {
     let daemon = Daemon::start();
     let scene = Scene::remote(&["anon:16M"]);
-    let output = Command::new("chroot")
-        .args(["/mnt/host", "env", &format!("PYTHONPATH={}", variable("NUMALOC_STUBS"))])
-        .args([variable("NUMALOC_PYTHON"), variable("NUMALOC_CLIENT")])
+    let output = python(&variable("NUMALOC_CLIENT"))
         .args([daemon.endpoint(), scene.app.pid().to_string()])
         .output()
         .expect("it starts");
@@ -38,6 +36,50 @@ fn python_runs_a_job_to_its_end() {
     assert_eq!(said["events"].as_array().map(Vec::len), Some(1), "{said}");
     scene.assert_on("anon", 0, 16 * MIB);
     scene.finish();
+}
+
+/// Those that users are shown: each use, by the command that a language has for it.
+fn examples_work(example: impl Fn(&str) -> Command) {
+    let daemon = Daemon::start();
+    let says = |name: &str, arguments: &[&str]| {
+        let output = example(name).arg(daemon.endpoint()).args(arguments).output();
+        let output = output.expect("it starts");
+        let said = text(&output.stdout);
+        assert!(output.status.success(), "{name}: {said}{}", text(&output.stderr));
+        said
+    };
+    let scene = Scene::remote(&["anon:16M"]);
+    says("migrate", &[&scene.app.pid().to_string()]);
+    scene.assert_on("anon", 0, 16 * MIB);
+    scene.finish();
+    let cgroup = Cgroup::new("example");
+    let scene = Scene::of(Layout::remote(&["anon:16M"]).within(cgroup.path()));
+    let said = says("schedule", &["/numaloc-example"]);
+    assert!(said.contains("1 workloads renewed"), "{said}");
+    scene.assert_on("anon", 0, 16 * MIB);
+    scene.finish();
+    let said = says("events", &["events/0", "2"]);
+    let of_job = |line: &&str| line.contains("EVENT_TYPE_COMPLETED jobs/");
+    assert_eq!((said.lines().count(), said.lines().filter(of_job).count()), (2, 1), "{said}");
+}
+
+#[test]
+fn the_examples_in_python_work() {
+    let examples = variable("NUMALOC_EXAMPLES");
+    examples_work(|name| python(&format!("{examples}/python/{name}.py")));
+}
+
+#[test]
+fn the_examples_in_go_work() {
+    examples_work(|name| Command::new(format!("example-{name}")));
+}
+
+/// Python runs from the files of the machine around this one.
+fn python(script: &str) -> Command {
+    let mut command = Command::new("chroot");
+    command.args(["/mnt/host", "env", &format!("PYTHONPATH={}", variable("NUMALOC_STUBS"))]);
+    command.args([variable("NUMALOC_PYTHON"), script.to_owned()]);
+    command
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -1,0 +1,186 @@
+//! Changes through a running daemon, each stored before it is answered, against the least that stores anything on the same disk:
+//! a write of a page with fdatasync(2) after it.
+
+use crate::calls::percentile;
+use anyhow::{Context, Result, ensure};
+use numaloc_api::v1::{
+    CancelJobRequest, CreateJobRequest, DrainDaemonRequest, MigrationSpec, ReplaceWorkloadsRequest,
+    Target, UndrainDaemonRequest, Workload, daemon_service_client::DaemonServiceClient,
+    migration_service_client::MigrationServiceClient,
+    workload_service_client::WorkloadServiceClient,
+};
+use std::{
+    fs::File,
+    os::unix::fs::FileExt,
+    path::PathBuf,
+    process::{Child, Command},
+    thread,
+    time::{Duration, Instant},
+};
+use tokio::{runtime::Runtime, task::JoinSet};
+use tonic::transport::{Channel, Endpoint};
+
+/// How much of it.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The daemon's Unix socket.
+    #[arg(long)]
+    socket: PathBuf,
+    /// A directory on the disk that the daemon's store is on.
+    #[arg(long)]
+    directory: PathBuf,
+    /// Seconds of each measurement.
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// Rounds of all measurements, one after the other.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Writers at a time, each with the next change as soon as the last is answered.
+    #[arg(long, default_value_t = 8)]
+    writers: usize,
+    /// Workloads that are registered at once.
+    #[arg(long, default_value_t = 10_000)]
+    workloads: usize,
+}
+
+/// Workloads in one message: as many as the daemon takes.
+const PART: usize = 1000;
+
+/// Measures all of it.
+pub fn run(args: &Args) -> Result<()> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let endpoint = Endpoint::from_shared(format!("unix://{}", args.socket.display()))?;
+    let channel = runtime.block_on(endpoint.connect())?;
+    let mut daemon = DaemonServiceClient::new(channel.clone());
+    // Jobs stay in the queue: what they would do is no part of what is measured.
+    runtime.block_on(daemon.drain_daemon(DrainDaemonRequest {}))?;
+    let done = measure(args, &runtime, &endpoint, &channel);
+    runtime.block_on(daemon.undrain_daemon(UndrainDaemonRequest {}))?;
+    done
+}
+
+fn measure(args: &Args, runtime: &Runtime, endpoint: &Endpoint, channel: &Channel) -> Result<()> {
+    let span = Duration::from_secs(args.seconds);
+    let (mut alone, mut bare, mut created, mut bulk) =
+        <(Vec<_>, Vec<_>, Vec<_>, Vec<_>)>::default();
+    for _ in 0..args.rounds {
+        alone.extend(store_bare(args, 1, span)?);
+        bare.extend(store_bare(args, args.writers, span)?);
+        created.extend(runtime.block_on(create(endpoint, args.writers, span))?);
+        bulk.push(runtime.block_on(replace(channel, args.workloads))?);
+        runtime.block_on(replace(channel, 0))?;
+    }
+    println!("| change | writers | times | p50 in ms | p99 in ms | p99 / that of a bare write |");
+    println!("|---|--:|--:|--:|--:|--:|");
+    let base = percentile(&mut bare, 99);
+    let rows: [(String, usize, &mut Vec<Duration>); 4] = [
+        ("write and fdatasync".into(), 1, &mut alone),
+        ("write and fdatasync".into(), args.writers, &mut bare),
+        ("CreateJob".into(), args.writers, &mut created),
+        (format!("ReplaceWorkloads, {}", args.workloads), 1, &mut bulk),
+    ];
+    for (title, writers, times) in rows {
+        let (p50, p99) = (percentile(times, 50), percentile(times, 99));
+        let (count, ratio) = (times.len(), p99 / base);
+        println!("| {title} | {writers} | {count} | {p50:.3} | {p99:.3} | {ratio:.2} |");
+    }
+    println!();
+    Ok(())
+}
+
+/// Has each of `writers` write a page and wait for the disk, again and again, in a file of its own.
+fn store_bare(args: &Args, writers: usize, span: Duration) -> Result<Vec<Duration>> {
+    let end = Instant::now() + span;
+    let write = || -> Result<Vec<Duration>> {
+        let file: File = tempfile::tempfile_in(&args.directory)?;
+        let (page, mut times) = ([1; 4096], Vec::new());
+        while Instant::now() < end {
+            let begin = Instant::now();
+            file.write_all_at(&page, times.len() as u64 % 64 * 4096)?;
+            file.sync_data()?;
+            times.push(begin.elapsed());
+        }
+        Ok(times)
+    };
+    thread::scope(|scope| {
+        let all: Vec<_> = (0..writers).map(|_| scope.spawn(write)).collect();
+        let times: Result<Vec<_>> = all
+            .into_iter()
+            .map(|writer| writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect();
+        Ok(times?.concat())
+    })
+}
+
+/// A process that does nothing: somebody's job.
+struct Idler(Child);
+
+impl Idler {
+    fn start() -> Result<Self> {
+        Ok(Self(Command::new("sleep").arg("3600").spawn().context("sleep")?))
+    }
+}
+
+impl Drop for Idler {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Has each of `writers`, by a connection of its own, make jobs for a process of its own and cancel them; what making took.
+async fn create(endpoint: &Endpoint, writers: usize, span: Duration) -> Result<Vec<Duration>> {
+    let end = Instant::now() + span;
+    let mut open = JoinSet::new();
+    for _ in 0..writers {
+        let mut jobs = MigrationServiceClient::new(endpoint.connect().await?);
+        let idler = Idler::start()?;
+        open.spawn(async move {
+            let target = Target { pids: vec![idler.0.id() as i32], ..Target::default() };
+            let spec = MigrationSpec { target: Some(target), ..MigrationSpec::default() };
+            let mut times = Vec::new();
+            while Instant::now() < end {
+                let request = CreateJobRequest { spec: Some(spec.clone()), ..Default::default() };
+                let begin = Instant::now();
+                let made = jobs.create_job(request).await?.into_inner();
+                times.push(begin.elapsed());
+                ensure!(!made.existing, "it was there before");
+                let name = made.job.context("no job in the answer")?.name;
+                jobs.cancel_job(CancelJobRequest { name }).await?;
+            }
+            Ok(times)
+        });
+    }
+    let times: Result<Vec<Vec<Duration>>> = open.join_all().await.into_iter().collect();
+    Ok(times?.concat())
+}
+
+/// Declares a set of so many workloads.
+async fn replace(channel: &Channel, count: usize) -> Result<Duration> {
+    let workload = |number: usize| Workload {
+        name: format!("workloads/bench-{number}"),
+        cgroup: format!("/kubepods.slice/bench-{number}.scope"),
+        container_id: format!("{number:064x}"),
+        labels: [("app".to_owned(), format!("app-{}", number % 100))].into(),
+        ..Workload::default()
+    };
+    let all: Vec<Workload> = (0..count).map(workload).collect();
+    let mut parts: Vec<ReplaceWorkloadsRequest> = all
+        .chunks(PART)
+        .map(|part| ReplaceWorkloadsRequest {
+            source: "bench".into(),
+            workloads: part.to_vec(),
+            ..ReplaceWorkloadsRequest::default()
+        })
+        .collect();
+    if parts.is_empty() {
+        parts.push(ReplaceWorkloadsRequest { source: "bench".into(), ..Default::default() });
+    }
+    parts.last_mut().expect("there is one").last = true;
+    let begin = Instant::now();
+    WorkloadServiceClient::new(channel.clone())
+        .replace_workloads(tokio_stream::iter(parts))
+        .await?;
+    Ok(begin.elapsed())
+}

@@ -1,0 +1,52 @@
+// Package daemon has what the examples share: how to reach numalocd, and how to wait for a job.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	pb "numaloc.io/api/numaloc/v1"
+)
+
+// Connect reaches the daemon at an endpoint such as unix:///run/numaloc/numalocd.sock.
+func Connect(endpoint string) (*grpc.ClientConn, error) {
+	// A socket's path makes no valid :authority.
+	return grpc.NewClient(endpoint, grpc.WithAuthority("localhost"),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
+}
+
+// Wait follows a job to its end: the stream ends with it.
+func Wait(ctx context.Context, conn *grpc.ClientConn, job *pb.Job) (*pb.Job, error) {
+	updates, err := pb.NewMigrationServiceClient(conn).WatchJob(ctx, &pb.WatchJobRequest{Name: job.Name})
+	if err != nil {
+		return nil, err
+	}
+	for {
+		update, err := updates.Recv()
+		if errors.Is(err, io.EOF) {
+			return job, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		job = update.Job
+		fmt.Println(job.Name, job.State, job.GetProgress().GetMovedBytes(), "bytes moved")
+	}
+}
+
+// Show prints a line for each member of the target, and says if not all is well.
+func Show(job *pb.Job) error {
+	for _, member := range job.Members {
+		account := member.GetAccount()
+		fmt.Println("moved", account.GetMovedBytes(), "of", account.GetFoundBytes(), "remote bytes to nodes",
+			member.HomeNodeIds)
+	}
+	if job.State != pb.JobState_JOB_STATE_SUCCEEDED {
+		return fmt.Errorf("%s: %v: %s", job.Name, job.State, job.StateMessage)
+	}
+	return nil
+}
