@@ -31,15 +31,22 @@ for package in "${packages[@]}"; do
 done
 
 if ((${#missing[@]})); then
-    echo "setup: installing ${missing[*]}"
+    echo "setup: installing ${#missing[@]} Debian packages (one to three minutes): ${missing[*]}"
     if ((EUID != 0)); then
         echo "setup: not root; run: apt-get install --no-install-recommends ${missing[*]}" >&2
         exit 1
     fi
     export DEBIAN_FRONTEND=noninteractive
     install=(apt-get install -y -q --no-install-recommends -o Acquire::Retries=3 "${missing[@]}")
+    # apt's hundreds of lines are of interest only when it fails.
+    log=$(mktemp -t numaloc-setup.XXXXXX)
     # The package lists may be missing or too old: one try with what is there, then an update.
-    "${install[@]}" || { apt-get update -q -o Acquire::Retries=3 && "${install[@]}"; }
+    if ! { "${install[@]}" || { apt-get update -q -o Acquire::Retries=3 && "${install[@]}"; }; } >"$log" 2>&1; then
+        tail -n 20 "$log" >&2
+        echo "setup: apt-get failed; all that it said is in $log" >&2
+        exit 1
+    fi
+    rm "$log"
 fi
 
 if ! command -v cargo >/dev/null && [[ ! -x ${CARGO_HOME:-$HOME/.cargo}/bin/cargo ]]; then

@@ -17,7 +17,8 @@ fail() {
 }
 
 build() { # prints where the program is
-    (cd "$root" && cargo build --quiet --release -p numalocctl >&2) || fail "numalocctl does not build"
+    echo "Building numalocctl, optimised: five to ten minutes on two cores the first time, seconds later." >&2
+    (cd "$root" && cargo build --release -p numalocctl >&2) || fail "numalocctl does not build"
     local target
     target=$(cd "$root" && cargo metadata --format-version 1 --no-deps |
         grep -oE '"target_directory":"[^"]*"' | cut -d '"' -f 4)
@@ -52,6 +53,7 @@ in_the_emulated_machine() {
     done
     echo "In an emulated machine with two NUMA nodes (kernel $kernel), because this one has only one."
     echo "All of its memory is equally fast: what can be seen is where the memory is, not what that saves."
+    echo "The first time its kernel and emulator are downloaded, about 100 MB; the scene then takes about a minute."
     exec "$root/tests/vm/run" --kernel "$kernel" --timeout 600 "${take[@]}" \
         --bin "$(server):redis-server" --bin "$numalocctl:numalocctl" --bin "$here/scene.sh:demo-scene" \
         --env REDIS_SERVER=redis-server --env NUMALOCCTL=numalocctl -- bash /usr/local/bin/demo-scene
