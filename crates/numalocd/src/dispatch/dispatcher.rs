@@ -177,7 +177,9 @@ impl Dispatcher {
     /// Not permitted: the creator may not have memory moved any more.
     pub(super) fn creator(&self, name: &str, gid: Option<u32>) -> Result<Caller, Refusal> {
         Grants::from(&*self.config()).creator(name, gid).ok_or_else(|| {
-            let message = format!("{name} may not have memory moved any more");
+            let message = format!(
+                "{name} has no right any more to have memory moved: ask for a grant in the daemon's configuration"
+            );
             Refusal::NotPermitted { message }
         })
     }

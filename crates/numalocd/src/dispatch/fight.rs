@@ -16,7 +16,7 @@ const RUNS: u32 = 3;
 const SLOWEST: u32 = 16;
 
 /// What is said when a fight is over.
-const STAYS: &str = "what it moves stays again";
+const STAYS: &str = "the fight is over: what the schedule moves stays in place";
 
 /// Whether the work of a schedule stays done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

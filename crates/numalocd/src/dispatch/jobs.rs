@@ -183,7 +183,7 @@ impl Dispatcher {
         // A schedule's jobs belong to the owner of the schedule.
         let owner = self.owner_name(&job);
         if !caller.may_change(owner) {
-            let message = format!("{id} belongs to {owner}: only it and admins may change it");
+            let message = format!("{id} belongs to {owner}: only {owner} and admins may change it");
             return Err(Refusal::NotPermitted { message });
         }
         if job.state.is_end() {
@@ -212,7 +212,7 @@ impl Dispatcher {
                 self.put_job(&job, JobState::Paused, format!("held by {by}"))?;
             }
             (Change::Resume, Some(JobState::Paused)) => {
-                self.want(&job, None, format!("goes on, says {by}"))?;
+                self.want(&job, None, format!("resumed by {by}"))?;
             }
             (Change::Resume, None) if job.state == JobState::Paused => {
                 self.put_job(&job, JobState::Queued, String::new())?;

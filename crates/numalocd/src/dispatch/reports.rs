@@ -13,7 +13,8 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 /// The message of a job that is planned but has no place to move yet.
-const PLACES_TAKEN: &str = "waits: as many jobs move as may";
+const PLACES_TAKEN: &str =
+    "waits: the limit of moving jobs is reached (queue.moves in the configuration)";
 
 impl Dispatcher {
     /// Handles a report. If its consequences cannot be stored now, the report is kept for later.
@@ -90,7 +91,7 @@ impl Dispatcher {
     pub(super) fn proceed(&mut self, number: u64, job: Job) -> Result<(), Refusal> {
         let may_as_before = |run: &Run| self.owner_of(&job).as_ref() == Ok(&run.owner);
         let changed = !self.runs.get(&number).is_some_and(may_as_before);
-        let other = || "what its owner may have moved has changed".to_owned();
+        let other = || "the rights of its owner have changed".to_owned();
         if let Some(why) = changed.then(other).or_else(|| self.blocked(number)) {
             self.put_job(&job, JobState::Queued, format!("waits: {why}"))?;
             // Dropping the run tells the engine not to move.

@@ -139,7 +139,7 @@ impl Dispatcher {
         let by = &caller.name;
         let event = match (known.spec.paused, schedule.spec.paused) {
             (false, true) => Some((EventType::Paused, format!("held by {by}"))),
-            (true, false) => Some((EventType::Resumed, format!("goes on, says {by}"))),
+            (true, false) => Some((EventType::Resumed, format!("resumed by {by}"))),
             _ => None,
         };
         let event = event.map(|(kind, message)| self.of_schedule(&schedule, kind, message));
@@ -224,7 +224,7 @@ impl Dispatcher {
         let known = self.get_schedule(id)?;
         if !caller.may_change(&known.creator) {
             let owner = &known.creator;
-            let message = format!("{id} belongs to {owner}: only it and admins may change it");
+            let message = format!("{id} belongs to {owner}: only {owner} and admins may change it");
             return Err(Refusal::NotPermitted { message });
         }
         match etag {

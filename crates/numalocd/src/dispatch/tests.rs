@@ -195,7 +195,7 @@ pub async fn told(order: Order) -> Arc<Control> {
     order.control
 }
 
-/// All callers in these tests are operators who may have everything moved, except uid 9.
+/// The operators in these tests may have everything moved, except uid 9, which has no grant.
 fn grants() -> Vec<Grant> {
     let to = |uid| Grant {
         to: Grantee::Uid(uid),

@@ -321,7 +321,7 @@ impl Dispatcher {
             return Ok(());
         }
         let (id, owner) = (&known.spec.id, &known.creator);
-        let message = format!("{id} belongs to {owner}: only it and admins may change it");
+        let message = format!("{id} belongs to {owner}: only {owner} and admins may change it");
         Err(Refusal::NotPermitted { message })
     }
 }

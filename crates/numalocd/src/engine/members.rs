@@ -259,7 +259,7 @@ fn at(places: &BTreeMap<Identity, usize>, identities: &BTreeSet<Identity>) -> Ve
 /// What a plan says of the processes at these indexes.
 fn before(plan: &Plan, at: &[usize]) -> MemberResult {
     if at.is_empty() {
-        let why = "its processes have ended, or have no memory that is not that of others";
+        let why = "its processes have ended, or share the memory of other processes";
         return MemberResult::left_out(Target::default(), MemberState::Missing, why.to_owned());
     }
     let planned = || at.iter().filter_map(|&index| plan.processes.get(index));
