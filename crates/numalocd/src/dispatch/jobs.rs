@@ -1,4 +1,4 @@
-//! Jobs, from request to end. "Batches in hand" are the calls that a run has begun.
+//! Jobs, from request to end. "Batches in hand" are the batches of pages that a run is moving at the moment.
 //!
 //! ```text
 //!                CreateJob                          ResumeJob

@@ -20,7 +20,7 @@ pub struct Run {
     pub control: Arc<Control>,
     /// The owner, with the rights it had when the run began.
     pub owner: Caller,
-    /// Its class: no better than its owner might ask for.
+    /// Its class, lowered to what its owner could ask for when the run began.
     pub qos_class: QosClass,
     /// Tells the engine to move; `None` once that has been done.
     pub go: Option<oneshot::Sender<()>>,

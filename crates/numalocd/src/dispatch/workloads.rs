@@ -373,7 +373,7 @@ pub(super) fn is_named(target: &Target, spec: &WorkloadSpec) -> bool {
 
 /// Why a name stands for no workload. Does not say whether other clients have registered one with that name.
 fn not_registered(named: &Target, of: Option<&Caller>) -> String {
-    let whose = of.map(|caller| format!(" that {} may have moved", caller.name));
+    let whose = of.map(|caller| format!(" that {} may move", caller.name));
     let whose = whose.unwrap_or_default();
     format!("no registered workload{whose} has {named}: register it, or name its cgroup")
 }

@@ -19,7 +19,7 @@ pub struct Order {
     pub options: Options,
     /// The bounds of the job, the configuration and the job's class, joined.
     pub limits: Limits,
-    /// Whose memory the job's creator may have moved.
+    /// The right of the job's creator: whose memory it allows to have moved.
     pub authority: Authority,
     /// What is done about the kernel's NUMA balancing.
     pub numa_balancing: NumaBalancing,
@@ -62,7 +62,7 @@ pub struct Planned {
     pub found: Found,
     /// Bytes that the plan is to move.
     pub planned_bytes: u64,
-    /// Share of what may be moved that is local now, in percent.
+    /// The local share of the memory that may be moved, in percent, before the move.
     pub local_percent: f64,
     /// Why nothing is to be done, for people: no target node, or nothing is remote, the ratio is reached, or all that is
     /// remote has to stay.

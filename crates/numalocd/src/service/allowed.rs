@@ -34,7 +34,8 @@ pub async fn schedule(parts: &Parts, caller: &Caller, target: Target) -> Result<
     }
 }
 
-/// The processes that the pids of a target mean, and whether the caller may have moved what is there.
+/// The processes that the pids of a target mean, and whether the caller has the right to have the target moved as it is
+/// now.
 async fn look(
     parts: &Parts,
     caller: &Caller,

@@ -157,7 +157,7 @@ fn an_earlier_job_is_not_passed_over_for_ever() {
         (found(&[1], "0"), found(&[2], "0-1"), found(&[3], "1"), found(&[4], "2"));
     let all = [(2, &both), (3, &one), (4, &free)];
     let all = all.map(|(number, found)| waiting(number, QosClass::Ls, Some(found)));
-    // 3 would keep 2 from node 1; 4 is in nobody's way.
+    // Job 3 would keep job 2 from node 1; job 4 is in nobody's way.
     let busy = [active(1, QosClass::Ls, BEGUN, &busy)];
     assert_eq!(next(all.to_vec(), &busy, &WIDE), [4]);
     assert_eq!(next(all.to_vec(), &[], &WIDE), [2, 4]);

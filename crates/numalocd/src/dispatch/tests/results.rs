@@ -1,4 +1,4 @@
-//! What is told of runs: by member, and as events.
+//! What clients are told of runs: by member, and as events.
 
 use super::{
     schedules::{MINUTE, schedule, spec},

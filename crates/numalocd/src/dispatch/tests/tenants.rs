@@ -418,7 +418,7 @@ async fn the_group_of_a_creator_is_kept_up_to_date() {
         let known = rig.register(who, own()).await.expect("it may");
         assert_eq!((&*known.creator, known.creator_gid), ("uid:1000", gid));
     }
-    // A request is known again without a look at its target, which may have gone.
+    // A request is recognized without a look at its target, which may have gone.
     let again = rig.handle.find_schedule_request(agent(), request.clone()).await;
     assert_eq!(again.expect("it is known").expect("it is known").id, id);
     assert_eq!(rig.handle.find_schedule_request(other(), request).await, Ok(None));
