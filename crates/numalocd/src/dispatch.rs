@@ -1,8 +1,8 @@
 //! The dispatcher: one task that owns jobs, schedules, workloads and events.
 //!
-//! A change is a list of writes: it is committed to the store, and only then taken over into the book and answered. Changes
-//! that wait together share a commit (`group`). What the engine reports and cannot be stored now waits, with its run, until
-//! it can.
+//! A change is a list of writes. The store commits it; only then it is taken over into the book and answered. Changes that
+//! wait together share a commit (`group`). If the consequences of an engine's report cannot be stored now, the report and
+//! its run are kept until they can.
 
 mod book;
 mod changes;

@@ -36,14 +36,15 @@ use std::{
 use tokio::sync::mpsc;
 use turns::Turns;
 
-/// Surveys for clients at a time; beside them, so that a short question does not wait for a long one, looks at processes
-/// without their memory; and, beside both, looks whether targets of schedules are there, and which CPUs they have.
+/// How many pieces of work of each kind run at a time. There are three kinds with turns of their own, so that none waits
+/// for another: surveys of memory for clients; short looks at processes, without their memory, for clients; and looks for
+/// the targets and cpusets of schedules.
 const AT_ONCE: usize = 3;
 
-/// Who asks where no caller does, for the turns: no caller's name is like that.
+/// The caller's name for the daemon's own turns. No caller has such a name.
 const ITSELF: &str = "daemon";
 
-/// Looks and moves. Cheap to clone.
+/// Looks at targets and moves their memory. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Engine {
     roots: Roots,
@@ -51,19 +52,20 @@ pub struct Engine {
     finds: Turns,
     probes: Turns,
     looks: Turns,
-    /// Read at the start: whoever asks what the daemon does is not to wait for looks of others.
+    /// Read at the start, so that a caller that asks for the daemon's status does not wait for a turn.
     boot_id: Result<Arc<str>, Refusal>,
 }
 
 impl Engine {
-    /// Over the kernel's file systems, the same ones that `balancing` is about.
+    /// An engine for these kernel file systems. `balancing` has to be about the same ones.
     pub fn new(roots: Roots, balancing: Balancing) -> Self {
         let [finds, probes, looks] = [(); 3].map(|()| Turns::new(AT_ONCE));
         let boot_id = numa_balancing::boot_id(&roots).map(Arc::from).map_err(Refusal::from);
         Self { roots, balancing, finds, probes, looks, boot_id }
     }
 
-    /// Whether jobs that ask for this of the kernel's own balancing can be carried out. The caller `of` asks.
+    /// Checks whether jobs that want `asked` done about the kernel's NUMA balancing can be carried out. The caller `of`
+    /// asks.
     ///
     /// # Errors
     /// Daemon lacks rights.
@@ -75,7 +77,7 @@ impl Engine {
         self.finds.take(of, move |_| Ok(balancing.check(asked)?)).await
     }
 
-    /// Puts back what jobs that will not come to their end have left changed. Blocks for a moment.
+    /// Restores kernel.numa_balancing after jobs that will not come to their end. Blocks for a moment.
     ///
     /// # Errors
     /// It cannot be put back now.
@@ -83,7 +85,7 @@ impl Engine {
         self.balancing.put_back().map(drop)
     }
 
-    /// The machine as of now. The caller `of` asks.
+    /// The topology of the machine as it is now. The caller `of` asks.
     ///
     /// # Errors
     /// It cannot be read.
@@ -92,7 +94,7 @@ impl Engine {
         self.finds.take(of, move |_| Ok(topology::topology(&roots)?)).await
     }
 
-    /// The boot of the host.
+    /// The id of the present boot of the host.
     ///
     /// # Errors
     /// It could not be read at the start.
@@ -113,8 +115,8 @@ impl Engine {
         self.finds.take(of, move |_| pin(&roots, &boot_id, pids)).await
     }
 
-    /// The cgroups of containers by their full ids, whatever driver and runtime have made them, or why there is none that
-    /// could be meant. The caller `of` asks.
+    /// Finds the cgroups of containers by their full ids, whatever cgroup driver and runtime have made them. For each id:
+    /// its cgroup, or why there is none, or not only one. The caller `of` asks.
     ///
     /// # Errors
     /// Host cannot: there are too many cgroups to look through.
@@ -128,11 +130,11 @@ impl Engine {
         Ok(found.into_iter().map(|(id, path)| (id, path.map_err(Refusal::from))).collect())
     }
 
-    /// What is in force of the cpusets of cgroups, in their order; see [`cpusets`]. It is the daemon that asks, for
-    /// schedules: clients do not wait for it, nor it for them.
+    /// The effective cpusets of cgroups, in the order of `cgroups`; see [`cpusets`]. The daemon itself asks, for schedules:
+    /// clients do not wait for this, and this does not wait for clients.
     ///
     /// # Errors
-    /// A bug.
+    /// Internal: a bug.
     pub async fn cpusets(&self, cgroups: Vec<String>) -> Result<Vec<Option<String>>, Refusal> {
         let roots = self.roots.clone();
         let read = move |_: &(dyn Fn() -> bool + Sync)| {
@@ -141,11 +143,12 @@ impl Engine {
         self.probes.take(ITSELF, read).await
     }
 
-    /// What a record of `caller` is to be about: the processes that the pids of `aim` name from now on, and, of what there
-    /// is then, whether it may be moved by the caller and has a node to go to, and its balancing may be dealt with as `asked`.
+    /// Finds what a new record of `caller` is about. From now on the pids of `aim` mean the processes that have them now.
+    /// The inner result says whether these may be moved by the caller and have a node to go to, and whether the kernel's
+    /// NUMA balancing can be dealt with as `asked`.
     ///
     /// # Errors
-    /// Daemon lacks rights; the host cannot be read. Of what was found: as [`Self::find`].
+    /// Daemon lacks rights; the host cannot be read. The inner result: as [`Self::find`] and [`Self::check_balancing`].
     pub async fn pin_and_find(
         &self,
         caller: &Caller,
@@ -178,7 +181,8 @@ impl Engine {
         self.find_by(&self.finds, caller, aim, options).await
     }
 
-    /// As [`Self::find`], for what `caller` has created. Clients do not wait for it, nor it for them.
+    /// As [`Self::find`], for a record that `caller` has created. The daemon itself asks: clients do not wait for this, and
+    /// this does not wait for clients.
     ///
     /// # Errors
     /// As [`Self::find`].
@@ -202,11 +206,12 @@ impl Engine {
         turns.take(&caller.name, move |_| find::find(&roots, &aim, &options, &authority)).await
     }
 
-    /// Where the memory of a target is and what would be done about it, and what of it is not there, with memory policies
-    /// asked for as far as `policies` says. Few at a time look; others wait. The caller `of` asks.
+    /// Surveys the memory of a target. Gives back the plan of what would be moved, and the members that take no part.
+    /// `policies` says how far memory policies are asked for. Only a few looks run at a time; others wait. The caller `of`
+    /// asks.
     ///
     /// # Errors
-    /// As [`Self::find`], but a missing target node is none, unless it was named and does not exist.
+    /// As [`Self::find`]. But it is no error if there is no target node, unless a node was named that does not exist.
     pub async fn look(
         &self,
         of: &str,
@@ -218,14 +223,15 @@ impl Engine {
         self.looks.take(of, move |stop| look(stop, &roots, &aim, &options, policies)).await
     }
 
-    /// Carries out orders as they come, each in a thread of its own, and reports. Ends when nobody can order any more and
-    /// all have reported.
+    /// Carries out orders as they come, each in a thread of its own, and reports. Ends when no order can come any more and
+    /// all threads have reported.
     pub async fn serve(
         self,
         mut orders: mpsc::UnboundedReceiver<Order>,
         reports: mpsc::UnboundedSender<Report>,
     ) {
-        // Each thread holds a sender; once the last one is gone there is nothing to be received any more.
+        // Each thread holds a sender. The receiver below waits until the last one is dropped, which is when all threads
+        // have ended.
         let (running, mut ended) = mpsc::channel::<Infallible>(1);
         while let Some(order) = orders.recv().await {
             let (roots, balancing) = (self.roots.clone(), self.balancing.clone());
@@ -273,7 +279,7 @@ fn pin(roots: &Roots, boot_id: &str, pids: impl IntoIterator<Item = i32>) -> Res
     Ok(identify(roots, pids)?.into_iter().map(pin).collect())
 }
 
-/// Refuses a plan all of whose processes have ended while they were looked at.
+/// Refuses a plan without processes: all of them ended while they were looked at.
 fn check_any(plan: &Plan, aim: &Aim) -> Result<(), Refusal> {
     let first = aim.members.first().map(|member| &member.target);
     let Some(first) = first.filter(|_| plan.processes.is_empty()) else { return Ok(()) };

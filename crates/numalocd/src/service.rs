@@ -1,5 +1,5 @@
 //! The gRPC services. They only forward: a request becomes a checked value, the dispatcher or the engine is asked, and what
-//! they give back becomes the answer. `change` is how a call that changes something goes, `watch` how one that goes on does.
+//! they give back becomes the answer. `change` is for calls that change something, `watch` for calls that stream answers.
 
 mod allowed;
 mod backup;
@@ -33,10 +33,10 @@ use tonic_reflection::server::Builder;
 
 /// Largest request in bytes; a larger one is refused with OUT_OF_RANGE before it is read.
 pub const REQUEST_MAX: usize = 1 << 20;
-/// The same where a request names no target: some names and a filter.
+/// The same for services whose requests name no target, only some names and a filter.
 const SMALL_REQUEST_MAX: usize = 16 << 10;
 
-/// What the services speak to.
+/// What the services use.
 #[derive(Clone)]
 pub struct Parts {
     /// Jobs, schedules, workloads and events.
@@ -59,7 +59,7 @@ impl fmt::Debug for Parts {
     }
 }
 
-/// All services: those of numaloc.v1, health, and reflection by its two versions. Each call needs an
+/// All services: those of numaloc.v1, health, and both versions of reflection. Each call needs an
 /// [`access::Caller`](crate::access::Caller) among its extensions. A panic in a service becomes INTERNAL.
 ///
 /// Starts a task that tells the health service when the daemon ends.
@@ -71,12 +71,12 @@ pub async fn routes(parts: &Parts) -> Result<Routes, tonic_reflection::server::E
         Builder::configure()
             .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-            // Each version lists both.
+            // Each version of reflection lists both versions.
             .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(
                 tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
             )
-            // What errors carry.
+            // The details that errors carry.
             .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
     };
     macro_rules! served {

@@ -1,4 +1,5 @@
-//! The records, as far as they are kept in memory. They change by committed writes only.
+//! The book: all records, as far as they are kept in memory. They change only by `Write`s, which are committed to the
+//! store.
 
 use super::{
     changes::Changes,
@@ -15,7 +16,8 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// All records by their numbers and names. A job that has ended is without its plan and outcome: the store has it whole.
+/// All records, by number or name. Of a job that has ended, the book does not keep the plan and the outcome; the store has
+/// the whole record.
 #[derive(Debug)]
 pub struct Book {
     jobs: BTreeMap<u64, Kept>,
@@ -41,7 +43,7 @@ pub struct Book {
 }
 
 impl Book {
-    /// What was stored.
+    /// A book with the records of the store.
     pub fn new(contents: Contents) -> Self {
         let mut book = Self {
             jobs: BTreeMap::new(),
@@ -70,7 +72,7 @@ impl Book {
         book
     }
 
-    /// Takes over what has been committed, and tells who watches.
+    /// Takes over committed writes and notifies watchers.
     pub fn apply(&mut self, writes: Vec<Write>) {
         for write in writes {
             self.take(write.clone());
@@ -78,7 +80,7 @@ impl Book {
         }
     }
 
-    /// Takes a write over; nobody is told.
+    /// Takes over a write without notifying watchers.
     pub fn take(&mut self, write: Write) {
         match write {
             Write::Job(job) => self.keep(job.into()),
@@ -95,7 +97,7 @@ impl Book {
                 self.events.push_back(EventHead::from(&*event));
             }
             Write::DropEvent(number) => {
-                // Mostly the oldest one.
+                // Usually this is the oldest event.
                 let at = self.events.binary_search_by_key(&number, |head| head.number);
                 at.ok().and_then(|at| self.events.remove(at));
             }
@@ -103,7 +105,7 @@ impl Book {
         }
     }
 
-    /// Tells who watches of a write that is stored.
+    /// Notifies watchers of a stored write.
     pub fn publish(&mut self, write: &Write) {
         match write {
             Write::Job(job) => {
@@ -112,7 +114,7 @@ impl Book {
                     watchers.send_replace(job.clone());
                 }
                 if job.state.is_end() {
-                    // With the sender the watches end, once they have shown the end.
+                    // Dropping the sender ends the watches, after they have shown the last state.
                     self.watchers.remove(&number);
                 }
             }
@@ -128,7 +130,8 @@ impl Book {
         }
     }
 
-    /// What puts back what `write` is about to change; `None`: nothing does, as for what is forgotten with time.
+    /// The write that undoes `write`; to be asked before `write` is taken over. `None`: nothing undoes it (removal of a job
+    /// or an event), or the record to remove is not there.
     pub fn inverse(&self, write: &Write) -> Option<Write> {
         let write = match write {
             Write::Job(job) => match self.job(&job.id) {
@@ -152,7 +155,7 @@ impl Book {
         Some(write)
     }
 
-    /// Puts back the highest numbers given, with what was made since.
+    /// Resets the highest numbers given to `last`, after the records made since have been removed.
     pub fn set_last(&mut self, last: Last) {
         self.last = last;
     }
@@ -178,7 +181,7 @@ impl Book {
         self.jobs.insert(number, kept);
     }
 
-    /// Takes what is known of a job out of the counts.
+    /// Subtracts the version of a job that the book has from the counts.
     fn uncount(&mut self, number: u64) {
         let Some(Kept { job, .. }) = self.jobs.get(&number) else { return };
         if let Some(count) = self.counts.get_mut(&job.state) {
@@ -246,7 +249,7 @@ impl Book {
     pub fn job(&self, id: &JobId) -> Option<&Arc<Job>> {
         let chosen = || self.chosen_jobs.get(id.id()).copied();
         let kept = self.jobs.get(&id.number().or_else(chosen)?)?;
-        // The number of a job with another id is no id.
+        // A job whose id a client has chosen cannot be found by its number.
         Some(&kept.job).filter(|job| job.id == *id)
     }
     /// All jobs by number.
@@ -289,23 +292,23 @@ impl Book {
     pub fn workloads(&self) -> &BTreeMap<WorkloadId, Arc<Workload>> {
         &self.workloads
     }
-    /// Which of them have a cgroup, a container id or a pod uid, and which are a set.
+    /// Index of the workloads by cgroup, container id, pod uid and set.
     pub fn names(&self) -> &Names {
         &self.names
     }
-    /// Which of them have changed, in order.
+    /// The last change of each workload, in order.
     pub fn changes(&self) -> &Changes {
         &self.changes
     }
-    /// What each client uses up.
+    /// How much of its quota each client uses.
     pub fn used(&self) -> &Used {
         &self.used
     }
-    /// What is remembered of events, the oldest first.
+    /// The parts of events that are kept in memory, the oldest event first.
     pub fn events(&self) -> &VecDeque<EventHead> {
         &self.events
     }
-    /// The last event that tells of an end of a run of a schedule, or that there was nothing to run on.
+    /// The schedule's last event that is the end of a run, or `TargetGone`.
     pub fn last_end_of(&self, schedule: &ScheduleId) -> Option<&EventHead> {
         let is_end = |kind: EventType| kind.is_end() || kind == EventType::TargetGone;
         let mut of_schedule =
@@ -316,20 +319,21 @@ impl Book {
     pub fn last(&self) -> Last {
         self.last
     }
-    /// What keeps moves from beginning.
+    /// The holds (drained, paused) that keep moves from beginning.
     pub fn holds(&self) -> Holds {
         self.holds
     }
-    /// Tells the number of the last change of a workload.
+    /// Receives the number of the last change of a workload.
     pub fn watch_changes(&self) -> watch::Receiver<u64> {
         self.last_change.subscribe()
     }
-    /// Tells the number of the last event.
+    /// Receives the number of the last event.
     pub fn watch_events(&self) -> watch::Receiver<u64> {
         self.last_event.subscribe()
     }
 
-    /// Watches a job: its record now, and each later one. One that has ended has no later one.
+    /// Watches a job. The receiver has the record as it is now, and each later one. A job that has ended has no later
+    /// record.
     pub fn watch_job(&mut self, job: Arc<Job>) -> watch::Receiver<Arc<Job>> {
         let Some(number) = job.id.number().filter(|_| !job.state.is_end()) else {
             return watch::channel(job).1;
@@ -341,7 +345,7 @@ impl Book {
         let watchers = id.number().and_then(|number| self.watchers.get(&number));
         watchers.is_some_and(|watchers| watchers.receiver_count() > 0)
     }
-    /// Shows watchers a job that has come further and is not to be stored for that.
+    /// Shows watchers the progress of a job without storing it.
     pub fn show(&self, job: Job) {
         if let Some(watchers) = job.id.number().and_then(|number| self.watchers.get(&number)) {
             watchers.send_replace(Arc::new(job));

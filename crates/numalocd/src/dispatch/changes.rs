@@ -1,27 +1,27 @@
-//! Which workloads have changed, in order, for those who watch them: pure, and in memory alone. Of each workload only its last
-//! change is kept, so that it takes as much room as there are workloads and a bounded number of those that have gone.
+//! The order in which workloads have changed, for clients that watch them. No IO; in memory only. Only the last change of
+//! each workload is kept. So memory is bounded by the number of workloads and by [`REMOVALS`] removed ones.
 
 use numaloc_api::value::WorkloadId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// As many removals are remembered. Who has not heard of more has to look at everything again.
+/// How many removals are remembered. A watcher that has missed an older one has to read all workloads again.
 const REMOVALS: usize = 10_000;
 
 /// The last change of each workload, by numbers that rise.
 #[derive(Debug)]
 pub struct Changes {
-    /// Tells this run of the daemon from each other one, whose numbers mean something else.
+    /// Random id of this run of the daemon. Change numbers of another run mean other changes.
     run: u64,
     last: u64,
     numbers: HashMap<WorkloadId, u64>,
     order: BTreeMap<u64, WorkloadId>,
     removals: VecDeque<u64>,
-    /// The last removal that is not remembered any more.
+    /// Number of the latest removal that has been forgotten.
     forgotten: u64,
 }
 
 impl Changes {
-    /// None yet.
+    /// Without any changes.
     pub fn new(run: u64) -> Self {
         Self {
             run,
@@ -48,7 +48,7 @@ impl Changes {
         self.removals.push_back(self.last);
         let surplus = self.removals.len() > REMOVALS;
         let oldest = surplus.then(|| self.removals.pop_front()).flatten();
-        // One that is back has a later number.
+        // A workload that was registered again has a later number; then `order` has nothing under this one.
         if let Some(oldest) = oldest
             && let Some(id) = self.order.remove(&oldest)
         {
@@ -62,18 +62,19 @@ impl Changes {
         self.last
     }
 
-    /// Changes after a number, 0: all workloads that there are, and some that have gone. `None`: not all of them are known.
+    /// Changes with numbers above `after`. 0: all present workloads, and the removals that are remembered. `None`: some
+    /// changes after it have been forgotten, or this run has no change with the number `after`.
     pub fn after(&self, after: u64) -> Option<impl Iterator<Item = (u64, &WorkloadId)>> {
         let known = after == 0 || (self.forgotten..=self.last).contains(&after);
         known.then(|| self.order.range(after + 1..).map(|(number, id)| (*number, id)))
     }
 
-    /// What a client gives back to go on after a change.
+    /// The resume token with which a client continues after this change.
     pub fn token(&self, number: u64) -> String {
         format!("{:016x}.{number}", self.run)
     }
 
-    /// The number in a token of this run.
+    /// The number in a token of this run of the daemon; `None` for any other token.
     pub fn number(&self, token: &str) -> Option<u64> {
         let (run, number) = token.split_once('.')?;
         let number = number.parse().ok()?;
@@ -121,9 +122,9 @@ mod tests {
         assert_eq!(changes.numbers.len(), changes.order.len());
         assert!(after(&changes, 4).is_none() && after(&changes, 1).is_none());
         assert_eq!(after(&changes, 5).map(|told| told.len()), Some(REMOVALS));
-        // Who knows nothing need not be told what has gone.
+        // A watcher that begins anew does not need the forgotten removals.
         assert_eq!(after(&changes, 0).map(|told| told[0]), Some((1, "w0")));
-        // One that is back is not forgotten.
+        // A workload that was registered again is not forgotten.
         changes.put(&id(3));
         changes.remove(&id(REMOVALS + 3));
         assert!(after(&changes, 0).expect("all is known").iter().any(|(_, id)| *id == "w3"));

@@ -1,4 +1,4 @@
-//! What the dispatcher can be asked: one variant a call, with where the answer goes.
+//! Commands to the dispatcher: one variant per call, with the channel for its answer.
 
 use super::{Hold, Listed, Made, Refusal, Replaced, Selected, Status, WorkloadChanges};
 use crate::{
@@ -18,7 +18,7 @@ use numaloc_api::{
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::{oneshot, watch};
 
-/// Where an answer goes. A caller that has gone does not get it; what was done stays done.
+/// The channel for an answer. If the caller has gone, the answer is dropped, but the change stays made.
 pub type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 
 /// What a client does to a job.
@@ -33,7 +33,7 @@ pub enum Change {
 }
 
 impl Command {
-    /// Whether it changes records: those that wait together share a commit.
+    /// Whether the command changes records. Changes that wait together share a commit.
     pub fn is_change(&self) -> bool {
         matches!(
             self,
@@ -85,7 +85,7 @@ pub enum Command {
     RegisterWorkload(Caller, RegisterWorkload, Reply<Arc<Workload>>),
     /// Registers a set of workloads, and forgets what is not in it.
     ReplaceWorkloads(Caller, WorkloadSet, Reply<Replaced>),
-    /// Begins the leases of a set anew, and counts its workloads. Nothing is stored for that: a question.
+    /// Renews the leases of a set and counts its workloads. Stores nothing, so it is a question.
     RenewWorkloads(Caller, RenewWorkloads, Reply<usize>),
     /// Forgets a workload.
     UnregisterWorkload(Caller, UnregisterWorkload, Reply<()>),
@@ -97,9 +97,9 @@ pub enum Command {
     WorkloadsAfter(WorkloadFilter, u64, usize, Reply<WorkloadChanges>),
     /// The number in a resume token.
     ResumeWorkloads(String, Reply<u64>),
-    /// Workloads whose cpusets matter, after one by its name.
+    /// Workloads whose cpusets are watched, after this one in the order of names.
     WatchedWorkloads(Option<WorkloadId>, usize, Reply<Vec<(WorkloadId, String)>>),
-    /// These cgroups have other CPUs or nodes.
+    /// The CPUs or nodes of these cgroups have changed.
     CpusetsChanged(BTreeSet<String>, Reply<()>),
     /// Events.
     ListEvents(ListEvents, Reply<Listed<Arc<Event>>>),
@@ -107,12 +107,12 @@ pub enum Command {
     CheckCursor(u64, Reply<()>),
     /// Events after a number.
     EventsAfter(EventFilter, u64, usize, Reply<(Vec<Arc<Event>>, u64)>),
-    /// Begins or ends what keeps moves from beginning.
+    /// Sets or clears a hold (drained or paused).
     SetHold(Caller, Hold, bool, Reply<Holds>),
     /// What the store holds at this moment.
     Snapshot(Reply<Snapshot>),
     /// What the daemon is doing.
     Status(Reply<Status>),
-    /// Ends runs after their batches in hand, and then the dispatcher.
+    /// Ends runs after their current batches, then the dispatcher.
     Stop,
 }

@@ -1,4 +1,4 @@
-//! Schedules of workloads that have got other CPUs or nodes.
+//! Runs schedules early when the CPUs or nodes of their workloads' cgroups have changed.
 
 use super::dispatcher::Dispatcher;
 use numaloc_api::value::{Schedule, ScheduleState, WorkloadId};
@@ -7,7 +7,8 @@ use std::{collections::BTreeSet, ops::Bound};
 use tokio::time::Instant;
 
 impl Dispatcher {
-    /// Workloads with their cgroups after one by its name; none while no schedule waits for its next run.
+    /// At most `most` workloads with their cgroups, after `after` in the order of names. None while no schedule waits for
+    /// its next run.
     pub(super) fn watched_workloads(
         &self,
         after: Option<&WorkloadId>,
@@ -21,7 +22,7 @@ impl Dispatcher {
         rest.take(most).map(|(id, known)| (id.clone(), known.spec.cgroup.clone())).collect()
     }
 
-    /// Makes those schedules due that wait and mean one of these cgroups, or one above.
+    /// Makes each waiting schedule due whose target includes one of these cgroups or an ancestor of one.
     pub(super) fn cpusets_changed(&mut self, cgroups: &BTreeSet<String>) {
         let schedules = self.book.schedules().values().filter(|schedule| waits(schedule));
         let due: Vec<_> = schedules.filter(|it| self.means(it, cgroups)).cloned().collect();
@@ -55,7 +56,7 @@ impl Dispatcher {
     }
 }
 
-/// Whether it waits for its next run.
+/// Whether the schedule has run before and waits for its next run.
 fn waits(schedule: &Schedule) -> bool {
     schedule.state == ScheduleState::Waiting && schedule.last_run.is_some()
 }

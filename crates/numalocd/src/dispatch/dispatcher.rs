@@ -1,4 +1,4 @@
-//! The dispatcher's state, and how it changes: a list of writes is committed, then taken over.
+//! The dispatcher's state and how it changes: a list of writes is committed, then taken over into the book.
 
 use super::{
     Made, Refusal, Status, book::Book, command::Reply, fight::Fight, group::Group, leases::Leases,
@@ -31,13 +31,13 @@ use tokio::{
 pub struct Probe {
     /// The schedule.
     pub schedule: ScheduleId,
-    /// Its etag: an answer about what it was before a change is of no use.
+    /// The schedule's etag. If the schedule has changed when the answer comes, the answer is ignored.
     pub etag: String,
-    /// Whose memory.
+    /// The target.
     pub aim: Aim,
-    /// What goes where.
+    /// Options of the migration.
     pub options: Options,
-    /// Its creator, as what it may do now.
+    /// The schedule's creator, with its present rights.
     pub creator: Caller,
 }
 
@@ -46,23 +46,23 @@ pub struct Probe {
 pub struct Probed {
     /// The schedule.
     pub schedule: ScheduleId,
-    /// Its etag when it was asked.
+    /// The schedule's etag in the question.
     pub etag: String,
     /// What was found.
     pub found: Result<Found, Refusal>,
 }
 
-/// Asks what of the target of a job is there that was open when the daemon started: so that others for the same memory are
-/// told of it before its turn has come.
+/// Asks for the processes of a job that was open when the daemon started. Then a new job for the same memory is checked
+/// against this one even before this one is planned.
 #[derive(Debug)]
 pub struct Lookup {
     /// The job.
     pub job: JobId,
-    /// Whose memory.
+    /// The target.
     pub aim: Aim,
-    /// What goes where.
+    /// Options of the migration.
     pub options: Options,
-    /// Who it belongs to, as what it may do now.
+    /// The job's owner, with its present rights.
     pub owner: Caller,
 }
 
@@ -74,15 +74,15 @@ pub struct Edges {
     pub config: watch::Receiver<Arc<Config>>,
     /// To the engine: plan and move.
     pub orders: mpsc::UnboundedSender<Order>,
-    /// To the engine: is it there?
+    /// To the engine: is the target of a schedule there?
     pub probes: mpsc::UnboundedSender<Probe>,
-    /// To the engine: what is there?
+    /// To the engine: what of the target of a job is there?
     pub lookups: mpsc::UnboundedSender<Lookup>,
     /// Counters.
     pub metrics: Metrics,
-    /// Told what the daemon is doing, whenever that has changed.
+    /// Called with the daemon's status whenever that has changed.
     pub tell: Box<dyn FnMut(&Status) + Send>,
-    /// The wall clock. It may jump: spans of time are measured by another.
+    /// The wall clock. It may jump, so durations are measured with `Instant`.
     pub clock: fn() -> SystemTime,
 }
 
@@ -97,46 +97,47 @@ impl fmt::Debug for Edges {
 pub struct Dispatcher {
     pub(super) edges: Edges,
     pub(super) book: Book,
-    /// Jobs that the engine is at work on.
+    /// Jobs that the engine is working on, by number.
     pub(super) runs: BTreeMap<u64, Run>,
-    /// The rate that runs share, in bytes per second, and what keeps to it.
+    /// The rate limit that all runs share, in bytes per second, and the limiter.
     pub(super) shared_rate: Option<(u64, Arc<SharedRate>)>,
-    /// Who and where, of open jobs as far as known.
+    /// Processes and nodes of open jobs, where known, by job number.
     pub(super) found: HashMap<u64, Found>,
-    /// Places in line of jobs that have gone behind others.
+    /// Places in the queue of jobs that have been put behind others, by job number.
     pub(super) behind: HashMap<u64, u64>,
-    /// When a schedule is looked at next.
+    /// When a schedule is due, by number.
     pub(super) due: BTreeMap<u64, Instant>,
     /// Since when a schedule's target has been gone.
     pub(super) gone: HashMap<u64, Instant>,
-    /// How often in a row a schedule could not be looked at.
+    /// How many probes of a schedule have failed in a row, by number.
     pub(super) put_off: HashMap<u64, u32>,
-    /// Who has asked for a run of a schedule and waits for its job.
+    /// Callers that have asked for a run of a schedule and wait for its job, by schedule number.
     pub(super) asked: HashMap<u64, Vec<Reply<Made>>>,
-    /// How schedules fare, by their numbers: of those that have moved something since the start.
+    /// Whether schedules' work stays done, by schedule number: for repeating schedules of which a run has ended since the
+    /// start.
     pub(super) fights: HashMap<u64, Fight>,
-    /// When workloads are forgotten that nobody renews.
+    /// The leases of workloads: when those that nobody renews are forgotten.
     pub(super) leases: Leases,
-    /// While changes are made that share a commit.
+    /// The changes that are to share the commit now being prepared; `None` outside of that.
     pub(super) group: Option<Group>,
     /// Reports whose consequences could not be stored yet.
     pub(super) late: VecDeque<Report>,
-    /// Whether what the last daemon left under way has been dealt with.
+    /// Whether the jobs that the last daemon left under way have been dealt with.
     pub(super) recovered: bool,
-    /// Whether something has changed since it was last looked whose turn it is.
+    /// Whether anything has changed since jobs were last chosen to start.
     pub(super) changed: bool,
-    /// What jobs weigh that have ended since it was last looked what to forget.
+    /// Total weight of the jobs that have ended since old records were last removed.
     pub(super) ended_bytes: usize,
     /// Why the last commit failed, if it did.
     pub(super) problem: Option<String>,
     pub(super) started: SystemTime,
     pub(super) moved_bytes: u64,
-    /// Set when it is to stop: until when runs may end.
+    /// Set when the daemon stops: the deadline for runs to end.
     pub(super) stopping: Option<Instant>,
 }
 
 impl Dispatcher {
-    /// With what was stored.
+    /// A dispatcher with a book of the stored records.
     pub fn new(edges: Edges, book: Book) -> Self {
         let started = (edges.clock)();
         edges.metrics.store_bytes(edges.store.bytes());
@@ -170,13 +171,15 @@ impl Dispatcher {
         self.edges.config.borrow().clone()
     }
 
-    /// Who a stored record belongs to, as what it may do now.
+    /// The creator of a stored record, with its present rights.
     ///
     /// # Errors
-    /// Not permitted: it may not have memory moved any more.
+    /// Not permitted: the creator may not have memory moved any more.
     pub(super) fn creator(&self, name: &str, gid: Option<u32>) -> Result<Caller, Refusal> {
         Grants::from(&*self.config()).creator(name, gid).ok_or_else(|| {
-            let message = format!("{name} may not have memory moved any more");
+            let message = format!(
+                "{name} has no right any more to have memory moved: ask for a grant in the daemon's configuration"
+            );
             Refusal::NotPermitted { message }
         })
     }
@@ -186,8 +189,8 @@ impl Dispatcher {
         (self.edges.clock)()
     }
 
-    /// Stores `writes`, all or none, and only then takes them over. Within a group they are taken over at once, and stored
-    /// at its end; what is done beside belongs into [`Self::then`].
+    /// Stores `writes`, all or none, and only then takes them over into the book. Within a group, writes are taken over at
+    /// once and stored when the group ends; all other effects of a change have to go through [`Self::then`].
     ///
     /// # Errors
     /// There is no room, or the store cannot be written. Nothing has changed.
@@ -225,7 +228,7 @@ impl Dispatcher {
     }
 }
 
-/// Runs what blocks without holding up other tasks of this thread, where the runtime has other threads.
+/// Runs blocking work. Where the runtime has other threads, other tasks of this thread go on meanwhile.
 pub(super) fn blocking<T>(work: impl FnOnce() -> T) -> T {
     match Runtime::current().runtime_flavor() {
         RuntimeFlavor::CurrentThread => work(),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 impl Dispatcher {
-    /// Ends a job. Without an outcome of its last run it keeps that of the runs before.
+    /// Ends a job. If `outcome` is `None`, the job keeps the outcome of its earlier runs.
     pub(super) fn end_job(
         &mut self,
         job: &Job,
@@ -24,14 +24,14 @@ impl Dispatcher {
         self.end(Job { outcome, ..job.clone() }, state, message, None)
     }
 
-    /// Ends a job that had nothing to do, with the local share that was found, in percent.
+    /// Ends a job that had nothing to do. `local_percent` is the local share that was found.
     pub(super) fn end_without_moving(
         &mut self,
         job: &Job,
         message: String,
         local_percent: Option<f64>,
     ) -> Result<(), Refusal> {
-        // One that had moved something before it was held has done its work.
+        // A job with the outcome of an earlier run has done its work.
         let state = if job.outcome.is_some() { JobState::Succeeded } else { JobState::Skipped };
         self.end(job.clone(), state, message, local_percent)
     }
@@ -62,7 +62,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// What follows from an end that is stored.
+    /// Effects of an end, once it is stored.
     fn after_end(
         &mut self,
         job: &Job,
@@ -86,7 +86,7 @@ impl Dispatcher {
         tracing::info!(job = %job.id, state = job.state.name(), why = job.state_message, "job ended");
     }
 
-    /// Shows where the memory of members is that are workloads of `owner`.
+    /// Updates the metric of the local share for each member that is a workload of `owner`.
     fn measure(&self, members: &[MemberResult], owner: &Caller) {
         for result in members {
             if let Some(after) = result.after
@@ -98,7 +98,7 @@ impl Dispatcher {
     }
 }
 
-/// Members of a job that has ended: those of which nothing has become share its end.
+/// The members of a job that has ended. Those still waiting get a state and a reason from the job's end.
 fn all_ended(members: &[MemberResult], state: JobState, why: &str) -> Vec<MemberResult> {
     let state = match state {
         JobState::Failed | JobState::Interrupted => MemberState::Failed,
@@ -111,7 +111,7 @@ fn all_ended(members: &[MemberResult], state: JobState, why: &str) -> Vec<Member
     members.iter().map(one).collect()
 }
 
-/// What of a target took no part, for people; empty if all did.
+/// Names the members that took no part, for people; empty if all did.
 fn left_out(members: &[MemberResult]) -> String {
     let of = |words, state| {
         let fitting = members.iter().filter(|member| member.state == state);
@@ -121,7 +121,7 @@ fn left_out(members: &[MemberResult]) -> String {
     joined([of("not there", MemberState::Missing), of("left out", MemberState::Refused)])
 }
 
-/// Several things to be said at an end.
+/// Joins those parts of a message that are not empty.
 pub(super) fn joined(parts: impl IntoIterator<Item = String>) -> String {
     let parts = parts.into_iter().filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join("; ")

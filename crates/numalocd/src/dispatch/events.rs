@@ -1,4 +1,4 @@
-//! What is told of what the daemon does: one small event each.
+//! Events: one small record for each thing that the daemon has done.
 
 use super::dispatcher::Dispatcher;
 use crate::store::{EventHead, Write};
@@ -9,9 +9,9 @@ use numaloc_api::value::{
 use numaloc_core::NodeSet;
 use std::{cmp::Reverse, sync::Arc};
 
-/// A repeating schedule tells a ratio again when it has changed by more than so many points.
+/// A repeating schedule emits another event when its local share has changed by more than this many percentage points.
 const POINTS: f64 = 10.0;
-/// As many members of a target, and failed processes, are told.
+/// The most members, and the most failed processes, that an event lists.
 const MEMBERS: usize = 256;
 const FAILED: usize = 64;
 
@@ -23,14 +23,14 @@ impl Dispatcher {
         numbered.map(|(event, number)| Write::Event(Arc::new(Event { number, ..event }))).collect()
     }
 
-    /// Something that happened to a job.
+    /// An event about a job.
     pub(super) fn of_job(&self, job: &Job, kind: EventType, message: String) -> Event {
         let (job_id, schedule) = (Some(job.id.clone()), job.schedule.clone());
         let event = self.event(kind, self.owner_name(job), &job.spec.target, message);
         Event { job: job_id, schedule, ..event }
     }
 
-    /// Something that happened to a schedule.
+    /// An event about a schedule.
     pub(super) fn of_schedule(
         &self,
         schedule: &Schedule,
@@ -42,7 +42,7 @@ impl Dispatcher {
         Event { schedule: Some(schedule.id.clone()), ..event }
     }
 
-    /// Something that happened now; its number comes when it is told.
+    /// An event with the present time. It gets its number in [`Self::tell`].
     fn event(&self, kind: EventType, creator: &str, target: &Target, message: String) -> Event {
         Event {
             number: 0,
@@ -64,7 +64,7 @@ impl Dispatcher {
         }
     }
 
-    /// The begin of a move, if it is to be told.
+    /// The event for the start of a move, if the job's policy asks for it.
     pub(super) fn start_event(&self, job: &Job) -> Option<Event> {
         let planned = job.progress.as_ref().map_or(0, |progress| progress.planned_bytes);
         let message = format!("begins to move {}", mib(planned));
@@ -72,7 +72,7 @@ impl Dispatcher {
         is_told.then(|| self.of_job(job, EventType::Started, message))
     }
 
-    /// The end of a job, if it is to be told.
+    /// The event for the end of a job, if there is to be one.
     pub(super) fn end_event(&self, job: &Job, local_percent: Option<f64>) -> Option<Event> {
         let outcome = job.outcome.as_deref();
         let moved_bytes = outcome.map_or(0, |outcome| outcome.account().moved_bytes());
@@ -113,8 +113,9 @@ impl Dispatcher {
         self.is_news(job, &event).then_some(event)
     }
 
-    /// Whether an end is to be told: always, but of a repeating schedule that asks for no more only the first, one of another
-    /// kind than the last, one with another ratio, and one after which other members are not well.
+    /// Whether the end of a job is to have an event. Only a repeating schedule whose policy does not ask for all events
+    /// leaves some out. Its ends have an event if there was none before, if the type differs from the last one, if the
+    /// local share is newly known, not known any more or changed by more than [`POINTS`], or if other members are not well.
     fn is_news(&self, job: &Job, event: &Event) -> bool {
         let repeats = |schedule| {
             self.book.schedule(schedule).is_some_and(|schedule| !schedule.spec.interval.is_zero())
@@ -133,7 +134,7 @@ impl Dispatcher {
     }
 }
 
-/// The members of which the most is to be told.
+/// At most [`MEMBERS`] members, those in the worst states first.
 fn told(members: &[MemberResult]) -> Vec<MemberResult> {
     let mut told: Vec<&MemberResult> = members.iter().collect();
     told.sort_by_key(|member| Reverse(weight(member.state)));

@@ -1,35 +1,37 @@
-//! A schedule whose work somebody undoes again and again: it says so once, and slows down, because each round costs the
-//! application two moves of its memory and gains it nothing.
+//! Detects fights: what a schedule moves is moved back again and again. The schedule reports that once and runs less often,
+//! because each round moves the application's memory twice and gains nothing.
 //!
-//! Kept in memory only, 8 KiB for a schedule that has moved something: a restart begins anew.
+//! Kept in memory only, 8 KiB for each schedule that has moved something. A restart begins anew.
 
 use super::dispatcher::Dispatcher;
 use crate::engine::{Returned, Trail};
 use numaloc_api::value::{Event, EventType, Job, ScheduleId};
 use std::sync::Arc;
 
-/// Runs in a row that have to find much of the work before undone. One may be the target's own doing, such as a restart of
-/// its workers; who does it three times does not stop.
+/// A fight is on after this many runs in a row that found much of the earlier work undone. One such run may have a cause in
+/// the target, such as a restart of its workers. Three in a row mean that it will go on.
 const RUNS: u32 = 3;
-/// Most times that the interval is lengthened: of a minute, to a quarter of an hour, so that the end of a fight is noticed.
+/// The interval is multiplied by at most this. An interval of one minute becomes 16 minutes, so that the end of a fight is
+/// still noticed soon.
 const SLOWEST: u32 = 16;
 
 /// What is said when a fight is over.
-const STAYS: &str = "what it moves stays again";
+const STAYS: &str = "the fight is over: what the schedule moves stays in place";
 
-/// How a schedule fares.
+/// Whether the work of a schedule stays done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fight {
-    /// What its last run that moved something has moved.
+    /// What the last run that moved anything has moved.
     trail: Option<Arc<Trail>>,
-    /// Runs in a row that found much of it undone.
+    /// How many runs in a row found much of it undone.
     undone: u32,
     /// What users are to be told; empty: nothing.
     message: String,
 }
 
 impl Fight {
-    /// How it fares after a run that found `returned` of what was moved before, and has moved `trail` itself.
+    /// The state after a run. `returned` says how much of the earlier work was undone (`None`: the run could not tell), and
+    /// `trail` what the run has moved itself.
     fn after(&self, returned: Option<&Returned>, trail: Option<Arc<Trail>>) -> Self {
         let trail = trail.or_else(|| self.trail.clone());
         let Some(returned) = returned else { return Self { trail, ..self.clone() } };
@@ -39,12 +41,12 @@ impl Fight {
         Self { message, ..next }
     }
 
-    /// Whether somebody undoes its work.
+    /// Whether there is a fight: the work is undone again and again.
     pub fn is_on(&self) -> bool {
         self.undone >= RUNS
     }
 
-    /// How many times longer than asked for it waits for its next run.
+    /// The factor by which the wait for the next run is longer than the interval.
     pub fn slowdown(&self) -> u32 {
         match self.undone.checked_sub(RUNS) {
             None => 1,
@@ -73,14 +75,15 @@ impl Fight {
 }
 
 impl Dispatcher {
-    /// What the last run of the job's schedule has moved. A job that goes on after a break follows its own run.
+    /// What the last run of the job's schedule has moved. `None` for a job that continues an earlier run of its own.
     pub(super) fn trail(&self, job: &Job) -> Option<Arc<Trail>> {
         let schedule = job.schedule.as_ref().filter(|_| job.outcome.is_none())?;
         let number = self.book.schedule(schedule)?.id.number()?;
         self.fights.get(&number)?.trail.clone()
     }
 
-    /// How the schedule of a job that ends now fares, if it repeats and the job has looked.
+    /// The state of the schedule's fight after a job that ends now. `None` if the schedule does not repeat or the job has
+    /// no run.
     pub(super) fn fight_after(&self, job: &Job) -> Option<Fight> {
         let schedule = self.book.schedule(job.schedule.as_ref()?)?;
         let run = self.runs.get(&job.id.number()?)?;
@@ -92,7 +95,7 @@ impl Dispatcher {
         (!schedule.spec.interval.is_zero()).then(next)
     }
 
-    /// That a fight begins or ends with this job, if it does.
+    /// The event that a fight begins or ends with this job, if it does.
     pub(super) fn fight_event(&self, job: &Job, next: Option<&Fight>) -> Option<Event> {
         let (schedule, next) = job.schedule.as_ref().zip(next)?;
         let number = self.book.schedule(schedule)?.id.number()?;
@@ -105,7 +108,7 @@ impl Dispatcher {
         Some(self.of_job(job, kind, message))
     }
 
-    /// Takes over how a schedule fares, and says so when that has changed.
+    /// Keeps the new state of a schedule's fight, and logs when a fight has begun or ended.
     pub(super) fn set_fight(&mut self, schedule: &ScheduleId, fight: Fight) {
         let known = self.book.schedule(schedule).and_then(|known| known.id.number());
         let Some(number) = known else { return };
@@ -119,13 +122,13 @@ impl Dispatcher {
         }
     }
 
-    /// What its users are to be told of a schedule while a run of it is under way.
+    /// What users are to be told of a schedule's fight; empty: nothing.
     pub(super) fn fight_message(&self, schedule: &ScheduleId) -> String {
         let fight = schedule.number().and_then(|number| self.fights.get(&number));
         fight.map(|fight| fight.message.clone()).unwrap_or_default()
     }
 
-    /// The schedule has changed or is gone.
+    /// Forgets the fight of a schedule that has changed or is gone.
     pub(super) fn forget_fight(&mut self, schedule: &ScheduleId) {
         schedule.number().and_then(|number| self.fights.remove(&number));
     }
@@ -140,7 +143,7 @@ mod tests {
         Returned { bytes, moved_bytes: 100, by: vec!["numad (process 7)".to_owned()] }
     }
 
-    /// Factors after runs that found so many percent back.
+    /// The factor after each of these runs. Each found so many percent moved back; `None`: it could not tell.
     fn slowdowns(percents: &[Option<u64>]) -> Vec<u32> {
         let mut fight = Fight::default();
         let run = |percent: &Option<u64>| {
@@ -156,7 +159,7 @@ mod tests {
         assert_eq!(slowdowns(&[Some(24); 4]), [1; 4]);
         let broken = [Some(100), Some(100), Some(0), Some(100), Some(100), Some(100), Some(10)];
         assert_eq!(slowdowns(&broken), [1, 1, 1, 1, 1, 2, 1]);
-        // A run that could not look says nothing either way.
+        // A run that could not tell changes nothing.
         assert_eq!(
             slowdowns(&[None, Some(50), None, Some(50), Some(50), None]),
             [1, 1, 1, 1, 2, 2]

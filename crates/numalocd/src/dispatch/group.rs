@@ -1,7 +1,8 @@
-//! Changes that wait at the same moment share a commit: the disk is asked to be done once for all of them.
+//! Changes that wait at the same moment share one commit, so that the disk is synchronized once for all of them.
 //!
-//! Each is made to the book as if those before it were stored, and answered when they all are. If they cannot be stored, the
-//! book is put back and none of them has happened. Questions are never answered from a book that is ahead of the disk.
+//! Each change is made to the book as if the changes before it were stored. It is answered when all are stored. If they
+//! cannot be stored, the book is put back and none of them has happened. Questions are never answered from a book that is
+//! ahead of the disk.
 
 use super::{
     Refusal,
@@ -19,7 +20,7 @@ type Effect = Box<dyn FnOnce(&mut Dispatcher) + Send>;
 #[derive(Default)]
 pub(super) struct Group {
     writes: Vec<Write>,
-    /// What puts the book back, the last change first.
+    /// Writes that put the book back, in the order of the changes; they are applied from the last to the first.
     undo: Vec<Write>,
     last: Last,
     effects: Vec<Effect>,
@@ -33,7 +34,7 @@ impl fmt::Debug for Group {
 }
 
 impl Group {
-    /// Takes `writes` over into the book, to be stored with the others.
+    /// Takes `writes` over into the book; they are stored later with the others.
     pub fn add(&mut self, book: &mut Book, writes: Vec<Write>) {
         for write in writes {
             self.undo.extend(book.inverse(&write));
@@ -44,7 +45,7 @@ impl Group {
 }
 
 impl Dispatcher {
-    /// Makes changes that wait together.
+    /// Makes changes that wait together, in one commit.
     pub(super) fn on_changes(&mut self, changes: Vec<Command>) {
         if changes.is_empty() {
             return;
@@ -69,7 +70,7 @@ impl Dispatcher {
         answers.into_iter().for_each(|answer| answer(stored.as_ref().err()));
     }
 
-    /// Does what follows from a change, once that is stored.
+    /// Runs `effect` once the change is stored: when the group is, or now if there is no group.
     pub(super) fn then(&mut self, effect: impl FnOnce(&mut Self) + Send + 'static) {
         match &mut self.group {
             Some(group) => group.effects.push(Box::new(effect)),
@@ -77,7 +78,7 @@ impl Dispatcher {
         }
     }
 
-    /// Answers a change, once it and those before it are stored.
+    /// Answers a change once its group is stored, or now if there is no group.
     pub(super) fn answer<T: Send + 'static>(
         &mut self,
         reply: Reply<T>,
@@ -88,7 +89,7 @@ impl Dispatcher {
                 Some(refusal) => Err(refusal.clone()),
                 None => Ok(answer),
             });
-            // A caller that has gone does not want it.
+            // This fails only if the caller has gone.
             let _ = reply.send(answer);
         };
         match &mut self.group {

@@ -30,12 +30,12 @@ pub struct Listed<T> {
     pub next: Option<String>,
 }
 
-/// What a target means.
+/// A target with its workloads resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selected {
-    /// What it names, workloads by their cgroups.
+    /// What the target names; workloads are replaced by their cgroups.
     pub aim: Aim,
-    /// The best class of the workloads that it names, if any has one.
+    /// The best QoS class among the workloads that the target names, if any has one.
     pub qos_class: Option<QosClass>,
 }
 
@@ -45,11 +45,11 @@ pub type Made = (Arc<Job>, bool);
 /// What has become of a set of workloads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replaced {
-    /// New, or changed.
+    /// Workloads that are new or have changed.
     pub written: usize,
-    /// There as they are.
+    /// Workloads that were registered with the same values already.
     pub unchanged: usize,
-    /// Forgotten.
+    /// Workloads that were forgotten.
     pub removed: usize,
 }
 
@@ -60,18 +60,18 @@ pub enum WorkloadChange {
     Present(Arc<Workload>),
     /// It is not there, or not among those that are watched.
     Removed(WorkloadId),
-    /// What there was before the watch has been told.
+    /// All workloads that were there before the watch have been told.
     CaughtUp,
 }
 
 /// Some changes of workloads.
 #[derive(Clone, Debug)]
 pub struct WorkloadChanges {
-    /// Each with its number, and with what goes on after it.
+    /// Each with its number and the resume token to go on after it.
     pub changes: Vec<(u64, WorkloadChange, String)>,
-    /// Up to which number was looked.
+    /// Number of the last change that was looked at.
     pub seen: u64,
-    /// What goes on after that.
+    /// Resume token to go on after `seen`.
     pub token: String,
 }
 
@@ -83,25 +83,25 @@ pub type JobCount = (JobState, usize);
 pub struct Status {
     /// When it started.
     pub started: SystemTime,
-    /// Jobs by state, those without any left out.
+    /// Number of jobs in each state; states without jobs are left out.
     pub jobs: Vec<JobCount>,
-    /// Schedules.
+    /// Number of schedules.
     pub schedules: usize,
-    /// Workloads.
+    /// Number of workloads.
     pub workloads: usize,
     /// Bytes moved since the start.
     pub moved_bytes: u64,
-    /// Which store the records are in.
+    /// Id of the store that the records are in.
     pub store_id: u64,
-    /// What keeps moves from beginning.
+    /// The holds (drained, paused) that keep moves from beginning.
     pub holds: Holds,
-    /// Schedules that find their work undone again and again.
+    /// Number of schedules that find their work undone again and again.
     pub fights: usize,
-    /// What it cannot do, and what to do about it.
+    /// What the daemon cannot do, and what to do about it.
     pub problems: Vec<String>,
 }
 
-/// Talks to the dispatcher. Cheap to clone. Every call fails with [`Refusal::Unavailable`] once it has stopped.
+/// Talks to the dispatcher. Cheap to clone. Every call fails with [`Refusal::Unavailable`] once the dispatcher has stopped.
 #[derive(Clone, Debug)]
 pub struct Handle {
     commands: mpsc::Sender<Command>,
@@ -118,7 +118,7 @@ impl Handle {
         Self { commands, last_event, last_change }
     }
 
-    /// One whose dispatcher has stopped.
+    /// A handle whose dispatcher has stopped.
     #[cfg(test)]
     pub fn stopped() -> Self {
         Self::new(mpsc::channel(1).0, watch::channel(0).1, watch::channel(0).1)
@@ -132,29 +132,31 @@ impl Handle {
         answer.await.unwrap_or_else(|_| Err(gone()))
     }
 
-    /// Ends the runs under way after their batches in hand, saves them, and ends the dispatcher.
+    /// Ends the runs under way after their current batches, saves them, and ends the dispatcher.
     pub async fn stop(&self) {
-        // It has stopped already if this fails.
+        // This fails only if the dispatcher has stopped already.
         let _ = self.commands.send(Command::Stop).await;
     }
 
-    /// Resolves workloads for who only looks: everybody's, and processes that have these pids now.
+    /// Resolves a target for a caller that only looks: workloads of all owners, and the processes that have these pids now.
     ///
     /// # Errors
-    /// [`Refusal::TargetNotFound`]: nothing of it is registered.
+    /// [`Refusal::TargetNotFound`]: no workload of the target is registered.
     pub async fn select(&self, target: Target) -> Result<Selected, Refusal> {
         self.ask(|reply| Command::Select(target, None, reply)).await
     }
 
-    /// Resolves workloads for a job to be: those that `of` may select, and processes that have these pids now.
+    /// Resolves a target for a job to be created: workloads that `of` may select, and the processes that have these pids
+    /// now.
     ///
     /// # Errors
-    /// [`Refusal::TargetNotFound`]: nothing of it is registered for `of`.
+    /// [`Refusal::TargetNotFound`]: no workload of the target is registered for `of`.
     pub async fn select_for(&self, of: Caller, target: Target) -> Result<Selected, Refusal> {
         self.ask(|reply| Command::Select(target, Some(of), reply)).await
     }
 
-    /// Creates a job for what was found, or gives back the one that it joins or that an earlier request made (then `true`).
+    /// Creates a job for what was found (`false`). Or gives back the job that the request joins, or that an earlier request
+    /// with the same request_id made (`true`).
     ///
     /// # Errors
     /// Conflict, already exists, quota, store.
@@ -168,11 +170,11 @@ impl Handle {
         self.ask(|reply| Command::CreateJob(caller, request, pins, found, reply)).await
     }
 
-    /// A job that an earlier request of the caller with this request_id made; asked before the target is looked at, which
-    /// may have gone meanwhile.
+    /// The job that an earlier request of the caller with this request_id made. To be asked before the target is looked at,
+    /// because the target may have gone meanwhile.
     ///
     /// # Errors
-    /// Already exists: with another request.
+    /// Already exists: the request_id was used for another request.
     pub async fn find_request(
         &self,
         caller: Caller,
@@ -181,7 +183,7 @@ impl Handle {
         self.ask(|reply| Command::FindRequest(caller, request, reply)).await
     }
 
-    /// One job, whole.
+    /// One job, with its plan and outcome.
     ///
     /// # Errors
     /// Not found, store.
@@ -197,7 +199,7 @@ impl Handle {
         self.ask(|reply| Command::ListJobs(request, reply)).await
     }
 
-    /// A job and its changes; the sender is dropped after the last one. Of one that has ended there is one value.
+    /// A job and its changes. The sender is dropped after the last one. For a job that has ended there is only one value.
     ///
     /// # Errors
     /// Not found.
@@ -205,7 +207,7 @@ impl Handle {
         self.ask(|reply| Command::WatchJob(id, reply)).await
     }
 
-    /// Ends a job after the batches in hand.
+    /// Ends a job after its current batches.
     ///
     /// # Errors
     /// Not found, wrong state, not permitted, store.
@@ -213,7 +215,7 @@ impl Handle {
         self.ask(|reply| Command::ChangeJob(caller, id, Change::Cancel, reply)).await
     }
 
-    /// Holds a job after the batches in hand.
+    /// Pauses a job after its current batches.
     ///
     /// # Errors
     /// Not found, wrong state, not permitted, store.
@@ -221,7 +223,7 @@ impl Handle {
         self.ask(|reply| Command::ChangeJob(caller, id, Change::Pause, reply)).await
     }
 
-    /// Queues a held job again.
+    /// Queues a paused job again.
     ///
     /// # Errors
     /// Not found, wrong state, not permitted, store.
@@ -242,11 +244,11 @@ impl Handle {
         self.ask(|reply| Command::CreateSchedule(caller, request, pins, reply)).await
     }
 
-    /// A schedule that an earlier request of the caller with this request_id made; asked before the target is looked at,
-    /// which may have gone meanwhile.
+    /// The schedule that an earlier request of the caller with this request_id made. To be asked before the target is
+    /// looked at, because the target may have gone meanwhile.
     ///
     /// # Errors
-    /// Already exists: with another request.
+    /// Already exists: the request_id was used for another request.
     pub async fn find_schedule_request(
         &self,
         caller: Caller,
@@ -274,15 +276,15 @@ impl Handle {
         self.ask(|reply| Command::ListSchedules(request, reply)).await
     }
 
-    /// Has a schedule run now: its job, and whether that was queued or under way before.
+    /// Runs a schedule now. Gives back its job, and whether that was queued or under way before.
     ///
     /// # Errors
-    /// Not found, target not found or empty, etag (it was changed meanwhile), not permitted, store.
+    /// Not found, target not found or empty, etag (the schedule was changed meanwhile), not permitted, store.
     pub async fn run_schedule(&self, caller: Caller, id: ScheduleId) -> Result<Made, Refusal> {
         self.ask(|reply| Command::RunSchedule(caller, id, reply)).await
     }
 
-    /// Changes a schedule; `pins` go with a new target.
+    /// Changes a schedule. `pins` belong to the new target, if the change has one.
     ///
     /// # Errors
     /// Invalid, not found, etag, not permitted, store.
@@ -319,7 +321,7 @@ impl Handle {
         self.ask(|reply| Command::RegisterWorkload(caller, request, reply)).await
     }
 
-    /// Makes a set of the caller's what it declares, all or nothing.
+    /// Replaces a set of the caller's workloads by what the set declares, all or nothing.
     ///
     /// # Errors
     /// Not permitted, quota, store.
@@ -331,7 +333,7 @@ impl Handle {
         self.ask(|reply| Command::ReplaceWorkloads(caller, set, reply)).await
     }
 
-    /// Begins the leases of a set of the caller's anew. Gives back how many workloads it has.
+    /// Renews the leases of a set of the caller's workloads. Gives back how many workloads the set has.
     ///
     /// # Errors
     /// Only when the daemon stops.
@@ -374,10 +376,10 @@ impl Handle {
         self.ask(|reply| Command::ListWorkloads(request, reply)).await
     }
 
-    /// Changes of workloads after number `after`, 0: all workloads, at most `most`, oldest first.
+    /// At most `most` changes of workloads after number `after`, oldest first. 0: all workloads.
     ///
     /// # Errors
-    /// [`Refusal::ResumeToken`]: not all are known any more.
+    /// [`Refusal::ResumeToken`]: some of these changes are not known any more.
     pub async fn workloads_after(
         &self,
         filter: WorkloadFilter,
@@ -387,20 +389,21 @@ impl Handle {
         self.ask(|reply| Command::WorkloadsAfter(filter, after, most, reply)).await
     }
 
-    /// The number of the change after which a client goes on.
+    /// The number in a resume token: that of the change after which the client goes on.
     ///
     /// # Errors
-    /// [`Refusal::ResumeToken`]: not all after it are known.
+    /// [`Refusal::ResumeToken`]: some changes after it are not known any more.
     pub async fn resume_workloads(&self, token: String) -> Result<u64, Refusal> {
         self.ask(|reply| Command::ResumeWorkloads(token, reply)).await
     }
 
-    /// The number of the last change of a workload, as [`Self::last_event`].
+    /// Receives the number of the last change of a workload, as [`Self::last_event`] does for events.
     pub fn last_change(&self) -> watch::Receiver<u64> {
         self.last_change.clone()
     }
 
-    /// Workloads with their cgroups after one by its name, `most` at most; none while no schedule waits for its next run.
+    /// At most `most` workloads with their cgroups, after `after` in the order of names. None while no schedule waits for
+    /// its next run.
     ///
     /// # Errors
     /// Only when it has stopped.
@@ -412,7 +415,8 @@ impl Handle {
         self.ask(|reply| Command::WatchedWorkloads(after, most, reply)).await
     }
 
-    /// Has schedules run that wait and that these cgroups, which have other CPUs or nodes now, belong to.
+    /// Makes waiting schedules due whose targets include one of these cgroups. The CPUs or nodes of these cgroups have
+    /// changed.
     ///
     /// # Errors
     /// Only when it has stopped.
@@ -428,7 +432,8 @@ impl Handle {
         self.ask(|reply| Command::ListEvents(request, reply)).await
     }
 
-    /// Stored events after number `after` that fit, oldest first, at most `most`, and up to which number was looked.
+    /// At most `most` stored events after number `after` that match the filter, oldest first; and the number of the last
+    /// event that was looked at.
     ///
     /// # Errors
     /// Store.
@@ -444,18 +449,18 @@ impl Handle {
     /// Whether a client that has seen this event can go on after it.
     ///
     /// # Errors
-    /// [`Refusal::Cursor`]: some after it have been forgotten, or it has not been there.
+    /// [`Refusal::Cursor`]: some later events have been forgotten, or there never was an event with this number.
     pub async fn check_cursor(&self, after: u64) -> Result<(), Refusal> {
         self.ask(|reply| Command::CheckCursor(after, reply)).await
     }
 
-    /// The number of the last event; changes with each new one. A watcher reads what it has not seen with
-    /// [`Self::events_after`], so that nothing queues up for a slow one.
+    /// Receives the number of the last event, which changes with each new one. A watcher reads the events it has not seen
+    /// with [`Self::events_after`], so that nothing queues up for a slow watcher.
     pub fn last_event(&self) -> watch::Receiver<u64> {
         self.last_event.clone()
     }
 
-    /// Begins (`on`) or ends what keeps moves from beginning; gives back what does now.
+    /// Sets (`on`) or clears a hold. Gives back all holds as they are now.
     ///
     /// # Errors
     /// Store.
@@ -463,7 +468,7 @@ impl Handle {
         self.ask(|reply| Command::SetHold(caller, hold, on, reply)).await
     }
 
-    /// What the store holds at this moment, to be copied while it goes on.
+    /// What the store holds at this moment. It can be copied while the store is used.
     ///
     /// # Errors
     /// Store.

@@ -1,5 +1,4 @@
-//! What keeps moves from beginning: an operator who drains the daemon, or pauses all moves. It is stored, so that a restart
-//! does not end it.
+//! Holds: an operator drains the daemon or pauses all moves. Holds are stored, so a restart does not end them.
 
 use super::{Refusal, dispatcher::Dispatcher};
 use crate::{
@@ -8,17 +7,17 @@ use crate::{
 };
 use numaloc_api::value::JobState;
 
-/// What an operator begins and ends, each by itself.
+/// The kinds of hold. An operator sets and clears each independently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
     /// No move begins; those under way go on to their end.
     Drain,
-    /// Besides, those under way end after their batches in hand.
+    /// No move begins, and those under way end after their current batches and go back into the queue.
     Pause,
 }
 
 impl Dispatcher {
-    /// Begins (`on`) or ends a hold. One that is as it should be stays as it is.
+    /// Sets (`on`) or clears a hold. If it is so already, nothing changes.
     pub(super) fn set_hold(
         &mut self,
         caller: &Caller,
@@ -52,7 +51,7 @@ impl Dispatcher {
         }
     }
 
-    /// Has all runs end after their batches in hand and go back into the queue.
+    /// Ends all runs after their current batches; their jobs go back into the queue.
     pub(super) fn hold_all(&mut self) {
         for number in self.runs.keys().copied().collect::<Vec<_>>() {
             self.put_back(number, "waits: all moves are paused");

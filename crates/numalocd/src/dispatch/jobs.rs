@@ -1,4 +1,4 @@
-//! Jobs, from request to end.
+//! Jobs, from request to end. "Batches in hand" are the batches of pages that a run is moving at the moment.
 //!
 //! ```text
 //!                CreateJob                          ResumeJob
@@ -17,10 +17,10 @@
 //!                    |
 //!                    +--> SUCCEEDED, PARTIAL, FAILED; CANCELLED; INTERRUPTED or SUSPENDED
 //! ```
-//! A RUNNING job that makes room for others is QUEUED again.
-//! CancelJob ends QUEUED and PAUSED at once, PLANNING and RUNNING once the batches in hand are done. A daemon that stops
-//! or dies leaves RUNNING as INTERRUPTED; where the policy says so it is SUSPENDED, and QUEUED again at the next start, as
-//! PLANNING always is: nothing has been moved yet.
+//! A RUNNING job that makes room for others is QUEUED again. CancelJob ends QUEUED and PAUSED jobs at once; PLANNING and
+//! RUNNING jobs end once the batches in hand are done. When the daemon stops or dies, a PLANNING job is QUEUED again:
+//! nothing has been moved yet. A RUNNING job becomes INTERRUPTED, unless its policy is to resume: then it is SUSPENDED (if
+//! the daemon could still store that), and QUEUED again at the next start.
 
 use super::{Made, Refusal, command::Change, dispatcher::Dispatcher, used::Sort};
 use crate::{
@@ -68,7 +68,7 @@ impl Dispatcher {
         }
         let in_the_way = self.in_the_way(&found);
         if let Some(other) = in_the_way.first() {
-            // One that is being cancelled or held will not do what was asked for.
+            // A job that is being cancelled or paused will not do what was asked for, so nobody can join it.
             let goes_on = in_the_way.iter().find(|job| job.wanted.is_none());
             return match (request.on_conflict, goes_on) {
                 (OnConflict::Join, Some(other)) => Ok((other.clone(), true)),
@@ -96,13 +96,13 @@ impl Dispatcher {
             return Ok((job, false));
         }
         self.commit(vec![Write::Job(job.clone())])?;
-        // The job itself has its members.
+        // The job's record has the members already.
         let found = found.bare();
         self.found.extend(job.id.number().map(|number| (number, found)));
         Ok((self.with_progress(job), false))
     }
 
-    /// The next job, not stored yet.
+    /// A new job with the next number, not stored yet.
     pub(super) fn new_job(&self, spec: MigrationSpec, creator: String) -> Job {
         Job {
             id: JobId::numbered(self.book.last().job + 1),
@@ -126,7 +126,7 @@ impl Dispatcher {
         }
     }
 
-    /// Jobs that are at work, or will be, on one of the same address spaces, the oldest first.
+    /// Open jobs, not paused, that have an address space of `found`, the oldest first.
     fn in_the_way(&self, found: &Found) -> Vec<Arc<Job>> {
         let overlaps = |job: &&Arc<Job>| {
             let other = job.id.number().and_then(|number| self.found.get(&number));
@@ -136,13 +136,13 @@ impl Dispatcher {
         self.book.open_jobs().filter(overlaps).cloned().collect()
     }
 
-    /// A job with all that is known of it.
+    /// A job with all that is known of it: progress if it is open, plan and outcome if it has ended.
     pub(super) fn get_job(&mut self, id: &JobId) -> Result<Arc<Job>, Refusal> {
         let job = self.known(id)?;
         if !job.state.is_end() {
             return Ok(self.with_progress(job));
         }
-        // The store does not have the changes of a group yet.
+        // The changes of the present group are not in the store yet.
         if self.group.is_some() {
             return Ok(job);
         }
@@ -151,13 +151,13 @@ impl Dispatcher {
         Ok(whole.map_or(job, Arc::new))
     }
 
-    /// A job as the book has it: one that has ended without plan and outcome.
+    /// A job as the book has it. One that has ended is without plan and outcome.
     pub(super) fn known(&self, id: &JobId) -> Result<Arc<Job>, Refusal> {
         let job = self.book.job(id).cloned();
         job.ok_or_else(|| Refusal::NotFound { name: id.to_string() })
     }
 
-    /// A job with how far it is now, and, if it is queued and no move begins, why not.
+    /// A job with its present progress. If it is queued and a hold is set, its message says so.
     pub(super) fn with_progress(&self, job: Arc<Job>) -> Arc<Job> {
         if job.state == JobState::Queued
             && let Some(why) = self.book.holds().why()
@@ -180,10 +180,10 @@ impl Dispatcher {
         change: Change,
     ) -> Result<Arc<Job>, Refusal> {
         let job = self.known(id)?;
-        // The runs of a schedule are its owner's to change.
+        // A schedule's jobs belong to the owner of the schedule.
         let owner = self.owner_name(&job);
         if !caller.may_change(owner) {
-            let message = format!("{id} belongs to {owner}: only it and admins may change it");
+            let message = format!("{id} belongs to {owner}: only {owner} and admins may change it");
             return Err(Refusal::NotPermitted { message });
         }
         if job.state.is_end() {
@@ -212,7 +212,7 @@ impl Dispatcher {
                 self.put_job(&job, JobState::Paused, format!("held by {by}"))?;
             }
             (Change::Resume, Some(JobState::Paused)) => {
-                self.want(&job, None, format!("goes on, says {by}"))?;
+                self.want(&job, None, format!("resumed by {by}"))?;
             }
             (Change::Resume, None) if job.state == JobState::Paused => {
                 self.put_job(&job, JobState::Queued, String::new())?;
@@ -222,7 +222,7 @@ impl Dispatcher {
         Ok(self.with_progress(self.known(id)?))
     }
 
-    /// Stores what a client wants of a job that is under way, and ends its run after the batches in hand.
+    /// Stores what a client wants of a job that is under way, and ends its run after the current batches.
     fn want(
         &mut self,
         job: &Job,
@@ -238,7 +238,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Stores a job in another state that is no end, and tells that it is held or goes on.
+    /// Stores a job in another state that is no end. Adds an event if the job is now paused, or no longer paused.
     pub(super) fn put_job(
         &mut self,
         job: &Job,
@@ -258,7 +258,8 @@ impl Dispatcher {
     }
 }
 
-/// Whether `stored` came of a request for `asked`: a class that was not asked for is that of the workload.
+/// Whether a request for this job would create `stored`. If it asks for no class, the class of `stored` (a workload's) is
+/// the same.
 fn is_same(stored: &Job, request: &CreateJob) -> bool {
     let mut asked = request.spec.clone();
     let class = asked.policy.qos_class.or(stored.spec.policy.qos_class);

@@ -1,5 +1,5 @@
-//! When workloads are forgotten that nobody renews: pure. Leases are not stored: a daemon that starts gives each its full
-//! time, because nobody could renew it meanwhile.
+//! When workloads that nobody renews are forgotten. No IO. Leases are not stored: when the daemon starts, each lease begins
+//! with its full time, because nobody could renew it while the daemon was away.
 
 use numaloc_api::value::WorkloadId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,17 +25,17 @@ impl Leases {
         self.in_order.extend(end.map(|end| (end, id.clone())));
     }
 
-    /// When a lease ends.
+    /// When the lease of a workload ends.
     pub fn end(&self, id: &WorkloadId) -> Option<Instant> {
         self.ends.get(id).copied()
     }
 
-    /// When the next one ends.
+    /// When the next lease ends.
     pub fn next(&self) -> Option<Instant> {
         self.in_order.first().map(|(end, _)| *end)
     }
 
-    /// Workloads whose leases have ended, those first that have done so first.
+    /// Workloads whose leases have ended, in the order of those ends.
     pub fn ended(&self, now: Instant) -> impl Iterator<Item = &WorkloadId> {
         self.in_order.iter().take_while(move |(end, _)| *end <= now).map(|(_, id)| id)
     }

@@ -1,12 +1,12 @@
-//! Within which bounds a job runs: pure.
+//! The bounds of a job's run. No IO.
 
 use crate::config::Config;
 use numaloc_api::value::{MigrationSpec, QosClass};
 use numaloc_executor::{Limits, SharedRate};
 use std::sync::Arc;
 
-/// A job's own bounds, those of the configuration where it has none. Best effort gets half: of its own rate or the daemon's,
-/// whichever is less, and where neither is given of the time that its pace may work.
+/// A job's own bounds; where it has none, those of the configuration. A best-effort job gets half of the rate: of its own
+/// or of the daemon's, whichever is lower. If neither is set, it gets half of the share of time in which its pace may work.
 pub fn limits(spec: &MigrationSpec, config: &Config, shared: Option<Arc<SharedRate>>) -> Limits {
     let (own, default) = (&spec.limits, &config.limits);
     let rate = own.rate_bytes_per_second.or(default.rate_bytes_per_second);
@@ -29,7 +29,7 @@ pub fn limits(spec: &MigrationSpec, config: &Config, shared: Option<Arc<SharedRa
     }
 }
 
-/// Half of it, and never nothing.
+/// Half of the amount, but at least 1.
 fn half<T: From<u8> + std::ops::Div<Output = T> + Ord>(amount: T) -> T {
     (amount / T::from(2)).max(T::from(1))
 }

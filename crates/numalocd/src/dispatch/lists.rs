@@ -1,4 +1,4 @@
-//! Lists, a page at a time.
+//! Lists, one page at a time.
 
 use super::{
     Listed, Refusal, Status, WorkloadChange, WorkloadChanges, dispatcher::Dispatcher, page::page,
@@ -15,7 +15,7 @@ use numaloc_api::{
 };
 use std::{collections::BTreeMap, ops::Bound, sync::Arc, time::SystemTime};
 
-/// Events of about so many bytes are read for a watcher at once, which holds them until its client has taken them.
+/// About how many bytes of events are read for a watcher at once. The watcher holds them until its client has taken them.
 pub(super) const WATCHED_BYTES: usize = 1 << 20;
 
 impl Dispatcher {
@@ -71,7 +71,7 @@ impl Dispatcher {
         })
     }
 
-    /// Changes of workloads after a number, `most` at most. What the filter keeps out has gone, for who watches.
+    /// At most `most` changes of workloads after a number. A workload that does not match the filter counts as removed.
     pub(super) fn workloads_after(
         &self,
         filter: &WorkloadFilter,
@@ -109,7 +109,7 @@ impl Dispatcher {
         &mut self,
         request: &ListEvents,
     ) -> Result<Listed<Arc<Event>>, Refusal> {
-        // Where the page ends is known before the store is read.
+        // The events' parts in memory say where the page ends, so only its events are read from the store.
         let listed = page(&request.page, &("events", &request.filter), |after| {
             let after = after.map_or(Some(0), |after| after.parse().ok())?;
             let wanted = self.wanted(&request.filter, after);
@@ -120,7 +120,7 @@ impl Dispatcher {
         Ok(Listed { entries: self.read_events(&numbers)?, next })
     }
 
-    /// What is remembered of the events after a number that fit.
+    /// The parts in memory of those events after a number that match the filter.
     fn wanted<'a>(
         &'a self,
         filter: &'a EventFilter,
@@ -137,7 +137,8 @@ impl Dispatcher {
         Ok(events.into_iter().map(Arc::new).collect())
     }
 
-    /// Events after a number, `most` at most and no more once they have `most_bytes`, and up to which number was looked.
+    /// Events after a number, and the number of the last event that was looked at. At most `most` events, and no more once
+    /// they have `most_bytes`.
     pub(super) fn events_after(
         &mut self,
         filter: &EventFilter,
@@ -145,7 +146,7 @@ impl Dispatcher {
         most: usize,
         most_bytes: usize,
     ) -> Result<(Vec<Arc<Event>>, u64), Refusal> {
-        // Only those that are shown are read from the store.
+        // Only events to be shown are read from the store.
         let mut wanted = self.wanted(filter, after).peekable();
         let (mut numbers, mut bytes) = (Vec::new(), 0);
         while numbers.len() < most
@@ -164,7 +165,7 @@ impl Dispatcher {
         Ok((self.read_events(&numbers)?, seen))
     }
 
-    /// Whether all events after a number are kept; 0 stands for those that are.
+    /// Whether all events after a number are kept. 0 is always allowed: it means those events that are kept.
     pub(super) fn check_cursor(&self, after: u64) -> Result<(), Refusal> {
         let (last, oldest) = (self.book.last().event, self.whole_from());
         match after == 0 || (after <= last && after + 1 >= oldest) {
@@ -173,20 +174,22 @@ impl Dispatcher {
         }
     }
 
-    /// When the oldest queued job of each class was made.
+    /// Creation time of the oldest queued job of each class.
     pub(super) fn oldest(&self) -> BTreeMap<QosClass, SystemTime> {
         let mut oldest = BTreeMap::new();
         for job in self.book.jobs_in(JobState::Queued) {
-            // They come by number, and so by age.
+            // Jobs come by number, so the oldest comes first.
             oldest.entry(job.spec.policy.class()).or_insert(job.created);
         }
         oldest
     }
 
-    /// The oldest event of those after which none has been forgotten; the next one if the last has.
+    /// Number of the oldest event after which no event has been forgotten. If the last event has been forgotten, the next
+    /// number.
     fn whole_from(&self) -> u64 {
         let (events, last) = (self.book.events(), self.book.last().event);
-        // Where as many are kept as their numbers say: from some place on, or nowhere.
+        // Whether all events from index `at` on are kept: as many as their numbers say. If so, that also holds for each
+        // later index.
         let is_whole = |at: usize| last - events[at].number == (events.len() - 1 - at) as u64;
         let (mut low, mut high) = (0, events.len());
         while low < high {
@@ -218,11 +221,11 @@ impl Dispatcher {
 /// The workload that a filter names, if it does.
 #[derive(Clone, Copy, Debug)]
 enum Named<'a> {
-    /// It names none.
+    /// The filter names no workload.
     Any,
-    /// Nothing of that name is registered.
+    /// No workload with this name is registered.
     None,
-    /// This one.
+    /// The workload with this name.
     Only(&'a WorkloadSpec),
 }
 

@@ -1,12 +1,12 @@
-//! Which workloads have a cgroup, a container id or a pod uid, and which a client has declared together: a target may name
-//! thousands of each, among thousands of workloads.
+//! Finds workloads by cgroup, container id, pod uid, and the set that they were declared in. Needed because a target may
+//! name thousands of each, among thousands of workloads.
 
 use numaloc_api::value::{Workload, WorkloadId};
 use std::collections::{BTreeSet, HashMap};
 
 type Index = HashMap<String, BTreeSet<WorkloadId>>;
 
-/// The names of workloads that several of them may have.
+/// Index of workloads by names that several workloads may share.
 #[derive(Debug, Default)]
 pub struct Names {
     cgroups: Index,
@@ -16,14 +16,14 @@ pub struct Names {
 }
 
 impl Names {
-    /// Adds those of a workload.
+    /// Adds the names of a workload.
     pub fn add(&mut self, workload: &Workload) {
         for (index, name) in self.of(workload) {
             index.entry(name).or_default().insert(workload.spec.id.clone());
         }
     }
 
-    /// Takes away those of a workload.
+    /// Removes the names of a workload.
     pub fn remove(&mut self, workload: &Workload) {
         for (index, name) in self.of(workload) {
             let Some(ids) = index.get_mut(&name) else { continue };
@@ -64,7 +64,7 @@ impl Names {
     }
 }
 
-/// A source has no slash, so that none looks like another client's.
+/// The key of a set. A source has no slash, so no key can look like that of another client's set.
 fn set(creator: &str, source: Option<&str>) -> String {
     format!("{}/{creator}", source.unwrap_or_default())
 }

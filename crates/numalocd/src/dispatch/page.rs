@@ -1,17 +1,18 @@
-//! Pages of lists, that end by number and by size. A token names the list that it belongs to, and the last entry that was shown.
+//! Pages of lists. A page ends by number of entries or by size. A token names the list that it belongs to and the last
+//! entry that was shown.
 
 use super::{Listed, Refusal};
 use crate::store::Weight;
 use numaloc_api::value::Page;
 use std::fmt::Debug;
 
-/// About as many bytes make a page: gRPC clients take no message above 4 MiB unless told to.
+/// About how many bytes a page has at most: by default gRPC clients accept no message above 4 MiB.
 const BYTES: usize = 2 << 20;
 
 /// Cuts a page out of `entries`, which begin after the position in the token.
 ///
-/// `list` names the list with its filter. `entries` gives those after a position (`None`: from the start), each with its
-/// own position.
+/// `list` names the list and its filter. `entries` gives the entries after a position (`None`: from the start), each with
+/// its own position.
 ///
 /// # Errors
 /// The token belongs to another list.

@@ -1,4 +1,4 @@
-//! Whose turn it is: pure.
+//! Which jobs come next. No IO, no clock.
 
 use crate::{config::Queue, engine::Found};
 use numaloc_api::value::QosClass;
@@ -9,34 +9,35 @@ use std::{
     time::Duration,
 };
 
-/// How long a job moves before it makes room for jobs of a better class, or of others in its own, that wait for what it has.
+/// How long a job moves before it makes room for a waiting job: one of a better class, or one of another owner in its own
+/// class.
 pub const SLICE: Duration = Duration::from_secs(120);
 
-/// A job that waits.
+/// A queued job.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting<'a> {
     /// Its number: the lower, the older.
     pub number: u64,
-    /// Its place in line: its number, unless it has gone behind others that were there.
+    /// Its place in the queue: its number, unless it has been put behind jobs that were already there.
     pub line: u64,
     /// Its class.
     pub qos_class: QosClass,
-    /// Whose it is.
+    /// Its owner.
     pub owner: &'a str,
-    /// How many jobs of the same owner come before it in its class, those under way among them.
+    /// How many jobs of the same owner come before it in its class, including those under way.
     pub turn: usize,
-    /// Who and where, as far as known.
+    /// Its processes and nodes, as far as known.
     pub found: Option<&'a Found>,
 }
 
 /// How far a job under way is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It is looked at.
+    /// Its target is being looked at and planned.
     Planning,
-    /// It has been planned, and waits for a place.
+    /// It has been planned and waits for a place to move.
     Ready,
-    /// It moves, for so long by now.
+    /// It moves, and has done so for this long.
     Moving(Duration),
 }
 
@@ -47,11 +48,11 @@ pub struct Active<'a> {
     pub number: u64,
     /// Its class.
     pub qos_class: QosClass,
-    /// Whose it is.
+    /// Its owner.
     pub owner: &'a str,
     /// How far it is.
     pub stage: Stage,
-    /// Who and where, as far as known.
+    /// Its processes and nodes, as far as known.
     pub found: &'a Found,
 }
 
@@ -61,7 +62,7 @@ impl Active<'_> {
     }
 }
 
-/// What is taken: address spaces and nodes.
+/// What jobs have taken: address spaces, and nodes with the number of jobs.
 #[derive(Clone, Debug, Default)]
 pub struct Taken<'a> {
     processes: BTreeSet<&'a Identity>,
@@ -69,7 +70,7 @@ pub struct Taken<'a> {
 }
 
 impl<'a> Taken<'a> {
-    /// By jobs that are under way.
+    /// What these jobs have taken.
     pub fn by(active: impl IntoIterator<Item = &'a Found>) -> Self {
         let mut taken = Self::default();
         active.into_iter().for_each(|found| taken.add(found));
@@ -80,7 +81,7 @@ impl<'a> Taken<'a> {
         self.processes.extend(&found.processes);
         found.nodes.iter().for_each(|node| *self.nodes.entry(node).or_default() += 1);
     }
-    /// Why a job has to wait, for people; `None`: it need not.
+    /// Why a job has to wait, for people. `None`: it need not wait.
     pub fn blocks(&self, found: &Found, limits: &Queue) -> Option<String> {
         if let Some(process) =
             found.processes.iter().find(|process| self.processes.contains(process))
@@ -97,21 +98,22 @@ impl<'a> Taken<'a> {
     }
 }
 
-/// Whether a job under way makes room while jobs of these classes are planned or moved, itself among them: best effort does
-/// for all others.
+/// Whether a job of class `own` makes room while jobs of the classes `active` are planned or moved. A best-effort job does
+/// if one of these is of another class. `active` may include the job itself.
 pub fn makes_room(own: QosClass, active: &[QosClass]) -> bool {
     own == QosClass::Be && active.iter().any(|class| *class != QosClass::Be)
 }
 
-/// Whether a job of this class may take a place to move: one is free, and none of a better class is being planned for it.
-/// Planning takes no place by itself, so that a long look keeps nobody of its class waiting.
+/// Whether a job of this class may take a place to move. Places count as taken by all jobs that move, and by jobs of a
+/// better class that are planned for one. Planning in the same class takes no place, so a long look at a target keeps no
+/// job of that class waiting.
 pub fn has_place(class: QosClass, active: &[Active<'_>], limits: &Queue) -> bool {
     let ahead = |job: &&Active<'_>| job.is_moving() || job.qos_class < class;
     active.iter().filter(ahead).count() < limits.moves
 }
 
 /// Best-effort jobs under way that have to go back into the queue, because jobs of other classes wait for what they have: a
-/// process, a node, a place, or that somebody looks. No more of them than that takes, the youngest first.
+/// process, a node, or a place to move or to plan. No more of them than necessary; the youngest first.
 pub fn preempted<'a>(waiting: &[Waiting<'a>], active: &[Active<'a>], limits: &Queue) -> Vec<u64> {
     let is_best_effort = |job: &Active<'a>| job.qos_class == QosClass::Be;
     let (own, others): (Vec<Active<'a>>, Vec<Active<'a>>) =
@@ -121,14 +123,14 @@ pub fn preempted<'a>(waiting: &[Waiting<'a>], active: &[Active<'a>], limits: &Qu
     let starting = next(waiting.clone(), &others, limits);
     let planned = |job: &&Active<'a>| job.stage == Stage::Planning;
     let mut plans = others.iter().filter(planned).count() + starting.len();
-    // What is planned will move.
+    // A job that is planned will move, so it counts, too.
     let mut places = others.len() + starting.len();
     let mut taken = Taken::by(others.iter().map(|job| job.found));
     let begins = waiting.iter().filter(|job| starting.contains(&job.number));
     begins.filter_map(|job| job.found).for_each(|found| taken.add(found));
     let is_waited_for = !starting.is_empty() || others.iter().any(|job| !job.is_moving());
     let mut back = Vec::new();
-    // The oldest is asked first.
+    // The oldest comes first, so it is the first to stay.
     for job in own.iter().filter(|_| is_waited_for) {
         let has_room = match job.stage {
             Stage::Moving(_) => places < limits.moves,
@@ -147,9 +149,9 @@ pub fn preempted<'a>(waiting: &[Waiting<'a>], active: &[Active<'a>], limits: &Qu
     back
 }
 
-/// A job that has moved for a slice and goes behind one that waits for what it has: one of a better class, or in its class one
-/// of another owner, who has no more under way. That one is planned or moved then. Of several the one that has moved the
-/// longest.
+/// A job that has moved for at least a slice and has to go behind a job that waits for what it has. The waiting job is of a
+/// better class; or it is of the same class and of another owner, who has no more jobs under way. Without the first job,
+/// the waiting one can be planned or moved. If there are several to choose from, the one that has moved longest.
 pub fn overstayed<'a>(
     waiting: &[Waiting<'a>],
     active: &[Active<'a>],
@@ -187,7 +189,7 @@ pub fn overstayed<'a>(
     let starts = |job: &Waiting<'a>, beside: &[Active<'a>]| {
         has_place(job.qos_class, beside, limits) && !next(vec![*job], beside, limits).is_empty()
     };
-    // What starts anyway needs nobody's place.
+    // A job that can start anyway needs no place of another.
     let stuck = |job: &&Waiting<'a>| !starts(job, &without([job.number; 2]));
     let stuck: Vec<&Waiting<'a>> = waiting.iter().filter(stuck).collect();
     let late = moving.iter().map(|(_, late)| *late).find(|late| {
@@ -197,7 +199,7 @@ pub fn overstayed<'a>(
     late.map(|late| late.number)
 }
 
-/// How many other jobs of its owner are under way in its class.
+/// How many other jobs of the same owner and class are under way.
 fn others_of(job: &Active<'_>, active: &[Active<'_>]) -> usize {
     let is_other = |other: &&Active<'_>| {
         other.owner == job.owner && other.qos_class == job.qos_class && other.number != job.number
@@ -205,13 +207,14 @@ fn others_of(job: &Active<'_>, active: &[Active<'_>]) -> usize {
     active.iter().filter(is_other).count()
 }
 
-/// The order of jobs that wait: by class, then in turn by owner, then by age.
+/// The order of queued jobs: by class, then owners take turns, then by age.
 fn key(job: &Waiting<'_>) -> (QosClass, usize, u64, u64) {
     (job.qos_class, job.turn, job.line, job.number)
 }
 
-/// The numbers of the jobs to plan now, in order. What an earlier one has to wait for is kept for it, so that none is passed
-/// over for ever; those that want other nodes go ahead of it. Nothing is planned that would only wait for a place then.
+/// The numbers of the jobs to plan now, in order. What a waiting job needs is kept for it, so that no later job can
+/// overtake it for ever; jobs that need other processes and nodes go ahead of it. No job is planned that would then only
+/// wait for a place to move.
 pub fn next<'a>(mut waiting: Vec<Waiting<'a>>, active: &[Active<'a>], limits: &Queue) -> Vec<u64> {
     let mut taken = Taken::by(active.iter().map(|job| job.found));
     waiting.sort_by_key(key);
@@ -228,7 +231,8 @@ pub fn next<'a>(mut waiting: Vec<Waiting<'a>>, active: &[Active<'a>], limits: &Q
         };
         let ahead = active.iter().filter(is_ahead).count()
             + begun.range(..class).map(|(_, jobs)| jobs).sum::<usize>();
-        // What has gone behind others is not planned long before its turn; nor is what comes after it.
+        // A job that was put behind others is not planned long before its turn: for it, planning jobs of its class count,
+        // too. The jobs after it wait with it.
         let same = |other: &&Active<'a>| other.stage == Stage::Planning && other.qos_class == class;
         let beside = match job.line == job.number {
             true => 0,
@@ -237,7 +241,7 @@ pub fn next<'a>(mut waiting: Vec<Waiting<'a>>, active: &[Active<'a>], limits: &Q
         if plans == 0 || ahead + beside >= limits.moves {
             break;
         }
-        // One of which nothing is known yet is planned to find out.
+        // If nothing is known of a job yet, it is planned to find out.
         if job.found.is_none_or(|found| taken.blocks(found, limits).is_none()) {
             next.push(job.number);
             plans -= 1;

@@ -9,10 +9,10 @@ pub enum Refusal {
     /// Fields are out of bounds.
     #[error("{0}")]
     Invalid(#[from] Violations),
-    /// A page token that is not ours, or of another filter.
+    /// A page token that this daemon did not make, or that belongs to another list or filter.
     #[error("page_token belongs to another list: start again without it")]
     PageToken,
-    /// Events after that one are not all kept, or it has not been there.
+    /// Not all events after the given one are kept, or there never was an event with this number.
     #[error(
         "events after events/{after} are not known: kept are events/{oldest} to events/{last}. Read what there is now, and \
          go on after events/{last}"
@@ -20,7 +20,7 @@ pub enum Refusal {
     Cursor {
         /// The number that was given.
         after: u64,
-        /// The oldest that is kept, or the next one.
+        /// The oldest event after which none has been forgotten, or the next one.
         oldest: u64,
         /// The last one.
         last: u64,
@@ -28,13 +28,13 @@ pub enum Refusal {
     /// A resume token of another run of the daemon, or too old.
     #[error("resume_token is too old, or of another run of the daemon: watch again without it")]
     ResumeToken,
-    /// No resource of that name.
+    /// There is no resource with this name.
     #[error("no {name}")]
     NotFound {
         /// Its resource name.
         name: String,
     },
-    /// Nothing of the target exists or is registered. In the host's words.
+    /// Nothing of the target exists or is registered. The message is that of numaloc-host if the host was asked.
     #[error("{message}")]
     TargetNotFound {
         /// What is missing.
@@ -68,7 +68,7 @@ pub enum Refusal {
         /// What was asked.
         action: &'static str,
     },
-    /// The request_id was used with another request.
+    /// The request_id was used for another request.
     #[error("request_id {request_id} was used for {name} with another request: take a new one")]
     AlreadyExists {
         /// The request_id.
@@ -76,7 +76,7 @@ pub enum Refusal {
         /// What was made with it.
         name: String,
     },
-    /// There is a resource of the id that was chosen.
+    /// A resource with the chosen id exists.
     #[error("{name} exists: choose another id")]
     NameTaken {
         /// Its resource name.
@@ -96,10 +96,10 @@ pub enum Refusal {
         /// The etag that it has; empty if it is not there.
         present: String,
     },
-    /// The caller may not.
+    /// The caller does not have the right.
     #[error("{message}")]
     NotPermitted {
-        /// What, and what to do.
+        /// What is not permitted, and what to do.
         message: String,
     },
     /// More was asked for than the grant of the caller allows.
@@ -140,10 +140,10 @@ pub enum Refusal {
         /// When the next one is allowed.
         retry_after: Duration,
     },
-    /// The call has taken longer than one may.
+    /// The call has taken longer than the limit.
     #[error(
-        "given up after {} s; of a change it is not known whether it was made: repeat it with the same request_id, or read \
-         what there is",
+        "given up after {} s; a change may have been made all the same: repeat it with the same request_id, or read what \
+         there is",
         limit.as_secs()
     )]
     Late {
@@ -162,7 +162,7 @@ pub enum Refusal {
         /// Why.
         message: String,
     },
-    /// Something on the host that had to be asked gave no answer.
+    /// Something on the host that has to be asked gave no answer.
     #[error("{message}")]
     HostUnavailable {
         /// What.

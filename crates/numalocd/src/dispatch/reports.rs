@@ -12,11 +12,12 @@ use numaloc_core::Reason;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// What is said of a job that is planned and may not move yet.
-const PLACES_TAKEN: &str = "waits: as many jobs move as may";
+/// The message of a job that is planned but has no place to move yet.
+const PLACES_TAKEN: &str =
+    "waits: the limit of moving jobs is reached (queue.moves in the configuration)";
 
 impl Dispatcher {
-    /// Takes a report in. One whose consequences cannot be stored now is kept for later.
+    /// Handles a report. If its consequences cannot be stored now, the report is kept for later.
     pub(super) fn on_report(&mut self, report: Report) {
         if let Err(refusal) = self.take_in(&report) {
             tracing::warn!(%refusal, "a job's change waits until it can be stored");
@@ -24,7 +25,7 @@ impl Dispatcher {
         }
     }
 
-    /// Tries again what could not be stored.
+    /// Handles again the reports whose consequences could not be stored.
     pub(super) fn catch_up(&mut self) {
         for report in std::mem::take(&mut self.late) {
             self.on_report(report);
@@ -70,7 +71,7 @@ impl Dispatcher {
                     self.end_without_moving(&job, why.clone(), share)?;
                 } else {
                     self.found.insert(number, planned.found.bare());
-                    // What became of them in earlier legs stays until this one has ended.
+                    // Until this run has ended, the members keep their results from earlier runs.
                     let members = if job.outcome.is_some() { job.members.clone() } else { members };
                     return self.proceed(number, Job { members, ..job });
                 }
@@ -82,14 +83,15 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Has a planned job move. One whose memory or nodes another has goes back into the queue, to be planned anew then; one
-    /// that lacks no more than a place keeps its plan, since it is looked at again just before each page is moved.
+    /// Starts the move of a planned job. If another job has its memory or nodes, it goes back into the queue and is planned
+    /// anew later. If it lacks only a place to move, it keeps its plan: each page is looked at again just before it is
+    /// moved.
     ///
-    /// What its owner may is asked again: it may have been planned long ago.
+    /// The rights of its owner are checked again, because it may have been planned long ago.
     pub(super) fn proceed(&mut self, number: u64, job: Job) -> Result<(), Refusal> {
         let may_as_before = |run: &Run| self.owner_of(&job).as_ref() == Ok(&run.owner);
         let changed = !self.runs.get(&number).is_some_and(may_as_before);
-        let other = || "what its owner may have moved has changed".to_owned();
+        let other = || "the rights of its owner have changed".to_owned();
         if let Some(why) = changed.then(other).or_else(|| self.blocked(number)) {
             self.put_job(&job, JobState::Queued, format!("waits: {why}"))?;
             // Dropping the run tells the engine not to move.
@@ -107,8 +109,8 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Why a planned job has to wait after all. Only those count that move already: of two that are planned at the same
-    /// time the first one goes on.
+    /// Why a planned job has to wait after all: a hold, or a job that moves already. Jobs that are only planned do not
+    /// count: of two jobs planned at the same time, the first one goes on.
     fn blocked(&self, number: u64) -> Option<String> {
         if let Some(why) = self.book.holds().why() {
             return Some(why.to_owned());
@@ -130,7 +132,7 @@ impl Dispatcher {
         self.commit(writes.collect())?;
         let Some(run) = self.runs.get_mut(&number) else { return Ok(()) };
         run.moving = Some(Instant::now());
-        // An engine that has gone reports nothing any more: that happens only when the daemon ends.
+        // Sending fails only if the engine has gone, which happens only when the daemon ends.
         let _ = run.go.take().map(|go| go.send(()));
         Ok(())
     }
@@ -155,7 +157,7 @@ impl Dispatcher {
                     None => outcome.clone(),
                 };
                 let job = Job { members: all_legs(&job, members.clone()), ..job };
-                // It may have come to its end before it was told to stop.
+                // A run may be finished before it notices that it is to stop. Then nothing is left for this reason.
                 if outcome.account().left_for(Reason::Cancelled) > 0 {
                     self.stopped(&job, Some(whole))?;
                 } else {
@@ -164,7 +166,7 @@ impl Dispatcher {
                     let message = joined([message, note.unwrap_or_default()]);
                     self.end_job(&job, state, message, Some(whole))?;
                 }
-                // Only now: a report that could not be stored is taken in once more.
+                // Counted only now, because a report that could not be stored is handled again.
                 self.moved_bytes += outcome.account().moved_bytes();
             }
         }
@@ -173,7 +175,8 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// A run was ended on the way: by a client that wants the job cancelled or held, or because the daemon stops.
+    /// A run was ended before it was finished: by a client that wants the job cancelled or paused, because the daemon
+    /// stops, or to make room for others.
     pub(super) fn stopped(
         &mut self,
         job: &Job,
@@ -210,7 +213,7 @@ fn with(job: &Job, outcome: Option<Arc<Outcome>>) -> Job {
     Job { outcome, ..job.clone() }
 }
 
-/// What has become of the members of a job, after a leg with these results.
+/// The results of a job's members after one more run, whose own results are `next`.
 fn all_legs(job: &Job, next: Vec<MemberResult>) -> Vec<MemberResult> {
     let target_ratio = job.spec.policy.options.target_ratio;
     match job.outcome {
@@ -219,7 +222,7 @@ fn all_legs(job: &Job, next: Vec<MemberResult>) -> Vec<MemberResult> {
     }
 }
 
-/// How a run that came to its end ends its job.
+/// The last state and message of a job whose run was finished.
 fn how_it_ended(outcome: &Outcome, target_ratio: u8) -> (JobState, String) {
     match verdict(&outcome.account(), outcome.late_bytes(target_ratio)) {
         (MemberState::Failed, why) => (JobState::Failed, why),

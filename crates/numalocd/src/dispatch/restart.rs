@@ -1,4 +1,4 @@
-//! What becomes of what the last daemon left, and what is forgotten in time.
+//! Recovery of jobs that the last daemon left under way, and removal of old records.
 
 use super::{
     Refusal,
@@ -16,20 +16,20 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// A schedule's ended jobs beyond so many are forgotten, so that it does not push out those of clients.
+/// Each schedule keeps at most this many ended jobs, so that they do not push out the jobs of clients.
 const JOBS_OF_SCHEDULE: usize = 20;
-/// As many records are forgotten in one commit.
+/// At most this many records are removed in one commit.
 const FORGET: usize = 1000;
 
 impl Dispatcher {
-    /// Deals with jobs that were under way. Does nothing that cannot be stored: then it is called again.
+    /// Handles the jobs that the last daemon left under way. If something cannot be stored, this is called again later.
     pub(super) fn recover(&mut self) -> Result<(), Refusal> {
         if self.recovered {
             return Ok(());
         }
         let is_left = |job: &&Job| {
             matches!(job.state, JobState::Planning | JobState::Running | JobState::Suspended)
-                // As a daemon before there was SUSPENDED has left it.
+                // An older version of the daemon, without SUSPENDED, has left it so.
                 || (job.state == JobState::Interrupted && resumes(job))
         };
         let left = self.book.jobs().values().map(|kept| &*kept.job).filter(is_left);
@@ -66,29 +66,29 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Asks what the targets of open jobs are: which of them are on the same memory was known to the last daemon only.
+    /// Asks the engine for the processes of open jobs. Only the last daemon knew which jobs share memory.
     fn look_up(&self) {
         for job in self.book.open_jobs() {
-            // What cannot be selected now ends at its turn.
+            // A job whose target cannot be resolved now ends at its turn.
             let Ok(owner) = self.owner_of(job) else { continue };
             let (target, options) = (&job.spec.target, job.spec.policy.options.clone());
             let Ok(selected) = self.select(target, Some(&owner), Some(&job.pins)) else { continue };
             let lookup = Lookup { job: job.id.clone(), aim: selected.aim, options, owner };
-            // Fails only when the daemon ends.
+            // This fails only when the daemon ends.
             let _ = self.edges.lookups.send(lookup);
         }
     }
 
-    /// What a job is about that was open at the start, unless more is known by now.
+    /// Notes the processes and nodes of a job that was open at the start, unless more is known by now.
     pub(super) fn on_looked_up(&mut self, id: &JobId, found: Found) {
         let is_open = self.book.job(id).is_some_and(|job| !job.state.is_end());
         if let Some(number) = id.number().filter(|_| is_open) {
-            // The job itself has its members.
+            // The job's record has the members already.
             self.found.entry(number).or_insert(found.bare());
         }
     }
 
-    /// Forgets what is too old or too much, some at a time. Gives back whether there may be more.
+    /// Removes records that are too old or too many, [`FORGET`] at most. Gives back whether there may be more.
     pub(super) fn forget(&mut self) -> Result<bool, Refusal> {
         let retention = self.config().retention;
         self.ended_bytes = 0;
@@ -103,7 +103,8 @@ impl Dispatcher {
         Ok(more)
     }
 
-    /// Ended jobs that are to be forgotten, at least as many as are forgotten at once if there are so many.
+    /// Ended jobs to be removed. If there are more than [`FORGET`], the list may be incomplete, but has more than
+    /// [`FORGET`].
     fn old_jobs(&self, retention: &Retention) -> Vec<JobId> {
         let now = self.wall();
         let is_old = |time| is_older(now, time, retention.age);
@@ -124,7 +125,7 @@ impl Dispatcher {
                 kept.push(Record { key: &job.id, creator: self.owner_name(job), bytes });
             }
         }
-        // The oldest first, as with events.
+        // The oldest first, as for events.
         old.reverse();
         kept.reverse();
         let room = Room { records: retention.jobs, bytes: retention.bytes };
@@ -132,7 +133,7 @@ impl Dispatcher {
         old
     }
 
-    /// The same of events.
+    /// Events to be removed, as [`Self::old_jobs`].
     fn old_events(&self, retention: &Retention) -> Vec<u64> {
         let (now, events) = (self.wall(), self.book.events());
         let old = events.iter().take_while(|head| is_older(now, head.time, retention.age));
@@ -157,7 +158,7 @@ fn is_older(now: SystemTime, time: SystemTime, age: Duration) -> bool {
     now.duration_since(time).is_ok_and(|since| since > age)
 }
 
-/// Whether the job goes on at the next start when the daemon ends.
+/// Whether the job's policy is to go on at the next start after the daemon has ended.
 pub(super) fn resumes(job: &Job) -> bool {
     job.spec.policy.on_interrupt == OnInterrupt::Resume
 }

@@ -1,29 +1,29 @@
-//! What is forgotten where there is too much: of whoever has most, the oldest first. So nobody makes the records of others
-//! go by having many. Pure.
+//! Chooses what to remove when there are too many records: the oldest records of the creator who has most. So nobody can
+//! push out the records of others by having many. No IO.
 
 use std::collections::{BTreeMap, VecDeque};
 
 /// A record that may be forgotten.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a, K> {
-    /// Which.
+    /// Its key.
     pub key: K,
-    /// Whose.
+    /// Its creator.
     pub creator: &'a str,
-    /// How much room it takes, about.
+    /// About how many bytes it takes.
     pub bytes: usize,
 }
 
-/// How much is kept.
+/// How much is kept at most.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    /// So many records,
+    /// Number of records.
     pub records: usize,
-    /// and so many bytes.
+    /// Their bytes in all.
     pub bytes: usize,
 }
 
-/// What somebody has, or all.
+/// What one creator has, or all creators together.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     records: usize,
@@ -42,14 +42,14 @@ impl Share {
     fn fits(&self, room: &Room) -> bool {
         self.records <= room.records && self.bytes <= room.bytes
     }
-    /// Which part of the room it takes, by number or by bytes, whichever is more.
+    /// The part of the room that it takes, by records or by bytes, whichever is more.
     fn part(&self, room: &Room) -> f64 {
         let part = |has: usize, of: usize| has as f64 / of.max(1) as f64;
         part(self.records, room.records).max(part(self.bytes, room.bytes))
     }
 }
 
-/// Those of `records`, which come the oldest first, that there is no room for, and no more than `most` of them.
+/// The keys of at most `most` records to remove so that the rest fits into `room`. `records` come oldest first.
 pub fn surplus<'a, K>(
     records: impl IntoIterator<Item = Record<'a, K>>,
     room: Room,
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(surplus(records(&few), room(5, 5), 9), [0_usize; 0]);
         assert_eq!(surplus(records(&few), room(3, 5), 9), [1, 2]);
         assert_eq!(surplus(records(&few), room(3, 5), 1), [1], "some at a time");
-        // One that takes much room has most, too.
+        // A creator with one large record may be the one who has most.
         assert_eq!(surplus(records(&[("a", 100), ("b", 1), ("b", 1)]), room(3, 50), 9), [0]);
         assert_eq!(surplus(records(&[("a", 1)]), room(0, 0), 9), [0]);
     }

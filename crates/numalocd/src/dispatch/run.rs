@@ -1,4 +1,4 @@
-//! A job that the engine is at work on.
+//! Jobs that the engine is working on.
 
 use super::queue::Stage;
 use crate::{
@@ -13,36 +13,36 @@ use std::{
 };
 use tokio::{sync::oneshot, time::Instant};
 
-/// A job that the engine is at work on.
+/// A job that the engine is working on.
 #[derive(Debug)]
 pub struct Run {
-    /// Ends it, and tells how far it is.
+    /// Cancels the run, and counts what it has done.
     pub control: Arc<Control>,
-    /// Who it belongs to, as what it might do when it was begun.
+    /// The owner, with the rights it had when the run began.
     pub owner: Caller,
-    /// Its class: no better than its owner might ask for.
+    /// Its class, lowered to what its owner could ask for when the run began.
     pub qos_class: QosClass,
-    /// Tells the engine to move; gone once it has been told.
+    /// Tells the engine to move; `None` once that has been done.
     pub go: Option<oneshot::Sender<()>>,
     /// Whether the engine has planned it.
     pub is_planned: bool,
-    /// Since when it moves.
+    /// Since when the job has been moving; `None` before.
     pub moving: Option<Instant>,
-    /// Why it was told to end and to go back into the queue, if it was.
+    /// Why the run was told to end and go back into the queue, if it was.
     pub back: Option<&'static str>,
-    /// Who and where; before it is planned only what was known then.
+    /// Its processes and nodes; before it is planned, only those known then.
     pub found: Option<Found>,
-    /// Bytes that it set out to move; 0 before it is planned.
+    /// Bytes that the plan is to move; 0 before it is planned.
     pub planned_bytes: u64,
-    /// What users are to be told of it though it goes well.
+    /// A note for users, also if the job goes well.
     pub note: Option<String>,
-    /// What it found of what the last run of its schedule had moved.
+    /// How much of what its schedule's last run had moved it found moved back.
     pub returned: Option<Returned>,
-    /// What it has moved.
+    /// What the run has moved.
     pub trail: Option<Arc<Trail>>,
-    /// What was last shown to watchers: settled bytes, and what holds it back.
+    /// What was last shown to watchers: settled bytes, and what holds the run back.
     pub shown: (u64, String),
-    /// When.
+    /// When that was shown.
     pub shown_at: Instant,
 }
 
@@ -59,7 +59,7 @@ impl Run {
             (None, false) => Stage::Planning,
         }
     }
-    /// Ends it after the batches in hand.
+    /// Ends the run after its current batches.
     pub fn cancel(&self) {
         self.control.cancel.store(true, Ordering::Relaxed);
     }
@@ -67,7 +67,7 @@ impl Run {
     pub fn is_cancelled(&self) -> bool {
         self.control.cancel.load(Ordering::Relaxed)
     }
-    /// How far it is, with what holds it back at the moment. That is for watchers: no record keeps it.
+    /// How far the run is, and what holds it back at the moment. Only for watchers: no record keeps what holds it back.
     pub fn progress_now(&self, now: SystemTime) -> JobProgress {
         JobProgress { held_back: self.control.held_back(), ..self.progress(now) }
     }

@@ -21,7 +21,7 @@ impl Dispatcher {
         let CreateSchedule { id, spec, request_id, .. } = request;
         let Some(request_id) = request_id else { return Ok(None) };
         let is_other = |known: &Schedule| {
-            // A schedule may have been changed since: what it was created with is not kept.
+            // The spec of a schedule that was changed since cannot be compared: what it was created with is not kept.
             id.as_ref().is_some_and(|id| *id != known.id)
                 || (known.created == known.updated && known.spec != *spec)
         };
@@ -108,7 +108,8 @@ impl Dispatcher {
             () if over => ScheduleState::Completed,
             () => ScheduleState::Waiting,
         };
-        // What was due stays so, unless the new interval brings it nearer. One that was held goes on at once.
+        // The time when it is due stays, unless the new interval makes it earlier. A schedule that was paused is due at
+        // once.
         let due = known.id.number().and_then(|number| self.due.get(&number)).copied();
         let now = Instant::now();
         let latest = if known.last_run.is_some() { now + spec.interval } else { now };
@@ -122,7 +123,7 @@ impl Dispatcher {
             updated: self.wall().max(known.created + Duration::from_nanos(1)),
             etag: etag(),
             pins,
-            // Its creator is who it is now: an old record may lack the group.
+            // If its creator makes the change, the creator's present group is stored: an old record may lack the group.
             creator_gid: match caller.name == known.creator {
                 true => caller.gid,
                 false => known.creator_gid,
@@ -138,7 +139,7 @@ impl Dispatcher {
         let by = &caller.name;
         let event = match (known.spec.paused, schedule.spec.paused) {
             (false, true) => Some((EventType::Paused, format!("held by {by}"))),
-            (true, false) => Some((EventType::Resumed, format!("goes on, says {by}"))),
+            (true, false) => Some((EventType::Resumed, format!("resumed by {by}"))),
             _ => None,
         };
         let event = event.map(|(kind, message)| self.of_schedule(&schedule, kind, message));
@@ -160,8 +161,7 @@ impl Dispatcher {
         let last = known.last_job.as_ref().and_then(|job| self.book.job(job)).cloned();
         let is_under_way =
             |job: &&Arc<Job>| matches!(job.state, JobState::Planning | JobState::Running);
-        // A run that is under way goes on, as its owner's own job: so it can be cancelled, and held, and has somebody in
-        // whose name it goes on.
+        // A run under way goes on as a job of the schedule's owner. So it has an owner, and can be cancelled and paused.
         let own = last.as_ref().filter(is_under_way).map(|job| Job {
             schedule: None,
             creator: known.creator.clone(),
@@ -176,15 +176,16 @@ impl Dispatcher {
         self.then(move |dispatcher| dispatcher.begin_anew(&id, None));
         let waits = |job: &Arc<Job>| matches!(job.state, JobState::Queued | JobState::Paused);
         if let Some(job) = last.filter(waits) {
-            // It is gone all the same if this cannot be stored now: the run then ends for want of its schedule.
+            // The schedule is removed even if this cannot be stored now. The job then ends at its turn, because its
+            // schedule is missing.
             let message = "its schedule was removed".to_owned();
             let _ = self.end_job(&job, JobState::Cancelled, message, None);
         }
         Ok(())
     }
 
-    /// Has a schedule run now, and tells of its job once its target has been found. One of its runs that is queued or under way
-    /// is given back.
+    /// Runs a schedule now. The caller gets the job once the target has been found. If a run is queued or under way
+    /// already, the caller gets that one.
     pub(super) fn run_now(&mut self, caller: &Caller, id: &ScheduleId, reply: Reply<Made>) {
         let known = match self.changeable(caller, id, None) {
             Ok(known) => known,
@@ -194,7 +195,7 @@ impl Dispatcher {
             return drop(reply.send(self.last_run(&known)));
         }
         self.asked.entry(known.id.number().unwrap_or_default()).or_default().push(reply);
-        // Set again by the answer.
+        // The answer to the probe sets it again.
         self.set_due(&known.id, None);
         self.probe(&known);
     }
@@ -206,10 +207,10 @@ impl Dispatcher {
         Ok((self.with_progress(job), true))
     }
 
-    /// Tells who has asked for a run of a schedule what came of it.
+    /// Answers the callers that have asked for a run of a schedule.
     pub(super) fn answer_runs(&mut self, id: &ScheduleId, answer: &Result<Made, Refusal>) {
         for reply in self.asked.remove(&id.number().unwrap_or_default()).into_iter().flatten() {
-            // A caller that has gone does not want it.
+            // This fails only if the caller has gone.
             let _ = reply.send(answer.clone());
         }
     }
@@ -223,7 +224,7 @@ impl Dispatcher {
         let known = self.get_schedule(id)?;
         if !caller.may_change(&known.creator) {
             let owner = &known.creator;
-            let message = format!("{id} belongs to {owner}: only it and admins may change it");
+            let message = format!("{id} belongs to {owner}: only {owner} and admins may change it");
             return Err(Refusal::NotPermitted { message });
         }
         match etag {
@@ -234,7 +235,7 @@ impl Dispatcher {
         }
     }
 
-    /// Forgets how a schedule has fared that was changed or removed.
+    /// Forgets what was learnt of a schedule that was changed or removed, and sets when it is due.
     fn begin_anew(&mut self, id: &ScheduleId, due: Option<Instant>) {
         self.gone.remove(&id.number().unwrap_or_default());
         self.put_off.remove(&id.number().unwrap_or_default());
@@ -244,7 +245,7 @@ impl Dispatcher {
         self.set_due(id, due);
     }
 
-    /// Sets when a schedule is looked at next.
+    /// Sets when a schedule is due.
     pub(super) fn set_due(&mut self, id: &ScheduleId, due: Option<Instant>) {
         let Some(number) = id.number() else { return };
         match due {
@@ -254,7 +255,7 @@ impl Dispatcher {
     }
 }
 
-/// A new one.
+/// A new, random etag.
 pub(super) fn etag() -> String {
     format!("{:016x}", fastrand::u64(..))
 }

@@ -1,4 +1,4 @@
-//! The dispatcher's task: takes in commands, reports and the passing of time, one after the other.
+//! The dispatcher's task: handles commands, reports and the passing of time, one after the other.
 
 use super::{
     Handle, Refusal,
@@ -23,24 +23,24 @@ const PROGRESS: Duration = Duration::from_millis(100);
 const RETRY: Duration = Duration::from_secs(1);
 /// How often old records are looked for.
 const FORGET: Duration = Duration::from_secs(60);
-/// Commands that may wait; beyond them clients wait.
+/// How many commands may be queued. When the queue is full, callers wait.
 const COMMANDS: usize = 256;
 
-/// Where what the engine says comes in.
+/// The channels from the engine.
 #[derive(Debug)]
 pub struct Ears {
-    /// Of orders.
+    /// Reports on orders.
     pub reports: mpsc::UnboundedReceiver<Report>,
-    /// Of probes.
+    /// Answers to probes.
     pub probed: mpsc::UnboundedReceiver<Probed>,
-    /// Of lookups that have found something.
+    /// Answers to lookups that have found something.
     pub looked_up: mpsc::UnboundedReceiver<(JobId, Found)>,
 }
 
-/// Something that is done by the dispatcher every `.1`: feeding a watchdog.
+/// Something that the dispatcher does each time `.1` has passed: feeding a watchdog.
 pub type Pulse = (Box<dyn FnMut() + Send>, Duration);
 
-/// Makes the dispatcher's task and what talks to it. The task ends after [`Handle::stop`].
+/// Makes the dispatcher's task and the handle that talks to it. The task ends after [`Handle::stop`].
 pub fn start(
     dispatcher: Dispatcher,
     ears: Ears,
@@ -71,7 +71,7 @@ impl Dispatcher {
                 pulse_due = now + pulse.1;
             }
             if slice.is_some_and(|slice| slice <= now) {
-                // A job has moved for long: others may have their turn.
+                // A job has moved for a whole slice: it may be the turn of others.
                 self.changed = true;
             }
             if retry.is_none_or(|retry| retry <= now) {
@@ -83,7 +83,7 @@ impl Dispatcher {
             self.make_room();
             slice = self.next_slice(now);
             let next = self.next_tick(now);
-            // One that has ended and cannot be stored now waits for the next try, too.
+            // If the end of a lease cannot be stored now, it waits for the next try, too.
             let lease = self.next_lease().filter(|_| retry.is_none());
             let wake = [retry, next, slice, lease, Some(forget), Some(pulse_due), self.stopping];
             let wake = wake.into_iter().flatten().min().unwrap_or(now + RETRY);
@@ -103,7 +103,7 @@ impl Dispatcher {
         }
     }
 
-    /// Does what is to be done now.
+    /// Does everything that is due now.
     fn advance(&mut self, forget: &mut Instant) -> Result<(), Refusal> {
         let now = Instant::now();
         self.recover()?;
@@ -111,19 +111,20 @@ impl Dispatcher {
         if self.stopping.is_none() {
             self.tick_schedules(now);
         }
-        // Until nothing follows any more: a job that could not start has ended, say.
+        // Repeated until nothing changes any more. For example, a job that could not start has ended, so another one may
+        // start.
         while self.changed {
             self.changed = false;
             let started = self.start_jobs();
             let status = self.status();
             (self.edges.tell)(&status);
             self.edges.metrics.oldest_queued(&self.oldest());
-            // What could not be started has its turn again.
+            // Jobs that could not be started are tried again.
             self.changed |= started.is_err();
             started?;
         }
         self.end_leases(now)?;
-        // Before its time where so much has ended that it matters.
+        // Earlier than planned if jobs of much weight have ended since.
         let is_much = self.ended_bytes > self.config().retention.bytes / 8;
         if *forget <= now || is_much {
             *forget = now + if self.forget()? { RETRY } else { FORGET };
@@ -165,12 +166,12 @@ impl Dispatcher {
         if self.stopping.is_none() {
             self.stopping = Some(Instant::now() + self.config().stop.drain);
             self.runs.values().for_each(super::run::Run::cancel);
-            // Those that only wait for a place end at once.
+            // Jobs that only wait for a place to move end at once.
             self.changed = true;
         }
     }
 
-    /// Whether it is to stop and no run is left, or none that could be waited for any longer.
+    /// Whether the dispatcher is to stop, and either no run is left or the time for runs to end is over.
     fn has_stopped(&self, now: Instant) -> bool {
         self.stopping.is_some_and(|until| {
             let late = until <= now;
@@ -184,8 +185,8 @@ impl Dispatcher {
         })
     }
 
-    /// Takes in a command and those that wait behind it. Questions are answered first, so that none waits for more than one
-    /// commit; changes share one.
+    /// Handles a command and those queued behind it. Questions are answered first, so that none waits for more than one
+    /// commit. Changes share one commit.
     fn on_commands(&mut self, first: Command, rest: &mut mpsc::Receiver<Command>) {
         let mut changes = Vec::new();
         let waiting = std::iter::from_fn(|| rest.try_recv().ok());
@@ -198,7 +199,8 @@ impl Dispatcher {
         self.on_changes(changes);
     }
 
-    /// Answers what changes nothing, also while runs are ended. A caller that has gone does not want the answer.
+    /// Answers a command that changes no record, also while runs are being ended. Sending fails only if the caller has
+    /// gone.
     fn on_question(&mut self, question: Command) {
         match question {
             Command::Stop => self.begin_stop(),
@@ -261,7 +263,7 @@ impl Dispatcher {
         }
     }
 
-    /// Makes a change of a group.
+    /// Makes a change as part of the present group.
     pub(super) fn on_change(&mut self, change: Command) {
         macro_rules! answer {
             ($reply:expr, $answer:expr) => {{

@@ -56,13 +56,13 @@ pub struct Rig {
     pub looked_up: mpsc::UnboundedSender<(JobId, Found)>,
     pub config: watch::Sender<Arc<Config>>,
     pub metrics: Metrics,
-    /// Has a later operation of the disk fail.
+    /// Makes a later operation on the disk fail.
     pub fail: Box<dyn Fn(DiskFault) + Send + Sync>,
     pub task: JoinHandle<()>,
 }
 
 impl Rig {
-    /// Over a state directory, with the defaults.
+    /// On a state directory, with the default configuration.
     pub fn at(dir: &TempDir) -> Self {
         Self::with(dir, Config::default())
     }
@@ -71,7 +71,7 @@ impl Rig {
         Self::by(dir, config, SystemTime::now)
     }
 
-    /// By another wall clock.
+    /// With another wall clock.
     pub fn by(dir: &TempDir, mut config: Config, clock: fn() -> SystemTime) -> Self {
         if config.grants.is_empty() {
             config.grants = grants();
@@ -134,7 +134,7 @@ impl Rig {
         (id, told(order).await)
     }
 
-    /// Whether no order comes: everything else has been done before time passes.
+    /// Asserts that no order comes. The clock of these tests is paused: it moves only when no task has anything else to do.
     pub async fn assert_no_order(&mut self) {
         let waited = tokio::time::timeout(Duration::from_millis(1), self.orders.recv()).await;
         assert!(waited.is_err(), "{waited:?}");
@@ -167,7 +167,7 @@ impl Rig {
         }
     }
 
-    /// What lists show where there is one job.
+    /// The only job, as lists show it.
     pub async fn only_listed(&self) -> Job {
         let page = Page { size: 100, token: None };
         let all = ListJobs { filter: JobFilter::default(), page };
@@ -176,26 +176,26 @@ impl Rig {
         job
     }
 
-    /// Stops it and waits for its end.
+    /// Stops the dispatcher and waits for its end.
     pub async fn stop(self) {
         self.handle.stop().await;
         self.task.await.expect("it ends");
     }
 
-    /// Ends it as a kill does: without a chance to do anything.
+    /// Ends the dispatcher as SIGKILL does: it cannot do anything more.
     pub async fn kill(self) {
         self.task.abort();
         let _ = self.task.await;
     }
 }
 
-/// Waits until an order is told to move; gives back what ends it.
+/// Waits until an order is told to move. Gives back the control that can cancel it.
 pub async fn told(order: Order) -> Arc<Control> {
     order.go.await.expect("it is told to move");
     order.control
 }
 
-/// Everybody of these tests is an operator of all, but for 9.
+/// The operators in these tests may have everything moved, except uid 9, which has no grant.
 fn grants() -> Vec<Grant> {
     let to = |uid| Grant {
         to: Grantee::Uid(uid),
@@ -237,7 +237,7 @@ pub fn identity(pid: i32) -> Identity {
     Identity { pid, start_time: 1 }
 }
 
-/// What these pids mean, in the boot of these tests.
+/// The processes that have these pids, in the boot of these tests.
 pub fn pins(pids: &[i32]) -> Pins {
     let pin = |&pid: &i32| (pid, TargetProcess { pid, start_time: 1, boot_id: "b".to_owned() });
     pids.iter().map(pin).collect()
@@ -270,13 +270,13 @@ fn locality(local_bytes: u64, remote_bytes: u64) -> Locality {
     Locality { movable: share, overall: share }
 }
 
-/// An outcome in which so many bytes were moved, and so many left.
+/// An outcome in which `moved` bytes were moved and `left` were left for a reason.
 pub fn outcome(moved: u64, left: Option<(Reason, u64)>) -> Ended {
     let mut account = Account::default();
     account.found(moved + left.map_or(0, |(_, bytes)| bytes));
     account.moved(moved);
     left.into_iter().for_each(|(reason, bytes)| account.left(reason, bytes));
-    // What strangers map, too, is not movable.
+    // Only bytes left for a shortfall are movable. Pages that processes outside of the target map, too, are not.
     let remote = left.filter(|(reason, _)| reason.is_shortfall()).map_or(0, |(_, bytes)| bytes);
     let outcome = Outcome {
         processes: vec![ProcessOutcome {
@@ -293,7 +293,7 @@ pub fn outcome(moved: u64, left: Option<(Reason, u64)>) -> Ended {
     Ended { outcome: Arc::new(outcome), members: Vec::new(), trail: None }
 }
 
-/// An outcome in which so many bytes were moved and none left, and yet so many are remote afterwards.
+/// An outcome in which `moved` bytes were moved and none were left, but `remote` bytes are remote afterwards all the same.
 pub fn late(moved: u64, remote: u64) -> Ended {
     let Ended { outcome, members, trail } = outcome(moved, None);
     let after = Some(locality(8192 + moved, remote));
@@ -301,7 +301,7 @@ pub fn late(moved: u64, remote: u64) -> Ended {
     Ended { outcome, members, trail }
 }
 
-/// What a client reads of a list.
+/// The jobs of a list, as a client decodes them.
 pub fn listed_jobs(listed: &Listed<ListedJob>) -> Vec<Job> {
     let read = |job: &ListedJob| v1::Job::decode(job.as_ref()).expect("a message").try_into();
     listed.entries.iter().map(|job| read(job).expect("a job")).collect()
@@ -312,7 +312,7 @@ pub fn dir() -> TempDir {
     tempfile::tempdir().expect("a directory")
 }
 
-/// Whether a refusal is of this sort.
+/// Asserts that an answer is a refusal that matches the pattern.
 macro_rules! assert_refused {
     ($answer:expr, $pattern:pat $(if $guard:expr)?) => {
         match $answer {

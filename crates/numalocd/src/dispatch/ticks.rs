@@ -1,4 +1,4 @@
-//! Schedules as time passes: due, run, gone, back.
+//! Schedules as time passes: a schedule is due, a run begins, the target is gone or back.
 
 use super::{
     Made, Refusal,
@@ -13,22 +13,23 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// How often a target that is gone is looked for, at most and at least.
+/// Shortest and longest wait between looks for a target that is gone; within these bounds the wait is the schedule's
+/// interval.
 const LOOK_MIN: Duration = Duration::from_secs(1);
 const LOOK_MAX: Duration = Duration::from_secs(10);
-/// The same for one that has been gone for long.
+/// Longest wait if the target has been gone for long.
 const LOOK_GONE: Duration = Duration::from_secs(60);
-/// When a schedule is looked at again that could not be looked at: the first time, and at the latest.
+/// First and longest wait before a failed probe of a schedule is repeated.
 const RETRY: Duration = Duration::from_secs(10);
 const RETRY_MAX: Duration = Duration::from_secs(600);
 
 impl Dispatcher {
-    /// Looks at the schedules that are due.
+    /// Probes the targets of the schedules that are due.
     pub(super) fn tick_schedules(&mut self, now: Instant) {
         let due: Vec<u64> =
             self.due.iter().filter(|(_, due)| **due <= now).map(|(number, _)| *number).collect();
         for number in due {
-            // Set again by the answer.
+            // The answer to the probe sets it again.
             self.due.remove(&number);
             if let Some(schedule) = self.book.schedules().get(&number).cloned() {
                 self.probe(&schedule);
@@ -36,7 +37,7 @@ impl Dispatcher {
         }
     }
 
-    /// Has the target of a schedule looked for.
+    /// Asks the engine whether the target of a schedule is there.
     pub(super) fn probe(&mut self, schedule: &Schedule) {
         let migration = &schedule.spec.migration;
         let owner = self.creator(&schedule.creator, schedule.creator_gid);
@@ -50,26 +51,27 @@ impl Dispatcher {
             Err(refusal) => self.on_probed(Probed { schedule, etag, found: Err(refusal) }),
             Ok((aim, creator)) => {
                 let options = migration.policy.options.clone();
-                // Fails only when the daemon ends.
+                // This fails only when the daemon ends.
                 let _ = self.edges.probes.send(Probe { schedule, etag, aim, options, creator });
             }
         }
     }
 
-    /// The target of a schedule was looked for.
+    /// Handles the answer to a probe.
     pub(super) fn on_probed(&mut self, probed: Probed) {
         let Probed { schedule, etag, found } = probed;
         let known = self.book.schedule(&schedule).cloned();
         let Some(known) = known.filter(|known| known.etag == etag) else { return };
-        // It was asked for twice, by the time and by a client.
+        // There were two probes, one because the schedule was due and one for a client. The answer to the other has begun
+        // the run.
         if known.state == ScheduleState::Active {
             return self.answer_runs(&known.id, &self.last_run(&known));
         }
-        // What a client asks for beside its time changes nothing if it cannot be done.
+        // A schedule that is not due stays as it is if a run that a client has asked for is not possible.
         let is_due = matches!(known.state, ScheduleState::Waiting | ScheduleState::TargetGone);
         let (answer, done) = match found {
             Ok(found) => self.ran(&known, found),
-            // The job says so, as clients expect.
+            // The end of the job says that there is no node to move to, as clients expect.
             Err(Refusal::NoTargetNode { .. }) => self.ran(&known, Found::default()),
             Err(refusal) if !is_due => (Err(refusal), Ok(())),
             Err(refusal @ (Refusal::TargetNotFound { .. } | Refusal::TargetEmpty { .. })) => {
@@ -88,7 +90,8 @@ impl Dispatcher {
         self.answer_runs(&known.id, &done.and(answer));
     }
 
-    /// Begins a run, and says with which job.
+    /// Begins a run. Gives back the answer for the callers that have asked for the run, and whether the run could be
+    /// stored.
     fn ran(
         &mut self,
         known: &Schedule,
@@ -149,7 +152,7 @@ impl Dispatcher {
             let writes = [Write::Schedule(Arc::new(schedule))].into_iter();
             self.commit(writes.chain(self.tell([event])).collect())?;
         }
-        // The longer it has been gone, the less often.
+        // The longer the target has been gone, the longer the wait.
         let wait = known.spec.interval.clamp(LOOK_MIN, LOOK_MAX).max((now - since) / 10);
         let wait = wait.min(LOOK_GONE);
         self.set_due(&known.id, Some(now + left.map_or(wait, |left| wait.min(left))));
@@ -157,7 +160,7 @@ impl Dispatcher {
     }
 
     fn postpone(&mut self, known: &Schedule, message: String) -> Result<(), Refusal> {
-        // Twice as long each time, whatever the interval is: a weekly run is not put off by a week.
+        // The wait doubles each time. It does not depend on the interval, so a weekly run is not put off by a week.
         let tries = self.put_off.entry(known.id.number().unwrap_or_default()).or_default();
         let wait = RETRY.saturating_mul(1 << (*tries).min(6)).min(RETRY_MAX);
         *tries += 1;
@@ -174,7 +177,8 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// The schedule of a job that ends now, as it goes on, and when.
+    /// The schedule of a job that ends now, in its next state, and when it is due next. `None` if this is not the
+    /// schedule's last run.
     pub(super) fn after_run(
         &self,
         job: &Job,
@@ -200,8 +204,8 @@ impl Dispatcher {
         Some((Arc::new(schedule), wait.map(|wait| Instant::now() + wait)))
     }
 
-    /// Sets when each stored schedule is due, at the start. A clock that has jumped meanwhile delays none by more than its
-    /// own interval.
+    /// Sets when each stored schedule is due, at the start of the daemon. If the wall clock has jumped meanwhile, no
+    /// schedule is delayed by more than its own interval and jitter.
     pub(super) fn set_all_due(&mut self) {
         let (now, wall) = (Instant::now(), self.wall());
         for (&number, schedule) in self.book.schedules() {
@@ -216,7 +220,7 @@ impl Dispatcher {
                     self.gone.insert(number, now.checked_sub(ago).unwrap_or(now));
                     self.due.insert(number, now);
                 }
-                // One that is active goes on with the end of its job.
+                // An active schedule goes on when its job ends.
                 ScheduleState::Active | ScheduleState::Paused | ScheduleState::Completed => {}
             }
         }

@@ -22,10 +22,10 @@ use std::{
 use tokio::{sync::oneshot, time::Instant};
 
 impl Dispatcher {
-    /// Hands as many queued jobs to the engine as may be planned, and has those move that are planned and may.
+    /// Hands queued jobs to the engine for planning, as many as are allowed, and starts the moves of planned jobs.
     ///
     /// # Errors
-    /// The store: what could not be started stays queued.
+    /// The store cannot be written. Jobs that could not be started stay queued.
     pub(super) fn start_jobs(&mut self) -> Result<(), Refusal> {
         self.give_up_ready()?;
         if self.stopping.is_some() || !self.recovered {
@@ -36,7 +36,7 @@ impl Dispatcher {
                 self.hold_all();
                 return Ok(());
             }
-            // What is planned goes back into the queue.
+            // Planned jobs go back into the queue.
             Holds { drained: Some(_), .. } => return self.move_ready(),
             Holds { .. } => {}
         }
@@ -47,7 +47,8 @@ impl Dispatcher {
         self.move_ready()
     }
 
-    /// Of jobs that wait for a place, those that are told to end: the engine has nothing to report of them any more.
+    /// Ends those jobs that wait for a place to move and have been told to end. The engine has nothing more to report of
+    /// them.
     fn give_up_ready(&mut self) -> Result<(), Refusal> {
         for number in self.ready() {
             if !self.runs.get(&number).is_some_and(Run::is_cancelled) {
@@ -62,8 +63,8 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Has planned jobs move for which there is a place now, and whose owners may still what they might when they were
-    /// planned: by class, then by age.
+    /// Starts the moves of planned jobs, by class, then by age. A job moves if there is a place for it and its owner has
+    /// the same rights as when the job was planned.
     fn move_ready(&mut self) -> Result<(), Refusal> {
         for number in self.ready() {
             let Some(kept) = self.book.jobs().get(&number).cloned() else { continue };
@@ -80,7 +81,7 @@ impl Dispatcher {
         ready.into_iter().map(|(_, number)| number).collect()
     }
 
-    /// Whether a planned job may move now.
+    /// Whether there is a place to move for a planned job.
     pub(super) fn has_place(&self, number: u64) -> bool {
         let unknown = Found::default();
         let active = self.active(&unknown);
@@ -103,7 +104,7 @@ impl Dispatcher {
         active.collect()
     }
 
-    /// Has best-effort runs make room for those of other classes, and go on once these are done.
+    /// Tells best-effort runs to make room while jobs of other classes are under way, and to go on once these are done.
     pub(super) fn make_room(&self) {
         let active: Vec<_> = self.runs.values().map(|run| run.qos_class).collect();
         for run in self.runs.values() {
@@ -112,14 +113,15 @@ impl Dispatcher {
         }
     }
 
-    /// Jobs to start now. Those that are in the way of others are told to end after their batches in hand, and are queued again
-    /// then: best effort for all other classes, and in each class what has moved for long for other owners.
+    /// Jobs to start now. Jobs that are in the way of others are told to end after their current batches and are queued
+    /// again then: best-effort jobs in the way of other classes, and jobs that have moved for a whole slice (see
+    /// [`overstayed`]).
     fn turn(&mut self) -> Vec<u64> {
         let (unknown, limits) = (Found::default(), self.config().queue);
         let active = self.active(&unknown);
         let waiting = self.waiting();
         let preempted = preempted(&waiting, &active, &limits);
-        // One at a time: what ends already may be what others wait for.
+        // Only one at a time: a run that is ending already may free what others wait for.
         let is_ending = self.runs.values().any(Run::is_cancelled) || !preempted.is_empty();
         let late = (!is_ending).then(|| overstayed(&waiting, &active, &limits)).flatten();
         let next = next(waiting, &active, &limits);
@@ -134,23 +136,23 @@ impl Dispatcher {
     }
 
     pub(super) fn put_back(&mut self, number: u64, why: &'static str) {
-        // One that is ending already ends but once.
+        // A run that is ending already is not told again.
         let Some(run) = self.runs.get_mut(&number).filter(|run| !run.is_cancelled()) else {
             return;
         };
         run.back = Some(why);
         run.cancel();
-        // What only waits for a place is given up at once.
+        // A job that only waits for a place to move is given up at once.
         self.changed = true;
     }
 
-    /// When the next job has moved for as long as it may while others wait.
+    /// When the next moving job has used up its slice.
     pub(super) fn next_slice(&self, now: Instant) -> Option<Instant> {
         let ends = self.runs.values().filter_map(|run| Some(run.moving? + SLICE));
         ends.filter(|end| *end > now).min()
     }
 
-    /// Jobs that wait, with their turns.
+    /// Queued jobs, with their turns.
     fn waiting(&self) -> Vec<Waiting<'_>> {
         let mut ahead: HashMap<(QosClass, &str), usize> = HashMap::new();
         for (number, run) in &self.runs {
@@ -162,7 +164,8 @@ impl Dispatcher {
         let waiting = self.book.jobs_in(JobState::Queued).filter_map(|job| {
             let (owner, gid) = self.owner_key(job);
             let bound = |owner: &Caller| owner.ceilings.bound_class(job.spec.policy.class());
-            // What its owner may no more is ended at its turn, and puts nobody back before.
+            // If the owner has lost its rights, the job is ended at its turn. Until then it counts as best effort, so that
+            // no other job has to go back for it.
             let qos_class = owners.get(owner, gid).map_or(QosClass::Be, bound);
             let number = job.id.number()?;
             let ahead = ahead.entry((qos_class, owner)).or_default();
@@ -175,12 +178,12 @@ impl Dispatcher {
         waiting.collect()
     }
 
-    /// The name of who a job belongs to: its creator, or that of its schedule.
+    /// The name of a job's owner: its creator, or the creator of its schedule.
     pub(super) fn owner_name<'a>(&'a self, job: &'a Job) -> &'a str {
         self.owner_key(job).0
     }
 
-    /// The same with the group that its grant is to.
+    /// The name of a job's owner, and the owner's group, which a grant may be for.
     fn owner_key<'a>(&'a self, job: &'a Job) -> (&'a str, Option<u32>) {
         match job.schedule.as_ref().and_then(|id| self.book.schedule(id)) {
             Some(schedule) => (&schedule.creator, schedule.creator_gid),
@@ -190,7 +193,7 @@ impl Dispatcher {
 
     fn start_job(&mut self, number: u64, job: &Job) -> Result<(), Refusal> {
         let aim = self.owner_of(job).and_then(|owner| {
-            // Its class may be that of a workload: it is bounded below, not refused.
+            // The class may come from a workload, so it is lowered further down and not refused here.
             let mut asked = job.spec.clone();
             asked.policy.qos_class = None;
             owner.ceilings.check(&asked)?;
@@ -204,7 +207,7 @@ impl Dispatcher {
         };
         self.put_job(job, JobState::Planning, String::new())?;
         if job.plan.is_none() {
-            // A clock that was set back meanwhile makes it zero.
+            // Zero if the wall clock was set back meanwhile.
             let waited = self.wall().duration_since(job.created).unwrap_or_default();
             self.edges.metrics.job_dequeued(waited);
         }
@@ -243,12 +246,13 @@ impl Dispatcher {
             control,
             go: told,
         };
-        // Fails only when the daemon ends.
+        // This fails only when the daemon ends.
         let _ = self.edges.orders.send(order);
         Ok(())
     }
 
-    /// What all runs together keep to: another one once the configuration names another rate, and runs under way keep theirs.
+    /// The rate limit that all runs share. If the configuration names another rate, a new limit is made, and runs under way
+    /// keep the old one.
     fn shared_rate(&mut self) -> Option<Arc<SharedRate>> {
         let wanted = self.config().queue.rate_bytes_per_second;
         if wanted != self.shared_rate.as_ref().map(|(bytes_per_second, _)| *bytes_per_second) {
@@ -257,7 +261,7 @@ impl Dispatcher {
         self.shared_rate.as_ref().map(|(_, rate)| rate.clone())
     }
 
-    /// Who a job belongs to, as what it may do now: its creator, or that of its schedule.
+    /// The owner of a job, with its present rights: the job's creator, or the creator of its schedule.
     pub(super) fn owner_of(&self, job: &Job) -> Result<Caller, Refusal> {
         let Some(id) = &job.schedule else { return self.creator(&job.creator, job.creator_gid) };
         let schedule = self.book.schedule(id).ok_or_else(|| {
@@ -268,7 +272,8 @@ impl Dispatcher {
     }
 }
 
-/// What is left of the time that a job may move for. One that has none left ends as soon as it begins, and says so.
+/// What is left of the time for which a job may move, but at least 1 ms. A job with no time left ends as soon as it begins,
+/// and its result says so.
 fn left_of(timeout: Duration, job: &Job) -> Duration {
     let moved = job.outcome.as_ref().map_or(Duration::ZERO, |outcome| outcome.elapsed);
     timeout.saturating_sub(moved).max(Duration::from_millis(1))

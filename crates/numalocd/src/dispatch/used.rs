@@ -1,9 +1,9 @@
-//! What each client uses up of what is kept for it.
+//! How much of its quota each client uses.
 
 use crate::{config::Quota, dispatch::Refusal};
 use std::collections::HashMap;
 
-/// A sort of record that counts.
+/// The kinds of record that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
     /// A job that has not ended.
@@ -14,7 +14,7 @@ pub enum Sort {
     Workload,
 }
 
-/// Some records and what they weigh.
+/// A number of records and their weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
     /// How many.
@@ -24,7 +24,7 @@ pub struct Amount {
 }
 
 impl Amount {
-    /// One more.
+    /// Adds a record of this weight.
     pub fn add(&mut self, bytes: usize) {
         self.records += 1;
         self.bytes += bytes;
@@ -50,7 +50,7 @@ impl Own {
     }
 }
 
-/// What all have.
+/// What all clients have.
 #[derive(Debug, Default)]
 pub struct Used(HashMap<String, Own>);
 
@@ -65,7 +65,7 @@ impl Used {
         own.bytes += bytes;
     }
 
-    /// Takes one back that was counted.
+    /// Subtracts a record that was counted.
     pub fn take(&mut self, creator: &str, sort: Sort, bytes: usize) {
         let Some(own) = self.0.get_mut(creator) else { return };
         *own.count(sort) -= 1;
@@ -75,10 +75,11 @@ impl Used {
         }
     }
 
-    /// Whether `creator` may have a record of this weight, in place of one of the weight `before` or besides what it has.
+    /// Checks whether the quota of `creator` allows a record of this weight. `before` is the weight of the record that it
+    /// replaces; `None`: it is a new one.
     ///
     /// # Errors
-    /// [`Refusal::Quota`]: its number or its bytes are used up.
+    /// [`Refusal::Quota`]: the creator has used up the number of records or their bytes.
     pub fn check(
         &self,
         creator: &str,
@@ -91,7 +92,7 @@ impl Used {
         self.check_many(creator, sort, Amount { records: 1, bytes }, before, quota)
     }
 
-    /// The same for many records, in place of those that are `before`.
+    /// As [`Self::check`], for many records that replace those of `before`.
     ///
     /// # Errors
     /// As [`Self::check`].
@@ -110,7 +111,7 @@ impl Used {
             Sort::Workload => ("workloads", quota.workloads),
         };
         let refused = |what, limit| Err(Refusal::Quota { what, limit, caller: creator.to_owned() });
-        // What is less than before is never refused.
+        // A change that makes nothing larger is never refused.
         let records = (*own.count(sort) + after.records).saturating_sub(before.records);
         if after.records > before.records && records > limit {
             return refused(what, limit);

@@ -22,15 +22,16 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// As many workloads are forgotten in one commit when their leases end.
+/// At most this many workloads are forgotten in one commit when their leases end.
 const AT_ONCE: usize = 1000;
 
 impl Dispatcher {
-    /// What a target means: for a job of `of`, of the workloads those that it may select; `None`, for who only looks:
-    /// everybody's. With `pins`, pids mean the processes that they meant when the job was made, else those that have them now.
+    /// Resolves a target. With `of`, names of workloads mean those that `of` may select; with `None` (a caller that only
+    /// looks), those of all owners. With `pins`, pids mean the processes that had them when the record was made; without,
+    /// those that have them now.
     ///
     /// # Errors
-    /// [`Refusal::TargetNotFound`]: nothing of it is known; why, of the first.
+    /// [`Refusal::TargetNotFound`]: no member is known. The message is that of the first one.
     pub(super) fn select(
         &self,
         target: &Target,
@@ -41,7 +42,7 @@ impl Dispatcher {
         let known = cgroups.keys().flat_map(|path| self.book.names().in_cgroup(path));
         let known = known.filter_map(|id| self.selectable(id, of));
         let qos_class = self.best_class(known);
-        // Nor is a job's class better than its own creator may ask for, whatever others have said of the workload.
+        // The job's class is no better than its creator may ask for, whatever class others have given the workload.
         let qos_class =
             qos_class.map(|class| of.map_or(class, |of| of.ceilings.bound_class(class)));
         let mut members = Vec::new();
@@ -76,7 +77,7 @@ impl Dispatcher {
         }
     }
 
-    /// The cgroups that a target names, with what they are called, and the names that nothing is registered under.
+    /// The cgroups that a target names, each with its name as a member; and the names under which nothing is registered.
     fn cgroups<'a>(
         &'a self,
         target: &'a Target,
@@ -112,13 +113,14 @@ impl Dispatcher {
         (cgroups, missing)
     }
 
-    /// The best class of these workloads, each no better than whoever has registered it may ask for now.
+    /// The best class of these workloads. Each one's class counts as no better than the client that registered it may ask
+    /// for now.
     fn best_class<'a>(&self, known: impl Iterator<Item = &'a Workload>) -> Option<QosClass> {
         let config = self.config();
         let mut creators = Creators::new(Grants::from(&*config));
         let classes = known.filter_map(|workload| {
             let class = workload.spec.qos_class?;
-            // Who may have nothing moved any more has no say.
+            // A client that may not have memory moved any more has no say.
             let creator = creators.get(&workload.creator, workload.creator_gid)?;
             Some(creator.ceilings.bound_class(class))
         });
@@ -130,7 +132,7 @@ impl Dispatcher {
         known.filter(|known| of.is_none_or(|caller| caller.may_select(known)))
     }
 
-    /// The workload that a member of a job's target is, if it is one and nothing else.
+    /// The workload that a member of a job's target stands for, if its cgroup is that of exactly one.
     pub(super) fn only_workload(&self, member: &Target, of: &Caller) -> Option<&WorkloadId> {
         let selected = self.select(member, Some(of), Some(&Pins::new())).ok()?;
         let [Member { target: HostTarget::Cgroup(path), .. }] = &selected.aim.members[..] else {
@@ -172,7 +174,7 @@ impl Dispatcher {
         Ok(Arc::new(Workload { expires, ..(*workload).clone() }))
     }
 
-    /// What is stored of a workload that `caller` registers in place of the one that is known.
+    /// The record to store for a workload that `caller` registers. `known` is the record that it replaces, if any.
     fn record(
         &self,
         caller: &Caller,
@@ -188,7 +190,7 @@ impl Dispatcher {
         Arc::new(Workload { spec, created, creator, creator_gid, etag: etag(), expires: None })
     }
 
-    /// Each workload is looked up and written at most once, so that it takes as long as the set is large.
+    /// Each workload is looked up and written at most once, so the time taken is linear in the size of the set.
     pub(super) fn replace_workloads(
         &mut self,
         caller: &Caller,
@@ -222,7 +224,7 @@ impl Dispatcher {
         let done =
             Replaced { written: writes.len(), unchanged: unchanged.len(), removed: removed.len() };
         let written = writes.iter().cloned().map(Write::Workload);
-        // First what goes, so that no quota is exceeded on the way.
+        // Removals come first, so that no quota is exceeded on the way.
         let commit = removed.iter().cloned().map(Write::DropWorkload).chain(written).collect();
         self.commit(commit)?;
         unchanged.iter().for_each(|spec| self.renew(spec));
@@ -233,7 +235,7 @@ impl Dispatcher {
         Ok(done)
     }
 
-    /// Begins the leases of a set anew. Gives back how many workloads it has.
+    /// Renews the leases of a set. Gives back how many workloads it has.
     pub(super) fn renew_workloads(&mut self, caller: &Caller, request: &RenewWorkloads) -> usize {
         let of_set = self.book.names().in_set(&caller.name, request.source.as_deref());
         let of_set: Vec<_> =
@@ -260,18 +262,18 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// What follows once a workload is no more.
+    /// What follows once a workload has been removed.
     fn forget_workload(&mut self, id: &WorkloadId) {
         self.leases.set(id, None);
         self.edges.metrics.workload_gone(id);
     }
 
-    /// Begins the lease of a workload anew, if it has one.
+    /// Renews the lease of a workload, if it has one.
     fn renew(&mut self, spec: &WorkloadSpec) {
         self.leases.set(&spec.id, spec.ttl.map(|ttl| Instant::now() + ttl));
     }
 
-    /// Begins all leases anew, at the start: nobody could renew them before.
+    /// Begins all leases anew at the start of the daemon: nobody could renew them before.
     pub(super) fn begin_all_leases(&mut self) {
         let leased = self.book.workloads().values().filter(|workload| workload.spec.ttl.is_some());
         for workload in leased.cloned().collect::<Vec<_>>() {
@@ -284,7 +286,7 @@ impl Dispatcher {
         self.leases.next().filter(|_| self.stopping.is_none())
     }
 
-    /// Forgets workloads whose leases have ended, some at a time.
+    /// Forgets workloads whose leases have ended, [`AT_ONCE`] at most.
     pub(super) fn end_leases(&mut self, now: Instant) -> Result<(), Refusal> {
         if self.stopping.is_some() {
             return Ok(());
@@ -319,17 +321,17 @@ impl Dispatcher {
             return Ok(());
         }
         let (id, owner) = (&known.spec.id, &known.creator);
-        let message = format!("{id} belongs to {owner}: only it and admins may change it");
+        let message = format!("{id} belongs to {owner}: only {owner} and admins may change it");
         Err(Refusal::NotPermitted { message })
     }
 }
 
-/// Whether nothing would change of a workload if `caller` registered it like this.
+/// Whether nothing would change if `caller` registered this workload with `spec`.
 fn is_as_before(caller: &Caller, spec: &WorkloadSpec, known: &Workload) -> bool {
     known.spec == *spec && (known.creator != caller.name || known.creator_gid == caller.gid)
 }
 
-/// A set has workloads of its own client only, whatever that one may change besides.
+/// A set has only workloads of its own client, even if that client may change those of others.
 fn not_own(known: &Workload) -> Refusal {
     let (id, owner) = (&known.spec.id, &known.creator);
     let message = format!("{id} belongs to {owner}: leave it out of the set, or take another name");
@@ -350,7 +352,7 @@ fn check_etag(
     }
 }
 
-/// What a workload is called where it is missing.
+/// The name of a workload as a member of a target: its container id, or else its cgroup.
 fn name_of(spec: &WorkloadSpec) -> Target {
     match &spec.container_id {
         Some(id) => Target::container(id),
@@ -369,9 +371,9 @@ pub(super) fn is_named(target: &Target, spec: &WorkloadSpec) -> bool {
         || (!target.labels.is_empty() && spec.is_selected(&target.labels))
 }
 
-/// Whether others have registered one is nobody's business.
+/// Why a name stands for no workload. Does not say whether other clients have registered one with that name.
 fn not_registered(named: &Target, of: Option<&Caller>) -> String {
-    let whose = of.map(|caller| format!(" that {} may have moved", caller.name));
+    let whose = of.map(|caller| format!(" that {} may move", caller.name));
     let whose = whose.unwrap_or_default();
     format!("no registered workload{whose} has {named}: register it, or name its cgroup")
 }

@@ -7,29 +7,29 @@ use numaloc_host::Target;
 /// What a target means on this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Aim {
-    /// What to look at.
+    /// The members to look at.
     pub members: Vec<Member>,
-    /// What is known to be missing before anybody has looked.
+    /// Members known to be missing before the host is looked at.
     pub missing: Vec<Missing>,
 }
 
-/// One thing to look at.
+/// One member of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// It in the host's words.
+    /// The member as numaloc-host takes it.
     pub target: Target,
-    /// What clients call it: a target with one member.
+    /// The member as clients name it: a target with one member.
     pub name: value::Target,
 }
 
-/// A process, and no later one that gets its pid.
+/// A target that is this process, and no later process with the same pid.
 pub fn exactly(named: &TargetProcess) -> Target {
     let TargetProcess { pid, start_time, ref boot_id } = *named;
     Target::Process { identity: Identity { pid, start_time }, boot_id: boot_id.clone() }
 }
 
 impl Aim {
-    /// The pids in it.
+    /// The pids among the members.
     pub(super) fn pids(&self) -> impl Iterator<Item = i32> {
         self.members.iter().filter_map(|member| match member.target {
             Target::Pid(pid) => Some(pid),
@@ -37,7 +37,7 @@ impl Aim {
         })
     }
 
-    /// With the processes that its pids mean; those that mean none are missing, and `why` says why.
+    /// Replaces each pid by the process that `pins` has for it. A pid without one is missing, and `why` says why.
     pub fn pinned(self, pins: &Pins, why: impl Fn(i32) -> String) -> Self {
         let Self { members, mut missing } = self;
         let pinned = |Member { target, name }| {

@@ -4,7 +4,7 @@ use crate::{access::Authority, dispatch::Refusal};
 use numaloc_core::Process;
 use numaloc_host::{Owner, Roots, owner};
 
-/// Checks that `authority` extends to each of `processes`. Those that have ended meanwhile do not matter.
+/// Checks that `authority` extends to each of `processes`. Processes that have ended meanwhile do not matter.
 ///
 /// # Errors
 /// Not permitted, with the first process that is out of bounds.
@@ -70,7 +70,7 @@ mod tests {
         let mine = owner([7; 4], "/user.slice/a");
         assert!(!extends_to(&of(None, &[]), &mine));
         assert!(!extends_to(&of(Some(8), &["/user", "/user.slice/a/b"]), &mine));
-        // One that has put its rights off for now.
+        // A process of this user that has set root's rights aside for now: its saved uid is still 0.
         assert!(!extends_to(&of(Some(7), &[]), &owner([7, 7, 0, 7], "/")));
     }
 }

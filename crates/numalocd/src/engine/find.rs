@@ -1,4 +1,4 @@
-//! Whether there is something to be done for a target at all, without a look at its memory.
+//! Checks whether anything can be done for a target, without looking at its memory.
 
 use super::{Aim, Found, members::Members};
 use crate::{access::Authority, dispatch::Refusal};

@@ -30,7 +30,7 @@ pub fn process(pid: i32, cpus: &str) -> Process {
     }
 }
 
-/// Memory on node 0 and node 1, of a process by its index.
+/// Memory with these pages on node 0 and node 1. `process` is the index of its process.
 pub fn extent(process: usize, on: [NodeResidency; 2]) -> Extent {
     let resident = |(_, on): &(NodeId, NodeResidency)| on.total_bytes() > 0;
     let nodes = (0..).map(NodeId).zip(on).filter(resident).collect();
@@ -52,7 +52,7 @@ pub fn plan(processes: &[Process], extents: Vec<Extent>, options: &Options) -> P
     planner::plan(scene, extents, options)
 }
 
-/// A process of the test's own; ended with this value.
+/// A sleeping process of the test. Dropping this value ends it.
 pub struct Asleep(Child);
 
 impl Asleep {
@@ -65,7 +65,7 @@ impl Asleep {
         self.0.id() as i32
     }
 
-    /// Ends it, and leaves it for its parent to wait for.
+    /// Ends the process and does not wait for it, so it stays a zombie.
     pub fn kill(&mut self) {
         self.0.kill().expect("it is ours");
     }

@@ -1,4 +1,4 @@
-//! The members of a target, each judged by itself: who they are, why one takes no part, and what became of each.
+//! The members of a target, each judged by itself: which processes it has, why it takes no part, and what became of it.
 
 use super::{Aim, authority};
 use crate::{access::Authority, dispatch::Refusal};
@@ -14,13 +14,13 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug)]
 pub struct Members {
     judged: Vec<Judged>,
-    /// What was known to be missing before anybody has looked.
+    /// Members known to be missing before the host was looked at.
     missing: Vec<Missing>,
-    /// By pid.
+    /// The processes by pid.
     processes: BTreeMap<i32, Process>,
 }
 
-/// A member, and its processes or why it takes no part.
+/// A member: its processes, or why it takes no part.
 #[derive(Debug)]
 struct Judged {
     name: Target,
@@ -40,10 +40,11 @@ impl Members {
         Self { judged, missing: Vec::new(), processes: processes.collect() }
     }
 
-    /// Looks who is there and may be moved by `authority`.
+    /// Finds the processes of the members, and checks that `authority` extends to them.
     ///
     /// # Errors
-    /// None takes part: why the first that is there does not, else why the first is not there. The host cannot be read.
+    /// No member takes part: the error is that of the first member that is there, else that of the first member. Or the
+    /// host cannot be read.
     pub fn look(
         roots: &Roots,
         aim: &Aim,
@@ -74,10 +75,11 @@ impl Members {
         Ok(members)
     }
 
-    /// Surveys those that take part. One that turns out not to be readable, or to be somebody else's by now, does not.
+    /// Surveys the members that take part. A member is left out if it turns out not to be readable, or to be somebody
+    /// else's by now.
     ///
     /// # Errors
-    /// As of [`Self::look`]; what [`survey_unless`] says of all of them.
+    /// As [`Self::look`], if no member is left. As [`survey_unless`], if the error is not that of one member.
     pub fn survey(
         &mut self,
         stop: &(dyn Fn() -> bool + Sync),
@@ -88,8 +90,8 @@ impl Members {
     ) -> Result<Survey, Refusal> {
         loop {
             match survey_unless(stop, policies, roots, topology, self.processes(), options) {
-                // Again, now that the processes are held open: one that has become somebody else's by an exec since then
-                // has other memory than what is held, and is not touched.
+                // Checked again now that the processes are held open. If one becomes somebody else's by a later exec, it
+                // has other memory than what is held open, and that is not touched.
                 Ok(survey) if self.leave_to_others(roots, &survey, authority)? => {}
                 Ok(survey) => return Ok(survey),
                 Err(error @ Error::NoRights { pid, .. }) => {
@@ -104,7 +106,7 @@ impl Members {
         }
     }
 
-    /// Leaves out what `authority` does not extend to by now; says whether there is any.
+    /// Leaves out members that `authority` does not extend to by now. Gives back whether there are any.
     fn leave_to_others(
         &mut self,
         roots: &Roots,
@@ -123,7 +125,7 @@ impl Members {
         Ok(any)
     }
 
-    /// Leaves out the members with a process; says whether there is any.
+    /// Leaves out the members that have this process. Gives back whether there are any.
     fn leave_out(&mut self, pid: i32, why: &Refusal) -> bool {
         let mut any = false;
         for judged in &mut self.judged {
@@ -136,7 +138,7 @@ impl Members {
         any
     }
 
-    /// Whether any takes part.
+    /// Fails if no member takes part.
     fn check(&self) -> Result<(), Refusal> {
         let refusals = || self.judged.iter().filter_map(|judged| judged.found.as_ref().err());
         if refusals().count() < self.judged.len() {
@@ -146,7 +148,7 @@ impl Members {
         first.or(refusals().next()).map_or(Ok(()), |refusal| Err(refusal.clone()))
     }
 
-    /// The processes of those that take part, each once, in ascending order of pid.
+    /// The processes of the members that take part, each once, in ascending order of pid.
     pub fn processes(&self) -> Vec<Process> {
         let taking: BTreeSet<&Identity> =
             self.judged.iter().flat_map(|judged| &judged.found).flatten().collect();
@@ -154,7 +156,7 @@ impl Members {
         processes.filter(|process| taking.contains(&process.identity)).cloned().collect()
     }
 
-    /// Those that take no part.
+    /// The members that take no part.
     pub fn missing(&self) -> Vec<Missing> {
         let left_out = self.judged.iter().filter_map(|judged| {
             let reason = judged.found.as_ref().err()?.to_string();
@@ -163,7 +165,7 @@ impl Members {
         self.missing.iter().cloned().chain(left_out).collect()
     }
 
-    /// What is known of them before anybody has looked at their memory.
+    /// What is known of the members before their memory is looked at.
     pub fn found(&self, topology: &Topology, options: &Options) -> Vec<MemberResult> {
         self.results(|identities| {
             let all = identities.iter().filter_map(|identity| self.processes.get(&identity.pid));
@@ -178,7 +180,7 @@ impl Members {
         })
     }
 
-    /// What is known of them before anything is moved. Where nothing will be, that is what became of them.
+    /// What is known of the members before anything is moved. If nothing will be moved, these are their final results.
     pub fn planned(&self, plan: &Plan, moves_nothing: bool) -> Vec<MemberResult> {
         let places = places(plan);
         let results = self.results(|identities| before(plan, &at(&places, identities)));
@@ -203,7 +205,7 @@ impl Members {
         ended(settled, plan)
     }
 
-    /// What became of them by a run, and where a look at them afterwards found them.
+    /// What became of the members in a run. `after` is a look at them after the run.
     pub fn ended(&self, plan: &Plan, outcome: &Outcome, after: Option<&Plan>) -> Vec<MemberResult> {
         let (places, places_after) = (places(plan), after.map(places).unwrap_or_default());
         let results = self.results(|identities| {
@@ -226,7 +228,7 @@ impl Members {
         ended(results, plan)
     }
 
-    /// One for each member: for those that take part, what `of` says of their processes.
+    /// One result for each member. For the members that take part, `of` gives the result of their processes.
     fn results(&self, of: impl Fn(&BTreeSet<Identity>) -> MemberResult) -> Vec<MemberResult> {
         let missing = self.missing.iter().map(|Missing { member, reason }| {
             MemberResult::left_out(member.clone(), MemberState::Missing, reason.clone())
@@ -244,7 +246,7 @@ impl Members {
     }
 }
 
-/// Where the processes of a plan are in it.
+/// The index in a plan of each of its processes.
 fn places(plan: &Plan) -> BTreeMap<Identity, usize> {
     let processes = plan.processes.iter().enumerate();
     processes.map(|(index, planned)| (planned.process.identity, index)).collect()
@@ -254,10 +256,10 @@ fn at(places: &BTreeMap<Identity, usize>, identities: &BTreeSet<Identity>) -> Ve
     identities.iter().filter_map(|identity| places.get(identity).copied()).collect()
 }
 
-/// What a plan says of some processes.
+/// What a plan says of the processes at these indexes.
 fn before(plan: &Plan, at: &[usize]) -> MemberResult {
     if at.is_empty() {
-        let why = "its processes have ended, or have no memory that is not that of others";
+        let why = "its processes have ended, or share the memory of other processes";
         return MemberResult::left_out(Target::default(), MemberState::Missing, why.to_owned());
     }
     let planned = || at.iter().filter_map(|&index| plan.processes.get(index));
@@ -287,7 +289,7 @@ fn ended(results: Vec<MemberResult>, plan: &Plan) -> Vec<MemberResult> {
     results.into_iter().map(|result| result.settled(target_ratio)).collect()
 }
 
-/// Why nothing of some processes is moved, if nothing of any is.
+/// Why nothing of these processes is moved, if that is so for each of them: the reason of the first.
 fn all_skipped(skips: impl Iterator<Item = Option<Skip>>) -> Option<Skip> {
     let skips: Option<Vec<Skip>> = skips.collect();
     skips?.first().copied()
@@ -303,7 +305,7 @@ fn reason(skip: Skip) -> String {
     format!("{}: {what}", skip.message())
 }
 
-/// How a member fares that takes no part for this reason.
+/// The state of a member that takes no part for this reason.
 fn state(refusal: &Refusal) -> MemberState {
     match refusal {
         Refusal::TargetNotFound { .. } | Refusal::TargetEmpty { .. } => MemberState::Missing,
@@ -311,7 +313,8 @@ fn state(refusal: &Refusal) -> MemberState {
     }
 }
 
-/// A refusal of the member that was looked at is its own; all else is everybody's.
+/// Tells apart two kinds of refusal. `NotPermitted` concerns only the member that was looked at (inner result). Any other
+/// one concerns all members (outer result).
 fn own(checked: Result<(), Refusal>) -> Result<Result<(), Refusal>, Refusal> {
     match checked {
         Err(refusal) if !matches!(refusal, Refusal::NotPermitted { .. }) => Err(refusal),

@@ -13,38 +13,40 @@ use tokio::sync::oneshot;
 pub struct Order {
     /// The job.
     pub job: JobId,
-    /// Whose memory.
+    /// The target.
     pub aim: Aim,
-    /// What goes where.
+    /// Options of the migration.
     pub options: Options,
-    /// Bounds, with those of the configuration and the job's class.
+    /// The bounds of the job, the configuration and the job's class, joined.
     pub limits: Limits,
-    /// Whose memory the job's creator may have moved.
+    /// The right of the job's creator: whose memory it allows to have moved.
     pub authority: Authority,
-    /// What is done about the kernel's own balancing.
+    /// What is done about the kernel's NUMA balancing.
     pub numa_balancing: NumaBalancing,
     /// What the last run of the same schedule has moved, to see how much of it stayed.
     pub trail: Option<Arc<Trail>>,
-    /// Watched by the dispatcher for progress, and set by it to end the run after the batches in hand (also while it plans).
+    /// The dispatcher reads the run's progress from it. It also sets it to end the run after the current batches, or to end
+    /// planning.
     pub control: Arc<Control>,
-    /// Answered by the dispatcher after [`Report::Planned`]: move. Dropped: do not, and report nothing more. It may also be
-    /// answered when there is nothing to move: the outcome then accounts for what stays and why.
+    /// The dispatcher sends here, after [`Report::Planned`], to have the memory moved. If it drops the sender, nothing is
+    /// moved and nothing more is reported. It may also send if there is nothing to move: the outcome then accounts for what
+    /// stays and why.
     pub go: oneshot::Receiver<()>,
 }
 
-/// What was found of a target, to tell whether jobs are in each other's way.
+/// What was found of a target. It tells whether jobs are in each other's way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Its processes.
     pub processes: BTreeSet<Identity>,
     /// Nodes that memory would be brought to.
     pub nodes: NodeSet,
-    /// The members of the target, those that take no part among them.
+    /// The members of the target, including those that take no part.
     pub members: Vec<MemberResult>,
 }
 
 impl Found {
-    /// Who and where alone.
+    /// The processes and nodes, without the members.
     pub fn bare(&self) -> Self {
         let Self { processes, nodes, .. } = self;
         Self { processes: processes.clone(), nodes: nodes.clone(), members: Vec::new() }
@@ -54,53 +56,54 @@ impl Found {
 /// A plan has been made.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// For clients.
+    /// The summary for clients.
     pub summary: Arc<PlanSummary>,
-    /// Who and where.
+    /// Processes, nodes and members.
     pub found: Found,
-    /// Bytes that it sets out to move.
+    /// Bytes that the plan is to move.
     pub planned_bytes: u64,
-    /// Share of what may be moved that is local now, in percent.
+    /// The local share of the memory that may be moved, in percent, before the move.
     pub local_percent: f64,
     /// Why nothing is to be done, for people: no target node, or nothing is remote, the ratio is reached, or all that is
     /// remote has to stay.
     pub nothing: Option<String>,
-    /// What users are to be told of it though it goes well.
+    /// A note for users, also if the job goes well.
     pub note: Option<String>,
-    /// What has become of the order's trail.
+    /// How much of the order's trail was remote again.
     pub returned: Option<Returned>,
 }
 
 /// What a run has moved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trail {
-    /// How much.
+    /// Bytes moved.
     pub moved_bytes: u64,
-    /// Some of it.
+    /// A sample of the moved pages.
     pub sample: Vec<Moved>,
 }
 
 /// How much of a trail was remote again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Returned {
-    /// So much, estimated,
+    /// Bytes that were remote again, estimated from the sample.
     pub bytes: u64,
-    /// of so much.
+    /// Bytes that the earlier run had moved.
     pub moved_bytes: u64,
-    /// Who may have moved it, in words; looked for only if it is much.
+    /// Who may have moved it, in words. Looked for only if it is much.
     pub by: Vec<String>,
 }
 
 impl Returned {
-    /// From which share on, in percent, it is much: processes give back and take memory all the time, and what they take is
-    /// remote again where home is full. A sample cannot make that much of 10%, nor less of 40%.
+    /// From this share on, in percent, the work counts as undone. Less is normal: processes free and allocate memory all
+    /// the time, and new memory is remote if the home node is full. The error of the sample is too small to take 10% for
+    /// this much, or 40% for less.
     const MUCH: u64 = 25;
 
-    /// Its share in percent.
+    /// The share that was remote again, in percent.
     pub fn percent(&self) -> u64 {
         self.bytes.saturating_mul(100) / self.moved_bytes.max(1)
     }
-    /// Whether the run before has worked in vain.
+    /// Whether much of what the earlier run had done was undone.
     pub fn is_much(&self) -> bool {
         self.percent() >= Self::MUCH
     }
@@ -109,19 +112,19 @@ impl Returned {
 /// A run has come to its end, or was cancelled.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// What became of it; cancelled: then bytes are left as cancelled in the account.
+    /// The outcome. If the run was cancelled, its account has bytes left as cancelled.
     pub outcome: Arc<Outcome>,
     /// What became of each member of the target.
     pub members: Vec<MemberResult>,
-    /// What it has moved; `None`: nothing.
+    /// What the run has moved; `None`: nothing.
     pub trail: Option<Arc<Trail>>,
 }
 
 /// What the engine reports of an order: first `Planned`, then, if it was told to move, `Ended`.
 #[derive(Debug)]
 pub enum Report {
-    /// It has been planned, or could not be: [`Refusal::Unavailable`] if it was cancelled meanwhile.
+    /// The order has been planned, or could not be: [`Refusal::Unavailable`] if it was cancelled meanwhile.
     Planned(JobId, Result<Planned, Refusal>),
-    /// It has ended, or could not begin.
+    /// The run has ended, or could not begin.
     Ended(JobId, Result<Ended, Refusal>),
 }

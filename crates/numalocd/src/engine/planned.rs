@@ -1,4 +1,4 @@
-//! A plan in the dispatcher's words.
+//! What the dispatcher is told of a plan.
 
 use super::{Found, Planned, members::Members};
 use numaloc_api::value::PlanSummary;
@@ -6,7 +6,7 @@ use numaloc_core::{NodeSet, Plan, Reason};
 use std::sync::Arc;
 
 impl Planned {
-    /// A plan for those of these members that take part. Processes that share an address space are one in the plan.
+    /// A plan for the members that take part. Processes that share an address space are one process in the plan.
     pub(super) fn new(plan: &Plan, members: &Members) -> Self {
         let remote: u64 = plan.moves.iter().flat_map(|step| step.remote.values()).sum();
         let targets = plan.moves.iter().map(|step| &plan.routes[step.routes].targets);

@@ -1,4 +1,4 @@
-//! What the host could not do, as a refusal.
+//! Turns errors of numaloc-host into refusals.
 
 use crate::dispatch::Refusal;
 use numaloc_host::{Error, ErrorKind};

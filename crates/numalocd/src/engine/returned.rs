@@ -1,12 +1,12 @@
-//! What has become of what an earlier run had moved.
+//! Finds out how much of what an earlier run had moved is remote again.
 
 use super::{Returned, Trail};
 use numaloc_core::{Identity, Moved, NodeSet, Options, Topology, planner};
 use numaloc_host::{AddressSpace, Place, Precision, Roots, Scanner, Survey, movers};
 use std::collections::BTreeMap;
 
-/// Looks where the pages of `trail` are now, among the processes of `survey`. One that is not mapped any more has not come
-/// back, nor has one of a process that has ended.
+/// Looks where the pages of `trail` are now, among the processes of `survey`. A page that is not mapped any more does not
+/// count as moved back, nor does a page of a process that has ended.
 pub fn returned(
     roots: &Roots,
     topology: &Topology,
@@ -33,8 +33,8 @@ pub fn returned(
     Returned { by: movers.iter().map(ToString::to_string).collect(), ..returned }
 }
 
-/// Whether a page is where it should not be. Where it was brought to is none of these, though it may have become remote
-/// since: that was the target's own doing, who has other CPUs now.
+/// Whether a page is on a node where it should not be. The node that it was brought to does not count, even if that has
+/// become remote since: then the target itself has got other CPUs.
 fn is_off(place: Place, page: &Moved, home: &NodeSet) -> bool {
     matches!(place, Place::On(node) if node != page.to && !home.contains(node))
 }

@@ -1,4 +1,4 @@
-//! One order in its thread: plan, wait for the word, move, look again.
+//! One order in its thread: plan, wait until the dispatcher says go, move, look again.
 
 use super::{
     Ended, Order, Planned, Report, Trail, check_any, members::Members, returned::returned,
@@ -20,17 +20,18 @@ use std::{
 };
 use tokio::sync::mpsc::UnboundedSender;
 
-/// How long the second look may take once the run has been cancelled: somebody waits for its end.
+/// How long the look after the move may take once the run has been cancelled. It is short, because somebody waits for the
+/// end.
 const CANCELLED_LOOK: Duration = Duration::from_secs(2);
 
-/// What has been planned, with the processes held open.
+/// A planned order, with its processes held open.
 struct Run<'a> {
     roots: &'a Roots,
     topology: Topology,
     plan: Plan,
     survey: Survey,
     members: Members,
-    /// Of what an earlier run had moved, remote again.
+    /// Bytes that an earlier run had moved and that are remote again.
     returned_bytes: Option<u64>,
 }
 
@@ -42,7 +43,7 @@ pub fn carry_out(
     reports: &UnboundedSender<Report>,
 ) {
     let job = order.job.clone();
-    // On each line that is logged from here on, by the executor's threads too.
+    // Puts the job on each line that is logged from here on, also by the executor's threads.
     let _span = log::job(&job).entered();
     let (run, note) = match caught(|| Run::plan(roots, &order)) {
         Ok((run, mut planned)) => {
@@ -70,7 +71,7 @@ pub fn carry_out(
     report(reports, Report::Ended(job, ended));
 }
 
-/// Reports; to nobody, when the dispatcher has ended.
+/// Sends a report. If the dispatcher has ended, nobody gets it.
 pub fn report(reports: &UnboundedSender<Report>, report: Report) {
     if reports.send(report).is_err() {
         tracing::debug!("nobody to report to");
@@ -109,7 +110,7 @@ impl<'a> Run<'a> {
         Ok((Self { roots, topology, plan, survey, members, returned_bytes }, planned))
     }
 
-    /// Moves, with balancing `paused` as long as that takes.
+    /// Moves. The kernel's NUMA balancing stays `paused` until that is done.
     fn execute(
         &self,
         limits: &Limits,
@@ -139,7 +140,8 @@ impl<'a> Run<'a> {
         Ok(Ended { outcome, members, trail })
     }
 
-    /// Where the processes stand now; `None` if there are none any more, or nobody has the time to look.
+    /// The plan of a look after the move. `None` if no process is left, or if the look was stopped after a cancel or
+    /// failed.
     fn look_again(&self, control: &Control) -> Option<Plan> {
         let Self { roots, topology, plan, survey, .. } = self;
         let begin = Instant::now();

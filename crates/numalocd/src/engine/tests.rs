@@ -1,4 +1,4 @@
-//! Orders over real processes on a machine with whatever nodes it has.
+//! Orders on real processes, on a machine with any number of nodes.
 
 use super::{fixture::Asleep, *};
 use crate::access::{Authority, Ceilings, Role};
@@ -17,18 +17,18 @@ use tokio::{sync::oneshot, time::timeout};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// None that changes the settings of this machine.
+/// An engine that does not change the settings of this machine.
 fn engine(roots: Roots) -> Engine {
     Engine::new(roots.clone(), Balancing::new(roots, "/nowhere".as_ref()))
 }
 
-/// One thing to look at.
+/// A target with one member.
 fn aim(target: Target) -> Aim {
     let name = value::Target { units: ["a".to_owned()].into(), ..value::Target::default() };
     Aim { members: vec![Member { target, name }], missing: Vec::new() }
 }
 
-/// Somebody who may have so much moved.
+/// A caller with this authority.
 fn caller(authority: Authority) -> Caller {
     let (name, role) = ("uid:7".to_owned(), Role::Operator);
     Caller { name, gid: None, role, authority, ceilings: Ceilings::NONE }
@@ -40,7 +40,7 @@ impl Asleep {
     }
 }
 
-/// An engine at work with both ends of its queues.
+/// An engine at work, with the other ends of its channels.
 struct Desk {
     orders: mpsc::UnboundedSender<Order>,
     reports: mpsc::UnboundedReceiver<Report>,
@@ -85,7 +85,7 @@ impl Desk {
         }
     }
 
-    /// Nobody orders any more: what is still reported, and that it comes to its end.
+    /// Ends the orders, waits for the engine to end, and gives back what it still reported.
     async fn close(self) -> Vec<Report> {
         let Self { orders, mut reports, served } = self;
         drop(orders);
@@ -186,7 +186,7 @@ async fn only_whose_it_is_may_have_it_moved() {
                     "{message}"
                 );
             }
-            // Checked only after the authority; a process that is free to run anywhere has none in any case.
+            // This is checked only after the authority. A process that may run anywhere has no target node in any case.
             Err(Refusal::NoTargetNode { .. }) => assert!(allowed, "{authority:?}"),
             Ok(_) => assert!(allowed && topology.with_memory().len() > 1, "{authority:?}"),
             Err(refusal) => panic!("{refusal:?}"),
@@ -203,7 +203,7 @@ async fn an_order_is_planned_and_carried_out() {
     let [member] = &planned.found.members[..] else { panic!("{planned:?}") };
     assert_eq!((member.state, member.processes), (MemberState::Skipped, 1));
     assert!(member.reason.starts_with("no target node"), "{member:?}");
-    // Free to run anywhere, on however many nodes.
+    // The process may run anywhere, so it has no target node, however many nodes there are.
     assert_eq!(planned.nothing.as_deref(), Some("no target node"));
     go.send(()).expect("it waits");
     let Some(Report::Ended(_, Ok(Ended { outcome, members, .. }))) = desk.report().await else {
@@ -262,7 +262,7 @@ async fn what_is_gone_is_named_and_the_rest_is_found() {
     let (engine, asleep) = (engine(Roots::default()), Asleep::new());
     let mut whole = asleep.aim();
     whole.members.extend(aim(Target::Cgroup("/numaloc-no-such".into())).members);
-    // It can be no target at all: its own affair.
+    // This can never be a target. That concerns only this member.
     whole.members.extend(aim(Target::Cgroup("../../etc".into())).members);
     let known = Missing { member: value::Target::default(), reason: "not registered".to_owned() };
     whole.missing.push(known.clone());
@@ -316,7 +316,7 @@ async fn what_a_record_is_to_be_about_is_found_in_one_turn() {
             let reasons: Vec<_> = found.members.iter().map(|member| &*member.reason).collect();
             assert!(reasons.iter().any(|reason| reason.contains("no process")), "{reasons:?}");
         }
-        // It is free to run anywhere.
+        // The process may run anywhere.
         Err(refusal) => assert!(matches!(refusal, Refusal::NoTargetNode { .. }), "{refusal:?}"),
     }
     let (pins, found) = look(aim(Target::Pid(i32::MAX))).await;

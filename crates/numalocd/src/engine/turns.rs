@@ -1,5 +1,5 @@
-//! Blocking work that takes turns: so many at a time, and the callers in rotation. However much one of them asks for, the
-//! single request of another is next.
+//! Blocking work that takes turns: a limited number at a time, and callers in rotation. However much one caller asks for,
+//! the single request of another caller is next.
 
 use crate::dispatch::Refusal;
 use std::{
@@ -13,25 +13,25 @@ use std::{
 };
 use tokio::{sync::oneshot, task::spawn_blocking};
 
-/// Lets so many work at a time. Clones hand out the same turns.
+/// Lets a limited number of requests work at a time. Clones share the same turns.
 #[derive(Clone, Debug)]
 pub struct Turns(Arc<Mutex<Line>>);
 
 #[derive(Debug)]
 struct Line {
     free: usize,
-    /// One caller has so many at most: what it asks for may take long.
+    /// How many turns one caller has at most, because its work may take long.
     most: usize,
     held: HashMap<String, usize>,
-    /// Who waits, by turns, each with what it waits for.
+    /// Callers that wait, in the order of their turns, each with its requests.
     waiting: VecDeque<(String, VecDeque<oneshot::Sender<Turn>>)>,
 }
 
-/// A turn, until this is dropped.
+/// A turn. It ends when this is dropped.
 #[derive(Debug)]
 struct Turn {
     of: String,
-    /// `None`: nobody has taken it.
+    /// `None`: the turn has been given back already.
     line: Option<Arc<Mutex<Line>>>,
 }
 
@@ -44,7 +44,7 @@ impl Drop for Turn {
 }
 
 impl Line {
-    /// Puts a request into the line of `of`.
+    /// Adds a request of the caller `of`.
     fn ask(&mut self, of: &str, give: oneshot::Sender<Turn>) {
         match self.waiting.iter_mut().find(|(waits, _)| waits == of) {
             Some((_, asked)) => asked.push_back(give),
@@ -52,7 +52,7 @@ impl Line {
         }
     }
 
-    /// Takes a turn for the request that is next, whose caller then goes behind all others.
+    /// Takes a turn for the next request. Its caller then goes behind all others.
     fn next(&mut self) -> Option<(String, oneshot::Sender<Turn>)> {
         let (held, most) = (&self.held, self.most);
         let may = |of: &String| held.get(of).copied().unwrap_or_default() < most;
@@ -78,12 +78,13 @@ impl Line {
     }
 }
 
-/// Gives free turns to those that wait.
+/// Gives free turns to requests that wait.
 fn hand_out(line: &Arc<Mutex<Line>>) {
     let mut locked = lock(line);
     while let Some((of, give)) = locked.next() {
         let turn = Turn { of, line: Some(line.clone()) };
-        // Who does not wait any more gives it back, and may not lock the line for that once more.
+        // If the caller does not wait any more, its turn is given back here. Dropping it must not lock the line: it is
+        // locked already.
         if let Err(mut turn) = give.send(turn) {
             turn.line = None;
             locked.give_back(&turn.of);
@@ -91,12 +92,12 @@ fn hand_out(line: &Arc<Mutex<Line>>) {
     }
 }
 
-/// Nothing panics while it holds the lock.
+/// Locks the line. A poisoned lock is used all the same: nothing panics while it holds the lock.
 fn lock(line: &Mutex<Line>) -> MutexGuard<'_, Line> {
     line.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tells the work, when it is dropped, that nobody waits for it any more.
+/// When it is dropped, it tells the work that nobody waits for it any more.
 struct Interest(Arc<AtomicBool>);
 
 impl Drop for Interest {
@@ -106,15 +107,15 @@ impl Drop for Interest {
 }
 
 impl Turns {
-    /// So many at a time. One caller gets all but one of them, if there are several.
+    /// Turns for `at_once` requests at a time. If there are several, one caller gets at most all but one of them.
     pub fn new(at_once: usize) -> Self {
         let most = at_once.saturating_sub(1).max(1);
         let (held, waiting) = (HashMap::new(), VecDeque::new());
         Self(Arc::new(Mutex::new(Line { free: at_once, most, held, waiting })))
     }
 
-    /// Waits for a turn of the caller `of`, and has `work` done in a thread. Nothing is begun for a caller that goes away
-    /// meanwhile; later the work's argument tells it.
+    /// Waits for a turn of the caller `of`, then runs `work` in a thread. If the caller goes away before its turn, nothing
+    /// is begun. If it goes away later, the argument of `work` returns true.
     ///
     /// # Errors
     /// Those of the work; internal, if it panics.
@@ -129,7 +130,7 @@ impl Turns {
         let _interest = Interest(gone.clone());
         let span = tracing::Span::current();
         let work = move || {
-            // The turn ends with the work, not with the caller's interest in it.
+            // The turn lasts until the work ends, also if the caller has gone.
             let _turn = turn;
             span.in_scope(|| caught(|| work(&|| gone.load(Relaxed))))
         };
@@ -154,12 +155,12 @@ impl Turns {
     }
 }
 
-/// Does `work`; a panic in it is an error of this call and of nothing else.
+/// Runs `work`. A panic in it becomes an error of this call, and affects nothing else.
 ///
 /// # Errors
 /// Those of the work; internal, if it panics.
 pub fn caught<T>(work: impl FnOnce() -> Result<T, Refusal>) -> Result<T, Refusal> {
-    // What the work has changed is dropped with it; nobody sees it half done.
+    // This is unwind safe: what the work has changed is dropped with it, so nobody sees it half done.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let message = format!("this is a bug, please report it: {}", words(&*panic));
         tracing::error!("{message}");
@@ -282,7 +283,7 @@ mod tests {
         timeout(moment, turns.turn("a")).await.expect_err("it has all that one may have");
         timeout(DEADLINE, turns.turn("b")).await.expect("at once").expect("a turn");
         drop(second);
-        // What was given up meanwhile has taken none.
+        // The request that was given up meanwhile has taken no turn.
         timeout(DEADLINE, turns.turn("a")).await.expect("its turn").expect("a turn");
     }
 }

@@ -1,5 +1,5 @@
-//! Whether a caller may name a target that need not exist yet. Whether it may have its memory moved is asked again each time
-//! that this is to be done.
+//! Checks whether a caller may name a target that need not exist yet. Whether the caller may have its memory moved is
+//! checked again before each move.
 
 use super::Parts;
 use crate::{
@@ -11,11 +11,12 @@ use numaloc_api::value::{Pins, Target, WorkloadId, WorkloadSpec};
 use numaloc_core::{NumaBalancing, Options};
 use std::collections::BTreeSet;
 
-/// Refuses a schedule for what exists and is somebody else's. Gives back what the pids of its target mean from now on.
+/// Refuses a schedule for what exists and is somebody else's. Gives back the processes that the pids of its target mean
+/// from now on.
 ///
 /// # Errors
-/// Not permitted; it names only processes, and none is there, which will not change; the daemon lacks rights; the host could
-/// not be read.
+/// Not permitted; not found, if the target names only pids and none of them is there (no later process is meant, so that
+/// will not change); the daemon lacks rights; the host could not be read.
 pub async fn schedule(parts: &Parts, caller: &Caller, target: Target) -> Result<Pins, Refusal> {
     let (pins, found) = match caller.authority {
         Authority::All => (parts.engine.pin(&caller.name, &target).await?, Ok(())),
@@ -33,7 +34,8 @@ pub async fn schedule(parts: &Parts, caller: &Caller, target: Target) -> Result<
     }
 }
 
-/// What the pids of a target mean, and whether the caller may have what there is moved.
+/// The processes that the pids of a target mean, and whether the caller has the right to have the target moved as it is
+/// now.
 async fn look(
     parts: &Parts,
     caller: &Caller,
@@ -41,7 +43,7 @@ async fn look(
 ) -> Result<(Pins, Result<(), Refusal>), Refusal> {
     let aim = match parts.handle.select_for(caller.clone(), target).await {
         Ok(selected) => selected.aim,
-        // It has no pids, then.
+        // In this case the target has no pids.
         Err(refusal) => return Ok((Pins::new(), Err(refusal))),
     };
     let (options, asked) = (Options::default(), NumaBalancing::Ignore);
@@ -53,7 +55,7 @@ fn only_pids(target: &Target) -> Target {
     Target { pids: target.pids.clone(), ..Target::default() }
 }
 
-/// Whether it says of a target only that there is nothing to move now.
+/// Whether the refusal only says that there is nothing to move now.
 fn is_for_later(refusal: &Refusal) -> bool {
     matches!(
         refusal,
@@ -61,7 +63,8 @@ fn is_for_later(refusal: &Refusal) -> bool {
     )
 }
 
-/// Refuses workloads whose cgroup is neither among the caller's, nor holds processes, all of which are.
+/// Refuses workloads, unless the cgroup of each is within the caller's authority, or has processes and the authority
+/// extends to all of them.
 ///
 /// # Errors
 /// Not permitted; the daemon lacks rights; the host could not be read.
@@ -79,8 +82,8 @@ pub async fn register(
     Ok(())
 }
 
-/// Finds the cgroups of workloads that are given without one, all in one look at the host. Those whose container is not
-/// there, or could be several, are taken out, with why.
+/// Finds the cgroups of workloads that are given without one, all in one look at the host. Removes workloads from `specs`
+/// whose container is not there, or could be one of several cgroups. Gives these back, with the reason.
 ///
 /// # Errors
 /// The host could not be read.

@@ -10,12 +10,12 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, codegen::BoxStream};
 
-/// Bytes of an answer.
+/// Bytes in one answer.
 const CHUNK: usize = 64 << 10;
 /// Answers that may wait for a slow client.
 const AHEAD: usize = 4;
 
-/// Copies what a store holds.
+/// Copies what the store holds into a file.
 ///
 /// # Errors
 /// There is no room for the copy, or the store cannot be read.
@@ -24,7 +24,7 @@ pub async fn copy(snapshot: Snapshot) -> Result<File, Refusal> {
     copied.map_err(|error| Refusal::Internal { message: error.to_string() })?.map_err(Refusal::from)
 }
 
-/// The bytes of a file, as fast as they are taken. `turn` is held until they all are, or nobody wants them any more.
+/// The bytes of a file, read as fast as the client takes them. `turn` is held until all are taken or the client has gone.
 pub fn stream(mut file: File, turn: OwnedSemaphorePermit) -> BoxStream<BackupStoreResponse> {
     let (sender, receiver) = mpsc::channel(AHEAD);
     spawn_blocking(move || {
@@ -40,7 +40,7 @@ pub fn stream(mut file: File, turn: OwnedSemaphorePermit) -> BoxStream<BackupSto
                 })),
             };
             let failed = answer.is_err();
-            // A client that has gone wants no more.
+            // Sending fails if the client has gone.
             if sender.blocking_send(answer).is_err() || failed {
                 return;
             }

@@ -1,4 +1,4 @@
-//! A panic in a service is a bug that costs its call, and nothing else.
+//! Catches panics in services: a panic is a bug that fails its call, and affects nothing else.
 
 use crate::dispatch::Refusal;
 use std::{
@@ -11,10 +11,10 @@ use std::{
 use tonic::Status;
 use tower::{Layer, Service, ServiceExt};
 
-/// What comes of `future`; it is not polled again once it has panicked.
+/// The output of `future`, which is not polled again once it has panicked.
 ///
 /// # Errors
-/// [`Refusal::Internal`]: it panicked. Where, the panic hook has said.
+/// [`Refusal::Internal`]: it panicked. The panic hook has logged where.
 pub async fn caught<F: Future>(future: F) -> Result<F::Output, Refusal> {
     let mut future = pin!(future);
     let poll = |context: &mut Context<'_>| {

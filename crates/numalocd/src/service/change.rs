@@ -40,7 +40,7 @@ impl Change {
         change.refused(read).map(|value| (change, value))
     }
 
-    /// A change of the daemon itself, of which the request says nothing more.
+    /// A change of the daemon itself; the request says nothing more.
     ///
     /// # Errors
     /// The call has no caller: a bug.
@@ -48,20 +48,21 @@ impl Change {
         Ok(Self { caller: caller(request)?, method, subject: "daemon".to_owned() })
     }
 
-    /// One whose request comes in parts: of which is not known yet what they are about.
+    /// A change whose request comes in parts. What it is about is not known yet.
     ///
     /// # Errors
-    /// Nobody has looked who calls: a bug.
+    /// The call has no caller: a bug.
     pub fn begin<T>(method: &'static str, request: &Request<T>) -> Result<Self, Status> {
         Ok(Self { caller: caller(request)?, method, subject: "-".to_owned() })
     }
 
-    /// Now it is known.
+    /// Sets what the change is about, once that is known.
     pub fn is_about(&mut self, subject: &impl Subject) {
         self.subject = subject.subject();
     }
 
-    /// What was found before anything is changed. If the client leaves meanwhile, nothing has happened.
+    /// The result of a look before anything is changed; a refusal is logged. If the client leaves meanwhile, nothing has
+    /// happened.
     ///
     /// # Errors
     /// Those of `look`.
@@ -79,7 +80,7 @@ impl Change {
         result.map_err(Status::from)
     }
 
-    /// Makes the change, whether the client still waits for it or not, so that the log says what became of it.
+    /// Makes the change, also if the client does not wait for it any more, so that the log says what became of it.
     ///
     /// # Errors
     /// Those of `make`.
@@ -90,7 +91,7 @@ impl Change {
         self.create(make, |_| None).await
     }
 
-    /// As [`Self::make`]; the log is told the `name` of what was made.
+    /// As [`Self::make`]. The log also names what was made: `name`.
     ///
     /// # Errors
     /// Those of `make`.
@@ -115,7 +116,7 @@ impl Change {
 
 /// What a request is about, for the log.
 pub trait Subject {
-    /// In few words.
+    /// A few words.
     fn subject(&self) -> String;
 }
 

@@ -14,11 +14,11 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
-/// Tells of the daemon itself.
+/// Status, metrics, holds and backups of the daemon.
 #[derive(Debug)]
 pub struct Service {
     parts: Parts,
-    /// A copy of the store at a time: each takes as much room as the store.
+    /// One copy of the store at a time, because each takes as much room as the store.
     copies: Arc<Semaphore>,
 }
 
@@ -46,12 +46,12 @@ fn holds(holds: Holds) -> v1::Holds {
 }
 
 impl Service {
-    /// Of these parts.
+    /// A service that uses these parts.
     pub fn new(parts: Parts) -> Self {
         Self { parts, copies: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Begins or ends a hold.
+    /// Sets (`on`) or clears a hold.
     async fn set<Q>(
         &self,
         method: &'static str,

@@ -12,7 +12,7 @@ use numaloc_api::{
 use tokio_stream::StreamExt;
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
-/// Tells what became of jobs.
+/// Lists and streams events.
 #[derive(Debug)]
 pub struct Service(pub Parts);
 
@@ -41,14 +41,14 @@ impl EventService for Service {
         }
         let counted = self.0.quotas.watch(&caller)?;
         let handle = self.0.handle.clone();
-        // Who begins with the oldest takes what is kept of those that were there.
+        // A client that begins with the oldest event gets those old events that are kept; gaps among them are no error.
         let kept = *handle.last_event().borrow();
         let begin = if after == Some(0) { kept } else { 0 };
         let watch = EventWatch::new(self.0.handle.last_event(), after, move |seen| {
             let (handle, filter) = (handle.clone(), filter.clone());
             async move {
                 let read = handle.events_after(filter, seen, AT_ONCE).await?;
-                // Afterwards: what was forgotten while it was read is not passed over without a word.
+                // Checked after reading, so that the client is told if events were forgotten meanwhile.
                 if seen >= begin {
                     handle.check_cursor(seen).await?;
                 }

@@ -1,8 +1,9 @@
-//! Refusals as statuses: the one place.
+//! The one place where refusals become gRPC statuses.
 //!
-//! Each carries a google.rpc.ErrorInfo with the reason as in `numaloc.v1.ErrorReason` and, as far as it is known, what it is
-//! about: `resource` (its name), `state` and `action`, `request_id`, `field`, or `caller` and `limit`. Where there is no more
-//! to say than the message does, the metadata are empty.
+//! Each status carries a google.rpc.ErrorInfo with the reason as in `numaloc.v1.ErrorReason`, and metadata about what it
+//! concerns, as far as known: `resource` (a name), `etag`, `state` and `action`, `request_id`, `field`, `ceiling` and
+//! `most`, `oldest` and `last`, or `caller` and `limit`. If there is no more to say than the message does, the metadata are
+//! empty.
 
 #[cfg(test)]
 mod tests;
@@ -13,13 +14,13 @@ use std::{borrow::Cow, collections::HashMap, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, QuotaViolation, StatusExt};
 
-/// Bytes of a message at most. It goes out twice, in the worst case three times as long: clients take 8 KiB of headers.
+/// Most bytes of a message. It is sent twice, in the worst case three times as long, and clients accept 8 KiB of headers.
 const MESSAGE_MAX: usize = 1000;
 
-/// Bytes of what metadata and details say at most.
+/// Most bytes of one value in metadata and details.
 const VALUE_MAX: usize = 200;
 
-/// When to try again while the daemon, or what it has to ask, starts or stops.
+/// How long clients are told to wait before they try again, while the daemon, or what it has to ask, starts or stops.
 const RESTART: Duration = Duration::from_secs(1);
 
 impl From<Refusal> for Status {

@@ -8,7 +8,7 @@ use tonic_health::{
     server::{HealthReporter, HealthService},
 };
 
-/// SERVING for each of `names`, and NOT_SERVING from when the daemon takes no changes any more.
+/// The health service: SERVING for each of `names`, and NOT_SERVING once the daemon takes no changes any more.
 pub async fn server(
     names: Vec<&'static str>,
     mut ending: Receiver<bool>,

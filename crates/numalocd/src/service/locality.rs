@@ -15,7 +15,7 @@ use numaloc_host::Policies;
 use std::time::SystemTime;
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
-/// Where memory is.
+/// Tells where memory is.
 #[derive(Debug)]
 pub struct Service(pub Parts);
 

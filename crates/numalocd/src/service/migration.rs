@@ -22,12 +22,12 @@ use std::{collections::BTreeSet, future::ready, sync::Arc};
 use tokio_stream::StreamExt;
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
-/// Brings memory home.
+/// Plans migrations, and creates and steers jobs.
 #[derive(Debug)]
 pub struct Service(pub Parts);
 
 impl Service {
-    /// Looks at what a job is to be made for, and fills in its class.
+    /// Looks at the target of a job to be created, and fills in the job's class.
     async fn look(
         &self,
         change: &Change,
@@ -43,7 +43,7 @@ impl Service {
         Ok((found.0, found.1?))
     }
 
-    /// Has a job go another way.
+    /// Cancels, pauses or resumes a job.
     async fn steer<Q, F>(
         &self,
         method: &'static str,
@@ -60,14 +60,15 @@ impl Service {
     }
 }
 
-/// The answer to who only asks whether a job could be made: one that is there, or what would be made, without a name.
+/// The answer to a request with `validate_only`: the job that is there already, or the job that would be made, without a
+/// name.
 fn only_checked((job, existing): Made) -> v1::CreateJobResponse {
     let shown: v1::Job = (&*job).into();
     let name = if existing { shown.name.clone() } else { String::new() };
     v1::CreateJobResponse { job: Some(v1::Job { name, ..shown }), existing }
 }
 
-/// A plan that has somewhere to go to.
+/// Refuses a plan in which no process has a target node.
 fn with_target_node(plan: Plan) -> Result<Plan, Refusal> {
     let reasons = plan.processes.iter().map(|process| process.skip.map(Skip::message));
     match reasons.collect::<Option<BTreeSet<_>>>() {
@@ -90,7 +91,8 @@ impl MigrationService for Service {
         &self,
         request: Request<v1::PlanMigrationRequest>,
     ) -> Result<Response<v1::PlanMigrationResponse>, Status> {
-        // What a job of this caller would find. Who can create none looks at everybody's workloads.
+        // Plans what a job of this caller would find. A viewer cannot create jobs, and looks at the workloads of all
+        // owners.
         let caller = caller(&request)?;
         let MigrationSpec { target, policy, .. } = request.into_inner().try_into()?;
         let handle = &self.0.handle;
@@ -113,7 +115,7 @@ impl MigrationService for Service {
         let (change, mut request) = Change::read::<_, CreateJob>("CreateJob", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
         let name = |(job, _): &Made| Some(job.id.to_string());
-        // The target of an earlier request may have gone meanwhile.
+        // Asked first, because the target of an earlier request may have gone meanwhile.
         let earlier = match &request.request_id {
             None => None,
             Some(_) => change.first(handle.find_request(caller.clone(), request.clone())).await?,

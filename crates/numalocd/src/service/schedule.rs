@@ -16,7 +16,7 @@ use tonic::{Request, Response, Status};
 pub struct Service(pub Parts);
 
 impl Service {
-    /// Looks at what a schedule is to be made for.
+    /// Checks the target and the policy of a schedule to be created.
     async fn look(&self, caller: &Caller, request: &CreateSchedule) -> Result<Pins, Refusal> {
         let migration = &request.spec.migration;
         caller.ceilings.check(migration)?;
@@ -36,7 +36,7 @@ impl ScheduleService for Service {
         let (change, request) = Change::read::<_, CreateSchedule>("CreateSchedule", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
         let name = |schedule: &Arc<Schedule>| Some(schedule.id.to_string());
-        // The target of an earlier request may have gone meanwhile.
+        // Asked first, because the target of an earlier request may have gone meanwhile.
         let earlier = match &request.request_id {
             None => None,
             Some(_) => {
@@ -85,7 +85,7 @@ impl ScheduleService for Service {
     ) -> Result<Response<v1::UpdateScheduleResponse>, Status> {
         let (change, request) = Change::read::<_, UpdateSchedule>("UpdateSchedule", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
-        // What is asked for anew; the dispatcher asks of the whole.
+        // Here only what the request changes is checked; the dispatcher checks the whole.
         let asked = MigrationSpec {
             policy: request.update.policy.clone().unwrap_or_default(),
             limits: request.update.limits.clone().unwrap_or_default(),

@@ -24,10 +24,10 @@ use tonic_health::pb::{
 };
 use tonic_reflection::pb::{v1 as reflection, v1alpha};
 
-/// The dispatcher and the engine are not reached by what is tested here.
+/// The tests here do not reach the dispatcher and the engine.
 fn parts(ending: watch::Receiver<bool>) -> Parts {
     let (_, config) = watch::channel(Arc::new(Config::default()));
-    // It does not stop as long as there is somebody to say so.
+    // A dropped sender would count as a stop, so it is never dropped.
     let (stopped, stop) = watch::channel(false);
     std::mem::forget(stopped);
     Parts {
@@ -45,7 +45,7 @@ fn engine() -> Engine {
     Engine::new(roots.clone(), Balancing::new(roots, "/nowhere".as_ref()))
 }
 
-/// Both ends of one connection: what a server is to take in, and a client's, once that is served.
+/// Both ends of one connection: what a server accepts, and the client's channel, once the server serves.
 pub fn in_memory()
 -> (impl Stream<Item = io::Result<DuplexStream>> + Send + 'static, impl Future<Output = Channel>) {
     let (near, far) = tokio::io::duplex(1 << 16);
@@ -87,7 +87,7 @@ fn running() -> (watch::Sender<bool>, watch::Receiver<bool>) {
     watch::channel(false)
 }
 
-/// All services that reflection tells of, by its two versions.
+/// All services that reflection lists, by each of its two versions.
 async fn listed(channel: &Channel) -> [BTreeSet<String>; 2] {
     use reflection::server_reflection_response::MessageResponse;
     let (host, all) = (String::new(), "*".to_owned());
@@ -178,7 +178,7 @@ async fn too_much_is_refused() {
     let request = v1::PlanMigrationRequest { spec: spec(target) };
     let status = client.plan_migration(request).await.unwrap_err();
     assert_eq!(status.code(), Code::OutOfRange, "{status}");
-    // Where there is less to be said, less is taken.
+    // Services with small requests accept less.
     let mut events = EventServiceClient::new(channel);
     let request = v1::ListEventsRequest { page_token: "a".repeat(1 << 16), ..Default::default() };
     let status = events.list_events(request).await.unwrap_err();
@@ -202,7 +202,7 @@ async fn a_panic_costs_its_call_only() {
     assert_eq!(answer.into_inner().status(), ServingStatus::Serving);
 }
 
-/// The dispatcher has stopped: what comes so far that it would be asked is told by UNAVAILABLE.
+/// The dispatcher has stopped, so a request that gets as far as asking it fails with UNAVAILABLE.
 #[tokio::test(start_paused = true)]
 async fn a_set_without_an_end_is_none() {
     let (_stop, stopped) = running();

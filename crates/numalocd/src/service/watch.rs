@@ -1,5 +1,5 @@
-//! Calls that go on: their answers are made one at a time, when the client takes them. Nothing runs or queues up between
-//! two answers, so a slow client costs what an idle one does, and one that leaves frees all with its stream.
+//! Calls that stream answers. Each answer is made when the client takes it. Nothing runs or queues up between two answers.
+//! So a slow client costs what an idle one does, and a client that leaves frees everything with its stream.
 
 mod event;
 mod job;
@@ -21,17 +21,17 @@ use tokio::sync::watch::Receiver;
 use tokio_stream::Stream;
 use tonic::{Status, codegen::BoxStream};
 
-/// Something that is told of again and again.
+/// Something that a client watches.
 pub trait Watch: Send + 'static {
-    /// What is told.
+    /// What the client gets.
     type Answer: Send + 'static;
 
-    /// The next answer once there is one; `None`: there is none any more. Called again after an answer, never after an
-    /// error or the end.
+    /// The next answer, once there is one; `None`: no more will come. Called again after an answer, never after an error or
+    /// the end.
     fn next(&mut self) -> impl Future<Output = Option<Result<Self::Answer, Refusal>>> + Send;
 }
 
-/// The answers of `watch`, until it ends, fails, or the daemon stops: then it ends with UNAVAILABLE.
+/// The answers of `watch`, until it ends or fails. If the daemon stops, the stream ends with UNAVAILABLE.
 pub fn stream<W: Watch>(watch: W, stop: Receiver<bool>, counted: Watching) -> BoxStream<W::Answer> {
     let open = Open { watch, stop, _counted: counted };
     Box::pin(Answers { turn: Some(Box::pin(turn(open))) })
@@ -39,11 +39,11 @@ pub fn stream<W: Watch>(watch: W, stop: Receiver<bool>, counted: Watching) -> Bo
 
 /// Waits until the daemon stops.
 pub async fn stopped(stop: &mut Receiver<bool>) {
-    // That nobody can tell any more is an end, too.
+    // A dropped sender counts as a stop, too.
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// The daemon is stopping.
+/// The refusal of calls while the daemon is stopping.
 pub fn stopping() -> Refusal {
     Refusal::Unavailable {
         message: "the daemon is stopping: call again when it is back".to_owned(),
@@ -56,7 +56,7 @@ struct Open<W> {
     _counted: Watching,
 }
 
-/// An answer and what the next one comes from; `None`: the end.
+/// The making of one answer, which gives back what the next one is made from; `None`: the end.
 type Turn<W> =
     Pin<Box<dyn Future<Output = Option<(Result<<W as Watch>::Answer, Refusal>, Open<W>)>> + Send>>;
 

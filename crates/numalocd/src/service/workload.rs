@@ -22,7 +22,7 @@ use std::future::ready;
 use tokio_stream::StreamExt;
 use tonic::{Request, Response, Status, Streaming, codegen::BoxStream};
 
-/// Knows what clients call cgroups.
+/// Registers workloads: the names that clients have for cgroups.
 #[derive(Debug)]
 pub struct Service(pub Parts);
 
@@ -62,7 +62,7 @@ impl WorkloadService for Service {
         }))
     }
 
-    /// Leaves no line in the audit log: it is done again and again, and no record changes.
+    /// Leaves no line in the audit log: it is called again and again, and changes no record.
     async fn renew_workloads(
         &self,
         request: Request<v1::RenewWorkloadsRequest>,
@@ -128,7 +128,7 @@ impl WorkloadService for Service {
 }
 
 impl Service {
-    /// A workload with its cgroup, if `caller` may register it.
+    /// A workload with its cgroup filled in, if `caller` may register it.
     async fn placed(&self, caller: &Caller, spec: WorkloadSpec) -> Result<WorkloadSpec, Refusal> {
         let mut specs = vec![spec];
         if let Some((_, refusal)) = allowed::locate(&self.0, caller, &mut specs).await?.pop() {

@@ -52,7 +52,7 @@ async fn best_effort_waits_from_the_planning_of_others_to_their_end() {
     settled(&rig).await;
     assert!(control.yielding.load(Relaxed), "while the other is planned");
     assert!(!order.control.yielding.load(Relaxed));
-    // Watchers are told although not a byte has been settled since.
+    // Watchers are told, although no byte has been settled since.
     let seen = watch.wait_for(|job| job.progress.as_ref().unwrap().held_back.contains("class"));
     tokio::time::timeout(Duration::from_secs(9), seen).await.expect("they are told").unwrap();
     let listed = rig.handle.get_job(best_effort.clone()).await.unwrap();
@@ -144,7 +144,7 @@ async fn best_effort_is_put_back_for_a_job_that_waits_for_its_node() {
     rig.planned(&order, &[2], "0");
     order.go.await.expect("it is told to move");
     rig.report(Report::Ended(urgent, Ok(outcome(4096, None))));
-    // It goes on where it was, and accounts for both legs.
+    // The best-effort job goes on where it was. Its outcome accounts for both runs.
     let order = rig.order().await;
     assert_eq!(order.job, best_effort);
     rig.planned(&order, &[1], "0");
@@ -175,7 +175,7 @@ async fn who_asks_for_much_does_not_keep_others_waiting() {
     rig.kill().await;
 }
 
-/// Creates a job of the operator, whose others are the admin's.
+/// Creates a job of the operator; the other jobs are the admin's.
 async fn create_of_another(rig: &Rig, pid: i32, node: &str) -> JobId {
     let (request, found) = (request(&[pid]), found(&[pid], node));
     let made = rig.handle.create_job(operator(), request, pins(&[pid]), found).await;
@@ -190,7 +190,7 @@ async fn slow_jobs_take_turns_with_those_of_others() {
     let (_, second) = rig.moving(&[2], "2").await;
     let other = create_of_another(&rig, 3, "3").await;
     rig.assert_no_order().await;
-    // Both have moved for long, and one of them makes room.
+    // Both have moved for a whole slice. One of them makes room.
     tokio::time::sleep(Duration::from_secs(121)).await;
     settled(&rig).await;
     assert!(!second.cancel.load(Relaxed), "one of them is enough");
@@ -203,7 +203,7 @@ async fn slow_jobs_take_turns_with_those_of_others() {
     rig.planned(&order, &[3], "3");
     told(order).await;
     rig.assert_no_order().await;
-    // It goes on once that is done.
+    // The first job goes on once the other one is done.
     rig.report(Report::Ended(other, Ok(outcome(4096, None))));
     let order = rig.order().await;
     assert_eq!(order.job, first, "it does not go on");
@@ -222,12 +222,12 @@ async fn a_long_look_keeps_nobody_from_moving() {
     assert_eq!((&slow_order.job, &order.job), (&slow, &quick));
     rig.planned(&order, &[2], "2");
     told(order).await;
-    // It is planned, and keeps that until there is a place.
+    // The slow job is planned now. It keeps its plan until there is a place to move.
     rig.planned(&slow_order, &[1], "1");
     settled(&rig).await;
     let waits = rig.handle.get_job(slow.clone()).await.expect("it is known");
     assert_eq!(waits.state, JobState::Planning);
-    assert!(waits.state_message.contains("as many jobs move as may"), "{}", waits.state_message);
+    assert!(waits.state_message.contains("limit of moving jobs"), "{}", waits.state_message);
     rig.report(Report::Ended(quick, Ok(outcome(4096, None))));
     told(slow_order).await;
     rig.reaches(&slow, JobState::Running).await;
@@ -273,7 +273,7 @@ async fn a_stop_does_not_wait_for_what_waits_for_a_place() {
     rig.planned(&orders[1], &[2], "2");
     settled(&rig).await;
     rig.handle.stop().await;
-    // An end that came in first would let the other one move.
+    // If the end of the first job came in before the stop, the other job would move.
     settled(&rig).await;
     rig.report(Report::Ended(one, Ok(outcome(4096, None))));
     let begin = tokio::time::Instant::now();

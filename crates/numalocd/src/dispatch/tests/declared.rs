@@ -1,4 +1,4 @@
-//! What clients need that declare what is to be: checks without a change, labels, filters, runs at once.
+//! For clients that declare a wanted state: checks without a change, labels, filters, and runs on demand.
 
 use super::{
     schedules::{MINUTE, get, schedule, spec},
@@ -37,7 +37,7 @@ async fn what_is_only_checked_changes_nothing() {
     assert_eq!(checked.expect("it could be changed").state, ScheduleState::Waiting);
     assert_eq!(get(&rig, &id).await, before);
     assert!(tokio::time::timeout(2 * MINUTE, rig.probes.recv()).await.is_err());
-    // What could not be made is refused as ever.
+    // A job that could not be made is refused as it is without `validate_only`.
     let (_busy, _) = rig.moving(&[1], "0").await;
     let refused = rig.handle.create_job(admin(), only, pins(&[1]), found(&[1], "0")).await;
     assert_refused!(refused, Refusal::Conflict { .. });
@@ -58,7 +58,7 @@ async fn clients_choose_ids_that_last() {
     assert_eq!(make(&rig, 1, named(1)).await.expect("it is taken").to_string(), "jobs/nightly");
     let taken = make(&rig, 2, named(2)).await;
     assert_refused!(taken, Refusal::NameTaken { name } if name == "jobs/nightly");
-    // It counts like any other, but its number is no id.
+    // A job with a chosen id counts like any other, but its number is no id.
     assert_eq!(rig.create(&[3], "1").await, JobId::numbered(2));
     let by_number = rig.handle.get_job(JobId::numbered(1)).await;
     assert_refused!(by_number, Refusal::NotFound { .. });
@@ -69,7 +69,7 @@ async fn clients_choose_ids_that_last() {
     assert_eq!(made.expect("it is taken").id, schedule_id);
     let taken = rig.handle.create_schedule(operator(), create(held()), pins(&[1])).await;
     assert_refused!(taken, Refusal::NameTaken { name } if name == "schedules/redis.1");
-    // Both are known by their ids after a restart, and run.
+    // Job and schedule are known by their ids after a restart, and run.
     rig.kill().await;
     let mut rig = Rig::at(&dir);
     let order = rig.order().await;
@@ -88,7 +88,7 @@ async fn clients_choose_ids_that_last() {
     let delete = DeleteSchedule { id: schedule_id.clone(), etag: None };
     rig.handle.delete_schedule(operator(), delete).await.expect("it is there");
     assert_refused!(rig.handle.get_schedule(schedule_id.clone()).await, Refusal::NotFound { .. });
-    // Its id is free again.
+    // The id of the removed schedule is free again.
     let again = rig.handle.create_schedule(operator(), create(held()), pins(&[1])).await;
     assert_eq!(again.expect("it is taken").id.number(), Some(2));
     rig.kill().await;
@@ -156,7 +156,7 @@ async fn lists_are_filtered_by_labels_and_workload() {
     assert_eq!(schedules(&rig, by("uid:0")).await, [0; 0]);
     let waiting = ScheduleFilter { states: vec![ScheduleState::Waiting], ..by("uid:1000") };
     assert_eq!(schedules(&rig, waiting).await, [0; 0]);
-    // A token goes on with the same filter only.
+    // A page token works only with the same filter.
     let page = |token| Page { size: 2, token };
     let filter = ScheduleFilter { labels: labels(&[("team", "db")]), ..Default::default() };
     let first = ListSchedules { filter: filter.clone(), page: page(None) };
@@ -183,7 +183,7 @@ async fn the_runs_of_a_schedule_have_its_labels() {
 async fn a_schedule_runs_now_and_never_twice_at_once() {
     let dir = dir();
     let mut rig = Rig::at(&dir);
-    // Held: it runs only when it is asked to.
+    // A paused schedule runs only when a client asks for it.
     let id = schedule(&rig, held()).await;
     let run = |rig: &Rig| {
         tokio::spawn({
@@ -193,7 +193,7 @@ async fn a_schedule_runs_now_and_never_twice_at_once() {
     };
     let stranger = rig.handle.run_schedule(caller("uid:7", Role::Operator), id.clone()).await;
     assert_refused!(stranger, Refusal::NotPermitted { .. });
-    // What is not there is told, and does not wake a schedule that is held.
+    // If the target is not there, the caller is told, and the schedule stays paused.
     let asked = run(&rig);
     let probe = rig.probe().await;
     rig.answer(&probe, Err(Refusal::TargetEmpty { message: "gone".to_owned() }));
@@ -218,7 +218,7 @@ async fn a_schedule_runs_now_and_never_twice_at_once() {
     rig.reaches(&order.job, JobState::Succeeded).await;
     assert_eq!(get(&rig, &id).await.state, ScheduleState::Paused);
     rig.assert_no_order().await;
-    // One that is changed meanwhile is asked for again.
+    // If the schedule is changed meanwhile, the caller has to ask again.
     let asked = run(&rig);
     rig.probe().await;
     let update = ScheduleUpdate { interval: Some(2 * MINUTE), ..ScheduleUpdate::default() };

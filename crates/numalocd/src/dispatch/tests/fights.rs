@@ -7,13 +7,13 @@ use super::{
 use numaloc_api::value::{EventFilter, EventType, ScheduleUpdate, UpdateSchedule};
 use tokio::time::Instant;
 
-/// A run of 4096 bytes that leaves a trail of as much.
+/// A run that has moved 4096 bytes and leaves a trail of them.
 fn trailing() -> Ended {
     let trail = Trail { moved_bytes: 4096, ..Trail::default() };
     Ended { trail: Some(Arc::new(trail)), ..outcome(4096, None) }
 }
 
-/// A plan that found so much of that back.
+/// A plan that found this many of those bytes moved back.
 fn undone(bytes: u64) -> Planned {
     let by = vec!["numad (process 7)".to_owned()];
     let returned = Some(Returned { bytes, moved_bytes: 4096, by });
@@ -65,7 +65,7 @@ async fn a_fight_is_over_with_a_run_that_has_nothing_to_do_a_change_or_a_restart
         assert_ne!(get(rig, &id).await.state_message, "");
     };
     fight(&mut rig).await;
-    // All that was moved is where it was brought to.
+    // Everything is still where it was moved to.
     let nothing = Some("all memory is local".to_owned());
     let run = rig.run_as(Planned { nothing, ..undone(0) }, trailing()).await;
     rig.reaches(&run.job, JobState::Skipped).await;
@@ -88,7 +88,7 @@ async fn a_fight_is_over_with_a_run_that_has_nothing_to_do_a_change_or_a_restart
     rig.stop().await;
 }
 
-/// The second leg would find what the first one has just moved.
+/// The second run of the job would find only what the first one has just moved.
 #[tokio::test(start_paused = true)]
 async fn a_run_that_goes_on_does_not_look_at_its_own_work() {
     let dir = dir();

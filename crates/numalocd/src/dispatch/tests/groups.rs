@@ -1,4 +1,4 @@
-//! Changes that wait together: one commit, all or none, and nobody hears of them before.
+//! Changes that wait together: they share one commit, all or none are made, and nobody hears of them before.
 
 use super::{workloads::workload, *};
 use crate::dispatch::command::Command;
@@ -41,7 +41,7 @@ async fn changes_that_wait_together_share_a_commit() {
     let mut ids: Vec<u64> = made.iter().map(|id| id.as_ref().unwrap().number().unwrap()).collect();
     ids.sort_unstable();
     assert_eq!(ids, (1..=50).collect::<Vec<_>>());
-    // One for all of them, and those of the jobs that begin.
+    // One commit for all of them, and those of the jobs that begin.
     assert!(commits(&rig) - before <= 5, "{} commits", commits(&rig) - before);
     rig.kill().await;
 }
@@ -62,7 +62,7 @@ async fn those_of_a_group_see_each_other() {
     rig.kill().await;
 }
 
-/// What could not be stored has not happened, to none of them, and the next ones are as if it had never been asked for.
+/// If a group cannot be stored, none of its changes has happened. Later changes are as if it had never been asked for.
 #[tokio::test(start_paused = true)]
 async fn a_group_that_cannot_be_stored_leaves_nothing_behind() {
     let dir = dir();
@@ -111,7 +111,7 @@ async fn a_group_that_cannot_be_stored_leaves_nothing_behind() {
     rig.kill().await;
 }
 
-/// What everybody may read, as text.
+/// What clients can read, as text.
 async fn snapshot(rig: &Rig) -> String {
     let page = || Page { size: 100, token: None };
     let jobs = ListJobs { filter: JobFilter::default(), page: page() };
@@ -123,7 +123,7 @@ async fn snapshot(rig: &Rig) -> String {
     format!("{jobs:?} {schedules:?} {workloads:?}")
 }
 
-/// Questions that wait behind changes are answered first: they wait for no commit of these.
+/// Questions that wait behind changes are answered first, so they do not wait for the commit.
 #[test]
 fn changes_are_told_from_questions() {
     let id = JobId::numbered(1);

@@ -17,7 +17,7 @@ async fn a_drained_daemon_ends_what_moves_and_begins_nothing() {
     let order = rig.order().await;
     set(&rig, Hold::Drain, true).await;
     assert!(!control.cancel.load(Relaxed), "what moves goes on");
-    // What is planned meanwhile goes back into the queue.
+    // A job that is planned meanwhile goes back into the queue.
     rig.planned(&order, &[2], "1");
     rig.reaches(&planning, JobState::Queued).await;
     assert!(order.go.await.is_err(), "it was told to move");
@@ -88,7 +88,7 @@ async fn paused_moves_go_on_with_the_rest_also_after_a_restart() {
     rig.stop().await;
 }
 
-/// A client's word about its job counts also while all are held.
+/// A client can cancel its job also while all moves are paused.
 #[tokio::test(start_paused = true)]
 async fn a_held_job_can_be_cancelled() {
     let dir = dir();
@@ -117,7 +117,7 @@ async fn each_hold_is_by_itself_and_stays_as_it_is() {
     let job = rig.handle.get_job(id.clone()).await.expect("it is there");
     assert_eq!(job.state_message, "waits: all moves are paused");
     assert_eq!(rig.only_listed().await.state_message, job.state_message);
-    // Who watches is told, too.
+    // A watcher is told, too.
     let mut watch = rig.handle.watch_job(id).await.expect("it is there");
     watch.mark_unchanged();
     set(&rig, Hold::Drain, true).await;

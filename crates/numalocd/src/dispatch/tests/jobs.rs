@@ -79,7 +79,7 @@ async fn waiting_jobs_are_cancelled_and_held_at_once() {
     let held = rig.handle.pause_job(admin(), id.clone()).await.unwrap();
     assert_eq!(held.state, JobState::Paused);
     assert_eq!(rig.handle.pause_job(admin(), id.clone()).await.unwrap().state, JobState::Paused);
-    // Its turn does not come while it is held.
+    // Its turn does not come while it is paused.
     rig.report(Report::Planned(first, Err(Refusal::TargetEmpty { message: "gone".into() })));
     rig.assert_no_order().await;
     assert_eq!(rig.handle.resume_job(admin(), id.clone()).await.unwrap().state, JobState::Queued);
@@ -132,7 +132,7 @@ async fn a_job_is_cancelled_wherever_it_is() {
     rig.planned(&order, &[1], "0");
     rig.reaches(&id, JobState::Cancelled).await;
     assert!(order.go.await.is_err(), "told to move");
-    // While it moves; then resuming comes too late, as does holding.
+    // While it moves. After that it is too late to pause or resume it.
     let (id, _) = rig.moving(&[1], "0").await;
     rig.handle.cancel_job(admin(), id.clone()).await.unwrap();
     let still = rig.handle.pause_job(admin(), id.clone()).await.unwrap();
@@ -140,7 +140,7 @@ async fn a_job_is_cancelled_wherever_it_is() {
     rig.report(Report::Ended(id.clone(), Ok(outcome(4096, Some((Reason::Cancelled, 4096))))));
     let job = rig.reaches(&id, JobState::Cancelled).await;
     assert_eq!(job.state_message, "cancelled by uid:0");
-    // One that came to its end before it could be told has succeeded.
+    // A job that was finished before it could be cancelled has succeeded.
     let (id, _) = rig.moving(&[1], "0").await;
     rig.handle.cancel_job(admin(), id.clone()).await.unwrap();
     rig.report(Report::Ended(id.clone(), Ok(outcome(4096, None))));
@@ -164,11 +164,11 @@ async fn requests_are_safe_to_repeat() {
     let other = CreateJob { request_id: Some("r".into()), ..request(&[2]) };
     let answer = rig.handle.create_job(admin(), other.clone(), pins(&[2]), found(&[2], "0")).await;
     assert_refused!(answer, Refusal::AlreadyExists { .. });
-    // The id is the caller's own.
+    // Each caller has request_ids of its own.
     let (own, existing) =
         rig.handle.create_job(operator(), other, pins(&[2]), found(&[2], "0")).await.unwrap();
     assert!(!existing && own.id != job.id);
-    // Over a restart too.
+    // Also after a restart.
     rig.stop().await;
     let rig = Rig::at(&dir);
     let again = rig.handle.create_job(admin(), once, pins(&[1]), found(&[1], "0")).await.unwrap();
@@ -190,10 +190,10 @@ async fn one_job_an_address_space() {
     let (joined, existing) =
         rig.handle.create_job(operator(), join, pins(&[2]), found(&[2], "0")).await.unwrap();
     assert_eq!((&joined.id, existing), (&id, true));
-    // A held job is not at work.
+    // A job that is paused is not in the way.
     let order = rig.order().await;
     rig.handle.pause_job(admin(), id.clone()).await.unwrap();
-    // One that is to be held or cancelled is still in the way, and will not do what was asked for.
+    // A job that is still to be paused or cancelled is in the way, and nobody can join it.
     let join = CreateJob { on_conflict: OnConflict::Join, ..request(&[2]) };
     let answer = rig.handle.create_job(operator(), join, pins(&[2]), found(&[2], "0")).await;
     assert_refused!(answer, Refusal::Conflict { job } if job == id);
@@ -273,7 +273,7 @@ async fn bytes_have_a_quota_and_are_given_back() {
     let answer = create(&rig, admin(), 2).await;
     assert_refused!(answer, Refusal::Quota { what: "bytes of records", limit: 4000, .. });
     create(&rig, operator(), 3).await.expect("others have their own");
-    // What goes on takes as much as before, and what has ended nothing.
+    // A job under way takes as much of the quota as before, and one that has ended takes nothing.
     let order = rig.order().await;
     rig.planned(&order, &[1], "0");
     told(order).await;
@@ -322,7 +322,7 @@ async fn lists_come_in_pages() {
     rig.stop().await;
 }
 
-/// What lists show of a job is what it is at that moment, also when it ends and when it is there again after that.
+/// Lists show a job as it is at that moment, also when a stop has interrupted it and it is queued anew.
 #[tokio::test(start_paused = true)]
 async fn lists_show_jobs_as_they_are() {
     let dir = dir();
@@ -359,7 +359,7 @@ async fn lists_show_jobs_as_they_are() {
         assert_eq!((shown.state, &shown.plan), (JobState::Succeeded, &None));
         let outcome = shown.outcome.unwrap();
         assert_eq!((outcome.account().moved_bytes(), outcome.processes.len()), (8192, 0));
-        // Who asks for this one job gets all of it.
+        // A caller that asks for this one job gets the whole record.
         let again = rig.handle.find_request(admin(), resuming.clone()).await.unwrap().unwrap();
         assert_eq!(again, rig.handle.get_job(id.clone()).await.unwrap());
         assert!(again.plan.is_some() && !again.outcome.as_ref().unwrap().processes.is_empty());
@@ -385,7 +385,7 @@ async fn watchers_see_progress_and_the_end() {
         watch.borrow_and_update();
     }
     assert_eq!(watch.borrow().state, JobState::Succeeded);
-    // One that never looked sees the end all the same.
+    // A watcher that never looked before sees the end all the same.
     assert_eq!(idle.borrow().state, JobState::Succeeded);
     rig.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Within which bounds jobs run.
+//! The bounds of jobs' runs.
 
 use crate::{config::Config, dispatch::limits::limits};
 use numaloc_api::value::{self, MigrationSpec, Policy, QosClass};

@@ -1,4 +1,4 @@
-//! Members of a target that come and go, and processes whose pids others get.
+//! Members of a target that come and go, and pids that later processes get.
 
 use super::{workloads::workload, *};
 use numaloc_api::value::{
@@ -36,7 +36,7 @@ async fn a_schedule_goes_on_without_the_members_that_are_gone() {
     let request = CreateSchedule { spec, ..CreateSchedule::default() };
     let id = rig.handle.create_schedule(operator(), request, Pins::new()).await;
     let id = id.expect("it is taken").id.clone();
-    // What is not registered is missing before anybody looks.
+    // A name that is not registered is missing before the host is looked at.
     let probe = rig.probes.recv().await.expect("a probe");
     assert_eq!(probe.aim.members.len(), 3);
     let [unknown] = &probe.aim.missing[..] else { panic!("{:?}", probe.aim) };
@@ -51,7 +51,7 @@ async fn a_schedule_goes_on_without_the_members_that_are_gone() {
     let order = rig.order().await;
     let job = rig.handle.get_job(order.job.clone()).await.expect("it is known");
     assert_eq!(job.members, all);
-    // One is back when it is planned.
+    // One member is back when the job is planned.
     let seen = Found { members: all[..2].to_vec(), ..seen };
     let planned = Planned { found: seen, ..planned(&[1], "0") };
     rig.report(Report::Planned(order.job.clone(), Ok(planned)));
@@ -63,7 +63,7 @@ async fn a_schedule_goes_on_without_the_members_that_are_gone() {
     assert_eq!(job.state_message, "not there: container c-d, container c-b");
     let (events, _) = rig.handle.events_after(EventFilter::default(), 0, 9).await.expect("a list");
     assert_eq!(events[0].members, all[..2]);
-    // Lists leave them out, and memory does; the store has them.
+    // Lists and the book leave the members out; the store has them.
     assert_eq!(rig.only_listed().await.members, []);
     let whole = rig.handle.get_job(order.job.clone()).await.expect("it is known");
     assert_eq!(whole.members, all[..2]);
@@ -85,7 +85,7 @@ async fn only_a_target_that_is_wholly_gone_is_gone() {
     rig.unregister(operator(), a).await.expect("it is known");
     tokio::time::sleep(2 * MINUTE).await;
     let known = rig.handle.get_schedule(id).await.expect("it is there");
-    // It was looked at once before, and no answer came: it stays as it is.
+    // The schedule was probed once before and got no answer, so it stays as it is.
     assert_eq!(known.state, ScheduleState::Waiting);
     let gone = rig.handle.select(containers(&["a", "b"])).await;
     assert_refused!(gone, Refusal::TargetNotFound { message } if message.contains("c-a"));
@@ -113,7 +113,7 @@ async fn a_pid_means_the_process_that_had_it() {
     assert_eq!(targets, expected.each_ref());
     let missing: Vec<_> = aim.missing.iter().map(|missing| missing.member.to_string()).collect();
     assert_eq!(missing, ["process 9"]);
-    // After a restart as well: what is stored is who, not only which pid.
+    // Also after a restart: the record has the processes, not only the pids.
     rig.kill().await;
     let mut rig = Rig::at(&dir);
     assert_eq!(rig.order().await.aim, aim);

@@ -67,10 +67,11 @@ impl World {
         (index < unplanned.len()).then(|| unplanned.swap_remove(index))
     }
 
-    /// Takes in new orders, and checks that what moves is in nobody's way.
+    /// Takes in new orders, and checks that jobs that move are not in each other's way.
     async fn settle(&mut self, rig: &mut Rig) {
         tokio::time::sleep(Duration::from_millis(1)).await;
-        // First those that were dropped: a job that was held and let go while it was planned is ordered anew.
+        // First, orders that were dropped are removed: a job that was paused and resumed while it was planned is ordered
+        // anew.
         self.active.retain_mut(|active| {
             if active.moving {
                 return true;

@@ -1,4 +1,4 @@
-//! Whose turn it is.
+//! Which jobs come next.
 
 use super::*;
 use crate::{
@@ -28,7 +28,7 @@ fn classes_come_in_order_and_then_age() {
     let all = [(1, be), (2, ls), (3, lsr), (4, ls)];
     let all: Vec<_> = all.map(|(number, class)| waiting(number, class, None)).into();
     assert_eq!(next(all.clone(), &[], &WIDE), [3, 2, 4, 1]);
-    // One that has gone behind those that were there.
+    // A job that was put behind those already there.
     let behind = |job: Waiting<'static>| match job.number {
         2 => Waiting { line: 5, ..job },
         _ => job,
@@ -39,7 +39,7 @@ fn classes_come_in_order_and_then_age() {
 #[test]
 fn owners_take_turns() {
     let at = |number, turn| Waiting { turn, ..waiting(number, QosClass::Ls, None) };
-    // One owner has asked for 1 to 3, another for 4 and 5; then with a job of the first one under way.
+    // One owner has asked for jobs 1 to 3, another for 4 and 5. In the second case a job of the first owner is under way.
     let all = vec![at(1, 0), at(2, 1), at(3, 2), at(4, 0), at(5, 1)];
     assert_eq!(next(all, &[], &WIDE), [1, 4, 2, 5, 3]);
     let all = vec![at(1, 1), at(2, 2), at(3, 3), at(4, 0), at(5, 1)];
@@ -54,14 +54,14 @@ fn best_effort_goes_back_for_what_waits_for_it_and_for_nothing_else() {
     let waits = |qos_class, found| [waiting(9, qos_class, found)];
     let (be, ls, lsr) = (QosClass::Be, QosClass::Ls, QosClass::Lsr);
     let both = [active(1, be, &zero), active(2, be, &one)];
-    // A node, a place (the youngest goes), nothing.
+    // Waited for are: a node, a place to move (the youngest goes), nothing.
     assert_eq!(preempted(&waits(lsr, Some(&other)), &both, &limits(9)), [1]);
     assert_eq!(preempted(&waits(lsr, Some(&other)), &both, &limits(2)), [1]);
     assert_eq!(preempted(&waits(ls, None), &both, &limits(2)), [2]);
     assert_eq!(preempted(&waits(ls, None), &both, &limits(3)), [0; 0]);
     assert_eq!(preempted(&waits(be, Some(&other)), &both, &limits(2)), [0; 0]);
     assert_eq!(preempted(&[], &both, &limits(1)), [0; 0]);
-    // What another class has is waited for: nobody else has to go for that.
+    // If a job of another class has what is waited for, no best-effort job has to go.
     let mixed = [active(1, ls, &zero), active(2, be, &one)];
     assert_eq!(preempted(&waits(lsr, Some(&other)), &mixed, &limits(2)), [0; 0]);
 }
@@ -71,15 +71,15 @@ fn best_effort_leaves_places_to_what_is_planned_and_plans_to_what_waits() {
     let limits = Queue { moves: 2, ..Queue::default() };
     let found: Vec<Found> = (1..=4).map(|pid| found(&[pid], &pid.to_string())).collect();
     let (be, ls) = (QosClass::Be, QosClass::Ls);
-    // Both places are taken, and a job of another class is planned: one of them is for it.
+    // Both places are taken, and a job of another class is planned: it needs one of them.
     let moving = [active(1, be, BEGUN, &found[0]), active(2, be, BEGUN, &found[1])];
     let with = |stage| [&moving[..], &[active(3, ls, stage, &found[2])]].concat();
     assert_eq!(preempted(&[], &with(Stage::Planning), &limits), [2]);
     assert_eq!(preempted(&[], &with(Stage::Ready), &limits), [2]);
-    // Nobody else can be looked at: that a place is free helps nobody.
+    // Both places to plan are taken, so a free place to move does not help.
     let planned = [1, 2].map(|number| active(number, be, Stage::Planning, &found[number as usize]));
     assert_eq!(preempted(&[waiting(3, ls, None)], &planned, &limits), [2]);
-    // What only waits for a place is in nobody's way.
+    // A job that only waits for a place to move is in nobody's way.
     let ready = [active(1, be, Stage::Ready, &found[0]), active(2, be, Stage::Ready, &found[1])];
     assert_eq!(preempted(&[waiting(3, ls, None)], &ready, &limits), [0; 0]);
 }
@@ -93,22 +93,22 @@ fn planning_keeps_nobody_of_its_class_from_a_place() {
     let others = vec![waiting(2, ls, Some(&found[1])), waiting(3, ls, Some(&found[2]))];
     assert_eq!(next(others.clone(), &planned, &limits), [2], "a long look holds all up");
     assert!(has_place(ls, &planned, &limits));
-    // Best effort leaves the place to what is planned, and so does what is ready.
+    // A best-effort job leaves the place to a job of a better class that is planned, also if it is ready itself.
     assert!(!has_place(be, &planned, &limits));
     assert!(has_place(lsr, &planned, &limits));
     assert_eq!(next(vec![waiting(2, be, None)], &planned, &limits), [0; 0]);
-    // Nothing is planned only to wait for a place.
+    // No job is planned only to wait for a place.
     for stage in [BEGUN, Stage::Ready] {
         let taken = [active(1, ls, stage, &found[0])];
         assert_eq!(next(others.clone(), &taken, &limits), [0; 0], "{stage:?}");
         assert_eq!(has_place(ls, &taken, &limits), stage == Stage::Ready);
     }
-    // Nor is what has gone behind others, as long as one of them is planned; and what comes after it waits, too.
+    // Nor is a job planned that was put behind others, while one of these is planned. The jobs after it wait, too.
     let behind = Waiting { line: 4, ..others[0] };
     let rest = vec![behind, Waiting { line: 5, ..others[1] }];
     assert_eq!(next(rest.clone(), &planned, &limits), [0; 0]);
     assert_eq!(next(rest, &[], &limits), [2]);
-    // But a better class comes before what is ready.
+    // But a job of a better class comes before a ready one.
     let ready = [active(1, ls, Stage::Ready, &found[0])];
     assert_eq!(next(vec![waiting(2, lsr, None)], &ready, &limits), [2]);
 }
@@ -124,16 +124,18 @@ fn who_has_moved_for_long_makes_room_for_others_of_its_class() {
     let free = Some(&found[2]);
     assert_eq!(overstayed(&waits("b", 0, ls, free), &both, &limits), Some(1));
     assert_eq!(overstayed(&waits("b", 0, ls, None), &both, &limits), Some(1));
-    // One of a better class comes before it whoever's it is.
+    // A waiting job of a better class comes first, whoever owns it.
     assert_eq!(overstayed(&waits("b", 0, lsr, free), &both, &limits), Some(1));
     assert_eq!(overstayed(&waits("a", 2, lsr, free), &both, &limits), Some(1));
-    // Its own next one, one of a lesser class, and one whose owner has as many under way wait on.
+    // These go on waiting: the next job of the same owner, a job of a lower class, and a job whose owner has as many under
+    // way.
     assert_eq!(overstayed(&waits("a", 2, ls, free), &both, &limits), None);
     assert_eq!(overstayed(&waits("b", 0, QosClass::Be, free), &both, &limits), None);
     let shared = [of("b", both[0]), both[1]];
     assert_eq!(overstayed(&waits("b", 1, ls, free), &shared, &limits), None);
     assert_eq!(overstayed(&waits("c", 0, ls, free), &shared, &limits), Some(1));
-    // The one that has the node that is waited for, the one that has moved for longer, and none before its time.
+    // The job that has the node waited for makes room; else the one that has moved longer; and none before its slice is
+    // over.
     let wide = Queue { moves: 9, ..limits };
     assert_eq!(overstayed(&waits("b", 0, ls, Some(&found[1])), &both, &wide), Some(2));
     let longer = Stage::Moving(SLICE * 2);
@@ -141,7 +143,7 @@ fn who_has_moved_for_long_makes_room_for_others_of_its_class() {
     assert_eq!(overstayed(&waits("b", 0, ls, free), &both, &limits), Some(2));
     let both = [active(1, ls, BEGUN, &found[0]), active(2, ls, BEGUN, &found[1])];
     assert_eq!(overstayed(&waits("b", 0, ls, free), &both, &limits), None);
-    // What starts anyway needs nobody's place; what is ready does.
+    // A job that can start anyway needs no place of another; a ready one does.
     let late = [active(1, ls, LATE, &found[0])];
     assert_eq!(overstayed(&waits("b", 0, ls, free), &late, &limits), None);
     let ready = of("b", active(2, ls, Stage::Ready, &found[1]));
@@ -155,7 +157,7 @@ fn an_earlier_job_is_not_passed_over_for_ever() {
         (found(&[1], "0"), found(&[2], "0-1"), found(&[3], "1"), found(&[4], "2"));
     let all = [(2, &both), (3, &one), (4, &free)];
     let all = all.map(|(number, found)| waiting(number, QosClass::Ls, Some(found)));
-    // 3 would keep 2 from node 1; 4 is in nobody's way.
+    // Job 3 would keep job 2 from node 1; job 4 is in nobody's way.
     let busy = [active(1, QosClass::Ls, BEGUN, &busy)];
     assert_eq!(next(all.to_vec(), &busy, &WIDE), [4]);
     assert_eq!(next(all.to_vec(), &[], &WIDE), [2, 4]);
@@ -201,7 +203,7 @@ proptest! {
             let most = moves_per_node.max(before.iter().filter(on).count());
             prop_assert!(after.iter().filter(on).count() <= most);
         }
-        // The first in order that can start does.
+        // The first job in order starts, if it can.
         if let Some(first) = all.iter().min_by_key(|job| (job.qos_class, job.number)) {
             let alone = next(vec![*first], &at_work, &limits);
             prop_assert!(alone.iter().all(|number| started.contains(number)));
@@ -230,7 +232,7 @@ proptest! {
         let all = |under_way: &BTreeMap<u64, Stage>| -> Vec<Active<'_>> {
             under_way.iter().map(|(&number, &stage)| active(number, class(number), stage, wants(number))).collect()
         };
-        // Each job is planned, moves and ends, whichever is next; what is ready moves as soon as it may.
+        // Each job is planned, moves and ends, in random order. A ready job moves as soon as it may.
         for pick in &picks {
             let all_waiting = queued.iter().map(|&number| waiting(number, class(number), Some(wants(number))));
             for number in next(all_waiting.collect(), &all(&under_way), &limits) {
@@ -294,7 +296,7 @@ async fn a_plan_that_finds_others_in_its_way_waits() {
     let (first, second) = (rig.order().await, rig.order().await);
     rig.planned(&first, &[1], "0");
     first.go.await.unwrap();
-    // It has grown a process that the other job is at work on.
+    // The second target has got a process that the first job is working on.
     rig.planned(&second, &[1, 2], "1");
     let waits = rig.reaches(&b, JobState::Queued).await;
     assert!(waits.state_message.contains("process 1"), "{}", waits.state_message);

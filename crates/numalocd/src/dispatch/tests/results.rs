@@ -1,4 +1,4 @@
-//! What is told of runs: by member, and as events.
+//! What clients are told of runs: by member, and as events.
 
 use super::{
     schedules::{MINUTE, schedule, spec},
@@ -176,7 +176,7 @@ async fn what_becomes_of_a_schedule_is_told() {
     let mut rig = Rig::at(&dir);
     let gone = || Err(Refusal::TargetEmpty { message: "unit a has no processes".to_owned() });
     let id = schedule(&rig, spec(MINUTE)).await;
-    // Twice: that it is still gone is no news.
+    // Twice: a target that is still gone makes no second event.
     for _ in 0..2 {
         let probe = rig.probe().await;
         rig.answer(&probe, gone());
@@ -206,7 +206,7 @@ async fn what_becomes_of_a_schedule_is_told() {
     let expected = [
         (EventType::TargetGone, &id, "unit a has no processes"),
         (EventType::Paused, &id, "held by uid:1000"),
-        (EventType::Resumed, &id, "goes on, says uid:1000"),
+        (EventType::Resumed, &id, "resumed by uid:1000"),
         (EventType::ScheduleRemoved, &id, "removed by uid:0"),
         (
             EventType::ScheduleRemoved,
@@ -221,7 +221,7 @@ async fn what_becomes_of_a_schedule_is_told() {
         .collect();
     assert_eq!(told, expected);
     assert!(events.iter().all(|event| event.job.is_none()));
-    // They are read again after a restart.
+    // The events are read again after a restart.
     rig.stop().await;
     let rig = Rig::at(&dir);
     assert_eq!(kinds(&rig).await.len(), expected.len());

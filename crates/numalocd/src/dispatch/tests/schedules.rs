@@ -33,12 +33,12 @@ impl Rig {
         self.probed.send(Probed { schedule, etag, found }).expect("the dispatcher is there");
     }
 
-    /// One run of a schedule that is due, to an end with this outcome.
+    /// Plays one run of a schedule that is due. It ends with this outcome.
     pub(super) async fn run(&mut self, outcome: Ended) -> JobId {
         self.run_as(planned(&[1], "0"), outcome).await.job
     }
 
-    /// The same, planned like this; gives back what was ordered.
+    /// As [`Self::run`], with this plan. Gives back what was ordered.
     pub(super) async fn run_as(&mut self, planned: Planned, outcome: Ended) -> Ordered {
         let probe = self.probe().await;
         self.answer(&probe, Ok(found(&[1], "0")));
@@ -103,12 +103,12 @@ async fn a_clock_that_jumps_neither_hastens_nor_delays_a_run() {
         let probe = rig.probe().await;
         let waited = begin.elapsed();
         assert!(waited >= MINUTE && waited < MINUTE + Duration::from_secs(2), "{waited:?}");
-        // Looked at once more: not there just now.
+        // The target is not there just now, so it is looked for again.
         rig.answer(&probe, gone());
         tokio::time::sleep(Duration::from_millis(1)).await;
         assert_eq!(get(&rig, &id).await.state, ScheduleState::TargetGone);
     }
-    // Set back by a month while the daemon is down, it waits no longer than its interval.
+    // If the clock is set back by a month while the daemon is down, the schedule waits no longer than its interval.
     let job = rig.run(outcome(4096, None)).await;
     rig.reaches(&job, JobState::Succeeded).await;
     rig.stop().await;
@@ -185,7 +185,7 @@ async fn a_target_that_is_gone_is_waited_for() {
     );
     assert!(known.gone.is_some() && known.last_job.is_none());
     rig.stop().await;
-    // It is still gone after a restart, and comes back.
+    // The target is still gone after a restart, and then comes back.
     let mut rig = Rig::at(&dir);
     let job = rig.run(outcome(4096, None)).await;
     rig.reaches(&job, JobState::Succeeded).await;
@@ -275,7 +275,7 @@ async fn schedules_are_changed() {
     let job = rig.run(outcome(4096, None)).await;
     rig.reaches(&job, JobState::Succeeded).await;
     assert!(begin.elapsed() <= MINUTE + Duration::from_secs(1), "{:?}", begin.elapsed());
-    // Held, it does not run; let go, it does.
+    // A paused schedule does not run; a resumed one does.
     let paused = |paused| ScheduleUpdate { paused: Some(paused), ..ScheduleUpdate::default() };
     let held = rig
         .handle
@@ -321,7 +321,7 @@ async fn a_creator_without_rights_is_told_so() {
     let known = get(&rig, &made.id).await;
     assert!(known.state_message.contains("uid:9"), "{}", known.state_message);
     assert_eq!(known.state, ScheduleState::Waiting);
-    // Creating it again gives it back; creating another with the same id does not.
+    // The same request gives the schedule back; another request with the same request_id is refused.
     assert_eq!(
         rig.handle.create_schedule(nobody.clone(), request.clone(), pins(&[1])).await.unwrap().id,
         made.id
@@ -367,7 +367,7 @@ async fn a_run_goes_on_without_its_schedule_as_its_owners_own() {
     let run = rig.handle.get_job(job.clone()).await.unwrap();
     assert_eq!((run.state, &run.schedule), (JobState::Planning, &None));
     assert_eq!(run.creator, operator().name);
-    // It is its owner's to hold and to end.
+    // Its owner can pause and cancel it.
     rig.handle.pause_job(operator(), job.clone()).await.unwrap();
     rig.report(Report::Planned(job.clone(), Ok(planned(&[1], "0"))));
     rig.reaches(&job, JobState::Paused).await;
@@ -376,7 +376,8 @@ async fn a_run_goes_on_without_its_schedule_as_its_owners_own() {
     rig.stop().await;
 }
 
-/// A host that cannot be read for a moment costs a weekly run seconds, and one that stays so is not asked all the time.
+/// If the host cannot be read for a moment, a weekly run is delayed by seconds only. If it stays so, it is not asked all
+/// the time.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_looked_at_is_looked_at_again_soon() {
     let dir = dir();

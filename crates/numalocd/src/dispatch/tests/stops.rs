@@ -1,4 +1,4 @@
-//! What a stop, a death and a full disk leave.
+//! What is left after the daemon was stopped or killed, and which old records are removed.
 
 use super::*;
 use numaloc_api::value::{CreateSchedule, EventFilter, OnInterrupt, ScheduleSpec, ScheduleState};
@@ -116,14 +116,14 @@ async fn the_run_of_a_schedule_is_not_doubled() {
     rig.planned(&order, &[1], "0");
     order.go.await.unwrap();
     rig.handle.stop().await;
-    // Once this is answered it has begun to stop.
+    // Once this is answered, the dispatcher has begun to stop.
     rig.handle.get_schedule(id.clone()).await.unwrap();
     rig.report(Report::Ended(
         order.job.clone(),
         Ok(outcome(4096, Some((Reason::Cancelled, 4096)))),
     ));
     rig.task.await.unwrap();
-    // It is no end: what goes on is not told as one.
+    // SUSPENDED is no end, so there is no event.
     let store = Store::open(dir.path()).expect("the store opens").1;
     assert_eq!(store.jobs[0].job.state, JobState::Suspended);
     assert!(store.events.is_empty() && store.jobs[0].job.ended.is_none());
@@ -158,7 +158,8 @@ async fn old_records_are_forgotten() {
     assert_eq!(numbers, [8, 7, 6, 5, 4]);
     let (events, _) = rig.handle.events_after(EventFilter::default(), 0, 100).await.unwrap();
     assert_eq!(events.iter().map(|event| event.number).collect::<Vec<_>>(), [6, 7, 8]);
-    // Who goes on after one of them misses none; who has seen too little, or more than there is, is told.
+    // A watcher that goes on after one of these events misses none. One that has missed events, or names an event that
+    // never was, is told.
     for after in [0, 5, 6, 8] {
         rig.handle.check_cursor(after).await.expect("all are kept that come after it");
     }
@@ -184,7 +185,7 @@ async fn old_records_are_forgotten() {
     rig.stop().await;
 }
 
-/// Whose memory a job is about is not stored: it is looked up again.
+/// The processes of a job are not stored, so they are looked up again.
 #[tokio::test(start_paused = true)]
 async fn what_is_in_the_way_is_known_again_after_a_restart() {
     let dir = dir();

@@ -1,4 +1,4 @@
-//! Two tenants on one host: neither has a part in what the other does.
+//! Two tenants on one host: neither affects what the other does.
 
 use super::{
     workloads::{targets, workload},
@@ -11,7 +11,7 @@ use numaloc_api::value::{
 };
 use numaloc_host::Target as HostTarget;
 
-/// An operator of some cgroups, as the grants of [`config`] have it.
+/// An operator with rights to these cgroups, as in the grants of [`config`].
 fn tenant(uid: u32, cgroups: &[&str]) -> Caller {
     let cgroups = cgroups.iter().map(|&path| path.to_owned()).collect();
     let authority = Authority::Of { uid: Some(uid), cgroups };
@@ -58,7 +58,7 @@ fn names() -> [Target; 3] {
     ]
 }
 
-/// A rig in which both have registered a workload under the same names.
+/// A rig in which both tenants have registered a workload under the same names.
 async fn rig(dir: &TempDir) -> Rig {
     let rig = Rig::with(dir, config());
     let own = redis("own", "/pods/redis", QosClass::Be);
@@ -103,7 +103,7 @@ async fn a_selector_means_what_its_owner_owns_or_may_move() {
         let stranger = tenant(7, &[]);
         let none = select(&rig, Some(stranger), &target).await;
         assert_refused!(none, Refusal::TargetNotFound { .. });
-        // What the other has registered in a cgroup of ours is ours to move.
+        // What the other tenant has registered in a cgroup of the agent's may be moved by the agent, too.
         rig.register(other(), shared.clone()).await.expect("it is taken");
         let selected = select(&rig, Some(agent()), &target).await.expect("found");
         assert_eq!(targets(&selected.aim), cgroups(&["/pods/redis", "/pods/shared/redis"]));
@@ -117,7 +117,7 @@ async fn a_selector_means_what_its_owner_owns_or_may_move() {
 async fn the_class_of_a_cgroup_is_not_the_others_to_say() {
     let dir = dir();
     let rig = Rig::with(&dir, config());
-    // It may not be moved by the other, whatever that one calls it.
+    // The other tenant may not move this one, whatever it calls it.
     let foreign = redis("foreign", "/pods/redis", QosClass::Lsr);
     rig.register(other(), foreign).await.expect("it is taken");
     let target = Target { cgroups: ["/else/redis".to_owned()].into(), ..Target::default() };
@@ -155,7 +155,7 @@ async fn a_schedule_runs_on_its_owners_workloads_and_waits_for_no_others() {
     order.go.await.expect("it is told to move");
     rig.report(Report::Ended(order.job.clone(), Ok(outcome(4096, None))));
     rig.reaches(&order.job, JobState::Succeeded).await;
-    // Without its own it waits, though the other's has the label.
+    // Without its owner's workload the schedule waits, although the other tenant's workload has the label.
     let own = WorkloadId::new("own").expect("an id");
     rig.unregister(agent(), own).await.expect("it is known");
     tokio::time::sleep(2 * interval).await;
@@ -189,7 +189,7 @@ async fn who_was_let_in_by_its_group_is_the_same_at_the_run() {
     rig.handle.create_schedule(caller.clone(), request, pins(&[2])).await.expect("it is taken");
     assert_eq!(rig.probes.recv().await.expect("a probe").creator.authority, caller.authority);
     rig.kill().await;
-    // Over a restart, too.
+    // Also after a restart.
     let grants = vec![Grant {
         to: Grantee::Gid(500),
         role: Role::Admin,
@@ -201,7 +201,7 @@ async fn who_was_let_in_by_its_group_is_the_same_at_the_run() {
     rig.kill().await;
 }
 
-/// What an operator may ask for is asked when it is made, when it is changed and before each run: a grant may have changed.
+/// Ceilings are checked when a record is made, when it is changed, and before each run, because a grant may have changed.
 #[tokio::test(start_paused = true)]
 async fn ceilings_hold_at_each_run() {
     let dir = dir();
@@ -232,7 +232,7 @@ async fn ceilings_hold_at_each_run() {
     rig.config.send_replace(Arc::new(with(Ceilings::default())));
     rig.report(Report::Ended(first.clone(), Ok(outcome(4096, None))));
     rig.reaches(&first, JobState::Succeeded).await;
-    // A job that waits, and a schedule that goes on.
+    // They hold for a job at its turn, and for a schedule that is resumed.
     let mut asked = request(&[3]);
     asked.spec.limits = workers(4);
     let made = rig.handle.create_job(agent(4), asked, pins(&[3]), found(&[3], "0")).await;
@@ -262,12 +262,12 @@ fn with(ceilings: Ceilings) -> Config {
     Config { grants, ..Config::default() }
 }
 
-/// Lets everything be done that does not wait for time to pass.
+/// Lets all tasks do what does not wait for time to pass.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
-/// What is planned may wait for a place for long, and a grant change meanwhile.
+/// A planned job may wait long for a place to move, and a grant may change meanwhile.
 #[tokio::test(start_paused = true)]
 async fn what_is_planned_asks_again_before_it_moves() {
     let dir = dir();
@@ -289,7 +289,7 @@ async fn what_is_planned_asks_again_before_it_moves() {
     rig.planned(&order, &[2], "1");
     settle().await;
     let waits = rig.handle.get_job(second.clone()).await.expect("it is known");
-    assert!(waits.state_message.contains("as many jobs move as may"), "{}", waits.state_message);
+    assert!(waits.state_message.contains("limit of moving jobs"), "{}", waits.state_message);
     rig.config.send_replace(Arc::new(config(1)));
     rig.reaches(&second, JobState::Queued).await;
     order.go.await.expect_err("it was told to move");
@@ -310,7 +310,7 @@ async fn a_class_is_bounded_wherever_it_comes_from() {
     let mut rig = Rig::with(&dir, config(QosClass::Lsr));
     let own = redis("own", "/pods/redis", QosClass::Lsr);
     rig.register(agent(), own).await.expect("it is taken");
-    // A job that asks for it itself, and is held before it moves.
+    // A job that asks for the class itself, and is paused before it moves.
     let mut asked = request(&[1]);
     asked.spec.policy.qos_class = Some(QosClass::Lsr);
     let made = rig.handle.create_job(agent(), asked, pins(&[1]), found(&[1], "0")).await;
@@ -325,7 +325,8 @@ async fn a_class_is_bounded_wherever_it_comes_from() {
         rig.config.send_replace(Arc::new(config(class)));
         let selected = rig.handle.select(labels.clone()).await.expect("it is registered");
         assert_eq!(selected.qos_class, Some(class));
-        // An admin's job on it is as the one who says so may ask for, and the agent's as both may.
+        // An admin's job on the workload gets the class that the workload's creator may ask for now. A job of another
+        // caller gets at most what both may ask for.
         let selected = select(&rig, Some(admin()), &labels).await.expect("it is registered");
         assert_eq!(selected.qos_class, Some(class));
         let less = Ceilings { qos_class: QosClass::Be, ..lsr };
@@ -333,18 +334,18 @@ async fn a_class_is_bounded_wherever_it_comes_from() {
         let selected = select(&rig, Some(less), &labels).await.expect("it is registered");
         assert_eq!(selected.qos_class, Some(QosClass::Be));
     }
-    // Best effort gets half of the time.
+    // A best-effort job gets half of the time.
     rig.handle.resume_job(agent(), held.clone()).await.expect("it is its own");
     let order = rig.order().await;
     assert!(order.job == held && order.limits.duty_percent.is_some(), "{:?}", order.limits);
-    // Who may have nothing moved any more says nothing.
+    // A creator that may not have memory moved any more has no say.
     rig.config.send_replace(Arc::new(Config::default()));
     let selected = rig.handle.select(labels).await.expect("it is registered");
     assert_eq!(selected.qos_class, None);
     rig.kill().await;
 }
 
-/// A job of `of` that ends with an event.
+/// Creates a job of `of` that fails, and so makes an event.
 async fn fails(rig: &mut Rig, of: Caller, pid: i32) {
     let pids = [pid];
     let made = rig.handle.create_job(of, request(&pids), pins(&pids), found(&pids, "0")).await;
@@ -371,7 +372,7 @@ async fn the_records_of_one_push_out_no_others() {
     let listed = rig.handle.list_jobs(all).await.expect("a list");
     let numbers: Vec<_> = listed_jobs(&listed).iter().filter_map(|job| job.id.number()).collect();
     assert_eq!(numbers, [9, 8, 7, 1]);
-    // Those before it count as not all kept, also after a restart.
+    // Not all events before number 7 are kept, so a watcher cannot go on from there; also after a restart.
     for restart in [false, true] {
         if restart {
             rig.stop().await;
@@ -393,7 +394,7 @@ async fn the_records_of_one_push_out_no_others() {
     rig.stop().await;
 }
 
-/// A record of before groups were kept gets its creator's with the next change that this one makes.
+/// A record from before groups were stored gets its creator's group with the next change that the creator makes.
 #[tokio::test(start_paused = true)]
 async fn the_group_of_a_creator_is_kept_up_to_date() {
     let dir = dir();
@@ -411,13 +412,13 @@ async fn the_group_of_a_creator_is_kept_up_to_date() {
         let changed = rig.handle.update_schedule(who, update, Pins::new()).await;
         assert_eq!(changed.expect("it may").creator_gid, gid);
     }
-    // So with workloads.
+    // The same with workloads.
     let own = || redis("own", "/pods/redis", QosClass::Be);
     for (who, gid) in [(agent(), None), (now.clone(), Some(500)), (admin(), Some(500))] {
         let known = rig.register(who, own()).await.expect("it may");
         assert_eq!((&*known.creator, known.creator_gid), ("uid:1000", gid));
     }
-    // A request is known again without a look at its target, which may have gone.
+    // A request is recognized without a look at its target, which may have gone.
     let again = rig.handle.find_schedule_request(agent(), request.clone()).await;
     assert_eq!(again.expect("it is known").expect("it is known").id, id);
     assert_eq!(rig.handle.find_schedule_request(other(), request).await, Ok(None));

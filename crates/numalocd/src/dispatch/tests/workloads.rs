@@ -39,7 +39,7 @@ impl Rig {
         self.handle.unregister_workload(caller, request).await
     }
 
-    /// Makes the set of `caller` and `source` these workloads.
+    /// Replaces the set of `caller` and `source` by these workloads.
     async fn replace(
         &self,
         caller: Caller,
@@ -57,7 +57,7 @@ impl Rig {
         self.handle.list_workloads(ListWorkloads { filter, page }).await
     }
 
-    /// The ids of those that a filter lets through.
+    /// The ids of the workloads that match a filter.
     async fn listed(&self, filter: WorkloadFilter) -> Vec<String> {
         let page = Page { size: 1000, token: None };
         let listed = self.handle.list_workloads(ListWorkloads { filter, page }).await;
@@ -70,7 +70,7 @@ impl Rig {
     }
 }
 
-/// What an engine is to look at.
+/// What the engine is to look at.
 pub(super) fn targets(aim: &Aim) -> Vec<numaloc_host::Target> {
     aim.members.iter().map(|member| member.target.clone()).collect()
 }
@@ -116,7 +116,7 @@ async fn targets_name_workloads() {
     }
     let one = |id: &str| Target { container_ids: [id.to_owned()].into(), ..none() };
     assert_refused!(rig.handle.select(one("x")).await, Refusal::TargetNotFound { .. });
-    // What is not registered is named, and the rest is found.
+    // A name that is not registered is told as missing, and the rest is found.
     let some = Target { container_ids: ["c-a".to_owned(), "x".to_owned()].into(), ..none() };
     let selected = rig.handle.select(some).await.unwrap();
     assert_eq!(targets(&selected.aim), cgroups(&["a"]));
@@ -138,7 +138,7 @@ async fn names_belong_to_who_registered_them() {
     assert_refused!(rig.register(other.clone(), workload("a")).await, Refusal::NotPermitted { .. });
     let id = WorkloadId::new("a").unwrap();
     assert_refused!(rig.unregister(other, id.clone()).await, Refusal::NotPermitted { .. });
-    // An admin changes it, and it stays whose it was; over a restart too.
+    // An admin changes the workload, and its creator stays the same; also after a restart.
     let changed = WorkloadSpec { qos_class: None, ..workload("a") };
     rig.register(admin(), changed.clone()).await.unwrap();
     rig.stop().await;
@@ -188,7 +188,7 @@ async fn a_set_is_what_was_declared_last() {
     let rig = Rig::at(&dir);
     let node = Some("node");
     let all = |ids: &[&str]| ids.iter().map(|id| workload(id)).collect::<Vec<_>>();
-    // Neither what another source of the same client has declared, nor what another client has.
+    // A set does not affect what the same client has registered without this source, nor what another client has.
     rig.register(operator(), workload("by-hand")).await.expect("it is taken");
     let other = caller("uid:1001", Role::Operator);
     rig.replace(other.clone(), node, all(&["theirs"])).await.expect("it is taken");
@@ -200,7 +200,7 @@ async fn a_set_is_what_was_declared_last() {
     assert_eq!(made, Ok(done(2, 1, 1)));
     assert_eq!(rig.ids().await, ["a", "b", "by-hand", "d", "theirs"]);
     assert_eq!(rig.handle.get_workload(id("b")).await, Ok(b), "it has not changed");
-    // After a restart, too; and an empty set is one.
+    // Also after a restart. And an empty set is a set, too.
     rig.kill().await;
     let rig = Rig::at(&dir);
     assert_eq!(rig.ids().await, ["a", "b", "by-hand", "d", "theirs"]);
@@ -211,7 +211,7 @@ async fn a_set_is_what_was_declared_last() {
         rig.replace(operator(), node, all(&["a", "theirs"])).await,
         Refusal::NotPermitted { message } if message.contains("workloads/theirs belongs to uid:1001")
     );
-    // Not an admin's either: its set would have a workload of somebody else's.
+    // An admin cannot do that either: its set would have a workload of somebody else.
     assert_refused!(
         rig.replace(admin(), node, all(&["theirs"])).await,
         Refusal::NotPermitted { .. }
@@ -232,13 +232,13 @@ async fn a_set_takes_effect_as_a_whole_and_in_one_commit() {
     let before = super::groups::commits(&rig);
     assert_eq!(rig.replace(operator(), None, all(0..500)).await, Ok(done(500, 0, 0)));
     assert_eq!(super::groups::commits(&rig) - before, 1);
-    // What goes makes room for what comes.
+    // Removed workloads make room for new ones.
     assert_eq!(rig.replace(operator(), None, all(250..850)).await, Ok(done(350, 250, 250)));
     assert_refused!(
         rig.replace(operator(), None, all(0..601)).await,
         Refusal::Quota { what: "workloads", limit: 600, .. }
     );
-    // Nor is anything left of what cannot be stored.
+    // Nothing is left of a set that cannot be stored.
     (rig.fail)(DiskFault { after: 0, takes_effect: false, errno: nix::libc::ENOSPC });
     let refused = rig.replace(operator(), None, all(0..10)).await;
     assert_refused!(refused, Refusal::StoreFull { .. });
@@ -267,7 +267,7 @@ async fn what_nobody_renews_is_forgotten() {
     rig.replace(operator(), node, set()).await.expect("it is taken");
     sleep(9).await;
     assert_eq!(rig.ids().await, ["a", "b", "c", "short", "stays"]);
-    // Registering it again is enough, though nothing changes.
+    // Registering a workload again renews its lease, though nothing changes.
     rig.register(operator(), leased("short", 10)).await.expect("it is taken");
     sleep(9).await;
     assert_eq!(rig.ids().await, ["a", "b", "c", "short", "stays"]);
@@ -288,7 +288,7 @@ async fn what_nobody_renews_is_forgotten() {
     rig.replace(operator(), node, set()).await.expect("it is taken");
     sleep(31).await;
     assert_eq!(rig.ids().await, ["b", "c", "stays"]);
-    // Without a lease it stays.
+    // A workload without a lease stays.
     rig.replace(operator(), node, vec![workload("b")]).await.expect("it is taken");
     sleep(100).await;
     assert_eq!(rig.ids().await, ["b", "stays"]);
@@ -311,7 +311,7 @@ async fn leases_outlive_a_restart_and_begin_anew() {
     sleep(2).await;
     assert_refused!(rig.handle.get_workload(id("a")).await, Refusal::NotFound { .. });
     rig.kill().await;
-    // That it is gone is stored.
+    // The removal is stored.
     assert_eq!(Rig::at(&dir).ids().await, Vec::<String>::new());
 }
 
@@ -405,7 +405,7 @@ async fn lists_show_what_meets_every_condition() {
         (WorkloadFilter { selector: prod(), id_prefix: some("a"), ..any() }, &["a-2"]),
     ] {
         assert_eq!(rig.listed(filter.clone()).await, expected, "{filter:?}");
-        // A page at a time, too.
+        // The same one page at a time.
         let mut page = Page { size: 1, token: None };
         let mut found = Vec::new();
         loop {
@@ -464,7 +464,7 @@ async fn targets_select_by_conditions_and_namespace() {
     rig.stop().await;
 }
 
-/// Changes after a number, in short, and up to which one was looked.
+/// Changes after a number, in short form, and the number of the last one that was looked at.
 async fn changes(rig: &Rig, filter: WorkloadFilter, after: u64) -> (Vec<String>, u64) {
     let read = rig.handle.workloads_after(filter, after, 100).await.expect("they are known");
     let told = read.changes.iter().map(|(_, change, _)| match change {
@@ -490,7 +490,7 @@ async fn changes_are_known_as_soon_as_they_are_stored() {
     // A renewal is no change.
     rig.register(operator(), workload("a")).await.expect("it is taken");
     assert!(!last.has_changed().expect("it goes on"));
-    // What could not be stored is none either, for those who watch.
+    // Watchers are not told of a change that could not be stored.
     (rig.fail)(DiskFault { after: 0, takes_effect: false, errno: nix::libc::ENOSPC });
     assert_refused!(rig.unregister(operator(), id("a")).await, Refusal::StoreFull { .. });
     assert!(!last.has_changed().expect("it goes on"));
@@ -503,11 +503,11 @@ async fn changes_are_known_as_soon_as_they_are_stored() {
     let (_, seen) = changes(&rig, any(), seen).await;
     sleep(11).await;
     assert_eq!(changes(&rig, any(), seen).await.0, ["-d"], "its lease has ended");
-    // Who watches a part is told that the rest is none of it.
+    // A watcher with a filter is told of all other workloads as removed.
     let of_b = WorkloadFilter { id_prefix: Some("b".to_owned()), ..any() };
     let (told, _) = changes(&rig, of_b, 0).await;
     assert_eq!(told.iter().filter(|told| told.starts_with('+')).collect::<Vec<_>>(), ["+b"]);
-    // Another run numbers anew.
+    // Another run of the daemon has numbers of its own.
     let before = rig_token(&rig).await;
     rig.kill().await;
     let rig = Rig::at(&dir);
@@ -544,7 +544,7 @@ async fn schedules_run_soon_when_their_cpus_change() {
         let request = CreateSchedule { spec, ..CreateSchedule::default() };
         let made = rig.handle.create_schedule(operator(), request, Pins::new()).await;
         of.insert(made.expect("it is taken").id.clone(), target.to_string());
-        // Its first run.
+        // The schedule's first run.
         let Probe { schedule, etag, .. } = rig.probes.recv().await.expect("a probe");
         let found = Ok(Found::default());
         rig.probed.send(Probed { schedule, etag, found }).expect("the dispatcher is there");

@@ -4,7 +4,7 @@ use super::*;
 use crate::engine::fixture::{self, MIB, process, topology};
 use numaloc_core::{Account, Extent, NodeId, NodeResidency, ProcessOutcome, Reason};
 
-/// So many MiB on node 0 and node 1, of a process by its index.
+/// Memory with so many MiB on node 0 and node 1. `process` is the index of its process.
 fn extent(process: usize, mib: [u64; 2]) -> Extent {
     let on = |mib| NodeResidency { owned_bytes: mib * MIB, ..NodeResidency::default() };
     fixture::extent(process, mib.map(on))
@@ -18,7 +18,7 @@ fn refused() -> Refusal {
     Refusal::NotPermitted { message: "not yours".to_owned() }
 }
 
-/// 7 on node 0, 8 on all CPUs, and 9 which is somebody else's.
+/// Process 7 runs on node 0 and process 8 on all CPUs. Process 9 is somebody else's.
 fn members() -> Members {
     let pinned = [process(7, "0-3"), process(8, "0-7"), process(9, "0-3")];
     let mut members = Members::of(pinned.into());
@@ -50,7 +50,7 @@ fn one_that_takes_no_part_holds_up_no_other() {
     assert_eq!(found[3].reason, "not yours");
     let told: Vec<_> = members.missing().iter().map(|missing| missing.member.to_string()).collect();
     assert_eq!(told, ["cgroup /x", "process 9"]);
-    // Without any the one that is there says why.
+    // If no member takes part, the error is that of the one that is there.
     let gone = Refusal::TargetEmpty { message: "gone".to_owned() };
     assert!(members.leave_out(7, &gone) && members.leave_out(8, &gone));
     assert_eq!(members.check(), Err(refused()));
@@ -90,7 +90,7 @@ fn each_member_has_its_own_result() {
     assert_eq!(ended[1].failed[0].error, "refused");
     assert!(ended[2].reason.starts_with("no target node: "), "{ended:?}");
     assert_eq!(ended[2].home, "0-1".parse().unwrap());
-    // Who has ended meanwhile was looked at before alone.
+    // A process that has ended meanwhile was looked at only before the run.
     let gone = members.ended(&before, &outcome, None);
     assert!(gone[1].after.is_none() && gone[1].before.is_some());
 }

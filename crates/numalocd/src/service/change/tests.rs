@@ -33,7 +33,7 @@ fn log() -> (NamedTempFile, tracing::subscriber::DefaultGuard) {
     (log, tracing::subscriber::set_default(subscriber.finish()))
 }
 
-/// The audited subjects with what came of them.
+/// The subjects in the audit log, each with its result.
 fn lines(log: &NamedTempFile) -> Vec<(String, String)> {
     let text = fs::read_to_string(log.path()).unwrap();
     let field = |line: &str, name: &str| {

@@ -4,7 +4,7 @@ use std::time::Duration;
 use tonic::{Code, Status, body::Body};
 use tonic_types::StatusExt;
 
-/// One of each. With one more variant the match does not compile: add it above as well.
+/// One refusal of each variant. With a new variant `number` does not compile: add the variant here, too.
 fn all(text: &str) -> Vec<(Refusal, Code, &'static str)> {
     let own = || text.to_owned();
     let mut violations = Violations::default();

@@ -1,7 +1,7 @@
 use super::*;
 use numaloc_core::{Identity, Node, NodeId, NodeMemory, Options, Process, Topology, planner};
 
-/// A plan for processes that run on these CPUs of two nodes with four each.
+/// A plan for processes that run on these CPUs. There are two nodes with four CPUs each.
 fn plan(cpus: &[&str]) -> Plan {
     let memory = || NodeMemory {
         total_bytes: 1 << 30,

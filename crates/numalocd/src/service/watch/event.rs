@@ -6,10 +6,10 @@ use numaloc_api::value::Event;
 use std::{collections::VecDeque, future::Future, sync::Arc};
 use tokio::sync::watch::Receiver;
 
-/// As many events are read at a time, and held until the client has taken them.
+/// How many events are read at a time. They are held until the client has taken them.
 pub const AT_ONCE: usize = 100;
 
-/// Stored events after a number, and those that come. They are read from the store as they are taken.
+/// Stored events after a number, then new ones. They are read from the store as the client takes them.
 #[derive(Debug)]
 pub struct EventWatch<R> {
     read: R,
@@ -19,8 +19,8 @@ pub struct EventWatch<R> {
 }
 
 impl<R> EventWatch<R> {
-    /// What `read` gives of the events after a number, with the number up to which it looked; `last` is the last event's.
-    /// Starts after event `after`; `None`: with the next that comes.
+    /// `read` gives events after a number, and the number of the last event it looked at. `last` has the number of the last
+    /// event there is. The watch starts after event `after`; `None`: with the next new one.
     pub fn new(mut last: Receiver<u64>, after: Option<u64>, read: R) -> Self {
         let now = *last.borrow();
         last.mark_changed();
@@ -43,7 +43,7 @@ where
             let last = *self.last.borrow_and_update();
             if self.seen < last {
                 match (self.read)(self.seen).await {
-                    // Without progress, what is missing is waited for.
+                    // If reading gets no further, the next event is waited for.
                     Ok((_, seen)) if seen <= self.seen => {}
                     Ok((events, seen)) => {
                         (self.events, self.seen) = (events.into(), seen);

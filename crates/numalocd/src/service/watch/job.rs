@@ -1,4 +1,4 @@
-//! A job's way to its end.
+//! The changes of a job until its end.
 
 use super::{Watch, stopping};
 use crate::dispatch::Refusal;
@@ -12,8 +12,8 @@ use tokio::{
 /// Least time between two answers that show the same state.
 const PROGRESS: Duration = Duration::from_millis(100);
 
-/// A job now and after its changes. A change of its state is told at once, of anything else after a tenth of a second; what
-/// was overtaken by a later change meanwhile is left out. Ends with the job.
+/// A job as it is now and after its changes. A change of its state is told at once; any other change, a tenth of a second
+/// after the last answer at the earliest. Changes that are followed by others before that are left out. Ends with the job.
 #[derive(Debug)]
 pub struct JobWatch {
     job: Receiver<Arc<Job>>,
@@ -21,7 +21,7 @@ pub struct JobWatch {
 }
 
 impl JobWatch {
-    /// Of a job that the dispatcher keeps up to date until its end.
+    /// `job` is kept up to date by the dispatcher until the job's end.
     pub fn new(mut job: Receiver<Arc<Job>>) -> Self {
         job.mark_changed();
         Self { job, told: None }
@@ -42,7 +42,7 @@ impl Watch for JobWatch {
         if state.is_end() {
             return None;
         }
-        // Closed without a change, and not at its end: there is no dispatcher any more.
+        // If the channel closes before the job's end, the dispatcher has gone.
         if self.job.changed().await.is_err() {
             return Some(Err(stopping()));
         }

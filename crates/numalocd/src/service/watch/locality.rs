@@ -1,11 +1,12 @@
-//! Where memory is, time and again.
+//! Where memory is, read again and again.
 
 use super::Watch;
 use crate::dispatch::Refusal;
 use std::{future::Future, time::Duration};
 use tokio::time::{Instant, sleep_until};
 
-/// Readings at an interval: at once, and then so long after the one before was read, or when that has been taken.
+/// Readings at an interval. The first is made at once. Each later one is made when the interval has passed since the
+/// reading before, or later if the client has not taken that one yet.
 #[derive(Debug)]
 pub struct LocalityWatch<R> {
     read: R,
@@ -14,7 +15,7 @@ pub struct LocalityWatch<R> {
 }
 
 impl<R> LocalityWatch<R> {
-    /// What `read` gives, from now on.
+    /// The readings that `read` gives, from now on.
     pub fn new(interval: Duration, read: R) -> Self {
         Self { read, interval, due: Instant::now() }
     }

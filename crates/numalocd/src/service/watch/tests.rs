@@ -1,5 +1,5 @@
-//! The streams by themselves: slow clients, clients that leave, and a daemon that stops. tokio's time stands still and jumps
-//! on when all wait.
+//! The streams by themselves: slow clients, clients that leave, and a daemon that stops. tokio's clock is paused: it jumps
+//! ahead when all tasks wait.
 
 mod event;
 mod job;
@@ -45,7 +45,7 @@ impl Around {
     }
 }
 
-/// Whether the stream has nothing to say for a long time.
+/// Whether the stream has no answer for a whole day of the paused clock.
 async fn is_silent<T>(answers: &mut BoxStream<T>) -> bool {
     timeout(Duration::from_secs(24 * 3600), answers.next()).await.is_err()
 }
@@ -57,7 +57,7 @@ async fn end<T>(answers: &mut BoxStream<T>) -> Code {
     status.code()
 }
 
-/// Counts up to a number, with a panic instead if it is 13.
+/// Counts up to the second number. Panics instead of counting on from 13.
 struct Count(u32, u32);
 
 impl Watch for Count {
@@ -102,7 +102,7 @@ async fn all_streams_end_when_the_daemon_stops() {
     around.stop.send(true).unwrap();
     assert_eq!(end(&mut busy).await, Code::Unavailable);
     assert_eq!(end(&mut idle).await, Code::Unavailable);
-    // Also when whoever could tell has gone without a word.
+    // They also end if the sender is dropped without having said stop.
     let Around { quotas, stop } = Around::new();
     let around = Around { quotas, stop };
     let mut idle = around.stream(LocalityWatch::new(Duration::MAX / 4, async || Ok(1)));
@@ -111,7 +111,7 @@ async fn all_streams_end_when_the_daemon_stops() {
     assert_eq!(end(&mut idle).await, Code::Unavailable);
 }
 
-/// How long it takes until the stream answers.
+/// The next answer, and how long it took.
 async fn wait<T>(answers: &mut BoxStream<T>) -> (T, Duration) {
     let start = Instant::now();
     let answer = answers.next().await.expect("no end").expect("no error");

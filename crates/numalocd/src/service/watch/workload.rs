@@ -1,19 +1,19 @@
-//! Workloads, and what becomes of them.
+//! Workloads and their changes.
 
 use super::{Watch, stopping};
 use crate::dispatch::{Refusal, WorkloadChange, WorkloadChanges};
 use std::{collections::VecDeque, future::Future};
 use tokio::sync::watch::Receiver;
 
-/// All workloads and then their changes, or changes after a number; they are read as they are taken.
+/// All workloads and then their changes, or the changes after a number. They are read as the client takes them.
 #[derive(Debug)]
 pub struct WorkloadWatch<R> {
     read: R,
     last: Receiver<u64>,
     seen: u64,
-    /// Up to here it is a list, in which what has gone does not matter. 0: there is none.
+    /// Changes up to this number make up the list at the start, which leaves out removed workloads. 0: there is no list.
     listed: u64,
-    /// From here on nothing is old.
+    /// The last change before the watch. Once that has been told, the client has caught up.
     begin: u64,
     is_caught_up: bool,
     token: String,
@@ -21,8 +21,8 @@ pub struct WorkloadWatch<R> {
 }
 
 impl<R> WorkloadWatch<R> {
-    /// What `read` gives of the changes after a number; `last` is the last one's. Starts after change `after`; `None`: with a
-    /// list.
+    /// `read` gives the changes after a number; `last` has the number of the last change. The watch starts after change
+    /// `after`; `None`: with a list of all workloads.
     pub fn new(mut last: Receiver<u64>, after: Option<u64>, read: R) -> Self {
         let begin = *last.borrow();
         last.mark_changed();
@@ -75,7 +75,7 @@ where
                     Ok(read) => read,
                     Err(refusal) => return Some(Err(refusal)),
                 };
-                // Without progress, what is missing is waited for.
+                // If reading gets no further, the next change is waited for.
                 let is_further = read.seen > self.seen || !is_begun;
                 self.seen = self.seen.max(read.seen);
                 (self.changes, self.token) = (read.changes.into(), read.token);

@@ -18,14 +18,15 @@ use std::{collections::HashSet, time::Duration};
 use tokio::time::timeout;
 use tonic::{Status, Streaming};
 
-/// A client that is silent for longer is given up.
+/// How long a client may be silent before the call is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Reads a set up to the part that says that it is the last one. A call that a client has cancelled looks like one whose
-/// messages have come to their end: without that word nothing is done.
+/// Reads a set up to the part that says that it is the last one. A stream that the client has cancelled looks like one that
+/// has ended, so nothing is done unless the last part has come.
 ///
 /// # Errors
-/// The messages cannot be read. A refusal: they cannot be understood, are too many, or come too slowly.
+/// The messages cannot be read. The inner result is a refusal: the messages are not valid, are too many, or come too
+/// slowly.
 pub async fn read(
     parts: &Parts,
     caller: &Caller,
@@ -65,7 +66,7 @@ fn ended_early() -> Refusal {
     bad.into()
 }
 
-/// What has come of a set. It holds no more than its caller may have.
+/// The parts of a set that have come. A set larger than the caller's quota is refused.
 struct Gathered {
     set: WorkloadSet,
     ttl: Option<Duration>,
@@ -155,7 +156,7 @@ mod tests {
         Some(prost_types::Duration { seconds, nanos: 0 })
     }
 
-    /// What comes of parts: the set, once its last part is there.
+    /// The set that these parts make, once the last part is there.
     fn gather(
         quota: Quota,
         parts: Vec<v1::ReplaceWorkloadsRequest>,
@@ -182,7 +183,7 @@ mod tests {
         assert_eq!(told, [("a", ttl(60)), ("b", ttl(5)), ("c", ttl(60))]);
         assert!(set.specs.iter().all(|spec| spec.source.as_deref() == Some("node")));
         assert_eq!(gather(Quota::default(), vec![first]), Ok(None));
-        // An empty set has to be said, too.
+        // An empty set needs a last part, too.
         let none = gather(Quota::default(), vec![part("node", &[], true)]);
         assert_eq!(none.expect("it fits").expect("it is the last").specs, []);
     }

@@ -23,7 +23,8 @@ fn event(number: u64) -> Arc<Event> {
     })
 }
 
-/// Events of which only those with even numbers are wanted, ten at a time; notes what was asked for.
+/// A store of events, of which only those with even numbers match the filter. It reads ten at a time and notes what it was
+/// asked.
 struct Stored {
     last: watch::Sender<u64>,
     asked: Arc<Mutex<Vec<u64>>>,
@@ -71,7 +72,7 @@ async fn from_a_stored_one_on() {
     let mut answers = around.stream(stored.watch(Some(15)));
     assert_eq!(numbers(&mut answers, 3).await, [16, 18, 20]);
     assert!(is_silent(&mut answers).await);
-    // One that is not wanted, and then one that is.
+    // First an event that does not match, then one that does.
     stored.last.send_replace(21);
     assert!(is_silent(&mut answers).await);
     stored.last.send_replace(22);
@@ -89,7 +90,7 @@ async fn a_slow_client_misses_nothing_and_has_nothing_queued() {
         stored.last.send_replace(last);
     }
     assert_eq!(numbers(&mut answers, 5).await, [2, 4, 6, 8, 10]);
-    // It has taken one page, and no other has been read.
+    // The client has taken events of one reading, and there has been no other.
     assert_eq!(*stored.asked.lock().unwrap(), [0]);
     let rest = numbers(&mut answers, 495).await;
     assert_eq!((rest[0], rest[494]), (12, 1000));

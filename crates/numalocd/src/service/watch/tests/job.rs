@@ -112,7 +112,7 @@ async fn a_job_without_dispatcher_is_unavailable() {
     wait(&mut answers).await;
     sender.send_replace(job(JobState::Running, 7));
     drop(sender);
-    // What was still said comes first.
+    // The last change comes before the end.
     assert_eq!(moved(&wait(&mut answers).await.0), 7);
     assert_eq!(end(&mut answers).await, Code::Unavailable);
     assert_eq!(around.quotas.watches(), 0);
