@@ -82,10 +82,10 @@ impl Args {
         }
     }
 
-    /// Reads the configuration, at the start and for a reload. What the command line says goes first.
+    /// Reads the configuration, at the start and for a reload. The command line overrides the file.
     ///
     /// # Errors
-    /// The file cannot be read, or is wrong.
+    /// The file cannot be read, or its contents are wrong.
     pub fn configuration(&self) -> Result<Config, ConfigError> {
         let (path, explicit) = self.config_path();
         let mut config = Config::load(path, explicit)?;
@@ -103,7 +103,7 @@ impl Args {
         self.state_directory_or(env::var_os("STATE_DIRECTORY").as_deref())
     }
 
-    /// systemd puts a colon between the directories if the unit names several; the first is ours.
+    /// systemd separates the directories by colons if the unit names several; the first is used.
     fn state_directory_or(&self, systemd: Option<&OsStr>) -> PathBuf {
         let first = systemd.and_then(|list| env::split_paths(list).next());
         let given = self.state_dir.clone().or(first.filter(|path| !path.as_os_str().is_empty()));

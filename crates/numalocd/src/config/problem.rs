@@ -7,7 +7,7 @@ use std::{fmt, io, net::SocketAddr};
 pub struct Problem {
     /// Line in the file, from 1.
     pub line: usize,
-    /// The whole key, such as `listen.tls.key`; empty for what is not even TOML.
+    /// The full key, such as `listen.tls.key`; empty if the text is not TOML.
     pub key: String,
     /// What is wrong and what to do about it.
     pub fault: Fault,
