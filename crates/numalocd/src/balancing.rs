@@ -67,7 +67,7 @@ struct Shared {
     jobs: Mutex<usize>,
 }
 
-/// Keeps balancing off. It is put back when the last of these is dropped.
+/// Keeps balancing off. The setting is put back when the last of these is dropped.
 #[derive(Debug)]
 pub struct Paused(Arc<Shared>);
 
@@ -119,7 +119,7 @@ impl Balancing {
     }
 
     /// Puts back the value that a daemon has left changed: this daemon, or one that died. Returns the value that was put back;
-    /// `None`: there was none. Blocks.
+    /// `None`: nothing had to be put back. Blocks.
     ///
     /// # Errors
     /// The setting cannot be changed, or the saved value cannot be read. The saved value is kept for another try.

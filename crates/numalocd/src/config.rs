@@ -37,9 +37,9 @@ pub struct Config {
     pub limits: Limits,
     /// What a client may use up.
     pub quota: Quota,
-    /// How long ended jobs and events are kept.
+    /// Which ended jobs and events are kept.
     pub retention: Retention,
-    /// Who may do what. The first grant that matches decides. root is always an admin.
+    /// Who may do what. The first grant that matches decides. root and the daemon's own user are always admins.
     pub grants: Vec<Grant>,
     /// Where metrics are served: by plain HTTP at a loopback address, with TLS at others. Not changed at run time.
     pub metrics: Option<SocketAddr>,
@@ -152,7 +152,7 @@ impl Default for Quota {
     }
 }
 
-/// What is kept: records beyond the age or the numbers are removed.
+/// Bounds for what is kept of ended jobs and events. Records beyond a bound are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Longest age of ended jobs and events.

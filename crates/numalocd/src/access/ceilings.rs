@@ -1,5 +1,5 @@
-//! Ceilings: the most that an operator may ask for. They apply to whatever others on the host would feel, whichever memory the
-//! operator may have moved.
+//! Ceilings: the most that an operator may ask for. They bound what others on the host would feel, even if an operator moves only
+//! memory that it may have moved.
 
 use crate::dispatch::Refusal;
 use numaloc_api::value::{Limits, MigrationSpec, QosClass};
@@ -113,7 +113,8 @@ impl Ceilings {
             return false;
         }
         let most = Pacing { profile: self.profile, ..Pacing::default() }.pace();
-        // `node_cpu_max` needs no check: every profile allows 100 %, so a request can only lower it.
+        // `node_cpu_percent_max` needs no check: every profile allows all of a node's CPUs, so a request can only lower the
+        // bound.
         pacing.profile > self.profile
             || pacing.max_stall.is_some_and(|stall| stall > most.max_stall)
             || limits.batch_bytes.is_some_and(|bytes| bytes > most.batch_bytes)

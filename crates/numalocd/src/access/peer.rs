@@ -62,7 +62,9 @@ impl UnixPeer {
             groups.push(credentials.gid());
             Ok((credentials.uid(), groups))
         };
-        let user = read().inspect_err(|error| tracing::warn!(%error, "a client is not known")).ok();
+        let user = read()
+            .inspect_err(|error| tracing::warn!(%error, "the kernel does not say who a client is"))
+            .ok();
         Self { user, socket }
     }
 

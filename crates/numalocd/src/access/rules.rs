@@ -106,12 +106,12 @@ pub(super) fn find(path: &str) -> Option<&'static Rule> {
 }
 
 impl Rule {
-    /// Whether it changes something, so that it is audited.
+    /// Whether the call is a change. Changes are audited.
     pub fn is_change(&self) -> bool {
         matches!(self.kind, Kind::Change | Kind::Bulk)
     }
 
-    /// The call without its service.
+    /// The name of the call, without its service.
     pub fn method(&self) -> &'static str {
         self.path.rsplit('/').next().unwrap_or(self.path)
     }

@@ -25,7 +25,11 @@ pub fn restore_settings(args: &Args, roots: Roots, out: &mut impl Write) -> io::
     let _lock = match lock {
         None => return Ok(ExitCode::SUCCESS),
         Some(Err(OpenError::InUse { .. })) => {
-            writeln!(out, "{} is in use: that numalocd puts back what it changes", dir.display())?;
+            writeln!(
+                out,
+                "{} is in use: the numalocd that runs there puts back what it changes",
+                dir.display()
+            )?;
             return Ok(ExitCode::SUCCESS);
         }
         Some(Err(error)) => {

@@ -230,7 +230,7 @@ fn each_mistake_is_told_with_its_line_and_key() {
             "[listen]\ntcp = \"10.0.0.1:1\"\nplain_loopback = true",
             "2: listen.tcp: 10.0.0.1:1 is no loopback address",
         ),
-        ("[listen]\nplain_loopback = true", "2: listen.plain_loopback: says nothing without"),
+        ("[listen]\nplain_loopback = true", "2: listen.plain_loopback: has no effect without"),
         ("[metrics]\nlisten = \"0.0.0.0:9464\"", "2: metrics.listen: 0.0.0.0:9464 is no loopback"),
         ("[log]\nlevel = \"inof\"", "2: log.level: 'inof' is no log level"),
         ("[stop]\ndrain = \"1h\"", "2: stop.drain: 1h is out of range"),
@@ -400,7 +400,7 @@ fn tls_files_are_looked_into() {
     check(&text("cert", "key", "key"), "6: listen.tls.client_ca: ");
     check(&text("cert", "other", "cert"), "3: listen.tls: ");
     let whole = text("cert", "key", "cert");
-    check(&whole.replace("tcp = ", "#"), "3: listen.tls: says nothing without listen.tcp");
+    check(&whole.replace("tcp = ", "#"), "3: listen.tls: has no effect without listen.tcp");
     let at = |address: &str| format!("{whole}\n[metrics]\nlisten = \"{address}:9464\"");
     for (address, is_beyond) in [("127.0.0.1", false), ("10.0.0.1", true)] {
         let listen = config(&at(address)).metrics.unwrap();

@@ -163,7 +163,7 @@ fn respond(
     let plain = "text/plain; charset=utf-8";
     let (status, kind, text) = match (request.uri().path(), request.method()) {
         _ if !may_read => {
-            let why = "no grant in the daemon's configuration is to your certificate\n";
+            let why = "no grant in the daemon's configuration names your certificate\n";
             (StatusCode::FORBIDDEN, plain, why.to_owned())
         }
         ("/metrics", &Method::GET) => (StatusCode::OK, CONTENT_TYPE, metrics.text()),
