@@ -1,5 +1,5 @@
-//! The table of tenants: for each call of the API, over the real services, who may see, move, select and exhaust what, and who
-//! may raise it beyond a ceiling.
+//! The table of tenants: for each call of the API, over the real services, who may see, move, select and exhaust what, and whom a
+//! ceiling stops.
 
 use super::{ceilings::asks, rules::api};
 use crate::{
