@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 setup:
 	@./setup.sh
 
-# A Redis with half of its memory on the wrong node gets it home while it serves.
+# A Redis whose data is half on the wrong node gets it home while it serves.
 demo: setup
 	@demo/demo.sh
 

@@ -1,28 +1,28 @@
 #!/usr/bin/env bash
-# Installs what building and testing numaloc needs on Debian; run as root, as often as wanted.
+# Installs what building and testing numaloc needs on Debian. Run it as root; it may be run again at any time.
 #
-# No package here starts a service: the Redis server of the tests comes with redis-tools,
-# whose redis-check-rdb is the server under another name.
+# No package here starts a service. The Redis server of the tests comes with redis-tools: its redis-check-rdb is the same program
+# as the server under another name.
 set -euo pipefail
 
 packages=(
-    # building: the linker's compiler, and hwloc for the topology
+    # building: gcc, which Rust links with, and hwloc for the topology
     make gcc libc6-dev pkg-config libhwloc-dev libudev-dev
-    # tests/vm: the emulator, and what unpacks kernels and packs the initramfs
+    # tests/vm: the emulator, and tools that unpack kernels and pack the initramfs
     qemu-system-x86 busybox-static cpio kmod e2fsprogs zstd xz-utils binutils
-    # what --systemd boots there; without systemd-sysv it leaves this machine's init alone
+    # systemd, which --systemd boots in the emulated machine; without systemd-sysv the package leaves this machine's init alone
     systemd
-    # and the bus, over which it answers others than root: without the package dbus nothing of it is started here
+    # the message bus, over which systemd answers users other than root; without the package dbus no bus is started here
     dbus-daemon dbus-system-bus-common
-    # what the tests move, and the tools that they compare with
+    # the application that the tests move, and the tool that they compare with
     redis-tools numactl
     # fetching crates
     ca-certificates git
 )
-# tests/tools: clients of the daemon in Python and Go. An old Go will do, it fetches a newer one.
+# tests/tools: clients of the daemon in Python and Go. An old Go is enough, because it fetches a newer one.
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 command -v go >/dev/null || packages+=(golang-go)
-# tests/proto: fetching buf. Another npm than Debian's will do, too.
+# tests/proto: npm fetches buf. An npm that does not come from Debian is fine, too.
 command -v npm >/dev/null || packages+=(npm)
 
 missing=()
@@ -40,7 +40,7 @@ if ((${#missing[@]})); then
     install=(apt-get install -y -q --no-install-recommends -o Acquire::Retries=3 "${missing[@]}")
     # apt's hundreds of lines are of interest only when it fails.
     log=$(mktemp -t numaloc-setup.XXXXXX)
-    # The package lists may be missing or too old: one try with what is there, then an update.
+    # The package lists may be missing or too old. So try with them as they are, and update them if that fails.
     if ! { "${install[@]}" || { apt-get update -q -o Acquire::Retries=3 && "${install[@]}"; }; } >"$log" 2>&1; then
         tail -n 20 "$log" >&2
         echo "setup: apt-get failed; all that it said is in $log" >&2

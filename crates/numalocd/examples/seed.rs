@@ -1,5 +1,5 @@
-//! Fills a store for benchmarks: `seed STATE_DIR [JOBS]` writes so many jobs that have ended (10,000), each with an event,
-//! 1,000 workloads and 100 schedules that are not due for a month. The directory must hold no store yet.
+//! Fills a store for benchmarks. `seed STATE_DIR [JOBS]` writes JOBS ended jobs (10,000 if not given), each with an event, and
+//! also 1,000 workloads and 100 schedules that are not due for a month. The directory must not hold a store yet.
 #![forbid(unsafe_code)]
 
 use numaloc_api::value::{
@@ -25,7 +25,7 @@ const WORKLOADS: u64 = 1_000;
 const SCHEDULES: u64 = 100;
 /// Processes of each job.
 const PROCESSES: u64 = 4;
-/// Changes in one commit: one by one would take as many syncs.
+/// Changes in one commit. With one change per commit each would need a sync.
 const COMMIT: usize = 1_000;
 const CREATOR: &str = "uid:0";
 const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let outcome = Arc::new(outcome());
     let mut writes = Vec::new();
     for number in 1..=jobs {
-        // A second apart, the last one now.
+        // The jobs ended a second apart, the last one now.
         let ended = now - Duration::from_secs(jobs - number);
         writes.push(Write::Job(Arc::new(job(number, ended, &plan, &outcome))));
         writes.push(Write::Event(Arc::new(event(number, ended))));
@@ -164,7 +164,7 @@ fn process(number: u64) -> Identity {
     Identity { pid: 1_000 + number as i32, start_time: 90_000 + number }
 }
 
-/// Half of the memory of each process is on the wrong one of two nodes.
+/// A plan in which half of the memory of each process is on the wrong one of two nodes.
 fn plan() -> Result<Plan, Box<dyn Error>> {
     let node = |id, cpus: &str| -> Result<Node, Box<dyn Error>> {
         let (total_bytes, free_bytes) = (256 << 30, 128 << 30);

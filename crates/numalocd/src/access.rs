@@ -1,5 +1,5 @@
-//! Who may what: [`Access`] stands before all services, finds out who calls ([`Peer`]), what that one may do ([`Grants`])
-//! and what the call needs (`rules`), and keeps each caller to its share ([`Quotas`]).
+//! Access control. [`Access`] stands before all services. It finds out who calls ([`Peer`]), what the caller may do ([`Grants`])
+//! and which role the call needs (`rules`). It also keeps each caller within its share ([`Quotas`]).
 
 pub mod audit;
 mod caller;
@@ -25,7 +25,8 @@ pub use quota::{Quotas, Watching};
 use crate::dispatch::Refusal;
 use tonic::{Request, Status};
 
-/// A call of ours as text that lasts, such as `/numaloc.v1.MigrationService/CreateJob`; `None`: there is no such call.
+/// The path of a call of this API, such as `/numaloc.v1.MigrationService/CreateJob`, as a static string; `None`: the API has no
+/// such call.
 pub fn method_of(path: &str) -> Option<&'static str> {
     rules::find(path).map(|rule| rule.path)
 }
@@ -33,7 +34,7 @@ pub fn method_of(path: &str) -> Option<&'static str> {
 /// Who makes a call that has passed [`Access`].
 ///
 /// # Errors
-/// INTERNAL: it has not, which is a bug, or the call needs no role.
+/// INTERNAL: the request names no caller. Either the call needs no role, or it did not pass [`Access`], which is a bug.
 pub fn caller<T>(request: &Request<T>) -> Result<Caller, Status> {
     request.extensions().get::<Caller>().cloned().ok_or_else(|| {
         let message = "the call has no caller: report this as a bug".to_owned();

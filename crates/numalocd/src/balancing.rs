@@ -1,8 +1,8 @@
-//! The kernel's NUMA balancing: switched off while jobs that ask for it move memory, and put back afterwards.
+//! Switches the kernel's NUMA balancing off while jobs that ask for it move memory, and back on afterwards.
 //!
-//! What it was is on the disk before it is changed, and until it has been put back. Whatever a daemon that died in between
-//! has left, [`Balancing::put_back`] repairs: at the next start, and by `numalocd --restore-settings`, which the unit calls
-//! after each end. Who sets it to another value meanwhile is left alone.
+//! The previous value is on the disk before the setting is changed, and stays there until it has been put back. If the daemon
+//! dies in between, [`Balancing::put_back`] repairs the setting: at the next start, and by `numalocd --restore-settings`, which
+//! the unit runs each time the daemon has ended. If somebody sets another value meanwhile, that value stays.
 
 mod saved;
 #[cfg(test)]
@@ -18,13 +18,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-/// Why it could not be paused or put back.
+/// Why balancing could not be paused or put back.
 #[derive(Debug, thiserror::Error)]
 pub enum BalancingError {
     /// The setting could not be read or changed.
     #[error("{0}")]
     Host(#[from] Error),
-    /// What it was could not be kept, or read again.
+    /// The previous value could not be saved, read again or removed.
     #[error(
         "cannot keep the value of kernel.numa_balancing in {path}: {source}; if that file is damaged, remove it and set the \
          value with sysctl"
@@ -55,7 +55,7 @@ impl From<BalancingError> for Refusal {
     }
 }
 
-/// Pauses balancing for jobs. Cheap to clone; one state directory has one at a time, by the lock of its store.
+/// Pauses balancing for jobs. Cheap to clone. The lock of the store allows only one daemon per state directory.
 #[derive(Clone, Debug)]
 pub struct Balancing(Arc<Shared>);
 
@@ -63,24 +63,24 @@ pub struct Balancing(Arc<Shared>);
 struct Shared {
     roots: Roots,
     saved: SavedFile,
-    /// Jobs for which it is paused. Held while it is changed: nobody moves before it is off.
+    /// How many jobs want balancing off. The lock is held while the setting is changed, so that no job moves before it is off.
     jobs: Mutex<usize>,
 }
 
-/// Balancing is off until this and all others like it have been dropped.
+/// Keeps balancing off. The setting is put back when the last of these is dropped.
 #[derive(Debug)]
 pub struct Paused(Arc<Shared>);
 
 impl Balancing {
-    /// Keeps what it was in this directory, which is there.
+    /// Saves the previous value in this directory, which has to exist.
     pub fn new(roots: Roots, state_dir: &Path) -> Self {
         Self(Arc::new(Shared { roots, saved: SavedFile::new(state_dir), jobs: Mutex::new(0) }))
     }
 
-    /// Whether a job that asks for this can be carried out.
+    /// Whether this process can do what a job asks for.
     ///
     /// # Errors
-    /// It is to be paused, and this process may not.
+    /// Balancing is to be paused, and this process may not change the setting.
     pub fn check(&self, asked: NumaBalancing) -> Result<(), BalancingError> {
         match asked {
             NumaBalancing::Pause => Ok(numa_balancing::check_writable(&self.0.roots)?),
@@ -88,7 +88,7 @@ impl Balancing {
         }
     }
 
-    /// What is to be said of it before memory is moved.
+    /// The warning to show before memory is moved, if balancing is on and a warning was asked for.
     pub fn warning(&self, asked: NumaBalancing) -> Option<String> {
         let value = numa_balancing::read(&self.0.roots).ok().flatten();
         let value = value.filter(|&value| value != 0 && asked == NumaBalancing::Warn)?;
@@ -98,10 +98,10 @@ impl Balancing {
         ))
     }
 
-    /// Memory is about to be moved: pauses balancing if that is asked for and it is on. Blocks.
+    /// Call before memory is moved: pauses balancing if that is asked for and it is on. Blocks.
     ///
     /// # Errors
-    /// It cannot be switched off, or what it was cannot be kept; it is as it was then.
+    /// Balancing cannot be switched off, or its previous value cannot be saved. It is left as it was.
     pub fn begin(&self, asked: NumaBalancing) -> Result<Option<Paused>, BalancingError> {
         if asked != NumaBalancing::Pause {
             return Ok(None);
@@ -118,10 +118,11 @@ impl Balancing {
         Ok(Some(Paused(shared.clone())))
     }
 
-    /// Puts back what a daemon has left changed, this one or one that died; gives back the value, if there was any. Blocks.
+    /// Puts back the value that a daemon has left changed: this daemon, or one that died. Returns the value that was put back;
+    /// `None`: nothing had to be put back. Blocks.
     ///
     /// # Errors
-    /// It cannot be changed, or what it was cannot be read; that is kept for another try.
+    /// The setting cannot be changed, or the saved value cannot be read. The saved value is kept for another try.
     pub fn put_back(&self) -> Result<Option<u32>, BalancingError> {
         let _jobs = self.0.jobs();
         self.0.put_back()
@@ -138,28 +139,29 @@ impl Drop for Paused {
     }
 }
 
-/// One change, on the disk or of the setting. After a death between any two of them the rest can be found out.
+/// One change, of the file or of the setting. After a death between any two steps, the file and the setting tell what is left to
+/// do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
-    /// Keeps what it was.
+    /// Saves the previous value.
     Save(Saved),
-    /// Gives the setting a value.
+    /// Sets kernel.numa_balancing to this value.
     Set(u32),
-    /// What was kept is of no use any more.
+    /// Removes the saved value, which is no longer needed.
     Forget,
 }
 
-/// How to switch it off.
+/// The steps that switch balancing off.
 fn to_pause(current: Option<u32>, boot: &str) -> Vec<Step> {
     match current {
-        // What is kept, if anything is, stays to be put back.
+        // A value that a dead daemon saved is left in place: it is put back after this job.
         None | Some(0) => Vec::new(),
         Some(value) => vec![Step::Save(Saved { value, boot: boot.to_owned() }), Step::Set(0)],
     }
 }
 
-/// How to put back what was kept. A boot has set it anew, and a value other than 0 is somebody else's, or has been put back
-/// already.
+/// The steps that put the saved value back. It is dropped if the host was booted since, because a boot sets the value anew, or if
+/// the value is not 0: then somebody else has set it, or it has been put back already.
 fn to_put_back(saved: Option<&Saved>, current: Option<u32>, boot: &str) -> Vec<Step> {
     match saved {
         None => Vec::new(),
@@ -207,7 +209,7 @@ impl Shared {
         Ok(is_changed.then_some(saved.value))
     }
 
-    /// Where nobody can be told.
+    /// For callers that can report the error to nobody: it is logged.
     fn put_back_or_say_so(&self) {
         if let Err(error) = self.put_back() {
             tracing::error!(%error, "kernel.numa_balancing is not put back: tried again after the next job, and at the next start");

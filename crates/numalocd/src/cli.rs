@@ -28,7 +28,7 @@ Examples:
   numalocd                                       as configured in /etc/numaloc/numalocd.toml
   numalocd --check-config                        say what is wrong with the configuration
   numalocd --restore-settings                    put back what a daemon that was killed has left changed
-  numalocd --restore backup.redb                 put a backup (numalocctl backup) in the place of the store
+  numalocd --restore backup.redb                 replace the store by a backup (numalocctl backup)
   numalocd --socket /tmp/n.sock --state-dir /tmp/n --log-level debug
   NUMALOC_ENDPOINT=unix:///tmp/n.sock numalocctl status
 
@@ -38,7 +38,7 @@ Signals:
 
 Exit codes: 0 done, 1 failure, 2 usage.";
 
-/// Brings the memory of processes home to the NUMA nodes of their CPUs, while they run, for those who ask by gRPC.
+/// Moves the memory of running processes home to the NUMA nodes of their CPUs, for clients that ask by gRPC.
 #[derive(Clone, Debug, Default, Parser)]
 #[command(name = "numalocd", version, after_help = EXAMPLES)]
 pub struct Args {
@@ -48,23 +48,23 @@ pub struct Args {
     /// Directory of the job store [default: $STATE_DIRECTORY, or /var/lib/numaloc].
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
-    /// Configuration file, which has to be there [default: /etc/numaloc/numalocd.toml, if it is there].
+    /// Configuration file, which has to exist [default: /etc/numaloc/numalocd.toml, if it exists].
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Check the configuration and the files that it names, print a line for each problem, and exit.
     #[arg(long, group = "once")]
     pub check_config: bool,
-    /// Put back the settings of the host that a daemon which died while it moved memory has left changed
-    /// (kernel.numa_balancing), and exit. The unit does it after each end.
+    /// Put back host settings (kernel.numa_balancing) that a daemon has left changed because it died while it moved memory, and
+    /// exit. The unit does it each time the daemon has ended.
     #[arg(long, group = "once")]
     pub restore_settings: bool,
-    /// Put this backup in the place of the store, keep what was there beside it, and exit. The daemon must not run.
+    /// Replace the store by this backup, keep the previous store beside it, and exit. The daemon must not run.
     #[arg(long, value_name = "FILE", group = "once")]
     pub restore: Option<PathBuf>,
-    /// Write the store anew without room that it does not use, and exit. The daemon must not run.
+    /// Write the store anew without unused room, and exit. The daemon must not run.
     #[arg(long, group = "once")]
     pub compact: bool,
-    /// Set records of a damaged store aside that cannot be read, say which, keep the rest, and exit. The daemon must not run.
+    /// Take records that cannot be read out of a damaged store, name them, keep the rest, and exit. The daemon must not run.
     #[arg(long, group = "once")]
     pub repair: bool,
     /// What to log, instead of log.level in the configuration: off, error, warn, info, debug or trace, or such as
@@ -82,10 +82,10 @@ impl Args {
         }
     }
 
-    /// Reads the configuration, at the start and for a reload. What the command line says goes first.
+    /// Reads the configuration, at the start and for a reload. The command line overrides the file.
     ///
     /// # Errors
-    /// The file cannot be read, or is wrong.
+    /// The file cannot be read, or its contents are wrong.
     pub fn configuration(&self) -> Result<Config, ConfigError> {
         let (path, explicit) = self.config_path();
         let mut config = Config::load(path, explicit)?;
@@ -103,7 +103,7 @@ impl Args {
         self.state_directory_or(env::var_os("STATE_DIRECTORY").as_deref())
     }
 
-    /// systemd puts a colon between the directories if the unit names several; the first is ours.
+    /// systemd separates the directories by colons if the unit names several; the first is used.
     fn state_directory_or(&self, systemd: Option<&OsStr>) -> PathBuf {
         let first = systemd.and_then(|list| env::split_paths(list).next());
         let given = self.state_dir.clone().or(first.filter(|path| !path.as_os_str().is_empty()));

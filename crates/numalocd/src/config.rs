@@ -1,7 +1,7 @@
-//! The configuration: plain data, how it is read from a file, and what of it a reload may change.
+//! The configuration: plain data, how it is read from a file, and which of it a reload may change.
 //!
-//! `section` reads TOML tables key by key and notes each problem with its line, `read` says which keys there are,
-//! `units` how sizes, durations and the like are written, `problem` what can be wrong.
+//! `section` reads TOML tables key by key and notes each problem with its line. `read` defines the keys. `units` parses values
+//! such as sizes and durations. `problem` lists what can be wrong.
 
 mod load;
 mod problem;
@@ -21,25 +21,25 @@ use numaloc_api::value::Limits;
 use numaloc_executor::Scheduling;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-/// Where the configuration is looked for unless told otherwise.
+/// The configuration file, unless another is named.
 pub const DEFAULT_PATH: &str = "/etc/numaloc/numalocd.toml";
 
-/// All of it.
+/// The whole configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     /// Where to listen. Not changed at run time.
     pub listen: Listen,
-    /// How much moves at once.
+    /// How many jobs run at once, and how fast they are together.
     pub queue: Queue,
     /// How the threads that move are scheduled.
     pub mover: Scheduling,
-    /// What a job gets that does not say itself.
+    /// The limits of a job that names none itself.
     pub limits: Limits,
     /// What a client may use up.
     pub quota: Quota,
-    /// What is forgotten when.
+    /// Which ended jobs and events are kept.
     pub retention: Retention,
-    /// Who may what, the first that fits. root is always an admin.
+    /// Who may do what. The first grant that matches decides. root and the daemon's own user are always admins.
     pub grants: Vec<Grant>,
     /// Where metrics are served: by plain HTTP at a loopback address, with TLS at others. Not changed at run time.
     pub metrics: Option<SocketAddr>,
@@ -58,11 +58,11 @@ pub struct Listen {
     pub mode: u32,
     /// The group that owns it; `None`: that of the daemon.
     pub group: Option<String>,
-    /// Further Unix sockets, such as one for a container.
+    /// Additional Unix sockets, such as one for a container.
     pub sockets: Vec<Socket>,
-    /// A TCP address besides. Without `tls` it is plain, for a loopback address and if explicitly allowed only.
+    /// A TCP address to listen on as well. Without `tls` it is plain: only at a loopback address, and only if explicitly allowed.
     pub tcp: Option<SocketAddr>,
-    /// Keys, for TCP and for metrics that others than this host may reach. Their files are read again with each reload.
+    /// Keys for TCP, and for metrics at an address other than loopback. The files are read again with each reload.
     pub tls: Option<Tls>,
 }
 
@@ -79,20 +79,20 @@ impl Default for Listen {
     }
 }
 
-/// A further Unix socket. Whoever calls there has what the grants say, and no more than the socket's role.
+/// An additional Unix socket. A caller there has the rights that the grants give it, but at most the socket's role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Socket {
-    /// Where. No other socket is in its directory or below, so that this can be mounted into a container.
+    /// Its path. No other socket is in its directory or below, so that the directory can be mounted into a container.
     pub path: PathBuf,
     /// Its permission bits.
     pub mode: u32,
     /// The group that owns it; `None`: that of the daemon.
     pub group: Option<String>,
-    /// What a caller may be there at most, root too.
+    /// The highest role of a caller there, also of root.
     pub max_role: crate::access::Role,
 }
 
-/// PEM files. Clients must show a certificate that `client_ca` has signed.
+/// PEM files. Clients must present a certificate that `client_ca` has signed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
     /// The server's certificate chain.
@@ -103,12 +103,12 @@ pub struct Tls {
     pub client_ca: PathBuf,
 }
 
-/// How much moves at once.
+/// How many jobs run at once, and how fast they are together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queue {
     /// Jobs that move at the same time.
     pub moves: usize,
-    /// Jobs that are planned at the same time, beside them.
+    /// Jobs that are planned at the same time, in addition to those that move.
     pub plans: usize,
     /// Jobs that move to the same node at the same time.
     pub moves_per_node: usize,
@@ -131,11 +131,11 @@ pub struct Quota {
     pub schedules: usize,
     /// Registered workloads.
     pub workloads: usize,
-    /// Bytes of all of these, about.
+    /// Approximate size of all of these, in bytes.
     pub bytes: usize,
-    /// Watches at the same time.
+    /// Watches open at the same time.
     pub watches: usize,
-    /// Calls per second, with a burst of as many.
+    /// Calls per second. As many may come in one burst.
     pub requests_per_second: u32,
 }
 
@@ -152,16 +152,16 @@ impl Default for Quota {
     }
 }
 
-/// What is forgotten when: what is older, or more than so many.
+/// Bounds for what is kept of ended jobs and events. Records beyond a bound are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Age of ended jobs and events.
+    /// Longest age of ended jobs and events.
     pub age: Duration,
-    /// Ended jobs.
+    /// Most ended jobs.
     pub jobs: usize,
-    /// Events.
+    /// Most events.
     pub events: usize,
-    /// Bytes of ended jobs, and of events, each about.
+    /// Most bytes, approximately, of ended jobs, and as many of events.
     pub bytes: usize,
 }
 
@@ -179,7 +179,7 @@ impl Default for Retention {
 /// How the daemon ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stop {
-    /// How long batches in hand and open calls may take to end. The unit's TimeoutStopSec has to be longer.
+    /// How long batches under way and open calls may take to end. The unit's TimeoutStopSec has to be longer.
     pub drain: Duration,
 }
 
@@ -189,7 +189,7 @@ impl Default for Stop {
     }
 }
 
-/// A role for whoever fits.
+/// A role for whoever it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Whom it is for.
@@ -198,7 +198,7 @@ pub struct Grant {
     pub role: crate::access::Role,
     /// cgroups whose processes an operator may have moved besides those of its own uid.
     pub cgroups: Vec<String>,
-    /// What an operator may ask for at most.
+    /// The most that an operator may ask for.
     pub ceilings: crate::access::Ceilings,
 }
 

@@ -1,4 +1,4 @@
-//! Wires the parts together, and takes them apart again.
+//! Starts the parts of the daemon, connects them, and stops them again.
 
 mod cpusets;
 mod signals;
@@ -30,11 +30,12 @@ use tokio::{net::TcpListener, sync::watch, task::JoinHandle, time::timeout};
 /// How long open calls may take to end once all jobs have been saved.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-/// hwloc would read another topology than this machine's (hwloc's manual, "Environment Variables"). The environment of a
-/// process with threads is not to be changed, so the program starts anew without them.
+/// Starts the program anew without its HWLOC_ variables, if there are any. With them hwloc may read another topology than that of
+/// this machine (hwloc's manual, "Environment Variables"). They cannot be removed in place, because the environment of a process
+/// with threads must not be changed.
 ///
 /// # Errors
-/// It cannot start itself.
+/// The program cannot be started again.
 fn leave_hwloc_environment() -> anyhow::Result<()> {
     let is_hwloc = |name: &OsString| name.as_bytes().starts_with(b"HWLOC_");
     let names: Vec<OsString> = env::vars_os().map(|(name, _)| name).filter(is_hwloc).collect();
@@ -46,28 +47,28 @@ fn leave_hwloc_environment() -> anyhow::Result<()> {
     for name in &names {
         again.env_remove(name);
     }
-    // The pid stays, and with it what the service manager has passed.
+    // exec keeps the pid, so what the service manager has passed stays valid.
     Err(again.exec()).context("cannot start again without HWLOC_ variables")
 }
 
 /// Runs the daemon until it is told to end.
 ///
 /// # Errors
-/// It could not begin, or a part of it has failed.
+/// The daemon could not start, or a part of it has failed.
 pub fn start(args: Args) -> anyhow::Result<()> {
     leave_hwloc_environment()?;
     numaloc_host::allow_files();
     let config = args.configuration()?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    // The engine's work blocks in threads of its own; what is left is little.
+    // The engine's blocking work has threads of its own. What is left here is little.
     let runtime = runtime.worker_threads(2).enable_all().build().context("cannot start threads")?;
     let done = runtime.block_on(run(args, config));
-    // A run that did not end in time is left alone: the kernel finishes the call in hand.
+    // A run that did not end in time is not waited for: the kernel finishes its current call.
     runtime.shutdown_background();
     done
 }
 
-/// What a run that was killed while it looked at the use of memory has left behind.
+/// Takes down the DAMON setup that a killed run has left behind.
 fn take_down_damon() {
     match heat::recover(&Roots::default()) {
         Ok(false) => {}
@@ -76,7 +77,7 @@ fn take_down_damon() {
     }
 }
 
-/// Serves until it is told to end.
+/// Runs until a signal or a failure ends the daemon.
 async fn run(args: Args, config: Config) -> anyhow::Result<()> {
     let logs = log::start(config.log.clone()).context("cannot log")?;
     let notifier = Notifier::from_env();
@@ -113,7 +114,7 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
     };
     let stopped = {
         let mut stopping = stopping.clone();
-        // An error means that the sender is gone: the end too.
+        // An error means that the sender is gone, which is the end, too.
         async move { drop(stopping.wait_for(|stop| *stop).await) }
     };
     let server = tokio::spawn(listen::serve(listeners, router, stopped));
@@ -144,10 +145,10 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
             }
         }
     }
-    // Who asks for its health is told at once, and sends its changes elsewhere.
+    // Health checks fail from now on, so that clients send their changes elsewhere.
     end.send_replace(true);
     self::end(&handle, &stop, dispatcher, server, &notifier).await;
-    // Jobs that did not end in time will not do it.
+    // Jobs that did not end in time cannot put the setting back any more.
     if let Err(error) = parts.engine.put_back() {
         tracing::error!(%error, "kernel.numa_balancing stays as a job has left it");
     }
@@ -155,7 +156,7 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ends the watches, waits for the batches in hand, and leaves.
+/// Waits for the batches under way, ends the watches, and waits for open calls for a short time.
 async fn end(
     handle: &Handle,
     stop: &watch::Sender<bool>,
@@ -167,17 +168,17 @@ async fn end(
     notifier.stopping("ending the batches in hand");
     tracing::info!("stopping: the batches in hand are ended, the jobs saved");
     handle.stop().await;
-    // It waits for runs no longer than it has to.
+    // The dispatcher itself bounds how long it waits for runs.
     if let Err(error) = dispatcher.await {
         tracing::error!(%error, "the dispatcher has failed");
     }
     stop.send_replace(true);
-    // Clients that do not end their calls do not keep the daemon.
+    // Clients that do not end their calls do not keep the daemon running.
     let _ = timeout(GOODBYE, server).await;
     tracing::info!(seconds = begin.elapsed().as_secs_f64(), "stopped");
 }
 
-/// Reads the configuration again, and the TLS files. What is wrong in either changes nothing of both.
+/// Reads the configuration and the TLS files again. If either of them is wrong, both stay as they were.
 fn reload(
     args: &Args,
     config: &watch::Sender<Arc<Config>>,
@@ -196,7 +197,7 @@ fn reload(
     Ok(())
 }
 
-/// Says how a reload has ended.
+/// Tells the log and the service manager how a reload has ended.
 fn told(reloaded: anyhow::Result<()>, notifier: &Notifier) {
     match reloaded {
         Ok(()) => {
@@ -210,7 +211,7 @@ fn told(reloaded: anyhow::Result<()>, notifier: &Notifier) {
     }
 }
 
-/// What `systemctl status` shows.
+/// The line that `systemctl status` shows.
 fn line(status: &Status) -> String {
     use numaloc_api::value::JobState;
     let count =

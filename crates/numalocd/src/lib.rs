@@ -1,7 +1,8 @@
-//! The daemon: takes requests to bring memory home, runs them as jobs, repeats them on a schedule, and remembers them.
+//! The daemon. It takes requests to bring memory home, runs them as jobs, repeats them on a schedule, and keeps them over
+//! restarts.
 //!
-//! `service` converts a call and asks [`dispatch`], whose one task owns all jobs, schedules, workloads and events and the
-//! [`store`]; `engine` looks at targets and moves their memory in threads of its own; [`access`] decides who may what.
+//! `service` converts a call and asks [`dispatch`]. The one task of [`dispatch`] owns all jobs, schedules, workloads and events,
+//! and the [`store`]. `engine` looks at targets and moves their memory in threads of its own. [`access`] decides who may do what.
 #![forbid(unsafe_code)]
 
 pub mod access;
@@ -27,7 +28,7 @@ pub fn main() -> ExitCode {
     let args = cli::Args::parse();
     if args.check_config {
         let checked = cli::check_config(&args, &mut std::io::stdout());
-        // Whoever reads it has gone.
+        // Standard output cannot be written to, so the problems cannot be shown.
         return checked.unwrap_or(ExitCode::FAILURE);
     }
     if args.restore_settings {
@@ -41,14 +42,14 @@ pub fn main() -> ExitCode {
     match known.and_then(|()| daemon::start(args)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Where to log to is not known yet, or the log has it besides.
+            // Printed to stderr as well, because the log may not have been started yet.
             eprintln!("numalocd: {}", explain(&error));
             ExitCode::FAILURE
         }
     }
 }
 
-/// The error with its causes, but for those that are in its words already.
+/// The error and its causes. A cause that the text contains already is left out.
 fn explain(error: &anyhow::Error) -> String {
     let causes = error.chain().skip(1).map(ToString::to_string);
     causes.fold(error.to_string(), |text, cause| match text.contains(&cause) {

@@ -1,8 +1,8 @@
-//! Where clients connect: Unix sockets, TCP with client certificates, or sockets that the service manager passes.
+//! The sockets that clients connect to: Unix sockets, TCP with client certificates, or sockets that the service manager passes.
 //!
-//! `unix` makes sockets without a moment in which others than configured may connect, `passed` takes what the service
-//! manager has opened, `incoming` accepts within bounds (`places`), `handshakes` has clients show their certificates to the
-//! keys of `tls`, `serve` runs the gRPC server on it all.
+//! `unix` makes sockets so that at no moment anybody may connect who is not meant to. `passed` takes the sockets that the service
+//! manager has opened. `incoming` accepts connections within bounds (`places`). `handshakes` does TLS handshakes with the keys of
+//! `tls`. `serve` runs the gRPC server on all of it.
 
 mod connection;
 mod handshakes;
@@ -24,10 +24,10 @@ use crate::config::Listen;
 use std::{fmt, io, net::SocketAddr, path::PathBuf};
 use tokio::net::TcpListener;
 
-/// Why there is nothing to listen on.
+/// Why the sockets cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Somebody listens there.
+    /// A daemon listens there.
     #[error(
         "{path}: a running daemon listens here; stop it, or choose another path with --socket \
          or listen.socket"
@@ -36,7 +36,7 @@ pub enum ListenError {
         /// The socket.
         path: PathBuf,
     },
-    /// Something else is there.
+    /// A file that is no socket is there.
     #[error("{path}: exists and is no socket; move it away, or choose another path with --socket")]
     NotASocket {
         /// The path.
@@ -48,7 +48,7 @@ pub enum ListenError {
         /// The path.
         path: PathBuf,
     },
-    /// Somebody else made a socket at the same time.
+    /// Another daemon makes a socket there at the same time.
     #[error("{path}: another daemon starts here at this moment; start only one of them")]
     Raced {
         /// The socket.
@@ -57,7 +57,7 @@ pub enum ListenError {
     /// There is no such group.
     #[error("there is no group '{0}' for the socket; create it, or name another in [listen]")]
     Group(String),
-    /// A call of the system failed.
+    /// A system call failed.
     #[error("{path}: cannot {doing}: {source}")]
     Socket {
         /// The socket or its directory.
@@ -75,10 +75,10 @@ pub enum ListenError {
         /// Why.
         source: io::Error,
     },
-    /// The TLS files are no good.
+    /// The TLS files cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// A socket that was passed is of no use.
+    /// A passed socket cannot be used.
     #[error(
         "socket number {index} from the service manager is not usable: {source}; it has to listen on a \
          Unix stream or TCP socket: see ListenStream= and Accept=no in the socket unit"
@@ -89,13 +89,13 @@ pub enum ListenError {
         /// Why.
         source: io::Error,
     },
-    /// A TCP socket was passed without a word about TCP in the configuration.
+    /// A TCP socket was passed, but the configuration does not name TCP.
     #[error(
         "{0}: passed by the service manager, but listen.tcp is not set: set it and [listen.tls], or \
          remove the address from the socket unit"
     )]
     PassedTcp(SocketAddr),
-    /// Without TLS only loopback addresses.
+    /// Without TLS only loopback addresses are allowed.
     #[error("{0}: is no loopback address, and there is no [listen.tls]: add that")]
     Plain(SocketAddr),
 }
@@ -109,11 +109,11 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Takes what was passed, and opens what `config` names besides: a passed Unix socket stands in for the further one with its
-    /// path, or else for `config.socket`, a passed TCP socket for the address in `config.tcp`.
+    /// Takes the passed sockets, and opens those that `config` names besides. A passed Unix socket stands for the additional
+    /// socket with its path, or else for `config.socket`. A passed TCP socket stands for the address in `config.tcp`.
     ///
     /// # Errors
-    /// Something else is in the way, the rights do not suffice, the TLS files are no good.
+    /// A socket cannot be made (another daemon or file is there, or the rights do not suffice), or the TLS files cannot be used.
     pub async fn open(config: &Listen, passed: Passed) -> Result<Self, ListenError> {
         let tcp = tcp(config, passed.tcp).await?;
         let keys = config.tls.as_ref().map(Keys::read).transpose()?;
@@ -132,7 +132,7 @@ impl Listeners {
         Ok(Self { unix, tcp, keys })
     }
 
-    /// The keys for TLS, whose files can be read again; `None`: there are none.
+    /// The keys for TLS, whose files can be read again; `None`: TLS is not used.
     pub fn keys(&self) -> Option<Keys> {
         self.keys.clone()
     }
@@ -143,7 +143,7 @@ impl Listeners {
     }
 }
 
-/// The addresses, as one sets them in NUMALOC_ENDPOINT.
+/// The addresses, in the form that NUMALOC_ENDPOINT takes.
 impl fmt::Display for Listeners {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unix = self.unix.iter().map(ToString::to_string);

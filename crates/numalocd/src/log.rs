@@ -1,5 +1,5 @@
-//! What is logged, and where: to the journal with a field for each value when the service manager reads stderr, else as
-//! lines on stderr.
+//! Logging. If the service manager has connected stderr to the journal, each value becomes a field in the journal. Otherwise the
+//! log is lines on stderr.
 
 mod levels;
 mod sink;
@@ -17,7 +17,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-/// The span of a job. Whatever is logged within carries the job's id, at any level.
+/// The span of a job. Everything logged within it carries the job's id, at any level.
 pub fn job(id: &JobId) -> Span {
     info_span!("job", job = %id)
 }
@@ -27,17 +27,17 @@ pub fn job(id: &JobId) -> Span {
 pub struct Logs(reload::Handle<Levels, Registry>);
 
 impl Logs {
-    /// From now on logs what `levels` say.
+    /// Logs by these `levels` from now on.
     pub fn set(&self, levels: Levels) {
-        // It fails only when nothing logs any more.
+        // This fails only if the subscriber is gone, and then nothing is logged any more.
         let _ = self.0.reload(levels);
     }
 }
 
-/// Logs to where [`Sink::of_this_process`] says, from all threads, until the process ends.
+/// Starts logging to [`Sink::of_this_process`], from all threads, until the process ends.
 ///
 /// # Errors
-/// Something in this process logs already.
+/// Logging has been started in this process already.
 pub fn start(levels: Levels) -> io::Result<Logs> {
     let logs = match Sink::of_this_process() {
         Sink::Journal(journal) => {
@@ -64,7 +64,7 @@ where
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(writer)
         .with_ansi(colour)
-        // It would be reported to stderr, and stderr is what cannot be written to.
+        // Such errors would be printed to stderr, which is what cannot be written to.
         .log_internal_errors(false);
     filtered(layer, levels)
 }

@@ -1,6 +1,6 @@
-//! What the daemon counts, as OpenMetrics text. `docs/metrics.md` lists it.
+//! The daemon's metrics, as OpenMetrics text. `docs/metrics.md` lists them.
 //!
-//! Labels take their values from closed sets, but for workloads, which are bounded by [`MAX_WORKLOADS`].
+//! The values of labels come from closed sets. Names of workloads do not; their number is bounded by [`MAX_WORKLOADS`].
 
 mod calls;
 mod counted;
@@ -33,14 +33,14 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Most workloads whose local ratio is shown; those that come later are not.
+/// Most workloads whose local ratio is shown. Workloads that come later are not shown.
 pub const MAX_WORKLOADS: usize = 1_000;
 
-/// One label, and two.
+/// Label sets with one label and with two.
 type One = [(&'static str, &'static str); 1];
 type Two<V> = [(&'static str, V); 2];
 
-/// Counts what happens. Cheap to clone: clones count together.
+/// The daemon's metrics. Cheap to clone: clones share the same counts.
 #[derive(Clone, Debug)]
 pub struct Metrics(Arc<Inner>);
 
@@ -51,7 +51,7 @@ struct Inner {
     watches: OnceLock<Count>,
 }
 
-/// Counts something that is kept elsewhere.
+/// Reads a number that is kept elsewhere.
 struct Count(Box<dyn Fn() -> usize + Send + Sync>);
 
 impl fmt::Debug for Count {
@@ -98,18 +98,19 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// All of it as OpenMetrics 1.0 text.
+    /// All metrics as OpenMetrics 1.0 text.
     pub fn text(&self) -> String {
         if let Some(Count(count)) = self.0.watches.get() {
             set(&self.0.series.watches, count());
         }
         let mut text = String::new();
-        // Writing to a String does not fail, and a text without its end mark is refused by whoever reads it.
+        // Writing to a String does not fail. If it did, the end mark would be missing, and readers refuse such a text.
         let _ = prometheus_client::encoding::text::encode(&mut text, &self.0.registry);
         text
     }
 
-    /// How many jobs are in each state that is not an end, those without any left out; others are passed over.
+    /// Sets how many jobs are in each state that is not an end. A state that `counts` does not have is set to 0, and end states
+    /// in it are ignored.
     pub fn jobs(&self, counts: &[JobCount]) {
         for state in JobState::ALL.into_iter().filter(|state| !state.is_end()) {
             let found = counts.iter().find(|(of, _)| *of == state);
@@ -123,12 +124,12 @@ impl Metrics {
         self.0.series.waited.observe(waited.as_secs_f64());
     }
 
-    /// A job has reached its end: counts it and what became of its memory. To be called once for each end.
+    /// A job has ended: counts it, and what became of its memory. Call it once for each end.
     pub fn job_ended(&self, job: &Job) {
         let series = &self.0.series;
         series.ended.get_or_create(&[("state", state_name(job.state))]).inc();
         if let (Some(started), Some(ended)) = (job.started, job.ended) {
-            // A clock that was set back meanwhile makes it zero.
+            // If the clock was set back meanwhile, the duration counts as zero.
             let duration = ended.duration_since(started).unwrap_or_default();
             series.duration.observe(duration.as_secs_f64());
         }
@@ -152,7 +153,7 @@ impl Metrics {
         series.held_back.inc_by(outcome.calls.held_back.as_secs_f64());
     }
 
-    /// `percent` of what may be moved of a workload's memory is local.
+    /// Sets the local share of a workload: `percent` of its memory that may be moved is local.
     pub fn workload_local(&self, id: &WorkloadId, percent: f64) {
         self.0.series.ratios.set(id, percent / 100.0);
     }
@@ -172,46 +173,46 @@ impl Metrics {
         set(&self.0.series.workloads, count);
     }
 
-    /// How many schedules find their work undone again and again.
+    /// How many schedules find again and again that their work has been undone.
     pub fn fights(&self, count: usize) {
         set(&self.0.series.fights, count);
     }
 
-    /// When the oldest queued job of each class was made; classes without any are left out.
+    /// When the oldest queued job of each class was created. Classes without a queued job are left out.
     pub fn oldest_queued(&self, oldest: &BTreeMap<QosClass, SystemTime>) {
         self.0.series.oldest.set(oldest);
     }
 
-    /// How large the store's file is.
+    /// The size of the store's file.
     pub fn store_bytes(&self, bytes: u64) {
         self.0.series.store_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
-    /// The configuration was read again at `now`, and taken over or not.
+    /// The configuration was read again at `now`. `done`: it was taken over.
     pub fn reloaded(&self, done: bool, now: SystemTime) {
         self.0.series.reload_done.set(done.into());
         self.0.series.reload_time.set(since_epoch(now));
     }
 
-    /// What keeps moves from beginning.
+    /// Whether the daemon is drained or paused.
     pub fn holds(&self, holds: &Holds) {
         set(&self.0.series.drained, holds.drained.is_some().into());
         set(&self.0.series.paused, holds.paused.is_some().into());
     }
 
-    /// Who knows how many calls are watching something; asked whenever the text is made. Only the first one counts.
+    /// Sets the function that counts open watches. It is called whenever the text is made. Only the first call of this sets it.
     pub fn watches_from(&self, count: impl Fn() -> usize + Send + Sync + 'static) {
         let _ = self.0.watches.set(Count(Box::new(count)));
     }
 
-    /// A call of `method`, such as `numaloc.v1.MigrationService/GetJob`, has ended. Methods that are not served are to be
-    /// given as one, such as `other`: the text is static so that no client makes up labels.
+    /// A call of `method`, such as `numaloc.v1.MigrationService/GetJob`, has ended. Pass one common name, such as `other`, for
+    /// all methods that are not served. `method` is static, so that no client can make up labels.
     pub fn rpc(&self, method: &'static str, code: tonic::Code) {
         let labels = [("method", method), ("code", code_name(code))];
         self.0.series.rpcs.get_or_create(&labels).inc();
     }
 
-    /// The store has taken `elapsed` for a commit, which took effect or not.
+    /// The store took `elapsed` for a commit. `done`: the commit took effect.
     pub fn committed(&self, elapsed: Duration, done: bool) {
         self.0.series.commits.observe(elapsed.as_secs_f64());
         if !done {
@@ -220,7 +221,7 @@ impl Metrics {
     }
 }
 
-/// Seconds of the epoch.
+/// Seconds since the epoch.
 fn since_epoch(time: SystemTime) -> f64 {
     time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }

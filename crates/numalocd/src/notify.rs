@@ -1,4 +1,4 @@
-//! Tells the service manager how the daemon is doing. Says nothing where there is none.
+//! Tells the service manager how the daemon is doing (sd_notify(3)). Does nothing if there is no service manager.
 
 #[cfg(test)]
 mod tests;
@@ -20,27 +20,27 @@ use std::{
     time::Duration,
 };
 
-/// A service manager that does not read holds up the start and the end for no longer than this; nothing else waits for it.
+/// How long the start and the end wait for a service manager that does not read. Nothing else waits for it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The service manager, or nobody. Cheap to clone.
+/// The connection to the service manager, if there is one. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Notifier {
     socket: Option<OsString>,
 }
 
 impl Notifier {
-    /// The one that started this process.
+    /// For the service manager that started this process.
     pub fn from_env() -> Self {
         Self::new(env::var_os("NOTIFY_SOCKET"))
     }
 
-    /// The one that listens at `socket`: a path, or an abstract name behind `@`.
+    /// For the service manager that listens at `socket`: a path, or `@` and an abstract name.
     pub fn new(socket: Option<OsString>) -> Self {
         Self { socket: socket.filter(|socket| !socket.is_empty()) }
     }
 
-    /// All is up; also after a reload.
+    /// The daemon is ready, after the start or after a reload.
     pub fn ready(&self, status: &str) {
         self.send(&[NotifyState::Ready, NotifyState::Status(&line(status))], Some(PATIENCE));
     }
@@ -53,22 +53,22 @@ impl Notifier {
         }
     }
 
-    /// The end has begun.
+    /// The daemon has begun to end.
     pub fn stopping(&self, status: &str) {
         self.send(&[NotifyState::Stopping, NotifyState::Status(&line(status))], Some(PATIENCE));
     }
 
-    /// What `systemctl status` shows. Does not wait.
+    /// Sets the line that `systemctl status` shows. Does not wait.
     pub fn status(&self, status: &str) {
         self.send(&[NotifyState::Status(&line(status))], None);
     }
 
-    /// The watchdog that this process has to pat, from the environment.
+    /// The watchdog that the environment asks this process to serve.
     pub fn watchdog(&self) -> Watchdog {
         self.watchdog_of(env::var("WATCHDOG_USEC").ok(), env::var("WATCHDOG_PID").ok())
     }
 
-    /// Without a process id it is meant for whoever reads it.
+    /// Without a process id the variables are meant for whichever process reads them.
     fn watchdog_of(&self, usec: Option<String>, pid: Option<String>) -> Watchdog {
         let is_ours = pid.is_none_or(|pid| pid.parse() == Ok(process::id()));
         let usec = usec.filter(|_| is_ours).and_then(|usec| usec.parse().ok());
@@ -88,7 +88,7 @@ impl Notifier {
     }
 }
 
-/// Told often enough, the service manager knows that the daemon is not stuck.
+/// The service manager's watchdog. As long as it hears from the daemon often enough, the daemon is taken to be alive.
 #[derive(Clone, Debug, Default)]
 pub struct Watchdog {
     notifier: Notifier,
@@ -96,18 +96,18 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// One that bites when it is not patted for `patience`; `None` or 0: never.
+    /// A watchdog that takes the daemon for stuck after `patience` without [`Self::pat`]; `None` or 0: it is off.
     pub fn new(notifier: Notifier, patience: Option<Duration>) -> Self {
         let is_armed = notifier.socket.is_some();
         Self { notifier, patience: patience.filter(|patience| is_armed && !patience.is_zero()) }
     }
 
-    /// How often to pat it: twice in the time that it waits. `None`: it need not be.
+    /// How often to call [`Self::pat`]: twice within the time that the watchdog waits; `None`: it is off.
     pub fn interval(&self) -> Option<Duration> {
         self.patience.map(|patience| patience / 2)
     }
 
-    /// Tells it that all is well. Does not wait: what it has no room for is told the next time.
+    /// Tells the watchdog that the daemon is alive. Does not wait: if the socket is full, the next call tells it.
     pub fn pat(&self) {
         if self.patience.is_some() {
             self.notifier.send(&[NotifyState::Watchdog], None);
@@ -126,7 +126,7 @@ fn send(socket: &OsString, message: &[u8], patience: Option<Duration>) -> io::Re
     datagram.send_to_addr(message, &address).map(drop)
 }
 
-/// A second line would be taken for another message.
+/// A line break would begin another assignment in the message (sd_notify(3)).
 fn line(status: &str) -> String {
     status.replace(['\n', '\r'], " ")
 }

@@ -1,4 +1,4 @@
-//! What survives the daemon: one redb file in the state directory, each commit durable before it returns.
+//! The store: one redb file in the state directory. It outlives the daemon, and each commit is durable before it returns.
 
 mod copies;
 mod disk;
@@ -34,40 +34,40 @@ use std::{
 use tables::Fault;
 pub use weight::Weight;
 
-/// One change. Those of a commit take effect together or not at all.
+/// One change. All changes of a commit take effect, or none.
 #[derive(Clone, Debug)]
 pub enum Write {
     /// A new job, or a job's new state.
     Job(Arc<Job>),
-    /// Forgets a job.
+    /// Removes a job.
     DropJob(JobId),
     /// A new schedule, or its new state.
     Schedule(Arc<Schedule>),
-    /// Forgets a schedule.
+    /// Removes a schedule.
     DropSchedule(ScheduleId),
     /// A workload, new or changed.
     Workload(Arc<Workload>),
-    /// Forgets a workload.
+    /// Removes a workload.
     DropWorkload(WorkloadId),
     /// A new event.
     Event(Arc<Event>),
-    /// Forgets an event.
+    /// Removes an event.
     DropEvent(u64),
-    /// What keeps moves from beginning from now on.
+    /// Sets or ends draining and pausing.
     Holds(Holds),
 }
 
-/// What keeps moves from beginning, and since when. Either does.
+/// What keeps moves from beginning, and since when. Each of the two does so by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holds {
     /// The daemon is drained: moves under way go on to their end.
     pub drained: Option<SystemTime>,
-    /// All moves are paused: those under way end after their batches in hand.
+    /// All moves are paused: those under way end after their current batches.
     pub paused: Option<SystemTime>,
 }
 
 impl Holds {
-    /// Why no move begins, for people; `None`: they do.
+    /// Why no move begins, as text for people; `None`: moves may begin.
     pub fn why(&self) -> Option<&'static str> {
         match (self.paused, self.drained) {
             (Some(_), _) => Some("all moves are paused"),
@@ -77,7 +77,7 @@ impl Holds {
     }
 }
 
-/// What was stored.
+/// The contents of a store.
 #[derive(Debug, Default)]
 pub struct Contents {
     /// Jobs in order of their number.
@@ -86,11 +86,11 @@ pub struct Contents {
     pub schedules: Vec<Schedule>,
     /// Workloads in order of their names.
     pub workloads: Vec<Workload>,
-    /// Events, the oldest first: their numbers, times, jobs, schedules, kinds and ratios are kept in memory; see [`Store::events`].
+    /// What is kept in memory of the events, the oldest first. [`Store::events`] reads whole events.
     pub events: Vec<EventHead>,
-    /// The highest numbers ever given, also to what has been forgotten since.
+    /// The highest numbers ever given, also to records that have been removed since.
     pub last: Last,
-    /// What keeps moves from beginning.
+    /// Whether the daemon is drained or paused.
     pub holds: Holds,
 }
 
@@ -101,26 +101,26 @@ impl Contents {
     }
 }
 
-/// What is remembered of an event.
+/// What is kept in memory of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventHead {
     /// Its number.
     pub number: u64,
-    /// The job.
+    /// The job that it tells of.
     pub job: Option<JobId>,
-    /// When.
+    /// When it happened.
     pub time: SystemTime,
-    /// What.
+    /// What happened.
     pub kind: EventType,
-    /// The schedule.
+    /// The schedule that it tells of, or whose job it tells of.
     pub schedule: Option<ScheduleId>,
-    /// Whose job it was; empty: not known.
+    /// The creator of the job; empty: not known.
     pub creator: Box<str>,
-    /// Ratio afterwards in percent.
+    /// The local share afterwards, in percent.
     pub after_percent: Option<f64>,
-    /// Which members were not well, and how, as a hash; 0: none.
+    /// A hash of the members that were missing, refused or had failed, and of which it was; 0: none.
     pub unwell: u64,
-    /// How much room it takes, about.
+    /// Approximate size of the event, in bytes.
     pub bytes: usize,
 }
 
@@ -140,7 +140,8 @@ impl From<&Event> for EventHead {
     }
 }
 
-/// What becomes of pages changes from run to run. Who fails, is missing or refused does not by itself.
+/// A hash of the members that have failed, are missing or were refused. Other members are left out: what becomes of their pages
+/// changes from run to run.
 fn unwell(members: &[MemberResult]) -> u64 {
     use MemberState::{Failed, Missing, Refused};
     let unwell = members.iter().filter(|member| matches!(member.state, Failed | Missing | Refused));
@@ -154,11 +155,11 @@ fn unwell(members: &[MemberResult]) -> u64 {
 /// The highest numbers ever given; 0: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Last {
-    /// Of a job.
+    /// The highest number of a job.
     pub job: u64,
-    /// Of a schedule.
+    /// The highest number of a schedule.
     pub schedule: u64,
-    /// Of an event.
+    /// The highest number of an event.
     pub event: u64,
 }
 
@@ -173,7 +174,7 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
-    /// The rights are missing, or the file system is read-only.
+    /// The process lacks the rights, or the file system is read-only.
     #[error(
         "cannot read and write {path}: {source}; give it and its directory to the user that numalocd runs as, on a \
          file system that can be written, or name another state directory"
@@ -192,7 +193,7 @@ pub enum OpenError {
         /// Why.
         source: io::Error,
     },
-    /// It is no store.
+    /// The file is no store.
     #[error(
         "{path} is not a store of numalocd: {reason}; nothing was changed. Move it away to start with an empty store, \
          or put a copy of the store in its place"
@@ -203,7 +204,7 @@ pub enum OpenError {
         /// What is wrong.
         reason: String,
     },
-    /// It was a store once.
+    /// The file is a damaged store.
     #[error(
         "{path} is damaged: {reason}; nothing was changed. Put a backup in its place (numalocd --restore), set aside what \
          cannot be read (numalocd --repair), or move it away to start with an empty store"
@@ -227,7 +228,7 @@ pub enum OpenError {
         /// The version that is known.
         known: u64,
     },
-    /// Anything else that the file system said.
+    /// Any other error of the file system.
     #[error(
         "cannot open {path}: {source}; name another state directory if this one cannot be repaired"
     )]
@@ -240,7 +241,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// What the file system said about `path`.
+    /// Converts an error of the file system about `path`.
     fn of(path: PathBuf, source: io::Error) -> Self {
         use io::ErrorKind as Kind;
         match source.kind() {
@@ -271,7 +272,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// What the file system said of `path`.
+    /// Converts an error of the file system about `path`.
     fn of_io(path: PathBuf, error: io::Error) -> Self {
         Self::of(path, Refusal { fault: Fault::Foreign, error: Some(error) })
     }
@@ -290,26 +291,26 @@ impl StoreError {
 
 /// The store.
 ///
-/// After a failure the database is closed and, when it is next needed, opened anew as it was before: for reading without
-/// touching the file, so that a full disk does not matter, and for writing once that works again.
+/// After a failure the database is closed. When it is next needed, it is opened again with the contents that it had before the
+/// failed operation. Reading then does not touch the file, so it works on a full disk. Writing goes on as soon as it works again.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
     file: Arc<File>,
     opened: Option<Opened>,
-    /// How many commits there were.
+    /// The number of commits so far.
     commits: u64,
-    /// Chosen when the store was made.
+    /// A random id, chosen when the store was made.
     id: u64,
-    /// Keeps others out. It comes last, so that the database is closed before.
+    /// Keeps other processes out. It is the last field, so it is dropped after the database has been closed.
     _lock: Lock,
 }
 
 impl Store {
-    /// Opens or creates the store in `dir`, which is made if it is missing, and reads and checks all of it. Blocks.
+    /// Opens the store in `dir`, or creates it, and `dir` too if that is missing. Reads and checks the whole store. Blocks.
     ///
     /// # Errors
-    /// It is not ours, damaged, of another version, in use, or cannot be written.
+    /// The file is no store, damaged, of another version or in use, or it cannot be written.
     pub fn open(dir: &Path) -> Result<(Self, Contents), OpenError> {
         let Parts { path, lock, file, opened, contents } = opening::open(dir)?;
         let (commits, id) = (opened.commits, opened.id);
@@ -317,17 +318,17 @@ impl Store {
         Ok((store, contents))
     }
 
-    /// Tells this store from each other one.
+    /// The id that distinguishes this store from all others.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// How large its file is.
+    /// The size of its file, in bytes.
     pub fn bytes(&self) -> u64 {
         self.file.metadata().map_or(0, |metadata| metadata.len())
     }
 
-    /// What has operations of the disk fail, until the database is opened anew.
+    /// Returns a function that makes disk operations fail, until the database is opened again.
     #[cfg(test)]
     pub(crate) fn failing(&self) -> Box<dyn Fn(DiskFault) + Send + Sync> {
         let disk = self.opened.as_ref().map(|opened| opened.disk.clone());
@@ -337,8 +338,8 @@ impl Store {
     /// Writes all of `writes`, durably. Blocks.
     ///
     /// # Errors
-    /// [`StoreError::Full`] when there is no room; the next commit tries again. [`StoreError::Failed`] when the file
-    /// cannot be written, or a job or schedule has an id that is not a number.
+    /// [`StoreError::Full`] if there is no room; the next commit tries again. [`StoreError::Failed`] if the file cannot be
+    /// written, or if the id of a job or schedule is not a number.
     pub fn commit(&mut self, writes: &[Write]) -> Result<(), StoreError> {
         if writes.is_empty() {
             return Ok(());
@@ -352,7 +353,7 @@ impl Store {
         Ok(())
     }
 
-    /// A job with all that is known of it. Blocks.
+    /// A whole job, with its plan, members and outcome. Blocks.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -361,7 +362,7 @@ impl Store {
         self.with(|db, _| tables::job(db, number))
     }
 
-    /// What it holds now, to be copied while it goes on.
+    /// The contents at this moment, to be copied while the store goes on.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -370,7 +371,7 @@ impl Store {
         Ok(Snapshot::new(read, self.id, self.path.clone()))
     }
 
-    /// The events with these numbers, those left out that are not there. Blocks.
+    /// The events with these numbers. Numbers without an event are left out. Blocks.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -378,7 +379,7 @@ impl Store {
         self.with(|db, _| tables::events(db, numbers))
     }
 
-    /// Does something with the database, which is opened if it is not, and closed if that fails.
+    /// Runs `work` with the database. The database is opened first if it is closed, and closed if `work` fails.
     fn with<T>(
         &mut self,
         work: impl FnOnce(&Database, &Disk) -> Result<T, Fault>,
@@ -395,7 +396,7 @@ impl Store {
                 Ok(value)
             }
             Err(refusal) => {
-                // It writes nothing more, not even that it is closed.
+                // Closing the database must not write anything, not even the mark that it was closed.
                 disk.cut();
                 Err(StoreError::of(self.path.clone(), refusal))
             }

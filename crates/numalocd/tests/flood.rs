@@ -1,5 +1,5 @@
-//! The program under a thousand connections of one viewer that ask for what costs most: root is answered all the same, and the
-//! daemon takes no more memory than it is meant to.
+//! Runs the program under a thousand connections of one viewer, which make the most expensive calls. Root is still answered, and
+//! the daemon stays within its memory bound.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use numaloc_api::{
@@ -33,14 +33,14 @@ use tonic::{
 use tonic_prost::ProstCodec;
 
 const CONNECTIONS: usize = 1000;
-/// Records of about 4 KiB each: a page of a list is as large as one may be.
+/// Number of records, about 4 KiB each, so that a page of a list has the largest allowed size.
 const RECORDS: u64 = 3000;
 const MEMORY_MAX: u64 = 128 << 20;
-/// Longer than this means never.
+/// After this long, an answer counts as missing.
 const PATIENCE: Duration = Duration::from_secs(120);
 const ANSWER_MAX: usize = 16 << 20;
 
-/// The program; ended with this value.
+/// The program. Dropping this ends it.
 struct Daemon(Child);
 
 impl Drop for Daemon {
@@ -50,7 +50,7 @@ impl Drop for Daemon {
 }
 
 impl Daemon {
-    /// The most memory that it has had so far, in bytes.
+    /// Its peak memory so far, in bytes.
     fn peak(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).expect("it runs");
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM");
@@ -64,7 +64,7 @@ fn target(number: u64) -> Target {
     Target { cgroups: (0..60).map(cgroup).collect(), ..Target::default() }
 }
 
-/// Writes as many records of root as lists can make use of.
+/// Fills a store with as many records of root as lists can use.
 fn seed(state: &Path) {
     let now = SystemTime::now();
     let mut writes = Vec::new();
@@ -117,7 +117,7 @@ fn seed(state: &Path) {
 
 fn start(dir: &Path, port: u16) -> Daemon {
     let config = dir.join("numalocd.toml");
-    // Whoever connects there is one viewer.
+    // All clients of this port are the same viewer.
     let text = format!("[listen]\ntcp = \"127.0.0.1:{port}\"\nplain_loopback = true\n");
     fs::write(&config, text).expect("written");
     let mut command = Command::new(env!("CARGO_BIN_EXE_numalocd"));
@@ -136,7 +136,7 @@ fn start(dir: &Path, port: u16) -> Daemon {
     daemon
 }
 
-/// What one connection does: one list after the other, and all that takes a look at the host.
+/// What one connection does: it asks for one list after the other, and makes all calls that look at the host.
 async fn reads(channel: Channel, answered: &AtomicUsize) -> Result<(), Status> {
     let mut jobs =
         MigrationServiceClient::new(channel.clone()).max_decoding_message_size(ANSWER_MAX);
@@ -156,12 +156,12 @@ async fn reads(channel: Channel, answered: &AtomicUsize) -> Result<(), Status> {
         daemon.get_metrics(v1::GetMetricsRequest {}).await?;
         let look = v1::GetLocalityRequest { target: target.clone(), ..Default::default() };
         locality.get_locality(look).await?;
-        // It may have no node to go to.
+        // The call may fail because there is no target node.
         let _ = jobs.plan_migration(v1::PlanMigrationRequest { spec: Some(spec.clone()) }).await;
     }
 }
 
-/// Asks for as many lists as a connection carries calls, and takes none of the answers.
+/// Asks for many lists at once and takes none of the answers.
 async fn takes_nothing(channel: Channel) -> Result<(), Status> {
     let mut untaken = Vec::new();
     for _ in 0..100 {
@@ -183,12 +183,12 @@ async fn takes_nothing(channel: Channel) -> Result<(), Status> {
     Ok(())
 }
 
-/// Connects again and again, as most of so many are turned away.
+/// Connects again and again, because most of so many connections are refused.
 async fn flood(port: u16, number: usize, answered: Arc<AtomicUsize>, greedy: Arc<AtomicBool>) {
     loop {
         let endpoint =
             Endpoint::from_shared(format!("http://127.0.0.1:{port}")).expect("an address");
-        // Answers that are not read stay with the daemon: next to nothing of them is taken in advance.
+        // A flow-control window of one byte leaves unread answers with the daemon: the client takes next to nothing in advance.
         let window = if greedy.load(Relaxed) { Some(1) } else { None };
         let endpoint = endpoint.initial_stream_window_size(window);
         if let Ok(channel) = endpoint.connect().await {
@@ -214,7 +214,7 @@ fn root_is_answered_and_memory_stays_within_its_bound() {
     let runtime = runtime.worker_threads(2).enable_all().build().expect("threads");
     runtime.block_on(async {
         let (answered, greedy) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        // As root, or as the user that the daemon runs as.
+        // The caller is root, or the user that the daemon runs as.
         let socket = format!("unix://{}", dir.path().join("socket").display());
         let root = Endpoint::from_shared(socket).expect("a path");
         for untaken in [false, true] {
@@ -225,7 +225,7 @@ fn root_is_answered_and_memory_stays_within_its_bound() {
             let begin = answered.load(Relaxed);
             let deadline = Instant::now() + PATIENCE;
             let mut asked = 0;
-            // Until the flood is one. What takes nothing stops it from getting far.
+            // Go on until the flood has begun. Clients that take no answers get few lists, so they are not waited for.
             while asked < 30 || (!untaken && answered.load(Relaxed) < begin + 200) {
                 assert!(Instant::now() < deadline, "{asked} of root, {answered:?} of the viewer");
                 let status = async {

@@ -1,4 +1,4 @@
-//! The program as operators handle it: drained over a restart, backed up while it runs, its keys renewed.
+//! Runs the program as operators use it: drained over a restart, backed up while it runs, and with renewed keys.
 
 use nix::{
     sys::signal::{Signal, kill},
@@ -18,14 +18,14 @@ use tonic::transport::{Channel, Endpoint};
 /// Longer than anything here takes.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A daemon; killed with the test.
+/// A daemon, which is killed when the test ends.
 struct Daemon {
     child: Child,
     socket: PathBuf,
 }
 
 impl Daemon {
-    /// Starts it with what is configured in a directory, and waits until it answers.
+    /// Starts the daemon with the configuration in a directory, and waits until it answers.
     async fn start(dir: &Path) -> (Self, DaemonServiceClient<Channel>) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_numalocd"));
         command.arg("--config").arg(dir.join("numalocd.toml"));
@@ -58,7 +58,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It may have ended.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -133,7 +133,7 @@ async fn a_bad_certificate_keeps_the_configuration_as_it_was() {
     let certificate = params.self_signed(&key).expect("a certificate").pem();
     fs::write(at("cert"), &certificate).expect("room");
     fs::write(at("key"), key.serialize_pem()).expect("room");
-    // A free port, and most probably one that stays so.
+    // A free port, which most probably stays free.
     let port =
         std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let port = port.expect("a port").port();
@@ -162,7 +162,7 @@ async fn a_bad_certificate_keeps_the_configuration_as_it_was() {
             assert!(start.elapsed() < DEADLINE, "the reload does not end with {expected}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        // It goes on in any case.
+        // The daemon goes on in any case.
         assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
     }
     assert!(daemon.stop().success());

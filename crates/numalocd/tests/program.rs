@@ -1,4 +1,4 @@
-//! The program as a whole: what it answers without serving anybody.
+//! Tests of the whole program: what it prints without serving anybody.
 
 use std::{
     fs,

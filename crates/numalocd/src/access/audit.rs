@@ -1,23 +1,23 @@
-//! Who changed what: one line of the target `audit` for each change, done or denied.
+//! The audit log: who changed what. Each change, done or denied, is one log line with the target `audit`.
 
 use super::Caller;
 use crate::{dispatch::Refusal, service::fault};
 
-/// Bytes of a name in a line at most, before what is not printable is escaped.
+/// Most bytes of a name in a line, before characters that are not printable are escaped.
 const NAME_MAX: usize = 256;
 
-/// Notes that `caller` called `method`, such as `CreateJob`, on `subject`, a resource name or a target in short, and what
-/// came of it.
+/// Logs that `caller` called `method` (such as `CreateJob`) on `subject`, and the result. `subject` is a resource name or a short
+/// form of a target.
 pub fn change<T>(caller: &Caller, method: &str, subject: &str, result: &Result<T, Refusal>) {
     line(&caller.name, method, subject, result.as_ref().err());
 }
 
-/// Notes that what `creator` had registered was forgotten, because nobody has renewed it.
+/// Logs that a registration of `creator` was removed because nobody renewed its lease.
 pub fn lease_ended(creator: &str, subject: &str) {
     line(creator, "LeaseEnded", subject, None);
 }
 
-/// Notes that a change was denied before it was looked at.
+/// Logs that a change was denied because of the caller's role, before the request was read.
 pub(super) fn denied(caller: &str, method: &str, refusal: &Refusal) {
     line(caller, method, "", Some(refusal));
 }
@@ -34,7 +34,7 @@ fn line(caller: &str, method: &str, subject: &str, refusal: Option<&Refusal>) {
     }
 }
 
-/// What others have chosen, so that it can neither end a line nor fill the log.
+/// Text that others have chosen, cut and escaped, so that it can neither end a line nor fill the log.
 fn printable(text: &str) -> String {
     fault::cut(text, NAME_MAX).escape_debug().to_string()
 }

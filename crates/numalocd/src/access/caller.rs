@@ -1,17 +1,17 @@
-//! Who calls, and what that one may do.
+//! The caller of a request, and what the caller may do.
 
 use super::Ceilings;
 use numaloc_api::value::Workload;
 use std::fmt;
 
-/// What a caller may do; each role may do what those before it may.
+/// What a caller may do. Each role includes the rights of the roles before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// Reads.
     Viewer,
     /// Creates and changes jobs, schedules and workloads for targets within its [`Authority`].
     Operator,
-    /// All.
+    /// Everything.
     Admin,
 }
 
@@ -41,7 +41,7 @@ pub enum Authority {
 }
 
 impl Authority {
-    /// Whether `cgroup` is one of the authority's, or below one.
+    /// Whether `cgroup` is one of the authority's cgroups, or below one of them.
     pub fn is_over(&self, cgroup: &str) -> bool {
         let below = |top: &String| {
             let rest = cgroup.strip_prefix(top.trim_end_matches('/'));
@@ -57,26 +57,28 @@ impl Authority {
 /// A client that has been let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// Who: `uid:1000`, or `cert:` and the name in its certificate. Quotas and the ownership of records go by it.
+    /// Such as `uid:1000`, `cert:` and the name in the certificate, or a SPIFFE ID. Quotas and the ownership of records use this
+    /// name.
     pub name: String,
-    /// The group that its grant is to; `None`: the grant is to itself.
+    /// The group that the caller's grant names; `None`: the grant names the caller itself, or there is no grant.
     pub gid: Option<u32>,
-    /// What it may do.
+    /// What the caller may do.
     pub role: Role,
-    /// Whose memory it may have moved.
+    /// Whose memory may be moved on behalf of the caller.
     pub authority: Authority,
-    /// What it may ask for at most.
+    /// The most that the caller may ask for.
     pub ceilings: Ceilings,
 }
 
 impl Caller {
-    /// Whether it may change a record of `creator`: its own, or any as an admin.
+    /// Whether the caller may change a record of `creator`. An admin may change all records, others only their own.
     pub fn may_change(&self, creator: &str) -> bool {
         self.role == Role::Admin || self.name == creator
     }
 
-    /// Whether a target of its may mean this workload: one that it has registered, or one in a cgroup that was given to it.
-    /// Whoever else registers under the same label, pod or container has no part in its jobs.
+    /// Whether a target of this caller may include this workload: the caller has registered it, or it is in a cgroup of the
+    /// caller's authority. A workload that somebody else registers under the same label, pod or container takes no part in the
+    /// caller's jobs.
     pub fn may_select(&self, workload: &Workload) -> bool {
         self.name == workload.creator || self.authority.is_over(&workload.spec.cgroup)
     }

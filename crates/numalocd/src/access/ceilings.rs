@@ -1,21 +1,22 @@
-//! What an operator may ask for at most, whatever it may have moved: what others on the host would feel.
+//! Ceilings: the most that an operator may ask for. They bound what others on the host would feel, even if an operator moves only
+//! memory that it may have moved.
 
 use crate::dispatch::Refusal;
 use numaloc_api::value::{Limits, MigrationSpec, QosClass};
 use numaloc_core::{NumaBalancing, Pacing, Profile};
 
-/// The ceilings of a grant. By default they are such that no other tenant is harmed.
+/// The ceilings of a grant. The default ones keep a job from harming other tenants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ceilings {
-    /// The fastest profile. Its stall and batch bound those that are asked for, too.
+    /// The fastest profile. The longest stall and the batch size that a request names may not exceed those of this profile.
     pub profile: Profile,
-    /// The best class, of jobs and of workloads.
+    /// The best class for jobs and for workloads.
     pub qos_class: QosClass,
     /// Whether pages that processes outside of the target map may be moved (MPOL_MF_MOVE_ALL).
     pub include_shared: bool,
     /// Whether memory may be brought to other nodes than its home.
     pub named_nodes: bool,
-    /// Most bytes per second of a job, also of one that asks for no rate; `None`: as many as its profile makes.
+    /// Most bytes per second of a job, also of a job that names no rate; `None`: only the profile limits the rate.
     pub rate_bytes_per_second: Option<u64>,
     /// Most threads of a job.
     pub workers: usize,
@@ -38,7 +39,7 @@ impl Default for Ceilings {
 }
 
 impl Ceilings {
-    /// Those of admins.
+    /// The ceilings of admins.
     pub const NONE: Self = Self {
         profile: Profile::Fast,
         qos_class: QosClass::Lsr,
@@ -49,10 +50,10 @@ impl Ceilings {
         pause_numa_balancing: true,
     };
 
-    /// Checks what is asked of a migration.
+    /// Checks a request for a migration against the ceilings.
     ///
     /// # Errors
-    /// [`Refusal::Ceiling`], with the first that it exceeds.
+    /// [`Refusal::Ceiling`], with the first ceiling that the request exceeds.
     pub fn check(&self, spec: &MigrationSpec) -> Result<(), Refusal> {
         let MigrationSpec { policy, limits, .. } = spec;
         let options = &policy.options;
@@ -79,7 +80,7 @@ impl Ceilings {
     /// # Errors
     /// [`Refusal::Ceiling`].
     pub fn check_class(&self, class: QosClass) -> Result<(), Refusal> {
-        // The best one comes first.
+        // Classes are ordered from the best to the worst.
         if class >= self.qos_class {
             return Ok(());
         }
@@ -87,12 +88,12 @@ impl Ceilings {
         Err(Refusal::Ceiling { ceiling: "qos_class", most })
     }
 
-    /// `class`, or the best one that may be asked for.
+    /// `class`, or the best class within the ceiling if `class` is better than that.
     pub fn bound_class(&self, class: QosClass) -> QosClass {
         class.max(self.qos_class)
     }
 
-    /// The limits of a migration, those of the configuration where it has none, and neither beyond the ceilings.
+    /// The limits for a migration: its own, or those of the configuration where it names none. None of them exceeds the ceilings.
     pub fn bound(&self, spec: &MigrationSpec, default: &Limits) -> Limits {
         let MigrationSpec { policy, limits, .. } = spec;
         let rate = limits.rate_bytes_per_second.or(default.rate_bytes_per_second);
@@ -106,13 +107,14 @@ impl Ceilings {
         }
     }
 
-    /// Whether a pace is asked for that the fastest profile does not have.
+    /// Whether the request asks for a faster pace than that of the fastest allowed profile.
     fn is_faster(&self, pacing: &Pacing, limits: &Limits) -> bool {
         if self.profile == Profile::Fast {
             return false;
         }
         let most = Pacing { profile: self.profile, ..Pacing::default() }.pace();
-        // A bound for a node's CPUs can only be below that of a profile, which is all of them.
+        // `node_cpu_percent_max` needs no check: every profile allows all of a node's CPUs, so a request can only lower the
+        // bound.
         pacing.profile > self.profile
             || pacing.max_stall.is_some_and(|stall| stall > most.max_stall)
             || limits.batch_bytes.is_some_and(|bytes| bytes > most.batch_bytes)

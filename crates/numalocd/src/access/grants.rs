@@ -1,13 +1,15 @@
-//! What peers may do, by the configuration: the first grant that fits decides.
+//! What peers may do by the configuration. The first grant that matches a peer decides.
 
 use super::{Authority, Caller, Ceilings, NOBODY, Peer, Role, is_host};
 use crate::config::{Config, Grant, Grantee, Socket};
 use std::{collections::HashMap, path::Path};
 
-/// Between who somebody is and the further socket that makes less of it. Names of users do not have it.
+/// Separates the name of a caller from the path of the additional socket that lowers its role. User names of the form `uid:N` do
+/// not contain it.
 const AT: char = '@';
 
-/// The grants. Pure: who is in which group the kernel has said when the client connected, and a record keeps it.
+/// The grants. Pure: no user database is asked. The kernel names a client's groups when it connects, and each record keeps the
+/// group that mattered.
 #[derive(Debug)]
 pub struct Grants<'a> {
     grants: &'a [Grant],
@@ -21,20 +23,20 @@ impl<'a> From<&'a Config> for Grants<'a> {
 }
 
 impl<'a> Grants<'a> {
-    /// These, where there are no further sockets.
+    /// These grants, without additional sockets.
     pub fn new(grants: &'a [Grant]) -> Self {
         Self { grants, sockets: &[] }
     }
 
     /// What `peer` may do; `None`: nothing.
     ///
-    /// root and the user that the daemon runs as may do all: they could do as much without it. A certificate goes by the
-    /// name that its grant is to, so that its records stay its own when other names in it change; names are compared letter by
-    /// letter, and `*` stands for itself. At the plain TCP port, which every process of the host reaches, everybody is a
-    /// viewer and no grant makes more of them.
+    /// root and the user that the daemon runs as may do everything: they could do as much without the daemon. A certificate goes
+    /// by the name that its grant names. So its records stay its own when other names in the certificate change. Names are
+    /// compared letter by letter, and `*` is not a wildcard. Every process of the host can reach the plain TCP port. So everybody
+    /// there is a viewer, and no grant raises that.
     pub fn caller(&self, peer: &Peer) -> Option<Caller> {
         match peer {
-            // Also where the daemon itself runs as that one.
+            // Checked first: it holds even if the daemon itself runs as that user.
             Peer::User { uid: NOBODY, .. } => None,
             Peer::User { uid, .. } if is_host(*uid) => {
                 Some(caller(peer.name(), Role::Admin, None, None))
@@ -64,10 +66,10 @@ impl<'a> Grants<'a> {
         }
     }
 
-    /// What `peer` may do where it has connected; `None`: at the main socket, or by TCP.
+    /// What `peer` may do at the socket it connected to; `socket` is `None` for the main socket and for TCP.
     ///
-    /// One who would be more than a further socket lets anybody be is another one there, with a name of its own: what it makes
-    /// is neither mixed up with what it makes elsewhere, nor done with more rights later.
+    /// An additional socket has an upper role. A peer with a higher role acts there under that role and under another name. So
+    /// the records that it makes there are kept apart from its other records, and are never carried out with more rights later.
     pub fn caller_at(&self, peer: &Peer, socket: Option<&Socket>) -> Option<Caller> {
         let full = self.caller(peer)?;
         let Some(socket) = socket.filter(|socket| full.role > socket.max_role) else {
@@ -81,10 +83,10 @@ impl<'a> Grants<'a> {
         Some(Caller { gid: full.gid, ..caller(name, socket.max_role, uid, None) })
     }
 
-    /// The creator of a stored record as what it may act now, by its name there and the group that its grant was to then.
-    /// `None`: it is no operator any more, or never was one.
+    /// The creator of a stored record, with the rights that it has now. `creator` and `gid` come from the record: the creator's
+    /// name, and the group that its grant named then. `None`: it is no operator any more, or never was one.
     ///
-    /// For the same grants it is who it was when it created the record: nothing else is asked.
+    /// With unchanged grants the result is the caller that created the record. Nothing but the grants and the sockets is asked.
     pub fn creator(&self, creator: &str, gid: Option<u32>) -> Option<Caller> {
         let (name, socket) = match creator.split_once(AT) {
             Some((name, path)) if name.starts_with("uid:") => {
@@ -94,12 +96,12 @@ impl<'a> Grants<'a> {
             _ => (creator, None),
         };
         let caller = self.caller_at(&Peer::of_creator(name, gid)?, socket)?;
-        // At a socket that lets more be by now, it would be somebody else.
+        // If the socket's upper role has been raised meanwhile, the peer would have another name there: it is another caller.
         (caller.role >= Role::Operator && caller.name == creator).then_some(caller)
     }
 }
 
-/// Creators of many records, each asked for once.
+/// Looks up the creators of many records, each creator once.
 #[derive(Debug)]
 pub struct Creators<'a> {
     grants: Grants<'a>,
@@ -107,7 +109,7 @@ pub struct Creators<'a> {
 }
 
 impl<'a> Creators<'a> {
-    /// By these grants.
+    /// With these grants.
     pub fn new(grants: Grants<'a>) -> Self {
         Self { grants, known: HashMap::new() }
     }

@@ -1,4 +1,4 @@
-//! Answers, as long as the daemon has to keep them.
+//! Keeps a call counted as long as the daemon holds bytes of its answer.
 
 use super::lines::{Kind, Turn};
 use hyper::body::{Bytes, Frame, SizeHint};
@@ -12,8 +12,9 @@ use std::{
 use tokio::sync::oneshot;
 use tonic::{Status, body::Body};
 
-/// An answer whose call counts until its bytes have been written to the connection, or given up: what a client does not take
-/// stays here, whatever window it has opened for it. Of a call that goes on, the next message is made only then.
+/// Wraps an answer so that its call keeps its turn until all bytes have been written to the connection or dropped. What a client
+/// does not take stays in memory here, however large a flow-control window it has opened. A call without a deadline (a stream)
+/// makes its next message only when the message before has been written.
 pub(super) fn held(body: Body, turn: Turn, kind: Kind) -> Body {
     let one_by_one = kind.deadline().is_none();
     Body::new(Held { body, turn: Arc::new(turn), written: None, one_by_one })
@@ -22,12 +23,12 @@ pub(super) fn held(body: Body, turn: Turn, kind: Kind) -> Body {
 struct Held {
     body: Body,
     turn: Arc<Turn>,
-    /// Ends when the message before has been written.
+    /// Ends when the previous message has been written.
     written: Option<oneshot::Receiver<Infallible>>,
     one_by_one: bool,
 }
 
-/// Bytes of an answer, until they have been written.
+/// Bytes of an answer that have not been written yet.
 struct Kept {
     bytes: Bytes,
     _turn: Arc<Turn>,
@@ -57,7 +58,7 @@ impl hyper::body::Body for Held {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         if let Some(written) = &mut self.written {
-            // Nothing is sent: it ends when the other side is dropped.
+            // Nothing is ever sent: the receiver ends when the sender is dropped.
             let _ = ready!(Pin::new(written).poll(context));
             self.written = None;
         }

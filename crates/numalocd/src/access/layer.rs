@@ -1,4 +1,4 @@
-//! Stands before all services: nothing is called that the caller may not call.
+//! Stands before all services: no call reaches a service unless its caller may make it.
 
 use super::{
     Caller, Grants, Peer, Quotas, UnixPeer, audit,
@@ -20,11 +20,11 @@ use tokio::{sync::watch, time::timeout};
 use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
-/// Lets calls through that the configuration allows, as it is at that moment; a layer for the whole server. Calls under way
-/// go on when their caller loses its role.
+/// A layer for the whole server that lets a call through if the configuration allows it at that moment. Calls under way go on
+/// when their caller loses its role.
 ///
-/// Services learn from [`super::caller`] who calls. Refused calls get a status and reach no service. A call that is not answered
-/// in time is given up.
+/// Services learn from [`super::caller`] who calls. A refused call gets a status and reaches no service. A call that is not
+/// answered by its deadline is given up.
 #[derive(Clone, Debug)]
 pub struct Access {
     config: watch::Receiver<Arc<Config>>,
@@ -33,12 +33,12 @@ pub struct Access {
 }
 
 impl Access {
-    /// By the grants of `config`, and `quotas`, which the services use too.
+    /// With the grants of `config`. The services use the same `quotas`.
     pub fn new(config: watch::Receiver<Arc<Config>>, quotas: Quotas) -> Self {
         Self { config, quotas, lines: Lines::default() }
     }
 
-    /// Whether a call may be made: by whom, and by which rule.
+    /// Whether a call may be made. Returns the caller's name, the rule of the call, and the caller if it has a role.
     fn permit(
         &self,
         path: &str,
@@ -50,7 +50,7 @@ impl Access {
             Grants::from(&**config).caller_at(&peer, UnixPeer::socket(connection))
         };
         let name = caller.as_ref().map_or_else(|| peer.name(), |caller| caller.name.clone());
-        // Before anything is written to the log, so that nobody can flood that.
+        // Checked before anything is logged, so that nobody can flood the log.
         self.quotas.admit(&name, Instant::now())?;
         let Some(rule) = rules::find(path) else { return Err(unknown(path, caller.as_ref())) };
         let permitted = permit(rule, &name, caller.as_ref());
@@ -79,7 +79,8 @@ fn permit(rule: &Rule, name: &str, caller: Option<&Caller>) -> Result<(), Refusa
     Err(Refusal::NotPermitted { message })
 }
 
-/// What has no rule is never called. An admin is told that there is no such call, others that they may not.
+/// The answer to a call without a rule, which never reaches a service. An admin is told that there is no such call, others that
+/// they may not make it.
 fn unknown(path: &str, caller: Option<&Caller>) -> Status {
     if caller.is_some_and(|caller| caller.role == super::Role::Admin) {
         return Status::unimplemented("no such call: the client may be newer than the daemon");
@@ -118,7 +119,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        // The one that is ready, not its clone.
+        // Call the service that `poll_ready` was asked about, not its clone.
         let clone = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, clone);
         let access = self.access.clone();
@@ -129,7 +130,7 @@ where
                 Ok(permitted) => permitted,
                 Err(status) => return Ok(status.into_http()),
             };
-            // `None`: somebody without a role, who may make this one.
+            // `None`: the caller has no role, and the call needs none.
             caller.map(|caller| head.extensions.insert(caller));
             let answered = async {
                 match access.lines.turn(&name, rule.kind).await {

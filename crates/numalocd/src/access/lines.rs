@@ -1,5 +1,6 @@
-//! How many calls of one caller are answered at once, and of all together. More wait in line, and of these there are only
-//! so many, too: what a caller does not take holds up nobody else's calls, and no more memory than this.
+//! Bounds how many calls are answered at once, per caller and for all callers together. Further calls wait in line, and their
+//! number is bounded, too. So a caller that does not take its answers holds up nobody else, and takes only a bounded amount of
+//! memory.
 
 use super::peer::is_host_name;
 use crate::dispatch::Refusal;
@@ -13,35 +14,36 @@ use std::{
 };
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-/// As many calls of a caller wait for each kind.
+/// Most calls of one caller that wait, for each kind of call.
 const WAITING: usize = 1024;
-/// How long a call may take, waiting included. What it has to ask answers sooner or not at all (systemd has 10 s), so only
-/// what is stuck, or behind too much else of its caller, is cut off.
+/// How long a call may take, waiting included. What a call asks for answers sooner or not at all (systemd has 10 s). So only a
+/// call that is stuck, or behind too many others of its caller, is cut off.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// The same of one that may look at memory: some terabytes of small pages take that long; and of one that comes in parts.
+/// The same for a call that may look at memory, because some terabytes of small pages take that long, and for a request that
+/// comes in parts.
 const LONG_DEADLINE: Duration = Duration::from_secs(120);
-/// As many lines are remembered before those without a call are looked for.
+/// How many lines are kept before those without a call are removed.
 const LINES: usize = 64;
 
-/// What a call costs while it is answered. Each kind has a line of its own, so that a quick call does not wait for others.
+/// What a call costs while it is answered. Each kind has a line of its own, so that a quick call does not wait for slow ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
-    /// One record, or a few numbers.
+    /// Reads one record, or a few numbers.
     Read,
-    /// A list or a look at the host: megabytes.
+    /// A list or a look at the host. The answer may have megabytes.
     List,
     /// A change, which waits for the disk.
     Change,
-    /// A change that comes in parts: megabytes, until it is whole.
+    /// A change that comes in parts. They may have megabytes, which are kept until the request is whole.
     Bulk,
     /// Goes on until its client ends it.
     Stream,
-    /// Such a one with a quota of its own.
+    /// A stream that has a quota of its own ([`super::Quotas`]).
     Watch,
 }
 
 impl Kind {
-    /// Calls of one caller at once.
+    /// Most calls of one caller that are answered at once.
     pub fn at_once(self) -> usize {
         match self {
             Self::Read => 256,
@@ -52,21 +54,21 @@ impl Kind {
         }
     }
 
-    /// Calls of all callers at once, but for root's and those of the daemon's own user: these have turns beside all others,
-    /// twice as many as one caller.
+    /// Most calls of all callers that are answered at once. Calls of root and of the daemon's own user do not count here: they
+    /// have turns of their own, twice as many as another caller.
     pub fn over_all(self) -> usize {
         match self {
             Self::Read => 1024,
-            // Some megabytes each.
+            // The answers have some megabytes each.
             Self::List => 16,
             Self::Bulk => 8,
             Self::Change | Self::Stream => 256,
-            // Each has its quota, and all together (`Quotas`).
+            // `Quotas` bounds the watches, for each caller and for all together.
             Self::Watch => Semaphore::MAX_PERMITS,
         }
     }
 
-    /// How long one may take until it is answered; `None`: as long as its client likes.
+    /// How long a call may take until it is answered; `None`: as long as its client likes.
     pub fn deadline(self) -> Option<Duration> {
         match self {
             Self::Read | Self::Change => Some(DEADLINE),
@@ -76,7 +78,7 @@ impl Kind {
     }
 }
 
-/// Keeps calls in line. Clones keep the same lines.
+/// Keeps calls in line. Clones share the same lines.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lines {
     remembered: Arc<Mutex<Remembered>>,
@@ -125,7 +127,7 @@ impl All {
 #[derive(Debug, Default)]
 struct Remembered {
     lines: HashMap<(String, Kind), Weak<Line>>,
-    /// How many were left when idle ones were last forgotten.
+    /// How many lines were left when idle ones were last removed.
     busy: usize,
 }
 
@@ -135,7 +137,7 @@ struct Line {
     waiting: AtomicUsize,
 }
 
-/// A call that is answered, until this is dropped: keep it with the answer.
+/// A call that is being answered. It counts until this is dropped: keep it with the answer.
 #[derive(Debug)]
 pub(super) struct Turn {
     _permit: OwnedSemaphorePermit,
@@ -143,7 +145,7 @@ pub(super) struct Turn {
     _line: Arc<Line>,
 }
 
-/// One that waits.
+/// A waiting call. It is counted until this is dropped.
 struct Waits<'a>(&'a AtomicUsize);
 
 impl Drop for Waits<'_> {
@@ -156,7 +158,7 @@ impl Lines {
     /// Waits for the turn of a call of `name`.
     ///
     /// # Errors
-    /// [`Refusal::Quota`]: as many wait as may.
+    /// [`Refusal::Quota`]: as many calls wait already as may.
     pub async fn turn(&self, name: &str, kind: Kind) -> Result<Turn, Refusal> {
         let line = self.line(name, kind);
         let permit = match line.turns.clone().try_acquire_owned() {
@@ -171,7 +173,7 @@ impl Lines {
                 line.turns.clone().acquire_owned().await.map_err(closed)?
             }
         };
-        // Only now, so that each caller waits here with no more than it may have at once.
+        // Taken after the caller's own turn, so that no caller waits here with more calls than it may have at once.
         let of_all = match is_host_name(name) {
             true => None,
             false => Some(self.all.of(kind).acquire_owned().await.map_err(closed)?),
@@ -179,9 +181,9 @@ impl Lines {
         Ok(Turn { _permit: permit, _of_all: of_all, _line: line })
     }
 
-    /// The line of a caller; a new one if none of its calls is under way.
+    /// The line of a caller. It is a new one if none of the caller's calls is under way.
     fn line(&self, name: &str, kind: Kind) -> Arc<Line> {
-        // Nothing panics while it holds the lock, so that what a poisoned one guards is whole.
+        // Nothing panics while holding the lock, so the contents of a poisoned lock are consistent.
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         if remembered.lines.len() >= LINES.max(2 * remembered.busy) {
             remembered.lines.retain(|_, line| line.strong_count() > 0);

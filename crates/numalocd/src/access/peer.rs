@@ -12,49 +12,49 @@ use x509_parser::{
     prelude::{FromDer, X509Certificate},
 };
 
-/// Who is at the other end, as the kernel or the client's certificate says.
+/// Who is at the other end of a connection, as the kernel or the client's certificate says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// A process at the Unix socket.
+    /// A process that connected to a Unix socket.
     User {
         /// Its effective user id when it connected.
         uid: u32,
-        /// Its effective and supplementary group ids then. Of the creator of a record only the one that its grant was to.
+        /// Its effective and supplementary group ids then. For the creator of a record: only the group that its grant named.
         groups: Vec<u32>,
     },
     /// A client with a certificate that the configured authority has signed.
     Certificate {
         /// Its common names, then its DNS names.
         names: Vec<String>,
-        /// Its SPIFFE ID: its only URI, if that is one (X509-SVID, section 2).
+        /// Its SPIFFE ID: the certificate's URI, if there is exactly one and it is a SPIFFE ID (X509-SVID, section 2).
         spiffe: Option<String>,
     },
-    /// A client at the plain TCP port, who could be anybody on this host.
+    /// A client at the plain TCP port. It could be anybody on this host.
     Plain,
 }
 
-/// The id that the kernel gives for users and groups which have none in the daemon's user namespace, unless it has been
-/// told another (proc(5), /proc/sys/kernel/overflowuid). It could be anybody, and so is nobody.
+/// The id that the kernel reports for users and groups that have no id in the daemon's user namespace (proc(5),
+/// /proc/sys/kernel/overflowuid; this is its default). It could be anybody, so it gets no rights.
 pub const NOBODY: u32 = 65_534;
 
 /// What is known of the process at the other end of a Unix socket.
 #[derive(Clone, Debug)]
 pub struct UnixPeer {
-    /// Its user and groups when it connected; `None`: the kernel does not say.
+    /// Its user and groups when it connected; `None`: the kernel did not say.
     user: Option<(u32, Vec<u32>)>,
-    /// Where it has connected, if that is a further socket.
+    /// The socket that it connected to, if that is an additional one.
     socket: Option<Arc<Socket>>,
 }
 
 impl UnixPeer {
-    /// A user of whom the kernel has said this, at the main socket.
+    /// A user with these ids, at the main socket.
     #[cfg(test)]
     pub fn user(uid: u32, groups: &[u32]) -> Self {
         Self { user: Some((uid, groups.to_vec())), socket: None }
     }
 
-    /// At the other end of `stream`, by SO_PEERCRED and SO_PEERGROUPS (unix(7)). `socket`: where it has connected, if that is
-    /// a further one.
+    /// The process at the other end of `stream`, from SO_PEERCRED and SO_PEERGROUPS (unix(7)). `socket`: the socket it connected
+    /// to, if that is an additional one.
     pub fn of(stream: &UnixStream, socket: Option<Arc<Socket>>) -> Self {
         let read = || -> io::Result<_> {
             let credentials = stream.peer_cred()?;
@@ -62,31 +62,33 @@ impl UnixPeer {
             groups.push(credentials.gid());
             Ok((credentials.uid(), groups))
         };
-        let user = read().inspect_err(|error| tracing::warn!(%error, "a client is not known")).ok();
+        let user = read()
+            .inspect_err(|error| tracing::warn!(%error, "the kernel does not say who a client is"))
+            .ok();
         Self { user, socket }
     }
 
-    /// The further socket that a request came by, if it was one.
+    /// The additional socket that a request came by; `None`: it came by the main socket or by TCP.
     pub(super) fn socket(extensions: &Extensions) -> Option<&Socket> {
         extensions.get::<Self>()?.socket.as_deref()
     }
 }
 
-/// Whether a user id is root's or that of the user that the daemon runs as: they could do as much without it.
+/// Whether a user id is root's or that of the user that the daemon runs as. Both could do as much without the daemon.
 pub fn is_host(uid: u32) -> bool {
     uid == 0 || uid == geteuid().as_raw()
 }
 
-/// Whether a caller of this name is the host's own user.
+/// Whether a caller of this name is root or the user that the daemon runs as ([`is_host`]).
 pub(super) fn is_host_name(name: &str) -> bool {
     name.strip_prefix("uid:").and_then(|uid| uid.parse().ok()).is_some_and(is_host)
 }
 
 impl Peer {
-    /// Who sends a request, by what the server has noted of its connection.
+    /// Who sends a request, from what the server has noted of the connection.
     ///
     /// # Errors
-    /// [`Refusal::Internal`]: the connection is of another kind, or the kernel does not say.
+    /// [`Refusal::Internal`]: the connection is of an unknown kind, or the kernel does not say who is at its other end.
     pub fn of(extensions: &Extensions) -> Result<Self, Refusal> {
         // TLS comes first: the server notes the TCP connection below it as well.
         if let Some(tls) = extensions.get::<TlsConnectInfo<TcpConnectInfo>>() {
@@ -100,14 +102,14 @@ impl Peer {
         extensions.get::<TcpConnectInfo>().map(|_| Self::Plain).ok_or_else(unknown)
     }
 
-    /// Who has shown these certificates, its own first.
+    /// The peer that has presented this chain of certificates, its own certificate first.
     pub fn of_certificates(certificates: &[CertificateDer<'_>]) -> Self {
         let (names, spiffe) = certificates.first().map(|leaf| names(leaf)).unwrap_or_default();
         Self::Certificate { names, spiffe }
     }
 
-    /// Whom a stored record names as its creator, with the group that its grant was to; `None`: nobody who could have
-    /// created one.
+    /// The peer that a stored record names as its creator, with the group that its grant named; `None`: nobody of this name can
+    /// create records.
     pub(super) fn of_creator(creator: &str, gid: Option<u32>) -> Option<Self> {
         let (kind, name) = creator.split_once(':')?;
         match kind {
@@ -123,7 +125,7 @@ impl Peer {
         }
     }
 
-    /// What it goes by as long as no grant says otherwise. The prefixes keep certificates from passing for users.
+    /// The peer's name as long as no grant gives it another. The prefixes keep certificates from passing for users.
     pub(super) fn name(&self) -> String {
         match self {
             Self::User { uid, .. } => format!("uid:{uid}"),
@@ -155,7 +157,7 @@ fn names(der: &[u8]) -> (Vec<String>, Option<String>) {
         GeneralName::URI(uri) => Some(*uri),
         _ => None,
     });
-    // With several it would be for the client to choose who it is.
+    // With several URIs the client could choose who it is.
     let uri = uris.next().filter(|uri| uri.starts_with("spiffe://") && uris.next().is_none());
     (common.chain(dns).map(str::to_owned).collect(), uri.map(str::to_owned))
 }

@@ -1,4 +1,4 @@
-//! What one caller may use up at once: calls per second, and watches.
+//! Quotas of one caller: calls per second, and watches.
 
 use super::{Caller, peer::is_host_name};
 use crate::{
@@ -12,17 +12,18 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// A call, in the unit in which a bucket is filled: a billionth of one, so that a nanosecond adds the rate.
+/// Token units per call: 10^9, so that each nanosecond adds as many units as the rate has calls per second.
 const CALL: u64 = 1_000_000_000;
 
-/// Watches of all callers, as a multiple of those of one; root and the daemon's own user may have theirs beside them.
+/// Most watches of all callers together, as a multiple of the quota of one caller. root and the daemon's own user may go beyond
+/// it.
 const OF_ALL: usize = 4;
 
-/// As many callers are remembered before those that are idle are looked for.
+/// How many callers are remembered before idle ones are removed.
 const CALLERS: usize = 64;
 
-/// Keeps each caller to its share, by the configuration as of now. Cheap to clone; remembers no caller for longer than its
-/// bucket takes to fill, a second.
+/// Keeps each caller within the quotas that the configuration has at that moment. Cheap to clone. An idle caller may be forgotten
+/// as soon as its bucket is full again, which takes a second.
 #[derive(Clone, Debug)]
 pub struct Quotas {
     config: watch::Receiver<Arc<Config>>,
@@ -33,19 +34,19 @@ pub struct Quotas {
 struct Callers {
     used: HashMap<String, Used>,
     watches: usize,
-    /// How many were left when idle ones were last forgotten.
+    /// How many callers were left when idle ones were last removed.
     busy: usize,
 }
 
 #[derive(Debug)]
 struct Used {
-    /// In billionths of a call.
+    /// Tokens left, in billionths of a call.
     left: u64,
     updated: Instant,
     watches: usize,
 }
 
-/// A watch that counts until this is dropped.
+/// A watch. It counts until this is dropped.
 #[derive(Debug)]
 pub struct Watching {
     callers: Arc<Mutex<Callers>>,
@@ -53,20 +54,20 @@ pub struct Watching {
 }
 
 impl Quotas {
-    /// With the quotas of `config`, whatever they come to be.
+    /// With the quotas of `config`. Changes of the configuration take effect at once.
     pub fn new(config: watch::Receiver<Arc<Config>>) -> Self {
         Self { config, callers: Arc::default() }
     }
 
-    /// What a caller may have, as of now.
+    /// The quotas of each caller as configured now.
     pub fn quota(&self) -> Quota {
         self.config.borrow().quota
     }
 
-    /// Whether the caller of this name may make a call now. Time that runs backwards counts as none.
+    /// Whether the caller of this name may make a call now. A `now` before the previous one adds nothing to the bucket.
     ///
     /// # Errors
-    /// [`Refusal::TooFast`], with when to call again.
+    /// [`Refusal::TooFast`], with how long to wait before the next call.
     pub fn admit(&self, name: &str, now: Instant) -> Result<(), Refusal> {
         let limit = self.config.borrow().quota.requests_per_second;
         let wait = lock(&self.callers).of(name, limit, now).take(limit, now);
@@ -78,10 +79,10 @@ impl Quotas {
         }
     }
 
-    /// Counts a watch of `caller` until the answer is dropped: keep it with the stream.
+    /// Counts a watch of `caller` until the result is dropped: keep it with the stream.
     ///
     /// # Errors
-    /// [`Refusal::Quota`]: it has as many as it may, or all together have.
+    /// [`Refusal::Quota`]: the caller, or all callers together, have as many watches as they may.
     pub fn watch(&self, caller: &Caller) -> Result<Watching, Refusal> {
         let quota = self.config.borrow().quota;
         let mut callers = lock(&self.callers);
@@ -100,7 +101,7 @@ impl Quotas {
         Ok(Watching { callers: Arc::clone(&self.callers), name: caller.name.clone() })
     }
 
-    /// The watches of all callers.
+    /// How many watches all callers have now.
     pub fn watches(&self) -> usize {
         lock(&self.callers).watches
     }
@@ -122,8 +123,8 @@ impl Drop for Watching {
 }
 
 impl Callers {
-    /// What `name` has used; a new one has a full bucket. Forgets idle callers each time their number has doubled, so that
-    /// a call costs the same however many there are.
+    /// What `name` has used; a new caller has a full bucket. Idle callers are forgotten each time the number of callers has
+    /// doubled, so that the cost of a call does not depend on their number.
     fn of(&mut self, name: &str, limit: u32, now: Instant) -> &mut Used {
         if self.used.len() >= CALLERS.max(2 * self.busy) && !self.used.contains_key(name) {
             self.used.retain(|_, used| used.watches > 0 || used.fill(limit, now) < full(limit));
@@ -135,7 +136,7 @@ impl Callers {
 }
 
 impl Used {
-    /// Takes one call, or says how long to wait for it.
+    /// Takes the tokens of one call, or returns how long to wait for them.
     fn take(&mut self, limit: u32, now: Instant) -> Option<Duration> {
         let left = self.fill(limit, now);
         if let Some(rest) = left.checked_sub(CALL) {
@@ -146,7 +147,7 @@ impl Used {
         Some(Duration::from_nanos(missing))
     }
 
-    /// Adds what has come in since the last time. A second fills any bucket, so that no more than one is counted.
+    /// Adds the tokens of the time since the last update. A second fills any bucket, so at most one second is counted.
     fn fill(&mut self, limit: u32, now: Instant) -> u64 {
         let passed = now.saturating_duration_since(self.updated).min(Duration::from_secs(1));
         let come = u64::try_from(passed.as_nanos()).unwrap_or(CALL) * u64::from(limit);
@@ -156,12 +157,12 @@ impl Used {
     }
 }
 
-/// The burst: the calls of a second.
+/// Tokens in a full bucket: the calls of one second, which is also the largest burst.
 fn full(limit: u32) -> u64 {
     u64::from(limit) * CALL
 }
 
-/// Nothing panics while it holds the lock, so that what a poisoned one guards is whole.
+/// Nothing panics while holding the lock, so the contents of a poisoned lock are consistent.
 fn lock(callers: &Mutex<Callers>) -> MutexGuard<'_, Callers> {
     callers.lock().unwrap_or_else(PoisonError::into_inner)
 }

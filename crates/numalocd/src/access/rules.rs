@@ -1,13 +1,13 @@
-//! What each call needs. A call without a rule is refused, and a test fails for it.
+//! The role that each call needs, and its kind. A call without a rule is refused, and a test fails for it.
 
 use super::{Role, lines::Kind};
 
 /// Who may make a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
-    /// Whoever may connect, with a role or without.
+    /// Everybody who may connect, with or without a role.
     Open,
-    /// Who has this role, or one above it.
+    /// Callers with this role or one above it.
     Role(Role),
 }
 
@@ -58,8 +58,8 @@ const fn admin(path: &'static str) -> Rule {
     Rule { path, need: Need::Role(Role::Admin), kind: Kind::Change }
 }
 
-/// One for each call. Health is told to everybody, as probes have no role; watching it holds a stream, so that it takes a
-/// role, and so does reflection.
+/// One rule for each call. `Check` of the health service is open to everybody, because probes have no role. Watching health and
+/// reflection hold a stream, so they need a role.
 pub(super) const RULES: &[Rule] = &[
     open("/grpc.health.v1.Health/Check"),
     stream("/grpc.health.v1.Health/Watch"),
@@ -106,12 +106,12 @@ pub(super) fn find(path: &str) -> Option<&'static Rule> {
 }
 
 impl Rule {
-    /// Whether it changes something, so that it is audited.
+    /// Whether the call is a change. Changes are audited.
     pub fn is_change(&self) -> bool {
         matches!(self.kind, Kind::Change | Kind::Bulk)
     }
 
-    /// The call without its service.
+    /// The name of the call, without its service.
     pub fn method(&self) -> &'static str {
         self.path.rsplit('/').next().unwrap_or(self.path)
     }

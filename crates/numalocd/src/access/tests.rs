@@ -1,4 +1,4 @@
-//! Who may what, from the pure rules up to real connections.
+//! Tests of access control, from the pure rules up to real connections.
 
 mod audit;
 mod calls;

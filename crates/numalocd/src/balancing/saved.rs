@@ -9,19 +9,19 @@ use std::{
 };
 
 const NAME: &str = "numa_balancing.saved";
-/// Longer than any that was written.
+/// Most bytes read: more than is ever written.
 const LENGTH_MAX: u64 = 100;
 
-/// What kernel.numa_balancing was.
+/// The previous value of kernel.numa_balancing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
     /// Its value, not 0.
     pub value: u32,
-    /// The boot in which it was that.
+    /// The id of the boot that it was read in.
     pub boot: String,
 }
 
-/// The file: whole or not there.
+/// The file. It is replaced by a rename, so it is either complete or absent.
 #[derive(Debug)]
 pub struct SavedFile {
     dir: PathBuf,
@@ -29,18 +29,18 @@ pub struct SavedFile {
 }
 
 impl SavedFile {
-    /// In this directory.
+    /// The file in this directory.
     pub fn new(dir: &Path) -> Self {
         Self { dir: dir.to_owned(), path: dir.join(NAME) }
     }
 
-    /// Its name.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it says; `None` if it is not there. Root reads it in a directory that may belong to another user: it follows no
-    /// link, waits for no pipe, and takes no more than what was written.
+    /// Reads the file; `None` if there is none. root reads it in a directory that may belong to another user. So it follows no
+    /// symbolic link, does not wait for a pipe, and reads no more than [`Self::write`] can have written.
     pub fn read(&self) -> io::Result<Option<Saved>> {
         let mut options = OpenOptions::new();
         let file = match options.read(true).custom_flags(O_NOFOLLOW | O_NONBLOCK).open(&self.path) {
@@ -63,7 +63,7 @@ impl SavedFile {
             .ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "not what was written"))
     }
 
-    /// Makes it, durably.
+    /// Writes the file durably.
     pub fn write(&self, saved: &Saved) -> io::Result<()> {
         let unfinished = self.path.with_extension("new");
         let mut options = OpenOptions::new();
@@ -75,7 +75,7 @@ impl SavedFile {
         self.sync_directory()
     }
 
-    /// Removes it, durably.
+    /// Removes the file durably.
     pub fn remove(&self) -> io::Result<()> {
         match fs::remove_file(&self.path) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),

@@ -4,7 +4,7 @@ use tempfile::TempDir;
 
 const THIS: &str = "boot-1";
 
-/// A host in a directory, with what the setting is and which boot it is.
+/// A host in a directory, with this setting and boot id.
 struct Host(TempDir);
 
 impl Host {
@@ -31,7 +31,7 @@ impl Host {
     fn value(&self) -> u32 {
         fs::read_to_string(self.sysctl()).expect("a file").trim().parse().expect("a number")
     }
-    /// As a daemon that has just been started has it.
+    /// A new instance, as after a start of the daemon.
     fn balancing(&self) -> Balancing {
         let roots = Roots { proc: self.0.path().into(), ..Roots::default() };
         Balancing::new(roots, self.0.path())
@@ -91,7 +91,7 @@ fn a_warning_is_for_those_who_want_one_and_where_it_is_on() {
     assert_eq!(balancing.warning(NumaBalancing::Warn), None);
 }
 
-/// Killed before the first step, after any, and after the last: of pausing, and of putting back.
+/// The daemon is killed before the first step, after any step, and after the last: of pausing, and of putting back.
 #[test]
 fn whatever_a_death_leaves_is_repaired() {
     for value in [1, 2, 3] {
@@ -102,7 +102,7 @@ fn whatever_a_death_leaves_is_repaired() {
         for done in 0..=steps.len() {
             let host = Host::new(value);
             host.balancing().0.carry_out(&steps[..done]).expect("it may");
-            // It may die while it repairs, too.
+            // It may die during the repair, too.
             for again in 0..2 {
                 let left = host.balancing();
                 let saved = left.0.saved.read().expect("it is whole");
@@ -145,7 +145,7 @@ fn a_boot_has_set_it_anew() {
     assert_eq!((host.value(), host.saved().exists()), (0, false));
 }
 
-/// Off since a daemon died, and not to be put back at the start: the next job does that.
+/// Balancing is off since a daemon died, and the next start cannot put it back. The next job does.
 #[test]
 fn a_job_takes_over_what_was_left() {
     let host = Host::new(3);
@@ -159,7 +159,7 @@ fn a_job_takes_over_what_was_left() {
 #[test]
 fn without_a_place_to_keep_it_nothing_is_changed() {
     let host = Host::new(1);
-    // A directory cannot be written as a file, whoever tries.
+    // A directory cannot be opened for writing, not even by root.
     fs::create_dir(host.saved().with_extension("new")).expect("a directory");
     let error = host.balancing().begin(NumaBalancing::Pause).expect_err("it cannot be kept");
     assert!(matches!(Refusal::from(error), Refusal::Unavailable { .. }));

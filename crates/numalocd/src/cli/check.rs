@@ -6,10 +6,10 @@ use std::{
     process::ExitCode,
 };
 
-/// Writes a line for each problem of the configuration, or that there is none. Changes nothing.
+/// Writes a line for each problem of the configuration, or one line that says there is none. Changes nothing.
 ///
 /// # Errors
-/// It cannot be written.
+/// `out` cannot be written to.
 pub fn check_config(args: &Args, out: &mut impl Write) -> io::Result<ExitCode> {
     match args.configuration() {
         Ok(_) => {

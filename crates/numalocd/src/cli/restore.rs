@@ -11,11 +11,11 @@ use std::{
     process::ExitCode,
 };
 
-/// Puts back the settings of the host that a daemon which died has left changed. Waits for nothing; leaves a daemon that
-/// lives alone, which does that itself.
+/// Puts back the host settings that a dead daemon has left changed. Waits for nothing. If a daemon is running, it does nothing:
+/// that daemon puts back what it changes.
 ///
 /// # Errors
-/// It cannot be written what was done.
+/// `out` cannot be written to.
 pub fn restore_settings(args: &Args, roots: Roots, out: &mut impl Write) -> io::Result<ExitCode> {
     let dir = args.state_directory();
     let lock = match dir.exists() {
@@ -25,7 +25,11 @@ pub fn restore_settings(args: &Args, roots: Roots, out: &mut impl Write) -> io::
     let _lock = match lock {
         None => return Ok(ExitCode::SUCCESS),
         Some(Err(OpenError::InUse { .. })) => {
-            writeln!(out, "{} is in use: that numalocd puts back what it changes", dir.display())?;
+            writeln!(
+                out,
+                "{} is in use: the numalocd that runs there puts back what it changes",
+                dir.display()
+            )?;
             return Ok(ExitCode::SUCCESS);
         }
         Some(Err(error)) => {

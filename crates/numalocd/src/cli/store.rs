@@ -8,10 +8,10 @@ use std::{
     process::ExitCode,
 };
 
-/// Does what the command line asks of the store while no daemon has it open; `None`: it asks for nothing of that.
+/// Does what the command line asks for with the store while no daemon has it open; `None`: it asks for nothing of this kind.
 ///
 /// # Errors
-/// It cannot be written what was done.
+/// `out` cannot be written to.
 pub fn maintain(args: &Args, out: &mut impl Write) -> Option<io::Result<ExitCode>> {
     let dir = args.state_directory();
     let done = match (&args.restore, args.compact, args.repair) {

@@ -18,7 +18,7 @@ pub enum ConfigError {
         /// Why.
         source: io::Error,
     },
-    /// The file says something that it must not say.
+    /// The contents of the file are wrong.
     Invalid {
         /// The file.
         path: PathBuf,
@@ -55,10 +55,10 @@ impl fmt::Display for ConfigError {
 }
 
 impl Config {
-    /// Reads the file at `path`. Where there is none the defaults hold, unless the file was asked for (`explicit`).
+    /// Reads the file at `path`. If there is none, the defaults hold, unless the file was asked for (`explicit`).
     ///
     /// # Errors
-    /// It cannot be read, or something in it is wrong: then all that is wrong is told.
+    /// The file cannot be read, or its contents are wrong; then the error lists all problems.
     pub fn load(path: &Path, explicit: bool) -> Result<Self, ConfigError> {
         match fs::read_to_string(path) {
             Ok(text) => text
@@ -77,7 +77,7 @@ pub struct Problems(pub Vec<Problem>);
 impl FromStr for Config {
     type Err = Problems;
 
-    /// Reads the text of a configuration file, the accounts of this host and the TLS files that it names.
+    /// Reads the text of a configuration file. It also looks up the accounts of this host and the TLS files that the text names.
     fn from_str(text: &str) -> Result<Self, Problems> {
         read(text).map_err(Problems)
     }

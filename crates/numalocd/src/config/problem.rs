@@ -7,7 +7,7 @@ use std::{fmt, io, net::SocketAddr};
 pub struct Problem {
     /// Line in the file, from 1.
     pub line: usize,
-    /// The whole key, such as `listen.tls.key`; empty for what is not even TOML.
+    /// The full key, such as `listen.tls.key`; empty if the text is not TOML.
     pub key: String,
     /// What is wrong and what to do about it.
     pub fault: Fault,
@@ -66,7 +66,7 @@ pub enum Fault {
              it can be mounted without the others"
     )]
     SharedDirectory(String),
-    #[error("an earlier grant for the same one comes first; remove one of the two")]
+    #[error("an earlier grant already names the same one; remove one of the two")]
     Shadowed,
     #[error("root is always an admin; remove this grant")]
     Root,
@@ -89,10 +89,10 @@ pub enum Fault {
     Plain,
     #[error("{0} is no loopback address, and without TLS no other is allowed: add [listen.tls]")]
     PlainBeyondLoopback(SocketAddr),
-    #[error("says nothing without listen.tcp: add that, or remove this")]
+    #[error("has no effect without listen.tcp: add that, or remove this")]
     WithoutTcp,
     #[error(
-        "says nothing without listen.tcp, or metrics.listen beyond loopback: add one of them, or remove this"
+        "has no effect without listen.tcp, or metrics.listen beyond loopback: add one of them, or remove this"
     )]
     UnusedTls,
     #[error("contradicts [listen.tls]: remove one of the two")]

@@ -1,4 +1,4 @@
-//! Which keys there are, and what they may be.
+//! The keys of the configuration, and their allowed values.
 
 use super::{
     Config, Fault, Grant, Grantee, Listen, Problem, Queue, Quota, Retention, Socket, Stop, Tls,
@@ -76,7 +76,7 @@ fn listen(at: &mut Section<'_>) -> Listen {
     }
 }
 
-/// A further socket. `others` are the paths of those before it.
+/// An additional socket. `others` has the paths of the sockets before it, the main one first.
 fn further(at: &mut Section<'_>, others: &mut Vec<PathBuf>) -> Option<Socket> {
     let path_line = at.line_of("path");
     let path = at.require("path", socket);
@@ -87,7 +87,8 @@ fn further(at: &mut Section<'_>, others: &mut Vec<PathBuf>) -> Option<Socket> {
     let is_below = |path: &Path, other: &Path| {
         path.parent().is_some_and(|directory| other.starts_with(directory))
     };
-    // One below the directory of another is refused there, too, unless the other is the main one: nobody is given that.
+    // No socket may be in or below the directory of another. The exception: an additional socket may be below the directory of
+    // the main one, because that directory is never mounted into a container.
     let (main, before) = others.split_first()?;
     let shared = before.iter().find(|other| is_below(&path, other) || is_below(other, &path));
     let shared = shared.or(Some(main).filter(|main| is_below(&path, main)));
@@ -98,7 +99,7 @@ fn further(at: &mut Section<'_>, others: &mut Vec<PathBuf>) -> Option<Socket> {
     Some(Socket { path, mode, group, max_role: max_role? })
 }
 
-/// A name stays a name: it is looked up again when the socket is made.
+/// A group name is checked here but kept as a name, because it is looked up again when the socket is made.
 fn group_of_socket(value: &DeValue<'_>) -> Result<String, Fault> {
     group(value)?;
     Ok(value.as_str().map_or_else(|| number(value), str::to_owned))
@@ -157,7 +158,7 @@ fn queue(at: &mut Section<'_>) -> Queue {
     }
 }
 
-/// Within the same bounds as the rate of a request.
+/// The bounds are those of the rate in a request.
 fn rate(value: &DeValue<'_>) -> Result<u64, Fault> {
     size(numaloc_core::PAGE..=i64::MAX.unsigned_abs())(value)
 }
@@ -181,7 +182,7 @@ fn is_batch(value: &DeValue<'_>) -> Result<bool, Fault> {
     }
 }
 
-/// Within the same bounds as the limits of a request.
+/// The bounds are those of the limits in a request.
 fn limits(at: &mut Section<'_>) -> Limits {
     let page = numaloc_core::PAGE;
     let most = i64::MAX.unsigned_abs();
@@ -217,7 +218,7 @@ fn retention(at: &mut Section<'_>) -> Retention {
     }
 }
 
-/// At least as much as the largest request.
+/// The lower bound is the size of the largest request.
 fn bytes(value: &DeValue<'_>) -> Result<usize, Fault> {
     let bytes = size(1 << 20..=1 << 40)(value)?;
     Ok(usize::try_from(bytes).unwrap_or(usize::MAX))

@@ -1,22 +1,22 @@
-//! What a reload changes.
+//! Which settings a reload changes.
 
 use super::{Config, Listen, Socket};
 
-/// The configuration in force after `new` was read while `old` was in force, and a line for each setting that changed in
-/// the file but takes a restart.
+/// Returns the configuration that holds after `new` was read while `old` was in force, and a line for each setting that differs
+/// in the file but needs a restart.
 pub fn reload(old: &Config, new: Config) -> (Config, Vec<String>) {
     let pairs = fixed(old).into_iter().zip(fixed(&new));
     let later = pairs.filter(|(old, new)| old != new).map(|((key, old), (_, new))| {
         format!("{key} stays {old} until numalocd is restarted; the configuration file says {new}")
     });
     let later = later.collect();
-    // Other files, or the same with something else in them, are taken over; TLS is neither begun nor ended.
+    // TLS files are taken over, be it other paths or new contents. TLS is neither switched on nor off.
     let tls = old.listen.tls.as_ref().and(new.listen.tls.clone()).or(old.listen.tls.clone());
     let listen = Listen { tls, ..old.listen.clone() };
     (Config { listen, metrics: old.metrics, ..new }, later)
 }
 
-/// What holds until the end, and its value for people.
+/// The settings that hold until the daemon ends, each with its value for people to read.
 fn fixed(config: &Config) -> [(&'static str, String); 7] {
     let listen = &config.listen;
     let shown = |value: Option<String>| value.unwrap_or_else(|| "unset".to_owned());

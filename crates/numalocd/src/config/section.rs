@@ -1,4 +1,5 @@
-//! Reads a TOML document key by key. Each problem is noted with its line and reading goes on, so that all are said at once.
+//! Reads a TOML document key by key. Each problem is noted with its line and reading goes on, so that all problems are reported
+//! at once.
 
 use super::{Fault, Problem};
 use std::{cell::RefCell, ops::Range};
@@ -32,7 +33,7 @@ impl<'t> Report<'t> {
     }
 }
 
-/// A table of the document, or nothing where it is left out.
+/// A table of the document; an empty one if the document has none at this place.
 pub(super) struct Section<'t> {
     report: &'t Report<'t>,
     name: String,
@@ -140,13 +141,13 @@ impl<'t> Section<'t> {
         self.fields.contains_key(key)
     }
 
-    /// The line of `key`, or where the section begins.
+    /// The line of `key`; if it is not there, the line where the section begins.
     pub(super) fn line_of(&self, key: &str) -> usize {
         let entry = self.fields.get_key_value(key);
         entry.map_or(self.line, |(key, _)| self.report.line(key.span()))
     }
 
-    /// Notes what is wrong with `key`, at its own line as long as it has not been read.
+    /// Notes what is wrong with `key`, at the line of `key` as long as it has not been read, otherwise at that of the section.
     pub(super) fn complain(&self, key: &str, fault: Fault) {
         self.complain_at(self.line_of(key), key, fault);
     }

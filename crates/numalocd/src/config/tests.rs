@@ -3,7 +3,7 @@ use crate::access::{Ceilings, Role};
 use proptest::prelude::*;
 use std::fs;
 
-/// Each problem of a text.
+/// The problems of a text, one string each.
 fn problems(text: &str) -> Vec<String> {
     match text.parse::<Config>() {
         Ok(_) => Vec::new(),
@@ -15,7 +15,7 @@ fn config(text: &str) -> Config {
     text.parse().unwrap_or_else(|Problems(problems)| panic!("{problems:?}"))
 }
 
-/// `text` has one problem, which begins with `expect`.
+/// Checks that `text` has one problem, which begins with `expect`.
 #[track_caller]
 fn check(text: &str, expect: &str) {
     let found = problems(text);
@@ -230,7 +230,7 @@ fn each_mistake_is_told_with_its_line_and_key() {
             "[listen]\ntcp = \"10.0.0.1:1\"\nplain_loopback = true",
             "2: listen.tcp: 10.0.0.1:1 is no loopback address",
         ),
-        ("[listen]\nplain_loopback = true", "2: listen.plain_loopback: says nothing without"),
+        ("[listen]\nplain_loopback = true", "2: listen.plain_loopback: has no effect without"),
         ("[metrics]\nlisten = \"0.0.0.0:9464\"", "2: metrics.listen: 0.0.0.0:9464 is no loopback"),
         ("[log]\nlevel = \"inof\"", "2: log.level: 'inof' is no log level"),
         ("[stop]\ndrain = \"1h\"", "2: stop.drain: 1h is out of range"),
@@ -400,12 +400,12 @@ fn tls_files_are_looked_into() {
     check(&text("cert", "key", "key"), "6: listen.tls.client_ca: ");
     check(&text("cert", "other", "cert"), "3: listen.tls: ");
     let whole = text("cert", "key", "cert");
-    check(&whole.replace("tcp = ", "#"), "3: listen.tls: says nothing without listen.tcp");
+    check(&whole.replace("tcp = ", "#"), "3: listen.tls: has no effect without listen.tcp");
     let at = |address: &str| format!("{whole}\n[metrics]\nlisten = \"{address}:9464\"");
     for (address, is_beyond) in [("127.0.0.1", false), ("10.0.0.1", true)] {
         let listen = config(&at(address)).metrics.unwrap();
         assert_eq!(listen.ip().is_loopback(), !is_beyond);
-        // For metrics beyond loopback alone there may be keys, too.
+        // Keys are also allowed for metrics beyond loopback without TCP.
         let found = problems(&at(address).replace("tcp = ", "#"));
         assert_eq!(found.is_empty(), is_beyond, "{found:?}");
     }
@@ -434,7 +434,7 @@ fn a_missing_file_is_the_defaults_unless_it_was_asked_for() {
     assert!(lines[1].starts_with(&format!("{path}:3: queue.fast: unknown key")), "{error}");
 }
 
-/// What is shown in the example is what holds, and what is called an example is taken.
+/// The values shown in the example file are the defaults, and the lines marked as examples are accepted.
 #[test]
 fn the_example_file_shows_the_defaults() {
     let example = include_str!("../../../../systemd/numalocd.toml");
@@ -502,7 +502,7 @@ fn a_reload_keeps_what_takes_a_restart_and_says_so() {
     let line = "listen.sockets stays unset until numalocd is restarted; the configuration file says /run/c/n (0660, \
                 group unset, viewer at most)";
     assert_eq!((now.listen.sockets.len(), later), (0, vec![line.to_owned()]));
-    // Other TLS files are taken over; TLS where there was none is not, nor is its end.
+    // A reload takes over other TLS files. It switches TLS neither on nor off.
     let tls =
         |name: &str| Tls { certificate: name.into(), key: name.into(), client_ca: name.into() };
     let with = |tls| Config { listen: Listen { tls, ..old.listen.clone() }, ..old.clone() };

@@ -1,4 +1,4 @@
-//! How values are written: sizes, durations, modes, addresses, paths, users and groups.
+//! Parsers for values: sizes, durations, modes, addresses, paths, users and groups.
 
 use super::Fault;
 use nix::unistd::{Group, User};
@@ -14,13 +14,14 @@ use toml::de::DeValue;
 const SIZES: [(&str, u32); 5] = [("", 0), ("k", 10), ("m", 20), ("g", 30), ("t", 40)];
 const SPANS_MS: [(&str, u64); 5] =
     [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
-/// Longest path of a Unix socket: the kernel's, less what its name gets while it is being made.
+/// Longest path of a Unix socket: the kernel's limit, less what is added to the name while the socket is being made.
 pub(crate) const SOCKET_PATH_MAX: usize = 107 - ".".len() - ".new".len();
 
-/// Longest SPIFFE ID in bytes: less than the standard's 2048, as names of creators are at most 256 long in filters.
+/// Longest SPIFFE ID in bytes. It is shorter than the standard's 2048, because names of creators have at most 256 bytes in
+/// filters.
 const SPIFFE_MAX: usize = 256;
 
-/// A text.
+/// A string.
 pub(super) fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, Fault> {
     value.as_str().ok_or_else(|| wrong("string", value))
 }
@@ -82,7 +83,7 @@ pub(super) fn span(
 pub(super) fn mode(value: &DeValue<'_>) -> Result<u32, Fault> {
     let wanted = "mode such as \"0660\"";
     let mode = match value {
-        // 660 without quotes would mean something else than it looks like.
+        // 660 without quotes is a decimal number, which is not what it looks like.
         DeValue::Integer(number) if number.radix() != 8 => {
             return Err(form(&number.to_string(), wanted));
         }
@@ -173,7 +174,7 @@ fn account(
     find: fn(&str) -> nix::Result<Option<u32>>,
 ) -> Result<u32, Fault> {
     if value.is_integer() {
-        // The last number stands for nobody at all in chown(2).
+        // The largest number is no id: chown(2) takes it for "leave unchanged".
         return count(0..=u64::from(u32::MAX - 1))(value);
     }
     let name = text(value)?;

@@ -1,6 +1,6 @@
-//! Notices when workloads get other CPUs or nodes, so that their schedules need not wait for their intervals. The kernel tells
-//! nobody, so they are read now and then, some at a time: the reading of all takes the longer the more there are, not more of
-//! the CPU.
+//! Notices when workloads get other CPUs or nodes, so that their schedules need not wait for their intervals. The kernel does not
+//! notify anybody of such a change, so the cpusets are polled. Each poll reads a bounded number of them: with more workloads a
+//! round takes longer, but no more of the CPU.
 
 use crate::{dispatch::Handle, engine::Engine};
 use numaloc_api::value::WorkloadId;
@@ -11,12 +11,12 @@ use std::{
 };
 use tokio::time::sleep;
 
-/// Time between two readings.
+/// Time between two polls.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// As many workloads are read each time.
+/// Most workloads read by one poll.
 const AT_ONCE: usize = 500;
 
-/// Reads until the dispatcher has ended.
+/// Polls until the dispatcher has ended.
 pub async fn watch(handle: Handle, engine: Engine) {
     let mut readings = Readings::default();
     loop {
@@ -33,20 +33,20 @@ pub async fn watch(handle: Handle, engine: Engine) {
     }
 }
 
-/// What was read of workloads last.
+/// The latest readings. A round is a series of polls that covers all workloads.
 #[derive(Debug, Default)]
 struct Readings {
-    /// Of the round before, as far as it has not come in this one.
+    /// Readings of the previous round whose workload has not been read in this round yet.
     before: BTreeMap<WorkloadId, String>,
-    /// Of this round.
+    /// Readings of this round.
     now: BTreeMap<WorkloadId, String>,
-    /// The last workload of this round.
+    /// The workload after which this round goes on; `None`: a new round begins.
     after: Option<WorkloadId>,
 }
 
 impl Readings {
-    /// Takes in the next readings of a round; fewer than [`AT_ONCE`] end it. Gives back the cgroups whose cpuset is another one
-    /// than before. The first reading of a workload says nothing, nor does one without a result.
+    /// Takes in the next readings of a round; fewer than [`AT_ONCE`] end it. Returns the cgroups whose cpuset differs from that
+    /// in the previous round. The first reading of a workload counts as no change, and neither does one without a result.
     fn take(
         &mut self,
         workloads: Vec<(WorkloadId, String)>,
@@ -64,7 +64,7 @@ impl Readings {
             self.now.insert(id, cpuset);
         }
         if is_last {
-            // What is left of the round before is not registered any more.
+            // Workloads left over from the previous round are no longer registered.
             self.before = mem::take(&mut self.now);
         }
         changed
@@ -94,11 +94,11 @@ mod tests {
         some[1] = Some("4 1".to_owned());
         assert_eq!(readings.take(all(), some.clone()), ["/1".to_owned()].into());
         assert!(readings.take(all(), some.clone()).is_empty());
-        // One that is gone is none that has changed, nor when it is back.
+        // A cgroup that is gone has not changed, nor has it when it is back.
         some[1] = None;
         assert!(readings.take(all(), some).is_empty());
         assert!(readings.take(all(), read("0-3 0", 3)).is_empty());
-        // Nor one that was unregistered.
+        // The same holds for a workload that was unregistered.
         assert!(readings.take(workloads(0..1), read("0-3 0", 1)).is_empty());
         assert!(readings.take(all(), read("5 1", 1)).len() == 1);
         assert_eq!(readings.before.len(), 1);

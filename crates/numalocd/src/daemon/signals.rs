@@ -1,4 +1,4 @@
-//! What the daemon is told by signals.
+//! The signals that the daemon handles.
 
 use std::io;
 use tokio::signal::unix::{self, SignalKind};
@@ -12,7 +12,7 @@ pub enum Signal {
     Stop,
 }
 
-/// Signals that are taken; others do what they do by default.
+/// Receives the handled signals. Others keep their default action.
 #[derive(Debug)]
 pub struct Signals {
     hangup: unix::Signal,
@@ -21,10 +21,10 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Takes them from now on.
+    /// Handles the signals from now on.
     ///
     /// # Errors
-    /// The kernel does not let it.
+    /// A signal handler cannot be installed.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             hangup: unix::signal(SignalKind::hangup())?,
@@ -33,7 +33,7 @@ impl Signals {
         })
     }
 
-    /// The next one.
+    /// Waits for the next signal.
     pub async fn next(&mut self) -> Signal {
         tokio::select! {
             _ = self.hangup.recv() => Signal::Reload,

@@ -1,4 +1,4 @@
-//! The dispatcher with its store, its engine and those who ask it.
+//! Connects the dispatcher with its store, its engine and the services that ask it.
 
 use super::{cpusets, line};
 use crate::{
@@ -24,7 +24,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// A turn of the dispatcher at least this often, also without a watchdog.
+/// Longest time between two turns of the dispatcher when there is no watchdog.
 const TURN: Duration = Duration::from_secs(60);
 
 /// Starts the dispatcher and the engine over the store in `state_dir`.
@@ -79,7 +79,7 @@ pub fn dispatcher(
     Ok((parts, tokio::spawn(task)))
 }
 
-/// Puts back what a daemon that died has left changed, before anything else is.
+/// Puts back what a dead daemon has left changed, before any job begins.
 fn balancing(state_dir: &Path) -> Balancing {
     let balancing = Balancing::new(Roots::default(), state_dir);
     if let Err(error) = balancing.put_back() {
@@ -88,7 +88,7 @@ fn balancing(state_dir: &Path) -> Balancing {
     balancing
 }
 
-/// Looks whether targets of schedules are there; the engine lets only so many look at a time.
+/// Looks whether the targets of schedules are there. The engine bounds how many are looked for at a time.
 async fn look(
     engine: Engine,
     mut asked: mpsc::UnboundedReceiver<Probe>,
@@ -105,7 +105,7 @@ async fn look(
     }
 }
 
-/// Looks what the targets of jobs are that were open at the start, one after the other.
+/// Finds the targets of jobs that were open at the start, one after the other.
 async fn look_up(
     engine: Engine,
     mut sought: mpsc::UnboundedReceiver<Lookup>,
@@ -120,7 +120,7 @@ async fn look_up(
     }
 }
 
-/// Tells gauges and the service manager what the daemon is doing.
+/// Tells the metrics and the service manager what the daemon is doing.
 fn tell(metrics: Metrics, notifier: Notifier) -> Box<dyn FnMut(&Status) + Send> {
     let mut told = String::new();
     Box::new(move |status| {

@@ -1,4 +1,4 @@
-//! A connection: it holds a place among those that are allowed, and has to begin to speak soon.
+//! A connection. It holds one of a bounded number of places, and its client has to send its first bytes soon.
 
 use super::places::Place;
 use std::{
@@ -13,12 +13,12 @@ use tokio::{
 };
 use tonic::transport::server::Connected;
 
-/// How long a client may take to send the bytes below. Later, HTTP/2 pings find those that are gone.
+/// How long a client may take to send the bytes below. Later, HTTP/2 pings find clients that are gone.
 const OPENING: Duration = Duration::from_secs(10);
-/// The preface of HTTP/2. With TLS, whose handshake has a time limit of its own, any bytes.
+/// Length of the HTTP/2 preface. With TLS these are any bytes; its handshake has a time limit of its own.
 const OPENING_BYTES: usize = 24;
 
-/// Anything that bytes are exchanged over, and who is at the other end.
+/// A byte stream, and who is at its other end.
 pub(super) struct Connection<T, P> {
     io: T,
     peer: P,

@@ -1,4 +1,4 @@
-//! TLS handshakes, beside each other: a slow client holds up no other.
+//! TLS handshakes, done concurrently, so that a slow client holds up no other.
 
 use super::{
     connection::Connection,
@@ -20,7 +20,7 @@ use tonic::transport::server::TcpConnectInfo;
 
 type Plain = Connection<TcpStream, TcpConnectInfo>;
 
-/// Connections whose clients have shown a good certificate. Each handshake is by the keys as they are when it begins.
+/// Connections whose clients have presented a valid certificate. Each handshake uses the keys that are loaded when it begins.
 pub(super) struct Secured {
     incoming: Incoming<TcpListener>,
     keys: Keys,

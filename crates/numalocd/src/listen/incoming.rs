@@ -1,4 +1,4 @@
-//! Accepts connections, so many at a time.
+//! Accepts connections, a bounded number at a time.
 
 use super::{
     connection::Connection,
@@ -19,19 +19,19 @@ use tokio::{
 use tokio_stream::Stream;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
-/// How long to wait when no connection can be accepted, such as when there are no file descriptors left.
+/// How long to wait if accepting fails, such as when there are no file descriptors left.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// How often it is logged at most that connections are refused.
+/// Shortest time between two log lines about refused connections.
 const WARNING: Duration = Duration::from_secs(60);
 
 /// Accepts connections.
 pub(super) trait Accept: Unpin {
     type Io;
-    /// What is known of who is at the other end.
+    /// What is known about the other end.
     type Peer: Clone + Send + Sync + 'static;
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>>;
-    /// Who a connection counts for.
+    /// Whom a connection counts for.
     fn holder(&self, io: &Self::Io) -> Holder;
     /// Who is at the other end.
     fn peer(&self, io: &Self::Io) -> Self::Peer;
@@ -47,7 +47,7 @@ impl Accept for unix::Socket {
 
     fn holder(&self, stream: &UnixStream) -> Holder {
         let Ok(peer) = stream.peer_cred() else { return Holder::Unknown };
-        // Whoever is no admin here has no place of root's either.
+        // At a socket without admins root counts as an ordinary user: it gets none of the places kept for root.
         match &self.further {
             Some(socket) if socket.max_role < Role::Admin => Holder::User(peer.uid()),
             _ => Holder::user(peer.uid()),
@@ -65,7 +65,7 @@ impl Accept for TcpListener {
 
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<TcpStream>> {
         let (stream, _) = ready!(self.poll_accept(cx))?;
-        // A connection that is gone already is found out when it is read.
+        // An error means that the connection is gone. Reading from it will find that out.
         let _ = stream.set_nodelay(true);
         Poll::Ready(Ok(stream))
     }
@@ -79,7 +79,7 @@ impl Accept for TcpListener {
     }
 }
 
-/// Connections of some listeners. It never ends; the listeners are closed when it is dropped.
+/// The connections of some listeners. The stream never ends; the listeners are closed when it is dropped.
 pub(super) struct Incoming<L> {
     listeners: Vec<L>,
     places: Places,
@@ -92,7 +92,7 @@ impl<L: Accept> Incoming<L> {
         Self { listeners, places: Places::new(most), warned: None, pause: None }
     }
 
-    /// A connection too many is closed, so that its client learns of it.
+    /// A connection beyond the bound is closed, so that its client learns of it.
     fn admit(&mut self, index: usize, io: L::Io) -> Option<Connection<L::Io, L::Peer>> {
         let listener = &self.listeners[index];
         let holder = listener.holder(&io);
@@ -125,7 +125,7 @@ impl<L: Accept> Stream for Incoming<L> {
                 match this.listeners[index].poll_accept(cx) {
                     Poll::Ready(Ok(io)) => {
                         let admitted = this.admit(index, io);
-                        // The others get their turn first the next time.
+                        // Next time the other listeners are asked first.
                         this.listeners.rotate_left(index + 1);
                         match admitted {
                             Some(connection) => return Poll::Ready(Some(Ok(connection))),

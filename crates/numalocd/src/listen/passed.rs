@@ -17,8 +17,8 @@ pub struct Passed {
 }
 
 impl Passed {
-    /// Those that LISTEN_FDS speaks of. The variables are removed, so that children do not take the sockets for theirs:
-    /// call it once, early, and within the runtime.
+    /// Takes the sockets that LISTEN_FDS announces. The variables are removed, so that child processes do not take the sockets
+    /// for theirs: call it once, early, and within the runtime.
     ///
     /// # Errors
     /// One of them is no listening Unix stream or TCP socket.
@@ -34,7 +34,7 @@ impl Passed {
     }
 
     fn take(&mut self, sockets: &mut ListenFd, index: usize) -> io::Result<()> {
-        // The wrong family leaves the socket where it is.
+        // If the family is wrong, the socket stays in `sockets`.
         if let Ok(Some(listener)) = sockets.take_unix_listener(index) {
             let stream = UnixStream::from(OwnedFd::from(listener));
             refuse_connected(stream.peer_addr())?;
@@ -50,7 +50,7 @@ impl Passed {
     }
 }
 
-/// With Accept=yes the service manager would pass each connection.
+/// With Accept=yes the service manager passes connections instead of a listening socket.
 fn refuse_connected<T>(peer: io::Result<T>) -> io::Result<()> {
     match peer {
         Err(error) if error.kind() == ErrorKind::NotConnected => Ok(()),

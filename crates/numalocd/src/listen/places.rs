@@ -1,5 +1,5 @@
-//! Places for connections: so many in all, so many for one peer, and some that only the host's own user gets, so that nobody
-//! can lock root out.
+//! Places for connections. Their number is bounded in all and for each peer. Some are kept for root and the daemon's own user, so
+//! that nobody can lock root out.
 
 use crate::access::is_host;
 use std::{
@@ -8,9 +8,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Of all places one peer gets no more than this part.
+/// One peer gets at most 1/4 of all places.
 const PER_PEER: usize = 4;
-/// This part is kept for root and the daemon's own user.
+/// 1/8 of all places is kept for root and the daemon's own user.
 const KEPT: usize = 8;
 
 /// Who holds a connection, as far as it is known when it is accepted.
@@ -33,7 +33,7 @@ impl Holder {
     }
 }
 
-/// Hands out places. Clones hand out the same ones.
+/// Hands out places. Clones share the same places.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     most: usize,
@@ -46,7 +46,7 @@ struct Taken {
     by: HashMap<Holder, usize>,
 }
 
-/// A place, taken until it is dropped.
+/// A place. It is taken until this is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     holder: Holder,
@@ -54,12 +54,12 @@ pub(super) struct Place {
 }
 
 impl Places {
-    /// So many.
+    /// `most` places.
     pub fn new(most: usize) -> Self {
         Self { most, taken: Arc::default() }
     }
 
-    /// A place for `holder`; `None`: it has as many as it may, or there are none left.
+    /// Takes a place for `holder`; `None`: the holder has as many as it may, or none are left.
     pub fn take(&self, holder: Holder) -> Option<Place> {
         let mut taken = lock(&self.taken);
         let (most, own) = match holder {
@@ -89,7 +89,7 @@ impl Drop for Place {
     }
 }
 
-/// Nothing panics while it holds the lock.
+/// Nothing panics while holding the lock, so the contents of a poisoned lock are consistent.
 fn lock(taken: &Mutex<Taken>) -> MutexGuard<'_, Taken> {
     taken.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use nix::unistd::geteuid;
 
-    /// As many places as `holder` gets.
+    /// All the places that `holder` can get.
     fn all(places: &Places, holder: Holder) -> Vec<Place> {
         std::iter::from_fn(|| places.take(holder)).collect()
     }

@@ -13,30 +13,30 @@ use tonic::{
 };
 use tower::{Layer, Service};
 
-/// Connections at the same time, for Unix and for TCP sockets each.
+/// Most connections at the same time, for Unix sockets and for TCP sockets each.
 const CONNECTIONS: usize = 1024;
-/// Calls at the same time in one connection.
+/// Most calls at the same time in one connection.
 const CALLS: u32 = 1024;
-/// What a client may send in a call, and in all calls of its connection, before somebody reads it: so much is kept for it.
-/// Most requests are smaller than this; larger ones take some more round trips.
+/// HTTP/2 flow-control windows: how many bytes a client may send in one call, and in all calls of its connection, before they are
+/// read. The daemon may have to hold as much for each client. Most requests are smaller. Larger ones take some more round trips.
 const STREAM_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 128 << 10;
-/// A client that has not been heard of for so long is asked whether it is still there.
+/// A client that has sent nothing for this long is sent an HTTP/2 ping.
 const PING: Duration = Duration::from_secs(30);
-/// How long it may take to answer.
+/// How long the client may take to answer the ping.
 const PONG: Duration = Duration::from_secs(20);
 
-/// Why serving has ended before it should.
+/// Why serving has ended too early.
 #[derive(Debug, thiserror::Error)]
 #[error("the gRPC server has failed: {0}")]
 pub struct ServeError(#[from] transport::Error);
 
-/// Serves what `router` makes of a server, once for each kind of socket, until `shutdown`. Then nothing is accepted any
-/// more, a socket that we made is removed, and open calls are awaited: who wants an end has to end its streams, or to drop
-/// this future.
+/// Serves the services that `router` adds to a server, once for each kind of socket, until `shutdown` ends. From then on nothing
+/// is accepted any more, the sockets that this daemon made are removed, and open calls are awaited. To bound that wait, end the
+/// streams or drop this future.
 ///
-/// A request carries among its extensions who calls: [`UnixPeer`](crate::access::UnixPeer) at a Unix socket, `TlsConnectInfo<TcpConnectInfo>`
-/// with TLS, `TcpConnectInfo` alone without.
+/// The extensions of a request say who calls: [`UnixPeer`](crate::access::UnixPeer) at a Unix socket,
+/// `TlsConnectInfo<TcpConnectInfo>` with TLS, only `TcpConnectInfo` without TLS.
 ///
 /// # Errors
 /// The server fails.
@@ -57,7 +57,7 @@ where
     let (stop, stopped) = watch::channel(());
     let until_stop = || {
         let mut stopped = stopped.clone();
-        // An error means that the sender is gone: the end too.
+        // An error means that the sender is gone, which is the end, too.
         async move { drop(stopped.changed().await) }
     };
     let of_unix = async {

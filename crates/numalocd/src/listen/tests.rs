@@ -37,7 +37,7 @@ fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-/// The names in a directory, but for the locks.
+/// The names in a directory, without the locks.
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -67,7 +67,7 @@ async fn ask(channel: Channel) -> Result<i32, Status> {
     call.map(|response| response.get_ref().status)
 }
 
-/// Asks for the health of what listens at a Unix socket: 1 is serving.
+/// Asks the server at a Unix socket for its health; 1 means serving.
 async fn health_at(socket: &Path) -> Result<i32, Status> {
     let endpoint = Endpoint::from_shared(format!("unix://{}", socket.display())).unwrap();
     let channel = endpoint.connect().await.map_err(|error| Status::from_error(error.into()))?;
@@ -77,7 +77,7 @@ async fn health_at(socket: &Path) -> Result<i32, Status> {
 #[tokio::test]
 async fn the_socket_has_the_configured_rights_and_goes_in_the_end() {
     let directory = tempfile::tempdir().unwrap();
-    // root may give it away, others to a group of their own.
+    // root may give the socket to any group, other users only to a group of their own.
     let group = if nix::unistd::getuid().is_root() { 1 } else { nix::unistd::getgid().as_raw() };
     for rights in [0o600, 0o660, 0o666] {
         let config = Listen {
@@ -102,7 +102,7 @@ async fn the_socket_has_the_configured_rights_and_goes_in_the_end() {
 async fn only_the_owner_may_connect_while_the_socket_is_made() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("n.sock");
-    // By itself it would be as the umask says.
+    // Without fchmod the umask would decide.
     let _socket = unix::claim(&path).unwrap();
     assert_eq!(mode(&path), 0o600);
 }
@@ -149,7 +149,7 @@ async fn what_is_no_socket_is_never_touched() {
     assert_eq!(fs::read_to_string(&config.socket).unwrap(), "precious");
     assert_eq!(names(directory.path()), ["n.sock"]);
 
-    // Nor is a link followed, or what is in the way of the temporary name removed.
+    // No symbolic link is followed, and a file with the temporary name is not removed.
     let link = at(&directory, "link");
     std::os::unix::fs::symlink(&config.socket, &link.socket).unwrap();
     assert!(matches!(bind(&link).await, Err(ListenError::NotASocket { .. })));
@@ -255,7 +255,7 @@ async fn further_sockets_have_rights_and_directories_of_their_own() {
         assert_eq!(mode(&socket.path), socket.mode);
         assert_eq!((names(directory), mode(directory)), (vec!["n.sock".to_owned()], 0o755));
     }
-    // Whatever the umask is, one can get there.
+    // The directory can be entered, whatever the umask.
     assert_eq!(mode(&directory.path().join("b")), 0o755);
     let (stop, served) = serving(listeners, health);
     for path in config.sockets.iter().map(|socket| &socket.path).chain([&config.socket]) {
@@ -268,7 +268,7 @@ async fn further_sockets_have_rights_and_directories_of_their_own() {
     }
 }
 
-/// Who has the directory mounted finds the new socket there.
+/// A container that has mounted the directory finds the new socket there.
 #[tokio::test]
 async fn a_restart_replaces_the_file_and_not_its_directory() {
     let directory = tempfile::tempdir().unwrap();
@@ -277,7 +277,7 @@ async fn a_restart_replaces_the_file_and_not_its_directory() {
     let path = &config.sockets[0].path;
     fs::create_dir(path.parent().unwrap()).unwrap();
     let before = fs::metadata(path.parent().unwrap()).unwrap().ino();
-    // As a daemon leaves it that was killed.
+    // This is what a killed daemon leaves.
     drop(std::os::unix::net::UnixListener::bind(path).unwrap());
     let _listeners = Listeners::open(&config, Passed::default()).await.unwrap();
     assert!(UnixStream::connect(path).await.is_ok());
@@ -310,7 +310,7 @@ async fn a_passed_socket_with_the_path_of_a_further_one_is_that() {
     assert!(config.socket.exists(), "nothing stood in for the main one");
 }
 
-/// A link in the place of the lock, which who may write in the directory could put there.
+/// A symbolic link in the place of the lock. Anybody who may write in the directory could put it there.
 #[tokio::test]
 async fn no_link_is_followed() {
     let directory = tempfile::tempdir().unwrap();
@@ -367,7 +367,7 @@ async fn a_connection_too_many_is_closed_until_one_ends() {
     assert_eq!(connection.read(&mut byte).await.unwrap(), 1);
 }
 
-/// The clock jumps ahead whenever nothing else is to be done.
+/// The paused clock jumps ahead whenever nothing else is left to do.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_says_nothing_is_let_go() {
     let directory = tempfile::tempdir().unwrap();
@@ -378,7 +378,7 @@ async fn a_client_that_says_nothing_is_let_go() {
         let mut client = UnixStream::connect(&config.socket).await.unwrap();
         client.write_all(opening).await.unwrap();
         let mut answer = Vec::new();
-        // An end or a reset; both are over.
+        // The read ends with an end of file or a reset. Either will do.
         let read = tokio::time::timeout(PATIENCE, client.read_to_end(&mut answer)).await;
         assert!(read.is_ok(), "a silent client keeps its place");
     }

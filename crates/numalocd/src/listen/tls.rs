@@ -1,4 +1,4 @@
-//! TLS with client certificates. The files can be read again while connections are served.
+//! TLS with client certificates. The files can be read again without interrupting open connections.
 
 use crate::config::Tls;
 use std::{
@@ -24,10 +24,10 @@ use tokio_rustls::{
 
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Why the TLS files are of no use.
+/// Why the TLS files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// One cannot be read.
+    /// A file cannot be read.
     #[error("{path}: cannot be read: {source}")]
     Unreadable {
         /// Which.
@@ -35,7 +35,7 @@ pub enum TlsError {
         /// Why.
         source: io::Error,
     },
-    /// One holds something else.
+    /// A file does not hold what it should.
     #[error("{path}: has no {wanted} in PEM form")]
     Pem {
         /// Which.
@@ -43,7 +43,7 @@ pub enum TlsError {
         /// What it should hold.
         wanted: &'static str,
     },
-    /// Together they make no sense.
+    /// The TLS library rejects the files' contents, or their combination.
     #[error("{0}; the key has to be that of the first certificate, all in PEM form")]
     Rejected(String),
 }
@@ -56,11 +56,11 @@ pub(crate) enum Pem {
 }
 
 impl Pem {
-    /// Reads a file that holds it.
+    /// Reads a file, and checks that it has a PEM block of this kind.
     pub(crate) fn read(self, path: &Path) -> Result<Vec<u8>, TlsError> {
         let (wanted, mark) = match self {
             Self::Certificate => ("certificate", "-----BEGIN CERTIFICATE-----"),
-            // There are several sorts, named before these words.
+            // The words before these name the type of the key, of which there are several.
             Self::Key => ("private key", "PRIVATE KEY-----"),
         };
         let path = || path.to_owned();
@@ -71,7 +71,7 @@ impl Pem {
     }
 }
 
-/// What is spoken within TLS. Both sides name it in the handshake (ALPN).
+/// The protocol within TLS. Both sides name it in the handshake (ALPN).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// gRPC, over HTTP/2.
@@ -80,7 +80,7 @@ pub enum Protocol {
     Http,
 }
 
-/// The server's keys and the authority of its clients, as they were last read. Clones are the same.
+/// The server's keys and the authority for client certificates, as last read. Clones share the same keys.
 #[derive(Clone, Debug)]
 pub struct Keys(Arc<RwLock<Loaded>>);
 
@@ -99,20 +99,20 @@ impl Keys {
         Ok(Self(Arc::new(RwLock::new(Loaded::read(tls)?))))
     }
 
-    /// Reads the files again: handshakes from now on are by what they hold. Open connections go on.
+    /// Reads the files again. Later handshakes use what they hold now. Open connections go on.
     ///
     /// # Errors
-    /// As [`Self::read`]; then the keys stay as they were.
+    /// Those of [`Self::read`]. On error the keys stay as they were.
     pub fn read_again(&self, tls: &Tls) -> Result<(), TlsError> {
         let loaded = Loaded::read(tls)?;
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = loaded;
         Ok(())
     }
 
-    /// Does the handshake: clients without a certificate of the authority are refused.
+    /// Does the handshake. A client without a certificate of the authority is refused.
     ///
     /// # Errors
-    /// It fails, or takes too long.
+    /// The handshake fails, or takes too long.
     pub async fn accept<T>(&self, protocol: Protocol, io: T) -> io::Result<TlsStream<T>>
     where
         T: AsyncRead + AsyncWrite + Unpin,

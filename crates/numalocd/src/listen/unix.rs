@@ -20,18 +20,19 @@ use tokio::net::{UnixListener, UnixSocket, UnixStream};
 
 const BACKLOG: u32 = 1024;
 
-/// A socket that is listened on. One that we made ourselves is removed in the end.
+/// A listening socket. If this daemon made it, its file is removed in the end.
 #[derive(Debug)]
 pub(super) struct Socket {
-    /// Before the listener, so dropped before it: while it listens, no other daemon takes its place.
+    /// This field stands before the listener, so it is dropped first: no other daemon can take the path while this one still
+    /// listens.
     made: Option<Made>,
     pub(super) listener: UnixListener,
-    /// What is said of it, if it is a further one.
+    /// Its configuration, if it is an additional socket.
     pub(super) further: Option<Arc<config::Socket>>,
 }
 
 impl Socket {
-    /// One that belongs to the service manager. One with the path of a further socket is that.
+    /// A socket of the service manager. If it has the path of an additional socket, it is that one.
     pub(super) fn passed(listener: UnixListener, sockets: &[config::Socket]) -> Self {
         let address = listener.local_addr().ok();
         let path = address.as_ref().and_then(|address| address.as_pathname());
@@ -52,7 +53,7 @@ impl fmt::Display for Socket {
     }
 }
 
-/// A socket file that we made. It goes when this does, unless somebody has put something else in its place.
+/// A socket file that this daemon made. Dropping this removes the file, unless something else has taken its place.
 #[derive(Debug)]
 struct Made {
     path: PathBuf,
@@ -73,7 +74,7 @@ impl Made {
 impl Drop for Made {
     fn drop(&mut self) {
         if self.is_there() {
-            // What cannot be removed is found dead, and replaced, by the next daemon.
+            // If removing fails, the next daemon finds that nobody listens there, and replaces the file.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -88,7 +89,7 @@ pub(super) async fn bind(config: &Listen) -> Result<Socket, ListenError> {
     make(&config.socket, config.mode, config.group.as_deref()).await
 }
 
-/// Makes a further socket.
+/// Makes an additional socket.
 pub(super) async fn bind_further(config: &config::Socket) -> Result<Socket, ListenError> {
     let socket = make(&config.path, config.mode, config.group.as_deref()).await?;
     Ok(Socket { further: Some(Arc::new(config.clone())), ..socket })
@@ -96,8 +97,9 @@ pub(super) async fn bind_further(config: &config::Socket) -> Result<Socket, List
 
 /// Makes a socket with these rights.
 ///
-/// It is made under another name, which only its owner may connect to, and gets its place when its rights are set: nobody
-/// can connect who is not meant to. Of daemons that start at the same time one goes on, which is what the lock is for.
+/// The socket is made under a temporary name, to which only its owner may connect. It is renamed to `path` after its rights are
+/// set, so nobody can connect who is not meant to. If several daemons start at the same time, the lock lets only one of them go
+/// on.
 async fn make(path: &Path, mode: u32, owner: Option<&str>) -> Result<Socket, ListenError> {
     let group = owner.map(group).transpose()?;
     let name = path.file_name().ok_or_else(|| ListenError::NoName { path: path.into() })?;
@@ -128,12 +130,13 @@ async fn make(path: &Path, mode: u32, owner: Option<&str>) -> Result<Socket, Lis
     Ok(Socket { made: Some(made), listener, further: None })
 }
 
-/// Holds the others off until it is dropped. The file stays: to remove it would let two hold locks of that name.
+/// Takes the lock that keeps other starting daemons out until it is dropped. The file stays: after removing it, two daemons could
+/// hold locks of the same name.
 pub(super) fn lock(socket: &Path, path: &Path) -> Result<Flock<File>, ListenError> {
     let mut options = File::options();
-    // Others must not be able to open it: they could hold the lock for ever.
+    // Other users must not be able to open the file: they could hold the lock for ever.
     options.write(true).create(true).truncate(false).mode(0o600);
-    // Who may write in the directory must not choose what is opened.
+    // A user that may write in the directory must not be able to choose, by a symbolic link, which file is opened.
     let file = options.custom_flags(nix::libc::O_NOFOLLOW).open(path);
     let file = file.map_err(failed("open the lock", path))?;
     Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| match errno {
@@ -142,7 +145,7 @@ pub(super) fn lock(socket: &Path, path: &Path) -> Result<Flock<File>, ListenErro
     })
 }
 
-/// Binds the temporary name, over the remains of a daemon that died before it renamed it. Only the owner may connect.
+/// Binds the temporary name. It replaces what a daemon has left that died before the rename. Only the owner may connect.
 pub(super) fn claim(temporary: &Path) -> Result<UnixSocket, ListenError> {
     let failed = |doing| failed(doing, temporary);
     match fs::symlink_metadata(temporary) {
@@ -150,11 +153,11 @@ pub(super) fn claim(temporary: &Path) -> Result<UnixSocket, ListenError> {
             fs::remove_file(temporary).map_err(failed("remove the dead socket"))?;
         }
         Ok(_) => return Err(ListenError::NotASocket { path: temporary.into() }),
-        // Binding says what else may be wrong.
+        // Other errors show when the socket is bound.
         Err(_) => {}
     }
     let socket = UnixSocket::new_stream().map_err(failed("create a socket"))?;
-    // Linux gives the file that is bound the rights of the socket.
+    // Linux gives the bound file the permission bits of the socket.
     fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)
         .map_err(io::Error::from)
         .map_err(failed("set the rights"))?;
@@ -162,7 +165,7 @@ pub(super) fn claim(temporary: &Path) -> Result<UnixSocket, ListenError> {
     Ok(socket)
 }
 
-/// Ends well if there is nothing at `path`, or a socket that nobody listens on.
+/// Succeeds if there is nothing at `path`, or a socket that nobody listens on.
 async fn refuse_living(path: &Path) -> Result<(), ListenError> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -178,7 +181,7 @@ async fn refuse_living(path: &Path) -> Result<(), ListenError> {
         {
             Ok(())
         }
-        // Would block: a daemon that is too busy to accept.
+        // WouldBlock means that a daemon listens, but its queue of connections is full.
         Err(error) if error.kind() != ErrorKind::WouldBlock => {
             Err(failed("find out whether a daemon listens here", path)(error))
         }
@@ -186,13 +189,13 @@ async fn refuse_living(path: &Path) -> Result<(), ListenError> {
     }
 }
 
-/// Clients have to get in: what is missing is made with 0755, whatever the umask.
+/// Makes the missing directories with mode 0755, whatever the umask, so that clients can reach the socket.
 fn make_directory(directory: &Path) -> io::Result<()> {
     let is_missing = |part: &&Path| !part.as_os_str().is_empty() && !part.is_dir();
     let missing: Vec<&Path> = directory.ancestors().take_while(is_missing).collect();
     for part in missing.into_iter().rev() {
         match fs::create_dir(part) {
-            // Another socket is made there at the same time.
+            // Somebody else has made it at the same time.
             Err(_) if part.is_dir() => {}
             made => made?,
         }

@@ -1,4 +1,4 @@
-//! Down to which level is logged.
+//! The least severe level that is logged.
 
 use std::{fmt, str::FromStr};
 use tracing::{Level, Metadata, Subscriber, level_filters::LevelFilter, subscriber::Interest};
@@ -7,11 +7,12 @@ use tracing_subscriber::{
     layer::{Context, Filter},
 };
 
-/// Down to which level is logged: one for all, and others for parts of the program, such as `info,numalocd::dispatch=debug`.
+/// The least severe level that is logged: one for everything, and others for parts of the program, such as
+/// `info,numalocd::dispatch=debug`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Levels(Targets);
 
-/// A text that says no levels.
+/// A text that names no valid levels.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{0}' is no log level: there are off, error, warn, info, debug and trace, \
@@ -28,12 +29,12 @@ impl Default for Levels {
 impl FromStr for Levels {
     type Err = LevelsError;
 
-    /// A level, a list of TARGET=LEVEL, or both; without a level for all, that is `info`.
+    /// Parses a level, a list of TARGET=LEVEL, or both. Without a level for everything, that is `info`.
     fn from_str(text: &str) -> Result<Self, LevelsError> {
         let refuse = || LevelsError(text.to_owned());
         let mut targets = usual();
         for part in text.split(',').map(str::trim) {
-            // The parser of the library takes a misspelt level for a target that is to be logged in full.
+            // The parser of tracing-subscriber takes a misspelt level for a target to log in full.
             let (target, name) = part.split_once('=').unwrap_or(("", part));
             let level = level(name).ok_or_else(refuse)?;
             targets = match target {
@@ -46,13 +47,13 @@ impl FromStr for Levels {
     }
 }
 
-/// `info`; and the audit lines stay when less of the rest is wanted, unless `audit=` says otherwise.
+/// `info` for everything. Audit lines are logged even if the general level is lower, unless `audit=` names another level.
 fn usual() -> Targets {
     Targets::new().with_default(Level::INFO).with_target("audit", Level::INFO)
 }
 
 fn level(name: &str) -> Option<LevelFilter> {
-    // Numbers would be taken too, and nothing at all for "error".
+    // The library would also accept numbers, and an empty name for "error".
     let is_word = !name.is_empty() && name.chars().all(char::is_alphabetic);
     if is_word { name.parse().ok() } else { None }
 }
@@ -69,7 +70,7 @@ impl fmt::Display for Levels {
 }
 
 impl Levels {
-    /// Our own spans are always kept: their job id belongs on warnings too when nothing else is logged.
+    /// The daemon's own spans are always kept, so that warnings carry the job id even if nothing else is logged.
     fn wants(&self, metadata: &Metadata<'_>) -> bool {
         let is_our_span = metadata.is_span()
             && *metadata.level() <= Level::INFO

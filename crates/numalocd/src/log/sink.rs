@@ -20,10 +20,10 @@ pub enum Sink {
 }
 
 impl Sink {
-    /// The journal if the service manager has connected stderr to it and it can be reached, else lines.
+    /// The journal if the service manager has connected stderr to it and it can be reached, otherwise lines.
     ///
-    /// INVOCATION_ID is no sign: it is inherited by all that runs in a desktop's terminal, and is there too for a service
-    /// whose output was sent to a file on purpose.
+    /// INVOCATION_ID does not tell: everything that runs in a desktop's terminal inherits it. It is also set for a service whose
+    /// output was sent to a file on purpose.
     pub fn of_this_process() -> Self {
         let stream = env::var_os("JOURNAL_STREAM");
         if stream.is_some_and(|stream| is_stream(io::stderr(), &stream))
@@ -38,13 +38,13 @@ impl Sink {
     }
 }
 
-/// The same words for the same things as elsewhere: by default, info would be the journal's notice.
+/// Maps each level to the journal's priority of the same name. The library's default would log info as notice.
 fn priorities() -> PriorityMappings {
     let (info, debug) = (Priority::Informational, Priority::Debug);
     PriorityMappings { info, debug, ..PriorityMappings::new() }
 }
 
-/// Whether `stream`, DEVICE:INODE, is what `file` is open on.
+/// Whether `file` is open on the file that `stream` names as DEVICE:INODE.
 pub(super) fn is_stream(file: impl AsFd, stream: &OsStr) -> bool {
     let Some((device, inode)) = stream.to_str().and_then(|stream| stream.split_once(':')) else {
         return false;

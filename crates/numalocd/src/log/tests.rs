@@ -7,7 +7,7 @@ use std::{
 };
 use tracing::{debug, debug_span, error, info, subscriber::with_default, trace, warn};
 
-/// What was logged.
+/// The text that was logged.
 #[derive(Clone, Default)]
 struct Paper(Arc<Mutex<Vec<u8>>>);
 
@@ -29,7 +29,7 @@ impl Paper {
     }
 }
 
-/// Logs while `levels` hold.
+/// Runs `log` with these levels, and returns the lines that it has logged.
 fn logged(levels: &str, colour: bool, log: impl FnOnce(&Logs)) -> Vec<String> {
     let paper = Paper::default();
     let writer = paper.clone();

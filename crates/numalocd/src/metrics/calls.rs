@@ -1,4 +1,4 @@
-//! How long move_pages calls took. The counts of a whole job come at once, which the library's histogram does not take.
+//! How long move_pages calls took. A job's counts are added all at once, which the library's histogram does not support.
 
 use numaloc_core::{CALL_BOUNDS_US, CallStats};
 use prometheus_client::{
@@ -10,15 +10,15 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// A call that takes longer is a stall: the process may have waited as long for a page.
+/// A call that takes longer than this is a stall: the process may have waited as long for a page.
 const STALL_US: u64 = 10_000;
 
-/// The sum of all jobs' calls, shown as a histogram. Clones count together.
+/// The sum of all jobs' calls, shown as a histogram. Clones share the same sum.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallTimes(Arc<Mutex<CallStats>>);
 
 impl CallTimes {
-    /// Adds those of a job.
+    /// Adds the calls of a job.
     pub(super) fn add(&self, calls: &CallStats) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).add(calls);
     }

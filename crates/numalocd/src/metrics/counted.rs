@@ -1,4 +1,4 @@
-//! Counts calls by how they end. The code is in the headers of an answer without content, else in its trailers.
+//! Counts calls by the code that they end with. An answer without content has the code in its headers, others in their trailers.
 
 use super::Metrics;
 use crate::access::method_of;

@@ -1,9 +1,9 @@
-//! Names of labels' values.
+//! Values of labels.
 
 use numaloc_api::value::JobState;
 use tonic::Code;
 
-/// As in the API, in lower case and without what all have in common.
+/// The name of a state in the API, in lower case and without the common prefix.
 pub(super) fn state_name(state: JobState) -> &'static str {
     match state {
         JobState::Queued => "queued",

@@ -1,4 +1,4 @@
-//! How long the oldest queued job has waited, by class, as of when the metrics are read.
+//! How long the oldest queued job of each class has waited at the time the metrics are read.
 
 use numaloc_api::value::QosClass;
 use prometheus_client::{
@@ -15,12 +15,12 @@ use std::{
 const CLASSES: [(QosClass, &str); 3] =
     [(QosClass::Lsr, "lsr"), (QosClass::Ls, "ls"), (QosClass::Be, "be")];
 
-/// When the oldest queued jobs were made. Clones are the same.
+/// When the oldest queued job of each class was created. Clones share the same times.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Oldest(Arc<Mutex<BTreeMap<QosClass, SystemTime>>>);
 
 impl Oldest {
-    /// Sets those of all classes.
+    /// Sets the times of all classes.
     pub(super) fn set(&self, oldest: &BTreeMap<QosClass, SystemTime>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone_from(oldest);
     }
@@ -30,7 +30,7 @@ impl EncodeMetric for Oldest {
     fn encode(&self, mut encoder: MetricEncoder) -> fmt::Result {
         let oldest = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (class, name) in CLASSES {
-            // A clock that was set back meanwhile makes it zero.
+            // If the clock was set back meanwhile, the wait counts as zero.
             let waited = oldest.get(&class).and_then(|made| made.elapsed().ok());
             let seconds = waited.unwrap_or_default().as_secs_f64();
             encoder.encode_family(&[("qos_class", name)])?.encode_gauge(&seconds)?;

@@ -1,4 +1,4 @@
-//! The daemon's own process, under the names that Prometheus has for all programs.
+//! Metrics of the daemon's own process, under the names that Prometheus uses for all programs.
 
 use numaloc_host::{OwnProcess, Roots};
 use prometheus_client::{
@@ -9,13 +9,13 @@ use prometheus_client::{
 };
 use std::fmt;
 
-/// Reads what the process uses whenever the metrics are read.
+/// Reads the use of CPU, memory and files whenever the metrics are read.
 #[derive(Debug, Default)]
 pub(super) struct Process(Roots);
 
 impl Collector for Process {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        // What cannot be read is left out: the rest is of use without it.
+        // If the values cannot be read, they are left out: the other metrics are useful without them.
         let Ok(own) = OwnProcess::read(&self.0) else { return Ok(()) };
         let cpu = ConstCounter::new(own.cpu.as_secs_f64());
         let help = "Time that the process has used CPUs";

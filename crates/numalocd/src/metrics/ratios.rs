@@ -1,4 +1,4 @@
-//! The local ratio of workloads, bounded in number: their names are the clients' to choose.
+//! The local ratio of workloads. Their number is bounded, because clients choose their names.
 
 use super::MAX_WORKLOADS;
 use numaloc_api::value::WorkloadId;
@@ -12,12 +12,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Local shares from 0 to 1 by workload. Clones count together.
+/// Local shares from 0 to 1 by workload. Clones share the same values.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ratios(Arc<Mutex<BTreeMap<WorkloadId, f64>>>);
 
 impl Ratios {
-    /// Sets that of one, unless it is new and there is no room.
+    /// Sets the ratio of a workload, unless the workload is new and there is no room.
     pub(super) fn set(&self, id: &WorkloadId, ratio: f64) {
         let mut shown = self.lock();
         if let Some(before) = shown.get_mut(id) {
@@ -27,7 +27,7 @@ impl Ratios {
         }
     }
 
-    /// Forgets one.
+    /// Forgets a workload.
     pub(super) fn remove(&self, id: &WorkloadId) {
         self.lock().remove(id);
     }

@@ -18,7 +18,8 @@ const COMMIT_BOUNDS: [f64; 11] =
     [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 10.0];
 
 impl Default for Series {
-    /// Nothing has happened. What has a closed set of labels starts at 0, so that its growth shows from the first on.
+    /// All counts are 0. Series whose labels have a closed set of values exist from the start, so that their first increase
+    /// shows.
     fn default() -> Self {
         let series = Self {
             moved: Default::default(),
@@ -47,7 +48,7 @@ impl Default for Series {
             commits: Histogram::new(COMMIT_BOUNDS),
             commit_failures: Default::default(),
         };
-        // The start was a first reading.
+        // The configuration was read successfully at the start.
         series.reload_done.set(1);
         series.reload_time.set(since_epoch(SystemTime::now()));
         for reason in Reason::ALL {
@@ -69,7 +70,7 @@ impl Default for Series {
 /// A registry with all of `series`.
 pub(super) fn of(series: &Series) -> Registry {
     let mut all = Registry::default();
-    // Under the names that all programs have them.
+    // Without the prefix, so that the names are those of all programs.
     all.register_collector(Box::new(Process::default()));
     let registry = all.sub_registry_with_prefix("numaloc");
     let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);

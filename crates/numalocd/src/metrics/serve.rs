@@ -1,4 +1,4 @@
-//! Metrics by HTTP: for whoever is on this machine, and with TLS for clients that may read.
+//! Serves metrics by HTTP: in plain text to everybody on this machine, and with TLS to clients that have a role.
 
 use super::Metrics;
 use crate::{
@@ -23,16 +23,16 @@ use tokio::{
     time::timeout,
 };
 
-/// What the answer to `GET /metrics` is.
+/// The content type of the answer to `GET /metrics`.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Connections at a time; more wait to be accepted.
+/// Most connections at a time. Further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 16;
-/// For a request's head.
+/// Time limit for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// For a request and its answer: who does not read it holds up others.
+/// Time limit for a request and its answer: a client that does not read the answer holds up others.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Between failed attempts to accept: a lack of file descriptors ends by itself.
+/// Pause after a failed accept. Most failures, such as a lack of file descriptors, pass by themselves.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why metrics are not served.
@@ -43,25 +43,26 @@ pub enum ServeError {
         "metrics would be served to everybody at {0}: add [listen.tls], or listen at a loopback address such as 127.0.0.1"
     )]
     NotLoopback(SocketAddr),
-    /// The listener does not say where it listens.
+    /// The listener's address cannot be found out.
     #[error("cannot serve metrics: {0}")]
     Io(#[from] io::Error),
 }
 
-/// Keeps out who may not read.
+/// Keeps out clients that may not read.
 #[derive(Clone, Debug)]
 pub struct Guard {
-    /// Those of the server, and of its clients' authority.
+    /// The server's keys, and the authority for client certificates.
     pub keys: Keys,
-    /// Who may what.
+    /// The configuration with the grants.
     pub config: watch::Receiver<Arc<Config>>,
 }
 
-/// Answers `GET /metrics` until `stop` is true or its sender is gone; requests in hand are answered first. Each connection
-/// serves one request. With a `guard` it is by TLS, and only who has a role gets them; else by plain HTTP.
+/// Answers `GET /metrics` until `stop` is true or its sender is gone; requests under way are answered first. Each connection
+/// serves one request. With a `guard` the connection uses TLS, and only clients with a role get the metrics. Without one it is
+/// plain HTTP.
 ///
 /// # Errors
-/// The address is not one of the loopback interface, and there is no guard.
+/// The address is not a loopback address, and there is no guard.
 pub async fn serve(
     listener: TcpListener,
     metrics: Metrics,
@@ -76,7 +77,7 @@ pub async fn serve(
     let mut connections = JoinSet::new();
     loop {
         let accepted = async {
-            // Never closed: without a permit nothing is accepted.
+            // The semaphore is never closed, so this waits until there is a permit.
             let permit = Arc::clone(&room).acquire_owned().await;
             (listener.accept().await, permit)
         };
@@ -84,7 +85,7 @@ pub async fn serve(
             accepted = accepted => accepted,
             _ = stop.wait_for(|stop| *stop) => break,
         };
-        // Those that have ended are let go.
+        // Forget the connections that have ended.
         while connections.try_join_next().is_some() {}
         match stream {
             Ok((stream, _)) => {
@@ -105,7 +106,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// One connection, from its handshake on.
+/// Serves one connection, from its handshake on.
 async fn let_in(
     stream: TcpStream,
     metrics: Metrics,
@@ -129,7 +130,7 @@ async fn let_in(
     }
 }
 
-/// What goes wrong on a connection concerns its client alone.
+/// Serves the request of a connection. Errors concern only its client, so they are ignored.
 async fn answer<T: AsyncRead + AsyncWrite + Unpin>(
     stream: T,
     metrics: Metrics,
@@ -162,7 +163,7 @@ fn respond(
     let plain = "text/plain; charset=utf-8";
     let (status, kind, text) = match (request.uri().path(), request.method()) {
         _ if !may_read => {
-            let why = "no grant in the daemon's configuration is to your certificate\n";
+            let why = "no grant in the daemon's configuration names your certificate\n";
             (StatusCode::FORBIDDEN, plain, why.to_owned())
         }
         ("/metrics", &Method::GET) => (StatusCode::OK, CONTENT_TYPE, metrics.text()),

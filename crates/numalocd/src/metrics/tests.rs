@@ -1,4 +1,4 @@
-//! What is counted, how it is shown, and who gets it.
+//! Tests of what is counted, how it is shown, and who may read it.
 
 mod http;
 
@@ -34,7 +34,7 @@ fn job(state: JobState, seconds: u64, outcome: Option<Outcome>) -> Job {
     }
 }
 
-/// 3 MiB went from node 1 to node 0, 4 KiB were busy, one call took 2 ms and two took 20 ms.
+/// An outcome: 3 MiB went from node 1 to node 0, 4 KiB were busy, one call took 2 ms and two took 20 ms.
 fn outcome() -> Outcome {
     let mut account = Account::default();
     account.found((3 << 20) + 4096);
@@ -63,7 +63,7 @@ fn outcome() -> Outcome {
     }
 }
 
-/// One of everything.
+/// Metrics in which everything was counted once.
 fn filled() -> Metrics {
     let metrics = Metrics::default();
     metrics.job_ended(&job(JobState::Partial, 3, Some(outcome())));
@@ -213,7 +213,7 @@ fn workloads_are_bounded_and_forgotten() {
         metrics.workload_local(&WorkloadId::numbered(number), 50.0);
     }
     assert_eq!(series(&metrics), MAX_WORKLOADS);
-    // One that is shown goes on; one that is gone makes room.
+    // A shown workload can still change. One that is gone makes room for another.
     metrics.workload_local(&WorkloadId::numbered(3), 25.0);
     shows(&metrics, &[r#"numaloc_workload_local_ratio{workload="3"} 0.25"#]);
     metrics.workload_gone(&WorkloadId::numbered(3));
@@ -246,7 +246,7 @@ fn calls_commits_and_waits_are_counted() {
     );
 }
 
-/// (name, type) of each family, from the lines `# TYPE name type`.
+/// The name and type of each family, from the lines `# TYPE name type`.
 fn families(text: &str) -> BTreeSet<(String, String)> {
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     types.filter_map(|line| line.split_once(' ')).map(|(a, b)| (a.into(), b.into())).collect()

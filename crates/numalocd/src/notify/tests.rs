@@ -92,13 +92,14 @@ fn only_the_watchdog_of_this_process_counts() {
     assert_eq!(notifier.watchdog_of(None, None).interval(), None);
 }
 
-/// The dispatcher's task tells these: it must not wait for a service manager that hangs.
+/// The dispatcher's task sends these messages, so it must not wait for a service manager that hangs.
 #[test]
 fn a_service_manager_that_does_not_read_holds_nobody_up() {
     let directory = tempfile::tempdir().unwrap();
     let (socket, notifier) = listening(&directory.path().join("notify"));
     let watchdog = Watchdog::new(notifier.clone(), Some(Duration::from_secs(30)));
-    // Many more than the queue of a socket holds (net.unix.max_dgram_qlen). Each that waited would take a second.
+    // These are many more messages than the queue of a socket holds (net.unix.max_dgram_qlen). If each waited, it would take a
+    // second.
     for _ in 0..10_000 {
         watchdog.pat();
         notifier.status("still here");

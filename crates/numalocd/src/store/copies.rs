@@ -1,7 +1,7 @@
-//! Copies of a store: of one moment while it is in use, and new files that take the place of one while it is not.
+//! Copies of a store: snapshots while the store is in use, and new files that replace it while it is not.
 //!
-//! A file takes the place of another by one rename, after all of it is on the disk: a daemon that dies at any step leaves the
-//! old store or the new one.
+//! A new file replaces the store by one rename, after all of it is on the disk. So a crash at any step leaves the old store or
+//! the new one.
 
 use super::{
     OpenError, StoreError,
@@ -19,12 +19,13 @@ use std::{
     sync::Arc,
 };
 
-/// What a store was before another took its place.
+/// The previous store, after another one has replaced it.
 const OLD: &str = "numalocd.redb.old";
-/// Records that could not be read.
+/// The file with records that could not be read.
 const ASIDE: &str = "numalocd.redb.aside";
 
-/// What a store holds at one moment. It keeps the room of what is forgotten meanwhile, so it is to be copied soon.
+/// The contents of a store at one moment. While it exists, the room of records removed meanwhile cannot be used again: copy it
+/// soon.
 pub struct Snapshot {
     read: ReadTransaction,
     id: u64,
@@ -42,7 +43,8 @@ impl Snapshot {
         Self { read, id, path }
     }
 
-    /// A store of its own with all of it, in a file beside the store that has no name; it is at its beginning. Blocks.
+    /// Copies everything into a store of its own. Its file lies in the directory of the store, has no name, and is positioned at
+    /// its beginning. Blocks.
     ///
     /// # Errors
     /// There is no room, or a record cannot be read.
@@ -56,29 +58,29 @@ impl Snapshot {
         let copied = Opened::new(Disk::live(file.clone()))
             .and_then(|mut opened| opened.with(|db| tables::copy(&self.read, db, self.id)));
         copied.map_err(|refusal| StoreError::of(self.path.clone(), refusal))?;
-        // It is closed by now.
+        // The database on the file is closed by now.
         let mut file = file.try_clone().map_err(failed)?;
         file.rewind().map_err(failed)?;
         Ok(file)
     }
 }
 
-/// A store that has taken the place of what was there.
+/// The result of replacing a store.
 #[derive(Debug)]
 pub struct Replaced {
-    /// Where what was there is now; `None`: nothing was, or it has been done away with.
+    /// Where the previous store is now; `None`: there was none, or it was not kept.
     pub old: Option<PathBuf>,
-    /// Records.
+    /// How many records the store has.
     pub records: usize,
     /// Sizes of the file before and after, in bytes.
     pub bytes: [u64; 2],
 }
 
-/// Puts the store in `from` in the place of that in `dir`, which nobody may have open. It gets an id of its own: what clients
-/// have noted of the one that was there is of no use with it. Blocks.
+/// Replaces the store in `dir` by that in the file `from`. No process may have the store in `dir` open. The new store gets an id
+/// of its own, because what clients remember of the previous store (such as numbers of events) does not fit it. Blocks.
 ///
 /// # Errors
-/// `from` is no store, or damaged; the one in `dir` is in use; it cannot be written. Then nothing has changed.
+/// `from` is no store or damaged, the store in `dir` is in use, or the new one cannot be written. Nothing has been changed then.
 pub fn restore(dir: &Path, from: &Path) -> Result<Replaced, OpenError> {
     let lock = opening::lock(dir)?;
     let file = Arc::new(File::open(from).map_err(|error| OpenError::of(from.into(), error))?);
@@ -93,10 +95,10 @@ pub fn restore(dir: &Path, from: &Path) -> Result<Replaced, OpenError> {
     Ok(Replaced { old, records: contents.records(), bytes: [before, size(&place)] })
 }
 
-/// Writes the store in `dir` anew without what it has no use for any more. Nobody may have it open. Blocks.
+/// Writes the store in `dir` anew without unused room. No process may have it open. Blocks.
 ///
 /// # Errors
-/// As [`restore`].
+/// Those of [`restore`], and that there is no store.
 pub fn compact(dir: &Path) -> Result<Replaced, OpenError> {
     let place = opening::path(dir);
     let file = opening::existing(&place)?.ok_or_else(|| none(&place))?;
@@ -109,29 +111,29 @@ pub fn compact(dir: &Path) -> Result<Replaced, OpenError> {
     Ok(Replaced { old: None, records: contents.records(), bytes: [before, size(&place)] })
 }
 
-/// What a repair has found.
+/// The result of a repair.
 #[derive(Debug)]
 pub enum Repaired {
     /// Nothing is wrong with the store.
     Whole,
-    /// What could be read is the store now.
+    /// The records that could be read are the store now.
     Set {
-        /// Where what was there is now, as it was.
+        /// Where the damaged store is now, unchanged.
         old: PathBuf,
-        /// Which records are not in the store any more, and why.
+        /// The records that are no longer in the store, and why.
         aside: Vec<String>,
-        /// Where their bytes are.
+        /// The file that has their bytes.
         file: PathBuf,
-        /// Records that are there.
+        /// How many records the store has now.
         records: usize,
     },
 }
 
-/// Sets records aside that cannot be read, so that the rest is a store again. Nobody may have it open. Blocks.
+/// Sets aside the records that cannot be read, so that the rest is a valid store again. No process may have it open. Blocks.
 ///
 /// # Errors
-/// There is none, it is in use, of another version, so damaged that nothing can be read, or it cannot be written. Then nothing
-/// has changed.
+/// There is no store, or it is in use, of another version, or so damaged that nothing can be read, or the new one cannot be
+/// written. The store has not been changed then.
 pub fn repair(dir: &Path) -> Result<Repaired, OpenError> {
     let place = opening::path(dir);
     let file = Arc::new(opening::existing(&place)?.ok_or_else(|| none(&place))?);
@@ -172,7 +174,8 @@ fn size(path: &Path) -> u64 {
     path.metadata().map_or(0, |metadata| metadata.len())
 }
 
-/// Keeps what is at `place` at `old`, too, instead of what was kept there before. Gives back whether there was anything.
+/// Gives the file at `place` the second name `old`, which replaces an earlier file of that name. Returns whether there is a file
+/// at `place`.
 fn keep(place: &Path, old: &Path) -> Result<bool, OpenError> {
     let failed = |error| OpenError::of(old.to_owned(), error);
     match fs::remove_file(old) {
@@ -185,7 +188,7 @@ fn keep(place: &Path, old: &Path) -> Result<bool, OpenError> {
     }
 }
 
-/// Adds records to the file of those that have been set aside: a line each, with the name, what is wrong, and the bytes.
+/// Appends records to the file of records set aside: a line each, with the name, the problem and the bytes in hexadecimal.
 fn write_aside(path: &Path, records: &[Aside]) -> io::Result<()> {
     let mut text = String::new();
     for Aside { name, why, bytes } in records {

@@ -1,5 +1,6 @@
-//! The file below the database. At first it is only read, and what is written stays in memory: opening a database repairs
-//! what it finds, and must not touch a file that turns out to be damaged. [`Disk::release`] then writes it all, in order.
+//! The file below the database. At first it is only read, and writes stay in memory. The reason: opening a database repairs what
+//! it finds, and must not touch a file that turns out to be damaged. [`Disk::release`] then carries out all these writes, in
+//! order.
 
 use redb::StorageBackend;
 use std::{
@@ -11,22 +12,22 @@ use std::{
 };
 
 const PAGE: usize = 4096;
-/// Where the database says which of its two commit slots counts, and the bit that says it.
+/// Offset of the byte in redb's header that selects one of the two commit slots, and the bit in it.
 const SLOT_BYTE: usize = 9;
 const SLOT_BIT: u8 = 1;
-/// Where the two slots have the numbers of their transactions.
+/// Offsets of the transaction numbers of the two slots.
 const TRANSACTIONS: [usize; 2] = [168, 296];
 
-/// Which of the two last commits is looked at.
+/// Which of the two latest commits to open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slot {
-    /// The one that counts.
+    /// The one that the header selects.
     Current,
     /// The other one.
     Other,
 }
 
-/// The file. Clones are the same.
+/// The file. Clones share the same file and state.
 #[derive(Clone, Debug)]
 pub struct Disk {
     file: Arc<File>,
@@ -49,11 +50,11 @@ enum Stage {
     Cut,
 }
 
-/// What was written and is not in the file yet.
+/// Writes that are not in the file yet.
 #[derive(Debug)]
 struct Held {
     len: u64,
-    /// What the file has from here on does not count.
+    /// The file's own bytes count up to here. Beyond, it counts as zeros, because it was truncated in memory.
     file_len: u64,
     pages: BTreeMap<u64, Box<[u8; PAGE]>>,
     log: Vec<Operation>,
@@ -70,21 +71,21 @@ enum Operation {
 #[cfg(test)]
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// So many writing operations succeed first.
+    /// How many writing operations succeed first.
     pub after: usize,
-    /// Whether it takes effect all the same.
+    /// Whether the failing operation takes effect all the same.
     pub takes_effect: bool,
     /// The error.
     pub errno: i32,
 }
 
 impl Disk {
-    /// A file that is written to.
+    /// A file that is written to at once.
     pub fn live(file: Arc<File>) -> Self {
         Self::new(file, Stage::Live)
     }
 
-    /// A file that is only read until it is released.
+    /// A file that is only read until [`Self::release`].
     pub fn held(file: Arc<File>, slot: Slot) -> io::Result<Self> {
         let len = file.metadata()?.len();
         let mut held = Held { len, file_len: len, pages: BTreeMap::new(), log: Vec::new() };
@@ -107,8 +108,8 @@ impl Disk {
         Self { file, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Whether the commit that does not count is the later one: the daemon died in the midst of it, or the byte that says
-    /// which one counts is damaged.
+    /// Whether the commit that the header does not select is the later one. Then the daemon died in the middle of that commit, or
+    /// the byte that selects the slot is damaged.
     pub fn other_is_later(file: &File) -> io::Result<bool> {
         let mut header = [0; 320];
         file.read_exact_at(&mut header, 0)?;
@@ -119,7 +120,7 @@ impl Disk {
         Ok(if header[SLOT_BYTE] & SLOT_BIT == 0 { second > first } else { first > second })
     }
 
-    /// Writes what was held back, and from now on everything at once.
+    /// Carries out the writes that were held back. From now on everything is written at once.
     pub fn release(&self) -> io::Result<()> {
         let mut state = self.state();
         if !matches!(state.stage, Stage::Held(_)) {
@@ -133,7 +134,7 @@ impl Disk {
         Ok(())
     }
 
-    /// From now on nothing is written any more.
+    /// Makes all further writes fail.
     pub fn cut(&self) {
         self.state().stage = Stage::Cut;
     }
@@ -232,7 +233,7 @@ impl Held {
         Ok(())
     }
 
-    /// A page that can be written.
+    /// The copy of a page that writes go to. It is read from the file first if need be.
     fn page(&mut self, file: &File, page: u64) -> io::Result<&mut [u8; PAGE]> {
         if !self.pages.contains_key(&page) {
             let mut bytes = Box::new([0; PAGE]);
@@ -258,7 +259,7 @@ impl Held {
         Ok(())
     }
 
-    /// What the file has, and zeros where it has nothing that counts.
+    /// Reads the file's own bytes, and zeros beyond `file_len`.
     fn read_file(&self, file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let there = self.file_len.saturating_sub(offset);
         let there = usize::try_from(there).unwrap_or(usize::MAX).min(out.len());

@@ -1,4 +1,4 @@
-//! What of a job stays in memory.
+//! What is kept in memory of a job.
 
 use numaloc_api::{encoded::ListedJob, value::Job};
 use std::sync::Arc;
@@ -6,9 +6,10 @@ use std::sync::Arc;
 /// A job as it is kept in memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
-    /// The job; without plan, members and outcome if it has ended: [`super::Store::job`] has it whole.
+    /// The job. If it has ended, its plan, members and outcome are left out; [`super::Store::job`] reads the whole job.
     pub job: Arc<Job>,
-    /// What lists show of it if it has ended: encoded once, since it does not change and is most of what is listed.
+    /// What lists show of the job, if it has ended. It is encoded once, because it does not change and ended jobs are most of
+    /// what is listed.
     pub listed: Option<ListedJob>,
 }
 

@@ -1,4 +1,4 @@
-//! Opening: the file is looked at in full before anything in it is changed.
+//! Opening a store: the whole file is read and checked before anything in it is changed.
 
 use super::{
     Contents, OpenError,
@@ -15,27 +15,27 @@ use std::{
     sync::Arc,
 };
 
-/// The file in the state directory.
+/// The name of the store in the state directory.
 const NAME: &str = "numalocd.redb";
-/// The same while it is being made.
+/// The name of a store that is being made.
 const UNFINISHED: &str = "numalocd.redb.new";
-/// What the database may keep in memory, in bytes.
+/// Size of the database's cache, in bytes.
 const CACHE: usize = 4 << 20;
 
-/// An open database, and what is below it.
+/// An open database, and the disk below it.
 #[derive(Debug)]
 pub struct Opened {
-    /// Always there; taken only to close it.
+    /// Always `Some`, except while it is being closed.
     db: Option<Database>,
     pub disk: Disk,
-    /// How many commits it has seen.
+    /// The number of commits so far.
     pub commits: u64,
-    /// Tells it from others. One of before there were ids gets its own with the next commit.
+    /// The id of the store. A store made before stores had ids gets one with its next commit.
     pub id: u64,
 }
 
 impl Opened {
-    /// Opens a database without looking at what is in it.
+    /// Opens a database without reading its tables.
     pub fn new(disk: Disk) -> Result<Self, Refusal> {
         let mut builder = Database::builder();
         let builder = builder.set_cache_size(CACHE);
@@ -46,7 +46,7 @@ impl Opened {
         }
     }
 
-    /// Does something with the database. A panic is an error, after which it must not be used any more.
+    /// Runs `work` with the database. A panic in it becomes an error, after which the database must not be used any more.
     pub fn with<T>(
         &mut self,
         work: impl FnOnce(&mut Database) -> Result<T, Fault>,
@@ -68,15 +68,15 @@ impl Drop for Opened {
     }
 }
 
-/// Why something could not be done with a database.
+/// Why an operation on a database failed.
 #[derive(Debug)]
 pub struct Refusal {
     pub fault: Fault,
-    /// What the file system said, if it was that.
+    /// The error of the file system, if that was the cause.
     pub error: Option<io::Error>,
 }
 
-/// What an opened store consists of.
+/// The parts of an opened store.
 pub struct Parts {
     pub path: PathBuf,
     pub lock: Lock,
@@ -85,12 +85,12 @@ pub struct Parts {
     pub contents: Contents,
 }
 
-/// The state directory, locked. Its lock covers the file too, also while that is being made.
+/// The lock on the state directory. It covers the file too, also while the file is being made.
 #[derive(Debug)]
 pub struct Lock(File);
 
 impl Drop for Lock {
-    /// Unlocks also where a child of this process still has the directory open.
+    /// Unlocks explicitly: a child process may still have the directory open, and closing alone would leave it locked.
     fn drop(&mut self) {
         let _ = self.0.unlock();
     }
@@ -115,15 +115,15 @@ pub fn open(dir: &Path) -> Result<Parts, OpenError> {
     Ok(Parts { path, lock, file, opened, contents })
 }
 
-/// Where the store in `dir` is.
+/// The path of the store in `dir`.
 pub fn path(dir: &Path) -> PathBuf {
     dir.join(NAME)
 }
 
-/// Makes the directory if need be, and locks it, without waiting.
+/// Makes the directory if it is missing, and locks it, without waiting.
 ///
 /// # Errors
-/// [`OpenError::InUse`]; it cannot be made or opened.
+/// [`OpenError::InUse`]; or the directory cannot be made, opened or locked.
 pub fn lock(dir: &Path) -> Result<Lock, OpenError> {
     let failed = |source| OpenError::of(dir.to_owned(), source);
     if !dir.exists() {
@@ -159,14 +159,14 @@ pub fn existing(path: &Path) -> Result<Option<File>, OpenError> {
     OpenOptions::new().read(true).write(true).open(path).map(Some).map_err(failed)
 }
 
-/// A store under another name, so that there is never half of one. It is on the disk.
+/// A complete new store under a temporary name. It is on the disk, so a rename can put it in its place.
 pub struct New {
     pub file: Arc<File>,
     pub opened: Opened,
     unfinished: PathBuf,
 }
 
-/// Makes a store that `fill` fills, given an id that is new.
+/// Makes a store with a new id, which `fill` is given to fill the database.
 pub fn make(
     dir: &Path,
     lock: &Lock,
@@ -183,32 +183,32 @@ pub fn make(
         Ok(opened)
     });
     let owned = give_to_owner(&file, &unfinished);
-    // The directory is the one that is locked.
+    // The lock is on the directory itself, so this syncs the directory.
     let source = match made.map(|opened| (opened, owned.and_then(|()| lock.0.sync_all()))) {
         Ok((opened, Ok(()))) => return Ok(New { file, opened, unfinished }),
         Ok((_, Err(error))) => error,
         Err(Refusal { fault, error }) => error.unwrap_or_else(|| io::Error::other(fault)),
     };
-    // It would be overwritten the next time; only its room matters.
+    // A file that is left would be overwritten the next time. It is removed to free its room.
     let _ = fs::remove_file(&unfinished);
     Err(failed(source))
 }
 
 impl New {
-    /// What is in it.
+    /// Reads its contents.
     pub fn contents(&mut self) -> Result<Contents, OpenError> {
         let contents = self.opened.with(|db| tables::contents(db));
         contents.map_err(|refusal| refusal.into_open_error(&self.unfinished))
     }
 
-    /// Puts it in the place of what is at `path`.
+    /// Renames it to `path`, where it replaces what is there.
     pub fn put(&self, path: &Path, lock: &Lock) -> Result<(), OpenError> {
         let renamed = fs::rename(&self.unfinished, path).and_then(|()| lock.0.sync_all());
         renamed.map_err(|source| OpenError::of(path.to_owned(), source))
     }
 }
 
-/// Whatever root makes beside the store is its user's, so that the daemon can go on with it.
+/// If root makes a file beside the store, it gives the file to the owner of the directory, so that the daemon can use it.
 pub fn give_to_owner(file: &File, path: &Path) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let owner = directory.unwrap_or(Path::new(".")).metadata()?;
@@ -218,14 +218,14 @@ pub fn give_to_owner(file: &File, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Reads all of an existing file, and only then lets the database change it.
+/// Reads and checks all of an existing file, and only then lets the database change it.
 fn read(file: &Arc<File>, path: &Path) -> Result<(Opened, Contents), OpenError> {
     let found = found(file, path)?;
     found.0.disk.release().map_err(|source| OpenError::of(path.to_owned(), source))?;
     Ok(found)
 }
 
-/// Reads and checks all of a file, and changes nothing in it.
+/// Reads and checks all of a file without changing it.
 pub fn found(file: &Arc<File>, path: &Path) -> Result<(Opened, Contents), OpenError> {
     let failed = |source| OpenError::of(path.to_owned(), source);
     let refused = |refusal: Refusal| refusal.into_open_error(path);
@@ -233,20 +233,20 @@ pub fn found(file: &Arc<File>, path: &Path) -> Result<(Opened, Contents), OpenEr
     if !Disk::other_is_later(file).map_err(failed)? {
         return Ok(found);
     }
-    // Whole commits are kept, acknowledged or not; one that was cut short is not.
+    // A complete commit is kept, even if it was never acknowledged. An incomplete one is not.
     let other = hold(file, Slot::Other).and_then(verified);
     Ok(other.ok().filter(|other| other.0.commits > found.0.commits).unwrap_or(found))
 }
 
-/// Opens a file of which not all can be read, and changes nothing in it.
+/// Opens a file that can be read only in part, without changing it.
 pub fn readable(file: &Arc<File>, path: &Path) -> Result<Opened, OpenError> {
     let current = hold(file, Slot::Current);
     let opened = current.or_else(|refusal| hold(file, Slot::Other).map_err(|_| refusal));
     opened.map_err(|refusal| refusal.into_open_error(path))
 }
 
-/// Opens the database again after a failure: as it was after `commits` commits, whether the one that failed has reached the
-/// file or not. Nothing is written until the disk is released.
+/// Opens the database again after a failure, with the contents after `commits` commits, whether or not the failed commit has
+/// reached the file. Nothing is written until the disk is released.
 pub fn reopen(file: &Arc<File>, commits: u64) -> Result<Opened, String> {
     let mut reason = String::new();
     for slot in [Slot::Current, Slot::Other] {
@@ -268,7 +268,7 @@ impl Refusal {
             (_, Some(error)) if !ended(&error) => OpenError::of(path, error),
             (Fault::Version(found), _) => OpenError::Version { path, found, known: SCHEMA },
             (fault @ Fault::Foreign, _) => OpenError::Foreign { path, reason: fault.to_string() },
-            // The database's words for a file that does not begin as its files do.
+            // The database's error for a file that does not begin with its magic number.
             (Fault::Database(redb::Error::Io(error)), _)
                 if error.kind() == io::ErrorKind::InvalidData =>
             {
@@ -289,7 +289,7 @@ fn hold(file: &Arc<File>, slot: Slot) -> Result<Opened, Refusal> {
     Ok(opened)
 }
 
-/// Checks all of a database, and reads it.
+/// Checks the whole database, and reads its contents.
 fn verified(mut opened: Opened) -> Result<(Opened, Contents), Refusal> {
     let contents = opened.with(|db| {
         if !db.check_integrity()? {
@@ -300,7 +300,7 @@ fn verified(mut opened: Opened) -> Result<(Opened, Contents), Refusal> {
     Ok((opened, contents))
 }
 
-/// What a panic of the database means.
+/// Treats a panic of the database as damage.
 fn corrupted(reason: String) -> Fault {
     Fault::Database(redb::Error::Corrupted(reason))
 }

@@ -1,4 +1,4 @@
-//! Panics as errors: the database may panic on a damaged file, and nobody is helped by the message.
+//! Turns panics into errors. The database may panic on a damaged file, and its panic message would help nobody.
 
 use std::{
     any::Any,
@@ -23,7 +23,7 @@ pub fn quietly<T>(work: impl FnOnce() -> T) -> Result<T, String> {
         }));
     });
     let before = QUIET.replace(true);
-    // Whatever a panic leaves half done is dropped by the caller and never used again.
+    // A panic may leave the database in an inconsistent state. The caller drops it then and never uses it again.
     let result = panic::catch_unwind(AssertUnwindSafe(work));
     QUIET.set(before);
     result.map_err(|payload| text(payload.as_ref()))

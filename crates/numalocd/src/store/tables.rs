@@ -1,4 +1,5 @@
-//! What is in the file: a table a kind of record, each record with a checksum over itself and its key.
+//! The tables in the file. There is one table per kind of record. Each record has a checksum over its table, its key and its
+//! bytes.
 
 mod transfer;
 
@@ -17,7 +18,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// The version of this layout. One that differs is refused.
+/// The version of this layout. A store of another version is refused.
 pub const SCHEMA: u64 = 1;
 
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
@@ -28,37 +29,37 @@ const EVENTS: TableDefinition<u64, &[u8]> = TableDefinition::new("events");
 
 const VERSION: &str = "schema";
 const COMMITS: &str = "commits";
-/// Tells a store from each other one.
+/// The id that distinguishes a store from all others.
 const ID: &str = "store_id";
-/// Since when, in seconds of the epoch; 0, or not there: not.
+/// Since when the daemon is drained or paused, in seconds since the epoch; 0, or no entry: it is not.
 const HOLDS: [&str; 2] = ["drained", "paused"];
 const LAST: [&str; 3] = ["last_job", "last_schedule", "last_event"];
 
 /// Why the tables cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// The database says so.
+    /// An error of the database.
     #[error(transparent)]
     Database(#[from] redb::Error),
-    /// It is another program's file.
+    /// The file belongs to another program.
     #[error("it has no numaloc tables")]
     Foreign,
-    /// It is of another version of this program.
+    /// The file has another version of the layout.
     #[error("it has version {0}")]
     Version(u64),
-    /// A record does not fit its checksum.
+    /// A record does not match its checksum.
     #[error("{0} does not match its checksum")]
     Checksum(String),
     /// A record cannot be read.
     #[error("{0} is {1}")]
     Record(String, Damaged),
-    /// A record is under another one's key.
+    /// A record is stored under the key of another one.
     #[error("{0} stands in the place of {1}")]
     Misplaced(String, String),
-    /// Some records of a table cannot even be found.
+    /// Some records of a table cannot be found at all.
     #[error("{0}/? cannot be reached: the database's pages are damaged")]
     Unreachable(String),
-    /// A record without a number of its own.
+    /// The id of a record is not a number.
     #[error("{0} is no name that the daemon gives")]
     Unnumbered(String),
 }
@@ -93,11 +94,11 @@ impl From<TableError> for Fault {
     }
 }
 
-/// How a key looks in a checksum and to people.
+/// A key: as bytes for the checksum, and as text for people.
 trait Place {
     fn bytes(&self) -> Vec<u8>;
     fn text(&self) -> String;
-    /// The number that it is; 0: it is none.
+    /// The key as a number; 0: it is not a number.
     fn number(&self) -> u64;
 }
 
@@ -148,7 +149,7 @@ fn unseal<T: Stored>(table: &str, key: &impl Place, value: &[u8]) -> Result<T, F
     T::decode(record).map_err(|why| Fault::Record(name(), why))
 }
 
-/// Makes the tables.
+/// Makes the tables of a new store.
 pub fn create(db: &Database, id: u64) -> Result<(), Fault> {
     let mut transaction = db.begin_write()?;
     transaction.set_two_phase_commit(true);
@@ -168,7 +169,7 @@ pub fn create(db: &Database, id: u64) -> Result<(), Fault> {
     Ok(transaction.commit()?)
 }
 
-/// Checks the version, and reads how many commits there were.
+/// Checks the version, and reads the number of commits.
 pub fn commits(db: &Database) -> Result<u64, Fault> {
     let meta = db.begin_read()?.open_table(META)?;
     match meta.get(VERSION)?.ok_or(Fault::Foreign)?.value() {
@@ -177,7 +178,7 @@ pub fn commits(db: &Database) -> Result<u64, Fault> {
     }
 }
 
-/// Its id; `None`: it was made before there were ids.
+/// The id of the store; `None`: it was made before stores had ids.
 pub fn id(db: &Database) -> Result<Option<u64>, Fault> {
     let meta = db.begin_read()?.open_table(META)?;
     Ok(meta.get(ID)?.map(|id| id.value()))
@@ -215,14 +216,14 @@ pub fn contents(db: &Database) -> Result<Contents, Fault> {
     Ok(contents)
 }
 
-/// A time in seconds of the epoch; 0: none.
+/// The time for seconds since the epoch; 0 means none.
 fn time(seconds: u64) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).filter(|_| seconds > 0)
 }
 
 fn seconds(time: Option<SystemTime>) -> u64 {
     let since = time.map(|time| time.duration_since(UNIX_EPOCH).unwrap_or_default());
-    // A clock that stands at the epoch is one that is not set: what was held stays held.
+    // If the clock is not set it stands at the epoch. 1 is stored instead of 0, so that the hold is kept.
     since.map_or(0, |since| since.as_secs().max(1))
 }
 
@@ -242,7 +243,7 @@ fn fits_event(key: u64, event: &Event) -> Result<(), Fault> {
     placed(event.number == key, &format_args!("events/{}", event.number), "events", &key)
 }
 
-/// Whether a record stands where its name belongs.
+/// Checks that a record is stored under the key that its name gives.
 fn placed(fits: bool, name: &impl ToString, table: &str, key: &impl Place) -> Result<(), Fault> {
     let place = || format!("{table}/{}", key.text());
     if fits { Ok(()) } else { Err(Fault::Misplaced(name.to_string(), place())) }
@@ -292,10 +293,10 @@ fn number(number: Option<u64>, name: &impl ToString) -> Result<u64, Fault> {
     number.ok_or_else(|| Fault::Unnumbered(name.to_string()))
 }
 
-/// Carries `writes` out as the commit of this number, in the store of this id.
+/// Carries out `writes` as the commit with the number `commits`, in the store with this id.
 pub fn commit(db: &Database, writes: &[Write], commits: u64, id: u64) -> Result<(), Fault> {
     let mut transaction = db.begin_write()?;
-    // Damage to the last commit is then told from a commit that a crash cut short.
+    // With two phases, damage to the last commit can be told from a commit that a crash cut short.
     transaction.set_two_phase_commit(true);
     {
         let mut meta = transaction.open_table(META)?;

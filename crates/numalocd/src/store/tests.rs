@@ -1,4 +1,4 @@
-//! The store on real files, full disks and killed processes.
+//! Tests of the store on real files, with full disks and killed processes.
 
 mod contents;
 mod copies;
@@ -130,7 +130,7 @@ fn write_event(number: u64) -> Write {
     Write::Event(Arc::new(event(number)))
 }
 
-/// All that can be read of a store, as text.
+/// Everything that can be read of a store, as text.
 fn all(store: &mut Store, contents: &Contents) -> String {
     let numbers: Vec<_> = contents.jobs.iter().map(|kept| kept.job.id.clone()).collect();
     let jobs: Vec<_> = numbers.iter().map(|id| store.job(id).unwrap().unwrap()).collect();
@@ -139,7 +139,7 @@ fn all(store: &mut Store, contents: &Contents) -> String {
     format!("{contents:?}\n{jobs:?}\n{events:?}")
 }
 
-/// The numbers of the jobs in a store, once it is opened anew.
+/// Opens a store and returns the numbers of its jobs.
 fn stored_jobs(dir: &Path) -> Vec<u64> {
     let (_, contents) = Store::open(dir).unwrap();
     contents.jobs.iter().map(|kept| kept.job.id.number().unwrap()).collect()

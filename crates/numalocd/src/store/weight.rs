@@ -1,5 +1,5 @@
-//! How much room records take: in an answer, in memory and on the disk. What clients make long is counted, the rest is taken to
-//! be a kilobyte.
+//! Estimates how much room records take: in an answer, in memory and on the disk. Fields whose length clients choose are counted.
+//! All others together count as 1 KiB.
 
 use super::EventHead;
 use numaloc_api::{
@@ -8,13 +8,13 @@ use numaloc_api::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-/// What takes room.
+/// Something that takes room.
 pub trait Weight {
-    /// About how many bytes.
+    /// Its approximate size in bytes.
     fn weight(&self) -> usize;
 }
 
-/// Everything but the target.
+/// Bytes counted for everything whose length clients do not choose.
 const REST: usize = 1024;
 
 fn weight(target: &Target) -> usize {
@@ -41,7 +41,7 @@ fn labels(labels: &BTreeMap<String, String>) -> usize {
     labels.iter().map(|(key, value)| key.len() + value.len() + 8).sum()
 }
 
-/// Members of a target, by what they take in memory.
+/// The size of a target's members in memory.
 fn members(members: &[MemberResult]) -> usize {
     let each = |member: &MemberResult| {
         let entries = member.remote.len() + member.account.left_bytes().len() + member.flows.len();

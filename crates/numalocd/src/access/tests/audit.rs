@@ -8,7 +8,7 @@ use std::{
 };
 use tracing_subscriber::fmt::MakeWriter;
 
-/// What has been logged.
+/// The text that has been logged.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -21,7 +21,7 @@ impl Log {
         (log, tracing::subscriber::set_default(subscriber.finish()))
     }
 
-    /// All of it.
+    /// The whole log.
     pub fn text(&self) -> String {
         let bytes = self.0.lock().expect("no writer panics");
         String::from_utf8_lossy(&bytes).into_owned()

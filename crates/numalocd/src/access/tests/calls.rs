@@ -10,7 +10,7 @@ use super::{
 use std::collections::BTreeMap;
 use tonic::{Code, transport::Channel};
 
-/// What a caller has, from nothing to everything.
+/// The rights of a caller, from nothing to everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Has {
     Nothing,
@@ -19,7 +19,7 @@ enum Has {
     Admin,
 }
 
-/// What comes of each call of the API.
+/// Makes each call of the API, and returns its answer by its path.
 async fn answers(channel: &Channel) -> BTreeMap<String, Answer> {
     let mut answers = BTreeMap::new();
     for path in api().into_keys() {
@@ -29,7 +29,7 @@ async fn answers(channel: &Channel) -> BTreeMap<String, Answer> {
     answers
 }
 
-/// Checks what came of each call of the API that `name`, who has a role or not, has made.
+/// Checks the answers to each call of the API made by `name`, a caller with these rights.
 #[track_caller]
 fn check(name: &str, has: Has, answers: &BTreeMap<String, Answer>) {
     let api = api();

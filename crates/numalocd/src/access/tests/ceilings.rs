@@ -1,4 +1,4 @@
-//! Every field that a ceiling bounds, asked for by every kind of caller.
+//! Every field that a ceiling bounds, requested by every kind of caller.
 
 use super::{config, grant};
 use crate::{
@@ -10,7 +10,7 @@ use numaloc_api::value::{Limits, MigrationSpec, Policy, QosClass};
 use numaloc_core::{NumaBalancing, Options, Pacing, Profile};
 use std::time::Duration;
 
-/// Asks for one thing, and names the ceiling that bounds it.
+/// Requests that each exceed one default ceiling, with the name of that ceiling.
 pub(super) fn asks() -> Vec<(&'static str, MigrationSpec)> {
     let policy = |policy| MigrationSpec { policy, ..MigrationSpec::default() };
     let options = |options| policy(Policy { options, ..Policy::default() });
@@ -33,10 +33,10 @@ pub(super) fn asks() -> Vec<(&'static str, MigrationSpec)> {
     ]
 }
 
-/// Each ceiling has something that it bounds, here and in the table of all calls.
+/// `asks`, which the table of all calls uses too, has a request for each ceiling.
 #[test]
 fn no_ceiling_is_left_out() {
-    // With one more this does not compile: let `asks` ask for it.
+    // A new ceiling fails to compile here. If so, let `asks` ask for it.
     let Ceilings {
         profile: _,
         qos_class: _,
@@ -47,7 +47,7 @@ fn no_ceiling_is_left_out() {
         pause_numa_balancing: _,
     } = Ceilings::default();
     let asked: std::collections::BTreeSet<_> = asks().into_iter().map(|(name, _)| name).collect();
-    // By default there is none for the rate: it is asked about where one is granted.
+    // By default there is no ceiling for the rate. Another test grants one and asks for more.
     assert_eq!(asked.len(), 7 - 1);
 }
 
@@ -67,7 +67,7 @@ fn exceeded(ceilings: &Ceilings, spec: &MigrationSpec) -> Option<&'static str> {
 fn an_operator_gets_no_more_than_is_safe_unless_it_is_granted() {
     let safe = Ceilings::default();
     assert_eq!(exceeded(&safe, &MigrationSpec::default()), None);
-    // A bound for a node's CPUs makes no job faster than one without.
+    // A bound for the use of a node's CPUs makes no job faster than one without a bound.
     let pacing = Pacing { node_cpu_percent_max: Some(100), ..Pacing::default() };
     let policy = Policy { options: Options { pacing, ..Options::default() }, ..Policy::default() };
     assert_eq!(exceeded(&safe, &MigrationSpec { policy, ..MigrationSpec::default() }), None);
@@ -111,7 +111,7 @@ fn lower_ceilings_hold_too() {
     assert_eq!(exceeded(&low, &spec(rate(Some(1 << 20)))), None);
     assert_eq!(exceeded(&low, &spec(rate(Some(1 + (1 << 20))))), Some("rate_bytes_per_second"));
     assert!(low.check_class(QosClass::Ls).is_err() && low.check_class(QosClass::Be).is_ok());
-    // What is not asked for is the default, and bounded.
+    // A limit that the request does not name is the default, bounded by the ceiling.
     let bound = |asked, default| low.bound(&spec(asked), &default);
     assert_eq!(bound(rate(None), rate(None)), rate(Some(1 << 20)));
     assert_eq!(bound(rate(None), rate(Some(1 << 30))), rate(Some(1 << 20)));

@@ -69,7 +69,7 @@ fn who_has_no_grant_has_no_role() {
         user(5, &[5]),
         user(5, &[]),
         user(u32::MAX, &[u32::MAX]),
-        // Whoever has no id here, such as users of other user namespaces.
+        // Users and groups without an id here, such as those of other user namespaces.
         user(65_534, &[100]),
         user(5, &[65_534]),
         holder(&[]),
@@ -113,7 +113,7 @@ fn a_spiffe_id_is_the_name_of_who_has_it() {
     assert_eq!(who(&holder(&["spiffe://test/agent"])), None);
 }
 
-/// What is made at a further socket by somebody who would be more elsewhere is done with no more rights later.
+/// A record made at an additional socket by somebody who has a higher role elsewhere is never carried out with more rights later.
 #[test]
 fn who_is_less_at_a_further_socket_is_another_one() {
     let at =
@@ -137,25 +137,26 @@ fn who_is_less_at_a_further_socket_is_another_one() {
     };
     assert_eq!(caller, expected);
     assert_eq!(grants.creator("uid:0@/o/s", None), Some(expected));
-    // By a group it stays what the group is.
+    // With a grant to a group, the record keeps the group.
     let by_group = grants.caller_at(&user(5, &[100]), viewers).expect("it has a role");
     assert_eq!((by_group.name.as_str(), by_group.gid), ("uid:5@/v/s", Some(100)));
     assert_eq!((by_group.role, by_group.authority), (Role::Viewer, NOTHING));
     assert_eq!(grants.creator("uid:5@/v/s", Some(100)), None);
-    // Who is no more than that is who it is.
+    // A peer whose role is not above the socket's keeps its name.
     for peer in [user(2, &[2]), user(1, &[1])] {
         assert_eq!(grants.caller_at(&peer, operators), grants.caller(&peer));
     }
     assert_eq!(grants.caller_at(&user(9, &[9]), operators), None);
     assert!(grants.creator("cert:me@/o/s", None).is_some(), "a name with @ is no socket");
-    // With the socket its creators go; where it lets more be, they are others.
+    // When the socket is removed, the creators of its records have no rights. When its upper role is raised, they are other
+    // callers.
     for sockets in [Vec::new(), vec![at("/o/s", Role::Viewer)], vec![at("/o/s", Role::Admin)]] {
         assert_eq!(Grants::from(&with(sockets)).creator("uid:0@/o/s", None), None);
     }
 }
 
 proptest! {
-    /// Whatever is in a certificate, it has the rights of a grant to a certificate or none, and never passes for a user.
+    /// Whatever a certificate contains, it has the rights of a grant to a certificate or none, and never passes for a user.
     #[test]
     fn a_certificate_is_never_a_user(names in prop::collection::vec("(uid:[0-9]|agent|boss.example|[a-z:0.]{0,6})", 0..4)) {
         let peer = Peer::Certificate { names: names.clone(), spiffe: None };
@@ -171,7 +172,7 @@ proptest! {
         }
     }
 
-    /// What was granted when a record was made is granted when it is used, as long as nothing changes.
+    /// As long as nothing changes, the creator of a record has the same rights when the record is used as when it was made.
     #[test]
     fn a_caller_is_who_it_was(
         uid in 0_u32..6,

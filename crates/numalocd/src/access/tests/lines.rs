@@ -1,4 +1,4 @@
-//! Calls of one caller at once.
+//! Tests of how many calls are answered at once.
 
 use super::{config, server::access};
 use crate::{
@@ -50,7 +50,7 @@ async fn a_line_has_an_end() {
     tokio::time::sleep(MOMENT).await;
     let refused = lines.turn("a", Kind::List).await;
     assert!(matches!(&refused, Err(Refusal::Quota { limit: 1024, .. })), "{refused:?}");
-    // Those that give up leave the line.
+    // Calls that are given up leave the line.
     waiting.iter().for_each(tokio::task::JoinHandle::abort);
     tokio::time::sleep(MOMENT).await;
     timeout(MOMENT, lines.turn("a", Kind::List)).await.expect_err("it may wait again");
@@ -66,7 +66,7 @@ async fn who_calls_no_more_is_forgotten() {
     }
 }
 
-/// A list that its client asks for.
+/// A request for a list.
 fn list() -> http::Request<Body> {
     let mut request = http::Request::new(Body::empty());
     *request.uri_mut() = "/numaloc.v1.MigrationService/ListJobs".parse().expect("a path");
@@ -91,7 +91,7 @@ async fn an_answer_counts_until_it_is_taken() {
     untaken.pop();
     let more = timeout(MOMENT, service.clone().oneshot(list())).await;
     untaken.push(more.expect("its turn has come").expect("an answer"));
-    // One that has been handed on and not written takes as much room.
+    // A frame that has been handed on but not written still holds its turn.
     let frame = untaken.remove(0).into_body().frame().await.expect("a frame").expect("no error");
     let unwritten = frame.into_data().expect("data");
     let more = timeout(MOMENT, service.clone().oneshot(list())).await;
@@ -102,7 +102,7 @@ async fn an_answer_counts_until_it_is_taken() {
     more.expect("its turn has come").expect("an answer");
 }
 
-/// However large a window its client has opened.
+/// This holds however large a flow-control window the client has opened.
 #[tokio::test(start_paused = true)]
 async fn a_stream_makes_the_next_message_when_the_last_is_written() {
     let (access, _sender) = access(config(Vec::new()));
@@ -142,7 +142,7 @@ async fn all_callers_together_leave_some_to_root() {
     next.expect("its turn has come").expect("a turn");
 }
 
-/// What is stuck is given up, but for what goes on until its client ends it.
+/// A stuck call is given up. A stream goes on until its client ends it.
 #[tokio::test(start_paused = true)]
 async fn calls_end_in_time() {
     let (access, _sender) = access(config(Vec::new()));

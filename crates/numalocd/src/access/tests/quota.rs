@@ -30,7 +30,7 @@ fn caller(name: &str) -> Caller {
     }
 }
 
-/// When the caller is told to come back.
+/// How long the refused caller is told to wait.
 fn wait(refused: Result<(), Refusal>) -> Option<Duration> {
     match refused {
         Err(Refusal::TooFast { retry_after, .. }) => Some(retry_after),
@@ -39,12 +39,13 @@ fn wait(refused: Result<(), Refusal>) -> Option<Duration> {
 }
 
 proptest! {
-    /// In any stretch of time no more calls pass than the burst and what comes in meanwhile, and all of those do.
+    /// In any period no more calls pass than the burst and what the rate adds meanwhile, and no fewer than an exact model lets
+    /// pass.
     #[test]
     fn the_rate_is_kept(rate in 1_u32..50, gaps in prop::collection::vec(0_u64..200_000_000, 1..400)) {
         let (quotas, start) = (quotas(rate, 0), Instant::now());
         let (mut now, mut passed) = (0, Vec::new());
-        // What a bucket of exact arithmetic holds, in billionths.
+        // The model's tokens, in billionths of a call.
         let mut left = u128::from(rate) * 1_000_000_000;
         for gap in gaps {
             now += gap;
@@ -64,7 +65,7 @@ proptest! {
         }
     }
 
-    /// Who is refused and comes back when told to passes, however it called before.
+    /// A caller that is refused and waits as long as it is told to passes then, however it called before.
     #[test]
     fn nobody_starves(rate in 1_u32..=u32::MAX, tries in 1_usize..200) {
         let (quotas, start) = (quotas(rate.min(150), 0), Instant::now());

@@ -6,7 +6,7 @@ use prost::Message;
 use prost_types::{FileDescriptorProto, FileDescriptorSet};
 use std::collections::BTreeMap;
 
-/// What the API says of a call.
+/// Who may make a call, as the API's definition says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Said {
     Everybody,
@@ -15,8 +15,8 @@ pub(super) enum Said {
     Admin,
 }
 
-/// All calls that there are, with what the comment of their service in the proto files says; those that are not ours with
-/// what was decided for them.
+/// All calls of the server. Who may make them is read from the comment of their service in the proto files. For services of other
+/// APIs (health, reflection) it is written here.
 pub(super) fn api() -> BTreeMap<String, Said> {
     let mut calls = BTreeMap::new();
     for file in files(numaloc_api::FILE_DESCRIPTOR_SET) {
@@ -50,7 +50,7 @@ fn files(set: &[u8]) -> Vec<FileDescriptorProto> {
     FileDescriptorSet::decode(set).expect("the set is ours").file
 }
 
-/// What stands before the service in the file, on one line.
+/// The comment before the service in the file, on one line.
 fn comment(file: &FileDescriptorProto, index: usize) -> String {
     const SERVICE: i32 = 6;
     let place = [SERVICE, i32::try_from(index).expect("few services")];
@@ -91,7 +91,7 @@ fn what_takes_more_than_a_viewer_is_a_change() {
     }
 }
 
-/// A name that says more than its kind would be a call whose cost nobody has thought about.
+/// The kind of a call follows from its name. A call that does not fit fails here, so that somebody thinks about its cost.
 #[test]
 fn calls_are_of_the_kind_that_their_name_says() {
     for rule in RULES {

@@ -1,4 +1,4 @@
-//! A real server whose only service tells who has reached it.
+//! A real server with one service, which answers with the name of the caller that has reached it.
 
 use crate::{
     access::{Access, Caller, Quotas},
@@ -18,16 +18,16 @@ use tonic::{
 use tonic_prost::ProstCodec;
 use tower::{Layer, Service, layer::layer_fn, service_fn};
 
-/// What came of a call: its code, and what was said.
+/// The answer to a call: its code and its message.
 pub(super) type Answer = (Code, String);
 
-/// The layer, and what changes its configuration.
+/// The layer, and the sender that changes its configuration.
 pub(super) fn access(config: Arc<Config>) -> (Access, watch::Sender<Arc<Config>>) {
     let (sender, receiver) = watch::channel(config);
     (Access::new(receiver.clone(), Quotas::new(receiver)), sender)
 }
 
-/// Answers each call with who made it.
+/// Answers each call with the caller's name.
 pub(super) fn echo<S>() -> impl Layer<
     S,
     Service: Service<
@@ -91,7 +91,7 @@ pub(super) async fn call(channel: &Channel, path: &str) -> Result<(), Status> {
     grpc.unary(Request::new(()), path, codec).await.map(tonic::Response::into_inner)
 }
 
-/// What comes of a call.
+/// Makes a call and returns its answer.
 pub(super) async fn answer(channel: &Channel, path: &str) -> Answer {
     match call(channel, path).await {
         Ok(()) => (Code::Ok, String::new()),

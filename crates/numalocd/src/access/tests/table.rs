@@ -1,4 +1,5 @@
-//! The table of tenants: who may see, move, select, raise and exhaust what, by each call of the API, over the real services.
+//! The table of tenants: for each call of the API, over the real services, who may see, move, select and exhaust what, and whom a
+//! ceiling stops.
 
 use super::{ceilings::asks, rules::api};
 use crate::{
@@ -35,21 +36,21 @@ use tonic::{
 use tonic_prost::ProstCodec;
 use tonic_types::StatusExt;
 
-/// Who asks. The owner may have moved the target of these tests and has made the records in them; the stranger is an operator
-/// of something else. Who is refused comes first: the others may remove what it asks for.
+/// The callers. The owner may have the target of these tests moved, and has made the records in them. The stranger is an operator
+/// of another cgroup. Callers that are refused come first, because the others may remove what they ask for.
 const WHO: [(&str, u32); 5] =
     [("viewer", 71_001), ("stranger", 71_002), ("owner", 71_003), ("admin", 71_004), ("root", 0)];
 
-/// What comes of a call.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Comes {
-    /// Whatever it says, it is no question of who asks.
+    /// Not refused because of who the caller is. It may have failed for another reason.
     Through,
-    /// Neither the role nor the target is the caller's.
+    /// Refused: the caller lacks the role, or the target is not the caller's.
     Denied,
-    /// Nothing of what it names is the caller's to mean.
+    /// Refused: the caller may select none of the workloads that the request names.
     Unseen,
-    /// It asks for more than its grant allows.
+    /// Refused: the request exceeds a ceiling of the caller's grant.
     Ceiling,
 }
 
@@ -57,11 +58,11 @@ use Comes::{Ceiling, Denied, Through, Unseen};
 
 /// Everybody with a role.
 const SEES: [Comes; 5] = [Through; 5];
-/// Who administers.
+/// Only admins.
 const ADMINS: [Comes; 5] = [Denied, Denied, Denied, Through, Through];
-/// Whoever it belongs to, and admins.
+/// Its owner, and admins.
 const OWNS: [Comes; 5] = [Denied, Denied, Through, Through, Through];
-/// Whoever it belongs to.
+/// Only its owner.
 const ONLY_OWNER: [Comes; 5] = [Denied, Denied, Through, Denied, Denied];
 
 type Ask = Box<dyn Fn(Channel) -> BoxFuture<(), Status>>;
@@ -69,13 +70,13 @@ type Ask = Box<dyn Fn(Channel) -> BoxFuture<(), Status>>;
 struct Row {
     path: &'static str,
     what: &'static str,
-    /// What it uses up while it is answered, which has a bound for each caller and for all.
+    /// The kind of the call, which is bounded for each caller and for all.
     exhausts: Kind,
     ask: Ask,
     comes: [Comes; 5],
 }
 
-/// A call with this request. Its first answer says whether it may be made.
+/// A call with this request. Its first answer says whether the caller may make it.
 fn row<M: prost::Message + Clone + Default + 'static>(
     path: &'static str,
     what: &'static str,
@@ -96,7 +97,7 @@ fn row<M: prost::Message + Clone + Default + 'static>(
     Row { path, what, exhausts, ask: Box::new(ask), comes }
 }
 
-/// The names of what is there.
+/// The names of the records.
 struct Names {
     pid: i32,
     job: String,
@@ -117,7 +118,7 @@ impl Names {
     }
 }
 
-/// A call of which the name is the whole request.
+/// A call whose request consists of a name only.
 macro_rules! named {
     ($request:ident, $name:expr) => {
         v1::$request { name: $name.clone() }
@@ -157,7 +158,7 @@ fn register(names: &Names, cgroup: &str, qos_class: v1::QosClass) -> v1::Registe
     v1::RegisterWorkloadRequest { workload: Some(own(names, cgroup, qos_class)) }
 }
 
-/// A set that has this workload alone.
+/// A set that consists of this one workload.
 fn declare(names: &Names, cgroup: &str, qos_class: v1::QosClass) -> v1::ReplaceWorkloadsRequest {
     let workloads = vec![own(names, cgroup, qos_class)];
     v1::ReplaceWorkloadsRequest { workloads, last: true, ..Default::default() }
@@ -197,7 +198,7 @@ fn table(names: &Names) -> Vec<Row> {
         row("/numaloc.v1.WorkloadService/ListWorkloads", "", List, v1::ListWorkloadsRequest::default(), SEES),
         row("/numaloc.v1.WorkloadService/GetWorkload", "", Read, named!(GetWorkloadRequest, names.workload), SEES),
         row("/numaloc.v1.WorkloadService/WatchWorkloads", "", Watch, v1::WatchWorkloadsRequest::default(), SEES),
-        // What a job of the caller would find; who can create none looks at everybody's.
+        // It shows what a job of the caller would find. A caller that can create no jobs sees everybody's workloads.
         row("/numaloc.v1.MigrationService/PlanMigration", "process", List, plan(names.process()), SEES),
         row("/numaloc.v1.MigrationService/PlanMigration", "container", List, plan(Names::container()),
             [Through, Unseen, Through, Through, Through]),
@@ -205,7 +206,7 @@ fn table(names: &Names) -> Vec<Row> {
         row("/numaloc.v1.MigrationService/CreateJob", "container", Change, create(Names::container()),
             [Denied, Unseen, Through, Through, Through]),
         row("/numaloc.v1.ScheduleService/CreateSchedule", "process", Change, repeat(names.process()), OWNS),
-        // It may be there later, and will be looked for as the caller may then.
+        // The target may be there later. It is then looked for with the rights that the caller has then.
         row("/numaloc.v1.ScheduleService/CreateSchedule", "container", Change, repeat(Names::container()),
             [Denied, Through, Through, Through, Through]),
         row("/numaloc.v1.ScheduleService/UpdateSchedule", "", Change, update(names, None), OWNS),
@@ -214,17 +215,17 @@ fn table(names: &Names) -> Vec<Row> {
             register(names, "/numaloc-none", v1::QosClass::Be), OWNS),
         row("/numaloc.v1.WorkloadService/RegisterWorkload", "better class", Change,
             register(names, "/numaloc-none", v1::QosClass::Lsr), [Denied, Denied, Ceiling, Through, Through]),
-        // What is the stranger's own cgroup makes the other's name no less the other's.
+        // The name belongs to the owner, also when the cgroup is the stranger's.
         row("/numaloc.v1.WorkloadService/RegisterWorkload", "stranger's cgroup", Change,
             register(names, "/numaloc-other", v1::QosClass::Be), OWNS),
-        // A set has what its own client has registered, so that not even root declares the owner's.
+        // A set consists of what its own client has registered, so not even root may declare the owner's workload.
         row("/numaloc.v1.WorkloadService/ReplaceWorkloads", "", Bulk,
             declare(names, "/numaloc-none", v1::QosClass::Be), ONLY_OWNER),
         row("/numaloc.v1.WorkloadService/ReplaceWorkloads", "better class", Bulk,
             declare(names, "/numaloc-none", v1::QosClass::Lsr), [Denied, Denied, Ceiling, Denied, Denied]),
         row("/numaloc.v1.WorkloadService/ReplaceWorkloads", "stranger's cgroup", Bulk,
             declare(names, "/numaloc-other", v1::QosClass::Be), ONLY_OWNER),
-        // Each has a set of its own, if only an empty one.
+        // Each caller has a set of its own, even if it is empty.
         row("/numaloc.v1.WorkloadService/RenewWorkloads", "", Change, v1::RenewWorkloadsRequest::default(),
             [Denied, Through, Through, Through, Through]),
     ];
@@ -298,7 +299,7 @@ fn comes(answer: Result<(), Status>) -> (Comes, String) {
     (comes, format!("{:?}: {}", status.code(), status.message()))
 }
 
-/// What is there, all of it the owner's.
+/// The records. All of them belong to the owner.
 async fn records(rig: &Rig, pid: i32) -> Names {
     let peer = Peer::User { uid: WHO[2].1, groups: Vec::new() };
     let owner = Grants::new(&config().grants).caller(&peer).expect("it has a grant");
@@ -315,7 +316,7 @@ async fn records(rig: &Rig, pid: i32) -> Names {
     };
     let workload = RegisterWorkload { spec, etag: None };
     let workload = rig.handle.register_workload(owner.clone(), workload).await.expect("taken");
-    // Of another process: what is asked for below is to be in nobody's way.
+    // For another process, so that it is in the way of no later request.
     let pids = [i32::MAX];
     let job =
         rig.handle.create_job(owner.clone(), request(&pids), pins(&pids), found(&pids, "0")).await;
@@ -337,7 +338,7 @@ async fn each_caller_may_what_the_table_says() {
     let asleep = Asleep::new();
     let mut rig = Rig::with(&dir, config());
     let names = records(&rig, asleep.pid()).await;
-    // Whoever may have a schedule run is told that its target is not there.
+    // A caller that may run a schedule is told that its target is not there.
     let mut probes = std::mem::replace(&mut rig.probes, mpsc::unbounded_channel().1);
     let probed = rig.probed.clone();
     tokio::spawn(async move {
@@ -373,7 +374,7 @@ async fn each_caller_may_what_the_table_says() {
     rig.kill().await;
 }
 
-/// A call that is added has to say who may make it, and what it uses up.
+/// A new call has to say who may make it, and what kind it is.
 #[test]
 fn each_call_has_a_row() {
     let name = String::new;
@@ -386,11 +387,11 @@ fn each_call_has_a_row() {
         assert_eq!(rule.kind, row.exhausts, "{}", row.path);
     }
     for rule in RULES {
-        // Watches have quotas.
+        // Watches are bounded by quotas.
         let bound = rule.kind == Kind::Watch
             || (rule.kind.at_once() <= 256 && rule.kind.over_all() <= 1024);
         assert!(bound, "{} has no bound", rule.path);
-        // No caller, and no few of them, have all.
+        // It takes at least four callers to use up all turns.
         assert!(rule.kind == Kind::Watch || rule.kind.at_once() * 4 <= rule.kind.over_all());
     }
 }

@@ -1,4 +1,4 @@
-//! Sockets from a service manager: a shell that puts them where one does starts this test program again.
+//! Sockets from a service manager. A shell puts them where a service manager does, and starts this test program again.
 
 use super::*;
 use std::{
@@ -12,7 +12,7 @@ const STOP: &str = "NUMALOCD_TEST_STOP";
 const SOCKET: &str = "NUMALOCD_TEST_SOCKET";
 const TCP: &str = "NUMALOCD_TEST_TCP";
 
-/// The daemon's part: serves what it was passed until the connection to STOP ends. Fails if it cannot listen.
+/// The daemon's part: serves the passed sockets until the connection to STOP ends. Fails if it cannot listen.
 #[tokio::test]
 #[ignore = "started by the tests below, with sockets"]
 async fn passed_sockets_are_served() {
@@ -114,7 +114,7 @@ async fn what_is_no_listening_socket_is_refused() {
     }
     assert!(!path("configured.sock").exists());
 
-    // So that the above says something: what listens is served.
+    // The counter-check: a listening socket is served.
     let unix = UnixListener::bind(path("passed.sock")).unwrap();
     let child = start(passed(unix), Stdio::null(), 1, &variables);
     let (stopping, _) = tokio::time::timeout(PATIENCE, stop.accept()).await.unwrap().unwrap();

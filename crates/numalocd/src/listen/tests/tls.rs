@@ -8,7 +8,7 @@ use tonic::transport::{
     server::{TcpConnectInfo, TlsConnectInfo},
 };
 
-/// An authority.
+/// A certificate authority.
 struct Authority {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
@@ -24,7 +24,7 @@ impl Authority {
         Self { pem, issuer: Issuer::new(params, key) }
     }
 
-    /// A certificate and its key.
+    /// Makes a key and a certificate for it.
     fn sign(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -82,12 +82,12 @@ async fn only_certificates_of_the_clients_authority_get_in() {
     assert_eq!(call(with(clients.sign("node-agent"))).await.unwrap(), 1);
     assert!(call(with(others.sign("node-agent"))).await.is_err(), "another authority's");
     let anonymous = call(ClientTlsConfig::new()).await.unwrap_err();
-    // Not even by the service: the handshake fails.
+    // The handshake fails already, not only the service's check.
     assert_ne!(anonymous.code(), tonic::Code::PermissionDenied);
     let plain = Endpoint::from_shared(format!("http://{address}")).unwrap();
     let plain = async { ask(plain.connect().await.map_err(|_| Status::unknown(""))?).await };
     assert!(plain.await.is_err(), "no TLS");
-    // The server has survived all that.
+    // The server still works after all that.
     assert_eq!(call(with(clients.sign("node-agent"))).await.unwrap(), 1);
     stop.send(()).unwrap();
     served.await.unwrap();
@@ -133,7 +133,7 @@ async fn keys_are_read_again_while_connections_go_on() {
     assert_eq!(ask(channel).await.unwrap(), 1);
     assert!(connect(&old, clients.sign("agent")).await.is_err());
 
-    // What is wrong changes nothing, and is said.
+    // Wrong files change nothing, and the error names the problem.
     let wrong = [
         ("server.key", new.sign("localhost").1, "key"),
         ("server.pem", "nothing".to_owned(), "server.pem"),
@@ -147,7 +147,7 @@ async fn keys_are_read_again_while_connections_go_on() {
         assert!(connect(&new, clients.sign("agent")).await.is_ok(), "{name}");
         fs::write(directory.path().join(name), before).unwrap();
     }
-    // Another authority of clients.
+    // The authority for client certificates is replaced.
     file("clients.pem", &old.pem);
     keys.read_again(&tls).unwrap();
     let channel = connect(&new, old.sign("agent")).await.unwrap();

@@ -1,4 +1,4 @@
-//! The HTTP server, by raw connections.
+//! Tests of the HTTP server over raw connections.
 
 use super::{super::*, filled};
 use crate::{
@@ -38,7 +38,7 @@ impl Server {
         TcpStream::connect(self.address).await.expect("a connection")
     }
 
-    /// Sends a request line with a Host and gives what comes until the server closes.
+    /// Sends a request line and a Host header, and returns everything until the server closes the connection.
     async fn ask(&self, line: &str) -> String {
         let mut stream = self.connect().await;
         let request = format!("{line} HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -62,7 +62,7 @@ async fn metrics_are_served() {
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
     assert!(head.contains(&format!("content-type: {CONTENT_TYPE}")), "{head}");
-    // What the process uses changes all the time.
+    // Metrics of the process change all the time, so they are left out.
     let lasting = |text: &str| -> Vec<String> {
         text.lines().filter(|line| !line.starts_with("process_")).map(str::to_owned).collect()
     };
@@ -86,7 +86,7 @@ async fn a_silent_client_is_dropped() {
     let server = Server::start(Metrics::default()).await;
     let mut stream = server.connect().await;
     stream.write_all(b"GET /metrics HTTP/1.1\r\n").await.expect("half a request that is taken");
-    // With time standing still but for its timers, it returns only because the server closes.
+    // Time is paused and jumps only to the server's timers, so this returns only when the server closes the connection.
     rest(&mut stream).await;
     assert!(server.ask("GET /metrics").await.starts_with("HTTP/1.1 200 "));
 }
@@ -99,7 +99,7 @@ async fn more_clients_than_there_is_room_for_wait_their_turn() {
         silent.push(server.connect().await);
     }
     assert!(server.ask("GET /metrics").await.starts_with("HTTP/1.1 200 "));
-    // The silent ones before it had to be dropped for that, all but those that fit beside it.
+    // The server had to drop the silent connections before this one, except those that fit beside it.
     let mut open = 0;
     for stream in &mut silent {
         open += usize::from(stream.try_read(&mut [0; 64]).is_err());
@@ -134,7 +134,7 @@ fn params(name: &str) -> CertificateParams {
     params
 }
 
-/// Asks for the metrics by TLS, with a certificate of this common name.
+/// Asks for the metrics over TLS, with a certificate of this common name.
 async fn scrape(address: SocketAddr, ca: &Issuer, name: &str) -> String {
     let key = KeyPair::generate().expect("a key");
     let certificate = params(name).signed_by(&key, ca).expect("a certificate");
@@ -200,7 +200,7 @@ async fn beyond_loopback_only_clients_with_a_role_get_them() {
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("numaloc_build"), "{answer}");
     let answer = scrape(address, &ca, "stranger").await;
     assert!(answer.starts_with("HTTP/1.1 403 ") && !answer.contains("numaloc_build"), "{answer}");
-    // Who speaks without TLS gets nothing.
+    // A client without TLS gets nothing.
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     ask_for_metrics(&mut stream).await;
     let mut answer = Vec::new();

@@ -1,4 +1,4 @@
-//! From one store to another: all of it, or what can be read.
+//! Copies one store into another: everything, or everything that can be read.
 
 use super::{
     EVENTS, Fault, ID, JOBS, LAST, META, Place, SCHEDULES, WORKLOADS, fits_event, fits_job,
@@ -15,11 +15,12 @@ pub struct Aside {
     pub name: String,
     /// What is wrong with it.
     pub why: String,
-    /// What is stored there.
+    /// The stored bytes.
     pub bytes: Vec<u8>,
 }
 
-/// Copies all of a store into a new one, which gets this id. Records are compared with their checksums on the way.
+/// Copies all of a store into a new one, which gets this id. The checksum of each record is verified. Fails if a record cannot be
+/// read.
 pub fn copy(from: &ReadTransaction, to: &Database, id: u64) -> Result<(), Fault> {
     let mut aside = Vec::new();
     transfer(from, to, id, &mut |wrong| aside.push(wrong))?;
@@ -29,7 +30,7 @@ pub fn copy(from: &ReadTransaction, to: &Database, id: u64) -> Result<(), Fault>
     }
 }
 
-/// Copies what can be read of a store into a new one, which gets this id. Gives back what cannot.
+/// Copies what can be read of a store into a new one, which gets this id. Returns the records that cannot be read.
 pub fn salvage(from: &ReadTransaction, to: &Database, id: u64) -> Result<Vec<Aside>, Fault> {
     let mut aside = Vec::new();
     transfer(from, to, id, &mut |wrong| aside.push(wrong))?;
@@ -65,7 +66,7 @@ fn transfer(
             rows(from, &transaction, EVENTS, wrong, fits_event)?,
         ];
         rows(from, &transaction, WORKLOADS, wrong, fits_workload)?;
-        // Numbers are never given twice, not even those of what could not be read.
+        // Numbers are never given twice, not even those of records that could not be read.
         for (name, number) in LAST.into_iter().zip(last) {
             let before = meta.get(name)?.map_or(0, |last| last.value());
             meta.insert(name, number.max(before))?;
@@ -74,8 +75,8 @@ fn transfer(
     Ok(transaction.commit()?)
 }
 
-/// Copies the rows of a table that can be read, from the front, and where some in the midst cannot be reached, from the back.
-/// Gives back the highest number that is a key.
+/// Copies the rows of a table that can be read. It reads from the front, and if it meets rows that cannot be reached, also from
+/// the back. Returns the highest key that is a number.
 fn rows<K, T>(
     from: &ReadTransaction,
     to: &WriteTransaction,

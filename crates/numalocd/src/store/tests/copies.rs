@@ -1,4 +1,4 @@
-//! Copies of a store, and what takes its place.
+//! Tests of copies of a store, and of replacing it.
 
 use super::*;
 use crate::store::{Holds, OpenError, Repaired, compact, repair, restore};
@@ -12,7 +12,7 @@ use std::{
 const NAME: &str = "numalocd.redb";
 const JOBS: TableDefinition<u64, &[u8]> = TableDefinition::new("jobs");
 
-/// A store with some of everything, closed; what is in it, and its id.
+/// Makes a store with some records of each kind, and closes it. Returns its contents and its id.
 fn fill(dir: &Path) -> (String, u64) {
     let (mut store, _) = Store::open(dir).unwrap();
     let jobs = (1..=20).map(|number| Write::Job(Arc::new(job(number, JobState::Succeeded))));
@@ -32,7 +32,7 @@ fn fill(dir: &Path) -> (String, u64) {
     look(dir)
 }
 
-/// What is in a store, and its id.
+/// The contents of a store, and its id.
 fn look(dir: &Path) -> (String, u64) {
     let (mut store, contents) = Store::open(dir).unwrap();
     (all(&mut store, &contents), store.id())
@@ -46,7 +46,7 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Writes a copy of what the store holds into a file.
+/// Writes a copy of the store into a file.
 fn save(store: &mut Store, file: &Path) {
     let mut copy = store.snapshot().unwrap().copy().unwrap();
     io::copy(&mut copy, &mut File::create(file).unwrap()).unwrap();
@@ -68,7 +68,7 @@ fn a_copy_is_of_one_moment() {
     assert_eq!(names(one.path()), [NAME]);
     restore(&other.path().join("state"), &file).unwrap();
     assert_eq!(look(&other.path().join("state")).0, expected);
-    // The store has gone on, and keeps nothing for the copy.
+    // The store goes on after the copy.
     store.commit(&[write_job(200)]).unwrap();
     save(&mut store, &file);
     drop(store);
@@ -93,12 +93,12 @@ fn what_was_there_before_a_restore_is_kept() {
     assert_eq!(names(other.path()), [NAME, "numalocd.redb.old"]);
     let (now, new) = look(other.path());
     assert_eq!(now, expected);
-    // Clients that have noted numbers of either learn that these are of no use.
+    // The new id tells clients that the numbers which they remember of either store are of no use.
     assert!(new != before && new != id, "{new:x} {before:x} {id:x}");
     fs::rename(other.path().join("numalocd.redb.old"), other.path().join(NAME)).unwrap();
     assert_eq!(stored_jobs(other.path()), [50]);
     assert_eq!(Store::open(other.path()).unwrap().0.id(), before);
-    // The backup is as it was.
+    // The backup is unchanged.
     assert_eq!(look(one.path()), (expected, id));
 }
 
@@ -128,7 +128,7 @@ fn compaction_keeps_all_but_the_room() {
         Write::Job(Arc::new(Job { state_message, ..job(number, JobState::Queued) }))
     };
     store.commit(&(101..=600).map(large).collect::<Vec<_>>()).unwrap();
-    // What stays is all over the file, up to its end.
+    // The remaining records are spread over the file, up to its end.
     let drops = (101..600).filter(|number| number % 100 != 0);
     let drops = drops.map(|number| Write::DropJob(JobId::numbered(number)));
     store.commit(&drops.collect::<Vec<_>>()).unwrap();
@@ -145,7 +145,8 @@ fn compaction_keeps_all_but_the_room() {
     assert_eq!(names(none.path()), [""; 0]);
 }
 
-/// Changes a byte of a stored job, as no disk would do it: the database's own pages are whole.
+/// Changes a byte of a stored job through the database. So the database's own pages stay valid, which damage on a disk would not
+/// do.
 fn spoil(dir: &Path, key: u64) {
     let db = Database::open(dir.join(NAME)).unwrap();
     let transaction = db.begin_write().unwrap();
@@ -189,7 +190,7 @@ fn one_bad_record_is_set_aside() {
     assert!(matches!(repair(dir.path()), Ok(Repaired::Whole)));
 }
 
-/// Bytes that a disk has changed: what is there after a repair is what was there before, and no more than a page is lost.
+/// The disk flips bits: each job that is there after a repair is unchanged, and a refused repair changes nothing.
 #[test]
 fn flipped_bytes_are_repaired_or_refused() {
     let dir = tempfile::tempdir().unwrap();

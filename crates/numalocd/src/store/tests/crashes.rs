@@ -1,4 +1,4 @@
-//! Daemons that are killed.
+//! Tests of daemons that are killed.
 
 use super::*;
 use crate::store::{OpenError, restore};
@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// The test binary `program` again, to do what [`child`] does, as a process of its own.
+/// A command that runs the test binary `program` again, to do what [`child`] does in a process of its own.
 fn again(program: &Path, role: &str, dir: &Path) -> Command {
     let mut command = Command::new(program);
     command.args(["--exact", "store::tests::crashes::child", "--nocapture"]);
@@ -16,7 +16,7 @@ fn again(program: &Path, role: &str, dir: &Path) -> Command {
     command
 }
 
-/// What the other process does; nothing when this runs as a test.
+/// What the other process does. In an ordinary test run this does nothing.
 #[test]
 fn child() {
     let Ok(role) = std::env::var("NUMALOCD_TEST_ROLE") else { return };
@@ -32,7 +32,7 @@ fn child() {
     }
 }
 
-/// Commits a job and drops the tenth before it, again and again; says each number once it is stored.
+/// In a loop: commits a job and drops the tenth before it. Prints each number once it is stored.
 fn commit_for_ever(dir: &Path) {
     let (mut store, contents) = Store::open(dir).unwrap();
     for number in contents.last.job + 1.. {
@@ -43,7 +43,7 @@ fn commit_for_ever(dir: &Path) {
     }
 }
 
-/// Puts one of two stores in the place of the other, again and again; says so each time it begins.
+/// In a loop: replaces one of two stores by the other. Prints a line each time it begins.
 fn restore_for_ever(dir: &Path) {
     for from in ["one", "other"].into_iter().cycle() {
         println!("\nrestoring {from}");
@@ -96,11 +96,11 @@ fn killed_at_any_moment() {
         let lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
         let mut numbers =
             lines.filter_map(|line| line.strip_prefix("stored ")?.parse::<u64>().ok());
-        // Some are killed while they open the store.
+        // Some children are killed while they open the store.
         for _ in 0..random.usize(..8) {
             acknowledged = numbers.next().expect("the child ended by itself");
         }
-        // In the midst of a commit, not right after one.
+        // Wait for a random time, so that the child is killed in the middle of a commit and not right after one.
         for _ in 0..random.usize(..200_000) {
             std::hint::black_box(round);
         }
@@ -109,7 +109,7 @@ fn killed_at_any_moment() {
         acknowledged = numbers.last().unwrap_or(acknowledged);
         let (mut store, contents) = Store::open(dir.path()).unwrap();
         let stored = contents.last.job;
-        // The one in the making may be there; it is there as a whole.
+        // The job whose commit was under way may be there. If so, it is complete.
         assert!((acknowledged..=acknowledged + 1).contains(&stored), "{stored}, {acknowledged}");
         let expected: Vec<_> = (stored.saturating_sub(9).max(1)..=stored).collect();
         let found: Vec<_> =
@@ -123,7 +123,7 @@ fn killed_at_any_moment() {
     assert!(acknowledged > 40, "only {acknowledged} commits");
 }
 
-/// Another user's directory, which the kernel lets it look into and not write.
+/// Another user's directory: the kernel lets the process read it, but not write to it.
 #[test]
 fn missing_rights() {
     use std::os::unix::fs::PermissionsExt;
@@ -138,7 +138,7 @@ fn missing_rights() {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     };
     open(root.path(), 0o755);
-    // A copy that the other user can run.
+    // A copy of the program that the other user can run.
     let program = root.path().join("tests");
     std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     let denied = || {

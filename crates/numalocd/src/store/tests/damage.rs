@@ -1,9 +1,9 @@
-//! Bytes that have changed: the store opens with what was in it, or is refused.
+//! Tests of changed bytes: the store opens with its original contents, or is refused.
 
 use super::*;
 use std::{fs, path::PathBuf};
 
-/// A store of some size. `clean`: closed in order, otherwise as a daemon leaves it that was killed.
+/// The bytes and contents of a store of some size. `clean`: it was closed properly; otherwise it is as a killed daemon leaves it.
 fn sample(dir: &Path, clean: bool) -> (Vec<u8>, String) {
     let (mut store, _) = Store::open(dir).unwrap();
     for round in 0..6 {
@@ -38,7 +38,7 @@ fn flip(clean: bool) {
     let mut random = fastrand::Rng::with_seed(4711);
     let places = (0..900).map(|_| {
         let page = pages[random.usize(..pages.len())];
-        // Branches and directories of pages are at their beginnings.
+        // The beginning of a page is hit more often, because its structure is described there.
         let within = if random.bool() { random.usize(..64) } else { random.usize(..4096) };
         (page * 4096 + within, 1 << random.u8(..8))
     });

@@ -1,9 +1,9 @@
-//! A write that fails changes nothing, and the next one works.
+//! A failed write changes nothing, and the next one works.
 
 use super::*;
 use crate::store::{StoreError, disk::Fault};
 
-/// Whether the commit with this fault failed; if so it left no trace, now and after opening again.
+/// Whether the commit with this fault failed. If so, checks that it left no trace, before and after opening the store again.
 fn fails(fault: Fault) -> bool {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = Store::open(dir.path()).unwrap();
@@ -17,7 +17,7 @@ fn fails(fault: Fault) -> bool {
         StoreError::Full { .. } => assert!(is_full(fault.errno)),
         StoreError::Failed { .. } => assert!(!is_full(fault.errno)),
     }
-    // Reading goes on.
+    // Reading still works.
     assert_eq!(
         store.job(&JobId::numbered(1)).unwrap(),
         Some(job(1, JobState::Queued)),
@@ -36,7 +36,7 @@ fn is_full(errno: i32) -> bool {
     [nix::libc::ENOSPC, nix::libc::EDQUOT].contains(&errno)
 }
 
-/// Each operation of a commit in turn fails, having taken effect or not, until none is left to fail.
+/// Each operation of a commit fails in turn, with and without taking effect, until there is no operation left to fail.
 #[test]
 fn every_operation_of_a_commit_may_fail() {
     use nix::libc::{EDQUOT, EFBIG, EIO, ENOSPC};

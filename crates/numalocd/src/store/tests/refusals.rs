@@ -1,4 +1,4 @@
-//! What is no store is refused, with what to do, and stays as it is.
+//! A file that is no store is refused with advice on what to do, and stays unchanged.
 
 use super::*;
 use crate::store::OpenError;
@@ -114,7 +114,7 @@ fn only_the_owner_may() {
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
 }
 
-/// What a daemon that died in its first moment has left is no obstacle.
+/// The unfinished file of a daemon that died at its first start is no obstacle.
 #[test]
 fn an_unfinished_store_is_made_anew() {
     let dir = tempfile::tempdir().unwrap();

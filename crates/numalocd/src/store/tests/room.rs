@@ -1,4 +1,4 @@
-//! Real file systems that are small or read-only.
+//! Tests on real file systems that are small or read-only.
 
 use super::*;
 use crate::store::{OpenError, StoreError};
@@ -9,7 +9,7 @@ fn run(program: &str, arguments: &[&str]) {
     assert!(status.success(), "{program} {arguments:?}: {status}");
 }
 
-/// Runs `test` in a thread that has its own mounts, with a tmpfs of some size at the path. Both end with the thread.
+/// Runs `test` in a thread with its own mounts, on a tmpfs with these options. Thread and mounts end together.
 fn on_tmpfs(options: &str, test: impl FnOnce(&Path) + Send + 'static) {
     let options = options.to_owned();
     let thread = std::thread::spawn(move || {
@@ -28,7 +28,7 @@ fn on_tmpfs(options: &str, test: impl FnOnce(&Path) + Send + 'static) {
     thread.join().unwrap();
 }
 
-/// Fills what is left of a file system.
+/// Fills the free room of a file system.
 fn fill(dir: &Path) -> PathBuf {
     let path = dir.join("ballast");
     for size in [1 << 16, 4096, 1] {
@@ -39,7 +39,7 @@ fn fill(dir: &Path) -> PathBuf {
     path
 }
 
-/// Commits jobs from a number on until there is no room; the number that it ended with.
+/// Commits jobs from the number `first` on until there is no room. Returns the number of the job that did not fit.
 fn commit_until_full(store: &mut Store, first: u64) -> u64 {
     for number in first..100_000 {
         match store.commit(&[write_job(number)]) {
@@ -70,11 +70,11 @@ fn a_full_disk() {
         }
         fs::remove_file(&ballast).unwrap();
         store.commit(&[write_job(full)]).unwrap();
-        // Now by itself.
+        // Now the store itself fills the file system.
         let end = commit_until_full(&mut store, full + 1);
         drop(store);
         assert_eq!(stored_jobs(&dir), (1..end).collect::<Vec<_>>());
-        // What is full can be opened, and emptied.
+        // A store on a full file system can be opened and emptied.
         let (mut store, _) = Store::open(&dir).unwrap();
         store
             .commit(&(1..end).map(|n| Write::DropJob(JobId::numbered(n))).collect::<Vec<_>>())

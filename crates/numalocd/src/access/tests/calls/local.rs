@@ -30,7 +30,7 @@ const CREATE: &str = "/numaloc.v1.MigrationService/CreateJob";
 const GET: &str = "/numaloc.v1.MigrationService/GetJob";
 const CHECK: &str = "/grpc.health.v1.Health/Check";
 
-/// Where the child of a test finds its server.
+/// The variable that tells the child of a test which socket to connect to.
 const SOCKET: &str = "NUMALOCD_TEST_SOCKET";
 
 /// A directory that everybody may enter.
@@ -40,10 +40,11 @@ fn directory() -> TempDir {
     directory
 }
 
-/// Makes all calls from a process of another user. The program is taken from /proc, since its path may be closed to others.
+/// Makes all calls from a process of another user. The program is started through /proc, because other users may not be able to
+/// reach its path.
 fn answers_to(uid: u32, gid: u32, besides: &[u32], socket: &Path) -> BTreeMap<String, Answer> {
     let me = "access::tests::calls::local::as_another_user";
-    // A process with supplementary groups, which the standard library cannot start.
+    // setpriv starts a process with supplementary groups, which the standard library cannot do.
     let mut command = Command::new("setpriv");
     let groups: Vec<String> = besides.iter().map(ToString::to_string).collect();
     match groups.is_empty() {
@@ -112,7 +113,7 @@ async fn users_may_call_what_they_were_granted() {
     }
 }
 
-/// These tests run as the daemon's own user, who is an admin at the main socket.
+/// The tests run as the daemon's own user, which is an admin at the main socket.
 #[tokio::test]
 async fn a_further_socket_lets_nobody_be_more_than_its_role() {
     let directory = directory();
@@ -136,7 +137,7 @@ async fn a_further_socket_lets_nobody_be_more_than_its_role() {
     check(&own, Has::Admin, &answers(&connect(&main).await).await);
 }
 
-/// A request on a connection of which nothing is known.
+/// A request without any information about its connection.
 fn request(path: &str) -> http::Request<Body> {
     http::Request::builder().uri(path).body(Body::empty()).expect("a path")
 }
@@ -167,7 +168,7 @@ async fn a_refusal_has_its_details() {
     assert_eq!((info.reason.as_str(), info.domain.as_str()), ("QUOTA_EXCEEDED", "numaloc.io"));
     let own = format!("uid:{}", Uid::effective());
     assert_eq!(info.metadata.get("caller"), Some(&own));
-    // Whoever may not call at all has a share as well.
+    // A caller without a role has a quota as well.
     assert_eq!(answer(&channel, CHECK).await.0, Code::ResourceExhausted);
     sender.send(config(Vec::new())).expect("it listens");
     // An empty bucket fills at the new rate.
@@ -194,7 +195,7 @@ fn a_service_learns_who_calls() {
     assert_eq!(crate::access::caller(&request).expect("somebody has called"), caller);
 }
 
-/// Denied changes are noted, denied reads are not, and a caller who has used up its calls adds nothing.
+/// Denied changes are audited, denied reads are not. A caller that has used up its calls leaves no line.
 #[tokio::test]
 async fn denied_changes_are_audited() {
     let (log, _guard) = Log::start();

@@ -49,7 +49,7 @@ fn root(issuer: &Issuer) -> Certificate {
     Certificate::from_pem(issuer.pem())
 }
 
-/// A client with this identity; `None`: it is turned away before it can call.
+/// A client with this identity; `None`: it is refused before it can call.
 async fn connect(address: SocketAddr, ca: &Issuer, identity: Option<Identity>) -> Option<Channel> {
     let mut tls = ClientTlsConfig::new().ca_certificate(root(ca)).domain_name("daemon.test");
     if let Some(identity) = identity {
@@ -64,7 +64,7 @@ async fn all(address: SocketAddr, ca: &Issuer, identity: Identity) -> BTreeMap<S
     answers(&channel).await
 }
 
-/// A server, and what changes its configuration.
+/// A server, and the sender that changes its configuration.
 async fn server(ca: &Issuer) -> (SocketAddr, watch::Sender<Arc<Config>>) {
     let config = config(vec![
         grant(certificate("viewer.test"), Role::Viewer),
@@ -100,7 +100,7 @@ async fn certificates_may_call_what_they_were_granted() {
     }
 }
 
-/// A certificate with these URIs.
+/// A certificate with this common name and these URIs.
 fn svid(issuer: &Issuer, common: Option<&str>, uris: &[&str]) -> Identity {
     let (key, mut params) = (key(), params(common, &[]));
     let uri = |uri: &&str| SanType::URI((*uri).try_into().expect("ASCII"));
@@ -128,7 +128,7 @@ async fn a_spiffe_id_is_the_only_uri_of_a_certificate() {
     }
 }
 
-/// What has no rule is never called.
+/// Checks that calls without a rule are refused.
 async fn no_more(channel: &Channel, has: Has) {
     let unknown = ["/", "/numaloc.v1.MigrationService/Nuke", "/numaloc.v2.MigrationService/GetJob"];
     for path in unknown {
@@ -163,7 +163,7 @@ async fn without_a_certificate_of_our_authority_nothing_is_called() {
     let (address, _config) = server(&ca).await;
     let forged = identity(&other, Some("admin.test"), &["admin.test"]);
     for identity in [None, Some(forged)] {
-        // With TLS 1.3 the client learns only with its first call that it was turned away.
+        // With TLS 1.3 the client learns only at its first call that it was refused.
         if let Some(channel) = connect(address, &ca, identity).await {
             for path in super::api().into_keys() {
                 let (code, message) = answer(&channel, &path).await;
@@ -175,7 +175,7 @@ async fn without_a_certificate_of_our_authority_nothing_is_called() {
             }
         }
     }
-    // The server is well: a good one passes.
+    // The server still works: a valid certificate passes.
     check(
         "cert:admin.test",
         Has::Admin,
