@@ -87,7 +87,7 @@ fn table_of_case(case: &str, rows: &[&Row]) -> String {
 
 fn cell(row: &Row) -> String {
     if row.figure.values.is_empty() {
-        return "x".into(); // the metric says it all
+        return "x".into(); // the metric's name says why it is missing
     }
     let ratio = row.ratio.map(|ratio| format!(" **{ratio:.3}**")).unwrap_or_default();
     with_spread(&row.figure) + &ratio

@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, ops::Range};
 const CHUNK: u64 = HUGE;
 /// Most chunks of a window: 1 GiB. No page has parts in two windows.
 const WINDOW: u64 = (1 << 30) / CHUNK;
-/// Most chunks that all workers of a run keep together: they cover 256 GiB if each is full. A chunk takes 76 bytes in B-tree
+/// Most chunks that all workers of a run keep together: they cover 256 GiB. A chunk takes 76 bytes in B-tree
 /// nodes that are at least about half full, so 24 MiB in all.
 pub const MOST: usize = 1 << 17;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The shortest rest that is worth going to sleep for; shorter ones are saved up.
 const WORTH: Duration = Duration::from_millis(1);
 
-/// Work that is not paid for by rest yet.
+/// Keeps the time of work for which a worker has not rested yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Duty {
     busy: Duration,

@@ -26,7 +26,7 @@ pub enum Fate {
 
 /// Decides from how the call ended (`None`: it returned 0 or more) and from its verdict on the folio. The folio is known to be
 /// mapped and off its target. With `is_part` it is one page of a larger folio of which another part arrived or vanished: the
-/// verdict is then on that folio's first page, and this page was not passed yet.
+/// verdict may then be on another page of that folio, and this page was not passed yet.
 pub fn fate(folio: &Folio, is_part: bool, call_errno: Option<i32>, verdict: Verdict) -> Fate {
     match (call_errno, verdict) {
         (Some(errno), Verdict::Tried | Verdict::Untried) => match errno {

@@ -17,7 +17,7 @@ use std::io::IoSliceMut;
 const PIECES: usize = 1024;
 
 /// Takes the hint faults of the pages at `addresses` of a process, from CPUs among `cpus` if there are any. Needs the
-/// right to ptrace the process. Pages that cannot be read are passed over.
+/// right to ptrace the process. Pages that cannot be read are skipped.
 pub fn take_faults(pid: i32, addresses: &[u64], cpus: &CpuSet) {
     let before = affinity::get();
     affinity::set(cpus);

@@ -39,7 +39,7 @@ pub struct Pacer<'a> {
     before: Migrations,
 }
 
-/// What slows a run down: what is seen of the host, and how many huge pages are split.
+/// What slows a run down: pressure and CPU use that are watched, and huge pages that are split.
 #[derive(Debug)]
 struct Brakes {
     watch: Option<Watch>,
@@ -187,7 +187,7 @@ impl<'a> Pacer<'a> {
         self.rates.iter().map(|rate| rate.take(bytes)).max().unwrap_or_default()
     }
 
-    /// Adds what the host has migrated since the begin of the run, and how long the run has waited for huge pages.
+    /// Adds what the host has migrated since the start of the run, and how long the run has waited for huge pages.
     pub fn sum_up(&self, calls: &mut CallStats) {
         let now = migrations(self.roots).unwrap_or_default();
         calls.split_huge_pages += now.split_huge_pages.saturating_sub(self.before.split_huge_pages);

@@ -44,7 +44,7 @@ impl Rate {
     }
 }
 
-/// A rate for all who share it, on a clock of its own.
+/// A rate that several runs can share. It has a clock of its own.
 #[derive(Debug)]
 pub struct SharedRate {
     rate: Mutex<Rate>,

@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Report {
     /// One for each of the plan's processes.
     pub accounts: Vec<Account>,
-    /// For each process the first error, in words.
+    /// The first error of each process, as text.
     pub errors: Vec<Option<String>>,
     /// Bytes found remote in each of the plan's moves.
     pub found: Vec<u64>,
@@ -19,7 +19,7 @@ pub struct Report {
     pub flows: Vec<Flows>,
     /// Statistics of the calls and rests.
     pub calls: CallStats,
-    /// Some of what was moved.
+    /// A sample of what was moved.
     pub sample: Sample,
 }
 

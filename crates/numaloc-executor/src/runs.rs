@@ -11,8 +11,8 @@ use numaloc_core::PAGE;
 /// An address in the kernel's half, where no process has a mapping. The kernel cannot queue it, so it ends a run.
 const STOP: u64 = !(PAGE - 1);
 
-/// How long runs are. A run with a page that cannot be moved ends the call. So where many pages cannot be moved, short runs would
-/// need nearly one call per run: runs grow there.
+/// How long runs are. A run with a page that cannot be moved ends the call. Where there are many such pages, short runs would
+/// need a call each, so runs become longer there.
 #[derive(Clone, Copy, Debug)]
 pub struct Length {
     pace: Option<u64>,

@@ -3,8 +3,8 @@
 use crate::guard::Spell;
 use std::time::Duration;
 
-/// Time at the begin of a spell of another kind that is not measured. The effects of the spell before end in it: calls of other
-/// workers, and waits for the pages in these calls.
+/// A spell of another kind than the one before is not measured for this long. Meanwhile the effects of the one before end: calls
+/// of other workers, and waits for the pages in these calls.
 const SETTLING: Duration = Duration::from_millis(40);
 /// A spell is measured for at least this long. A CPU whose share in it is less than a tick counts for nothing, and what was
 /// measured on that CPU is lost for everybody who reads the file (kernel/sched/psi.c, `collect_percpu_times`). This is a dozen of
@@ -24,7 +24,7 @@ pub enum Step {
     End(Duration),
 }
 
-/// The clock of spells. Times count from the begin of the run.
+/// The clock of spells. Times count from the start of the run.
 #[derive(Debug)]
 pub struct SpellClock {
     spell: Spell,

@@ -11,7 +11,7 @@ const PERCENT: f64 = 10.0;
 /// Longest time in all that a run is slowed down for huge pages. What the kernel has not made by then it cannot make.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is known of splits. Times count from the begin of the run.
+/// What is known of splits. Times count from the start of the run.
 #[derive(Debug)]
 pub struct Splits {
     brake: Brake,

@@ -29,7 +29,7 @@ pub struct Worker<'a> {
     pub(crate) tries: u32,
     /// Busy time still to be paid for by rest, up to `since`.
     pub(crate) duty: Duty,
-    /// The same debt if nothing but the profile's own pace slowed the run down.
+    /// The same time, if only the profile's own pace slowed the run down. It tells rests for the pace from other waits.
     pub(crate) owed: Duty,
     pub(crate) since: Instant,
     /// Bytes that this worker has moved to their targets.
