@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# A Redis server with half of its data on the wrong NUMA node gets all of it home while it is
-# being asked: on this machine if it has several nodes, else in the NUMA machine of tests/vm.
+# A Redis server has half of its data on the wrong NUMA node, and all of it comes home while clients send requests. Runs on this
+# machine if it has several nodes, else in the NUMA machine of tests/vm.
 #
 #     demo/demo.sh
 #
-# NUMALOCCTL=PATH takes a ready program instead of building one. On a real machine it needs root.
+# NUMALOCCTL=PATH uses that program instead of building one. On a real machine it needs root.
 set -euo pipefail
 
 here=$(dirname "$(readlink -f "$0")")
@@ -25,7 +25,7 @@ build() { # prints where the program is
     echo "$target/release/numalocctl"
 }
 
-# Nodes with CPUs and memory: two are needed.
+# Counts the nodes with CPUs and memory: two are needed.
 nodes() {
     local node count=0
     for node in /sys/devices/system/node/node[0-9]*; do
@@ -36,8 +36,7 @@ nodes() {
     echo "$count"
 }
 
-# Debian's server binary is a part of redis-tools too, under another name: nothing has to be
-# installed that starts a service.
+# redis-tools contains Debian's server binary too, under another name. So no package has to be installed that starts a service.
 server() { command -v redis-server || command -v redis-check-rdb || fail "redis-tools is missing: run setup.sh"; }
 
 on_this_machine() {

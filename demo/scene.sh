@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# The scene itself, on a machine with at least two NUMA nodes; demo.sh sets it. Nothing of it is
-# hard-coded: whatever is off (pages that stay, a failed request, different data) ends it with
-# an exit code other than 0.
+# The scene itself, on a machine with at least two NUMA nodes; demo.sh starts it. No result is hard-coded: whatever goes wrong
+# (pages that stay, a failed request, different data) ends it with an exit code other than 0.
 set -euo pipefail
 
 server=${REDIS_SERVER:-redis-server}
@@ -43,8 +42,8 @@ pick_nodes() {
     home=${found[0]} away=${found[1]}
 }
 
-# The kernel's own balancing moves pages of a pinned process too, bit by bit, as they are used.
-# The scene is to show what numalocctl does. It is put back at the end.
+# The kernel's own balancing moves pages of a pinned process too, little by little, as they are used. It is off here, because the
+# scene shows what numalocctl does, and is restored at the end.
 pause_balancing() {
     [[ -r $balancing && $(<"$balancing") != 0 ]] || return 0
     balanced=$(<"$balancing")
@@ -52,10 +51,10 @@ pause_balancing() {
     echo "(kernel.numa_balancing is 0 instead of $balanced while this runs)"
 }
 
-# Its memory comes from the node that it runs on (no memory policy: that would be a wish, and
-# wishes are not overruled). So half of the data is loaded on one node, half on the other.
+# The server's memory comes from the node that it runs on, without a memory policy: numalocctl does not move memory that an
+# application has bound. So half of the data is loaded while it runs on one node, half on the other.
 start_server() {
-    ln -s "$(command -v "$server")" "$work/redis-server" # it goes by its name what it does
+    ln -s "$(command -v "$server")" "$work/redis-server" # its name decides what it does
     numactl --cpunodebind="$away" "$work/redis-server" --port 0 --unixsocket "$socket" --save '' --appendonly no \
         --enable-debug-command yes --daemonize no --dir "$work" --logfile "$work/redis.log" &
     redis=$!
@@ -74,8 +73,8 @@ load_half() { # PREFIX
 
 pin_home() { taskset -acp "$(</sys/devices/system/node/node"$home"/cpulist)" "$redis" >/dev/null; }
 
-# Requests go on from before the first look until after the last one, to keys of their own in
-# another database. Each run of the benchmark ends with an error if one request fails.
+# Sends requests from before the first look until after the last one, to keys of their own in another database. Each run of
+# redis-benchmark fails if one request fails.
 run_load() {
     local runs=0
     while [[ ! -e $work/enough ]]; do
@@ -99,17 +98,17 @@ stop_load() {
     load=''
 }
 
-# What the server itself has counted.
+# Counters of the server itself.
 requests() { cli info commandstats | tr -d '\r' | awk -F '[=,]' '/^cmdstat_(set|get):/ { n += $2 } END { print n + 0 }'; }
 errors() { cli info stats | tr -d '\r' | awk -F: '/^(total_error_replies|rejected_connections):/ { n += $2 } END { print n + 0 }'; }
 
-# All keys and values of the data; the load's own keys are in another database and go first.
+# A digest of all keys and values of the data. The load's own keys are in another database and are removed first.
 checksum() {
     cli -n 1 flushdb sync >/dev/null
     echo "$(cli dbsize) keys, $(cli debug digest)"
 }
 
-# The kernel's own account: "HOME AWAY" in MiB, of what is no file's.
+# The kernel's own numbers: "HOME AWAY" in MiB, without pages of files.
 truth() {
     awk -v home="N$home=" -v away="N$away=" '
         / file=/ { next }
@@ -130,7 +129,7 @@ show_truth() {
     echo "numa_maps: $on_home MiB on node $home, $on_away MiB on node $away (without files)"
 }
 
-# The share of what can be moved that is local, by our own report.
+# Percent of the movable memory that is local, by numalocctl's own report.
 local_percent() {
     "$ctl" locality --pid "$redis" -o json |
         awk '/"total":/ { total = 1 } total && /"movable":/ { movable = 1 }

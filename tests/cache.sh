@@ -1,11 +1,11 @@
 # shellcheck shell=bash disable=SC2034,SC2154  # variables cross between this and who sources it
-# What tests download and build is kept in one directory, where it may be deleted at any time.
+# Everything that tests download and build is kept in one directory. It may be deleted at any time.
 
 cache=${NUMALOC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/numaloc}
 
-# Makes DIRECTORY by calling this script again with ARGS and "--into STATE"; it leaves the
-# directory as STATE/tree. A process of its own, because errexit is off in whatever an "if"
-# calls. Whoever comes second waits, and an interrupted run leaves nothing that looks whole.
+# Makes DIRECTORY: calls the calling script again with ARGS and "--into STATE", and that call leaves the directory as STATE/tree.
+# The call is a process of its own, because errexit has no effect in what an "if" calls. A second caller waits for the first. An
+# interrupted run leaves nothing that looks complete.
 provide() { # DIRECTORY [ARG]...
     local directory=$1 lock made status=0
     [[ ! -e $directory ]] || return 0

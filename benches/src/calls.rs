@@ -1,5 +1,5 @@
-//! Calls of a running daemon beside its own health check, all made by the same compiled client over one connection, so
-//! that what a client does with an answer costs each of them what it costs those who use generated code.
+//! Calls of a running daemon, compared with its own health check. The same compiled client makes all of them over one connection.
+//! So what a client has to do with an answer is part of each time, as it is for users of generated code.
 
 use anyhow::{Context, Result, ensure};
 use numaloc_api::v1::{
@@ -15,25 +15,25 @@ use tokio::{runtime::Runtime, task::JoinSet, time::MissedTickBehavior};
 use tonic::transport::{Channel, Endpoint};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
-/// How much of it.
+/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The daemon's Unix socket.
     #[arg(long)]
     socket: PathBuf,
-    /// Its jobs: jobs/1 and so on.
+    /// Number of its jobs: jobs/1, jobs/2 and so on.
     #[arg(long, default_value_t = 10_000)]
     jobs: u64,
     /// Seconds of each measurement.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// Rounds of all measurements, one after the other.
+    /// Rounds; in each all measurements are done, one after the other.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Calls a second where they are paced: slow enough that the time of a call is compared, not the queue before it.
+    /// Calls a second in the paced measurement. It is slow, so that the time of a call is measured and not a queue before it.
     #[arg(long, default_value_t = 200)]
     rate: u64,
-    /// Callers at a time where they are not.
+    /// Number of callers at a time in the unpaced measurement.
     #[arg(long, default_value_t = 8)]
     callers: usize,
     /// Clients that write meanwhile, each with the next change as soon as the last is answered.
@@ -49,7 +49,7 @@ enum Call {
 }
 
 const CALLS: [Call; 3] = [Call::Health, Call::Get, Call::List];
-/// Jobs that are asked for at once.
+/// Jobs that one call asks for.
 const PAGE: i32 = 100;
 
 /// Measures all calls, paced and unpaced.
@@ -83,7 +83,7 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Has clients, each by a connection of its own, register a workload of theirs again and again, each time as another one.
+/// Starts clients with a connection each. Each registers its workload again and again, each time with another label.
 async fn write(endpoint: &Endpoint, writers: usize) -> Result<JoinSet<Result<()>>> {
     let mut open = JoinSet::new();
     for writer in 0..writers {
@@ -105,7 +105,7 @@ async fn write(endpoint: &Endpoint, writers: usize) -> Result<JoinSet<Result<()>
     Ok(open)
 }
 
-/// Ends them. One that has ended before has failed.
+/// Ends the writers. If one has ended before, it has failed.
 async fn finish(mut writers: JoinSet<Result<()>>) -> Result<()> {
     if let Some(ended) = writers.try_join_next() {
         ended??;
@@ -114,7 +114,7 @@ async fn finish(mut writers: JoinSet<Result<()>>) -> Result<()> {
     Ok(())
 }
 
-/// All calls go over one connection.
+/// A client. All its calls go over one connection.
 #[derive(Clone, Debug)]
 struct Client {
     channel: Channel,
@@ -122,7 +122,7 @@ struct Client {
 }
 
 impl Client {
-    /// Begins a call when it is due, whatever became of those before; the times of all.
+    /// Begins each call when it is due, whether those before have been answered or not. Returns the times of all calls.
     fn paced(
         &self,
         runtime: &Runtime,
@@ -147,7 +147,7 @@ impl Client {
         })
     }
 
-    /// Has each of `callers` begin a call when the one before has been answered; the times of all.
+    /// Each of `callers` begins a call when its last one has been answered. Returns the times of all calls.
     fn crowded(
         &self,
         runtime: &Runtime,
@@ -175,7 +175,7 @@ impl Client {
         })
     }
 
-    /// One call, and a look at its answer: a wrong one would hide among the times of the others.
+    /// Makes one call and checks its answer: a wrong answer would be hidden among the times of the others.
     async fn make(&self, call: Call, number: u64) -> Result<()> {
         let channel = self.channel.clone();
         match call {
@@ -185,7 +185,7 @@ impl Client {
                 ensure!(answer.get_ref().status == 1, "the daemon is not serving");
             }
             Call::Get => {
-                // Spread over all of them, as no cache would like it.
+                // Spread over all jobs, so that a cache is of little use.
                 let name = format!("jobs/{}", 1 + number * 7_919 % self.jobs);
                 let request = GetJobRequest { name: name.clone() };
                 let answer = MigrationServiceClient::new(channel).get_job(request).await?;
@@ -220,7 +220,7 @@ fn print(jobs: u64, times: &mut [Vec<Duration>; 3]) {
     println!();
 }
 
-/// In milliseconds.
+/// A percentile in milliseconds.
 pub fn percentile(times: &mut [Duration], percent: usize) -> f64 {
     times.sort_unstable();
     let at = times.len().saturating_sub(1) * percent / 100;

@@ -1,6 +1,7 @@
 //! Planning for many processes that share memory, against planning for one that maps it alone.
 //!
-//! Shared memory is to be looked at about once, however many map it; what each process has for itself costs what it costs.
+//! The planner should look at shared memory about once, however many processes map it. What each process has for itself is looked
+//! at for each.
 
 use crate::{
     figure::{Figure, NATIVE},
@@ -14,10 +15,10 @@ use anyhow::{Result, ensure};
 use numaloc_core::Process;
 use std::fs::File;
 
-/// How many, and of what size.
+/// How many processes, and how much memory.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Processes of the family.
+    /// Number of processes that share memory.
     #[arg(long, default_value_t = 200)]
     processes: usize,
     /// MiB of shared memory that each of them maps and has touched.
@@ -28,7 +29,7 @@ pub struct Args {
     rounds: usize,
 }
 
-/// Plans for the family, for one of it, and for as many processes without the shared memory.
+/// Plans for all processes, for one of them, and for as many processes without the shared memory.
 pub fn run(args: &Args) -> Result<()> {
     let &Args { processes, mib, rounds } = args;
     println!("{processes} processes that share {mib} MiB, medians of {rounds} rounds");
@@ -70,7 +71,7 @@ pub fn run(args: &Args) -> Result<()> {
         unit: "ms".into(),
         values: values.into_iter().map(|seconds| seconds * 1e3).collect(),
     };
-    // What the shared memory adds to the processes themselves, round by round.
+    // What the shared memory adds to the time for the processes themselves, round by round.
     let added = seconds(1).zip(seconds(2)).map(|(all, without)| (all - without).max(0.0));
     print::figures(&[
         figure(ONE, seconds(0).collect()),
@@ -80,7 +81,7 @@ pub fn run(args: &Args) -> Result<()> {
     ])
 }
 
-/// Subjects, as the goals name them.
+/// The subjects, by the names that the goals use.
 pub const ONE: &str = "one process of them";
 const ALL: &str = "all of them";
 const WITHOUT: &str = "as many without the shared memory";

@@ -1,18 +1,18 @@
-//! What a benchmark hands to the report: among the lines that people read, one of JSON for each figure.
+//! What a benchmark gives to the report: one line of JSON for each figure, among the lines for people.
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::{fs, io::Write};
 
-/// What such a line begins with.
+/// The beginning of such a line.
 const MARKER: &str = "@figure ";
 
-/// What one subject showed of one metric in one case: a value for each round.
+/// What one subject showed for one metric in one case: one value for each round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// "throughput", "stall", "looked", "neighbour", "half_way", "scan", "scale" or "soonest".
     pub bench: String,
-    /// "6.12", or [`NATIVE`] where there is no virtual machine.
+    /// "6.12", or [`NATIVE`] if there was no virtual machine.
     pub kernel: String,
     /// "512 MiB of 4 KiB pages".
     pub case: String,
@@ -22,18 +22,18 @@ pub struct Figure {
     pub metric: String,
     /// "ms", "1/s", "ratio", "bytes per CPU second".
     pub unit: String,
-    /// Of the rounds that count, in order.
+    /// The values of the rounds that count, in order.
     pub values: Vec<f64>,
 }
 
-/// The kernel of a figure that was measured on this machine itself.
+/// The kernel of a figure that was measured on this machine, not in a virtual one.
 pub const NATIVE: &str = "native";
 
 impl Figure {
     /// Prints it as one line.
     ///
     /// # Errors
-    /// Writing's own; a value that is no number.
+    /// The line cannot be written, or a value is not a finite number.
     pub fn emit(&self) -> Result<()> {
         let json = serde_json::to_string(self)?;
         anyhow::ensure!(
@@ -45,22 +45,22 @@ impl Figure {
         Ok(output.flush()?)
     }
 
-    /// The figure in a line, if it holds one.
+    /// The figure in a line; `None` if the line holds none.
     ///
     /// # Errors
-    /// A line with the marker and without a figure behind it.
+    /// The line has the marker, but no figure behind it.
     pub fn in_line(line: &str) -> Result<Option<Self>> {
         let Some(json) = line.strip_prefix(MARKER) else { return Ok(None) };
         Ok(Some(serde_json::from_str(json).with_context(|| format!("no figure: {line}"))?))
     }
 
-    /// Whether another one is of the same thing, maybe of another subject.
+    /// Whether another figure is of the same thing, perhaps of another subject.
     pub fn is_like(&self, other: &Self) -> bool {
         (&self.bench, &self.kernel, &self.case, &self.metric)
             == (&other.bench, &other.kernel, &other.case, &other.metric)
     }
 
-    /// The middle of its values.
+    /// The median of its values.
     pub fn median(&self) -> f64 {
         quantile(&self.values, 0.5)
     }
@@ -80,7 +80,7 @@ pub fn kernel() -> Result<String> {
     Ok(release.trim().splitn(3, '.').take(2).collect::<Vec<_>>().join("."))
 }
 
-/// Between the two values that are nearest, in proportion. 0 for no values.
+/// Interpolates between the two nearest values. 0 if there are no values.
 pub fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

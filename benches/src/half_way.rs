@@ -1,6 +1,7 @@
-//! How much of what a process does is local while its memory is on the way home: by address, and what is used most first.
+//! Which share of a process's accesses is local while its memory is on the way home: in address order, and the most used memory
+//! first.
 //!
-//! Nothing is timed. The process writes to blocks of memory as a Zipf distribution has it, whose shares are known, and the
+//! Nothing is timed. The process writes to blocks of memory by a Zipf distribution, so the share of each block is known. The
 //! kernel is asked where each page is.
 
 use crate::{
@@ -16,31 +17,31 @@ use numaloc_host::{Roots, Target, heat, resolve, survey, topology::topology};
 use numaloc_sys::query_pages;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What is used alike: a slab, or a part of a table. If smaller things were shuffled, all of them together would be as hot
-/// everywhere.
+/// Bytes that are used equally often, such as a slab or a part of a table. With smaller blocks in random order, all larger parts
+/// of the memory would be equally hot.
 const BLOCK: u64 = HUGE;
-/// Exponent of the distribution, as YCSB has it.
+/// Exponent of the distribution, the same as in YCSB.
 const EXPONENT: f64 = 0.99;
-/// Of the order in which blocks are popular, the same in all processes.
+/// Seed of the order in which blocks are popular. It is the same in all processes.
 const SEED: u64 = 0x7a69_7066;
-/// Of the memory, in percent, when it is looked.
+/// Percent of the memory that have moved when the shares are measured.
 const MOVED: [u8; 3] = [25, 50, 75];
 
-/// How much of it.
+/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// MiB that are written to.
+    /// MiB of memory to write to.
     #[arg(long, default_value_t = 512)]
     mib: usize,
     /// Rounds that count.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Only these pages; repeatable.
+    /// Only these kinds of pages; repeatable.
     #[arg(long, value_enum)]
     pages: Vec<Pages>,
 }
 
-/// Looks at base pages, then at huge ones.
+/// Measures base pages, then huge pages.
 pub fn run(args: &Args) -> Result<()> {
     let kernel = kernel()?;
     let mut orders = vec![("address order", Order::Address)];
@@ -78,18 +79,18 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Brings a part of the memory home, and says which share of the accesses is local then.
+/// Brings a part of the memory home. Returns which share of the accesses is local then.
 fn local(mib: usize, pages: Pages, order: Order, percent: u8) -> Result<f64> {
     let (cpu_node, memory_node) = (Some(HOME), Some(AWAY));
     let hold = hold::Args { mib, pages, cpu_node, memory_node, ..hold::Args::default() };
     let writer = Holder::start_as("zipf", &hold)?;
-    // It takes turns with another process: an emulated CPU that goes on with one keeps its translations, and DAMON sees no
-    // access through them.
+    // The writer takes turns with another process. An emulated CPU that runs only one process keeps its translations, and DAMON
+    // sees no accesses through them.
     let other = hold::Args { mib: 2, cpu_node, memory_node: Some(HOME), ..hold::Args::default() };
     let _other = Holder::start_as("zipf", &other)?;
     let roots = Roots::default();
     let topology = topology(&roots)?;
-    // How long it takes is not what is looked at.
+    // The time of the move does not matter here.
     let pacing = Pacing { profile: Profile::Fast, ..Pacing::default() };
     let options = Options { order, pacing, target_ratio: percent, ..Options::default() };
     let processes = resolve(&roots, &[Target::Pid(writer.pid())], &topology)?.processes;
@@ -117,7 +118,7 @@ fn share_at_home(writer: &Holder) -> Result<f64> {
     Ok(blocks.clone().zip(shares(blocks.len())).map(|(nodes, share)| share * at_home(nodes)).sum())
 }
 
-/// Share of all accesses that goes to each block, by place.
+/// The share of all accesses that goes to each block, in the order of the blocks' addresses.
 fn shares(blocks: usize) -> Vec<f64> {
     let weights = (1..=blocks).map(|rank| (rank as f64).powf(-EXPONENT));
     let total: f64 = weights.clone().sum();
@@ -126,7 +127,7 @@ fn shares(blocks: usize) -> Vec<f64> {
     shares
 }
 
-/// The process's side: writes until it is killed, to each page of a block alike.
+/// The process itself: writes until it is killed, to all pages of a block equally often.
 pub fn write(args: &hold::Args) -> Result<()> {
     let region = hold::fill(args)?.into_iter().next().context("one region")?;
     let pages = (BLOCK / PAGE) as usize;

@@ -1,4 +1,4 @@
-//! The process under measurement: it fills memory as asked, runs on the CPUs asked for and then sleeps.
+//! The process under measurement: it fills the given memory, runs on the given CPUs and then sleeps.
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
@@ -17,30 +17,30 @@ use std::{
     sync::atomic::Ordering::Relaxed,
 };
 
-/// What it is to be like.
+/// What the process is to be like.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// MiB of anonymous memory.
     #[arg(long)]
     pub mib: usize,
-    /// Mappings that it is spread over.
+    /// Number of mappings that the memory is spread over.
     #[arg(long, default_value_t = 1)]
     pub regions: usize,
-    /// What the memory is made of.
+    /// Kind of pages that the memory consists of.
     #[arg(long, value_enum, default_value_t)]
     pub pages: Pages,
-    /// A file that is mapped shared, instead of anonymous memory; it is long enough.
+    /// A file to map shared, instead of anonymous memory. It must be long enough.
     #[arg(long)]
     pub file: Option<PathBuf>,
     /// Node whose CPUs it runs on.
     #[arg(long)]
     pub cpu_node: Option<u32>,
-    /// Node that the memory comes from.
+    /// Node that the memory is taken from.
     #[arg(long)]
     pub memory_node: Option<u32>,
 }
 
-/// What memory is made of.
+/// The kind of pages that memory consists of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Pages {
     /// Base pages.
@@ -48,14 +48,14 @@ pub enum Pages {
     Base,
     /// Transparent huge pages.
     Huge,
-    /// Huge pages of 2 MiB from the pools.
+    /// Huge pages of 2 MiB from the hugetlb pools.
     Hugetlb,
-    /// Base pages with holes: each third is not there, and each fifth of those that are is on the node of the CPUs.
+    /// Base pages with holes: every third page is missing, and every fifth of the others is on the node of the CPUs.
     Mixed,
 }
 
 impl Pages {
-    /// From one page's address to the next one's.
+    /// Bytes from one page's address to the next one's.
     pub fn bytes(self) -> u64 {
         if matches!(self, Self::Huge | Self::Hugetlb) { HUGE } else { PAGE }
     }
@@ -83,14 +83,14 @@ impl Args {
     }
 }
 
-/// The process's own side.
+/// The process itself.
 pub fn run(args: &Args) -> Result<()> {
     let _regions = fill(args)?;
     io::copy(&mut io::stdin(), &mut io::sink())?;
     Ok(())
 }
 
-/// Goes where it is to run, gets the memory, and says where its first region is.
+/// Moves to its CPUs, fills the memory, and prints where its first region is.
 pub fn fill(args: &Args) -> Result<Vec<Region>> {
     if let Some(node) = args.cpu_node {
         pin(node)?;
@@ -126,7 +126,7 @@ pub fn fill(args: &Args) -> Result<Vec<Region>> {
     Ok(regions)
 }
 
-/// Whether a page of a mixed region is at home from the beginning: every fifth of those that are there.
+/// Whether a page of a mixed region is at home from the beginning: every fifth of the existing pages is.
 fn early(page: usize) -> bool {
     (page - page / 3).is_multiple_of(5)
 }
@@ -140,12 +140,12 @@ fn touch(regions: &[Region], node: Option<u32>, wanted: impl Fn(usize) -> bool) 
     Ok(())
 }
 
-/// Memory of a node that [`touch_all`] leaves alone, and how much it touches at most: in MiB.
+/// [`touch_all`] leaves this much free memory of a node alone, and touches at most `TOUCHED_MAX`: both in MiB.
 const SPARED: usize = 256;
 const TOUCHED_MAX: usize = 4096;
 
-/// Touches the free memory of the nodes once: an emulated machine gets its memory from its host at the first touch, which
-/// takes longer than to move a page there.
+/// Touches the free memory of the nodes once. An emulated machine gets its memory from its host at the first touch, which takes
+/// longer than to move a page there.
 pub fn touch_all(nodes: [u32; 2]) -> Result<()> {
     for node in nodes {
         let path = format!("/sys/devices/system/node/node{node}/meminfo");
@@ -158,7 +158,7 @@ pub fn touch_all(nodes: [u32; 2]) -> Result<()> {
     Ok(())
 }
 
-/// Lets the calling thread, and what it starts from now on, run on the CPUs of a node alone.
+/// Restricts the calling thread, and what it starts from now on, to the CPUs of a node.
 pub fn pin(node: u32) -> Result<()> {
     let path = format!("/sys/devices/system/node/node{node}/cpulist");
     let list = fs::read_to_string(&path).with_context(|| path.clone())?;
@@ -169,7 +169,7 @@ pub fn pin(node: u32) -> Result<()> {
     Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
 }
 
-/// Does something from the CPUs of a node, and goes back to where it was: for programs to start there.
+/// Calls `what` on the CPUs of a node, and then returns to the CPUs from before. To start programs on that node.
 pub fn pinned<T>(node: u32, what: impl FnOnce() -> T) -> Result<T> {
     let before = sched_getaffinity(Pid::from_raw(0))?;
     pin(node)?;
@@ -178,7 +178,7 @@ pub fn pinned<T>(node: u32, what: impl FnOnce() -> T) -> Result<T> {
     Ok(result)
 }
 
-/// The measuring side: a running process, ended when this is dropped.
+/// The measuring side: a running process, which is killed when this is dropped.
 #[derive(Debug)]
 pub struct Holder {
     child: Child,
@@ -189,12 +189,12 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Starts one that sleeps and waits until its memory is there.
+    /// Starts a process that sleeps, and waits until its memory is filled.
     pub fn start(args: &Args) -> Result<Self> {
         Self::start_as("hold", args)
     }
 
-    /// The same with another subcommand of this program, which begins with [`fill`].
+    /// The same with another subcommand of this program, which must begin with [`fill`].
     pub fn start_as(subcommand: &str, args: &Args) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(subcommand).args(args.words()).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -207,7 +207,7 @@ impl Holder {
         Ok(holder)
     }
 
-    /// Sends it an empty line and returns the line that it answers with.
+    /// Sends an empty line and returns the line that the process answers.
     pub fn ask(&mut self) -> Result<String> {
         self.child.stdin.as_mut().context("it has an input")?.write_all(b"\n")?;
         self.line()
@@ -231,7 +231,7 @@ impl Holder {
         Ok(line.context("Cpus_allowed_list")?.trim().to_owned())
     }
 
-    /// What it was told to be like.
+    /// How it was started.
     pub fn args(&self) -> &Args {
         &self.args
     }
@@ -241,7 +241,7 @@ impl Holder {
         ((self.args.mib << 20) / self.args.regions) as u64 / PAGE
     }
 
-    /// KiB of transparent huge pages in all of it.
+    /// KiB of transparent huge pages in the whole process.
     pub fn huge_kib(&self) -> Result<u64> {
         let smaps = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.pid()))?;
         let line = smaps.lines().find_map(|line| line.strip_prefix("AnonHugePages:"));
@@ -254,7 +254,7 @@ impl Holder {
         let text = fs::read_to_string(format!("/proc/{}/numa_maps", self.pid()))?;
         let line = text.lines().find(|line| line.starts_with(&format!("{:x} ", self.range.start)));
         let line = line.context("the region is not in numa_maps")?;
-        // It counts transparent huge pages by their base pages, and those of the pools once.
+        // numa_maps counts a transparent huge page as its base pages, and a hugetlb page as one.
         let each = if self.args.pages == Pages::Hugetlb { HUGE / PAGE } else { 1 };
         let counts = node_counts(line).map(|(node, pages)| (node, pages * each));
         let counts = counts.collect::<Vec<_>>();
@@ -273,7 +273,7 @@ pub fn node_counts(line: &str) -> impl Iterator<Item = (u32, u64)> {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        // Not by closing its input: tearing the memory down would go on into the next measurement.
+        // Kill it instead of closing its input: to take the memory down would last into the next measurement.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! Little to move: what finding it costs. The whole command against the least that finds and moves the same, one pass over the
-//! page map and one call of move_pages(2).
+//! What it costs to find the little that is remote. Compares the whole command with the least work that finds and moves the same
+//! pages: one pass over the page map and one call of move_pages(2).
 
 use crate::{
     figure::{Figure, kernel},
@@ -14,13 +14,13 @@ use numaloc_host::{FrameNodes, Roots};
 use numaloc_sys::{MoveFlag, move_pages};
 use std::{path::PathBuf, process::Command, time::Instant};
 
-/// How much of it.
+/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// MiB that the process has; repeatable.
+    /// MiB of memory of the process; repeatable.
     #[arg(long, default_values_t = [4, 2048])]
     mib: Vec<usize>,
-    /// Rounds.
+    /// Number of rounds.
     #[arg(long, default_value_t = 9)]
     rounds: usize,
     /// Another build of numalocctl, to compare with.
@@ -28,18 +28,18 @@ pub struct Args {
     beside: Option<PathBuf>,
 }
 
-/// The least that finds and moves it: what others are compared with.
+/// The least work that finds and moves the pages. The others are compared with it.
 pub const LEAST: &str = "bare pass, bare move";
 /// The command under measurement.
 pub const OURS: &str = "numalocctl fast";
-/// What a command takes that does nothing.
+/// The time of a command that does nothing.
 const START: &str = "numalocctl --version";
-/// Pages that are remote, in percent.
+/// Percent of the pages that are remote.
 const PERCENT: u64 = 1;
-/// Pages that lie together where what is remote is spread.
+/// Pages that lie together where the remote pages are spread.
 const RUN: u64 = 16;
 
-/// Where what is remote lies.
+/// Where the remote pages are.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Together,
@@ -47,7 +47,7 @@ enum Place {
 }
 
 impl Place {
-    /// The addresses.
+    /// Addresses of the remote pages.
     fn addresses(self, holder: &Holder) -> Vec<u64> {
         let count = (holder.pages() * PERCENT).div_ceil(100);
         let page = |index: u64| match self {
@@ -59,7 +59,7 @@ impl Place {
     }
 }
 
-/// Measures all sizes, with what is remote in one place and spread.
+/// Measures all sizes, with the remote pages in one place and spread.
 pub fn run(args: &Args) -> Result<()> {
     hold::touch_all([HOME, AWAY])?;
     let kernel = kernel()?;
@@ -105,7 +105,7 @@ fn compare(holder: &Holder, place: Place, args: &Args, kernel: &str, case: &str)
             let took = begin.elapsed().as_secs_f64() * 1e3;
             let left = pass(holder, &frames)?[AWAY as usize];
             ensure!(*name == START || left == 0, "{name} left {left} pages");
-            // The first round pays for what the others find.
+            // The first round warms up what the others use, so it does not count.
             if round > 0 {
                 times.push(took);
             }
@@ -124,7 +124,7 @@ fn compare(holder: &Holder, place: Place, args: &Args, kernel: &str, case: &str)
     print::figures(&subjects.iter().zip(times).map(figure).collect::<Vec<_>>())
 }
 
-/// Puts pages on a node, with one call.
+/// Moves pages to a node with one call.
 fn put(holder: &Holder, addresses: &[u64], node: u32) -> Result<()> {
     let mut status = vec![0; addresses.len()];
     move_pages(holder.pid(), addresses, node, &mut status, MoveFlag::Own)?;

@@ -1,4 +1,4 @@
-//! What an application feels while it is only looked at, again and again. For machines with one CPU a node.
+//! What an application feels while it is surveyed again and again, but not moved. For machines with one CPU for each node.
 
 use crate::{
     figure::{Figure, kernel},
@@ -17,37 +17,37 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How much of it.
+/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// MiB that the application has, in one mapping on the other node.
+    /// MiB of memory of the application, in one mapping on the other node.
     #[arg(long, default_value_t = 2048)]
     mib: usize,
-    /// Rounds.
+    /// Number of rounds.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Seconds of each subject in a round.
+    /// Seconds for each subject in a round.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// Only subjects with this in their name; repeatable. `idle` is always there.
+    /// Only subjects with this word in their name; repeatable. `idle` is always measured.
     #[arg(long)]
     subject: Vec<String>,
 }
 
-/// Entries of the page map that are read at a time, as numaloc does.
+/// Bytes of the page map that are read at a time, like numaloc does.
 const CHUNK: usize = 4096 * 8;
 
-/// Who looks.
+/// Who looks at the application.
 #[derive(Clone, Copy, PartialEq)]
 enum Looker {
     Nobody,
-    /// Nobody, and yet the other CPU is busy: what an emulated machine's processors owe to their host.
+    /// Nobody looks, but the other CPU is busy. This shows what the emulated CPUs take from each other.
     Busy,
-    /// `numalocctl` with this command, one after the other.
+    /// Runs `numalocctl` with this command, again and again.
     Numalocctl(&'static str),
-    /// A file in the process's directory, by reads as small as a line, again and again.
+    /// Reads a file in the process's directory again and again, in reads as small as a line.
     File(&'static str),
-    /// All of its page map.
+    /// Reads all of its page map.
     Pagemap,
 }
 
@@ -61,9 +61,9 @@ const LOOKERS: [(&str, Looker); 7] = [
     ("bare pagemap", Looker::Pagemap),
 ];
 
-/// Measures all lookers, in turns.
+/// Measures all lookers in turn.
 pub fn run(args: &Args) -> Result<()> {
-    // It would take pages away from a process that is not looked at, too.
+    // The kernel's balancing would mark and move pages even if nobody looked.
     let _off = Setting::set(NUMA_BALANCING, "0")?;
     let target = hold::Args {
         mib: args.mib,

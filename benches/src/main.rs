@@ -1,5 +1,5 @@
-//! Comparisons: each prints what it measured and the ratio to something else measured in the same run. Nothing here
-//! compares with a number from another run, because those say more about the machine than about the code.
+//! Benchmarks. Each prints what it measured, and the ratio to something else that was measured in the same run. Nothing is
+//! compared with a number from another run, because such a ratio says more about the machine than about the code.
 #![forbid(unsafe_code)]
 
 mod calls;
@@ -38,32 +38,33 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Bench {
-    /// Finding all pages of a process, against reading its bare pagemap, move_pages as a query and numa_maps.
+    /// Finding all pages of a process, against reading its pagemap alone, queries by move_pages, and numa_maps.
     Scan(scanning::Args),
     /// Planning for processes that share memory, against one that has it alone.
     Families(families::Args),
-    /// Planning: memory, and time by number of extents.
+    /// Planning: memory and time, by number of extents.
     Planner(planning::Args),
     /// Moving a process's memory: wall and CPU time, against other movers. Needs root on a machine with two nodes.
     Throughput(throughput::Args),
     /// What an application feels while its memory is moved. Needs root on a machine with two nodes.
     Stall(stall::Args),
-    /// Moving the little that is remote of a process, against the least that finds and moves it. Needs root on a machine with
-    /// two nodes.
+    /// Moving the little that is remote of a process, against the least work that finds and moves it. Needs root on a machine
+    /// with two nodes.
     Little(little::Args),
-    /// What an application feels while it is only looked at. Needs root on a machine with two nodes.
+    /// What an application feels while its memory is surveyed but not moved. Needs root on a machine with two nodes.
     Looked(looked::Args),
-    /// How soon a busy process is at home, for all tools that can do it. Needs root on a machine with two nodes.
+    /// How soon the memory of a busy process is at home, for all tools that can bring it there. Needs root on a machine with two
+    /// nodes.
     Soonest(soonest::Args),
     /// What a web server feels while memory comes to its node. Needs root on a machine with two nodes, and nginx.
     Neighbour(neighbour::Args),
     /// A simulated host of 8 nodes, 6 TiB and 10,000 processes: planning, and the queue under 1,000 jobs.
     Scale(scale::Args),
-    /// Records page maps of processes for it: JSON, without names and addresses. Needs root.
+    /// Records page maps of processes for the benchmark `scale`: JSON, without names and addresses. Needs root.
     Record(scale::record::Args),
-    /// What of an application is local while its memory is on its way. Needs root on a machine with two nodes.
+    /// Which share of an application's accesses is local while its memory is on its way. Needs root on a machine with two nodes.
     HalfWay(half_way::Args),
-    /// A report of what benchmarks have said, with goals and plots.
+    /// Makes a report with goals and plots from the output of benchmarks.
     Report(report::Args),
     /// What watching a job costs its executor. Needs root on a machine with two nodes, and numalocd on PATH.
     Watch(watching::Args),
@@ -73,31 +74,31 @@ enum Bench {
     /// Changes through a running daemon, against bare writes to the same disk. Started by benches/api.
     #[command(hide = true)]
     Writing(writing::Args),
-    /// One measurement in a process of its own, whose peak memory says something.
+    /// One measurement in a process of its own, so that its peak memory can be read.
     #[command(hide = true)]
     One(planning::One),
-    /// A process with memory as asked, asleep until its input ends.
+    /// A process with the given memory that sleeps until its input ends.
     #[command(hide = true)]
     Hold(hold::Args),
-    /// The same, busy.
+    /// Like `hold`, but busy.
     #[command(hide = true)]
     Busy(hold::Args),
-    /// The same, with one thread that maps and unmaps.
+    /// Like `hold`, with one thread that maps and unmaps memory.
     #[command(hide = true)]
     Map(hold::Args),
-    /// The same, awake for a moment each millisecond.
+    /// Like `hold`, but awake for a moment each millisecond.
     #[command(hide = true)]
     Tick(hold::Args),
-    /// The same, with one thread that writes at random.
+    /// Like `hold`, with one thread that writes at random.
     #[command(hide = true)]
     Writer(hold::Args),
-    /// A web server's client with a fixed rate.
+    /// A client of a web server, with a fixed rate.
     #[command(hide = true)]
     Client(neighbour::client::Args),
-    /// The same, with some of its memory more popular than the rest.
+    /// Like `hold`, with one thread that writes to some of the memory more often than to the rest.
     #[command(hide = true)]
     Zipf(hold::Args),
-    /// A mover that is one system call.
+    /// A mover that does nothing but move_pages.
     #[command(hide = true)]
     Bare(movers::bare::Args),
 }

@@ -1,4 +1,4 @@
-//! What brings a process's memory to another node: tools as they are installed, and bare programs of this crate.
+//! Movers: tools that bring a process's memory to another node, as they are installed, and simple programs of this crate.
 
 pub mod bare;
 mod cpuset;
@@ -18,21 +18,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The node that memory is brought to in all benchmarks: the target's CPUs are there.
+/// The node to which all benchmarks bring memory. The target's CPUs are on it.
 pub const HOME: u32 = 0;
-/// The node that it comes from.
+/// The node from which the memory comes.
 pub const AWAY: u32 = 1;
 
-/// The program under measurement, on the path.
+/// The program under measurement, looked up on PATH.
 const OURS: &str = "numalocctl";
 
-/// With this numalocctl ends when something has not moved; whether that is so is seen in numa_maps.
+/// The exit code of numalocctl when something has not moved. Whether that is so is read from numa_maps.
 const PARTLY: i32 = 6;
 
-/// Whether this machine has them.
+/// Checks that this machine has both nodes.
 ///
 /// # Errors
-/// It has not, or no CPUs on one of them.
+/// A node is missing, or has no CPUs.
 pub fn both_nodes() -> Result<()> {
     for node in [HOME, AWAY] {
         let path = format!("/sys/devices/system/node/node{node}/cpulist");
@@ -44,10 +44,10 @@ pub fn both_nodes() -> Result<()> {
     Ok(())
 }
 
-/// One of them.
+/// One mover.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mover {
-    /// As figures name it.
+    /// Its name in figures.
     pub name: String,
     how: How,
 }
@@ -66,14 +66,14 @@ enum How {
 pub struct Turn {
     /// From the start of the program to its end.
     pub wall: Duration,
-    /// User and system time of the program; `None` where kernel threads do the work.
+    /// User and system time of the program; `None` if kernel threads do the work.
     pub cpu: Option<Duration>,
-    /// What numalocctl says itself.
+    /// The JSON output of numalocctl.
     pub report: Option<Value>,
 }
 
 impl Mover {
-    /// Nobody moves anything for so long.
+    /// Moves nothing for this long.
     pub fn nothing(time: Duration) -> Self {
         Self { name: "idle".into(), how: How::Nothing(time) }
     }
@@ -83,7 +83,7 @@ impl Mover {
         Self { name: "migratepages".into(), how: How::Migratepages }
     }
 
-    /// A write to cpuset.mems of a cgroup v2 with the process in it.
+    /// A write to cpuset.mems of a cgroup v2 that contains the process.
     pub fn cpuset() -> Self {
         Self { name: "cpuset.mems".into(), how: How::Cpuset }
     }
@@ -100,7 +100,7 @@ impl Mover {
         Self { name: "all in one call".into(), how }
     }
 
-    /// 512 addresses in each call, also of the pages inside huge pages, and 2 ms of sleep after each.
+    /// 512 addresses in each call, one for each base page even inside of huge pages, and 2 ms of sleep after each call.
     pub fn paced() -> Self {
         let how = How::Bare { batch: 512, subpages: true, pause_us: 2000 };
         Self { name: "512 a call, 2 ms between".into(), how }
@@ -113,7 +113,7 @@ impl Mover {
         Self { name: format!("numalocctl {name}"), how }
     }
 
-    /// The same by another build of numalocctl.
+    /// The same with another build of numalocctl.
     pub fn by(mut self, another: &Path) -> Self {
         if let How::Numalocctl { program, .. } = &mut self.how {
             *program = another.into();
@@ -122,8 +122,8 @@ impl Mover {
         self
     }
 
-    /// Ours with a profile. Where the installed numalocctl has none yet, the options that come nearest stand for
-    /// `fast`, and the defaults for the others.
+    /// numalocctl with a profile. If the installed numalocctl has no profiles yet, the nearest options stand for `fast`, and the
+    /// defaults for the others.
     pub fn profile(profile: &str) -> Result<Self> {
         let options = match (has_profiles()?, profile) {
             (true, _) => format!("--profile={profile}"),
@@ -133,7 +133,7 @@ impl Mover {
         Ok(Self::numalocctl(profile, &options))
     }
 
-    /// The same with so many workers.
+    /// The same with this many workers.
     pub fn with_workers(mut self, workers: u32) -> Self {
         if let How::Numalocctl { options, .. } = &mut self.how {
             options.retain(|option| !option.starts_with("--workers"));
@@ -144,18 +144,18 @@ impl Mover {
         self
     }
 
-    /// Whether one of these words is in its name, or there are none.
+    /// Whether its name contains one of these words; also true if there are no words.
     pub fn is_one_of(&self, words: &[String]) -> bool {
         words.is_empty() || words.iter().any(|word| self.name.contains(word))
     }
 
-    /// Whether it moves anything at all.
+    /// Whether it moves anything.
     pub fn moves(&self) -> bool {
         !matches!(self.how, How::Nothing(_))
     }
 
-    /// Brings all of a process's memory home. With `aside` the program is kept to the other node's CPUs, unless it
-    /// chooses for itself.
+    /// Brings all of a process's memory home. With `aside` the program runs on the other node's CPUs, unless it chooses its CPUs
+    /// itself.
     pub fn turn(&self, holder: &Holder, aside: bool) -> Result<Turn> {
         match &self.how {
             How::Cpuset => cpuset::turn(holder),
@@ -191,7 +191,7 @@ impl Mover {
     }
 }
 
-/// Whether the installed numalocctl has profiles; with them came that it chooses its CPUs.
+/// Whether the installed numalocctl has profiles. Since it has them, it also chooses its CPUs itself.
 fn has_profiles() -> Result<bool> {
     static HELP: OnceLock<bool> = OnceLock::new();
     if let Some(&known) = HELP.get() {
@@ -202,7 +202,7 @@ fn has_profiles() -> Result<bool> {
     Ok(*HELP.get_or_init(|| String::from_utf8_lossy(&output.stdout).contains("--profile")))
 }
 
-/// Runs a program to its end, from the other node's CPUs if so wished.
+/// Runs a program to its end; with `aside` on the other node's CPUs.
 fn run(mut command: Command, aside: bool) -> Result<Turn> {
     let used = children()?;
     let begin = Instant::now();
@@ -219,7 +219,7 @@ fn run(mut command: Command, aside: bool) -> Result<Turn> {
     Ok(Turn { wall, cpu: Some(children()?.saturating_sub(used)), report })
 }
 
-/// User and system time of all children so far that have been waited for.
+/// User and system time of all child processes that have ended and were waited for.
 fn children() -> Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let time = usage.user_time() + usage.system_time();

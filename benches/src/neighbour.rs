@@ -1,9 +1,9 @@
-//! What a web server feels while the memory of another process comes to its node: nginx answers requests at a fixed rate,
-//! and the 90th and 99th percentile of the time that an answer takes are compared with those of an undisturbed one.
+//! What a web server feels while the memory of another process comes to its node. nginx answers requests at a fixed rate. The
+//! 90th and 99th percentile of the time that an answer takes are compared with those of an undisturbed server.
 //!
-//! The rate is fixed, and each request has its time, whether the one before has been answered or not. wrk, which the
-//! published figures come from, sends the next request when the last is answered: it would drive the server to its limit,
-//! where on a machine with one CPU a node nothing but the CPU is measured, and it would send less just when answers take long.
+//! Each request has a fixed time at which it is due, whether the one before was answered or not. The published figures come from
+//! wrk, which sends the next request when the last one is answered. That drives the server to its limit, where a machine with one
+//! CPU for each node measures nothing but the CPU. And it sends less just when answers take long.
 
 pub mod client;
 mod server;
@@ -22,37 +22,37 @@ use std::time::Duration;
 
 const PERCENTILES: [(&str, f64); 2] = [("p90", 0.90), ("p99", 0.99)];
 
-/// Share of what one connection can get at most that is asked for.
+/// Share of the most that one connection can get, at which requests are sent.
 const LOAD: f64 = 0.3;
 
-/// How much of it.
+/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// MiB of the process that is moved.
+    /// MiB of memory of the process that is moved.
     #[arg(long, default_value_t = 512)]
     mib: usize,
-    /// Rounds.
+    /// Number of rounds.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Requests a second. Without it: 30% of what one connection gets at most, as the server's CPUs were used in what is
-    /// published.
+    /// Requests a second. Without it: 30% of the most that one connection gets, because the published figures come from servers
+    /// whose CPUs were used that much.
     #[arg(long)]
     rate: Option<u32>,
-    /// Requests that are needed for a round: processes are moved until there have been so many meanwhile.
+    /// Requests in a round: processes are moved until there were at least this many meanwhile.
     #[arg(long, default_value_t = 500)]
     requests: usize,
-    /// Connections that they come over.
+    /// Number of connections for the requests.
     #[arg(long, default_value_t = 8)]
     connections: u32,
-    /// What the memory is made of: base and huge pages, one after the other, if this is not given.
+    /// The kind of pages that the memory consists of. Without it: base pages, then huge pages.
     #[arg(long, value_enum)]
     pages: Option<Pages>,
-    /// The nginx to start.
+    /// The nginx program to start.
     #[arg(long, default_value = "nginx")]
     nginx: String,
 }
 
-/// What stays the same in a comparison.
+/// What stays the same in one comparison.
 struct Scene<'a> {
     args: &'a Args,
     server: &'a Server,
@@ -60,11 +60,11 @@ struct Scene<'a> {
     pages: Pages,
 }
 
-/// Measures base pages, then huge ones.
+/// Measures base pages, then huge pages.
 pub fn run(args: &Args) -> Result<()> {
     let kernel = kernel()?;
     both_nodes()?;
-    // The process that is moved sleeps, so it would do nothing but add to the noise.
+    // The process that is moved sleeps, so balancing would only add noise.
     let _off = Setting::set(NUMA_BALANCING, "0")?;
     let server = Server::start(&args.nginx)?;
     let most = pinned(AWAY, || client::capacity(server.address()))??;
@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> Result<()> {
 fn compare(scene: &Scene<'_>, kernel: &str) -> Result<()> {
     let args = scene.args;
     let undisturbed = Duration::from_secs_f64(args.requests as f64 / f64::from(scene.rate));
-    // What two undisturbed servers differ by is what the machine makes up.
+    // Two measurements of an undisturbed server differ only by the machine's noise.
     let mut again = Mover::nothing(undisturbed);
     again.name = "idle again".into();
     let movers = [
@@ -93,7 +93,7 @@ fn compare(scene: &Scene<'_>, kernel: &str) -> Result<()> {
     ];
     let mut shown = movers.map(|mover| (mover, Vec::new()));
     hold::touch_all([HOME, AWAY])?;
-    // Not counted: the programs come from the disk.
+    // This move does not count: the programs are read from the disk.
     move_one(scene, &Mover::migratepages())?;
     for _ in 0..args.rounds {
         for (mover, rounds) in &mut shown {
@@ -119,7 +119,7 @@ fn compare(scene: &Scene<'_>, kernel: &str) -> Result<()> {
     print::figures(&figures)
 }
 
-/// Milliseconds of all answers that were due while one process after the other was moved.
+/// Milliseconds of all answers that were due while processes were moved, one after the other.
 fn round(scene: &Scene<'_>, mover: &Mover) -> Result<Vec<f64>> {
     let mut times = Vec::new();
     while times.len() < scene.args.requests {
@@ -128,7 +128,7 @@ fn round(scene: &Scene<'_>, mover: &Mover) -> Result<Vec<f64>> {
     Ok(times)
 }
 
-/// Those of one process.
+/// Milliseconds of the answers while one process was moved.
 fn move_one(scene: &Scene<'_>, mover: &Mover) -> Result<Vec<f64>> {
     let &Scene { args, server, rate, pages } = scene;
     let (cpu_node, memory_node) = (Some(HOME), Some(AWAY));

@@ -1,5 +1,5 @@
-//! The planner's memory and time by number of extents; each measurement in a process of its own, because the peak
-//! of a process's memory can only be read, not taken back.
+//! The planner's memory and time, by number of extents. Each measurement runs in a process of its own, because the peak memory of
+//! a process cannot be reset.
 
 use crate::{
     hold::{self, Holder},
@@ -17,13 +17,13 @@ use std::{fs, hint::black_box, process::Command, time::Instant};
 
 /// Memory of the process that is planned for.
 const TOTAL: u64 = 1 << 40;
-/// What planning may take.
+/// Most memory that planning may take.
 const PEAK_GOAL: u64 = 64 << 20;
 
-/// How much of it.
+/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Processes for each measurement; medians are printed.
+    /// Processes for each measurement; the medians are printed.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
 }
@@ -31,24 +31,24 @@ pub struct Args {
 /// One measurement.
 #[derive(Debug, clap::Args)]
 pub struct One {
-    /// Extents to plan over.
+    /// Number of extents to plan for.
     #[arg(long, default_value_t = 0)]
     extents: u64,
-    /// Instead: a real process to survey.
+    /// Instead of extents: a real process to survey.
     #[arg(long)]
     pid: Option<i32>,
-    /// Instead: all processes of a simulated host with such page maps.
+    /// Instead of extents: all processes of a simulated host, with page maps of this kind.
     #[arg(long, value_enum)]
     maps: Option<Maps>,
-    /// As one target.
+    /// All of these processes as one target.
     #[arg(long)]
     together: bool,
-    /// Instead: so many processes of a fake host to find and to survey.
+    /// Instead of extents: this many processes of a fake host to find and survey.
     #[arg(long)]
     crowd: Option<usize>,
 }
 
-/// Measures all.
+/// Does all measurements.
 pub fn run(args: &Args) -> Result<()> {
     println!("planner, 1 TiB of 4 KiB pages on alternating nodes, medians of {}", args.rounds);
     let mut first = None;
@@ -70,7 +70,7 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The numbers of one measurement, each time from a new process.
+/// Does one measurement several times, each in a new process. Returns the numbers that it printed.
 pub fn measured<const N: usize>(rounds: usize, words: &[&str]) -> Result<Vec<[u64; N]>> {
     let mut results = Vec::new();
     for _ in 0..rounds.max(1) {
@@ -84,7 +84,7 @@ pub fn measured<const N: usize>(rounds: usize, words: &[&str]) -> Result<Vec<[u6
     Ok(results)
 }
 
-/// Runs one measurement several times, prints the medians and returns the peak of the whole process.
+/// Does one measurement several times, prints the medians, and returns the peak memory of the whole process.
 fn series(rounds: usize, words: &[&str], count: u64, first: &mut Option<f64>) -> Result<u64> {
     let results = measured::<3>(rounds, words)?;
     let median = |index: usize| {
@@ -105,7 +105,7 @@ fn series(rounds: usize, words: &[&str], count: u64, first: &mut Option<f64>) ->
     Ok(peak)
 }
 
-/// The measuring process: prints nanoseconds, and its peak memory before and after in bytes.
+/// The measuring process. Prints nanoseconds, and its peak memory in bytes before and after.
 pub fn one(one: &One) -> Result<()> {
     if let Some(maps) = one.maps {
         return scale::one(maps, one.together);
@@ -141,7 +141,7 @@ fn plan(extents: u64) {
     black_box(planner::plan(scene, extents, &Options::default()));
 }
 
-/// Pages on node 0 and 1 in turn: half of the extent on each.
+/// An extent of which half is on each of nodes 0 and 1.
 fn extent(start: u64, bytes: u64) -> Extent {
     let half = NodeResidency { owned_bytes: bytes / 2, ..Default::default() };
     let nodes = [NodeId(0), NodeId(1)].map(|node| (node, half));
@@ -157,7 +157,7 @@ fn extent(start: u64, bytes: u64) -> Extent {
     }
 }
 
-/// VmHWM.
+/// Peak memory of this process: VmHWM.
 pub fn peak_bytes() -> Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

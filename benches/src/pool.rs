@@ -1,20 +1,20 @@
-//! The kernel's pools of huge pages of 2 MiB, for as long as they are needed.
+//! The kernel's pools of 2 MiB huge pages, filled while they are needed.
 
 use crate::movers::{AWAY, HOME};
 use anyhow::{Context, Result, ensure};
 use std::{fs, path::PathBuf};
 
-/// Pages in the pools of both nodes; what was there before is there again when this is dropped.
+/// Pages in the pools of both nodes. The old numbers are restored when this is dropped.
 #[derive(Debug)]
 pub struct Pool {
     before: Vec<(PathBuf, String)>,
 }
 
 impl Pool {
-    /// Fills each with so many MiB.
+    /// Fills each pool with this many MiB.
     pub fn fill(mib: usize) -> Result<Self> {
         let mut pool = Self { before: Vec::new() };
-        // The kernel may have to make room first.
+        // The kernel may have to compact memory first.
         fs::write("/proc/sys/vm/compact_memory", "1")?;
         for node in [HOME, AWAY] {
             let path = format!("/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB");

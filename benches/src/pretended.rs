@@ -1,5 +1,5 @@
-//! A machine with two nodes as far as sysfs goes: the memory blocks of this machine, dealt out to node 0 and node 1 as
-//! wanted. What is looked at is real; only the table from page frame to node is not.
+//! Makes sysfs show a machine with two nodes: the memory blocks of this machine are dealt out to node 0 and node 1 as wanted. All
+//! that is measured is real, except for the table from page frames to nodes.
 
 use anyhow::{Context, Result};
 use numaloc_core::{CpuId, Node, NodeId, NodeMemory, Topology};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 /// The size of memory blocks on machines up to 64 GiB.
 const BLOCK: u64 = 128 << 20;
 
-/// Where the memory is said to be.
+/// How the memory is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// All of it on node 0, where the CPUs are.
@@ -19,18 +19,18 @@ pub enum Layout {
     HalfAway,
 }
 
-/// The machine.
+/// The pretended machine.
 #[derive(Debug)]
 pub struct Machine {
-    /// The real procfs, and a sysfs of our own.
+    /// The real procfs, and a sysfs made for this.
     pub roots: Roots,
-    /// The same for the planner.
+    /// The same machine for the planner.
     pub topology: Topology,
     _sys: TempDir,
 }
 
 impl Machine {
-    /// Makes up one.
+    /// Makes such a machine.
     pub fn new(layout: Layout) -> Result<Self> {
         let sys = tempfile::tempdir()?;
         let devices = sys.path().join("devices/system");
@@ -57,7 +57,7 @@ pub fn topology() -> Topology {
     Topology::new((0..).zip(cpus).map(node), [])
 }
 
-/// Where physical memory ends.
+/// The end of physical memory.
 fn memory_end() -> Result<u64> {
     let text = fs::read_to_string("/proc/iomem")?;
     let ends = text.lines().filter(|line| line.ends_with(": System RAM")).filter_map(|line| {

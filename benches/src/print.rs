@@ -1,10 +1,10 @@
-//! Figures for people: while a benchmark runs, before any report.
+//! Prints figures for people while a benchmark runs.
 
 use crate::{figure::Figure, report::base};
 use anyhow::Result;
 
-/// Prints figures as tables, a line each with the ratio that the report will give, and emits them. Those without values
-/// (a subject does not have that metric) are left out.
+/// Prints figures as tables, one line each with the ratio that the report will give, and emits them. Figures without values are
+/// left out: their subject does not have that metric.
 pub fn figures(figures: &[Figure]) -> Result<()> {
     let figures = figures.iter().filter(|figure| !figure.values.is_empty());
     let mut case = None;
@@ -31,7 +31,7 @@ pub fn figures(figures: &[Figure]) -> Result<()> {
     figures.clone().try_for_each(Figure::emit)
 }
 
-/// The median, and where there are several values, the quartiles.
+/// The median; if there are several values, the quartiles too.
 pub fn with_spread(figure: &Figure) -> String {
     let ((low, high), median) = (figure.spread(), short(figure.median()));
     if figure.values.len() < 2 {
@@ -40,7 +40,7 @@ pub fn with_spread(figure: &Figure) -> String {
     format!("{median} ({} to {})", short(low), short(high))
 }
 
-/// With three digits or all before the point.
+/// With three digits, or with all digits before the point.
 pub fn short(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),

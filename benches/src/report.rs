@@ -1,4 +1,4 @@
-//! The report: what all benchmarks of a run have emitted, beside what it is compared with and what was aimed at.
+//! The report: all figures that the benchmarks of a run have emitted, with ratios and goals.
 
 mod goals;
 mod markdown;
@@ -12,14 +12,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where from and where to.
+/// Input and output of the report.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Directory with the output of benchmarks (*.log), for report.md, report.json and the plots.
+    /// Directory with the output of benchmarks (*.log). report.md, report.json and the plots are written there.
     directory: PathBuf,
 }
 
-/// A figure in the light of the others.
+/// A figure, with what it is compared with.
 #[derive(Debug, Serialize)]
 struct Row {
     #[serde(flatten)]
@@ -29,7 +29,7 @@ struct Row {
     spread: (f64, f64),
     /// The subject that `ratio` compares with.
     base: Option<&'static str>,
-    /// Its median over that of the base, of the same kernel and case.
+    /// Its median divided by the base's, on the same kernel in the same case.
     ratio: Option<f64>,
 }
 
@@ -39,7 +39,7 @@ struct Report<'a> {
     figures: &'a [Row],
 }
 
-/// Reads, compares and writes.
+/// Reads the figures, compares them and writes the report.
 pub fn run(args: &Args) -> Result<()> {
     let figures = read(&args.directory)?;
     ensure!(!figures.is_empty(), "no figures in {}/*.log", args.directory.display());
@@ -57,10 +57,10 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The subject that others are compared with.
+/// The subject that a figure is compared with.
 pub fn base(figure: &Figure) -> Option<&'static str> {
     match (figure.bench.as_str(), figure.case.as_str()) {
-        // Compared already.
+        // It is a ratio already.
         _ if figure.unit.starts_with("share of") => None,
         ("stall", "Redis") | ("neighbour" | "looked", _) => Some("idle"),
         ("throughput" | "stall" | "soonest", _) => Some("migratepages"),
@@ -104,7 +104,7 @@ fn compare(figures: Vec<Figure>) -> Vec<Row> {
     rows.collect()
 }
 
-/// What there is of something, each once, in order of appearance.
+/// Each different value once, in the order of appearance.
 fn distinct<'a>(values: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
     let mut seen = Vec::new();
     for value in values {

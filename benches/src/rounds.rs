@@ -1,4 +1,4 @@
-//! Candidates that take turns, so that what else happens on the machine meets all of them alike.
+//! Candidates that run in turn, so that whatever else happens on the machine affects all of them alike.
 
 use anyhow::{Context, Result};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Runs all candidates one after the other, `rounds` times, after a first round that does not count.
+/// Runs all candidates one after the other, `rounds` times. A first round before these does not count.
 pub fn measure(candidates: &mut [Candidate<'_>], rounds: usize) -> Result<()> {
     for round in 0..=rounds {
         for candidate in candidates.iter_mut() {
@@ -38,7 +38,7 @@ pub fn measure(candidates: &mut [Candidate<'_>], rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// `met` or `MISSED`, for a value that is to stay at or under its goal.
+/// `met` or `MISSED`, for a value that must not be above its goal.
 pub fn verdict(value: f64, goal: f64) -> &'static str {
     if value <= goal { "met" } else { "MISSED" }
 }

@@ -1,6 +1,6 @@
-//! A host that nobody has at hand: 8 nodes, 6 TiB and 10,000 processes, simulated. How long planning takes and how much
-//! memory, and in which order a queue of 1,000 jobs gets its turn. And a
-//! crowd of up to 100,000 processes that is looked at as the host shows it, in files.
+//! A simulated host: 8 nodes, 6 TiB and 10,000 processes. Measures how long planning takes and how much memory, and in which
+//! order a queue of 1,000 jobs is served. Also measures a crowd of up to 100,000 processes, which is read from files as a real
+//! host shows it.
 
 pub mod crowd;
 mod host;
@@ -22,7 +22,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How much of it.
+/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Processes for each measurement.
@@ -30,7 +30,7 @@ pub struct Args {
     rounds: usize,
 }
 
-/// Measures all.
+/// Does all measurements.
 pub fn run(args: &Args) -> Result<()> {
     for (maps, name) in [(Maps::Synthetic, "synthetic"), (Maps::Recorded, "recorded")] {
         let host = Host::new(maps)?;
@@ -64,8 +64,7 @@ pub fn run(args: &Args) -> Result<()> {
     print::figures(&queue::figures(args.rounds)?)
 }
 
-/// One measurement: prints the nanoseconds of all plans and of the longest one, and the peak memory before and after in
-/// bytes.
+/// One measurement. Prints the nanoseconds of all plans and of the longest plan, and the peak memory in bytes before and after.
 pub fn one(maps: Maps, together: bool) -> Result<()> {
     let host = Host::new(maps)?;
     let processes: Vec<Process> = (0..host::PROCESSES).map(|index| host.process(index)).collect();
@@ -73,7 +72,7 @@ pub fn one(maps: Maps, together: bool) -> Result<()> {
     let (mut all, mut longest) = (Duration::ZERO, Duration::ZERO);
     let targets = if together { 1 } else { processes.len() };
     for (target, processes) in processes.chunks(processes.len() / targets).enumerate() {
-        // Making the extents up takes as long as planning does.
+        // Making up the extents takes as long as planning does, so that time is subtracted.
         let making = Cell::new(Duration::ZERO);
         let extents = (0..processes.len()).flat_map(|at| {
             let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! Finding all pages of a process and planning over them, against the bare interfaces of the kernel.
+//! Finding all pages of a process and planning for them, against the bare interfaces of the kernel.
 
 use crate::{
     figure::{Figure, NATIVE},
@@ -18,10 +18,10 @@ const READ: usize = 32 << 10;
 /// Addresses in one query.
 const QUERY: usize = 4096;
 
-/// How much of it.
+/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// MiB of populated memory.
+    /// MiB of memory that is filled.
     #[arg(long, default_value_t = 4096)]
     mib: usize,
     /// Rounds that count.
@@ -29,7 +29,7 @@ pub struct Args {
     rounds: usize,
 }
 
-/// Measures base pages, then huge ones.
+/// Measures base pages, then huge pages.
 pub fn run(args: &Args) -> Result<()> {
     let real = Roots::default();
     ensure!(Source::probe(&real) == Source::Pagemap, "page frames are hidden: run it as root");
@@ -85,7 +85,7 @@ fn compare(holder: &Holder, rounds: usize, huge: bool) -> Result<()> {
     print::figures(&figures.collect::<Vec<_>>())
 }
 
-/// The pagemap of the region and nothing else; the lookup makes it an answer.
+/// Reads the pagemap of the region. With `frames` it also looks up the node of each page.
 fn bare(holder: &Holder, frames: Option<&FrameNodes>) -> Result<()> {
     let Some(frames) = frames else { return read(holder, |_| Ok(())) };
     let nodes = pass(holder, frames)?;
@@ -93,7 +93,7 @@ fn bare(holder: &Holder, frames: Option<&FrameNodes>) -> Result<()> {
     Ok(())
 }
 
-/// Pages of the region on nodes 0 and 1: one pass over its pagemap.
+/// Pages of the region on nodes 0 and 1, by one pass over its pagemap.
 pub fn pass(holder: &Holder, frames: &FrameNodes) -> Result<[u64; 2]> {
     let mut nodes = [0u64; 2];
     read(holder, |entries| {
@@ -124,7 +124,7 @@ pub fn found(machine: &Machine, pid: i32) -> Result<Vec<Process>> {
     Ok(resolve(&machine.roots, &[Target::Pid(pid)], &machine.topology)?.processes)
 }
 
-/// From a target to a plan.
+/// Surveys processes and makes a plan.
 pub fn scan_and_plan(machine: &Machine, processes: Vec<Process>) -> Result<Plan> {
     let Machine { roots, topology, .. } = machine;
     let options = Options::default();

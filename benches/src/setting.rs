@@ -1,4 +1,4 @@
-//! A setting of the kernel that is put back in the end.
+//! A setting of the kernel that is restored at the end.
 
 use anyhow::{Context, Result};
 use std::{fs, path::Path};
@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 /// The kernel's own balancing (Documentation/admin-guide/sysctl/kernel.rst).
 pub const NUMA_BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 
-/// A file of the kernel with another value for a while.
+/// A file of the kernel that has another value until this is dropped.
 #[derive(Debug)]
 pub struct Setting {
     path: &'static str,
@@ -14,7 +14,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Writes `value` until this is dropped; `None` where the kernel has no such file.
+    /// Writes `value`, and restores the old value when the result is dropped. `None`: the kernel has no such file.
     pub fn set(path: &'static str, value: &str) -> Result<Option<Self>> {
         if !Path::new(path).exists() {
             return Ok(None);

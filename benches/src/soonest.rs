@@ -1,4 +1,4 @@
-//! How soon a busy process has its memory at home: from the start of a tool until 99% of the process is local, for all
+//! How soon the memory of a busy process is at home: from the start of a tool until 99% of the process's memory is local, for all
 //! tools that can bring memory home.
 
 mod damos;
@@ -24,35 +24,35 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What counts as at home.
+/// Share of local memory that counts as being at home.
 const LOCAL: f64 = 0.99;
-/// Between two looks at where the pages are.
+/// Time between two looks at where the pages are.
 const POLL: Duration = Duration::from_millis(20);
 
-/// How much of it.
+/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// MiB of the process.
+    /// MiB of memory of the process.
     #[arg(long, default_value_t = 512)]
     mib: usize,
-    /// Rounds of all tools, one after the other.
+    /// Rounds; in each all tools run, one after the other.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Seconds after which a tool is taken to never get there.
+    /// Seconds after which a tool counts as one that does not get there.
     #[arg(long, default_value_t = 30)]
     cap: u64,
-    /// Only tools with this in their names; repeatable.
+    /// Only tools with this word in their names; repeatable.
     #[arg(long)]
     only: Vec<String>,
-    /// "TOOL: REASON" for a tool that could not be had; repeatable.
+    /// "TOOL: REASON" for a tool that is not available; repeatable.
     #[arg(long)]
     missing: Vec<String>,
-    /// What the memory is made of: base and huge pages, one after the other, if this is not given.
+    /// The kind of pages that the memory consists of. Without it: base pages, then huge pages.
     #[arg(long, value_enum)]
     pages: Option<Pages>,
 }
 
-/// The process's side: one thread that writes at random, until the input ends.
+/// The process itself: one thread writes at random until the input ends.
 pub fn write(args: &hold::Args) -> Result<()> {
     let regions = hold::fill(args)?;
     thread::spawn(|| {
@@ -67,12 +67,12 @@ pub fn write(args: &hold::Args) -> Result<()> {
     }
 }
 
-/// Measures base pages, then huge ones.
+/// Measures base pages, then huge pages.
 pub fn run(args: &Args) -> Result<()> {
     let kernel = kernel()?;
     both_nodes()?;
     println!("seconds until {:.0}% of {} MiB are local, kernel {kernel}", LOCAL * 100.0, args.mib);
-    // It would help every tool; it takes part as one of them.
+    // The kernel's balancing would help every tool. It takes part as one of the tools itself.
     let _off = Setting::set(NUMA_BALANCING, "0")?;
     hold::touch_all([HOME, AWAY])?;
     for pages in [Pages::Base, Pages::Huge] {
@@ -111,7 +111,7 @@ fn compare(args: &Args, kernel: &str, case: &str, pages: Pages) -> Result<()> {
     }
     for _ in 0..args.rounds {
         for (peer, times) in &mut peers {
-            // Who did not get there at first is not waited for again.
+            // A tool that once did not get there in time is not tried again.
             if !times.contains(&None) {
                 times.push(turn(args, peer, pages)?);
             }
@@ -135,7 +135,7 @@ fn compare(args: &Args, kernel: &str, case: &str, pages: Pages) -> Result<()> {
     print::figures(&figures)
 }
 
-/// One tool on a process of its own: seconds, or `None` if it did not get there in time.
+/// Runs one tool on a process of its own. Returns seconds, or `None` if it did not get there in time.
 fn turn(args: &Args, peer: &Peer, pages: Pages) -> Result<Option<f64>> {
     let (cpu_node, memory_node) = (Some(HOME), Some(AWAY));
     let target = hold::Args { mib: args.mib, pages, cpu_node, memory_node, ..Default::default() };
@@ -165,7 +165,8 @@ fn turn(args: &Args, peer: &Peer, pages: Pages) -> Result<Option<f64>> {
     Ok(time)
 }
 
-/// All pages, by numa_maps: the last word, and too dear to ask for it all the time.
+/// Whether the process is at home, by numa_maps, which counts all pages. This decides, but it costs too much to be read all the
+/// time.
 fn is_home(holder: &Holder) -> Result<bool> {
     let nodes = holder.pages_by_node()?;
     let home = nodes.iter().find(|(node, _)| *node == HOME).map_or(0, |(_, pages)| *pages);

@@ -1,5 +1,5 @@
-//! What an application feels while its memory is moved. For machines with one CPU a node that have no more of them than
-//! there are real ones: the target's CPU and the mover's are both busy all the time.
+//! What an application feels while its memory is moved. For emulated machines with one CPU for each node and no more CPUs than
+//! there are real ones: the target's CPU and the mover's CPU are both busy all the time.
 
 pub mod busy;
 mod redis;
@@ -15,22 +15,22 @@ use anyhow::{Result, ensure};
 use busy::{PERCENTILES, Window};
 use std::{thread, time::Duration};
 
-/// How much of it.
+/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// MiB to move.
     #[arg(long, default_value_t = 192)]
     mib: usize,
-    /// Rounds; with Redis one less.
+    /// Number of rounds; one less with Redis.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Only these; repeatable.
+    /// Only these applications; repeatable.
     #[arg(long, value_enum)]
     of: Vec<Of>,
     /// Further options of `numalocctl migrate` in one word; repeatable. Each becomes a subject of its own.
     #[arg(long, allow_hyphen_values = true)]
     with: Vec<String>,
-    /// Only subjects with this in their name; repeatable.
+    /// Only subjects with this word in their name; repeatable.
     #[arg(long)]
     subject: Vec<String>,
 }
@@ -42,12 +42,12 @@ enum Of {
     Redis,
 }
 
-/// How long an application is watched undisturbed.
+/// How long an application is watched while nothing disturbs it.
 const IDLE: Duration = Duration::from_secs(1);
-/// What it needs to come up to speed.
+/// Time that an application needs to reach its normal speed.
 const SETTLING: Duration = Duration::from_millis(300);
 
-/// A mover with what the application felt of it.
+/// A mover, and what the application felt of it.
 struct Subject {
     mover: Mover,
     shown: Vec<Shown>,
@@ -60,9 +60,9 @@ struct Shown {
     after: Window,
 }
 
-/// Measures the process of our own, then Redis.
+/// Measures our own process, then Redis.
 pub fn run(args: &Args) -> Result<()> {
-    // It would move pages of a busy process, too.
+    // The kernel's balancing would move pages of a busy process, too.
     let _off = Setting::set(NUMA_BALANCING, "0")?;
     let kernel = kernel()?;
     hold::touch_all([HOME, AWAY])?;
@@ -101,12 +101,13 @@ fn compare(args: &Args, pages: Pages, kernel: &str) -> Result<()> {
     print::figures(&figures.collect::<Vec<_>>())
 }
 
-/// One move of a new process's memory.
+/// Moves the memory of a new process once.
 fn turn(mib: usize, pages: Pages, mover: &Mover) -> Result<Shown> {
     let (cpu_node, memory_node) = (Some(HOME), Some(AWAY));
     let target = hold::Args { mib, pages, cpu_node, memory_node, ..hold::Args::default() };
-    // An emulated CPU that goes on with one process comes to keep the translations of all its memory, which no real one
-    // can, and loses them with the move: a writer would seem to be held up long after it.
+    // An emulated CPU that runs only one process collects the translations of all its memory, which no real CPU can do, and loses
+    // them with the move. The writer would then seem to be slowed down long after the move. So another process takes turns with
+    // it.
     let other = hold::Args { mib: 2, cpu_node, memory_node: Some(HOME), ..hold::Args::default() };
     let _other = Holder::start_as("tick", &other)?;
     let mut holder = Holder::start_as("busy", &target)?;
@@ -120,13 +121,13 @@ fn turn(mib: usize, pages: Pages, mover: &Mover) -> Result<Shown> {
     let after = window(&mut holder)?;
     let nodes = holder.pages_by_node()?;
     let end = if mover.moves() { HOME } else { AWAY };
-    // A page that is being written to may refuse: 99 of 100 have to be there.
+    // A page that is being written to may not move: at least 99 of 100 pages have to.
     let there = nodes.iter().find(|(node, _)| *node == end).map_or(0, |&(_, pages)| pages);
     ensure!(there * 100 >= holder.pages() * 99, "{} left pages behind: {nodes:?}", mover.name);
     Ok(Shown { turn, before, during, after })
 }
 
-/// What went on since the last time.
+/// What happened since the last call.
 fn window(holder: &mut Holder) -> Result<Window> {
     Ok(serde_json::from_str(&holder.ask()?)?)
 }

@@ -1,4 +1,4 @@
-//! How fast, and for how much CPU time, all of a process's memory comes home.
+//! How fast all of a process's memory comes home, and for how much CPU time.
 
 use crate::{
     figure::{Figure, kernel},
@@ -11,34 +11,34 @@ use anyhow::{Result, ensure};
 use numaloc_core::PAGE;
 use serde_json::Value;
 
-/// How much of it.
+/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// MiB to move; repeatable.
     #[arg(long, default_values_t = [512, 2048])]
     mib: Vec<usize>,
-    /// Rounds; with more than 1 GiB half of them.
+    /// Number of rounds; half of it for more than 1 GiB.
     #[arg(long, default_value_t = 4)]
     rounds: usize,
-    /// Only these pages; repeatable.
+    /// Only these kinds of pages; repeatable.
     #[arg(long, value_enum)]
     pages: Vec<Pages>,
-    /// Further options of `numalocctl migrate` in one word, such as "--workers=1 --batch-bytes=4M"; repeatable. Each
-    /// becomes a subject of its own.
+    /// Further options of `numalocctl migrate` in one word, such as "--workers=1 --batch-bytes=4M"; repeatable. Each becomes a
+    /// subject of its own.
     #[arg(long, allow_hyphen_values = true)]
     with: Vec<String>,
-    /// Only subjects with this in their name; repeatable.
+    /// Only subjects with this word in their name; repeatable.
     #[arg(long)]
     subject: Vec<String>,
 }
 
-/// A mover with what it has shown.
+/// A mover, and its results.
 struct Subject {
     mover: Mover,
     turns: Vec<Turn>,
 }
 
-/// Measures all kinds of pages, in all sizes.
+/// Measures all kinds of pages in all sizes.
 pub fn run(args: &Args) -> Result<()> {
     let kernel = kernel()?;
     let all = [Pages::Base, Pages::Huge, Pages::Hugetlb, Pages::Mixed];
@@ -56,7 +56,7 @@ fn target(mib: usize, pages: Pages, node: u32) -> hold::Args {
     hold::Args { mib, pages, cpu_node, memory_node, ..hold::Args::default() }
 }
 
-/// What is compared; with much memory only what goals speak of.
+/// The movers to compare; with much memory only those for which there are goals.
 fn subjects(args: &Args, large: bool) -> Result<Vec<Subject>> {
     let fast = Mover::profile("fast")?;
     let mut movers = vec![Mover::migratepages(), fast.clone()];
@@ -74,12 +74,12 @@ fn compare(args: &Args, mib: usize, pages: Pages, kernel: &str) -> Result<()> {
     let large = mib > 1024;
     let mut subjects = subjects(args, large)?;
     let rounds = if large { args.rounds.div_ceil(2) } else { args.rounds };
-    // What comes first pays for free memory that is not as this case leaves it.
+    // The first move pays for free memory that is not in the state in which this case leaves it. It does not count.
     measured(&Mover::migratepages(), &Holder::start(&target(mib, pages, AWAY))?)?;
     let mut moved = 0;
     for round in 1..=rounds {
         for Subject { mover, turns } in &mut subjects {
-            // By far the slowest, and not in doubt.
+            // It is by far the slowest, and one round shows that.
             if round > 1 && *mover == Mover::one_page_a_call() {
                 continue;
             }
@@ -132,7 +132,7 @@ fn case(mib: usize, pages: Pages) -> String {
     format!("{size} {pages}")
 }
 
-/// One move, checked by what the kernel says before and afterwards. Returns the bytes that had to move, too.
+/// Does one move, and checks it by what the kernel says before and after it. Also returns the bytes that had to move.
 fn measured(mover: &Mover, holder: &Holder) -> Result<(Turn, u64)> {
     let pages = holder.args().pages;
     let all = holder.pages();

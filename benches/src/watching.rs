@@ -1,5 +1,5 @@
-//! What it costs a job to be watched: the CPU time of its executor, and how long it moves, with watchers against without.
-//! Both take turns on the same process, whose memory goes there and back again.
+//! What it costs a job to be watched: the CPU time of its executor, and how long it moves, with watchers against without. Jobs
+//! with and without watchers take turns on the same process, whose memory moves there and back again.
 
 mod daemon;
 
@@ -15,18 +15,18 @@ use std::{ops::AddAssign, time::Duration};
 use tokio::{task::JoinSet, time::sleep};
 use tonic::transport::Channel;
 
-/// How often the end of a job is asked for, watched or not.
+/// Pause between two questions whether a job has ended. It is the same with and without watchers.
 const POLL: Duration = Duration::from_millis(100);
 /// The most that watching may cost the executor, as a ratio.
 const GOAL: f64 = 1.01;
 
-/// How much of it.
+/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// MiB that each job moves.
     #[arg(long, default_value_t = 512)]
     mib: usize,
-    /// Clients that watch, each over a connection of its own.
+    /// Number of clients that watch, each with a connection of its own.
     #[arg(long, default_value_t = 20)]
     watchers: usize,
     /// Rounds that count.
@@ -41,9 +41,9 @@ struct Cost {
     executor: Duration,
     /// CPU time of all other threads of the daemon.
     rest: Duration,
-    /// From the first batch to the last.
+    /// Time from the first batch to the last.
     moving: Duration,
-    /// Answers to all watchers.
+    /// Number of answers to all watchers.
     answers: usize,
 }
 
@@ -58,7 +58,7 @@ impl AddAssign for Cost {
 
 type Client = MigrationServiceClient<Channel>;
 
-/// Measures jobs nobody watches against jobs that all clients watch.
+/// Measures jobs without watchers against jobs that all clients watch.
 pub fn run(args: &Args) -> Result<()> {
     let daemon = Daemon::start()?;
     let (mib, cpu_node, memory_node) = (args.mib, Some(0), Some(1));
@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> Result<()> {
         for _ in 0..args.watchers.max(1) {
             clients.push(Client::new(daemon.connect().await?));
         }
-        // The first round does not count, and each of the two goes first as often as the other.
+        // The first round does not count. Both variants go first equally often.
         for round in 0..=args.rounds {
             for is_watched in [round % 2 == 0, round % 2 == 1] {
                 let watchers = if is_watched { &clients[..] } else { &[] };
@@ -89,7 +89,7 @@ pub fn run(args: &Args) -> Result<()> {
     print(args, &alone, &watched)
 }
 
-/// Has the memory of `holder` moved to a node.
+/// Creates a job that moves the memory of `holder` to a node, and waits for its end.
 async fn job(
     daemon: &Daemon,
     client: &Client,
@@ -133,7 +133,7 @@ fn request(pid: i32, to: u32) -> v1::CreateJobRequest {
     v1::CreateJobRequest { spec: Some(spec), ..v1::CreateJobRequest::default() }
 }
 
-/// Reads all answers until the job's end; how many there were.
+/// Reads all answers until the job ends. Returns how many there were.
 async fn watch(mut client: Client, name: String) -> Result<usize> {
     let mut stream = client.watch_job(v1::WatchJobRequest { name }).await?.into_inner();
     let mut answers = 0;

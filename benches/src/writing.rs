@@ -1,5 +1,5 @@
-//! Changes through a running daemon, each stored before it is answered, against the least that stores anything on the same disk:
-//! a write of a page with fdatasync(2) after it.
+//! Changes through a running daemon, which stores each one before it answers. They are compared with the least work that stores
+//! anything on the same disk: a write of a page, and fdatasync(2).
 
 use crate::calls::percentile;
 use anyhow::{Context, Result, ensure};
@@ -20,40 +20,40 @@ use std::{
 use tokio::{runtime::Runtime, task::JoinSet};
 use tonic::transport::{Channel, Endpoint};
 
-/// How much of it.
+/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The daemon's Unix socket.
     #[arg(long)]
     socket: PathBuf,
-    /// A directory on the disk that the daemon's store is on.
+    /// A directory on the disk that has the daemon's store.
     #[arg(long)]
     directory: PathBuf,
     /// Seconds of each measurement.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// Rounds of all measurements, one after the other.
+    /// Rounds; in each all measurements are done, one after the other.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Writers at a time, each with the next change as soon as the last is answered.
     #[arg(long, default_value_t = 8)]
     writers: usize,
-    /// Workloads that are registered at once.
+    /// Workloads that are registered with one call.
     #[arg(long, default_value_t = 10_000)]
     workloads: usize,
 }
 
-/// Workloads in one message: as many as the daemon takes.
+/// Workloads in one message: the most that the daemon takes.
 const PART: usize = 1000;
 
-/// Measures all of it.
+/// Does all measurements.
 pub fn run(args: &Args) -> Result<()> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let endpoint = Endpoint::from_shared(format!("unix://{}", args.socket.display()))?;
     let channel = runtime.block_on(endpoint.connect())?;
     let mut daemon = DaemonServiceClient::new(channel.clone());
-    // Jobs stay in the queue: what they would do is no part of what is measured.
+    // The daemon is drained, so jobs stay in the queue: their work is not to be measured.
     runtime.block_on(daemon.drain_daemon(DrainDaemonRequest {}))?;
     let done = measure(args, &runtime, &endpoint, &channel);
     runtime.block_on(daemon.undrain_daemon(UndrainDaemonRequest {}))?;
@@ -89,7 +89,7 @@ fn measure(args: &Args, runtime: &Runtime, endpoint: &Endpoint, channel: &Channe
     Ok(())
 }
 
-/// Has each of `writers` write a page and wait for the disk, again and again, in a file of its own.
+/// Each of `writers` writes a page and waits for the disk, again and again, in a file of its own.
 fn store_bare(args: &Args, writers: usize, span: Duration) -> Result<Vec<Duration>> {
     let end = Instant::now() + span;
     let write = || -> Result<Vec<Duration>> {
@@ -113,7 +113,7 @@ fn store_bare(args: &Args, writers: usize, span: Duration) -> Result<Vec<Duratio
     })
 }
 
-/// A process that does nothing: somebody's job.
+/// A process that does nothing, as the target of a job.
 struct Idler(Child);
 
 impl Idler {
@@ -129,7 +129,8 @@ impl Drop for Idler {
     }
 }
 
-/// Has each of `writers`, by a connection of its own, make jobs for a process of its own and cancel them; what making took.
+/// Each of `writers` creates jobs for a process of its own and cancels them, over a connection of its own. Returns how long
+/// creating took.
 async fn create(endpoint: &Endpoint, writers: usize, span: Duration) -> Result<Vec<Duration>> {
     let end = Instant::now() + span;
     let mut open = JoinSet::new();
@@ -156,7 +157,7 @@ async fn create(endpoint: &Endpoint, writers: usize, span: Duration) -> Result<V
     Ok(times?.concat())
 }
 
-/// Declares a set of so many workloads.
+/// Declares a set of `count` workloads. Returns how long that took.
 async fn replace(channel: &Channel, count: usize) -> Result<Duration> {
     let workload = |number: usize| Workload {
         name: format!("workloads/bench-{number}"),

@@ -23,7 +23,7 @@ WATCH_TIMEOUT = 300
 
 
 def main(endpoint, pid):
-    # A socket's path makes no valid :authority.
+    # A socket's path is not a valid :authority.
     options = [("grpc.default_authority", "localhost")]
     with grpc.insecure_channel(endpoint, options) as channel:
         report = run(channel, pid)
@@ -45,7 +45,7 @@ def run(channel, pid):
         state = job_pb2.JobState.Name(job.state)
         if state not in seen:
             seen.append(state)
-    # The last update is what the daemon keeps.
+    # The daemon keeps the job as the last update showed it.
     kept = jobs.GetJob(migration_service_pb2.GetJobRequest(name=job.name), timeout=TIMEOUT).job
     return {
         "job": kept.name,

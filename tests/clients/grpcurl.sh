@@ -1,6 +1,6 @@
 #!/bin/sh
-# Drives a daemon with grpcurl and no proto file: looks round, runs a job for a process to its end, and makes a mistake.
-# Says what it has shown; ends at the first thing that is not as it should be.
+# Uses a daemon with grpcurl and without a proto file: lists its services, runs a job for a process to its end, and makes an
+# invalid request. Prints what was shown. Ends at the first answer that is not as expected.
 #
 #     tests/clients/grpcurl.sh ENDPOINT PID
 #
@@ -12,7 +12,7 @@ socket=${1#unix://} pid=$2
 answer=$(mktemp)
 trap 'rm -f "$answer"' EXIT
 
-# grpcurl with what it says, also on failure, in $answer. A socket's path makes no valid :authority.
+# Runs grpcurl and keeps its output in $answer, also on failure. A socket's path is not a valid :authority.
 ask() { grpcurl -plaintext -unix -authority localhost -max-time 300 "$@" >"$answer" 2>&1; }
 
 call() { # METHOD [JSON]
@@ -42,7 +42,7 @@ for service in Daemon Event Locality Migration Schedule Workload; do
 done
 echo "ok: services are listed"
 
-# grpcurl asks by v1 where it is there; these calls speak each version as any other method.
+# grpcurl uses v1 if the server has it. These calls use each version directly.
 for version in v1 v1alpha; do
     call grpc.reflection.$version.ServerReflection/ServerReflectionInfo '{"list_services": ""}'
     has '"name": "numaloc.v1.MigrationService"'
@@ -68,7 +68,7 @@ call numaloc.v1.MigrationService/GetJob "{\"name\": \"$job\"}"
 has '"state": "JOB_STATE_SUCCEEDED"' '"movedBytes": "' '"flows": ['
 echo "ok: $job moved $(field movedBytes) bytes"
 
-# The same request once more is answered with the same job.
+# The same request again is answered with the same job.
 call numaloc.v1.MigrationService/CreateJob "{\"spec\": {\"target\": {\"pids\": [$pid]}}, \"request_id\": \"grpcurl-$pid\"}"
 has "\"name\": \"$job\"" '"existing": true'
 echo "ok: the request is safe to repeat"

@@ -1,4 +1,4 @@
-//! The application under test, and talking to it.
+//! Starts the application under test and talks to it.
 
 use nix::{
     sys::signal::{Signal, kill},
@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest wait for anything; emulation is slow, a hang is longer.
+/// Longest wait for anything. It is long because emulation is slow; only a hang takes longer.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Polls `condition` until it holds.
@@ -32,7 +32,7 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Processes that keep the CPUs of node 0 busy and do nothing else, each laid out as `place` has it.
+/// Processes that keep the CPUs of node 0 busy and do nothing else. `place` may change their layout.
 pub fn spinners(count: usize, place: impl FnOnce(Layout) -> Layout) -> Vec<App> {
     let spinner = place(Layout::remote(&["anon:64K"]).load("spin"));
     (0..count).map(|number| spinner.start(&format!("spinner{number}"))).collect()
@@ -48,12 +48,12 @@ pub struct Layout {
     pub user: Option<u32>,
     pub cgroup: Option<PathBuf>,
     pub helper: bool,
-    /// As numaloc-target takes them; `{}` stands for a name of the process's own.
+    /// As numaloc-target takes them. `{}` stands for a name that each process has for itself.
     pub regions: Vec<String>,
 }
 
 impl Layout {
-    /// Memory on node 1, CPUs on node 0, all of it rewritten and checked over and over.
+    /// Memory on node 1 and CPUs on node 0. All memory is rewritten and checked over and over.
     pub fn remote(regions: &[&str]) -> Self {
         let regions = regions.iter().map(|&region| region.to_owned()).collect();
         Self {
@@ -67,7 +67,7 @@ impl Layout {
             regions,
         }
     }
-    /// Runs on these nodes' CPUs; on all, for an empty list.
+    /// Runs on the CPUs of these nodes; on all CPUs if the list is empty.
     pub fn on(mut self, nodes: &str) -> Self {
         self.cpu_nodes = (!nodes.is_empty()).then(|| nodes.to_owned());
         self
@@ -77,12 +77,12 @@ impl Layout {
         self.mem_node = node;
         self
     }
-    /// Has its copies of what its child shares on this node.
+    /// Has its own copies of pages that a child shares on this node.
     pub fn copies_on(mut self, node: u32) -> Self {
         self.copy_node = Some(node);
         self
     }
-    /// Has another second thread: `spin` or `idle`.
+    /// Has another load in the second thread: `spin` or `idle`.
     pub fn load(mut self, load: &'static str) -> Self {
         self.load = load;
         self
@@ -97,13 +97,13 @@ impl Layout {
         self.helper = true;
         self
     }
-    /// Enters a cgroup before it maps anything.
+    /// Enters this cgroup before it maps anything.
     pub fn within(mut self, cgroup: impl Into<PathBuf>) -> Self {
         self.cgroup = Some(cgroup.into());
         self
     }
 
-    /// The command that starts it; `name` takes the place of `{}`.
+    /// The command that starts it. `name` replaces `{}`.
     pub fn command(&self, name: &str) -> Command {
         let target = env::var_os("NUMALOC_TARGET").unwrap_or_else(|| "numaloc-target".into());
         let mut command = Command::new(target);
@@ -132,7 +132,7 @@ impl Layout {
         App::spawn(self.command(name))
     }
 
-    /// Starts it as a control process: idle, in no cgroup, and settled, so that it allocates nothing any more.
+    /// Starts it as a control process: idle, in no cgroup. It has answered once, so that it allocates nothing more.
     pub fn control(&self) -> App {
         let mut app = Self { cgroup: None, load: "idle", ..self.clone() }.start("control");
         app.check();
@@ -147,7 +147,7 @@ impl Layout {
     }
 }
 
-/// A running application. It ends with this value.
+/// A running application. It is killed when this value is dropped.
 #[derive(Debug)]
 pub struct App {
     child: Child,
@@ -169,7 +169,7 @@ impl App {
         Self { child, input, output, ranges: BTreeMap::new() }
     }
 
-    /// Waits until it has printed its regions; also after `exec`.
+    /// Waits until it has printed its regions. To be called after `exec`, too.
     pub fn ready(&mut self) {
         self.ranges.clear();
         loop {
@@ -210,20 +210,20 @@ impl App {
         self.line()
     }
 
-    /// Has it look at every byte; returns how many pages it has checked so far.
+    /// Makes it check every byte. Returns how many pages it has checked so far.
     pub fn check(&mut self) -> u64 {
         let answer = self.ask("check");
         let pages = answer.strip_prefix("ok ").and_then(|pages| pages.parse().ok());
         pages.unwrap_or_else(|| panic!("wrong bytes in process {}: {answer}", self.pid()))
     }
 
-    /// Stops it where it is, or has it go on.
+    /// Stops it (SIGSTOP), or lets it continue (SIGCONT).
     pub fn hold(&self, held: bool) {
         let signal = if held { Signal::SIGSTOP } else { Signal::SIGCONT };
         kill(Pid::from_raw(self.pid()), signal).expect("a child that has not been waited for");
     }
 
-    /// Kills it and waits until nothing is left of it.
+    /// Kills it and waits until it is gone.
     pub fn kill(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();

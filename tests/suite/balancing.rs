@@ -1,4 +1,4 @@
-//! The kernel's own balancing at work: pages whose PTEs it has marked to see who touches them.
+//! The kernel's own balancing is on. It has marked PTEs to see who touches the pages.
 
 use crate::{
     app::{Layout, until},
@@ -13,7 +13,7 @@ use numaloc_sys::query_pages;
 const MIB: u64 = 1 << 20;
 const DEBUGFS: &str = "/sys/kernel/debug/sched/numa_balancing";
 
-/// Has the kernel mark PTEs as fast as it can.
+/// Makes the kernel mark PTEs as fast as it can.
 fn eager() -> Vec<Setting> {
     [
         ("scan_delay_ms", "1"),
@@ -25,7 +25,7 @@ fn eager() -> Vec<Setting> {
     .into()
 }
 
-/// Pages of a region that move_pages(2) pretends not to see.
+/// How many pages of a region move_pages(2) does not see although they are there.
 fn hidden_pages(pid: i32, range: std::ops::Range<u64>) -> usize {
     let addresses: Vec<u64> = range.step_by(PAGE as usize).collect();
     let mut status = vec![0; addresses.len()];
@@ -41,12 +41,12 @@ fn marked_pages_come_home(region: &str, bytes: u64) {
     });
 }
 
-/// `migrate` gives back how many hint faults it had to take.
+/// `migrate` takes a pid and returns how many hint faults were taken.
 pub fn marked_pages_come_home_by(region: &str, bytes: u64, migrate: impl FnOnce(i32) -> u64) {
     let _eager = eager();
     let quiet = Setting::numa_balancing(false);
-    // It computes and touches none of its memory: marks stay. The control process is at home, so that balancing has
-    // no reason to move it.
+    // The target computes and touches none of its memory, so marks stay. The control process runs where its memory is, so that
+    // balancing has no reason to move it.
     let layout = Layout::remote(&[region]).load("spin");
     let mut app = layout.start("target");
     let mut control = layout.on("1").control();

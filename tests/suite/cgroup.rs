@@ -41,7 +41,7 @@ fn short_lived_processes_do_no_harm() {
     let brief = Layout::remote(&["anon:256K"]).load("idle").within(cgroup.path());
     let mut rounds = 0;
     thread::scope(|scope| {
-        // Two at a time, so that some begin and some end at any moment.
+        // Two at a time, so that at any moment some start and some end.
         for _ in 0..2 {
             scope.spawn(|| {
                 for _ in 0..BRIEF / 2 {
@@ -53,7 +53,7 @@ fn short_lived_processes_do_no_harm() {
             });
         }
         while ended.load(Relaxed) < BRIEF {
-            // The account of each process is checked in there.
+            // `migrate` checks the account of each process.
             migrate(&[cgroup.target()], &Options::default());
             rounds += 1;
         }
@@ -70,7 +70,7 @@ fn threads_in_a_threaded_cgroup_stand_for_their_process() {
     fs::create_dir(&child).expect("a child cgroup");
     fs::write(child.join("cgroup.type"), "threaded").expect("cgroup v2");
     let scene = Scene::of(Layout::remote(&["anon:16M"]).within(cgroup.path()));
-    // The writer goes; the process itself stays a member of the cgroup above.
+    // The writer thread moves to the child cgroup. The process itself stays a member of the parent cgroup.
     let (pid, tasks) = (scene.app.pid().to_string(), format!("/proc/{}/task", scene.app.pid()));
     let threads =
         fs::read_dir(tasks).expect("its threads").map(|thread| thread.unwrap().file_name());

@@ -8,7 +8,7 @@ use std::{
     process::{Command, Output},
 };
 
-/// A user to whom nothing belongs.
+/// A user that owns nothing.
 pub const NOBODY: u32 = 65534;
 const MIB: u64 = 1 << 20;
 
@@ -16,12 +16,12 @@ fn command() -> Command {
     Command::new(env::var_os("NUMALOCCTL").unwrap_or_else(|| "numalocctl".into()))
 }
 
-/// Runs it and waits for its end.
+/// Runs numalocctl and waits for its end.
 pub fn numalocctl(arguments: &[&str]) -> Output {
     command().args(arguments).output().expect("it starts")
 }
 
-/// The same as a user without any rights.
+/// Runs numalocctl as a user without any rights.
 pub fn as_nobody(arguments: &[&str]) -> Output {
     command().args(arguments).uid(NOBODY).gid(NOBODY).output().expect("it starts")
 }
@@ -31,7 +31,7 @@ pub fn code(output: &Output) -> Option<i32> {
     output.status.code()
 }
 
-/// Asserts one line of complaint that names `thing`.
+/// Asserts that numalocctl prints one line of complaint that names `thing`.
 pub fn assert_refused(arguments: &[&str], expected: i32, thing: &str) {
     complains(numalocctl(arguments), expected, thing);
 }
@@ -134,7 +134,7 @@ fn hidden_processes_are_not_found() {
     scene.finish();
 }
 
-/// /proc with hidepid=2 until this is dropped.
+/// Mounts /proc with hidepid=2 until this is dropped.
 struct HiddenPids;
 
 impl HiddenPids {

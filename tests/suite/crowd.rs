@@ -1,4 +1,4 @@
-//! Crowded hosts: many processes, whose memory is at the same addresses.
+//! Crowded hosts: many processes with memory at the same addresses.
 
 use crate::{
     app::{App, Layout},
@@ -13,10 +13,10 @@ use numaloc_host::Target;
 
 const MIB: u64 = 1 << 20;
 
-/// Where heaps of Go programs begin, all of them.
+/// The heap of every Go program begins at this address.
 const HEAP: &str = "heap=anon:32M:at=c000000000";
 
-/// A process with a heap on `mem_node` and its CPUs on `cpu_nodes` (all of them, if that is empty).
+/// A process with a heap on `mem_node`, which runs on the CPUs of `cpu_nodes` (of all nodes, if that is empty).
 fn start(cpu_nodes: &str, mem_node: u32, place: impl FnOnce(Layout) -> Layout) -> App {
     let layout = Layout::remote(&[HEAP]).on(cpu_nodes).memory_on(mem_node).load("idle");
     place(layout).start("member")
@@ -88,7 +88,7 @@ fn copies_of_a_family_go_home_and_what_it_still_shares_stays_with_all_of_it() {
     let mut parent = layout.start("parent");
     let child: i32 = parent.ask("child").parse().expect("a pid");
     let range = parent.range("cow");
-    // The child runs on all nodes: what is its own is at home, and so is what it shares.
+    // The child runs on all nodes. So its own pages are at home wherever they are, and so are the pages that it shares.
     let all = (0..4).fold(nix::sched::CpuSet::new(), |mut cpus, cpu| {
         cpus.set(cpu).expect("a CPU");
         cpus
@@ -111,7 +111,7 @@ fn what_strangers_share_is_found_once_beside_what_is_a_processs_own() {
     let parents = ["one", "other"].map(|name| layout.start(name));
     let outcome = migrate(&targets(&parents.each_ref()), &Options::default());
     for parent in &parents {
-        // Half of it is its child's, too, who is no target.
+        // Half of it belongs to a child too, which is not part of the target.
         assert_eq!(heap(parent), [(0, 16 * MIB), (1, 16 * MIB)].into());
     }
     let account = outcome.account();

@@ -1,4 +1,4 @@
-//! The daemon end to end: the real one, on real processes, spoken to by real clients.
+//! Tests the daemon end to end: the real daemon, with real processes and real clients.
 
 pub mod balancing;
 mod clients;
@@ -30,7 +30,7 @@ use tonic::{
 
 const MIB: u64 = 1 << 20;
 
-/// A running daemon with a directory of its own. It ends with this value.
+/// A running daemon with a directory of its own. It is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Daemon {
     child: Option<Child>,
@@ -40,7 +40,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// With the defaults.
+    /// With the default configuration.
     pub fn start() -> Self {
         Self::with("")
     }
@@ -57,7 +57,7 @@ impl Daemon {
         daemon
     }
 
-    /// With its state on this directory.
+    /// With its state in this directory.
     pub fn on(state: &Path) -> Self {
         let mut daemon = Self::start();
         daemon.kill();
@@ -90,7 +90,7 @@ impl Daemon {
         });
     }
 
-    /// Kills it, and waits until it has gone.
+    /// Kills it, and waits until it is gone.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().ok();
@@ -98,7 +98,7 @@ impl Daemon {
         }
     }
 
-    /// Stops it as systemd does, and gives back how long that took.
+    /// Stops it as systemd does (SIGTERM). Returns how long that took.
     pub fn stop(&mut self) -> Duration {
         let mut child = self.child.take().expect("it runs");
         let begin = Instant::now();
@@ -109,7 +109,7 @@ impl Daemon {
         begin.elapsed()
     }
 
-    /// Its process.
+    /// The pid of the daemon.
     pub fn pid(&self) -> u32 {
         self.child.as_ref().expect("it runs").id()
     }
@@ -118,7 +118,7 @@ impl Daemon {
         self.dir.join("numalocd.sock")
     }
 
-    /// As clients name it.
+    /// The URI by which clients name it.
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.socket().display())
     }
@@ -131,7 +131,7 @@ impl Daemon {
         fs::read_to_string(self.log_file()).unwrap_or_default()
     }
 
-    /// The command line as its client.
+    /// Runs numalocctl as a client of this daemon.
     pub fn ctl(&self, arguments: &[&str]) -> std::process::Output {
         let program = env::var_os("NUMALOCCTL").unwrap_or_else(|| "numalocctl".into());
         Command::new(program)
@@ -241,7 +241,7 @@ impl Client {
         Ok(answer.into_inner().job.expect("a job"))
     }
 
-    /// Waits for a job to be in a state.
+    /// Waits until a job is in a state. Panics if it ends in another one.
     pub fn reaches(&self, name: &str, state: v1::JobState) -> v1::Job {
         until(&format!("{name} becomes {state:?}"), || {
             let job = self.job(name);
@@ -258,7 +258,7 @@ impl Client {
         self.job(name)
     }
 
-    /// Waits for it to have moved something.
+    /// Waits until a job has moved something.
     pub fn moves(&self, name: &str) {
         until(&format!("{name} moves"), || {
             let job = self.job(name);
@@ -269,19 +269,19 @@ impl Client {
     }
 }
 
-/// A request for one process.
+/// A request to create a job for one process.
 pub fn request(pid: i32, limits: v1::Limits) -> v1::CreateJobRequest {
     let target = v1::Target { pids: vec![pid], ..v1::Target::default() };
     let spec = v1::MigrationSpec { target: Some(target), limits: Some(limits), policy: None };
     v1::CreateJobRequest { spec: Some(spec), ..v1::CreateJobRequest::default() }
 }
 
-/// Slow enough to be caught in the middle.
+/// A rate that is low enough to act in the middle of the job.
 pub fn slow(bytes_per_second: u64) -> v1::Limits {
     v1::Limits { rate_bytes_per_second: Some(bytes_per_second as i64), ..v1::Limits::default() }
 }
 
-/// The refusal's code and its reason.
+/// The code and the reason of a refusal.
 pub fn reason<T: std::fmt::Debug>(answer: Result<T, Status>) -> (Code, String) {
     use tonic_types::StatusExt;
     let status = answer.expect_err("refused");

@@ -1,4 +1,4 @@
-//! The engine under test, called as the command line calls it.
+//! Calls the engine under test in the same way as the command line.
 
 use numaloc_core::{Options, Plan, Topology};
 use numaloc_executor::{Control, Limits, Outcome, execute};
@@ -6,7 +6,7 @@ use numaloc_host::{
     Error, Policies, Roots, Survey, Target, heat, resolve, survey_unless, topology::topology,
 };
 
-/// A plan with what it was made from.
+/// A plan, with the topology and the survey that it was made from.
 #[derive(Debug)]
 pub struct Look {
     topology: Topology,
@@ -14,7 +14,7 @@ pub struct Look {
     pub plan: Plan,
 }
 
-/// Looks and decides.
+/// Surveys the targets and makes a plan. Asks for the policy of each mapping.
 pub fn try_look(targets: &[Target], options: &Options) -> Result<Look, Error> {
     look_as(Policies::Ask, targets, options)
 }
@@ -29,23 +29,23 @@ fn look_as(policies: Policies<'_>, targets: &[Target], options: &Options) -> Res
     Ok(Look { topology, survey, plan })
 }
 
-/// Looks and decides.
+/// Like [`try_look`]; panics on an error.
 pub fn look(targets: &[Target], options: &Options) -> Look {
     try_look(targets, options).unwrap_or_else(|error| panic!("{targets:?}: {error}"))
 }
 
-/// Looks as a plan does.
+/// Surveys as the command `plan` does: asks for policies only where mappings are small.
 pub fn look_briefly(targets: &[Target], options: &Options) -> Look {
     look_as(Policies::AskBriefly, targets, options).expect("a look")
 }
 
-/// Looks again as after a move.
+/// Surveys as after a move: uses the policies that the survey before it knows.
 pub fn look_again(before: &Look, targets: &[Target]) -> Look {
     look_as(Policies::Known(&before.survey), targets, &before.plan.options).expect("a look")
 }
 
 impl Look {
-    /// Carries the plan out and sees that the account closes, in all and for each process.
+    /// Carries the plan out. Checks that the account of each process closes, and that the flows add up to what moved.
     pub fn carry_out(&self, limits: &Limits, control: &Control) -> Outcome {
         self.carry_out_on(&Roots::default(), limits, control)
     }
@@ -63,7 +63,7 @@ impl Look {
     }
 }
 
-/// Looks, decides and moves, without the rests of the pace: what is seen here is where pages are.
+/// Surveys, plans and moves. Without the rests of the pace, because the tests that use this ask only where pages are.
 pub fn migrate(targets: &[Target], options: &Options) -> Outcome {
     let limits = Limits { duty_percent: Some(100), ..Limits::default() };
     look(targets, options).carry_out(&limits, &Control::default())

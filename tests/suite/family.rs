@@ -15,7 +15,7 @@ const MIB: u64 = 1 << 20;
 const PROCESSES: usize = 8;
 const SEGMENT: &str = "/dev/shm/segment";
 
-/// A segment of 256 MiB that eight processes of a cgroup map, each writing its own share of the pages.
+/// A segment of 256 MiB that eight processes of a cgroup map. Each has its own share of the pages to write.
 struct Family {
     apps: Vec<App>,
     stranger: Option<App>,
@@ -31,8 +31,8 @@ impl Family {
         let cgroup = Cgroup::new(name);
         let member = |index| {
             let region = format!("segment=file:{SEGMENT}:256M:stripe={index}/{PROCESSES}");
-            // One writes all the time: each page that moves interrupts every CPU that runs one of them, and an
-            // emulated CPU may take long to come to its interrupts.
+            // Only one process writes all the time. Each page that moves interrupts every CPU that runs one of the writers, and
+            // an emulated CPU may handle its interrupts late.
             let load = if index == 0 { "write" } else { "idle" };
             Layout::remote(&[&region]).load(load).within(cgroup.path()).spawn("member")
         };
@@ -74,7 +74,7 @@ fn a_segment_of_eight_processes_comes_home_once() {
     let outcome = migrate(&[family.cgroup.target()], &Options::default());
     family.assert_on(0);
     assert_complete(&outcome);
-    // Each folio was named once: addresses follow what moved, not who maps it.
+    // Each folio was passed once: the number of addresses depends on what moved, not on how many processes map it.
     let (moved, calls) = (outcome.account().moved_bytes(), outcome.calls);
     let private = PROCESSES as u64 * 4 * SLACK;
     assert!((256 * MIB..=256 * MIB + private).contains(&moved), "{outcome:?}");
@@ -100,7 +100,7 @@ fn pages_shared_with_a_child_stay_when_the_parent_alone_is_the_target() {
     let range = scene.app.range("cow");
     let outcome = scene.migrate(&Options::default());
     scene.assert_on("shm", 0, 16 * MIB);
-    // The second half is the parent's own: it has written there, at home, since the fork.
+    // The second half is the parent's own: it has written there since the fork, and its copies came from the home node.
     assert_eq!(scene.nodes("cow"), [(0, 16 * MIB), (1, 16 * MIB)].into());
     assert_eq!(Truth::of(child).region(range), [(1, 32 * MIB)].into());
     assert!(outcome.account().left_for(Reason::Shared) >= 16 * MIB, "{outcome:?}");
@@ -119,7 +119,8 @@ fn pages_shared_with_a_child_come_home_when_both_are_the_target() {
     scene.assert_on("shm", 0, 16 * MIB);
     assert_eq!(Truth::of(child).region(range), [(0, 32 * MIB)].into());
     assert_complete(&by_pid);
-    // The cgroup is the same two processes. Pages of files that they came to map meanwhile are another matter.
+    // The cgroup contains the same two processes, so nothing is left to move in the regions. File pages that were mapped
+    // meanwhile may be.
     let by_cgroup = look(&[cgroup.target()], &Options::default());
     let regions = [scene.app.range("cow"), scene.app.range("shm")];
     let of_regions = |start: u64| regions.iter().any(|region| region.contains(&start));

@@ -10,7 +10,7 @@ use std::fs;
 
 const MIB: u64 = 1 << 20;
 
-/// A scene with a file on the disk, which it removes.
+/// Makes a scene with a file on the disk, and removes the file afterwards.
 fn with_file(options: &str, test: impl FnOnce(&Scene)) {
     let region = format!("file:/mnt/disk/{{}}:32M{options}");
     let scene = Scene::remote(&[&region, "anon:16M"]);
@@ -32,7 +32,7 @@ fn clean_pages_come_home() {
 
 #[test]
 fn dirty_pages_come_home() {
-    // Under writeback pages are busy for a while: the disk here is fast, so retries get them.
+    // Pages under writeback are busy for a while. The disk is fast here, so retries move them.
     with_file(":dirty", |scene| {
         let outcome = scene.migrate(&Options::default());
         scene.assert_on("file", 0, 32 * MIB);

@@ -16,7 +16,7 @@ fn free_pages(node: u32) -> String {
 fn a_page_comes_home_and_then_the_pool_is_empty() {
     assert_eq!((free_pages(0).as_str(), free_pages(1).as_str()), ("1", "3"), "the test's machine");
     let scene = Scene::of(crate::app::Layout::remote(&["gigantic:1G"]).load("idle"));
-    // One page alone would take longer than a call may.
+    // One page alone takes longer than a call may.
     let refused = scene.migrate(&Options::default());
     scene.assert_on("gigantic", 1, GIB);
     assert_left(&refused, Reason::StallBound, GIB);
@@ -24,10 +24,10 @@ fn a_page_comes_home_and_then_the_pool_is_empty() {
     let outcome = scene.migrate(&options);
     scene.assert_on("gigantic", 0, GIB);
     assert_complete(&outcome);
-    // The control process has one, and the page that the target left is free again.
+    // The control process has one page, and the page that the target left is free again.
     assert_eq!((free_pages(0).as_str(), free_pages(1).as_str()), ("0", "2"));
 
-    // For the next one there is none at home.
+    // There is no page at home for a second process.
     let second = Scene::of(crate::app::Layout::remote(&["gigantic:1G"]).load("idle"));
     let outcome = second.migrate(&options);
     second.assert_on("gigantic", 1, GIB);

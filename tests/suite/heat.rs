@@ -1,4 +1,4 @@
-//! What is used most comes home first, and nothing of the host stays changed.
+//! What is used most comes home first, and no setting of the host stays changed.
 
 use crate::{
     app::{spinners, until},
@@ -14,14 +14,14 @@ use std::{fs, path::Path, sync::atomic::Ordering::Relaxed, thread};
 
 const MIB: u64 = 1 << 20;
 const KDAMONDS: &str = "/sys/kernel/mm/damon/admin/kdamonds";
-/// Of the kernel's own user of DAMON, which newer kernels start with and which lets nobody else use it.
+/// Switches the kernel's own user of DAMON. Newer kernels start with it enabled, and then nobody else can use DAMON.
 const DAMON_STAT: &str = "/sys/module/damon_stat/parameters/enabled";
 
 fn has_damon() -> bool {
     Path::new(KDAMONDS).exists()
 }
 
-/// DAMON for us.
+/// Makes DAMON available to the test.
 fn free_damon() -> Option<Setting> {
     Path::new(DAMON_STAT).exists().then(|| Setting::set(DAMON_STAT, "N"))
 }
@@ -30,23 +30,23 @@ fn kdamonds() -> String {
     fs::read_to_string(format!("{KDAMONDS}/nr_kdamonds")).expect("DAMON").trim().to_owned()
 }
 
-/// Bytes of the hot area and of the cold one. Few enough for the writer to come round while DAMON watches, on a slow machine too:
-/// what it has not come to meanwhile was not in use.
+/// Bytes of the hot area and of the cold area. They are few, so that even on a slow machine the writer touches all of the hot
+/// area while DAMON watches: what it does not touch in that time counts as unused.
 const EACH: u64 = 16 * MIB;
 
-/// Half of what there is to come home, of a hot and a cold area of the same size. The cold one lies lower.
+/// A scene with a hot and a cold area of the same size, of which half is to come home. The cold area has the lower addresses.
 fn half(order: Order) -> (Scene, Options) {
     let scene = Scene::remote(&["anon:16M", "cold=mlock:16M:cold"]);
     assert!(scene.app.range("cold").start < scene.app.range("anon").start);
-    // The others are pressure, which is not what is looked at here.
+    // `fast`, because the other profiles hold back under pressure, which is not tested here.
     let pacing = Pacing { profile: Profile::Fast, ..Pacing::default() };
     (scene, Options { order, target_ratio: 50, pacing, ..Options::default() })
 }
 
 fn the_hot_half_comes_home(order: Order, expected: HeatSource) {
     let (scene, options) = half(order);
-    // An emulated CPU keeps translations until it changes to another process, and hides accesses by them until then. So
-    // others take turns with the target.
+    // An emulated CPU keeps its address translations until it changes to another process, and accesses through them are not seen
+    // until then. So other processes take turns with the target.
     let _others = spinners(3, |layout| layout);
     let look = look(&scene.target(), &options);
     assert_eq!(look.plan.order, expected);
@@ -65,7 +65,7 @@ fn the_hot_half_comes_home(order: Order, expected: HeatSource) {
 #[test]
 fn by_address_the_lower_half_comes_home() {
     the_hot_half_comes_home(Order::Address, HeatSource::Address);
-    // A small move is not worth finding out.
+    // The method is not chosen for a small move, because measuring takes too long for it.
     let (scene, options) = half(Order::Probed);
     let options = Options { pacing: Pacing::default(), ..options };
     assert_eq!(look(&scene.target(), &options).plan.order, HeatSource::Address);
@@ -131,7 +131,7 @@ fn who_ends_meanwhile_is_gone() {
     assert_eq!(kdamonds(), "0");
 }
 
-/// A kernel thread of DAMON's that watches a process, as a run of ours sets it up.
+/// Starts a kernel thread of DAMON that watches a process, in the same way as a run of numaloc does.
 fn watch(pid: i32) {
     let write = |path: &str, value: &str| {
         let path = format!("{KDAMONDS}/{path}");

@@ -1,4 +1,4 @@
-//! Homes that one thread would make too large.
+//! Home nodes that a single thread would make too many.
 
 use crate::{
     app::Layout,
@@ -50,7 +50,7 @@ fn locality_says_which_thread_it_is() {
     assert_eq!(process["home_nodes"], serde_json::json!([0, 1]));
     let threads = process["wide_threads"].as_array().expect("a list");
     assert_eq!((threads.len(), threads[0]["comm"].as_str()), (1, Some("helper")), "{process}");
-    // Its CPUs are those of one node otherwise: threads are not even read.
+    // In a process whose CPUs are all of one node, threads are not even read.
     let pinned = Scene::of(Layout::remote(&["anon:16M"]));
     let plan = look(&pinned.target(), &Options::default()).plan;
     assert!(plan.processes[0].process.threads.is_empty());

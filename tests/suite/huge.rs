@@ -24,7 +24,7 @@ fn thp_comes_home_whole_by_one_address_each() {
     assert_eq!(vmstat("thp_migration_split"), split_before);
     assert_complete(&outcome);
 
-    // All other moved bytes were in base pages, one address each.
+    // All other moved bytes were in base pages, with one address each.
     let (account, calls) = (outcome.account(), outcome.calls);
     let folios = calls.addresses - calls.retried_addresses;
     let others = account.moved_bytes() - 64 * MIB;
@@ -36,7 +36,7 @@ fn thp_comes_home_whole_by_one_address_each() {
 #[test]
 fn nothing_but_huge_pages_takes_exactly_one_address_each() {
     let scene = Scene::remote(&["thp:64M"]);
-    // The first run brings the heap and stacks home, so that huge pages alone are left for the second, back again.
+    // The first run brings everything home, heap and stacks included. The second run moves only the huge pages, back to node 1.
     scene.migrate(&Options::default());
     let to = Some("1".parse().expect("a list"));
     let mut huge_only = look(&scene.target(), &Options { to, ..Options::default() });
@@ -92,7 +92,7 @@ fn hugetlb_without_a_pool_comes_home_fresh_if_asked() {
     scene.assert_on("hugetlb", 0, 32 * MIB);
     scene.assert_on("anon", 0, 16 * MIB);
     assert_complete(&outcome);
-    // The pages have changed pools; the control process still has the rest.
+    // The pages have changed pools. The control process still has the rest of node 1's pool.
     assert_eq!((pool(0), pool(1)), ((16, 0), (16, 0)));
     scene.finish();
 }
@@ -109,7 +109,7 @@ fn fresh_hugetlb_pages_come_after_those_of_the_pool_and_leave_the_reserve() {
     let ((home, home_free), (remote, _)) = (pool(0), pool(1));
     assert!(home_free == 0 && home + remote == 36, "{outcome:?}");
     assert_eq!(scene.nodes("hugetlb"), [(0, home * HUGE), (1, (16 - home) * HUGE)].into());
-    // What others have freed meanwhile may be used: what counts is that the reserve is left, give or take two pages.
+    // Memory that others freed meanwhile may be used. What counts is that the reserve is left, give or take two pages.
     let left = free_bytes(0) - high_watermark_bytes(0);
     assert!(left + 2 * HUGE >= free - 9 * MIB, "{left} bytes are left: {outcome:?}");
     assert!((5..16).contains(&home), "{home} pages at home: {outcome:?}");
@@ -118,7 +118,7 @@ fn fresh_hugetlb_pages_come_after_those_of_the_pool_and_leave_the_reserve() {
 
 #[test]
 fn hugetlb_pages_that_others_have_reserved_are_no_room() {
-    // All free pages are reserved: the kernel would take fresh ones, although node 0's pool has some.
+    // All free pages are reserved. The kernel would take fresh ones, although node 0's pool has free pages.
     let _pools = (Setting::huge_pool(0, 4), Setting::huge_pool(1, 32));
     let scene = Scene::remote(&["hugetlb:32M"]);
     let reserved =
@@ -146,9 +146,9 @@ fn hugetlb_moves_what_the_pool_holds() {
     let _pools = (Setting::huge_pool(0, 4), Setting::huge_pool(1, 32));
     let scene = Scene::remote(&["hugetlb:32M"]);
     let outcome = scene.migrate(&Options::default());
-    // Now and then the kernel takes a page from the buddy allocator although the pool has one (`nr_hugepages` of the
-    // target is then 5, seen on 6.1), and the one that it spared is used as well. It never leaves one free, and has as
-    // many in all as before.
+    // Now and then the kernel takes a page from the buddy allocator although the pool has one (`nr_hugepages` of the target is
+    // then 5, seen on 6.1). The page that was spared is used as well. No page is left free, and both pools together keep their
+    // size.
     let ((home, home_free), (remote, _)) = (pool(0), pool(1));
     assert!(home_free == 0 && home >= 4 && home + remote == 36, "{home} at home: {outcome:?}");
     let nodes = scene.nodes("hugetlb");

@@ -1,4 +1,4 @@
-//! Targets that do not hold still, and migrations that do not come to their end.
+//! Targets that change during a migration, and migrations that end early.
 
 use crate::{
     app::{App, Layout, until},
@@ -14,12 +14,12 @@ use std::{fs, sync::atomic::Ordering::Relaxed, thread, time::Duration};
 
 const MIB: u64 = 1 << 20;
 
-/// Small batches, so that there is a middle.
+/// Small batches, so that there is time to act in the middle of the run.
 fn small() -> Limits {
     Limits { batch_bytes: Some(256 << 10), workers: Some(1), ..Limits::default() }
 }
 
-/// Migrates, and acts as soon as something has moved.
+/// Migrates, and calls `act` as soon as something has moved.
 fn in_the_middle(scene: &mut Scene, act: impl FnOnce(&mut App, &Control)) -> Outcome {
     in_the_middle_of(&scene.target(), scene, act)
 }
@@ -80,7 +80,7 @@ fn a_target_that_forks_loses_nothing() {
 fn what_is_unmapped_does_no_harm() {
     let mut scene = Scene::remote(&["high=anon:64M", "low=anon:64M"]);
     let high = scene.app.range("high").start > scene.app.range("low").start;
-    // Memory is visited upwards: the region that is being moved is unmapped.
+    // Memory is visited in ascending order, so this unmaps the region that is being moved.
     let (first, last) = if high { ("low", "high") } else { ("high", "low") };
     let outcome = in_the_middle(&mut scene, |app, _| {
         assert_eq!(app.ask(&format!("unmap {first}")), format!("unmapped {first}"));
@@ -150,12 +150,13 @@ fn a_target_whose_first_thread_leaves_goes_on_moving() {
     scene.finish();
 }
 
-/// The next process has this pid, or the next that is free.
+/// The next process gets this pid, or the next free one.
 fn next_pid(pid: i32) {
     fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).expect("root may");
 }
 
-/// A process of the target that shares the application's memory goes its own way in the middle. Its pid is the lower one.
+/// In the middle of a run, a process of the target that shares the application's memory exits or becomes another program. Its pid
+/// is the lower one.
 fn a_sharer_goes(then: &str, has_gone: fn(&str) -> bool) {
     let cgroup = Cgroup::new(&format!("sharer-{then}"));
     next_pid(20_000);

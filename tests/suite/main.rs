@@ -1,13 +1,12 @@
-//! The suites: real kernels, real processes, real nodes.
+//! The suites: they run on real kernels, with real processes, on (emulated) nodes.
 //!
-//! Each test starts an application with a known layout of memory on a remote node, beside it an unmanaged control
-//! process with the same layout, brings the application's memory home through the library or the command line, and
-//! compares what numa_maps says with the account. Nothing here believes our own report.
+//! Each test starts an application with a known layout of memory on a remote node, and beside it an unmanaged control process
+//! with the same layout. It brings the application's memory home through the library or the command line. Then it compares the
+//! account with what numa_maps says: no test trusts numaloc's own report alone.
 //!
-//! It runs as root on a machine with two nodes and changes its settings: `tests/vm/suite` runs it in a virtual one.
-//! Tests that need another machine are in modules with its name (`sparse4`, `memonly`; `unit` and `service` need systemd, `mthp` a kernel from 6.8 on,
-//! `gigantic` pools of 1 GiB pages), which
-//! that script selects.
+//! The suites run as root on a machine with two nodes and change its settings: `tests/vm/suite` runs them in a virtual machine.
+//! Tests that need another machine are in modules with its name, which that script selects: `sparse4`, `memonly`; `unit` and
+//! `service` need systemd, `mthp` needs a kernel from 6.8 on, `gigantic` needs pools of 1 GiB pages.
 #![forbid(unsafe_code)]
 
 mod app;

@@ -1,4 +1,4 @@
-//! A target of very many processes.
+//! A target with very many processes.
 
 use crate::{
     app::until,
@@ -17,17 +17,17 @@ use std::{
 };
 
 const PROCESSES: usize = 3_000;
-/// Files that this process may have open meanwhile.
+/// Files that this process may have open during the migration.
 const FILES: u64 = 1_024;
 
-/// A shell with that many children that sleep, in a cgroup of their own. They end with this value.
+/// A shell with that many sleeping children, in a cgroup of their own. They are killed when this value is dropped.
 struct Sleepers {
     shell: Child,
     cgroup: Cgroup,
 }
 
 impl Sleepers {
-    /// Started on node 1, from whose memory they take theirs, and then kept to the CPUs of node 0.
+    /// Starts them on node 1, so that their memory comes from there, and then restricts them to the CPUs of node 0.
     fn remote() -> Self {
         let cgroup = Cgroup::new("many");
         let cpus = |node: u32| {
@@ -59,7 +59,7 @@ impl Drop for Sleepers {
     }
 }
 
-/// How many page maps this process has open.
+/// How many page maps (/proc/PID/pagemap) this process has open.
 fn open_page_maps() -> usize {
     let open = fs::read_dir("/proc/self/fd").expect("proc").flatten();
     let names = open.filter_map(|file| fs::read_link(file.path()).ok());

@@ -1,5 +1,5 @@
-//! Two nodes with CPUs and one of memory only (persistent memory, CXL). Kernel 6.1 has one tier for all three; from 6.12 on
-//! the third has one of its own.
+//! Two nodes with CPUs and one with memory only (persistent memory, CXL). On kernel 6.1 all three are in one memory tier. From
+//! 6.12 on the third is in a tier of its own.
 
 use crate::{
     app::Layout,
@@ -11,7 +11,7 @@ use numaloc_core::{Options, Reason};
 
 const MIB: u64 = 1 << 20;
 
-/// Pages may leave all nodes.
+/// Allows pages to leave all nodes.
 fn from_all() -> Options {
     Options { from: Some("0-2".parse().expect("a list")), ..Options::default() }
 }
@@ -23,7 +23,7 @@ fn a_node_of_another_tier_is_left_alone() {
     let plan = look(&scene.target(), &Options::default()).plan;
     let stays = plan.skipped_bytes()[&Reason::OtherTier];
     assert!(stays >= 48 * MIB, "said in the plan: {plan:?}");
-    // What is movable at all is what libraries have on node 1.
+    // All that may move are pages of libraries on node 1.
     assert!(plan.locality.movable.remote_bytes < SLACK, "{:?}", plan.locality);
     let outcome = scene.migrate(&Options::default());
     scene.assert_on("anon", 2, 32 * MIB);
@@ -66,13 +66,13 @@ fn memory_comes_home_from_a_node_without_cpus() {
 #[test]
 fn a_node_without_cpus_is_never_home() {
     assert_eq!(node_count(), 3);
-    // It may run on all CPUs: nodes 0 and 1 are home, and node 2 is remote all the same.
+    // It may run on all CPUs, so nodes 0 and 1 are home. Node 2 is remote all the same.
     let scene = Scene::of(Layout::remote(&["anon:16M"]).on("").memory_on(2));
     let look = look(&scene.target(), &from_all());
     let plan = &look.plan;
     assert_eq!(plan.processes[0].home.to_string(), "0-1");
     let outcome = migrate(&scene.target(), &from_all());
-    scene.assert_on("anon", 0, 16 * MIB); // 30 away, node 1 is 40
+    scene.assert_on("anon", 0, 16 * MIB); // node 0 is at distance 30, node 1 at 40
     assert_complete(&outcome);
     scene.finish();
 }

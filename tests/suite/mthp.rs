@@ -6,7 +6,7 @@ use numaloc_core::Options;
 const MIB: u64 = 1 << 20;
 const FOLIO: u64 = 64 << 10;
 
-/// Has anonymous memory made of them.
+/// Makes the kernel use folios of 64 KiB for anonymous memory.
 fn small_folios() -> [Setting; 2] {
     let size = |kb| format!("/sys/kernel/mm/transparent_hugepage/hugepages-{kb}kB/enabled");
     [Setting::set(size(64), "always"), Setting::set(size(2048), "never")]

@@ -1,4 +1,4 @@
-//! The daemon's engine: orders in, reports out.
+//! Tests the daemon's engine: it takes orders and sends reports.
 
 use crate::{
     app::{Layout, until},
@@ -26,16 +26,16 @@ use tokio::{
 };
 
 const MIB: u64 = 1 << 20;
-/// A user to whom nothing belongs.
+/// A user that owns nothing.
 const NOBODY: u32 = 65534;
 
-/// An operator who may have this moved.
+/// A caller with the role of an operator and this authority.
 fn caller(authority: Authority) -> Caller {
     let (name, role) = ("uid:7".to_owned(), Role::Operator);
     Caller { name, gid: None, role, authority, ceilings: Ceilings::default() }
 }
 
-/// An engine at work.
+/// A running engine, with the channels to it.
 struct Desk {
     engine: Engine,
     orders: mpsc::UnboundedSender<Order>,
@@ -43,13 +43,13 @@ struct Desk {
     runtime: Runtime,
 }
 
-/// This target, and what a client would call it.
+/// An aim with this target, and with the name that a client would use for it.
 fn aim(target: Target) -> Aim {
     let name = value::Target { units: ["a.service".to_owned()].into(), ..value::Target::default() };
     Aim { members: vec![Member { target, name }], missing: Vec::new() }
 }
 
-/// An order under way.
+/// An order that was sent.
 struct Job {
     control: Arc<Control>,
     go: oneshot::Sender<()>,
@@ -110,7 +110,7 @@ impl Desk {
         (*outcome).clone()
     }
 
-    /// Orders, says go as soon as it is planned, and waits for the end.
+    /// Sends an order, lets it move as soon as it is planned, and waits for the end.
     fn carry_out(&mut self, target: Target, limits: Limits) -> Outcome {
         let job = self.order(target, limits, Authority::All);
         self.planned().expect("a plan");
@@ -118,7 +118,7 @@ impl Desk {
         self.ended()
     }
 
-    /// Nobody orders any more: nothing is reported either.
+    /// Closes the channel for orders. Checks that no report is left.
     fn close(self) {
         let Self { orders, mut reports, engine: _, runtime } = self;
         drop(orders);
@@ -131,7 +131,7 @@ fn target(scene: &Scene) -> Target {
     scene.target()[0].clone()
 }
 
-/// Small batches, so that there is a middle.
+/// Small batches, so that there is time to act in the middle of the run.
 fn small() -> Limits {
     Limits { batch_bytes: Some(256 << 10), workers: Some(1), ..Limits::default() }
 }
@@ -183,7 +183,7 @@ fn a_cancelled_order_is_continued_by_another() {
     scene.assert_on("anon", 0, 128 * MIB);
     let gone = on(&before, 1) - on(&scene.truth().all(), 1);
     assert!(account.moved_bytes().abs_diff(gone) <= SLACK, "{gone} moved, {account:?}");
-    // Each byte once, however many legs have seen it.
+    // Each byte counts once, however many legs of the job have seen it.
     assert!(account.found_bytes().abs_diff(on(&before, 1)) <= SLACK, "{account:?}");
     assert_eq!(joined.before, first.before);
     assert!(joined.elapsed > first.elapsed && joined.calls.calls > first.calls.calls);
@@ -210,7 +210,7 @@ fn a_rate_is_kept() {
 #[test]
 fn neither_a_cancelled_order_nor_one_out_of_time_waits_for_its_rate() {
     let (mut desk, scene) = (Desk::new(), Scene::remote(&["anon:32M"]));
-    // It would take two hours.
+    // At this rate it would take more than two hours.
     let slow = Limits { rate_bytes_per_second: Some(4096), ..Limits::default() };
     let job = desk.order(target(&scene), slow.clone(), Authority::All);
     desk.planned().expect("a plan");

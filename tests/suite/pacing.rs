@@ -25,14 +25,14 @@ use std::{
 
 const MIB: u64 = 1 << 20;
 
-/// Time that a run beside others is given.
+/// Time limit of a run beside others.
 const ENOUGH: Duration = Duration::from_secs(100);
 
 fn options(profile: Profile) -> Options {
     Options { pacing: Pacing { profile, ..Pacing::default() }, ..Options::default() }
 }
 
-/// Has a run go on while `meanwhile` is done.
+/// Calls `meanwhile` while a run goes on. Its argument tells whether the run has ended.
 fn during(
     look: &Look,
     limits: &Limits,
@@ -46,18 +46,18 @@ fn during(
     })
 }
 
-/// Whether pressure is accounted for; cgroup v1 does not.
+/// Whether the kernel measures pressure for cgroups. With cgroup v1 it does not.
 fn has_pressure() -> bool {
     std::path::Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
 }
 
-/// Share of its time in which a run of one worker was at work.
+/// Share of the time for which a run with one worker was at work.
 fn share_at_work(outcome: &Outcome) -> f64 {
     let idle = outcome.calls.rested + outcome.calls.held_back;
     1.0 - idle.as_secs_f64() / outcome.elapsed.as_secs_f64()
 }
 
-/// Has others load CPUs and rest in turns until a run has ended; they load them first.
+/// Until a run has ended, lets other processes load the CPUs and stops them in turns. They load the CPUs first.
 fn take_turns(others: &[App], turn: Duration, ended: &dyn Fn() -> bool) {
     let mut held = false;
     while !ended() {
@@ -70,7 +70,7 @@ fn take_turns(others: &[App], turn: Duration, ended: &dyn Fn() -> bool) {
     }
 }
 
-/// Has others begin to load CPUs when a run of `balanced` is under way, in turns, and asserts that it goes on.
+/// Starts a run of `balanced`. Once it is under way, others load the CPUs in turns. Asserts that the run goes on.
 fn goes_on_beside(scene: Scene, others: &[App], turn: Duration) {
     others.iter().for_each(|other| other.hold(true));
     let options = Options { order: Order::Address, ..options(Profile::Balanced) };
@@ -111,7 +111,7 @@ fn strangers_that_come_and_go_do_not_hold_a_run_back() {
     goes_on_beside(scene, &spinners(8, |layout| layout.on("")), turn);
 }
 
-/// Seconds that runs of `fast` and of `balanced` take, one after the other beside the same others.
+/// Seconds that runs of `fast` and of `balanced` take, one after the other, beside the same other processes.
 fn beside(others: &[App], turn: Duration, layout: &Layout) -> [f64; 2] {
     [Profile::Fast, Profile::Balanced].map(|profile| {
         let scene = Scene::of(layout.clone());
@@ -133,7 +133,7 @@ fn balanced_is_not_left_far_behind_fast_beside_strangers() {
     let layout = Layout::remote(&["anon:192M"]);
     let [fast, balanced] = beside(&others, Duration::from_millis(350), &layout);
     println!("{fast:.1} s fast, {balanced:.1} s balanced: {:.1} times", balanced / fast);
-    // Eight times is the goal; a machine that is busy itself may take one for the other.
+    // The goal is 8 times. On a busy machine the measured ratio may be up to twice as much.
     assert!(balanced < 16.0 * fast, "{balanced} s, and {fast} s with fast");
 }
 
@@ -147,12 +147,12 @@ fn balanced_is_not_left_far_behind_fast_beside_a_load_of_the_targets_own() {
     let layout = Layout::remote(&["anon:192M"]).within(cgroup.path());
     let [fast, balanced] = beside(&others, ENOUGH, &layout);
     println!("{fast:.1} s fast, {balanced:.1} s balanced: {:.1} times", balanced / fast);
-    // Eight times is the goal; a machine that is busy itself may take one for the other.
+    // The goal is 8 times. On a busy machine the measured ratio may be up to twice as much.
     assert!(balanced < 16.0 * fast, "{balanced} s, and {fast} s with fast");
 }
 
-/// The pressure files of a cgroup as they would be if somebody waited for each byte that a run moves. How much real ones show
-/// depends on the machine.
+/// Stands for the pressure files of a cgroup in which somebody waits for each byte that a run moves. What real files show depends
+/// on the machine.
 #[derive(Debug)]
 struct Gauge {
     root: PathBuf,
@@ -160,7 +160,7 @@ struct Gauge {
 }
 
 impl Gauge {
-    /// They are below a root of their own: io.pressure, and cpu.pressure that stays 0.
+    /// Makes the files below a root of their own: io.pressure, and cpu.pressure, which stays 0.
     fn new(cgroup: &str) -> Self {
         let root = env::temp_dir().join(cgroup);
         let directory = root.join(cgroup);
@@ -174,7 +174,7 @@ impl Gauge {
         Self { file: file("io.pressure"), root }
     }
 
-    /// Half a second for each MiB.
+    /// Shows half a second of waiting for each MiB that has moved.
     fn show(&self, moved_bytes: u64) {
         let total = Duration::from_secs_f64(moved_bytes as f64 / MIB as f64 / 2.0);
         self.file.write_all_at(&line(total), 0).expect("a line");
@@ -196,7 +196,7 @@ fn pressure_that_a_run_causes_holds_it_back_until_it_is_over() {
     let scene = Scene::of(Layout::remote(&["anon:96M"]).within(cgroup.path()));
     let options = Options { order: Order::Address, ..options(Profile::Gentle) };
     let (look, control) = (look(&scene.target(), &options), Control::default());
-    // It works all the time, and is there for as long as the test needs it.
+    // The run works all the time, and its low rate makes it last as long as the test needs it.
     let rate_bytes_per_second = Some(4 * MIB);
     let limits = Limits { duty_percent: Some(100), rate_bytes_per_second, ..Limits::default() };
     let outcome = thread::scope(|scope| {
@@ -209,7 +209,7 @@ fn pressure_that_a_run_causes_holds_it_back_until_it_is_over() {
         });
         println!("{}", why());
         assert!(why().contains("while it moves"), "it has not held back: {:?}", why());
-        // Nobody waits any more.
+        // Pressure ends: the file does not change any more.
         until("it has recovered", || run.is_finished() || !why().contains("pressure"));
         assert!(!run.is_finished(), "the run was over before the pressure was");
         run.join().expect("it ends")
@@ -225,7 +225,7 @@ fn pressure_that_a_run_causes_holds_it_back_until_it_is_over() {
 #[test]
 fn rests_of_the_pace_are_not_held_back_for_others() {
     let scene = Scene::remote(&["anon:32M"]);
-    // It has no guard and half of the time to work.
+    // `fast` has no guard, so no pressure holds it back. It may work for half of the time.
     let look = look(&scene.target(), &options(Profile::Fast));
     let limits = Limits { duty_percent: Some(50), workers: Some(1), ..Limits::default() };
     let calls = look.carry_out(&limits, &Control::default()).calls;
@@ -237,7 +237,7 @@ fn rests_of_the_pace_are_not_held_back_for_others() {
 #[test]
 fn calls_of_a_gentle_run_are_short() {
     let scene = Scene::remote(&["anon:32M"]);
-    // Emulated CPUs that wait for a real one make any call longer.
+    // The bound is long, because emulated CPUs that wait for a real one make any call longer.
     let longest = Duration::from_millis(50);
     let pacing = Pacing { profile: Profile::Gentle, max_stall: Some(longest), ..Pacing::default() };
     let options = Options { pacing, ..Options::default() };
@@ -246,7 +246,7 @@ fn calls_of_a_gentle_run_are_short() {
     assert_complete(&outcome);
     let calls = &outcome.calls;
     assert!(calls.over_stall <= calls.calls / 4, "{calls:?}");
-    // It worked for a tenth of the time at most: scans and second looks count, too.
+    // It worked for at most a tenth of the time. Scans and second looks count as work too.
     assert!(calls.rested >= calls.total * 8, "{calls:?}");
     scene.assert_on("anon", 0, 32 * MIB);
     scene.finish();

@@ -28,8 +28,8 @@ fn registered_buffers_stay_and_the_rest_comes_home() {
     scene.finish();
 }
 
-/// A run that cannot be moved ends its call, and the pace's runs are short. The kernel tries such pages again and again, so
-/// calls take long: that is not to be what makes them many.
+/// A run with a page that cannot be moved ends its call, and the pace's runs are short: the calls must not become many. The
+/// kernel tries such pages again and again, so calls take long; a high `max_stall` keeps that from making them more.
 #[test]
 fn pages_that_stay_take_few_calls() {
     let scene = Scene::remote(&["io-uring:16M"]);
@@ -43,7 +43,7 @@ fn pages_that_stay_take_few_calls() {
 
 #[test]
 fn direct_io_in_flight_stays_and_the_rest_comes_home() {
-    // The first 256 KiB of the region are being written to a disk that takes four seconds for them, again and again.
+    // The first 256 KiB of the region are being written again and again, to a disk that takes four seconds for them.
     let scene = Scene::remote(&["anon:32M", "direct:/dev/vdb:1M"]);
     until("a write is in flight", || {
         let inflight = fs::read_to_string("/sys/block/vdb/inflight").expect("the slow disk");
@@ -52,7 +52,7 @@ fn direct_io_in_flight_stays_and_the_rest_comes_home() {
     let outcome = scene.migrate(&Options::default());
     scene.assert_on("anon", 0, 32 * MIB);
     let left = on(&scene.nodes("direct"), 1);
-    // Between two writes the kernel lets go of the pages: those that were caught then have moved.
+    // Between two writes the kernel releases the pages. Pages that were tried then have moved.
     assert!(left <= 256 << 10, "pages that were not in flight stayed: {outcome:?}");
     assert_eq!(held_bytes(&outcome), left, "{outcome:?}");
     assert!(left > 0, "nothing was in flight: {outcome:?}");

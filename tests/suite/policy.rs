@@ -1,4 +1,4 @@
-//! The application's wishes, the administrator's, and the request's.
+//! What may move, by the policies of the application, of the administrator and of the request.
 
 use crate::{
     app::Layout,
@@ -92,7 +92,7 @@ fn nodes_can_be_named() {
 #[test]
 fn a_reserve_is_kept_free() {
     let scene = Scene::remote(&["anon:32M"]);
-    // More than the node has: there is no room at all.
+    // More than the node has, so there is no room at all.
     let reserve_bytes = Some(1 << 40);
     let outcome = scene.migrate(&Options { reserve_bytes, ..Options::default() });
     assert_eq!(off(&scene.nodes("anon"), 1), 0);

@@ -1,4 +1,4 @@
-//! A target node that is too full.
+//! A target node that is nearly full.
 
 use crate::{
     app::{App, Layout},
@@ -11,7 +11,7 @@ use numaloc_core::{
 };
 
 const MIB: u64 = 1 << 20;
-/// What may move: free memory beyond the default reserve of 64 MiB and the watermarks.
+/// Bytes that may move: free memory above the default reserve of 64 MiB and the watermarks.
 const ROOM: u64 = 24 * MIB;
 const RESERVE: u64 = 64 * MIB;
 
@@ -23,7 +23,7 @@ fn ballast() -> App {
     ballast.start("ballast")
 }
 
-/// Counters that show memory pressure out of hand, and reclaim by whomever.
+/// Counters that grow when memory runs out, or when anybody reclaims memory.
 const DISTRESS: [&str; 5] =
     ["oom_kill", "pswpout", "allocstall_movable", "pgscan_kswapd", "pgscan_direct"];
 
@@ -44,7 +44,7 @@ fn moves_what_fits_and_reports_the_rest() {
     assert!(account.left_for(Reason::NoMemory) > 0, "{outcome:?}");
     assert!(free_bytes(0) >= RESERVE / 2, "the reserve is gone: {} free", free_bytes(0));
     ballast.check();
-    // Once there is room, running it again brings the rest home.
+    // Once there is room again, another run brings the rest home.
     drop(ballast);
     scene.migrate(&Options::default());
     scene.assert_on("anon", 0, 96 * MIB);

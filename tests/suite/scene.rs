@@ -1,4 +1,4 @@
-//! The usual scene: an application with remote memory and, beside it, the same application unmanaged.
+//! The usual scene: an application with remote memory, and beside it the same application, unmanaged.
 
 use crate::{
     app::{App, Layout},
@@ -10,7 +10,7 @@ use numaloc_core::{Options, Reason};
 use numaloc_executor::Outcome;
 use numaloc_host::Target;
 
-/// What a process may allocate, free or copy beside its regions while it is looked at (heap, stacks), in bytes.
+/// Bytes that a process may allocate, free or copy outside of its regions while it is watched (heap, stacks).
 pub const SLACK: u64 = 512 << 10;
 
 /// An application and its control process.
@@ -25,13 +25,13 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Memory on node 1, CPUs on node 0, writing.
+    /// An application with memory on node 1 and CPUs on node 0 that writes.
     pub fn remote(regions: &[&str]) -> Self {
         Self::of(Layout::remote(regions))
     }
 
-    /// Starts both. The control process does not write, so that the machine has time for the test; it is in no cgroup
-    /// and its files are its own.
+    /// Starts the application and its control process. The control process does not write, so that it leaves the machine's time
+    /// to the test. It is in no cgroup, and its files are its own.
     pub fn of(layout: Layout) -> Self {
         let balancing = Setting::numa_balancing(false);
         let control = layout.control();
@@ -39,7 +39,7 @@ impl Scene {
         let control_before = Truth::of(control.pid());
         for (name, range) in app.ranges() {
             let nodes = Truth::of(app.pid()).region(range);
-            // Half of a `cow` region has been copied since, at home.
+            // Half of a `cow` region was copied already, to the home node.
             let copied = if name == "cow" { nodes.values().sum::<u64>() / 2 } else { 0 };
             assert_eq!(
                 off(&nodes, layout.mem_node),
@@ -56,7 +56,7 @@ impl Scene {
         [Target::Pid(self.app.pid())]
     }
 
-    /// Brings the application's memory home, and compares the account with what numa_maps says about all of it.
+    /// Brings the application's memory home. Compares the account with what numa_maps says about all of its memory.
     pub fn migrate(&self, options: &Options) -> Outcome {
         let (seen_before, remote) = (self.truth(), self.layout.mem_node);
         let outcome = migrate(&self.target(), options);
@@ -82,13 +82,13 @@ impl Scene {
         self.truth().region(self.app.range(region))
     }
 
-    /// Asserts that all of a region is on a node, and nothing of it has been lost.
+    /// Asserts that all of a region is on a node, and that nothing of it is missing.
     pub fn assert_on(&self, region: &str, node: u32, bytes: u64) {
         let nodes = self.nodes(region);
         assert_eq!(nodes, Nodes::from([(node, bytes)]), "{region}");
     }
 
-    /// Asserts that the control process is as it was and that not one byte is wrong.
+    /// Asserts that the control process has not changed and that no byte is wrong.
     pub fn finish(mut self) -> App {
         let control = Truth::of(self.control.pid());
         assert_eq!(control.without_files(), self.control_before.without_files(), "control moved");
@@ -110,13 +110,13 @@ impl Scene {
     }
 }
 
-/// Asserts that nothing fell short: what was left was left by request or by the application's own wish.
+/// Asserts that nothing fell short: what stayed did so because of an option, or because of the application's own policy.
 pub fn assert_complete(outcome: &Outcome) {
     let account = outcome.account();
     assert_eq!(account.shortfall_bytes(), 0, "{account:?}");
 }
 
-/// Asserts that at least `bytes` were left for a reason, and little more.
+/// Asserts that about `bytes` were left for a reason, give or take [`SLACK`].
 pub fn assert_left(outcome: &Outcome, reason: Reason, bytes: u64) {
     close(outcome.account().left_for(reason), bytes, reason.name());
 }

@@ -1,5 +1,5 @@
-//! The daemon as packages install it: the unit files of `systemd/` under a real systemd, on a machine whose first process
-//! that is: `tests/vm/suite --systemd --daemon`.
+//! The daemon as packages install it: the unit files of `systemd/` under a real systemd. These tests need a machine whose first
+//! process is systemd: `tests/vm/suite --systemd --daemon`.
 
 mod access;
 mod balancing;
@@ -23,12 +23,12 @@ const STATE: &str = "/var/lib/numaloc";
 const LOG: &str = "/run/numalocd.log";
 const MIB: u64 = 1 << 20;
 
-/// The installed service. With this value it is stopped, and its state is gone.
+/// The installed service. When this value is dropped, the service is stopped and its state is removed.
 #[derive(Debug)]
 struct Installed;
 
 impl Installed {
-    /// With the configuration that is shipped, not started.
+    /// With the configuration that is shipped; the service is not started.
     fn new() -> Self {
         static DONE: OnceLock<()> = OnceLock::new();
         DONE.get_or_init(install);
@@ -39,14 +39,14 @@ impl Installed {
         installed
     }
 
-    /// With another one.
+    /// With another configuration.
     fn with(config: &str) -> Self {
         let installed = Self::new();
         installed.configure(config);
         installed
     }
 
-    /// Running. `systemctl start` has said that it is ready: nothing here waits for it.
+    /// Starts the service. `systemctl start` returns once the service has said that it is ready, so nothing here waits for it.
     fn start() -> Self {
         let installed = Self::new();
         installed.run();
@@ -79,7 +79,7 @@ impl Installed {
         self.property("MainPID").parse().expect("a pid")
     }
 
-    /// Waits for systemd to have started it again, and gives back its new process.
+    /// Waits until systemd has started the service again, and returns the new pid.
     fn comes_back(&self, old: i32) -> i32 {
         until("systemd starts it again", || {
             let pid = self.pid();
@@ -110,7 +110,7 @@ impl Drop for Installed {
             eprintln!("the service:\n{}", lines.collect::<Vec<_>>().join("\n"));
             eprintln!("its log:\n{}", self.log());
         }
-        // No panic here: the test may be in one.
+        // No panic here: the test may be panicking already.
         for arguments in [&["stop", SOCKET_UNIT, SERVICE][..], &["reset-failed"]] {
             Command::new("systemctl").args(arguments).status().ok();
         }
@@ -122,7 +122,7 @@ impl Drop for Installed {
     }
 }
 
-/// What a package's scripts do once its files are there.
+/// Does what a package's scripts do after its files are installed.
 fn install() {
     fs::create_dir_all("/var/tmp").expect("PrivateTmp= needs it");
     fs::create_dir_all("/etc/numaloc").expect("a directory");
@@ -136,7 +136,7 @@ fn install() {
     systemctl(&["daemon-reload"]);
 }
 
-/// The number of the user and the group `numaloc`.
+/// The uid of the user `numaloc` and the gid of the group `numaloc`.
 fn ids() -> (u32, u32) {
     let number = |file: &str| -> u32 {
         let text = fs::read_to_string(file).expect("text");
@@ -146,7 +146,7 @@ fn ids() -> (u32, u32) {
     (number("/etc/passwd"), number("/etc/group"))
 }
 
-/// What systemd says of itself from now on, every message to it included.
+/// What systemd logs from now on, at level debug: this includes every message that is sent to it.
 #[derive(Debug)]
 struct SystemdLog {
     file: fs::File,
@@ -164,7 +164,7 @@ impl SystemdLog {
         log
     }
 
-    /// Each read gives a record; an error, that there is none or that some were overwritten.
+    /// Each read returns one record. An error means that there are no more, or (EPIPE) that some were overwritten.
     fn read(&mut self) -> &str {
         let mut record = [0; 8192];
         loop {
@@ -185,13 +185,13 @@ impl Drop for SystemdLog {
     }
 }
 
-/// What the daemon says of itself, and of the caller.
+/// What the daemon reports about itself and about the caller.
 fn status(client: &Client) -> v1::GetStatusResponse {
     let answer = client.runtime.block_on(client.daemon().get_status(v1::GetStatusRequest {}));
     answer.expect("it answers").into_inner()
 }
 
-/// A slow job that goes on after an end of the daemon, once it has moved something.
+/// Creates a slow job that resumes after an end of the daemon, and waits until the job has moved something.
 fn resuming(client: &Client, pid: i32) -> String {
     let mut request = crate::daemon::request(pid, crate::daemon::slow(8 * MIB));
     let on_interrupt = v1::InterruptAction::Resume.into();

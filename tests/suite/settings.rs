@@ -1,9 +1,9 @@
-//! Settings of the machine that tests change, and put back.
+//! Settings of the machine that tests change and restore.
 
 use crate::app::until;
 use std::{fs, io, path::PathBuf, thread};
 
-/// A file of /proc/sys or /sys with another value until this is dropped.
+/// A file of /proc/sys or /sys that has another value until this is dropped.
 #[derive(Debug)]
 pub struct Setting {
     path: PathBuf,
@@ -15,14 +15,14 @@ impl Setting {
     pub fn set(path: impl Into<PathBuf>, value: &str) -> Self {
         let path = path.into();
         let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        // A file that lists all values has the chosen one in brackets, and takes one alone.
+        // Some files list all values with the chosen one in brackets. Only that one can be written back.
         let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
         let before = chosen.map_or(text.clone(), |(chosen, _)| chosen.to_owned());
         fs::write(&path, value).unwrap_or_else(|e| panic!("{} = {value}: {e}", path.display()));
         Self { path, before }
     }
 
-    /// The kernel's own balancing, which would move the control processes' pages.
+    /// Turns the kernel's own balancing on or off. If it is on, it moves the control processes' pages too.
     pub fn numa_balancing(on: bool) -> Self {
         Self::set("/proc/sys/kernel/numa_balancing", if on { "1" } else { "0" })
     }
@@ -30,7 +30,7 @@ impl Setting {
     /// Reserves 2 MiB pages on a node.
     ///
     /// # Panics
-    /// If the node does not have as many.
+    /// The node has not enough memory for the pages.
     pub fn huge_pool(node: u32, pages: u64) -> Self {
         let pool = format!("/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB");
         let path = format!("{pool}/nr_hugepages");
@@ -64,7 +64,7 @@ impl Cgroup {
         let cgroup = Self { root, name: format!("numaloc-{name}") };
         fs::create_dir(cgroup.path()).unwrap_or_else(|error| panic!("{cgroup:?}: {error}"));
         if !is_v2 {
-            // A v1 cpuset takes no process before it has CPUs and nodes.
+            // A v1 cpuset accepts no process before it has CPUs and nodes.
             for file in ["cpuset.cpus", "cpuset.mems"] {
                 let all = fs::read_to_string(cgroup.root.join(file)).expect("the root's");
                 cgroup.write(file, all.trim());
@@ -92,7 +92,7 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Processes that were killed take a moment to leave.
+        // Killed processes take a moment to leave.
         let gone = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
         if !thread::panicking() {
             until("the cgroup is empty", || {

@@ -49,7 +49,7 @@ fn what_a_stranger_leaves_behind_is_late() {
     drop(stranger);
     fs::remove_file(FILE).expect("it is there");
     let late = account.late_bytes(&after(), 100);
-    // The program itself was the stranger's, too.
+    // The stranger mapped the program file too.
     assert!((16 * MIB..20 * MIB).contains(&late), "{late} of {account:?}");
     assert!(!account.is_partial(), "it was the stranger's, too");
 }

@@ -1,4 +1,4 @@
-//! Reservations that are mostly holes, and memory that is mostly at home: work follows what is touched and what is remote.
+//! Reservations that are mostly holes, and memory that is mostly at home: the work depends on what is touched and what is remote.
 
 use crate::{
     engine::look,
@@ -13,10 +13,10 @@ use numaloc_executor::{Control, Limits};
 use std::fs;
 
 const MIB: u64 = 1 << 20;
-/// pagemap of 100 GiB: eight bytes for each 4 KiB page.
+/// Bytes of the pagemap of 100 GiB: eight bytes for each 4 KiB page.
 const WHOLE_PAGEMAP: u64 = (100 << 30) / 4096 * 8;
 
-/// Bytes that this process has read by system calls.
+/// Bytes that this process has read with system calls.
 fn read_bytes() -> u64 {
     field("/proc/self/io", "rchar:")
 }
@@ -27,14 +27,14 @@ fn field(path: &str, name: &str) -> u64 {
     value.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
-/// What a migration of a scene reads, and by how much it raises this process's peak memory, both in bytes.
+/// Migrates a scene. Returns the bytes that were read for it, and the bytes by which it raised this process's peak memory.
 fn cost(scene: &Scene) -> (u64, u64) {
     fs::write("/proc/self/clear_refs", "5").expect("resets the peak");
     let (read_before, before) = (read_bytes(), field("/proc/self/status", "VmHWM:"));
     let outcome = scene.migrate(&Options::default());
     let read = read_bytes() - read_before;
-    // From 6.2 on the peak is taken from per-CPU counters that are summed up inexactly (include/linux/mm.h,
-    // get_mm_counter and update_hiwater_rss), so that it may be read a few pages lower than it was before.
+    // From 6.2 on the kernel takes the peak from per-CPU counters that it does not sum up exactly (include/linux/mm.h,
+    // get_mm_counter and update_hiwater_rss). So it may read a few pages lower than before.
     let peak = field("/proc/self/status", "VmHWM:").saturating_sub(before);
     assert_complete(&outcome);
     (read, peak << 10)
@@ -54,7 +54,7 @@ fn work_follows_what_is_touched() {
 
     println!("100 GiB: {large_read} bytes read, {large_memory} bytes of memory at the peak");
     println!("10 GiB: {small_read} bytes read, {small_memory} bytes of memory at the peak");
-    // Without PAGEMAP_SCAN (6.7) holes have to be read through once, to plan.
+    // Without PAGEMAP_SCAN (6.7) the plan has to read through all holes once.
     let holes = if release().starts_with("6.1.") { WHOLE_PAGEMAP } else { 0 };
     assert!(large_read <= 4 * small_read + 8 * MIB + holes, "reads follow what is reserved");
     assert!(large_memory <= 32 * MIB, "memory follows what is reserved");

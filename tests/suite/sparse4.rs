@@ -11,7 +11,7 @@ use std::fs;
 
 const MIB: u64 = 1 << 20;
 
-/// The nearest of `candidates` by the kernel's own table.
+/// The node of `candidates` that is nearest to `from`, by the kernel's own table.
 fn nearest(from: u32, candidates: [u32; 2]) -> u32 {
     let path = format!("/sys/devices/system/node/node{from}/distance");
     let text = fs::read_to_string(path).expect("a row of distances");

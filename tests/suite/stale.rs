@@ -1,5 +1,5 @@
-//! Folios that change between the scan that found them and the call that moves them: at a low rate that is a long time. The
-//! account is to agree with numa_maps to the page.
+//! Folios that change between the scan that found them and the call that moves them. A low rate makes this time long. The account
+//! must agree with numa_maps to the page.
 
 use crate::{
     app::{App, until},
@@ -17,18 +17,18 @@ use std::{fs, sync::atomic::Ordering::Relaxed, thread};
 
 const MIB: u64 = 1 << 20;
 
-/// Bytes per second; less each time that a call came while the test acted.
+/// Bytes per second. The next lower rate is used when a call happened while the test acted.
 const RATES: [u64; 3] = [8 * MIB, 2 * MIB, MIB / 2];
 
-/// What `act` has seen while pages that had been found waited for their call.
+/// What `act` returned, while pages that had been found waited for their call.
 enum Seen<T> {
     Quiet(T),
-    /// A call was in between: what was seen before and after it does not belong together.
+    /// A call happened in between, so what was seen before and after it cannot be compared.
     Call,
 }
 
-/// Moves one region alone, a huge page in a quarter of a second, and acts while pages that have been found wait for their
-/// call. Does it anew, slower, when a call came in between.
+/// Moves one region alone, at first at a quarter of a second for each huge page. Calls `act` while pages that have been found
+/// wait for their call. Repeats all of it at a lower rate if a call happened in between.
 fn while_some_wait<T>(region: &str, act: impl Fn(&mut App) -> T) -> (Scene, T, Outcome) {
     for rate in RATES {
         let mut scene = Scene::remote(&[&format!("{region}:32M")]);
@@ -60,14 +60,14 @@ fn at_rate<T>(
         let before = settled();
         let seen = act(&mut scene.app);
         let is_quiet = settled() == before && control.held_back() == "bandwidth limit";
-        // Only a run that is quiet is looked at to its end.
+        // The result of a run that was not quiet is not used: end it early.
         control.cancel.store(!is_quiet, Relaxed);
         let outcome = run.join().expect("it ends");
         (if is_quiet { Seen::Quiet(seen) } else { Seen::Call }, outcome)
     })
 }
 
-/// A plan for a region and nothing else.
+/// A plan for one region and nothing else.
 fn only(scene: &Scene, region: &str) -> Look {
     let pacing = Pacing { profile: Profile::Fast, ..Pacing::default() };
     let mut look = look(&scene.target(), &Options { pacing, ..Options::default() });
@@ -77,13 +77,13 @@ fn only(scene: &Scene, region: &str) -> Look {
     look
 }
 
-/// khugepaged makes huge pages of what was split.
+/// Stops khugepaged, which would make huge pages again of what was split.
 fn no_khugepaged() -> Setting {
     let khugepaged = "/sys/kernel/mm/transparent_hugepage/khugepaged";
     Setting::set(format!("{khugepaged}/scan_sleep_millisecs"), "3600000")
 }
 
-/// Frees a half of each `unit` bytes of huge or large folios on the way.
+/// Frees half of each `unit` bytes, of huge or large folios, while the move is under way.
 pub fn frees_halves(unit: u64, half: &str) {
     let _quiet = no_khugepaged();
     let (scene, (before, after), outcome) = while_some_wait("thp", |app| {

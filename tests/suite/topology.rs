@@ -1,4 +1,4 @@
-//! Which nodes are home.
+//! Tests which nodes are home.
 
 use crate::{app::Layout, engine::look, scene::Scene, truth::node_count};
 use numaloc_core::{Node, NodeMemory, Options, Skip, Topology};
@@ -30,7 +30,7 @@ fn threads_on_all_nodes_are_skipped() {
     is_skipped(Layout::remote(&["anon:16M"]).on("0,1"));
 }
 
-/// What the kernel lists and what hwloc sees has to be the same, but for the memory that is free at the moment.
+/// Asserts that the kernel's lists and hwloc agree, except for the memory that is free at the moment.
 pub fn assert_hwloc_agrees() {
     let roots = Roots::default();
     let still = |node: &Node| {

@@ -1,12 +1,12 @@
-//! Where pages really are: the kernel's numa_maps, smaps and counters, read by a parser of the suite's own.
+//! Where pages really are: the kernel's numa_maps, smaps and counters, read by the suite's own parser.
 
 use std::{collections::BTreeMap, fs, ops::Range};
 
 /// Bytes by node.
 pub type Nodes = BTreeMap<u32, u64>;
 
-/// numaloc-target keeps so many inaccessible bytes around each region: a VMA that starts in those before it, or in it,
-/// has no pages but the region's own.
+/// numaloc-target keeps this many inaccessible bytes around each region. So a VMA that starts in the region, or in the guard
+/// before it, has only pages of the region.
 const GUARD: u64 = 2 << 20;
 
 /// One line of numa_maps.
@@ -25,7 +25,7 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// Reads numa_maps of a thread that lives: the first one may have ended, and then shows nothing.
+    /// Reads numa_maps of a living thread. The first thread may have ended, and then its file is empty.
     pub fn of(pid: i32) -> Self {
         let path = format!("/proc/{pid}/task");
         let tasks = fs::read_dir(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -46,7 +46,7 @@ impl Truth {
         sum(self.vmas.iter())
     }
 
-    /// Everything but mapped files: what only this process decides about.
+    /// Everything except mapped files: other processes may move the pages of files.
     pub fn without_files(&self) -> Self {
         Self { vmas: self.vmas.iter().filter(|vma| !vma.is_file).cloned().collect() }
     }
@@ -120,7 +120,7 @@ pub fn free_bytes(node: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("KiB") << 10
 }
 
-/// The high watermarks of a node's zones together, in bytes: the kernel reclaims below them.
+/// The sum of the high watermarks of a node's zones, in bytes. The kernel reclaims memory until this much is free.
 pub fn high_watermark_bytes(node: u32) -> u64 {
     let text = fs::read_to_string("/proc/zoneinfo").expect("zoneinfo");
     let (mut within, mut pages) = (false, 0);

@@ -17,24 +17,24 @@ use std::{
 };
 
 const MIB: u64 = 1 << 20;
-/// Where tests put units.
+/// Directory for the unit files of tests.
 pub const UNITS: &str = "/run/systemd/system";
 
-/// Runs it, and gives back what it says.
+/// Runs systemctl and returns its output.
 pub fn systemctl(arguments: &[&str]) -> String {
     let output = Command::new("systemctl").args(arguments).output().expect("systemctl");
     assert!(output.status.success(), "{arguments:?}: {output:?}");
     String::from_utf8(output.stdout).expect("text").trim().to_owned()
 }
 
-/// A unit of the running system. It is stopped and forgotten with this value.
+/// A unit of the running system. It is stopped and its file removed when this value is dropped.
 #[derive(Debug)]
 struct Unit {
     name: String,
 }
 
 impl Unit {
-    /// Writes a service with these lines, without starting it.
+    /// Writes a service file with these lines, without starting the service.
     fn new(name: &str, lines: &str) -> Self {
         fs::create_dir_all(UNITS).expect("systemd's directory");
         let unit = Self { name: name.to_owned() };
@@ -65,14 +65,14 @@ impl Unit {
 
 impl Drop for Unit {
     fn drop(&mut self) {
-        // No panic here: the test may be in one.
+        // No panic here: the test may be panicking already.
         Command::new("systemctl").args(["stop", &self.name]).status().ok();
         fs::remove_file(self.file()).ok();
     }
 }
 
-/// A service whose main process is the application. It has files for standard input and output, as systemd starts it
-/// and not the suite.
+/// A service whose main process is the application. Its standard input and output are files, because systemd starts it and not
+/// the suite.
 #[derive(Debug)]
 pub struct Service {
     unit: Unit,
@@ -84,7 +84,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts it, and waits until its memory is there, on node 1.
+    /// Starts it, and waits until its memory is laid out on node 1.
     pub fn start(name: &str, lines: &str) -> Self {
         let balancing = Setting::numa_balancing(false);
         let layout = Layout::remote(&["anon:32M"]);
@@ -92,7 +92,7 @@ impl Service {
         let (fifo, output) = (format!("/tmp/{name}.in"), PathBuf::from(format!("/tmp/{name}.out")));
         let made = Command::new("mkfifo").arg(&fifo).status().expect("mkfifo");
         assert!(made.success());
-        // For both directions, so that neither end waits for the other.
+        // Open for both directions, so that neither end waits for the other.
         let input = File::options().read(true).write(true).open(&fifo).expect("a pipe");
         let command = layout.command(name);
         let words = [command.get_program()].into_iter().chain(command.get_args());
@@ -109,7 +109,7 @@ impl Service {
 
     fn lines(&self) -> Vec<String> {
         let text = fs::read_to_string(&self.output).unwrap_or_default();
-        // What has no end yet is still being written.
+        // A line without an end is still being written.
         text.split_inclusive('\n')
             .filter_map(|line| line.strip_suffix('\n'))
             .map(str::to_owned)
@@ -135,7 +135,7 @@ impl Service {
         assert_eq!(nodes, Nodes::from([(node, 32 * MIB)]));
     }
 
-    /// Brings it home by `name`; what is beside the unit stays, and no byte is wrong.
+    /// Brings it home by `name`. Checks that the control process outside the unit stays, and that no byte is wrong.
     fn comes_home_as(mut self, name: &str) {
         let output = numalocctl(&["migrate", "--unit", name]);
         assert_eq!(code(&output), Some(0), "{output:?}");
@@ -198,7 +198,7 @@ fn instances_and_escaped_names_are_found() {
 #[test]
 fn cgroups_that_a_service_makes_are_part_of_it() {
     let unit = Unit::start("numaloc-e.service", "ExecStart=sleep infinity\nDelegate=yes");
-    // Two levels, as a container runtime within a service has them.
+    // Two levels, like those of a container runtime in a service.
     let inner = unit.cgroup().join("payload/inner");
     fs::create_dir_all(&inner).expect("delegated");
     let scene = Scene::of(Layout::remote(&["anon:32M"]).within(inner));

@@ -1,4 +1,4 @@
-//! move_pages(2) and nothing else: what a mover can be at its simplest.
+//! move_pages(2) and nothing else: the simplest mover.
 
 use super::HOME;
 use crate::hold::Holder;
@@ -6,7 +6,7 @@ use anyhow::Result;
 use numaloc_sys::{MoveFlag, move_pages};
 use std::{process::Command, thread, time::Duration};
 
-/// What it is to do.
+/// What the mover is to do.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[arg(long)]
@@ -16,10 +16,10 @@ pub struct Args {
     start: u64,
     #[arg(long)]
     end: u64,
-    /// From one address to the next.
+    /// Bytes from one address to the next.
     #[arg(long)]
     step: u64,
-    /// Addresses in a call.
+    /// Addresses in one call.
     #[arg(long)]
     batch: u64,
     /// Microseconds of sleep after each call.
@@ -29,7 +29,7 @@ pub struct Args {
     node: u32,
 }
 
-/// This program as such a mover of all of a process's first region.
+/// The command that runs this program as such a mover, for all of a process's first region.
 pub fn command(holder: &Holder, batch: u64, step: u64, pause_us: u64) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("bare");
@@ -48,7 +48,7 @@ pub fn command(holder: &Holder, batch: u64, step: u64, pause_us: u64) -> Result<
     Ok(command)
 }
 
-/// The mover's own side. What the kernel says of each page is not looked at: who measures looks for itself.
+/// The mover itself. It ignores what the kernel says of each page, because the measuring side checks where the pages are.
 pub fn run(args: &Args) -> Result<()> {
     let pages = (args.end - args.start).div_ceil(args.step);
     for first in (0..pages).step_by(args.batch.min(pages).max(1) as usize) {

@@ -1,5 +1,5 @@
-//! A write to cpuset.mems of a cgroup v2: the kernel brings the memory of all members along
-//! (kernel/cgroup/cpuset.c, `update_tasks_nodemask`).
+//! A write to cpuset.mems of a cgroup v2: the kernel then moves the memory of all members (kernel/cgroup/cpuset.c,
+//! `update_tasks_nodemask`).
 
 use super::{AWAY, HOME, Turn};
 use crate::hold::Holder;
@@ -12,8 +12,8 @@ use std::{
 
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// Puts the process into a cgroup of its own on the node where its memory is, and measures from the write of the other
-/// node until numa_maps shows no page elsewhere: kernel threads do the work, and the write need not wait for them.
+/// Puts the process into a cgroup of its own, on the node where its memory is. Then measures from the write of the other node
+/// until numa_maps shows no page elsewhere: kernel threads do the work, and the write need not wait for them.
 pub fn turn(holder: &Holder) -> Result<Turn> {
     let group = Path::new(ROOT).join("numaloc-bench");
     let of_process = fs::read_to_string(format!("/proc/{}/cgroup", holder.pid()))?;

@@ -1,5 +1,5 @@
-//! A client that sends its requests when they are due, and measures from then on: an answer that comes late makes those
-//! behind it late too, as it does for users.
+//! A client that sends its requests when they are due, and measures from then on. A late answer makes those behind it late too,
+//! as it does for users.
 
 use crate::{hold::pinned, movers::AWAY};
 use anyhow::{Context, Result, ensure};
@@ -12,12 +12,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time in which connections are made and nothing is counted.
+/// Time for making connections, in which nothing is counted.
 const WARMUP: Duration = Duration::from_millis(300);
-/// Time in which the server shows what it can do.
+/// Time for measuring the most that the server can do.
 const CALIBRATION: Duration = Duration::from_secs(2);
 
-/// What it is to do.
+/// What the client is to do.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The server.
@@ -26,12 +26,12 @@ pub struct Args {
     /// Requests a second, over all connections.
     #[arg(long)]
     rate: u32,
-    /// Connections, each with a thread.
+    /// Number of connections, each with a thread.
     #[arg(long)]
     connections: u32,
 }
 
-/// The process's own side: says when it counts, and at the end of its input prints the milliseconds of each answer.
+/// The client itself. Says when it begins to count, and prints the milliseconds of each answer when its input ends.
 pub fn run(args: &Args) -> Result<()> {
     let begin = Instant::now();
     let stop = &AtomicBool::new(false);
@@ -51,7 +51,7 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(output.flush()?)
 }
 
-/// Every n-th request, over one connection.
+/// Sends every n-th request, all over one connection. `n` is the number of connections.
 fn ask(args: &Args, begin: Instant, index: u32, stop: &AtomicBool) -> Result<Vec<f64>> {
     let each = Duration::from_secs(1) / args.rate;
     let mut stream = TcpStream::connect(args.address)?;
@@ -69,7 +69,7 @@ fn ask(args: &Args, begin: Instant, index: u32, stop: &AtomicBool) -> Result<Vec
     Ok(times)
 }
 
-/// Answers a second that one connection gets when it asks as fast as it can.
+/// Answers a second that one connection gets when it sends each request as soon as the last is answered.
 pub fn capacity(address: SocketAddr) -> Result<f64> {
     let (begin, mut answers) = (Instant::now(), 0);
     let mut stream = TcpStream::connect(address)?;
@@ -81,7 +81,7 @@ pub fn capacity(address: SocketAddr) -> Result<f64> {
     Ok(f64::from(answers) / begin.elapsed().as_secs_f64())
 }
 
-/// One request and all of its answer.
+/// Sends one request and reads all of its answer.
 fn answer(stream: &mut TcpStream) -> Result<()> {
     stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
     let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
@@ -100,7 +100,7 @@ fn answer(stream: &mut TcpStream) -> Result<()> {
     }
 }
 
-/// The measuring side: a client at work, in a process of its own.
+/// The measuring side: a running client, in a process of its own.
 #[derive(Debug)]
 pub struct Client {
     child: Child,
@@ -108,8 +108,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Starts one on the other node's CPUs, with a real-time priority, so that what it has to wait for is the server, and
-    /// waits until it counts.
+    /// Starts a client on the other node's CPUs and waits until it counts. The client has a real-time priority, so that it waits
+    /// only for the server.
     pub fn start(address: SocketAddr, rate: u32, connections: u32) -> Result<Self> {
         let mut command = Command::new("chrt");
         command.args(["--fifo", "1"]).arg(std::env::current_exe()?).arg("client");
@@ -125,7 +125,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Ends it: milliseconds of each answer.
+    /// Ends the client. Returns the milliseconds of each answer.
     pub fn end(mut self) -> Result<Vec<f64>> {
         drop(self.child.stdin.take());
         let mut text = String::new();

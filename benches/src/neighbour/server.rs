@@ -1,4 +1,4 @@
-//! nginx on the node that memory comes to: one worker, and a page of a kilobyte.
+//! nginx on the node that the memory comes to: with one worker, and a page of one kilobyte.
 
 use crate::{hold::pinned, movers::HOME};
 use anyhow::{Context, Result, bail};
@@ -12,10 +12,10 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// How long it may take to start.
+/// Longest time that nginx may take to start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A running nginx, ended when this is dropped.
+/// A running nginx. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -27,7 +27,7 @@ impl Server {
     /// Starts it and waits until it answers.
     pub fn start(program: &str) -> Result<Self> {
         let directory = tempfile::tempdir()?;
-        // The kernel does not soon give the same port out again.
+        // The kernel does not give the same port to others again soon.
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         fs::create_dir(directory.path().join("html"))?;
         fs::write(directory.path().join("html/index.html"), "x".repeat(1024))?;
@@ -51,13 +51,13 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it answers.
+    /// The address at which it answers.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-/// In the foreground, in one process, without users that this machine may not have, and with all that it writes in its own directory.
+/// Runs in the foreground as one process, uses no user that this machine may lack, and writes only in its own directory.
 fn configuration(directory: &Path, address: SocketAddr) -> String {
     let directory = directory.display();
     let kinds = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];

@@ -1,4 +1,4 @@
-//! What is aimed at: ratios within one run.
+//! The goals: bounds for ratios within one run.
 
 use crate::{
     families,
@@ -14,7 +14,7 @@ struct Goal {
     cases: &'static [&'static str],
     subject: &'static str,
     metric: &'static str,
-    /// The subject that it is compared with; none where the metric is a ratio already.
+    /// The subject that it is compared with; `None` if the metric is a ratio already.
     against: Option<&'static str>,
     bound: Bound,
 }
@@ -27,16 +27,16 @@ pub enum Bound {
 }
 use Bound::{AtLeast, AtMost};
 
-/// What became of a goal in one case on one kernel.
+/// The result of a goal in one case on one kernel.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     pub bench: String,
     pub kernel: String,
     pub case: String,
-    /// What is compared with what.
+    /// What is compared, and with what.
     pub what: String,
     pub bound: Bound,
-    /// `None` where it was not measured.
+    /// `None` if it was not measured.
     pub value: Option<f64>,
     pub met: Option<bool>,
 }
@@ -50,7 +50,7 @@ const SMALL: &[&str] = &[BASE[0], THP[0], MIXED[0]];
 const MOVED: &[&str] = &[BASE[0], THP[0]];
 const STALL: &[&str] = &["192 MiB of 4 KiB pages", "192 MiB of THP"];
 
-/// Those for times come from what bare C programs reach with calls of 16 MiB and two threads; `fast` has two workers.
+/// The goals for times come from what simple C programs reach with calls of 16 MiB and two threads. `fast` has two workers.
 const GOALS: &[Goal] = &[
     wall(ALL, BASE, 0.75),
     wall(&["6.1"], THP, 0.45),

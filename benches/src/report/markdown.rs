@@ -1,4 +1,4 @@
-//! The report for people.
+//! The report as Markdown, for people.
 
 use super::{
     Row, distinct,
@@ -14,7 +14,7 @@ subject that is named above the table. Only ratios within a column say something
 machines, whose times are not those of real ones.
 ";
 
-/// All of it.
+/// The whole report.
 pub fn report(rows: &[Row], goals: &[Verdict], plots: &[Plot]) -> String {
     let mut text = format!("# Benchmarks of numaloc\n\n{READING}\n## Goals\n\n");
     text += &table_of_goals(goals);
@@ -56,7 +56,7 @@ fn table_of_goals(goals: &[Verdict]) -> String {
     text
 }
 
-/// A line for each metric of each subject, a column for each kernel.
+/// One line for each metric of each subject, one column for each kernel.
 fn table_of_case(case: &str, rows: &[&Row]) -> String {
     let kernels = distinct(rows.iter().map(|row| &row.figure.kernel));
     let base = rows.iter().find_map(|row| row.base);
@@ -87,7 +87,7 @@ fn table_of_case(case: &str, rows: &[&Row]) -> String {
 
 fn cell(row: &Row) -> String {
     if row.figure.values.is_empty() {
-        return "x".into(); // the metric says it all
+        return "x".into(); // the metric's name says why it is missing
     }
     let ratio = row.ratio.map(|ratio| format!(" **{ratio:.3}**")).unwrap_or_default();
     with_spread(&row.figure) + &ratio

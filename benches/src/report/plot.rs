@@ -1,4 +1,4 @@
-//! One picture a metric: a panel for each case, a line for each subject, a dot with its spread for each kernel.
+//! One picture for each metric: a panel for each case, a line for each subject, and for each kernel a dot with its spread.
 
 use super::{Row, distinct};
 use crate::print::short;
@@ -19,7 +19,7 @@ pub struct Plot {
     pub file: String,
 }
 
-/// What is worth a picture: benchmark and metric.
+/// The benchmarks and metrics that get a picture.
 const PLOTTED: &[(&str, &str)] = &[
     ("throughput", "wall"),
     ("throughput", "cpu"),
@@ -36,13 +36,13 @@ const PLOTTED: &[(&str, &str)] = &[
     ("scan", "scan"),
 ];
 
-/// Pixels.
+/// All in pixels.
 const WIDTH: u32 = 960;
 const LABELS: u32 = 230;
 const LINE: u32 = 26;
 const FRAME: u32 = 70;
 
-/// Draws all for which there are figures.
+/// Draws all pictures for which there are figures.
 pub fn all(rows: &[Row], directory: &Path) -> Result<Vec<Plot>> {
     let mut plots = Vec::new();
     for &(bench, metric) in PLOTTED {
@@ -64,7 +64,7 @@ pub fn all(rows: &[Row], directory: &Path) -> Result<Vec<Plot>> {
     Ok(plots)
 }
 
-/// First quartile, median and third quartile of what is drawn: the ratio where there is one.
+/// First quartile, median and third quartile of what is drawn: the ratio, if there is one.
 fn shown(row: &Row) -> (f64, f64, f64) {
     let base = row.ratio.map_or(1.0, |ratio| row.median / ratio);
     (row.spread.0 / base, row.median / base, row.spread.1 / base)
@@ -106,7 +106,7 @@ fn legend(area: &Area<'_>, kernels: &[&str]) -> Result<(), Box<dyn std::error::E
     Ok(())
 }
 
-/// All axes are logarithmic: twice as much and half as much are equally far from the same.
+/// The axes are logarithmic: twice as much and half as much are equally far from 1.
 fn panel(
     area: &Area<'_>,
     rows: &[&Row],
@@ -127,7 +127,7 @@ fn panel(
         .x_label_area_size(LINE)
         .y_label_area_size(LABELS)
         .build_cartesian_2d(low..high, last..-0.5)?;
-    // Axes of our own: those of the crate choose where to put their labels.
+    // We draw the axes ourselves, because the crate chooses itself where to put their labels.
     let text = ("sans-serif", 13).into_text_style(area);
     let inside = chart.plotting_area();
     for tick in ticks(low, high) {
@@ -158,7 +158,7 @@ fn panel(
 fn ticks(low: f64, high: f64) -> Vec<f64> {
     let powers = low.floor() as i32..=high.ceil() as i32;
     let digits = [1.0f64, 2.0, 5.0].map(f64::log10);
-    // More than fit beside each other would be left out by chance.
+    // More ticks than fit beside each other would be dropped by chance.
     let digits = if high - low > 4.0 { &digits[..1] } else { &digits[..] };
     let all = powers.flat_map(|power| digits.iter().map(move |digit| f64::from(power) + digit));
     all.filter(|tick| (low..=high).contains(tick)).collect()

@@ -1,5 +1,4 @@
-//! Very many processes of a fake host, in one cgroup: how long it takes to find them, to look at them and to plan, and how
-//! much memory.
+//! Very many processes of a fake host, in one cgroup: time and memory for finding them, surveying them and planning.
 
 use crate::{
     figure::{Figure, NATIVE},
@@ -13,12 +12,12 @@ use numaloc_host::{
 };
 use std::{hint::black_box, time::Instant};
 
-/// As many processes, and ten times as many.
+/// As many processes as the simulated host has, and ten times as many.
 const SIZES: [usize; 2] = [10_000, 100_000];
-/// Page maps that may be open at a time.
+/// Most page maps that may be open at a time.
 const OPEN: usize = 1_024;
 
-/// Measured at both sizes, with the ratio of the times by process.
+/// The results for both sizes, and the ratio of the times per process.
 pub fn figures(rounds: usize) -> Result<Vec<Figure>> {
     let figure = |subject: &str, metric: &str, unit: &str, values| Figure {
         bench: "scale".into(),
@@ -51,7 +50,7 @@ pub fn figures(rounds: usize) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// One measurement: prints nanoseconds, the peak memory before and after in bytes, and how many page maps are open.
+/// One measurement. Prints nanoseconds, the peak memory in bytes before and after, and how many page maps are open.
 pub fn one(processes: usize) -> Result<()> {
     let crowd = Crowd::new(processes);
     let (roots, topology, options) = (crowd.roots(OPEN), Crowd::topology(), Options::default());

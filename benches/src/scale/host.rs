@@ -1,4 +1,4 @@
-//! The simulated host. The same each time: what looks random comes from fixed seeds.
+//! The simulated host. It is the same each time: what looks random comes from fixed seeds.
 
 use super::record::{self, Recording};
 use anyhow::Result;
@@ -9,38 +9,38 @@ use numaloc_core::{
 };
 use std::collections::BTreeMap;
 
-/// How many there are.
+/// Number of processes.
 pub const PROCESSES: usize = 10_000;
-/// Nodes of equal size.
+/// Number of nodes, all of the same size.
 pub const NODES: u32 = 8;
 /// Memory of all nodes.
 const TOTAL: u64 = 6 << 40;
-/// Of which so much is resident memory of the processes.
+/// How much of it is resident memory of the processes.
 const RESIDENT: u64 = TOTAL / 4 * 3;
 const CPUS_PER_NODE: u32 = 64;
 
 /// Where page maps come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Maps {
-    /// Made up: 60 VMAs, and one more for each 8 MiB.
+    /// Made up: 60 VMAs for each process, and one more for each 8 MiB.
     Synthetic,
-    /// Those of real processes in benches/data, stretched to the size of the simulated ones.
+    /// Those of real processes in benches/data, stretched to the size of the simulated processes.
     Recorded,
 }
 
-/// The host.
+/// The simulated host.
 #[derive(Debug)]
 pub struct Host {
-    /// Its nodes, a quarter of each free.
+    /// Its nodes. A quarter of each is free.
     pub topology: Topology,
-    /// None: synthetic.
+    /// Empty for synthetic maps.
     recordings: Vec<Recording>,
-    /// So many bytes are a share of 1: the shares of all processes add up to what is resident.
+    /// Bytes for a share of 1. With it, the shares of all processes add up to the resident memory.
     whole: f64,
 }
 
 impl Host {
-    /// With such maps.
+    /// A host with page maps of this kind.
     pub fn new(maps: Maps) -> Result<Self> {
         let recordings = match maps {
             Maps::Synthetic => Vec::new(),
@@ -58,7 +58,7 @@ impl Host {
         Ok(Self { topology, recordings, whole })
     }
 
-    /// A process: one in ten runs on two nodes, the others on one.
+    /// A process. One in ten runs on two nodes, the others run on one.
     pub fn process(&self, index: usize) -> Process {
         let width = if index.is_multiple_of(10) { 2 } else { 1 };
         let nodes = (0..width).map(|other| (home(index) + other) % NODES);
@@ -77,7 +77,7 @@ impl Host {
         (self.whole * share(index)) as u64
     }
 
-    /// Its extents, when it is the `at`th of its target.
+    /// The extents of a process that is the `at`th of its target.
     pub fn extents(&self, index: usize, at: usize) -> Vec<Extent> {
         match self.recordings.get(index % self.recordings.len().max(1)) {
             None => self.made_up(index, at),
@@ -85,7 +85,8 @@ impl Host {
         }
     }
 
-    /// Three of four extents are at home. The others have half of their pages elsewhere, one in eight of them on all nodes.
+    /// Three of four extents are at home. The others have half of their pages elsewhere: one in eight of these on all other
+    /// nodes, the rest on the next node.
     fn made_up(&self, index: usize, at: usize) -> Vec<Extent> {
         let mut random = Rng::with_seed(index as u64);
         let (home, bytes) = (home(index), self.bytes(index));
@@ -117,7 +118,7 @@ impl Host {
             let others =
                 away.iter().map(|other| on(home + other, (each - half) / away.len() as u64));
             let nodes = others.chain([on(home, half)]).collect();
-            // One process in fifty has a wish of its own.
+            // One process in fifty has a memory policy of its own.
             let policy = match index % 50 {
                 0 => Mempolicy::Bind([NodeId((home + 1) % NODES)].into_iter().collect()),
                 _ => Mempolicy::Default,
@@ -172,8 +173,8 @@ fn home(index: usize) -> u32 {
     index as u32 % NODES
 }
 
-/// Few are large and most are small: by Zipf's law with the exponent 0.8, in no order.
+/// A few are large and most are small: by Zipf's law with the exponent 0.8, in no particular order.
 fn share(index: usize) -> f64 {
-    let rank = index * 7919 % PROCESSES; // a prime, so that each has another rank
+    let rank = index * 7919 % PROCESSES; // a prime, so that each process has another rank
     ((rank + 1) as f64).powf(-0.8)
 }

@@ -1,5 +1,5 @@
-//! The daemon's queue with 1,000 jobs in it, on a simulated clock: how long it thinks, who waits how long, and whether
-//! anybody is passed over.
+//! The daemon's queue with 1,000 jobs in it, on a simulated clock: how long the queue's code takes, how long each job waits, and
+//! whether any job is passed over.
 
 use super::host::{Host, Maps, NODES};
 use crate::figure::{Figure, NATIVE};
@@ -21,28 +21,28 @@ const JOBS: u64 = 1_000;
 const RATE: f64 = 1e9;
 const CLASSES: [QosClass; 3] = [QosClass::Lsr, QosClass::Ls, QosClass::Be];
 
-/// A job: its class, what it needs, and simulated seconds.
+/// A job: its class, the process and nodes that it needs, and its simulated seconds.
 struct Job {
     qos_class: QosClass,
     found: Found,
     seconds: f64,
 }
 
-/// What became of the queue.
+/// The result of working through the queue.
 struct Drained {
-    /// The first look, with all jobs waiting, and all looks.
+    /// Time of the first look, with all jobs waiting. `all` is the time of all looks together.
     first: Duration,
     all: Duration,
-    /// When each job began, and in which order.
+    /// When each job began. `order` has the jobs in the order in which they began.
     begins: Vec<f64>,
     order: Vec<u64>,
     end: f64,
 }
 
-/// Measured with the daemon's defaults, and with a job for each node at a time.
+/// Results with the daemon's default limits, and with one job for each node at a time.
 pub fn figures(rounds: usize) -> Result<Vec<Figure>> {
     let jobs = jobs()?;
-    // Planning takes no simulated time, and is to hold nothing up.
+    // Planning takes no simulated time, so it must not hold anything up.
     let plans = NODES as usize;
     let wide = Queue { moves: plans, plans, moves_per_node: 1, rate_bytes_per_second: None };
     let narrow = Queue { plans, ..Queue::default() };
@@ -80,7 +80,7 @@ pub fn figures(rounds: usize) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// One in ten is LSR, three in ten are BE; one in five is for a process of an earlier one.
+/// The jobs. One in ten is LSR, three in ten are BE. One in five is for the same process as an earlier one.
 fn jobs() -> Result<Vec<Job>> {
     let host = Host::new(Maps::Synthetic)?;
     let mut random = Rng::with_seed(1);
@@ -97,7 +97,7 @@ fn jobs() -> Result<Vec<Job>> {
     Ok((0..JOBS).map(job).collect())
 }
 
-/// From the first look until the last job has ended.
+/// Works through the queue, from the first look until the last job has ended.
 fn drain(jobs: &[Job], limits: &Queue) -> Drained {
     let mut waiting: BTreeMap<u64, &Job> = (0..).zip(jobs).collect();
     let mut active: Vec<(f64, &Job)> = Vec::new();
@@ -124,14 +124,14 @@ fn drain(jobs: &[Job], limits: &Queue) -> Drained {
         let begin = Instant::now();
         let started = next(all, &moving, limits);
         looks.push(begin.elapsed());
-        // More may be planned than there are places.
+        // The queue may start more jobs, for planning, than there are places for moving.
         for number in started.into_iter().take(limits.moves - moving.len()) {
             let job = waiting.remove(&number).expect("it waits");
             begins[number as usize] = now;
             order.push(number);
             active.push((now + job.seconds, job));
         }
-        // To the next end.
+        // Goes on to the next end of a job.
         active.sort_by(|one, other| other.0.total_cmp(&one.0));
         let Some((end, _)) = active.pop() else { break };
         now = end;
@@ -139,7 +139,7 @@ fn drain(jobs: &[Job], limits: &Queue) -> Drained {
     Drained { first: looks[0], all: looks.iter().sum(), begins, order, end: now }
 }
 
-/// Jobs that began although an earlier one, by class and age, still waited for a node or process that both want.
+/// Counts jobs that began although an earlier one (by class and age) still waited for a node or process that both need.
 fn passed_over(jobs: &[Job], order: &[u64]) -> usize {
     let key = |number: u64| (jobs[number as usize].qos_class, number);
     let found = |number: u64| &jobs[number as usize].found;

@@ -1,4 +1,4 @@
-//! Page maps of real processes: sizes, kinds and nodes of their extents. Neither names nor addresses are kept.
+//! Page maps of real processes: sizes, kinds and nodes of their extents. Names and addresses are not kept.
 
 use crate::{
     pretended::{Layout, Machine},
@@ -9,24 +9,24 @@ use numaloc_core::{Extent, Kind, NodeId, Options, PAGE};
 use numaloc_host::survey;
 use serde::{Deserialize, Serialize};
 
-/// Made with `numaloc-bench record`: a JVM with 16 threads, a program of Node.js, one of Python and Redis, each with some
-/// 200 MiB of data.
+/// Made with `numaloc-bench record`: a JVM with 16 threads, a Node.js program, a Python program and Redis, each with some 200 MiB
+/// of data.
 const DATA: &str = include_str!("../../data/maps.json");
 
 /// What to record.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Processes.
+    /// Pids of the processes.
     #[arg(required = true)]
     pids: Vec<i32>,
 }
 
-/// A process: its extents in the order of their addresses, each as kind, pages, and for each node pages of its own, shared
-/// ones, and those of both that are in huge pages.
+/// A process: its extents in the order of their addresses. Each has its kind, its pages, and for each node three numbers of
+/// pages: its own, shared ones, and those of both that are in huge pages.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Recording(Vec<(String, u64, Vec<[u64; 3]>)>);
 
-/// An extent of it.
+/// One extent of a recording.
 #[derive(Debug)]
 pub struct Recorded<'a> {
     pub kind: Kind,
@@ -37,8 +37,8 @@ pub struct Recorded<'a> {
 
 const KINDS: [Kind; 5] = [Kind::Anonymous, Kind::Heap, Kind::Stack, Kind::File, Kind::Shmem];
 
-/// Prints the page maps of processes as a line of JSON each. On a machine with one node they are told as if each second
-/// 128 MiB of memory were another node's.
+/// Prints the page maps of processes, each as one line of JSON. The nodes are pretended: every second 128 MiB of memory counts as
+/// another node's.
 pub fn run(args: &Args) -> Result<()> {
     let machine = Machine::new(Layout::HalfAway)?;
     for &pid in &args.pids {
@@ -59,7 +59,7 @@ fn recorded(extent: &Extent) -> (String, u64, Vec<[u64; 3]>) {
     (extent.kind.name().to_owned(), extent.bytes / PAGE, nodes.collect())
 }
 
-/// Those that are kept in benches/data.
+/// The recordings that are kept in benches/data.
 pub fn recordings() -> Result<Vec<Recording>> {
     DATA.lines().map(|line| serde_json::from_str(line).context("benches/data/maps.json")).collect()
 }
@@ -71,7 +71,7 @@ impl Recording {
         pages.map(|[owned, shared, _]| (owned + shared) * PAGE).sum()
     }
 
-    /// In the order of their addresses. What is of an unknown kind is taken for anonymous memory.
+    /// The extents in the order of their addresses. An unknown kind counts as anonymous memory.
     pub fn extents(&self) -> impl Iterator<Item = Recorded<'_>> {
         self.0.iter().map(|(name, pages, nodes)| Recorded {
             kind: KINDS.into_iter().find(|kind| kind.name() == name).unwrap_or(Kind::Anonymous),

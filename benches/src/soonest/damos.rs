@@ -1,4 +1,4 @@
-//! DAMON's operation scheme migrate_hot on physical addresses, by its sysfs interface
+//! DAMON's operation scheme migrate_hot on physical addresses, through its sysfs interface
 //! (Documentation/admin-guide/mm/damon/usage.rst).
 
 use crate::setting::Setting;
@@ -10,25 +10,25 @@ use std::{
 };
 
 const ADMIN: &str = "/sys/kernel/mm/damon/admin/kdamonds";
-/// Where later kernels have a kdamond of their own (mm/damon/stat.c), beside which no other can be switched on.
+/// Switches the kdamond that newer kernels have for themselves (mm/damon/stat.c). While it runs, no other can be switched on.
 const STAT: &str = "/sys/module/damon_stat/parameters/enabled";
 const NODES: &str = "/sys/devices/system/node";
 
-/// Whether the kernel has it.
+/// Why DAMON is not available; `None`: it is.
 pub fn missing() -> Option<String> {
     (!Path::new(ADMIN).exists()).then(|| "the kernel is built without DAMON".into())
 }
 
-/// A running kdamond, switched off when this is dropped.
+/// A running kdamond. It is switched off when this is dropped.
 #[derive(Debug)]
 pub struct Kdamond {
     _no_stat: Option<Setting>,
 }
 
 impl Kdamond {
-    /// Moves what is on node `from` to node `to`, with DAMON's default intervals and numbers of regions, and no quota.
-    /// Regions in which it sees no access are moved too: it never sees one where a large emulated TLB keeps what it
-    /// needs, and asking for one could only make it later.
+    /// Moves what is on node `from` to node `to`, with DAMON's default intervals and numbers of regions, and without a quota.
+    /// Regions in which DAMON sees no access are moved too: a large emulated TLB keeps what it needs, so DAMON never sees an
+    /// access there, and to require one could only delay the move.
     pub fn start(from: u32, to: u32) -> Result<Self> {
         let kdamond = Self { _no_stat: Setting::set(STAT, "N")? };
         put("nr_kdamonds", 1)?;
@@ -44,7 +44,7 @@ impl Kdamond {
         put("0/contexts/0/schemes/nr_schemes", 1)?;
         put("0/contexts/0/schemes/0/action", "migrate_hot")?;
         put("0/contexts/0/schemes/0/target_nid", to)?;
-        let int = u64::from(u32::MAX); // of that type in the kernel
+        let int = u64::from(u32::MAX); // these are unsigned ints in the kernel
         for (what, most) in [("sz", u64::MAX), ("nr_accesses", int), ("age", int)] {
             put(&format!("0/contexts/0/schemes/0/access_pattern/{what}/max"), most)?;
         }
@@ -55,7 +55,7 @@ impl Kdamond {
 
 impl Drop for Kdamond {
     fn drop(&mut self) {
-        // Fails if it never came as far as being on.
+        // This fails if the kdamond was never switched on.
         let _ = put("0/state", "off");
         if let Err(error) = put("nr_kdamonds", 0) {
             eprintln!("DAMON is left with a kdamond: {error:#}");
@@ -69,7 +69,7 @@ fn put(name: &str, value: impl ToString) -> Result<()> {
     fs::write(&path, &value).with_context(|| format!("{} = {value}", path.display()))
 }
 
-/// Physical addresses of a node, by its memory blocks.
+/// The physical addresses of a node, from its memory blocks.
 fn memory(node: u32) -> Result<Vec<Range<u64>>> {
     let size = fs::read_to_string("/sys/devices/system/memory/block_size_bytes")?;
     let size = u64::from_str_radix(size.trim(), 16)?;

@@ -1,4 +1,4 @@
-//! numad(8), which runs as a daemon only: started for one process, and ended by its own command.
+//! numad(8), which runs only as a daemon: it is started for one process and ended by its own command.
 
 use anyhow::{Context, Result, bail};
 use std::{
@@ -9,9 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Where it notes its pid (numad.c).
+/// The file in which numad notes its pid (numad.c).
 const PID_FILE: &str = "/var/run/numad.pid";
-/// How long its end may take.
+/// Longest time that its end may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A numad that looks after one process.
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub struct Numad(());
 
 impl Numad {
-    /// Starts it for `pid` alone, and has it look each second, where its own default is 5 to 15.
+    /// Starts numad for `pid` alone. It looks at the process every second; its own default is every 5 to 15 seconds.
     pub fn start(pid: i32) -> Result<Self> {
         for directory in ["/var/run", "/var/log"] {
             fs::create_dir_all(directory)?;
@@ -29,7 +29,7 @@ impl Numad {
         Ok(Self(()))
     }
 
-    /// Ends it, and waits until it has gone.
+    /// Ends numad, and waits until it is gone.
     pub fn end(self) -> Result<()> {
         let pid = fs::read_to_string(PID_FILE).context(PID_FILE)?;
         let process = Path::new("/proc").join(pid.trim());

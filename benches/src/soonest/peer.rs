@@ -21,9 +21,9 @@ use std::{
 /// A tool in one of its configurations.
 #[derive(Clone, Debug)]
 pub enum Peer {
-    /// A command that ends when all is done: ours, or migratepages(8).
+    /// A command that ends when all is done: numalocctl or migratepages(8).
     Mover(Mover),
-    /// Intel's memtierd with so many MB/s; `None` for its own limit of 100.
+    /// Intel's memtierd with this many MB/s; `None`: with its own limit of 100.
     Memtierd(Option<u32>),
     /// numad(8).
     Numad,
@@ -33,7 +33,7 @@ pub enum Peer {
     Balancing,
 }
 
-/// A tool at work.
+/// A running tool.
 pub enum Started {
     Mover(JoinHandle<Result<Turn>>),
     Memtierd(Child),
@@ -43,13 +43,13 @@ pub enum Started {
 }
 
 impl Peer {
-    /// All of them, ours first.
+    /// All tools, numalocctl first.
     pub fn all() -> Result<Vec<Self>> {
         Ok(vec![
             Self::Mover(Mover::profile("fast")?),
             Self::Mover(Mover::migratepages()),
             Self::Memtierd(None),
-            // 2,560 pages a call, at its own 10 ms from one to the next.
+            // 2,560 pages in each call; memtierd's own interval between calls is 10 ms.
             Self::Memtierd(Some(1000)),
             Self::Numad,
             Self::Damos,
@@ -57,7 +57,7 @@ impl Peer {
         ])
     }
 
-    /// As figures name it.
+    /// Its name in figures.
     pub fn name(&self) -> String {
         match self {
             Self::Mover(mover) => mover.name.clone(),
@@ -69,7 +69,7 @@ impl Peer {
         }
     }
 
-    /// Why it cannot be had here. What is `known` of that has the form "PROGRAM: REASON".
+    /// Why the tool is not available here; `None`: it is. `known` has reasons of the form "PROGRAM: REASON".
     pub fn missing(&self, known: &[String]) -> Option<String> {
         let program = match self {
             Self::Mover(_) => return None,
@@ -89,7 +89,7 @@ impl Peer {
         })
     }
 
-    /// Sets it to work.
+    /// Starts the tool on a process.
     pub fn start(&self, holder: &Holder) -> Result<Started> {
         let pid = holder.pid();
         Ok(match self {
@@ -105,7 +105,7 @@ impl Peer {
     }
 }
 
-/// By the commands that its own documentation gives for moving all pages of a process.
+/// Uses the commands that memtierd's own documentation gives for moving all pages of a process.
 fn memtierd(pid: i32, bandwidth: Option<u32>) -> Result<Child> {
     let mut command = Command::new("memtierd");
     command.arg("-prompt").stdin(Stdio::piped()).stdout(Stdio::null());
@@ -119,7 +119,7 @@ fn memtierd(pid: i32, bandwidth: Option<u32>) -> Result<Child> {
 }
 
 impl Started {
-    /// Waits for its end, or ends it where it has none.
+    /// Waits for the end of the tool. A tool that never ends by itself is ended.
     pub fn end(self) -> Result<()> {
         match self {
             Self::Mover(thread) => {

@@ -1,4 +1,5 @@
-//! Where the pages of a process are, at a price that the process does not feel: some of its pages, by its pagemap.
+//! Finds out where the pages of a process are at a price that the process does not feel: looks up some of its pages in its
+//! pagemap.
 
 use crate::{hold::Holder, movers::HOME};
 use anyhow::{Result, ensure};
@@ -6,10 +7,10 @@ use numaloc_core::{NodeId, PAGE};
 use numaloc_host::{Entry, FrameNodes, Roots};
 use std::{fs::File, os::unix::fs::FileExt};
 
-/// Pages that are looked at: enough for a standard error under half a percent at 99%.
+/// Number of pages to look up: enough for a standard error under half a percent at 99%.
 const PAGES: u64 = 512;
 
-/// A process's pages that stand for all.
+/// Some of a process's pages, which stand for all.
 #[derive(Debug)]
 pub struct Sample {
     pagemap: File,
@@ -18,7 +19,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// One page of each of equal parts of the first region.
+    /// Takes one page from each of equal parts of the first region.
     pub fn open(holder: &Holder) -> Result<Self> {
         let part = holder.pages() / PAGES;
         ensure!(part > 0, "the region has fewer than {PAGES} pages");
@@ -29,7 +30,7 @@ impl Sample {
         Ok(Self { pagemap, frames, pages })
     }
 
-    /// The share on the home node. A page that is just being moved is on none.
+    /// The share of these pages on the home node. A page that is being moved is on no node.
     pub fn local(&self) -> Result<f64> {
         let mut local = 0;
         for page in &self.pages {

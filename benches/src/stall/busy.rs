@@ -1,4 +1,5 @@
-//! The process that must not notice: one thread writes at random all over the memory, another does what allocators do.
+//! The process that should not notice the move: one thread writes at random all over the memory, another one does what allocators
+//! do.
 
 use crate::hold;
 use anyhow::{Context, Result};
@@ -16,48 +17,48 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Random writes that are one operation: reading the clock for each would cost more than the write.
+/// Random writes that count as one operation. To read the clock for each of them would take longer than the write.
 const BURST: usize = 16;
-/// What the allocator maps at a time.
+/// Bytes that the allocating thread maps at a time.
 const MAPPED: usize = 64 << 10;
-/// Its rest between two of them: it shares a CPU with the writer, and uses a small part of it.
+/// Its rest between two operations. It shares a CPU with the writer, and uses a small part of it.
 const REST: Duration = Duration::from_micros(500);
-/// How often another process has the CPU for a moment.
+/// How often the other process gets the CPU for a moment.
 const TICK: Duration = Duration::from_millis(1);
-/// Longest time that is told from longer ones.
+/// Longest time that is recorded exactly; longer ones count as this.
 const LONGEST: Duration = Duration::from_secs(100);
 
-/// What went on between two lines of input.
+/// What happened between two lines of input.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Window {
-    /// How long it was.
+    /// Length of the window.
     pub seconds: f64,
-    /// The writer's.
+    /// The writer's operations.
     pub writes: Latencies,
-    /// The allocator's: map, touch each page, unmap.
+    /// The allocating thread's operations: map, touch each page, unmap.
     pub maps: Latencies,
 }
 
-/// Operations and how long they took.
+/// Operations, and how long they took.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Latencies {
     /// Number of operations.
     pub operations: u64,
-    /// Milliseconds of each of [`PERCENTILES`].
+    /// Milliseconds at each of [`PERCENTILES`].
     pub ms: [f64; 3],
 }
 
-/// What is told of them.
+/// The percentiles that are reported.
 pub const PERCENTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 
 type Times = Mutex<Histogram<u64>>;
 
-/// The process's side: answers each line of input with the window since the one before, until its input ends.
+/// The process itself. It answers each line of input with the window since the line before, until its input ends.
 pub fn run(args: &hold::Args) -> Result<()> {
     answer(args, true)
 }
 
-/// The same without the thread that writes.
+/// The same without the writing thread.
 pub fn map(args: &hold::Args) -> Result<()> {
     answer(args, false)
 }
@@ -82,12 +83,12 @@ fn answer(args: &hold::Args, with_writer: bool) -> Result<()> {
             println!("{}", serde_json::to_string(&window)?);
             io::stdout().flush()?;
         }
-        // The threads have no end of their own.
+        // The threads never end by themselves.
         std::process::exit(0)
     })
 }
 
-/// Wakes each millisecond, and does nothing else, until it is killed.
+/// Wakes up each millisecond and does nothing else, until it is killed.
 pub fn tick(args: &hold::Args) -> Result<()> {
     let _regions = hold::fill(args)?;
     loop {
@@ -100,7 +101,7 @@ fn times() -> Result<Histogram<u64>> {
 }
 
 fn taken(times_of: &Times) -> Result<Latencies> {
-    let empty = times()?; // made before the other thread has to wait
+    let empty = times()?; // allocated before the lock is taken, so that the other thread does not wait for it
     let times = mem::replace(&mut *times_of.lock().unwrap_or_else(PoisonError::into_inner), empty);
     let ms = PERCENTILES.map(|(_, share)| times.value_at_quantile(share) as f64 / 1e6);
     Ok(Latencies { operations: times.len(), ms })
@@ -126,13 +127,13 @@ fn write(region: &Region, times: &Times) {
 }
 
 fn allocate(times: &Times) {
-    // It is to wait for the kernel's locks, and not for its turn on the CPU that it shares with the writer.
+    // This thread is to wait for the kernel's locks, and not for its turn on the CPU that it shares with the writer.
     if let Err(error) = set_nice(-20) {
         eprintln!("cannot go before the writer: {error}");
     }
     loop {
         let begin = Instant::now();
-        // As an allocator's own memory would be: huge pages would make it another measurement.
+        // Without huge pages, like an allocator's own memory. With huge pages this would measure something else.
         let map = || -> io::Result<()> {
             let region = Region::map(MAPPED, Backing::Private, None)?;
             region.advise(Advice::NoHuge)?;

@@ -1,5 +1,5 @@
-//! Redis under redis-benchmark before, during and after a move. The client and the mover share the CPU of the other
-//! node, so that with two CPUs the server has its own.
+//! Redis under redis-benchmark before, during and after a move. The client and the mover share the CPU of the other node. So in a
+//! machine with two CPUs the server has one for itself.
 
 use crate::{
     figure::Figure,
@@ -18,22 +18,22 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Keys with values of 1 KiB.
+/// Number of keys, each with a value of 1 KiB.
 const KEYS: u32 = 100_000;
-/// Requests in a measurement: a few of them are slower than the p99.99 says.
+/// Requests in one measurement. Some of them are slower than the p99.99.
 const REQUESTS: u32 = 20_000;
-/// With the move, which is to end before they do.
+/// Requests in the measurement with the move. The move has to end before they do.
 const DURING: u32 = 2 * REQUESTS;
-/// When the move begins after its measurement has begun.
+/// Time from the start of that measurement to the start of the move.
 const DELAY: Duration = Duration::from_millis(500);
 
-/// A server whose memory is on the other node, ended when this is dropped.
+/// A server whose memory is on the other node. It is killed when this is dropped.
 struct Server {
     child: Child,
     directory: TempDir,
 }
 
-/// What redis-benchmark says.
+/// What redis-benchmark reports.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Load {
     per_second: f64,
@@ -41,7 +41,7 @@ struct Load {
     p9999_ms: f64,
 }
 
-/// What it was like with one move.
+/// The results of one move.
 struct Shown {
     wall: Duration,
     before: Load,
@@ -49,7 +49,7 @@ struct Shown {
     after: Load,
 }
 
-/// Measures all movers in turn, on one server.
+/// Measures all movers in turn, on the same server.
 pub fn run(rounds: usize, kernel: &str) -> Result<()> {
     let mut movers = vec![Mover::nothing(Duration::ZERO), Mover::migratepages()];
     for profile in ["gentle", "balanced", "fast"] {
@@ -130,7 +130,7 @@ impl Server {
         Load::parse(&text).with_context(|| format!("redis-benchmark said something else:\n{text}"))
     }
 
-    /// Takes the memory away, and has it brought home under load.
+    /// Moves the memory away, and then home again under load.
     fn turn(&self, mover: &Mover) -> Result<Shown> {
         let pid = self.child.id();
         let back =
@@ -147,7 +147,7 @@ impl Server {
         Ok(Shown { wall: turn.wall, before, during, after })
     }
 
-    /// Of the pages that are no file's.
+    /// The share of the pages at home, without file pages.
     fn share_at_home(&self) -> Result<f64> {
         let text = fs::read_to_string(format!("/proc/{}/numa_maps", self.child.id()))?;
         let own = text.lines().filter(|line| !line.contains(" file="));
@@ -169,7 +169,8 @@ impl Drop for Server {
 }
 
 impl Load {
-    /// Its long output: "99.902% <= 0.031 milliseconds (cumulative count 19986)", finer and finer, and a summary.
+    /// Parses its long output: lines such as "99.902% <= 0.031 milliseconds (cumulative count 19986)" in finer and finer steps,
+    /// and a summary.
     fn parse(text: &str) -> Option<Self> {
         let (_, distribution) = text.split_once("Latency by percentile distribution:")?;
         let points = distribution.lines().skip(1).map_while(|line| {

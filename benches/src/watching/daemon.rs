@@ -1,4 +1,4 @@
-//! A numalocd of our own, and the CPU time of its threads.
+//! A numalocd for the benchmark, and the CPU time of its threads.
 
 use anyhow::{Context, Result, bail, ensure};
 use nix::{time::ClockId, unistd::Pid};
@@ -13,11 +13,11 @@ use tempfile::TempDir;
 use tokio::{net::UnixStream, time::sleep};
 use tonic::transport::{Channel, Endpoint};
 
-/// What is waited for between two looks, and how long at most.
+/// Pause between two looks at what is waited for; `PATIENCE` is the longest wait.
 const PAUSE: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A daemon; it ends with this value.
+/// A daemon. It is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Daemon {
     child: Child,
@@ -25,11 +25,12 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts the one on PATH.
+    /// Starts the numalocd that is on PATH.
     pub fn start() -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let config = dir.path().join("numalocd.toml");
-        // All clients are one caller here, and each job would be logged among the figures.
+        // All clients count as one caller here, so the quota must be high. Without the log level each job would be logged among
+        // the figures.
         fs::write(&config, "[log]\nlevel = \"warn\"\n[quota]\nrequests_per_second = 1000000\n")?;
         let mut command = Command::new("numalocd");
         command.arg("--socket").arg(socket(&dir)).arg("--config").arg(config);
@@ -38,7 +39,7 @@ impl Daemon {
         Ok(Self { child, dir })
     }
 
-    /// A connection of its own, once the daemon listens.
+    /// Opens a new connection, once the daemon listens.
     pub async fn connect(&self) -> Result<Channel> {
         let socket = socket(&self.dir);
         let begin = Instant::now();
@@ -49,7 +50,7 @@ impl Daemon {
         Ok(Endpoint::from_shared(format!("unix://{}", socket.display()))?.connect().await?)
     }
 
-    /// The CPU time used up so far, once no job has a thread any more.
+    /// The CPU time that was used so far. Waits until no job has a thread any more.
     pub async fn times(&self) -> Result<Times> {
         let begin = Instant::now();
         loop {
@@ -66,10 +67,10 @@ impl Daemon {
         let mut threads = BTreeMap::new();
         for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
             let path = entry?.path();
-            // A thread may end meanwhile.
+            // The thread may have ended meanwhile.
             let Ok(comm) = fs::read_to_string(path.join("comm")) else { continue };
             let Ok(schedstat) = fs::read_to_string(path.join("schedstat")) else { continue };
-            // The engine names the threads of a job so; those of the executor inherit it.
+            // The engine gives a job's thread this name, and the executor's threads inherit it.
             if comm.starts_with("job-") {
                 return Ok(None);
             }
@@ -97,14 +98,14 @@ impl Drop for Daemon {
 /// CPU time at a moment when no job is under way.
 #[derive(Debug)]
 pub struct Times {
-    /// Of all threads that there ever were: the process's clock, in nanoseconds (clock_getcpuclockid(3)).
+    /// CPU time of all threads that there ever were: the process's clock, in nanoseconds (clock_getcpuclockid(3)).
     process: Duration,
-    /// Of those that are there now, by their directory: /proc/PID/task/TID/schedstat, in nanoseconds.
+    /// CPU time of the threads that exist now, by directory: /proc/PID/task/TID/schedstat, in nanoseconds.
     threads: BTreeMap<PathBuf, Duration>,
 }
 
 impl Times {
-    /// What the threads of jobs have used since then, which are gone, and what all others have.
+    /// CPU time since `before`: of the threads of jobs, which are gone by now, and of all other threads.
     pub fn since(&self, before: &Self) -> (Duration, Duration) {
         let used = |(path, now): (&PathBuf, &Duration)| {
             now.saturating_sub(before.threads.get(path).copied().unwrap_or_default())

@@ -9,14 +9,14 @@ use numaloc_core::{CpuId, CpuSet};
 /// The calling thread.
 const THIS: Pid = Pid::from_raw(0);
 
-/// Where it may run; `None` if the kernel has more CPUs than the C library can name.
+/// CPUs on which the calling thread may run; `None` if the kernel has more CPUs than the C library can name.
 pub fn get() -> Option<CpuSet> {
     let mask = sched_getaffinity(THIS).ok()?;
     let cpus = (0..Mask::count()).filter(|&cpu| mask.is_set(cpu).unwrap_or(false));
     Some(cpus.map(|cpu| CpuId(cpu as u32)).collect())
 }
 
-/// Makes it run on these alone; where none of them can be named or had, all stays as it is.
+/// Makes the calling thread run on these CPUs alone. Changes nothing if none of them can be named or used.
 pub fn set(cpus: &CpuSet) {
     let mut mask = Mask::new();
     let named = cpus.iter().filter(|cpu| mask.set(cpu.0 as usize).is_ok()).count();

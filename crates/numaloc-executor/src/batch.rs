@@ -1,4 +1,4 @@
-//! Batches: one move_pages call each, then a second look that settles every folio of it.
+//! Batches: each is one move_pages call and then a second look, which settles every folio of the batch.
 
 use crate::{
     fate::{Fate, fate},
@@ -23,25 +23,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long to wait for other workers that hold the last of the room, or of what a target ratio asks for.
+/// Pause before the next try when other workers have reserved the last of the room or of the target ratio.
 const UNSETTLED_PAUSE: Duration = Duration::from_millis(1);
 
 /// What the folios of one call have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Index of the process that is passed to the call.
+    /// Index of the process whose thread id is passed to the call.
     pub process: usize,
     /// Which pages the call may move.
     pub flag: MoveFlag,
-    /// The target, one for all: a change of target ends the kernel's run.
+    /// The target node. One node for the whole call, because a change of target ends the kernel's run.
     pub to: NodeId,
-    /// hugetlb pages come from a pool of their own.
+    /// Page size in bytes, if they are hugetlb pages: these come from a pool of their own.
     pub hugetlb_bytes: Option<u64>,
 }
 
 impl Key {
-    /// Whom its pages have to share with. Where a pool of hugetlb pages and free memory serve both, room is shared out
-    /// as free memory is: it may be told too small while others are putting pages there, and never too large.
+    /// The pool that the pages come from. Where hugetlb pages may also come from free memory, all count as free memory: the room
+    /// may then be estimated too low while other workers put pages there, but never too high.
     fn pool(&self, options: &Options) -> Pool {
         let supply = options.supply(self.hugetlb_bytes);
         (self.to, self.hugetlb_bytes.filter(|_| !supply.free_memory))
@@ -49,9 +49,9 @@ impl Key {
 }
 
 impl Worker<'_> {
-    /// Moves folios in batches until each is settled, deferred or on its way to another target.
+    /// Moves folios in batches, until each is settled, set aside for a later try, or waiting for another target.
     pub(crate) fn drive(&mut self, key: Key, mut rows: Vec<Row>) {
-        // A call is of one class of folios, for each takes its own time.
+        // Each call holds folios of one class, because the time per byte differs between classes.
         rows.sort_unstable_by_key(|row| (row.first.class(), row.first.address));
         let pool = key.pool(&self.work.plan.options);
         let mut todo = VecDeque::from(rows);
@@ -61,7 +61,7 @@ impl Worker<'_> {
                 todo.iter().for_each(|row| self.leave(key.process, reason, row.bytes()));
                 return;
             }
-            // At least one folio, even if it alone is larger than a batch, or than what is still wanted.
+            // Take at least one folio, even if it alone is larger than a batch or than what may still be moved.
             let most = self.work.pacer.batch_bytes(first.class());
             let wanted = fitting(&todo, most).max(first.bytes);
             let claimed = self.work.claim(wanted);
@@ -77,7 +77,7 @@ impl Worker<'_> {
                     let bytes = fitting(&todo, taken);
                     self.pay(bytes);
                     let before = self.moved_bytes;
-                    // It may have waited: if the run is to stop by now, all is left above.
+                    // `pay` may have waited. If the run must stop by now, the next turn of the loop leaves everything.
                     if self.work.stop().is_none() {
                         let batch = take(&mut todo, bytes);
                         for row in self.batch(key, &batch).into_iter().rev() {
@@ -101,7 +101,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Bytes that the target takes now.
+    /// Bytes that the target can take now.
     fn room(&self, key: Key) -> u64 {
         let options = &self.work.plan.options;
         let supply = options.supply(key.hugetlb_bytes);
@@ -114,7 +114,7 @@ impl Worker<'_> {
         self.put(Row { first: Folio { choice, ..row.first }, ..row });
     }
 
-    /// One call. Returns the folios that are to be passed again at once.
+    /// Does one call and settles its folios. Returns the folios that are to be passed again at once.
     fn batch(&mut self, key: Key, rows: &[Row]) -> Vec<Row> {
         let space = &self.survey.spaces[key.process];
         let runs = Runs::new(rows, self.run.bytes(&rows[0].first));
@@ -174,7 +174,7 @@ impl Worker<'_> {
         again
     }
 
-    /// Accounts for what the second look saw; returns what is still off its target.
+    /// Accounts for what the second look saw. Returns the folios that are still off their target.
     fn settle(
         &mut self,
         key: Key,
@@ -200,12 +200,12 @@ impl Worker<'_> {
         self.work.control.moved_bytes.fetch_add(arrived_bytes, Ordering::Relaxed);
         self.work.control.settled_bytes.fetch_add(arrived_bytes, Ordering::Relaxed);
         self.vanished(folio.process, absent_bytes);
-        // A folio that came through in part was split, or unmapped in part: its rest are base pages now.
+        // A folio of which a part arrived or vanished was split, or unmapped in part: what is left of it counts as base pages.
         let bytes = if arrived_bytes + absent_bytes == 0 { folio.bytes } else { PAGE };
         elsewhere.into_iter().map(move |address| Folio { address, bytes, ..folio })
     }
 
-    /// Sets a folio aside for a later try, or leaves it when it has had its tries, or when too much has been set aside.
+    /// Sets a folio aside for a later try. Leaves it if it has had all its tries, or if too much is set aside already.
     fn defer(&mut self, folio: Folio, reason: Reason) {
         let start = self.offset(&folio);
         let may_try = folio.attempts + 1 < self.work.limits.attempts;

@@ -1,27 +1,27 @@
-//! How far a run holds back. Pure.
+//! A factor that slows a run down. Pure.
 
-/// What is left of the pace at least: enough to come to an end, whatever happens.
+/// The smallest factor: still enough to come to an end, whatever happens.
 pub const LEAST: f64 = 1.0 / 32.0;
 
 /// Something that is measured against a bound.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Signal {
-    /// What, for people: `io.pressure of /system.slice/x.service`.
+    /// Its name, for people: `io.pressure of /system.slice/x.service`.
     pub what: String,
-    /// As it was measured, in percent.
+    /// The measured value, in percent.
     pub percent: f64,
     /// Its bound, in percent.
     pub limit: f64,
 }
 
 impl Signal {
-    /// 1 at the bound.
+    /// The measured value divided by the bound.
     pub fn load(&self) -> f64 {
         self.percent / self.limit
     }
 }
 
-/// The one of them that is nearest to its bound, or farthest beyond.
+/// The signal that is nearest to its bound, or farthest beyond.
 pub fn worst<'s>(signals: impl IntoIterator<Item = &'s Signal>) -> Option<&'s Signal> {
     signals.into_iter().max_by(|a, b| a.load().total_cmp(&b.load()))
 }
@@ -39,23 +39,23 @@ impl Brake {
         Self { factor: 1.0, why: String::new() }
     }
 
-    /// Half as fast from now on, but never nothing. `why` is for people.
+    /// Halves the pace, but not below [`LEAST`]. `why` is for people.
     pub fn tighten(&mut self, why: String) {
         self.factor = (self.factor / 2.0).max(LEAST);
         self.why = why;
     }
 
-    /// Twice as fast, up to the full pace.
+    /// Doubles the pace, up to the full pace.
     pub fn ease(&mut self) {
         self.factor = (self.factor * 2.0).min(1.0);
     }
 
-    /// No brake any more.
+    /// Returns to the full pace.
     pub fn release(&mut self) {
         self.factor = 1.0;
     }
 
-    /// Tightens for a signal that is over its bound, and eases once all are below half of theirs.
+    /// Tightens if a signal is over its bound, and eases if all are below half of theirs.
     pub fn take(&mut self, signals: &[Signal]) {
         match worst(signals) {
             Some(signal) if signal.load() > 1.0 => {
@@ -72,7 +72,7 @@ impl Brake {
         self.factor
     }
 
-    /// Why the factor is less than 1, for people; empty when it is not.
+    /// Why the factor is less than 1, for people; empty when it is 1.
     pub fn reason(&self) -> String {
         if self.factor == 1.0 {
             return String::new();

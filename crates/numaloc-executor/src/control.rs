@@ -1,4 +1,4 @@
-//! What a run and whoever watches it have in common.
+//! What a run shares with whoever watches it.
 
 use std::sync::{
     Mutex,
@@ -8,15 +8,15 @@ use std::sync::{
 /// Shared with whoever watches a run.
 #[derive(Debug, Default)]
 pub struct Control {
-    /// Set to stop after the batches in hand.
+    /// Set it to stop the run after the batches in hand.
     pub cancel: AtomicBool,
-    /// Set while others go first: the run does next to nothing.
+    /// Set it while others go first: the run then does next to nothing.
     pub yielding: AtomicBool,
-    /// Bytes that have been settled so far: moved or given up.
+    /// Bytes that have been settled so far, whatever the result.
     pub settled_bytes: AtomicU64,
     /// Bytes confirmed on their target so far.
     pub moved_bytes: AtomicU64,
-    /// Workers that wait because of a bandwidth limit.
+    /// Number of workers that wait because of a bandwidth limit.
     limited: AtomicU64,
     pressure: Mutex<String>,
 }
@@ -34,12 +34,12 @@ impl Control {
         pressure
     }
 
-    /// Says why pressure holds the run back; empty: it does not.
+    /// Sets why pressure holds the run back; empty: it does not.
     pub(crate) fn set_pressure(&self, why: String) {
         *self.pressure.lock().expect("nobody panics while holding it") = why;
     }
 
-    /// A wait for bandwidth begins; it ends with the value.
+    /// Begins a wait for bandwidth. It ends when the returned value is dropped.
     pub(crate) fn limited(&self) -> Limited<'_> {
         self.limited.fetch_add(1, Relaxed);
         Limited(self)

@@ -1,20 +1,20 @@
-//! Which of a plan's moves a page belongs to, where private memory of several processes lies over each other.
+//! Decides which of a plan's moves a page belongs to, where private memory of several processes has the same addresses.
 //!
-//! The plan divides such memory into pages that one process alone maps and pages that several map. A fork or the end of a
-//! child makes one kind into the other meanwhile: then the page belongs to whichever move comes by, so that none is
-//! passed over and none is found twice.
+//! The plan divides such memory into pages that only one process maps and pages that several map. A fork or the end of a child
+//! can change that after the survey. The page then belongs to whichever move finds it first, so that no page is missed or found
+//! twice.
 
 use numaloc_core::{CommonStay, Mapping, Move, Pages};
 use numaloc_host::{Ownership, Run};
 use std::collections::BTreeMap;
 
-/// Moves by process and the first address that they cover, with the first address behind and the move's index.
+/// Ranges of moves. Key: process and first address. Value: first address behind the range, and the index of the move.
 type Ranges = BTreeMap<(usize, u64), (u64, usize)>;
 
-/// In place of a move's index, where common pages stay: the plan has accounted for them.
+/// Stands for a move's index where common pages stay: the plan has accounted for these pages.
 const NOBODYS: usize = usize::MAX;
 
-/// The moves of private memory that lies over other private memory.
+/// The moves of private memory whose addresses other processes of the target use too.
 #[derive(Debug, Default)]
 pub struct Cover {
     own: Ranges,
@@ -22,7 +22,7 @@ pub struct Cover {
 }
 
 impl Cover {
-    /// Of all moves of a plan, beside ranges whose common pages stay.
+    /// Takes all moves of a plan, and the ranges whose common pages stay.
     pub fn new(moves: &[Move], stays: &[CommonStay]) -> Self {
         let mut cover = Self::default();
         for (index, step) in moves.iter().enumerate() {
@@ -33,11 +33,11 @@ impl Cover {
             };
             for mapping in &step.mappings {
                 let end = mapping.start + step.bytes;
-                // Several moves of common pages have one range: the first stands for all.
+                // Several moves of common pages can have the same range: the first stands for all.
                 ranges.entry((mapping.process, mapping.start)).or_insert((end, index));
             }
         }
-        // Where some common pages move and others stay, it is a move's.
+        // Where some common pages move and others stay, the range is a move's.
         for CommonStay { mappings, bytes } in stays {
             for mapping in mappings {
                 let entry = cover.common.entry((mapping.process, mapping.start));
@@ -47,15 +47,15 @@ impl Cover {
         cover
     }
 
-    /// Whether a run that was found on the way of a move, through `mapping`, is that move's.
+    /// Whether a move takes a run of pages that it found through `mapping`.
     pub fn takes(&self, index: usize, step: &Move, mapping: Mapping, run: &Run<'_>) -> bool {
         let address = mapping.start + run.offset;
         match (&step.pages, run.ownership, run.claims) {
             (Pages::All, ..) | (Pages::Own, Ownership::Exclusive, _) => true,
-            // A child was born since: as with all that strangers map, it stays.
+            // A child was forked since the survey: the page is treated like all pages that strangers map.
             (Pages::Own, ..) => of(&self.common, mapping.process, address).is_none(),
             (Pages::Common(claims), _, Some(sharers)) => sharers == claims,
-            // The others are gone.
+            // The other processes no longer map it.
             (Pages::Common(_), _, None) => {
                 of(&self.own, mapping.process, address).is_none()
                     && of(&self.common, mapping.process, address) == Some(index)

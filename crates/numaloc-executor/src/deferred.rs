@@ -1,21 +1,22 @@
-//! What is to be tried again: a bit for each page. Pure.
+//! Keeps which pages are to be tried again: one bit per page. Pure.
 //!
-//! A bit says that a page was found remote, and has been settled neither then nor since. It says nothing of the page that is
-//! there later: a later visit scans anew, and the bits only tell which of what it finds has been found before. So nothing
-//! is found twice, and what the bits are left with is gone.
+//! A bit says that a page was found remote and is not settled yet. It does not say what is there later: a later visit scans anew,
+//! and the bits tell which of the pages that it finds were found before. So no page is found twice. Pages whose bits are still
+//! set after the visit have vanished.
 
 use numaloc_core::{HUGE, Move, PAGE};
 use std::{collections::BTreeMap, ops::Range};
 
-/// Bits are kept by so many bytes of an extent: from one multiple of it, in the first mapping, to the next.
+/// Bits are kept in chunks of this many bytes of an extent. A chunk begins at a multiple of it, in addresses of the first
+/// mapping.
 const CHUNK: u64 = HUGE;
-/// Chunks of a window at most: 1 GiB, of which no page has parts in two.
+/// Most chunks of a window: 1 GiB. No page has parts in two windows.
 const WINDOW: u64 = (1 << 30) / CHUNK;
-/// Chunks that are kept at most by all workers of a run: of 256 GiB, if no page is between two that have moved. Each takes 76
-/// bytes in nodes that are half full at the least, so 24 MiB in all.
+/// Most chunks that all workers of a run keep together: they cover 256 GiB. A chunk takes 76 bytes in B-tree
+/// nodes that are at least about half full, so 24 MiB in all.
 pub const MOST: usize = 1 << 17;
 
-/// Where a chunk is; neighbours are neighbours in this order, whoever's they are.
+/// The key of a chunk. It is sorted by place first, so that neighbouring chunks follow each other, whatever their processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     step: u32,
@@ -26,7 +27,7 @@ struct Place {
 /// A bit for each page of a chunk.
 type Bits = [u64; (CHUNK / PAGE / 64) as usize];
 
-/// Pages of a plan's extents.
+/// The pages of a plan's extents that are to be tried again.
 #[derive(Debug)]
 pub struct Deferred<'p> {
     moves: &'p [Move],
@@ -35,23 +36,23 @@ pub struct Deferred<'p> {
 }
 
 impl<'p> Deferred<'p> {
-    /// None yet, and never of more than `most` chunks.
+    /// Begins without pages, and never keeps more than `most` chunks.
     pub fn new(moves: &'p [Move], most: usize) -> Self {
         Self { moves, most, chunks: BTreeMap::new() }
     }
 
-    /// Whether there are none.
+    /// Whether no page is kept.
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
 
-    /// Takes all out.
+    /// Takes all pages out.
     pub fn take(&mut self) -> Self {
         Self { chunks: std::mem::take(&mut self.chunks), ..*self }
     }
 
-    /// Adds the pages at `bytes` from the start of extent `step`, as `process` maps them. Says whether they could be kept: all
-    /// of them or none.
+    /// Adds the pages at `bytes` from the start of extent `step`, as `process` maps them. Returns whether they could be kept: all
+    /// of them are, or none.
     pub fn add(&mut self, step: usize, process: usize, bytes: Range<u64>) -> bool {
         let places =
             || masks(self.skew(step), bytes.clone()).map(|(chunk, _)| place(step, chunk, process));
@@ -66,7 +67,7 @@ impl<'p> Deferred<'p> {
         true
     }
 
-    /// Takes the first window out, with the extent that it is of.
+    /// Takes out the first window.
     pub fn next(&mut self) -> Option<Marks> {
         let (&first, _) = self.chunks.first_key_value()?;
         let limit = (u64::from(first.chunk) / WINDOW + 1) * WINDOW;
@@ -88,7 +89,7 @@ impl<'p> Deferred<'p> {
         Some(Marks { step, range, skew, chunks })
     }
 
-    /// Bytes between the beginning of an extent's first chunk and its own.
+    /// Bytes from the start of an extent's first chunk to the start of the extent.
     fn skew(&self, step: usize) -> u64 {
         self.moves[step].mappings[0].start % CHUNK
     }
@@ -106,7 +107,7 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Takes out those of `process` among the pages at `bytes` from the extent's start, and gives them, in order.
+    /// Takes out the marks of `process` on the pages at `bytes` from the extent's start. Returns these pages in order.
     pub fn take(&mut self, process: usize, bytes: Range<u64>) -> Vec<Range<u64>> {
         let mut taken: Vec<Range<u64>> = Vec::new();
         for (chunk, mask) in masks(self.skew, bytes) {
@@ -129,7 +130,7 @@ impl Marks {
         taken
     }
 
-    /// What is left: processes and bytes.
+    /// What is still marked: a process and bytes for each chunk.
     pub fn rest(self) -> impl Iterator<Item = (usize, u64)> {
         let pages = |bits: Bits| bits.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
         let rest = self.chunks.into_iter();
@@ -138,12 +139,12 @@ impl Marks {
     }
 }
 
-/// None of a plan's numbers comes near the bounds: 2^32 chunks are 8 PiB.
+/// The casts lose nothing: 2^32 chunks are 8 PiB.
 fn place(step: usize, chunk: u64, process: usize) -> Place {
     Place { step: step as u32, chunk: chunk as u32, process: process as u32 }
 }
 
-/// The chunks that some bytes are in, with their pages there.
+/// The chunks in which `bytes` lie, each with a bit for each page of `bytes` there.
 fn masks(skew: u64, bytes: Range<u64>) -> impl Iterator<Item = (u64, Bits)> {
     let pages = (skew + bytes.start) / PAGE..(skew + bytes.end).div_ceil(PAGE);
     const EACH: u64 = CHUNK / PAGE;
@@ -183,24 +184,24 @@ mod tests {
         std::iter::from_fn(|| deferred.next()).collect()
     }
 
-    /// The extents of the properties: one that begins in the middle of a chunk, and one of more than a window.
+    /// The extents of the property tests: one begins in the middle of a chunk, the other is longer than a window.
     fn extents() -> [Move; 2] {
         [step(HUGE - 3 * PAGE, 9 * HUGE), step(0, (WINDOW + 3) * CHUNK)]
     }
 
-    /// A folio somewhere in them: extent, process, first page, pages.
+    /// A folio somewhere in them: extent, process, first page, number of pages.
     fn folio() -> impl Strategy<Value = (usize, usize, u64, u64)> {
         let pages = select(vec![1, 1, 1, 16, 512, 1024]);
         (0..2usize, 0..3usize, 0..1000u64, pages).prop_map(|(step, process, at, pages)| {
             let extent = extents()[step].bytes / PAGE;
-            // Some of them at the end of the first window.
+            // The factor 263 puts some of them at the end of the first window.
             let first = if step == 1 { at * 263 } else { at * 4 };
             (step, process, first.min(extent - pages), pages)
         })
     }
 
     proptest! {
-        /// What was found once is settled once: by a later visit that finds it, or as the rest.
+        /// Each page is settled once: by a later visit that finds it, or with the rest.
         #[test]
         fn each_page_comes_out_once(
             folios in vec(folio(), 0..60),
@@ -235,7 +236,7 @@ mod tests {
             prop_assert_eq!(model, BTreeSet::new());
         }
 
-        /// A window is within its extent and its GiB, and ends where no huge page has parts on both sides.
+        /// A window lies within its extent, has at most 1 GiB, and cuts no huge page.
         #[test]
         fn windows_do_not_cut_huge_pages(folios in vec(folio(), 0..60)) {
             let moves = extents();
@@ -272,13 +273,13 @@ mod tests {
         assert_eq!(marks.rest().next(), None);
     }
 
-    /// 100 GiB that are pinned, 26 million pages, and 100 GiB of 200 with as much between them that is not: visited back and
-    /// forth.
+    /// Two cases: 100 GiB that are all pinned, 26 million pages; and 200 GiB of which every other folio is pinned. The folios are
+    /// added from both ends in turn.
     #[test]
     fn much_that_is_pinned_takes_little() {
         const GIB: u64 = 1 << 30;
         const FOLIO: u64 = 16 * PAGE;
-        // A node of std's BTreeMap has 5 to 11 entries, a parent and its number of entries; an inner one 12 children more.
+        // A node of std's BTreeMap has 5 to 11 entries, a parent and its number of entries; an inner node has 12 children too.
         let node = 11 * size_of::<(Place, Bits)>() + 16;
         let bound =
             |chunks: usize| chunks.div_ceil(5) * node + chunks.div_ceil(25) * (node + 12 * 8);

@@ -1,23 +1,23 @@
-//! What share of its time a worker may work. Pure.
+//! The share of its time that a worker may work. Pure.
 
 use std::time::Duration;
 
 /// The shortest rest that is worth going to sleep for; shorter ones are saved up.
 const WORTH: Duration = Duration::from_millis(1);
 
-/// Work that has not been rested for yet.
+/// Keeps the time of work for which a worker has not rested yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Duty {
     busy: Duration,
 }
 
 impl Duty {
-    /// So much work was done.
+    /// Counts time of work.
     pub fn worked(&mut self, time: Duration) {
         self.busy += time;
     }
 
-    /// How long to rest now, when at most a `share` (above 0, up to 1) of the time is for work.
+    /// How long to rest now, if at most `share` (above 0, up to 1) of the time is for work.
     pub fn rest(&mut self, share: f64) -> Duration {
         if share >= 1.0 {
             self.busy = Duration::ZERO;
@@ -26,7 +26,7 @@ impl Duty {
         if rest < WORTH { Duration::ZERO } else { rest }
     }
 
-    /// So long it rested, or waited for something else, while the share was this.
+    /// Counts time of rest, or of waiting for something else, while the share was `share`.
     pub fn rested(&mut self, time: Duration, share: f64) {
         if share < 1.0 {
             self.busy = self.busy.saturating_sub(time.mul_f64(share / (1.0 - share)));
@@ -57,7 +57,7 @@ mod tests {
                     duty.rested(slept, share);
                     rested += slept;
                 }
-                // What is not worth a sleep waits for the next time; each nap is rounded to a nanosecond of work.
+                // A rest that is not worth a sleep is kept for the next time. Each nap is rounded to a nanosecond of work.
                 let rounding = before / 500 + Duration::from_micros(1);
                 prop_assert!(rested <= before + rounding, "{rested:?} of {before:?}");
                 prop_assert!(before <= rested + rounding + WORTH, "{rested:?} of {before:?}");

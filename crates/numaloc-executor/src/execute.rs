@@ -1,4 +1,4 @@
-//! The way of a plan through its workers.
+//! Runs a plan: starts the workers, joins their reports and builds the outcome.
 
 use crate::{
     Control, Outcome, ProcessOutcome, SharedRate, affinity, placement,
@@ -17,31 +17,32 @@ use std::{
 /// Bounds of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Largest number of bytes in one move_pages call; a single folio may be larger. `None`: as the pace has it.
+    /// Largest number of bytes in one move_pages call; a single folio may be larger. `None`: the profile's value.
     pub batch_bytes: Option<u64>,
-    /// Threads that move at the same time. `None`: as the pace has it.
+    /// Number of threads that move pages at the same time. `None`: the profile's value, or less for a small plan.
     pub workers: Option<usize>,
-    /// Tries for a page that the kernel could not move, with pauses that grow between them.
+    /// How often a page that the kernel could not move is tried in all. The pauses between tries grow.
     pub attempts: u32,
-    /// When to give up.
+    /// How long the run may take. What is not moved by then is left, with the reason `OutOfTime`.
     pub timeout: Option<Duration>,
-    /// Most bytes per second that are passed to calls, whether they move or not.
+    /// Most bytes per second that are passed to calls, whether they then move or not.
     pub rate_bytes_per_second: Option<u64>,
-    /// Share of the time that a worker may spend in calls, in percent from 1 to 100. `None`: as the pace has it.
+    /// Share of its time that a worker may be busy (calls, scans and second looks), in percent from 1 to 100. `None`: the
+    /// profile's value.
     pub duty_percent: Option<u8>,
-    /// The same for several runs together, besides each run's own.
+    /// A limit like `rate_bytes_per_second` that several runs share. It applies in addition to each run's own limit.
     pub shared_rate: Option<Arc<SharedRate>>,
-    /// How the threads that move are scheduled.
+    /// How the moving threads are scheduled.
     pub scheduling: Scheduling,
 }
 
-/// How the threads that move are scheduled. A mover that is kept from a CPU keeps what it holds locked, so a high nice
-/// value can hurt the target more than it helps its neighbours.
+/// How the moving threads are scheduled. A mover that waits for a CPU keeps its locks meanwhile, so a high nice value can hurt
+/// the target more than it helps the target's neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheduling {
-    /// As SCHED_BATCH: others do not wait because a mover wakes up (sched(7)).
+    /// Use SCHED_BATCH: a mover that wakes up does not preempt other threads (sched(7)).
     pub batch: bool,
-    /// Another nice value than the caller's, from -20 to 19.
+    /// Nice value to set, from -20 to 19. `None`: keep the caller's.
     pub nice: Option<i8>,
 }
 
@@ -66,10 +67,10 @@ impl Default for Limits {
     }
 }
 
-/// Carries out `plan`, which was made from `survey`. Blocks until it is done, cancelled or out of time.
+/// Carries out `plan`, which was made from `survey`. Blocks until the run is done, cancelled or out of time.
 ///
 /// # Errors
-/// Only when it could not begin. What fails on the way is in the outcome.
+/// The run could not begin. What fails later is in the outcome.
 pub fn execute(
     roots: &Roots,
     topology: &Topology,
@@ -88,7 +89,7 @@ pub fn execute(
     let cpus = quiet_cpus(topology, plan, survey, work.workers);
     tracing::debug!(?cpus, ?limits.scheduling, "movers");
     let mut report = Report::new(plan);
-    // What a worker logs belongs to whatever the caller is at.
+    // Log lines of a worker belong to the caller's tracing span.
     let span = tracing::Span::current();
     thread::scope(|scope| {
         let running: Vec<_> = workers
@@ -130,25 +131,26 @@ pub fn execute(
     })
 }
 
-/// CPUs that the movers keep to; `None`: where the caller runs.
+/// CPUs for the movers, on which the target's processes do not run; `None`: the movers stay on the caller's CPUs.
 fn quiet_cpus(topology: &Topology, plan: &Plan, survey: &Survey, movers: usize) -> Option<CpuSet> {
     let used = survey.spaces.iter().fold(CpuSet::new(), |cpus, space| cpus.or(&space.process.cpus));
     placement::quiet_cpus(topology, &targets(plan), &used, &affinity::get()?, movers)
 }
 
-/// What is used most, as the plan has it found out. Where it was left to us how, we do without when that fails.
+/// Measures which memory is used most, by the method that the plan names. With `Order::Probed` a failure is only logged: the run
+/// then goes by address.
 fn heat(roots: &Roots, work: &Work<'_>, survey: &Survey) -> Result<Option<Heat>, Error> {
     let plan = work.plan;
     match heat::measure(roots, plan, survey, &|| work.stop().is_some()) {
         Err(error) if plan.options.order == Order::Probed => {
-            tracing::warn!(%error, "moving by address");
+            tracing::warn!(%error, "cannot measure which memory is used most; moving in the order of addresses");
             Ok(None)
         }
         heat => heat,
     }
 }
 
-/// Accounts for what no window has come to: by the plan's numbers, because nobody looks there any more.
+/// Settles the bytes that no window found. The amounts are the plan's, because these pages are not looked at again.
 fn settle_rest(report: &mut Report, work: &Work<'_>, survey: &Survey) {
     for skipped in &work.plan.skipped {
         report.untouched(skipped.mapping.process, skipped.reason, skipped.remote_bytes);
@@ -163,7 +165,7 @@ fn settle_rest(report: &mut Report, work: &Work<'_>, survey: &Survey) {
         let unread = report.unread[index].then_some(Reason::Unreadable);
         match reason.or(unread) {
             Some(reason) => report.untouched(step.mappings[0].process, reason, rest),
-            // Visited, and not found: it was freed, or the kernel moved it, between plan and visit.
+            // A window visited the place and did not find the page: it was freed, or the kernel moved it, between plan and visit.
             None => report.vanished(step.mappings[0].process, rest),
         }
     }

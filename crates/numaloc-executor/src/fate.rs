@@ -1,5 +1,5 @@
-//! What becomes of a folio that a call did not bring to its target: pure, so that every answer of the kernel can be
-//! tried in a test.
+//! Decides what becomes of a folio that a call did not bring to its target. Pure, so that tests can try every answer of the
+//! kernel.
 
 use crate::{folio::Folio, verdict::Verdict};
 use nix::libc::{EACCES, EINTR, EINVAL, ENOMEM, EPERM, ESRCH};
@@ -12,27 +12,27 @@ pub enum Fate {
     Again,
     /// Take its NUMA-hint fault, then pass it again at once.
     Hint,
-    /// Try it again later; leave it for this reason when it has had its tries.
+    /// Try it again later. After its last try, leave it for this reason.
     Later(Reason),
     /// Try its next target.
     Reroute,
-    /// It came, and was off target again at the second look.
+    /// The kernel reported a node for it, but the second look found it off its target.
     MovedBack,
     /// It stays.
     Leave(Reason),
-    /// It stays, and the errno is worth telling.
+    /// It stays, and the errno is reported.
     Refused(Reason, i32),
 }
 
-/// Decides by how the call ended (`None`: it returned 0 or more) and what it said of the folio. The folio is known to
-/// be mapped and off its target. With `is_part` it is a page of one that came, or went away, only in part: so the verdict was on
-/// another page, and this one has not been passed yet.
+/// Decides from how the call ended (`None`: it returned 0 or more) and from its verdict on the folio. The folio is known to be
+/// mapped and off its target. With `is_part` it is one page of a larger folio of which another part arrived or vanished: the
+/// verdict may then be on another page of that folio, and this page was not passed yet.
 pub fn fate(folio: &Folio, is_part: bool, call_errno: Option<i32>, verdict: Verdict) -> Fate {
     match (call_errno, verdict) {
         (Some(errno), Verdict::Tried | Verdict::Untried) => match errno {
             EINTR => Fate::Later(Reason::Busy),
             ENOMEM => Fate::Reroute,
-            // A process that is ending has given up its memory before its pid (mm/migrate.c, `find_mm_struct`).
+            // A process that is ending gives up its memory before its pid (mm/migrate.c, `find_mm_struct`).
             ESRCH | EINVAL => Fate::Leave(Reason::ProcessGone),
             EACCES | EPERM => Fate::Refused(Reason::NotAllowed, errno),
             _ => Fate::Refused(Reason::NotMovable, errno),
@@ -104,8 +104,8 @@ mod tests {
     }
 
     proptest! {
-        // A folio that is passed again at once must not be so for ever: in each call at least one folio ends, is
-        // deferred (which counts its tries), loses a target or loses its one hint of this try, or falls into its pages.
+        // No folio may be passed again at once for ever. In each call at least one folio ends, is deferred (which counts its
+        // tries), loses a target, uses up its one hint of this try, or falls into its pages.
         #[test]
         fn each_call_makes_progress(
             statuses in vec(select(vec![UNWRITTEN, 0, 1, -EBUSY, -EACCES, -ENOENT, -EFAULT, -EINVAL, -ENOMEM]), 1..40),

@@ -1,49 +1,49 @@
-//! Runs of pages -> folios: one address for each thing that the kernel moves as a whole.
+//! Divides runs of pages into folios, so that each thing that the kernel moves as a whole is passed once.
 
 use numaloc_core::{HUGE, NodeId, PAGE};
 use numaloc_host::{COMPOUND_HEAD, COMPOUND_TAIL, Entries, FrameFile, Run};
 use numaloc_sys::MoveFlag;
 
-/// A folio to be moved.
+/// A folio to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Folio {
-    /// The address through which it is moved.
+    /// The address that is passed to the kernel.
     pub address: u64,
-    /// Its mapped size.
+    /// Its mapped size in bytes.
     pub bytes: u64,
-    /// hugetlb page size, if it is such a page.
+    /// Page size in bytes, if it is a hugetlb page.
     pub hugetlb_bytes: Option<u64>,
-    /// Where it was found.
+    /// The node it was found on.
     pub from: NodeId,
     /// Index of the process through which it is moved.
     pub process: usize,
-    /// Whether it has several mappings.
+    /// Whether the call may move pages that several processes map.
     pub flag: MoveFlag,
     /// Index of its extent among the plan's moves.
     pub step: usize,
-    /// Which of the route's targets is next.
+    /// Index of its next target in the route.
     pub choice: usize,
-    /// Visits that failed to move it.
+    /// How many visits have failed to move it.
     pub attempts: u32,
-    /// Whether its NUMA-hint fault has been taken.
+    /// Whether its NUMA-hint fault was taken already.
     pub hinted: bool,
 }
 
-/// Folios of a class take about the same time per byte to move.
+/// Folios of one class take about the same time per byte to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// Base pages.
     Base,
-    /// Anything between them and a PMD.
+    /// Between a base page and a PMD.
     Middle,
-    /// Huge pages of a PMD and more.
+    /// Transparent huge pages: a PMD or more.
     Huge,
     /// hugetlb pages of this size in bytes.
     Hugetlb(u64),
 }
 
 impl Folio {
-    /// One that nothing is known of besides: for tests.
+    /// A folio for tests, with the same values for all else.
     #[cfg(test)]
     pub fn sample(address: u64, bytes: u64) -> Self {
         Self {
@@ -71,10 +71,11 @@ impl Folio {
     }
 }
 
-/// Calls `emit` with address, bytes and number of the folios of a run that begins at `address`: rows of one size.
+/// Calls `emit` with address, bytes per folio and number of folios, for each row of equal folios in a run that begins at
+/// `address`.
 ///
-/// Every address inside a folio moves all of it, and a second address of the same folio breaks the kernel's run
-/// (mm/migrate.c, `do_pages_move`), so this decides the speed, never what is moved.
+/// Each address inside a folio moves the whole folio, and a second address of the same folio ends the kernel's run (mm/migrate.c,
+/// `do_pages_move`). So this function affects the speed, but never what is moved.
 pub fn folios(
     run: &Run<'_>,
     address: u64,
@@ -82,7 +83,7 @@ pub fn folios(
     emit: &mut dyn FnMut(u64, u64, u64),
 ) {
     match shape.hugetlb_bytes {
-        // hugetlb runs come in pieces; kernels before 6.12 take the head address alone.
+        // A run may begin or end inside a hugetlb page. Kernels before 6.12 take only the address of the head.
         Some(bytes) => {
             let at = address.next_multiple_of(bytes);
             let count = (address + run.bytes).saturating_sub(at).div_ceil(bytes);
@@ -102,12 +103,12 @@ pub struct Shape<'f> {
     pub hugetlb_bytes: Option<u64>,
     /// Whether folios between a base page and a huge page can occur.
     pub small_folios: bool,
-    /// Page flags by frame, where readable.
+    /// Page flags by frame (/proc/kpageflags); `None` if they cannot be read.
     pub flags: Option<&'f mut FrameFile>,
 }
 
 impl Shape<'_> {
-    /// Forgets flags that were read before.
+    /// Forgets the flags that were read before.
     pub fn refresh(&mut self) {
         if let Some(flags) = &mut self.flags {
             flags.refresh();
@@ -131,12 +132,13 @@ fn base_folios(
                 let follows = frame(index + 1) == Some(pfn + 1);
                 if follows { compound_pages(flags, index, pfn, frame) } else { 1 }
             }
-            // A huge page that is mapped by base entries, or by a PMD that was not worth a PAGEMAP_SCAN.
+            // A huge page can show as base entries: it is mapped by such, or its PMD was not worth a PAGEMAP_SCAN.
             Some(flags) if at.is_multiple_of(HUGE) => {
                 let last = (HUGE / PAGE - 1) as usize;
                 let in_a_row = pfn.is_multiple_of(HUGE / PAGE)
                     && frame(index + last) == Some(pfn + last as u64);
-                // Without smaller sizes, a compound page that begins at such a frame has all of them.
+                // Folios of smaller sizes do not occur here, so a compound page whose head is at such a frame is a whole huge
+                // page.
                 if in_a_row && is_any(flags, pfn, COMPOUND_HEAD) { last + 1 } else { 1 }
             }
             _ => 1,
@@ -154,12 +156,12 @@ fn base_folios(
     }
 }
 
-/// Whether a frame is known to be of any of these kinds.
+/// Whether the frame's flags are known and have one of `kinds`.
 fn is_any(flags: &mut FrameFile, pfn: u64, kinds: u64) -> bool {
     flags.get(pfn).is_some_and(|flags| flags & kinds != 0)
 }
 
-/// How many entries from `index` on show frames of the folio that `pfn` belongs to.
+/// How many entries from `index` on are frames of the folio that `pfn` belongs to.
 fn compound_pages(
     flags: &mut FrameFile,
     index: usize,

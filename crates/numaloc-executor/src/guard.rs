@@ -1,40 +1,41 @@
-//! Tells the pressure that a run causes from what is there anyway, and holds the run back for the first alone. Pure.
+//! Separates the pressure that a run causes from the pressure that is there anyway, and holds the run back only for the first.
+//! Pure.
 //!
-//! While pressure is below its bounds, so is what the run causes of it. Beyond them only an experiment can tell: a trial is two
-//! spells, one of moving and one of resting, and the difference between them is what the run causes. Their order has no
-//! period, so that no rhythm of others falls in with it for long, and it takes several trials that agree to change the pace.
-//! Nothing is remembered of the level itself, so it may change at any time.
+//! While pressure is below its bounds, so is the part of it that the run causes. Above them, only an experiment can tell. A trial
+//! is two spells, one of moving and one of resting; the difference between them is what the run causes. The order of the two has
+//! no period, so that it does not stay in step with a rhythm of others. Several trials must agree before the pace changes. The
+//! level of pressure is not remembered, so it may change at any time.
 
 use crate::brake::{Brake, Signal, worst};
 use std::collections::BTreeMap;
 
-/// What a run does for some time, during which pressure is measured.
+/// What a run does for some time, while pressure is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spell {
-    /// It moves at its pace, held back or not.
+    /// It moves at its pace, reduced or not.
     Moving,
     /// It does nothing at all.
     Resting,
 }
 
-/// Evidence that is enough, in trials: one alone may have met others that come and go.
+/// Evidence that is enough to change the pace, in trials. One trial is not enough: others may have come or gone during it.
 const ENOUGH: f64 = 1.5;
-/// Once pressure is known to be that of others there are trials still, with so many spells between them: these rests cost a
-/// tenth of the time.
+/// Most spells between two trials. Trials go on, at this distance, when pressure is known to come from others: their rests then
+/// cost a tenth of the time.
 const LONGEST_GAP: u32 = 7;
 
-/// What is known of one of the things that are measured.
+/// What is known about one of the measured signals.
 #[derive(Debug, Default)]
 struct Suspect {
-    /// What it was in the first spell of the trial, in percent.
+    /// Its value in the first spell of the trial, in percent.
     first: f64,
-    /// From `-ENOUGH`, the run causes less than half of the bound, to `ENOUGH`, it causes more than the bound.
+    /// From `-ENOUGH` (the run causes less than half of the bound) to `ENOUGH` (the run causes more than the bound).
     evidence: f64,
 }
 
 impl Suspect {
-    /// Weighs what one trial, or one spell, said: nothing between half of the bound and the bound, and at the most 1.
-    /// Returns by how much the evidence has changed.
+    /// Adds what one trial, or one spell, says. `load` is the pressure that the run causes, divided by the bound. Between 0.5 and
+    /// 1 it says nothing, and it never counts for more than 1. Returns by how much the evidence has changed.
     fn weigh(&mut self, load: f64) -> f64 {
         let before = self.evidence;
         let far = if load > 1.0 { load - 1.0 } else { (load - 0.5).min(0.0) };
@@ -43,19 +44,19 @@ impl Suspect {
     }
 }
 
-/// Where a guard is.
+/// What a guard is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Moving, with so many spells to go before a trial may begin.
+    /// Moving. A trial may begin after this many spells.
     Watching(u32),
     /// In the first spell of a trial.
     First,
-    /// In its second.
+    /// In the second spell of a trial.
     Second,
 }
 
-/// Turns what was measured in spells into the factor by which a run is slower than its pace: halved when it causes more than a
-/// bound, doubled when it causes less than half of each.
+/// Turns what was measured in spells into the factor by which a run is slower than its pace. The factor is halved when the run
+/// causes more than a bound, and doubled when it causes less than half of each bound.
 #[derive(Debug)]
 pub struct Guard {
     brake: Brake,
@@ -75,7 +76,7 @@ impl Guard {
 
     /// What the run is to do now.
     pub fn spell(&self) -> Spell {
-        // The Thue-Morse sequence: both orders equally often, and no period.
+        // The Thue-Morse sequence: both orders occur equally often, and without a period.
         let rests_first = self.trials.count_ones() % 2 == 1;
         match (self.stage, rests_first) {
             (Stage::First, true) | (Stage::Second, false) => Spell::Resting,
@@ -96,7 +97,7 @@ impl Guard {
         self.brake.reason()
     }
 
-    /// Takes what was measured in the spell that is over; the next one begins.
+    /// Takes what was measured in the spell that has ended. The next one begins.
     pub fn take(&mut self, signals: &[Signal]) {
         self.stage = match self.stage {
             Stage::Watching(left) => self.watch(signals, left),
@@ -115,7 +116,7 @@ impl Guard {
         self.suspects.entry(signal.what.clone()).or_default()
     }
 
-    /// What was measured in a spell of moving: the run causes no more than that.
+    /// Weighs a spell of moving outside of a trial: the run causes no more than what was measured.
     fn watch(&mut self, signals: &[Signal], left: u32) -> Stage {
         for signal in signals.iter().filter(|signal| signal.load() < 0.5) {
             self.suspect(signal).weigh(0.0);
@@ -129,7 +130,7 @@ impl Guard {
         }
     }
 
-    /// A trial is over: what was measured while moving, less what was measured while resting, is of the run's making.
+    /// Ends a trial. What was measured while moving, less what was measured while resting, is what the run causes.
     fn conclude(&mut self, signals: &[Signal]) {
         let moved_last = self.spell() == Spell::Moving;
         self.trials = self.trials.wrapping_add(1);
@@ -143,7 +144,7 @@ impl Guard {
                 (moving, resting) = (resting, moving);
             }
             let load = (moving - resting) / limit;
-            // Of little it cannot cause much, whatever it was while resting.
+            // If little was measured while moving, the run causes little, whatever was measured while resting.
             let change = suspect.weigh(if moving < limit / 2.0 { 0.0 } else { load });
             is_rising |= change > 0.0;
             is_falling |= change < 0.0;
@@ -162,7 +163,7 @@ impl Guard {
         if is_rising || (is_falling && self.factor() < 1.0) {
             self.gap = 0;
         } else if !is_falling {
-            // Nothing new was learnt.
+            // Nothing new was learnt: wait longer before the next trial.
             self.gap = (2 * self.gap + 1).min(LONGEST_GAP);
         }
         self.ease_if_innocent(signals);
@@ -180,7 +181,7 @@ impl Guard {
         }
     }
 
-    /// At another pace the run causes more, or less.
+    /// Drops the evidence: at another pace the run causes more, or less.
     fn forget(&mut self) {
         self.suspects.values_mut().for_each(|suspect| suspect.evidence = 0.0);
         self.gap = 0;
@@ -193,7 +194,7 @@ mod tests {
     use crate::brake::LEAST;
     use proptest::{collection::vec, prelude::*};
 
-    /// Takes so many spells of a world in which pressure is `caused` percent at the full pace, and what others cause.
+    /// Passes `count` spells in a world in which the run causes `caused` percent at full pace, besides what others cause.
     fn spells(guard: &mut Guard, count: u32, caused: f64, mut others: impl FnMut(u32) -> f64) {
         for spell in 0..count {
             let moving = if guard.spell() == Spell::Moving { guard.factor() } else { 0.0 };

@@ -1,6 +1,8 @@
-//! Carries a plan out: fresh scans, batches of folios, move_pages(2), a second look, an account that closes.
+//! Carries out a plan: scans afresh, builds batches of folios, calls move_pages(2), looks again, and keeps an account that
+//! closes.
 //!
-//! The executor chooses no targets: it follows the plan's routes. Addresses never outlive a window.
+//! The executor chooses no targets: it follows the plan's routes. It reads addresses just before it uses
+//! them: a page's address is kept until its batch is full, and for a retry the page is looked up again.
 #![forbid(unsafe_code)]
 
 mod affinity;

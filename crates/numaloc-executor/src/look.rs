@@ -1,4 +1,4 @@
-//! The second look: where folios are after a call. Pure: who looks is passed in.
+//! The second look: where folios are after a call. Pure: the function that reads the places is passed in.
 
 use crate::row::Row;
 use numaloc_core::{NodeId, PAGE};
@@ -10,17 +10,17 @@ use std::{iter, ops::Range};
 pub struct Sighting {
     /// Bytes on the target.
     pub arrived_bytes: u64,
-    /// Bytes that are mapped no more.
+    /// Bytes that are no longer mapped.
     pub absent_bytes: u64,
-    /// Addresses of base pages that are elsewhere; one, the head's, for a folio of which none arrived or vanished.
+    /// Addresses of base pages that are elsewhere. For a single folio that is elsewhere as a whole, only the address of its head.
     pub elsewhere: Vec<u64>,
-    /// Bytes of which nobody can tell.
+    /// Bytes whose place could not be read.
     pub unread_bytes: u64,
 }
 
 impl Sighting {
-    /// Which of the addresses that were looked at are on the target; none of them where some are mapped no more, for nobody
-    /// knows which.
+    /// `all` are the addresses that were looked at. Gives those that are on the target. Gives none if some pages are no longer
+    /// mapped, because it is not known which.
     pub fn arrived(&self, all: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let known = self.absent_bytes == 0 && self.arrived_bytes > 0;
         let starts = iter::once(all.start).chain(self.elsewhere.iter().map(|page| page + PAGE));
@@ -30,15 +30,15 @@ impl Sighting {
     }
 }
 
-/// Pages between two folios that it is cheaper to read over than to begin a new read.
+/// Pages between two folios that are read too, because that is cheaper than to begin a new read.
 const GAP: u64 = 64;
-/// Pages to read at a time.
+/// Most pages to read at a time.
 const SPAN: u64 = 4096;
 
-/// Looks at all pages of some folios, in the order given; neighbours are read together. `locate` gives the places of the base
-/// pages from an address on. Not even a folio that the call reported moved as a whole is one for sure: between scan and call
-/// it may have been split, or unmapped in part. What was seen comes with the folios in question, which are rows of base pages or
-/// single ones. Says also what went wrong first.
+/// Looks at all pages of some folios, in the order given; near ones are read together. `locate` takes an address and a number of
+/// base pages and gives their places. Even a folio that the call reported as moved is looked at page by page: between scan and
+/// call it may have been split, or unmapped in part. Returns what was seen, each with its folios (a row of base pages, or one
+/// larger folio), and the first error.
 pub fn look<E>(
     rows: &[Row],
     to: NodeId,
@@ -77,12 +77,12 @@ pub fn look<E>(
     (sightings, failed)
 }
 
-/// Base pages to look at. hugetlb pages are never split or unmapped in part.
+/// How many places are read for a row. hugetlb pages have one each: they are never split or unmapped in part.
 fn pages(row: &Row) -> u64 {
     if row.first.hugetlb_bytes.is_some() { row.count } else { row.bytes() / PAGE }
 }
 
-/// Base pages by the span, other folios one by one.
+/// Divides rows into pieces: base pages into rows of at most [`SPAN`] pages, other folios one by one.
 fn pieces(rows: &[Row]) -> Vec<Row> {
     let mut pieces = Vec::with_capacity(rows.len());
     for &row in rows {

@@ -1,4 +1,4 @@
-//! The pace of a run: what its workers know together of how much a call may hold and how much they are to rest.
+//! The pace of a run: its workers share here how much a call may hold and how much they have to rest.
 
 use crate::{
     Control, Limits, SharedRate,
@@ -23,23 +23,23 @@ use std::{
 pub struct Pacer<'a> {
     control: &'a Control,
     duty: f64,
-    /// Largest number of bytes in one call, as limits, pace and rates have it; a single folio may be larger.
+    /// Largest number of bytes in one call, by limits, profile and rates; a single folio may be larger.
     pub most_bytes: u64,
     stall: Mutex<Stall>,
     rates: Vec<Arc<SharedRate>>,
     brakes: Mutex<Brakes>,
-    /// Bits of the smallest factor of the brakes.
+    /// The smallest factor of the brakes, as the bits of an f64.
     factor: AtomicU64,
-    /// All workers are to rest.
+    /// Whether all workers are to rest.
     resting: AtomicBool,
-    /// Workers that neither rest nor wait.
+    /// Number of workers that neither rest nor wait.
     at_work: AtomicUsize,
     roots: &'a Roots,
     begin: Instant,
     before: Migrations,
 }
 
-/// What slows a run down, by what is seen from outside and by how huge pages fare.
+/// What slows a run down: pressure and CPU use that are watched, and huge pages that are split.
 #[derive(Debug)]
 struct Brakes {
     watch: Option<Watch>,
@@ -47,7 +47,7 @@ struct Brakes {
 }
 
 impl<'a> Pacer<'a> {
-    /// Begins carefully. `nodes` are those that are moved to, with their CPUs.
+    /// Begins at full pace, with a low guess of the machine's speed. `nodes`: the target nodes with their CPUs.
     pub fn new(
         roots: &'a Roots,
         plan: &Plan,
@@ -83,7 +83,8 @@ impl<'a> Pacer<'a> {
         }
     }
 
-    /// A worker does its work; nothing is measured as a rest while it does, but for what it waits.
+    /// Runs a worker's `work`. The worker counts as at work meanwhile, except while it waits. A rest is measured only when no
+    /// worker is at work.
     pub fn while_at_work<T>(&self, work: impl FnOnce() -> T) -> T {
         self.at_work.fetch_add(1, Relaxed);
         let done = work();
@@ -91,7 +92,7 @@ impl<'a> Pacer<'a> {
         done
     }
 
-    /// A worker that is at work waits.
+    /// Runs `wait`. The worker does not count as at work meanwhile.
     pub fn while_idle(&self, wait: impl FnOnce()) {
         self.at_work.fetch_sub(1, Relaxed);
         wait();
@@ -104,14 +105,15 @@ impl<'a> Pacer<'a> {
         if self.factor() > LEAST { bytes } else { bytes.min(stall::LEAST) }
     }
 
-    /// Before a call with folios of a class: how many huge pages the host has split so far, if it is time to look.
+    /// To be called before a call with folios of a class. Returns how many huge pages the host has split so far, if it is time to
+    /// look.
     pub fn splits_before(&self, class: Class) -> Option<u64> {
         let is_due = |splits: &Splits| splits.is_due(self.begin.elapsed());
         let look = class == Class::Huge && self.brakes().splits.as_ref().is_some_and(is_due);
         look.then(|| migrations(self.roots)).flatten().map(|now| now.split_huge_pages)
     }
 
-    /// Learns from the splits during a call to which so many huge pages were passed.
+    /// Learns from a call to which `passed` huge pages were passed. `before` is the result of [`Self::splits_before`].
     pub fn learn_splits(&self, before: u64, passed: u64) {
         let Some(now) = migrations(self.roots) else { return };
         let mut brakes = self.brakes();
@@ -122,14 +124,14 @@ impl<'a> Pacer<'a> {
         }
     }
 
-    /// Learns from a call; says whether it took too long.
+    /// Learns from a call. Returns whether it took too long.
     pub fn learn(&self, class: Class, bytes: u64, took: Duration) -> bool {
         let mut stall = self.stall();
         stall.learn(class, bytes, took);
         took > stall.longest()
     }
 
-    /// Looks for pressure, if it is time and no other worker does. To be called by a worker between two rests.
+    /// Looks for pressure, if it is time and no other worker does so. To be called by a worker between two rests.
     pub fn look(&self) {
         let mut brakes = match self.brakes.try_lock() {
             Ok(brakes) => brakes,
@@ -137,7 +139,7 @@ impl<'a> Pacer<'a> {
             Err(TryLockError::Poisoned(_)) => panic!("no worker panics while it holds this"),
         };
         let Some(watch) = &mut brakes.watch else { return };
-        // The one that looks is no worker at work, though it counts as one.
+        // The worker that looks counts as at work, though it is not.
         let is_idle = self.at_work.load(Relaxed) <= 1;
         if watch.look(is_idle, || self.stall().slowdown()) {
             self.publish(&brakes);
@@ -160,12 +162,12 @@ impl<'a> Pacer<'a> {
         self.control.set_pressure(reason);
     }
 
-    /// Whether all workers are to rest, so that what pressure there is without them can be measured.
+    /// Whether all workers are to rest, so that the pressure without them can be measured.
     pub fn is_resting(&self) -> bool {
         self.resting.load(Relaxed)
     }
 
-    /// Whether the run holds back for more than its pace's own rests.
+    /// Whether the run holds back more than its pace asks for.
     pub fn holds_back(&self) -> bool {
         self.is_resting() || self.factor() < 1.0
     }
@@ -180,12 +182,12 @@ impl<'a> Pacer<'a> {
         self.duty * self.factor()
     }
 
-    /// Takes `bytes` of all rates, and says how long to wait before they may move.
+    /// Takes `bytes` from all rates. Returns how long to wait before they may move.
     pub fn pay(&self, bytes: u64) -> Duration {
         self.rates.iter().map(|rate| rate.take(bytes)).max().unwrap_or_default()
     }
 
-    /// Adds what the host's migrations have come to since the begin, and how long the run has waited for huge pages.
+    /// Adds what the host has migrated since the start of the run, and how long the run has waited for huge pages.
     pub fn sum_up(&self, calls: &mut CallStats) {
         let now = migrations(self.roots).unwrap_or_default();
         calls.split_huge_pages += now.split_huge_pages.saturating_sub(self.before.split_huge_pages);
@@ -208,7 +210,7 @@ impl<'a> Pacer<'a> {
     }
 }
 
-/// The share of its time that a worker may be in calls, above 0 and up to 1.
+/// The share of its time that a worker may be busy, above 0 and up to 1.
 fn duty(limits: &Limits, pace: &Pace) -> f64 {
     let percent = limits.duty_percent.unwrap_or(pace.duty_percent);
     f64::from(percent.clamp(1, 100)) / 100.0

@@ -1,10 +1,10 @@
-//! Where movers run: pure, but for [`enter`].
+//! Decides on which CPUs the movers run. Pure, except for [`enter`].
 
 use crate::{Scheduling, affinity};
 use numaloc_core::{CpuSet, NodeSet, Topology};
 
-/// CPUs for movers that the target's processes (`used`) cannot run on: of the nodes that are moved to, else of other nodes;
-/// as many as there are movers at least. `own`: where the caller may run. `None`: there are no such CPUs.
+/// CPUs for the movers on which the target's processes (`used`) cannot run: CPUs of the target nodes, or else of other nodes. At
+/// least as many CPUs as `movers`. `own`: CPUs on which the caller may run. `None`: there are not enough such CPUs.
 pub fn quiet_cpus(
     topology: &Topology,
     targets: &NodeSet,
@@ -20,12 +20,12 @@ pub fn quiet_cpus(
     [free.and(&near), free.minus(&near)].into_iter().find(|cpus| cpus.len() >= movers)
 }
 
-/// Makes the calling thread a mover, for as long as it lives.
+/// Makes the calling thread a mover: sets its CPUs and scheduling until the thread ends.
 pub fn enter(scheduling: Scheduling, cpus: Option<&CpuSet>) {
     cpus.into_iter().for_each(affinity::set);
     let batch = if scheduling.batch { numaloc_sys::sched_batch() } else { Ok(()) };
     let nice = scheduling.nice.map_or(Ok(()), numaloc_sys::set_nice);
-    // It moves all the same.
+    // A failure is only logged: the thread can move pages all the same.
     if let Err(error) = batch.and(nice) {
         tracing::warn!(%error, ?scheduling, "a mover is not scheduled as it should be");
     }

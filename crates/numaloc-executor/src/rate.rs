@@ -1,4 +1,4 @@
-//! How fast bytes may be moved. Pure: the time is passed in, as what has passed since some fixed moment.
+//! Limits on bytes per second. [`Rate`] is pure: the time is passed in, as the time since some fixed moment.
 
 use numaloc_core::PAGE;
 use std::{
@@ -6,24 +6,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the largest batch may take at the rate. Whoever comes late is forgiven as much, so that the time that a call
-/// takes, and that a thread takes to wake up, counts as time in which its bytes were paid for.
+/// How long the largest batch may take at the rate. A caller that comes late may still use as much of the time before, so that
+/// the time of its last call, and the time to wake up, are not lost.
 const SLICE: Duration = Duration::from_millis(100);
 
 const NANOS: u128 = 1_000_000_000;
 
-/// A token bucket that starts out empty and holds one batch. Bytes are paid for before they move, first come, first
-/// served, so from the start on there are never more of them than the rate gives, and in any stretch of time at most one
-/// batch more.
+/// A token bucket that starts out empty and holds one batch. Bytes are paid for before they move, first come, first served. So,
+/// counted from the start, never more bytes move than the rate allows. In any other stretch of time it is at most one batch more.
 #[derive(Debug)]
 pub struct Rate {
     bytes_per_second: u128,
-    /// Until when time is taken, in nanoseconds times the rate: so nothing is ever rounded.
+    /// The time until which the rate is used up, in nanoseconds times bytes per second, so that nothing is rounded.
     taken: u128,
 }
 
 impl Rate {
-    /// So many bytes per second, at least one.
+    /// A rate of this many bytes per second, at least one.
     pub fn new(bytes_per_second: u64) -> Self {
         Self { bytes_per_second: u128::from(bytes_per_second.max(1)), taken: 0 }
     }
@@ -34,7 +33,7 @@ impl Rate {
         u64::try_from(bytes).unwrap_or(u64::MAX).max(PAGE)
     }
 
-    /// Takes the time that `bytes` need, and says from when on they may move.
+    /// Uses up the time that `bytes` need. Returns from when on they may move.
     pub fn take(&mut self, now: Duration, bytes: u64) -> Duration {
         let earliest = now.saturating_sub(SLICE).as_nanos().saturating_mul(self.bytes_per_second);
         let begin = self.taken.max(earliest);
@@ -45,7 +44,7 @@ impl Rate {
     }
 }
 
-/// A rate for all who share it, on a clock of its own.
+/// A rate that several runs can share. It has a clock of its own.
 #[derive(Debug)]
 pub struct SharedRate {
     rate: Mutex<Rate>,
@@ -54,7 +53,7 @@ pub struct SharedRate {
 }
 
 impl SharedRate {
-    /// So many bytes per second, at least one, from now on.
+    /// A rate of this many bytes per second, at least one, from now on.
     pub fn new(bytes_per_second: u64) -> Self {
         let rate = Rate::new(bytes_per_second);
         Self { batch_bytes: rate.batch_bytes(), rate: Mutex::new(rate), begin: Instant::now() }
@@ -65,7 +64,7 @@ impl SharedRate {
         self.batch_bytes
     }
 
-    /// Takes the time that `bytes` need, and says how long to wait before they may move.
+    /// Uses up the time that `bytes` need. Returns how long to wait before they may move.
     pub(crate) fn take(&self, bytes: u64) -> Duration {
         let mut rate = self.rate.lock().expect("nobody panics while holding it");
         let now = self.begin.elapsed();
@@ -73,7 +72,7 @@ impl SharedRate {
     }
 }
 
-/// The same bucket, not one like it.
+/// Two are equal if they are the same bucket; to have the same rate is not enough.
 impl PartialEq for SharedRate {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
@@ -89,8 +88,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Threads on a simulated clock: each takes a batch, waits until it may begin, is busy and late for a while, and comes
-    /// again. Gives (when it began, bytes).
+    /// Threads on a simulated clock. Each takes a batch, waits until it may begin, is busy for a while, and comes again. Returns
+    /// for each batch when it began, and its bytes.
     fn run(rate: &mut Rate, workers: usize, batches: &[(u64, Duration)]) -> Vec<(Duration, u64)> {
         let mut free = vec![Duration::ZERO; workers];
         let mut begun = Vec::new();
@@ -150,7 +149,7 @@ mod tests {
             let begun = run(&mut bucket, workers, &batches);
             let exact = u128::from(bytes) * batches.len() as u128 * NANOS / u128::from(rate);
             let last = begun.last().expect("some").0.as_nanos();
-            // The last one may have been late; no more than that.
+            // The last batch may have been late, but by no more than a slice.
             prop_assert!(last >= exact && last - exact <= SLICE.as_nanos(), "{last} and not {exact}");
         }
 

@@ -1,4 +1,4 @@
-//! What one worker has done, and the sum of all.
+//! What one worker has done, and the sum over all workers.
 
 use crate::sample::Sample;
 use numaloc_core::{Account, CallStats, Flows, Plan, Reason};
@@ -9,22 +9,22 @@ use std::fmt;
 pub struct Report {
     /// One for each of the plan's processes.
     pub accounts: Vec<Account>,
-    /// What the kernel refused to do or to say, in words, by process.
+    /// The first error of each process, as text.
     pub errors: Vec<Option<String>>,
     /// Bytes found remote in each of the plan's moves.
     pub found: Vec<u64>,
-    /// For each of the plan's moves, whether a scan of it failed: what was not found may be there.
+    /// For each of the plan's moves, whether a scan of it failed. Pages that were not found may still be there.
     pub unread: Vec<bool>,
-    /// Confirmed moves, by process.
+    /// Bytes that were confirmed as moved, by process.
     pub flows: Vec<Flows>,
-    /// System calls.
+    /// Statistics of the calls and rests.
     pub calls: CallStats,
-    /// Some of what was moved.
+    /// A sample of what was moved.
     pub sample: Sample,
 }
 
 impl Report {
-    /// An empty one for a plan.
+    /// An empty report for a plan.
     pub fn new(plan: &Plan) -> Self {
         Self {
             accounts: vec![Account::default(); plan.processes.len()],
@@ -37,30 +37,30 @@ impl Report {
         }
     }
 
-    /// Records bytes that are remote in extent `step`, in the account of `process`.
+    /// Counts remote bytes that were found in extent `step`, in the account of `process`.
     pub fn found(&mut self, step: usize, process: usize, bytes: u64) {
         self.found[step] += bytes;
         self.accounts[process].found(bytes);
     }
 
-    /// Records what went wrong with a process; the first of it is told.
+    /// Records an error of a process. Only the first one is kept.
     pub fn error(&mut self, process: usize, error: impl fmt::Display) {
         self.errors[process].get_or_insert_with(|| error.to_string());
     }
 
-    /// Records and settles bytes that no batch has touched.
+    /// Counts bytes that no batch has touched as found, and settles them as left.
     pub fn untouched(&mut self, process: usize, reason: Reason, bytes: u64) {
         self.accounts[process].found(bytes);
         self.accounts[process].left(reason, bytes);
     }
 
-    /// Records and settles bytes that the plan saw and no window found.
+    /// Counts bytes that the plan saw and no window found as found, and settles them as vanished.
     pub fn vanished(&mut self, process: usize, bytes: u64) {
         self.accounts[process].found(bytes);
         self.accounts[process].vanished(bytes);
     }
 
-    /// Adds another worker's.
+    /// Adds another worker's report.
     pub fn add(&mut self, other: Report) {
         self.accounts.iter_mut().zip(&other.accounts).for_each(|(sum, account)| sum.add(account));
         self.found.iter_mut().zip(&other.found).for_each(|(sum, found)| *sum += found);

@@ -1,13 +1,13 @@
-//! When a worker waits for the sake of others, and how long.
+//! When a worker rests or waits, and how long.
 
 use crate::worker::Worker;
 use std::time::{Duration, Instant};
 
-/// How long a worker rests at a stretch before it looks again whether it still has to.
+/// Longest stretch of rest before a worker checks again whether it still has to rest.
 const STRETCH: Duration = Duration::from_millis(20);
 
 impl Worker<'_> {
-    /// Waits until the bandwidth limits let `bytes` through; no longer than until the run is to stop.
+    /// Waits until the bandwidth limits allow `bytes`, or until the run must stop.
     pub(crate) fn pay(&mut self, bytes: u64) {
         let wait = self.work.pacer.pay(bytes);
         if !wait.is_zero() {
@@ -18,8 +18,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Rests for what it has done since its last rest: scans and second looks count as calls do, because they take
-    /// mmap_lock and CPU time as well.
+    /// Rests for the work since the last rest. Scans and second looks count like calls, because they take mmap_lock and CPU time
+    /// too.
     pub(crate) fn rest(&mut self) {
         let pacer = &self.work.pacer;
         loop {
@@ -39,7 +39,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Waits for more than the pace. What it owes to the pace counts as rest all the same.
+    /// Waits for another reason than the pace. The part of the wait that the pace would have asked for counts as rest.
     fn hold_back(&mut self, pause: Duration) {
         let owed = self.owed.rest(self.work.pacer.duty());
         let waited = self.pause(pause);
@@ -48,7 +48,7 @@ impl Worker<'_> {
         self.report.calls.held_back += waited - rested;
     }
 
-    /// Waits so long; no longer than until the run is to stop. Returns how long it was.
+    /// Waits for `pause`, or until the run must stop. Returns how long it waited.
     pub(crate) fn pause(&mut self, pause: Duration) -> Duration {
         let begin = Instant::now();
         self.worked(begin);
@@ -61,7 +61,7 @@ impl Worker<'_> {
         waited
     }
 
-    /// It has been at work until now.
+    /// Counts the time since `since` as work.
     fn worked(&mut self, now: Instant) {
         let busy = now - self.since;
         self.since = now;

@@ -1,4 +1,4 @@
-//! Windows in which something could not be moved: visited again, after pauses, with a fresh scan.
+//! Visits windows again in which something could not be moved: after pauses, with a fresh scan.
 
 use crate::{
     deferred::Marks,
@@ -13,7 +13,7 @@ use std::{ops::Range, time::Duration};
 const PAUSE: Duration = Duration::from_millis(5);
 
 impl Worker<'_> {
-    /// Visits again where something was set aside, with growing pauses, until nothing is.
+    /// Visits the deferred pages again, with growing pauses, until none are left.
     pub(crate) fn retry(&mut self) {
         let mut pause = PAUSE;
         while !self.deferred.is_empty() {
@@ -33,7 +33,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Moves what is found remote in a window and had been found before. What had been and is not now is settled.
+    /// Moves the pages of a window that are found remote and are marked. Marked pages that are not found are settled.
     fn revisit(&mut self, mut marks: Marks) {
         let mut reason = self.work.stop();
         if reason.is_none() {
@@ -57,8 +57,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Puts what is marked of some folios. If it is not all of a folio, what lies together counts as one: it moves as a whole
-    /// through any of its pages.
+    /// Puts the marked pages of some folios into batches. If only a part of a folio is marked, each marked stretch counts as one
+    /// folio: it moves as a whole through any of its pages.
     fn put_marked(&mut self, row: Row, marks: &mut Marks) {
         let (mut rows, folio) = (Vec::new(), row.first);
         let start = self.offset(&folio);

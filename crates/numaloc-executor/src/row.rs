@@ -1,31 +1,31 @@
-//! Rows: folios that lie one after the other and have everything else in common. Most of a process's memory comes in long
-//! ones, so what is done for each row alone costs next to nothing.
+//! Rows: folios that follow each other in memory and are alike in everything else. Most of a process's memory is in long rows, so
+//! work that is done once per row costs next to nothing.
 
 use crate::folio::Folio;
 use std::collections::VecDeque;
 
-/// Some folios in a row.
+/// Folios that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The first of them.
+    /// The first folio.
     pub first: Folio,
-    /// How many there are; never none.
+    /// How many folios; at least one.
     pub count: u64,
 }
 
 impl Row {
-    /// All of their bytes.
+    /// Bytes of all folios.
     pub fn bytes(&self) -> u64 {
         self.count * self.first.bytes
     }
 
-    /// Each of them.
+    /// Each folio.
     pub fn folios(self) -> impl Iterator<Item = Folio> {
         let Folio { address, bytes, .. } = self.first;
         (0..self.count).map(move |index| Folio { address: address + index * bytes, ..self.first })
     }
 
-    /// Takes the first `count` off, of which there are more.
+    /// Removes the first `count` folios and returns them. The row must have more than `count`.
     pub fn split_off(&mut self, count: u64) -> Row {
         let taken = Row { count, ..*self };
         self.first.address += taken.bytes();
@@ -40,7 +40,7 @@ impl From<Folio> for Row {
     }
 }
 
-/// Adds a folio to rows, to the last of them if it continues it.
+/// Appends a folio to `rows`: extends the last row if the folio continues it, else begins a new row.
 pub fn push(rows: &mut Vec<Row>, folio: Folio) {
     let next = |row: &Row| Folio { address: row.first.address + row.bytes(), ..row.first };
     match rows.last_mut() {
@@ -49,7 +49,7 @@ pub fn push(rows: &mut Vec<Row>, folio: Folio) {
     }
 }
 
-/// How many of the first `bytes` are whole folios, all of one class.
+/// The largest part of the first `bytes` that consists of whole folios, all of one class. In bytes.
 pub fn fitting<'r>(rows: impl IntoIterator<Item = &'r Row>, bytes: u64) -> u64 {
     let (mut sum, mut class) = (0, None);
     for row in rows {
@@ -65,7 +65,7 @@ pub fn fitting<'r>(rows: impl IntoIterator<Item = &'r Row>, bytes: u64) -> u64 {
     sum
 }
 
-/// Takes the first `bytes` off, which are whole folios.
+/// Removes folios of `bytes` bytes from the front. `bytes` must be a sum of whole folios.
 pub fn take(rows: &mut VecDeque<Row>, mut bytes: u64) -> Vec<Row> {
     let mut taken = Vec::new();
     while let Some(row) = rows.front_mut().filter(|_| bytes > 0) {
@@ -85,7 +85,7 @@ mod tests {
     use numaloc_core::{HUGE, PAGE};
     use proptest::{collection::vec, prelude::*, sample::select};
 
-    /// Folios that lie one after the other, with gaps.
+    /// Folios one after the other, some with a gap before them.
     fn folios() -> impl Strategy<Value = Vec<Folio>> {
         vec((select(vec![PAGE, PAGE, PAGE, 16 * PAGE, HUGE]), any::<bool>()), 0..60).prop_map(
             |sizes| {

@@ -1,18 +1,18 @@
-//! Runs: what the kernel takes from the application at once, within one call. Pure.
+//! Runs: the folios that the kernel takes from the application at once, within one call. Pure.
 //!
-//! `do_pages_move` (mm/migrate.c) queues pages until one cannot be queued, and then moves what it has. From 6.3 on it takes
-//! the mappings of up to 512 queued base pages away together before it copies the first of them, so whoever writes at
-//! random soon waits for such a run, and then for the next. Shorter runs let it work on, and cost little; shorter calls
-//! would, too, but each has its price (mm/swap.c, `lru_cache_disable`).
+//! `do_pages_move` (mm/migrate.c) queues pages until it meets one that it cannot queue, and then moves the queue. From 6.3 on it
+//! unmaps up to 512 queued base pages together before it copies the first. An application that writes at random addresses soon
+//! waits for such a run, and then for the next one. With shorter runs it can continue in between, at little cost. Shorter calls
+//! would have the same effect, but each call has a fixed price (mm/swap.c, `lru_cache_disable`).
 
 use crate::{folio::Folio, row::Row};
 use numaloc_core::PAGE;
 
-/// An address in the kernel's half, where no process has a mapping: it cannot be queued, and ends a run.
+/// An address in the kernel's half, where no process has a mapping. The kernel cannot queue it, so it ends a run.
 const STOP: u64 = !(PAGE - 1);
 
-/// How long runs are. A run with a page that cannot be moved ends the call, so where there are many such pages, short runs
-/// would make a call of each.
+/// How long runs are. A run with a page that cannot be moved ends the call. Where there are many such pages, short runs would
+/// need a call each, so runs become longer there.
 #[derive(Clone, Copy, Debug)]
 pub struct Length {
     pace: Option<u64>,
@@ -20,35 +20,35 @@ pub struct Length {
 }
 
 impl Length {
-    /// As the pace has it.
+    /// Begins with the profile's run length; `None`: no limit.
     pub fn new(run_bytes: Option<u64>) -> Self {
         Self { pace: run_bytes, now: run_bytes }
     }
 
-    /// Most bytes of a run in the next call, of rows that begin with `first`. What has failed before goes together: it is
-    /// likely to fail again.
+    /// Most bytes of a run in the next call, whose first folio is `first`. `None`: no limit. Folios that failed before all go
+    /// into one run, because they are likely to fail again.
     pub fn bytes(&self, first: &Folio) -> Option<u64> {
         self.now.filter(|_| first.attempts == 0)
     }
 
-    /// After a call that ended early, runs are twice as long; after one that did not, as long as they were at first.
+    /// Doubles the runs after a call that ended early. Restores the first length after a call that did not.
     pub fn learn(&mut self, ended_early: bool) {
         let longer = self.now.map(|bytes| bytes.saturating_mul(2));
         self.now = if ended_early { longer } else { self.pace };
     }
 }
 
-/// What is passed to a call.
+/// The addresses of one call.
 #[derive(Debug)]
 pub struct Runs {
-    /// Addresses of folios, and stops between runs.
+    /// Addresses of the folios, with a stop between runs.
     pub addresses: Vec<u64>,
-    /// For each stop, how many folios come before it.
+    /// For each stop: how many folios come before it.
     stops: Vec<usize>,
 }
 
 impl Runs {
-    /// Runs of at most `run_bytes`, unless one folio has more. `None`: one run.
+    /// Makes runs of at most `run_bytes`; one folio may be larger. `None`: one run.
     pub fn new(rows: &[Row], run_bytes: Option<u64>) -> Self {
         let most = run_bytes.unwrap_or(u64::MAX);
         let folios = rows.iter().map(|row| row.count as usize).sum();
@@ -66,7 +66,7 @@ impl Runs {
         Self { addresses, stops }
     }
 
-    /// Where among the addresses a folio is, by its number.
+    /// The index in `addresses` of the folio with this number.
     pub fn place(&self, folio: usize) -> usize {
         folio + self.stops.partition_point(|&before| before <= folio)
     }
@@ -103,7 +103,7 @@ mod tests {
         let folios =
             [0x1000, 0x2000, 0x3000].map(|address| Row::from(Folio::sample(address, PAGE)));
         let runs = Runs::new(&folios, Some(PAGE));
-        // The stop's own status is written before its run is moved.
+        // The kernel writes the stop's own status before it moves the run.
         let verdicts = Verdicts::new(vec![0, -EFAULT, UNWRITTEN, -EFAULT, UNWRITTEN]);
         assert_eq!(
             [0, 1, 2].map(|folio| verdicts.get(runs.place(folio))),

@@ -1,16 +1,17 @@
-//! A small sample of what was moved, spread evenly over its bytes: what a later run looks at to see what stayed.
+//! A small sample of the pages that were moved, spread evenly over the bytes. A later run looks where these pages are then.
 
 use numaloc_core::{Moved, PAGE};
 
-/// Pages in a sample at most. Of 256 the share that has gone is known to three points (one standard deviation, at 25%).
+/// Most pages in a sample. With 256 pages, the share that has gone is known to three percentage points (one standard deviation,
+/// at 25%).
 pub const MOST: usize = 256;
 
-/// One page of each `stride` bytes, in the order in which they were moved. When there are too many, every other one is
-/// dropped and the stride doubled.
+/// One page of each `stride` bytes, in the order in which they were moved. When there are too many pages, every other one is
+/// dropped and the stride is doubled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
     stride: u64,
-    /// Bytes moved so far; never more than the stride times what was taken.
+    /// Bytes moved so far; at most the stride times the number of pages taken.
     moved_bytes: u64,
     taken: Vec<Moved>,
 }
@@ -22,7 +23,7 @@ impl Default for Sample {
 }
 
 impl Sample {
-    /// A folio of so many bytes was moved; `first` is its first page.
+    /// Counts `bytes` that were moved, one after the other in memory; `first` is their first page.
     pub fn add(&mut self, first: Moved, bytes: u64) {
         let end = self.moved_bytes + bytes;
         loop {
@@ -37,7 +38,7 @@ impl Sample {
         self.moved_bytes = end;
     }
 
-    /// Takes in another worker's: each page still stands for as many bytes as any other.
+    /// Adds another worker's sample. Each page still stands for as many bytes as any other.
     pub fn join(&mut self, mut other: Sample) {
         while self.stride != other.stride {
             if self.stride < other.stride { self.halve() } else { other.halve() }
@@ -47,7 +48,7 @@ impl Sample {
         self.thin();
     }
 
-    /// The pages.
+    /// The sampled pages.
     pub fn into_pages(self) -> Vec<Moved> {
         self.taken
     }
@@ -107,7 +108,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the sizes: half of the bytes have half of the pages, but for one page.
+        /// Whatever the sizes are: half of the bytes have half of the pages, give or take one page.
         #[test]
         fn it_is_spread_over_the_bytes(folios in folios()) {
             let (sample, bytes) = of(&folios, 0);

@@ -1,4 +1,4 @@
-//! The parts of the pace together, on a simulated clock and a simulated kernel.
+//! Tests the parts of the pace together, on a simulated clock and with a simulated kernel.
 
 mod bounds;
 mod pressure;
@@ -17,12 +17,12 @@ use proptest::prelude::*;
 use std::time::Duration;
 use world::{Psi, World};
 
-/// A worker that rests looks up so often.
+/// How often a resting worker checks whether it may go on.
 const NAP: Duration = Duration::from_millis(20);
 /// The bound of the simulated gauge, in percent.
 const LIMIT: f64 = 50.0;
 
-/// What is asked for.
+/// The pace that is asked for.
 #[derive(Clone, Debug)]
 struct Pace {
     longest: Duration,
@@ -47,7 +47,7 @@ struct Call {
     at: Duration,
     took: Duration,
     bytes: u64,
-    /// Time that others have waited for the run until then.
+    /// Time that others have waited because of the run, until then.
     caused: Duration,
 }
 
@@ -107,7 +107,7 @@ impl<'w> Worker<'w> {
         bytes
     }
 
-    /// As `rest` and `watch` have it.
+    /// Rests as the code in `rest` and `watch` does.
     fn rest(&mut self) {
         loop {
             match self.clock.step(self.now, true) {
@@ -131,7 +131,7 @@ impl<'w> Worker<'w> {
     }
 }
 
-/// One worker from begin to end: all bytes, or all of the time.
+/// Runs one worker until all bytes have moved or the time is over.
 fn run(world: &World, pace: &Pace, bytes: u64, end: Duration) -> Vec<Call> {
     let mut rate = pace.rate.map(Rate::new);
     let most = rate.as_ref().map_or(pace.most, |rate| pace.most.min(rate.batch_bytes()));

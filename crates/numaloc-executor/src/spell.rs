@@ -1,30 +1,30 @@
-//! When spells are measured, and when they are over. Pure.
+//! When spells are measured, and when they end. Pure.
 
 use crate::guard::Spell;
 use std::time::Duration;
 
-/// At the begin of a spell of another kind, what the one before has left behind comes to its end, unmeasured: calls of
-/// other workers, waits for pages that were in them.
+/// A spell of another kind than the one before is not measured for this long. Meanwhile the effects of the one before end: calls
+/// of other workers, and waits for the pages in these calls.
 const SETTLING: Duration = Duration::from_millis(40);
-/// So long a spell is measured at least. A CPU whose share in it is less than a tick counts for nothing, and what was
-/// measured there is lost, for everybody who reads the file (kernel/sched/psi.c, `collect_percpu_times`): this is a dozen
-/// of the longest ticks.
+/// A spell is measured for at least this long. A CPU whose share in it is less than a tick counts for nothing, and what was
+/// measured on that CPU is lost for everybody who reads the file (kernel/sched/psi.c, `collect_percpu_times`). This is a dozen of
+/// the longest ticks.
 const MEASURING: Duration = Duration::from_millis(120);
-/// Measuring that takes long (many cgroups) comes so seldom that it takes one part in so many of the time.
+/// Measuring takes at most 1/50 of the time: where it takes long (many cgroups), spells are longer.
 const SHARE_OF_MEASURING: u32 = 50;
 
-/// What is to be done about the spell at hand.
+/// What to do about the current spell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing yet.
     Wait,
-    /// From now on it is measured.
+    /// Measuring begins now.
     Begin,
-    /// It is over, and has been measured for so long.
+    /// The spell is over, and was measured for this long.
     End(Duration),
 }
 
-/// The clock of spells. Times are since the begin of the run.
+/// The clock of spells. Times count from the start of the run.
 #[derive(Debug)]
 pub struct SpellClock {
     spell: Spell,
@@ -34,12 +34,12 @@ pub struct SpellClock {
 }
 
 impl SpellClock {
-    /// Begins with moving, measured at once.
+    /// Begins with a spell of moving, measured at once.
     pub fn new(now: Duration) -> Self {
         Self { spell: Spell::Moving, begin: now, measured_from: Some(now), cost: Duration::ZERO }
     }
 
-    /// What is due. `is_idle`: no worker is at work; a rest is not measured before.
+    /// What is due. `is_idle`: no worker is at work; the measuring of a rest begins only then.
     pub fn step(&mut self, now: Duration, is_idle: bool) -> Step {
         match self.measured_from {
             None => {
@@ -58,7 +58,8 @@ impl SpellClock {
         }
     }
 
-    /// After an end measuring has taken so long, and this spell is next. One of the same kind is measured at once.
+    /// Begins the next spell. `cost` is how long the measuring at the end of the last one took. A spell of the same kind as the
+    /// last is measured at once.
     pub fn next(&mut self, spell: Spell, now: Duration, cost: Duration) {
         self.measured_from = (spell == self.spell).then_some(now);
         (self.spell, self.begin, self.cost) = (spell, now, cost);
@@ -81,7 +82,7 @@ mod tests {
         assert_eq!(clock.step(ms(310), true), Step::Begin);
         assert_eq!(clock.step(ms(429), true), Step::Wait);
         assert_eq!(clock.step(ms(430), true), Step::End(ms(120)));
-        // One after the other of the same kind leaves no gap.
+        // A spell of the same kind follows without a gap.
         clock.next(Spell::Resting, ms(430), ms(3));
         assert_eq!(clock.step(ms(579), true), Step::Wait);
         assert_eq!(clock.step(ms(580), true), Step::End(ms(150)));

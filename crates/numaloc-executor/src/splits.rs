@@ -1,16 +1,17 @@
-//! Waits for huge pages at the target, for some time: a huge page for which there is none is split on its way. Pure.
+//! Slows a run down for some time so that the kernel can make huge pages at the target. Without a free one there, the kernel
+//! splits a huge page to move it. Pure.
 
 use crate::brake::{Brake, Signal};
 use std::time::Duration;
 
-/// Between two calls that are looked at: reading the counters can take longer than moving a huge page does.
+/// Time between two calls that are examined: to read the counters can take longer than to move a huge page.
 const PERIOD: Duration = Duration::from_millis(100);
-/// Share of the huge pages of a call that may be split before the run gives the kernel time to make some.
+/// Share of a call's huge pages that may be split before the run slows down, in percent.
 const PERCENT: f64 = 10.0;
-/// A run holds back for them no longer than this in all. What the kernel has not made by then it cannot make.
+/// Longest time in all that a run is slowed down for huge pages. What the kernel has not made by then it cannot make.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is known of splits. Times are since the begin of the run.
+/// What is known of splits. Times count from the start of the run.
 #[derive(Debug)]
 pub struct Splits {
     brake: Brake,
@@ -24,13 +25,13 @@ impl Splits {
         Self { brake: Brake::new(), looked: None, waited: Duration::ZERO }
     }
 
-    /// Whether the next call with huge pages is to be looked at.
+    /// Whether the next call with huge pages is to be examined.
     pub fn is_due(&self, now: Duration) -> bool {
         self.waited < PATIENCE && self.looked.is_none_or(|looked| now >= looked + PERIOD)
     }
 
-    /// A call was looked at: while it ran, the host split so many huge pages, and so many were passed to it. More than these
-    /// were not its own.
+    /// Learns from a call: the whole host split `split` huge pages while it ran, and `passed` huge pages were passed to it. More
+    /// splits than `passed` cannot be the call's own and do not count.
     pub fn take(&mut self, now: Duration, split: u64, passed: u64) {
         if self.brake.factor() < 1.0 {
             self.waited += now.saturating_sub(self.looked.unwrap_or(now));
@@ -49,12 +50,12 @@ impl Splits {
         self.brake.factor()
     }
 
-    /// Why the factor is less than 1, for people; empty when it is not.
+    /// Why the factor is less than 1, for people; empty when it is 1.
     pub fn reason(&self) -> String {
         self.brake.reason()
     }
 
-    /// For how long it has held the run back.
+    /// How long splits have slowed the run down.
     pub fn waited(&self) -> Duration {
         self.waited
     }

@@ -1,23 +1,22 @@
-//! How much one call may take on, so that it is over in time: learnt from the calls before. Pure.
+//! How much one call may hold so that it ends in time, learnt from the calls before. Pure.
 
 use crate::folio::Class;
 use std::{collections::BTreeMap, time::Duration};
 
-/// What a call takes on at least, unless a single folio is larger. Below, calls hardly get shorter: what a call costs
-/// besides its pages (mm/swap.c, `lru_cache_disable`) stays.
+/// The least that a call holds; a single folio may be larger. Smaller calls are hardly shorter, because of the fixed price of
+/// each call (mm/swap.c, `lru_cache_disable`).
 pub const LEAST: u64 = 256 << 10;
 
-/// What is supposed of a machine before the first call, in bytes per second; those that were measured are ten times as
-/// fast.
+/// The speed that is assumed before the first call, in bytes per second. The machines that were measured are ten times as fast.
 const FIRST_GUESS: u64 = 100 << 20;
 
-/// By so much the fastest calls are held to be slower each time that calls are compared with them: of late, within some five
-/// seconds, is meant, for what is slow for good has become the usual.
+/// Each time [`Stall::slowdown`] is asked, the fastest calls are taken to be slower by this factor. So calls are compared with
+/// the fastest of about the last five seconds, and a speed that stays slow becomes the usual one.
 const FADING: f64 = 1.06;
 
-/// By so much more at once it is tried whether calls of the least size are as long as larger ones.
+/// Where even calls of the least size are too long, one this many times as large is tried, to see whether it takes little longer.
 const STRIDE: u64 = 4;
-/// Calls of the least size between two such tries, at the most.
+/// Most calls of the least size between two such tries.
 const LONGEST_GAP: u32 = 64;
 
 /// How many bytes of each class of folios fit into a call of the longest time that is allowed.
@@ -27,32 +26,32 @@ pub struct Stall {
     most: u64,
     fitting: BTreeMap<Class, u64>,
     floors: BTreeMap<Class, Floor>,
-    /// The fastest call of late by class and binary logarithm of its bytes, in seconds per byte.
+    /// The fastest recent call, in seconds per byte, by class and binary logarithm of its bytes.
     fastest: BTreeMap<(Class, u32), f64>,
     slowdown: f64,
 }
 
-/// Calls of the least size that are too long all the same. On a busy host each has a price, whatever it holds (every CPU has to
-/// come to mm/swap.c, `lru_add_drain_all`): small ones would pay it over and over.
+/// Tells of a class whose calls are too long even at the least size. On a busy host each call has a price, whatever it holds
+/// (every CPU has to come to mm/swap.c, `lru_add_drain_all`): small calls would pay it over and over.
 #[derive(Clone, Copy, Debug, Default)]
 struct Floor {
-    /// What such a call takes, in seconds; 0 where it is not too long.
+    /// What a call of the least size takes, in seconds; 0 if it is not too long.
     price: f64,
-    /// Calls to go before a larger one is tried, and how many there were the last time.
+    /// Calls to go before a larger one is tried. `gap` is how many there were the last time.
     wait: u32,
     gap: u32,
 }
 
 impl Floor {
-    /// A call of the least size took so many seconds, too many. Says whether a larger one is to be tried.
+    /// Counts a call of the least size that took too long: `took` seconds. Returns whether to try a larger one.
     fn paid(&mut self, took: f64) -> bool {
         self.price = if self.price == 0.0 { took } else { (self.price + took) / 2.0 };
         self.wait = self.wait.saturating_sub(1);
         self.wait == 0
     }
 
-    /// Whether a larger call that took so many seconds was worth it: no more than twice the price. Else it is the bytes that
-    /// take so long.
+    /// Whether a larger call of `took` seconds was worth it: it took no more than twice the price. If it was not, the bytes take
+    /// the time and not the call as such.
     fn is_worth(&mut self, took: f64) -> bool {
         let worth = took <= 2.0 * self.price;
         self.gap = if worth { 0 } else { (2 * self.gap + 1).min(LONGEST_GAP) };
@@ -62,7 +61,7 @@ impl Floor {
 }
 
 impl Stall {
-    /// Calls are to be over within `longest` and never hold more than `most` bytes, unless a single folio does.
+    /// Calls are to end within `longest` and to hold at most `most` bytes; a single folio may be larger.
     pub fn new(longest: Duration, most: u64) -> Self {
         let (fitting, floors, fastest) = Default::default();
         Self { longest, most, fitting, floors, fastest, slowdown: 1.0 }
@@ -73,7 +72,7 @@ impl Stall {
         self.longest
     }
 
-    /// How much the next call may hold of a class.
+    /// How many bytes of a class the next call may hold.
     pub fn bytes(&self, class: Class) -> u64 {
         let first = || {
             let bytes = u128::from(FIRST_GUESS) * self.longest.as_nanos() / 1_000_000_000;
@@ -82,16 +81,15 @@ impl Stall {
         self.fitting.get(&class).copied().unwrap_or_else(first).min(self.most)
     }
 
-    /// How much longer the last calls took than the fastest ones of their size of late; 1: as long. To be asked four times a
-    /// second.
+    /// How many times as long the last calls took as the fastest recent ones of their size. To be asked four times a second.
     pub fn slowdown(&mut self) -> f64 {
         self.fastest.values_mut().for_each(|each| *each *= FADING);
         self.slowdown
     }
 
-    /// Learns from a call: with a good margin the next one may hold half as much again, and when it was too long it is
-    /// cut to what would have fitted at its speed, and a margin less. So whatever slowed one call down costs a few smaller
-    /// ones after it, and no more. Where calls are too long however small, larger ones that take little longer are better.
+    /// Learns from a call. If a full call took at most half of the longest time, the next one may hold half as much again. If a
+    /// call took too long, the next one is cut to 3/4 of what would have fitted at its speed. So one slow call costs only a few
+    /// smaller calls after it. Where even calls of the least size are too long, larger calls that take little longer are used.
     pub fn learn(&mut self, class: Class, bytes: u64, took: Duration) {
         self.compare(class, bytes, took);
         let now = self.bytes(class);
@@ -134,7 +132,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
     const MOST: u64 = 64 << 20;
 
-    /// A kernel that takes a fixed time a call and a time a KiB.
+    /// A kernel that takes a fixed time for each call, and a time for each KiB.
     fn took(fixed_ns: u64, per_kib_ns: u64, bytes: u64) -> Duration {
         Duration::from_nanos(fixed_ns + per_kib_ns * (bytes >> 10))
     }
@@ -198,7 +196,7 @@ mod tests {
                 stall.learn(Class::Base, bytes, took);
                 (sum, time) = (sum + bytes, time + took);
             }
-            // A fixed price of 200 calls, and twice that, has moved a lot more than 200 of the least.
+            // At a fixed price of 200 calls, or twice that, much more moves than 200 calls of the least size hold.
             prop_assert!(sum > 200 * 8 * LEAST, "{} MiB in {time:?}", sum >> 20);
         }
 
@@ -229,7 +227,7 @@ mod tests {
         let mut stall = Stall::new(MS * 10, MOST);
         (0..9).for_each(|_| stall.learn(Class::Base, 1 << 20, MS));
         assert_eq!(stall.slowdown(), 1.0);
-        // What a call costs besides its pages weighs more in a small one: no sign of anything.
+        // The fixed price of a call weighs more in a small call: that is no slowdown.
         stall.learn(Class::Base, 1 << 14, MS);
         assert_eq!(stall.slowdown(), 1.0);
         (0..9).for_each(|_| stall.learn(Class::Base, 1 << 20, MS * 4));

@@ -1,31 +1,31 @@
-//! What one move_pages call says of each address that was passed to it.
+//! What one move_pages call reports for each address that was passed to it.
 
 use nix::libc::{EACCES, EBUSY, EFAULT, ENOENT, ENOMEM};
 use numaloc_core::NodeId;
 use numaloc_sys::UNWRITTEN;
 
-/// The kernel's word on one address. Whether the page has moved is decided by a second look alone.
+/// The kernel's answer for one address. Only a second look tells whether the page has moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Reported on this node.
     On(NodeId),
-    /// Queued and tried, and the run it was in did not go through as a whole.
+    /// It was queued and tried, and its run did not succeed as a whole.
     Tried,
-    /// The call ended before it came to it.
+    /// The call ended before it reached the address.
     Untried,
     /// -EBUSY: could not be isolated.
     Busy,
     /// -EACCES: another process maps it too.
     Shared,
-    /// -ENOENT or -EFAULT: nothing there, or nothing that can be moved, or a NUMA-hint entry of kernels 6.1 to 6.4.
+    /// -ENOENT or -EFAULT: nothing is mapped, or it cannot be moved, or it is a NUMA-hint entry of kernels 6.1 to 6.4.
     Unseen,
-    /// -ENOMEM: no page to be had on the target.
+    /// -ENOMEM: the target has no page for it.
     NoMemory,
     /// Another errno.
     Refused(i32),
 }
 
-/// What a call that returned 0 or more, or that failed part way, has said of all addresses.
+/// What a call that returned 0 or more, or that failed part way, reports for all its addresses.
 ///
 /// Statuses are written run by run. When a run fails, the call ends: the failed run's statuses stay unwritten, and so
 /// do those of all that come after the entry that ended the run (mm/migrate.c, `do_pages_move`). So the first unwritten
@@ -38,14 +38,14 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// Reads them.
+    /// Takes a call's statuses. Those that the kernel did not write must be `UNWRITTEN`.
     pub fn new(statuses: Vec<i32>) -> Self {
         let written = statuses.iter().take_while(|&&status| status != UNWRITTEN).count();
         let unwritten = statuses[written..].iter().take_while(|&&status| status == UNWRITTEN);
         Self { tried: written + unwritten.count(), statuses }
     }
 
-    /// The verdict on the address at this place of those that were passed.
+    /// The verdict on the address with this index among those that were passed.
     pub fn get(&self, index: usize) -> Verdict {
         let status = self.statuses[index];
         match status {

@@ -1,4 +1,4 @@
-//! What a run sees of the pressure on its target, and of the nodes that it moves to.
+//! Watches the pressure on a run's target, and the CPU time of the nodes that the run moves to.
 
 use crate::{
     brake::{Brake, Signal},
@@ -9,14 +9,14 @@ use numaloc_core::{CpuSet, NodeId, pace};
 use numaloc_host::{CpuUse, Pressure, Resource, Roots, Scope};
 use std::time::{Duration, Instant};
 
-/// Time between two looks at what has a fixed bound, enough of the kernel's ticks of 10 ms.
+/// Time between two looks at what has a fixed bound. It is long enough for CPU times, which the kernel counts in ticks of 10 ms.
 const PERIOD: Duration = Duration::from_millis(250);
-/// As many cgroups of a target are watched.
+/// Most cgroups of a target that are watched.
 const CGROUPS: usize = 16;
-/// Where nothing else tells of pressure: calls that take so long, against the fastest of their size.
+/// Bound where no pressure file can be read: the time of calls, in percent of the fastest calls of their size.
 const SLOW_PERCENT: f64 = 300.0;
 
-/// A pressure file with what it said last.
+/// A pressure file, its bound, and its last value.
 #[derive(Debug)]
 struct Gauge {
     file: Pressure,
@@ -40,7 +40,7 @@ impl Gauge {
         Some(Self { file, what, limit: limit.into(), last })
     }
 
-    /// Time in which somebody has waited since it was read last.
+    /// Time in which some task has waited, since the last read.
     fn stalled(&mut self) -> Option<Duration> {
         let total = self.file.read()?;
         let stalled = total.saturating_sub(self.last);
@@ -81,7 +81,8 @@ impl Nodes {
         Self { cpu_use, nodes, used, limit: limit.into(), at }
     }
 
-    /// What others than the target and the mover use. What these two use elsewhere is taken off too, so it may be more.
+    /// The CPU time that others than the target and the mover use. It may be too low: what these two use on other nodes is
+    /// subtracted too.
     fn sample(&mut self, now: Instant) -> Vec<Signal> {
         let wall = now - self.at;
         let used = self.cpu_use.used();
@@ -106,16 +107,16 @@ pub struct Watch {
     guard: Guard,
     clock: SpellClock,
     nodes: Option<Nodes>,
-    /// Whether it has to go by the time that calls take.
+    /// Whether the time of calls stands for pressure, because no pressure file can be read.
     by_calls: bool,
-    /// For what has a bound whoever causes it.
+    /// The brake for what has a bound whoever causes it.
     bounds: Brake,
     bounds_at: Instant,
     begin: Instant,
 }
 
 impl Watch {
-    /// Begins to watch processes, and the nodes that they move to with their CPUs.
+    /// Begins to watch the processes, and the target nodes with their CPUs.
     pub fn new(
         roots: &Roots,
         pids: &[i32],
@@ -160,8 +161,8 @@ impl Watch {
         if bounds < guard { (bounds, self.bounds.reason()) } else { (guard, self.guard.reason()) }
     }
 
-    /// Measures what is due. `is_idle`: no worker is at work; `slowdown` is how much longer calls take than the fastest of
-    /// late, 1 for as long. Says whether anything was due.
+    /// Measures what is due. `is_idle`: no worker is at work. `slowdown` gives how many times as long calls take as the fastest
+    /// recent ones. Returns whether the verdict may have changed.
     pub fn look(&mut self, is_idle: bool, slowdown: impl FnOnce() -> f64) -> bool {
         let told = self.look_at_bounds(slowdown);
         let now = self.begin.elapsed();
@@ -193,7 +194,7 @@ impl Watch {
         self.bounds_at = now;
         let mut signals = self.nodes.as_mut().map_or(Vec::new(), |nodes| nodes.sample(now));
         if self.by_calls {
-            let what = "no pressure is accounted for here; the time of calls against the fastest";
+            let what = "time of calls against the fastest (no pressure file can be read)";
             let percent = slowdown() * 100.0;
             signals.push(Signal { what: what.into(), percent, limit: SLOW_PERCENT });
         }

@@ -1,40 +1,41 @@
-//! The windows of a plan, and in which order they are handed out.
+//! Cuts a plan into windows and hands them out in order.
 
 use numaloc_core::{HUGE, Heat, Move};
 use std::{ops::Range, vec};
 
-/// A stretch of an extent that is scanned at once.
+/// A part of an extent that is scanned in one go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Index of the extent among the plan's moves.
     pub step: usize,
     /// Bytes from the extent's start.
     pub range: Range<u64>,
-    /// Bytes that are to be moved as soon as so many have come together.
+    /// The worker moves its pending folios once they have this many bytes.
     pub fill: u64,
 }
 
 /// Hands out each window of a plan once.
 #[derive(Debug)]
 pub enum Windows<'p> {
-    /// In the plan's order. They are made as they are handed out.
+    /// In the plan's order. Windows are cut when they are handed out.
     ByAddress(Cuts<'p>),
-    /// All of them, sorted: 32 bytes each, so for 1 TiB in windows of 16 MiB 2 MiB, and 16 MiB if each is a chunk alone.
+    /// All windows, sorted. Each takes 32 bytes: 2 MiB for 1 TiB in windows of 16 MiB, and 16 MiB in windows of one chunk (2 MiB)
+    /// each.
     Sorted(vec::IntoIter<Window>),
 }
 
-/// Windows have no less than this share of what is to be moved when they are sorted: nobody sees more than so many regions
-/// of heat.
+/// A sorted window has this part of the remote bytes, or `window_bytes` if that is less. A finer cut would be useless: a
+/// measurement of heat tells no more regions apart.
 const SORTED_MAX: u64 = 1024;
 
 impl<'p> Windows<'p> {
-    /// In the plan's order, with about `window_bytes` of remote memory each; the last ones are smaller, so that of several
-    /// `workers` none has long to wait for another in the end.
+    /// In the plan's order. Each window has about `window_bytes` of remote memory. With several `workers` the last windows are
+    /// smaller, so that no worker waits long for another at the end.
     pub fn by_address(moves: &'p [Move], window_bytes: u64, workers: usize) -> Self {
         Self::ByAddress(Cuts::new(moves, window_bytes, workers))
     }
 
-    /// Those that are used most first, others by address; with at most about `window_bytes` of remote memory each.
+    /// The most used windows first, others by address. Each window has at most about `window_bytes` of remote memory.
     pub fn hottest_first(moves: &'p [Move], window_bytes: u64, heat: &Heat) -> Self {
         let remote_bytes: u64 = moves.iter().map(Move::remote_bytes).sum();
         let fine = (remote_bytes / SORTED_MAX).min(window_bytes);
@@ -57,7 +58,8 @@ impl Iterator for Windows<'_> {
     }
 }
 
-/// How much all who map it use a byte of a window: the bits of a number that is not negative are in its order.
+/// How much the bytes of a window are used on average, summed over the processes that map it. Returned as the bits of a float
+/// that is not negative: these sort as the float does.
 fn score(step: &Move, window: &Window, heat: &Heat) -> u64 {
     let mean = |mapping: &numaloc_core::Mapping| {
         let Range { start, end } = window.range;
@@ -66,29 +68,29 @@ fn score(step: &Move, window: &Window, heat: &Heat) -> u64 {
     step.mappings.iter().map(mean).fold(0.0, |sum: f64, mean| sum + mean).to_bits()
 }
 
-/// Cuts extents into windows, one after the other.
+/// Cuts extents into windows, one extent after the other.
 #[derive(Debug)]
 pub struct Cuts<'p> {
     moves: &'p [Move],
     window_bytes: u64,
     workers: u64,
     step: usize,
-    /// Bytes of all chunks of the extent in which something is to be moved.
+    /// Bytes of the extent's chunks in which something is to be moved.
     away_bytes: u64,
     offset: u64,
-    /// Remote bytes, by the plan, of what is not cut yet.
+    /// Remote bytes, according to the plan, that are not in a window yet.
     left_bytes: u64,
 }
 
-/// Below this, calls get slower by the byte: the last windows are no smaller.
+/// Least remote bytes of the last windows: with less, calls take longer per byte.
 const LAST: u64 = 16 << 20;
 
-/// Largest window: what a worker keeps in mind of it stays under 20 MiB, should it be full of base pages.
+/// Largest window. Even if it consists of base pages alone, a worker needs less than 20 MiB to keep track of it.
 const WINDOW_MAX: u64 = 1 << 30;
 
 impl<'p> Cuts<'p> {
-    /// Windows that hold about `window_bytes` of remote memory each, by the plan, where the plan has any: so the number of
-    /// windows follows what is remote of an extent and not what is touched or reserved.
+    /// Windows have about `window_bytes` of remote memory each, according to the plan. Chunks without remote memory are left out,
+    /// so the number of windows depends on an extent's remote memory and not on its touched or reserved memory.
     fn new(moves: &'p [Move], window_bytes: u64, workers: usize) -> Self {
         let left_bytes = moves.iter().map(Move::remote_bytes).sum();
         let (window_bytes, workers) = (window_bytes.max(HUGE), workers as u64);
@@ -96,8 +98,8 @@ impl<'p> Cuts<'p> {
         Self { moves, window_bytes, workers, step: 0, away_bytes, offset: 0, left_bytes }
     }
 
-    /// What is left of the current extent's next run of chunks in which something is to be moved; goes on to the next extent
-    /// that has any.
+    /// The rest of the current run of chunks in which something is to be moved. Continues with the next extent when the current
+    /// one has no more.
     fn run(&mut self) -> Option<(&'p Move, Range<u64>)> {
         loop {
             let step = self.moves.get(self.step)?;
@@ -110,7 +112,7 @@ impl<'p> Cuts<'p> {
         }
     }
 
-    /// Remote bytes of the next window: with several workers half of each one's share of what is left.
+    /// Remote bytes of the next window. With several workers: half of one worker's share of what is left.
     fn fill(&self) -> u64 {
         match self.workers {
             ..=1 => self.window_bytes,
@@ -122,8 +124,8 @@ impl<'p> Cuts<'p> {
 impl Iterator for Cuts<'_> {
     type Item = Window;
 
-    /// The next window. It begins and ends at multiples of the huge page size in the first mapping, so that no folio is in
-    /// two.
+    /// The next window. It begins and ends at a multiple of the huge page size, in addresses of the first mapping, or at an end
+    /// of the extent. So no folio is in two windows.
     fn next(&mut self) -> Option<Window> {
         let (step, run) = self.run()?;
         let start = step.mappings[0].start;
@@ -142,7 +144,7 @@ impl Iterator for Cuts<'_> {
     }
 }
 
-/// Bytes of the parts of an extent in which something is to be moved.
+/// Bytes of the extent's chunks in which something is to be moved.
 fn away_bytes(step: &Move) -> u64 {
     step.away.bytes().min(step.bytes)
 }
@@ -250,7 +252,7 @@ mod tests {
         assert_eq!(windows.map(|window| window.step).collect::<Vec<_>>(), [1, 0]);
     }
 
-    /// Extents one after the other, with something remote in some of their chunks, and regions of heat.
+    /// Extents one after the other, with remote memory in some of their chunks, and regions of heat.
     fn anything() -> impl Strategy<Value = (Vec<Move>, Heat, u64)> {
         let extents = vec((0..9u64, 1..40u64, 0..40u64, any::<u32>()), 1..6);
         let regions = vec((0..300u64, 1..30u64, 0..20u32), 0..8);

@@ -1,4 +1,4 @@
-//! What the workers share: the windows still to be visited, room, and what ends a run early.
+//! What the workers share: the windows still to be visited, the room on the targets, and the conditions that end a run early.
 
 use crate::{
     Control, Limits,
@@ -18,43 +18,43 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long it takes at most until a wait is broken off because the run is to stop.
+/// Longest sleep of a waiting worker before it checks again whether the run must stop.
 const NAP: Duration = Duration::from_millis(5);
 
-/// What pages are taken from: a node's free memory, or its pool of hugetlb pages of a size.
+/// What pages on a target are taken from: the node's free memory (`None`), or its pool of hugetlb pages of this size in bytes.
 pub type Pool = (NodeId, Option<u64>);
 
 /// Room in a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// So many bytes may be put there.
+    /// This many bytes may be put there.
     Granted(u64),
-    /// Nobody can tell while others are putting pages there: some of these may show in its numbers already.
+    /// Not known: other workers are putting pages there, and some of these pages may show in the pool's numbers already.
     Unsettled,
-    /// It is full.
+    /// The pool is full.
     None,
 }
 
 /// Shared by all workers of a run.
 #[derive(Debug)]
 pub struct Work<'a> {
-    /// The machine.
+    /// The machine's nodes and CPUs.
     topology: &'a Topology,
-    /// What is to be done.
+    /// The plan to carry out.
     pub plan: &'a Plan,
-    /// Bounds.
+    /// Bounds of the run.
     pub limits: &'a Limits,
-    /// Who watches.
+    /// Cancellation and progress, shared with the caller.
     pub control: &'a Control,
-    /// How fast it may go on.
+    /// Decides how fast the run may go.
     pub pacer: Pacer<'a>,
-    /// Whose pages are whose.
+    /// Decides which of the plan's moves a page belongs to.
     pub cover: Cover,
-    /// Threads that do the work.
+    /// Number of threads that move pages.
     pub workers: usize,
-    /// How much memory nodes have.
+    /// Reads how much memory the nodes have.
     pub memory: NodeMemoryReader,
-    /// Whether anonymous memory may come in folios between a base page and a huge one.
+    /// Whether this kernel may use folios larger than a base page and smaller than a huge page for anonymous memory (mTHP).
     pub small_folios: bool,
     windows: Mutex<Windows<'a>>,
     claimed_bytes: AtomicU64,
@@ -62,24 +62,24 @@ pub struct Work<'a> {
     deadline: Option<Instant>,
 }
 
-/// As many threads as the pace has, unless there is less to move than a call for each of them: a thread has its price.
+/// The profile's number of threads, or fewer: never more threads than calls, because each thread has a cost of its own.
 fn useful_workers(plan: &Plan, call_bytes: u64) -> usize {
     let bytes: u64 = plan.moves.iter().map(Move::remote_bytes).sum();
     let calls = bytes.div_ceil(call_bytes.max(1)).try_into().unwrap_or(usize::MAX);
     plan.options.pacing.pace().workers.min(calls)
 }
 
-/// All nodes that something may be moved to.
+/// All nodes that the plan moves something to.
 pub fn targets(plan: &Plan) -> NodeSet {
     let routes = plan.moves.iter().map(|step| &plan.routes[step.routes].targets);
     routes.fold(NodeSet::new(), |targets, more| targets.or(more))
 }
 
 impl<'a> Work<'a> {
-    /// Begins at the plan's first window, and goes by address.
+    /// Begins at the plan's first window, in address order.
     ///
     /// # Errors
-    /// If the memory of nodes cannot be read.
+    /// The memory of the nodes cannot be read.
     pub fn new(
         roots: &'a Roots,
         topology: &'a Topology,
@@ -111,7 +111,7 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// Goes by `heat` from now on, from the plan's first window.
+    /// Begins again at the plan's first window, in the order of `heat`: the most used memory first.
     pub fn hottest_first(&self, heat: &Heat) {
         *self.windows() = Windows::hottest_first(&self.plan.moves, self.pacer.most_bytes, heat);
     }
@@ -121,7 +121,8 @@ impl<'a> Work<'a> {
         self.windows().next()
     }
 
-    /// For each of the plan's moves, whether a part of it has not been visited. Nothing will be, from now on.
+    /// For each of the plan's moves: whether a part of it was not visited. Takes all remaining windows, so none is visited after
+    /// this.
     pub fn take_unvisited(&self) -> Vec<bool> {
         let mut unvisited = vec![false; self.plan.moves.len()];
         self.windows().by_ref().for_each(|window| unvisited[window.step] = true);
@@ -132,7 +133,7 @@ impl<'a> Work<'a> {
         self.windows.lock().expect("no worker panics while it holds the windows")
     }
 
-    /// Why no further batch may begin.
+    /// Why no further batch may begin; `None`: it may.
     pub fn stop(&self) -> Option<Reason> {
         if self.control.cancel.load(Ordering::Relaxed) {
             Some(Reason::Cancelled)
@@ -145,13 +146,13 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// CPUs of a node.
+    /// CPUs of a node; empty if the node is unknown.
     pub fn target_cpus(&self, node: NodeId) -> CpuSet {
         self.topology.node(node).map(|node| node.cpus.clone()).unwrap_or_default()
     }
 
-    /// Reserves up to `bytes` of what may still be moved under a target ratio, so that workers together do not move
-    /// more; 0 while others have reserved all that is left.
+    /// Reserves up to `bytes` of what may still be moved under a target ratio, so that all workers together do not move more.
+    /// Returns how much was reserved: 0 while other workers have reserved all that is left.
     pub fn claim(&self, bytes: u64) -> u64 {
         let Some(limit) = self.plan.limit_bytes else { return bytes };
         let grant = |claimed: u64| bytes.min(limit.saturating_sub(claimed));
@@ -161,14 +162,15 @@ impl<'a> Work<'a> {
         grant(claimed)
     }
 
-    /// Gives back what was claimed and not moved. More may have been moved than was claimed: a folio is not divided.
+    /// Ends a claim: gives back `claimed` bytes and counts the `moved` bytes. `moved` may be the larger one, because a folio is
+    /// not divided.
     pub fn release(&self, claimed: u64, moved: u64) {
         self.claimed_bytes.fetch_add(moved, Ordering::Relaxed);
         self.claimed_bytes.fetch_sub(claimed, Ordering::Relaxed);
     }
 
-    /// Takes up to `bytes` of what a pool has left (`room`, in bytes) beside what other workers are about to put
-    /// there, but nothing less than `folio_bytes`. What was taken is given back by [`Self::landed`].
+    /// Reserves up to `bytes` in a pool. `room` gives the pool's free bytes; what other workers are about to put there is taken
+    /// off. Grants nothing below `folio_bytes`. [`Self::landed`] ends the reservation.
     pub fn take_room(
         &self,
         pool: Pool,
@@ -177,7 +179,8 @@ impl<'a> Work<'a> {
         room: impl FnOnce() -> u64,
     ) -> Room {
         let mut in_flight = self.in_flight.lock().expect("no worker panics while it holds this");
-        // Read under the lock: pages that have landed show in the room, others still count as in flight.
+        // Read under the lock: a page that has landed is missing from the room already, and any other page still counts as in
+        // flight.
         let room = room();
         let taken = in_flight.entry(pool).or_default();
         let granted = bytes.min(room.saturating_sub(*taken));
@@ -191,13 +194,13 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The call is over: what it has put into the pool shows in the pool's own numbers now.
+    /// Ends a reservation after the call. What the call put into the pool now shows in the pool's own numbers.
     pub fn landed(&self, pool: Pool, bytes: u64) {
         let mut in_flight = self.in_flight.lock().expect("no worker panics while it holds this");
         *in_flight.entry(pool).or_default() -= bytes;
     }
 
-    /// Waits so long; no longer than until the run is to stop.
+    /// Waits for `pause`, or until the run must stop.
     pub fn wait(&self, pause: Duration) {
         let begin = Instant::now();
         while self.stop().is_none()

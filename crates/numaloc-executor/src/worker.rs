@@ -1,4 +1,4 @@
-//! One worker: windows -> folios -> batches.
+//! A worker: takes windows, finds folios in them, and moves these in batches.
 
 use crate::{
     batch::Key,
@@ -23,37 +23,37 @@ pub struct Worker<'a> {
     pub(crate) survey: &'a Survey,
     pub(crate) scanner: Scanner,
     pub(crate) report: Report,
-    /// What is to be tried again.
+    /// Pages to try again later.
     pub(crate) deferred: Deferred<'a>,
-    /// Visits to the windows that are visited now, before this one.
+    /// How often the windows that are visited now were visited before.
     pub(crate) tries: u32,
     /// Busy time still to be paid for by rest, up to `since`.
     pub(crate) duty: Duty,
-    /// The same, were it not for what holds the run back beyond its pace.
+    /// The same time, if only the profile's own pace slowed the run down. It tells rests for the pace from other waits.
     pub(crate) owed: Duty,
     pub(crate) since: Instant,
-    /// Bytes that this worker has brought to their targets.
+    /// Bytes that this worker has moved to their targets.
     pub(crate) moved_bytes: u64,
-    /// How much of a call the kernel is to take from the application at once.
+    /// How many bytes of a call the kernel may unmap from the application at once.
     pub(crate) run: runs::Length,
     flags: Option<FrameFile>,
     pending: BTreeMap<Key, Vec<Row>>,
     pub(crate) pending_bytes: u64,
 }
 
-/// What is off its home in a part of an extent.
+/// The pages of a part of an extent that are away from home.
 #[derive(Debug)]
 pub struct Found {
-    /// What is to be moved.
+    /// What to move.
     pub(crate) rows: Vec<Row>,
-    /// What stays because strangers map it: whose it is, and where in bytes from the extent's start.
+    /// Pages that stay because strangers map them: index of the process, and bytes from the extent's start.
     pub(crate) strangers: Vec<(usize, Range<u64>)>,
-    /// Whether all of the part could be looked at.
+    /// Whether the whole part could be scanned.
     pub(crate) is_all: bool,
 }
 
 impl<'a> Worker<'a> {
-    /// Opens what a worker needs.
+    /// Opens the files that a worker needs.
     pub fn new(roots: &Roots, work: &'a Work<'a>, survey: &'a Survey) -> Self {
         Self {
             work,
@@ -73,7 +73,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Takes windows until there are no more or the run is to stop, and settles all that it found.
+    /// Takes windows until there are no more or the run must stop. Settles all bytes that it found.
     pub fn run(mut self) -> Report {
         while self.work.stop().is_none()
             && let Some(window) = self.work.next()
@@ -90,7 +90,7 @@ impl<'a> Worker<'a> {
         self.report
     }
 
-    /// Moves what is found off its home in a window.
+    /// Moves the pages of a window that are away from home.
     fn visit(&mut self, Window { step, range, .. }: Window) {
         let Found { rows, strangers, is_all } = self.find(step, range);
         self.report.unread[step] |= !is_all;
@@ -104,7 +104,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Finds what is off its home in a part of an extent.
+    /// Finds the pages of a part of an extent that are away from home.
     pub(crate) fn find(&mut self, index: usize, range: Range<u64>) -> Found {
         let plan = self.work.plan;
         let step = &plan.moves[index];
@@ -160,7 +160,7 @@ impl<'a> Worker<'a> {
         Found { rows, strangers, is_all }
     }
 
-    /// Puts folios into the batch that is being filled for their target; without one they are left.
+    /// Adds folios to the batch for their next target. Without a further target they are left, with the reason `NoMemory`.
     pub(crate) fn put(&mut self, row: Row) {
         let folio = row.first;
         let plan = self.work.plan;
@@ -175,20 +175,20 @@ impl<'a> Worker<'a> {
     }
 
     pub(crate) fn flush(&mut self) {
-        // Folios that find no room come back with their next target.
+        // Folios that find no room are put into `pending` again, for their next target.
         while let Some((key, rows)) = self.pending.pop_first() {
             self.pending_bytes -= rows.iter().map(Row::bytes).sum::<u64>();
             self.drive(key, rows);
         }
     }
 
-    /// Settles bytes as gone.
+    /// Settles bytes that are no longer there.
     pub(crate) fn vanished(&mut self, process: usize, bytes: u64) {
         self.report.accounts[process].vanished(bytes);
         self.work.control.settled_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Settles bytes as left.
+    /// Settles bytes that stay, with the reason.
     pub(crate) fn leave(&mut self, process: usize, reason: Reason, bytes: u64) {
         self.report.accounts[process].left(reason, bytes);
         self.work.control.settled_bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! The kernel's own balancing: said, paused, put back whatever happens; and a schedule whose work is undone.
+//! The kernel's own balancing: the daemon mentions it, pauses it, and puts it back whatever happens. And a schedule whose work is
+//! undone again and again.
 
 use super::*;
 use crate::{
@@ -17,12 +18,12 @@ fn value() -> String {
     fs::read_to_string(SYSCTL).expect("the kernel has it").trim().to_owned()
 }
 
-/// Touches nothing, so that the kernel has no reason to move its pages.
+/// A process that touches nothing, so that the kernel has no reason to move its pages.
 fn idle(name: &str, region: &str) -> App {
     Layout::remote(&[region]).load("idle").start(name)
 }
 
-/// A request that asks for this of balancing.
+/// A request for a job with this action on balancing.
 pub fn asking(
     pid: i32,
     limits: v1::Limits,
@@ -34,7 +35,7 @@ pub fn asking(
     request
 }
 
-/// A slow job that pauses balancing, once it has moved something.
+/// Creates a slow job that pauses balancing, and waits until it has moved something.
 fn pausing(client: &Client, pid: i32) -> String {
     let request = asking(pid, slow(4 * MIB), v1::NumaBalancingAction::Pause);
     let name = client.try_create(request).expect("it is taken").name;
@@ -62,7 +63,8 @@ fn it_is_off_while_any_job_moves_that_asks_for_it() {
 #[test]
 fn what_a_kill_leaves_is_put_back_at_the_next_start() {
     let _on = Setting::numa_balancing(true);
-    // Another than 1: it comes back exactly. Bit 1 is for slower memory, of which there is none.
+    // Another value than 1, to see that exactly this one is put back. Bit 1 is for slower memory, which this machine does not
+    // have.
     let _tiering = Setting::set(SYSCTL, "2");
     let mut daemon = Daemon::start();
     let app = idle("killed", "anon:64M");
@@ -70,7 +72,7 @@ fn what_a_kill_leaves_is_put_back_at_the_next_start() {
     daemon.kill();
     assert_eq!(value(), "0");
     daemon.spawn();
-    // It listens before, and answers only then.
+    // The daemon listens before it has put the setting back, but it answers only after that.
     let client = daemon.client();
     client
         .runtime
@@ -78,7 +80,7 @@ fn what_a_kill_leaves_is_put_back_at_the_next_start() {
         .expect("it serves");
     assert_eq!(value(), "2");
 
-    // Without a start, too.
+    // The setting can be put back without starting the daemon, too.
     pausing(&daemon.client(), app.pid());
     let restore = |daemon: &Daemon| {
         let program = env::var_os("NUMALOCD").unwrap_or_else(|| "numalocd".into());
@@ -151,7 +153,7 @@ fn a_schedule_whose_pages_are_pushed_away_says_so_and_slows_down() {
         let got = client.runtime.block_on(client.schedules().get_schedule(get));
         got.expect("it is there").into_inner().schedule.expect("a schedule")
     };
-    // Waits for the end of another run than `last`.
+    // Waits until the schedule has had another run than `last`, and that run has ended.
     let runs = |last: &str| {
         until("it runs", || {
             std::thread::sleep(Duration::from_millis(50));
@@ -181,7 +183,7 @@ fn a_schedule_whose_pages_are_pushed_away_says_so_and_slows_down() {
     assert!(message.contains("3 times in a row"), "{message}");
     assert!(wait(&schedule) > INTERVAL, "{:?}", wait(&schedule));
     assert_eq!(daemon.log().matches("fights with").count(), 1, "once");
-    // Left alone, it is as before.
+    // If nobody moves the pages away, it is as before.
     schedule = runs(&schedule.last_job);
     assert_eq!(schedule.state_message, "");
     assert!(wait(&schedule) <= INTERVAL);

@@ -8,7 +8,7 @@ fn variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("{name} is set by tests/vm/suite --daemon"))
 }
 
-/// It has no proto file at hand: the daemon tells it all it needs.
+/// grpcurl has no proto file: the daemon's reflection tells it all it needs.
 #[test]
 fn grpcurl_lists_describes_and_calls() {
     let daemon = Daemon::start();
@@ -21,7 +21,7 @@ fn grpcurl_lists_describes_and_calls() {
     scene.finish();
 }
 
-/// Its code is generated from the proto files.
+/// The client's code is generated from the proto files.
 #[test]
 fn python_runs_a_job_to_its_end() {
     let daemon = Daemon::start();
@@ -38,7 +38,7 @@ fn python_runs_a_job_to_its_end() {
     scene.finish();
 }
 
-/// Those that users are shown: each use, by the command that a language has for it.
+/// Runs the examples that users are shown, one for each use. `example` is the command that runs one of them.
 fn examples_work(example: impl Fn(&str) -> Command) {
     let daemon = Daemon::start();
     let says = |name: &str, arguments: &[&str]| {
@@ -74,7 +74,7 @@ fn the_examples_in_go_work() {
     examples_work(|name| Command::new(format!("example-{name}")));
 }
 
-/// Python runs from the files of the machine around this one.
+/// Python runs from the files of the machine around this virtual one.
 fn python(script: &str) -> Command {
     let mut command = Command::new("chroot");
     command.args(["/mnt/host", "env", &format!("PYTHONPATH={}", variable("NUMALOC_STUBS"))]);

@@ -1,10 +1,10 @@
-//! A state directory without room.
+//! A state directory on a full disk.
 
 use super::*;
 use crate::scene::Scene;
 use nix::mount::{MsFlags, mount, umount};
 
-/// A small file system. It goes with this value.
+/// A small file system. It is unmounted when this value is dropped.
 struct Small(PathBuf);
 
 impl Small {
@@ -17,7 +17,7 @@ impl Small {
         Self(dir)
     }
 
-    /// Leaves no room. Removing the file makes some again.
+    /// Fills the file system. Removing the returned file makes room again.
     fn fill(&self) -> PathBuf {
         let path = self.0.join("ballast");
         let mut size = 4 << 20;
@@ -29,7 +29,7 @@ impl Small {
                 size /= 2;
             }
         }
-        // What a failed attempt left behind fills the rest.
+        // The failed attempt may have left room: this write fills it.
         fs::write(&path, &ballast).ok();
         path
     }
@@ -53,7 +53,7 @@ fn without_room_writes_are_refused_and_jobs_go_on() {
     let ballast = small.fill();
     let other = Scene::remote(&["anon:8M"]);
     let mut refused = None;
-    // The store's file has some room in it: it takes a number of records.
+    // The store's file has some free room inside, so a number of records still fits.
     until("the disk is full", || {
         let mut paused = request(other.app.pid(), slow(4096));
         paused.on_conflict = v1::ConflictAction::Refuse.into();

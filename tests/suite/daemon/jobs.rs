@@ -22,12 +22,12 @@ fn a_process_comes_home() {
     assert_eq!(member.account.as_ref(), Some(&account));
     assert_eq!(member.movable_after, outcome.movable_after);
     assert!(outcome.movable_after.expect("a look afterwards").local_percent > 99.0);
-    // Once more there is nothing to do.
+    // A second job has nothing to do.
     let job = client.create(scene.app.pid(), v1::Limits::default());
     until("the second one ends", || client.job(&job.name).end_time.is_some());
     let skipped = client.job(&job.name);
     assert_eq!(skipped.state(), v1::JobState::Skipped);
-    // Also where nothing moved.
+    // There are member results where nothing moved, too.
     assert_eq!(skipped.members[0].state(), v1::MemberState::Skipped);
     assert_eq!(skipped.members[0].home_node_ids, [0]);
     assert!(skipped.members[0].movable_after.is_some());
@@ -60,7 +60,7 @@ fn a_job_is_held_goes_on_and_is_watched_to_its_end() {
     let at_home = before.get(&0).copied().unwrap_or(0);
     assert!(at_home > 0 && at_home < 64 * MIB, "{before:?}");
     assert!(moved.moved_bytes > 0);
-    // Nothing moves while it is held.
+    // Nothing moves while the job is paused.
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(scene.nodes("anon"), before);
     client.resume(&name).expect("it goes on");
@@ -95,7 +95,7 @@ fn a_job_is_cancelled_on_the_way() {
     let scene = Scene::remote(&["anon:64M"]);
     let name = client.create(scene.app.pid(), slow(8 * MIB)).name;
     client.moves(&name);
-    // A second one on the same memory is refused, or joins.
+    // A second job on the same memory is refused, or joins the first.
     let mut second = request(scene.app.pid(), v1::Limits::default());
     assert_eq!(
         reason(client.try_create(second.clone())),
@@ -111,7 +111,7 @@ fn a_job_is_cancelled_on_the_way() {
     let left: i64 = account.left.iter().map(|left| left.bytes).sum();
     assert_eq!(account.found_bytes, account.moved_bytes + account.vanished_bytes + left);
     assert!(account.left.iter().any(|left| left.reason() == v1::LeftReason::Cancelled));
-    // Run again, all of it comes home.
+    // A new job brings the rest home.
     let name = client.create(scene.app.pid(), v1::Limits::default()).name;
     client.reaches(&name, v1::JobState::Succeeded);
     scene.assert_on("anon", 0, 64 * MIB);
@@ -143,7 +143,7 @@ fn what_cannot_be_done_is_refused_with_its_reason() {
     let daemon = Daemon::start();
     let client = daemon.client();
     let scene = Scene::of(crate::app::Layout::remote(&["anon:8M"]).on("").load("idle"));
-    // It may run on every node.
+    // The process may run on all nodes, so no node is its target.
     let pid = scene.app.pid();
     let answer = client.try_create(request(pid, v1::Limits::default()));
     assert_eq!(reason(answer), (Code::FailedPrecondition, "NO_TARGET_NODE".into()));

@@ -1,4 +1,5 @@
-//! Killed at any moment: nothing acknowledged is lost, nothing runs twice, the store opens every time.
+//! The daemon is killed at random moments. Nothing that it acknowledged is lost, nothing runs twice, and its store opens every
+//! time.
 
 use super::*;
 use crate::{
@@ -12,15 +13,15 @@ use std::{
     thread,
 };
 
-/// As often as the issue of this suite asks for, unless told otherwise.
+/// How many times the daemon is killed: 200, or as NUMALOC_KILLS says.
 fn rounds() -> u32 {
     env::var("NUMALOC_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(200)
 }
 
-/// Clients that write at the same time, so that changes share commits: the first one has jobs, the others have workloads and
-/// schedules of their own.
+/// Clients that write at the same time, so that changes share commits. One creates jobs; each of the others has its own workloads
+/// and schedules.
 const CLIENTS: u32 = 8;
-/// Workloads of each, written again and again.
+/// Workloads of each client, which it writes again and again.
 const WORKLOADS: u32 = 4;
 
 /// What the daemon has acknowledged.
@@ -30,13 +31,13 @@ struct Acknowledged {
     jobs: BTreeMap<String, bool>,
     /// Schedules: whose they are, and whether they are there.
     schedules: BTreeMap<String, (u32, bool)>,
-    /// Workloads, and what each is labelled with; `None`: it is not registered. Those are left out of which it is not known.
+    /// Workloads, and the label of each; `None`: it is not registered. A workload is missing here while its state is not known.
     workloads: BTreeMap<String, Option<String>>,
-    /// Ends that were seen: they last.
+    /// Jobs that were seen at their end, and the state that they must keep.
     ends: BTreeMap<String, i32>,
 }
 
-/// Registers workloads and takes them back, and so with schedules, until told to end or the daemon has gone.
+/// Registers and unregisters workloads, and creates and deletes schedules, until told to end or the daemon is gone.
 fn write(endpoint: &str, own: u32, round: u32, seen: &Mutex<Acknowledged>, end: &AtomicBool) {
     let client = Client::new(endpoint);
     let mut step = 0;
@@ -52,7 +53,7 @@ fn write(endpoint: &str, own: u32, round: u32, seen: &Mutex<Acknowledged>, end: 
     }
 }
 
-/// Labels a workload anew, or takes it back. Until that is answered nobody knows which.
+/// Gives a workload a new label, or unregisters it. Until the daemon answers, nobody knows whether it was done.
 fn workload(
     client: &Client,
     own: u32,
@@ -86,7 +87,7 @@ fn workload(
     Ok(())
 }
 
-/// Makes a schedule that is held, or removes one that this client has made.
+/// Creates a paused schedule, or deletes one that this client has created.
 fn schedule(client: &Client, own: u32, seen: &Mutex<Acknowledged>) -> Result<(), Status> {
     let cgroup = format!("/killed/{own}");
     let known = {
@@ -113,7 +114,7 @@ fn schedule(client: &Client, own: u32, seen: &Mutex<Acknowledged>) -> Result<(),
     Ok(())
 }
 
-/// Creates and cancels jobs until told to end or the daemon has gone.
+/// Creates and cancels jobs until told to end or the daemon is gone.
 fn work(endpoint: &str, pids: &[i32], round: u32, seen: &Mutex<Acknowledged>, end: &AtomicBool) {
     let client = Client::new(endpoint);
     let mut step = 0;
@@ -129,7 +130,7 @@ fn work(endpoint: &str, pids: &[i32], round: u32, seen: &Mutex<Acknowledged>, en
         match client.try_create(request) {
             Ok(job) => {
                 seen.lock().unwrap().jobs.entry(job.name.clone()).or_default();
-                // Without this the queue would grow and grow.
+                // Without this the queue would grow without end.
                 if client.cancel(&job.name).is_ok() {
                     seen.lock().unwrap().jobs.insert(job.name, true);
                 }
@@ -143,7 +144,7 @@ fn work(endpoint: &str, pids: &[i32], round: u32, seen: &Mutex<Acknowledged>, en
 fn check(client: &Client, seen: &mut Acknowledged) {
     for (name, cancelled) in &seen.jobs {
         let job = client.try_job(name).unwrap_or_else(|status| panic!("{name} is lost: {status}"));
-        // One that was cancelled does not come back to life: it has ended, by itself or because it was told to.
+        // A cancelled job does not come back to life. It has ended, by itself or because it was told to.
         if *cancelled {
             assert!(
                 job.end_time.is_some() || job.wanted_state() == v1::JobState::Cancelled,
@@ -172,7 +173,7 @@ fn check(client: &Client, seen: &mut Acknowledged) {
         let known = known.and_then(|known| known.labels.get("step"));
         assert_eq!(known, label.as_ref(), "{name}");
     }
-    // Older ones have been checked often enough.
+    // Older entries have been checked often enough.
     seen.schedules.retain(|_, (_, there)| *there);
     while seen.jobs.len() > 40 {
         let oldest = seen.jobs.keys().next().cloned().expect("there are some");
@@ -181,7 +182,7 @@ fn check(client: &Client, seen: &mut Acknowledged) {
     }
 }
 
-/// No two jobs that move have a process in common.
+/// Asserts that no two running jobs have a process in common.
 fn assert_alone(client: &Client) {
     let states = vec![v1::JobState::Running.into()];
     let filter = v1::JobFilter { states, ..v1::JobFilter::default() };
@@ -209,7 +210,7 @@ fn at_random_moments() {
     let pids: Vec<i32> = apps.iter().map(App::pid).collect();
     let mut seen = Acknowledged::default();
     {
-        // One that ticks all the time, on a process of its own.
+        // A schedule that runs all the time, on a process of its own.
         let client = daemon.client();
         let schedule = v1::Schedule {
             spec: request(pids[2], v1::Limits::default()).spec,
@@ -219,11 +220,11 @@ fn at_random_moments() {
         let request = v1::CreateScheduleRequest { schedule: Some(schedule), ..Default::default() };
         let made = client.runtime.block_on(client.schedules().create_schedule(request));
         let ticks = made.expect("it is taken").into_inner().schedule.unwrap().name;
-        // No writer's.
+        // It belongs to none of the writers.
         seen.schedules.insert(ticks, (0, true));
     }
     let seen = Mutex::new(seen);
-    // No clock and no generator of random numbers is needed for moments that differ.
+    // A simple generator gives different moments; neither a clock nor real random numbers are needed.
     let mut state = 0x2545_f491_u32;
     for round in 0..rounds() {
         let end = AtomicBool::new(false);
@@ -245,12 +246,13 @@ fn at_random_moments() {
         check(&client, &mut seen.lock().unwrap());
         assert_alone(&client);
         if round % 10 == 9 {
-            // A sign of life for who waits for all rounds: stderr itself, which is not captured.
+            // A sign of life for people who wait for all rounds. It goes to stderr itself, which the test harness does not
+            // capture.
             writeln!(io::stderr(), "killed {} times", round + 1).expect("stderr is there");
         }
     }
     let seen = seen.lock().unwrap();
-    // It was worth it: each client has written something.
+    // The test was effective: each client has written something.
     let writers = (1..CLIENTS).filter(|own| {
         seen.workloads.keys().any(|name| name.starts_with(&format!("workloads/c{own}-")))
     });

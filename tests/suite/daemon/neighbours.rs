@@ -1,15 +1,15 @@
-//! Jobs beside each other: what classes and the daemon's own rate mean on real processes.
+//! Jobs beside each other: what QoS classes and the daemon's own rate do on real processes.
 
 use super::*;
 use crate::scene::Scene;
 
-/// Two jobs may move to the same node.
+/// Allows two jobs to move to the same node.
 const BESIDE: &str = "[queue]\nmoves_per_node = 2\n";
 
 fn create(client: &Client, scene: &Scene, class: v1::QosClass, limits: v1::Limits) -> String {
     let mut request = request(scene.app.pid(), limits);
     let spec = request.spec.as_mut().expect("a spec");
-    // Nothing but the class is to hold it back.
+    // Only the class may hold the job back.
     spec.policy = Some(v1::Policy {
         qos_class: class.into(),
         profile: v1::Profile::Fast.into(),
@@ -40,7 +40,7 @@ fn best_effort_makes_room_and_goes_on() {
     let moved = |name: &str| client.job(name).progress.expect("it moves").moved_bytes as u64;
     let before = moved(&best_effort);
     client.reaches(&other, v1::JobState::Succeeded);
-    // Half of its rate for three seconds would have been 24 MiB.
+    // At half of its rate it would have moved 24 MiB in these three seconds.
     let meanwhile = moved(&best_effort) - before;
     assert!(meanwhile < 8 * MIB, "{meanwhile} bytes moved meanwhile");
 
@@ -64,7 +64,7 @@ fn all_jobs_together_keep_to_the_daemons_rate() {
     for name in &names {
         client.reaches(name, v1::JobState::Succeeded);
     }
-    // 64 MiB at 16 MiB a second; a batch is a tenth of a second.
+    // 64 MiB at 16 MiB a second take four seconds; a batch takes a tenth of a second.
     let took = begin.elapsed();
     assert!(took > Duration::from_millis(3_800), "{took:?}");
     for scene in scenes {

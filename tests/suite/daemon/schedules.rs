@@ -26,7 +26,7 @@ fn memory_that_is_pushed_away_comes_back_again_and_again() {
         });
         let pushed =
             numalocctl(&["migrate", "--standalone", "--pid", &pid.to_string(), "--to", "1"]);
-        // The daemon may be at work on it at the same moment: then not all of it is away.
+        // The daemon may be moving it home at the same moment. Then not all of it is away.
         assert!(matches!(pushed.status.code(), Some(0 | 6)), "{pushed:?}");
     }
     until("it comes home at last", || scene.nodes("anon").get(&0).copied() == Some(16 * MIB));

@@ -1,4 +1,4 @@
-//! Many watchers, slow ones and such as go away.
+//! Many watchers: some read slowly, and some disconnect.
 
 use super::*;
 use crate::{
@@ -10,7 +10,7 @@ use tokio_stream::StreamExt;
 const CLIENTS: usize = 50;
 const JOBS: usize = 20;
 
-/// A third of the clients read what they are sent, a third read nothing, a third go away in the middle.
+/// A third of the clients read what they are sent, a third read nothing, and a third disconnect early.
 #[test]
 fn fifty_clients_watch_twenty_jobs_each() {
     let _balancing = Setting::numa_balancing(false);
@@ -49,7 +49,7 @@ fn fifty_clients_watch_twenty_jobs_each() {
             }
             ends.push(last);
         }
-        // The others have held nobody up: the dispatcher answers while they still do not read.
+        // The silent ones have not held anybody up: all readers have seen the end while these did not read.
         drop(silent);
         ends
     });

@@ -1,13 +1,13 @@
-//! Who may connect, and do what.
+//! Tests who may connect, and what they may do.
 
 use super::*;
 use crate::{app::Layout, scene::Scene, settings::Cgroup};
 use std::{os::unix::process::CommandExt, process::Output};
 
-/// A user to whom nothing belongs and nothing is granted at first.
+/// A user that owns nothing and has no grant at first.
 const USER: u32 = 1000;
 
-/// The command line as that user, with `gid` as its only group.
+/// Runs numalocctl as that user, with `gid` as its only group.
 fn ctl(gid: u32, arguments: &[&str]) -> Output {
     let mut command = Command::new("numalocctl");
     command.env("NUMALOC_ENDPOINT", format!("unix://{SOCKET}")).args(arguments);
@@ -31,9 +31,9 @@ fn others_get_what_they_are_granted_and_no_more() {
     let (inner, outer) = (inside.app.pid().to_string(), outside.app.pid().to_string());
     let (_, gid) = ids();
 
-    // Not in the group: no connection.
+    // A user outside of the group cannot connect.
     assert_refused(&ctl(USER, &["status"]), 5, "permission denied");
-    // In the group, without a grant.
+    // A user in the group, without a grant, is refused.
     for arguments in [&["status"][..], &["jobs", "ls"], &["migrate", "--pid", &inner]] {
         assert_refused(&ctl(gid, arguments), 4, "needs the role");
     }

@@ -1,4 +1,5 @@
-//! The one setting of the host that it changes: not by the unit as it is shipped, and put back when it dies.
+//! Tests pausing the kernel's own balancing, the one setting of the host that the daemon changes. The unit as it is shipped does
+//! not allow it. With the drop-in, the setting is put back when the daemon dies.
 
 use super::*;
 use crate::{
@@ -19,7 +20,7 @@ fn value() -> String {
     fs::read_to_string(SYSCTL).expect("the kernel has it").trim().to_owned()
 }
 
-/// Starts a slow job that pauses balancing, and has it move.
+/// Starts a slow job that pauses balancing, and waits until it moves.
 fn pausing(client: &Client, pid: i32) {
     let request = asking(pid, slow(4 * MIB), v1::NumaBalancingAction::Pause);
     let name = client.try_create(request).expect("it is taken").name;
@@ -46,12 +47,12 @@ fn with_the_drop_in_it_may_and_a_kill_or_stop_leaves_nothing() {
     let drop_in = fs::read_to_string(DROP_IN).expect("shipped");
     let lines: Vec<_> = drop_in.lines().filter(|line| *line != "[Service]").collect();
     installed.drop_in("pause", &lines.join("\n"));
-    // It is the end that puts it back, not the next start.
+    // Without a restart, only the end of the service can put the setting back, not the next start.
     installed.drop_in("restart", "Restart=no");
     installed.run();
     let app = Layout::remote(&["anon:128M"]).load("idle").start("paused");
     pausing(&installed.client(), app.pid());
-    // No other setting is open to it.
+    // The daemon can write no other setting.
     let mounts =
         fs::read_to_string(format!("/proc/{}/mountinfo", installed.pid())).expect("it runs");
     let options = |path: &str| {

@@ -1,8 +1,8 @@
-//! The system's message bus, without which systemd answers root alone.
+//! The system's message bus. Without it systemd answers only root.
 
 use super::*;
 
-/// A running bus that systemd is at. It ends with this value.
+/// A running bus to which systemd is connected. It is stopped when this value is dropped.
 #[derive(Debug)]
 pub struct Bus;
 

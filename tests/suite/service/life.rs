@@ -1,4 +1,4 @@
-//! Started, told to read its configuration again, stopped, stuck and killed.
+//! Tests the life of the service: start, reload, stop, hang and kill.
 
 use super::*;
 use crate::{
@@ -60,7 +60,7 @@ fn a_stop_saves_the_jobs_and_a_start_goes_on() {
     let begin = Instant::now();
     systemctl(&["stop", SERVICE]);
     assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
-    // It has ended by itself, and well.
+    // It ended by itself, and without an error.
     assert_eq!(installed.property("Result"), "success");
     assert_eq!(installed.property("ExecMainStatus"), "0");
     let nodes = scene.nodes("anon");
@@ -90,7 +90,7 @@ fn one_that_is_stuck_is_started_again() {
     scene.finish();
 }
 
-/// The job takes three times as long as the watchdog waits.
+/// The job takes about three times as long as the watchdog's limit.
 #[test]
 fn one_that_works_is_left_alone() {
     let installed = Installed::new();
@@ -135,7 +135,7 @@ fn the_first_client_starts_it_and_the_socket_outlives_it() {
     assert_eq!(status(&installed.client()).caller, "uid:0");
     assert_eq!(installed.property("ActiveState"), "active");
 
-    // Nobody is turned away while it is started again.
+    // No client is refused while the daemon is started again.
     let pid = installed.pid();
     systemctl(&["restart", "--no-block", SERVICE]);
     until("it has been started again", || {

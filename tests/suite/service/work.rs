@@ -1,4 +1,4 @@
-//! What it does works within its sandbox.
+//! Tests that the daemon can do its work within its sandbox.
 
 use super::{bus::Bus, *};
 use crate::{
@@ -17,7 +17,7 @@ use std::{
 };
 use tonic::Code;
 
-/// A job for a target, at its end.
+/// Creates a job for a target and waits for its end.
 fn done(client: &Client, target: v1::Target) -> v1::Job {
     let spec = v1::MigrationSpec { target: Some(target), ..v1::MigrationSpec::default() };
     let request = v1::CreateJobRequest { spec: Some(spec), ..v1::CreateJobRequest::default() };
@@ -43,7 +43,7 @@ fn it_is_confined() {
         assert_eq!(u64::from_str_radix(&field(set), 16), Ok(four), "{set}");
     }
     assert_eq!((field("NoNewPrivs").as_str(), field("Seccomp").as_str()), ("1", "2"));
-    // Its files are its own, and nobody else's to read; whoever may connect is said by the mode of the socket.
+    // Its state directory is its own, and nobody else can read it. The mode of the socket decides who may connect.
     let state = fs::metadata(STATE).expect("a directory");
     assert_eq!((state.uid(), state.mode() & 0o777), (uid, 0o700));
     let socket = fs::metadata(SOCKET).expect("a socket");
@@ -70,7 +70,7 @@ fn a_process_of_another_user_comes_home() {
     scene.finish();
 }
 
-/// For which it has to see the numbers of page frames, and how often each is mapped.
+/// For this it has to see the numbers of page frames, and how often each is mapped.
 #[test]
 fn pages_of_strangers_are_told_apart() {
     let installed = Installed::start();
@@ -84,20 +84,20 @@ fn pages_of_strangers_are_told_apart() {
     let account = job.outcome.and_then(|outcome| outcome.account).expect("an account");
     let shared = account.left.iter().find(|left| left.reason() == v1::LeftReason::Shared);
     assert!(shared.expect("a reason").bytes as u64 >= 16 * MIB, "{account:?}");
-    // Together they are no strangers; what both map needs MPOL_MF_MOVE_ALL.
+    // With both as the target neither is a stranger. To move what both map needs MPOL_MF_MOVE_ALL.
     done(&client, v1::Target { pids: vec![pid, child], ..v1::Target::default() });
     scene.assert_on("cow", 0, 32 * MIB);
     assert_eq!(Truth::of(child).region(range), [(0, 32 * MIB)].into());
     scene.finish();
 }
 
-/// On kernels 6.1 to 6.4 that takes reading their memory, from the CPUs of the other node.
+/// On kernels 6.1 to 6.4 this requires reading their memory, from the CPUs of the other node.
 #[test]
 fn pages_that_the_kernel_has_marked_come_home() {
     let installed = Installed::start();
     let client = installed.client();
     marked_pages_come_home_by("anon:32M", 32 * MIB, |pid| {
-        // The marks stay. New ones as fast as the kernel can make them would be a test of another thing.
+        // The marks stay. If the kernel could make new ones all the time, that would be another test.
         let _quiet = Setting::numa_balancing(false);
         let job = done(&client, v1::Target { pids: vec![pid], ..v1::Target::default() });
         let calls = job.outcome.and_then(|outcome| outcome.calls).expect("calls");

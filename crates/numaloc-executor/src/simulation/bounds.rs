@@ -5,9 +5,9 @@ use crate::{brake::LEAST, rate::Rate};
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// Enough for any of these runs.
+/// Longer than any of these runs takes.
 const EVER: Duration = Duration::from_secs(1 << 30);
-/// The longest that a rest for a trial takes, with the naps in it.
+/// Longest rest for a trial, including its naps.
 const TRIAL: Duration = Duration::from_millis(400);
 
 proptest! {
@@ -16,7 +16,7 @@ proptest! {
         let bytes = mib << 20;
         let calls = run(&world, &pace, bytes, EVER);
         prop_assert_eq!(calls.iter().map(|call| call.bytes).sum::<u64>(), bytes);
-        // Never over the share of time, but for what is not worth a sleep.
+        // Never over the share of time, except for rests that are not worth a sleep.
         let last = calls.last().expect("some");
         let busy: Duration = calls.iter().map(|call| call.took).sum();
         let allowed = last.at.mul_f64(pace.duty) + Duration::from_millis(2);
@@ -34,8 +34,8 @@ proptest! {
                 }
             }
         }
-        // Never starves: from one call to the next it is the longest rest that a call can ask for, its rate's wait, and a
-        // rest for a trial.
+        // Never starves: between two calls there are at most the longest rest that a call can ask for, the wait for the rate, and
+        // a rest for a trial.
         for pair in calls.windows(2) {
             let (Call { at, took, .. }, next) = (pair[0], pair[1]);
             let rest = (took + Duration::from_millis(1)).mul_f64(1.0 / (pace.duty * LEAST));

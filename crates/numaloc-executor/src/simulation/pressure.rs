@@ -9,10 +9,10 @@ use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
-/// After each change of the world, what a guard may take to find the right answer.
+/// Time that a guard may need to find the right answer after each change of the world.
 const SOON: Duration = Duration::from_secs(5);
 
-/// As `balanced` has it.
+/// Like the profile `balanced`.
 fn balanced() -> Pace {
     Pace { longest: Duration::from_millis(10), duty: 0.42, most: 16 << 20, rate: None }
 }
@@ -51,7 +51,7 @@ fn caused(percent: std::ops::Range<f64>) -> impl Strategy<Value = Caused> {
 }
 
 proptest! {
-    /// `fast` works all of the time, in two threads: a quarter of it is an eighth of that.
+    /// `fast` works all of the time, in two threads: a quarter of the time in one thread is an eighth of that.
     #[test]
     fn what_others_cause_costs_little(others in others_up_to(100.0), caused in caused(0.0..LIMIT / 2.0)) {
         let calls = minute(&World::even(others, caused), &balanced());
@@ -76,7 +76,7 @@ proptest! {
 
 #[test]
 fn each_change_is_found_out_soon() {
-    // Calm; others; the run beside others; others again; the run alone; calm.
+    // Phases of 10 s: calm; others; the run beside others; others again; the run alone; calm.
     let seconds = |percent: f64| vec![percent; 10];
     let others = [0.0, 60.0, 30.0, 60.0, 0.0, 0.0].map(seconds).concat();
     let worlds = [20u32, 40].map(|from| Caused {

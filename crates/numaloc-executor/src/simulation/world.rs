@@ -1,4 +1,4 @@
-//! What the kernel and the others do.
+//! The simulated kernel and the other processes.
 
 use proptest::{collection::vec, prelude::*};
 use std::time::Duration;
@@ -10,16 +10,16 @@ const MS: Duration = Duration::from_millis(1);
 pub enum Others {
     /// In percent, the same all the time.
     Steady(f64),
-    /// By the second, the last for ever.
+    /// By the second; the last value lasts for ever.
     Steps(Vec<f64>),
-    /// Up and down, each for so many milliseconds.
+    /// High and low in turns, each for this many milliseconds.
     Turns { high: f64, low: f64, high_ms: u64, low_ms: u64 },
-    /// Up bit by bit and down at once, in so many milliseconds.
+    /// Rises slowly and falls at once, once in each period.
     Sawtooth { high: f64, period_ms: u64 },
 }
 
 impl Others {
-    /// The same, so many times as high.
+    /// The same, `factor` times as high.
     pub fn times(self, factor: f64) -> Self {
         match self {
             Self::Steady(percent) => Self::Steady(percent * factor),
@@ -61,16 +61,16 @@ pub struct Caused {
     pub percent: f64,
     pub from: Duration,
     pub to: Duration,
-    /// It comes and goes by so much later, as 1 - 1/e.
+    /// Time constant with which it comes and goes: 1 - 1/e of a change shows after this time.
     pub lag: Duration,
 }
 
 #[derive(Clone, Debug)]
 pub struct World {
-    /// What a call takes besides its bytes.
+    /// The fixed time of a call.
     pub fixed: Duration,
     pub per_mib: Duration,
-    /// Calls take so many times longer, in turns.
+    /// Factors by which calls take longer, used in turn.
     pub noise: Vec<u32>,
     pub others: Others,
     pub caused: Caused,
@@ -95,7 +95,7 @@ pub struct Psi {
     total: Duration,
     /// The part of it that the run has caused.
     pub caused: Duration,
-    /// How much the run moves, as it shows with its lag.
+    /// How much the run moves, as it shows in the pressure, with the lag.
     share: f64,
 }
 
@@ -109,7 +109,7 @@ impl Psi {
         self.total
     }
 
-    /// Time passes.
+    /// Lets time pass until `to`.
     pub fn pass(&mut self, world: &World, to: Duration, is_moving: bool) {
         let Caused { percent, from, to: end, lag } = &world.caused;
         while self.at < to {

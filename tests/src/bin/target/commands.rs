@@ -1,14 +1,14 @@
-//! What the suites tell the process to do: one line in, one line out.
+//! The commands that the suites send to the process: one line in, one line out.
 //!
-//! - `check`: looks at every byte; `ok PAGES` with the number of pages rewritten so far, or `corrupt ...`
+//! - `check`: checks every byte; answers `ok PAGES` with the number of pages that the writer has checked so far, or `corrupt ...`
 //! - `unmap NAME`: unmaps a region
-//! - `free NAME BYTES first|last`: gives that half of each BYTES of a region back to the kernel, and forgets it
-//! - `fork N`: makes children that share all memory and only wait
-//! - `share`: makes a process with the same memory, as vfork does, and says its pid; `sharer exit` and `sharer exec` end
-//!   that process or make it another program
-//! - `leave`: the first thread ends, and another one goes on answering
-//! - `child`: the pid of the child that a `cow` region is shared with
-//! - `exec`: becomes a new program with the same arguments, which prints its regions and `ready`
+//! - `free NAME BYTES first|last`: gives that half of each BYTES of a region back to the kernel, and no longer checks it
+//! - `fork N`: makes children that share all memory and do nothing but wait
+//! - `share`: makes a process with the same memory, as vfork does, and answers with its pid; `sharer exit` and `sharer exec` end
+//!   that process or make it execute another program
+//! - `leave`: the first thread ends, and another one continues to answer
+//! - `child`: answers with the pid of the child that a `cow` region is shared with
+//! - `exec`: executes the program anew with the same arguments; it prints its regions and `ready` again
 //! - `exit`: ends
 
 use crate::{
@@ -25,16 +25,16 @@ use std::{
     sync::{MutexGuard, atomic::Ordering::Relaxed},
 };
 
-/// Why a thread does not obey any more.
+/// Why a thread stops serving commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The process is to end.
     Exit,
-    /// This thread is to end, and another one to obey.
+    /// This thread is to end, and another one takes over.
     Leave,
 }
 
-/// Obeys until the end of standard input, or until it is told to leave.
+/// Serves commands until the end of standard input, or until it is told to leave.
 pub fn serve(memory: &Memory, child: Option<i32>) -> Result<End> {
     let mut out = io::stdout().lock();
     for line in io::stdin().lock().lines() {

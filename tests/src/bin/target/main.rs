@@ -1,8 +1,8 @@
-//! The application under test: it lays out memory as asked, on the node asked for, runs on the CPUs of another one, and
-//! rewrites and checks all of its memory for as long as it lives.
+//! The application under test. It lays out its memory as asked, on the given node, and runs on the CPUs of another node. As long
+//! as it lives it rewrites and checks all of its memory.
 //!
-//! It prints `region NAME START-END` for each region and then `ready`, and answers each line on its standard input
-//! with one line (see `commands`). The end of its input ends it.
+//! It prints `region NAME START-END` for each region and then `ready`. It then reads commands from standard input, one per line,
+//! and answers each with one line (see `commands`). It ends when its input ends.
 #![forbid(unsafe_code)]
 
 mod commands;
@@ -26,13 +26,13 @@ use std::{
 /// An application with a known layout of memory.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Nodes whose CPUs it runs on: the main thread on the first, the writer on the last.
+    /// Nodes whose CPUs it runs on. The main thread runs on the first node, the writer on the last.
     #[arg(long)]
     cpu_nodes: Option<NodeSet>,
     /// Node that its memory comes from.
     #[arg(long)]
     mem_node: Option<u32>,
-    /// Node that its own copies of what a child shares come from; that of its CPU, if it is not given.
+    /// Node for its own copies of pages that it shared with a child. Without it: the node of its CPU.
     #[arg(long)]
     copy_node: Option<u32>,
     /// Directory of a cgroup to enter first.
@@ -44,7 +44,7 @@ struct Args {
     /// Have a third thread, `helper`, that may run on all CPUs and sleeps.
     #[arg(long)]
     helper: bool,
-    /// End as soon as the memory is there.
+    /// End as soon as the memory is laid out.
     #[arg(long)]
     brief: bool,
     /// [NAME=]KIND[:PATH]:SIZE[:OPTION]..., see `spec`.
@@ -77,7 +77,7 @@ fn main() -> Result<()> {
         return Ok(());
     }
     let child = if memory.wants_child() { Some(fork_paused()?) } else { None };
-    // From here on both have copies of their own of what is rewritten.
+    // From here on, parent and child have their own copies of the pages that are rewritten.
     set_thread_policy(args.copy_node).context("set_mempolicy")?;
     memory.rewrite_cow();
     set_thread_policy(None).context("set_mempolicy")?;
@@ -97,7 +97,8 @@ fn main() -> Result<()> {
                 writer::spin()
             }
         });
-        // A thread that begins maps pages of the program that nobody has needed before: not while somebody counts them.
+        // A new thread maps pages of the program that were not needed before. Wait for it, so that nobody who counts pages sees
+        // them appear.
         has_begun.recv()?;
     }
     if args.helper {
@@ -121,7 +122,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// Obeys where the first thread has left.
+/// Serves commands after the first thread has ended.
 fn go_on(memory: &Memory, child: Option<i32>) -> ! {
     println!("left");
     while matches!(commands::serve(memory, child), Ok(commands::End::Leave)) {}

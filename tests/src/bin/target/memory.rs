@@ -1,4 +1,4 @@
-//! All regions of the process, and what is expected in them.
+//! All regions of the process, and the content that is expected in them.
 
 use crate::spec::{Access, Kind, Spec};
 use anyhow::{Context, Result};
@@ -14,21 +14,22 @@ use std::{
     thread,
 };
 
-/// Pages of a sparse region are touched in runs of so many.
+/// Pages of a sparse region are touched in runs of this many pages.
 const SPARSE_RUN: usize = 16;
-/// One write of a `direct` region: small enough for one bio, so that all of its pages are pinned until it is done.
+/// Size of one write of a `direct` region. It is small enough for one bio, so all of its pages are pinned until the write is
+/// done.
 const DIRECT_BYTES: usize = 256 << 10;
 
-/// A region with the generation of each page that this process writes.
+/// A region, with the generation of each page that this process writes.
 pub struct Slot {
     pub spec: Spec,
     /// Shared with the thread that writes it to a device.
     pub region: Arc<Region>,
-    /// Numbers of the pages whose content this process answers for.
+    /// Numbers of the pages whose content this process writes and checks.
     pub pages: Vec<u32>,
-    /// What was written to each of `pages` last.
+    /// The generation that was last written to each of `pages`.
     pub generations: Vec<u32>,
-    /// How many of `pages`, from the end, are rewritten; the others are only checked.
+    /// How many of `pages`, counted from the end, are rewritten. The others are only checked.
     pub rewritten: usize,
     _pinned: Option<PinnedBuffer>,
 }
@@ -47,17 +48,17 @@ impl Memory {
         Ok(Self { slots: slots.collect::<Result<_>>()? })
     }
 
-    /// The slots, each locked when it is its turn.
+    /// The slots. Each is locked only while it is visited.
     pub fn slots(&self) -> impl Iterator<Item = MutexGuard<'_, Option<Slot>>> {
         self.slots.iter().map(|slot| slot.lock().expect("no thread panics while it holds a slot"))
     }
 
-    /// Whether a region is to be shared with a child.
+    /// Whether a region is shared with a child.
     pub fn wants_child(&self) -> bool {
         self.slots().any(|slot| slot.as_ref().is_some_and(|slot| slot.spec.kind == Kind::Cow))
     }
 
-    /// Writes to the second half of what is shared with the child.
+    /// Writes to the second half of each region that is shared with the child.
     pub fn rewrite_cow(&self) {
         for mut slot in self.slots() {
             if let Some(slot) = slot.as_mut().filter(|slot| slot.spec.kind == Kind::Cow) {
@@ -167,7 +168,7 @@ impl Slot {
         slot
     }
 
-    /// Gives the first or the last half of each `unit` bytes back to the kernel, and answers for them no more.
+    /// Gives the first or the last half of each `unit` bytes back to the kernel. The pages in these halves are no longer checked.
     pub fn free_halves(&mut self, unit: usize, first: bool) -> io::Result<()> {
         let half = unit / 2;
         let from = if first { 0 } else { half };
@@ -191,7 +192,7 @@ impl Slot {
         }
     }
 
-    /// Checks the page at `index` of `pages`, and says what is wrong with it.
+    /// Checks the page at `index` of `pages`. Returns what is wrong with it.
     pub fn verify(&self, index: usize) -> Result<(), String> {
         let seed = self.seed(index);
         let page = self.pages[index];
@@ -206,7 +207,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Checks all pages, also those that are protected.
+    /// Checks all pages, including protected ones.
     pub fn verify_all(&mut self) -> Result<(), String> {
         let protected = self.spec.kind == Kind::ProtNone;
         if protected {

@@ -1,4 +1,4 @@
-//! Which CPUs a thread runs on.
+//! On which CPUs a thread runs.
 
 use anyhow::{Context, Result};
 use nix::{
@@ -8,13 +8,13 @@ use nix::{
 use numaloc_core::NodeId;
 use std::{sync::mpsc, thread};
 
-/// Pins this thread to the CPUs of `node`; leaves it alone for `None`.
+/// Pins this thread to the CPUs of `node`. Does nothing for `None`.
 pub fn pin(node: Option<NodeId>) -> Result<()> {
     let Some(node) = node else { return Ok(()) };
     run_on(&format!("/sys/devices/system/node/node{node}/cpulist"))
 }
 
-/// Starts a thread that may run on all CPUs and sleeps; waits until it may.
+/// Starts a thread that may run on all CPUs and sleeps. Waits until its CPUs are set.
 pub fn start_helper() -> Result<()> {
     let (sender, ready) = mpsc::channel();
     let helper = thread::Builder::new().name("helper".into());
@@ -27,7 +27,7 @@ pub fn start_helper() -> Result<()> {
     ready.recv()?
 }
 
-/// Lets this thread run on the CPUs of a list and on no other.
+/// Restricts this thread to the CPUs of the list in a file.
 fn run_on(path: &str) -> Result<()> {
     let list = std::fs::read_to_string(path).with_context(|| path.to_owned())?;
     let cpus: numaloc_core::CpuSet = list.parse().with_context(|| path.to_owned())?;

@@ -1,10 +1,10 @@
-//! The words that describe a region: `[NAME=]KIND[:PATH]:SIZE[:OPTION]...`, such as `anon:64M`, `sparse:100G:touch=100M`,
+//! Parses the description of a region: `[NAME=]KIND[:PATH]:SIZE[:OPTION]...`, such as `anon:64M`, `sparse:100G:touch=100M`,
 //! `seg=file:/dev/shm/seg:256M:stripe=0/8`, `heap=anon:64M:at=c000000000`.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::{path::PathBuf, str::FromStr};
 
-/// What a region is made of and what is special about it.
+/// What a region is made of, and its special properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Private anonymous memory in 4 KiB pages.
@@ -19,13 +19,13 @@ pub enum Kind {
     Shm,
     /// A memfd.
     Memfd,
-    /// A file, mapped shared; it is made if it is shorter.
+    /// A file, mapped shared. It is created or extended if it is too short.
     File,
     /// Locked anonymous memory.
     Mlock,
     /// Anonymous memory with a policy that binds it to the node `bind=N`.
     Bound,
-    /// Anonymous memory without any access rights once it is filled.
+    /// Anonymous memory. Once it is filled, all access rights are taken away.
     ProtNone,
     /// A large reservation of which only `touch=SIZE` is touched, spread over all of it.
     Sparse,
@@ -44,11 +44,11 @@ pub enum Access {
     Write,
     /// Fills them, then only reads them.
     ReadOnly,
-    /// Fills and rewrites each `of`-th page from `first` on, and maps the rest.
+    /// Fills and rewrites every `of`-th page, beginning with page `first`, and maps the rest.
     Stripe { first: usize, of: usize },
-    /// Fills them, and leaves them alone.
+    /// Fills them and does not touch them again.
     Cold,
-    /// Maps them.
+    /// Maps them without writing.
     Touch,
 }
 

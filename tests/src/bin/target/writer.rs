@@ -13,15 +13,15 @@ use std::{
     thread,
 };
 
-/// Pages between two releases of a region's lock: commands come through in between.
+/// Pages between two releases of a region's lock. Commands can take the lock in between.
 const CHUNK: usize = 64;
 
 /// The first wrong word that was seen.
 pub static CORRUPTION: OnceLock<String> = OnceLock::new();
-/// Pages checked and written so far.
+/// Pages checked so far, most of them rewritten too.
 pub static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
-/// Checks and rewrites all memory until something is wrong with it. `begun` is called once it has done a little of it.
+/// Checks and rewrites all memory until something is wrong with it. Calls `begun` after the first pages.
 pub fn write(memory: &Memory, begun: impl FnOnce()) {
     chunk(memory, 0);
     begun();
