@@ -145,7 +145,7 @@ pub struct Policy {
     pub on_interrupt: OnInterrupt,
     /// What to do about the kernel's automatic NUMA balancing.
     pub numa_balancing: NumaBalancing,
-    /// Which runs are told as events.
+    /// Which runs are reported as events.
     pub emit: Emit,
 }
 
