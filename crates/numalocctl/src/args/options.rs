@@ -101,10 +101,16 @@ impl PlanArgs {
         self.to.iter().chain(&self.from).any(needs)
     }
     /// The options of the planner. The nodes are not checked against the machine yet.
+    ///
+    /// # Errors
+    /// No node is left to move to.
     pub fn options(&self, topology: &Topology) -> Result<Options, Failure> {
         self.change_options(Options::default(), topology)
     }
     /// `policy` changed by the options that are given, for the daemon.
+    ///
+    /// # Errors
+    /// No node is left to move to.
     pub fn change(&self, policy: Policy, topology: &Topology) -> Result<Policy, Failure> {
         Ok(Policy {
             options: self.change_options(policy.options, topology)?,
