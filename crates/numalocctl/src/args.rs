@@ -173,9 +173,9 @@ pub struct TopologyArgs {
 }
 
 const MIGRATE_EXAMPLES: &str = "\
-Ctrl-C ends the migration after the batches in hand and reports. \
-With the daemon a second Ctrl-C stops waiting for that, and a job that was there before (--join, --request-id) \
-is never ended: Ctrl-C only stops waiting for it.
+Ctrl-C ends the migration after its current batches and reports. \
+With the daemon a second Ctrl-C stops waiting for that. A job that existed before (--join, --request-id) is never ended: \
+Ctrl-C only stops waiting for it.
 
 Examples:
   numalocctl migrate --pid 4711

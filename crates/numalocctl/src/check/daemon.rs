@@ -54,7 +54,7 @@ pub fn daemon(found: &Findings) -> Check {
         DaemonState::Misnamed(reason) => Check::warning(
             NAME,
             reason.as_str(),
-            "put --endpoint, NUMALOC_ENDPOINT or numalocctl.toml right",
+            "correct --endpoint, NUMALOC_ENDPOINT or numalocctl.toml",
         ),
     }
 }

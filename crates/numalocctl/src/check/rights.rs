@@ -52,7 +52,7 @@ pub fn hidepid(found: &Findings) -> Check {
     const NAME: &str = "hidepid";
     match (&found.facts.hidepid, found.facts.capabilities.sys_ptrace) {
         (None, _) => Check::ok(NAME, "off"),
-        (Some(value), true) => Check::ok(NAME, format!("{value}, seen through by CAP_SYS_PTRACE")),
+        (Some(value), true) => Check::ok(NAME, format!("{value}, overridden by CAP_SYS_PTRACE")),
         (Some(value), false) => Check::warning(
             NAME,
             format!("{value}: processes of other users are hidden"),

@@ -61,7 +61,7 @@ fn totals(text: &mut String, document: &PlanDoc) {
     if document.unasked_bytes > 0 {
         let _ = writeln!(
             text,
-            "policies: not asked for {}, which would hold up the process; a migration asks, and leaves what is bound",
+            "policies: not looked up for {}, because that would hold up the process; a migration looks them up, and leaves what is bound",
             size(document.unasked_bytes)
         );
     }
