@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(out.join("numaloc.v1.bin"), set.encode_to_vec())?;
     let generate = || tonic_prost_build::configure().emit_rerun_if_changed(false);
     generate().btree_map(".").compile_fds(set.clone())?;
-    // src/encoded.rs: the same servers again, but for the answer that is encoded already.
+    // src/encoded.rs: the same servers again, but ListJobs answers with a response that is encoded already.
     let encoded = out.join("encoded");
     fs::create_dir_all(&encoded)?;
     generate()

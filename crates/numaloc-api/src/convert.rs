@@ -1,5 +1,6 @@
-//! All conversions: requests to values (`spec`, `request`), values to requests (`client`), and values of the core to
-//! answers (`topology`, `locality`, `plan`, `outcome`, `record`), and those back to values (`stored`, `ended`). `check` holds the bounds of single fields.
+//! All conversions. `spec` and `request` make values of requests, `client` makes requests of values. `topology`,
+//! `locality`, `plan`, `outcome` and `record` make answers of values; `stored` and `ended` make values of answers and
+//! stored records. `check` has the bounds of single fields.
 
 mod check;
 mod client;

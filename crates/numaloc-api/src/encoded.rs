@@ -1,18 +1,18 @@
-//! Listed jobs that are encoded already, and the servers that answer with them. On the wire they are what [`crate::v1`] has:
-//! a message within a message is written as bytes are.
+//! Jobs of a list, encoded in advance, and the servers that answer with them. The encoding is that of [`crate::v1`],
+//! because a nested message is encoded like a `bytes` field.
 
 use crate::value::Job;
 use prost::{Message, bytes::Bytes};
 
 pub use servers::*;
 
-/// The servers of [`crate::v1`], but for ListJobs, which answers with [`ListedJobs`].
+/// The servers of [`crate::v1`]. Only ListJobs differs: it answers with [`ListedJobs`].
 #[allow(missing_docs, clippy::all)]
 mod servers {
     include!(concat!(env!("OUT_DIR"), "/encoded/numaloc.v1.rs"));
 }
 
-/// A job as lists show it, an encoded [`crate::v1::Job`]. Cheap to clone.
+/// A job as lists show it: an encoded [`crate::v1::Job`]. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedJob(Bytes);
 
@@ -28,7 +28,7 @@ impl AsRef<[u8]> for ListedJob {
     }
 }
 
-/// A page of them, on the wire a [`crate::v1::ListJobsResponse`].
+/// A page of listed jobs, encoded like a [`crate::v1::ListJobsResponse`].
 #[derive(Clone, PartialEq, Message)]
 pub struct ListedJobs {
     #[prost(bytes = "bytes", repeated, tag = "1")]
@@ -38,7 +38,7 @@ pub struct ListedJobs {
 }
 
 impl ListedJobs {
-    /// These jobs; without a token they are the last ones.
+    /// A page with these jobs. Without a token it is the last page.
     pub fn new(jobs: Vec<ListedJob>, next_page_token: Option<String>) -> Self {
         let jobs = jobs.into_iter().map(|job| job.0).collect();
         Self { jobs, next_page_token: next_page_token.unwrap_or_default() }

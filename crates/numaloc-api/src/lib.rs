@@ -1,7 +1,7 @@
-//! The gRPC API of numaloc: what `proto/numaloc/v1` defines, as generated code ([`v1`]), the same requests as checked
-//! values ([`value`]), and the conversions between the two (`From` and `TryFrom`, all in `convert`).
+//! The gRPC API of numaloc: generated code ([`v1`]) for what `proto/numaloc/v1` defines, checked values ([`value`]) for
+//! requests and records, and the conversions between the two (`From` and `TryFrom`, all in `convert`).
 //!
-//! Generated types stop here: a service converts a request, works with values, and converts what it answers.
+//! Generated types stop here: a service converts a request into a value, works with values, and converts its answer back.
 #![forbid(unsafe_code)]
 
 mod convert;
@@ -14,7 +14,7 @@ pub use convert::{
 };
 pub use violation::{DOMAIN, Problem, Violation, Violations};
 
-/// Generated messages, clients and servers. The comments are in the proto files.
+/// Generated messages, clients and servers. Their documentation is in the proto files.
 #[allow(missing_docs, clippy::all)]
 pub mod v1 {
     tonic::include_proto!("numaloc.v1");

@@ -1,4 +1,4 @@
-//! Requests as values that have been checked, free of generated types.
+//! Requests and records as values that have been checked, without generated types.
 
 mod job;
 mod member;

@@ -7,7 +7,7 @@ use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 /// The domain of every google.rpc.ErrorInfo.
 pub const DOMAIN: &str = "numaloc.io";
 
-/// As many violations are listed; a request with more is told of these.
+/// Most violations that are listed for one request.
 const LISTED: usize = 16;
 
 /// What is wrong with one field.
@@ -42,13 +42,13 @@ pub enum Problem {
         /// The form.
         expected: &'static str,
     },
-    /// It is the same as an earlier one's.
+    /// An entry is the same as an earlier one.
     #[error("is there twice")]
     Twice,
-    /// It is of use with other values of its message only.
+    /// The field has no meaning with the other values of its message.
     #[error("must be empty here")]
     NotEmpty,
-    /// It differs from what was said before.
+    /// A field differs from that of the first message of a stream.
     #[error("differs from that of the first message")]
     Differs,
     /// An enum value that this version does not know.
@@ -57,10 +57,10 @@ pub enum Problem {
         /// The number.
         value: i32,
     },
-    /// A field mask names something else than a field that can be changed.
+    /// A field mask names something that is not a field that can be changed.
     #[error("names a field that cannot be changed")]
     UnknownPath,
-    /// It contradicts another field.
+    /// The value contradicts another field.
     #[error("must not be longer than {other}")]
     LongerThan {
         /// The other field.
@@ -71,7 +71,7 @@ pub enum Problem {
 /// One field and what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Its path from the request on, such as `spec.target.pids[3]`.
+    /// Path of the field within the request, such as `spec.target.pids[3]`.
     pub field: String,
     /// What is wrong.
     pub problem: Problem,
@@ -88,21 +88,21 @@ impl fmt::Display for Violation {
 pub struct Violations(Vec<Violation>);
 
 impl Violations {
-    /// Notes one.
+    /// Adds one, unless there are 16 already.
     pub fn push(&mut self, field: impl Into<String>, problem: Problem) {
         if self.0.len() < LISTED {
             self.0.push(Violation { field: field.into(), problem });
         }
     }
-    /// Those that were noted.
+    /// The violations, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = &Violation> {
         self.0.iter()
     }
-    /// `value`, unless something was noted.
+    /// `value` if there is no violation.
     pub(crate) fn or<T>(self, value: T) -> Result<T, Self> {
         self.or_of(Some(value))
     }
-    /// `value`, unless something was noted, as is the case when there is none.
+    /// The value if there is no violation. A `value` of `None` must come with a violation.
     pub(crate) fn or_of<T>(self, value: Option<T>) -> Result<T, Self> {
         value.filter(|_| self.0.is_empty()).ok_or(self)
     }
@@ -125,7 +125,7 @@ impl fmt::Display for Violations {
 impl std::error::Error for Violations {}
 
 impl From<Violations> for Status {
-    /// INVALID_ARGUMENT with an ErrorInfo and a BadRequest that names each field. It stays well below the 8 KiB that
+    /// INVALID_ARGUMENT with an ErrorInfo, and a BadRequest that names each field. It stays well below the 8 KiB that
     /// clients allow for headers.
     fn from(violations: Violations) -> Self {
         let fields = violations

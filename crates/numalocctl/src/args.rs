@@ -97,29 +97,29 @@ pub enum Command {
     Migrate(MigrateArgs),
     /// Show what the daemon is doing, and who you are to it.
     Status,
-    /// Let no move of the daemon begin; those under way go on to their end, and requests are queued. Lasts over restarts.
+    /// Drain the daemon: no move begins, those under way go on to their end, and requests are queued. Lasts over restarts.
     #[command(after_help = "Examples:\n  numalocctl drain && numalocctl jobs ls --state running")]
     Drain,
     /// Let moves begin again after drain.
     Undrain,
-    /// Hold all moves of the daemon, those under way after their batches in hand. Lasts over restarts.
+    /// Pause all moves of the daemon; those under way end after their current batches. Lasts over restarts.
     PauseAll,
     /// Let moves go on after pause-all.
     ResumeAll,
     /// Copy the daemon's store into a file while it runs, for numalocd --restore.
     #[command(after_help = "Examples:\n  numalocctl backup /var/backups/numaloc.redb")]
     Backup {
-        /// The file to make. It must not be there yet.
+        /// The file to write. It must not exist.
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-    /// List, watch and steer the daemon's migrations.
+    /// List, watch and control the daemon's migrations.
     #[command(subcommand)]
     Jobs(JobsCommand),
     /// Have migrations repeated by the daemon.
     #[command(subcommand)]
     Schedules(SchedulesCommand),
-    /// Show what became of migrations.
+    /// Show the results of migrations and what else the daemon did.
     Events(EventsArgs),
     /// Tell the daemon which containers, pods and labels stand for which cgroups.
     #[command(subcommand)]
@@ -173,9 +173,9 @@ pub struct TopologyArgs {
 }
 
 const MIGRATE_EXAMPLES: &str = "\
-Ctrl-C ends the migration after the batches in hand and reports. \
-With the daemon a second Ctrl-C stops waiting for that, and a job that was there before (--join, --request-id) \
-is never ended: Ctrl-C only stops waiting for it.
+Ctrl-C ends the migration after its current batches and reports. \
+With the daemon a second Ctrl-C stops waiting for that. A job that existed before (--join, --request-id) is never ended: \
+Ctrl-C only stops waiting for it.
 
 Examples:
   numalocctl migrate --pid 4711
@@ -198,22 +198,22 @@ pub struct MigrateArgs {
     /// Place in the queue.
     #[command(flatten)]
     pub queue: QueueArgs,
-    /// Give back the job that is at work on the same memory, if there is one, instead of failing.
+    /// If another job works on the same memory, take that job instead of failing.
     #[arg(long, help_heading = "Queue (with the daemon only)")]
     pub join: bool,
-    /// Makes the request safe to repeat: the same id gives back the same job.
+    /// Makes the request safe to repeat: the same id returns the same job.
     #[arg(long, value_name = "ID", help_heading = "Queue (with the daemon only)")]
     pub request_id: Option<String>,
     /// Print the job's name and do not wait.
     #[arg(long, conflicts_with = "wait", help_heading = "Queue (with the daemon only)")]
     pub detach: bool,
-    /// The id that the job is to have, such as nightly [default: a number]
+    /// The id for the job, such as nightly [default: a number]
     #[arg(long, value_name = "ID", value_parser = names::parse_job, help_heading = "Queue (with the daemon only)")]
     pub id: Option<JobId>,
-    /// A label for filters of lists, key=value (repeatable).
+    /// A label for filtering lists, key=value (repeatable).
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = target::parse_label, help_heading = "Queue (with the daemon only)")]
     pub label: Vec<(String, String)>,
-    /// Only check whether the daemon would take it: the target, its owner, quotas and ceilings, and other jobs.
+    /// Only check whether the daemon would accept it: the target, its owner, quotas and ceilings, and other jobs.
     #[arg(long, visible_alias = "dry-run", help_heading = "Queue (with the daemon only)")]
     pub validate_only: bool,
     /// Wait for the end, which is the default.

@@ -1,4 +1,4 @@
-//! The checks of `doctor`: facts in, verdicts out.
+//! The checks of `doctor`: they take facts and give verdicts.
 
 mod daemon;
 mod kernel;
@@ -14,18 +14,18 @@ use crate::doc::Check;
 use numaloc_core::Topology;
 use numaloc_host::{Error, HostFacts};
 
-/// What was found out about this host.
+/// Facts about this host.
 #[derive(Debug)]
 pub struct Findings {
-    /// What its files say.
+    /// Facts from its files.
     pub facts: HostFacts,
-    /// Whether page frame numbers are shown to this process.
+    /// Whether this process may see page frame numbers.
     pub pfns_readable: bool,
-    /// Whether the kernel's pages are of the size that is known.
+    /// Whether the kernel's page size is one that numaloc knows.
     pub page_size: Result<(), Error>,
     /// Whether PAGEMAP_SCAN works.
     pub pagemap_scan: bool,
-    /// The machine by hwloc.
+    /// The machine as hwloc sees it.
     pub topology: Result<Topology, Error>,
     /// The daemon.
     pub daemon: DaemonState,

@@ -28,10 +28,10 @@ use crate::{
 use numaloc_host::{Roots, check_page_size};
 use serde::Serialize;
 
-/// What surrounds this program.
+/// The surroundings of this program.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
-    /// Where the host is read.
+    /// The roots of the host's files.
     pub roots: Roots,
     /// What says where the daemon is.
     pub environment: Environment,
@@ -63,7 +63,8 @@ pub fn run(cli: &Cli, around: &Surroundings) -> Result<Report, Failure> {
     }
 }
 
-/// The daemon, for commands that also work without it; nothing if they are to do so, on a host that they know.
+/// The daemon, for commands that also work without it; `None` if the command is to be carried out here. In that case the
+/// kernel's page size is checked.
 fn daemon(cli: &Cli, around: &Surroundings) -> Result<Option<Daemon>, Failure> {
     match place::choose(&cli.connect, &around.environment)? {
         Place::Here => Ok(check_page_size(&around.roots).map(|()| None)?),
@@ -77,7 +78,7 @@ fn reach(cli: &Cli, around: &Surroundings, command: &'static str) -> Result<Daem
     Daemon::connect(endpoint, &cli.connect)
 }
 
-/// What a command that succeeded shows.
+/// The report of a command that succeeded.
 fn shown<D: Serialize>(
     cli: &Cli,
     document: &D,

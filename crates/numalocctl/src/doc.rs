@@ -1,8 +1,8 @@
 //! Documents: what commands found, in the stable form that `-o json` prints (docs/json.md).
 //!
-//! They are separate from the core's types so that those may change without breaking readers. Rules: bytes and
-//! node ids are integers, names are snake_case with the unit at the end, lists are sorted by node or kept in the
-//! order of the work, and fields are only ever added.
+//! They are separate from the core's types, so that those types can change without breaking readers. Rules: bytes and node
+//! ids are integers; names are snake_case with the unit at the end; lists are sorted by node or have the order of the work;
+//! fields are only ever added.
 
 mod check;
 mod event;

@@ -6,7 +6,7 @@ use std::{
 };
 use tonic::transport::Uri;
 
-/// How the daemon is reached.
+/// How to reach the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// By a Unix socket.
@@ -20,22 +20,22 @@ pub enum Address {
 /// Files of certificates, PEM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// What the daemon's certificate is checked against.
+    /// Authorities for checking the daemon's certificate.
     pub ca: Option<PathBuf>,
-    /// What is shown to the daemon.
+    /// The certificate to show to the daemon.
     pub certificate: Option<PathBuf>,
-    /// The key of that.
+    /// The key of that certificate.
     pub key: Option<PathBuf>,
 }
 
 /// Where the daemon is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// As it was written.
+    /// The address as it was written.
     pub uri: String,
-    /// What that means.
+    /// Its meaning.
     pub address: Address,
-    /// For https.
+    /// The certificates for https.
     pub tls: TlsFiles,
 }
 
@@ -43,7 +43,7 @@ impl Endpoint {
     /// Reads an address.
     ///
     /// # Errors
-    /// What it should have been.
+    /// The address is wrong: the message says what is expected.
     pub fn new(uri: &str, tls: TlsFiles) -> Result<Self, String> {
         Ok(Self { uri: uri.to_owned(), address: address(uri)?, tls })
     }

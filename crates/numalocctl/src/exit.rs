@@ -11,19 +11,19 @@ pub enum Code {
     Done = 0,
     /// Failed.
     Failure = 1,
-    /// The command line or the request makes no sense.
+    /// The command line or the request is wrong.
     Usage = 2,
-    /// The thing named does not exist.
+    /// Something that was named does not exist.
     NotFound = 3,
     /// Rights are missing.
     Permission = 4,
     /// The daemon cannot be reached.
     Unreachable = 5,
-    /// Some of what was to move is still where it was.
+    /// Some of the memory that was to move is still where it was.
     Partly = 6,
-    /// The time given ran out.
+    /// The time limit was reached.
     TimedOut = 124,
-    /// Ctrl-C ended the waiting, and what was waited for goes on.
+    /// Ctrl-C ended the waiting; the job goes on.
     Left = 130,
 }
 
@@ -36,10 +36,10 @@ impl From<Code> for ExitCode {
 /// Why a command could not be carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The host could not be read, or the target is not there.
+    /// The host could not be read, or the target does not exist.
     #[error(transparent)]
     Host(#[from] Error),
-    /// Options that parse but make no sense on this machine.
+    /// Options that can be parsed, but are wrong on this machine.
     #[error("{0}")]
     Usage(String),
     /// An option that only the daemon can carry out.
@@ -50,7 +50,7 @@ pub enum Failure {
         /// The option or command.
         option: &'static str,
     },
-    /// A configuration file cannot be read, or says what it may not.
+    /// A configuration file cannot be read, or has wrong contents.
     #[error("{}: {reason}", path.display())]
     Config {
         /// The file.
@@ -68,12 +68,12 @@ pub enum Failure {
         /// What to do.
         advice: &'static str,
     },
-    /// The daemon did not do it.
+    /// The daemon refused the request.
     #[error("{message}")]
     Refused {
         /// The exit code for its status.
         code: Code,
-        /// What it said.
+        /// Its message.
         message: String,
     },
     /// Ctrl-C ended the waiting.
@@ -96,7 +96,7 @@ pub enum Failure {
         /// Why not.
         source: io::Error,
     },
-    /// The kernel denied what talking to the daemon needs.
+    /// The kernel refused resources for talking to the daemon.
     #[error("cannot talk to a daemon: {0}")]
     Runtime(#[source] io::Error),
 }
@@ -114,7 +114,7 @@ impl From<&Failure> for Code {
             Failure::Unreachable { .. } => Self::Unreachable,
             Failure::Refused { code, .. } => *code,
             Failure::Left(_) => Self::Left,
-            // A reader that has gone has seen what it wanted.
+            // The reader has closed the pipe, because it has seen enough.
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Self::Done,
             Failure::Signals(_) | Failure::Json(_) | Failure::Output(_) => Self::Failure,
             Failure::Write { .. } | Failure::Runtime(_) => Self::Failure,
@@ -123,7 +123,7 @@ impl From<&Failure> for Code {
 }
 
 impl Failure {
-    /// Whether there is anything to say about it.
+    /// Whether the failure is not reported.
     pub fn is_silent(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }

@@ -54,7 +54,7 @@ fn process(pid: i32, comm: &str, list: &str) -> Process {
     }
 }
 
-/// An extent in which `nodes` are (node, owned MiB, shared MiB).
+/// An extent. Each entry of `nodes` is (node, owned MiB, shared MiB).
 fn extent(mappings: &[(usize, u64)], kind: Kind, name: &str, nodes: &[(u32, u64, u64)]) -> Extent {
     let resident = |&(id, owned, shared): &(u32, u64, u64)| {
         let bytes =
@@ -138,7 +138,7 @@ pub fn many_extents() -> Look {
     Look { plan, topology, source: Source::Query }
 }
 
-/// What may become of [`look`].
+/// A possible outcome for [`look`].
 pub fn outcome() -> Outcome {
     let identity = |pid: i32| Identity { pid, start_time: 90_000 + pid as u64 };
     let mut first = Account::default();

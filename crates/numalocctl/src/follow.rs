@@ -1,4 +1,4 @@
-//! A job of the daemon's as it goes on, on standard error.
+//! Shows on standard error how a job of the daemon goes on.
 
 use crate::{
     doc::{JobDoc, JobState},

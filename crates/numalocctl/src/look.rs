@@ -1,4 +1,4 @@
-//! From a target to a plan: the way that `locality`, `plan` and `migrate` share.
+//! From a target to a plan: the steps that `locality`, `plan` and `migrate` share.
 
 use crate::{
     args::{PlanArgs, TargetArgs},
@@ -21,8 +21,8 @@ pub struct Look {
     pub source: Source,
 }
 
-/// Looks at a target with a view to moving it: refused on a machine with nowhere to move to. The survey holds the
-/// target's processes open; its extents are gone into the plan.
+/// Looks at a target in order to move it. Fails on a machine where memory cannot move anywhere. The survey keeps the
+/// target's processes open; its extents have been moved into the plan.
 pub fn to_move(
     roots: &Roots,
     target: &TargetArgs,
@@ -42,7 +42,7 @@ pub fn to_move(
     Ok(found)
 }
 
-/// Looks at a target, on any machine.
+/// Looks at a target on any machine, without a plan to move it.
 pub fn to_see(roots: &Roots, target: &TargetArgs) -> Result<Look, Failure> {
     let topology = topology::topology(roots)?;
     let processes = found_of(roots, target, &topology)?;
@@ -51,7 +51,7 @@ pub fn to_see(roots: &Roots, target: &TargetArgs) -> Result<Look, Failure> {
     Ok(found)
 }
 
-/// The processes of a target. What of it is not there is told, and is an error only if nothing is.
+/// The processes of a target. Reports members that do not exist on standard error. It is an error only if none exists.
 fn found_of(
     roots: &Roots,
     target: &TargetArgs,
@@ -62,7 +62,7 @@ fn found_of(
     Ok(processes)
 }
 
-/// Refuses a target whose processes have all ended while they were looked at.
+/// Fails if all processes of the target have ended while they were looked at.
 fn check_any(found: &Look, target: &TargetArgs) -> Result<(), Failure> {
     match found.plan.processes.is_empty() {
         true => Err(Error::Empty { target: target.to_string() }.into()),
@@ -70,7 +70,7 @@ fn check_any(found: &Look, target: &TargetArgs) -> Result<(), Failure> {
     }
 }
 
-/// Looks again at what a survey found, as of now.
+/// Looks again at the processes of a survey, as of now.
 pub fn again(roots: &Roots, before: &Look, survey: &Survey) -> Result<Look, Failure> {
     let (topology, options) = (before.topology.clone(), &before.plan.options);
     Ok(look(roots, topology, survey.processes(), options, Policies::Known(survey))?.0)

@@ -1,8 +1,8 @@
-//! `numalocctl`: where a process's memory is, where it should be, and bringing it there.
+//! `numalocctl` shows where a process's memory is and where it should be, and moves it there.
 //!
-//! A command is one file in `cmd`: it reads the host or asks the daemon (`remote`, the only place that knows the API's
-//! messages), turns what it found into a document (`doc`, which is also the JSON that other programs read) and hands the
-//! document to a pure function in `text` for people. `place` decides between host and daemon.
+//! Each command is one file in `cmd`. It reads the host or asks the daemon (`remote`, the only place that knows the API's
+//! messages), and makes a document of what it found (`doc`, which is also the JSON that other programs read). A pure
+//! function in `text` makes text for people from the document. `place` decides between host and daemon.
 #![forbid(unsafe_code)]
 
 mod args;

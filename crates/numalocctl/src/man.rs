@@ -1,4 +1,4 @@
-//! Man pages, from the same definitions as the command line itself.
+//! Man pages, made from the same definitions as the command line.
 
 use clap::Command;
 use clap_mangen::{
@@ -37,7 +37,7 @@ const FILES: [(&str, &str); 3] = [
     ),
 ];
 
-/// File names and contents: a page for the command and each that it has.
+/// File names and contents: a page for `command` and for each of its subcommands.
 pub fn pages(mut command: Command) -> Vec<(String, Vec<u8>)> {
     command.build();
     let mut pages = Vec::new();
@@ -91,7 +91,7 @@ fn table(title: &str, rows: &[(&str, &str)], out: &mut Vec<u8>) -> io::Result<()
     roff.to_writer(out)
 }
 
-/// Those that --help shows, and what else it says below the options.
+/// The examples that --help shows, and the other text below its options.
 fn examples(command: &Command, out: &mut Vec<u8>) -> io::Result<()> {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let mut roff = Roff::new();
@@ -105,7 +105,7 @@ fn examples(command: &Command, out: &mut Vec<u8>) -> io::Result<()> {
                 });
                 roff.control("fi", []);
             }
-            // The section above says it.
+            // The section EXIT STATUS says this.
             None if part.starts_with("Exit codes:") || part.is_empty() => {}
             None => {
                 roff.control("SH", ["NOTES"]);

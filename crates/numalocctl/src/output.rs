@@ -1,13 +1,13 @@
 //! Standard output and standard error.
 //!
-//! Nothing here uses `println!`, which panics when the reader has gone (`numalocctl plan ... | head`).
+//! Nothing here uses `println!`, because it panics when the reader has closed the pipe (`numalocctl plan ... | head`).
 
 use crate::{args::Format, exit::Code, exit::Failure, text::clean};
 use clap::error::ErrorKind;
 use serde::Serialize;
 use std::io::{Write, stderr, stdout};
 
-/// What a command leaves behind.
+/// The result of a command.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// For standard output.
@@ -16,19 +16,19 @@ pub struct Report {
     pub code: Code,
 }
 
-/// How people want to see tables.
+/// How to print tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
-    /// All columns and rows.
+    /// Whether tables have all columns and rows.
     pub wide: bool,
-    /// With a header row.
+    /// Whether tables have a header row.
     pub headers: bool,
 }
 
 /// A document as one line of JSON.
 ///
 /// # Errors
-/// It cannot be written as JSON.
+/// The document cannot be written as JSON.
 pub fn json_line<D: Serialize>(document: &D) -> Result<String, Failure> {
     Ok(serde_json::to_string(document)? + "\n")
 }
@@ -48,7 +48,7 @@ pub fn render<D: Serialize>(
     }
 }
 
-/// Writes a report.
+/// Writes a report to standard output, and returns the exit code.
 pub fn print(report: &Report) -> Code {
     match emit(&report.text) {
         Ok(()) => report.code,
@@ -60,7 +60,7 @@ pub fn print(report: &Report) -> Code {
     }
 }
 
-/// Writes a part of the output at once, for those who watch.
+/// Writes a part of the output at once, for commands that watch.
 ///
 /// # Errors
 /// Standard output is closed or full.
@@ -69,13 +69,13 @@ pub fn emit(text: &str) -> Result<(), Failure> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Output)
 }
 
-/// One line on standard error. When even that is closed there is nobody left to tell.
+/// Writes one line to standard error. If standard error is closed, too, there is nothing left to do.
 pub fn complain(message: &str) {
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
     let _ = writeln!(stderr().lock(), "numalocctl: {}", clean(&message));
 }
 
-/// Answers a command line that did not parse, or one that asks for help.
+/// Handles a command line that cannot be parsed, or that asks for help.
 pub fn refuse(error: &clap::Error) -> Code {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -93,7 +93,7 @@ pub fn refuse(error: &clap::Error) -> Code {
     }
 }
 
-/// clap's several paragraphs as one line, without the usage that `--help` shows.
+/// clap's paragraphs as one line, without the usage, which `--help` shows.
 fn one_line(text: &str) -> String {
     let is_advice = |part: &&str| !part.starts_with("Usage:") && !part.starts_with("For more");
     let paragraphs = text.trim_end().split("\n\n").take_while(is_advice);

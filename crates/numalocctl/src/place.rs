@@ -1,4 +1,4 @@
-//! Where a command is carried out: here, or by the daemon.
+//! Decides where a command is carried out: in this program, or by the daemon.
 
 use crate::{
     args::ConnectArgs,
@@ -8,26 +8,26 @@ use crate::{
 };
 use std::{env, path::PathBuf};
 
-/// Where numalocd listens unless it is told otherwise.
+/// Where numalocd listens by default.
 pub const SOCKET: &str = "/run/numaloc/numalocd.sock";
 
-/// What surrounds this program and says where the daemon is.
+/// The surroundings of this program that say where the daemon is.
 #[derive(Clone, Debug)]
 pub struct Environment {
-    /// NUMALOC_ENDPOINT.
+    /// The value of NUMALOC_ENDPOINT.
     pub endpoint: Option<String>,
-    /// The configuration files; those that come first win.
+    /// The configuration files. Earlier ones take precedence.
     pub files: Vec<PathBuf>,
-    /// The socket of last resort.
+    /// The daemon's socket if nothing else names it.
     pub socket: PathBuf,
 }
 
 impl Environment {
-    /// As it is for this process.
+    /// The surroundings of this process.
     pub fn read() -> Self {
         let set = |name| env::var_os(name).filter(|value| !value.is_empty());
         let home = || Some(PathBuf::from(set("HOME")?).join(".config"));
-        // The XDG base directory specification has relative paths ignored.
+        // The XDG base directory specification says that relative paths are ignored.
         let config = set("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         let folders = config.or_else(home).into_iter().chain(["/etc".into()]);
         Self {
@@ -47,10 +47,9 @@ pub enum Place {
     Daemon(Endpoint),
 }
 
-/// For commands that work without a daemon, too.
+/// The place for commands that also work without a daemon.
 ///
-/// # Errors
-/// The options contradict each other, or what names the daemon makes no sense.
+/// # Errors The options contradict each other, or the address of the daemon is wrong.
 pub fn choose(args: &ConnectArgs, environment: &Environment) -> Result<Place, Failure> {
     if args.standalone {
         if args.endpoint.is_some() {
@@ -66,10 +65,9 @@ pub fn choose(args: &ConnectArgs, environment: &Environment) -> Result<Place, Fa
     }
 }
 
-/// For commands that only the daemon can carry out.
+/// The daemon's address, for commands that only the daemon can carry out.
 ///
-/// # Errors
-/// As [`choose`], or --standalone is given.
+/// # Errors As [`choose`], or --standalone is given.
 pub fn daemon(
     args: &ConnectArgs,
     environment: &Environment,
@@ -89,7 +87,7 @@ fn default(environment: &Environment) -> Result<Endpoint, Failure> {
     Endpoint::new(&uri, TlsFiles::default()).map_err(Failure::Usage)
 }
 
-/// The daemon that is named: flag, then environment, then configuration.
+/// The daemon that is named by an option, the environment or a configuration file, in this order.
 fn named(args: &ConnectArgs, environment: &Environment) -> Result<Option<Endpoint>, Failure> {
     let settings = settings::read(&environment.files)?;
     let TlsSettings { ca, certificate, key } = settings.tls;

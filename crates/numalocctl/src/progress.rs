@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
 
-/// Plain lines come this far apart.
+/// Time between two plain lines.
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
 const TEMPLATE: &str =
@@ -14,9 +14,9 @@ const TEMPLATE: &str =
 /// Whether to show progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// When standard error is a terminal.
+    /// Only if standard error is a terminal.
     Auto,
-    /// Always: as plain lines where there is no terminal.
+    /// Always; as plain lines if standard error is no terminal.
     Always,
     /// Never.
     Never,
@@ -33,20 +33,20 @@ impl From<ProgressArgs> for Wish {
 }
 
 impl Wish {
-    /// Whether there is somebody to show it to.
+    /// Whether progress is to be shown.
     pub fn is_granted(self) -> bool {
         self == Self::Always || (self == Self::Auto && stderr().is_terminal())
     }
 }
 
-/// Shows bytes, rate and time left, and what holds the run back. Uses no colour, so NO_COLOR holds by itself.
+/// Shows bytes, rate and time left, and what holds the run back. It uses no colour, so NO_COLOR needs no handling.
 #[derive(Debug)]
 pub enum Progress {
     /// Shows nothing.
     Off,
     /// A bar on a terminal.
     Bar(ProgressBar),
-    /// A line now and then.
+    /// A plain line each second.
     Lines {
         /// Bytes to settle.
         total_bytes: u64,
@@ -75,7 +75,7 @@ impl Progress {
         Self::Bar(bar)
     }
 
-    /// Shows that so many bytes are settled, and what holds the run back; nothing does if `held_back` is empty.
+    /// Shows that `settled_bytes` are settled, and what holds the run back. `held_back` is empty if nothing does.
     pub fn update(&mut self, settled_bytes: u64, held_back: &str) {
         match self {
             Self::Off => {}
@@ -101,11 +101,11 @@ impl Progress {
     }
 }
 
-/// `; held back: node 0 is busy`.
+/// The text `; held back: node 0 is busy`.
 fn because(held_back: &str) -> String {
     match held_back {
         "" => String::new(),
-        // It comes from the daemon.
+        // This text comes from the daemon.
         why => format!("; held back: {}", clean(why)),
     }
 }

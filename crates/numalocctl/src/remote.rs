@@ -1,6 +1,6 @@
-//! The daemon, as the commands see it: documents out, checked values in. The only place that knows the API's messages.
+//! The daemon, as the commands see it: values in, documents out. This is the only place that knows the API's messages.
 //!
-//! Calls block: a runtime of one thread carries them out. What takes one answer is bounded by --request-timeout.
+//! Calls block; a runtime of one thread carries them out. A call with one answer takes at most --request-timeout.
 
 mod backup;
 mod channel;
@@ -33,7 +33,7 @@ use tokio::{
 };
 use tonic::{Request, Response, Status, transport::Channel};
 
-/// Largest answer: a job on 100,000 processes, and then some.
+/// Largest answer: more than enough for a job on 100,000 processes.
 const ANSWER_MAX: usize = 256 << 20;
 
 macro_rules! client {
@@ -44,7 +44,7 @@ macro_rules! client {
 }
 use client;
 
-/// A daemon that answered.
+/// A connected daemon.
 #[derive(Debug)]
 pub struct Daemon {
     runtime: Runtime,
@@ -58,12 +58,12 @@ impl Daemon {
     /// Connects.
     ///
     /// # Errors
-    /// Nobody listens there, or the certificates do not fit.
+    /// Nothing listens there, or the certificates do not fit.
     pub fn connect(endpoint: Endpoint, args: &ConnectArgs) -> Result<Self, Failure> {
         Self::connect_within(endpoint, args, channel::CONNECT)
     }
 
-    /// Connects within a time.
+    /// Connects within a time limit.
     ///
     /// # Errors
     /// As [`Daemon::connect`].
@@ -79,7 +79,7 @@ impl Daemon {
         Ok(Self { runtime, channel, endpoint, request_timeout, reconnect_timeout })
     }
 
-    /// Where it is.
+    /// The daemon's address.
     pub fn endpoint(&self) -> &str {
         &self.endpoint.uri
     }
@@ -100,8 +100,8 @@ impl Daemon {
     where
         F: Future<Output = Result<Response<A>, Status>>,
     {
-        // A call that is given up is ended at the daemon, too; with a deadline in the request, which of the two came
-        // first would decide how it is told.
+        // No deadline is sent with the request: dropping the call ends it at the daemon, too. With a deadline on both
+        // sides, chance would decide which one ends the call, and so which message the user sees.
         match timeout(self.request_timeout, call(Request::new(message))).await {
             Ok(Ok(response)) => Ok(response.into_inner()),
             Ok(Err(status)) => Err(self.refused(&status)),

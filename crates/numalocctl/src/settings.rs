@@ -1,4 +1,4 @@
-//! The configuration files: what need not be said on each command line.
+//! The configuration files, so that the daemon's address need not be on each command line.
 
 use crate::exit::Failure;
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a configuration file may say.
+/// The contents of a configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -22,18 +22,17 @@ pub struct Settings {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsSettings {
-    /// What the daemon's certificate is checked against.
+    /// Authorities for checking the daemon's certificate.
     pub ca: Option<PathBuf>,
-    /// What is shown to the daemon.
+    /// The certificate to show to the daemon.
     pub certificate: Option<PathBuf>,
-    /// The key of that.
+    /// The key of that certificate.
     pub key: Option<PathBuf>,
 }
 
-/// Reads the files; those that come first win, value by value, and those that do not exist say nothing.
+/// Reads the files. Each value comes from the first file that has it. Files that do not exist are ignored.
 ///
-/// # Errors
-/// A file cannot be read or has an unknown key.
+/// # Errors A file cannot be read or has an unknown key.
 pub fn read(files: &[PathBuf]) -> Result<Settings, Failure> {
     let mut settings = Settings::default();
     for path in files {
@@ -48,7 +47,7 @@ pub fn read(files: &[PathBuf]) -> Result<Settings, Failure> {
         let tls = &mut settings.tls;
         settings.endpoint = settings.endpoint.or(found.endpoint);
         tls.ca = tls.ca.take().or(ca);
-        // A certificate and its key belong together.
+        // A certificate and its key come from the same file.
         if tls.certificate.is_none() && tls.key.is_none() {
             (tls.certificate, tls.key) = (certificate, key);
         }

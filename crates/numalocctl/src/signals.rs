@@ -4,11 +4,12 @@ use crate::exit::Failure;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::{Arc, atomic::AtomicBool};
 
-/// A flag that the first SIGINT or SIGTERM sets. The second does what it does by default: end the program.
+/// A flag that the first SIGINT or SIGTERM sets. The second one has its default effect: it ends the program.
 pub fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // Handlers run in the order of their registration: the first one acts only once the flag is set already.
+        // Handlers run in the order of their registration. The first one acts only if the flag is set already, so the first
+        // signal only sets the flag.
         signal_hook::flag::register_conditional_default(signal, flag.clone())
             .map_err(Failure::Signals)?;
         signal_hook::flag::register(signal, flag.clone()).map_err(Failure::Signals)?;

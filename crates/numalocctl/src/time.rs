@@ -1,5 +1,5 @@
-//! Points in time in the form of RFC 3339, in UTC. A small calendar suffices: days since 1970 in the Gregorian
-//! calendar, counted from March so that the leap day ends a year.
+//! Points in time in the form of RFC 3339, in UTC. The calendar counts days since 1970 in the Gregorian calendar. Its years
+//! begin in March, so that the leap day ends a year.
 
 use serde::{Serialize, Serializer};
 use std::{
@@ -14,7 +14,7 @@ pub struct Time {
     nanos: u32,
 }
 
-/// Seconds of the years 1 to 9999, as far as google.protobuf.Timestamp goes.
+/// Seconds of the years 1 to 9999, which is the range of google.protobuf.Timestamp.
 const SECONDS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
 const DAY: i64 = 86_400;
 /// Days from 0000-03-01 to 1970-01-01, and days of 400 years.
@@ -22,16 +22,16 @@ const EPOCH: i64 = 719_468;
 const ERA: i64 = 146_097;
 
 impl Time {
-    /// From seconds since 1970 and nanoseconds; what is out of bounds is brought within.
+    /// A time from seconds since 1970 and nanoseconds. Values out of bounds become the nearest value within.
     pub fn new(seconds: i64, nanos: i32) -> Self {
         let seconds = seconds.clamp(*SECONDS.start(), *SECONDS.end());
         Self { seconds, nanos: u32::try_from(nanos).unwrap_or(0).min(999_999_999) }
     }
-    /// To the second, for tables.
+    /// The time without fractions of a second, for tables.
     pub fn short(self) -> String {
         Self { nanos: 0, ..self }.to_string()
     }
-    /// Whole seconds from then to `now`; nothing if it is yet to come.
+    /// Whole seconds from this time to `now`; 0 if this time is in the future.
     pub fn age(self, now: SystemTime) -> u64 {
         let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
@@ -40,7 +40,7 @@ impl Time {
 }
 
 impl fmt::Display for Time {
-    /// With milliseconds, unless there are none.
+    /// Shows milliseconds only if they are not 0.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (year, month, day) = date(self.seconds.div_euclid(DAY));
         let second = self.seconds.rem_euclid(DAY);
@@ -59,21 +59,21 @@ impl Serialize for Time {
     }
 }
 
-/// Year, month and day of a day since 1970.
+/// Year, month and day of the month for a day counted from 1970.
 fn date(day: i64) -> (i64, i64, i64) {
     let day = day + EPOCH;
     let (era, day) = (day.div_euclid(ERA), day.rem_euclid(ERA));
-    // Every 4th year is longer, but for the 100th, but for the 400th.
+    // Every 4th year is a leap year, except every 100th, but including every 400th.
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
-    // From March on, months take turns at 31 and 30 days so that this line meets them all.
+    // From March on, months have 31 and 30 days in such an order that this linear formula gives their first days.
     let month = (5 * day + 2) / 153;
     let day = day - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
     (era * 400 + year + i64::from(month <= 2), month, day)
 }
 
-/// The day since 1970 of a date.
+/// The day counted from 1970 for a date.
 fn day(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let month = if month > 2 { month - 3 } else { month + 9 };
@@ -82,7 +82,7 @@ fn day(year: i64, month: i64, day: i64) -> i64 {
     era * ERA + 365 * year + year / 4 - year / 100 + of_year - EPOCH
 }
 
-/// Reads a time from 1970 to 9999; nothing if it is none.
+/// Reads a time from 1970 to 9999; `None` for other text.
 pub fn parse(text: &str) -> Option<SystemTime> {
     let number = |range: std::ops::Range<usize>| -> Option<i64> {
         let digits = text.get(range)?;
@@ -97,7 +97,7 @@ pub fn parse(text: &str) -> Option<SystemTime> {
         .into_iter()
         .try_for_each(|(at, known)| sign(at, known))?;
     let days = day(year, month, of_month);
-    // A day that the month does not have comes back as another.
+    // A day that the month does not have is converted back to another date.
     let exists = date(days) == (year, month, of_month) && hour < 24 && minute < 60 && second <= 60;
     let (nanos, zone) = fraction(text.get(19..)?)?;
     let seconds = days * DAY + hour * 3600 + minute * 60 + second - offset(zone)?;
@@ -114,7 +114,7 @@ fn fraction(text: &str) -> Option<(u32, &str)> {
     (!digits.is_empty()).then_some((nanos, zone))
 }
 
-/// Seconds that a zone is ahead of UTC.
+/// Seconds by which a time zone is ahead of UTC.
 fn offset(zone: &str) -> Option<i64> {
     if zone.eq_ignore_ascii_case("z") {
         return Some(0);

@@ -37,7 +37,7 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Reads how long a call may take.
+/// Reads `--max-stall`: how long a call may take.
 pub fn parse_stall(text: &str) -> Result<Duration, String> {
     let span = parse_span(text)?;
     match (STALL_MIN..=STALL_MAX).contains(&span) {
@@ -46,7 +46,7 @@ pub fn parse_stall(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads a duration of more than nothing: seconds, or a number with us, ms, s, m or h.
+/// Reads a duration above 0: seconds, or a number with us, ms, s, m or h.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     match parse_span(text)? {
         Duration::ZERO => Err("a duration has to be more than 0".into()),
@@ -54,7 +54,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads a duration that may be nothing.
+/// Reads a duration that may be 0.
 pub fn parse_span(text: &str) -> Result<Duration, String> {
     let refuse = || format!("'{text}' is no duration such as 500ms, 10s, 5m or 1h");
     let (digits, suffix) = split(text);
@@ -95,7 +95,7 @@ pub fn mb(bytes: u64) -> String {
     format!("{:.1}", bytes as f64 / f64::from(1 << 20))
 }
 
-/// Percent with one decimal. Only what is complete is shown as 100.
+/// Percent with one decimal. Less than all is shown as 99.9 at most.
 pub fn percent(value: f64) -> String {
     let shown = if value < 100.0 { value.min(99.9) } else { value };
     format!("{shown:.1}")
@@ -111,7 +111,7 @@ pub fn seconds(value: f64) -> String {
     }
 }
 
-/// A span of time for people: its two greatest units.
+/// A duration for people: its two greatest units.
 pub fn span(seconds: u64) -> String {
     const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3600, "h"), (60, "min"), (1, "s")];
     let parts = UNITS.windows(2).find(|pair| seconds >= pair[0].0);

@@ -1,4 +1,4 @@
-//! Single fields: each function notes what is wrong, and then gives back nothing.
+//! Checks of single fields. Each function adds a violation if the field is wrong, and returns no value then.
 
 use crate::{Problem, Violations, value::Page};
 use std::{
@@ -10,7 +10,7 @@ use std::{
 const PATH_MAX: usize = 4096;
 /// Longest systemd unit name in bytes.
 const UNIT_MAX: usize = 255;
-/// Most entries of a page, and how many when the client does not say.
+/// Most entries of a page, and the number if the client does not give one.
 const PAGE_SIZE_MAX: u64 = 1000;
 const PAGE_SIZE: usize = 100;
 /// Longest page token in bytes.
@@ -18,7 +18,7 @@ const PAGE_TOKEN_MAX: usize = 1024;
 /// The last second of the year 9999, as far as google.protobuf.Timestamp goes.
 const TIME_MAX: u64 = 253_402_300_799;
 
-/// A number within bounds.
+/// Reads a number within bounds.
 pub fn number(
     field: &str,
     value: Option<i64>,
@@ -34,7 +34,7 @@ pub fn number(
     number
 }
 
-/// A span of time within bounds.
+/// Reads a duration within bounds.
 pub fn duration(
     field: &str,
     value: Option<prost_types::Duration>,
@@ -50,7 +50,7 @@ pub fn duration(
     duration
 }
 
-/// A point in time from 1970 to 9999.
+/// Reads a time from 1970 to 9999.
 pub fn time(
     field: &str,
     value: Option<prost_types::Timestamp>,
@@ -71,7 +71,7 @@ fn span(seconds: i64, nanos: i32) -> Option<Duration> {
     Some(Duration::new(u64::try_from(seconds).ok()?, nanos))
 }
 
-/// Text without control characters; nothing if empty.
+/// Reads text without control characters; `None` if it is empty.
 pub fn text(field: &str, value: String, max: usize, bad: &mut Violations) -> Option<String> {
     if value.len() > max {
         bad.push(field, Problem::TooLong { max });
@@ -81,14 +81,14 @@ pub fn text(field: &str, value: String, max: usize, bad: &mut Violations) -> Opt
     form(field, value, expected, |text| !text.contains(char::is_control), bad)
 }
 
-/// Letters, digits, `.`, `_` and `-`; nothing if empty.
+/// Reads letters, digits, `.`, `_` and `-`; `None` if empty.
 pub fn token(field: &str, value: String, max: usize, bad: &mut Violations) -> Option<String> {
     let value = text(field, value, max, bad)?;
     let expected = "made of letters, digits, '.', '_' and '-'";
     form(field, value, expected, |text| crate::value::is_token(text, max), bad)
 }
 
-/// A cgroup's path; nothing if empty.
+/// Reads the path of a cgroup; `None` if it is empty.
 pub fn cgroup(field: &str, value: String, bad: &mut Violations) -> Option<String> {
     let path = text(field, value, PATH_MAX, bad)?;
     let expected =
@@ -101,14 +101,14 @@ fn is_cgroup(path: &str) -> bool {
     path == "/" || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(part))
 }
 
-/// The name of a systemd unit; nothing if empty.
+/// Reads the name of a systemd unit; `None` if it is empty.
 pub fn unit(field: &str, value: String, bad: &mut Violations) -> Option<String> {
     let name = text(field, value, UNIT_MAX, bad)?;
     let known = |b: u8| b.is_ascii_alphanumeric() || b":-_.\\@".contains(&b);
     form(field, name, "a unit's name", |name| name.bytes().all(known), bad)
 }
 
-/// A resource name; nothing if empty.
+/// Reads a resource name; `None` if it is empty.
 pub fn resource<T>(
     field: &str,
     name: &str,
@@ -123,7 +123,7 @@ pub fn resource<T>(
     id
 }
 
-/// A resource name that must be there.
+/// Reads a resource name that is required.
 pub fn name<T>(
     field: &str,
     name: &str,
@@ -137,7 +137,7 @@ pub fn name<T>(
     resource(field, name, expected, read, bad)
 }
 
-/// An id that a client chooses; nothing if empty. Numbers are the daemon's to give.
+/// Reads an id that a client chooses; `None` if it is empty. Numbers are refused, because the daemon gives them.
 pub fn chosen<T>(
     field: &str,
     id: String,
@@ -149,7 +149,7 @@ pub fn chosen<T>(
     form(field, id, expected, |id| id.parse::<u64>().is_err(), bad).and_then(|id| read(&id))
 }
 
-/// What must be there.
+/// Adds a violation if a required value is missing.
 pub fn required<T>(field: &str, value: Option<T>, bad: &mut Violations) -> Option<T> {
     if value.is_none() {
         bad.push(field, Problem::Missing);
@@ -157,17 +157,17 @@ pub fn required<T>(field: &str, value: Option<T>, bad: &mut Violations) -> Optio
     value
 }
 
-/// Where to go on in a list, and how far.
+/// Reads where a page begins and how long it may be.
 pub fn page(size: i32, token: String, bad: &mut Violations) -> Page {
     let sizes = 0..=i32::MAX.unsigned_abs().into();
     let size = number("page_size", Some(size.into()), sizes, bad);
-    // What is too much is as much as there may be (AIP-158).
+    // A size above the maximum means the maximum (AIP-158).
     let size = size.and_then(|size| usize::try_from(size.min(PAGE_SIZE_MAX)).ok());
     let token = text("page_token", token, PAGE_TOKEN_MAX, bad);
     Page { size: size.filter(|&size| size > 0).unwrap_or(PAGE_SIZE), token }
 }
 
-/// Whether a list is short enough.
+/// Whether a list is short enough. Adds a violation if it is not.
 pub fn count(field: &str, count: usize, max: usize, bad: &mut Violations) -> bool {
     if count > max {
         bad.push(field, Problem::TooMany { max });

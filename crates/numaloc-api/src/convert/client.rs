@@ -1,4 +1,4 @@
-//! Values to what a client sends, and to what the daemon shows of it.
+//! Values to requests of a client, and to the same parts of the daemon's answers.
 
 use super::{
     names::{duration, index, int},
@@ -43,7 +43,7 @@ impl From<&value::Missing> for v1::MissingMember {
     }
 }
 
-/// The processes that pids mean as a list.
+/// The processes that pids stand for, as a list.
 pub fn pins(pins: &value::Pins) -> Vec<v1::PinnedProcess> {
     let pin = |(&pid, process)| v1::PinnedProcess {
         pid,
@@ -122,7 +122,7 @@ impl From<&value::CreateJob> for v1::CreateJobRequest {
 }
 
 impl From<&value::ScheduleSpec> for v1::Schedule {
-    /// Only what a client sets.
+    /// Sets only the fields that a client sets.
     fn from(spec: &value::ScheduleSpec) -> Self {
         Self {
             spec: Some((&spec.migration).into()),
@@ -137,7 +137,7 @@ impl From<&value::ScheduleSpec> for v1::Schedule {
 }
 
 impl From<&value::WorkloadSpec> for v1::Workload {
-    /// Only what a client sets.
+    /// Sets only the fields that a client sets.
     fn from(spec: &value::WorkloadSpec) -> Self {
         let qos_class = spec.qos_class.map_or(v1::QosClass::Unspecified, Into::into);
         Self {
@@ -162,11 +162,11 @@ impl From<&value::RegisterWorkload> for v1::RegisterWorkloadRequest {
     }
 }
 
-/// Bytes of the workloads of a message: well below what a daemon takes.
+/// Most bytes of workloads in one message: well below the 1 MiB that a daemon accepts.
 const PART_BYTES: usize = 768 << 10;
 
 impl v1::ReplaceWorkloadsRequest {
-    /// The messages that declare a set; those of its workloads that have no lease of their own get `ttl`.
+    /// The messages that declare a set. Workloads without a lease of their own get `ttl`.
     pub fn parts(set: &value::WorkloadSet, ttl: Option<Duration>) -> Vec<Self> {
         let empty = || Self {
             source: set.source.clone().unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! What became of a migration, from the API.
+//! The result of a migration, from the API.
 
 use super::{
     check::{duration, number},
@@ -13,14 +13,14 @@ use numaloc_core::{
 };
 use std::{collections::BTreeMap, time::Duration};
 
-/// Most bytes of an account: sums of its parts cannot overflow.
+/// Most bytes of an account, so that sums of its parts cannot overflow.
 const MOST: u64 = i64::MAX.unsigned_abs();
 
 impl TryFrom<v1::Outcome> for Outcome {
     type Error = Violations;
 
-    /// Processes that the answer left out remain as the sum of their accounts, and how many calls took how long is not
-    /// in the API.
+    /// Processes that the answer leaves out remain as the sum of their accounts. The API does not have the durations of
+    /// single calls.
     fn try_from(from: v1::Outcome) -> Result<Self, Violations> {
         let mut bad = Violations::default();
         let outcome = outcome("", from, &mut bad);
@@ -28,7 +28,7 @@ impl TryFrom<v1::Outcome> for Outcome {
     }
 }
 
-/// Reads an outcome that is at `path`: empty, or ending in a dot.
+/// Reads an outcome. `path` is where it is within the message: empty, or ending in a dot.
 pub fn outcome(path: &str, from: v1::Outcome, bad: &mut Violations) -> Outcome {
     let at = |name: &str| format!("{path}{name}");
     let total = account(&at("account"), from.account.unwrap_or_default(), bad);
@@ -62,14 +62,14 @@ fn process(field: &str, from: v1::ProcessOutcome, bad: &mut Violations) -> Proce
     }
 }
 
-/// Reads who a process is.
+/// Reads pid and start time of a process.
 pub fn identity(field: &str, from: Option<v1::ProcessId>, bad: &mut Violations) -> Identity {
     let from = from.unwrap_or_default();
     let start_time = amount(&format!("{field}.start_time_ticks"), from.start_time_ticks, bad);
     Identity { pid: from.pid, start_time }
 }
 
-/// What `total` has beyond the accounts of `processes`; `None` if it has less.
+/// The difference between `total` and the accounts of `processes`; `None` if `total` is smaller.
 fn others(total: &Account, processes: &[ProcessOutcome]) -> Option<Account> {
     let beyond = |of: &dyn Fn(&Account) -> u64| {
         let mut parts = processes.iter().map(|process| of(&process.account));
@@ -159,7 +159,7 @@ fn calls(field: &str, from: v1::CallStats, bad: &mut Violations) -> CallStats {
     }
 }
 
-/// Reads a locality.
+/// Reads a locality: the shares of movable and of all memory.
 pub fn locality(
     field: &str,
     (movable, overall): (v1::Share, v1::Share),
@@ -176,7 +176,7 @@ fn span(field: &str, from: Option<prost_types::Duration>, bad: &mut Violations) 
     duration(field, from, Duration::ZERO..=Duration::MAX, bad).unwrap_or_default()
 }
 
-/// An amount that is not negative.
+/// Reads an amount, which must not be negative.
 pub fn amount(field: &str, from: i64, bad: &mut Violations) -> u64 {
     number(field, Some(from), 0..=MOST, bad).unwrap_or_default()
 }

@@ -8,12 +8,12 @@ use std::{collections::BTreeMap, time::SystemTime};
 /// Bytes by (source, target).
 pub type Flows = BTreeMap<(NodeId, NodeId), u64>;
 
-/// Where the memory of a target was found: the plan has it all.
+/// Where the memory of a target is. A plan has all that this needs.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalityView<'a> {
-    /// The plan that was made from what was read.
+    /// The plan that was made from the survey.
     pub plan: &'a Plan,
-    /// When it was read.
+    /// When the survey was made.
     pub time: SystemTime,
 }
 
@@ -69,7 +69,7 @@ impl From<Identity> for v1::ProcessId {
 
 impl From<Share> for v1::Share {
     fn from(share: Share) -> Self {
-        // Two decimals, rounded down: 100 means all.
+        // Rounded down to two decimals, so that 100 means all.
         let local_percent = (share.percent() * 100.0).floor() / 100.0;
         Self {
             local_bytes: int(share.local_bytes),
@@ -79,7 +79,7 @@ impl From<Share> for v1::Share {
     }
 }
 
-/// Resident memory with its locality.
+/// Resident bytes by node, with their locality.
 pub fn resident(nodes: &BTreeMap<NodeId, u64>, locality: &Locality) -> v1::ResidentMemory {
     let nodes = nodes
         .iter()

@@ -1,4 +1,4 @@
-//! What became of members of a target: to the API, and back from records.
+//! Results of members of a target: to the API, and back from stored records.
 
 use super::{
     ended::{account, amount, flows, identity, locality, node, nodes},

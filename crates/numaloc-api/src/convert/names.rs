@@ -1,4 +1,4 @@
-//! Enums by their numbers, and other small things that go both ways.
+//! Enums by their numbers in the API, and other small conversions in both directions.
 
 use crate::{Problem, Violations, v1, value};
 use numaloc_core::{
@@ -27,9 +27,9 @@ macro_rules! enum_names {
     };
 }
 
-/// A value with a number in the API.
+/// A value that the API has as a number.
 pub trait Known: Sized {
-    /// The value; `Some(None)`: unspecified, `None`: not known.
+    /// The value. `Some(None)` for the number of "unspecified", `None` for a number that is not known.
     fn known(number: i32) -> Option<Option<Self>>;
 }
 
@@ -108,7 +108,7 @@ plain_names! {
     value::QosClass => v1::QosClass, "QOS_CLASS_";
 }
 
-/// An enum field; nothing if it is unspecified.
+/// Reads an enum field; `None` if it is unspecified.
 pub fn named<T: Known>(field: &str, value: i32, bad: &mut Violations) -> Option<T> {
     let known = T::known(value);
     if known.is_none() {
@@ -117,7 +117,7 @@ pub fn named<T: Known>(field: &str, value: i32, bad: &mut Violations) -> Option<
     known.flatten()
 }
 
-/// An enum field that must be given.
+/// Reads an enum field that is required.
 pub fn must_name<T: Known>(field: &str, value: i32, bad: &mut Violations) -> Option<T> {
     if value == 0 {
         bad.push(field, Problem::Missing);
@@ -126,7 +126,7 @@ pub fn must_name<T: Known>(field: &str, value: i32, bad: &mut Violations) -> Opt
     named(field, value, bad)
 }
 
-/// A list of enum values, none of them unspecified.
+/// Reads a list of enum values. Unspecified ones are refused.
 pub fn all_named<T: Known>(field: &str, values: &[i32], bad: &mut Violations) -> Vec<T> {
     const LIST_MAX: usize = 32;
     if !super::check::count(field, values.len(), LIST_MAX, bad) {
@@ -142,23 +142,23 @@ pub fn all_named<T: Known>(field: &str, values: &[i32], bad: &mut Violations) ->
     values.iter().enumerate().filter_map(&mut one).collect()
 }
 
-/// A number of bytes, pages or calls as the API has it.
+/// A number of bytes, pages or calls for the API; at most the largest i64.
 pub fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// An index of a node as the API has it.
+/// Index of a node for the API.
 pub fn index(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
-/// A span of time as the API has it.
+/// A duration for the API.
 pub fn duration(span: Duration) -> prost_types::Duration {
-    // Below 1_000_000_000, so it fits.
+    // Below 1_000_000_000, so it fits into an i32.
     prost_types::Duration { seconds: int(span.as_secs()), nanos: span.subsec_nanos() as i32 }
 }
 
-/// A point in time as the API has it; what lies before 1970 becomes 1970.
+/// A time for the API. A time before 1970 becomes 1970.
 pub fn timestamp(time: SystemTime) -> prost_types::Timestamp {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     prost_types::Timestamp { seconds: int(since.as_secs()), nanos: since.subsec_nanos() as i32 }

@@ -1,4 +1,4 @@
-//! What became of a migration.
+//! The result of a migration, to the API.
 
 use super::{
     locality::flows,
@@ -18,7 +18,7 @@ impl From<&Outcome> for v1::Outcome {
     }
 }
 
-/// An outcome without its processes.
+/// An outcome without its processes, for lists.
 pub fn summed_up(outcome: &Outcome) -> v1::Outcome {
     v1::Outcome {
         account: Some((&outcome.account()).into()),
@@ -85,7 +85,7 @@ pub fn left(by_reason: &BTreeMap<Reason, u64>) -> Vec<v1::LeftBytes> {
     by_reason.iter().map(entry).collect()
 }
 
-/// What an account left, as a client reads it. Reasons of a newer daemon are given by their numbers.
+/// The bytes that an account left, as a client reads them: by reason, and by number for reasons of a newer daemon.
 pub fn left_bytes(account: &v1::Account) -> (BTreeMap<Reason, u64>, BTreeMap<i32, u64>) {
     let (mut left, mut unknown) = (BTreeMap::new(), BTreeMap::new());
     for entry in &account.left {

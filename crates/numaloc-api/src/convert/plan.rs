@@ -1,4 +1,4 @@
-//! Plans, summed up.
+//! Plans to the API, with their extents summed up.
 
 use super::{
     locality::{flows, resident},
@@ -35,7 +35,7 @@ impl From<&Plan> for v1::Plan {
     }
 }
 
-/// The routes in use, without those of nodes that nothing leaves.
+/// The routes of nodes that pages leave.
 fn routes(plan: &Plan) -> Vec<v1::Route> {
     let mut used: Vec<v1::Route> = Vec::new();
     for (number, routes) in plan.routes.iter().enumerate() {

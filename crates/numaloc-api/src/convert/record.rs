@@ -1,4 +1,4 @@
-//! What the daemon keeps, as it shows it.
+//! The daemon's records as answers show them.
 
 use super::{
     client::pins,
@@ -12,7 +12,7 @@ use crate::{
 use numaloc_core::NodeSet;
 
 impl Job {
-    /// The job as lists show it: without the plan, the members and the processes of the outcome.
+    /// The job as lists show it: without its plan, its members, and the processes in its outcome.
     pub fn listed(&self) -> v1::Job {
         self.shown(None, self.outcome.as_deref().map(summed_up), &[])
     }

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Longest name of a client in bytes.
 pub const CREATOR_MAX: usize = 256;
-/// Bounds of the time between two readings, and what it is when the client does not say.
+/// Bounds of the time between two readings, and the time if the client does not give one.
 const WATCH_MIN: Duration = Duration::from_secs(1);
 const WATCH_MAX: Duration = Duration::from_secs(24 * 3600);
 const WATCH: Duration = Duration::from_secs(10);
@@ -119,7 +119,7 @@ impl TryFrom<v1::ListJobsRequest> for ListJobs {
     }
 }
 
-/// The name of a workload, if there is one.
+/// Reads the name of a workload; `None` if it is empty.
 pub fn workload_name(field: &str, name: &str, bad: &mut Violations) -> Option<WorkloadId> {
     resource(field, name, WORKLOAD, WorkloadId::from_name, bad)
 }

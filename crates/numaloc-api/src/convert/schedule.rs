@@ -24,14 +24,14 @@ const PATHS_MAX: usize = 32;
 
 const EXPECTED: &str = "a name of the form schedules/{id}";
 
-/// Zero, or from a second on.
+/// Reads an interval: zero, or at least one second.
 fn interval(field: &str, from: Option<prost_types::Duration>, bad: &mut Violations) -> Duration {
     let from = from.filter(|from| *from != prost_types::Duration::default());
     let range = Duration::from_secs(1)..=SPAN_MAX;
     duration(field, from, range, bad).unwrap_or_default()
 }
 
-/// What a client sets of a schedule that is at `path`: empty, or ending in a dot.
+/// Reads what a client sets. `path` is where the schedule is within the message: empty, or ending in a dot.
 pub fn settings(path: &str, from: v1::Schedule, bad: &mut Violations) -> ScheduleSpec {
     let at = |name: &str| format!("{path}{name}");
     let spec = ScheduleSpec {
@@ -80,7 +80,7 @@ impl TryFrom<v1::UpdateScheduleRequest> for UpdateSchedule {
     }
 }
 
-/// What a field mask picks.
+/// Reads the changes that a field mask names.
 fn update(from: v1::Schedule, paths: &[String], bad: &mut Violations) -> ScheduleUpdate {
     const KNOWN: [&str; 10] = [
         "*",
@@ -101,7 +101,7 @@ fn update(from: v1::Schedule, paths: &[String], bad: &mut Violations) -> Schedul
         bad.push(format!("update_mask.paths[{index}]"), Problem::UnknownPath);
     }
     let listed = |name: &str| paths.iter().any(|path| path == name || path == "*");
-    // Without a mask: what has a value.
+    // Without a mask, all fields that have a value count.
     let picked = |name, is_set| listed(name) || (paths.is_empty() && is_set);
     let part = |name, is_set| listed("spec") || picked(name, is_set);
     let migration = from.spec.unwrap_or_default();

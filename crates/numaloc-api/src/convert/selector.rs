@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 /// Most values of a condition.
 const VALUES_MAX: usize = 64;
 
-/// Reads a selector, which may be without any condition.
+/// Reads a selector. It may have no condition.
 pub fn selector(field: &str, from: v1::LabelSelector, bad: &mut Violations) -> Selector {
     let at = |name: &str| format!("{field}.{name}");
     let labels = labels(&at("match_labels"), from.match_labels, bad);
@@ -66,13 +66,14 @@ fn values(field: &str, from: Vec<String>, bad: &mut Violations) -> BTreeSet<Stri
     if !count(field, from.len(), VALUES_MAX, bad) {
         return BTreeSet::new();
     }
-    // An empty value is a value.
+    // An empty value is a value, too.
     let one = |(index, value)| text(&format!("{field}[{index}]"), value, LABEL_VALUE_MAX, bad);
     from.into_iter().enumerate().map(one).map(Option::unwrap_or_default).collect()
 }
 
 impl From<&Selector> for v1::LabelSelector {
-    /// One label with one value is what match_labels has, as far as it has room: of each label one.
+    /// A condition with one value becomes an entry of match_labels. match_labels has one entry for each label, so further
+    /// conditions on the same label stay in match_expressions.
     fn from(selector: &Selector) -> Self {
         let mut message =
             Self { namespace: selector.namespace.clone().unwrap_or_default(), ..Self::default() };
@@ -103,7 +104,7 @@ impl From<&Requirement> for v1::LabelSelectorRequirement {
 }
 
 impl From<v1::LabelSelector> for Selector {
-    /// What a daemon shows; what is not understood is left out.
+    /// For answers of a daemon. What cannot be understood is left out.
     fn from(message: v1::LabelSelector) -> Self {
         selector("", message, &mut Violations::default())
     }

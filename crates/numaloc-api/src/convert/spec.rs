@@ -1,4 +1,4 @@
-//! What a migration is asked to do, from the API.
+//! Reads migrations, targets, policies and limits from the API.
 
 use super::{
     check::{cgroup, count, duration, number, required, text, token, unit},
@@ -19,23 +19,22 @@ use std::{
 pub const PIDS_MAX: usize = 4096;
 /// Most names of one sort in a target.
 const NAMES_MAX: usize = 1024;
-/// Most nodes of a placement: the kernel's own limit.
+/// Most nodes that a request may name: the largest number that the kernel supports.
 const NODES_MAX: usize = 1024;
-/// Most labels, and their bounds in bytes.
+/// Most labels, and their longest keys and values in bytes.
 pub const LABELS_MAX: usize = 64;
 /// See [`LABELS_MAX`].
 pub const LABEL_KEY_MAX: usize = 317;
 /// See [`LABELS_MAX`].
 pub const LABEL_VALUE_MAX: usize = 256;
-/// Bounds of the longest call that a policy may ask for: under the first not even one small page is moved, and a longer
-/// one is none.
+/// Bounds of `max_stall`. In less time not even one small page is moved. More time bounds nothing in practice.
 pub const STALL_MIN: Duration = Duration::from_micros(100);
 /// See [`STALL_MIN`].
 pub const STALL_MAX: Duration = Duration::from_secs(60);
-/// Longest span of time in any request.
+/// Longest duration in any request.
 pub const SPAN_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// Reads a migration; an incomplete one is noted.
+/// Reads a migration, which is required.
 pub fn spec(field: &str, from: Option<v1::MigrationSpec>, bad: &mut Violations) -> MigrationSpec {
     let Some(from) = required(field, from, bad) else { return MigrationSpec::default() };
     MigrationSpec {
@@ -45,7 +44,7 @@ pub fn spec(field: &str, from: Option<v1::MigrationSpec>, bad: &mut Violations) 
     }
 }
 
-/// Reads a target that names something.
+/// Reads a target, which must have at least one member.
 pub fn target(field: &str, from: Option<v1::Target>, bad: &mut Violations) -> Target {
     let Some(from) = required(field, from, bad) else { return Target::default() };
     let is_empty = from == v1::Target::default();
@@ -57,7 +56,7 @@ pub fn target(field: &str, from: Option<v1::Target>, bad: &mut Violations) -> Ta
         container_ids: names(&format!("{field}.container_ids"), from.container_ids, id, bad),
         pod_uids: names(&format!("{field}.pod_uids"), from.pod_uids, id, bad),
         labels: from.labels.map_or_else(Selector::default, |labels| {
-            // Nothing but an empty one means everything, which nobody is to name by mistake.
+            // An empty selector selects everything, which nobody should do by mistake.
             if labels == v1::LabelSelector::default() {
                 bad.push(format!("{field}.labels"), Problem::Missing);
             }
@@ -94,7 +93,7 @@ fn processes(
     from.into_iter().enumerate().filter_map(one).collect()
 }
 
-/// Reads a process that is told from others.
+/// Reads a process that is named by pid, start time and boot.
 pub fn process(
     field: &str,
     from: v1::TargetProcess,
@@ -148,7 +147,7 @@ pub fn labels(
             bad.push(field, Problem::Malformed { expected: "without an empty key" });
         }
         let Some(key) = text(field, key, LABEL_KEY_MAX, bad) else { continue };
-        // Errors travel in headers, that are small.
+        // Errors are sent in headers, which must stay small.
         let field = format!("{field}[{}]", key.chars().take(32).collect::<String>());
         let value = text(&field, value, LABEL_VALUE_MAX, bad);
         labels.insert(key, value.unwrap_or_default());
@@ -156,7 +155,7 @@ pub fn labels(
     labels
 }
 
-/// Reads a policy; none is the default.
+/// Reads a policy. None means the default.
 pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Policy {
     let from = from.unwrap_or_default();
     let at = |name: &str| format!("{field}.{name}");
@@ -220,7 +219,7 @@ fn node_set(field: &str, from: &[i32], bad: &mut Violations) -> NodeSet {
     nodes
 }
 
-/// Reads limits; none are the defaults.
+/// Reads limits. None means the defaults.
 pub fn limits(field: &str, from: Option<v1::Limits>, bad: &mut Violations) -> Limits {
     let from = from.unwrap_or_default();
     let at = |name: &str| format!("{field}.{name}");
@@ -246,14 +245,14 @@ pub fn limits(field: &str, from: Option<v1::Limits>, bad: &mut Violations) -> Li
 }
 
 impl From<v1::Policy> for Policy {
-    /// What a daemon shows; what is not understood is as if it were not set.
+    /// For answers of a daemon. A field that cannot be understood counts as not set.
     fn from(message: v1::Policy) -> Self {
         policy("", Some(message), &mut Violations::default())
     }
 }
 
 impl From<v1::Limits> for Limits {
-    /// As of a policy.
+    /// As for a policy.
     fn from(message: v1::Limits) -> Self {
         limits("", Some(message), &mut Violations::default())
     }

@@ -1,4 +1,4 @@
-//! Records from the API: what a client reads from an answer, and the daemon from its store.
+//! Reads records: a client reads them from answers, the daemon from its store.
 
 use super::{
     check::{name, required, resource, time, token},
@@ -17,18 +17,18 @@ use crate::{
 use prost::Message;
 use std::{sync::Arc, time::SystemTime};
 
-/// Why bytes are not a record.
+/// Why bytes cannot be read as a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damaged {
-    /// They are not a message.
+    /// The bytes are not a protobuf message of this type.
     #[error("not a {record} in protobuf: {source}")]
     Encoding {
-        /// What was read.
+        /// Which kind of record was expected.
         record: &'static str,
         /// What is wrong.
         source: prost::DecodeError,
     },
-    /// It has fields that no record has.
+    /// Fields have values that no record has.
     #[error("not a {record}: {violations}")]
     Fields {
         /// What was read.
@@ -38,15 +38,15 @@ pub enum Damaged {
     },
 }
 
-/// A record that can be stored. Its form is the message that the API has for it, and changes by the rules of the API.
+/// A record that can be stored. It is stored as the message that the API has for it, so its form changes only by the rules
+/// of the API.
 pub trait Stored: Sized {
-    /// The bytes of the record. How many calls took how long ([`CallStats::times`](crate::value::CallStats)) is not
-    /// kept, nor are times before 1970.
+    /// The bytes of the record. Not kept are the durations of single calls ([`CallStats::times`](crate::value::CallStats))
+    /// and times before 1970.
     fn encode(&self) -> Vec<u8>;
-    /// The record of these bytes.
+    /// Reads the record in these bytes.
     ///
-    /// # Errors
-    /// They are not such a record.
+    /// # Errors The bytes are not such a record.
     fn decode(bytes: &[u8]) -> Result<Self, Damaged>;
 }
 
@@ -258,7 +258,7 @@ fn schedule(name: &str, bad: &mut Violations) -> Option<ScheduleId> {
     resource("schedule", name, SCHEDULE, ScheduleId::from_name, bad)
 }
 
-/// A time that must be there; 1970 where what is wrong has been noted.
+/// Reads a time that is required. Returns 1970 if it adds a violation.
 fn must_time(
     field: &str,
     from: Option<prost_types::Timestamp>,

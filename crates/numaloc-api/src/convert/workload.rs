@@ -26,7 +26,7 @@ const TTL_MIN: Duration = Duration::from_secs(1);
 
 pub const WORKLOAD: &str = "a name of the form workloads/{id}";
 
-/// What a client registers of a workload that is at `path`: empty, or ending in a dot.
+/// Reads what a client registers. `path` is where the workload is within the message: empty, or ending in a dot.
 pub fn workload(path: &str, from: v1::Workload, bad: &mut Violations) -> Option<WorkloadSpec> {
     let at = |name: &str| format!("{path}{name}");
     let id = name(&at("name"), &from.name, WORKLOAD, WorkloadId::from_name, bad);

@@ -3,30 +3,30 @@
 use super::{ScheduleId, WorkloadId};
 use std::{collections::BTreeMap, time::SystemTime};
 
-/// Where a job is on its way.
+/// The states of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum JobState {
     /// Accepted and waiting for its turn.
     Queued,
-    /// Its target is being looked at.
+    /// The target is looked at and its move is planned.
     Planning,
     /// Memory is being moved.
     Running,
-    /// Held by a client.
+    /// Paused by a client.
     Paused,
-    /// Everything asked for is local.
+    /// All memory that was to be moved is local.
     Succeeded,
-    /// Ended with pages left that were asked for.
+    /// It ended, and some of the memory that was to be moved is still remote.
     Partial,
     /// There was nothing to do.
     Skipped,
-    /// Could not be carried out.
+    /// It could not be carried out.
     Failed,
-    /// Ended by a client.
+    /// Cancelled by a client.
     Cancelled,
-    /// The daemon died while it was under way.
+    /// The daemon stopped or died while it was running.
     Interrupted,
-    /// The same, and it goes on when the daemon is back.
+    /// As [`Self::Interrupted`], but it goes on when the daemon is back. This is no end.
     Suspended,
 }
 
@@ -46,7 +46,7 @@ impl JobState {
         Self::Suspended,
     ];
 
-    /// Whether it is an end.
+    /// Whether a job in this state has ended.
     pub fn is_end(self) -> bool {
         use JobState::{Paused, Planning, Queued, Running, Suspended};
         !matches!(self, Queued | Planning | Running | Paused | Suspended)
@@ -56,13 +56,13 @@ impl JobState {
 /// How far a job is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobProgress {
-    /// Bytes that it set out to move.
+    /// Bytes that the job is to move.
     pub planned_bytes: u64,
-    /// Bytes confirmed on their target so far.
+    /// Bytes that a second look has found on their target so far.
     pub moved_bytes: u64,
-    /// Bytes dealt with so far: moved, or given up.
+    /// Bytes that the job is done with so far: moved or given up.
     pub settled_bytes: u64,
-    /// What holds it back at the moment, for people; empty if nothing does.
+    /// What slows it down at the moment, as text for people; empty if nothing does.
     pub held_back: String,
     /// When this was measured.
     pub measured: SystemTime,

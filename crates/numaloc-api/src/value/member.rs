@@ -1,26 +1,27 @@
-//! What became of each member of a target.
+//! Results of the members of a target.
 
 use super::{FailedProcess, Target};
 use numaloc_core::{Account, Flows, LATE, Locality, NodeId, NodeSet};
 use std::collections::BTreeMap;
 
-/// How a member of a target fares.
+/// The states of a member of a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MemberState {
-    /// Nothing has come of it yet.
+    /// It has no result yet.
     #[default]
     Waiting,
-    /// All of it that was asked for is local.
+    /// All of its memory that was to be moved is local.
     Succeeded,
-    /// Pages are left that were asked for.
+    /// Some of its memory that was to be moved is still remote.
     Partial,
-    /// There was nothing to do (no target node, all of it was local, or what is remote has to stay), or the job was cancelled.
+    /// There was nothing to do (no target node, all memory was local, the ratio was reached, or all remote memory has to
+    /// stay), or the job was cancelled before it reached this member.
     Skipped,
-    /// Its processes ended before anything was moved, or the job failed.
+    /// Its processes ended before any of their memory was moved, or the job failed before it reached this member.
     Failed,
-    /// It was not there.
+    /// It did not exist.
     Missing,
-    /// Its memory may not be moved, or it could not be looked at.
+    /// The owner of the job may not have its memory moved, or it could not be looked at.
     Refused,
 }
 
@@ -42,44 +43,44 @@ impl MemberState {
     }
 }
 
-/// A member of a target and what became of it. A process that several members name is in each of them.
+/// A member of a target and its result. A process that several members name counts in each of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberResult {
-    /// A target with one member.
+    /// The member, as a target with one member.
     pub member: Target,
-    /// How it fares.
+    /// Its state.
     pub state: MemberState,
-    /// Why, for people; empty where there is nothing to add.
+    /// Why it is in this state, as text for people; empty if there is nothing to add.
     pub reason: String,
-    /// How many processes it has.
+    /// Number of its processes.
     pub processes: usize,
     /// Nodes where its memory belongs.
     pub home: NodeSet,
     /// Bytes that were not at home before, by the node they were on.
     pub remote: BTreeMap<NodeId, u64>,
-    /// Where its memory was before; `None`: nobody has looked.
+    /// Locality of its memory before; `None` if nobody has looked.
     pub before: Option<Locality>,
-    /// Where a fresh look afterwards found it; `None`: there was nothing to look at.
+    /// Locality of its memory in a new look afterwards; `None` if there was nothing to look at.
     pub after: Option<Locality>,
-    /// Its bytes by what became of them.
+    /// Its remote bytes by what happened to them.
     pub account: Account,
-    /// Confirmed moves by (source, target), in bytes.
+    /// Bytes that a second look has found on their target, by (source, target).
     pub flows: Flows,
-    /// The first of its processes that could not be brought to an end.
+    /// The first of its processes that failed, at most [`Self::FAILED`].
     pub failed: Vec<FailedProcess>,
 }
 
 impl MemberResult {
-    /// As many failed processes are named.
+    /// Most failed processes that are named.
     pub const FAILED: usize = 8;
 
-    /// One that takes no part.
+    /// The result of a member that takes no part.
     pub fn left_out(member: Target, state: MemberState, reason: String) -> Self {
         Self { member, state, reason, ..Self::default() }
     }
 
-    /// How it ended, by its account, where so many percent were to be local. Why there was nothing to do is kept if it is
-    /// known.
+    /// Sets state and reason by the account, when `target_ratio` percent were to be local. If there was nothing to do and a
+    /// reason is set already, that reason stays. A member that takes no part is not changed.
     pub fn settled(mut self, target_ratio: u8) -> Self {
         if self.state.is_left_out() {
             return self;
@@ -96,8 +97,8 @@ impl MemberResult {
         self
     }
 
-    /// What became of it in all, this being the result of a leg that was ended on its way, `next` that of the leg that went
-    /// on with a fresh look.
+    /// The result of two legs of one job together. This is the result of a leg that was ended early; `next` is that of the
+    /// leg that went on from a new look.
     pub fn continued_by(&self, next: &Self, target_ratio: u8) -> Self {
         if next.state.is_left_out() {
             let (state, reason) = (next.state, next.reason.clone());
@@ -118,7 +119,7 @@ impl MemberResult {
         joined.settled(target_ratio)
     }
 
-    /// The same of all members. Those that the next leg knows nothing of stay as they were.
+    /// Joins the results of all members of two legs. Members that the next leg does not have stay as they were.
     pub fn all_continued_by(before: &[Self], next: Vec<Self>, target_ratio: u8) -> Vec<Self> {
         let mut known: BTreeMap<&Target, &Self> =
             before.iter().map(|result| (&result.member, result)).collect();
@@ -132,7 +133,7 @@ impl MemberResult {
     }
 }
 
-/// How what an account says has ended, and why, with so many bytes that are late: see [`Account::late_bytes`].
+/// State and reason that follow from an account and from `late_bytes`: see [`Account::late_bytes`].
 pub fn verdict(account: &Account, late_bytes: u64) -> (MemberState, String) {
     let gone = account.left_for(numaloc_core::Reason::ProcessGone);
     if gone > 0 && gone == account.found_bytes() {

@@ -16,27 +16,28 @@ macro_rules! id {
         }
 
         impl $name {
-            /// What stands before the id in a resource name.
+            /// The part of a resource name before the id.
             pub const PREFIX: &str = concat!($collection, "/");
 
-            /// Wraps an id of 1 to 128 letters, digits, `.`, `_` or `-`.
+            /// An id of 1 to 128 letters, digits, `.`, `_` or `-`; `None` for other text.
             pub fn new(id: &str) -> Option<Self> {
                 let number = id.parse().ok().filter(|number: &u64| number.to_string() == id);
                 is_token(id, TOKEN_MAX).then(|| Self { id: id.to_owned(), number })
             }
-            /// Reads a resource name.
+            /// The id in a resource name; `None` if it is no name of this kind.
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::new(name.strip_prefix(Self::PREFIX)?)
             }
-            /// The id that the daemon gives to the `number`th.
+            /// The id that the daemon gives to record number `number`.
             pub fn numbered(number: u64) -> Self {
                 Self { id: number.to_string(), number: Some(number) }
             }
-            /// The same id, which a client has chosen for the `number`th. One that the daemon gives keeps its number.
+            /// This id as that of record number `number`. An id that the daemon has given keeps its own number.
             pub fn with_number(self, number: u64) -> Self {
                 Self { number: self.number.or(Some(number)), ..self }
             }
-            /// The number, if it is known: of an id that the daemon gives, and of a chosen one in a record.
+            /// The number of the record, if it is known. It is known for ids that the daemon has given, and for ids that a
+            /// client has chosen where they come from a record.
             pub fn number(&self) -> Option<u64> {
                 self.number
             }

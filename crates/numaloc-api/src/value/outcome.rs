@@ -1,40 +1,41 @@
-//! What became of a migration, as it is told to clients.
+//! The result of a migration, as clients see it.
 
 use numaloc_core::{Account, CallStats, Locality, NodeId, ProcessOutcome};
 use std::{collections::BTreeMap, time::Duration};
 
-/// What became of a migration.
+/// The result of a migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// By process.
     pub processes: Vec<ProcessOutcome>,
-    /// The accounts of processes that are not among these: of all of them where a list of jobs leaves them out.
+    /// The sum of the accounts of processes that `processes` does not have. In a list of jobs `processes` is empty, so this
+    /// has all.
     pub others: Account,
-    /// Confirmed moves by (source, target), in bytes.
+    /// Bytes that a second look has found on their target, by (source, target).
     pub flows: BTreeMap<(NodeId, NodeId), u64>,
     /// System calls.
     pub calls: CallStats,
     /// Wall time.
     pub elapsed: Duration,
-    /// Where the target stood before.
+    /// Locality of the target before.
     pub before: Locality,
-    /// Where a fresh look afterwards found it; `None` if there was nothing to look at.
+    /// Locality of the target in a new look afterwards; `None` if there was nothing to look at.
     pub after: Option<Locality>,
-    /// Bytes of what the last run of the same schedule had moved that were remote again before this one, estimated from a
-    /// sample; `None` if that was not looked at.
+    /// Of the bytes that the last run of the same schedule had moved: how many were remote again before this run, estimated
+    /// from a sample. `None` if there is no sample.
     pub returned_bytes: Option<u64>,
 }
 
 impl Outcome {
-    /// What became of a plan that was made when the target stood at `before`.
+    /// The result of a run. `before` is the locality at planning, `after` that of the look afterwards.
     pub fn new(run: numaloc_core::Outcome, before: Locality, after: Option<Locality>) -> Self {
         let numaloc_core::Outcome { processes, flows, calls, elapsed, .. } = run;
         let others = Account::default();
         Self { processes, others, flows, calls, elapsed, before, after, returned_bytes: None }
     }
 
-    /// What became of it in all, this being the outcome of a leg that was cancelled on its way, `next` that of the leg
-    /// that went on with a fresh look.
+    /// The result of two legs of one job together. This is the outcome of a leg that was ended early; `next` is that of the
+    /// leg that went on from a new look at the target.
     pub fn continued_by(&self, next: &Self) -> Self {
         let mut joined = Self {
             processes: ProcessOutcome::continued_by(&self.processes, &next.processes),
@@ -51,19 +52,20 @@ impl Outcome {
         joined
     }
 
-    /// All processes' accounts together.
+    /// The accounts of all processes together.
     pub fn account(&self) -> Account {
         let mut sum = ProcessOutcome::total(&self.processes);
         sum.add(&self.others);
         sum
     }
 
-    /// Bytes that are remote and may be moved by now, where so many percent were to be local: see [`Account::late_bytes`].
+    /// Bytes that are remote and may be moved by now, when `target_ratio` percent were to be local: see
+    /// [`Account::late_bytes`].
     pub fn late_bytes(&self, target_ratio: u8) -> u64 {
         self.after.map_or(0, |after| self.account().late_bytes(&after, target_ratio))
     }
 
-    /// Whether remote pages are left that were asked for and could, at another time, have been moved.
+    /// Whether pages are still remote that were to be moved and might be moved at another time.
     pub fn is_partial(&self) -> bool {
         self.account().is_partial()
     }
@@ -109,7 +111,7 @@ mod tests {
             let movable = Share { local_bytes, remote_bytes };
             Some(Locality { movable, overall: movable })
         };
-        // Libraries that a client of a server mapped too, until it ended.
+        // A client of a server mapped the same libraries until it ended.
         let shared = Outcome { after: after(800, 200), ..leg(600, (Reason::Shared, 200), 0) };
         assert_eq!((shared.late_bytes(100), shared.late_bytes(80)), (200, 0));
         let hardly = Outcome { after: after(1000, 10), ..leg(600, (Reason::Shared, 200), 0) };

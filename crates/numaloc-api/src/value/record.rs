@@ -1,4 +1,4 @@
-//! What the daemon keeps and shows: jobs, schedules, workloads and events. Their form in the store is that of the API.
+//! The daemon's records: jobs, schedules, workloads and events. They are stored as messages of the API.
 
 use super::{
     EventType, JobId, JobProgress, JobState, MemberResult, MigrationSpec, Outcome, Pins,
@@ -11,29 +11,30 @@ use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 /// A job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Who it is.
+    /// Its id.
     pub id: JobId,
     /// What was asked for.
     pub spec: MigrationSpec,
-    /// Where it is on its way.
+    /// Its state.
     pub state: JobState,
-    /// Cancelled or Paused where a client has asked for it and the batches in hand are not done yet.
+    /// Cancelled or Paused if a client has asked for that and the job's current batches are not done yet.
     pub wanted: Option<JobState>,
-    /// Why, for people; empty where there is nothing to add.
+    /// Why it is in this state, as text for people; empty if there is nothing to add.
     pub state_message: String,
-    /// What created it, if a schedule did.
+    /// The schedule that created it; `None` if a client did.
     pub schedule: Option<ScheduleId>,
-    /// Who created it: `uid:1000`, `cert:NAME` for the name in a client certificate, or `schedule`.
+    /// Who created it: `uid:1000`, `cert:NAME` for a name in the client certificate, `spiffe://...` for its SPIFFE ID, or
+    /// `schedule`. `uid:0@PATH` is a user that connected to the additional socket at PATH.
     pub creator: String,
-    /// The group that its creator's grant is to, if it is to a group.
+    /// Id of the group that its creator's grant is to; `None` if the grant is to the creator itself.
     pub creator_gid: Option<u32>,
     /// The request_id that it was created with.
     pub request_id: Option<String>,
-    /// The processes that the pids of its target mean.
+    /// The processes that the pids of its target stand for.
     pub pins: Pins,
-    /// The members of its target, and what has become of each so far.
+    /// The members of its target, and the result of each so far.
     pub members: Vec<MemberResult>,
-    /// Labels that its creator gave it, or its schedule has.
+    /// The labels that its creator gave it, or those of its schedule.
     pub labels: BTreeMap<String, String>,
     /// When it was accepted.
     pub created: SystemTime,
@@ -43,13 +44,13 @@ pub struct Job {
     pub ended: Option<SystemTime>,
     /// How far it is.
     pub progress: Option<JobProgress>,
-    /// What was decided.
+    /// What is to be moved.
     pub plan: Option<Arc<PlanSummary>>,
-    /// What became of it.
+    /// The result.
     pub outcome: Option<Arc<Outcome>>,
 }
 
-/// A plan with its extents summed up, as it is kept and shown.
+/// A plan as it is stored and shown, with its extents summed up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanSummary(pub(crate) v1::Plan);
 
@@ -62,13 +63,13 @@ impl From<&Plan> for PlanSummary {
 /// A schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// Who it is.
+    /// Its id.
     pub id: ScheduleId,
-    /// What clients set of it.
+    /// What clients set.
     pub spec: ScheduleSpec,
-    /// Where it stands.
+    /// Its state.
     pub state: ScheduleState,
-    /// Why, for people; empty where there is nothing to add.
+    /// Why it is in this state, as text for people; empty if there is nothing to add.
     pub state_message: String,
     /// The job of the last run.
     pub last_job: Option<JobId>,
@@ -76,7 +77,7 @@ pub struct Schedule {
     pub last_run: Option<SystemTime>,
     /// When the next run is due.
     pub next_run: Option<SystemTime>,
-    /// When its target was first missing.
+    /// When its target was first found missing.
     pub gone: Option<SystemTime>,
     /// When it was created.
     pub created: SystemTime,
@@ -84,11 +85,11 @@ pub struct Schedule {
     pub updated: SystemTime,
     /// Who created it, in the form of [`Job::creator`].
     pub creator: String,
-    /// The group that its creator's grant is to, if it is to a group.
+    /// Id of the group that its creator's grant is to; `None` if the grant is to the creator itself.
     pub creator_gid: Option<u32>,
     /// The request_id that it was created with.
     pub request_id: Option<String>,
-    /// The processes that the pids of its target mean.
+    /// The processes that the pids of its target stand for.
     pub pins: Pins,
     /// Changes with each update by a client.
     pub etag: String,
@@ -99,68 +100,68 @@ pub struct Schedule {
 pub struct Workload {
     /// What was registered.
     pub spec: WorkloadSpec,
-    /// When.
+    /// When it was registered first.
     pub created: SystemTime,
-    /// By whom, in the form of [`Job::creator`].
+    /// Who registered it, in the form of [`Job::creator`].
     pub creator: String,
-    /// The group that its creator's grant is to, if it is to a group.
+    /// Id of the group that its creator's grant is to; `None` if the grant is to the creator itself.
     pub creator_gid: Option<u32>,
     /// Changes with each change of it.
     pub etag: String,
-    /// When its lease ends, as far as is known: it is shown, and means nothing in a record that is stored.
+    /// When its lease ends, as far as is known. It is only for answers: the value in a stored record means nothing.
     pub expires: Option<SystemTime>,
 }
 
-/// Something that the daemon did, for those who report on it.
+/// Something that the daemon did, for clients that report on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// Its number; numbers rise and are never used again.
     pub number: u64,
     /// What happened.
     pub kind: EventType,
-    /// When.
+    /// When it happened.
     pub time: SystemTime,
-    /// The job; `None`: it is about a schedule alone.
+    /// The job; `None` if the event is about a schedule alone.
     pub job: Option<JobId>,
-    /// The schedule that it is about, or that created the job.
+    /// The schedule that the event is about, or that created the job.
     pub schedule: Option<ScheduleId>,
-    /// Who created it, or its schedule, in the form of [`Job::creator`]; empty: not known.
+    /// Who created the job, or the schedule that made it, in the form of [`Job::creator`]; empty if not known.
     pub creator: String,
     /// Whose memory.
     pub target: Target,
     /// Nodes that memory left.
     pub from: NodeSet,
-    /// Nodes that memory was brought to.
+    /// Nodes that memory moved to.
     pub to: NodeSet,
-    /// Local share before, in percent.
+    /// Local share of the movable memory before, in percent.
     pub before_percent: Option<f64>,
-    /// Local share after, in percent.
+    /// Local share of the movable memory after, in percent.
     pub after_percent: Option<f64>,
-    /// Remote bytes left.
+    /// Bytes of movable memory that are still remote.
     pub remote_bytes: Option<u64>,
-    /// Processes that failed, the first of them.
+    /// The first of the processes that failed.
     pub failed: Vec<FailedProcess>,
-    /// What became of members of the target, those first of which the most is to be told.
+    /// Results of members of the target; those that failed or took no part come first.
     pub members: Vec<MemberResult>,
-    /// How many there are beyond these.
+    /// Number of members beyond these.
     pub more_members: usize,
-    /// The same for people.
+    /// The event as text for people.
     pub message: String,
 }
 
 /// A process that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedProcess {
-    /// Who it is.
+    /// Its pid and start time.
     pub identity: Identity,
-    /// Its name.
+    /// Its command name.
     pub comm: String,
-    /// What the kernel said.
+    /// The error of the kernel, as text.
     pub error: String,
 }
 
 impl FailedProcess {
-    /// A process after its move, if it failed.
+    /// What `process` reports if it failed.
     pub fn of(process: &ProcessOutcome) -> Option<Self> {
         let (identity, comm) = (process.identity, process.comm.clone());
         Some(Self { identity, comm, error: process.error.clone()? })

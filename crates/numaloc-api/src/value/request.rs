@@ -17,7 +17,7 @@ pub struct GetLocality {
     pub policy: Policy,
 }
 
-/// Asks to be told where memory is.
+/// Asks for where memory is, again and again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchLocality {
     /// Whose memory.
@@ -28,13 +28,13 @@ pub struct WatchLocality {
     pub interval: Duration,
 }
 
-/// What to do if another job is at work on one of the same address spaces.
+/// What to do if another job works on one of the same address spaces, or waits to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnConflict {
     /// Fail.
     #[default]
     Refuse,
-    /// Give back that job.
+    /// Return that job.
     Join,
 }
 
@@ -45,33 +45,33 @@ pub struct CreateJob {
     pub spec: MigrationSpec,
     /// Makes the request safe to repeat.
     pub request_id: Option<String>,
-    /// What to do about another job.
+    /// What to do if another job is in the way.
     pub on_conflict: OnConflict,
-    /// The id that it is to have; `None`: the daemon gives one.
+    /// The id for the job; `None`: the daemon gives one.
     pub id: Option<JobId>,
-    /// Labels for filters.
+    /// Labels for filtering lists.
     pub labels: BTreeMap<String, String>,
-    /// Only check whether it could be made.
+    /// Only check whether the job could be created.
     pub validate_only: bool,
 }
 
 /// Asks for a schedule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CreateSchedule {
-    /// The id that it is to have; `None`: the daemon gives one.
+    /// The id for the schedule; `None`: the daemon gives one.
     pub id: Option<ScheduleId>,
     /// The schedule.
     pub spec: ScheduleSpec,
     /// Makes the request safe to repeat.
     pub request_id: Option<String>,
-    /// Only check whether it could be made.
+    /// Only check whether the schedule could be created.
     pub validate_only: bool,
 }
 
 /// Asks to remove a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteSchedule {
-    /// Which one.
+    /// The schedule.
     pub id: ScheduleId,
     /// The etag that it must have.
     pub etag: Option<String>,
@@ -82,50 +82,50 @@ pub struct DeleteSchedule {
 pub struct Page {
     /// Most entries.
     pub size: usize,
-    /// Where to go on, as the answer before said; `None`: from the start. Not checked further.
+    /// The token that the previous answer gave; `None`: from the start. It is not checked yet.
     pub token: Option<String>,
 }
 
 /// Asks for jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListJobs {
-    /// Which ones.
+    /// Which jobs.
     pub filter: JobFilter,
-    /// How many.
+    /// Which page.
     pub page: Page,
 }
 
 /// Asks for schedules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListSchedules {
-    /// Which ones.
+    /// Which schedules.
     pub filter: ScheduleFilter,
-    /// How many.
+    /// Which page.
     pub page: Page,
 }
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventType {
-    /// Memory was moved, perhaps not all.
+    /// The job ended as SUCCEEDED or PARTIAL, or was cancelled after it had moved some memory.
     Completed,
-    /// There was nothing to do.
+    /// The job ended as SKIPPED, or was cancelled before it had moved any memory.
     Skipped,
-    /// It could not be carried out.
+    /// The job ended as FAILED or INTERRUPTED.
     Failed,
     /// A job begins to move memory.
     Started,
-    /// A job or a schedule is held.
+    /// A client has paused a job or a schedule.
     Paused,
-    /// A job or a schedule that was held goes on.
+    /// A job or a schedule that was paused goes on.
     Resumed,
-    /// Nothing of a schedule's target is there any more.
+    /// No member of a schedule's target exists any more.
     TargetGone,
     /// A schedule was removed.
     ScheduleRemoved,
-    /// What a schedule moves is undone again and again.
+    /// Again and again, somebody else moves away what a schedule moves.
     FightBegun,
-    /// What a schedule moves stays again.
+    /// What a schedule moves stays in place again.
     FightEnded,
 }
 
@@ -144,7 +144,7 @@ impl EventType {
         Self::FightEnded,
     ];
 
-    /// Whether it is the end of a job.
+    /// Whether events of this type tell of the end of a job.
     pub fn is_end(self) -> bool {
         matches!(self, Self::Completed | Self::Skipped | Self::Failed)
     }
@@ -155,28 +155,28 @@ impl EventType {
 pub struct EventFilter {
     /// Of one of these types; empty: of any.
     pub types: Vec<EventType>,
-    /// Of this job.
+    /// About this job.
     pub job: Option<JobId>,
-    /// Of jobs of this schedule.
+    /// About this schedule or its jobs.
     pub schedule: Option<ScheduleId>,
-    /// At this time or later.
+    /// From this time on.
     pub since: Option<SystemTime>,
 }
 
 /// Asks for stored events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListEvents {
-    /// Which ones.
+    /// Which events.
     pub filter: EventFilter,
-    /// How many.
+    /// Which page.
     pub page: Page,
 }
 
-/// Asks to be told of events.
+/// Asks for events as they happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchEvents {
-    /// Which ones.
+    /// Which events.
     pub filter: EventFilter,
-    /// Start after this stored one; `None`: only those from now on.
+    /// The number of the event to start after; `None`: only events from now on.
     pub after: Option<u64>,
 }

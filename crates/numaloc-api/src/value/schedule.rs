@@ -9,20 +9,20 @@ use std::{collections::BTreeMap, time::Duration};
 pub struct ScheduleSpec {
     /// What each run does.
     pub migration: MigrationSpec,
-    /// Least time from the end of a run to the start of the next; zero: once.
+    /// Shortest time from the end of one run to the start of the next; zero: the schedule runs once.
     pub interval: Duration,
-    /// Up to this much is added to each interval.
+    /// Longest random time that is added to each interval.
     pub jitter: Duration,
-    /// How long after its target has gone it is removed; `None`: never.
+    /// The schedule is removed when its target has been gone for this long; `None`: never.
     pub ttl_after_gone: Option<Duration>,
-    /// No new run starts.
+    /// Whether new runs are kept from starting.
     pub paused: bool,
-    /// Labels for filters; its jobs have them, too.
+    /// Labels for filtering lists. The schedule's jobs get them, too.
     pub labels: BTreeMap<String, String>,
 }
 
 impl ScheduleSpec {
-    /// Notes contradictions between its fields.
+    /// Adds violations for contradictions between its fields.
     pub(crate) fn check(&self, field: &str, bad: &mut Violations) {
         if self.jitter > self.interval {
             bad.push(field, Problem::LongerThan { other: "interval" });
@@ -30,18 +30,18 @@ impl ScheduleSpec {
     }
 }
 
-/// Where a schedule stands.
+/// The states of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ScheduleState {
-    /// Waits for its time.
+    /// It waits until its next run is due.
     Waiting,
     /// A run is queued or under way.
     Active,
     /// Its target is gone.
     TargetGone,
-    /// Held by a client.
+    /// Paused by a client.
     Paused,
-    /// Ran once, as asked.
+    /// It was to run once and has run.
     Completed,
 }
 
@@ -58,7 +58,7 @@ pub struct ScheduleFilter {
     pub workload: Option<WorkloadId>,
 }
 
-/// Changes to a schedule; `None`: as it is.
+/// Changes to a schedule. `None` leaves a field as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScheduleUpdate {
     /// Its target.
@@ -71,9 +71,9 @@ pub struct ScheduleUpdate {
     pub interval: Option<Duration>,
     /// Its jitter.
     pub jitter: Option<Duration>,
-    /// Its time to live.
+    /// How long its target may be gone before it is removed.
     pub ttl_after_gone: Option<Option<Duration>>,
-    /// Whether it is held.
+    /// Whether it is paused.
     pub paused: Option<bool>,
     /// Its labels.
     pub labels: Option<BTreeMap<String, String>>,
@@ -103,12 +103,12 @@ impl ScheduleUpdate {
 /// Asks for changes to a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateSchedule {
-    /// Which one.
+    /// The schedule.
     pub id: ScheduleId,
-    /// The etag that it must have.
+    /// The etag that the stored schedule must have.
     pub etag: Option<String>,
     /// What changes.
     pub update: ScheduleUpdate,
-    /// Only check whether it could be changed.
+    /// Only check whether the change could be made.
     pub validate_only: bool,
 }

@@ -8,12 +8,13 @@ use std::{
     str::FromStr,
 };
 
-/// Picks workloads: those that meet every condition. In order and without repetition, so that equal selectors are equal.
+/// Selects the workloads that meet every condition. The conditions are sorted and unique, so that equal selectors compare
+/// as equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Selector {
-    /// The namespace that they are in; `None`: any or none.
+    /// The namespace that a workload must be in; `None`: any namespace, or none.
     pub namespace: Option<String>,
-    /// What holds for their labels.
+    /// The conditions on its labels.
     pub requirements: BTreeSet<Requirement>,
 }
 
@@ -22,20 +23,20 @@ pub struct Selector {
 pub struct Requirement {
     /// The label.
     pub key: String,
-    /// What holds for it.
+    /// What must hold for the label.
     pub condition: Condition,
 }
 
-/// What holds for a label.
+/// What must hold for a label.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Condition {
-    /// It is there and has one of these values, of which there is at least one.
+    /// The label is there with one of these values; there is at least one.
     In(BTreeSet<String>),
-    /// It is not there, or has none of these values, of which there is at least one.
+    /// The label is not there, or has none of these values; there is at least one.
     NotIn(BTreeSet<String>),
-    /// It is there.
+    /// The label is there.
     Exists,
-    /// It is not there.
+    /// The label is not there.
     DoesNotExist,
 }
 
@@ -61,12 +62,12 @@ impl Condition {
 }
 
 impl Requirement {
-    /// That a label has exactly this value.
+    /// The condition that a label has exactly this value.
     pub fn equals(key: String, value: String) -> Self {
         Self { key, condition: Condition::In([value].into()) }
     }
 
-    /// The value that the label must have, if there is but one.
+    /// The value that the label must have, if only one is possible.
     pub fn only_value(&self) -> Option<&String> {
         match &self.condition {
             Condition::In(values) if values.len() == 1 => values.first(),
@@ -81,14 +82,14 @@ impl Selector {
         self == &Self::default()
     }
 
-    /// Whether what is in this namespace and has these labels meets every condition.
+    /// Whether a workload in this namespace and with these labels meets every condition.
     pub fn matches(&self, namespace: Option<&str>, labels: &BTreeMap<String, String>) -> bool {
         let holds = |required: &Requirement| required.condition.holds(labels.get(&required.key));
         self.namespace.as_deref().is_none_or(|wanted| namespace == Some(wanted))
             && self.requirements.iter().all(holds)
     }
 
-    /// Its conditions for people, the first few; `None`: there is none.
+    /// Its first few conditions as text for people; `None` if it has none.
     pub(super) fn in_short(&self) -> Option<String> {
         let labels = first_few(self.requirements.iter()).map(|few| format!("label {few}"));
         let namespace = self.namespace.as_ref().map(|namespace| format!("namespace {namespace}"));
@@ -98,14 +99,14 @@ impl Selector {
 }
 
 impl FromIterator<Requirement> for Selector {
-    /// In any namespace.
+    /// A selector for any namespace.
     fn from_iter<I: IntoIterator<Item = Requirement>>(requirements: I) -> Self {
         Self { namespace: None, requirements: requirements.into_iter().collect() }
     }
 }
 
 impl<const N: usize> From<[(String, String); N]> for Selector {
-    /// Those that have all of these labels.
+    /// Selects workloads that have all of these labels.
     fn from(labels: [(String, String); N]) -> Self {
         labels.into_iter().map(|(key, value)| Requirement::equals(key, value)).collect()
     }
@@ -126,7 +127,7 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// Why a text is no selector.
+/// Why a text cannot be read as a selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is no selector such as app=redis,tier in (db,cache),!old: {reason}")]
 pub struct NoSelector {
@@ -137,8 +138,8 @@ pub struct NoSelector {
 impl FromStr for Selector {
     type Err = NoSelector;
 
-    /// Reads the text form of Kubernetes: conditions with commas between them, each `KEY=VALUE` (or `==`), `KEY!=VALUE`, `KEY
-    /// in (VALUE,...)`, `KEY notin (VALUE,...)`, `KEY` or `!KEY`.
+    /// Reads the text form of Kubernetes: conditions with commas between them. Each is `KEY=VALUE` (or `==`), `KEY!=VALUE`,
+    /// `KEY in (VALUE,...)`, `KEY notin (VALUE,...)`, `KEY` or `!KEY`.
     fn from_str(text: &str) -> Result<Self, NoSelector> {
         let failed = |reason| NoSelector { text: text.to_owned(), reason };
         let mut words = Words(text);
@@ -163,7 +164,7 @@ fn requirement(words: &mut Words<'_>) -> Result<Requirement, String> {
     }
 }
 
-/// What stands behind a key.
+/// Reads what follows a key.
 fn condition(words: &mut Words<'_>) -> Result<Condition, String> {
     let sign = words.peek().filter(|sign| *sign != ",");
     if sign.is_some() {
@@ -187,7 +188,7 @@ fn name(word: Option<&str>) -> Result<String, String> {
     }
 }
 
-/// A value, which may be empty.
+/// Reads a value, which may be empty.
 fn value(words: &mut Words<'_>) -> String {
     let word = words.peek().filter(|word| !is_sign(word));
     if word.is_some() {
@@ -243,7 +244,7 @@ mod tests {
         text.parse().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// As LabelSelectorAsSelector and labels.Requirement.Matches of k8s.io/apimachinery have it.
+    /// The results are those of LabelSelectorAsSelector and labels.Requirement.Matches in k8s.io/apimachinery.
     #[test]
     fn conditions_mean_what_they_mean_in_kubernetes() {
         let labels = |pairs: &[(&str, &str)]| {
@@ -265,14 +266,14 @@ mod tests {
             ("!app", false, true),
             ("other", false, false),
             ("!other", true, true),
-            // An empty value is a value, and not one that is missing.
+            // An empty value is a value; the label is not missing.
             ("empty", true, false),
             ("empty=", true, false),
             ("empty in ()", true, false),
             ("empty notin ()", false, true),
             ("other=", false, false),
             ("other notin ()", true, true),
-            // All have to hold.
+            // All conditions have to hold.
             ("app=redis,tier in (db,cache),!other", true, false),
             ("app=redis,tier=cache", false, false),
             ("app=redis,app=web", false, false),

@@ -1,4 +1,4 @@
-//! A migration that is asked for.
+//! Migrations as clients request them, and their targets.
 
 use super::Selector;
 use numaloc_core::{NumaBalancing, Options};
@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 
-/// Whose memory: the union of all that is named. In order and without repetition, so that equal targets are equal.
+/// Whose memory: the processes that all members name together. The members are sorted and unique, so that equal targets
+/// compare as equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
     /// Processes.
@@ -21,40 +22,40 @@ pub struct Target {
     pub container_ids: BTreeSet<String>,
     /// Registered workloads by pod uid.
     pub pod_uids: BTreeSet<String>,
-    /// Registered workloads that this picks; none if it is empty.
+    /// Registered workloads that this selects; none if it is empty.
     pub labels: Selector,
-    /// Processes, and none that get their pids later.
+    /// Processes by pid, start time and boot, so that no later process with the same pid is meant.
     pub processes: BTreeSet<TargetProcess>,
 }
 
-/// A process, told from each other one that has or gets its pid.
+/// Identifies a process: a later process with the same pid has another start time or boot.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TargetProcess {
     /// Its pid.
     pub pid: i32,
-    /// When it started, in clock ticks after boot.
+    /// Its start time in clock ticks after boot.
     pub start_time: u64,
     /// The boot in which it started.
     pub boot_id: String,
 }
 
-/// The processes that pids, or ids of threads, named when a record was created.
+/// The processes that pids, or ids of threads, stand for, as found when the target of a record was set.
 pub type Pins = BTreeMap<i32, TargetProcess>;
 
-/// A part of a target that was not there.
+/// A member of a target that is left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
     /// A target with one member.
     pub member: Target,
-    /// Why, for people.
+    /// Why it is left out, as text for people.
     pub reason: String,
 }
 
-/// So many names are told.
+/// Most names of one sort in a message.
 const TOLD: usize = 3;
 
 impl fmt::Display for Target {
-    /// For messages: the first few of each sort.
+    /// For messages: the first few members of each sort.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pids = self.processes.iter().map(|process| process.pid);
         let pids: BTreeSet<i32> = self.pids.iter().copied().chain(pids).collect();
@@ -74,7 +75,7 @@ fn few<T: fmt::Display>(sort: &str, names: &BTreeSet<T>) -> Option<String> {
     first_few(names.iter()).map(|names| format!("{sort} {names}"))
 }
 
-/// For messages: the first few names, and how many more there are; `None`: there are none.
+/// For messages: the first few names, and how many more there are; `None` if there are no names.
 pub fn first_few(names: impl ExactSizeIterator<Item: ToString>) -> Option<String> {
     let more = names.len().saturating_sub(TOLD);
     let first: Vec<_> = names.take(TOLD).map(|name| name.to_string()).collect();
@@ -86,23 +87,23 @@ pub fn first_few(names: impl ExactSizeIterator<Item: ToString>) -> Option<String
 }
 
 impl Target {
-    /// A cgroup and nothing else.
+    /// A target with one cgroup.
     pub fn cgroup(path: &str) -> Self {
         Self { cgroups: [path.to_owned()].into(), ..Self::default() }
     }
 
-    /// A container and nothing else.
+    /// A target with one container.
     pub fn container(id: &str) -> Self {
         Self { container_ids: [id.to_owned()].into(), ..Self::default() }
     }
 
-    /// Whether nothing is named.
+    /// Whether it has no member.
     pub fn is_empty(&self) -> bool {
         self == &Self::default()
     }
 }
 
-/// Quality-of-service classes, first served first.
+/// Quality-of-service classes. The order is that in which the queue serves them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum QosClass {
     /// Latency-sensitive with reserved CPUs.
@@ -113,68 +114,68 @@ pub enum QosClass {
     Be,
 }
 
-/// What becomes of a job that was running when the daemon died.
+/// What happens to a job that was running when the daemon stopped or died.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnInterrupt {
     /// It ends as interrupted.
     #[default]
     Stop,
-    /// It is planned anew.
+    /// It is planned again when the daemon is back.
     Resume,
 }
 
-/// Which runs are told as events.
+/// Which runs are reported as events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Emit {
-    /// Each start and each end.
+    /// The start and the end of each run.
     Always,
-    /// Each end; of a repeating schedule those alone that differ from the one before.
+    /// The end of each run. For a schedule that repeats, only ends that differ from the last one reported.
     #[default]
     OnChange,
 }
 
-/// What goes where.
+/// Which memory moves, where to and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// What the planner is asked.
+    /// The options of the planner.
     pub options: Options,
-    /// Place in the queue; `None`: as the workload says.
+    /// Its class; `None`: the class of the registered workload.
     pub qos_class: Option<QosClass>,
-    /// What becomes of it if the daemon dies.
+    /// What happens to the job if the daemon stops or dies.
     pub on_interrupt: OnInterrupt,
-    /// What is done about the kernel's own balancing.
+    /// What to do about the kernel's automatic NUMA balancing.
     pub numa_balancing: NumaBalancing,
-    /// Which runs are told as events.
+    /// Which runs are reported as events.
     pub emit: Emit,
 }
 
 impl Policy {
-    /// The class that holds: latency-sensitive where none is given.
+    /// The class that applies: latency-sensitive if none is given.
     pub fn class(&self) -> QosClass {
         self.qos_class.unwrap_or(QosClass::Ls)
     }
 }
 
-/// Bounds of an execution; `None`: the daemon's default.
+/// Bounds for an execution. `None` means the daemon's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Largest number of bytes in one call.
     pub batch_bytes: Option<u64>,
     /// Threads that move at the same time.
     pub workers: Option<usize>,
-    /// When to give up.
+    /// Longest time of moving.
     pub timeout: Option<Duration>,
     /// Most bytes per second.
     pub rate_bytes_per_second: Option<u64>,
 }
 
-/// A migration that is asked for.
+/// A migration as a client requests it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MigrationSpec {
-    /// Whose memory; never empty once checked.
+    /// Whose memory. Never empty after the check.
     pub target: Target,
-    /// What goes where.
+    /// Which memory moves, where to and how.
     pub policy: Policy,
-    /// Bounds.
+    /// Bounds for the execution.
     pub limits: Limits,
 }

@@ -6,9 +6,9 @@ use std::{collections::BTreeMap, time::Duration};
 /// What a client registers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkloadSpec {
-    /// The name that it chose.
+    /// The name that the client chose.
     pub id: WorkloadId,
-    /// Absolute path of its cgroup. Empty in a request: that of its container, which is to be found.
+    /// Absolute path of its cgroup. In a request it may be empty: the daemon then looks for the cgroup of the container.
     pub cgroup: String,
     /// Id of its container.
     pub container_id: Option<String>,
@@ -16,18 +16,18 @@ pub struct WorkloadSpec {
     pub pod_uid: Option<String>,
     /// The namespace that it belongs to.
     pub namespace: Option<String>,
-    /// Labels to select it by.
+    /// Labels for selectors.
     pub labels: BTreeMap<String, String>,
-    /// The class of its jobs that name none.
+    /// The class of jobs on it that name no class themselves.
     pub qos_class: Option<QosClass>,
-    /// Which of its creator's sets it is in; `None` is a set, too.
+    /// Which set of its creator it belongs to; `None` is a set, too.
     pub source: Option<String>,
     /// How long it stays without being registered or renewed; `None`: until it is unregistered.
     pub ttl: Option<Duration>,
 }
 
 impl WorkloadSpec {
-    /// Whether `selector` picks it.
+    /// Whether `selector` selects it.
     pub fn is_selected(&self, selector: &Selector) -> bool {
         selector.matches(self.namespace.as_deref(), &self.labels)
     }
@@ -38,16 +38,16 @@ impl WorkloadSpec {
 pub struct RegisterWorkload {
     /// The workload.
     pub spec: WorkloadSpec,
-    /// The etag that what is registered under its name must have.
+    /// The etag that the workload registered under its name must have.
     pub etag: Option<String>,
 }
 
 /// A part of a set of workloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkloadsPart {
-    /// Which set; `None` also where an earlier part has said it.
+    /// Which set. `None` in a later part means the set of the first part.
     pub source: Option<String>,
-    /// The lease of those that have none of their own.
+    /// The lease of workloads that have none of their own.
     pub ttl: Option<Duration>,
     /// The workloads.
     pub specs: Vec<WorkloadSpec>,
@@ -55,30 +55,30 @@ pub struct WorkloadsPart {
     pub is_last: bool,
 }
 
-/// All workloads of a set. No two have the same name, and all are of this source.
+/// All workloads of a set. Each has another name, and all have this source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkloadSet {
-    /// Which of the caller's sets.
+    /// Which set of the caller.
     pub source: Option<String>,
     /// The workloads.
     pub specs: Vec<WorkloadSpec>,
 }
 
-/// Asks for more time for the workloads of a set.
+/// Asks to renew the leases of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenewWorkloads {
-    /// Which of the caller's sets.
+    /// Which set of the caller.
     pub source: Option<String>,
 }
 
-/// Asks to forget a workload.
+/// Asks to unregister a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnregisterWorkload {
-    /// Which one.
+    /// The workload.
     pub id: WorkloadId,
     /// The etag that it must have.
     pub etag: Option<String>,
-    /// Whether it is no error if it is not there.
+    /// Whether the call succeeds if there is no such workload.
     pub allow_missing: bool,
 }
 
@@ -87,33 +87,33 @@ pub struct UnregisterWorkload {
 pub struct WorkloadFilter {
     /// Registered by this client.
     pub creator: Option<String>,
-    /// Of sets of this source.
+    /// With this source.
     pub source: Option<String>,
-    /// Whose ids begin like this.
+    /// Whose ids begin with this text.
     pub id_prefix: Option<String>,
-    /// Picked by this.
+    /// Selected by this.
     pub selector: Selector,
 }
 
 /// Asks for workloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListWorkloads {
-    /// Which ones.
+    /// Which workloads.
     pub filter: WorkloadFilter,
-    /// How many.
+    /// Which page.
     pub page: Page,
 }
 
-/// Asks to be told of workloads and what becomes of them.
+/// Asks for workloads and their changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchWorkloads {
-    /// Which ones.
+    /// Which workloads.
     pub filter: WorkloadFilter,
-    /// Go on after this; `None`: all that there are come first. Not checked further.
+    /// Continue after the answer with this token; `None`: all workloads come first. It is not checked yet.
     pub resume_token: Option<String>,
 }
 
-/// Whether it is the full id of a container: 64 hexadecimal digits, by which a cgroup can be told from all others.
+/// Whether `id` is a full container id: 64 hexadecimal digits. Only a full id belongs to one cgroup for certain.
 pub(crate) fn is_container_id(id: &str) -> bool {
     id.len() == 64 && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }

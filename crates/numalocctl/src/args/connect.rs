@@ -14,7 +14,7 @@ pub struct ConnectArgs {
     /// Address of numalocd: unix:///PATH, https://HOST:PORT, or http://HOST:PORT on this machine.
     #[arg(long, global = true, value_name = "URI")]
     pub endpoint: Option<String>,
-    /// Certificates (PEM) that an https daemon's own is checked against.
+    /// Certificates (PEM) for checking the certificate of an https daemon.
     #[arg(long, global = true, value_name = "FILE")]
     pub tls_ca: Option<PathBuf>,
     /// Certificate (PEM) to show to an https daemon.
@@ -23,10 +23,10 @@ pub struct ConnectArgs {
     /// Key (PEM) of that certificate.
     #[arg(long, global = true, value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
-    /// Longest wait for one answer of the daemon; watching is not bounded by it.
+    /// Longest wait for one answer of the daemon; does not apply to watching.
     #[arg(long, global = true, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     pub request_timeout: Duration,
-    /// How long a broken watch is taken up again before it is given up.
+    /// How long to retry a broken watch before giving up.
     #[arg(long, global = true, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub reconnect_timeout: Duration,
 }

@@ -11,7 +11,7 @@ use std::time::SystemTime;
     after_help = "Examples:\n  numalocctl events --since 1h --type failed\n  numalocctl events -w -o json | jq .message"
 )]
 pub struct EventsArgs {
-    /// Go on with events as they happen; with -o json one object per line.
+    /// Continue with events as they happen; with -o json one object per line.
     #[arg(short, long)]
     pub watch: bool,
     /// Only those since then: a time, or how long ago (10m).
@@ -42,22 +42,22 @@ pub enum Kind {
     Failed,
     /// A job begins to move memory.
     Started,
-    /// A job or a schedule is held.
+    /// A job or a schedule was paused.
     Paused,
-    /// A job or a schedule that was held goes on.
+    /// A job or a schedule that was paused goes on.
     Resumed,
-    /// Nothing of a schedule's target is there any more.
+    /// No member of a schedule's target exists any more.
     TargetGone,
     /// A schedule was removed.
     ScheduleRemoved,
-    /// What a schedule moves is undone again and again.
+    /// Again and again, somebody else moves away what a schedule moves.
     FightBegun,
-    /// What a schedule moves stays again.
+    /// What a schedule moves stays in place again.
     FightEnded,
 }
 
 impl EventsArgs {
-    /// The filter in the API's words.
+    /// The filter as a value of the API.
     pub fn filter(&self) -> EventFilter {
         let kind = |kind: &Kind| match kind {
             Kind::Completed => value::EventType::Completed,

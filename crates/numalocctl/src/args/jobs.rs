@@ -27,11 +27,11 @@ pub enum JobsCommand {
         #[command(flatten)]
         progress: ProgressArgs,
     },
-    /// End jobs after the batches in hand; moved memory stays moved.
+    /// Cancel jobs, those under way after their current batches; moved memory stays moved.
     Cancel(JobsArgs),
-    /// Hold jobs after the batches in hand.
+    /// Pause jobs, those under way after their current batches.
     Pause(JobsArgs),
-    /// Go on with paused jobs; their target is looked at anew.
+    /// Queue paused jobs again; their target is looked at anew.
     Resume(JobsArgs),
 }
 
@@ -67,7 +67,7 @@ pub struct ListJobsArgs {
     /// Only those whose target names this workload.
     #[arg(long, value_name = "ID", value_parser = parse_workload)]
     pub workload: Option<WorkloadId>,
-    /// Only the newest so many [default: all]
+    /// Show at most this many jobs, the newest [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: Option<u64>,
     /// Print names only.
@@ -76,7 +76,7 @@ pub struct ListJobsArgs {
 }
 
 impl ListJobsArgs {
-    /// The filter in the API's words.
+    /// The filter as a value of the API.
     pub fn filter(&self) -> JobFilter {
         JobFilter {
             states: self.state.iter().map(|&state| state.into()).collect(),
@@ -110,20 +110,20 @@ states! {
     Planning,
     /// Memory is being moved.
     Running,
-    /// Held by a client.
+    /// Paused by a client.
     Paused,
-    /// Everything asked for is local.
+    /// All memory that was to be moved is local.
     Succeeded,
-    /// Ended with pages left that were asked for.
+    /// It ended, and some of the memory that was to be moved is still remote.
     Partial,
     /// There was nothing to do.
     Skipped,
-    /// Could not be carried out.
+    /// It could not be carried out.
     Failed,
-    /// Ended by a client.
+    /// Cancelled by a client.
     Cancelled,
-    /// The daemon died while it was under way.
+    /// The daemon stopped or died while it was running.
     Interrupted,
-    /// The same, and it goes on when the daemon is back.
+    /// As interrupted, but it goes on when the daemon is back.
     Suspended
 }

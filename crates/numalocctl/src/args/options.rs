@@ -6,7 +6,7 @@ use clap::Args;
 use numaloc_api::value::Policy;
 use numaloc_core::{HomeRule, HugetlbSource, NodeSet, Options, Order, Topology};
 
-/// Options of a plan. What is not given has its default, or stays as it is where something is changed.
+/// Options of a plan. An option that is not given has its default; in a change it leaves the value as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "What to move")]
 pub struct PlanArgs {
@@ -19,11 +19,11 @@ pub struct PlanArgs {
     /// Move pages even against the application's own memory policy.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub include_bound: Option<bool>,
-    /// Also move hugetlb pages so large that one alone takes longer than a call may.
+    /// Also move hugetlb pages that are so large that one alone takes longer than one call may.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub include_gigantic: Option<bool>,
-    /// Where the target's hugetlb pages come from: its pool, or fresh from free memory where the pool has none, which changes
-    /// the sizes of the nodes' pools for good [default: pool]
+    /// Where hugetlb pages on the target come from: its pool, or fresh from free memory if the pool has none, which changes
+    /// the sizes of the nodes' pools permanently [default: pool]
     #[arg(long, value_name = "SOURCE", value_parser = by_name(HugetlbSource::ALL, HugetlbSource::name))]
     pub hugetlb: Option<HugetlbSource>,
     /// Stop when this percentage of what can be moved is local [default: 100]
@@ -32,20 +32,21 @@ pub struct PlanArgs {
     /// Bring pages to these nodes instead of those of the CPUs: 0-1,8, all, or !0 for all but 0 [default: local]
     #[arg(long, value_name = "NODES", value_parser = parse_targets, allow_hyphen_values = true)]
     pub to: Option<Nodes>,
-    /// Whose CPUs make a process's home: those of all threads, or of those that work (threads with at most 5% of its CPU time
-    /// together are left out, those first that add most nodes) [default: cpus]
+    /// Whose CPUs decide where the home of a process is: those of all threads, or of busy ones (threads that together have
+    /// used at most 5% of its CPU time are left out, those first that add most nodes) [default: cpus]
     #[arg(long, value_name = "RULE", value_parser = by_name(HomeRule::ALL, HomeRule::name))]
     pub home: Option<HomeRule>,
-    /// Bring pages from these nodes alone, in the same form [default: all but memory-only nodes of another tier]
+    /// Move only pages on these nodes, written as for --to [default: all but memory-only nodes of another tier]
     #[arg(long, value_name = "NODES", value_parser = parse_sources, allow_hyphen_values = true)]
     pub from: Option<Nodes>,
     /// Keep this much free on each target above its high watermark, such as 1G [default: 1% of the node, at least 64M]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     pub reserve: Option<u64>,
-    /// What comes first: probed is what is used most, if the kernel can tell at no cost, else by address [default: probed]
+    /// What to move first: probed is what is used most, if the kernel can tell at no cost, else by address [default:
+    /// probed]
     #[arg(long, value_name = "ORDER", value_parser = by_name(Order::ALL, Order::name))]
     pub order: Option<Order>,
-    /// How gently.
+    /// How gently to move.
     #[command(flatten)]
     pub pace: PaceArgs,
 }
@@ -53,7 +54,7 @@ pub struct PlanArgs {
 /// Nodes as numactl takes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Nodes {
-    /// As if nothing were given: for a change of what was.
+    /// The default, as if the option had never been given.
     Default,
     /// Every node with memory.
     All,
@@ -90,23 +91,23 @@ fn parse_nodes(text: &str, default: &str) -> Result<Nodes, String> {
 }
 
 impl PlanArgs {
-    /// Whether nothing is given.
+    /// Whether no option is given.
     pub fn is_empty(&self) -> bool {
         self == &Self::default()
     }
-    /// Whether the machine's nodes have to be known to read it.
+    /// Whether the options can only be read when the machine's nodes are known.
     pub fn needs_topology(&self) -> bool {
         let needs = |nodes: &Nodes| matches!(nodes, Nodes::All | Nodes::Except(_));
         self.to.iter().chain(&self.from).any(needs)
     }
-    /// The options in the planner's words; the nodes have still to be checked against the machine.
+    /// The options of the planner. The nodes are not checked against the machine yet.
     ///
     /// # Errors
     /// No node is left to move to.
     pub fn options(&self, topology: &Topology) -> Result<Options, Failure> {
         self.change_options(Options::default(), topology)
     }
-    /// `policy` with what is given here, for the daemon.
+    /// `policy` changed by the options that are given, for the daemon.
     ///
     /// # Errors
     /// No node is left to move to.

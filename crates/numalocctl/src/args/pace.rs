@@ -1,4 +1,4 @@
-//! How gently.
+//! How gently to move.
 
 use crate::{exit::Failure, units::parse_stall};
 use clap::{
@@ -8,17 +8,19 @@ use clap::{
 use numaloc_core::{NumaBalancing, Pacing, Profile};
 use std::time::Duration;
 
-/// What is asked of the pace. What is not given has its default, or stays as it is where something is changed.
+/// Options of the pace. An option that is not given has its default; in a change it leaves the value as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "How gently")]
 pub struct PaceArgs {
-    /// gentle is hardly noticed and slow, fast hurts the target meanwhile and is soon done [default: balanced]
+    /// How gently to move: gentle is slow and hardly noticeable, fast is quick but slows the target down meanwhile
+    /// [default: balanced]
     #[arg(long, value_name = "PROFILE", value_parser = by_name(Profile::ALL, Profile::name))]
     pub profile: Option<Profile>,
     /// Longest that one call may take, from 100us to 60s; a single page may take longer [default: as the profile says]
     #[arg(long, value_name = "DURATION", value_parser = parse_stall, allow_hyphen_values = true)]
     pub max_stall: Option<Duration>,
-    /// Hold back while others keep the CPUs of the target node busier than this; 100: never [default: 100]
+    /// Hold back while others keep the CPUs of the target node busier than this; 100: never hold back for this [default:
+    /// 100]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100), allow_hyphen_values = true)]
     pub node_cpu_max: Option<u8>,
     /// What to do about kernel.numa_balancing; pause switches it off meanwhile and needs the daemon [default: warn]
@@ -27,7 +29,7 @@ pub struct PaceArgs {
 }
 
 impl PaceArgs {
-    /// `pacing` with what is given here.
+    /// `pacing` changed by the options that are given.
     pub fn change(&self, pacing: Pacing) -> Pacing {
         Pacing {
             profile: self.profile.unwrap_or(pacing.profile),
@@ -36,10 +38,9 @@ impl PaceArgs {
         }
     }
 
-    /// Refuses what only the daemon can do: it puts a setting back, even if it is killed.
+    /// Refuses to pause NUMA balancing without the daemon. Only the daemon restores the setting even after it is killed.
     ///
-    /// # Errors
-    /// The option that needs the daemon.
+    /// # Errors The option that needs the daemon.
     pub fn check_here(&self) -> Result<(), Failure> {
         match self.numa_balancing {
             Some(NumaBalancing::Pause) => {
@@ -50,7 +51,7 @@ impl PaceArgs {
     }
 }
 
-/// Reads one of `all` by its name. The names are what completions offer.
+/// A parser for the names of `all`. Completions offer these names.
 pub fn by_name<T: Copy + Send + Sync + 'static, const N: usize>(
     all: [T; N],
     name: fn(T) -> &'static str,

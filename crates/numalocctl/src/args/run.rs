@@ -30,11 +30,11 @@ pub struct LimitArgs {
 }
 
 impl LimitArgs {
-    /// Whether nothing is given.
+    /// Whether no option is given.
     pub fn is_empty(&self) -> bool {
         self == &Self::default()
     }
-    /// For a run without the daemon.
+    /// The limits of a run without the daemon.
     pub fn limits(&self) -> Limits {
         Limits {
             batch_bytes: self.batch_bytes,
@@ -44,7 +44,7 @@ impl LimitArgs {
             ..Limits::default()
         }
     }
-    /// `limits` with what is given here, for the daemon.
+    /// `limits` changed by the options that are given, for the daemon.
     pub fn change(&self, limits: value::Limits) -> value::Limits {
         value::Limits {
             batch_bytes: self.batch_bytes.or(limits.batch_bytes),
@@ -55,27 +55,27 @@ impl LimitArgs {
     }
 }
 
-/// What the daemon is told beyond that.
+/// Options for the daemon alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Queue (with the daemon only)")]
 pub struct QueueArgs {
     /// Place in the queue [default: the class of the registered workload, else ls]
     #[arg(long, value_enum, value_name = "CLASS")]
     pub qos: Option<Qos>,
-    /// Plan anew if the daemon dies while it is under way.
+    /// Plan the job again when the daemon is back, if it stops or dies while the job runs.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub resume: Option<bool>,
-    /// Which runs are told as events: each start and end, or ends that differ from the one before [default: on-change]
+    /// Which runs are reported as events: each start and end, or ends that differ from the one before [default: on-change]
     #[arg(long, value_enum, value_name = "WHEN")]
     pub emit: Option<EmitArg>,
 }
 
-/// Which runs are told as events.
+/// Which runs are reported as events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EmitArg {
     /// Each start and each end.
     Always,
-    /// Each end; of a repeating schedule those that differ from the one before.
+    /// Each end; for a schedule that repeats, only ends that differ from the one before.
     OnChange,
 }
 
@@ -88,7 +88,7 @@ impl From<EmitArg> for value::Emit {
     }
 }
 
-/// Quality-of-service classes, first served first.
+/// Quality-of-service classes, in the order in which they are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Qos {
     /// Latency-sensitive with reserved CPUs.
@@ -110,11 +110,11 @@ impl From<Qos> for value::QosClass {
 }
 
 impl QueueArgs {
-    /// Whether nothing is given.
+    /// Whether no option is given.
     pub fn is_empty(&self) -> bool {
         self == &Self::default()
     }
-    /// `policy` with what is given here.
+    /// `policy` changed by the options that are given.
     pub fn change(&self, policy: value::Policy) -> value::Policy {
         let on_interrupt = |resume| if resume { OnInterrupt::Resume } else { OnInterrupt::Stop };
         value::Policy {

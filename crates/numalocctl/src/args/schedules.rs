@@ -18,9 +18,9 @@ pub enum SchedulesCommand {
     Ls(ListSchedulesArgs),
     /// Show schedules in full.
     Get(SchedulesArgs),
-    /// Make a schedule; its first run is due at once.
+    /// Create a schedule; its first run is due at once.
     Create(CreateScheduleArgs),
-    /// Change what is given of a schedule. A run under way goes on as it began.
+    /// Change the given fields of a schedule. A run under way goes on as it began.
     #[command(mut_group("TargetArgs", |group| group.required(false)))]
     Update(UpdateScheduleArgs),
     /// Have schedules run now; prints the names of their jobs.
@@ -54,7 +54,7 @@ pub struct ListSchedulesArgs {
 }
 
 impl ListSchedulesArgs {
-    /// The filter in the API's words.
+    /// The filter as a value of the API.
     pub fn filter(&self) -> ScheduleFilter {
         ScheduleFilter {
             states: self.state.iter().map(|&state| state.into()).collect(),
@@ -68,15 +68,15 @@ impl ListSchedulesArgs {
 /// The states of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum State {
-    /// Waits for its time.
+    /// It waits until its next run is due.
     Waiting,
     /// A run is queued or under way.
     Active,
     /// Its target is gone.
     TargetGone,
-    /// Held by a client.
+    /// Paused by a client.
     Paused,
-    /// Ran once, as asked.
+    /// It was to run once and has run.
     Completed,
 }
 
@@ -104,10 +104,10 @@ pub struct SchedulesArgs {
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "When")]
 pub struct WhenArgs {
-    /// Least time from the end of one run to the start of the next; 0 runs once [default: 0]
+    /// Shortest time from the end of one run to the start of the next; 0 runs once [default: 0]
     #[arg(long, value_name = "DURATION", value_parser = parse_span)]
     pub interval: Option<Duration>,
-    /// Up to this much, chosen at random, is added to each interval [default: 0]
+    /// Longest random time that is added to each interval [default: 0]
     #[arg(long, value_name = "DURATION", value_parser = parse_span)]
     pub jitter: Option<Duration>,
     /// Remove the schedule when its target has been gone for this long; `never` waits for it to come back.
@@ -115,7 +115,7 @@ pub struct WhenArgs {
     pub ttl_after_gone: Option<Ttl>,
 }
 
-/// How long a schedule outlives its target.
+/// How long a schedule stays when its target has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ttl {
     /// For ever.
@@ -125,7 +125,7 @@ pub enum Ttl {
 }
 
 impl Ttl {
-    /// As the API has it.
+    /// The value for the API.
     pub fn duration(self) -> Option<Duration> {
         match self {
             Self::Never => None,
@@ -165,16 +165,16 @@ pub struct CreateScheduleArgs {
     /// Start no runs before `schedules resume`.
     #[arg(long, help_heading = "When")]
     pub paused: bool,
-    /// Makes the request safe to repeat: the same id gives back the same schedule.
+    /// Makes the request safe to repeat: the same id returns the same schedule.
     #[arg(long, value_name = "ID", help_heading = "Queue (with the daemon only)")]
     pub request_id: Option<String>,
-    /// The id that it is to have, such as nightly [default: a number]
+    /// The id for the schedule, such as nightly [default: a number]
     #[arg(long, value_name = "ID", value_parser = parse_schedule)]
     pub id: Option<ScheduleId>,
-    /// A label for filters of lists, key=value (repeatable); its jobs have it, too.
+    /// A label for filtering lists, key=value (repeatable); the schedule's jobs get it, too.
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_label)]
     pub label: Vec<(String, String)>,
-    /// Only check whether the daemon would take it.
+    /// Only check whether the daemon would accept it.
     #[arg(long, visible_alias = "dry-run")]
     pub validate_only: bool,
 }
@@ -206,13 +206,13 @@ pub struct UpdateScheduleArgs {
     /// Place in the queue.
     #[command(flatten)]
     pub queue: QueueArgs,
-    /// Its labels, key=value (repeatable), in place of all that it has.
+    /// Its labels, key=value (repeatable); they replace all that it has.
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_label)]
     pub label: Vec<(String, String)>,
-    /// Take all of its labels away.
+    /// Remove all of its labels.
     #[arg(long, conflicts_with = "label")]
     pub no_labels: bool,
-    /// Only check whether the daemon would take it.
+    /// Only check whether the daemon would accept it.
     #[arg(long, visible_alias = "dry-run")]
     pub validate_only: bool,
 }

@@ -6,7 +6,7 @@ use numaloc_api::value::{self, Selector};
 use numaloc_host::Target;
 use std::fmt;
 
-/// What a request names; at least one of them.
+/// The options that name a target; at least one is required.
 #[derive(Clone, Debug, Default, Args)]
 #[group(required = true, multiple = true)]
 #[command(next_help_heading = "Target")]
@@ -30,12 +30,12 @@ pub struct TargetArgs {
     /// (repeatable: all have to hold).
     #[arg(long, value_name = "SELECTOR")]
     pub selector: Vec<Selector>,
-    /// Of these only those in this namespace; without --selector all of it.
+    /// Only workloads in this namespace; without --selector all of them.
     #[arg(long, value_name = "NAME")]
     pub namespace: Option<String>,
 }
 
-/// All conditions of selectors, and a namespace.
+/// A selector with all conditions of `selectors`, and a namespace.
 pub fn joined(selectors: &[Selector], namespace: Option<&String>) -> Selector {
     let requirements = selectors.iter().flat_map(|selector| &selector.requirements);
     Selector { namespace: namespace.cloned(), ..requirements.cloned().collect() }
@@ -49,7 +49,7 @@ pub fn parse_label(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// A cgroup's path in the one form that the API takes, from the forms that people write.
+/// A cgroup's path in the form that the API requires, from the forms that people write.
 pub fn cgroup_path(path: &str) -> String {
     const MOUNT: &str = "/sys/fs/cgroup";
     let below = path.strip_prefix(MOUNT).filter(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -61,14 +61,13 @@ pub fn cgroup_path(path: &str) -> String {
 }
 
 impl TargetArgs {
-    /// Whether nothing is named.
+    /// Whether no member is named.
     pub fn is_empty(&self) -> bool {
         self.request().is_empty()
     }
-    /// The targets in the host's words.
+    /// The targets as values of the host crate.
     ///
-    /// # Errors
-    /// Something is named that only the daemon knows.
+    /// # Errors A member is named that only the daemon knows.
     pub fn targets(&self) -> Result<Vec<Target>, Failure> {
         let registered = [
             ("--container", self.container.is_empty()),
@@ -84,7 +83,7 @@ impl TargetArgs {
         let units = self.unit.iter().cloned().map(Target::Unit);
         Ok(pids.chain(cgroups).chain(units).collect())
     }
-    /// The target in the API's words.
+    /// The target as a value of the API.
     pub fn request(&self) -> value::Target {
         value::Target {
             pids: self.pid.iter().copied().collect(),

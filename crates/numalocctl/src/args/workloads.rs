@@ -20,15 +20,15 @@ pub enum WorkloadsCommand {
     },
     /// Register a workload, or replace what is registered under its name.
     Register(RegisterArgs),
-    /// Declare all workloads of a source: those that are not among them are forgotten.
+    /// Declare all workloads of a source: those that are not declared are forgotten.
     Replace(ReplaceArgs),
-    /// Begin the leases of all of your workloads of a source anew.
+    /// Renew the leases of all of your workloads of a source.
     Renew {
-        /// The source that they were registered with; without it those that have none.
+        /// The source that they were registered with; without it the workloads that have none.
         #[arg(long, value_name = "NAME")]
         source: Option<String>,
     },
-    /// Forget workloads. Their jobs go on.
+    /// Unregister workloads. Their jobs under way go on.
     Unregister(UnregisterArgs),
 }
 
@@ -38,19 +38,19 @@ pub struct ListWorkloadsArgs {
     /// Print names only.
     #[arg(short, long)]
     pub quiet: bool,
-    /// Those with these labels, as Kubernetes writes it: app=redis,tier in (a,b),!old (repeatable: all have to hold).
+    /// Only those with these labels, as Kubernetes writes it: app=redis,tier in (a,b),!old (repeatable: all have to hold).
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub selector: Vec<Selector>,
-    /// Those in this namespace.
+    /// Only those in this namespace.
     #[arg(long, value_name = "NAME")]
     pub namespace: Option<String>,
-    /// Those that this client has registered, such as uid:1000.
+    /// Only those that this client has registered, such as uid:1000.
     #[arg(long, value_name = "CLIENT")]
     pub creator: Option<String>,
-    /// Those of this source.
+    /// Only those of this source.
     #[arg(long, value_name = "NAME")]
     pub source: Option<String>,
-    /// Those whose names begin like this.
+    /// Only those whose names begin with this text.
     #[arg(long, value_name = "TEXT")]
     pub prefix: Option<String>,
 }
@@ -64,7 +64,8 @@ pub struct RegisterArgs {
     /// Its name: letters, digits, '.', '_', '-'.
     #[arg(value_name = "NAME", value_parser = parse_workload)]
     pub workload: WorkloadId,
-    /// Its cgroup, as in /proc/PID/cgroup. It need not exist yet. Without it the daemon finds that of the container.
+    /// Its cgroup, as in /proc/PID/cgroup. It need not exist yet. Without it the daemon looks for the cgroup of the
+    /// container.
     #[arg(long, value_name = "PATH", required_unless_present = "container")]
     pub cgroup: Option<String>,
     /// Id of its container; without --cgroup the full one.
@@ -76,16 +77,16 @@ pub struct RegisterArgs {
     /// The namespace that it belongs to.
     #[arg(long, value_name = "NAME")]
     pub namespace: Option<String>,
-    /// Labels to select it by; several with commas or by repeating the option.
+    /// Labels for selectors; several with commas or by repeating the option.
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_label)]
     pub label: Vec<(String, String)>,
-    /// The class of its jobs that name none.
+    /// The class of jobs on it that name no class themselves.
     #[arg(long, value_enum, value_name = "CLASS")]
     pub qos: Option<Qos>,
-    /// Which of your sets it is in, see `workloads replace`.
+    /// Which of your sets it belongs to, see `workloads replace`.
     #[arg(long, value_name = "NAME")]
     pub source: Option<String>,
-    /// Forget it when nobody has registered or renewed it for so long [default: never]
+    /// Forget it when nobody has registered or renewed it for this long [default: never]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub ttl: Option<Duration>,
     /// Fail unless what is registered under its name has this etag.
@@ -105,10 +106,10 @@ pub struct ReplaceArgs {
     /// The file, or `-` for standard input.
     #[arg(short, long, value_name = "FILE")]
     pub file: PathBuf,
-    /// Which of your sets this is; without it the one whose workloads have no source.
+    /// Which of your sets this is; without it the set of workloads that have no source.
     #[arg(long, value_name = "NAME")]
     pub source: Option<String>,
-    /// Forget those that have no ttl_seconds of their own when nobody has renewed them for so long [default: never]
+    /// Forget workloads without a ttl_seconds of their own when nobody has renewed them for this long [default: never]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub ttl: Option<Duration>,
 }
@@ -122,7 +123,7 @@ pub struct UnregisterArgs {
     /// Fail unless the workload still has this etag.
     #[arg(long)]
     pub etag: Option<String>,
-    /// Those that are not there are no error.
+    /// Succeed also if a workload is not registered.
     #[arg(long)]
     pub allow_missing: bool,
 }

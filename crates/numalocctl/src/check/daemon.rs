@@ -3,7 +3,7 @@
 use super::Findings;
 use crate::doc::Check;
 
-/// What came of asking the daemon.
+/// The result of asking the daemon.
 #[derive(Clone, Debug)]
 pub enum DaemonState {
     /// It answered.
@@ -15,19 +15,19 @@ pub enum DaemonState {
         /// What it cannot do.
         problems: Vec<String>,
     },
-    /// None is named, and its socket does not exist.
+    /// No daemon is named, and the default socket does not exist.
     NotRunning,
     /// --standalone was given.
     NotAsked,
-    /// It is named, or its socket exists, and it does not answer.
+    /// It is named, or its socket exists, but it does not answer.
     Unreachable(String),
     /// It answered with a refusal.
     Refused(String),
-    /// What names it makes no sense.
+    /// The address or configuration that names it is wrong.
     Misnamed(String),
 }
 
-/// Whether the daemon answers and is well.
+/// Whether the daemon answers and reports no problems.
 pub fn daemon(found: &Findings) -> Check {
     const NAME: &str = "daemon";
     match &found.daemon {
@@ -54,7 +54,7 @@ pub fn daemon(found: &Findings) -> Check {
         DaemonState::Misnamed(reason) => Check::warning(
             NAME,
             reason.as_str(),
-            "put --endpoint, NUMALOC_ENDPOINT or numalocctl.toml right",
+            "correct --endpoint, NUMALOC_ENDPOINT or numalocctl.toml",
         ),
     }
 }

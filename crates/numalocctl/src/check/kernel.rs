@@ -10,10 +10,10 @@ const BALANCING: u32 = 1;
 /// Bit of kernel.numa_balancing: hot pages are promoted from slower memory.
 const TIERING: u32 = 2;
 
-/// What to do about a kernel that moves pages by itself.
+/// Advice if the kernel moves pages by itself.
 pub const BALANCING_ADVICE: &str = "the kernel may move pages away again if threads run on other nodes: pin the CPUs of the target, or set kernel.numa_balancing=0";
 
-/// Major and minor number of `6.1.0-31-amd64`.
+/// Major and minor version of a release such as `6.1.0-31-amd64`.
 fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
@@ -28,7 +28,7 @@ pub fn is_balancing(bits: Option<u32>) -> bool {
     bits.is_some_and(|bits| bits & BALANCING != 0)
 }
 
-/// The version, with the traps that it has.
+/// The kernel version, and known problems of this version.
 pub fn release(found: &Findings) -> Check {
     const NAME: &str = "kernel";
     let Some(release) = &found.facts.kernel_release else {
@@ -36,7 +36,8 @@ pub fn release(found: &Findings) -> Check {
     };
     match version(release) {
         None => Check::warning(NAME, release, "cannot tell the version's known traps"),
-        // mm/migrate.c, `add_page_for_migration` with FOLL_NUMA gone: introduced in 6.1, fixed in 6.5.
+        // In 6.1 to 6.4, move_pages(2) misses pages with NUMA hints (mm/migrate.c, `add_page_for_migration` lost
+        // FOLL_NUMA).
         Some(version)
             if ((6, 1)..(6, 5)).contains(&version) && is_balancing(found.facts.numa_balancing) =>
         {
@@ -53,7 +54,7 @@ pub fn release(found: &Findings) -> Check {
     }
 }
 
-/// Whether its pages are of the size that is known.
+/// Whether the kernel's page size is one that numaloc knows.
 pub fn page_size(found: &Findings) -> Check {
     const NAME: &str = "page_size";
     match &found.page_size {
@@ -79,7 +80,7 @@ pub fn numa_balancing(found: &Findings) -> Check {
     }
 }
 
-/// Whether scans can ask the kernel for what they want.
+/// Whether PAGEMAP_SCAN works, so that a scan can ask the kernel for certain pages only.
 pub fn pagemap_scan(found: &Findings) -> Check {
     const NAME: &str = "pagemap_scan";
     match (found.pagemap_scan, known_version(found)) {
@@ -120,7 +121,7 @@ pub fn hugetlb(found: &Findings) -> Check {
     Check::ok("hugetlb", if text.is_empty() { "no pool".to_owned() } else { text })
 }
 
-/// Copying by hardware.
+/// Whether the kernel can let hardware copy pages.
 pub fn offload(found: &Findings) -> Check {
     let (knobs, devices) = (&found.facts.offload, found.facts.dsa_devices.join(", "));
     let settings: Vec<_> = knobs

@@ -5,7 +5,7 @@ use crate::doc::Check;
 use numaloc_core::{Options, Supply};
 use numaloc_host::facts::CgroupVersion;
 
-/// Whether the machine can be read.
+/// Whether hwloc can read the machine.
 pub fn hwloc(found: &Findings) -> Check {
     match &found.topology {
         Ok(topology) => Check::ok("hwloc", format!("nodes {}", topology.ids())),
@@ -34,7 +34,7 @@ pub fn nodes(found: &Findings) -> Check {
     }
 }
 
-/// Whether the nodes can take pages in.
+/// Whether the nodes have room for pages.
 pub fn room(found: &Findings) -> Check {
     const NAME: &str = "room";
     let Ok(topology) = &found.topology else {

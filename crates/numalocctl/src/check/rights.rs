@@ -1,9 +1,9 @@
-//! What this process may do.
+//! The rights of this process.
 
 use super::Findings;
 use crate::doc::Check;
 
-/// Processes of other users.
+/// Whether the memory of other users' processes can be reached.
 pub fn sys_ptrace(found: &Findings) -> Check {
     const NAME: &str = "cap_sys_ptrace";
     match found.facts.capabilities.sys_ptrace {
@@ -16,7 +16,7 @@ pub fn sys_ptrace(found: &Findings) -> Check {
     }
 }
 
-/// Pages that several processes map.
+/// Whether pages that several processes map can be moved.
 pub fn sys_nice(found: &Findings) -> Check {
     const NAME: &str = "cap_sys_nice";
     match found.facts.capabilities.sys_nice {
@@ -29,7 +29,7 @@ pub fn sys_nice(found: &Findings) -> Check {
     }
 }
 
-/// Page frame numbers.
+/// Whether page frame numbers can be read.
 pub fn pfns(found: &Findings) -> Check {
     const NAME: &str = "pagemap_pfns";
     match (found.pfns_readable, found.facts.capabilities.sys_admin) {
@@ -47,12 +47,12 @@ pub fn pfns(found: &Findings) -> Check {
     }
 }
 
-/// Processes of others in /proc.
+/// Whether other users' processes are visible in /proc.
 pub fn hidepid(found: &Findings) -> Check {
     const NAME: &str = "hidepid";
     match (&found.facts.hidepid, found.facts.capabilities.sys_ptrace) {
         (None, _) => Check::ok(NAME, "off"),
-        (Some(value), true) => Check::ok(NAME, format!("{value}, seen through by CAP_SYS_PTRACE")),
+        (Some(value), true) => Check::ok(NAME, format!("{value}, overridden by CAP_SYS_PTRACE")),
         (Some(value), false) => Check::warning(
             NAME,
             format!("{value}: processes of other users are hidden"),

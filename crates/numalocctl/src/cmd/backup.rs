@@ -12,7 +12,7 @@ use std::{
     path::Path,
 };
 
-/// Copies the daemon's store into a file, which appears only when it is whole.
+/// Copies the daemon's store into a file. The file appears when the copy is complete.
 pub fn run(cli: &Cli, daemon: &Daemon, file: &Path) -> Result<Report, Failure> {
     let failed = |source| Failure::Write { path: file.to_owned(), source };
     if file.symlink_metadata().is_ok() {
@@ -24,7 +24,7 @@ pub fn run(cli: &Cli, daemon: &Daemon, file: &Path) -> Result<Report, Failure> {
     let result = copy(daemon, part, &failed)
         .and_then(|bytes| fs::rename(part, file).map(|()| bytes).map_err(failed));
     if result.is_err() {
-        // Half a copy is of no use; the next one would overwrite it.
+        // An incomplete copy is useless. If it cannot be removed, the next backup overwrites it.
         let _ = fs::remove_file(part);
     }
     let document = BackupDoc { file: file.display().to_string(), bytes: result? };
@@ -38,7 +38,7 @@ fn copy(
     part: &Path,
     failed: &impl Fn(io::Error) -> Failure,
 ) -> Result<u64, Failure> {
-    // It says who uses what, as the store does, which only its owner may read.
+    // Like the store, the copy says who uses what. Only its owner may read it.
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     let mut out: File = options.open(part).map_err(failed)?;

@@ -14,7 +14,7 @@ use crate::{
 use numaloc_host::{check_page_size, facts, probe, topology};
 use std::time::Duration;
 
-/// The daemon is not waited for longer than this.
+/// Longest wait for the daemon.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Checks the host.

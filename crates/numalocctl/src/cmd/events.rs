@@ -9,7 +9,7 @@ use crate::{
     text,
 };
 
-/// Shows what became of jobs.
+/// Shows events.
 pub fn run(cli: &Cli, daemon: &Daemon, args: &EventsArgs) -> Result<Report, Failure> {
     match args.watch {
         true => watch(cli, daemon, args),
@@ -17,7 +17,7 @@ pub fn run(cli: &Cli, daemon: &Daemon, args: &EventsArgs) -> Result<Report, Fail
     }
 }
 
-/// Stored events first where --since or --after asks for them, then events as they happen.
+/// Shows stored events first if --since or --after asks for them, then events as they happen.
 fn watch(cli: &Cli, daemon: &Daemon, args: &EventsArgs) -> Result<Report, Failure> {
     let view = View { wide: cli.output == Format::Wide, headers: !cli.no_headers };
     if cli.output != Format::Json && view.headers {

@@ -1,4 +1,4 @@
-//! `numalocctl generate`, for those who make packages.
+//! `numalocctl generate`, for packagers.
 
 use crate::{
     args::{Cli, GenerateCommand},

@@ -12,7 +12,7 @@ use crate::{
 };
 use numaloc_api::value::JobId;
 
-/// Lists, watches and steers jobs.
+/// Lists, watches and controls jobs.
 pub fn run(cli: &Cli, daemon: &Daemon, command: &JobsCommand) -> Result<Report, Failure> {
     let each = |ids: &[JobId], call: &dyn Fn(&JobId) -> Result<JobDoc, Failure>| {
         let jobs = ids.iter().map(call).collect::<Result<Vec<_>, _>>()?;
@@ -47,13 +47,13 @@ fn in_full(document: &JobsDoc, view: View) -> String {
     jobs.join("\n")
 }
 
-/// A line for each job that was to change. What was asked for may still be to come, after the batches in hand.
+/// A line for each job and its state. The change that was asked for may come only after the job's current batches.
 fn states(document: &JobsDoc, _: View) -> String {
     let line = |job: &JobDoc| format!("{} {}\n", text::clean(&job.name), job.state.name());
     document.jobs.iter().map(line).collect()
 }
 
-/// Follows a job. JSON is a line per change, text is what `migrate` prints at the end.
+/// Follows a job. JSON output has a line per change; text output is that of `migrate` at the end.
 fn watch(
     cli: &Cli,
     daemon: &Daemon,

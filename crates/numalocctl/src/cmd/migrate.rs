@@ -19,10 +19,10 @@ use numaloc_host::{Policies, Roots, Survey, numa_balancing};
 use std::sync::{atomic::Ordering::Relaxed, mpsc, mpsc::RecvTimeoutError};
 use std::time::Duration;
 
-/// How often a run is looked at.
+/// Time between two looks at the run.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Moves, then looks again.
+/// Moves memory, then looks again.
 pub fn run(cli: &Cli, around: &Surroundings, args: &MigrateArgs) -> Result<Report, Failure> {
     match daemon(cli, around)? {
         Some(daemon) => by_daemon(cli, &daemon, args),
@@ -30,7 +30,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &MigrateArgs) -> Result<Repor
     }
 }
 
-/// Has a job made, and follows it.
+/// Creates a job of the daemon, and follows it.
 fn by_daemon(cli: &Cli, daemon: &Daemon, args: &MigrateArgs) -> Result<Report, Failure> {
     let topology = topology_for(daemon, &args.options)?;
     let request = CreateJob {
@@ -62,7 +62,7 @@ fn by_daemon(cli: &Cli, daemon: &Daemon, args: &MigrateArgs) -> Result<Report, F
     wait::report(cli, &ended)
 }
 
-/// Refuses what only the daemon can do.
+/// Refuses options that only the daemon can carry out.
 fn check_here(args: &MigrateArgs) -> Result<(), Failure> {
     let only_daemon = [
         ("--detach", args.detach),
@@ -101,7 +101,7 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<Report, Failure>
     Ok(Report { text, code: document.result.code() })
 }
 
-/// Says that the kernel may work against it.
+/// Warns if the kernel's NUMA balancing may work against the move.
 fn warn(roots: &Roots, args: &MigrateArgs) {
     let action = args.options.pace.numa_balancing.unwrap_or_default();
     if action == NumaBalancing::Warn && is_balancing(numa_balancing::read(roots).ok().flatten()) {
@@ -115,7 +115,7 @@ fn wish(args: &MigrateArgs) -> Wish {
     Wish::from(args.progress)
 }
 
-/// Carries the plan out in a thread, shows how it goes and passes Ctrl-C on.
+/// Carries the plan out in a thread, shows progress, and cancels the run on Ctrl-C.
 fn watch(
     roots: &Roots,
     look: &Look,
@@ -132,7 +132,7 @@ fn watch(
         let (done, ended) = mpsc::channel::<()>();
         let control = &control;
         let worker = scope.spawn(move || {
-            // Dropped at the end of this closure, also by a panic: wakes the loop below at once.
+            // Dropped at the end of this closure, also after a panic. This wakes the loop below at once.
             let _done = done;
             execute(roots, topology, plan, survey, limits, control)
         });
@@ -148,7 +148,7 @@ fn watch(
     })
 }
 
-/// Where the processes stand now. They may be gone: that is no failure of the migration.
+/// Locality after the move. The processes may be gone: that is no failure of the migration.
 fn second_look(roots: &Roots, look: &Look, survey: &Survey) -> Option<Locality> {
     match look::again(roots, look, survey) {
         Ok(after) if after.plan.processes.is_empty() => None,

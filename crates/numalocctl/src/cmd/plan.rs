@@ -34,7 +34,7 @@ pub fn run(
     shown(cli, &document, text::plan)
 }
 
-/// The daemon's machine, if options cannot be read without it.
+/// The daemon's machine, if the options cannot be read without it.
 pub fn topology_for(daemon: &Daemon, options: &PlanArgs) -> Result<Topology, Failure> {
     if options.needs_topology() { daemon.topology() } else { Ok(Topology::default()) }
 }

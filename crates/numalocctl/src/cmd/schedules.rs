@@ -13,7 +13,7 @@ use crate::{
 };
 use numaloc_api::value::{CreateSchedule, ScheduleId, ScheduleSpec};
 
-/// What is said of what was only checked.
+/// Message for a request that was only checked.
 const TAKEN: &str = "the daemon would take it; nothing has changed\n";
 
 /// Lists and changes schedules.

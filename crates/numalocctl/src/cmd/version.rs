@@ -12,7 +12,7 @@ use crate::{
 use serde::Serialize;
 use std::time::Duration;
 
-/// The daemon is not waited for longer than this.
+/// Longest wait for the daemon.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Serialize)]
@@ -21,7 +21,7 @@ struct VersionDoc {
     daemon_version: Option<String>,
 }
 
-/// Shows the version, and the daemon's where it answers soon.
+/// Shows the version, and the daemon's version if it answers soon.
 pub fn run(cli: &Cli, around: &Surroundings) -> Result<Report, Failure> {
     let daemon_version = daemon_version(cli, around);
     let document = VersionDoc { version: env!("CARGO_PKG_VERSION"), daemon_version };
@@ -34,7 +34,7 @@ pub fn run(cli: &Cli, around: &Surroundings) -> Result<Report, Failure> {
     })
 }
 
-/// This command never fails for the daemon's sake.
+/// The daemon's version; `None` for any error, because this command never fails because of the daemon.
 fn daemon_version(cli: &Cli, around: &Surroundings) -> Option<String> {
     let args = ConnectArgs { request_timeout: PATIENCE, ..cli.connect.clone() };
     match place::choose(&args, &around.environment).ok()? {

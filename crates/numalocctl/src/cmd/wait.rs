@@ -1,4 +1,4 @@
-//! Waiting for a job's end, which `migrate` and `jobs watch` share.
+//! Waits for a job's end, for `migrate` and `jobs watch`.
 
 use crate::{
     args::Cli,
@@ -12,7 +12,7 @@ use crate::{
 };
 use numaloc_api::value::JobId;
 
-/// Follows a job to its end; `seen` gets each state of it.
+/// Follows a job to its end. `seen` gets each of its states.
 pub fn follow(
     daemon: &Daemon,
     id: &JobId,
@@ -38,7 +38,7 @@ pub fn follow(
     }
 }
 
-/// What became of a job, and the exit code for it.
+/// The report of a job's result, with its exit code.
 pub fn report(cli: &Cli, ended: &MigrationDoc) -> Result<Report, Failure> {
     let text = render(ended, cli.output, !cli.no_headers, text::migration)?;
     Ok(Report { text, code: ended.result.code() })

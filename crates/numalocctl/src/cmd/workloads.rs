@@ -18,7 +18,7 @@ use numaloc_api::value::{
     RegisterWorkload, UnregisterWorkload, WorkloadFilter, WorkloadId, WorkloadSet, WorkloadSpec,
 };
 
-/// Lists, registers and forgets workloads.
+/// Lists, registers and unregisters workloads.
 pub fn run(cli: &Cli, daemon: &Daemon, command: &WorkloadsCommand) -> Result<Report, Failure> {
     match command {
         WorkloadsCommand::Ls(args) => {

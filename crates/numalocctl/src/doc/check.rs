@@ -1,22 +1,22 @@
-//! What `doctor` found.
+//! The findings of `doctor`.
 
 use crate::exit::Code;
 use serde::Serialize;
 
-/// How bad it is.
+/// How serious a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// As it should be.
     Ok,
-    /// Works, with a limit that somebody should know.
+    /// It works, with a limit that the user should know.
     Warning,
     /// Memory cannot be moved as it should.
     Problem,
 }
 
 impl Level {
-    /// For people.
+    /// Its name for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -35,20 +35,20 @@ pub struct Check {
     pub level: Level,
     /// What was found.
     pub found: String,
-    /// What to do about it; null when all is well.
+    /// What to do about it; null if all is well.
     pub advice: Option<String>,
 }
 
 impl Check {
-    /// All is well.
+    /// A check that found no problem.
     pub fn ok(name: &'static str, found: impl Into<String>) -> Self {
         Self { name, level: Level::Ok, found: found.into(), advice: None }
     }
-    /// Works, with a limit.
+    /// A check that found a limit.
     pub fn warning(name: &'static str, found: impl Into<String>, advice: &str) -> Self {
         Self { level: Level::Warning, advice: Some(advice.into()), ..Self::ok(name, found) }
     }
-    /// Does not work.
+    /// A check that found a problem.
     pub fn problem(name: &'static str, found: impl Into<String>, advice: &str) -> Self {
         Self { level: Level::Problem, ..Self::warning(name, found, advice) }
     }
@@ -71,7 +71,7 @@ impl From<Vec<Check>> for DoctorDoc {
 }
 
 impl DoctorDoc {
-    /// The exit code for it.
+    /// The exit code for the result.
     pub fn code(&self) -> Code {
         if self.result == Level::Problem { Code::Failure } else { Code::Done }
     }

@@ -20,31 +20,31 @@ pub struct EventDoc {
     /// `fight_ended`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// When.
+    /// When it happened.
     pub create_time: Option<Time>,
     /// The job; null if it is about a schedule alone.
     pub job: Option<String>,
-    /// The schedule that it is about, or that created the job.
+    /// The schedule that the event is about, or that created the job.
     pub schedule: Option<String>,
     /// Whose memory.
     pub target: TargetDoc,
     /// Nodes that memory left.
     pub from_nodes: Vec<u32>,
-    /// Nodes that memory was brought to.
+    /// Nodes that memory moved to.
     pub to_nodes: Vec<u32>,
-    /// Local share of what may be moved before.
+    /// Local share of the movable memory before, in percent.
     pub before_percent: Option<f64>,
     /// The same after.
     pub after_percent: Option<f64>,
-    /// Remote memory left.
+    /// Movable memory that is still remote.
     pub remote_bytes: Option<u64>,
-    /// What became of members of the target, at the end of a job.
+    /// Results of members of the target, for the end of a job.
     pub members: Vec<MemberDoc>,
-    /// How many there are beyond these.
+    /// Number of members beyond these.
     pub more_members: u64,
-    /// Processes that failed, the first of them.
+    /// The first of the processes that failed.
     pub failed_processes: Vec<FailedDoc>,
-    /// The same for people.
+    /// The event as text for people.
     pub message: String,
 }
 
@@ -57,6 +57,6 @@ pub struct FailedDoc {
     pub start_time_ticks: u64,
     /// Its name.
     pub comm: String,
-    /// What the kernel said.
+    /// The error of the kernel.
     pub error: String,
 }

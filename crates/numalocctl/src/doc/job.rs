@@ -5,7 +5,7 @@ use crate::time::Time;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What `jobs ls`, `jobs get` and changes to jobs show.
+/// The output of `jobs ls`, `jobs get` and commands that change jobs.
 #[derive(Clone, Debug, Serialize)]
 pub struct JobsDoc {
     /// The jobs.
@@ -17,16 +17,16 @@ pub struct JobsDoc {
 pub struct JobDoc {
     /// `jobs/42`.
     pub name: String,
-    /// Where it is on its way.
+    /// Its state.
     pub state: JobState,
-    /// Why; null where there is nothing to add.
+    /// Why it is in this state; null if there is nothing to add.
     pub state_message: Option<String>,
     /// What was asked for.
     #[serde(flatten)]
     pub spec: SpecDoc,
     /// Labels.
     pub labels: BTreeMap<String, String>,
-    /// Members of the target and what has become of them so far; none in lists.
+    /// Members of the target and their results so far; none in lists.
     pub members: Vec<MemberDoc>,
     /// The schedule that created it.
     pub schedule: Option<String>,
@@ -36,65 +36,65 @@ pub struct JobDoc {
     pub request_id: Option<String>,
     /// When it was accepted.
     pub create_time: Option<Time>,
-    /// When moving began.
+    /// When it began to move memory.
     pub start_time: Option<Time>,
-    /// When it reached its end.
+    /// When it ended.
     pub end_time: Option<Time>,
     /// How far it is.
     pub progress: Option<ProgressDoc>,
-    /// What was decided; null in lists.
+    /// What is to be moved; null in lists.
     pub plan: Option<PlanDoc>,
-    /// What became of it; null before its end.
+    /// The result; null before its end.
     pub outcome: Option<MigrationDoc>,
 }
 
 /// How far a job is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProgressDoc {
-    /// Bytes that it set out to move.
+    /// Bytes that the job is to move.
     pub planned_bytes: u64,
-    /// Bytes confirmed on their target.
+    /// Bytes that a second look has found on their target.
     pub moved_bytes: u64,
     /// Bytes moved or given up.
     pub settled_bytes: u64,
-    /// What holds it back at the moment; null if nothing does.
+    /// What slows it down at the moment; null if nothing does.
     pub held_back: Option<String>,
     /// When this was measured.
     pub update_time: Option<Time>,
 }
 
-/// Where a job is on its way.
+/// The states of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
-    /// Waits for its turn.
+    /// It waits for its turn.
     Queued,
     /// Its target is being looked at.
     Planning,
     /// Memory is being moved.
     Running,
-    /// Held by a client.
+    /// Paused by a client.
     Paused,
-    /// Everything asked for is local.
+    /// All memory that was to be moved is local.
     Succeeded,
-    /// Ended with pages left that were asked for.
+    /// It ended, and some of the memory that was to be moved is still remote.
     Partial,
     /// There was nothing to do.
     Skipped,
-    /// Could not be carried out.
+    /// It could not be carried out.
     Failed,
-    /// Ended by a client.
+    /// Cancelled by a client.
     Cancelled,
-    /// The daemon died while it was under way.
+    /// The daemon stopped or died while it was running.
     Interrupted,
-    /// The same, and it goes on when the daemon is back.
+    /// As [`Self::Interrupted`], but it goes on when the daemon is back.
     Suspended,
-    /// Something that only a newer daemon knows.
+    /// A state that only a newer daemon knows.
     Unknown,
 }
 
 impl JobState {
-    /// For people.
+    /// Its name for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -111,7 +111,7 @@ impl JobState {
             Self::Unknown => "unknown",
         }
     }
-    /// Whether it is an end.
+    /// Whether a job in this state has ended.
     pub fn is_end(self) -> bool {
         use JobState::{Cancelled, Failed, Interrupted, Partial, Skipped, Succeeded};
         matches!(self, Succeeded | Partial | Skipped | Failed | Cancelled | Interrupted)

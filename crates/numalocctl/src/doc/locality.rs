@@ -11,23 +11,23 @@ use std::collections::BTreeMap;
 /// What `locality` shows.
 #[derive(Clone, Debug, Serialize)]
 pub struct LocalityDoc {
-    /// `pagemap` or `move_pages`: how page locations were found; null if the daemon found them.
+    /// How page locations were found: `pagemap` or `move_pages`; null if the daemon found them.
     pub source: Option<&'static str>,
-    /// The same for people.
+    /// Why this source is used, as text for people.
     #[serde(skip)]
     pub source_reason: Option<&'static str>,
     /// Nodes with memory, the columns of the table.
     #[serde(skip)]
     pub columns: Vec<u32>,
-    /// The processes, with the memory that each maps alone within the target.
+    /// The processes, each with the memory that no other process of the target maps.
     pub processes: Vec<ProcessDoc>,
-    /// Memory that several of the processes map, counted once.
+    /// Memory that several processes of the target map, counted once.
     pub shared: PlacedDoc,
     /// All of the above.
     pub total: PlacedDoc,
-    /// Resident pages whose node could not be told.
+    /// Resident bytes whose node could not be found out.
     pub unplaced_bytes: u64,
-    /// What the cgroups' memory.numa_stat says, where cgroups were named.
+    /// What memory.numa_stat of the cgroups says, if cgroups were named.
     pub cgroups: Vec<CgroupDoc>,
 }
 
@@ -44,13 +44,13 @@ pub struct ProcessDoc {
     pub cpus: String,
     /// Nodes where its memory belongs.
     pub home_nodes: Vec<u32>,
-    /// Threads that may run on other nodes than the busiest ones, the busiest of them first, at most 16.
+    /// Threads that may run on other nodes than the busiest threads, the busiest of them first, at most 16.
     pub wide_threads: Vec<WideThreadDoc>,
-    /// How many of them there are.
+    /// Number of such threads.
     pub wide_thread_count: u64,
-    /// Why nothing of it is moved, if so: `no_target_node` or `no_local_memory`.
+    /// Why none of its memory is moved: `no_target_node` or `no_local_memory`; null if it takes part.
     pub skip: Option<&'static str>,
-    /// The same for people.
+    /// The reason as a value, for text.
     #[serde(skip)]
     pub skip_reason: Option<&'static str>,
     /// Its memory.
@@ -69,12 +69,12 @@ pub struct WideThreadDoc {
     pub cpus: String,
     /// CPU time that it has used since it started.
     pub cpu_seconds: f64,
-    /// Its share of what all threads have used since they started.
+    /// Its share of the CPU time that all threads have used since they started.
     pub cpu_percent: f64,
 }
 
 impl WideThreadDoc {
-    /// With the share in percent, of which two decimals are shown.
+    /// A thread. The share is in percent and keeps two decimals.
     pub fn new(tid: i32, comm: String, cpus: String, cpu_seconds: f64, cpu_percent: f64) -> Self {
         let cpu_percent = (cpu_percent * 100.0).round() / 100.0;
         Self { tid, comm, cpus, cpu_seconds, cpu_percent }
@@ -89,7 +89,7 @@ impl From<WideThread<'_>> for WideThreadDoc {
     }
 }
 
-/// Memory by node with its locality.
+/// Memory by node, with its locality.
 #[derive(Clone, Debug, Serialize)]
 pub struct PlacedDoc {
     /// Resident bytes by node.
@@ -100,14 +100,14 @@ pub struct PlacedDoc {
     pub locality: LocalityPair,
 }
 
-/// A cgroup's own count.
+/// The kernel's own count for a cgroup.
 #[derive(Clone, Debug, Serialize)]
 pub struct CgroupDoc {
     /// Its path.
     pub path: String,
-    /// Bytes by node, with page cache and without hugetlb.
+    /// Bytes by node, including page cache, without hugetlb memory.
     pub nodes: Vec<NodeBytes>,
-    /// Share on the home nodes of the target's processes; null when they have different ones.
+    /// Share on the home nodes of the target's processes; null if these have different home nodes.
     pub local_percent: Option<f64>,
 }
 
@@ -149,7 +149,7 @@ pub fn ids(nodes: &NodeSet) -> Vec<u32> {
     nodes.iter().map(|node| node.0).collect()
 }
 
-/// The stable name of what keeps a process out.
+/// The stable name of the reason for which a process is skipped.
 pub fn skip_name(skip: Skip) -> &'static str {
     match skip {
         Skip::NoTargetNode => "no_target_node",
@@ -158,7 +158,7 @@ pub fn skip_name(skip: Skip) -> &'static str {
 }
 
 impl LocalityDoc {
-    /// From a plan and what the named cgroups count themselves.
+    /// A document from a plan and the kernel's counts for the named cgroups.
     pub fn new(
         plan: &Plan,
         topology: &Topology,
@@ -184,7 +184,7 @@ impl LocalityDoc {
     }
 }
 
-/// The home of all processes, if they have the same. A cgroup's count does not tell whose memory is where.
+/// The home of all processes if they have the same one. A cgroup's count does not say which process has its memory where.
 fn common_home(plan: &Plan) -> Option<&NodeSet> {
     let mut homes = plan.processes.iter().map(|process| &process.home);
     let first = homes.next()?;

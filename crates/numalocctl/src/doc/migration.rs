@@ -1,4 +1,4 @@
-//! What became of a migration.
+//! The result of a migration.
 
 use super::locality::ProcessDoc;
 use super::member::MemberDoc;
@@ -12,26 +12,26 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// What was asked for is home.
+    /// All memory that was to be moved is local.
     Done,
     /// There was nothing to move.
     NothingToMove,
     /// Every process was skipped.
     Skipped,
-    /// Some of what was asked for is still remote.
+    /// Some of the memory that was to be moved is still remote.
     PartlyMoved,
     /// It was cancelled.
     Cancelled,
-    /// The time given ran out.
+    /// The time limit was reached.
     TimedOut,
     /// It could not be carried out.
     Failed,
-    /// The daemon died while it was under way.
+    /// The daemon stopped or died while it was running.
     Interrupted,
 }
 
 impl End {
-    /// The exit code for it.
+    /// The exit code for this end.
     pub fn code(self) -> Code {
         match self {
             Self::Done | Self::NothingToMove | Self::Skipped => Code::Done,
@@ -62,11 +62,11 @@ pub struct MigrationDoc {
     pub result: End,
     /// The daemon's job; null without the daemon.
     pub job: Option<String>,
-    /// What is to be said about its end, beside the account.
+    /// A message about its end, in addition to the account.
     pub message: Option<String>,
-    /// Wall time of the moving.
+    /// Wall time of the move.
     pub elapsed_seconds: f64,
-    /// Moved bytes by that time.
+    /// Moved bytes, divided by that time.
     pub rate_bytes_per_second: u64,
     /// All processes' accounts together.
     #[serde(flatten)]
@@ -77,35 +77,35 @@ pub struct MigrationDoc {
     pub members: Vec<MemberDoc>,
     /// Each process.
     pub processes: Vec<MovedDoc>,
-    /// Processes of which nothing is moved.
+    /// Processes that were skipped.
     pub skipped: Vec<ProcessDoc>,
     /// System calls.
     pub calls: CallsDoc,
-    /// What the last run of the same schedule had moved and this one found remote again, estimated from a sample; null
-    /// where that was not looked at.
+    /// Of the bytes that the last run of the same schedule had moved: how many this run found remote again, estimated from
+    /// a sample; null if there is no sample.
     pub returned_bytes: Option<u64>,
-    /// Locality before; null if the daemon could not even look.
+    /// Locality before; null if the daemon could not look at the target.
     pub before: Option<LocalityPair>,
-    /// Locality afterwards, found by a second look; null when none was possible.
+    /// Locality in a second look afterwards; null if that was not possible.
     pub after: Option<LocalityPair>,
 }
 
-/// Bytes by what became of them. `found_bytes` is the sum of all others.
+/// Remote bytes by what happened to them. `found_bytes` is the sum of all others.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct AccountDoc {
     /// Found remote.
     pub found_bytes: u64,
-    /// Confirmed on their target.
+    /// A second look has found them on their target.
     pub moved_bytes: u64,
-    /// Moved, and elsewhere again at the second look.
+    /// Moved, but a second look has found them elsewhere again.
     pub moved_back_bytes: u64,
-    /// Unmapped, swapped out or replaced meanwhile.
+    /// Unmapped, swapped out, replaced or moved by somebody else meanwhile.
     pub vanished_bytes: u64,
     /// Still remote, by reason.
     pub left: Vec<LeftDoc>,
 }
 
-/// A process's share of it.
+/// One process's part of the result.
 #[derive(Clone, Debug, Serialize)]
 pub struct MovedDoc {
     /// Its pid.
@@ -117,32 +117,32 @@ pub struct MovedDoc {
     /// Its bytes.
     #[serde(flatten)]
     pub account: AccountDoc,
-    /// What the kernel refused to do with it or to say of it, if it did.
+    /// The error of the kernel that kept numaloc from moving or seeing its memory; null if there was none.
     pub error: Option<String>,
 }
 
-/// The move_pages calls.
+/// The move_pages(2) calls.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CallsDoc {
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
     /// Addresses passed, one per folio.
     pub addresses: u64,
-    /// Of these, passed again after a failure.
+    /// Addresses among these that were passed again after a failure.
     pub retried_addresses: u64,
     /// Pages whose NUMA-hint fault had to be taken first.
     pub hinted_addresses: u64,
-    /// The longest call.
+    /// Duration of the longest call.
     pub longest_seconds: f64,
-    /// All calls together.
+    /// Duration of all calls together.
     pub total_seconds: f64,
-    /// Calls that took longer than asked for.
+    /// Calls that took longer than the longest stall that was asked for.
     pub over_stall: u64,
-    /// Time in which workers rested because the profile has it, summed over workers.
+    /// Time that the threads rested as the profile requires, summed over threads.
     pub rested_seconds: f64,
-    /// Time beyond that in which they held back, summed over workers.
+    /// Further time that the threads waited for the sake of others, summed over threads.
     pub held_back_seconds: f64,
-    /// For how long the run held back so that the kernel could make huge pages at the target.
+    /// How long the run waited for the kernel to make huge pages on the target.
     pub huge_page_wait_seconds: f64,
     /// Huge pages that the kernel split meanwhile, on the whole host.
     pub split_huge_pages: u64,
@@ -150,21 +150,21 @@ pub struct CallsDoc {
     pub failed_pages: u64,
 }
 
-/// What a migration leaves behind.
+/// The results of a migration without the daemon.
 #[derive(Clone, Copy, Debug)]
 pub struct MigrationParts<'a> {
     /// The plan that was carried out.
     pub plan: &'a Plan,
-    /// What became of it.
+    /// The outcome of the run.
     pub outcome: &'a Outcome,
-    /// Locality at the second look.
+    /// Locality in the second look.
     pub after: Option<Locality>,
 }
 
 impl From<MigrationParts<'_>> for MigrationDoc {
     fn from(MigrationParts { plan, outcome, after }: MigrationParts<'_>) -> Self {
         let account = outcome.account();
-        // Where nothing was to be moved, nothing is late.
+        // If nothing was to be moved, memory that is remote now is no shortfall.
         let after_moving = after.filter(|_| !plan.moves.is_empty());
         let ratio = plan.options.target_ratio;
         let late_bytes = after_moving.map_or(0, |after| account.late_bytes(&after, ratio));

@@ -1,4 +1,4 @@
-//! What several documents have in common.
+//! Parts that several documents share.
 
 use numaloc_core::{Locality, NodeId, Plan, Reason, Routes, Share, Topology};
 use numaloc_host::Source;
@@ -78,7 +78,7 @@ impl Serialize for Why {
 }
 
 impl fmt::Display for Why {
-    /// For people.
+    /// The reason as text for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Known(reason @ Reason::StallBound) => {
@@ -99,23 +99,23 @@ pub struct ShareDoc {
     pub local_bytes: u64,
     /// Bytes on other nodes.
     pub remote_bytes: u64,
-    /// Local share; 100 when there is nothing.
+    /// Share of local bytes in percent; 100 if there are no bytes.
     pub local_percent: f64,
 }
 
 impl From<Share> for ShareDoc {
     fn from(share: Share) -> Self {
         let Share { local_bytes, remote_bytes } = share;
-        // Two decimals, rounded down: 100 means all.
+        // Rounded down to two decimals, so that 100 means all.
         let local_percent = (share.percent() * 100.0).floor() / 100.0;
         Self { local_bytes, remote_bytes, local_percent }
     }
 }
 
-/// Locality of what can be moved and of everything.
+/// Locality of movable memory and of all memory.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LocalityPair {
-    /// Of what a migration may move.
+    /// Of the memory that a migration may move.
     pub movable: ShareDoc,
     /// Of all resident pages.
     pub overall: ShareDoc,
@@ -127,7 +127,7 @@ impl From<Locality> for LocalityPair {
     }
 }
 
-/// A node and how far it is.
+/// Another node and its distance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NodeDistance {
     /// The node.
@@ -136,16 +136,16 @@ pub struct NodeDistance {
     pub distance: u64,
 }
 
-/// Where pages of one node go.
+/// Where the pages of one node may go.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RouteDoc {
-    /// Where they are.
+    /// The node that they are on.
     pub from_node: u32,
-    /// Where they may go, best first.
+    /// The nodes that they may go to, best first.
     pub to_nodes: Vec<NodeDistance>,
 }
 
-/// The routes that a plan uses, without those of nodes that nothing leaves.
+/// The routes that a plan uses: only those of nodes that pages leave.
 pub fn routes_in_use(plan: &Plan, topology: &Topology) -> Vec<RouteDoc> {
     let mut used = Vec::new();
     for (index, routes) in plan.routes.iter().enumerate() {
@@ -176,7 +176,7 @@ pub fn source_name(source: Source) -> &'static str {
     }
 }
 
-/// Why this source, for people.
+/// Why this source is used, as text for people.
 pub fn source_reason(source: Source) -> &'static str {
     match source {
         Source::Pagemap => "pagemap, as page frame numbers can be read",

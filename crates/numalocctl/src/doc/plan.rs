@@ -13,18 +13,18 @@ use std::collections::BTreeMap;
 /// What `plan` shows.
 #[derive(Clone, Debug, Serialize)]
 pub struct PlanDoc {
-    /// What was asked.
+    /// The options of the plan.
     pub options: OptionsDoc,
-    /// `pagemap` or `move_pages`: how page locations were found; null if the daemon found them.
+    /// How page locations were found: `pagemap` or `move_pages`; null if the daemon found them.
     pub source: Option<&'static str>,
-    /// The same for people.
+    /// Why this source is used, as text for people.
     #[serde(skip)]
     pub source_reason: Option<&'static str>,
     /// The target's processes.
     pub processes: Vec<ProcessDoc>,
-    /// Where pages of each node go, as far as pages leave it.
+    /// For each node that pages would leave: where they may go.
     pub routes: Vec<RouteDoc>,
-    /// Extents to visit, in order; null if the daemon made the plan, which sums them up.
+    /// Extents with pages to move, in the order of the move; null if the daemon made the plan, because it has only sums.
     pub moves: Option<Vec<MoveDoc>>,
     /// The same, summed up by kind.
     pub moves_by_kind: Vec<MoveSumDoc>,
@@ -34,49 +34,51 @@ pub struct PlanDoc {
     pub skipped_by_kind: Vec<SkipSumDoc>,
     /// What stays, by reason.
     pub left: Vec<LeftDoc>,
-    /// Bytes that will move if nothing intervenes.
+    /// Bytes that will move if nothing changes meanwhile.
     pub expected_bytes: u64,
-    /// A guess at the time that the copying takes on bare metal.
+    /// Estimated time for copying the bytes on bare metal.
     pub expected_seconds: f64,
-    /// Bytes that will move, by source and target.
+    /// The same bytes by source and target.
     pub expected_flows: Vec<FlowDoc>,
-    /// Bytes that are to move but have no room on any target now.
+    /// Bytes that are to move, but for which no target has room now.
     pub no_room_bytes: u64,
-    /// hugetlb memory that the targets' pools have no pages for: taken fresh and expected to move, or without room.
+    /// hugetlb memory for which the target nodes' pools have no pages. With `fresh` it is part of the expected bytes, with
+    /// `pool` it has no room.
     pub beyond_pool_bytes: u64,
-    /// Moving ends after so many bytes (a target ratio under 100).
+    /// The move ends after this many bytes, because the target ratio is below 100.
     pub limit_bytes: Option<u64>,
-    /// Resident pages whose node could not be told.
+    /// Resident bytes whose node could not be found out.
     pub unplaced_bytes: u64,
-    /// To be moved, unless the application has bound it: nobody has asked.
+    /// Bytes to move whose memory policy was not looked up. What the application has bound of them will stay.
     pub unasked_bytes: u64,
-    /// `address`, `damon` or `referenced`: how it will be found out what comes first.
+    /// How it will be found out which memory is used most: `damon` or `referenced`, or `address` if it will move by
+    /// address.
     pub order: &'static str,
-    /// The same for people.
+    /// The order as text for people.
     #[serde(skip)]
     pub order_words: String,
-    /// Where the target stands.
+    /// Locality of the target now.
     pub before: LocalityPair,
-    /// Where it will stand if nothing intervenes.
+    /// Locality if nothing changes meanwhile.
     pub after: LocalityPair,
 }
 
-/// The options in force.
+/// The options that apply.
 #[derive(Clone, Debug, Serialize)]
 pub struct OptionsDoc {
-    /// Whether pages that strangers map are moved.
+    /// Whether pages that processes outside the target map are moved.
     pub include_shared: bool,
     /// Whether pages of files stay.
     pub exclude_file: bool,
     /// Whether pages move against the application's own policy.
     pub include_bound: bool,
-    /// Whether pages move that alone take longer than a call may.
+    /// Whether pages move that alone take longer than one call may.
     pub include_gigantic: bool,
-    /// `pool` or `fresh`: where the target's hugetlb pages come from.
+    /// Where hugetlb pages on the target come from: `pool` or `fresh`.
     pub hugetlb: &'static str,
-    /// The share that is enough.
+    /// The local share at which the move stops.
     pub target_ratio_percent: u8,
-    /// Nodes asked for.
+    /// The nodes that were named as targets; null: the home of each process.
     pub to_nodes: Option<Vec<u32>>,
     /// `cpus` or `busy`: whose CPUs make the home of a process.
     pub home: &'static str,
@@ -84,13 +86,13 @@ pub struct OptionsDoc {
     pub from_nodes: Option<Vec<u32>>,
     /// Bytes to stay free on a target; null: 1% of the node, at least 64 MiB.
     pub reserve_bytes: Option<u64>,
-    /// What comes first: `probed`, `address`, `damon` or `referenced`.
+    /// What is moved first: `probed`, `address`, `damon` or `referenced`.
     pub order: &'static str,
     /// `gentle`, `balanced` or `fast`.
     pub profile: &'static str,
     /// The longest that a call may take; null: as the profile says.
     pub max_stall_seconds: Option<f64>,
-    /// How busy others may keep a target node's CPUs; null: as the profile says.
+    /// How busy others may keep the CPUs of a target node; null: as the profile says.
     pub node_cpu_percent_max: Option<u8>,
 }
 
@@ -120,22 +122,22 @@ pub struct MoveDoc {
     pub remote: Vec<NodeBytes>,
     /// For each of these nodes the targets, best first.
     pub routes: Vec<RouteDoc>,
-    /// Remote bytes in it that strangers map too and that stay.
+    /// Remote bytes in it that stay, because processes outside the target map them, too.
     pub shared_bytes: u64,
 }
 
 /// Remote bytes of an extent that stay.
 #[derive(Clone, Debug, Serialize)]
 pub struct SkippedDoc {
-    /// One of those who map it.
+    /// One of its mappings.
     pub mapping: MappingDoc,
     /// What backs it.
     pub kind: &'static str,
     /// Path or name as in /proc/PID/maps.
     pub name: String,
-    /// Why.
+    /// Why they stay.
     pub reason: Why,
-    /// How much.
+    /// Remote bytes in it.
     pub remote_bytes: u64,
 }
 
@@ -144,13 +146,13 @@ pub struct SkippedDoc {
 pub struct MoveSumDoc {
     /// What backs them.
     pub kind: &'static str,
-    /// How many.
+    /// Number of extents.
     pub extents: u64,
-    /// Their length.
+    /// Their total length.
     pub length_bytes: u64,
     /// Bytes to move.
     pub remote_bytes: u64,
-    /// Remote bytes in them that strangers map too and that stay.
+    /// Remote bytes in them that stay, because processes outside the target map them, too.
     pub shared_bytes: u64,
 }
 
@@ -161,9 +163,9 @@ pub struct SkipSumDoc {
     pub kind: &'static str,
     /// Why they stay.
     pub reason: Why,
-    /// How many.
+    /// Number of extents.
     pub extents: u64,
-    /// How much.
+    /// Remote bytes in them.
     pub remote_bytes: u64,
 }
 
@@ -197,7 +199,7 @@ impl From<&Look> for PlanDoc {
     }
 }
 
-/// Where a target will stand once `expected_bytes` have moved and `movable` is its share of what may be moved.
+/// Locality of a target after `expected_bytes` have moved. `movable` is the share of movable memory by then.
 pub fn after(before: Locality, movable: Share, expected_bytes: u64) -> LocalityPair {
     let Share { local_bytes, remote_bytes } = before.overall;
     let overall = Share {

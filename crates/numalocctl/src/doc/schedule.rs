@@ -19,28 +19,28 @@ pub struct ScheduleDoc {
     pub name: String,
     /// `waiting`, `active`, `target_gone`, `paused` or `completed`.
     pub state: String,
-    /// Why; null where there is nothing to add.
+    /// Why it is in this state; null if there is nothing to add.
     pub state_message: Option<String>,
     /// What each run does.
     #[serde(flatten)]
     pub spec: SpecDoc,
-    /// Least time between runs; 0: it runs once.
+    /// Shortest time from the end of one run to the start of the next; 0: it runs once.
     pub interval_seconds: f64,
-    /// Up to this much is added to each interval.
+    /// Longest random time that is added to each interval.
     pub jitter_seconds: f64,
-    /// How long it outlives its target; null: for ever.
+    /// How long it stays when its target has gone; null: for ever.
     pub ttl_after_gone_seconds: Option<f64>,
-    /// No new run starts.
+    /// Whether new runs are kept from starting.
     pub paused: bool,
     /// Labels.
     pub labels: BTreeMap<String, String>,
     /// The job of the last run.
     pub last_job: Option<String>,
-    /// When that began.
+    /// When that run started.
     pub last_run_time: Option<Time>,
-    /// When the next is due.
+    /// When the next run is due.
     pub next_run_time: Option<Time>,
-    /// When its target was first missing.
+    /// When its target was first found missing.
     pub gone_time: Option<Time>,
     /// When it was created.
     pub create_time: Option<Time>,

@@ -1,29 +1,29 @@
-//! What the daemon was asked for.
+//! The migration that the daemon was asked for.
 
 use super::OptionsDoc;
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt};
 
-/// A migration that is asked for.
+/// A migration as a client requests it.
 #[derive(Clone, Debug, Serialize)]
 pub struct SpecDoc {
     /// Whose memory.
     pub target: TargetDoc,
     /// What to move and where to.
     pub options: OptionsDoc,
-    /// Place in the queue: `lsr`, `ls` or `be`; null: as the workload says.
+    /// Its class: `lsr`, `ls` or `be`; null: the class of the registered workload.
     pub qos_class: Option<String>,
-    /// What becomes of it if the daemon dies: `stop` or `resume`.
+    /// What happens if the daemon stops or dies while the job runs: `stop` or `resume`.
     pub on_interrupt: String,
-    /// What is done about the kernel's own balancing: `ignore`, `warn` or `pause`.
+    /// What to do about the kernel's automatic NUMA balancing: `ignore`, `warn` or `pause`.
     pub numa_balancing: &'static str,
-    /// Which runs are told as events: `always` or `on_change`.
+    /// Which runs are reported as events: `always` or `on_change`.
     pub emit: &'static str,
-    /// Bounds.
+    /// Bounds for the execution.
     pub limits: LimitsDoc,
 }
 
-/// Whose memory: the union of all that is named.
+/// Whose memory: the processes that all members name together.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct TargetDoc {
     /// Processes.
@@ -40,9 +40,9 @@ pub struct TargetDoc {
     pub labels: BTreeMap<String, String>,
     /// More conditions on them.
     pub label_conditions: Vec<LabelConditionDoc>,
-    /// The namespace that they are in.
+    /// The namespace that workloads must be in.
     pub namespace: Option<String>,
-    /// Processes, and none that get their pids later.
+    /// Processes by pid, start time and boot, so that no later process with the same pid is meant.
     pub processes: Vec<TargetProcessDoc>,
 }
 
@@ -51,14 +51,14 @@ pub struct TargetDoc {
 pub struct LabelConditionDoc {
     /// The label.
     pub key: String,
-    /// What holds for it: `in`, `not_in`, `exists` or `does_not_exist`.
+    /// What must hold for the label: `in`, `not_in`, `exists` or `does_not_exist`.
     pub operator: &'static str,
-    /// The values that `in` and `not_in` are about.
+    /// The values that `in` and `not_in` compare with.
     pub values: Vec<String>,
 }
 
 impl fmt::Display for LabelConditionDoc {
-    /// As Kubernetes writes it.
+    /// The condition in the text form of Kubernetes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (key, values) = (&self.key, self.values.join(","));
         match self.operator {
@@ -70,12 +70,12 @@ impl fmt::Display for LabelConditionDoc {
     }
 }
 
-/// A process, told from each other one that has or gets its pid.
+/// Identifies a process: a later process with the same pid has another start time or boot.
 #[derive(Clone, Debug, Serialize)]
 pub struct TargetProcessDoc {
     /// Its pid.
     pub pid: i32,
-    /// Its start, in clock ticks after boot.
+    /// Its start time, in clock ticks after boot.
     pub start_time_ticks: u64,
     /// The boot in which it started.
     pub boot_id: String,
@@ -88,14 +88,14 @@ pub struct LimitsDoc {
     pub batch_bytes: Option<u64>,
     /// Threads that move at the same time.
     pub workers: Option<u64>,
-    /// When to give up.
+    /// Longest time of moving.
     pub timeout_seconds: Option<f64>,
     /// Most bytes per second.
     pub rate_bytes_per_second: Option<u64>,
 }
 
 impl fmt::Display for TargetDoc {
-    /// For tables: the first of each kind, and how many more there are.
+    /// Text for tables: the first members of each kind, and how many more there are.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let named = self.processes.iter().map(|process| process.pid);
         let pids = self.pids.iter().copied().chain(named);

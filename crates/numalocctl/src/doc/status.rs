@@ -13,7 +13,7 @@ pub struct StatusDoc {
     pub version: String,
     /// When it started.
     pub start_time: Option<Time>,
-    /// How long ago that was by this machine's clock.
+    /// How long ago it started, by this machine's clock.
     pub uptime_seconds: Option<u64>,
     /// How many jobs are in which state.
     pub jobs: Vec<JobCount>,
@@ -21,28 +21,28 @@ pub struct StatusDoc {
     pub schedules: u64,
     /// How many workloads are registered.
     pub workloads: u64,
-    /// How many calls are watching something.
+    /// How many watching calls are open.
     pub watches: u64,
-    /// What it has moved since it started.
+    /// Bytes that it has moved since it started.
     pub moved_bytes: u64,
     /// What keeps moves from beginning.
     pub holds: HoldsDoc,
-    /// What it cannot do, for people.
+    /// What it cannot do, as text for people.
     pub problems: Vec<String>,
-    /// Who you are to it.
+    /// Your name as the daemon sees it.
     pub caller: String,
     /// `viewer`, `operator` or `admin`.
     pub role: String,
-    /// What you may ask for at most; null for admins, who may ask for anything, and viewers.
+    /// The most that you may ask for; null for admins, who may ask for anything, and for viewers.
     pub ceilings: Option<CeilingsDoc>,
 }
 
-/// What keeps moves from beginning: what `drain`, `undrain`, `pause-all` and `resume-all` show.
+/// What keeps moves from beginning. This is the output of `drain`, `undrain`, `pause-all` and `resume-all`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HoldsDoc {
-    /// Since when the daemon is drained; null: it is not.
+    /// Since when the daemon is drained; null if it is not.
     pub drain_time: Option<Time>,
-    /// Since when all moves are paused; null: they are not.
+    /// Since when all moves are paused; null if they are not.
     pub pause_time: Option<Time>,
 }
 
@@ -55,22 +55,22 @@ pub struct BackupDoc {
     pub bytes: u64,
 }
 
-/// What an operator may ask for at most.
+/// The most that an operator may ask for.
 #[derive(Clone, Debug, Serialize)]
 pub struct CeilingsDoc {
     /// The fastest profile.
     pub profile: String,
     /// The best class: `lsr`, `ls` or `be`.
     pub qos_class: String,
-    /// Whether pages that others map may be moved.
+    /// Whether pages that processes outside the target map may be moved.
     pub include_shared: bool,
-    /// Whether nodes may be named.
+    /// Whether target nodes may be named.
     pub named_nodes: bool,
     /// Most bytes per second of a job; null: no limit.
     pub rate_bytes_per_second: Option<u64>,
     /// Most threads of a job.
     pub workers: u64,
-    /// Whether the kernel's own balancing may be paused.
+    /// Whether the kernel's automatic NUMA balancing may be paused.
     pub pause_numa_balancing: bool,
 }
 

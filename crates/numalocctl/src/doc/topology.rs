@@ -16,14 +16,14 @@ pub struct TopologyDoc {
 pub struct NodeDoc {
     /// OS index.
     pub node: u32,
-    /// Online CPUs as the kernel lists them.
+    /// Online CPUs as a list in the kernel's form.
     pub cpus: String,
-    /// The same, one by one.
+    /// The CPUs one by one.
     #[serde(skip)]
     pub cpu_ids: Vec<u32>,
     /// Whether it has memory and no CPUs.
     pub memory_only: bool,
-    /// Number of its memory tier in the kernel; null where the kernel has none.
+    /// Number of its memory tier in the kernel; null if the kernel has no tiers.
     pub memory_tier: Option<u32>,
     /// MemTotal.
     pub total_bytes: u64,
@@ -44,7 +44,7 @@ pub struct HugePoolDoc {
     pub page_bytes: u64,
     /// Pages in the pool.
     pub total_pages: u64,
-    /// Pages that nobody uses.
+    /// Free pages in the pool.
     pub free_pages: u64,
     /// Free pages that are not reserved.
     pub unreserved_pages: u64,

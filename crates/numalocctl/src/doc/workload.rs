@@ -22,21 +22,21 @@ pub struct WorkloadDoc {
     pub container_id: Option<String>,
     /// Uid of its pod.
     pub pod_uid: Option<String>,
-    /// Labels to select it by.
+    /// Labels for selectors.
     pub labels: BTreeMap<String, String>,
-    /// The class of its jobs that name none: `lsr`, `ls` or `be`.
+    /// The class of jobs on it that name no class themselves: `lsr`, `ls` or `be`.
     pub qos_class: Option<String>,
-    /// When it was registered.
+    /// When it was registered first.
     pub create_time: Option<Time>,
     /// Who registered it.
     pub creator: String,
     /// The namespace that it belongs to.
     pub namespace: Option<String>,
-    /// Which of its creator's sets it is in.
+    /// Which set of its creator it belongs to.
     pub source: Option<String>,
     /// How long it stays without being registered or renewed.
     pub ttl_seconds: Option<f64>,
-    /// When it is forgotten, unless it is renewed before.
+    /// When its lease ends unless it is renewed.
     pub expire_time: Option<Time>,
     /// Changes with each change of it.
     pub etag: String,
@@ -45,13 +45,13 @@ pub struct WorkloadDoc {
 /// What `workloads replace` shows.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReplacedDoc {
-    /// How many are new or have changed.
+    /// How many workloads are new or have changed.
     pub written_count: u64,
-    /// How many have been there as they are.
+    /// How many workloads were registered with the same values already.
     pub unchanged_count: u64,
-    /// How many have been forgotten.
+    /// How many workloads were forgotten.
     pub removed_count: u64,
-    /// Names of those that were left out: their container has no cgroup, or several.
+    /// Names of workloads that were left out: their container has no cgroup, or several.
     pub missing: Vec<String>,
 }
 
@@ -65,6 +65,6 @@ pub struct RenewedDoc {
 /// What `schedules delete` and `workloads unregister` show.
 #[derive(Clone, Debug, Serialize)]
 pub struct RemovedDoc {
-    /// Names of what is no more.
+    /// Names of the records that were removed.
     pub removed: Vec<String>,
 }

@@ -8,10 +8,10 @@ use tokio::time::timeout;
 use tonic::Request;
 
 impl Daemon {
-    /// Writes a copy of the store as it is now, and says how many bytes that were. `out` has all of it only if this ends well.
+    /// Writes a copy of the store to `out`, and returns its length in bytes. The copy is complete only if this succeeds.
     ///
     /// # Errors
-    /// The daemon refuses, is silent for --request-timeout, or `failed` with what `out` said.
+    /// The daemon refuses or sends nothing for --request-timeout. Errors of `out`, as `failed` makes them.
     pub fn backup(
         &self,
         out: &mut impl Write,

@@ -9,11 +9,12 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint as Transp
 
 /// Longest wait for a connection.
 pub const CONNECT: Duration = Duration::from_secs(5);
-/// A connection is probed when nothing came over it for this long, and given up this long after.
+/// A connection is probed if nothing has come over it for this long. It is given up if there is no answer for as long
+/// again.
 const PROBE: Duration = Duration::from_secs(20);
 const ADVICE: &str = "start it (systemctl start numalocd) or, where the command allows it, work without it: --standalone";
 
-/// Connects within a time.
+/// Connects within a time limit.
 pub async fn connect(endpoint: &Endpoint, within: Duration) -> Result<Channel, Failure> {
     let transport = Transport::from_shared(endpoint.uri.clone());
     let mut transport = transport.map_err(|error| Failure::Usage(error.to_string()))?;
@@ -37,12 +38,12 @@ pub async fn connect(endpoint: &Endpoint, within: Duration) -> Result<Channel, F
     }
 }
 
-/// The daemon is not there.
+/// The error for a daemon that cannot be reached.
 pub fn unreachable(endpoint: &str, reason: String) -> Failure {
     Failure::Unreachable { endpoint: endpoint.to_owned(), reason, advice: ADVICE }
 }
 
-/// The innermost cause: what the kernel or the TLS library said.
+/// The innermost cause: the message of the kernel or the TLS library.
 pub fn reason(error: &dyn Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

@@ -1,4 +1,4 @@
-//! Fields of messages, as documents have them.
+//! Fields of messages in the form that documents have.
 
 use crate::{
     doc::{LeftDoc, Why},
@@ -8,7 +8,7 @@ use numaloc_api::{left_bytes, v1};
 use numaloc_core::{Reason, Share};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Bytes, pages and calls; the daemon sends none below 0.
+/// A number of bytes, pages or calls. The daemon sends none below 0.
 pub fn amount(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
@@ -23,17 +23,17 @@ pub fn nodes(indexes: &[i32]) -> Vec<u32> {
     indexes.iter().map(|&index| node(index)).collect()
 }
 
-/// Nothing for an empty string.
+/// The text; `None` if it is empty.
 pub fn text(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// A span of time; the daemon sends none below 0.
+/// A duration. The daemon sends none below 0.
 pub fn span(duration: prost_types::Duration) -> Duration {
     Duration::try_from(duration).unwrap_or_default()
 }
 
-/// A span of time in seconds; 0 for none.
+/// A duration in seconds; 0 if it is not set.
 pub fn seconds(duration: Option<prost_types::Duration>) -> f64 {
     duration.map_or(0.0, |duration| span(duration).as_secs_f64())
 }
@@ -52,12 +52,12 @@ pub fn share(share: Option<&v1::Share>) -> Share {
     share.map(bytes).unwrap_or_default()
 }
 
-/// The name of an enum's value, such as `running` of JOB_STATE_RUNNING.
+/// The name of an enum's value: `running` for JOB_STATE_RUNNING.
 pub fn name(full: &str, prefix: &str) -> String {
     full.strip_prefix(prefix).unwrap_or(full).to_ascii_lowercase()
 }
 
-/// What stays, by reason.
+/// Bytes that stay, by reason.
 pub fn left(left: &[v1::LeftBytes]) -> Vec<LeftDoc> {
     let account = v1::Account { left: left.to_vec(), ..v1::Account::default() };
     let (known, unknown): (BTreeMap<Reason, u64>, _) = left_bytes(&account);
@@ -66,7 +66,7 @@ pub fn left(left: &[v1::LeftBytes]) -> Vec<LeftDoc> {
     known.chain(unknown).map(|(reason, bytes)| LeftDoc { reason, bytes }).collect()
 }
 
-/// One reason.
+/// A reason from its number.
 pub fn why(reason: i32) -> Why {
     let left = left(&[v1::LeftBytes { reason, bytes: 0 }]);
     left.first().map_or(Why::Unknown(reason), |entry| entry.reason)

@@ -1,10 +1,10 @@
-//! Ctrl-C and SIGTERM while the daemon works.
+//! Handles Ctrl-C and SIGTERM while the daemon works.
 
 use super::Daemon;
 use crate::exit::Failure;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Both signals; they no longer end this program once this exists.
+/// Both signals. Once this exists, they do not end this program any more.
 #[derive(Debug)]
 pub struct Interrupts {
     int: Signal,
@@ -12,7 +12,7 @@ pub struct Interrupts {
 }
 
 impl Daemon {
-    /// Takes the signals over.
+    /// Starts to handle the signals.
     pub fn interrupts(&self) -> Result<Interrupts, Failure> {
         let _in_runtime = self.runtime.enter();
         let int = signal(SignalKind::interrupt()).map_err(Failure::Signals)?;
@@ -22,7 +22,7 @@ impl Daemon {
 }
 
 impl Interrupts {
-    /// Waits for either.
+    /// Waits for one of the signals.
     pub async fn next(&mut self) {
         tokio::select! {
             _ = self.int.recv() => {}

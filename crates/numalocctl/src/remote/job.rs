@@ -14,7 +14,7 @@ use crate::doc::{
 use numaloc_api::v1;
 use numaloc_core::{Locality, Topology};
 
-/// A document from the message; `topology` gives the plan's distances.
+/// A document from a message. `topology` has the distances for the plan.
 pub fn job(message: &v1::Job, topology: &Topology) -> JobDoc {
     let state = state(message.state());
     let policy = message.spec.as_ref().and_then(|spec| spec.policy.clone()).unwrap_or_default();
@@ -65,7 +65,7 @@ fn progress(message: &v1::JobProgress) -> ProgressDoc {
     }
 }
 
-/// What became of a job that has ended.
+/// The result of a job that has ended.
 fn migration(job: &v1::Job) -> MigrationDoc {
     let outcome = job.outcome.clone().unwrap_or_default();
     let account = account(outcome.account.as_ref());
@@ -108,7 +108,7 @@ fn end(job: &v1::Job) -> End {
     }
 }
 
-/// By the outcome, or else by the plan.
+/// Locality before, from the outcome, or else from the plan.
 fn before(job: &v1::Job) -> Option<LocalityPair> {
     let by_outcome = job
         .outcome
@@ -120,7 +120,7 @@ fn before(job: &v1::Job) -> Option<LocalityPair> {
     })
 }
 
-/// Locality of what may be moved and of all; nothing if nobody has looked.
+/// Locality of movable and of all memory; `None` if nobody has looked.
 pub fn pair(movable: Option<&v1::Share>, overall: Option<&v1::Share>) -> Option<LocalityPair> {
     movable?;
     Some(Locality { movable: share(movable), overall: share(overall) }.into())

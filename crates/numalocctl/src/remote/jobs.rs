@@ -24,8 +24,8 @@ macro_rules! by_name {
 }
 
 impl Daemon {
-    /// Queues a migration; says whether the job was there before. Ctrl-C while the daemon has not answered leaves it
-    /// open whether there is a job.
+    /// Queues a migration. Also returns whether the job existed before. After Ctrl-C before the daemon's answer, it is not
+    /// known whether the job exists.
     pub fn create_job(
         &self,
         request: &CreateJob,
@@ -51,12 +51,12 @@ impl Daemon {
         Ok(job(&message, &self.topology_of(&message)?))
     }
 
-    /// The machine, if a plan needs it.
+    /// The machine, if the job has a plan. Otherwise an empty one, to save the call.
     fn topology_of(&self, message: &v1::Job) -> Result<Topology, Failure> {
         if message.plan.is_some() { self.topology() } else { Ok(Topology::default()) }
     }
 
-    /// Jobs, newest first; page by page up to `limit`.
+    /// Jobs, newest first: as many pages as needed, up to `limit` jobs.
     pub fn list_jobs(&self, filter: &JobFilter, limit: Option<u64>) -> Result<JobsDoc, Failure> {
         let mut jobs: Vec<JobDoc> = Vec::new();
         let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
@@ -77,17 +77,17 @@ impl Daemon {
         }
     }
 
-    /// Ends a job.
+    /// Cancels a job.
     pub fn cancel_job(&self, id: &JobId) -> Result<JobDoc, Failure> {
         Ok(job(&by_name!(self, cancel_job, CancelJobRequest, id), &Topology::default()))
     }
 
-    /// Holds a job.
+    /// Pauses a job.
     pub fn pause_job(&self, id: &JobId) -> Result<JobDoc, Failure> {
         Ok(job(&by_name!(self, pause_job, PauseJobRequest, id), &Topology::default()))
     }
 
-    /// Goes on with a job.
+    /// Queues a paused job again.
     pub fn resume_job(&self, id: &JobId) -> Result<JobDoc, Failure> {
         Ok(job(&by_name!(self, resume_job, ResumeJobRequest, id), &Topology::default()))
     }

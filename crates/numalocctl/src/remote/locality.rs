@@ -23,7 +23,7 @@ impl Daemon {
     }
 }
 
-/// A document from the message.
+/// A document from a message.
 pub fn locality(message: &v1::Locality, topology: &Topology) -> LocalityDoc {
     let total = placed(message.total.as_ref());
     let mut columns: BTreeSet<u32> = topology.with_memory().iter().map(|node| node.0).collect();
@@ -63,7 +63,7 @@ fn wide_thread(message: &v1::WideThread) -> WideThreadDoc {
     WideThreadDoc::new(message.tid, comm, cpus, seconds(message.cpu_time), message.cpu_percent)
 }
 
-/// A reason that only a newer daemon knows is shown as the nearest that is known: the process is left out.
+/// Why a process is skipped. A reason that only a newer daemon knows is shown as `NoTargetNode`.
 fn skip(reason: i32) -> Option<Skip> {
     match v1::SkipReason::try_from(reason) {
         Ok(v1::SkipReason::Unspecified) => None,

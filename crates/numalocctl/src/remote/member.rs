@@ -9,7 +9,7 @@ use super::{
 use crate::doc::{FailedDoc, MemberDoc, NodeBytes};
 use numaloc_api::v1;
 
-/// What became of members.
+/// Results of members.
 pub fn members(messages: &[v1::MemberResult]) -> Vec<MemberDoc> {
     messages.iter().map(member).collect()
 }

@@ -1,4 +1,4 @@
-//! How long a broken watch is taken up again.
+//! How long a broken watch is retried.
 
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep};
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Pauses that grow, until it has been in vain for too long.
+/// Growing pauses between attempts, until the time for attempts is over.
 #[derive(Debug)]
 pub struct Patience {
     bound: Duration,
@@ -15,19 +15,19 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// As long as `bound`.
+    /// Allows attempts for the time `bound`.
     pub fn new(bound: Duration) -> Self {
         Self { bound, since: None, pause: FIRST_PAUSE }
     }
-    /// All is well again.
+    /// An attempt has succeeded: the next break begins with new time and a short pause.
     pub fn restore(&mut self) {
         *self = Self::new(self.bound);
     }
-    /// Whether this is the first break since all was well.
+    /// Whether this is the first break since the last success.
     pub fn is_fresh(&self) -> bool {
         self.since.is_none()
     }
-    /// Waits before the next try; `false` when it has been in vain for too long.
+    /// Waits before the next attempt. Returns `false` if the time is over.
     pub async fn wait(&mut self) -> bool {
         let since = *self.since.get_or_insert_with(Instant::now);
         if since.elapsed() >= self.bound {

@@ -26,7 +26,7 @@ impl Daemon {
     }
 }
 
-/// A document from the message.
+/// A document from a message.
 pub fn plan(message: &v1::Plan, policy: &v1::Policy, topology: &Topology) -> PlanDoc {
     let before = Locality {
         movable: share(message.movable_before.as_ref()),

@@ -75,7 +75,7 @@ pub fn workload(message: &v1::Workload) -> WorkloadDoc {
     }
 }
 
-/// The daemon at `endpoint`.
+/// The status of the daemon at `endpoint`.
 pub fn status(message: &v1::GetStatusResponse, endpoint: &str, now: SystemTime) -> StatusDoc {
     let start_time = time(message.start_time);
     let jobs = message

@@ -13,24 +13,24 @@ use numaloc_api::{
 use numaloc_core::Topology;
 use std::{collections::BTreeMap, time::Duration};
 
-/// What changes about a schedule. What is empty or `None` stays as it is.
+/// Changes to a schedule. A field that is empty or `None` leaves the schedule as it is.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
-    /// Whose memory, as a whole.
+    /// Whose memory; replaces the target as a whole.
     pub target: Option<Target>,
     /// What to move.
     pub options: PlanArgs,
-    /// Place in the queue.
+    /// Options of the queue.
     pub queue: QueueArgs,
     /// Bounds.
     pub limits: LimitArgs,
-    /// When.
+    /// When to run.
     pub when: WhenArgs,
-    /// Whether it is held.
+    /// Whether it is paused.
     pub paused: Option<bool>,
-    /// Its labels, all of them.
+    /// Its labels; replaces all that it has.
     pub labels: Option<BTreeMap<String, String>>,
-    /// Only check whether it could be changed.
+    /// Only check whether the change could be made.
     pub validate_only: bool,
     /// The etag that it must have.
     pub etag: Option<String>,
@@ -52,7 +52,7 @@ impl Changes {
 }
 
 impl Daemon {
-    /// Makes a schedule.
+    /// Creates a schedule.
     pub fn create_schedule(&self, request: &CreateSchedule) -> Result<ScheduleDoc, Failure> {
         let mut service = client!(self, schedule_service_client, ScheduleServiceClient);
         let message = v1::CreateScheduleRequest {
@@ -98,8 +98,8 @@ impl Daemon {
         }
     }
 
-    /// Changes a schedule. The API replaces policy and limits as a whole: what is not given of them is read first, and
-    /// the update then fails if somebody else has changed the schedule meanwhile.
+    /// Changes a schedule. The API replaces a policy and limits as a whole. So the stored schedule is read first, for the
+    /// values that are not given; the update then fails if somebody else has changed the schedule meanwhile.
     pub fn update_schedule(
         &self,
         id: &ScheduleId,
@@ -122,7 +122,7 @@ impl Daemon {
         Ok(schedule(&answer.schedule.unwrap_or_default()))
     }
 
-    /// Has a schedule run now.
+    /// Runs a schedule now.
     pub fn run_schedule(&self, id: &ScheduleId) -> Result<JobDoc, Failure> {
         let mut service = client!(self, schedule_service_client, ScheduleServiceClient);
         let message = v1::RunScheduleRequest { name: id.to_string() };
@@ -151,7 +151,7 @@ fn wanted(filter: &ScheduleFilter) -> v1::ScheduleFilter {
     }
 }
 
-/// The new values, and the paths of those that change.
+/// The new values, and the paths of the fields that change.
 pub fn update(
     stored: Option<&v1::Schedule>,
     changes: &Changes,
@@ -200,6 +200,6 @@ pub fn update(
 }
 
 fn message(duration: Duration) -> prost_types::Duration {
-    // What people can write fits: it is at most u64::MAX microseconds.
+    // Any duration that the command line accepts fits: it is at most u64::MAX microseconds.
     prost_types::Duration::try_from(duration).unwrap_or_default()
 }

@@ -22,7 +22,7 @@ use numaloc_api::{
 use std::time::{Duration, SystemTime};
 
 impl Daemon {
-    /// What it is doing.
+    /// The daemon's status.
     pub fn status(&self) -> Result<StatusDoc, Failure> {
         let mut service = client!(self, daemon_service_client, DaemonServiceClient);
         let answer = self.call(v1::GetStatusRequest {}, |request| async move {
@@ -31,7 +31,7 @@ impl Daemon {
         Ok(status(&answer, self.endpoint(), SystemTime::now()))
     }
 
-    /// Lets no move begin, or lets them begin again.
+    /// Drains the daemon (`on`), or ends draining.
     pub fn drain(&self, on: bool) -> Result<HoldsDoc, Failure> {
         let mut service = client!(self, daemon_service_client, DaemonServiceClient);
         let held = match on {
@@ -51,7 +51,7 @@ impl Daemon {
         Ok(holds(&held.unwrap_or_default()))
     }
 
-    /// Holds all moves, or lets them go on.
+    /// Pauses all moves (`on`), or ends the pause.
     pub fn pause_all(&self, on: bool) -> Result<HoldsDoc, Failure> {
         let mut service = client!(self, daemon_service_client, DaemonServiceClient);
         let held = match on {
@@ -71,7 +71,7 @@ impl Daemon {
         Ok(holds(&held.unwrap_or_default()))
     }
 
-    /// Its metrics, OpenMetrics text.
+    /// The daemon's metrics, as OpenMetrics text.
     pub fn metrics(&self) -> Result<String, Failure> {
         let mut service = client!(self, daemon_service_client, DaemonServiceClient);
         let answer = self.call(v1::GetMetricsRequest {}, |request| async move {
@@ -89,7 +89,7 @@ impl Daemon {
         Ok(workload(&answer.workload.unwrap_or_default()))
     }
 
-    /// Declares all workloads of a set; those that have no lease of their own get `ttl`.
+    /// Declares all workloads of a set. Those without a lease of their own get `ttl`.
     pub fn replace_workloads(
         &self,
         set: &WorkloadSet,
@@ -107,7 +107,7 @@ impl Daemon {
         })
     }
 
-    /// Begins the leases of a set anew.
+    /// Renews the leases of a set.
     pub fn renew_workloads(&self, source: Option<&str>) -> Result<RenewedDoc, Failure> {
         let mut service = client!(self, workload_service_client, WorkloadServiceClient);
         let source = source.unwrap_or_default().to_owned();
@@ -126,7 +126,7 @@ impl Daemon {
         Ok(workload(&answer.workload.unwrap_or_default()))
     }
 
-    /// Forgets a workload.
+    /// Unregisters a workload.
     pub fn unregister(&self, request: &UnregisterWorkload) -> Result<(), Failure> {
         let mut service = client!(self, workload_service_client, WorkloadServiceClient);
         let message = v1::UnregisterWorkloadRequest::from(request);
@@ -134,7 +134,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// All workloads that a filter lets through.
+    /// All workloads that meet the filter.
     pub fn list_workloads(&self, filter: &WorkloadFilter) -> Result<WorkloadsDoc, Failure> {
         let filter = Some(filter.into());
         let mut message =
@@ -153,7 +153,7 @@ impl Daemon {
         }
     }
 
-    /// Stored events, oldest first; those after the event with the number `after`, if it is given.
+    /// Stored events, oldest first. `after` is the number of the event to start after.
     pub fn list_events(
         &self,
         filter: &EventFilter,
@@ -184,7 +184,7 @@ impl Daemon {
     }
 }
 
-/// A filter as the API has it.
+/// A filter as a message.
 pub fn wanted(filter: &EventFilter) -> v1::EventFilter {
     v1::EventFilter {
         types: filter.types.iter().map(|&kind| v1::EventType::from(kind).into()).collect(),

@@ -1,4 +1,4 @@
-//! What the daemon was asked for.
+//! Migrations that the daemon was asked for, as documents.
 
 use super::fields::{amount, name, text};
 use crate::doc::{LabelConditionDoc, LimitsDoc, OptionsDoc, SpecDoc, TargetDoc, TargetProcessDoc};
@@ -7,7 +7,7 @@ use numaloc_api::{
     value::{Limits, Policy},
 };
 
-/// A document from the message.
+/// A document from a message.
 pub fn spec(message: Option<&v1::MigrationSpec>) -> SpecDoc {
     let empty = v1::MigrationSpec::default();
     let message = message.unwrap_or(&empty);
@@ -37,7 +37,7 @@ fn emit(policy: &v1::Policy) -> &'static str {
     }
 }
 
-/// A class; nothing if it is left to the workload.
+/// A class; `None` if the registered workload decides it.
 pub fn qos_class(class: v1::QosClass) -> Option<String> {
     let given = class != v1::QosClass::Unspecified;
     given.then(|| name(class.as_str_name(), "QOS_CLASS_"))

@@ -7,7 +7,7 @@ use std::error::Error;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-/// What a status means to whoever called.
+/// The failure that a status stands for.
 pub fn failure(status: &Status, endpoint: &str) -> Failure {
     if is_lost(status) {
         let cause = status.source().map(reason);
@@ -28,10 +28,10 @@ pub fn failure(status: &Status, endpoint: &str) -> Failure {
     Failure::Refused { code, message: message(status) }
 }
 
-/// Whether it was the connection that failed, or the daemon is stopping: trying again may help.
+/// Whether the connection failed or the daemon is stopping, so that a retry may help.
 pub fn is_lost(status: &Status) -> bool {
-    // What the daemon itself says has no source; what broke on the way has.
-    // The daemon may be there, and something else on its host have given no answer.
+    // A status from the daemon has no source; an error of the connection has one. HOST_UNAVAILABLE comes from a daemon that
+    // can be reached: something else on its host gave no answer.
     let is_of_host = has_reason(status, "HOST_UNAVAILABLE");
     (status.code() == Code::Unavailable && !is_of_host) || status.source().is_some()
 }
@@ -41,7 +41,7 @@ fn has_reason(status: &Status, reason: &str) -> bool {
     info.is_some_and(|info| info.domain == DOMAIN && info.reason == reason)
 }
 
-/// The message, and what is wrong with each field.
+/// The message, with the violations of all fields.
 fn message(status: &Status) -> String {
     let said = match status.message() {
         "" => format!("numalocd answered {:?}", status.code()),
@@ -53,7 +53,7 @@ fn message(status: &Status) -> String {
     let fields = each.collect::<Vec<_>>().join("; ");
     match violations.first() {
         None => said,
-        // The daemon's message begins with the first of them.
+        // The daemon's message begins with the first violation, so `fields` has all of it.
         Some(first) if said.starts_with(&first.field) => fields,
         Some(_) => format!("{said}: {fields}"),
     }

@@ -1,4 +1,4 @@
-//! What people and programs read of the daemon, as snapshots.
+//! Output about the daemon for people and programs, as snapshots.
 
 use super::{job::job, locality::locality, plan::plan, record, topology::topology};
 use crate::{
@@ -32,7 +32,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// 2026-05-28T20:26:40Z and so many milliseconds.
+/// The time 2026-05-28T20:26:40Z plus `millis`.
 fn at(millis: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_780_000_000) + Duration::from_millis(millis)
 }
@@ -99,7 +99,7 @@ fn labels() -> BTreeMap<String, String> {
     [("team".to_owned(), "db".to_owned())].into()
 }
 
-/// One that was moved, one that has nowhere to go, one that is gone and one that is somebody else's.
+/// Four members: one that was moved, one without a target node, one that is gone, and one that belongs to somebody else.
 fn members() -> Vec<MemberResult> {
     let container = |id| Target { container_ids: [format!("c-{id}")].into(), ..Target::default() };
     let at = |local_mib: u64, remote_mib: u64| {

@@ -19,7 +19,7 @@ impl Daemon {
     }
 }
 
-/// A machine from the message.
+/// The machine from a message.
 pub fn topology(message: &v1::Topology) -> Topology {
     let distances = message.nodes.iter().flat_map(|from| {
         let pair = |to: &v1::NodeDistance| {
@@ -44,7 +44,7 @@ fn one(message: &v1::Node) -> Node {
     });
     Node {
         id: NodeId(node(message.node_id)),
-        // The daemon writes lists as the kernel does; one that cannot be read is shown as no CPUs.
+        // The daemon writes lists in the kernel's form. A list that cannot be read is shown as no CPUs.
         cpus: message.cpus.parse().unwrap_or_default(),
         memory: NodeMemory {
             total_bytes: amount(message.total_bytes),

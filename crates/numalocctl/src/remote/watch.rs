@@ -1,4 +1,4 @@
-//! Watching jobs and events. A watch that breaks is taken up again where it was.
+//! Watches jobs and events. A watch that breaks is retried and continues where it was.
 
 use super::{
     Daemon, channel::unreachable, interrupts::Interrupts, job::job, patience::Patience,
@@ -17,14 +17,14 @@ use numaloc_core::Topology;
 use std::time::SystemTime;
 use tonic::{Code, Status, Streaming};
 
-/// What Ctrl-C does to the job that is waited for.
+/// What Ctrl-C does while this program waits for a job.
 #[derive(Debug)]
 pub enum OnInterrupt<'a> {
-    /// Nothing is caught: it ends this program, and the job goes on.
+    /// It is not handled: it ends this program, and the job goes on.
     Default,
-    /// The first ends the waiting, and the job goes on.
+    /// The first one ends the waiting, and the job goes on.
     Leave(&'a mut Interrupts),
-    /// The first cancels the job, the second ends the waiting.
+    /// The first one cancels the job; the second one ends the waiting.
     Cancel(&'a mut Interrupts),
 }
 
@@ -42,15 +42,15 @@ impl OnInterrupt<'_> {
 pub enum Watched {
     /// The job has ended.
     Ended(Box<JobDoc>),
-    /// Ctrl-C: the job goes on.
+    /// Ctrl-C ended the waiting; the job goes on.
     Left {
-        /// Whether it was cancelled before.
+        /// Whether the job was asked to cancel before.
         cancelled: bool,
     },
 }
 
 impl Daemon {
-    /// Follows a job to its end and shows `seen` each state of it.
+    /// Follows a job to its end, and calls `seen` with each answer.
     pub fn watch_job(
         &self,
         id: &JobId,
@@ -125,7 +125,7 @@ impl Daemon {
         }
     }
 
-    /// The machine, once a plan needs it.
+    /// The machine. It is read only once a message has a plan.
     async fn machine<'a>(
         &self,
         message: &v1::Job,
@@ -141,7 +141,7 @@ impl Daemon {
                     let answer = self.answer(request, |request| async move {
                         service.get_topology(request).await
                     });
-                    // A connection that breaks here breaks the watch as well, which is then taken up again.
+                    // If the connection breaks here, the watch breaks as well and is retried.
                     answer
                         .await
                         .map(|answer| topology(&answer.topology.unwrap_or_default()))
@@ -152,7 +152,7 @@ impl Daemon {
         Ok(known.get_or_insert_default())
     }
 
-    /// Shows `seen` each event from now on, or after the one with the number `after`, for ever.
+    /// Calls `seen` with each event, from now on or after the event with number `after`. Does not end by itself.
     pub fn watch_events(
         &self,
         filter: &EventFilter,
@@ -188,7 +188,8 @@ impl Daemon {
                     }
                 };
                 if after.is_none() {
-                    // None seen yet: those since this watch began are among the stored ones.
+                    // No event has been seen yet. The stored ones since `begin` are those that the broken watch would have
+                    // shown.
                     after = Some("events/0".to_owned());
                     filter.since = Some(timestamp(begin));
                 }
@@ -197,14 +198,16 @@ impl Daemon {
         })
     }
 
-    /// Waits before a broken watch is taken up again.
+    /// Waits before a broken watch is retried.
+    ///
+    /// # Errors The error is final, or --reconnect-timeout is over.
     async fn endure(
         &self,
         broken: Status,
         patience: &mut Patience,
         watch: &str,
     ) -> Result<(), Failure> {
-        // ABORTED: this program was too slow for the daemon.
+        // ABORTED is retried, too: gRPC means it for errors that may pass.
         if !is_lost(&broken) && broken.code() != Code::Aborted {
             return Err(self.refused(&broken));
         }
@@ -223,7 +226,7 @@ fn cause(status: &Status) -> String {
     source.map_or_else(|| status.message().to_owned(), super::channel::reason)
 }
 
-/// The next message; a stream that ends without a status is broken, too.
+/// The next message. A stream that ends without a status counts as broken.
 async fn next<T>(stream: &mut Streaming<T>) -> Result<T, Status> {
     let ended = || Status::unavailable("the daemon ended it");
     stream.message().await?.ok_or_else(ended)

@@ -4,7 +4,7 @@ use super::table::Table;
 use crate::{doc::DoctorDoc, output::View};
 use std::fmt::Write;
 
-/// A row per check, and below what to do about those that are not ok.
+/// A row per check. Below, what to do about each check that is not ok.
 pub fn doctor(document: &DoctorDoc, view: View) -> String {
     let mut table = Table::new().words("CHECK").words("RESULT").words("FOUND");
     for check in &document.checks {

@@ -51,7 +51,7 @@ pub fn event_header(view: View) -> String {
     line(["TIME", "TYPE", "JOB"], view.wide.then_some(&wide), "MESSAGE")
 }
 
-/// An event as it happens: columns of fixed width, as those that follow are not known yet.
+/// A line for an event as it happens. Columns have fixed widths, because the events that follow are not known yet.
 pub fn event_line(event: &EventDoc, view: View) -> String {
     let (time, kind, job) =
         (short(event.create_time), clean(&event.kind), clean(&dash(&event.job)));

@@ -11,7 +11,7 @@ pub fn holds(document: &HoldsDoc, _: View) -> String {
     lines.concat()
 }
 
-/// A sentence for each.
+/// A sentence for each hold.
 pub fn words(document: &HoldsDoc) -> Vec<String> {
     let drained = document.drain_time.map(|time| {
         format!("drained since {}: no move begins until numalocctl undrain", time.short())

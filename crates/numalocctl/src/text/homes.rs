@@ -1,4 +1,4 @@
-//! Why a home is so large.
+//! Explains why the home of a process has so many nodes.
 
 use super::table::{clean, list};
 use crate::doc::{ProcessDoc, WideThreadDoc};
@@ -6,11 +6,11 @@ use crate::output::View;
 use crate::units::percent;
 use std::fmt::Write;
 
-/// Processes that are told about without `-o wide`, and threads of each.
+/// Processes, and threads of each, that are shown without `-o wide`.
 const PROCESSES: usize = 20;
 const THREADS: usize = 3;
 
-/// A line for each process whose home some of its threads make larger than that of the busiest, or would.
+/// A line for each process that has threads on other nodes than its busiest ones.
 pub fn homes(processes: &[ProcessDoc], view: View) -> String {
     let (most, threads) = if view.wide { (usize::MAX, usize::MAX) } else { (PROCESSES, THREADS) };
     let wide: Vec<_> = processes.iter().filter(|each| each.wide_thread_count > 0).collect();

@@ -39,7 +39,7 @@ pub fn jobs(document: &JobsDoc, view: View) -> String {
     table.render(view)
 }
 
-/// Why a job that is under way holds back at the moment, if it does.
+/// What holds a job that is under way back at the moment, if anything does.
 fn held_back(job: &JobDoc) -> Option<String> {
     let progress = job.progress.as_ref().filter(|_| !job.state.is_end())?;
     Some(format!("held back: {}", progress.held_back.as_ref()?))
@@ -55,23 +55,23 @@ fn moved(job: &JobDoc) -> String {
     }
 }
 
-/// A time to the second; a dash for none.
+/// A time to the second; a dash if there is none.
 pub fn short(time: Option<Time>) -> String {
     time.map_or("-".to_owned(), Time::short)
 }
 
-/// A dash for none.
+/// The text; a dash if there is none.
 pub fn dash(text: &Option<String>) -> String {
     text.clone().unwrap_or("-".to_owned())
 }
 
-/// Labels with commas.
+/// Labels, separated by commas.
 pub fn labels(labels: &BTreeMap<String, String>) -> String {
     let labels = labels.iter().map(|(key, value)| format!("{key}={value}"));
     labels.collect::<Vec<_>>().join(",")
 }
 
-/// A job that was only checked: what it would be about.
+/// A job that was only checked: what would be created.
 pub fn job_to_be(job: &JobDoc, view: View) -> String {
     match job.name.as_str() {
         "" => format!(
@@ -82,7 +82,7 @@ pub fn job_to_be(job: &JobDoc, view: View) -> String {
     }
 }
 
-/// One job in full; its plan with `-o wide`.
+/// One job in full. Its plan is shown only with `-o wide`.
 pub fn job(job: &JobDoc, view: View) -> String {
     let reason =
         job.state_message.as_deref().filter(|_| !job.state.is_end() || job.outcome.is_none());
@@ -107,7 +107,7 @@ pub fn job(job: &JobDoc, view: View) -> String {
         ("labels", labels(&job.labels)),
     ];
     text += &fields(spec_fields(&job.spec).into_iter().chain(rest));
-    // Once it has ended they are told with its outcome.
+    // After the job's end the members are shown with its outcome.
     if !job.state.is_end() {
         text += &members(&job.members, view);
     }

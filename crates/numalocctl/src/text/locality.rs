@@ -8,7 +8,7 @@ use crate::units::{mb, percent, size};
 use numaloc_core::PAGE;
 use std::fmt::Write;
 
-/// A row per process, a column per node, as numastat -p.
+/// A row per process and a column per node, as in `numastat -p`.
 pub fn locality(document: &LocalityDoc, view: View) -> String {
     let mut table = Table::new().numbers("PID").words("COMM");
     for node in &document.columns {

@@ -1,4 +1,4 @@
-//! What became of each member of a target.
+//! Results of the members of a target.
 
 use super::{
     jobs::dash,
@@ -10,7 +10,7 @@ use crate::{
     units::{percent, size},
 };
 
-/// A row per member; nothing for one alone that takes part: what there is to say of it is said of the whole.
+/// A row per member. There is no table for a single member that takes part: the totals say the same.
 pub fn members(members: &[MemberDoc], view: View) -> String {
     if let [] | [MemberDoc { before: Some(_), .. }] = members {
         return String::new();

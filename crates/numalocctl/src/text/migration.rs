@@ -88,11 +88,11 @@ fn totals(text: &mut String, document: &MigrationDoc) {
     }
 }
 
-/// What the moving cost others, and what it did for their sake.
+/// What the move has cost others, and how long it has waited for their sake.
 fn pace(text: &mut String, calls: &CallsDoc) {
     if calls.rested_seconds > 0.0 {
         let time = seconds(calls.rested_seconds);
-        let _ = writeln!(text, "rested: {time}, as the profile has it");
+        let _ = writeln!(text, "rested: {time}, as the profile requires");
     }
     if calls.held_back_seconds > 0.0 {
         let time = seconds(calls.held_back_seconds);

@@ -3,7 +3,7 @@
 use crate::doc::TopologyDoc;
 use std::fmt::Write;
 
-/// The machine as `numactl -H` prints it. MB are 1,048,576 bytes there, rounded down.
+/// The machine as `numactl -H` prints it. Its MB are 1,048,576 bytes, rounded down.
 pub fn numactl(document: &TopologyDoc) -> String {
     let mut text = String::new();
     let ids: Vec<u32> = document.nodes.iter().map(|node| node.node).collect();
@@ -25,7 +25,7 @@ pub fn numactl(document: &TopologyDoc) -> String {
     text
 }
 
-/// C's `% 3d`: three wide, and a space in front however long the number is.
+/// C's `% 3d`: at least three wide, and always with a space in front.
 fn padded(number: u64) -> String {
     format!("{:>3}", format!(" {number}"))
 }

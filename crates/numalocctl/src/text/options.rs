@@ -1,10 +1,10 @@
-//! What was asked of a migration, in words.
+//! The options of a migration as text for people.
 
 use super::table::list;
 use crate::{doc::OptionsDoc, units::size};
 use std::time::Duration;
 
-/// What is not as it is by default.
+/// The options that are not at their defaults.
 pub fn asked(options: &OptionsDoc) -> Vec<String> {
     let set = [
         (options.include_shared, "include shared"),

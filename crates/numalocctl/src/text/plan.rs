@@ -8,10 +8,10 @@ use crate::output::View;
 use crate::units::{percent, seconds, size};
 use std::{cmp::Reverse, fmt::Write};
 
-/// Rows of a kind that are shown without `-o wide`.
+/// Rows of one table that are shown without `-o wide`.
 const ROWS: usize = 20;
 
-/// Extents, biggest first, then routes and totals.
+/// Extents, largest first, then routes and totals.
 pub fn plan(document: &PlanDoc, view: View) -> String {
     let mut text = match &document.moves {
         Some(moves) => extents(moves, view),
@@ -61,7 +61,7 @@ fn totals(text: &mut String, document: &PlanDoc) {
     if document.unasked_bytes > 0 {
         let _ = writeln!(
             text,
-            "policies: not asked for {}, which would hold up the process; a migration asks, and leaves what is bound",
+            "policies: not looked up for {}, because that would hold up the process; a migration looks them up, and leaves what is bound",
             size(document.unasked_bytes)
         );
     }
@@ -78,7 +78,7 @@ fn totals(text: &mut String, document: &PlanDoc) {
     }
 }
 
-/// What the pools of hugetlb pages have to do with it.
+/// Says how much hugetlb memory the pools have no pages for, and what will happen to it.
 fn beyond_pool(document: &PlanDoc) -> String {
     let bytes = size(document.beyond_pool_bytes);
     match (document.beyond_pool_bytes, document.options.hugetlb) {
@@ -106,7 +106,7 @@ pub fn change(before: &LocalityPair, after: Option<&LocalityPair>) -> String {
     )
 }
 
-/// A line for each process of which nothing is moved.
+/// A line for each process that is skipped.
 pub fn skips(processes: &[ProcessDoc], view: View) -> String {
     let mut text = String::new();
     let skipped = processes.iter().filter_map(|each| Some((each, each.skip_reason?)));
@@ -137,7 +137,7 @@ fn route_text(route: &RouteDoc) -> String {
     text
 }
 
-/// What to move, where only sums are known.
+/// What will move, for plans of the daemon, which have only sums.
 fn move_sums(document: &PlanDoc, view: View) -> String {
     let mut table = Table::new().numbers("BYTES").words("KIND").numbers("EXTENTS");
     table = table.numbers("LENGTH").numbers("SHARED");
@@ -149,7 +149,7 @@ fn move_sums(document: &PlanDoc, view: View) -> String {
     table.render(view)
 }
 
-/// What stays, where only sums are known.
+/// What stays, for plans of the daemon, which have only sums.
 fn skip_sums(document: &PlanDoc, view: View) -> String {
     let mut table = Table::new().numbers("STAYS").words("WHY").words("KIND").numbers("EXTENTS");
     for sum in &document.skipped_by_kind {
@@ -208,7 +208,7 @@ fn skipped(extents: &[SkippedDoc], view: View) -> String {
     table.render(view)
 }
 
-/// The first process that maps it, how many more there are, the address there and the name.
+/// The first process that maps it, the number of further processes, the address in the first one, and the name.
 fn place(mappings: &[MappingDoc], name: &str) -> [String; 3] {
     let name = if name.is_empty() { "-" } else { name }.to_owned();
     match mappings {

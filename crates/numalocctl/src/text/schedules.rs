@@ -71,7 +71,7 @@ pub fn schedule(schedule: &ScheduleDoc, _: View) -> String {
     head + &fields(spec_fields(&schedule.spec).into_iter().chain(rest))
 }
 
-/// What was asked for; defaults are left out.
+/// The migration that was asked for; values at their defaults are left out.
 pub fn spec_fields(spec: &SpecDoc) -> Vec<(&'static str, String)> {
     let options = &spec.options;
     let balancing = spec.numa_balancing;

@@ -7,7 +7,7 @@ use crate::{
     units::{size, span},
 };
 
-/// What systemctl status would show, and what only the daemon knows.
+/// The daemon's status: its state as `systemctl status` would show it, and what only the daemon knows.
 pub fn status(document: &StatusDoc, _: View) -> String {
     let head = format!("numalocd {} at {}\n", document.version, document.endpoint);
     let since = match (document.start_time, document.uptime_seconds) {
@@ -38,7 +38,7 @@ pub fn status(document: &StatusDoc, _: View) -> String {
     text
 }
 
-/// What one may ask for.
+/// What the caller may ask for.
 fn ceilings(ceilings: &CeilingsDoc) -> String {
     let allowed = [
         ("shared pages", ceilings.include_shared),

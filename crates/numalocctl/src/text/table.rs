@@ -1,4 +1,4 @@
-//! Tables as kubectl prints them: no borders, upper-case headers, numbers to the right.
+//! Tables in the form of kubectl: no borders, upper-case headers, numbers to the right.
 
 use crate::output::View;
 use comfy_table::{CellAlignment, presets};
@@ -29,7 +29,7 @@ impl Table {
     pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
-    /// The finished table, each line ended by a newline; nothing when it has no rows.
+    /// The table as text, each line ended by a newline; empty if it has no rows.
     pub fn render(self, view: View) -> String {
         if self.rows.is_empty() {
             return String::new();
@@ -50,12 +50,12 @@ impl Table {
     }
 }
 
-/// Names come from processes, which may put anything in them: control characters do not reach the terminal.
+/// Replaces control characters, so that they do not reach the terminal. Names of processes can contain any characters.
 pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// Node numbers with commas; a dash for none.
+/// Node numbers, separated by commas; a dash if there are none.
 pub fn list(nodes: impl IntoIterator<Item = u32>) -> String {
     let nodes: Vec<_> = nodes.into_iter().map(|node| node.to_string()).collect();
     if nodes.is_empty() { "-".into() } else { nodes.join(",") }

@@ -1,4 +1,4 @@
-//! What people and programs read, as snapshots.
+//! Output for people and programs, as snapshots.
 
 use super::*;
 use crate::args::Format;
@@ -10,7 +10,7 @@ use numaloc_core::{Locality, Options, Reason, Share};
 use numaloc_executor::Outcome;
 use serde::Serialize;
 
-/// One document in all three forms.
+/// One document in all three formats.
 pub fn forms<D: Serialize>(document: &D, text: impl Fn(&D, View) -> String) -> String {
     let form = |format| render(document, format, true, &text).unwrap();
     let [table, wide, json] = [Format::Table, Format::Wide, Format::Json].map(form);
@@ -98,14 +98,14 @@ fn ends_of_a_migration() {
     insta::assert_snapshot!(texts.join("\n"));
 }
 
-/// Every name in a document, however deep.
+/// Collects all field names in a document, at any depth.
 fn names(value: &serde_json::Value, found: &mut Vec<String>) {
     match value {
         serde_json::Value::Array(items) => items.iter().for_each(|item| names(item, found)),
         serde_json::Value::Object(fields) => {
             for (name, value) in fields {
                 found.push(name.clone());
-                // The keys of labels are their users'.
+                // The keys of labels are chosen by users.
                 if name != "labels" {
                     names(value, found);
                 }
@@ -115,7 +115,7 @@ fn names(value: &serde_json::Value, found: &mut Vec<String>) {
     }
 }
 
-/// The names in a document that docs/json.md does not have.
+/// The field names in a document that are missing in docs/json.md.
 pub fn undocumented(document: &serde_json::Value) -> Vec<String> {
     let text = include_str!("../../../../docs/json.md");
     let mut found = Vec::new();

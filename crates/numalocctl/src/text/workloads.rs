@@ -60,12 +60,12 @@ pub fn workload(workload: &WorkloadDoc, _: View) -> String {
     clean(&workload.name) + "\n" + &fields(rest)
 }
 
-/// A line for each that is no more.
+/// A line for each record that was removed.
 pub fn removed(document: &RemovedDoc, _: View) -> String {
     document.removed.iter().map(|name| format!("{} removed\n", clean(name))).collect()
 }
 
-/// What has become of a set.
+/// The changes to a set.
 pub fn replaced(document: &ReplacedDoc, _: View) -> String {
     let ReplacedDoc { written_count, unchanged_count, removed_count, missing } = document;
     let counts =
@@ -76,7 +76,7 @@ pub fn replaced(document: &ReplacedDoc, _: View) -> String {
     counts + &missing.iter().map(left_out).collect::<String>()
 }
 
-/// How many workloads stay for longer.
+/// How many workloads have been renewed.
 pub fn renewed(document: &RenewedDoc, _: View) -> String {
     match document.workload_count {
         0 => "no workloads of that source: register them anew\n".to_owned(),

@@ -1,4 +1,4 @@
-//! What the daemon says.
+//! Answers of the daemon.
 
 use numaloc_api::v1;
 use prost_types::{Duration, Timestamp};
@@ -15,7 +15,7 @@ fn share(local_mib: i64, remote_mib: i64) -> Option<v1::Share> {
     Some(v1::Share { local_bytes, remote_bytes, local_percent })
 }
 
-/// Nodes 0 and 2, 21 apart.
+/// Nodes 0 and 2, at distance 21.
 pub fn topology() -> v1::Topology {
     let node = |node_id, cpus: &str, other| v1::Node {
         node_id,
@@ -107,7 +107,7 @@ pub fn job(state: v1::JobState, moved_mib: i64) -> v1::Job {
     }
 }
 
-/// A job that has ended; what has not moved was left for `reason`.
+/// A job that has ended. Memory that was not moved was left for `reason`.
 pub fn ended(state: v1::JobState, moved_mib: i64, reason: v1::LeftReason) -> v1::Job {
     let left = v1::LeftBytes { reason: reason.into(), bytes: (600 - moved_mib) * MIB };
     let account = v1::Account {

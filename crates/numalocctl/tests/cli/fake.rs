@@ -26,23 +26,23 @@ use tonic::{
 
 mod services;
 
-/// What the daemon is to say.
+/// What the fake daemon answers.
 pub struct Script {
-    /// Every call is answered with this.
+    /// If set, every call is answered with this.
     pub refuse: Option<Status>,
     /// Its version.
     pub version: &'static str,
     /// All jobs.
     pub jobs: Vec<v1::Job>,
-    /// Whether CreateJob gives back a job that was there before.
+    /// Whether CreateJob returns a job that existed before.
     pub existing: bool,
-    /// What each call of WatchJob shows. The last one then waits for a CancelJob, those before break off.
+    /// The answers of each call of WatchJob. The last call then waits for a CancelJob; the earlier ones break off.
     pub watch: Vec<Vec<v1::Job>>,
-    /// What a watched job becomes on CancelJob; nothing: it stays as it is.
+    /// What a watched job becomes on CancelJob; `None`: it stays as it is.
     pub cancelled: Option<v1::Job>,
-    /// What each call of WatchEvents shows. The last one then stays open, those before break off.
+    /// The answers of each call of WatchEvents. The last call then stays open; the earlier ones break off.
     pub events: Vec<Vec<v1::Event>>,
-    /// Whether the last watch of events breaks off, too, and no call is answered from then on.
+    /// Whether the last watch of events breaks off, too, and no call is answered afterwards.
     pub dies: bool,
 }
 
@@ -61,18 +61,18 @@ impl Default for Script {
     }
 }
 
-/// What the services share.
+/// The state that all services share.
 pub struct State {
     script: Mutex<Script>,
     seen: Mutex<Vec<(String, String)>>,
     cancel: Notify,
 }
 
-/// The services; all are one.
+/// All services in one type.
 #[derive(Clone)]
 pub struct Services(Arc<State>);
 
-/// The daemon.
+/// The fake daemon.
 pub struct Fake {
     pub endpoint: String,
     state: Arc<State>,
@@ -113,13 +113,13 @@ impl Fake {
         Self { endpoint, state, stop: Some(stop), thread: Some(thread), folder }
     }
 
-    /// Ends it; what it listened on stays behind as a dead socket.
+    /// Stops it. Its socket stays behind without a listener.
     pub fn stop(&mut self) {
         drop(self.stop.take());
         self.thread.take().into_iter().for_each(|thread| thread.join().unwrap());
     }
 
-    /// The program with a command line, told of this daemon by NUMALOC_ENDPOINT.
+    /// The program with a command line. NUMALOC_ENDPOINT names this daemon.
     pub fn command(&self, line: &str) -> Command {
         let mut command = run::program();
         command.env("NUMALOC_ENDPOINT", &self.endpoint).args(line.split_whitespace());
@@ -131,13 +131,13 @@ impl Fake {
         self.command(line).output().unwrap()
     }
 
-    /// What was asked with this call, in Rust's own notation.
+    /// The requests of this call, in Rust's debug format.
     pub fn seen(&self, call: &str) -> Vec<String> {
         let seen = self.state.seen.lock().unwrap();
         seen.iter().filter(|(name, _)| name == call).map(|(_, request)| request.clone()).collect()
     }
 
-    /// A folder of its own.
+    /// The folder of this daemon.
     pub fn folder(&self) -> &std::path::Path {
         self.folder.path()
     }
@@ -183,7 +183,7 @@ fn router(mut server: Server, services: Services) -> Router {
 }
 
 impl Services {
-    /// Notes a call and gives the script, unless calls are refused.
+    /// Records a call and returns the script, unless calls are refused.
     fn asked<Q: Debug>(
         &self,
         call: &str,
@@ -199,7 +199,7 @@ impl Services {
     }
 }
 
-/// A page of a list by the token, which is the number of the first entry.
+/// A page of a list. The token is the number of its first entry.
 fn page<T: Clone>(all: &[T], size: i32, token: &str) -> (Vec<T>, String) {
     let size = usize::try_from(size).unwrap();
     assert!((1..=1000).contains(&size), "a page of {size}");
@@ -209,7 +209,7 @@ fn page<T: Clone>(all: &[T], size: i32, token: &str) -> (Vec<T>, String) {
     (all[start..end].to_vec(), next)
 }
 
-/// Takes the first of the watches that are left; whether it was the last.
+/// Takes the first of the remaining watches. Also returns whether it was the last one.
 fn next_watch<T: Clone>(watches: &mut Vec<Vec<T>>) -> (Vec<T>, bool) {
     match watches.len() {
         0 => (Vec::new(), true),

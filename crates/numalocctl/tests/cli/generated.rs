@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Whether a program is there.
+/// Whether a program is installed.
 fn has(program: &str) -> bool {
     let found = Command::new("sh").args(["-c", "command -v \"$0\"", program]).output().unwrap();
     found.status.success()
@@ -20,7 +20,7 @@ fn shells_take_the_completions() {
         for word in ["numalocctl", "schedules", "max-stall", "gentle", "referenced"] {
             assert!(script.contains(word), "{shell} lacks {word}");
         }
-        // `-n` reads and does not run; all three have it.
+        // `-n` reads a script without running it. All three shells have it.
         if !has(shell) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The built program, as a script sees it: alone, and with a daemon that gives canned answers.
+//! Runs the built program as a script would: alone, and with a fake daemon.
 
 mod answers;
 mod events;

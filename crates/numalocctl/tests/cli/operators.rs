@@ -1,4 +1,4 @@
-//! What operators of the daemon use: `drain`, `pause-all`, `backup`.
+//! Commands for operators of the daemon: `drain`, `pause-all`, `backup`.
 
 use crate::{
     fake::{Fake, Script},

@@ -1,4 +1,4 @@
-//! Finding the daemon, and what is said when it is not there or does not want.
+//! How the daemon is found, and messages if it does not answer or refuses.
 
 use crate::{
     fake::{Fake, Script},
@@ -32,7 +32,7 @@ fn flag_then_environment_then_configuration() {
     assert_eq!(version(Some(&environment), "status -o json"), "1.0.2");
     let by_flag = format!("--endpoint {} status -o json", flag.endpoint);
     assert_eq!(version(Some(&environment), &by_flag), "1.0.1");
-    // Also for what works without a daemon: this one has nodes 0 and 2.
+    // The same for commands that also work without a daemon. This one has nodes 0 and 2.
     let nodes = json(&asked(None, "topology -o json"), 0)["nodes"].clone();
     assert_eq!(nodes[1]["node"], 2);
     assert!(!config.seen("GetTopology").is_empty() && flag.seen("GetTopology").is_empty());
@@ -107,7 +107,7 @@ fn each_code_has_an_exit_code() {
         for line in ["jobs get 42", "locality --pid 1", "migrate --pid 1", "schedules ls"] {
             refused(line, &fake.run(line), exit, "the words of the daemon");
         }
-        // What may pass is tried again first, which is said.
+        // An error that may pass is retried first, with a message.
         let output = fake.run("jobs watch 42 --reconnect-timeout 1ms");
         assert_eq!(output.status.code(), Some(if code == Code::Aborted { 5 } else { exit }));
     }

@@ -38,7 +38,8 @@ fn only_what_is_given_is_changed() {
     assert!(asked.contains("paths: [\"interval\", \"ttl_after_gone\"]"), "{asked}");
     assert!(asked.contains("ttl_after_gone: None") && asked.contains("etag: \"\""), "{asked}");
     assert!(fake.seen("GetSchedule").is_empty());
-    // The API takes a policy as a whole: what is not given is read first, and its etag guards it.
+    // The API replaces a policy as a whole. So the stored one is read first for values that are not given, and its etag
+    // guards the update.
     let asked = update("--include-shared=false --workers 2 --pid 5");
     let paths = "paths: [\"spec.target\", \"spec.policy\", \"spec.limits\"]";
     for words in [
@@ -53,7 +54,7 @@ fn only_what_is_given_is_changed() {
     ] {
         assert!(asked.contains(words), "{words} is not in {asked}");
     }
-    // Each option of the pace is one field: the rest stays.
+    // Each option of the pace is one field; the other fields stay as they are.
     let changes = [
         ("--profile fast", "profile: Fast"),
         ("--max-stall 1s", "max_stall: Some(Duration { seconds: 1, nanos: 0 })"),

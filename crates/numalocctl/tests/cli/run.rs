@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longer than anything here takes.
+/// Longest wait, longer than any test needs.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The program, with an environment that names no daemon.
@@ -51,7 +51,7 @@ pub fn json(output: &Output, code: i32) -> serde_json::Value {
     serde_json::from_str(&text(output, code)).unwrap()
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
@@ -67,7 +67,7 @@ pub fn interrupt(child: &Child) {
     assert!(status.success());
 }
 
-/// Waits for the end of a program that was started.
+/// Waits for the end of a program.
 pub fn finish(mut child: Child) -> Output {
     let mut stdout = child.stdout.take().unwrap();
     let mut stderr = child.stderr.take().unwrap();

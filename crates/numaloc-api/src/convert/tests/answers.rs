@@ -1,4 +1,4 @@
-//! What the daemon answers.
+//! Answers of the daemon.
 
 use crate::{
     FILE_DESCRIPTOR_SET, LocalityView, left_bytes, timestamp, v1,
@@ -33,7 +33,7 @@ fn topology() -> Topology {
     Topology::new([node(0, "0-3,8"), node(8, "4-7")], distances)
 }
 
-/// Two processes on node 0, the second one pinned to both nodes.
+/// Two processes on node 0. The second one may run on both nodes.
 pub fn plan() -> Plan {
     let process = |pid, cpus: &str| Process {
         identity: Identity { pid, start_time: 100 },

@@ -1,4 +1,5 @@
-//! Whatever bytes come in, converting what they decode to does not panic, and what is taken is stable.
+//! For any bytes: converting the message that they decode to does not panic, and an accepted value converts to a message
+//! and back without change.
 
 use super::shapes::Types;
 use crate::{v1, value};
@@ -6,7 +7,7 @@ use proptest::{collection::vec, prelude::*, sample::Index};
 use prost::Message;
 use std::collections::BTreeSet;
 
-/// Decodes `bytes` as every request and converts it; gives back the names of the requests.
+/// Decodes `bytes` as each kind of request and converts it. Returns the names of all requests.
 fn convert_all(bytes: &[u8]) -> BTreeSet<&'static str> {
     macro_rules! convert {
         ($($request:ident => $value:ident),+ $(,)?) => {{$(
@@ -52,7 +53,7 @@ fn convert_all(bytes: &[u8]) -> BTreeSet<&'static str> {
     )
 }
 
-/// A migration with a bit of everything.
+/// A migration with a value in most fields.
 fn full() -> v1::MigrationSpec {
     let target = v1::Target {
         pids: vec![1, 2],
@@ -140,7 +141,7 @@ fn every_request_is_converted() {
     let inputs = services.flat_map(|service| &service.method).map(|method| method.input_type());
     let requests = inputs.filter_map(|name| name.strip_prefix(".numaloc.v1."));
     let converted = convert_all(&[]);
-    // One without fields has nothing to convert.
+    // Requests without fields have nothing to convert.
     let missing: Vec<_> =
         requests.filter(|name| !converted.contains(name) && !is_empty(name)).collect();
     assert_eq!(missing, [""; 0]);

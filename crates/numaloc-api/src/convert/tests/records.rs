@@ -1,4 +1,4 @@
-//! What the daemon keeps, as it is stored and as clients see it.
+//! The daemon's records, as they are stored and as clients see them.
 
 use super::samples;
 use crate::{
@@ -41,7 +41,7 @@ proptest! {
         prop_assert_eq!(event_number(&v1::Event::from(&event).name), Some(event.number));
     }
 
-    /// What lists show is the job without its details, and its account stays whole.
+    /// A list shows the job without its details, and its account stays complete.
     #[test]
     fn lists_show_jobs_without_details(job in samples::job()) {
         let listed = job.listed();
@@ -55,7 +55,7 @@ proptest! {
         prop_assert_eq!(account(&read), account(&job));
     }
 
-    /// Clients cannot tell whether a page was encoded job by job.
+    /// Clients cannot see whether a page was encoded job by job.
     #[test]
     fn listed_jobs_are_encoded_as_their_list_is(
         jobs in prop::collection::vec(samples::job(), 0..4),
@@ -73,7 +73,7 @@ proptest! {
         read_all(&bytes);
     }
 
-    /// Bytes of a record with some changed.
+    /// The bytes of a record, with some of them changed.
     #[test]
     fn mangled_records_are_refused_or_read(
         job in samples::job(),
@@ -89,7 +89,7 @@ proptest! {
         }
     }
 
-    /// Messages with amounts at their bounds: what was read can be worked with.
+    /// Messages with amounts at their bounds. A value that is accepted can be used without overflow.
     #[test]
     fn extreme_outcomes_are_refused_or_read(
         total in extreme_account(),
@@ -121,7 +121,7 @@ fn extreme_account() -> impl Strategy<Value = v1::Account> {
     )
 }
 
-/// Reads bytes as each record; what is read can be written and read again.
+/// Reads bytes as each kind of record. A record that is accepted can be written and read again.
 fn read_all(bytes: &[u8]) {
     fn read<T: Stored + Debug>(bytes: &[u8]) {
         if let Ok(record) = T::decode(bytes) {

@@ -1,4 +1,4 @@
-//! Nonsense is refused, by the field that it is in.
+//! Wrong requests are refused, with the name of the wrong field.
 
 use super::{one, spec};
 use crate::{Violations, v1, value};
@@ -207,7 +207,7 @@ fn few_violations_stand_for_many() {
     assert_eq!(fields[3].field, "spec.target.pids[3]");
 }
 
-/// As the validation of Kubernetes has it (k8s.io/apimachinery, ValidateLabelSelectorRequirement).
+/// As in the validation of Kubernetes (k8s.io/apimachinery, ValidateLabelSelectorRequirement).
 #[test]
 fn conditions_on_labels() {
     use v1::LabelSelectorOperator as Operator;

@@ -1,4 +1,4 @@
-//! What a client builds is what the daemon reads.
+//! The daemon reads the same values that a client builds.
 
 use crate::{
     v1,
@@ -73,7 +73,7 @@ fn full() -> MigrationSpec {
     }
 }
 
-/// Over the wire.
+/// Encodes and decodes a message.
 fn wire<M: Message + Default>(message: &M) -> M {
     M::decode(message.encode_to_vec().as_slice()).unwrap()
 }
@@ -156,7 +156,7 @@ fn workloads() {
 
 #[test]
 fn sets_are_cut_into_messages_that_are_taken() {
-    // With labels of 36 KiB each, and with none.
+    // One workload with 36 KiB of labels, and one without labels.
     let heavy = (0..64).map(|n| (format!("{n:0317}"), "x".repeat(256))).collect();
     let heavy = WorkloadSpec { labels: heavy, ..redis() };
     let light = WorkloadSpec { labels: BTreeMap::new(), ..redis() };
@@ -197,7 +197,7 @@ fn filters() {
     assert_eq!(all.filter, WorkloadFilter::default());
 }
 
-/// What Kubernetes calls matchLabels stays what clients see of a label with one value.
+/// Clients see a condition with one value as an entry of match_labels.
 #[test]
 fn one_value_is_a_label() {
     let message = v1::LabelSelector::from(&selector());

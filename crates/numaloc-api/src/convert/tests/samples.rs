@@ -1,4 +1,4 @@
-//! Records of every kind, for property tests.
+//! Random records of every kind, for property tests.
 
 use crate::value::{
     CallStats, Condition, Emit, Event, EventType, FailedProcess, Job, JobId, JobProgress, JobState,
@@ -20,13 +20,13 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Bytes of which a few hundred can be summed up in an i64.
+/// Amounts so small that the sum of a few hundred fits into an i64.
 fn bytes() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), 0..1_u64 << 50]
 }
 
 fn time() -> impl Strategy<Value = SystemTime> {
-    // To the end of the year 9999.
+    // Up to the end of the year 9999.
     let since = (0..253_402_300_800_u64, 0..1_000_000_000_u32);
     since.prop_map(|(seconds, nanos)| SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos))
 }
@@ -35,7 +35,7 @@ fn span(seconds: std::ops::Range<u64>) -> impl Strategy<Value = Duration> {
     (seconds, 0..1_000_000_000_u32).prop_map(|(seconds, nanos)| Duration::new(seconds, nanos))
 }
 
-/// Text for people, with anything in it.
+/// Text for people, with any characters.
 fn words() -> impl Strategy<Value = String> {
     prop_oneof![Just(String::new()), ".{0,20}", Just("\0\n\u{10ffff}".to_owned())]
 }

@@ -1,4 +1,4 @@
-//! Schedules: bounds, and what a field mask picks.
+//! Schedules: bounds of fields, and field masks.
 
 use super::{one, spec};
 use crate::{

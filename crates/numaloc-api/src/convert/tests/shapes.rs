@@ -1,4 +1,4 @@
-//! Well-formed messages with any contents, by the descriptors.
+//! Generates well-formed messages with any contents from the descriptors.
 
 use crate::FILE_DESCRIPTOR_SET;
 use prost::{Message, encoding::encode_varint};
@@ -7,7 +7,7 @@ use prost_types::{
 };
 use std::collections::BTreeMap;
 
-/// Numbers and texts at and beyond the bounds of the fields.
+/// Numbers and texts at the bounds of the fields, and beyond.
 const NUMBERS: [i64; 16] =
     [0, 1, 2, 3, 10, 60, 100, 101, 150, 4096, 65_536, 999_999_999, -1, 1 << 62, i64::MIN, i64::MAX];
 const TEXTS: [&str; 16] = [
@@ -51,7 +51,7 @@ impl Types {
         Self { messages, requests }
     }
 
-    /// A message whose fields and values follow `choices`; without any fields once these have run out.
+    /// A message whose fields and values follow `choices`. When these are used up, no more fields are added.
     pub fn message(
         &self,
         name: &str,
@@ -61,7 +61,7 @@ impl Types {
         let mut bytes = Vec::new();
         for field in &self.messages[name].field {
             let repeats = choices.next().unwrap_or(0) % 4;
-            // Half of the fields have a value, some of them two.
+            // Half of the fields have a value, and some of them have two.
             for _ in 1..repeats.max(1) {
                 self.field(field, choices, depth, &mut bytes);
             }

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-/// A workload as documents have it. What the daemon alone says of one is ignored.
+/// A workload as documents have it. Fields that only the daemon sets are ignored.
 #[derive(Debug, Deserialize)]
 struct Entry {
     name: String,
@@ -32,7 +32,7 @@ struct Entry {
 /// Reads the workloads of a file; `-` is standard input.
 ///
 /// # Errors
-/// It cannot be read, is no JSON, or says what no workload can be.
+/// The file cannot be read, is no JSON, or has values that no workload can have.
 pub fn read(path: &Path) -> Result<Vec<WorkloadSpec>, Failure> {
     let text = match path.as_os_str() == "-" {
         true => io::read_to_string(io::stdin()),
@@ -53,7 +53,7 @@ fn parse(text: &str) -> Result<Vec<WorkloadSpec>, String> {
     numbered.map(spec).collect()
 }
 
-/// Those of one value: of a document, of a list, or one.
+/// The workloads in one JSON value: a document, a list, or a single workload.
 fn workloads(value: Value) -> Vec<Value> {
     match value {
         Value::Array(entries) => entries,
