@@ -3,6 +3,7 @@
 use super::{
     Hold, Refusal,
     command::{Change, Command, Reply},
+    workloads::plain,
 };
 use crate::{
     access::Caller,
@@ -138,20 +139,28 @@ impl Handle {
         let _ = self.commands.send(Command::Stop).await;
     }
 
-    /// Resolves workloads for who only looks: everybody's, and processes that have these pids now.
+    /// Resolves workloads for who only looks: everybody's, and processes that have these pids now. A target that names neither
+    /// cgroups nor workloads does not wait for the dispatcher.
     ///
     /// # Errors
     /// [`Refusal::TargetNotFound`]: nothing of it is registered.
     pub async fn select(&self, target: Target) -> Result<Selected, Refusal> {
-        self.ask(|reply| Command::Select(target, None, reply)).await
+        match plain(&target) {
+            Some(selected) => Ok(selected),
+            None => self.ask(|reply| Command::Select(target, None, reply)).await,
+        }
     }
 
-    /// Resolves workloads for a job to be: those that `of` may select, and processes that have these pids now.
+    /// Resolves workloads for a job to be: those that `of` may select, and processes that have these pids now. It waits as
+    /// [`Self::select`] does.
     ///
     /// # Errors
     /// [`Refusal::TargetNotFound`]: nothing of it is registered for `of`.
     pub async fn select_for(&self, of: Caller, target: Target) -> Result<Selected, Refusal> {
-        self.ask(|reply| Command::Select(target, Some(of), reply)).await
+        match plain(&target) {
+            Some(selected) => Ok(selected),
+            None => self.ask(|reply| Command::Select(target, Some(of), reply)).await,
+        }
     }
 
     /// Creates a job for what was found, or gives back the one that it joins or that an earlier request made (then `true`).
