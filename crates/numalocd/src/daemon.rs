@@ -1,6 +1,7 @@
 //! Wires the parts together, and takes them apart again.
 
 mod cpusets;
+mod reading;
 mod signals;
 mod wire;
 
@@ -124,17 +125,21 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
 
     let mut dispatcher = dispatcher;
     let mut server = server;
+    let mut reading = reading::Reading::default();
     loop {
         tokio::select! {
             signal = signals.next() => match signal {
                 signals::Signal::Reload => {
                     notifier.reloading();
-                    let done = reload(&args, &config, &logs, keys.as_ref());
-                    metrics.reloaded(done.is_ok(), SystemTime::now());
-                    told(done, &notifier);
+                    reading.begin(&args);
                 }
                 signals::Signal::Stop => break,
             },
+            read = reading.done(&args) => {
+                let done = read.and_then(|new| reload(new, &config, &logs, keys.as_ref()));
+                metrics.reloaded(done.is_ok(), SystemTime::now());
+                told(done, &notifier);
+            }
             ended = &mut dispatcher => {
                 return Err(anyhow::anyhow!("the dispatcher has ended: {ended:?}; the service manager starts it again"));
             }
@@ -177,14 +182,13 @@ async fn end(
     tracing::info!(seconds = begin.elapsed().as_secs_f64(), "stopped");
 }
 
-/// Reads the configuration again, and the TLS files. What is wrong in either changes nothing of both.
+/// Takes a configuration over that was read again, and reads the TLS files again. What is wrong in these changes nothing.
 fn reload(
-    args: &Args,
+    new: Config,
     config: &watch::Sender<Arc<Config>>,
     logs: &Logs,
     keys: Option<&Keys>,
 ) -> anyhow::Result<()> {
-    let new = args.configuration()?;
     let old = config.borrow().clone();
     let (new, later) = crate::config::reload(&old, new);
     if let (Some(keys), Some(tls)) = (keys, &new.listen.tls) {
