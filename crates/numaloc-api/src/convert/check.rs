@@ -1,4 +1,8 @@
 //! Single fields: each function notes what is wrong, and then gives back nothing.
+//!
+//! What is wrong with a request need not be with a record (`Violations::of_record`). How many, how long and how large is for
+//! requests alone: a bound that is tightened must not make a store unreadable. What cannot be understood, or could do harm, is
+//! refused in either.
 
 use crate::{Problem, Violations, value::Page};
 use std::{
@@ -17,6 +21,9 @@ const PAGE_SIZE: usize = 100;
 const PAGE_TOKEN_MAX: usize = 1024;
 /// The last second of the year 9999, as far as google.protobuf.Timestamp goes.
 const TIME_MAX: u64 = 253_402_300_799;
+/// The longest span of time in a record: what is counted from it stays far below [`TIME_MAX`]. Requests could never have a
+/// longer one, and must not.
+const RECORD_SPAN_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
 /// A number within bounds.
 pub fn number(
@@ -34,7 +41,18 @@ pub fn number(
     number
 }
 
-/// A span of time within bounds.
+/// A number within the bounds of requests. In a record any will do that is neither negative nor 0.
+pub fn bounded(
+    field: &str,
+    value: Option<i64>,
+    range: RangeInclusive<u64>,
+    bad: &mut Violations,
+) -> Option<u64> {
+    let range = if bad.are_of_request() { range } else { 1..=i64::MAX.unsigned_abs() };
+    number(field, value, range, bad)
+}
+
+/// A span of time within the bounds of requests. In a record any will do that is not absurd, and 0 where requests may have that.
 pub fn duration(
     field: &str,
     value: Option<prost_types::Duration>,
@@ -42,6 +60,13 @@ pub fn duration(
     bad: &mut Violations,
 ) -> Option<Duration> {
     let prost_types::Duration { seconds, nanos } = value?;
+    let range = match bad.are_of_request() {
+        true => range,
+        false => {
+            let least = Duration::from_nanos(1).min(*range.start());
+            least..=RECORD_SPAN_MAX.max(*range.end())
+        }
+    };
     let duration = span(seconds, nanos).filter(|duration| range.contains(duration));
     if duration.is_none() {
         let (min, max) = (format!("{:?}", range.start()), format!("{:?}", range.end()));
@@ -71,21 +96,23 @@ fn span(seconds: i64, nanos: i32) -> Option<Duration> {
     Some(Duration::new(u64::try_from(seconds).ok()?, nanos))
 }
 
-/// Text without control characters; nothing if empty.
+/// Text without control characters, in a record any; nothing if empty.
 pub fn text(field: &str, value: String, max: usize, bad: &mut Violations) -> Option<String> {
-    if value.len() > max {
+    let is_bounded = bad.are_of_request();
+    if is_bounded && value.len() > max {
         bad.push(field, Problem::TooLong { max });
         return None;
     }
     let expected = "without control characters";
-    form(field, value, expected, |text| !text.contains(char::is_control), bad)
+    form(field, value, expected, |text| !is_bounded || !text.contains(char::is_control), bad)
 }
 
-/// Letters, digits, `.`, `_` and `-`; nothing if empty.
+/// Letters, digits, `.`, `_` and `-`, in a record any text; nothing if empty.
 pub fn token(field: &str, value: String, max: usize, bad: &mut Violations) -> Option<String> {
     let value = text(field, value, max, bad)?;
     let expected = "made of letters, digits, '.', '_' and '-'";
-    form(field, value, expected, |text| crate::value::is_token(text, max), bad)
+    let is_bounded = bad.are_of_request();
+    form(field, value, expected, |text| !is_bounded || crate::value::is_token(text, max), bad)
 }
 
 /// A cgroup's path; nothing if empty.
@@ -167,12 +194,13 @@ pub fn page(size: i32, token: String, bad: &mut Violations) -> Page {
     Page { size: size.filter(|&size| size > 0).unwrap_or(PAGE_SIZE), token }
 }
 
-/// Whether a list is short enough.
+/// Whether a list is short enough: always in a record.
 pub fn count(field: &str, count: usize, max: usize, bad: &mut Violations) -> bool {
-    if count > max {
+    let fits = count <= max || !bad.are_of_request();
+    if !fits {
         bad.push(field, Problem::TooMany { max });
     }
-    count <= max
+    fits
 }
 
 fn form(

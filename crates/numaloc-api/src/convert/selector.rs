@@ -105,6 +105,6 @@ impl From<&Requirement> for v1::LabelSelectorRequirement {
 impl From<v1::LabelSelector> for Selector {
     /// What a daemon shows; what is not understood is left out.
     fn from(message: v1::LabelSelector) -> Self {
-        selector("", message, &mut Violations::default())
+        selector("", message, &mut Violations::of_record())
     }
 }
