@@ -83,20 +83,32 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Why a request was refused: at least one violation, and at most the first 16.
+/// Why a request was refused: at least one violation, and at most the first 16. Or why what is in a store, or in an answer of
+/// a daemon, is no record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Violations(Vec<Violation>);
+pub struct Violations {
+    listed: Vec<Violation>,
+    of_record: bool,
+}
 
 impl Violations {
+    /// Begins a list for a stored record. Bounds of requests do not hold for it: it was made when other bounds may have held.
+    pub(crate) fn of_record() -> Self {
+        Self { of_record: true, ..Self::default() }
+    }
+    /// Whether a request is read, which has to keep to the bounds of today.
+    pub(crate) fn are_of_request(&self) -> bool {
+        !self.of_record
+    }
     /// Adds one, unless there are 16 already.
     pub fn push(&mut self, field: impl Into<String>, problem: Problem) {
-        if self.0.len() < LISTED {
-            self.0.push(Violation { field: field.into(), problem });
+        if self.listed.len() < LISTED {
+            self.listed.push(Violation { field: field.into(), problem });
         }
     }
     /// The violations, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = &Violation> {
-        self.0.iter()
+        self.listed.iter()
     }
     /// `value` if there is no violation.
     pub(crate) fn or<T>(self, value: T) -> Result<T, Self> {
@@ -104,17 +116,17 @@ impl Violations {
     }
     /// The value if there is no violation. A `value` of `None` must come with a violation.
     pub(crate) fn or_of<T>(self, value: Option<T>) -> Result<T, Self> {
-        value.filter(|_| self.0.is_empty()).ok_or(self)
+        value.filter(|_| self.listed.is_empty()).ok_or(self)
     }
     fn first(&self) -> String {
-        self.0.first().map_or_else(String::new, |violation| violation.field.clone())
+        self.listed.first().map_or_else(String::new, |violation| violation.field.clone())
     }
 }
 
 impl fmt::Display for Violations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
-        for violation in &self.0 {
+        for violation in &self.listed {
             write!(f, "{separator}{violation}")?;
             separator = "; ";
         }
@@ -134,8 +146,8 @@ impl From<Violations> for Status {
         let mut details = ErrorDetails::new();
         details.set_bad_request(fields.collect::<Vec<_>>());
         details.set_error_info("INVALID_FIELD", DOMAIN, [("field".to_owned(), violations.first())]);
-        let mut message = violations.0.first().map_or_else(String::new, ToString::to_string);
-        match violations.0.len() {
+        let mut message = violations.listed.first().map_or_else(String::new, ToString::to_string);
+        match violations.listed.len() {
             0 | 1 => {}
             listed => message.push_str(&format!("; {} more in the details", listed - 1)),
         }

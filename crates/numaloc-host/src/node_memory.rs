@@ -189,6 +189,21 @@ impl NodeMemoryReader {
     }
 }
 
+/// How much memory a node has, in bytes; nothing else of it is read. 0 on a kernel without CONFIG_NUMA, which has no nodeN.
+///
+/// # Errors
+/// [`Error::Read`], and [`Error::Parse`] when the kernel's format is not understood.
+pub(crate) fn total_bytes(roots: &Roots, node: NodeId) -> Result<u64, Error> {
+    let path = roots.sys.join(format!("devices/system/node/node{node}/meminfo"));
+    let meminfo = match Kept::open(path) {
+        Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            return Ok(0);
+        }
+        opened => opened?,
+    };
+    meminfo.meminfo_bytes(&meminfo.text::<4096>()?, "MemTotal:")
+}
+
 /// The hugetlb pools in a directory such as /sys/kernel/mm/hugepages, by page size in bytes; none if there is none.
 pub(crate) fn pool_directories(directory: &Path) -> BTreeMap<u64, PathBuf> {
     numbered(directory, |name| {

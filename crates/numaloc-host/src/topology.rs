@@ -5,7 +5,11 @@
 //! that a command on a small process reads, so it is asked where the machine itself is what matters, and where the kernel has no
 //! lists.
 
-use crate::{Error, Roots, node_memory::NodeMemoryReader, read, tiers};
+use crate::{
+    Error, Roots,
+    node_memory::{self, NodeMemoryReader},
+    read, tiers,
+};
 use hwlocality::{
     object::{TopologyObject, attributes::ObjectAttributes, types::ObjectType},
     topology::{
@@ -32,6 +36,22 @@ pub fn topology(roots: &Roots) -> Result<Topology, Error> {
     let mut nodes: Vec<Node> = online.iter().map(node).collect();
     fill(roots, &NodeMemoryReader::new(roots)?, &mut nodes)?;
     Ok(Topology::new(nodes, listed_distances(roots, &online)?).with_tiers(tiers::read(roots)))
+}
+
+/// The same as far as it says where memory belongs: the online nodes with their CPUs and distances, and how much memory each
+/// has. What of that is free, watermarks, pools and tiers are not read, which is most of what [`topology`] reads.
+///
+/// # Errors
+/// As of [`topology`].
+pub fn places(roots: &Roots) -> Result<Topology, Error> {
+    let Some(online) = list::<NodeId>(roots, "online")? else { return by_hwloc(roots) };
+    let mut nodes = Vec::new();
+    for id in online.iter() {
+        let cpus = list(roots, &format!("node{id}/cpulist"))?.unwrap_or_default();
+        let total_bytes = node_memory::total_bytes(roots, id)?;
+        nodes.push(Node { id, cpus, memory: NodeMemory { total_bytes, ..NodeMemory::default() } });
+    }
+    Ok(Topology::new(nodes, listed_distances(roots, &online)?))
 }
 
 /// The distances of nodeN/distance: a row for each node, with one number for each node that is online, in their order

@@ -1,6 +1,7 @@
 //! Starts the parts of the daemon, connects them, and stops them again.
 
 mod cpusets;
+mod reading;
 mod signals;
 mod wire;
 
@@ -125,17 +126,21 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
 
     let mut dispatcher = dispatcher;
     let mut server = server;
+    let mut reading = reading::Reading::default();
     loop {
         tokio::select! {
             signal = signals.next() => match signal {
                 signals::Signal::Reload => {
                     notifier.reloading();
-                    let done = reload(&args, &config, &logs, keys.as_ref());
-                    metrics.reloaded(done.is_ok(), SystemTime::now());
-                    told(done, &notifier);
+                    reading.begin(&args);
                 }
                 signals::Signal::Stop => break,
             },
+            read = reading.done(&args) => {
+                let done = read.and_then(|new| reload(new, &config, &logs, keys.as_ref()));
+                metrics.reloaded(done.is_ok(), SystemTime::now());
+                told(done, &notifier);
+            }
             ended = &mut dispatcher => {
                 return Err(anyhow::anyhow!("the dispatcher has ended: {ended:?}; the service manager starts it again"));
             }
@@ -178,14 +183,13 @@ async fn end(
     tracing::info!(seconds = begin.elapsed().as_secs_f64(), "stopped");
 }
 
-/// Reads the configuration and the TLS files again. If either of them is wrong, both stay as they were.
+/// Takes over a configuration that was read again, and reads the TLS files again. If anything in these is wrong, nothing changes.
 fn reload(
-    args: &Args,
+    new: Config,
     config: &watch::Sender<Arc<Config>>,
     logs: &Logs,
     keys: Option<&Keys>,
 ) -> anyhow::Result<()> {
-    let new = args.configuration()?;
     let old = config.borrow().clone();
     let (new, later) = crate::config::reload(&old, new);
     if let (Some(keys), Some(tls)) = (keys, &new.listen.tls) {

@@ -1,4 +1,8 @@
 //! Checks of single fields. Each function adds a violation if the field is wrong, and returns no value then.
+//!
+//! A field that is wrong in a request may be right in a stored record (`Violations::of_record`). Bounds of number, length and size
+//! hold for requests alone, because a bound that is tightened must not make a store unreadable. What cannot be understood, or could
+//! do harm, is refused in both.
 
 use crate::{Problem, Violations, value::Page};
 use std::{
@@ -17,6 +21,9 @@ const PAGE_SIZE: usize = 100;
 const PAGE_TOKEN_MAX: usize = 1024;
 /// The last second of the year 9999, as far as google.protobuf.Timestamp goes.
 const TIME_MAX: u64 = 253_402_300_799;
+/// The longest span of time in a record: what is counted from it stays far below [`TIME_MAX`]. Requests could never have a
+/// longer one, and must not.
+const RECORD_SPAN_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
 /// Reads a number within bounds.
 pub fn number(
@@ -34,7 +41,19 @@ pub fn number(
     number
 }
 
-/// Reads a duration within bounds.
+/// Reads a number within the bounds of requests. In a record it may be any number above 0.
+pub fn bounded(
+    field: &str,
+    value: Option<i64>,
+    range: RangeInclusive<u64>,
+    bad: &mut Violations,
+) -> Option<u64> {
+    let range = if bad.are_of_request() { range } else { 1..=i64::MAX.unsigned_abs() };
+    number(field, value, range, bad)
+}
+
+/// Reads a duration within the bounds of requests. In a record it may have up to [`RECORD_SPAN_MAX`], and may be 0 where a request
+/// may have that.
 pub fn duration(
     field: &str,
     value: Option<prost_types::Duration>,
@@ -42,6 +61,13 @@ pub fn duration(
     bad: &mut Violations,
 ) -> Option<Duration> {
     let prost_types::Duration { seconds, nanos } = value?;
+    let range = match bad.are_of_request() {
+        true => range,
+        false => {
+            let least = Duration::from_nanos(1).min(*range.start());
+            least..=RECORD_SPAN_MAX.max(*range.end())
+        }
+    };
     let duration = span(seconds, nanos).filter(|duration| range.contains(duration));
     if duration.is_none() {
         let (min, max) = (format!("{:?}", range.start()), format!("{:?}", range.end()));
@@ -71,21 +97,23 @@ fn span(seconds: i64, nanos: i32) -> Option<Duration> {
     Some(Duration::new(u64::try_from(seconds).ok()?, nanos))
 }
 
-/// Reads text without control characters; `None` if it is empty.
+/// Reads text without control characters, in a record any text; `None` if it is empty.
 pub fn text(field: &str, value: String, max: usize, bad: &mut Violations) -> Option<String> {
-    if value.len() > max {
+    let is_bounded = bad.are_of_request();
+    if is_bounded && value.len() > max {
         bad.push(field, Problem::TooLong { max });
         return None;
     }
     let expected = "without control characters";
-    form(field, value, expected, |text| !text.contains(char::is_control), bad)
+    form(field, value, expected, |text| !is_bounded || !text.contains(char::is_control), bad)
 }
 
-/// Reads letters, digits, `.`, `_` and `-`; `None` if empty.
+/// Reads letters, digits, `.`, `_` and `-`, in a record any text; `None` if it is empty.
 pub fn token(field: &str, value: String, max: usize, bad: &mut Violations) -> Option<String> {
     let value = text(field, value, max, bad)?;
     let expected = "made of letters, digits, '.', '_' and '-'";
-    form(field, value, expected, |text| crate::value::is_token(text, max), bad)
+    let is_bounded = bad.are_of_request();
+    form(field, value, expected, |text| !is_bounded || crate::value::is_token(text, max), bad)
 }
 
 /// Reads the path of a cgroup; `None` if it is empty.
@@ -167,12 +195,13 @@ pub fn page(size: i32, token: String, bad: &mut Violations) -> Page {
     Page { size: size.filter(|&size| size > 0).unwrap_or(PAGE_SIZE), token }
 }
 
-/// Whether a list is short enough. Adds a violation if it is not.
+/// Whether a list is short enough: always in a record. Adds a violation if it is not.
 pub fn count(field: &str, count: usize, max: usize, bad: &mut Violations) -> bool {
-    if count > max {
+    let fits = count <= max || !bad.are_of_request();
+    if !fits {
         bad.push(field, Problem::TooMany { max });
     }
-    count <= max
+    fits
 }
 
 fn form(

@@ -22,7 +22,7 @@ impl TryFrom<v1::Outcome> for Outcome {
     /// Processes that the answer leaves out remain as the sum of their accounts. The API does not have the durations of
     /// single calls.
     fn try_from(from: v1::Outcome) -> Result<Self, Violations> {
-        let mut bad = Violations::default();
+        let mut bad = Violations::of_record();
         let outcome = outcome("", from, &mut bad);
         bad.or(outcome)
     }

@@ -106,6 +106,6 @@ impl From<&Requirement> for v1::LabelSelectorRequirement {
 impl From<v1::LabelSelector> for Selector {
     /// For answers of a daemon. What cannot be understood is left out.
     fn from(message: v1::LabelSelector) -> Self {
-        selector("", message, &mut Violations::default())
+        selector("", message, &mut Violations::of_record())
     }
 }

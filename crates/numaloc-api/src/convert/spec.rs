@@ -1,7 +1,7 @@
 //! Reads migrations, targets, policies and limits from the API.
 
 use super::{
-    check::{cgroup, count, duration, number, required, text, token, unit},
+    check::{bounded, cgroup, count, duration, number, required, text, token, unit},
     names::named,
     selector::selector,
 };
@@ -223,11 +223,11 @@ fn node_set(field: &str, from: &[i32], bad: &mut Violations) -> NodeSet {
 pub fn limits(field: &str, from: Option<v1::Limits>, bad: &mut Violations) -> Limits {
     let from = from.unwrap_or_default();
     let at = |name: &str| format!("{field}.{name}");
-    let workers = number(&at("workers"), from.workers.map(i64::from), 1..=256, bad);
+    let workers = bounded(&at("workers"), from.workers.map(i64::from), 1..=256, bad);
     let rate = numaloc_core::PAGE..=i64::MAX.unsigned_abs();
     let timeout = Duration::from_nanos(1)..=SPAN_MAX;
     Limits {
-        batch_bytes: number(
+        batch_bytes: bounded(
             &at("batch_bytes"),
             from.batch_bytes,
             numaloc_core::PAGE..=1 << 30,
@@ -235,7 +235,7 @@ pub fn limits(field: &str, from: Option<v1::Limits>, bad: &mut Violations) -> Li
         ),
         workers: workers.and_then(|workers| usize::try_from(workers).ok()),
         timeout: duration(&at("timeout"), from.timeout, timeout, bad),
-        rate_bytes_per_second: number(
+        rate_bytes_per_second: bounded(
             &at("rate_bytes_per_second"),
             from.rate_bytes_per_second,
             rate,
@@ -247,13 +247,13 @@ pub fn limits(field: &str, from: Option<v1::Limits>, bad: &mut Violations) -> Li
 impl From<v1::Policy> for Policy {
     /// For answers of a daemon. A field that cannot be understood counts as not set.
     fn from(message: v1::Policy) -> Self {
-        policy("", Some(message), &mut Violations::default())
+        policy("", Some(message), &mut Violations::of_record())
     }
 }
 
 impl From<v1::Limits> for Limits {
     /// As for a policy.
     fn from(message: v1::Limits) -> Self {
-        limits("", Some(message), &mut Violations::default())
+        limits("", Some(message), &mut Violations::of_record())
     }
 }

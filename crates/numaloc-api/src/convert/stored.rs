@@ -44,9 +44,10 @@ pub trait Stored: Sized {
     /// The bytes of the record. Not kept are the durations of single calls ([`CallStats::times`](crate::value::CallStats))
     /// and times before 1970.
     fn encode(&self) -> Vec<u8>;
-    /// Reads the record in these bytes.
+    /// Reads the record in these bytes. The bounds of requests do not matter: it may have been made when they were wider.
     ///
-    /// # Errors The bytes are not such a record.
+    /// # Errors
+    /// The bytes are not such a record, or one of a later version that is not understood.
     fn decode(bytes: &[u8]) -> Result<Self, Damaged>;
 }
 
@@ -77,8 +78,8 @@ impl TryFrom<v1::Job> for Job {
     type Error = Violations;
 
     fn try_from(from: v1::Job) -> Result<Self, Violations> {
-        let mut bad = Violations::default();
-        let id = name("name", &from.name, JOB, JobId::from_name, &mut bad);
+        let mut bad = Violations::of_record();
+        let id = name("name", &from.name, JOB, JobId::from_record, &mut bad);
         let id = id.map(|id| match amount("number", from.number, &mut bad) {
             0 => id,
             number => id.with_number(number),
@@ -134,7 +135,7 @@ impl TryFrom<v1::JobProgress> for JobProgress {
     type Error = Violations;
 
     fn try_from(from: v1::JobProgress) -> Result<Self, Violations> {
-        let mut bad = Violations::default();
+        let mut bad = Violations::of_record();
         let progress = progress(from, &mut bad);
         bad.or(progress)
     }
@@ -150,14 +151,14 @@ impl TryFrom<v1::Schedule> for Schedule {
     type Error = Violations;
 
     fn try_from(mut from: v1::Schedule) -> Result<Self, Violations> {
-        let mut bad = Violations::default();
-        let id = name("name", &from.name, SCHEDULE, ScheduleId::from_name, &mut bad);
+        let mut bad = Violations::of_record();
+        let id = name("name", &from.name, SCHEDULE, ScheduleId::from_record, &mut bad);
         let id = id.map(|id| match amount("number", from.number, &mut bad) {
             0 => id,
             number => id.with_number(number),
         });
         let state = must_name("state", from.state, &mut bad);
-        let last_job = resource("last_job", &from.last_job, JOB, JobId::from_name, &mut bad);
+        let last_job = resource("last_job", &from.last_job, JOB, JobId::from_record, &mut bad);
         let last_run = time("last_run_time", from.last_run_time, &mut bad);
         let next_run = time("next_run_time", from.next_run_time, &mut bad);
         let gone = time("gone_time", from.gone_time, &mut bad);
@@ -196,7 +197,7 @@ impl TryFrom<v1::Workload> for Workload {
     type Error = Violations;
 
     fn try_from(mut from: v1::Workload) -> Result<Self, Violations> {
-        let mut bad = Violations::default();
+        let mut bad = Violations::of_record();
         let created = must_time("create_time", from.create_time, &mut bad);
         let creator = std::mem::take(&mut from.creator);
         let creator_gid = from.creator_gid.take();
@@ -211,11 +212,11 @@ impl TryFrom<v1::Event> for Event {
     type Error = Violations;
 
     fn try_from(from: v1::Event) -> Result<Self, Violations> {
-        let mut bad = Violations::default();
+        let mut bad = Violations::of_record();
         let number = name("name", &from.name, EVENT, event_number, &mut bad);
         let kind = must_name("type", from.r#type, &mut bad);
         let time = must_time("create_time", from.create_time, &mut bad);
-        let job = resource("job", &from.job, JOB, JobId::from_name, &mut bad);
+        let job = resource("job", &from.job, JOB, JobId::from_record, &mut bad);
         let schedule = schedule(&from.schedule, &mut bad);
         let target = target("target", from.target, &mut bad);
         let nodes_left = nodes("from_node_ids", &from.from_node_ids, &mut bad);
@@ -255,7 +256,7 @@ fn pins(from: Vec<v1::PinnedProcess>, bad: &mut Violations) -> Pins {
 }
 
 fn schedule(name: &str, bad: &mut Violations) -> Option<ScheduleId> {
-    resource("schedule", name, SCHEDULE, ScheduleId::from_name, bad)
+    resource("schedule", name, SCHEDULE, ScheduleId::from_record, bad)
 }
 
 /// Reads a time that is required. Returns 1970 if it adds a violation.

@@ -29,7 +29,11 @@ pub const WORKLOAD: &str = "a name of the form workloads/{id}";
 /// Reads what a client registers. `path` is where the workload is within the message: empty, or ending in a dot.
 pub fn workload(path: &str, from: v1::Workload, bad: &mut Violations) -> Option<WorkloadSpec> {
     let at = |name: &str| format!("{path}{name}");
-    let id = name(&at("name"), &from.name, WORKLOAD, WorkloadId::from_name, bad);
+    let read = match bad.are_of_request() {
+        true => WorkloadId::from_name,
+        false => WorkloadId::from_record,
+    };
+    let id = name(&at("name"), &from.name, WORKLOAD, read, bad);
     if from.cgroup.is_empty() && from.container_id.is_empty() {
         bad.push(at("cgroup"), Problem::Missing);
     }

@@ -28,6 +28,12 @@ macro_rules! id {
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::new(name.strip_prefix(Self::PREFIX)?)
             }
+            /// Reads the resource name of a stored record, whatever ids were allowed when it was written.
+            pub(crate) fn from_record(name: &str) -> Option<Self> {
+                let id = name.strip_prefix(Self::PREFIX)?;
+                let number = id.parse().ok().filter(|number: &u64| number.to_string() == id);
+                (!id.is_empty()).then(|| Self { id: id.to_owned(), number })
+            }
             /// The id that the daemon gives to record number `number`.
             pub fn numbered(number: u64) -> Self {
                 Self { id: number.to_string(), number: Some(number) }

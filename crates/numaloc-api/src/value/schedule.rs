@@ -22,9 +22,9 @@ pub struct ScheduleSpec {
 }
 
 impl ScheduleSpec {
-    /// Adds violations for contradictions between its fields.
+    /// Adds violations for contradictions between its fields that requests must not have.
     pub(crate) fn check(&self, field: &str, bad: &mut Violations) {
-        if self.jitter > self.interval {
+        if bad.are_of_request() && self.jitter > self.interval {
             bad.push(field, Problem::LongerThan { other: "interval" });
         }
     }

@@ -97,6 +97,27 @@ fn the_kernels_lists_are_read() {
 }
 
 #[test]
+fn where_memory_belongs_is_known_without_a_look_at_what_is_free() {
+    let fake = Fake::new();
+    let node = |id: u32, cpus: &str, kib: u32| {
+        let path = format!("sys/devices/system/node/node{id}");
+        fake.write(&format!("{path}/cpulist"), cpus);
+        fake.write(&format!("{path}/distance"), "10 17\n");
+        fake.write(&format!("{path}/meminfo"), &format!("Node {id} MemTotal: {kib} kB\n"));
+    };
+    fake.write("sys/devices/system/node/online", "0,70\n");
+    node(0, "0-3\n", 0);
+    node(70, "4\n", 8);
+    // There is no zoneinfo, nor MemFree, of which the whole topology has a part.
+    topology(&fake.roots()).unwrap_err();
+    let places = places(&fake.roots()).unwrap();
+    assert_eq!((places.ids(), places.with_memory()), (set("0,70"), set("70")));
+    assert_eq!(places.node(NodeId(70)).unwrap().memory.total_bytes, 8192);
+    assert_eq!(places.local_nodes(&"0-3".parse().unwrap()), set("70"));
+    assert_eq!(places.distance(NodeId(0), NodeId(70)), 17);
+}
+
+#[test]
 fn named_nodes_are_checked() {
     let fake = Fake::new();
     fake.write("sys/devices/system/node/possible", "0-127\n");
@@ -131,4 +152,6 @@ fn this_machine_is_read() {
     let topology = by_hwloc(&Roots::default()).unwrap();
     let free = |node: &Node| node.memory.free_bytes;
     assert!(topology.nodes().any(|node| !node.cpus.is_empty() && free(node) > 0));
+    let places = places(&Roots::default()).unwrap();
+    assert_eq!((places.ids(), places.with_memory()), (topology.ids(), topology.with_memory()));
 }

@@ -3,6 +3,7 @@
 use super::{
     Hold, Refusal,
     command::{Change, Command, Reply},
+    workloads::plain,
 };
 use crate::{
     access::Caller,
@@ -139,20 +140,27 @@ impl Handle {
     }
 
     /// Resolves a target for a caller that only looks: workloads of all owners, and the processes that have these pids now.
+    /// A target that names neither cgroups nor workloads does not wait for the dispatcher.
     ///
     /// # Errors
     /// [`Refusal::TargetNotFound`]: no workload of the target is registered.
     pub async fn select(&self, target: Target) -> Result<Selected, Refusal> {
-        self.ask(|reply| Command::Select(target, None, reply)).await
+        match plain(&target) {
+            Some(selected) => Ok(selected),
+            None => self.ask(|reply| Command::Select(target, None, reply)).await,
+        }
     }
 
     /// Resolves a target for a job to be created: workloads that `of` may select, and the processes that have these pids
-    /// now.
+    /// now. It waits as [`Self::select`] does.
     ///
     /// # Errors
     /// [`Refusal::TargetNotFound`]: no workload of the target is registered for `of`.
     pub async fn select_for(&self, of: Caller, target: Target) -> Result<Selected, Refusal> {
-        self.ask(|reply| Command::Select(target, Some(of), reply)).await
+        match plain(&target) {
+            Some(selected) => Ok(selected),
+            None => self.ask(|reply| Command::Select(target, Some(of), reply)).await,
+        }
     }
 
     /// Creates a job for what was found (`false`). Or gives back the job that the request joins, or that an earlier request

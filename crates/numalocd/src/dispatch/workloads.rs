@@ -25,6 +25,39 @@ use tokio::time::Instant;
 /// At most this many workloads are forgotten in one commit when their leases end.
 const AT_ONCE: usize = 1000;
 
+/// What a target means that names neither cgroups nor workloads, which says all by itself: nothing that is registered matters.
+/// `None`: it names some. It is what [`Dispatcher::select`] says of it, and does not wait for the dispatcher.
+pub(super) fn plain(target: &Target) -> Option<Selected> {
+    let Target { pids: _, processes: _, units: _, cgroups, container_ids, pod_uids, labels } =
+        target;
+    let is_plain = cgroups.is_empty() && container_ids.is_empty() && pod_uids.is_empty();
+    (is_plain && labels.is_empty()).then(|| {
+        let members = processes(target).into_iter().chain(units(target)).collect();
+        Selected { aim: Aim { members, missing: Vec::new() }, qos_class: None }
+    })
+}
+
+/// The processes that a target names.
+fn processes(target: &Target) -> Vec<Member> {
+    let pids = target.pids.iter().map(|&pid| {
+        let name = Target { pids: [pid].into(), ..Target::default() };
+        Member { target: HostTarget::Pid(pid), name }
+    });
+    let exact = target.processes.iter().map(|named| {
+        let name = Target { processes: [named.clone()].into(), ..Target::default() };
+        Member { target: exactly(named), name }
+    });
+    pids.chain(exact).collect()
+}
+
+/// The units that a target names.
+fn units(target: &Target) -> impl Iterator<Item = Member> {
+    target.units.iter().map(|unit| {
+        let name = Target { units: [unit.clone()].into(), ..Target::default() };
+        Member { target: HostTarget::Unit(unit.clone()), name }
+    })
+}
+
 impl Dispatcher {
     /// Resolves a target. With `of`, names of workloads mean those that `of` may select; with `None` (a caller that only
     /// looks), those of all owners. With `pins`, pids mean the processes that had them when the record was made; without,
@@ -45,24 +78,13 @@ impl Dispatcher {
         // The job's class is no better than its creator may ask for, whatever class others have given the workload.
         let qos_class =
             qos_class.map(|class| of.map_or(class, |of| of.ceilings.bound_class(class)));
-        let mut members = Vec::new();
-        members.extend(target.pids.iter().map(|&pid| {
-            let name = Target { pids: [pid].into(), ..Target::default() };
-            Member { target: HostTarget::Pid(pid), name }
-        }));
-        members.extend(target.processes.iter().map(|named| {
-            let name = Target { processes: [named.clone()].into(), ..Target::default() };
-            Member { target: exactly(named), name }
-        }));
+        let mut members = processes(target);
         members.extend(
             cgroups
                 .into_iter()
                 .map(|(path, name)| Member { target: HostTarget::Cgroup(path.to_owned()), name }),
         );
-        members.extend(target.units.iter().map(|unit| {
-            let name = Target { units: [unit.clone()].into(), ..Target::default() };
-            Member { target: HostTarget::Unit(unit.clone()), name }
-        }));
+        members.extend(units(target));
         let aim = Aim { members, missing };
         let aim = match pins {
             Some(pins) => {

@@ -12,7 +12,7 @@ pub fn find(
     options: &Options,
     authority: &Authority,
 ) -> Result<Found, Refusal> {
-    let topology = topology::topology(roots)?;
+    let topology = topology::places(roots)?;
     let members = Members::look(roots, aim, &topology, authority)?;
     let processes = members.processes();
     for nodes in options.to.iter().chain(&options.from) {

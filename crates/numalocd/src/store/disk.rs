@@ -4,6 +4,7 @@
 
 use redb::StorageBackend;
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     fs::File,
     io,
@@ -57,12 +58,12 @@ struct Held {
     /// The file's own bytes count up to here. Beyond, it counts as zeros, because it was truncated in memory.
     file_len: u64,
     pages: BTreeMap<u64, Box<[u8; PAGE]>>,
-    log: Vec<Operation>,
+    log: Vec<Operation<'static>>,
 }
 
 #[derive(Debug)]
-enum Operation {
-    Write(u64, Vec<u8>),
+enum Operation<'a> {
+    Write(u64, Cow<'a, [u8]>),
     SetLen(u64),
     Sync,
 }
@@ -155,12 +156,12 @@ impl Disk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn apply(&self, operation: Operation) -> io::Result<()> {
+    fn apply(&self, operation: Operation<'_>) -> io::Result<()> {
         let mut state = self.state();
         match &mut state.stage {
             Stage::Held(held) => {
                 held.apply(&self.file, &operation)?;
-                held.log.push(operation);
+                held.log.push(operation.into_owned());
                 Ok(())
             }
             Stage::Live => state.carry_out(&self.file, &operation),
@@ -170,7 +171,7 @@ impl Disk {
 }
 
 impl State {
-    fn carry_out(&mut self, file: &File, operation: &Operation) -> io::Result<()> {
+    fn carry_out(&mut self, file: &File, operation: &Operation<'_>) -> io::Result<()> {
         #[cfg(test)]
         if let Some(fault) = &mut self.fault {
             if fault.after == 0 {
@@ -201,7 +202,7 @@ impl State {
     }
 }
 
-impl Operation {
+impl Operation<'_> {
     fn carry_out(&self, file: &File) -> io::Result<()> {
         match self {
             Self::Write(offset, bytes) => file.write_all_at(bytes, *offset),
@@ -209,10 +210,19 @@ impl Operation {
             Self::Sync => file.sync_data(),
         }
     }
+
+    /// The same, to be kept.
+    fn into_owned(self) -> Operation<'static> {
+        match self {
+            Self::Write(offset, bytes) => Operation::Write(offset, bytes.into_owned().into()),
+            Self::SetLen(len) => Operation::SetLen(len),
+            Self::Sync => Operation::Sync,
+        }
+    }
 }
 
 impl Held {
-    fn apply(&mut self, file: &File, operation: &Operation) -> io::Result<()> {
+    fn apply(&mut self, file: &File, operation: &Operation<'_>) -> io::Result<()> {
         match operation {
             Operation::Write(offset, bytes) => {
                 let mut done = 0;
@@ -307,6 +317,6 @@ impl StorageBackend for Disk {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.apply(Operation::Write(offset, data.to_vec()))
+        self.apply(Operation::Write(offset, data.into()))
     }
 }

@@ -6,13 +6,13 @@ use crate::{
     encoded::{ListedJob, ListedJobs},
     event_number, v1,
     value::{
-        Event, EventType, Job, JobState, MemberState, Outcome, QosClass, Schedule, ScheduleState,
-        Workload,
+        CreateJob, CreateSchedule, Event, EventType, Job, JobState, MemberState, Outcome, QosClass,
+        RegisterWorkload, Schedule, ScheduleState, Workload,
     },
 };
 use proptest::prelude::*;
 use prost::Message;
-use std::fmt::Debug;
+use std::{fmt::Debug, time::Duration};
 
 fn survives<T: Stored + PartialEq + Debug>(record: &T) -> Result<(), TestCaseError> {
     prop_assert_eq!(&T::decode(&record.encode()).unwrap(), record);
@@ -144,6 +144,154 @@ fn what_is_wrong_is_said() {
     let newer = v1::Job { state: 12, ..v1::Job::default() };
     assert!(text(&newer.encode_to_vec()).contains("state has the unknown value 12"));
     assert!(matches!(Event::decode(b""), Err(Damaged::Fields { record: "event", .. })));
+}
+
+fn long(seconds: i64) -> Option<prost_types::Duration> {
+    Some(prost_types::Duration { seconds, nanos: 0 })
+}
+
+/// Labels that are more and longer than requests may have them.
+fn many_labels() -> std::collections::BTreeMap<String, String> {
+    (0..100).map(|number| (format!("{number}{}", "k".repeat(400)), "\n".repeat(300))).collect()
+}
+
+/// A migration that is over every bound of requests.
+fn boundless() -> v1::MigrationSpec {
+    let long_name = || vec!["x".repeat(300)];
+    let requirement = v1::LabelSelectorRequirement {
+        key: "k".repeat(400),
+        operator: v1::LabelSelectorOperator::In.into(),
+        values: (0..100).map(|number| format!("{number:03}{}", "v".repeat(300))).collect(),
+    };
+    let target = v1::Target {
+        pids: (1..=5000).collect(),
+        cgroups: (0..1100).map(|number| format!("/{number:04}{}", "c".repeat(5000))).collect(),
+        units: long_name(),
+        container_ids: long_name(),
+        pod_uids: vec!["a pod".to_owned()],
+        labels: Some(v1::LabelSelector {
+            match_labels: many_labels(),
+            match_expressions: vec![requirement],
+            namespace: "a namespace".to_owned(),
+        }),
+        processes: Vec::new(),
+    };
+    let policy = v1::Policy { max_stall: long(120), ..v1::Policy::default() };
+    let limits = v1::Limits {
+        batch_bytes: Some(2 << 30),
+        workers: Some(1000),
+        timeout: long(2 * 366 * 24 * 3600),
+        rate_bytes_per_second: Some(1),
+    };
+    v1::MigrationSpec { target: Some(target), policy: Some(policy), limits: Some(limits) }
+}
+
+/// A bound that is tightened later must not make a store unreadable.
+#[test]
+fn bounds_of_requests_are_none_of_records() {
+    let (spec, years, name) = (boundless(), 2 * 366 * 24 * 3600, "n".repeat(200));
+    let request_id = "a request".to_owned();
+    let request = v1::CreateJobRequest { spec: Some(spec.clone()), ..Default::default() };
+    CreateJob::try_from(request).expect_err("a request may not have this");
+    let now = || Some(prost_types::Timestamp::default());
+    let job = v1::Job {
+        name: format!("jobs/{name}"),
+        number: 3,
+        spec: Some(spec.clone()),
+        state: v1::JobState::Queued.into(),
+        schedule: format!("schedules/{name}"),
+        labels: many_labels(),
+        request_id: request_id.clone(),
+        create_time: now(),
+        ..v1::Job::default()
+    };
+    let job = Job::decode(&job.encode_to_vec()).expect("a record");
+    assert_eq!((job.id.id(), job.id.number()), (name.as_str(), Some(3)));
+    assert_eq!(v1::MigrationSpec::from(&job.spec).target, spec.target);
+    assert_eq!(
+        (job.spec.limits.workers, job.spec.limits.rate_bytes_per_second),
+        (Some(1000), Some(1))
+    );
+    assert_eq!((job.labels.clone(), job.request_id.clone()), (many_labels(), Some(request_id)));
+    assert_eq!(Job::decode(&job.encode()), Ok(job));
+
+    let schedule = v1::Schedule {
+        name: format!("schedules/{name}"),
+        number: 7,
+        spec: Some(spec.clone()),
+        interval: long(years),
+        jitter: long(2 * years),
+        ttl_after_gone: long(years),
+        labels: many_labels(),
+        state: v1::ScheduleState::Waiting.into(),
+        create_time: now(),
+        update_time: now(),
+        ..v1::Schedule::default()
+    };
+    let asked =
+        v1::CreateScheduleRequest { schedule: Some(schedule.clone()), ..Default::default() };
+    CreateSchedule::try_from(asked).expect_err("a request may not have this");
+    let schedule = Schedule::decode(&schedule.encode_to_vec()).expect("a record");
+    assert_eq!(schedule.spec.jitter, Duration::from_secs(4 * 366 * 24 * 3600));
+    assert_eq!(Schedule::decode(&schedule.encode()), Ok(schedule));
+
+    let workload = v1::Workload {
+        name: format!("workloads/{name}"),
+        cgroup: format!("/{}", "c".repeat(5000)),
+        container_id: "a container".to_owned(),
+        labels: many_labels(),
+        ttl: long(years),
+        create_time: now(),
+        ..v1::Workload::default()
+    };
+    let asked = v1::RegisterWorkloadRequest { workload: Some(workload.clone()) };
+    RegisterWorkload::try_from(asked).expect_err("a request may not have this");
+    let workload = Workload::decode(&workload.encode_to_vec()).expect("a record");
+    assert_eq!(workload.spec.container_id.as_deref(), Some("a container"));
+    assert_eq!(Workload::decode(&workload.encode()), Ok(workload));
+
+    let event = v1::Event {
+        name: "events/9".to_owned(),
+        r#type: v1::EventType::Completed.into(),
+        create_time: now(),
+        job: format!("jobs/{name}"),
+        target: spec.target,
+        ..v1::Event::default()
+    };
+    let event = Event::decode(&event.encode_to_vec()).expect("a record");
+    assert_eq!(Event::decode(&event.encode()), Ok(event));
+}
+
+#[test]
+fn what_cannot_be_understood_is_refused_of_records_too() {
+    let job = |spec| v1::Job {
+        name: "jobs/1".to_owned(),
+        spec: Some(spec),
+        state: v1::JobState::Queued.into(),
+        create_time: Some(prost_types::Timestamp::default()),
+        ..v1::Job::default()
+    };
+    let refused =
+        |spec| Job::decode(&job(spec).encode_to_vec()).expect_err("no record").to_string();
+    let cgroup = |path: &str| v1::Target { cgroups: vec![path.to_owned()], ..Default::default() };
+    let limits = |limits| v1::MigrationSpec { limits: Some(limits), ..super::spec(super::one()) };
+    Job::decode(&job(super::spec(super::one())).encode_to_vec()).expect("a record");
+    for (spec, field) in [
+        (super::spec(v1::Target::default()), "spec.target"),
+        (super::spec(cgroup("/a/../b")), "spec.target.cgroups[0]"),
+        (limits(v1::Limits { workers: Some(0), ..Default::default() }), "spec.limits.workers"),
+        (
+            limits(v1::Limits { batch_bytes: Some(-1), ..Default::default() }),
+            "spec.limits.batch_bytes",
+        ),
+        (
+            limits(v1::Limits { timeout: long(i64::MAX), ..Default::default() }),
+            "spec.limits.timeout",
+        ),
+    ] {
+        let text = refused(spec);
+        assert!(text.contains(&format!("not a job: {field} ")), "{field}: {text}");
+    }
 }
 
 #[test]

@@ -464,6 +464,30 @@ async fn targets_select_by_conditions_and_namespace() {
     rig.stop().await;
 }
 
+#[tokio::test]
+async fn a_target_of_processes_and_units_does_not_wait_for_the_dispatcher() {
+    let handle = Handle::stopped();
+    let none = Target::default;
+    let units = ["a.service".to_owned()].into();
+    let plain = Target { pids: [7, 3].into(), units, ..none() };
+    for selected in [handle.select(plain.clone()).await, handle.select_for(admin(), plain).await] {
+        let selected = selected.expect("nothing has to be asked");
+        let unit = numaloc_host::Target::Unit("a.service".to_owned());
+        let expected = [numaloc_host::Target::Pid(3), numaloc_host::Target::Pid(7), unit];
+        assert_eq!(targets(&selected.aim), expected);
+        assert!(selected.aim.missing.is_empty() && selected.qos_class.is_none());
+    }
+    // These may have been registered: only the dispatcher knows.
+    for asked in [
+        Target { pids: [7].into(), ..Target::cgroup("/a") },
+        Target::container("c"),
+        Target { pod_uids: ["pod".to_owned()].into(), ..none() },
+        Target { labels: [("app".to_owned(), "a".to_owned())].into(), ..none() },
+    ] {
+        assert_refused!(handle.select(asked).await, Refusal::Unavailable { .. });
+    }
+}
+
 /// Changes after a number, in short form, and the number of the last one that was looked at.
 async fn changes(rig: &Rig, filter: WorkloadFilter, after: u64) -> (Vec<String>, u64) {
     let read = rig.handle.workloads_after(filter, after, 100).await.expect("they are known");
