@@ -179,13 +179,13 @@ impl Default for Retention {
 /// How the daemon ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stop {
-    /// How long batches in hand and open calls may take to end. The unit's TimeoutStopSec has to be longer.
-    pub drain: Duration,
+    /// How long batches in hand may take to end. The unit's TimeoutStopSec has to be longer.
+    pub grace: Duration,
 }
 
 impl Default for Stop {
     fn default() -> Self {
-        Self { drain: Duration::from_secs(8) }
+        Self { grace: Duration::from_secs(8) }
     }
 }
 

@@ -224,8 +224,8 @@ fn bytes(value: &DeValue<'_>) -> Result<usize, Fault> {
 }
 
 fn stop(at: &mut Section<'_>) -> Stop {
-    let drain = at.read("drain", span(Duration::from_millis(100)..=Duration::from_secs(300)));
-    Stop { drain: drain.unwrap_or(Stop::default().drain) }
+    let grace = at.read("grace", span(Duration::from_millis(100)..=Duration::from_secs(300)));
+    Stop { grace: grace.unwrap_or(Stop::default().grace) }
 }
 
 fn grant(at: &mut Section<'_>, seen: &mut Vec<Grantee>) -> Option<Grant> {

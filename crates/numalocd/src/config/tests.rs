@@ -97,7 +97,7 @@ fn every_key_is_read() {
         [log]
         level = "warn,numalocd=debug"
         [stop]
-        drain = "1500ms"
+        grace = "1500ms"
         "#,
     );
     let daemon = nix::unistd::User::from_name("daemon").unwrap().unwrap().uid.as_raw();
@@ -182,7 +182,7 @@ fn every_key_is_read() {
         ],
         metrics: Some("127.0.0.1:9464".parse().unwrap()),
         log: "warn,numalocd=debug".parse().unwrap(),
-        stop: Stop { drain: Duration::from_millis(1500) },
+        stop: Stop { grace: Duration::from_millis(1500) },
     };
     assert_eq!(config, expected);
 }
@@ -233,7 +233,7 @@ fn each_mistake_is_told_with_its_line_and_key() {
         ("[listen]\nplain_loopback = true", "2: listen.plain_loopback: says nothing without"),
         ("[metrics]\nlisten = \"0.0.0.0:9464\"", "2: metrics.listen: 0.0.0.0:9464 is no loopback"),
         ("[log]\nlevel = \"inof\"", "2: log.level: 'inof' is no log level"),
-        ("[stop]\ndrain = \"1h\"", "2: stop.drain: 1h is out of range"),
+        ("[stop]\ngrace = \"1h\"", "2: stop.grace: 1h is out of range"),
         ("grants = 1", "1: grants: list of tables expected, found integer"),
         ("grants = [1]", "1: grants[0]: list of tables expected, found integer"),
         ("[[grants]]\nuser = 1", "1: grants[0].role: missing"),
@@ -355,12 +355,12 @@ fn a_spiffe_id_has_the_form_of_the_standard() {
 #[test]
 fn all_mistakes_are_told_at_once_in_the_order_of_the_lines() {
     let found = problems(
-        "[stop]\ndrain = 1\n[queue]\nmoves = 0\nspeed = 1\n[listen]\nmode = \"x\"\ntcp = \"1.1.1.1:1\"\n",
+        "[stop]\ngrace = 1\n[queue]\nmoves = 0\nspeed = 1\n[listen]\nmode = \"x\"\ntcp = \"1.1.1.1:1\"\n",
     );
     let begins: Vec<_> = found.iter().filter_map(|line| line.split(' ').nth(1)).collect();
     assert_eq!(
         begins,
-        ["stop.drain:", "queue.moves:", "queue.speed:", "listen.mode:", "listen.tcp:"]
+        ["stop.grace:", "queue.moves:", "queue.speed:", "listen.mode:", "listen.tcp:"]
     );
 }
 
@@ -479,7 +479,7 @@ fn a_reload_keeps_what_takes_a_restart_and_says_so() {
         "[listen]\nsocket = \"/run/b\"\nmode = \"0600\"\ngroup = \"root\"\n\
          tcp = \"127.0.0.1:1\"\nplain_loopback = true\n\
          [metrics]\nlisten = \"127.0.0.1:2\"\n[queue]\nmoves = 5\n[log]\nlevel = \"debug\"\n\
-         [stop]\ndrain = \"2s\"\n[[grants]]\nuser = 1\nrole = \"viewer\"\n\
+         [stop]\ngrace = \"2s\"\n[[grants]]\nuser = 1\nrole = \"viewer\"\n\
          [quota]\nwatches = 9\n[retention]\njobs = 9\n[limits]\nworkers = 9",
     );
     let (now, later) = reload(&old, new.clone());

@@ -163,7 +163,7 @@ impl Dispatcher {
 
     fn begin_stop(&mut self) {
         if self.stopping.is_none() {
-            self.stopping = Some(Instant::now() + self.config().stop.drain);
+            self.stopping = Some(Instant::now() + self.config().stop.grace);
             self.runs.values().for_each(super::run::Run::cancel);
             // Those that only wait for a place end at once.
             self.changed = true;
