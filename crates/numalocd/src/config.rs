@@ -37,6 +37,8 @@ pub struct Config {
     pub limits: Limits,
     /// What a client may use up.
     pub quota: Quota,
+    /// How long calls may take.
+    pub calls: Calls,
     /// What is forgotten when.
     pub retention: Retention,
     /// Who may what, the first that fits. root is always an admin.
@@ -149,6 +151,22 @@ impl Default for Quota {
             watches: 2000,
             requests_per_second: 1000,
         }
+    }
+}
+
+/// How long calls may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Calls {
+    /// Until one is answered, waiting in line included. What it has to ask answers sooner or not at all (systemd has 10 s), so
+    /// only what is stuck, or behind too much else of its caller, is cut off.
+    pub timeout: Duration,
+    /// The same of one that may look at memory: some terabytes of small pages take that long; and of one that comes in parts.
+    pub long_timeout: Duration,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        Self { timeout: Duration::from_secs(30), long_timeout: Duration::from_secs(120) }
     }
 }
 

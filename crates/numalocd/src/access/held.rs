@@ -15,7 +15,7 @@ use tonic::{Status, body::Body};
 /// An answer whose call counts until its bytes have been written to the connection, or given up: what a client does not take
 /// stays here, whatever window it has opened for it. Of a call that goes on, the next message is made only then.
 pub(super) fn held(body: Body, turn: Turn, kind: Kind) -> Body {
-    let one_by_one = kind.deadline().is_none();
+    let one_by_one = kind.goes_on();
     Body::new(Held { body, turn: Arc::new(turn), written: None, one_by_one })
 }
 

@@ -24,7 +24,7 @@ use tower::{Layer, Service};
 /// go on when their caller loses its role.
 ///
 /// Services learn from [`super::caller`] who calls. Refused calls get a status and reach no service. A call that is not answered
-/// in time is given up.
+/// in time, by the configuration as it is when it comes, is given up.
 #[derive(Clone, Debug)]
 pub struct Access {
     config: watch::Receiver<Arc<Config>>,
@@ -140,7 +140,8 @@ where
                     }
                 }
             };
-            match rule.kind.deadline() {
+            let deadline = rule.kind.deadline(&access.config.borrow().calls);
+            match deadline {
                 None => answered.await,
                 Some(limit) => {
                     let late = |_| Ok(Status::from(Refusal::Late { limit }).into_http());

@@ -2,7 +2,7 @@
 //! so many, too: what a caller does not take holds up nobody else's calls, and no more memory than this.
 
 use super::peer::is_host_name;
-use crate::dispatch::Refusal;
+use crate::{config::Calls, dispatch::Refusal};
 use std::{
     collections::HashMap,
     sync::{
@@ -15,11 +15,6 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 /// As many calls of a caller wait for each kind.
 const WAITING: usize = 1024;
-/// How long a call may take, waiting included. What it has to ask answers sooner or not at all (systemd has 10 s), so only
-/// what is stuck, or behind too much else of its caller, is cut off.
-const DEADLINE: Duration = Duration::from_secs(30);
-/// The same of one that may look at memory: some terabytes of small pages take that long; and of one that comes in parts.
-const LONG_DEADLINE: Duration = Duration::from_secs(120);
 /// As many lines are remembered before those without a call are looked for.
 const LINES: usize = 64;
 
@@ -66,13 +61,18 @@ impl Kind {
         }
     }
 
-    /// How long one may take until it is answered; `None`: as long as its client likes.
-    pub fn deadline(self) -> Option<Duration> {
+    /// How long one may take until it is answered, waiting included; `None`: as long as its client likes.
+    pub fn deadline(self, calls: &Calls) -> Option<Duration> {
         match self {
-            Self::Read | Self::Change => Some(DEADLINE),
-            Self::List | Self::Bulk => Some(LONG_DEADLINE),
+            Self::Read | Self::Change => Some(calls.timeout),
+            Self::List | Self::Bulk => Some(calls.long_timeout),
             Self::Stream | Self::Watch => None,
         }
+    }
+
+    /// Whether one is answered by message after message, for as long as its client likes.
+    pub fn goes_on(self) -> bool {
+        matches!(self, Self::Stream | Self::Watch)
     }
 }
 

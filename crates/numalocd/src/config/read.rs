@@ -1,7 +1,8 @@
 //! Which keys there are, and what they may be.
 
 use super::{
-    Config, Fault, Grant, Grantee, Listen, Problem, Queue, Quota, Retention, Socket, Stop, Tls,
+    Calls, Config, Fault, Grant, Grantee, Listen, Problem, Queue, Quota, Retention, Socket, Stop,
+    Tls,
     section::{Report, Section},
     units::{
         address, cgroups, count, flag, group, mode, path, size, socket, span, spiffe, text, user,
@@ -46,6 +47,7 @@ pub(super) fn read(from: &str) -> Result<Config, Vec<Problem>> {
             mover: root.within("mover", mover),
             limits: root.within("limits", limits),
             quota: root.within("quota", quota),
+            calls: root.within("calls", calls),
             retention: root.within("retention", retention),
             grants: root.each("grants", |at| grant(at, &mut seen)).into_iter().flatten().collect(),
             metrics: root.within("metrics", |at| metrics(at, tls_line.is_some())),
@@ -203,6 +205,15 @@ fn quota(at: &mut Section<'_>) -> Quota {
         bytes: at.read("bytes", bytes).unwrap_or(default.bytes),
         watches: at.read("watches", count(1..=MANY)).unwrap_or(default.watches),
         requests_per_second: rate.unwrap_or(default.requests_per_second),
+    }
+}
+
+fn calls(at: &mut Section<'_>) -> Calls {
+    let default = Calls::default();
+    let range = Duration::from_secs(1)..=Duration::from_secs(3600);
+    Calls {
+        timeout: at.read("timeout", span(range.clone())).unwrap_or(default.timeout),
+        long_timeout: at.read("long_timeout", span(range)).unwrap_or(default.long_timeout),
     }
 }
 

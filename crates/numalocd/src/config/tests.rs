@@ -66,6 +66,9 @@ fn every_key_is_read() {
         bytes = "2M"
         watches = 4
         requests_per_second = 5
+        [calls]
+        timeout = "2500ms"
+        long_timeout = "1h"
         [retention]
         age = "12h"
         jobs = 6
@@ -144,6 +147,10 @@ fn every_key_is_read() {
             watches: 4,
             requests_per_second: 5,
         },
+        calls: Calls {
+            timeout: Duration::from_millis(2500),
+            long_timeout: Duration::from_secs(3600),
+        },
         retention: Retention {
             age: Duration::from_secs(12 * 3600),
             jobs: 6,
@@ -213,6 +220,8 @@ fn each_mistake_is_told_with_its_line_and_key() {
         ("[limits]\ntimeout = 30", "2: limits.timeout: duration such as \"30s\" expected"),
         ("[limits]\nworkers = 257", "2: limits.workers: 257 is out of range: 1 to 256"),
         ("[quota]\nwatches = 0", "2: quota.watches: 0 is out of range"),
+        ("[calls]\ntimeout = \"0s\"", "2: calls.timeout: 0s is out of range: 1s to 3600s"),
+        ("[calls]\nlong_timeout = \"2h\"", "2: calls.long_timeout: 2h is out of range"),
         ("[retention]\nage = \"1w\"", "2: retention.age: '1w' is no duration such as"),
         ("[retention]\njobs = 0", "2: retention.jobs: 0 is out of range"),
         ("[listen]\nmode = 660", "2: listen.mode: '660' is no mode such as \"0660\""),
@@ -468,6 +477,7 @@ fn the_example_file_shows_the_defaults() {
     assert!(all.queue.rate_bytes_per_second.is_some() && all.mover.nice.is_some());
     assert_eq!(all.mover.batch, default.mover.batch);
     assert_eq!((all.retention, all.stop), (default.retention, default.stop));
+    assert_eq!(all.calls, default.calls);
     assert_eq!(all.log, default.log);
     assert_eq!(all.grants.len(), 4);
 }
@@ -480,7 +490,7 @@ fn a_reload_keeps_what_takes_a_restart_and_says_so() {
          tcp = \"127.0.0.1:1\"\nplain_loopback = true\n\
          [metrics]\nlisten = \"127.0.0.1:2\"\n[queue]\nmoves = 5\n[log]\nlevel = \"debug\"\n\
          [stop]\ngrace = \"2s\"\n[[grants]]\nuser = 1\nrole = \"viewer\"\n\
-         [quota]\nwatches = 9\n[retention]\njobs = 9\n[limits]\nworkers = 9",
+         [quota]\nwatches = 9\n[calls]\ntimeout = \"9s\"\n[retention]\njobs = 9\n[limits]\nworkers = 9",
     );
     let (now, later) = reload(&old, new.clone());
     assert_eq!(now, Config { listen: old.listen.clone(), metrics: None, ..new.clone() });

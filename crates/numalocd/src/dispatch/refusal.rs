@@ -142,9 +142,8 @@ pub enum Refusal {
     },
     /// The call has taken longer than one may.
     #[error(
-        "given up after {} s; of a change it is not known whether it was made: repeat it with the same request_id, or read \
-         what there is",
-        limit.as_secs()
+        "given up after {limit:?}; of a change it is not known whether it was made: repeat it with the same request_id, or read \
+         what there is"
     )]
     Late {
         /// How long it may take.
