@@ -27,19 +27,22 @@ const AT_ONCE: usize = 1000;
 
 impl Dispatcher {
     /// What a target means: for a job of `of`, of the workloads those that it may select; `None`, for who only looks:
-    /// everybody's. With `pins`, pids mean the processes that they meant when the job was made, else those that have them now.
+    /// everybody's; of these, those of the creators that the target names, if it does. With `pins`, pids mean the processes that
+    /// they meant when the job was made, else those that have them now.
     ///
     /// # Errors
-    /// [`Refusal::TargetNotFound`]: nothing of it is known; why, of the first.
+    /// [`Refusal::TargetNotFound`]: nothing of it is known; why, of the first. [`Refusal::NotPermitted`]: it means workloads of a
+    /// client of which `of` may select none.
     pub(super) fn select(
         &self,
         target: &Target,
         of: Option<&Caller>,
         pins: Option<&Pins>,
     ) -> Result<Selected, Refusal> {
+        of.map_or(Ok(()), |of| check_creators(target, of))?;
         let (cgroups, missing) = self.cgroups(target, of);
         let known = cgroups.keys().flat_map(|path| self.book.names().in_cgroup(path));
-        let known = known.filter_map(|id| self.selectable(id, of));
+        let known = known.filter_map(|id| self.selectable(id, target, of));
         let qos_class = self.best_class(known);
         // Nor is a job's class better than its own creator may ask for, whatever others have said of the workload.
         let qos_class =
@@ -88,12 +91,13 @@ impl Dispatcher {
             target.cgroups.iter().map(|path| (path.as_str(), Target::cgroup(path))).collect();
         let mut add = |named: Target, ids: &mut dyn Iterator<Item = &'a WorkloadId>| {
             let mut any = false;
-            for Workload { spec, .. } in ids.filter_map(|id| self.selectable(id, of)) {
+            for Workload { spec, .. } in ids.filter_map(|id| self.selectable(id, target, of)) {
                 any = true;
                 cgroups.entry(&spec.cgroup).or_insert_with(|| name_of(spec));
             }
             if !any {
-                missing.push(Missing { reason: not_registered(&named, of), member: named });
+                let reason = not_registered(&named, &target.workload_creators, of);
+                missing.push(Missing { reason, member: named });
             }
         };
         for id in &target.container_ids {
@@ -125,14 +129,28 @@ impl Dispatcher {
         classes.min()
     }
 
-    fn selectable(&self, id: &WorkloadId, of: Option<&Caller>) -> Option<&Workload> {
+    /// A workload, if it may be meant by a target of `of`.
+    fn selectable(
+        &self,
+        id: &WorkloadId,
+        target: &Target,
+        of: Option<&Caller>,
+    ) -> Option<&Workload> {
         let known = self.book.workloads().get(id).map(|known| &**known);
+        let known = known.filter(|known| target.means_workloads_of(&known.creator));
         known.filter(|known| of.is_none_or(|caller| caller.may_select(known)))
     }
 
-    /// The workload that a member of a job's target is, if it is one and nothing else.
-    pub(super) fn only_workload(&self, member: &Target, of: &Caller) -> Option<&WorkloadId> {
-        let selected = self.select(member, Some(of), Some(&Pins::new())).ok()?;
+    /// The workload that a member of a target of `of` is, if it is one and nothing else.
+    pub(super) fn only_workload(
+        &self,
+        member: &Target,
+        target: &Target,
+        of: &Caller,
+    ) -> Option<&WorkloadId> {
+        let workload_creators = target.workload_creators.clone();
+        let member = Target { workload_creators, ..member.clone() };
+        let selected = self.select(&member, Some(of), Some(&Pins::new())).ok()?;
         let [Member { target: HostTarget::Cgroup(path), .. }] = &selected.aim.members[..] else {
             return None;
         };
@@ -359,19 +377,36 @@ fn name_of(spec: &WorkloadSpec) -> Target {
 }
 
 /// Whether a target names a workload.
-pub(super) fn is_named(target: &Target, spec: &WorkloadSpec) -> bool {
+pub(super) fn is_named(target: &Target, workload: &Workload) -> bool {
+    let spec = &workload.spec;
     let is_among = |id: &Option<String>, ids: &BTreeSet<String>| {
         id.as_ref().is_some_and(|id| ids.contains(id))
     };
-    target.cgroups.contains(&spec.cgroup)
-        || is_among(&spec.container_id, &target.container_ids)
+    let is_registered_so = is_among(&spec.container_id, &target.container_ids)
         || is_among(&spec.pod_uid, &target.pod_uids)
-        || (!target.labels.is_empty() && spec.is_selected(&target.labels))
+        || (!target.labels.is_empty() && spec.is_selected(&target.labels));
+    target.cgroups.contains(&spec.cgroup)
+        || (is_registered_so && target.means_workloads_of(&workload.creator))
+}
+
+/// Refuses what could never mean anything.
+fn check_creators(target: &Target, of: &Caller) -> Result<(), Refusal> {
+    let Some(foreign) = target.workload_creators.iter().find(|creator| !of.may_mean(creator))
+    else {
+        return Ok(());
+    };
+    let own = &of.name;
+    let message = format!(
+        "the target means workloads of {foreign}, of which {own} may have none moved: take it out of workload_creators, or \
+         have a cgroup added to the grant in the daemon's configuration"
+    );
+    Err(Refusal::NotPermitted { message })
 }
 
 /// Whether others have registered one is nobody's business.
-fn not_registered(named: &Target, of: Option<&Caller>) -> String {
+fn not_registered(named: &Target, creators: &BTreeSet<String>, of: Option<&Caller>) -> String {
+    let from = first_few(creators.iter()).map(|creators| format!(" of {creators}"));
     let whose = of.map(|caller| format!(" that {} may have moved", caller.name));
-    let whose = whose.unwrap_or_default();
-    format!("no registered workload{whose} has {named}: register it, or name its cgroup")
+    let (from, whose) = (from.unwrap_or_default(), whose.unwrap_or_default());
+    format!("no registered workload{from}{whose} has {named}: register it, or name its cgroup")
 }
