@@ -162,11 +162,17 @@ pub struct Calls {
     pub timeout: Duration,
     /// The same of one that may look at memory: some terabytes of small pages take that long; and of one that comes in parts.
     pub long_timeout: Duration,
+    /// How long an answer waits for its client to take it.
+    pub take_timeout: Duration,
 }
 
 impl Default for Calls {
     fn default() -> Self {
-        Self { timeout: Duration::from_secs(30), long_timeout: Duration::from_secs(120) }
+        Self {
+            timeout: Duration::from_secs(30),
+            long_timeout: Duration::from_secs(120),
+            take_timeout: Duration::from_secs(60),
+        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! Answers, as long as the daemon has to keep them.
 
-use super::lines::{Kind, Turn};
+use super::{
+    Hangup,
+    lines::{Kind, Turn},
+};
 use hyper::body::{Bytes, Frame, SizeHint};
 use std::{
     convert::Infallible,
@@ -8,15 +11,43 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::timeout};
 use tonic::{Status, body::Body};
 
 /// An answer whose call counts until its bytes have been written to the connection, or given up: what a client does not take
-/// stays here, whatever window it has opened for it. Of a call that goes on, the next message is made only then.
-pub(super) fn held(body: Body, turn: Turn, kind: Kind) -> Body {
+/// stays here, whatever window it has opened for it. Of a call that goes on, the next message is made only then, and waits for
+/// as long as its client likes. Of others each piece waits no longer than `patience`.
+pub(super) fn held(body: Body, turn: Turn, kind: Kind, patience: Option<Patience>) -> Body {
     let one_by_one = kind.goes_on();
-    Body::new(Held { body, turn: Arc::new(turn), written: None, one_by_one })
+    Body::new(Held { body, turn: Arc::new(turn), written: None, one_by_one, patience })
+}
+
+/// How long what is sent waits for its client to take it. Then the connection is closed, since of a call alone nothing can be
+/// taken back once the connection has it.
+#[derive(Clone, Debug)]
+pub(super) struct Patience {
+    /// So long.
+    pub limit: Duration,
+    /// Who calls.
+    pub caller: String,
+    /// The connection.
+    pub hangup: Hangup,
+}
+
+impl Patience {
+    /// Waits beside the connection until `written` ends.
+    fn wait(&self, written: oneshot::Receiver<Infallible>) {
+        let Self { limit, caller, hangup } = self.clone();
+        tokio::spawn(async move {
+            // Nothing is sent: it ends when the other side is dropped.
+            if timeout(limit, written).await.is_err() {
+                tracing::debug!(caller, "a connection is closed: its client takes no answers");
+                hangup.now();
+            }
+        });
+    }
 }
 
 struct Held {
@@ -25,13 +56,14 @@ struct Held {
     /// Ends when the message before has been written.
     written: Option<oneshot::Receiver<Infallible>>,
     one_by_one: bool,
+    patience: Option<Patience>,
 }
 
 /// Bytes of an answer, until they have been written.
 struct Kept {
     bytes: Bytes,
     _turn: Arc<Turn>,
-    _written: Option<oneshot::Sender<Infallible>>,
+    _written: oneshot::Sender<Infallible>,
 }
 
 impl AsRef<[u8]> for Kept {
@@ -42,8 +74,12 @@ impl AsRef<[u8]> for Kept {
 
 impl Held {
     fn keep(&mut self, bytes: Bytes) -> Bytes {
-        let (_written, written) = self.one_by_one.then(oneshot::channel).unzip();
-        self.written = written;
+        let (_written, written) = oneshot::channel();
+        if self.one_by_one {
+            self.written = Some(written);
+        } else if let Some(patience) = &self.patience {
+            patience.wait(written);
+        }
         Bytes::from_owner(Kept { bytes, _turn: self.turn.clone(), _written })
     }
 }

@@ -1,8 +1,8 @@
 //! Stands before all services: nothing is called that the caller may not call.
 
 use super::{
-    Caller, Grants, Peer, Quotas, UnixPeer, audit,
-    held::held,
+    Caller, Grants, Hangup, Peer, Quotas, UnixPeer, audit,
+    held::{Patience, held},
     lines::Lines,
     rules::{self, Need, Rule},
 };
@@ -24,7 +24,8 @@ use tower::{Layer, Service};
 /// go on when their caller loses its role.
 ///
 /// Services learn from [`super::caller`] who calls. Refused calls get a status and reach no service. A call that is not answered
-/// in time, by the configuration as it is when it comes, is given up.
+/// in time, by the configuration as it is when it comes, is given up; a client that does not take its answers in time is hung up
+/// on.
 #[derive(Clone, Debug)]
 pub struct Access {
     config: watch::Receiver<Arc<Config>>,
@@ -131,17 +132,23 @@ where
             };
             // `None`: somebody without a role, who may make this one.
             caller.map(|caller| head.extensions.insert(caller));
+            let calls = access.config.borrow().calls;
+            let patience = Hangup::of(&head.extensions).map(|hangup| Patience {
+                limit: calls.take_timeout,
+                caller: name.clone(),
+                hangup: hangup.clone(),
+            });
             let answered = async {
                 match access.lines.turn(&name, rule.kind).await {
                     Err(refusal) => Ok(Status::from(refusal).into_http()),
                     Ok(turn) => {
                         let answer = inner.call(Request::from_parts(head, body)).await;
-                        answer.map(|answer| answer.map(|body| held(body, turn, rule.kind)))
+                        answer
+                            .map(|answer| answer.map(|body| held(body, turn, rule.kind, patience)))
                     }
                 }
             };
-            let deadline = rule.kind.deadline(&access.config.borrow().calls);
-            match deadline {
+            match rule.kind.deadline(&calls) {
                 None => answered.await,
                 Some(limit) => {
                     let late = |_| Ok(Status::from(Refusal::Late { limit }).into_http());

@@ -213,7 +213,8 @@ fn calls(at: &mut Section<'_>) -> Calls {
     let range = Duration::from_secs(1)..=Duration::from_secs(3600);
     Calls {
         timeout: at.read("timeout", span(range.clone())).unwrap_or(default.timeout),
-        long_timeout: at.read("long_timeout", span(range)).unwrap_or(default.long_timeout),
+        long_timeout: at.read("long_timeout", span(range.clone())).unwrap_or(default.long_timeout),
+        take_timeout: at.read("take_timeout", span(range)).unwrap_or(default.take_timeout),
     }
 }
 

@@ -69,6 +69,7 @@ fn every_key_is_read() {
         [calls]
         timeout = "2500ms"
         long_timeout = "1h"
+        take_timeout = "90s"
         [retention]
         age = "12h"
         jobs = 6
@@ -150,6 +151,7 @@ fn every_key_is_read() {
         calls: Calls {
             timeout: Duration::from_millis(2500),
             long_timeout: Duration::from_secs(3600),
+            take_timeout: Duration::from_secs(90),
         },
         retention: Retention {
             age: Duration::from_secs(12 * 3600),
@@ -222,6 +224,7 @@ fn each_mistake_is_told_with_its_line_and_key() {
         ("[quota]\nwatches = 0", "2: quota.watches: 0 is out of range"),
         ("[calls]\ntimeout = \"0s\"", "2: calls.timeout: 0s is out of range: 1s to 3600s"),
         ("[calls]\nlong_timeout = \"2h\"", "2: calls.long_timeout: 2h is out of range"),
+        ("[calls]\ntake_timeout = \"999ms\"", "2: calls.take_timeout: 999ms is out of range"),
         ("[retention]\nage = \"1w\"", "2: retention.age: '1w' is no duration such as"),
         ("[retention]\njobs = 0", "2: retention.jobs: 0 is out of range"),
         ("[listen]\nmode = 660", "2: listen.mode: '660' is no mode such as \"0660\""),

@@ -35,8 +35,8 @@ pub struct ServeError(#[from] transport::Error);
 /// more, a socket that we made is removed, and open calls are awaited: who wants an end has to end its streams, or to drop
 /// this future.
 ///
-/// A request carries among its extensions who calls: [`UnixPeer`](crate::access::UnixPeer) at a Unix socket, `TlsConnectInfo<TcpConnectInfo>`
-/// with TLS, `TcpConnectInfo` alone without.
+/// A request carries among its extensions who calls, and what ends the connection: `Via<UnixPeer>` at a Unix socket,
+/// `TlsConnectInfo<Via<TcpConnectInfo>>` with TLS, `Via<TcpConnectInfo>` without (see [`Via`](crate::access::Via)).
 ///
 /// # Errors
 /// The server fails.

@@ -190,7 +190,7 @@ async fn a_reload_changes_how_long_calls_may_take() {
     for (timeout, long_timeout) in [(30, 120), (2, 7), (9, 3)] {
         let [timeout, long_timeout] = [timeout, long_timeout].map(Duration::from_secs);
         if timeout != Calls::default().timeout {
-            let calls = Calls { timeout, long_timeout };
+            let calls = Calls { timeout, long_timeout, ..Calls::default() };
             sender.send(Arc::new(Config { calls, ..Config::default() })).expect("it listens");
         }
         for (request, limit) in [(read(), timeout), (list(), long_timeout)] {
