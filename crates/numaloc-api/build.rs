@@ -1,6 +1,5 @@
 //! Compiles the workspace's `proto` folder; no protoc is needed.
 
-use prost::Message;
 use std::{env, error::Error, fs, path::PathBuf};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -12,9 +11,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     files.retain(|path| path.extension().is_some_and(|extension| extension == "proto"));
     files.sort();
-    let set = protox::compile(&files, [&root])?;
+    let mut compiler = protox::Compiler::new([&root])?;
+    compiler.include_imports(true).include_source_info(true).open_files(&files)?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    fs::write(out.join("numaloc.v1.bin"), set.encode_to_vec())?;
+    // With the options of google/api, which reflection shows. prost drops options that it does not know, so there are none in
+    // the set, and they change nothing of what is generated.
+    fs::write(out.join("numaloc.v1.bin"), compiler.encode_file_descriptor_set())?;
+    let set = compiler.file_descriptor_set();
     let generate = || tonic_prost_build::configure().emit_rerun_if_changed(false);
     generate().btree_map(".").compile_fds(set.clone())?;
     // src/encoded.rs: the same servers again, but ListJobs answers with a response that is encoded already.

@@ -50,8 +50,8 @@ done
 echo "ok: both versions of reflection list services"
 
 ask "$socket" describe numaloc.v1.CreateJobRequest || fail "describing failed"
-has '.numaloc.v1.MigrationSpec spec = 1;' 'string request_id = 2;' 'Makes the request safe to repeat'
-echo "ok: a message is described, with its comments"
+has '.numaloc.v1.MigrationSpec spec = 1' 'string request_id = 2' 'Makes the request safe to repeat' 'field_behavior) = REQUIRED'
+echo "ok: a message is described, with its comments and options"
 
 call grpc.health.v1.Health/Check
 has SERVING

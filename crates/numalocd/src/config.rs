@@ -37,6 +37,8 @@ pub struct Config {
     pub limits: Limits,
     /// What a client may use up.
     pub quota: Quota,
+    /// How long calls may take.
+    pub calls: Calls,
     /// Which ended jobs and events are kept.
     pub retention: Retention,
     /// Who may do what. The first grant that matches decides. root and the daemon's own user are always admins.
@@ -152,6 +154,29 @@ impl Default for Quota {
     }
 }
 
+/// How long calls may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Calls {
+    /// Longest time until a call is answered, waiting in line included. What a call asks for answers sooner or not at all (systemd
+    /// has 10 s). So only a call that is stuck, or behind too many others of its caller, is cut off.
+    pub timeout: Duration,
+    /// The same for a call that may look at memory, because some terabytes of small pages take that long, and for a request that
+    /// comes in parts.
+    pub long_timeout: Duration,
+    /// Longest time that a piece of an answer waits for its client to take it.
+    pub take_timeout: Duration,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(30),
+            long_timeout: Duration::from_secs(120),
+            take_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
 /// Bounds for what is kept of ended jobs and events. Records beyond a bound are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
@@ -179,13 +204,13 @@ impl Default for Retention {
 /// How the daemon ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stop {
-    /// How long batches under way and open calls may take to end. The unit's TimeoutStopSec has to be longer.
-    pub drain: Duration,
+    /// How long current batches may take to end. The unit's TimeoutStopSec has to be longer.
+    pub grace: Duration,
 }
 
 impl Default for Stop {
     fn default() -> Self {
-        Self { drain: Duration::from_secs(8) }
+        Self { grace: Duration::from_secs(8) }
     }
 }
 

@@ -19,6 +19,7 @@ impl From<&value::Target> for v1::Target {
             pod_uids: target.pod_uids.iter().cloned().collect(),
             labels: (!target.labels.is_empty()).then(|| (&target.labels).into()),
             processes: target.processes.iter().map(Into::into).collect(),
+            workload_creators: target.workload_creators.iter().cloned().collect(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::{
     check::{bounded, cgroup, count, duration, number, required, text, token, unit},
     names::named,
+    request::CREATOR_MAX,
     selector::selector,
 };
 use crate::{
@@ -12,6 +13,7 @@ use crate::{
 use numaloc_core::{NodeId, NodeSet, Options, Pacing, ids::INDEX_MAX};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    mem,
     time::Duration,
 };
 
@@ -46,8 +48,11 @@ pub fn spec(field: &str, from: Option<v1::MigrationSpec>, bad: &mut Violations) 
 
 /// Reads a target, which must have at least one member.
 pub fn target(field: &str, from: Option<v1::Target>, bad: &mut Violations) -> Target {
-    let Some(from) = required(field, from, bad) else { return Target::default() };
+    let Some(mut from) = required(field, from, bad) else { return Target::default() };
+    // Whose workloads are meant names none.
+    let creators = mem::take(&mut from.workload_creators);
     let is_empty = from == v1::Target::default();
+    let creator = |field: &str, name, bad: &mut Violations| text(field, name, CREATOR_MAX, bad);
     let id = |field: &str, id, bad: &mut Violations| token(field, id, TOKEN_MAX, bad);
     let target = Target {
         pids: pids(&format!("{field}.pids"), &from.pids, bad),
@@ -62,6 +67,7 @@ pub fn target(field: &str, from: Option<v1::Target>, bad: &mut Violations) -> Ta
             }
             selector(&format!("{field}.labels"), labels, bad)
         }),
+        workload_creators: names(&format!("{field}.workload_creators"), creators, creator, bad),
         processes: processes(&format!("{field}.processes"), from.processes, bad),
     };
     if is_empty {

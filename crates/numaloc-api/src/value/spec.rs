@@ -24,6 +24,8 @@ pub struct Target {
     pub pod_uids: BTreeSet<String>,
     /// Registered workloads that this selects; none if it is empty.
     pub labels: Selector,
+    /// Whose registered workloads are meant; all that its owner may have moved if it is empty.
+    pub workload_creators: BTreeSet<String>,
     /// Processes by pid, start time and boot, so that no later process with the same pid is meant.
     pub processes: BTreeSet<TargetProcess>,
 }
@@ -66,6 +68,7 @@ impl fmt::Display for Target {
             few("container", &self.container_ids),
             few("pod", &self.pod_uids),
             self.labels.in_short(),
+            few("workloads of", &self.workload_creators),
         ];
         f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
     }
@@ -95,6 +98,11 @@ impl Target {
     /// A target with one container.
     pub fn container(id: &str) -> Self {
         Self { container_ids: [id.to_owned()].into(), ..Self::default() }
+    }
+
+    /// Whether a workload that this client has registered may be meant.
+    pub fn means_workloads_of(&self, creator: &str) -> bool {
+        self.workload_creators.is_empty() || self.workload_creators.contains(creator)
     }
 
     /// Whether it has no member.

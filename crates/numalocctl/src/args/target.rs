@@ -33,6 +33,10 @@ pub struct TargetArgs {
     /// Only workloads in this namespace; without --selector all of them.
     #[arg(long, value_name = "NAME")]
     pub namespace: Option<String>,
+    /// Of containers, pods and labels only workloads that this client has registered, such as uid:1000 or cert:node-agent
+    /// (repeatable).
+    #[arg(long, value_name = "CREATOR")]
+    pub workloads_of: Vec<String>,
 }
 
 /// A selector with all conditions of `selectors`, and a namespace.
@@ -74,6 +78,7 @@ impl TargetArgs {
             ("--pod", self.pod.is_empty()),
             ("--selector", self.selector.is_empty()),
             ("--namespace", self.namespace.is_none()),
+            ("--workloads-of", self.workloads_of.is_empty()),
         ];
         if let Some((option, _)) = registered.into_iter().find(|(_, empty)| !empty) {
             return Err(Failure::NeedsDaemon { option });
@@ -92,6 +97,7 @@ impl TargetArgs {
             container_ids: self.container.iter().cloned().collect(),
             pod_uids: self.pod.iter().cloned().collect(),
             labels: joined(&self.selector, self.namespace.as_ref()),
+            workload_creators: self.workloads_of.iter().cloned().collect(),
             ..value::Target::default()
         }
     }

@@ -1,7 +1,7 @@
 //! Whether the daemon can be used.
 
 use super::Findings;
-use crate::doc::Check;
+use crate::doc::{Check, HoldsDoc};
 
 /// The result of asking the daemon.
 #[derive(Clone, Debug)]
@@ -12,6 +12,8 @@ pub enum DaemonState {
         version: String,
         /// What the caller may do.
         role: String,
+        /// What keeps moves from beginning.
+        holds: HoldsDoc,
         /// What it cannot do.
         problems: Vec<String>,
     },
@@ -31,14 +33,18 @@ pub enum DaemonState {
 pub fn daemon(found: &Findings) -> Check {
     const NAME: &str = "daemon";
     match &found.daemon {
-        DaemonState::Reachable { version, role, problems } => match &problems[..] {
-            [] => Check::ok(NAME, format!("numalocd {version}, your role is {role}")),
-            problems => Check::warning(
-                NAME,
-                format!("numalocd {version}: {}", problems.join("; ")),
-                "see `numalocctl status` and the daemon's log",
-            ),
-        },
+        DaemonState::Reachable { version, role, holds, problems } => {
+            let look = "see `numalocctl status` and the daemon's log";
+            let problems = problems.iter().map(|problem| (problem.clone(), look));
+            let (what, mut advice): (Vec<_>, Vec<_>) =
+                held(holds).into_iter().chain(problems).unzip();
+            if what.is_empty() {
+                return Check::ok(NAME, format!("numalocd {version}, your role is {role}"));
+            }
+            advice.dedup();
+            let text = format!("numalocd {version}: {}", what.join("; "));
+            Check::warning(NAME, text, &advice.join("; "))
+        }
         DaemonState::NotRunning => Check::ok(NAME, "not running: commands work without it"),
         DaemonState::NotAsked => Check::ok(NAME, "not asked, because of --standalone"),
         DaemonState::Unreachable(reason) => Check::warning(
@@ -57,4 +63,17 @@ pub fn daemon(found: &Findings) -> Check {
             "correct --endpoint, NUMALOC_ENDPOINT or numalocctl.toml",
         ),
     }
+}
+
+/// What keeps moves from beginning, and what ends that.
+fn held(holds: &HoldsDoc) -> Vec<(String, &'static str)> {
+    let drained = holds.drain_time.map(|time| {
+        let text = format!("drained since {}, so no move begins", time.short());
+        (text, "`numalocctl undrain` lets moves begin again")
+    });
+    let paused = holds.pause_time.map(|time| {
+        let text = format!("all moves are paused since {}", time.short());
+        (text, "`numalocctl resume-all` lets paused moves go on")
+    });
+    drained.into_iter().chain(paused).collect()
 }

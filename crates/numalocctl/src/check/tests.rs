@@ -1,7 +1,14 @@
 //! Verdicts on a good, a bad and a poor host.
 
 use super::*;
-use crate::{doc::DoctorDoc, exit::Code, fixture, output::View, text};
+use crate::{
+    doc::{DoctorDoc, HoldsDoc},
+    exit::Code,
+    fixture,
+    output::View,
+    text,
+    time::Time,
+};
 use numaloc_core::HugePool;
 use numaloc_host::facts::{Capabilities, CgroupVersion, Knob};
 
@@ -31,6 +38,7 @@ fn good() -> Findings {
     let daemon = DaemonState::Reachable {
         version: "0.1.0".into(),
         role: "admin".into(),
+        holds: HoldsDoc::default(),
         problems: Vec::new(),
     };
     Findings { facts, page_size: Ok(()), pfns_readable: true, pagemap_scan: true, topology, daemon }
@@ -82,4 +90,38 @@ fn a_machine_of_one_full_node_is_a_problem() {
     let memory = numaloc_core::NodeMemory { free_bytes: 0, ..node.memory };
     topology = Topology::new([numaloc_core::Node { memory, ..node }], []);
     insta::assert_snapshot!(shown(&Findings { topology: Ok(topology), ..good() }));
+}
+
+/// What doctor says of a daemon that moves nothing, and of one that cannot do something besides.
+#[test]
+fn a_daemon_that_is_held_is_a_warning_that_says_how_to_end_it() {
+    let since = Some(Time::new(1_700_000_000, 0));
+    let check = |drain_time, pause_time, problems: &[&str]| {
+        let problems = problems.iter().map(|&problem| problem.to_owned()).collect();
+        let holds = HoldsDoc { drain_time, pause_time };
+        let (version, role) = ("0.1.0".to_owned(), "admin".to_owned());
+        let daemon = DaemonState::Reachable { version, role, holds, problems };
+        checks(&Findings { daemon, ..good() }).pop().expect("the daemon's is the last check")
+    };
+    let drained = "drained since 2023-11-14T22:13:20Z, so no move begins";
+    let paused = "all moves are paused since 2023-11-14T22:13:20Z";
+    let (undrain, resume, look) = (
+        "`numalocctl undrain` lets moves begin again",
+        "`numalocctl resume-all` lets paused moves go on",
+        "see `numalocctl status` and the daemon's log",
+    );
+    for (found, texts, advice) in [
+        (check(since, None, &[]), &[drained][..], &[undrain][..]),
+        (check(None, since, &[]), &[paused], &[resume]),
+        (
+            check(since, since, &["no room", "no rights"]),
+            &[drained, paused, "no room", "no rights"],
+            &[undrain, resume, look],
+        ),
+    ] {
+        assert_eq!((found.name, found.level.name()), ("daemon", "warning"));
+        assert_eq!(found.found, format!("numalocd 0.1.0: {}", texts.join("; ")));
+        assert_eq!(found.advice, Some(advice.join("; ")));
+    }
+    assert_eq!(check(None, None, &[]).level.name(), "ok");
 }

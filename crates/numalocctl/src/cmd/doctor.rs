@@ -47,6 +47,7 @@ fn daemon(cli: &Cli, around: &Surroundings) -> DaemonState {
         Ok(status) => DaemonState::Reachable {
             version: status.version,
             role: status.role,
+            holds: status.holds,
             problems: status.problems,
         },
         Err(Failure::Unreachable { endpoint, reason, .. }) => {

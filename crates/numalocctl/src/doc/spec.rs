@@ -42,6 +42,8 @@ pub struct TargetDoc {
     pub label_conditions: Vec<LabelConditionDoc>,
     /// The namespace that workloads must be in.
     pub namespace: Option<String>,
+    /// Who has registered the workloads that are meant; empty: anybody whose workloads the owner may have moved.
+    pub workload_creators: Vec<String>,
     /// Processes by pid, start time and boot, so that no later process with the same pid is meant.
     pub processes: Vec<TargetProcessDoc>,
 }
@@ -120,6 +122,8 @@ impl fmt::Display for TargetDoc {
         let labels: Vec<_> = labels.chain(conditions).collect();
         parts.extend((!labels.is_empty()).then(|| labels.join(",")));
         parts.extend(self.namespace.as_ref().map(|namespace| format!("namespace {namespace}")));
+        let creators = self.workload_creators.join(",");
+        parts.extend((!creators.is_empty()).then(|| format!("workloads of {creators}")));
         f.write_str(&parts.join("; "))
     }
 }

@@ -56,6 +56,7 @@ pub fn target(message: Option<&v1::Target>) -> TargetDoc {
         label_conditions: labels.match_expressions.into_iter().map(condition).collect(),
         labels: labels.match_labels,
         namespace: text(&labels.namespace),
+        workload_creators: message.workload_creators,
         processes: message.processes.into_iter().map(process).collect(),
     }
 }

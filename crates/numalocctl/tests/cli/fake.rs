@@ -32,6 +32,8 @@ pub struct Script {
     pub refuse: Option<Status>,
     /// Its version.
     pub version: &'static str,
+    /// Whether it is drained.
+    pub drained: bool,
     /// All jobs.
     pub jobs: Vec<v1::Job>,
     /// Whether CreateJob returns a job that existed before.
@@ -51,6 +53,7 @@ impl Default for Script {
         Self {
             refuse: None,
             version: "9.8.7",
+            drained: false,
             jobs: Vec::new(),
             existing: false,
             watch: Vec::new(),

@@ -62,7 +62,7 @@ fn each_end_has_an_exit_code() {
 #[test]
 fn what_is_asked_for_arrives() {
     let fake = daemon(vec![ended(JobState::Succeeded, 600, LeftReason::Busy)]);
-    let line = "migrate --pid 4711 --container c1 --pod p1 --selector app=redis,tier=db --unit a \
+    let line = "migrate --pid 4711 --container c1 --pod p1 --selector app=redis,tier=db --workloads-of uid:7 --unit a \
         --cgroup /sys/fs/cgroup/x/ --to !0 --include-shared --target-ratio 90 --qos lsr --resume --join \
         --request-id r1 --timeout 5m --rate 1G --profile gentle --max-stall 2500us --include-gigantic \
         --node-cpu-max 80 --order address --numa-balancing pause --emit always --id nightly --label team=db,x= --detach";
@@ -75,6 +75,7 @@ fn what_is_asked_for_arrives() {
         "container_ids: [\"c1\"]",
         "pod_uids: [\"p1\"]",
         "match_labels: {\"app\": \"redis\", \"tier\": \"db\"}",
+        "workload_creators: [\"uid:7\"]",
         "node_ids: [2]",
         "include_shared: true",
         "target_ratio_percent: Some(90)",

@@ -27,6 +27,22 @@ fn each_hold_is_one_call_and_says_what_holds_now() {
 }
 
 #[test]
+fn doctor_says_that_the_daemon_is_drained() {
+    let fake = Fake::start(Script { drained: true, ..Script::default() });
+    let output = fake.run("doctor -o json");
+    let shown = json(&output, output.status.code().expect("it ended by itself"));
+    let checks = shown["checks"].as_array().expect("checks");
+    let check = checks.iter().find(|check| check["name"] == "daemon").expect("the daemon's");
+    assert_eq!(check["level"], "warning");
+    assert!(
+        check["found"].as_str().is_some_and(|found| found.contains("drained since")),
+        "{check}"
+    );
+    let advice = check["advice"].as_str();
+    assert!(advice.is_some_and(|advice| advice.contains("numalocctl undrain")), "{check}");
+}
+
+#[test]
 fn without_a_role_nothing_is_held() {
     let refuse = Some(tonic::Status::permission_denied("DrainDaemon needs the role admin"));
     let fake = Fake::start(Script { refuse, ..Script::default() });

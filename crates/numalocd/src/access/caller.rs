@@ -82,4 +82,13 @@ impl Caller {
     pub fn may_select(&self, workload: &Workload) -> bool {
         self.name == workload.creator || self.authority.is_over(&workload.spec.cgroup)
     }
+
+    /// Whether [`Self::may_select`] can hold for a workload of `creator`.
+    pub fn may_mean(&self, creator: &str) -> bool {
+        self.name == creator
+            || match &self.authority {
+                Authority::All => true,
+                Authority::Of { cgroups, .. } => !cgroups.is_empty(),
+            }
+    }
 }

@@ -1,6 +1,9 @@
 //! Keeps a call counted as long as the daemon holds bytes of its answer.
 
-use super::lines::{Kind, Turn};
+use super::{
+    Hangup,
+    lines::{Kind, Turn},
+};
 use hyper::body::{Bytes, Frame, SizeHint};
 use std::{
     convert::Infallible,
@@ -8,16 +11,44 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::timeout};
 use tonic::{Status, body::Body};
 
 /// Wraps an answer so that its call keeps its turn until all bytes have been written to the connection or dropped. What a client
-/// does not take stays in memory here, however large a flow-control window it has opened. A call without a deadline (a stream)
-/// makes its next message only when the message before has been written.
-pub(super) fn held(body: Body, turn: Turn, kind: Kind) -> Body {
-    let one_by_one = kind.deadline().is_none();
-    Body::new(Held { body, turn: Arc::new(turn), written: None, one_by_one })
+/// does not take stays in memory here, however large a flow-control window it has opened. A call that goes on (a stream) makes its
+/// next message only when the message before has been written, and waits for that as long as its client likes. Each piece of any
+/// other answer waits no longer than `patience` says.
+pub(super) fn held(body: Body, turn: Turn, kind: Kind, patience: Option<Patience>) -> Body {
+    let one_by_one = kind.goes_on();
+    Body::new(Held { body, turn: Arc::new(turn), written: None, one_by_one, patience })
+}
+
+/// How long a piece of an answer waits for its client to take it. After that the whole connection is closed, because what HTTP/2
+/// has got of one call cannot be taken back.
+#[derive(Clone, Debug)]
+pub(super) struct Patience {
+    /// The longest wait.
+    pub limit: Duration,
+    /// The caller, for the log.
+    pub caller: String,
+    /// Closes the connection.
+    pub hangup: Hangup,
+}
+
+impl Patience {
+    /// Closes the connection if `written` does not end in time. Does not wait itself.
+    fn wait(&self, written: oneshot::Receiver<Infallible>) {
+        let Self { limit, caller, hangup } = self.clone();
+        tokio::spawn(async move {
+            // Nothing is ever sent here: the channel ends when its sender is dropped with the bytes.
+            if timeout(limit, written).await.is_err() {
+                tracing::debug!(caller, "a connection is closed: its client takes no answers");
+                hangup.now();
+            }
+        });
+    }
 }
 
 struct Held {
@@ -26,13 +57,14 @@ struct Held {
     /// Ends when the previous message has been written.
     written: Option<oneshot::Receiver<Infallible>>,
     one_by_one: bool,
+    patience: Option<Patience>,
 }
 
 /// Bytes of an answer that have not been written yet.
 struct Kept {
     bytes: Bytes,
     _turn: Arc<Turn>,
-    _written: Option<oneshot::Sender<Infallible>>,
+    _written: oneshot::Sender<Infallible>,
 }
 
 impl AsRef<[u8]> for Kept {
@@ -43,8 +75,12 @@ impl AsRef<[u8]> for Kept {
 
 impl Held {
     fn keep(&mut self, bytes: Bytes) -> Bytes {
-        let (_written, written) = self.one_by_one.then(oneshot::channel).unzip();
-        self.written = written;
+        let (_written, written) = oneshot::channel();
+        if self.one_by_one {
+            self.written = Some(written);
+        } else if let Some(patience) = &self.patience {
+            patience.wait(written);
+        }
         Bytes::from_owner(Kept { bytes, _turn: self.turn.clone(), _written })
     }
 }

@@ -1,8 +1,8 @@
 //! Stands before all services: no call reaches a service unless its caller may make it.
 
 use super::{
-    Caller, Grants, Peer, Quotas, UnixPeer, audit,
-    held::held,
+    Caller, Grants, Hangup, Peer, Quotas, UnixPeer, audit,
+    held::{Patience, held},
     lines::Lines,
     rules::{self, Need, Rule},
 };
@@ -24,7 +24,8 @@ use tower::{Layer, Service};
 /// when their caller loses its role.
 ///
 /// Services learn from [`super::caller`] who calls. A refused call gets a status and reaches no service. A call that is not
-/// answered by its deadline is given up.
+/// answered by its deadline is given up, and the connection of a client that does not take its answers is closed. Both limits are
+/// those of the configuration when the call comes.
 #[derive(Clone, Debug)]
 pub struct Access {
     config: watch::Receiver<Arc<Config>>,
@@ -132,16 +133,23 @@ where
             };
             // `None`: the caller has no role, and the call needs none.
             caller.map(|caller| head.extensions.insert(caller));
+            let calls = access.config.borrow().calls;
+            let patience = Hangup::of(&head.extensions).map(|hangup| Patience {
+                limit: calls.take_timeout,
+                caller: name.clone(),
+                hangup: hangup.clone(),
+            });
             let answered = async {
                 match access.lines.turn(&name, rule.kind).await {
                     Err(refusal) => Ok(Status::from(refusal).into_http()),
                     Ok(turn) => {
                         let answer = inner.call(Request::from_parts(head, body)).await;
-                        answer.map(|answer| answer.map(|body| held(body, turn, rule.kind)))
+                        answer
+                            .map(|answer| answer.map(|body| held(body, turn, rule.kind, patience)))
                     }
                 }
             };
-            match rule.kind.deadline() {
+            match rule.kind.deadline(&calls) {
                 None => answered.await,
                 Some(limit) => {
                     let late = |_| Ok(Status::from(Refusal::Late { limit }).into_http());

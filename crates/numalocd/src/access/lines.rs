@@ -3,7 +3,7 @@
 //! memory.
 
 use super::peer::is_host_name;
-use crate::dispatch::Refusal;
+use crate::{config::Calls, dispatch::Refusal};
 use std::{
     collections::HashMap,
     sync::{
@@ -16,12 +16,6 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 /// Most calls of one caller that wait, for each kind of call.
 const WAITING: usize = 1024;
-/// How long a call may take, waiting included. What a call asks for answers sooner or not at all (systemd has 10 s). So only a
-/// call that is stuck, or behind too many others of its caller, is cut off.
-const DEADLINE: Duration = Duration::from_secs(30);
-/// The same for a call that may look at memory, because some terabytes of small pages take that long, and for a request that
-/// comes in parts.
-const LONG_DEADLINE: Duration = Duration::from_secs(120);
 /// How many lines are kept before those without a call are removed.
 const LINES: usize = 64;
 
@@ -68,13 +62,18 @@ impl Kind {
         }
     }
 
-    /// How long a call may take until it is answered; `None`: as long as its client likes.
-    pub fn deadline(self) -> Option<Duration> {
+    /// How long a call may take until it is answered, waiting in line included; `None`: as long as its client likes.
+    pub fn deadline(self, calls: &Calls) -> Option<Duration> {
         match self {
-            Self::Read | Self::Change => Some(DEADLINE),
-            Self::List | Self::Bulk => Some(LONG_DEADLINE),
+            Self::Read | Self::Change => Some(calls.timeout),
+            Self::List | Self::Bulk => Some(calls.long_timeout),
             Self::Stream | Self::Watch => None,
         }
+    }
+
+    /// Whether a call is answered by one message after the other, for as long as its client likes.
+    pub fn goes_on(self) -> bool {
+        matches!(self, Self::Stream | Self::Watch)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Who is at the other end of a connection.
 
+use super::Via;
 use crate::{config::Socket, dispatch::Refusal};
 use http::Extensions;
 use nix::unistd::geteuid;
@@ -70,7 +71,7 @@ impl UnixPeer {
 
     /// The additional socket that a request came by; `None`: it came by the main socket or by TCP.
     pub(super) fn socket(extensions: &Extensions) -> Option<&Socket> {
-        extensions.get::<Self>()?.socket.as_deref()
+        noted::<Self>(extensions)?.socket.as_deref()
     }
 }
 
@@ -91,15 +92,14 @@ impl Peer {
     /// [`Refusal::Internal`]: the connection is of an unknown kind, or the kernel does not say who is at its other end.
     pub fn of(extensions: &Extensions) -> Result<Self, Refusal> {
         // TLS comes first: the server notes the TCP connection below it as well.
-        if let Some(tls) = extensions.get::<TlsConnectInfo<TcpConnectInfo>>() {
-            let certificates = tls.peer_certs().unwrap_or_default();
+        if let Some(certificates) = shown(extensions) {
             return Ok(Self::of_certificates(&certificates));
         }
-        if let Some(UnixPeer { user, .. }) = extensions.get::<UnixPeer>() {
+        if let Some(UnixPeer { user, .. }) = noted::<UnixPeer>(extensions) {
             let (uid, groups) = user.clone().ok_or_else(unknown)?;
             return Ok(Self::User { uid, groups });
         }
-        extensions.get::<TcpConnectInfo>().map(|_| Self::Plain).ok_or_else(unknown)
+        noted::<TcpConnectInfo>(extensions).map(|_| Self::Plain).ok_or_else(unknown)
     }
 
     /// The peer that has presented this chain of certificates, its own certificate first.
@@ -136,6 +136,21 @@ impl Peer {
             Self::Plain => "tcp:plain".to_owned(),
         }
     }
+}
+
+/// Who is at the other end, as our listeners or a server without them have noted it.
+fn noted<P: Send + Sync + 'static>(extensions: &Extensions) -> Option<&P> {
+    let via = extensions.get::<Via<P>>().map(|via| &via.peer);
+    via.or_else(|| extensions.get::<P>())
+}
+
+/// The certificates that the other end has shown, noted in the same ways; `None`: there is no TLS.
+fn shown(extensions: &Extensions) -> Option<Arc<Vec<CertificateDer<'static>>>> {
+    let via = extensions.get::<TlsConnectInfo<Via<TcpConnectInfo>>>();
+    let bare = || extensions.get::<TlsConnectInfo<TcpConnectInfo>>();
+    let certificates =
+        via.map(TlsConnectInfo::peer_certs).or_else(|| bare().map(TlsConnectInfo::peer_certs))?;
+    Some(certificates.unwrap_or_default())
 }
 
 fn unknown() -> Refusal {

@@ -9,6 +9,7 @@ mod quota;
 mod rules;
 mod server;
 mod table;
+mod untaken;
 
 pub(crate) use audit::Log;
 

@@ -1,7 +1,8 @@
 //! The keys of the configuration, and their allowed values.
 
 use super::{
-    Config, Fault, Grant, Grantee, Listen, Problem, Queue, Quota, Retention, Socket, Stop, Tls,
+    Calls, Config, Fault, Grant, Grantee, Listen, Problem, Queue, Quota, Retention, Socket, Stop,
+    Tls,
     section::{Report, Section},
     units::{
         address, cgroups, count, flag, group, mode, path, size, socket, span, spiffe, text, user,
@@ -46,6 +47,7 @@ pub(super) fn read(from: &str) -> Result<Config, Vec<Problem>> {
             mover: root.within("mover", mover),
             limits: root.within("limits", limits),
             quota: root.within("quota", quota),
+            calls: root.within("calls", calls),
             retention: root.within("retention", retention),
             grants: root.each("grants", |at| grant(at, &mut seen)).into_iter().flatten().collect(),
             metrics: root.within("metrics", |at| metrics(at, tls_line.is_some())),
@@ -207,6 +209,16 @@ fn quota(at: &mut Section<'_>) -> Quota {
     }
 }
 
+fn calls(at: &mut Section<'_>) -> Calls {
+    let default = Calls::default();
+    let range = Duration::from_secs(1)..=Duration::from_secs(3600);
+    Calls {
+        timeout: at.read("timeout", span(range.clone())).unwrap_or(default.timeout),
+        long_timeout: at.read("long_timeout", span(range.clone())).unwrap_or(default.long_timeout),
+        take_timeout: at.read("take_timeout", span(range)).unwrap_or(default.take_timeout),
+    }
+}
+
 fn retention(at: &mut Section<'_>) -> Retention {
     let default = Retention::default();
     let age = at.read("age", span(Duration::from_secs(60)..=3660 * DAY));
@@ -225,8 +237,8 @@ fn bytes(value: &DeValue<'_>) -> Result<usize, Fault> {
 }
 
 fn stop(at: &mut Section<'_>) -> Stop {
-    let drain = at.read("drain", span(Duration::from_millis(100)..=Duration::from_secs(300)));
-    Stop { drain: drain.unwrap_or(Stop::default().drain) }
+    let grace = at.read("grace", span(Duration::from_millis(100)..=Duration::from_secs(300)));
+    Stop { grace: grace.unwrap_or(Stop::default().grace) }
 }
 
 fn grant(at: &mut Section<'_>, seen: &mut Vec<Grantee>) -> Option<Grant> {

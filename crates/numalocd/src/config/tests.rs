@@ -66,6 +66,10 @@ fn every_key_is_read() {
         bytes = "2M"
         watches = 4
         requests_per_second = 5
+        [calls]
+        timeout = "2500ms"
+        long_timeout = "1h"
+        take_timeout = "90s"
         [retention]
         age = "12h"
         jobs = 6
@@ -97,7 +101,7 @@ fn every_key_is_read() {
         [log]
         level = "warn,numalocd=debug"
         [stop]
-        drain = "1500ms"
+        grace = "1500ms"
         "#,
     );
     let daemon = nix::unistd::User::from_name("daemon").unwrap().unwrap().uid.as_raw();
@@ -144,6 +148,11 @@ fn every_key_is_read() {
             watches: 4,
             requests_per_second: 5,
         },
+        calls: Calls {
+            timeout: Duration::from_millis(2500),
+            long_timeout: Duration::from_secs(3600),
+            take_timeout: Duration::from_secs(90),
+        },
         retention: Retention {
             age: Duration::from_secs(12 * 3600),
             jobs: 6,
@@ -182,7 +191,7 @@ fn every_key_is_read() {
         ],
         metrics: Some("127.0.0.1:9464".parse().unwrap()),
         log: "warn,numalocd=debug".parse().unwrap(),
-        stop: Stop { drain: Duration::from_millis(1500) },
+        stop: Stop { grace: Duration::from_millis(1500) },
     };
     assert_eq!(config, expected);
 }
@@ -213,6 +222,9 @@ fn each_mistake_is_told_with_its_line_and_key() {
         ("[limits]\ntimeout = 30", "2: limits.timeout: duration such as \"30s\" expected"),
         ("[limits]\nworkers = 257", "2: limits.workers: 257 is out of range: 1 to 256"),
         ("[quota]\nwatches = 0", "2: quota.watches: 0 is out of range"),
+        ("[calls]\ntimeout = \"0s\"", "2: calls.timeout: 0s is out of range: 1s to 3600s"),
+        ("[calls]\nlong_timeout = \"2h\"", "2: calls.long_timeout: 2h is out of range"),
+        ("[calls]\ntake_timeout = \"999ms\"", "2: calls.take_timeout: 999ms is out of range"),
         ("[retention]\nage = \"1w\"", "2: retention.age: '1w' is no duration such as"),
         ("[retention]\njobs = 0", "2: retention.jobs: 0 is out of range"),
         ("[listen]\nmode = 660", "2: listen.mode: '660' is no mode such as \"0660\""),
@@ -233,7 +245,7 @@ fn each_mistake_is_told_with_its_line_and_key() {
         ("[listen]\nplain_loopback = true", "2: listen.plain_loopback: has no effect without"),
         ("[metrics]\nlisten = \"0.0.0.0:9464\"", "2: metrics.listen: 0.0.0.0:9464 is no loopback"),
         ("[log]\nlevel = \"inof\"", "2: log.level: 'inof' is no log level"),
-        ("[stop]\ndrain = \"1h\"", "2: stop.drain: 1h is out of range"),
+        ("[stop]\ngrace = \"1h\"", "2: stop.grace: 1h is out of range"),
         ("grants = 1", "1: grants: list of tables expected, found integer"),
         ("grants = [1]", "1: grants[0]: list of tables expected, found integer"),
         ("[[grants]]\nuser = 1", "1: grants[0].role: missing"),
@@ -355,12 +367,12 @@ fn a_spiffe_id_has_the_form_of_the_standard() {
 #[test]
 fn all_mistakes_are_told_at_once_in_the_order_of_the_lines() {
     let found = problems(
-        "[stop]\ndrain = 1\n[queue]\nmoves = 0\nspeed = 1\n[listen]\nmode = \"x\"\ntcp = \"1.1.1.1:1\"\n",
+        "[stop]\ngrace = 1\n[queue]\nmoves = 0\nspeed = 1\n[listen]\nmode = \"x\"\ntcp = \"1.1.1.1:1\"\n",
     );
     let begins: Vec<_> = found.iter().filter_map(|line| line.split(' ').nth(1)).collect();
     assert_eq!(
         begins,
-        ["stop.drain:", "queue.moves:", "queue.speed:", "listen.mode:", "listen.tcp:"]
+        ["stop.grace:", "queue.moves:", "queue.speed:", "listen.mode:", "listen.tcp:"]
     );
 }
 
@@ -468,6 +480,7 @@ fn the_example_file_shows_the_defaults() {
     assert!(all.queue.rate_bytes_per_second.is_some() && all.mover.nice.is_some());
     assert_eq!(all.mover.batch, default.mover.batch);
     assert_eq!((all.retention, all.stop), (default.retention, default.stop));
+    assert_eq!(all.calls, default.calls);
     assert_eq!(all.log, default.log);
     assert_eq!(all.grants.len(), 4);
 }
@@ -479,8 +492,8 @@ fn a_reload_keeps_what_takes_a_restart_and_says_so() {
         "[listen]\nsocket = \"/run/b\"\nmode = \"0600\"\ngroup = \"root\"\n\
          tcp = \"127.0.0.1:1\"\nplain_loopback = true\n\
          [metrics]\nlisten = \"127.0.0.1:2\"\n[queue]\nmoves = 5\n[log]\nlevel = \"debug\"\n\
-         [stop]\ndrain = \"2s\"\n[[grants]]\nuser = 1\nrole = \"viewer\"\n\
-         [quota]\nwatches = 9\n[retention]\njobs = 9\n[limits]\nworkers = 9",
+         [stop]\ngrace = \"2s\"\n[[grants]]\nuser = 1\nrole = \"viewer\"\n\
+         [quota]\nwatches = 9\n[calls]\ntimeout = \"9s\"\n[retention]\njobs = 9\n[limits]\nworkers = 9",
     );
     let (now, later) = reload(&old, new.clone());
     assert_eq!(now, Config { listen: old.listen.clone(), metrics: None, ..new.clone() });

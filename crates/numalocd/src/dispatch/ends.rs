@@ -80,17 +80,17 @@ impl Dispatcher {
         }
         self.edges.metrics.job_ended(job);
         if let Ok(owner) = self.owner_of(job) {
-            self.measure(&job.members, &owner);
+            self.measure(job, &owner);
         }
         // A field `message` would be a second MESSAGE in the journal.
         tracing::info!(job = %job.id, state = job.state.name(), why = job.state_message, "job ended");
     }
 
     /// Updates the metric of the local share for each member that is a workload of `owner`.
-    fn measure(&self, members: &[MemberResult], owner: &Caller) {
-        for result in members {
+    fn measure(&self, job: &Job, owner: &Caller) {
+        for result in &job.members {
             if let Some(after) = result.after
-                && let Some(id) = self.only_workload(&result.member, owner)
+                && let Some(id) = self.only_workload(&result.member, &job.spec.target, owner)
             {
                 self.edges.metrics.workload_local(id, after.movable.percent());
             }

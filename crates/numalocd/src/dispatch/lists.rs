@@ -10,7 +10,7 @@ use numaloc_api::{
     value::{
         Event, EventFilter, Job, JobFilter, JobState, ListEvents, ListJobs, ListSchedules,
         ListWorkloads, QosClass, Schedule, ScheduleFilter, Target, Workload, WorkloadFilter,
-        WorkloadId, WorkloadSpec,
+        WorkloadId,
     },
 };
 use std::{collections::BTreeMap, ops::Bound, sync::Arc, time::SystemTime};
@@ -226,7 +226,7 @@ enum Named<'a> {
     /// No workload with this name is registered.
     None,
     /// The workload with this name.
-    Only(&'a WorkloadSpec),
+    Only(&'a Workload),
 }
 
 impl<'a> Named<'a> {
@@ -234,7 +234,7 @@ impl<'a> Named<'a> {
         match id.map(|id| known.get(id)) {
             None => Self::Any,
             Some(None) => Self::None,
-            Some(Some(workload)) => Self::Only(&workload.spec),
+            Some(Some(workload)) => Self::Only(workload),
         }
     }
 
@@ -242,7 +242,7 @@ impl<'a> Named<'a> {
         match self {
             Self::Any => true,
             Self::None => false,
-            Self::Only(spec) => is_named(target, spec),
+            Self::Only(workload) => is_named(target, workload),
         }
     }
 }

@@ -142,9 +142,8 @@ pub enum Refusal {
     },
     /// The call has taken longer than the limit.
     #[error(
-        "given up after {} s; a change may have been made all the same: repeat it with the same request_id, or read what \
-         there is",
-        limit.as_secs()
+        "given up after {limit:?}; a change may have been made all the same: repeat it with the same request_id, or read what \
+         there is"
     )]
     Late {
         /// How long it may take.

@@ -164,7 +164,7 @@ impl Dispatcher {
 
     fn begin_stop(&mut self) {
         if self.stopping.is_none() {
-            self.stopping = Some(Instant::now() + self.config().stop.drain);
+            self.stopping = Some(Instant::now() + self.config().stop.grace);
             self.runs.values().for_each(super::run::Run::cancel);
             // Jobs that only wait for a place to move end at once.
             self.changed = true;

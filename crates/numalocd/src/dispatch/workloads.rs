@@ -25,13 +25,13 @@ use tokio::time::Instant;
 /// At most this many workloads are forgotten in one commit when their leases end.
 const AT_ONCE: usize = 1000;
 
-/// What a target means that names neither cgroups nor workloads, which says all by itself: nothing that is registered matters.
-/// `None`: it names some. It is what [`Dispatcher::select`] says of it, and does not wait for the dispatcher.
+/// What [`Dispatcher::select`] says of a target that names neither cgroups nor workloads, without waiting for the dispatcher: what
+/// is registered does not matter. `None`: it names some.
 pub(super) fn plain(target: &Target) -> Option<Selected> {
-    let Target { pids: _, processes: _, units: _, cgroups, container_ids, pod_uids, labels } =
-        target;
-    let is_plain = cgroups.is_empty() && container_ids.is_empty() && pod_uids.is_empty();
-    (is_plain && labels.is_empty()).then(|| {
+    let Target { pids, processes: exact, units: named, .. } = target;
+    let (pids, exact, named) = (pids.clone(), exact.clone(), named.clone());
+    let is_plain = *target == Target { pids, processes: exact, units: named, ..Target::default() };
+    is_plain.then(|| {
         let members = processes(target).into_iter().chain(units(target)).collect();
         Selected { aim: Aim { members, missing: Vec::new() }, qos_class: None }
     })
@@ -60,20 +60,22 @@ fn units(target: &Target) -> impl Iterator<Item = Member> {
 
 impl Dispatcher {
     /// Resolves a target. With `of`, names of workloads mean those that `of` may select; with `None` (a caller that only
-    /// looks), those of all owners. With `pins`, pids mean the processes that had them when the record was made; without,
-    /// those that have them now.
+    /// looks), those of all owners. If the target names creators, only their workloads are meant. With `pins`, pids mean the
+    /// processes that had them when the record was made; without, those that have them now.
     ///
     /// # Errors
-    /// [`Refusal::TargetNotFound`]: no member is known. The message is that of the first one.
+    /// [`Refusal::TargetNotFound`]: no member is known. The message is that of the first one. [`Refusal::NotPermitted`]: the target
+    /// names a creator of whose workloads `of` may select none.
     pub(super) fn select(
         &self,
         target: &Target,
         of: Option<&Caller>,
         pins: Option<&Pins>,
     ) -> Result<Selected, Refusal> {
+        of.map_or(Ok(()), |of| check_creators(target, of))?;
         let (cgroups, missing) = self.cgroups(target, of);
         let known = cgroups.keys().flat_map(|path| self.book.names().in_cgroup(path));
-        let known = known.filter_map(|id| self.selectable(id, of));
+        let known = known.filter_map(|id| self.selectable(id, target, of));
         let qos_class = self.best_class(known);
         // The job's class is no better than its creator may ask for, whatever class others have given the workload.
         let qos_class =
@@ -111,12 +113,13 @@ impl Dispatcher {
             target.cgroups.iter().map(|path| (path.as_str(), Target::cgroup(path))).collect();
         let mut add = |named: Target, ids: &mut dyn Iterator<Item = &'a WorkloadId>| {
             let mut any = false;
-            for Workload { spec, .. } in ids.filter_map(|id| self.selectable(id, of)) {
+            for Workload { spec, .. } in ids.filter_map(|id| self.selectable(id, target, of)) {
                 any = true;
                 cgroups.entry(&spec.cgroup).or_insert_with(|| name_of(spec));
             }
             if !any {
-                missing.push(Missing { reason: not_registered(&named, of), member: named });
+                let reason = not_registered(&named, &target.workload_creators, of);
+                missing.push(Missing { reason, member: named });
             }
         };
         for id in &target.container_ids {
@@ -149,14 +152,28 @@ impl Dispatcher {
         classes.min()
     }
 
-    fn selectable(&self, id: &WorkloadId, of: Option<&Caller>) -> Option<&Workload> {
+    /// A workload, if it may be meant by a target of `of`.
+    fn selectable(
+        &self,
+        id: &WorkloadId,
+        target: &Target,
+        of: Option<&Caller>,
+    ) -> Option<&Workload> {
         let known = self.book.workloads().get(id).map(|known| &**known);
+        let known = known.filter(|known| target.means_workloads_of(&known.creator));
         known.filter(|known| of.is_none_or(|caller| caller.may_select(known)))
     }
 
-    /// The workload that a member of a job's target stands for, if its cgroup is that of exactly one.
-    pub(super) fn only_workload(&self, member: &Target, of: &Caller) -> Option<&WorkloadId> {
-        let selected = self.select(member, Some(of), Some(&Pins::new())).ok()?;
+    /// The workload that a member of `target`, a target of `of`, stands for, if its cgroup is that of exactly one.
+    pub(super) fn only_workload(
+        &self,
+        member: &Target,
+        target: &Target,
+        of: &Caller,
+    ) -> Option<&WorkloadId> {
+        let workload_creators = target.workload_creators.clone();
+        let member = Target { workload_creators, ..member.clone() };
+        let selected = self.select(&member, Some(of), Some(&Pins::new())).ok()?;
         let [Member { target: HostTarget::Cgroup(path), .. }] = &selected.aim.members[..] else {
             return None;
         };
@@ -383,19 +400,36 @@ fn name_of(spec: &WorkloadSpec) -> Target {
 }
 
 /// Whether a target names a workload.
-pub(super) fn is_named(target: &Target, spec: &WorkloadSpec) -> bool {
+pub(super) fn is_named(target: &Target, workload: &Workload) -> bool {
+    let spec = &workload.spec;
     let is_among = |id: &Option<String>, ids: &BTreeSet<String>| {
         id.as_ref().is_some_and(|id| ids.contains(id))
     };
-    target.cgroups.contains(&spec.cgroup)
-        || is_among(&spec.container_id, &target.container_ids)
+    let is_registered_so = is_among(&spec.container_id, &target.container_ids)
         || is_among(&spec.pod_uid, &target.pod_uids)
-        || (!target.labels.is_empty() && spec.is_selected(&target.labels))
+        || (!target.labels.is_empty() && spec.is_selected(&target.labels));
+    target.cgroups.contains(&spec.cgroup)
+        || (is_registered_so && target.means_workloads_of(&workload.creator))
+}
+
+/// Refuses what could never mean anything.
+fn check_creators(target: &Target, of: &Caller) -> Result<(), Refusal> {
+    let Some(foreign) = target.workload_creators.iter().find(|creator| !of.may_mean(creator))
+    else {
+        return Ok(());
+    };
+    let own = &of.name;
+    let message = format!(
+        "the target means workloads of {foreign}, of which {own} may have none moved: take it out of workload_creators, or \
+         have a cgroup added to the grant in the daemon's configuration"
+    );
+    Err(Refusal::NotPermitted { message })
 }
 
 /// Why a name stands for no workload. Does not say whether other clients have registered one with that name.
-fn not_registered(named: &Target, of: Option<&Caller>) -> String {
+fn not_registered(named: &Target, creators: &BTreeSet<String>, of: Option<&Caller>) -> String {
+    let from = first_few(creators.iter()).map(|creators| format!(" of {creators}"));
     let whose = of.map(|caller| format!(" that {} may move", caller.name));
-    let whose = whose.unwrap_or_default();
-    format!("no registered workload{whose} has {named}: register it, or name its cgroup")
+    let (from, whose) = (from.unwrap_or_default(), whose.unwrap_or_default());
+    format!("no registered workload{from}{whose} has {named}: register it, or name its cgroup")
 }

@@ -1,6 +1,8 @@
-//! A connection. It holds one of a bounded number of places, and its client has to send its first bytes soon.
+//! A connection. It holds one of a bounded number of places, and its client has to send its first bytes soon. It can be closed from
+//! outside ([`Hangup`]).
 
 use super::places::Place;
+use crate::access::{Hangup, Via};
 use std::{
     io::{self, ErrorKind, IoSlice},
     pin::Pin,
@@ -9,6 +11,7 @@ use std::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::oneshot,
     time::{Sleep, sleep},
 };
 use tonic::transport::server::Connected;
@@ -21,7 +24,10 @@ const OPENING_BYTES: usize = 24;
 /// A byte stream, and who is at its other end.
 pub(super) struct Connection<T, P> {
     io: T,
-    peer: P,
+    via: Via<P>,
+    /// Ready when somebody hangs up.
+    hung_up: oneshot::Receiver<()>,
+    has_ended: bool,
     opening: Option<Opening>,
     _place: Place,
 }
@@ -34,15 +40,24 @@ struct Opening {
 impl<T, P> Connection<T, P> {
     pub(super) fn new(io: T, peer: P, place: Place) -> Self {
         let opening = Opening { deadline: Box::pin(sleep(OPENING)), missing: OPENING_BYTES };
-        Self { io, peer, opening: Some(opening), _place: place }
+        let (hangup, hung_up) = Hangup::pair();
+        let via = Via { peer, hangup };
+        Self { io, via, hung_up, has_ended: false, opening: Some(opening), _place: place }
+    }
+
+    /// Fails when somebody has hung up, and wakes the task when that happens.
+    fn go_on(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        // It may not be asked again once it was ready.
+        self.has_ended = self.has_ended || Pin::new(&mut self.hung_up).poll(cx).is_ready();
+        if self.has_ended { Err(ErrorKind::TimedOut.into()) } else { Ok(()) }
     }
 }
 
 impl<T, P: Clone + Send + Sync + 'static> Connected for Connection<T, P> {
-    type ConnectInfo = P;
+    type ConnectInfo = Via<P>;
 
-    fn connect_info(&self) -> P {
-        self.peer.clone()
+    fn connect_info(&self) -> Via<P> {
+        self.via.clone()
     }
 }
 
@@ -52,6 +67,7 @@ impl<T: AsyncRead + Unpin, P: Unpin> AsyncRead for Connection<T, P> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        self.go_on(cx)?;
         if let Some(opening) = &mut self.opening
             && opening.deadline.as_mut().poll(cx).is_ready()
         {
@@ -76,6 +92,7 @@ impl<T: AsyncWrite + Unpin, P: Unpin> AsyncWrite for Connection<T, P> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.go_on(cx)?;
         Pin::new(&mut self.io).poll_write(cx, buf)
     }
 
@@ -84,6 +101,7 @@ impl<T: AsyncWrite + Unpin, P: Unpin> AsyncWrite for Connection<T, P> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.go_on(cx)?;
         Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
     }
 

@@ -35,8 +35,8 @@ pub struct ServeError(#[from] transport::Error);
 /// is accepted any more, the sockets that this daemon made are removed, and open calls are awaited. To bound that wait, end the
 /// streams or drop this future.
 ///
-/// The extensions of a request say who calls: [`UnixPeer`](crate::access::UnixPeer) at a Unix socket,
-/// `TlsConnectInfo<TcpConnectInfo>` with TLS, only `TcpConnectInfo` without TLS.
+/// The extensions of a request say who calls and hold what closes the connection: `Via<UnixPeer>` at a Unix socket,
+/// `TlsConnectInfo<Via<TcpConnectInfo>>` with TLS, only `Via<TcpConnectInfo>` without TLS (see [`Via`](crate::access::Via)).
 ///
 /// # Errors
 /// The server fails.

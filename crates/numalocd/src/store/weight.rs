@@ -22,7 +22,13 @@ fn weight(target: &Target) -> usize {
 }
 
 fn names(target: &Target) -> usize {
-    let names = [&target.cgroups, &target.units, &target.container_ids, &target.pod_uids];
+    let names = [
+        &target.cgroups,
+        &target.units,
+        &target.container_ids,
+        &target.pod_uids,
+        &target.workload_creators,
+    ];
     let names = names.into_iter().flatten().map(|name| name.len() + 4);
     let processes = target.processes.iter().map(|process| process.boot_id.len() + 24);
     let labels = conditions(&target.labels);

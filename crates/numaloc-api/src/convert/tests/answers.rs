@@ -199,7 +199,11 @@ fn the_descriptors_are_complete() {
     let services: Vec<_> = files().flat_map(|file| &file.service).map(|s| s.name()).collect();
     assert_eq!(services.len(), 6, "{services:?}");
     assert!(files().any(|file| file.name() == "google/protobuf/field_mask.proto"));
-    // Reflection shows the comments.
+    // Reflection shows the options that prost does not know.
+    assert!(files().any(|file| file.name() == "google/api/resource.proto"));
+    let named = b"numaloc.io/Workload";
+    assert!(FILE_DESCRIPTOR_SET.windows(named.len()).any(|part| part == named));
+    // And the comments.
     let commented = |file: &prost_types::FileDescriptorProto| {
         let locations = file.source_code_info.iter().flat_map(|info| &info.location);
         locations.filter(|location| location.leading_comments.is_some()).count() > 0

@@ -91,6 +91,20 @@ fn names() {
             assert!(self::target(target).contains("[0] must"), "{name:?} was taken");
         }
     }
+    let creators = |names: Vec<String>| v1::Target { workload_creators: names, ..one() };
+    for (names, expected) in [
+        (vec!["uid:1".to_owned(), "a\n".to_owned()], "spec.target.workload_creators[1] must"),
+        (vec!["a".repeat(257)], "spec.target.workload_creators[0] must"),
+        (vec![String::new()], "spec.target.workload_creators[0] is required"),
+        (vec!["a".to_owned(); 1025], "spec.target.workload_creators must have at most 1024"),
+    ] {
+        let text = target(creators(names));
+        assert!(text.starts_with(expected), "{text}");
+    }
+    // They say whose workloads are meant, and not which.
+    let workload_creators = vec!["uid:1".to_owned()];
+    let text = target(v1::Target { workload_creators, ..Default::default() });
+    assert_eq!(text, "spec.target is required");
     let units = vec!["a".to_owned(); 1025];
     let text = target(v1::Target { units, ..Default::default() });
     assert_eq!(text, "spec.target.units must have at most 1024 entries");

@@ -37,6 +37,7 @@ fn full() -> MigrationSpec {
             container_ids: set(&["0a1b2c"]),
             pod_uids: set(&["6f1e-42"]),
             labels: selector(),
+            workload_creators: set(&["cert:node agent", "uid:1000"]),
             processes: [TargetProcess { pid: 4711, start_time: 0, boot_id: "b-1".to_owned() }]
                 .into(),
         },

@@ -74,14 +74,16 @@ fn target() -> impl Strategy<Value = Target> {
     let units = btree_set("[a-z]{1,9}\\.service", 0..3);
     let ids = || btree_set(token(), 0..2);
     let processes = (btree_set(1..i32::MAX, 1..4), btree_set(target_process(), 0..3));
-    (processes, btree_set(path(), 0..3), units, ids(), ids(), selector()).prop_map(
+    let labels = (selector(), btree_set("uid:[0-9]{1,5}", 0..3));
+    (processes, btree_set(path(), 0..3), units, ids(), ids(), labels).prop_map(
         |((pids, processes), cgroups, units, container_ids, pod_uids, labels)| Target {
             pids,
             cgroups,
             units,
             container_ids,
             pod_uids,
-            labels,
+            labels: labels.0,
+            workload_creators: labels.1,
             processes,
         },
     )

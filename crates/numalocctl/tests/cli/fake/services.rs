@@ -273,7 +273,8 @@ impl workload_service_server::WorkloadService for Services {
 impl daemon_service_server::DaemonService for Services {
     async fn get_status(&self, request: Request<GetStatusRequest>) -> Answer<GetStatusResponse> {
         let (_, script) = self.asked("GetStatus", request)?;
-        Ok(Response::new(answers::status(script.version)))
+        let holds = script.drained.then(|| answers::holds(true, false));
+        Ok(Response::new(GetStatusResponse { holds, ..answers::status(script.version) }))
     }
     async fn get_metrics(&self, request: Request<GetMetricsRequest>) -> Answer<GetMetricsResponse> {
         drop(self.asked("GetMetrics", request)?);

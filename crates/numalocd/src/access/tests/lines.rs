@@ -6,13 +6,14 @@ use crate::{
         lines::{Kind, Lines},
         rules::RULES,
     },
+    config::{Calls, Config},
     dispatch::Refusal,
 };
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Bytes, Frame};
-use std::{convert::Infallible, time::Duration};
-use tokio::time::timeout;
-use tonic::{Code, body::Body, transport::server::TcpConnectInfo};
+use std::{convert::Infallible, sync::Arc, time::Duration};
+use tokio::time::{Instant, timeout};
+use tonic::{Code, Status, body::Body, transport::server::TcpConnectInfo};
 use tower::{Layer, ServiceExt, service_fn};
 
 const MOMENT: Duration = Duration::from_millis(1);
@@ -159,7 +160,7 @@ async fn calls_end_in_time() {
         }
         seen += 1;
         let answer = timeout(day, service.clone().oneshot(request)).await;
-        match rule.kind.deadline() {
+        match rule.kind.deadline(&Calls::default()) {
             Some(_) => {
                 let answer = answer.expect("in time").expect("an answer");
                 let code = answer.headers().get("grpc-status").expect("a status");
@@ -170,6 +171,37 @@ async fn calls_end_in_time() {
     }
     assert!(seen > 10, "{seen}");
     for kind in [Kind::Change, Kind::Bulk] {
-        assert!(kind.deadline().is_some(), "a change may be stuck, too");
+        assert!(kind.deadline(&Calls::default()).is_some(), "a change may be stuck, too");
+    }
+}
+
+/// Each call has the time that the configuration says when it comes.
+#[tokio::test(start_paused = true)]
+async fn a_reload_changes_how_long_calls_may_take() {
+    let (access, sender) = access(config(Vec::new()));
+    let service = access.layer(service_fn(async |_: http::Request<Body>| {
+        std::future::pending::<Result<http::Response<Body>, Infallible>>().await
+    }));
+    let read = || {
+        let mut request = list();
+        *request.uri_mut() = "/numaloc.v1.MigrationService/GetJob".parse().expect("a path");
+        request
+    };
+    for (timeout, long_timeout) in [(30, 120), (2, 7), (9, 3)] {
+        let [timeout, long_timeout] = [timeout, long_timeout].map(Duration::from_secs);
+        if timeout != Calls::default().timeout {
+            let calls = Calls { timeout, long_timeout, ..Calls::default() };
+            sender.send(Arc::new(Config { calls, ..Config::default() })).expect("it listens");
+        }
+        for (request, limit) in [(read(), timeout), (list(), long_timeout)] {
+            let begin = Instant::now();
+            let answer = service.clone().oneshot(request).await.expect("an answer");
+            let status = Status::from_header_map(answer.headers()).expect("a status");
+            assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+            let said = format!("given up after {limit:?};");
+            assert!(status.message().starts_with(&said), "{status}");
+            let took = begin.elapsed();
+            assert!(took >= limit && took < limit + Duration::from_secs(1), "{took:?}");
+        }
     }
 }

@@ -113,6 +113,51 @@ async fn a_selector_means_what_its_owner_owns_or_may_move() {
     rig.stop().await;
 }
 
+/// A target that means the workloads of these clients alone.
+fn of(target: &Target, creators: &[&str]) -> Target {
+    let workload_creators = creators.iter().map(|&name| name.to_owned()).collect();
+    Target { workload_creators, ..target.clone() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_target_may_say_whose_workloads_it_means() {
+    let dir = dir();
+    let rig = rig(&dir).await;
+    let (lsr, be) = (QosClass::Lsr, QosClass::Be);
+    let shared = redis("shared", "/pods/shared/redis", lsr);
+    for target in names() {
+        for (who, creators, expected, class) in [
+            (Some(admin()), &["uid:1000"][..], &["/pods/redis"][..], be),
+            (Some(admin()), &["uid:1001", "uid:9"], &["/other/redis"], lsr),
+            (Some(admin()), &["uid:1000", "uid:1001"], &["/other/redis", "/pods/redis"], lsr),
+            (None, &["uid:1000"], &["/pods/redis"], be),
+            (Some(agent()), &["uid:1000"], &["/pods/redis"], be),
+        ] {
+            let target = of(&target, creators);
+            let selected = select(&rig, who.clone(), &target).await.expect("found");
+            let found = (targets(&selected.aim), selected.qos_class);
+            assert_eq!(found, (cgroups(expected), Some(class)), "{who:?} {target:?}");
+        }
+        let none = select(&rig, Some(admin()), &of(&target, &["uid:9"])).await;
+        assert_refused!(none, Refusal::TargetNotFound { message } if message.contains("of uid:9"));
+        // It narrows what an operator may have moved, and gives it nothing.
+        let foreign = of(&target, &["uid:1001"]);
+        let none = select(&rig, Some(agent()), &foreign).await;
+        assert_refused!(none, Refusal::TargetNotFound { .. });
+        rig.register(other(), shared.clone()).await.expect("it is taken");
+        let selected = select(&rig, Some(agent()), &foreign).await.expect("found");
+        assert_eq!(targets(&selected.aim), cgroups(&["/pods/shared/redis"]));
+        rig.unregister(other(), shared.id.clone()).await.expect("it is known");
+        // One without cgroups has its own alone.
+        let stranger = tenant(7, &[]);
+        let refused = select(&rig, Some(stranger.clone()), &foreign).await;
+        assert_refused!(refused, Refusal::NotPermitted { message } if message.contains("uid:1001"));
+        let none = select(&rig, Some(stranger), &of(&target, &["uid:7"])).await;
+        assert_refused!(none, Refusal::TargetNotFound { .. });
+    }
+    rig.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_class_of_a_cgroup_is_not_the_others_to_say() {
     let dir = dir();

@@ -1,7 +1,7 @@
 //! Client certificates, with keys made for the test.
 
 use super::*;
-use crate::config::Tls;
+use crate::{access::Via, config::Tls};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tonic::transport::{
     Certificate, ClientTlsConfig, Identity,
@@ -35,7 +35,7 @@ impl Authority {
 }
 
 fn certificate_only(request: Request<()>) -> Result<Request<()>, Status> {
-    let info = request.extensions().get::<TlsConnectInfo<TcpConnectInfo>>();
+    let info = request.extensions().get::<TlsConnectInfo<Via<TcpConnectInfo>>>();
     let certificates = info.and_then(TlsConnectInfo::peer_certs).unwrap_or_default();
     if certificates.is_empty() { Err(Status::permission_denied("who?")) } else { Ok(request) }
 }

@@ -1,0 +1,46 @@
+//! Ends connections from where their calls are answered.
+
+use super::UnixPeer;
+use http::Extensions;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::oneshot;
+use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo};
+
+/// Ends a connection. Clones end the same one.
+#[derive(Clone, Debug)]
+pub struct Hangup(Arc<Mutex<Option<oneshot::Sender<()>>>>);
+
+/// What our listeners note of a connection with each of its requests.
+#[derive(Clone, Debug)]
+pub struct Via<P> {
+    /// Who is at the other end.
+    pub peer: P,
+    /// Ends it.
+    pub hangup: Hangup,
+}
+
+impl Hangup {
+    /// One for a connection, which has to end when the other part is ready, and to keep the first one until then.
+    pub fn pair() -> (Self, oneshot::Receiver<()>) {
+        let (sender, hung_up) = oneshot::channel();
+        (Self(Arc::new(Mutex::new(Some(sender)))), hung_up)
+    }
+
+    /// That of the connection that a request has come by; `None`: it did not come by one of our listeners.
+    pub(super) fn of(extensions: &Extensions) -> Option<&Self> {
+        let unix = extensions.get::<Via<UnixPeer>>().map(|via| &via.hangup);
+        let tcp = || extensions.get::<Via<TcpConnectInfo>>().map(|via| &via.hangup);
+        let tls = || extensions.get::<TlsConnectInfo<Via<TcpConnectInfo>>>();
+        unix.or_else(tcp).or_else(|| tls().map(|tls| &tls.get_ref().hangup))
+    }
+
+    /// Ends it, with all calls that are under way in it.
+    pub fn now(&self) {
+        // Nothing panics while it holds the lock, so that what a poisoned one guards is whole.
+        let sender = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(sender) = sender {
+            // It may have ended by itself.
+            let _ = sender.send(());
+        }
+    }
+}
