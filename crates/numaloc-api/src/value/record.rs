@@ -27,6 +27,8 @@ pub struct Job {
     pub creator: String,
     /// The group that its creator's grant is to, if it is to a group.
     pub creator_gid: Option<u32>,
+    /// Who has had its schedule run, in the form of [`Self::creator`]; `None`: nobody has asked for this run, or it is none.
+    pub requester: Option<String>,
     /// The request_id that it was created with.
     pub request_id: Option<String>,
     /// The processes that the pids of its target mean.

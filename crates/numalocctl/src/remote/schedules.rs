@@ -125,7 +125,7 @@ impl Daemon {
     /// Has a schedule run now.
     pub fn run_schedule(&self, id: &ScheduleId) -> Result<JobDoc, Failure> {
         let mut service = client!(self, schedule_service_client, ScheduleServiceClient);
-        let message = v1::RunScheduleRequest { name: id.to_string() };
+        let message = v1::RunScheduleRequest { name: id.to_string(), ..Default::default() };
         let answer =
             self.call(message, |request| async move { service.run_schedule(request).await })?;
         Ok(job(&answer.job.unwrap_or_default(), &Topology::default()))

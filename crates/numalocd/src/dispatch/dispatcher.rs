@@ -92,6 +92,17 @@ impl fmt::Debug for Edges {
     }
 }
 
+/// A client that has asked for a run of a schedule.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// Its name.
+    pub who: String,
+    /// Makes its request safe to repeat.
+    pub request_id: Option<String>,
+    /// Where the job goes.
+    pub reply: Reply<Made>,
+}
+
 /// Owns jobs, schedules, workloads and events.
 #[derive(Debug)]
 pub struct Dispatcher {
@@ -111,8 +122,8 @@ pub struct Dispatcher {
     pub(super) gone: HashMap<u64, Instant>,
     /// How often in a row a schedule could not be looked at.
     pub(super) put_off: HashMap<u64, u32>,
-    /// Who has asked for a run of a schedule and waits for its job.
-    pub(super) asked: HashMap<u64, Vec<Reply<Made>>>,
+    /// Who has asked for a run of a schedule and waits for its job, the first who asked first.
+    pub(super) asked: HashMap<u64, Vec<Asked>>,
     /// How schedules fare, by their numbers: of those that have moved something since the start.
     pub(super) fights: HashMap<u64, Fight>,
     /// When workloads are forgotten that nobody renews.

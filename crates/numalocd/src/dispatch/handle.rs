@@ -1,7 +1,7 @@
 //! What the services ask of the dispatcher.
 
 use super::{
-    Hold, Refusal,
+    Begin, Hold, Refusal,
     command::{Change, Command, Reply},
 };
 use crate::{
@@ -12,10 +12,11 @@ use crate::{
 use numaloc_api::{
     encoded::ListedJob,
     value::{
-        CreateJob, CreateSchedule, DeleteSchedule, Event, EventFilter, Job, JobId, JobState,
-        ListEvents, ListJobs, ListSchedules, ListWorkloads, Pins, QosClass, RegisterWorkload,
-        RenewWorkloads, Schedule, ScheduleId, Target, UnregisterWorkload, UpdateSchedule, Workload,
-        WorkloadFilter, WorkloadId, WorkloadSet,
+        CreateJob, CreateSchedule, DeleteSchedule, Event, EventFilter, Job, JobFilter, JobId,
+        JobState, ListEvents, ListJobs, ListSchedules, ListWorkloads, Pins, QosClass,
+        RegisterWorkload, RenewWorkloads, RunSchedule, Schedule, ScheduleFilter, ScheduleId,
+        Target, UnregisterWorkload, UpdateSchedule, Workload, WorkloadFilter, WorkloadId,
+        WorkloadSet,
     },
 };
 use std::{collections::BTreeSet, sync::Arc, time::SystemTime};
@@ -53,26 +54,37 @@ pub struct Replaced {
     pub removed: usize,
 }
 
-/// What has become of a workload.
+/// What has become of a record of which a watch shows `T`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WorkloadChange {
+pub enum RecordChange<T, K> {
     /// It is there: new, changed, or as it was before the watch.
-    Present(Arc<Workload>),
+    Present(T),
     /// It is not there, or not among those that are watched.
-    Removed(WorkloadId),
+    Removed(K),
     /// What there was before the watch has been told.
     CaughtUp,
 }
 
-/// Some changes of workloads.
+/// Some changes of records.
 #[derive(Clone, Debug)]
-pub struct WorkloadChanges {
+pub struct RecordChanges<T, K> {
     /// Each with its number, and with what goes on after it.
-    pub changes: Vec<(u64, WorkloadChange, String)>,
+    pub changes: Vec<(u64, RecordChange<T, K>, String)>,
     /// Up to which number was looked.
     pub seen: u64,
     /// What goes on after that.
     pub token: String,
+}
+
+/// What can be watched as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordKind {
+    /// Jobs.
+    Job,
+    /// Schedules.
+    Schedule,
+    /// Workloads.
+    Workload,
 }
 
 /// How many jobs are in a state.
@@ -106,22 +118,17 @@ pub struct Status {
 pub struct Handle {
     commands: mpsc::Sender<Command>,
     last_event: watch::Receiver<u64>,
-    last_change: watch::Receiver<u64>,
 }
 
 impl Handle {
-    pub(super) fn new(
-        commands: mpsc::Sender<Command>,
-        last_event: watch::Receiver<u64>,
-        last_change: watch::Receiver<u64>,
-    ) -> Self {
-        Self { commands, last_event, last_change }
+    pub(super) fn new(commands: mpsc::Sender<Command>, last_event: watch::Receiver<u64>) -> Self {
+        Self { commands, last_event }
     }
 
     /// One whose dispatcher has stopped.
     #[cfg(test)]
     pub fn stopped() -> Self {
-        Self::new(mpsc::channel(1).0, watch::channel(0).1, watch::channel(0).1)
+        Self::new(mpsc::channel(1).0, watch::channel(0).1)
     }
 
     /// Sends a command and waits for the answer.
@@ -274,12 +281,17 @@ impl Handle {
         self.ask(|reply| Command::ListSchedules(request, reply)).await
     }
 
-    /// Has a schedule run now: its job, and whether that was queued or under way before.
+    /// Has a schedule run now: its job, and whether that was there before: queued or under way, or made by an earlier request
+    /// with the same request_id.
     ///
     /// # Errors
-    /// Not found, target not found or empty, etag (it was changed meanwhile), not permitted, store.
-    pub async fn run_schedule(&self, caller: Caller, id: ScheduleId) -> Result<Made, Refusal> {
-        self.ask(|reply| Command::RunSchedule(caller, id, reply)).await
+    /// Not found, already exists, target not found or empty, etag (it was changed meanwhile), not permitted, store.
+    pub async fn run_schedule(
+        &self,
+        caller: Caller,
+        request: RunSchedule,
+    ) -> Result<Made, Refusal> {
+        self.ask(|reply| Command::RunSchedule(caller, request, reply)).await
     }
 
     /// Changes a schedule; `pins` go with a new target.
@@ -383,21 +395,46 @@ impl Handle {
         filter: WorkloadFilter,
         after: u64,
         most: usize,
-    ) -> Result<WorkloadChanges, Refusal> {
+    ) -> Result<RecordChanges<Arc<Workload>, WorkloadId>, Refusal> {
         self.ask(|reply| Command::WorkloadsAfter(filter, after, most, reply)).await
     }
 
-    /// The number of the change after which a client goes on.
+    /// Changes of jobs after number `after`, 0: all jobs, as lists show them; at most `most`, oldest first.
     ///
     /// # Errors
-    /// [`Refusal::ResumeToken`]: not all after it are known.
-    pub async fn resume_workloads(&self, token: String) -> Result<u64, Refusal> {
-        self.ask(|reply| Command::ResumeWorkloads(token, reply)).await
+    /// [`Refusal::ResumeToken`]: not all are known any more.
+    pub async fn jobs_after(
+        &self,
+        filter: JobFilter,
+        after: u64,
+        most: usize,
+    ) -> Result<RecordChanges<ListedJob, JobId>, Refusal> {
+        self.ask(|reply| Command::JobsAfter(filter, after, most, reply)).await
     }
 
-    /// The number of the last change of a workload, as [`Self::last_event`].
-    pub fn last_change(&self) -> watch::Receiver<u64> {
-        self.last_change.clone()
+    /// Changes of schedules after number `after`, 0: all schedules; at most `most`, oldest first.
+    ///
+    /// # Errors
+    /// [`Refusal::ResumeToken`]: not all are known any more.
+    pub async fn schedules_after(
+        &self,
+        filter: ScheduleFilter,
+        after: u64,
+        most: usize,
+    ) -> Result<RecordChanges<Arc<Schedule>, ScheduleId>, Refusal> {
+        self.ask(|reply| Command::SchedulesAfter(filter, after, most, reply)).await
+    }
+
+    /// Begins a watch of all records of a kind. With a token of such a watch it goes on after that change.
+    ///
+    /// # Errors
+    /// [`Refusal::ResumeToken`]: not all changes after it are known.
+    pub async fn begin_watch(
+        &self,
+        of: RecordKind,
+        token: Option<String>,
+    ) -> Result<Begin, Refusal> {
+        self.ask(|reply| Command::BeginWatch(of, token, reply)).await
     }
 
     /// Workloads with their cgroups after one by its name, `most` at most; none while no schedule waits for its next run.

@@ -1,21 +1,24 @@
 //! Lists, a page at a time.
 
 use super::{
-    Listed, Refusal, Status, WorkloadChange, WorkloadChanges, dispatcher::Dispatcher, page::page,
+    Begin, Listed, RecordChange, RecordChanges, RecordKind, Refusal, Status,
+    changes::{Changes, Told},
+    dispatcher::Dispatcher,
+    page::page,
     workloads::is_named,
 };
-use crate::store::{EventHead, Kept};
+use crate::store::{EventHead, Kept, Weight};
 use numaloc_api::{
     encoded::ListedJob,
     value::{
-        Event, EventFilter, Job, JobFilter, JobState, ListEvents, ListJobs, ListSchedules,
-        ListWorkloads, QosClass, Schedule, ScheduleFilter, Target, Workload, WorkloadFilter,
-        WorkloadId, WorkloadSpec,
+        Event, EventFilter, Job, JobFilter, JobId, JobState, ListEvents, ListJobs, ListSchedules,
+        ListWorkloads, QosClass, Schedule, ScheduleFilter, ScheduleId, Target, Workload,
+        WorkloadFilter, WorkloadId, WorkloadSpec,
     },
 };
-use std::{collections::BTreeMap, ops::Bound, sync::Arc, time::SystemTime};
+use std::{collections::BTreeMap, hash::Hash, ops::Bound, sync::Arc, time::SystemTime};
 
-/// Events of about so many bytes are read for a watcher at once, which holds them until its client has taken them.
+/// Events or records of about so many bytes are read for a watcher at once, which holds them until its client has taken them.
 pub(super) const WATCHED_BYTES: usize = 1 << 20;
 
 impl Dispatcher {
@@ -71,38 +74,63 @@ impl Dispatcher {
         })
     }
 
-    /// Changes of workloads after a number, `most` at most. What the filter keeps out has gone, for who watches.
+    /// Changes of jobs after a number, `most` at most. What the filter keeps out has gone, for who watches.
+    pub(super) fn jobs_after(
+        &self,
+        filter: &JobFilter,
+        after: u64,
+        most: usize,
+    ) -> Result<RecordChanges<ListedJob, JobId>, Refusal> {
+        let workload = Named::by(self.book.workloads(), filter.workload.as_ref());
+        changes_after(self.book.job_changes(), after, most, |id| {
+            let kept = self.book.kept(id)?;
+            let is_shown = fits(&kept.job, filter) && workload.is_in(&kept.job.spec.target);
+            is_shown.then(|| self.listed(kept))
+        })
+    }
+
+    /// The same of schedules.
+    pub(super) fn schedules_after(
+        &self,
+        filter: &ScheduleFilter,
+        after: u64,
+        most: usize,
+    ) -> Result<RecordChanges<Arc<Schedule>, ScheduleId>, Refusal> {
+        let workload = Named::by(self.book.workloads(), filter.workload.as_ref());
+        changes_after(self.book.schedule_changes(), after, most, |id| {
+            let schedule = self.book.schedule(id)?;
+            let target = &schedule.spec.migration.target;
+            let is_shown = is_among(schedule, filter) && workload.is_in(target);
+            is_shown.then(|| schedule.clone())
+        })
+    }
+
+    /// The same of workloads.
     pub(super) fn workloads_after(
         &self,
         filter: &WorkloadFilter,
         after: u64,
         most: usize,
-    ) -> Result<WorkloadChanges, Refusal> {
-        let known = self.book.changes();
+    ) -> Result<RecordChanges<Arc<Workload>, WorkloadId>, Refusal> {
         let prefix = filter.id_prefix.as_deref().unwrap_or_default();
-        let change = |(number, id): (u64, &WorkloadId)| {
-            let workload = self.book.workloads().get(id);
-            let workload =
-                workload.filter(|it| id.id().starts_with(prefix) && is_listed(it, filter));
-            let change = match workload {
-                Some(workload) => WorkloadChange::Present(self.with_lease(workload)),
-                None => WorkloadChange::Removed(id.clone()),
-            };
-            (number, change, known.token(number))
-        };
-        let rest = known.after(after).ok_or(Refusal::ResumeToken)?;
-        let changes: Vec<_> = rest.take(most).map(change).collect();
-        let seen = match changes.last() {
-            Some((last, ..)) if changes.len() == most => *last,
-            _ => known.last(),
-        };
-        Ok(WorkloadChanges { changes, seen, token: known.token(seen) })
+        changes_after(self.book.workload_changes(), after, most, |id| {
+            let workload = self.book.workloads().get(id)?;
+            let is_shown = id.id().starts_with(prefix) && is_listed(workload, filter);
+            is_shown.then(|| self.with_lease(workload))
+        })
     }
 
-    pub(super) fn resume_workloads(&self, token: &str) -> Result<u64, Refusal> {
-        let number = self.book.changes().number(token);
-        let known = number.filter(|&number| self.book.changes().after(number).is_some());
-        known.ok_or(Refusal::ResumeToken)
+    /// Begins a watch of the records of a kind: with all of them, or after the change of a token.
+    pub(super) fn begin_watch(
+        &self,
+        of: RecordKind,
+        token: Option<&str>,
+    ) -> Result<Begin, Refusal> {
+        match of {
+            RecordKind::Job => self.book.job_changes().begin(token),
+            RecordKind::Schedule => self.book.schedule_changes().begin(token),
+            RecordKind::Workload => self.book.workload_changes().begin(token),
+        }
     }
 
     pub(super) fn list_events(
@@ -213,6 +241,38 @@ impl Dispatcher {
             problems: self.problem.iter().cloned().collect(),
         }
     }
+}
+
+/// Changes after a number, `most` at most and no more once their records have [`WATCHED_BYTES`]. What is not shown has gone, for
+/// who watches.
+fn changes_after<K: Clone + Eq + Hash, T: Weight>(
+    known: &Changes<K>,
+    after: u64,
+    most: usize,
+    shown: impl Fn(&K) -> Option<T>,
+) -> Result<RecordChanges<T, K>, Refusal> {
+    let mut rest = known.after(after).ok_or(Refusal::ResumeToken)?.peekable();
+    let (mut changes, mut bytes, mut seen) = (Vec::new(), 0, after);
+    while changes.len() < most
+        && bytes < WATCHED_BYTES
+        && let Some(Told { number, id, is_progress }) = rest.next()
+    {
+        seen = number;
+        let change = match shown(id) {
+            Some(record) => {
+                bytes += record.weight();
+                RecordChange::Present(record)
+            }
+            // Its change has said so.
+            None if is_progress => continue,
+            None => RecordChange::Removed(id.clone()),
+        };
+        changes.push((number, change, known.token(number)));
+    }
+    if rest.peek().is_none() {
+        seen = known.last();
+    }
+    Ok(RecordChanges { changes, seen, token: known.token(seen) })
 }
 
 /// The workload that a filter names, if it does.
