@@ -83,9 +83,12 @@ impl Dispatcher {
     ) -> Result<RecordChanges<ListedJob, JobId>, Refusal> {
         let workload = Named::by(self.book.workloads(), filter.workload.as_ref());
         changes_after(self.book.job_changes(), after, most, |id| {
-            let kept = self.book.kept(id)?;
-            let is_shown = fits(&kept.job, filter) && workload.is_in(&kept.job.spec.target);
-            is_shown.then(|| self.listed(kept))
+            let Some(kept) = self.book.kept(id) else { return Sight::Hidden };
+            match fits(&kept.job, filter) && workload.is_in(&kept.job.spec.target) {
+                true => Sight::Shown(self.listed(kept)),
+                false if never_fitted(&kept.job, filter) => Sight::Never,
+                false => Sight::Hidden,
+            }
         })
     }
 
@@ -98,10 +101,13 @@ impl Dispatcher {
     ) -> Result<RecordChanges<Arc<Schedule>, ScheduleId>, Refusal> {
         let workload = Named::by(self.book.workloads(), filter.workload.as_ref());
         changes_after(self.book.schedule_changes(), after, most, |id| {
-            let schedule = self.book.schedule(id)?;
+            let Some(schedule) = self.book.schedule(id) else { return Sight::Hidden };
             let target = &schedule.spec.migration.target;
-            let is_shown = is_among(schedule, filter) && workload.is_in(target);
-            is_shown.then(|| schedule.clone())
+            match is_among(schedule, filter) && workload.is_in(target) {
+                true => Sight::Shown(schedule.clone()),
+                false if never_was_among(schedule, filter) => Sight::Never,
+                false => Sight::Hidden,
+            }
         })
     }
 
@@ -114,9 +120,11 @@ impl Dispatcher {
     ) -> Result<RecordChanges<Arc<Workload>, WorkloadId>, Refusal> {
         let prefix = filter.id_prefix.as_deref().unwrap_or_default();
         changes_after(self.book.workload_changes(), after, most, |id| {
-            let workload = self.book.workloads().get(id)?;
-            let is_shown = id.id().starts_with(prefix) && is_listed(workload, filter);
-            is_shown.then(|| self.with_lease(workload))
+            match self.book.workloads().get(id) {
+                _ if !id.id().starts_with(prefix) => Sight::Never,
+                Some(known) if is_listed(known, filter) => Sight::Shown(self.with_lease(known)),
+                _ => Sight::Hidden,
+            }
         })
     }
 
@@ -243,13 +251,24 @@ impl Dispatcher {
     }
 }
 
-/// Changes after a number, `most` at most and no more once their records have [`WATCHED_BYTES`]. What is not shown has gone, for
+/// What a watch shows of a record.
+#[derive(Debug)]
+enum Sight<T> {
+    /// It is among those that are watched.
+    Shown(T),
+    /// It is not, and may have been.
+    Hidden,
+    /// It never was.
+    Never,
+}
+
+/// Changes after a number, `most` at most and no more once their records have [`WATCHED_BYTES`]. What is hidden has gone, for
 /// who watches.
 fn changes_after<K: Clone + Eq + Hash, T: Weight>(
     known: &Changes<K>,
     after: u64,
     most: usize,
-    shown: impl Fn(&K) -> Option<T>,
+    sight: impl Fn(&K) -> Sight<T>,
 ) -> Result<RecordChanges<T, K>, Refusal> {
     let mut rest = known.after(after).ok_or(Refusal::ResumeToken)?.peekable();
     let (mut changes, mut bytes, mut seen) = (Vec::new(), 0, after);
@@ -258,14 +277,15 @@ fn changes_after<K: Clone + Eq + Hash, T: Weight>(
         && let Some(Told { number, id, is_progress }) = rest.next()
     {
         seen = number;
-        let change = match shown(id) {
-            Some(record) => {
+        let change = match sight(id) {
+            Sight::Shown(record) => {
                 bytes += record.weight();
                 RecordChange::Present(record)
             }
+            Sight::Never => continue,
             // Its change has said so.
-            None if is_progress => continue,
-            None => RecordChange::Removed(id.clone()),
+            Sight::Hidden if is_progress => continue,
+            Sight::Hidden => RecordChange::Removed(id.clone()),
         };
         changes.push((number, change, known.token(number)));
     }
@@ -320,6 +340,26 @@ fn fits(job: &Job, filter: &JobFilter) -> bool {
         && filter.creator.as_ref().is_none_or(|creator| job.creator == *creator)
         && filter.created_since.is_none_or(|since| job.created >= since)
         && has_all(&job.labels, &filter.labels)
+}
+
+/// Whether a job has never met a filter, by what of it does not change. Under an id that a client has chosen there may have been
+/// another job, and a run whose schedule is removed becomes its owner's.
+fn never_fitted(job: &Job, filter: &JobFilter) -> bool {
+    let is_only = job.id.number().map(JobId::numbered).as_ref() == Some(&job.id);
+    let is_others = |creator: &String| job.creator != *creator && creator != "schedule";
+    let is_of_other =
+        |of: &ScheduleId| job.schedule.as_ref().is_some_and(|schedule| schedule != of);
+    is_only
+        && (filter.creator.as_ref().is_some_and(is_others)
+            || filter.schedule.as_ref().is_some_and(is_of_other)
+            || filter.created_since.is_some_and(|since| job.created < since)
+            || !has_all(&job.labels, &filter.labels))
+}
+
+/// The same of a schedule: its creator does not change.
+fn never_was_among(schedule: &Schedule, filter: &ScheduleFilter) -> bool {
+    let is_only = schedule.id.number().map(ScheduleId::numbered).as_ref() == Some(&schedule.id);
+    is_only && filter.creator.as_ref().is_some_and(|creator| schedule.creator != *creator)
 }
 
 fn is_listed(workload: &Workload, filter: &WorkloadFilter) -> bool {

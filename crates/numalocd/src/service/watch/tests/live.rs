@@ -3,7 +3,7 @@
 use super::*;
 use crate::dispatch::{
     Hold, RecordChange, RecordKind,
-    tests::{Rig, admin, assert_refused, dir, outcome, pins, target},
+    tests::{Rig, admin, assert_refused, dir, found, operator, outcome, pins, request, target},
 };
 use crate::engine::Report;
 use numaloc_api::{
@@ -208,8 +208,11 @@ async fn a_filter_hides_others() {
     let mut rig = Rig::at(&dir);
     let (_, control) = rig.moving(&[1], "0").await;
     let queued = JobFilter { states: vec![JobState::Queued], ..JobFilter::default() };
+    let of_operator = JobFilter { creator: Some(operator().name), ..JobFilter::default() };
     let mut answers = jobs(&around, &rig, queued, None).await;
+    let mut own = jobs(&around, &rig, of_operator, None).await;
     assert_eq!(told(&mut answers, 1).await.0, ["all"]);
+    assert_eq!(told(&mut own, 1).await.0, ["all"]);
     control.settled_bytes.store(1, Relaxed);
     assert_quiet(&mut answers).await;
     rig.handle.set_hold(admin(), Hold::Drain, true).await.expect("it is stored");
@@ -217,6 +220,11 @@ async fn a_filter_hides_others() {
     assert_eq!(told(&mut answers, 1).await.0, ["+jobs/2 QUEUED"]);
     cancel(&rig, &two).await;
     assert_eq!(told(&mut answers, 1).await.0, ["-jobs/2"], "it is none of them any more");
+    // What can never have been among them is not told of at all.
+    assert_quiet(&mut own).await;
+    let made = rig.handle.create_job(operator(), request(&[3]), pins(&[3]), found(&[3], "0"));
+    made.await.expect("it is taken");
+    assert_eq!(told(&mut own, 1).await.0, ["+jobs/3 QUEUED"]);
     rig.kill().await;
 }
 
