@@ -20,13 +20,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let set = compiler.file_descriptor_set();
     let generate = || tonic_prost_build::configure().emit_rerun_if_changed(false);
     generate().btree_map(".").compile_fds(set.clone())?;
-    // src/encoded.rs: the same servers again, but ListJobs answers with a response that is encoded already.
+    // src/encoded.rs: the same servers again, except that ListJobs and WatchJobs answer with messages that are encoded already.
     let encoded = out.join("encoded");
     fs::create_dir_all(&encoded)?;
     generate()
         .build_client(false)
         .extern_path(".numaloc.v1", "crate::v1")
         .extern_path(".numaloc.v1.ListJobsResponse", "crate::encoded::ListedJobs")
+        .extern_path(".numaloc.v1.WatchJobsResponse", "crate::encoded::WatchedJob")
         .out_dir(encoded)
         .compile_fds(set)?;
     Ok(())

@@ -1,12 +1,15 @@
 //! Jobs of a list, encoded in advance, and the servers that answer with them. The encoding is that of [`crate::v1`],
 //! because a nested message is encoded like a `bytes` field.
 
-use crate::value::Job;
+use crate::{
+    v1,
+    value::{Job, JobId},
+};
 use prost::{Message, bytes::Bytes};
 
 pub use servers::*;
 
-/// The servers of [`crate::v1`]. Only ListJobs differs: it answers with [`ListedJobs`].
+/// The servers of [`crate::v1`]. Only two calls differ: ListJobs answers with [`ListedJobs`], WatchJobs with [`WatchedJob`].
 #[allow(missing_docs, clippy::all)]
 mod servers {
     include!(concat!(env!("OUT_DIR"), "/encoded/numaloc.v1.rs"));
@@ -19,6 +22,14 @@ pub struct ListedJob(Bytes);
 impl From<&Job> for ListedJob {
     fn from(job: &Job) -> Self {
         Self(job.listed().encode_to_vec().into())
+    }
+}
+
+impl From<&JobId> for ListedJob {
+    /// One of which there is only the name.
+    fn from(id: &JobId) -> Self {
+        let named = v1::Job { name: id.to_string(), ..v1::Job::default() };
+        Self(named.encode_to_vec().into())
     }
 }
 
@@ -42,5 +53,24 @@ impl ListedJobs {
     pub fn new(jobs: Vec<ListedJob>, next_page_token: Option<String>) -> Self {
         let jobs = jobs.into_iter().map(|job| job.0).collect();
         Self { jobs, next_page_token: next_page_token.unwrap_or_default() }
+    }
+}
+
+/// What has become of one, on the wire a [`crate::v1::WatchJobsResponse`].
+#[derive(Clone, PartialEq, Message)]
+pub struct WatchedJob {
+    /// A [`crate::v1::RecordChange`].
+    #[prost(int32, tag = "1")]
+    change: i32,
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    job: Option<Bytes>,
+    #[prost(string, tag = "3")]
+    resume_token: String,
+}
+
+impl WatchedJob {
+    /// The change, the job if it is about one, and what goes on after it.
+    pub fn new(change: v1::RecordChange, job: Option<ListedJob>, resume_token: String) -> Self {
+        Self { change: change.into(), job: job.map(|job| job.0), resume_token }
     }
 }

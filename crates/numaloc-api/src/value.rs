@@ -20,7 +20,8 @@ pub use outcome::Outcome;
 pub use record::{Event, FailedProcess, Job, PlanSummary, Schedule, Workload};
 pub use request::{
     CreateJob, CreateSchedule, DeleteSchedule, EventFilter, EventType, GetLocality, ListEvents,
-    ListJobs, ListSchedules, OnConflict, Page, WatchEvents, WatchLocality,
+    ListJobs, ListSchedules, OnConflict, Page, RunSchedule, WatchEvents, WatchJobs, WatchLocality,
+    WatchSchedules,
 };
 pub use schedule::{ScheduleFilter, ScheduleSpec, ScheduleState, ScheduleUpdate, UpdateSchedule};
 pub use selector::{Condition, NoSelector, Requirement, Selector};

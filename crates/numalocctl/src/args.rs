@@ -18,7 +18,8 @@ pub use names::parse_workload;
 pub use options::PlanArgs;
 pub use run::{LimitArgs, Qos, QueueArgs, spec};
 pub use schedules::{
-    CreateScheduleArgs, DeleteScheduleArgs, SchedulesCommand, UpdateScheduleArgs, WhenArgs,
+    CreateScheduleArgs, DeleteScheduleArgs, RunSchedulesArgs, SchedulesCommand, UpdateScheduleArgs,
+    WhenArgs,
 };
 pub use target::{TargetArgs, cgroup_path, joined};
 pub use workloads::{

@@ -1,6 +1,7 @@
 //! Subcommands, one file each.
 
 mod backup;
+mod changes;
 mod completions;
 mod doctor;
 mod events;

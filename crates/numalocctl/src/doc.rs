@@ -4,6 +4,7 @@
 //! ids are integers; names are snake_case with the unit at the end; lists are sorted by node or have the order of the work;
 //! fields are only ever added.
 
+mod change;
 mod check;
 mod event;
 mod job;
@@ -18,6 +19,7 @@ mod status;
 mod topology;
 mod workload;
 
+pub use change::ChangeDoc;
 pub use check::{Check, DoctorDoc};
 pub use event::{EventDoc, EventsDoc, FailedDoc};
 pub use job::{JobDoc, JobState, JobsDoc, ProgressDoc};

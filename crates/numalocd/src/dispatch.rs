@@ -37,9 +37,11 @@ mod used;
 mod workloads;
 
 pub use book::Book;
+pub use changes::Begin;
 pub use dispatcher::{Dispatcher, Edges, Lookup, Probe, Probed};
 pub use handle::{
-    Handle, JobCount, Listed, Made, Replaced, Selected, Status, WorkloadChange, WorkloadChanges,
+    Handle, JobCount, Listed, Made, RecordChange, RecordChanges, RecordKind, Replaced, Selected,
+    Status,
 };
 pub use holds::Hold;
 pub use refusal::Refusal;

@@ -80,6 +80,7 @@ fn seed(state: &Path) {
             schedule: None,
             creator: "uid:0".to_owned(),
             creator_gid: None,
+            requester: None,
             request_id: None,
             pins: Default::default(),
             members: Vec::new(),

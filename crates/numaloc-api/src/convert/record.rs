@@ -37,6 +37,7 @@ impl Job {
             members: members.iter().map(Into::into).collect(),
             labels: self.labels.clone(),
             request_id: self.request_id.clone().unwrap_or_default(),
+            requester: self.requester.clone().unwrap_or_default(),
             create_time: Some(timestamp(self.created)),
             start_time: self.started.map(timestamp),
             end_time: self.ended.map(timestamp),

@@ -11,13 +11,15 @@ use crate::{
     Violations, v1,
     value::{
         CreateJob, EventFilter, GetLocality, JobFilter, JobId, ListEvents, ListJobs, MigrationSpec,
-        ScheduleId, WatchEvents, WatchLocality, WorkloadId,
+        ScheduleId, WatchEvents, WatchJobs, WatchLocality, WorkloadId,
     },
 };
 use std::time::Duration;
 
 /// Longest name of a client in bytes.
 pub const CREATOR_MAX: usize = 256;
+/// Longest resume token in bytes.
+const RESUME_MAX: usize = 128;
 /// Bounds of the time between two readings, and the time if the client does not give one.
 const WATCH_MIN: Duration = Duration::from_secs(1);
 const WATCH_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -48,7 +50,6 @@ by_name! {
     PauseJobRequest => JobId, JOB;
     ResumeJobRequest => JobId, JOB;
     GetScheduleRequest => ScheduleId, SCHEDULE;
-    RunScheduleRequest => ScheduleId, SCHEDULE;
     GetWorkloadRequest => WorkloadId, WORKLOAD;
 }
 
@@ -106,17 +107,37 @@ impl TryFrom<v1::ListJobsRequest> for ListJobs {
     fn try_from(from: v1::ListJobsRequest) -> Result<Self, Violations> {
         let mut bad = Violations::default();
         let page = page(from.page_size, from.page_token, &mut bad);
-        let from = from.filter.unwrap_or_default();
-        let filter = JobFilter {
-            states: all_named("filter.states", &from.states, &mut bad),
-            schedule: schedule(&from.schedule, &mut bad),
-            creator: text("filter.creator", from.creator, CREATOR_MAX, &mut bad),
-            created_since: time("filter.created_since", from.created_since, &mut bad),
-            labels: labels("filter.labels", from.labels, &mut bad),
-            workload: workload_name("filter.workload", &from.workload, &mut bad),
-        };
+        let filter = jobs(from.filter, &mut bad);
         bad.or(Self { filter, page })
     }
+}
+
+impl TryFrom<v1::WatchJobsRequest> for WatchJobs {
+    type Error = Violations;
+
+    fn try_from(from: v1::WatchJobsRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let filter = jobs(from.filter, &mut bad);
+        let resume_token = resume_token(from.resume_token, &mut bad);
+        bad.or(Self { filter, resume_token })
+    }
+}
+
+fn jobs(from: Option<v1::JobFilter>, bad: &mut Violations) -> JobFilter {
+    let from = from.unwrap_or_default();
+    JobFilter {
+        states: all_named("filter.states", &from.states, bad),
+        schedule: schedule(&from.schedule, bad),
+        creator: text("filter.creator", from.creator, CREATOR_MAX, bad),
+        created_since: time("filter.created_since", from.created_since, bad),
+        labels: labels("filter.labels", from.labels, bad),
+        workload: workload_name("filter.workload", &from.workload, bad),
+    }
+}
+
+/// What an answer of a watch has said to go on after it.
+pub fn resume_token(from: String, bad: &mut Violations) -> Option<String> {
+    text("resume_token", from, RESUME_MAX, bad)
 }
 
 /// Reads the name of a workload; `None` if it is empty.

@@ -3,14 +3,14 @@
 use super::{
     check::{chosen, count, duration, name, page, required, text, token},
     names::all_named,
-    request::{CREATOR_MAX, workload_name},
+    request::{CREATOR_MAX, resume_token, workload_name},
     spec::{SPAN_MAX, labels, limits, policy, spec, target},
 };
 use crate::{
     Problem, Violations, v1,
     value::{
-        CreateSchedule, DeleteSchedule, ListSchedules, ScheduleFilter, ScheduleId, ScheduleSpec,
-        ScheduleUpdate, UpdateSchedule,
+        CreateSchedule, DeleteSchedule, ListSchedules, RunSchedule, ScheduleFilter, ScheduleId,
+        ScheduleSpec, ScheduleUpdate, UpdateSchedule, WatchSchedules,
     },
 };
 use std::{ops::RangeInclusive, time::Duration};
@@ -131,14 +131,40 @@ impl TryFrom<v1::ListSchedulesRequest> for ListSchedules {
     fn try_from(from: v1::ListSchedulesRequest) -> Result<Self, Violations> {
         let mut bad = Violations::default();
         let page = page(from.page_size, from.page_token, &mut bad);
-        let from = from.filter.unwrap_or_default();
-        let filter = ScheduleFilter {
-            states: all_named("filter.states", &from.states, &mut bad),
-            creator: text("filter.creator", from.creator, CREATOR_MAX, &mut bad),
-            labels: labels("filter.labels", from.labels, &mut bad),
-            workload: workload_name("filter.workload", &from.workload, &mut bad),
-        };
+        let filter = filter(from.filter, &mut bad);
         bad.or(Self { filter, page })
+    }
+}
+
+impl TryFrom<v1::WatchSchedulesRequest> for WatchSchedules {
+    type Error = Violations;
+
+    fn try_from(from: v1::WatchSchedulesRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let filter = filter(from.filter, &mut bad);
+        let resume_token = resume_token(from.resume_token, &mut bad);
+        bad.or(Self { filter, resume_token })
+    }
+}
+
+fn filter(from: Option<v1::ScheduleFilter>, bad: &mut Violations) -> ScheduleFilter {
+    let from = from.unwrap_or_default();
+    ScheduleFilter {
+        states: all_named("filter.states", &from.states, bad),
+        creator: text("filter.creator", from.creator, CREATOR_MAX, bad),
+        labels: labels("filter.labels", from.labels, bad),
+        workload: workload_name("filter.workload", &from.workload, bad),
+    }
+}
+
+impl TryFrom<v1::RunScheduleRequest> for RunSchedule {
+    type Error = Violations;
+
+    fn try_from(from: v1::RunScheduleRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let id = name("name", &from.name, EXPECTED, ScheduleId::from_name, &mut bad);
+        let request_id = token("request_id", from.request_id, REQUEST_ID_MAX, &mut bad);
+        bad.or_of(id.map(|id| Self { id, request_id }))
     }
 }
 

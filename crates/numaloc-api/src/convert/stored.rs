@@ -109,6 +109,7 @@ impl TryFrom<v1::Job> for Job {
             pins,
             members,
             labels,
+            requester: Some(from.requester).filter(|requester| !requester.is_empty()),
             request_id,
             created,
             started,

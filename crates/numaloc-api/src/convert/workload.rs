@@ -3,7 +3,7 @@
 use super::{
     check::{cgroup, count, duration, name, page, required, text, token},
     names::named,
-    request::CREATOR_MAX,
+    request::{CREATOR_MAX, resume_token},
     schedule::ETAG_MAX,
     selector::selector,
     spec::{SPAN_MAX, labels},
@@ -19,8 +19,6 @@ use std::time::Duration;
 
 /// Most workloads in one message.
 pub const PART_MAX: usize = 1000;
-/// Longest resume token in bytes.
-const RESUME_MAX: usize = 128;
 /// The shortest lease.
 const TTL_MIN: Duration = Duration::from_secs(1);
 
@@ -141,7 +139,7 @@ impl TryFrom<v1::WatchWorkloadsRequest> for WatchWorkloads {
     fn try_from(from: v1::WatchWorkloadsRequest) -> Result<Self, Violations> {
         let mut bad = Violations::default();
         let filter = filter(from.filter, &mut bad);
-        let resume_token = text("resume_token", from.resume_token, RESUME_MAX, &mut bad);
+        let resume_token = resume_token(from.resume_token, &mut bad);
         bad.or(Self { filter, resume_token })
     }
 }

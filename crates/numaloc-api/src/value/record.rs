@@ -28,6 +28,8 @@ pub struct Job {
     pub creator: String,
     /// Id of the group that its creator's grant is to; `None` if the grant is to the creator itself.
     pub creator_gid: Option<u32>,
+    /// Who has had its schedule run, in the form of [`Self::creator`]; `None`: nobody has asked for this run, or it is none.
+    pub requester: Option<String>,
     /// The request_id that it was created with.
     pub request_id: Option<String>,
     /// The processes that the pids of its target stand for.

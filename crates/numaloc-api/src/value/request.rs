@@ -68,6 +68,15 @@ pub struct CreateSchedule {
     pub validate_only: bool,
 }
 
+/// Asks to run a schedule now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunSchedule {
+    /// Which one.
+    pub id: ScheduleId,
+    /// Makes the request safe to repeat.
+    pub request_id: Option<String>,
+}
+
 /// Asks to remove a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteSchedule {
@@ -102,6 +111,24 @@ pub struct ListSchedules {
     pub filter: ScheduleFilter,
     /// Which page.
     pub page: Page,
+}
+
+/// Asks to be told of jobs and what becomes of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchJobs {
+    /// Which ones.
+    pub filter: JobFilter,
+    /// Go on after this; `None`: all that there are come first. Not checked further.
+    pub resume_token: Option<String>,
+}
+
+/// Asks to be told of schedules and what becomes of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchSchedules {
+    /// Which ones.
+    pub filter: ScheduleFilter,
+    /// Go on after this; `None`: all that there are come first. Not checked further.
+    pub resume_token: Option<String>,
 }
 
 /// What happened.

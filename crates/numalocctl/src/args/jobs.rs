@@ -46,7 +46,7 @@ pub struct JobsArgs {
 /// Which jobs to list.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Examples:\n  numalocctl jobs ls --state running,queued\n  numalocctl jobs cancel $(numalocctl jobs ls -q --state queued)"
+    after_help = "Examples:\n  numalocctl jobs ls --state running,queued\n  numalocctl jobs ls -w -o json\n  numalocctl jobs cancel $(numalocctl jobs ls -q --state queued)"
 )]
 pub struct ListJobsArgs {
     /// Only those in this state; several with commas.
@@ -73,6 +73,9 @@ pub struct ListJobsArgs {
     /// Print names only.
     #[arg(short, long)]
     pub quiet: bool,
+    /// Go on with what becomes of them; with -o json one object per line.
+    #[arg(short, long, conflicts_with_all = ["quiet", "limit"])]
+    pub watch: bool,
 }
 
 impl ListJobsArgs {

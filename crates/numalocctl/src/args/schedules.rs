@@ -24,7 +24,7 @@ pub enum SchedulesCommand {
     #[command(mut_group("TargetArgs", |group| group.required(false)))]
     Update(UpdateScheduleArgs),
     /// Have schedules run now; prints the names of their jobs.
-    Run(SchedulesArgs),
+    Run(RunSchedulesArgs),
     /// Remove schedules. A run under way goes on.
     Delete(DeleteScheduleArgs),
     /// Start no new runs.
@@ -51,6 +51,9 @@ pub struct ListSchedulesArgs {
     /// Print names only.
     #[arg(short, long)]
     pub quiet: bool,
+    /// Go on with what becomes of them; with -o json one object per line.
+    #[arg(short, long, conflicts_with = "quiet")]
+    pub watch: bool,
 }
 
 impl ListSchedulesArgs {
@@ -98,6 +101,17 @@ pub struct SchedulesArgs {
     /// The schedules, such as 7 or schedules/7.
     #[arg(required = true, value_name = "ID", value_parser = parse_schedule)]
     pub schedules: Vec<ScheduleId>,
+}
+
+/// Which schedules to run now.
+#[derive(Clone, Debug, Args)]
+pub struct RunSchedulesArgs {
+    /// The schedules, such as 7 or schedules/7.
+    #[arg(required = true, value_name = "ID", value_parser = parse_schedule)]
+    pub schedules: Vec<ScheduleId>,
+    /// Makes the request safe to repeat: the same id gives back the same job. For one schedule.
+    #[arg(long, value_name = "ID")]
+    pub request_id: Option<String>,
 }
 
 /// When to run.

@@ -38,6 +38,9 @@ pub struct ListWorkloadsArgs {
     /// Print names only.
     #[arg(short, long)]
     pub quiet: bool,
+    /// Go on with what becomes of them; with -o json one object per line.
+    #[arg(short, long, conflicts_with = "quiet")]
+    pub watch: bool,
     /// Only those with these labels, as Kubernetes writes it: app=redis,tier in (a,b),!old (repeatable: all have to hold).
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub selector: Vec<Selector>,

@@ -1,6 +1,6 @@
 //! `numalocctl jobs`.
 
-use super::{shown, wait};
+use super::{changes, shown, wait};
 use crate::{
     args::{Cli, Format, JobsCommand, ListJobsArgs, ProgressArgs},
     doc::{JobDoc, JobsDoc},
@@ -35,6 +35,11 @@ pub fn run(cli: &Cli, daemon: &Daemon, command: &JobsCommand) -> Result<Report, 
 }
 
 fn list(cli: &Cli, daemon: &Daemon, args: &ListJobsArgs) -> Result<Report, Failure> {
+    if args.watch {
+        return changes::follow(cli, text::job_line, |seen| {
+            daemon.watch_jobs(&args.filter(), seen)
+        });
+    }
     let document = daemon.list_jobs(&args.filter(), args.limit)?;
     shown(cli, &document, |document, view| match args.quiet {
         true => wait::names(&document.jobs),

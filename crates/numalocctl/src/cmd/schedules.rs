@@ -1,9 +1,10 @@
 //! `numalocctl schedules`.
 
-use super::{shown, wait};
+use super::{changes, shown, wait};
 use crate::{
     args::{
-        Cli, CreateScheduleArgs, DeleteScheduleArgs, SchedulesCommand, UpdateScheduleArgs, spec,
+        Cli, CreateScheduleArgs, DeleteScheduleArgs, RunSchedulesArgs, SchedulesCommand,
+        UpdateScheduleArgs, spec,
     },
     doc::{JobsDoc, RemovedDoc, ScheduleDoc, SchedulesDoc},
     exit::Failure,
@@ -19,6 +20,11 @@ const TAKEN: &str = "the daemon would take it; nothing has changed\n";
 /// Lists and changes schedules.
 pub fn run(cli: &Cli, daemon: &Daemon, command: &SchedulesCommand) -> Result<Report, Failure> {
     match command {
+        SchedulesCommand::Ls(args) if args.watch => {
+            changes::follow(cli, text::schedule_line, |seen| {
+                daemon.watch_schedules(&args.filter(), seen)
+            })
+        }
         SchedulesCommand::Ls(args) => {
             let document = daemon.list_schedules(&args.filter())?;
             shown(cli, &document, |document, view| match args.quiet {
@@ -38,9 +44,7 @@ pub fn run(cli: &Cli, daemon: &Daemon, command: &SchedulesCommand) -> Result<Rep
         }
         SchedulesCommand::Update(args) => shown(cli, &update(daemon, args)?, states),
         SchedulesCommand::Run(args) => {
-            let jobs = args.schedules.iter().map(|id| daemon.run_schedule(id));
-            let document = JobsDoc { jobs: jobs.collect::<Result<_, _>>()? };
-            shown(cli, &document, |document, _| wait::names(&document.jobs))
+            shown(cli, &run_now(daemon, args)?, |document, _| wait::names(&document.jobs))
         }
         SchedulesCommand::Delete(args) => shown(cli, &delete(daemon, args)?, text::removed),
         SchedulesCommand::Pause(args) => shown(cli, &hold(daemon, &args.schedules, true)?, states),
@@ -91,6 +95,16 @@ fn update(daemon: &Daemon, args: &UpdateScheduleArgs) -> Result<SchedulesDoc, Fa
         return Err(Failure::Usage(message.into()));
     }
     Ok(SchedulesDoc { schedules: vec![daemon.update_schedule(&args.schedule, &changes)?] })
+}
+
+fn run_now(daemon: &Daemon, args: &RunSchedulesArgs) -> Result<JobsDoc, Failure> {
+    let request_id = args.request_id.as_deref();
+    if request_id.is_some() && args.schedules.len() > 1 {
+        let message = "--request-id is for a run of one schedule";
+        return Err(Failure::Usage(message.into()));
+    }
+    let jobs = args.schedules.iter().map(|id| daemon.run_schedule(id, request_id));
+    Ok(JobsDoc { jobs: jobs.collect::<Result<_, _>>()? })
 }
 
 fn hold(daemon: &Daemon, ids: &[ScheduleId], paused: bool) -> Result<SchedulesDoc, Failure> {

@@ -2,7 +2,7 @@
 
 mod file;
 
-use super::shown;
+use super::{changes, shown};
 use crate::{
     args::{
         Cli, ListWorkloadsArgs, RegisterArgs, ReplaceArgs, UnregisterArgs, WorkloadsCommand,
@@ -21,6 +21,11 @@ use numaloc_api::value::{
 /// Lists, registers and unregisters workloads.
 pub fn run(cli: &Cli, daemon: &Daemon, command: &WorkloadsCommand) -> Result<Report, Failure> {
     match command {
+        WorkloadsCommand::Ls(args) if args.watch => {
+            changes::follow(cli, text::workload_line, |seen| {
+                daemon.watch_workloads(&filter(args), seen)
+            })
+        }
         WorkloadsCommand::Ls(args) => {
             shown(cli, &daemon.list_workloads(&filter(args))?, |document, view| match args.quiet {
                 true => names(document),

@@ -1,8 +1,8 @@
 //! Calls about jobs.
 
-use super::{Daemon, client, interrupts::Interrupts, job::job};
+use super::{Daemon, client, interrupts::Interrupts, job::job, watch::change};
 use crate::{
-    doc::{JobDoc, JobsDoc},
+    doc::{ChangeDoc, JobDoc, JobsDoc},
     exit::Failure,
 };
 use numaloc_api::{
@@ -75,6 +75,26 @@ impl Daemon {
                 return Ok(JobsDoc { jobs });
             }
         }
+    }
+
+    /// Shows `seen` all jobs that a filter lets through, and then what becomes of them, for ever.
+    pub fn watch_jobs(
+        &self,
+        filter: &JobFilter,
+        seen: impl FnMut(&ChangeDoc<JobDoc>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let filter = wanted(filter);
+        let open = async |resume_token: String| {
+            let mut service = client!(self, migration_service_client, MigrationServiceClient);
+            let filter = Some(filter.clone());
+            service.watch_jobs(v1::WatchJobsRequest { filter, resume_token }).await
+        };
+        let read = |answer: v1::WatchJobsResponse| {
+            let document = |message: &v1::Job| job(message, &Topology::default());
+            let told = change(answer.change(), answer.job, |message| &message.name, document);
+            (told, answer.resume_token)
+        };
+        self.watch_records(open, read, seen)
     }
 
     /// Cancels a job.

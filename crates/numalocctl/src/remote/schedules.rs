@@ -1,9 +1,9 @@
 //! Calls about schedules.
 
-use super::{Daemon, client, job::job, jobs::PAGE, record::schedule};
+use super::{Daemon, client, job::job, jobs::PAGE, record::schedule, watch::change};
 use crate::{
     args::{LimitArgs, PlanArgs, QueueArgs, WhenArgs},
-    doc::{JobDoc, ScheduleDoc, SchedulesDoc},
+    doc::{ChangeDoc, JobDoc, ScheduleDoc, SchedulesDoc},
     exit::Failure,
 };
 use numaloc_api::{
@@ -98,6 +98,25 @@ impl Daemon {
         }
     }
 
+    /// Shows `seen` all schedules that a filter lets through, and then what becomes of them, for ever.
+    pub fn watch_schedules(
+        &self,
+        filter: &ScheduleFilter,
+        seen: impl FnMut(&ChangeDoc<ScheduleDoc>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let filter = wanted(filter);
+        let open = async |resume_token: String| {
+            let mut service = client!(self, schedule_service_client, ScheduleServiceClient);
+            let filter = Some(filter.clone());
+            service.watch_schedules(v1::WatchSchedulesRequest { filter, resume_token }).await
+        };
+        let read = |answer: v1::WatchSchedulesResponse| {
+            let told = change(answer.change(), answer.schedule, |message| &message.name, schedule);
+            (told, answer.resume_token)
+        };
+        self.watch_records(open, read, seen)
+    }
+
     /// Changes a schedule. The API replaces a policy and limits as a whole. So the stored schedule is read first, for the
     /// values that are not given; the update then fails if somebody else has changed the schedule meanwhile.
     pub fn update_schedule(
@@ -122,10 +141,15 @@ impl Daemon {
         Ok(schedule(&answer.schedule.unwrap_or_default()))
     }
 
-    /// Runs a schedule now.
-    pub fn run_schedule(&self, id: &ScheduleId) -> Result<JobDoc, Failure> {
+    /// Runs a schedule now; with a request_id, once.
+    pub fn run_schedule(
+        &self,
+        id: &ScheduleId,
+        request_id: Option<&str>,
+    ) -> Result<JobDoc, Failure> {
         let mut service = client!(self, schedule_service_client, ScheduleServiceClient);
-        let message = v1::RunScheduleRequest { name: id.to_string() };
+        let request_id = request_id.unwrap_or_default().to_owned();
+        let message = v1::RunScheduleRequest { name: id.to_string(), request_id };
         let answer =
             self.call(message, |request| async move { service.run_schedule(request).await })?;
         Ok(job(&answer.job.unwrap_or_default(), &Topology::default()))

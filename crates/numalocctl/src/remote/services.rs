@@ -5,10 +5,11 @@ use super::{
     fields::amount,
     jobs::PAGE,
     record::{event, holds, status, workload},
+    watch::change,
 };
 use crate::{
     doc::{
-        EventDoc, EventsDoc, HoldsDoc, RenewedDoc, ReplacedDoc, StatusDoc, WorkloadDoc,
+        ChangeDoc, EventDoc, EventsDoc, HoldsDoc, RenewedDoc, ReplacedDoc, StatusDoc, WorkloadDoc,
         WorkloadsDoc,
     },
     exit::Failure,
@@ -151,6 +152,25 @@ impl Daemon {
                 return Ok(WorkloadsDoc { workloads });
             }
         }
+    }
+
+    /// Shows `seen` all workloads that a filter lets through, and then what becomes of them, for ever.
+    pub fn watch_workloads(
+        &self,
+        filter: &WorkloadFilter,
+        seen: impl FnMut(&ChangeDoc<WorkloadDoc>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let filter = v1::WorkloadFilter::from(filter);
+        let open = async |resume_token: String| {
+            let mut service = client!(self, workload_service_client, WorkloadServiceClient);
+            let filter = Some(filter.clone());
+            service.watch_workloads(v1::WatchWorkloadsRequest { filter, resume_token }).await
+        };
+        let read = |answer: v1::WatchWorkloadsResponse| {
+            let told = change(answer.change(), answer.workload, |message| &message.name, workload);
+            (told, answer.resume_token)
+        };
+        self.watch_records(open, read, seen)
     }
 
     /// Stored events, oldest first. `after` is the number of the event to start after.

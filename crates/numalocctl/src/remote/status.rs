@@ -36,6 +36,11 @@ pub fn is_lost(status: &Status) -> bool {
     (status.code() == Code::Unavailable && !is_of_host) || status.source().is_some()
 }
 
+/// Whether it cannot be said any more what has happened since: a watch begins anew.
+pub fn is_forgotten(status: &Status) -> bool {
+    has_reason(status, "CURSOR_OUT_OF_RANGE")
+}
+
 fn has_reason(status: &Status, reason: &str) -> bool {
     let info = status.get_details_error_info();
     info.is_some_and(|info| info.domain == DOMAIN && info.reason == reason)

@@ -171,6 +171,7 @@ fn a_job(id: u64, state: JobState) -> Job {
         pins: Default::default(),
         members: members(),
         labels: labels(),
+        requester: None,
         request_id: Some("r-1".to_owned()),
         created: at(0),
         started: Some(at(1_000)),

@@ -1,11 +1,19 @@
-//! Watches jobs and events. A watch that breaks is retried and continues where it was.
+//! Watches jobs, events and all records of a kind. A watch that breaks is retried and continues where it was.
 
 use super::{
-    Daemon, channel::unreachable, interrupts::Interrupts, job::job, patience::Patience,
-    record::event, services::wanted, status::is_lost, topology::topology,
+    Daemon,
+    channel::unreachable,
+    fields::name,
+    interrupts::Interrupts,
+    job::job,
+    patience::Patience,
+    record::event,
+    services::wanted,
+    status::{is_forgotten, is_lost},
+    topology::topology,
 };
 use crate::{
-    doc::{EventDoc, JobDoc},
+    doc::{ChangeDoc, EventDoc, JobDoc},
     exit::Failure,
     output::complain,
 };
@@ -15,7 +23,7 @@ use numaloc_api::{
 };
 use numaloc_core::Topology;
 use std::time::SystemTime;
-use tonic::{Code, Status, Streaming};
+use tonic::{Code, Response, Status, Streaming};
 
 /// What Ctrl-C does while this program waits for a job.
 #[derive(Debug)]
@@ -198,6 +206,46 @@ impl Daemon {
         })
     }
 
+    /// Shows `seen` all records of a kind and then what becomes of them, for ever. `open` watches after a resume token, empty at
+    /// first, and `read` gives what an answer says, and its token. A daemon that does not know the token any more tells all
+    /// anew.
+    pub(super) fn watch_records<A, D>(
+        &self,
+        open: impl AsyncFn(String) -> Result<Response<Streaming<A>>, Status>,
+        read: impl Fn(A) -> (ChangeDoc<D>, String),
+        mut seen: impl FnMut(&ChangeDoc<D>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.runtime.block_on(async {
+            let mut patience = Patience::new(self.reconnect_timeout);
+            let mut token = String::new();
+            loop {
+                let broken = match open(token.clone()).await {
+                    Err(status) => status,
+                    Ok(stream) => {
+                        patience.restore();
+                        let mut stream = stream.into_inner();
+                        loop {
+                            match next(&mut stream).await {
+                                Err(status) => break status,
+                                Ok(answer) => {
+                                    let (change, resume_token) = read(answer);
+                                    token = resume_token;
+                                    seen(&change)?;
+                                }
+                            }
+                        }
+                    }
+                };
+                if is_forgotten(&broken) && !token.is_empty() {
+                    complain("the daemon does not know any more what has changed since: all is told anew");
+                    token.clear();
+                    continue;
+                }
+                self.endure(broken, &mut patience, "the watch").await?;
+            }
+        })
+    }
+
     /// Waits before a broken watch is retried.
     ///
     /// # Errors The error is final, or --reconnect-timeout is over.
@@ -218,6 +266,21 @@ impl Daemon {
             true => Ok(()),
             false => Err(unreachable(self.endpoint(), cause(&broken))),
         }
+    }
+}
+
+/// What an answer of a watch says: the change, and the name and the document of the record if it is about one.
+pub fn change<M, D>(
+    change: v1::RecordChange,
+    record: Option<M>,
+    name_of: impl Fn(&M) -> &String,
+    document: impl Fn(&M) -> D,
+) -> ChangeDoc<D> {
+    let is_there = change == v1::RecordChange::Present;
+    ChangeDoc {
+        change: name(change.as_str_name(), "RECORD_CHANGE_"),
+        name: record.as_ref().map(|record| name_of(record).clone()),
+        record: record.as_ref().filter(|_| is_there).map(document),
     }
 }
 

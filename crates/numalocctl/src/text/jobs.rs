@@ -18,13 +18,22 @@ use std::collections::BTreeMap;
 
 /// A row per job.
 pub fn jobs(document: &JobsDoc, view: View) -> String {
+    table(&document.jobs, view).render(view)
+}
+
+/// A job as its change is told, or the header of that.
+pub fn job_line(job: Option<&JobDoc>, view: View) -> String {
+    table(job, view).lines(view)
+}
+
+fn table<'a>(jobs: impl IntoIterator<Item = &'a JobDoc>, view: View) -> Table {
     let mut table = Table::new().words("NAME").words("STATE").words("TARGET").words("MOVED");
     table = table.words("CREATOR").words("CREATED");
     if view.wide {
         table = table.words("STARTED").words("ENDED").words("SCHEDULE").words("QOS");
         table = table.words("REQUEST ID").words("MESSAGE");
     }
-    for job in &document.jobs {
+    for job in jobs {
         let state = job.state.name().to_owned();
         let target = job.spec.target.to_string();
         let mut row = vec![job.name.clone(), state, target, moved(job), job.creator.clone()];
@@ -36,7 +45,7 @@ pub fn jobs(document: &JobsDoc, view: View) -> String {
         }
         table.row(row);
     }
-    table.render(view)
+    table
 }
 
 /// What holds a job that is under way back at the moment, if anything does.

@@ -15,13 +15,22 @@ use crate::{
 
 /// A row per schedule.
 pub fn schedules(document: &SchedulesDoc, view: View) -> String {
+    table(&document.schedules, view).render(view)
+}
+
+/// A schedule as its change is told, or the header of that.
+pub fn schedule_line(schedule: Option<&ScheduleDoc>, view: View) -> String {
+    table(schedule, view).lines(view)
+}
+
+fn table<'a>(schedules: impl IntoIterator<Item = &'a ScheduleDoc>, view: View) -> Table {
     let mut table = Table::new().words("NAME").words("STATE").words("TARGET").words("INTERVAL");
     table = table.words("LAST JOB").words("LAST RUN").words("NEXT RUN");
     if view.wide {
         table = table.words("JITTER").words("CREATOR").words("CREATED").words("UPDATED");
         table = table.words("ETAG").words("MESSAGE");
     }
-    for schedule in &document.schedules {
+    for schedule in schedules {
         let target = schedule.spec.target.to_string();
         let interval = interval(schedule);
         let mut row = vec![schedule.name.clone(), schedule.state.clone(), target, interval];
@@ -34,7 +43,7 @@ pub fn schedules(document: &SchedulesDoc, view: View) -> String {
         }
         table.row(row);
     }
-    table.render(view)
+    table
 }
 
 fn interval(schedule: &ScheduleDoc) -> String {

@@ -29,6 +29,12 @@ impl Table {
     pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
+    /// The rows as lines with columns of fixed width, for rows that come one by one: those that follow are not known yet.
+    pub fn lines(self, view: View) -> String {
+        let headers = self.columns.into_iter().map(|(header, _)| header).collect();
+        let headers: Option<Vec<String>> = view.headers.then_some(headers);
+        headers.into_iter().chain(self.rows).map(|cells| line(&cells)).collect()
+    }
     /// The table as text, each line ended by a newline; empty if it has no rows.
     pub fn render(self, view: View) -> String {
         if self.rows.is_empty() {
@@ -48,6 +54,11 @@ impl Table {
         }
         table.trim_fmt() + "\n"
     }
+}
+
+fn line(cells: &[String]) -> String {
+    let cells: Vec<_> = cells.iter().map(|cell| format!("{:<12}", clean(cell))).collect();
+    format!("{}\n", cells.join("  ").trim_end())
 }
 
 /// Replaces control characters, so that they do not reach the terminal. Names of processes can contain any characters.

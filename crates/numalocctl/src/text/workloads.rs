@@ -14,12 +14,21 @@ use crate::{
 
 /// A row per workload.
 pub fn workloads(document: &WorkloadsDoc, view: View) -> String {
+    table(&document.workloads, view).render(view)
+}
+
+/// A workload as its change is told, or the header of that.
+pub fn workload_line(workload: Option<&WorkloadDoc>, view: View) -> String {
+    table(workload, view).lines(view)
+}
+
+fn table<'a>(workloads: impl IntoIterator<Item = &'a WorkloadDoc>, view: View) -> Table {
     let mut table = Table::new().words("NAME").words("CGROUP").words("QOS").words("LABELS");
     if view.wide {
         table = table.words("NAMESPACE").words("CONTAINER").words("POD").words("SOURCE");
         table = table.words("CREATOR").words("CREATED").words("EXPIRES");
     }
-    for workload in &document.workloads {
+    for workload in workloads {
         let labels = Some(labels(workload)).filter(|text| !text.is_empty());
         let mut row = vec![workload.name.clone(), workload.cgroup.clone()];
         row.extend([dash(&workload.qos_class), dash(&labels)]);
@@ -30,7 +39,7 @@ pub fn workloads(document: &WorkloadsDoc, view: View) -> String {
         }
         table.row(row);
     }
-    table.render(view)
+    table
 }
 
 fn labels(workload: &WorkloadDoc) -> String {

@@ -1,13 +1,18 @@
 //! A daemon that gives canned answers, in a thread of the test.
 
 use crate::{answers, run};
-use numaloc_api::v1::{
-    self, daemon_service_server::DaemonServiceServer, event_service_server::EventServiceServer,
-    locality_service_server::LocalityServiceServer,
-    migration_service_server::MigrationServiceServer,
-    schedule_service_server::ScheduleServiceServer, workload_service_server::WorkloadServiceServer,
+use numaloc_api::{
+    DOMAIN,
+    v1::{
+        self, daemon_service_server::DaemonServiceServer, event_service_server::EventServiceServer,
+        locality_service_server::LocalityServiceServer,
+        migration_service_server::MigrationServiceServer,
+        schedule_service_server::ScheduleServiceServer,
+        workload_service_server::WorkloadServiceServer,
+    },
 };
 use std::{
+    collections::HashMap,
     fmt::Debug,
     path::PathBuf,
     process::{Command, Output},
@@ -20,9 +25,10 @@ use tokio::{
 };
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream, UnixListenerStream};
 use tonic::{
-    Request, Response, Status,
+    Code, Request, Response, Status,
     transport::{Server, ServerTlsConfig, server::Router},
 };
+use tonic_types::{ErrorDetails, StatusExt};
 
 mod services;
 
@@ -42,6 +48,10 @@ pub struct Script {
     pub watch: Vec<Vec<v1::Job>>,
     /// What a watched job becomes on CancelJob; `None`: it stays as it is.
     pub cancelled: Option<v1::Job>,
+    /// What each call of WatchJobs shows. The last one then stays open, those before break off.
+    pub changes: Vec<Vec<v1::WatchJobsResponse>>,
+    /// Whether it knows no resume_token of WatchJobs.
+    pub forgets: bool,
     /// The answers of each call of WatchEvents. The last call then stays open; the earlier ones break off.
     pub events: Vec<Vec<v1::Event>>,
     /// Whether the last watch of events breaks off, too, and no call is answered afterwards.
@@ -58,6 +68,8 @@ impl Default for Script {
             existing: false,
             watch: Vec::new(),
             cancelled: None,
+            changes: Vec::new(),
+            forgets: false,
             events: Vec::new(),
             dies: false,
         }
@@ -230,6 +242,27 @@ type Watch<T> = ReceiverStream<Result<T, Status>>;
 fn channel<T>() -> (mpsc::Sender<Result<T, Status>>, Response<Watch<T>>) {
     let (sender, receiver) = mpsc::channel(16);
     (sender, Response::new(ReceiverStream::new(receiver)))
+}
+
+/// A watch that shows these, and then stays open or breaks off.
+fn shows<T: Send + 'static>(answers: Vec<T>, stays: bool) -> Response<Watch<T>> {
+    let (sender, response) = channel();
+    tokio::spawn(async move {
+        for answer in answers {
+            let _ = sender.send(Ok(answer)).await;
+        }
+        if stays {
+            sender.closed().await;
+        } else {
+            let _ = sender.send(Err(broken())).await;
+        }
+    });
+    response
+}
+
+fn forgotten() -> Status {
+    let details = ErrorDetails::with_error_info("CURSOR_OUT_OF_RANGE", DOMAIN, HashMap::new());
+    Status::with_error_details(Code::OutOfRange, "resume_token is too old", details)
 }
 
 fn gone() -> v1::Job {

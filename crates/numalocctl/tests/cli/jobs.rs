@@ -5,7 +5,8 @@ use crate::{
     fake::{Fake, Script},
     run::{json, refused, text},
 };
-use numaloc_api::v1::{Job, JobState, LeftReason};
+use numaloc_api::v1::{Job, JobState, LeftReason, RecordChange, WatchJobsResponse};
+use std::io::{BufRead, BufReader};
 
 fn many(count: usize) -> Fake {
     let jobs = (0..count).map(|n| Job { name: format!("jobs/{n}"), ..job(JobState::Queued, 0) });
@@ -76,4 +77,69 @@ fn a_watch_is_a_line_per_change_and_goes_on_after_a_break() {
     assert_eq!(states[3]["outcome"]["result"], "partly_moved");
     assert_eq!(states[3]["plan"]["routes"][0]["to_nodes"][0]["distance"], 21);
     assert!(message.contains("broke off") && message.lines().count() == 1, "{message}");
+}
+
+/// What has become of a job, with the token of this number.
+fn change(change: RecordChange, job: Option<Job>, number: u64) -> WatchJobsResponse {
+    WatchJobsResponse { change: change.into(), job, resume_token: format!("r.{number}") }
+}
+
+/// A list of one job, and then its end and that it is forgotten, after a break.
+fn breaking() -> Vec<Vec<WatchJobsResponse>> {
+    let removed = Job { name: "jobs/42".to_owned(), ..Job::default() };
+    vec![
+        vec![
+            change(RecordChange::Present, Some(job(JobState::Running, 1)), 1),
+            change(RecordChange::CaughtUp, None, 2),
+        ],
+        vec![
+            change(RecordChange::Present, Some(job(JobState::Cancelled, 2)), 3),
+            change(RecordChange::Removed, Some(removed), 4),
+        ],
+    ]
+}
+
+/// The first lines of a watch, which is then ended.
+fn first_lines(fake: &Fake, line: &str, count: usize) -> Vec<String> {
+    let mut child = fake.command(line).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let lines: Vec<String> = lines.take(count).map(|line| line.unwrap()).collect();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    lines
+}
+
+#[test]
+fn all_jobs_are_watched_and_the_watch_goes_on_where_it_was() {
+    let fake = Fake::start(Script { changes: breaking(), ..Script::default() });
+    let lines = first_lines(&fake, "jobs ls -w -o json --state running --creator uid:0", 4);
+    let told: Vec<serde_json::Value> =
+        lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let changes: Vec<_> = told.iter().map(|told| told["change"].as_str().unwrap()).collect();
+    assert_eq!(changes, ["present", "caught_up", "present", "removed"]);
+    assert_eq!(told[0]["record"]["progress"]["moved_bytes"], 1 << 20);
+    assert!(told[1]["name"].is_null() && told[1]["record"].is_null(), "{}", lines[1]);
+    assert_eq!(told[2]["record"]["state"], "cancelled");
+    assert!(told[3]["name"] == "jobs/42" && told[3]["record"].is_null(), "{}", lines[3]);
+    let asked = fake.seen("WatchJobs");
+    assert!(asked[0].contains("states: [Running]") && asked[0].contains("\"uid:0\""), "{asked:?}");
+    assert!(asked[0].contains("resume_token: \"\""), "{asked:?}");
+    assert!(asked[1].contains("resume_token: \"r.2\""), "{asked:?}");
+    assert!(asked[1].contains("states: [Running]"), "{asked:?}");
+}
+
+#[test]
+fn all_is_told_anew_when_the_daemon_has_forgotten() {
+    let fake = Fake::start(Script { changes: breaking(), forgets: true, ..Script::default() });
+    let lines = first_lines(&fake, "jobs ls --watch", 4);
+    assert!(lines[0].starts_with("NAME ") && lines[0].contains("STATE"), "{lines:?}");
+    assert!(lines[1].starts_with("jobs/42") && lines[1].contains("running"), "{lines:?}");
+    assert!(lines[2].starts_with("jobs/42") && lines[2].contains("cancelled"), "{lines:?}");
+    assert_eq!(lines[3], "jobs/42 removed");
+    let asked = fake.seen("WatchJobs");
+    let tokens: Vec<_> = asked.iter().map(|asked| asked.contains("resume_token: \"\"")).collect();
+    assert_eq!(tokens, [true, false, true], "{asked:?}");
+    for other in ["--quiet", "--limit 3"] {
+        refused(other, &fake.run(&format!("jobs ls --watch {other}")), 2, "cannot be used with");
+    }
 }

@@ -4,6 +4,7 @@ use crate::{
     fake::{Fake, Script},
     run::{json, refused, text},
 };
+use std::io::{BufRead, BufReader};
 
 #[test]
 fn schedules_are_made_with_what_is_given() {
@@ -103,6 +104,10 @@ fn schedules_are_listed_and_removed() {
     }
     assert_eq!(text(&fake.run("schedules run 7"), 0), "jobs/43\n");
     assert!(fake.seen("RunSchedule")[0].contains("schedules/7"));
+    assert_eq!(text(&fake.run("schedules run 7 --request-id r1"), 0), "jobs/43\n");
+    assert!(fake.seen("RunSchedule")[1].contains("request_id: \"r1\""));
+    refused("run", &fake.run("schedules run 7 8 --request-id r1"), 2, "one schedule");
+    assert_eq!(fake.seen("RunSchedule").len(), 2);
     let shown = json(&fake.run("schedules get 7 -o json"), 0);
     assert_eq!(shown["schedules"][0]["interval_seconds"], 30.0);
     let removed = text(&fake.run("schedules delete 7 schedules/8 --etag e1"), 0);
@@ -190,4 +195,31 @@ fn a_file_declares_a_set() {
     std::fs::write(&file, "{").unwrap();
     refused("replace", &fake.run(&line), 2, "no JSON");
     assert_eq!(fake.seen("ReplaceWorkloads").len(), 2, "what cannot be read is not declared");
+}
+
+#[test]
+fn schedules_and_workloads_are_watched() {
+    let fake = Fake::start(Script::default());
+    let first_lines = |line: &str| {
+        let mut child = fake.command(line).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let told = [lines.next().unwrap().unwrap(), lines.next().unwrap().unwrap()];
+        child.kill().unwrap();
+        child.wait().unwrap();
+        told
+    };
+    for (kind, call, name) in [
+        ("schedules", "WatchSchedules", "schedules/7"),
+        ("workloads", "WatchWorkloads", "workloads/redis"),
+    ] {
+        let told = first_lines(&format!("{kind} ls -w -o json --creator uid:1"));
+        let told = told.map(|line| serde_json::from_str::<serde_json::Value>(&line).unwrap());
+        assert_eq!((&told[0]["change"], &told[0]["name"]), (&"present".into(), &name.into()));
+        assert_eq!(told[0]["record"]["name"], name);
+        assert_eq!(told[1]["change"], "caught_up");
+        let asked = fake.seen(call).remove(0);
+        assert!(asked.contains("creator: \"uid:1\""), "{asked}");
+        let told = first_lines(&format!("{kind} ls -w -o wide"));
+        assert!(told[0].starts_with("NAME ") && told[1].starts_with(name), "{told:?}");
+    }
 }

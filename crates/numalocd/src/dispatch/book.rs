@@ -26,12 +26,14 @@ pub struct Book {
     schedules: BTreeMap<u64, Arc<Schedule>>,
     workloads: BTreeMap<WorkloadId, Arc<Workload>>,
     names: Names,
-    changes: Changes,
+    job_changes: Changes<JobId>,
+    schedule_changes: Changes<ScheduleId>,
+    workload_changes: Changes<WorkloadId>,
     used: Used,
     events: VecDeque<EventHead>,
     last: Last,
     holds: Holds,
-    /// (creator, request_id) -> number of the job or schedule.
+    /// (who asked for it, request_id) -> number of the job or schedule.
     job_requests: HashMap<(String, String), u64>,
     schedule_requests: HashMap<(String, String), u64>,
     /// Ids that clients have chosen.
@@ -39,7 +41,6 @@ pub struct Book {
     chosen_schedules: HashMap<String, u64>,
     watchers: HashMap<u64, watch::Sender<Arc<Job>>>,
     last_event: watch::Sender<u64>,
-    last_change: watch::Sender<u64>,
 }
 
 impl Book {
@@ -52,7 +53,9 @@ impl Book {
             schedules: BTreeMap::new(),
             workloads: BTreeMap::new(),
             names: Names::default(),
-            changes: Changes::new(fastrand::u64(..)),
+            job_changes: Changes::new(fastrand::u64(..)),
+            schedule_changes: Changes::new(fastrand::u64(..)),
+            workload_changes: Changes::new(fastrand::u64(..)),
             used: Used::default(),
             events: contents.events.into(),
             last: contents.last,
@@ -63,12 +66,13 @@ impl Book {
             chosen_schedules: HashMap::new(),
             watchers: HashMap::new(),
             last_event: watch::Sender::new(contents.last.event),
-            last_change: watch::Sender::new(0),
         };
         contents.jobs.into_iter().for_each(|kept| book.keep(kept));
         contents.schedules.into_iter().for_each(|schedule| book.put_schedule(Arc::new(schedule)));
         contents.workloads.into_iter().for_each(|workload| book.put_workload(Arc::new(workload)));
-        book.last_change.send_replace(book.changes.last());
+        book.job_changes.publish();
+        book.schedule_changes.publish();
+        book.workload_changes.publish();
         book
     }
 
@@ -90,7 +94,7 @@ impl Book {
             Write::Workload(workload) => self.put_workload(workload),
             Write::DropWorkload(id) => {
                 self.drop_workload(&id);
-                self.changes.remove(&id);
+                self.workload_changes.remove(&id);
             }
             Write::Event(event) => {
                 self.last.event = self.last.event.max(event.number);
@@ -101,7 +105,7 @@ impl Book {
                 let at = self.events.binary_search_by_key(&number, |head| head.number);
                 at.ok().and_then(|at| self.events.remove(at));
             }
-            Write::Holds(holds) => self.holds = holds,
+            Write::Holds(holds) => self.hold(holds),
         }
     }
 
@@ -109,6 +113,7 @@ impl Book {
     pub fn publish(&mut self, write: &Write) {
         match write {
             Write::Job(job) => {
+                self.job_changes.publish();
                 let Some(number) = job.id.number() else { return };
                 if let Some(watchers) = self.watchers.get(&number) {
                     watchers.send_replace(job.clone());
@@ -119,14 +124,15 @@ impl Book {
                 }
             }
             Write::DropJob(id) => {
-                drop(id.number().and_then(|number| self.watchers.remove(&number)))
+                self.job_changes.publish();
+                drop(id.number().and_then(|number| self.watchers.remove(&number)));
             }
             Write::Event(event) => drop(self.last_event.send_replace(event.number)),
-            Write::Workload(_) | Write::DropWorkload(_) => {
-                self.last_change.send_replace(self.changes.last());
-            }
-            Write::Schedule(_) | Write::DropSchedule(_) | Write::DropEvent(_) | Write::Holds(_) => {
-            }
+            Write::Schedule(_) | Write::DropSchedule(_) => self.schedule_changes.publish(),
+            Write::Workload(_) | Write::DropWorkload(_) => self.workload_changes.publish(),
+            // It is said of queued jobs.
+            Write::Holds(_) => self.job_changes.publish(),
+            Write::DropEvent(_) => {}
         }
     }
 
@@ -163,11 +169,12 @@ impl Book {
     fn keep(&mut self, kept: Kept) {
         let job = &kept.job;
         let Some(number) = job.id.number() else { return };
+        self.job_changes.put(&job.id);
         self.last.job = self.last.job.max(number);
         if job.id.id() != number.to_string() {
             self.chosen_jobs.insert(job.id.id().to_owned(), number);
         }
-        if let Some(key) = request(&job.creator, &job.request_id) {
+        if let Some(key) = request(asked_by(job), &job.request_id) {
             self.job_requests.insert(key, number);
         }
         *self.counts.entry(job.state).or_default() += 1;
@@ -192,14 +199,27 @@ impl Book {
         }
     }
 
+    /// Moves are held or go on: each queued job says so.
+    fn hold(&mut self, holds: Holds) {
+        self.holds = holds;
+        for number in &self.open {
+            if let Some(Kept { job, .. }) = self.jobs.get(number)
+                && job.state == JobState::Queued
+            {
+                self.job_changes.progress(&job.id);
+            }
+        }
+    }
+
     fn drop_job(&mut self, id: &JobId) {
         let Some(number) = id.number() else { return };
+        self.job_changes.remove(id);
         self.chosen_jobs.remove(id.id());
         self.open.remove(&number);
         self.uncount(number);
         let dropped = self.jobs.remove(&number);
         if let Some(key) =
-            dropped.and_then(|Kept { job, .. }| request(&job.creator, &job.request_id))
+            dropped.and_then(|Kept { job, .. }| request(asked_by(&job), &job.request_id))
         {
             self.job_requests.remove(&key);
         }
@@ -207,6 +227,7 @@ impl Book {
 
     fn put_schedule(&mut self, schedule: Arc<Schedule>) {
         let Some(number) = schedule.id.number() else { return };
+        self.schedule_changes.put(&schedule.id);
         self.last.schedule = self.last.schedule.max(number);
         if schedule.id.id() != number.to_string() {
             self.chosen_schedules.insert(schedule.id.id().to_owned(), number);
@@ -221,6 +242,7 @@ impl Book {
     }
 
     fn drop_schedule(&mut self, id: &ScheduleId) {
+        self.schedule_changes.remove(id);
         self.chosen_schedules.remove(id.id());
         let dropped = id.number().and_then(|number| self.schedules.remove(&number));
         if let Some(dropped) = &dropped {
@@ -233,7 +255,7 @@ impl Book {
     fn put_workload(&mut self, workload: Arc<Workload>) {
         self.drop_workload(&workload.spec.id);
         self.names.add(&workload);
-        self.changes.put(&workload.spec.id);
+        self.workload_changes.put(&workload.spec.id);
         self.used.add(&workload.creator, Sort::Workload, workload.weight());
         self.workloads.insert(workload.spec.id.clone(), workload);
     }
@@ -247,10 +269,14 @@ impl Book {
 
     /// A job.
     pub fn job(&self, id: &JobId) -> Option<&Arc<Job>> {
+        Some(&self.kept(id)?.job)
+    }
+    /// A job as it is kept, with what lists show of it.
+    pub fn kept(&self, id: &JobId) -> Option<&Kept> {
         let chosen = || self.chosen_jobs.get(id.id()).copied();
         let kept = self.jobs.get(&id.number().or_else(chosen)?)?;
         // A job whose id a client has chosen cannot be found by its number.
-        Some(&kept.job).filter(|job| job.id == *id)
+        Some(kept).filter(|kept| kept.job.id == *id)
     }
     /// All jobs by number.
     pub fn jobs(&self) -> &BTreeMap<u64, Kept> {
@@ -268,7 +294,7 @@ impl Book {
     pub fn jobs_in(&self, state: JobState) -> impl Iterator<Item = &Arc<Job>> {
         self.open_jobs().filter(move |job| job.state == state)
     }
-    /// The job that a request made.
+    /// The job that a request of this client made.
     pub fn job_of_request(&self, creator: &str, request_id: &str) -> Option<&Arc<Job>> {
         let number = self.job_requests.get(&(creator.to_owned(), request_id.to_owned()))?;
         Some(&self.jobs.get(number)?.job)
@@ -296,9 +322,22 @@ impl Book {
     pub fn names(&self) -> &Names {
         &self.names
     }
+    /// The last change of each job, in order.
+    pub fn job_changes(&self) -> &Changes<JobId> {
+        &self.job_changes
+    }
+    /// The last change of each schedule, in order.
+    pub fn schedule_changes(&self) -> &Changes<ScheduleId> {
+        &self.schedule_changes
+    }
     /// The last change of each workload, in order.
-    pub fn changes(&self) -> &Changes {
-        &self.changes
+    pub fn workload_changes(&self) -> &Changes<WorkloadId> {
+        &self.workload_changes
+    }
+    /// Notes progress of a job for those who watch jobs.
+    pub fn progressed(&mut self, id: &JobId) {
+        self.job_changes.progress(id);
+        self.job_changes.publish();
     }
     /// How much of its quota each client uses.
     pub fn used(&self) -> &Used {
@@ -322,10 +361,6 @@ impl Book {
     /// The holds (drained, paused) that keep moves from beginning.
     pub fn holds(&self) -> Holds {
         self.holds
-    }
-    /// Receives the number of the last change of a workload.
-    pub fn watch_changes(&self) -> watch::Receiver<u64> {
-        self.last_change.subscribe()
     }
     /// Receives the number of the last event.
     pub fn watch_events(&self) -> watch::Receiver<u64> {
@@ -351,6 +386,11 @@ impl Book {
             watchers.send_replace(Arc::new(job));
         }
     }
+}
+
+/// Who has asked for a job: its creator, or who has had its schedule run.
+fn asked_by(job: &Job) -> &str {
+    job.requester.as_ref().unwrap_or(&job.creator)
 }
 
 fn request(creator: &str, request_id: &Option<String>) -> Option<(String, String)> {

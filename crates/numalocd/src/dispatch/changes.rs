@@ -1,58 +1,100 @@
-//! The order in which workloads have changed, for clients that watch them. No IO; in memory only. Only the last change of
-//! each workload is kept. So memory is bounded by the number of workloads and by [`REMOVALS`] removed ones.
+//! The order in which records of a kind have changed, for clients that watch them; in memory only. Only the last change of each
+//! record is kept, and its progress since. So memory is bounded by the number of records and by [`REMOVALS`] removed ones. A watch
+//! reads what it has not sent yet, so nothing queues up for a slow client.
 
-use numaloc_api::value::WorkloadId;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use super::Refusal;
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    hash::Hash,
+};
+use tokio::sync::watch;
 
 /// How many removals are remembered. A watcher that has missed an older one has to read all workloads again.
 const REMOVALS: usize = 10_000;
 
-/// The last change of each workload, by numbers that rise.
+/// The last change of each record, by numbers that rise.
 #[derive(Debug)]
-pub struct Changes {
-    /// Random id of this run of the daemon. Change numbers of another run mean other changes.
+pub struct Changes<K> {
+    /// Random id of this run of the daemon and this kind of record. Change numbers under another id mean other changes.
     run: u64,
     last: u64,
-    numbers: HashMap<WorkloadId, u64>,
-    order: BTreeMap<u64, WorkloadId>,
+    changed: HashMap<K, u64>,
+    /// Records that have come further since they changed.
+    progressed: HashMap<K, u64>,
+    order: BTreeMap<u64, (K, bool)>,
     removals: VecDeque<u64>,
     /// Number of the latest removal that has been forgotten.
     forgotten: u64,
+    published: watch::Sender<u64>,
 }
 
-impl Changes {
+/// What is told of a record.
+#[derive(Debug)]
+pub struct Told<'a, K> {
+    /// The number of the change.
+    pub number: u64,
+    /// Which record.
+    pub id: &'a K,
+    /// Whether it has only come further, which takes it out of no filter.
+    pub is_progress: bool,
+}
+
+/// A watch that begins.
+#[derive(Clone, Debug)]
+pub struct Begin {
+    /// The number of the last change that has been published. It is watched for as long as there is one of these.
+    pub last: watch::Receiver<u64>,
+    /// The change after which it goes on; `None`: all records come first.
+    pub after: Option<u64>,
+}
+
+impl<K: Clone + Eq + Hash> Changes<K> {
     /// Without any changes.
     pub fn new(run: u64) -> Self {
         Self {
             run,
             last: 0,
-            numbers: HashMap::new(),
+            changed: HashMap::new(),
+            progressed: HashMap::new(),
             order: BTreeMap::new(),
             removals: VecDeque::new(),
             forgotten: 0,
+            published: watch::Sender::new(0),
         }
     }
 
-    /// A workload is new or has changed.
-    pub fn put(&mut self, id: &WorkloadId) {
-        self.last += 1;
-        if let Some(before) = self.numbers.insert(id.clone(), self.last) {
+    /// A record is new or has changed.
+    pub fn put(&mut self, id: &K) {
+        if let Some(before) = self.progressed.remove(id) {
             self.order.remove(&before);
         }
-        self.order.insert(self.last, id.clone());
+        self.last += 1;
+        if let Some(before) = self.changed.insert(id.clone(), self.last) {
+            self.order.remove(&before);
+        }
+        self.order.insert(self.last, (id.clone(), false));
     }
 
-    /// A workload has gone.
-    pub fn remove(&mut self, id: &WorkloadId) {
+    /// A record that is there has come further, or is shown in other words.
+    pub fn progress(&mut self, id: &K) {
+        self.last += 1;
+        if let Some(before) = self.progressed.insert(id.clone(), self.last) {
+            self.order.remove(&before);
+        }
+        self.order.insert(self.last, (id.clone(), true));
+    }
+
+    /// A record has gone.
+    pub fn remove(&mut self, id: &K) {
         self.put(id);
         self.removals.push_back(self.last);
         let surplus = self.removals.len() > REMOVALS;
         let oldest = surplus.then(|| self.removals.pop_front()).flatten();
         // A workload that was registered again has a later number; then `order` has nothing under this one.
         if let Some(oldest) = oldest
-            && let Some(id) = self.order.remove(&oldest)
+            && let Some((id, _)) = self.order.remove(&oldest)
         {
-            self.numbers.remove(&id);
+            self.changed.remove(&id);
             self.forgotten = oldest;
         }
     }
@@ -62,11 +104,14 @@ impl Changes {
         self.last
     }
 
-    /// Changes with numbers above `after`. 0: all present workloads, and the removals that are remembered. `None`: some
-    /// changes after it have been forgotten, or this run has no change with the number `after`.
-    pub fn after(&self, after: u64) -> Option<impl Iterator<Item = (u64, &WorkloadId)>> {
+    /// Changes with numbers above `after`. 0: all present records, and the removals that are remembered. `None`: some changes
+    /// after it have been forgotten, or there is no change with the number `after`.
+    pub fn after(&self, after: u64) -> Option<impl Iterator<Item = Told<'_, K>>> {
         let known = after == 0 || (self.forgotten..=self.last).contains(&after);
-        known.then(|| self.order.range(after + 1..).map(|(number, id)| (*number, id)))
+        known.then(|| {
+            let rest = self.order.range(after + 1..);
+            rest.map(|(&number, (id, is_progress))| Told { number, id, is_progress: *is_progress })
+        })
     }
 
     /// The resume token with which a client continues after this change.
@@ -75,27 +120,51 @@ impl Changes {
     }
 
     /// The number in a token of this run of the daemon; `None` for any other token.
-    pub fn number(&self, token: &str) -> Option<u64> {
+    fn number(&self, token: &str) -> Option<u64> {
         let (run, number) = token.split_once('.')?;
         let number = number.parse().ok()?;
         (u64::from_str_radix(run, 16) == Ok(self.run)).then_some(number)
+    }
+
+    /// Begins a watch with all records, or after the change of a token.
+    ///
+    /// # Errors
+    /// [`Refusal::ResumeToken`]: it is of another run or kind, or not all changes after it are known.
+    pub fn begin(&self, token: Option<&str>) -> Result<Begin, Refusal> {
+        let number = |token| {
+            let number = self.number(token).filter(|&number| self.after(number).is_some());
+            number.ok_or(Refusal::ResumeToken)
+        };
+        let after = token.map(number).transpose()?;
+        Ok(Begin { last: self.published.subscribe(), after })
+    }
+
+    /// Tells who watches that changes are stored.
+    pub fn publish(&self) {
+        self.published.send_replace(self.last);
+    }
+
+    /// Whether somebody watches.
+    pub fn is_watched(&self) -> bool {
+        self.published.receiver_count() > 0
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use numaloc_api::value::WorkloadId;
 
     fn id(number: usize) -> WorkloadId {
         WorkloadId::new(&format!("w{number}")).expect("an id")
     }
 
-    fn after(changes: &Changes, after: u64) -> Option<Vec<(u64, &str)>> {
-        Some(changes.after(after)?.map(|(number, id)| (number, id.id())).collect())
+    fn after(changes: &Changes<WorkloadId>, after: u64) -> Option<Vec<(u64, &str)>> {
+        Some(changes.after(after)?.map(|told| (told.number, told.id.id())).collect())
     }
 
     #[test]
-    fn of_each_workload_the_last_change_is_told() {
+    fn of_each_record_the_last_change_is_told() {
         let mut changes = Changes::new(7);
         assert_eq!(after(&changes, 0), Some(Vec::new()));
         [0, 1, 0].into_iter().for_each(|number| changes.put(&id(number)));
@@ -119,9 +188,11 @@ mod tests {
         }
         // Each was put and removed: 1 + 2 * n; the first two removals are forgotten.
         assert_eq!((changes.forgotten, changes.order.len()), (5, REMOVALS + 1));
-        assert_eq!(changes.numbers.len(), changes.order.len());
+        assert_eq!(changes.changed.len(), changes.order.len());
         assert!(after(&changes, 4).is_none() && after(&changes, 1).is_none());
         assert_eq!(after(&changes, 5).map(|told| told.len()), Some(REMOVALS));
+        let resumed = |number| changes.begin(Some(&changes.token(number))).map(|begin| begin.after);
+        assert_eq!((resumed(4), resumed(5)), (Err(Refusal::ResumeToken), Ok(Some(5))));
         // A watcher that begins anew does not need the forgotten removals.
         assert_eq!(after(&changes, 0).map(|told| told[0]), Some((1, "w0")));
         // A workload that was registered again is not forgotten.
@@ -131,11 +202,51 @@ mod tests {
     }
 
     #[test]
+    fn progress_hides_no_change_and_takes_bounded_room() {
+        let mut changes = Changes::new(7);
+        changes.put(&id(0));
+        changes.put(&id(1));
+        (0..1000).for_each(|_| changes.progress(&id(0)));
+        let told = |changes: &Changes<WorkloadId>| -> Vec<_> {
+            let all = changes.after(0).expect("all is known");
+            all.map(|told| (told.number, told.id.id().to_owned(), told.is_progress)).collect()
+        };
+        let entry = |number, id: &str, is_progress| (number, id.to_owned(), is_progress);
+        // Who has not heard of its change is told of that, too: it may have left a filter.
+        let both = [entry(1, "w0", false), entry(2, "w1", false), entry(1002, "w0", true)];
+        assert_eq!(told(&changes), both);
+        // A change says all that there is to say.
+        changes.put(&id(0));
+        assert_eq!(told(&changes), [entry(2, "w1", false), entry(1003, "w0", false)]);
+        changes.progress(&id(0));
+        changes.remove(&id(0));
+        assert_eq!(told(&changes), [entry(2, "w1", false), entry(1005, "w0", false)]);
+        assert!(changes.progressed.is_empty());
+    }
+
+    #[test]
     fn tokens_are_of_their_run() {
-        let changes = Changes::new(7);
-        assert_eq!(changes.number(&changes.token(12)), Some(12));
-        for token in ["", "7", "7.", "7.x", "8.12", ".12", &Changes::new(8).token(12)] {
-            assert_eq!(changes.number(token), None, "{token}");
+        let mut changes = Changes::new(7);
+        (0..12).for_each(|number| changes.put(&id(number)));
+        let begin = |token: &str| changes.begin(Some(token)).map(|begin| begin.after);
+        assert_eq!(begin(&changes.token(12)), Ok(Some(12)));
+        assert_eq!(changes.begin(None).map(|begin| begin.after), Ok(None));
+        let other = Changes::<WorkloadId>::new(8).token(12);
+        for token in ["", "7", "7.", "7.x", "8.12", ".12", &changes.token(13), &other] {
+            assert_eq!(begin(token), Err(Refusal::ResumeToken), "{token}");
         }
+    }
+
+    #[test]
+    fn a_watch_lasts_as_long_as_its_receiver() {
+        let mut changes = Changes::new(7);
+        assert!(!changes.is_watched());
+        let begin = changes.begin(None).expect("there is no token");
+        changes.put(&id(0));
+        assert!(changes.is_watched() && !begin.last.has_changed().expect("it is there"));
+        changes.publish();
+        assert!(begin.last.has_changed().expect("it is there"));
+        drop(begin);
+        assert!(!changes.is_watched());
     }
 }

@@ -1,6 +1,8 @@
 //! Commands to the dispatcher: one variant per call, with the channel for its answer.
 
-use super::{Hold, Listed, Made, Refusal, Replaced, Selected, Status, WorkloadChanges};
+use super::{
+    Begin, Hold, Listed, Made, RecordChanges, RecordKind, Refusal, Replaced, Selected, Status,
+};
 use crate::{
     access::Caller,
     engine::Found,
@@ -9,10 +11,10 @@ use crate::{
 use numaloc_api::{
     encoded::ListedJob,
     value::{
-        CreateJob, CreateSchedule, DeleteSchedule, Event, EventFilter, Job, JobId, ListEvents,
-        ListJobs, ListSchedules, ListWorkloads, Pins, RegisterWorkload, RenewWorkloads, Schedule,
-        ScheduleId, Target, UnregisterWorkload, UpdateSchedule, Workload, WorkloadFilter,
-        WorkloadId, WorkloadSet,
+        CreateJob, CreateSchedule, DeleteSchedule, Event, EventFilter, Job, JobFilter, JobId,
+        ListEvents, ListJobs, ListSchedules, ListWorkloads, Pins, RegisterWorkload, RenewWorkloads,
+        RunSchedule, Schedule, ScheduleFilter, ScheduleId, Target, UnregisterWorkload,
+        UpdateSchedule, Workload, WorkloadFilter, WorkloadId, WorkloadSet,
     },
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -76,7 +78,7 @@ pub enum Command {
     /// Schedules.
     ListSchedules(ListSchedules, Reply<Listed<Arc<Schedule>>>),
     /// Has a schedule run now.
-    RunSchedule(Caller, ScheduleId, Reply<Made>),
+    RunSchedule(Caller, RunSchedule, Reply<Made>),
     /// Changes a schedule.
     UpdateSchedule(Caller, UpdateSchedule, Pins, Reply<Arc<Schedule>>),
     /// Removes a schedule.
@@ -94,9 +96,13 @@ pub enum Command {
     /// Workloads.
     ListWorkloads(ListWorkloads, Reply<Listed<Arc<Workload>>>),
     /// Changes of workloads after a number.
-    WorkloadsAfter(WorkloadFilter, u64, usize, Reply<WorkloadChanges>),
-    /// The number in a resume token.
-    ResumeWorkloads(String, Reply<u64>),
+    WorkloadsAfter(WorkloadFilter, u64, usize, Reply<RecordChanges<Arc<Workload>, WorkloadId>>),
+    /// Changes of jobs after a number.
+    JobsAfter(JobFilter, u64, usize, Reply<RecordChanges<ListedJob, JobId>>),
+    /// Changes of schedules after a number.
+    SchedulesAfter(ScheduleFilter, u64, usize, Reply<RecordChanges<Arc<Schedule>, ScheduleId>>),
+    /// Begins a watch of all records of a kind, or goes on with one after a token.
+    BeginWatch(RecordKind, Option<String>, Reply<Begin>),
     /// Workloads whose cpusets are watched, after this one in the order of names.
     WatchedWorkloads(Option<WorkloadId>, usize, Reply<Vec<(WorkloadId, String)>>),
     /// The CPUs or nodes of these cgroups have changed.

@@ -92,6 +92,17 @@ impl fmt::Debug for Edges {
     }
 }
 
+/// A client that has asked for a run of a schedule.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// Its name.
+    pub who: String,
+    /// Makes its request safe to repeat.
+    pub request_id: Option<String>,
+    /// Where the job goes.
+    pub reply: Reply<Made>,
+}
+
 /// Owns jobs, schedules, workloads and events.
 #[derive(Debug)]
 pub struct Dispatcher {
@@ -111,8 +122,8 @@ pub struct Dispatcher {
     pub(super) gone: HashMap<u64, Instant>,
     /// How many probes of a schedule have failed in a row, by number.
     pub(super) put_off: HashMap<u64, u32>,
-    /// Callers that have asked for a run of a schedule and wait for its job, by schedule number.
-    pub(super) asked: HashMap<u64, Vec<Reply<Made>>>,
+    /// Callers that have asked for a run of a schedule and wait for its job, by schedule number; first come, first listed.
+    pub(super) asked: HashMap<u64, Vec<Asked>>,
     /// Whether schedules' work stays done, by schedule number: for repeating schedules of which a run has ended since the
     /// start.
     pub(super) fights: HashMap<u64, Fight>,

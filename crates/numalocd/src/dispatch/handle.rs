@@ -1,7 +1,7 @@
 //! What the services ask of the dispatcher.
 
 use super::{
-    Hold, Refusal,
+    Begin, Hold, Refusal,
     command::{Change, Command, Reply},
     workloads::plain,
 };
@@ -13,10 +13,11 @@ use crate::{
 use numaloc_api::{
     encoded::ListedJob,
     value::{
-        CreateJob, CreateSchedule, DeleteSchedule, Event, EventFilter, Job, JobId, JobState,
-        ListEvents, ListJobs, ListSchedules, ListWorkloads, Pins, QosClass, RegisterWorkload,
-        RenewWorkloads, Schedule, ScheduleId, Target, UnregisterWorkload, UpdateSchedule, Workload,
-        WorkloadFilter, WorkloadId, WorkloadSet,
+        CreateJob, CreateSchedule, DeleteSchedule, Event, EventFilter, Job, JobFilter, JobId,
+        JobState, ListEvents, ListJobs, ListSchedules, ListWorkloads, Pins, QosClass,
+        RegisterWorkload, RenewWorkloads, RunSchedule, Schedule, ScheduleFilter, ScheduleId,
+        Target, UnregisterWorkload, UpdateSchedule, Workload, WorkloadFilter, WorkloadId,
+        WorkloadSet,
     },
 };
 use std::{collections::BTreeSet, sync::Arc, time::SystemTime};
@@ -54,26 +55,37 @@ pub struct Replaced {
     pub removed: usize,
 }
 
-/// What has become of a workload.
+/// What has become of a record of which a watch shows `T`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WorkloadChange {
+pub enum RecordChange<T, K> {
     /// It is there: new, changed, or as it was before the watch.
-    Present(Arc<Workload>),
+    Present(T),
     /// It is not there, or not among those that are watched.
-    Removed(WorkloadId),
+    Removed(K),
     /// All workloads that were there before the watch have been told.
     CaughtUp,
 }
 
-/// Some changes of workloads.
+/// Some changes of records.
 #[derive(Clone, Debug)]
-pub struct WorkloadChanges {
+pub struct RecordChanges<T, K> {
     /// Each with its number and the resume token to go on after it.
-    pub changes: Vec<(u64, WorkloadChange, String)>,
+    pub changes: Vec<(u64, RecordChange<T, K>, String)>,
     /// Number of the last change that was looked at.
     pub seen: u64,
     /// Resume token to go on after `seen`.
     pub token: String,
+}
+
+/// What can be watched as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordKind {
+    /// Jobs.
+    Job,
+    /// Schedules.
+    Schedule,
+    /// Workloads.
+    Workload,
 }
 
 /// How many jobs are in a state.
@@ -107,22 +119,17 @@ pub struct Status {
 pub struct Handle {
     commands: mpsc::Sender<Command>,
     last_event: watch::Receiver<u64>,
-    last_change: watch::Receiver<u64>,
 }
 
 impl Handle {
-    pub(super) fn new(
-        commands: mpsc::Sender<Command>,
-        last_event: watch::Receiver<u64>,
-        last_change: watch::Receiver<u64>,
-    ) -> Self {
-        Self { commands, last_event, last_change }
+    pub(super) fn new(commands: mpsc::Sender<Command>, last_event: watch::Receiver<u64>) -> Self {
+        Self { commands, last_event }
     }
 
     /// A handle whose dispatcher has stopped.
     #[cfg(test)]
     pub fn stopped() -> Self {
-        Self::new(mpsc::channel(1).0, watch::channel(0).1, watch::channel(0).1)
+        Self::new(mpsc::channel(1).0, watch::channel(0).1)
     }
 
     /// Sends a command and waits for the answer.
@@ -284,12 +291,17 @@ impl Handle {
         self.ask(|reply| Command::ListSchedules(request, reply)).await
     }
 
-    /// Runs a schedule now. Gives back its job, and whether that was queued or under way before.
+    /// Runs a schedule now. Gives back its job, and whether that existed before: queued or under way, or made by an earlier request
+    /// with the same request_id.
     ///
     /// # Errors
-    /// Not found, target not found or empty, etag (the schedule was changed meanwhile), not permitted, store.
-    pub async fn run_schedule(&self, caller: Caller, id: ScheduleId) -> Result<Made, Refusal> {
-        self.ask(|reply| Command::RunSchedule(caller, id, reply)).await
+    /// Not found, already exists, target not found or empty, etag (the schedule was changed meanwhile), not permitted, store.
+    pub async fn run_schedule(
+        &self,
+        caller: Caller,
+        request: RunSchedule,
+    ) -> Result<Made, Refusal> {
+        self.ask(|reply| Command::RunSchedule(caller, request, reply)).await
     }
 
     /// Changes a schedule. `pins` belong to the new target, if the change has one.
@@ -393,21 +405,46 @@ impl Handle {
         filter: WorkloadFilter,
         after: u64,
         most: usize,
-    ) -> Result<WorkloadChanges, Refusal> {
+    ) -> Result<RecordChanges<Arc<Workload>, WorkloadId>, Refusal> {
         self.ask(|reply| Command::WorkloadsAfter(filter, after, most, reply)).await
     }
 
-    /// The number in a resume token: that of the change after which the client goes on.
+    /// Changes of jobs with numbers above `after` (0: all jobs), as lists show them; at most `most`, oldest first.
     ///
     /// # Errors
     /// [`Refusal::ResumeToken`]: some changes after it are not known any more.
-    pub async fn resume_workloads(&self, token: String) -> Result<u64, Refusal> {
-        self.ask(|reply| Command::ResumeWorkloads(token, reply)).await
+    pub async fn jobs_after(
+        &self,
+        filter: JobFilter,
+        after: u64,
+        most: usize,
+    ) -> Result<RecordChanges<ListedJob, JobId>, Refusal> {
+        self.ask(|reply| Command::JobsAfter(filter, after, most, reply)).await
     }
 
-    /// Receives the number of the last change of a workload, as [`Self::last_event`] does for events.
-    pub fn last_change(&self) -> watch::Receiver<u64> {
-        self.last_change.clone()
+    /// Changes of schedules with numbers above `after` (0: all schedules); at most `most`, oldest first.
+    ///
+    /// # Errors
+    /// [`Refusal::ResumeToken`]: some changes after it are not known any more.
+    pub async fn schedules_after(
+        &self,
+        filter: ScheduleFilter,
+        after: u64,
+        most: usize,
+    ) -> Result<RecordChanges<Arc<Schedule>, ScheduleId>, Refusal> {
+        self.ask(|reply| Command::SchedulesAfter(filter, after, most, reply)).await
+    }
+
+    /// Begins a watch of all records of a kind; with a token of an earlier watch, after the change that the token names.
+    ///
+    /// # Errors
+    /// [`Refusal::ResumeToken`]: not all changes after it are known.
+    pub async fn begin_watch(
+        &self,
+        of: RecordKind,
+        token: Option<String>,
+    ) -> Result<Begin, Refusal> {
+        self.ask(|reply| Command::BeginWatch(of, token, reply)).await
     }
 
     /// At most `most` workloads with their cgroups, after `after` in the order of names. None while no schedule waits for

@@ -116,6 +116,7 @@ impl Dispatcher {
             pins: Pins::new(),
             members: Vec::new(),
             labels: BTreeMap::new(),
+            requester: None,
             request_id: None,
             created: self.wall(),
             started: None,
@@ -265,7 +266,8 @@ fn is_same(stored: &Job, request: &CreateJob) -> bool {
     let class = asked.policy.qos_class.or(stored.spec.policy.qos_class);
     asked.policy.qos_class = class;
     let id = request.id.as_ref().unwrap_or(&stored.id);
-    stored.spec == asked && stored.labels == request.labels && stored.id == *id
+    let is_run = stored.requester.is_some();
+    !is_run && stored.spec == asked && stored.labels == request.labels && stored.id == *id
 }
 
 impl Change {

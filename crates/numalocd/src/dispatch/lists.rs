@@ -1,21 +1,25 @@
 //! Lists, one page at a time.
 
 use super::{
-    Listed, Refusal, Status, WorkloadChange, WorkloadChanges, dispatcher::Dispatcher, page::page,
+    Begin, Listed, RecordChange, RecordChanges, RecordKind, Refusal, Status,
+    changes::{Changes, Told},
+    dispatcher::Dispatcher,
+    page::page,
     workloads::is_named,
 };
-use crate::store::{EventHead, Kept};
+use crate::store::{EventHead, Kept, Weight};
 use numaloc_api::{
     encoded::ListedJob,
     value::{
-        Event, EventFilter, Job, JobFilter, JobState, ListEvents, ListJobs, ListSchedules,
-        ListWorkloads, QosClass, Schedule, ScheduleFilter, Target, Workload, WorkloadFilter,
-        WorkloadId,
+        Event, EventFilter, Job, JobFilter, JobId, JobState, ListEvents, ListJobs, ListSchedules,
+        ListWorkloads, QosClass, Schedule, ScheduleFilter, ScheduleId, Target, Workload,
+        WorkloadFilter, WorkloadId,
     },
 };
-use std::{collections::BTreeMap, ops::Bound, sync::Arc, time::SystemTime};
+use std::{collections::BTreeMap, hash::Hash, ops::Bound, sync::Arc, time::SystemTime};
 
-/// About how many bytes of events are read for a watcher at once. The watcher holds them until its client has taken them.
+/// About how many bytes of events or records are read for a watcher at once. The watcher holds them until its client has taken
+/// them.
 pub(super) const WATCHED_BYTES: usize = 1 << 20;
 
 impl Dispatcher {
@@ -71,38 +75,71 @@ impl Dispatcher {
         })
     }
 
-    /// At most `most` changes of workloads after a number. A workload that does not match the filter counts as removed.
+    /// At most `most` changes of jobs after a number. A job that does not match the filter counts as removed.
+    pub(super) fn jobs_after(
+        &self,
+        filter: &JobFilter,
+        after: u64,
+        most: usize,
+    ) -> Result<RecordChanges<ListedJob, JobId>, Refusal> {
+        let workload = Named::by(self.book.workloads(), filter.workload.as_ref());
+        changes_after(self.book.job_changes(), after, most, |id| {
+            let Some(kept) = self.book.kept(id) else { return Sight::Hidden };
+            match fits(&kept.job, filter) && workload.is_in(&kept.job.spec.target) {
+                true => Sight::Shown(self.listed(kept)),
+                false if never_fitted(&kept.job, filter) => Sight::Never,
+                false => Sight::Hidden,
+            }
+        })
+    }
+
+    /// The same for schedules.
+    pub(super) fn schedules_after(
+        &self,
+        filter: &ScheduleFilter,
+        after: u64,
+        most: usize,
+    ) -> Result<RecordChanges<Arc<Schedule>, ScheduleId>, Refusal> {
+        let workload = Named::by(self.book.workloads(), filter.workload.as_ref());
+        changes_after(self.book.schedule_changes(), after, most, |id| {
+            let Some(schedule) = self.book.schedule(id) else { return Sight::Hidden };
+            let target = &schedule.spec.migration.target;
+            match is_among(schedule, filter) && workload.is_in(target) {
+                true => Sight::Shown(schedule.clone()),
+                false if never_was_among(schedule, filter) => Sight::Never,
+                false => Sight::Hidden,
+            }
+        })
+    }
+
+    /// The same for workloads.
     pub(super) fn workloads_after(
         &self,
         filter: &WorkloadFilter,
         after: u64,
         most: usize,
-    ) -> Result<WorkloadChanges, Refusal> {
-        let known = self.book.changes();
+    ) -> Result<RecordChanges<Arc<Workload>, WorkloadId>, Refusal> {
         let prefix = filter.id_prefix.as_deref().unwrap_or_default();
-        let change = |(number, id): (u64, &WorkloadId)| {
-            let workload = self.book.workloads().get(id);
-            let workload =
-                workload.filter(|it| id.id().starts_with(prefix) && is_listed(it, filter));
-            let change = match workload {
-                Some(workload) => WorkloadChange::Present(self.with_lease(workload)),
-                None => WorkloadChange::Removed(id.clone()),
-            };
-            (number, change, known.token(number))
-        };
-        let rest = known.after(after).ok_or(Refusal::ResumeToken)?;
-        let changes: Vec<_> = rest.take(most).map(change).collect();
-        let seen = match changes.last() {
-            Some((last, ..)) if changes.len() == most => *last,
-            _ => known.last(),
-        };
-        Ok(WorkloadChanges { changes, seen, token: known.token(seen) })
+        changes_after(self.book.workload_changes(), after, most, |id| {
+            match self.book.workloads().get(id) {
+                _ if !id.id().starts_with(prefix) => Sight::Never,
+                Some(known) if is_listed(known, filter) => Sight::Shown(self.with_lease(known)),
+                _ => Sight::Hidden,
+            }
+        })
     }
 
-    pub(super) fn resume_workloads(&self, token: &str) -> Result<u64, Refusal> {
-        let number = self.book.changes().number(token);
-        let known = number.filter(|&number| self.book.changes().after(number).is_some());
-        known.ok_or(Refusal::ResumeToken)
+    /// Begins a watch of the records of a kind: with all of them, or after the change of a token.
+    pub(super) fn begin_watch(
+        &self,
+        of: RecordKind,
+        token: Option<&str>,
+    ) -> Result<Begin, Refusal> {
+        match of {
+            RecordKind::Job => self.book.job_changes().begin(token),
+            RecordKind::Schedule => self.book.schedule_changes().begin(token),
+            RecordKind::Workload => self.book.workload_changes().begin(token),
+        }
     }
 
     pub(super) fn list_events(
@@ -218,6 +255,50 @@ impl Dispatcher {
     }
 }
 
+/// What a watch shows of a record.
+#[derive(Debug)]
+enum Sight<T> {
+    /// It is among those that are watched.
+    Shown(T),
+    /// It is not, and may have been.
+    Hidden,
+    /// It never was.
+    Never,
+}
+
+/// Changes after a number, `most` at most and no more once their records have [`WATCHED_BYTES`]. What is hidden has gone, for
+/// who watches.
+fn changes_after<K: Clone + Eq + Hash, T: Weight>(
+    known: &Changes<K>,
+    after: u64,
+    most: usize,
+    sight: impl Fn(&K) -> Sight<T>,
+) -> Result<RecordChanges<T, K>, Refusal> {
+    let mut rest = known.after(after).ok_or(Refusal::ResumeToken)?.peekable();
+    let (mut changes, mut bytes, mut seen) = (Vec::new(), 0, after);
+    while changes.len() < most
+        && bytes < WATCHED_BYTES
+        && let Some(Told { number, id, is_progress }) = rest.next()
+    {
+        seen = number;
+        let change = match sight(id) {
+            Sight::Shown(record) => {
+                bytes += record.weight();
+                RecordChange::Present(record)
+            }
+            Sight::Never => continue,
+            // Its change has said so.
+            Sight::Hidden if is_progress => continue,
+            Sight::Hidden => RecordChange::Removed(id.clone()),
+        };
+        changes.push((number, change, known.token(number)));
+    }
+    if rest.peek().is_none() {
+        seen = known.last();
+    }
+    Ok(RecordChanges { changes, seen, token: known.token(seen) })
+}
+
 /// The workload that a filter names, if it does.
 #[derive(Clone, Copy, Debug)]
 enum Named<'a> {
@@ -263,6 +344,26 @@ fn fits(job: &Job, filter: &JobFilter) -> bool {
         && filter.creator.as_ref().is_none_or(|creator| job.creator == *creator)
         && filter.created_since.is_none_or(|since| job.created >= since)
         && has_all(&job.labels, &filter.labels)
+}
+
+/// Whether a job has never met a filter, by what of it does not change. Under an id that a client has chosen there may have been
+/// another job, and a run whose schedule is removed becomes its owner's.
+fn never_fitted(job: &Job, filter: &JobFilter) -> bool {
+    let is_only = job.id.number().map(JobId::numbered).as_ref() == Some(&job.id);
+    let is_others = |creator: &String| job.creator != *creator && creator != "schedule";
+    let is_of_other =
+        |of: &ScheduleId| job.schedule.as_ref().is_some_and(|schedule| schedule != of);
+    is_only
+        && (filter.creator.as_ref().is_some_and(is_others)
+            || filter.schedule.as_ref().is_some_and(is_of_other)
+            || filter.created_since.is_some_and(|since| job.created < since)
+            || !has_all(&job.labels, &filter.labels))
+}
+
+/// The same of a schedule: its creator does not change.
+fn never_was_among(schedule: &Schedule, filter: &ScheduleFilter) -> bool {
+    let is_only = schedule.id.number().map(ScheduleId::numbered).as_ref() == Some(&schedule.id);
+    is_only && filter.creator.as_ref().is_some_and(|creator| schedule.creator != *creator)
 }
 
 fn is_listed(workload: &Workload, filter: &WorkloadFilter) -> bool {

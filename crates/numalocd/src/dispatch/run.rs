@@ -9,7 +9,7 @@ use numaloc_api::value::{JobProgress, QosClass};
 use numaloc_executor::Control;
 use std::{
     sync::{Arc, atomic::Ordering},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 use tokio::{sync::oneshot, time::Instant};
 
@@ -40,10 +40,35 @@ pub struct Run {
     pub returned: Option<Returned>,
     /// What the run has moved.
     pub trail: Option<Arc<Trail>>,
-    /// What was last shown to watchers: settled bytes, and what holds the run back.
-    pub shown: (u64, String),
+    /// What clients that watch this job were last shown.
+    pub shown: Shown,
+    /// What clients that watch all jobs were last shown.
+    pub listed: Shown,
+}
+
+/// The progress that watchers of a run were last shown.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// Settled bytes, and what holds it back.
+    state: (u64, String),
     /// When that was shown.
-    pub shown_at: Instant,
+    at: Instant,
+}
+
+impl Shown {
+    /// Nothing yet.
+    pub fn new(now: Instant) -> Self {
+        Self { state: (0, String::new()), at: now }
+    }
+
+    /// Whether `state` is to be shown: another one, after so long. Then it has been.
+    pub fn is_news(&mut self, state: &(u64, String), now: Instant, pause: Duration) -> bool {
+        let is_news = *state != self.state && now >= self.at + pause;
+        if is_news {
+            (self.state, self.at) = (state.clone(), now);
+        }
+        is_news
+    }
 }
 
 impl Run {

@@ -1,13 +1,18 @@
 //! Schedules as clients see them: created, read, changed, removed.
 
-use super::{Made, Refusal, command::Reply, dispatcher::Dispatcher, used::Sort};
+use super::{
+    Made, Refusal,
+    command::Reply,
+    dispatcher::{Asked, Dispatcher},
+    used::Sort,
+};
 use crate::{
     access::Caller,
     store::{Weight, Write},
 };
 use numaloc_api::value::{
-    CreateSchedule, DeleteSchedule, EventType, Job, JobState, Pins, Schedule, ScheduleId,
-    ScheduleState, UpdateSchedule,
+    CreateSchedule, DeleteSchedule, EventType, Job, JobState, Pins, RunSchedule, Schedule,
+    ScheduleId, ScheduleState, UpdateSchedule,
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -185,19 +190,48 @@ impl Dispatcher {
     }
 
     /// Runs a schedule now. The caller gets the job once the target has been found. If a run is queued or under way
-    /// already, the caller gets that one.
-    pub(super) fn run_now(&mut self, caller: &Caller, id: &ScheduleId, reply: Reply<Made>) {
-        let known = match self.changeable(caller, id, None) {
+    /// is given back, and so is the one that an earlier request with the same request_id has made.
+    pub(super) fn run_now(&mut self, caller: &Caller, request: RunSchedule, reply: Reply<Made>) {
+        let known = match self.find_run(caller, &request) {
+            Ok(None) => self.changeable(caller, &request.id, None),
+            Ok(Some(job)) => return drop(reply.send(Ok((job, true)))),
+            Err(refusal) => Err(refusal),
+        };
+        let known = match known {
             Ok(known) => known,
             Err(refusal) => return drop(reply.send(Err(refusal))),
         };
         if known.state == ScheduleState::Active {
             return drop(reply.send(self.last_run(&known)));
         }
-        self.asked.entry(known.id.number().unwrap_or_default()).or_default().push(reply);
+        let asked = Asked { who: caller.name.clone(), request_id: request.request_id, reply };
+        self.asked.entry(known.id.number().unwrap_or_default()).or_default().push(asked);
         // The answer to the probe sets it again.
         self.set_due(&known.id, None);
         self.probe(&known);
+    }
+
+    /// The run that an earlier request of the caller with this request_id has made.
+    fn find_run(
+        &mut self,
+        caller: &Caller,
+        request: &RunSchedule,
+    ) -> Result<Option<Arc<Job>>, Refusal> {
+        let RunSchedule { id, request_id } = request;
+        let Some(request_id) = request_id else { return Ok(None) };
+        let Some(job) = self.book.job_of_request(&caller.name, request_id) else { return Ok(None) };
+        // One that was under way when its schedule was removed has none any more.
+        let is_of_schedule = job.schedule.as_ref().is_none_or(|schedule| schedule == id);
+        match job.requester.is_some() && is_of_schedule {
+            true => {
+                let id = job.id.clone();
+                self.get_job(&id).map(Some)
+            }
+            false => Err(Refusal::AlreadyExists {
+                request_id: request_id.clone(),
+                name: job.id.to_string(),
+            }),
+        }
     }
 
     /// The run of a schedule that is queued or under way.
@@ -209,9 +243,9 @@ impl Dispatcher {
 
     /// Answers the callers that have asked for a run of a schedule.
     pub(super) fn answer_runs(&mut self, id: &ScheduleId, answer: &Result<Made, Refusal>) {
-        for reply in self.asked.remove(&id.number().unwrap_or_default()).into_iter().flatten() {
+        for asked in self.asked.remove(&id.number().unwrap_or_default()).into_iter().flatten() {
             // This fails only if the caller has gone.
-            let _ = reply.send(answer.clone());
+            let _ = asked.reply.send(answer.clone());
         }
     }
 

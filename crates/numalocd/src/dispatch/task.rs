@@ -5,13 +5,14 @@ use super::{
     command::Command,
     dispatcher::{Dispatcher, Probed},
     lists::WATCHED_BYTES,
+    run::Run,
 };
 use crate::{
     engine::{Found, Report},
     store::Kept,
 };
-use numaloc_api::value::JobId;
-use std::time::Duration;
+use numaloc_api::value::{Job, JobId};
+use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until},
@@ -19,6 +20,8 @@ use tokio::{
 
 /// How often the progress of watched jobs is shown.
 const PROGRESS: Duration = Duration::from_millis(100);
+/// How often the progress of each job is shown to those who watch them all.
+const PROGRESS_OF_ALL: Duration = Duration::from_secs(1);
 /// How often what could not be stored is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 /// How often old records are looked for.
@@ -47,8 +50,7 @@ pub fn start(
     pulse: Pulse,
 ) -> (Handle, impl Future<Output = ()> + Send) {
     let (sender, commands) = mpsc::channel(COMMANDS);
-    let book = &dispatcher.book;
-    let handle = Handle::new(sender, book.watch_events(), book.watch_changes());
+    let handle = Handle::new(sender, dispatcher.book.watch_events());
     (handle, dispatcher.serve(commands, ears, pulse))
 }
 
@@ -142,22 +144,31 @@ impl Dispatcher {
             self.book.jobs().get(number).is_some_and(|kept| self.book.is_watched(&kept.job.id))
         };
         let progress = self.runs.keys().any(is_shown).then(|| now + PROGRESS);
-        [due, progress].into_iter().flatten().min()
+        let is_told = self.book.job_changes().is_watched();
+        let is_told = is_told && self.runs.values().any(Run::is_moving);
+        let of_all = is_told.then(|| now + PROGRESS_OF_ALL);
+        [due, progress, of_all].into_iter().flatten().min()
     }
 
     /// Shows watchers of jobs under way how far they are and what holds them back, where that has changed.
     fn show_progress(&mut self) {
         let now = Instant::now();
         let wall = self.wall();
+        let are_all_watched = self.book.job_changes().is_watched();
         for (number, run) in self.runs.iter_mut().filter(|(_, run)| run.is_moving()) {
-            let progress = run.progress_now(wall);
             let Some(Kept { job, .. }) = self.book.jobs().get(number) else { continue };
+            let is_watched = self.book.is_watched(&job.id);
+            if !is_watched && !are_all_watched {
+                continue;
+            }
+            let job = Arc::clone(job);
+            let progress = run.progress_now(wall);
             let state = (progress.settled_bytes, progress.held_back.clone());
-            let is_news = state != run.shown && now >= run.shown_at + PROGRESS;
-            if is_news && self.book.is_watched(&job.id) {
-                (run.shown, run.shown_at) = (state, now);
-                let job = numaloc_api::value::Job { progress: Some(progress), ..(**job).clone() };
-                self.book.show(job);
+            if are_all_watched && run.listed.is_news(&state, now, PROGRESS_OF_ALL) {
+                self.book.progressed(&job.id);
+            }
+            if is_watched && run.shown.is_news(&state, now, PROGRESS) {
+                self.book.show(Job { progress: Some(progress), ..(*job).clone() });
             }
         }
     }
@@ -165,7 +176,7 @@ impl Dispatcher {
     fn begin_stop(&mut self) {
         if self.stopping.is_none() {
             self.stopping = Some(Instant::now() + self.config().stop.grace);
-            self.runs.values().for_each(super::run::Run::cancel);
+            self.runs.values().for_each(Run::cancel);
             // Jobs that only wait for a place to move end at once.
             self.changed = true;
         }
@@ -227,7 +238,7 @@ impl Dispatcher {
                 let message = "the daemon is stopping".into();
                 let _ = reply.send(Err(Refusal::Unavailable { message }));
             }
-            Command::RunSchedule(caller, id, reply) => self.run_now(&caller, &id, reply),
+            Command::RunSchedule(caller, request, reply) => self.run_now(&caller, request, reply),
             Command::RenewWorkloads(caller, request, reply) => {
                 let _ = reply.send(Ok(self.renew_workloads(&caller, &request)));
             }
@@ -238,8 +249,14 @@ impl Dispatcher {
             Command::WorkloadsAfter(filter, after, most, reply) => {
                 let _ = reply.send(self.workloads_after(&filter, after, most));
             }
-            Command::ResumeWorkloads(token, reply) => {
-                let _ = reply.send(self.resume_workloads(&token));
+            Command::JobsAfter(filter, after, most, reply) => {
+                let _ = reply.send(self.jobs_after(&filter, after, most));
+            }
+            Command::SchedulesAfter(filter, after, most, reply) => {
+                let _ = reply.send(self.schedules_after(&filter, after, most));
+            }
+            Command::BeginWatch(of, token, reply) => {
+                let _ = reply.send(self.begin_watch(of, token.as_deref()));
             }
             Command::WatchedWorkloads(after, most, reply) => {
                 let _ = reply.send(Ok(self.watched_workloads(after.as_ref(), most)));

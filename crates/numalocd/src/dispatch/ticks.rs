@@ -2,7 +2,7 @@
 
 use super::{
     Made, Refusal,
-    dispatcher::{Dispatcher, Probe, Probed},
+    dispatcher::{Asked, Dispatcher, Probe, Probed},
     fight::Fight,
 };
 use crate::{engine::Found, store::Write};
@@ -111,6 +111,12 @@ impl Dispatcher {
         job.pins.clone_from(&known.pins);
         job.members.clone_from(&found.members);
         job.labels.clone_from(&known.spec.labels);
+        if let Some(Asked { who, request_id, .. }) = self.asker(known) {
+            // Of two that were under way with the same request_id the first has it.
+            let is_new = |id: &String| self.book.job_of_request(who, id).is_none();
+            job.request_id = request_id.clone().filter(is_new);
+            job.requester = Some(who.clone());
+        }
         let qos_class = &mut job.spec.policy.qos_class;
         *qos_class = qos_class.or(selected.qos_class);
         let job = Arc::new(job);
@@ -128,6 +134,12 @@ impl Dispatcher {
         self.put_off.remove(&known.id.number().unwrap_or_default());
         self.found.extend(job.id.number().map(|number| (number, found.bare())));
         Ok(job)
+    }
+
+    /// Who has asked for a run of a schedule: the first with a request_id, else the first.
+    fn asker(&self, known: &Schedule) -> Option<&Asked> {
+        let asked = self.asked.get(&known.id.number().unwrap_or_default())?;
+        asked.iter().find(|asked| asked.request_id.is_some()).or(asked.first())
     }
 
     fn target_is_gone(&mut self, known: &Schedule, message: String) -> Result<(), Refusal> {

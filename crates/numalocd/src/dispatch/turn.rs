@@ -5,7 +5,7 @@ use super::{
     dispatcher::Dispatcher,
     limits::limits,
     queue::{Active, SLICE, Stage, Waiting, has_place, makes_room, next, overstayed, preempted},
-    run::Run,
+    run::{Run, Shown},
 };
 use crate::{
     access::{Caller, Creators, Grants},
@@ -227,8 +227,8 @@ impl Dispatcher {
             note: None,
             returned: None,
             trail: None,
-            shown: (0, String::new()),
-            shown_at: Instant::now(),
+            shown: Shown::new(Instant::now()),
+            listed: Shown::new(Instant::now()),
         };
         self.runs.insert(number, run);
         let own = owner.ceilings.bound(&job.spec, &self.config().limits);

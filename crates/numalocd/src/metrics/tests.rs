@@ -24,6 +24,7 @@ fn job(state: JobState, seconds: u64, outcome: Option<Outcome>) -> Job {
         pins: Default::default(),
         members: Vec::new(),
         labels: Default::default(),
+        requester: None,
         request_id: None,
         created: start,
         started: Some(start),

@@ -8,7 +8,7 @@ use crate::{
 use numaloc_api::{
     Violations,
     value::{
-        CreateJob, CreateSchedule, DeleteSchedule, JobId, RegisterWorkload, ScheduleId,
+        CreateJob, CreateSchedule, DeleteSchedule, JobId, RegisterWorkload, RunSchedule,
         UnregisterWorkload, UpdateSchedule, WorkloadSet,
     },
 };
@@ -133,7 +133,7 @@ macro_rules! subjects {
 
 subjects! {
     JobId => |id| id.to_string();
-    ScheduleId => |id| id.to_string();
+    RunSchedule => |request| request.id.to_string();
     CreateJob => |request| request.spec.target.to_string();
     CreateSchedule => |request| request.spec.migration.target.to_string();
     UpdateSchedule => |request| match &request.update.target {

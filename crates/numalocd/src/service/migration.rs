@@ -3,18 +3,18 @@
 use super::{
     Parts,
     change::Change,
-    watch::{JobWatch, stream},
+    watch::{AT_ONCE, JobWatch, RecordWatch, stream, told},
 };
 use crate::{
     access::{Caller, Role, caller},
-    dispatch::{Handle, Made, Refusal},
+    dispatch::{Handle, Made, RecordKind, Refusal},
     engine::Found,
 };
 use numaloc_api::{
     Violations,
-    encoded::{ListedJobs, migration_service_server::MigrationService},
+    encoded::{ListedJob, ListedJobs, WatchedJob, migration_service_server::MigrationService},
     v1,
-    value::{CreateJob, Job, JobId, ListJobs, MigrationSpec, Pins},
+    value::{CreateJob, Job, JobId, ListJobs, MigrationSpec, Pins, WatchJobs},
 };
 use numaloc_core::{Plan, Skip};
 use numaloc_host::Policies;
@@ -164,6 +164,30 @@ impl MigrationService for Service {
         let watch = JobWatch::new(self.0.handle.watch_job(id).await?);
         let answers = stream(watch, self.0.stop.clone(), counted);
         let answers = answers.map(|job| Ok(v1::WatchJobResponse { job: Some((&*job?).into()) }));
+        Ok(Response::new(Box::pin(answers)))
+    }
+
+    type WatchJobsStream = BoxStream<WatchedJob>;
+
+    async fn watch_jobs(
+        &self,
+        request: Request<v1::WatchJobsRequest>,
+    ) -> Result<Response<Self::WatchJobsStream>, Status> {
+        let caller = caller(&request)?;
+        let WatchJobs { filter, resume_token } = request.into_inner().try_into()?;
+        let counted = self.0.quotas.watch(&caller)?;
+        let handle = self.0.handle.clone();
+        let begin = handle.begin_watch(RecordKind::Job, resume_token).await?;
+        let watch = RecordWatch::new(begin, move |after| {
+            let (handle, filter) = (handle.clone(), filter.clone());
+            async move { handle.jobs_after(filter, after, AT_ONCE).await }
+        });
+        let answers = stream(watch, self.0.stop.clone(), counted).map(|answer| {
+            let (change, resume_token) = answer?;
+            let named = |id: JobId| ListedJob::from(&id);
+            let (change, job) = told(change, |job| job, named);
+            Ok(WatchedJob::new(change, job, resume_token))
+        });
         Ok(Response::new(Box::pin(answers)))
     }
 

@@ -1,15 +1,24 @@
 //! ScheduleService.
 
-use super::{Parts, allowed, change::Change};
-use crate::{access::Caller, dispatch::Refusal};
+use super::{
+    Parts, allowed,
+    change::Change,
+    watch::{AT_ONCE, RecordWatch, stream, told},
+};
+use crate::{
+    access::{Caller, caller},
+    dispatch::{RecordKind, Refusal},
+};
 use numaloc_api::{
     v1::{self, schedule_service_server::ScheduleService},
     value::{
-        CreateSchedule, DeleteSchedule, MigrationSpec, Pins, Schedule, ScheduleId, UpdateSchedule,
+        CreateSchedule, DeleteSchedule, MigrationSpec, Pins, RunSchedule, Schedule, ScheduleId,
+        UpdateSchedule, WatchSchedules,
     },
 };
 use std::{future::ready, sync::Arc};
-use tonic::{Request, Response, Status};
+use tokio_stream::StreamExt;
+use tonic::{Request, Response, Status, codegen::BoxStream};
 
 /// Repeats migrations.
 #[derive(Debug)]
@@ -79,6 +88,31 @@ impl ScheduleService for Service {
         Ok(Response::new(v1::ListSchedulesResponse { schedules, next_page_token }))
     }
 
+    type WatchSchedulesStream = BoxStream<v1::WatchSchedulesResponse>;
+
+    async fn watch_schedules(
+        &self,
+        request: Request<v1::WatchSchedulesRequest>,
+    ) -> Result<Response<Self::WatchSchedulesStream>, Status> {
+        let caller = caller(&request)?;
+        let WatchSchedules { filter, resume_token } = request.into_inner().try_into()?;
+        let counted = self.0.quotas.watch(&caller)?;
+        let handle = self.0.handle.clone();
+        let begin = handle.begin_watch(RecordKind::Schedule, resume_token).await?;
+        let watch = RecordWatch::new(begin, move |after| {
+            let (handle, filter) = (handle.clone(), filter.clone());
+            async move { handle.schedules_after(filter, after, AT_ONCE).await }
+        });
+        let answers = stream(watch, self.0.stop.clone(), counted).map(|answer| {
+            let (change, resume_token) = answer?;
+            let named =
+                |id: ScheduleId| v1::Schedule { name: id.to_string(), ..Default::default() };
+            let (change, schedule) = told(change, |schedule| (&*schedule).into(), named);
+            Ok(v1::WatchSchedulesResponse { change: change.into(), schedule, resume_token })
+        });
+        Ok(Response::new(Box::pin(answers)))
+    }
+
     async fn update_schedule(
         &self,
         request: Request<v1::UpdateScheduleRequest>,
@@ -124,9 +158,9 @@ impl ScheduleService for Service {
         &self,
         request: Request<v1::RunScheduleRequest>,
     ) -> Result<Response<v1::RunScheduleResponse>, Status> {
-        let (change, id) = Change::read::<_, ScheduleId>("RunSchedule", request)?;
+        let (change, request) = Change::read::<_, RunSchedule>("RunSchedule", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
-        let run = async move { handle.run_schedule(caller, id).await };
+        let run = async move { handle.run_schedule(caller, request).await };
         let (job, existing) = change.create(run, |(job, _)| Some(job.id.to_string())).await?;
         Ok(Response::new(v1::RunScheduleResponse { job: Some((&*job).into()), existing }))
     }

@@ -4,12 +4,12 @@
 mod event;
 mod job;
 mod locality;
-mod workload;
+mod record;
 
 pub use event::{AT_ONCE, EventWatch};
 pub use job::JobWatch;
 pub use locality::LocalityWatch;
-pub use workload::WorkloadWatch;
+pub use record::{RecordWatch, told};
 
 use crate::{access::Watching, dispatch::Refusal, service::caught::caught};
 use std::{

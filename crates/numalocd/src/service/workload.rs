@@ -5,17 +5,17 @@ mod set;
 use super::{
     Parts, allowed,
     change::Change,
-    watch::{AT_ONCE, WorkloadWatch, stream},
+    watch::{AT_ONCE, RecordWatch, stream, told},
 };
 use crate::{
     access::{Caller, caller},
-    dispatch::{Refusal, WorkloadChange},
+    dispatch::{RecordKind, Refusal},
 };
 use numaloc_api::{
     v1::{self, workload_service_server::WorkloadService},
     value::{
         ListWorkloads, RegisterWorkload, RenewWorkloads, UnregisterWorkload, WatchWorkloads,
-        WorkloadSpec,
+        WorkloadId, WorkloadSpec,
     },
 };
 use std::future::ready;
@@ -102,16 +102,18 @@ impl WorkloadService for Service {
         let WatchWorkloads { filter, resume_token } = request.into_inner().try_into()?;
         let counted = self.0.quotas.watch(&caller)?;
         let handle = self.0.handle.clone();
-        let after = match resume_token {
-            Some(token) => Some(handle.resume_workloads(token).await?),
-            None => None,
-        };
-        let last = handle.last_change();
-        let watch = WorkloadWatch::new(last, after, move |after| {
+        let begin = handle.begin_watch(RecordKind::Workload, resume_token).await?;
+        let watch = RecordWatch::new(begin, move |after| {
             let (handle, filter) = (handle.clone(), filter.clone());
             async move { handle.workloads_after(filter, after, AT_ONCE).await }
         });
-        let answers = stream(watch, self.0.stop.clone(), counted).map(|answer| answer.map(told));
+        let answers = stream(watch, self.0.stop.clone(), counted).map(|answer| {
+            let (change, resume_token) = answer?;
+            let named =
+                |id: WorkloadId| v1::Workload { name: id.to_string(), ..Default::default() };
+            let (change, workload) = told(change, |workload| (&*workload).into(), named);
+            Ok(v1::WatchWorkloadsResponse { change: change.into(), workload, resume_token })
+        });
         Ok(Response::new(Box::pin(answers)))
     }
 
@@ -137,18 +139,6 @@ impl Service {
         allowed::register(&self.0, caller, &specs).await?;
         specs.pop().ok_or_else(|| Refusal::Internal { message: "a workload was lost".to_owned() })
     }
-}
-
-fn told((change, resume_token): (WorkloadChange, String)) -> v1::WatchWorkloadsResponse {
-    use v1::WorkloadChange as Told;
-    let (change, workload) = match change {
-        WorkloadChange::Present(workload) => (Told::Present, Some((&*workload).into())),
-        WorkloadChange::Removed(id) => {
-            (Told::Removed, Some(v1::Workload { name: id.to_string(), ..v1::Workload::default() }))
-        }
-        WorkloadChange::CaughtUp => (Told::CaughtUp, None),
-    };
-    v1::WatchWorkloadsResponse { change: change.into(), workload, resume_token }
 }
 
 fn count(number: usize) -> i32 {

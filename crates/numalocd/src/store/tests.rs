@@ -55,6 +55,7 @@ fn job(number: u64, state: JobState) -> Job {
         pins: Default::default(),
         members: Vec::new(),
         labels: Default::default(),
+        requester: None,
         request_id: None,
         created: at(number),
         started: None,

@@ -3,7 +3,7 @@
 use super::samples;
 use crate::{
     Damaged, Stored,
-    encoded::{ListedJob, ListedJobs},
+    encoded::{ListedJob, ListedJobs, WatchedJob},
     event_number, v1,
     value::{
         CreateJob, CreateSchedule, Event, EventType, Job, JobState, MemberState, Outcome, QosClass,
@@ -66,6 +66,23 @@ proptest! {
         let jobs = jobs.iter().map(Job::listed).collect();
         let list = v1::ListJobsResponse { jobs, next_page_token };
         prop_assert_eq!(listed.encode_to_vec(), list.encode_to_vec());
+    }
+
+    /// The same of what has become of a job: it is there, it is not, or nothing is said of one.
+    #[test]
+    fn watched_jobs_are_encoded_as_answers_are(job in samples::job(), token in "[a-z]{0,8}") {
+        use v1::RecordChange::{CaughtUp, Present, Removed};
+        let named = v1::Job { name: job.id.to_string(), ..v1::Job::default() };
+        for (change, encoded, job) in [
+            (Present, Some(ListedJob::from(&job)), Some(job.listed())),
+            (Removed, Some(ListedJob::from(&job.id)), Some(named)),
+            (CaughtUp, None, None),
+        ] {
+            let watched = WatchedJob::new(change, encoded, token.clone());
+            let (change, resume_token) = (change.into(), token.clone());
+            let answer = v1::WatchJobsResponse { change, job, resume_token };
+            prop_assert_eq!(watched.encode_to_vec(), answer.encode_to_vec());
+        }
     }
 
     #[test]

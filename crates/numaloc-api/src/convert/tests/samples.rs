@@ -311,14 +311,14 @@ pub fn job() -> impl Strategy<Value = Job> {
     let schedule = option::of(token().prop_map(|id| ScheduleId::new(&id).unwrap()));
     let wanted = option::of(prop::sample::select(&[JobState::Cancelled, JobState::Paused][..]));
     let state = (prop::sample::select(&JobState::ALL[..]), wanted, words());
-    let who = (words(), any::<Option<u32>>(), option::of(token()));
+    let who = (words(), any::<Option<u32>>(), option::of(token()), option::of(token()));
     let times = (time(), option::of(time()), option::of(time()));
     let plan = option::of(Just(Arc::new(PlanSummary::from(&super::answers::plan()))));
     let far = (option::of(progress()), plan, option::of(outcome().prop_map(Arc::new)));
     let who = (who, pins(), members(), labels());
     (id, migration(), state, schedule, who, times, far).prop_map(
         |(id, spec, state, schedule, who, times, far)| {
-            let ((creator, creator_gid, request_id), pins, members, labels) = who;
+            let ((creator, creator_gid, requester, request_id), pins, members, labels) = who;
             let (state, wanted, state_message) = state;
             let ((created, started, ended), (progress, plan, outcome)) = (times, far);
             Job {
@@ -333,6 +333,7 @@ pub fn job() -> impl Strategy<Value = Job> {
                 pins,
                 members,
                 labels,
+                requester,
                 request_id,
                 created,
                 started,

@@ -1,6 +1,6 @@
 //! The calls.
 
-use super::{Services, Watch, broken, channel, gone, next_watch, page};
+use super::{Services, Watch, broken, channel, forgotten, gone, next_watch, page, shows};
 use crate::answers;
 use numaloc_api::v1::*;
 use tonic::{Request, Response, Status};
@@ -90,6 +90,18 @@ impl migration_service_server::MigrationService for Services {
         let (jobs, next_page_token) = page(&script.jobs, asked.page_size, &asked.page_token);
         Ok(Response::new(ListJobsResponse { jobs, next_page_token }))
     }
+    type WatchJobsStream = Watch<WatchJobsResponse>;
+    async fn watch_jobs(
+        &self,
+        request: Request<WatchJobsRequest>,
+    ) -> Answer<Self::WatchJobsStream> {
+        let (asked, mut script) = self.asked("WatchJobs", request)?;
+        if script.forgets && !asked.resume_token.is_empty() {
+            return Err(forgotten());
+        }
+        let (changes, last) = next_watch(&mut script.changes);
+        Ok(shows(changes, last))
+    }
     type WatchJobStream = Watch<WatchJobResponse>;
     async fn watch_job(&self, request: Request<WatchJobRequest>) -> Answer<Self::WatchJobStream> {
         let (jobs, last, cancelled) = {
@@ -120,6 +132,23 @@ impl migration_service_server::MigrationService for Services {
 
 #[tonic::async_trait]
 impl schedule_service_server::ScheduleService for Services {
+    type WatchSchedulesStream = Watch<WatchSchedulesResponse>;
+    async fn watch_schedules(
+        &self,
+        request: Request<WatchSchedulesRequest>,
+    ) -> Answer<Self::WatchSchedulesStream> {
+        drop(self.asked("WatchSchedules", request)?);
+        let answer = |change: RecordChange, schedule| WatchSchedulesResponse {
+            change: change.into(),
+            schedule,
+            resume_token: "r.1".to_owned(),
+        };
+        let answers = vec![
+            answer(RecordChange::Present, Some(answers::schedule())),
+            answer(RecordChange::CaughtUp, None),
+        ];
+        Ok(shows(answers, true))
+    }
     async fn create_schedule(
         &self,
         request: Request<CreateScheduleRequest>,
@@ -189,18 +218,8 @@ impl event_service_server::EventService for Services {
             }
             (events, last && !script.dies)
         };
-        let (sender, response) = channel();
-        tokio::spawn(async move {
-            for event in events {
-                let _ = sender.send(Ok(WatchEventsResponse { event: Some(event) })).await;
-            }
-            if stays {
-                sender.closed().await;
-            } else {
-                let _ = sender.send(Err(broken())).await;
-            }
-        });
-        Ok(response)
+        let answer = |event| WatchEventsResponse { event: Some(event) };
+        Ok(shows(events.into_iter().map(answer).collect(), stays))
     }
 }
 
@@ -246,9 +265,19 @@ impl workload_service_server::WorkloadService for Services {
     type WatchWorkloadsStream = Watch<WatchWorkloadsResponse>;
     async fn watch_workloads(
         &self,
-        _: Request<WatchWorkloadsRequest>,
+        request: Request<WatchWorkloadsRequest>,
     ) -> Answer<Self::WatchWorkloadsStream> {
-        Err(Status::unimplemented("not used"))
+        drop(self.asked("WatchWorkloads", request)?);
+        let answer = |change: RecordChange, workload| WatchWorkloadsResponse {
+            change: change.into(),
+            workload,
+            resume_token: "r.1".to_owned(),
+        };
+        let answers = vec![
+            answer(RecordChange::Present, Some(answers::workload("workloads/redis"))),
+            answer(RecordChange::CaughtUp, None),
+        ];
+        Ok(shows(answers, true))
     }
     async fn unregister_workload(
         &self,

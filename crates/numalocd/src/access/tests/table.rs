@@ -144,6 +144,10 @@ fn update(names: &Names, spec: Option<v1::MigrationSpec>) -> v1::UpdateScheduleR
     v1::UpdateScheduleRequest { schedule: Some(schedule), ..Default::default() }
 }
 
+fn run(names: &Names) -> v1::RunScheduleRequest {
+    v1::RunScheduleRequest { name: names.schedule.clone(), ..Default::default() }
+}
+
 fn own(names: &Names, cgroup: &str, qos_class: v1::QosClass) -> v1::Workload {
     v1::Workload {
         name: names.workload.clone(),
@@ -193,8 +197,10 @@ fn table(names: &Names) -> Vec<Row> {
         row("/numaloc.v1.MigrationService/GetJob", "", Read, named!(GetJobRequest, names.job), SEES),
         row("/numaloc.v1.MigrationService/ListJobs", "", List, v1::ListJobsRequest::default(), SEES),
         row("/numaloc.v1.MigrationService/WatchJob", "", Watch, named!(WatchJobRequest, names.job), SEES),
+        row("/numaloc.v1.MigrationService/WatchJobs", "", Watch, v1::WatchJobsRequest::default(), SEES),
         row("/numaloc.v1.ScheduleService/GetSchedule", "", Read, named!(GetScheduleRequest, names.schedule), SEES),
         row("/numaloc.v1.ScheduleService/ListSchedules", "", List, v1::ListSchedulesRequest::default(), SEES),
+        row("/numaloc.v1.ScheduleService/WatchSchedules", "", Watch, v1::WatchSchedulesRequest::default(), SEES),
         row("/numaloc.v1.WorkloadService/ListWorkloads", "", List, v1::ListWorkloadsRequest::default(), SEES),
         row("/numaloc.v1.WorkloadService/GetWorkload", "", Read, named!(GetWorkloadRequest, names.workload), SEES),
         row("/numaloc.v1.WorkloadService/WatchWorkloads", "", Watch, v1::WatchWorkloadsRequest::default(), SEES),
@@ -210,7 +216,7 @@ fn table(names: &Names) -> Vec<Row> {
         row("/numaloc.v1.ScheduleService/CreateSchedule", "container", Change, repeat(Names::container()),
             [Denied, Through, Through, Through, Through]),
         row("/numaloc.v1.ScheduleService/UpdateSchedule", "", Change, update(names, None), OWNS),
-        row("/numaloc.v1.ScheduleService/RunSchedule", "", Change, named!(RunScheduleRequest, names.schedule), OWNS),
+        row("/numaloc.v1.ScheduleService/RunSchedule", "", Change, run(names), OWNS),
         row("/numaloc.v1.WorkloadService/RegisterWorkload", "", Change,
             register(names, "/numaloc-none", v1::QosClass::Be), OWNS),
         row("/numaloc.v1.WorkloadService/RegisterWorkload", "better class", Change,

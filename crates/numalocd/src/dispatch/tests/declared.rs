@@ -6,8 +6,8 @@ use super::{
     *,
 };
 use numaloc_api::value::{
-    CreateSchedule, DeleteSchedule, ListSchedules, Schedule, ScheduleFilter, ScheduleId,
-    ScheduleSpec, ScheduleState, ScheduleUpdate, UpdateSchedule, WorkloadId,
+    CreateSchedule, DeleteSchedule, ListSchedules, RunSchedule, Schedule, ScheduleFilter,
+    ScheduleId, ScheduleSpec, ScheduleState, ScheduleUpdate, UpdateSchedule, WorkloadId,
 };
 use std::collections::BTreeMap;
 
@@ -17,6 +17,10 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 fn held() -> ScheduleSpec {
     ScheduleSpec { paused: true, ..spec(MINUTE) }
+}
+
+fn run_of(id: &ScheduleId) -> RunSchedule {
+    RunSchedule { id: id.clone(), request_id: None }
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,11 +191,11 @@ async fn a_schedule_runs_now_and_never_twice_at_once() {
     let id = schedule(&rig, held()).await;
     let run = |rig: &Rig| {
         tokio::spawn({
-            let (handle, id) = (rig.handle.clone(), id.clone());
-            async move { handle.run_schedule(operator(), id).await }
+            let (handle, request) = (rig.handle.clone(), run_of(&id));
+            async move { handle.run_schedule(operator(), request).await }
         })
     };
-    let stranger = rig.handle.run_schedule(caller("uid:7", Role::Operator), id.clone()).await;
+    let stranger = rig.handle.run_schedule(caller("uid:7", Role::Operator), run_of(&id)).await;
     assert_refused!(stranger, Refusal::NotPermitted { .. });
     // If the target is not there, the caller is told, and the schedule stays paused.
     let asked = run(&rig);
@@ -210,7 +214,7 @@ async fn a_schedule_runs_now_and_never_twice_at_once() {
         assert_eq!(job.id, order.job);
     }
     let (job, existing) =
-        rig.handle.run_schedule(operator(), id.clone()).await.expect("one is under way");
+        rig.handle.run_schedule(operator(), run_of(&id)).await.expect("one is under way");
     assert_eq!((&job.id, existing), (&order.job, true));
     rig.planned(&order, &[1], "0");
     order.go.await.expect("it is told to move");
@@ -225,5 +229,57 @@ async fn a_schedule_runs_now_and_never_twice_at_once() {
     let update = UpdateSchedule { id: id.clone(), etag: None, update, validate_only: false };
     rig.handle.update_schedule(operator(), update, Pins::new()).await.expect("it is changed");
     assert_refused!(asked.await.expect("no panic"), Refusal::Etag { .. });
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_is_the_same_for_the_same_request_id() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let id = schedule(&rig, held()).await;
+    let once = RunSchedule { request_id: Some("r".to_owned()), ..run_of(&id) };
+    let ask = |rig: &Rig, caller: Caller, request: &RunSchedule| {
+        let (handle, request) = (rig.handle.clone(), request.clone());
+        tokio::spawn(async move { handle.run_schedule(caller, request).await })
+    };
+    // One who names no request does not take the place of one who does.
+    let (any, asked) = (ask(&rig, admin(), &run_of(&id)), ask(&rig, operator(), &once));
+    let probe = rig.probe().await;
+    rig.probe().await;
+    rig.answer(&probe, Ok(found(&[1], "0")));
+    let order = rig.order().await;
+    let first = order.job.clone();
+    rig.planned(&order, &[1], "0");
+    order.go.await.expect("it is told to move");
+    rig.report(Report::Ended(first.clone(), Ok(outcome(4096, None))));
+    rig.reaches(&first, JobState::Succeeded).await;
+    for asked in [any, asked] {
+        let (job, existing) = asked.await.expect("no panic").expect("it runs");
+        assert_eq!((&job.id, existing), (&first, false));
+        let by = (job.requester.as_deref(), job.request_id.as_deref());
+        assert_eq!((job.creator.as_str(), by), ("schedule", (Some("uid:1000"), Some("r"))));
+    }
+    // It has ended, and the daemon has started anew.
+    rig.stop().await;
+    let mut rig = Rig::at(&dir);
+    let again = rig.handle.run_schedule(operator(), once.clone()).await;
+    let (again, existing) = again.expect("it is known");
+    assert_eq!((&again.id, existing), (&first, true));
+    rig.assert_no_order().await;
+    assert!(rig.probes.try_recv().is_err(), "nobody looks for its target");
+    // Ids are each caller's own.
+    let asked = ask(&rig, admin(), &once);
+    let second = rig.run(outcome(4096, None)).await;
+    let (job, existing) = asked.await.expect("no panic").expect("it runs");
+    assert_eq!((&job.id, existing), (&second, false));
+    assert_ne!(first, second);
+    rig.reaches(&second, JobState::Succeeded).await;
+    // Another request is none of that id.
+    let other = RunSchedule { id: schedule(&rig, held()).await, ..once };
+    let refused = rig.handle.run_schedule(operator(), other).await;
+    assert_refused!(refused, Refusal::AlreadyExists { .. });
+    let job = CreateJob { request_id: Some("r".to_owned()), ..request(&[1]) };
+    let made = rig.handle.create_job(operator(), job, pins(&[1]), found(&[1], "0")).await;
+    assert_refused!(made, Refusal::AlreadyExists { .. });
     rig.stop().await;
 }

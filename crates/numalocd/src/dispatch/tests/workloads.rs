@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    dispatch::{Replaced, WorkloadChange},
+    dispatch::{RecordChange, RecordKind, Replaced},
     engine::Aim,
 };
 use numaloc_api::value::{
@@ -492,9 +492,9 @@ async fn a_target_of_processes_and_units_does_not_wait_for_the_dispatcher() {
 async fn changes(rig: &Rig, filter: WorkloadFilter, after: u64) -> (Vec<String>, u64) {
     let read = rig.handle.workloads_after(filter, after, 100).await.expect("they are known");
     let told = read.changes.iter().map(|(_, change, _)| match change {
-        WorkloadChange::Present(workload) => format!("+{}", workload.spec.id.id()),
-        WorkloadChange::Removed(id) => format!("-{}", id.id()),
-        WorkloadChange::CaughtUp => unreachable!("no change"),
+        RecordChange::Present(workload) => format!("+{}", workload.spec.id.id()),
+        RecordChange::Removed(id) => format!("-{}", id.id()),
+        RecordChange::CaughtUp => unreachable!("no change"),
     });
     (told.collect(), read.seen)
 }
@@ -509,7 +509,8 @@ async fn changes_are_known_as_soon_as_they_are_stored() {
     }
     let (told, seen) = changes(&rig, any(), 0).await;
     assert_eq!(told, ["+a", "+b", "+c"]);
-    let mut last = rig.handle.last_change();
+    let begun = rig.handle.begin_watch(RecordKind::Workload, None).await;
+    let mut last = begun.expect("there is no token").last;
     assert_eq!(*last.borrow_and_update(), seen);
     // A renewal is no change.
     rig.register(operator(), workload("a")).await.expect("it is taken");
@@ -536,9 +537,10 @@ async fn changes_are_known_as_soon_as_they_are_stored() {
     rig.kill().await;
     let rig = Rig::at(&dir);
     assert_eq!(changes(&rig, any(), 0).await.0, ["+b"]);
-    assert_refused!(rig.handle.resume_workloads(before).await, Refusal::ResumeToken);
+    let resume = |token| rig.handle.begin_watch(RecordKind::Workload, Some(token));
+    assert_refused!(resume(before).await, Refusal::ResumeToken);
     let own = rig_token(&rig).await;
-    assert_eq!(rig.handle.resume_workloads(own).await, Ok(1));
+    assert_eq!(resume(own).await.expect("it is of this run").after, Some(1));
     rig.stop().await;
 }
 

@@ -3,8 +3,9 @@
 
 mod event;
 mod job;
+mod live;
 mod locality;
-mod workload;
+mod record;
 
 use super::*;
 use crate::{

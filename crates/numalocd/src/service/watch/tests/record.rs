@@ -1,7 +1,9 @@
 use super::*;
-use crate::dispatch::{WorkloadChange, WorkloadChanges};
+use crate::dispatch::{Begin, RecordChange, RecordChanges};
 use numaloc_api::value::{Workload, WorkloadId, WorkloadSpec};
 use std::{sync::Mutex, time::SystemTime};
+
+type WorkloadChange = RecordChange<Arc<Workload>, WorkloadId>;
 
 fn present(id: &str) -> WorkloadChange {
     let spec = WorkloadSpec {
@@ -45,7 +47,8 @@ impl Known {
 
     fn watch(&self, after: Option<u64>) -> impl Watch<Answer = (WorkloadChange, String)> + use<> {
         let (known, last) = (Arc::clone(&self.changes), self.last.subscribe());
-        WorkloadWatch::new(self.last.subscribe(), after, move |seen| {
+        let begin = Begin { last: self.last.subscribe(), after };
+        RecordWatch::new(begin, move |seen| {
             let known = known.lock().unwrap();
             let rest = known.iter().filter(|(number, _)| *number > seen).take(2);
             let told = |(number, change): &(u64, WorkloadChange)| {
@@ -54,7 +57,7 @@ impl Known {
             let changes: Vec<_> = rest.map(told).collect();
             let all = changes.len() < 2;
             let seen = if all { *last.borrow() } else { changes[1].0 };
-            let read = WorkloadChanges { changes, seen, token: format!("r.{seen}") };
+            let read = RecordChanges { changes, seen, token: format!("r.{seen}") };
             async move { Ok(read) }
         })
     }

@@ -1,13 +1,14 @@
-//! Workloads and their changes.
+//! Sends all records of a kind and then their changes.
 
 use super::{Watch, stopping};
-use crate::dispatch::{Refusal, WorkloadChange, WorkloadChanges};
+use crate::dispatch::{Begin, RecordChange, RecordChanges, Refusal};
+use numaloc_api::v1;
 use std::{collections::VecDeque, future::Future};
 use tokio::sync::watch::Receiver;
 
-/// All workloads and then their changes, or the changes after a number. They are read as the client takes them.
+/// All records and then their changes, or the changes after a number. They are read as the client takes them.
 #[derive(Debug)]
-pub struct WorkloadWatch<R> {
+pub struct RecordWatch<R, T, K> {
     read: R,
     last: Receiver<u64>,
     seen: u64,
@@ -17,13 +18,16 @@ pub struct WorkloadWatch<R> {
     begin: u64,
     is_caught_up: bool,
     token: String,
-    changes: VecDeque<(u64, WorkloadChange, String)>,
+    changes: VecDeque<(u64, RecordChange<T, K>, String)>,
 }
 
-impl<R> WorkloadWatch<R> {
-    /// `read` gives the changes after a number; `last` has the number of the last change. The watch starts after change
-    /// `after`; `None`: with a list of all workloads.
-    pub fn new(mut last: Receiver<u64>, after: Option<u64>, read: R) -> Self {
+impl<R, T, K> RecordWatch<R, T, K> {
+    /// `read` gives the changes after a number. The watch begins as `begin` says.
+    pub fn new<F>(Begin { mut last, after }: Begin, read: R) -> Self
+    where
+        R: FnMut(u64) -> F,
+        F: Future<Output = Result<RecordChanges<T, K>, Refusal>>,
+    {
         let begin = *last.borrow();
         last.mark_changed();
         Self {
@@ -39,9 +43,9 @@ impl<R> WorkloadWatch<R> {
     }
 
     /// The next change that has been read and is to be told.
-    fn pop(&mut self) -> Option<(WorkloadChange, String)> {
-        let is_news = |(number, change, _): &(u64, WorkloadChange, String)| {
-            *number > self.listed || matches!(change, WorkloadChange::Present(_))
+    fn pop(&mut self) -> Option<(RecordChange<T, K>, String)> {
+        let is_news = |(number, change, _): &(u64, RecordChange<T, K>, String)| {
+            *number > self.listed || matches!(change, RecordChange::Present(_))
         };
         while let Some(next) = self.changes.pop_front() {
             if is_news(&next) {
@@ -52,12 +56,14 @@ impl<R> WorkloadWatch<R> {
     }
 }
 
-impl<R, F> Watch for WorkloadWatch<R>
+impl<R, F, T, K> Watch for RecordWatch<R, T, K>
 where
     R: FnMut(u64) -> F + Send + 'static,
-    F: Future<Output = Result<WorkloadChanges, Refusal>> + Send,
+    F: Future<Output = Result<RecordChanges<T, K>, Refusal>> + Send,
+    T: Send + 'static,
+    K: Send + 'static,
 {
-    type Answer = (WorkloadChange, String);
+    type Answer = (RecordChange<T, K>, String);
 
     async fn next(&mut self) -> Option<Result<Self::Answer, Refusal>> {
         loop {
@@ -67,7 +73,7 @@ where
             let is_begun = !self.token.is_empty();
             if is_begun && !self.is_caught_up && self.seen >= self.begin {
                 self.is_caught_up = true;
-                return Some(Ok((WorkloadChange::CaughtUp, self.token.clone())));
+                return Some(Ok((RecordChange::CaughtUp, self.token.clone())));
             }
             let last = *self.last.borrow_and_update();
             if self.seen < last || !is_begun {
@@ -87,5 +93,18 @@ where
                 return Some(Err(stopping()));
             }
         }
+    }
+}
+
+/// A change as an answer has it: what it is, and the record, or only its name, if it is about one.
+pub fn told<T, K, M>(
+    change: RecordChange<T, K>,
+    present: impl FnOnce(T) -> M,
+    removed: impl FnOnce(K) -> M,
+) -> (v1::RecordChange, Option<M>) {
+    match change {
+        RecordChange::Present(record) => (v1::RecordChange::Present, Some(present(record))),
+        RecordChange::Removed(id) => (v1::RecordChange::Removed, Some(removed(id))),
+        RecordChange::CaughtUp => (v1::RecordChange::CaughtUp, None),
     }
 }

@@ -1,0 +1,33 @@
+//! What becomes of jobs, schedules and workloads, for `ls --watch`.
+
+use crate::{
+    args::{Cli, Format},
+    doc::ChangeDoc,
+    exit::{Code, Failure},
+    output::{Report, View, emit, json_line},
+    text,
+};
+use serde::Serialize;
+
+/// Shows what `watch` tells, for ever. JSON is a line per change, text a row of `line`, which without a record is the header.
+pub fn follow<D: Serialize>(
+    cli: &Cli,
+    line: impl Fn(Option<&D>, View) -> String,
+    watch: impl FnOnce(&mut dyn FnMut(&ChangeDoc<D>) -> Result<(), Failure>) -> Result<(), Failure>,
+) -> Result<Report, Failure> {
+    let (is_json, wide) = (cli.output == Format::Json, cli.output == Format::Wide);
+    if !is_json && !cli.no_headers {
+        emit(&line(None, View { wide, headers: true }))?;
+    }
+    watch(&mut |change| {
+        let shown = match (&change.record, &change.name) {
+            _ if is_json => json_line(change)?,
+            (Some(record), _) => line(Some(record), View { wide, headers: false }),
+            (None, Some(name)) => format!("{} removed\n", text::clean(name)),
+            // That all there is has been told: people see that it pauses.
+            (None, None) => return Ok(()),
+        };
+        emit(&shown)
+    })?;
+    Ok(Report { text: String::new(), code: Code::Done })
+}
