@@ -54,7 +54,7 @@ pub struct PlannedProcess {
     pub remote: BTreeMap<NodeId, u64>,
 }
 
-/// Most wide threads that are shown by name.
+/// How many wide threads are shown by name, at most.
 const WIDE_SHOWN: usize = 16;
 
 /// One of the [`PlannedProcess::wide_threads`].
@@ -190,7 +190,7 @@ pub struct Plan {
     pub limit_bytes: Option<u64>,
     /// A guess at the time that the copying takes on bare metal, in seconds.
     pub expected_seconds: f64,
-    /// Present pages whose node could not be told, in bytes.
+    /// Present pages whose node could not be determined, in bytes.
     pub unplaced_bytes: u64,
     /// Bytes to move in memory whose policy was not read ([`crate::Mempolicy::Unasked`]). If the application has bound
     /// this memory, it stays after all.

@@ -117,8 +117,8 @@ impl Topology {
         self.tiers.get(&id).copied()
     }
     /// Memory-only nodes of another memory tier than the nodes with CPUs: CXL, persistent memory, a GPU's memory. If
-    /// the kernel gives a node no tier, or knows no tiers besides those of the CPUs (6.1 puts all nodes there that no
-    /// driver has named), a memory-only node counts as one if it is farther from all CPUs than a CPU's own node.
+    /// the kernel gives a node no tier, or knows no tiers besides those of the CPUs (6.1 puts all nodes that no driver
+    /// has named into one tier), a memory-only node counts as one if it is farther from all CPUs than a CPU's own node.
     pub fn other_tiers(&self) -> NodeSet {
         let (with_cpus, bare): (Vec<&Node>, Vec<&Node>) =
             self.nodes().partition(|node| !node.cpus.is_empty());

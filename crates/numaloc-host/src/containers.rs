@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Most cgroups of a hierarchy that are looked at. A host with very many pods has some ten thousand.
+/// How many cgroups of a hierarchy are looked at, at most. A host with very many pods has some ten thousand.
 const MOST: usize = 200_000;
 
 /// The cgroup of each container by its id, as a path as in /proc/PID/cgroup; or an error, if no cgroup or several

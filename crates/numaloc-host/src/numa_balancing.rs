@@ -59,7 +59,7 @@ pub fn check_writable(roots: &Roots) -> Result<(), Error> {
     opened.and_then(|()| capable()).map_err(|source| Error::Setting { path, source })
 }
 
-/// Identifies this boot. It is needed because each boot sets all sysctls anew.
+/// Identifies this boot: each boot sets all sysctls anew.
 ///
 /// # Errors
 /// [`Error::Read`].

@@ -17,7 +17,7 @@ use numaloc_core::{
 };
 use std::{collections::BTreeMap, path::Path};
 
-/// VMAs with at most this many resident bytes are walked in any case. It takes a tenth of a millisecond if they are
+/// A VMA with at most this many resident bytes is brief: to walk it takes a tenth of a millisecond if its pages are
 /// base pages. Huge pages take next to nothing, but which pages are huge is only guessed until they are moved
 /// (`residency`).
 const BRIEF_BYTES: u64 = 16 << 20;

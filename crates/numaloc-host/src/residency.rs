@@ -19,7 +19,7 @@ use std::{
 
 /// Bytes that are scanned at a time: some milliseconds of base pages.
 const PIECE: u64 = 128 << 20;
-/// Most pieces of an extent: a large reservation is mostly empty.
+/// The largest number of pieces of an extent: a large reservation is mostly empty.
 const PIECES: u64 = 1024;
 /// With more mappings than this, pieces are larger, because each piece begins with a look through all mappings.
 const MAPPINGS: u64 = 256;

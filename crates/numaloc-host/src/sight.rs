@@ -8,8 +8,8 @@ use std::sync::Arc;
 pub enum Source {
     /// /proc/PID/pagemap with a table from page frame to node.
     Pagemap,
-    /// move_pages(2) as a query, because page frames are hidden from this process (no CAP_SYS_ADMIN). Whose the
-    /// mappings of a shared page are is not known then, so it counts as shared with strangers.
+    /// move_pages(2) as a query, because page frames are hidden from this process (no CAP_SYS_ADMIN). Then it is not
+    /// known who else maps a shared page, so it counts as shared with strangers.
     Query,
 }
 

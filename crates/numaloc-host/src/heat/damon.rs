@@ -28,7 +28,7 @@ const AGGREGATE: Duration = Duration::from_millis(100);
 const WARM_UP: Duration = Duration::from_millis(400);
 /// How many results are summed up. Each takes about one aggregation time.
 const SNAPSHOTS: u32 = 6;
-/// Most regions. They are 200,000 looks a second, which take a few percent of a CPU.
+/// The largest number of regions. They need 200,000 looks a second, which take a few percent of a CPU.
 const REGIONS_MAX: u64 = 2 * super::watched::REGIONS;
 /// The largest value of a kernel field of type `unsigned int`.
 const ANY: u64 = u32::MAX as u64;

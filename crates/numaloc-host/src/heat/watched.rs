@@ -3,7 +3,7 @@
 use numaloc_core::{HUGE, Move, PAGE};
 use std::{collections::BTreeMap, ops::Range};
 
-/// Most processes that are watched: those that map most of the memory to be moved.
+/// How many processes are watched, at most: those that map most of the memory to be moved.
 const PROCESSES_MAX: usize = 16;
 
 /// About how many regions are watched in total, however much memory there is. The cost of watching depends only on

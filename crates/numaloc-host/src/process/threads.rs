@@ -4,7 +4,7 @@ use super::{Miss, Open, PF_IO_WORKER, field, has_memory};
 use numaloc_core::{CpuSet, Thread, Threads};
 use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
-/// Most threads of a group that are kept by name: enough to recognize them.
+/// How many threads of a group are kept by name, at most: enough to recognize them.
 const NAMED: usize = 8;
 
 /// Reads the threads, grouped by their CPUs. CPU time is what a living thread has used since it started (utime and
