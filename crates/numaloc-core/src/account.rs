@@ -3,19 +3,20 @@
 use crate::locality::Locality;
 use std::{collections::BTreeMap, fmt};
 
-/// More than so many percent of what may be moved has to be late for a word about it: a process at work always has some.
+/// Late bytes are reported only above this percentage of the movable bytes: a working process always has a few.
 const LATE_PERCENT: u64 = 1;
 
-/// What late bytes are, behind their number: see [`Account::late_bytes`].
+/// Text that follows the number of late bytes in messages: see [`Account::late_bytes`].
 pub const LATE: &str =
-    "to be moved by now, which strangers mapped too, or nobody, when it came to them";
+    "that can be moved by now (when the run came, other processes mapped them too, or none did)";
 
 /// Why a remote page was left where it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     /// Could not be isolated: another part of the kernel is at work on it (-EBUSY).
     Busy,
-    /// The kernel tried and failed each time: somebody holds a reference (io_uring buffers, O_DIRECT, RDMA).
+    /// The kernel tried and failed each time: something holds a reference to the page (io_uring buffers, O_DIRECT,
+    /// RDMA).
     Pinned,
     /// Processes outside the target map it too.
     Shared,
@@ -29,21 +30,22 @@ pub enum Reason {
     NotMovable,
     /// The process ended or replaced its memory.
     ProcessGone,
-    /// The migration was cancelled before it came to it.
+    /// The migration was cancelled before it reached the page.
     Cancelled,
-    /// The time given ran out before it came to it.
+    /// The time limit ran out before the migration reached the page.
     OutOfTime,
     /// File pages were excluded by request.
     FileExcluded,
-    /// The asked-for ratio was reached without it.
+    /// The requested target ratio was reached without moving the page.
     RatioReached,
     /// A single page so large that moving it takes longer than a call may.
     StallBound,
-    /// It is on a memory-only node of another tier, which is left alone unless asked for.
+    /// The page is on a memory-only node of another memory tier. Pages stay there unless the request names the node as
+    /// a source.
     OtherTier,
-    /// It is on none of the nodes that the request names as sources.
+    /// The page is on none of the nodes that the request names as sources.
     NodeExcluded,
-    /// Where its pages are could not be read.
+    /// The location of the pages could not be read.
     Unreadable,
 }
 
@@ -90,8 +92,8 @@ impl Reason {
         }
     }
 
-    /// Whether a page left for this reason means that the migration fell short of what was asked. What the
-    /// request itself or the application's own wish keeps in place does not.
+    /// Whether a page left for this reason means that the migration did less than was requested. False for pages that
+    /// stay because of the request itself or because of the application's own memory policy.
     pub fn is_shortfall(self) -> bool {
         !matches!(
             self,
@@ -107,7 +109,7 @@ impl Reason {
 }
 
 impl fmt::Display for Reason {
-    /// A sentence part for people.
+    /// A phrase for messages to people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Busy => "busy in the kernel",
@@ -130,7 +132,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Bytes by what became of them.
+/// Remote bytes, by what happened to them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     found_bytes: u64,
@@ -141,7 +143,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Records bytes that were found remote. Each of them is later settled by one of the methods below.
+    /// Records bytes that were found remote. One of the methods below settles each of them later.
     pub fn found(&mut self, bytes: u64) {
         self.found_bytes += bytes;
     }
@@ -149,11 +151,11 @@ impl Account {
     pub fn moved(&mut self, bytes: u64) {
         self.moved_bytes += bytes;
     }
-    /// Settles bytes that the kernel reported moved and that were off target again at the second look.
+    /// Settles bytes that the kernel reported as moved, but that a second look found off target again.
     pub fn moved_back(&mut self, bytes: u64) {
         self.moved_back_bytes += bytes;
     }
-    /// Settles bytes that were unmapped, swapped out, replaced, or moved by somebody else meanwhile.
+    /// Settles bytes that were meanwhile unmapped, swapped out, replaced, or moved by somebody else.
     pub fn vanished(&mut self, bytes: u64) {
         self.vanished_bytes += bytes;
     }
@@ -173,9 +175,9 @@ impl Account {
             *self.left_bytes.entry(reason).or_default() += bytes;
         }
     }
-    /// The account of a run that was cancelled on its way and went on as `next` with a fresh look. What the first leg
-    /// left in place, or saw come back, is found again by the next one, for whatever reason it was left; so it stands in
-    /// that one's account only. What moved, vanished or went with a process adds up.
+    /// The account of a run that was cancelled and then continued as `next`, which looked at all memory again. Bytes
+    /// that the first run left in place or saw move back are found again by `next`, so only the account of `next`
+    /// counts them. Bytes that moved, vanished or ended with their process are added up.
     pub fn continued_by(&self, next: &Account) -> Account {
         let gone_bytes = self.left_for(Reason::ProcessGone);
         let mut joined = next.clone();
@@ -185,7 +187,8 @@ impl Account {
         joined.left(Reason::ProcessGone, gone_bytes);
         joined
     }
-    /// The account of a cancelled run of whose process a later look found nothing: what it had not come to is gone.
+    /// For a cancelled run whose process has since ended: bytes that the run had not reached count as
+    /// [`Reason::ProcessGone`].
     pub fn ended(&self) -> Account {
         let mut ended = self.clone();
         let bytes = ended.left_bytes.remove(&Reason::Cancelled).unwrap_or(0);
@@ -200,11 +203,11 @@ impl Account {
     pub fn moved_bytes(&self) -> u64 {
         self.moved_bytes
     }
-    /// Bytes that went and came back.
+    /// Bytes that were moved and were off target again at the second look.
     pub fn moved_back_bytes(&self) -> u64 {
         self.moved_back_bytes
     }
-    /// Bytes that ceased to be.
+    /// Bytes that were meanwhile unmapped, swapped out, replaced, or moved by somebody else.
     pub fn vanished_bytes(&self) -> u64 {
         self.vanished_bytes
     }
@@ -221,14 +224,15 @@ impl Account {
             .map(|(_, bytes)| bytes);
         left.sum::<u64>() + self.moved_back_bytes
     }
-    /// Whether remote pages are left that were asked for and could, at another time, have been moved.
+    /// Whether remote pages are left that were requested and that a later attempt might move.
     pub fn is_partial(&self) -> bool {
         self.shortfall_bytes() > self.left_for(Reason::ProcessGone)
     }
-    /// Bytes that a look afterwards has found remote although they may be moved, beyond those that this account says were
-    /// left. When the run came to them they were mapped by strangers too (clients of a server map the same libraries), or by
-    /// nobody: pages of a shared segment that its processes map one by one, as a database does its buffers; or they were
-    /// new or elsewhere. 0 if they are hardly any, or so many percent of what may be moved as were asked for are local.
+    /// Bytes that a later look found remote and movable, beyond those that this account reports as left. When the run
+    /// reached them, processes outside the target mapped them too (clients of a server map the same libraries), or no
+    /// process mapped them (processes map the pages of a shared segment one by one, such as a database's buffers), or
+    /// they were new or on another node. 0 if the amount is small, or if `target_ratio` percent of the movable bytes
+    /// are local.
     pub fn late_bytes(&self, after: &Locality, target_ratio: u8) -> u64 {
         let known = self.shortfall_bytes() + self.left_for(Reason::RatioReached);
         let movable = after.movable;

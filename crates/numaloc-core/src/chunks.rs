@@ -1,25 +1,27 @@
-//! Which parts of an extent have something in them.
+//! Which 2 MiB parts of an extent contain pages of interest.
 
 use crate::HUGE;
 use std::{iter, ops::Range};
 
-/// Chunks of an extent: its bytes from one multiple of [`HUGE`] to the next, in the addresses of the first mapping or in what is
-/// mapped, so that no huge page is in two. Kept as runs, 8 bytes each: 2 MiB for 1 TiB of which every other chunk is in the set.
+/// A set of chunks of an extent. A chunk reaches from one multiple of [`HUGE`] to the next, so that no huge page lies
+/// in two chunks. Multiples are counted either in addresses of the first mapping or in offsets of the mapped object.
+/// The set is stored as runs of 8 bytes each: an extent of 1 TiB with every other chunk in the set takes 2 MiB.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chunks {
-    /// Numbers of chunks: in ascending order, none touching the next. 2^32 of them are 8 PiB.
+    /// Ranges of chunk numbers, in ascending order; no two ranges touch. 2^32 chunks are 8 PiB.
     runs: Vec<Range<u32>>,
 }
 
 impl Chunks {
-    /// All of an extent of `bytes` bytes at address `start`.
+    /// All chunks of an extent of `bytes` bytes at address `start`.
     pub fn whole(start: u64, bytes: u64) -> Self {
         let mut chunks = Self::default();
         chunks.add(start, 0..bytes);
         chunks
     }
 
-    /// Adds the chunks that some bytes are in, which are counted from the start of the extent; that is at address `start`.
+    /// Adds the chunks that contain some bytes. `bytes` is counted from the start of the extent, which is at address
+    /// `start`.
     pub fn add(&mut self, start: u64, bytes: Range<u64>) {
         if bytes.is_empty() {
             return;
@@ -29,13 +31,14 @@ impl Chunks {
         self.insert(((skew + bytes.start) / HUGE) as u32..end as u32);
     }
 
-    /// Adds those of another set of the same extent.
+    /// Adds the chunks of another set of the same extent.
     pub fn join(&mut self, other: Self) {
         other.runs.into_iter().for_each(|run| self.insert(run));
     }
 
-    /// The first run of chunks that does not end before `offset`, from there on: both in bytes from the start of the extent,
-    /// which is at address `start`. The last chunk may reach over the extent's end.
+    /// The first run of chunks that ends after `offset`, cut so that it begins at `offset` or later. Offset and result
+    /// are in bytes from the start of the extent, which is at address `start`. The last chunk may reach beyond the end
+    /// of the extent.
     pub fn next(&self, start: u64, offset: u64) -> Option<Range<u64>> {
         let skew = start % HUGE;
         let bytes = |chunk: u32| (u64::from(chunk) * HUGE).saturating_sub(skew);
@@ -43,14 +46,14 @@ impl Chunks {
         self.runs.get(index).map(|run| bytes(run.start).max(offset)..bytes(run.end))
     }
 
-    /// All of them in an extent of `bytes` bytes at `start`: what touches is one range.
+    /// The ranges of all chunks in an extent of `bytes` bytes at address `start`. Chunks that touch form one range.
     pub fn ranges(&self, start: u64, bytes: u64) -> impl Iterator<Item = Range<u64>> {
         let next = move |before: &Range<u64>| self.next(start, before.end);
         let runs = iter::successors(self.next(start, 0), next);
         runs.map(move |run| run.start..run.end.min(bytes))
     }
 
-    /// Bytes of all of them; the first and the last of an extent may have fewer.
+    /// Bytes of all chunks, each counted in full; the first and the last chunk of an extent may have fewer.
     pub fn bytes(&self) -> u64 {
         self.runs.iter().map(|run| u64::from(run.end - run.start) * HUGE).sum()
     }
@@ -74,7 +77,7 @@ mod tests {
     const PAGE: u64 = 4096;
 
     proptest! {
-        /// The same as a set of single chunks, whatever is added in whatever order.
+        /// Behaves as a set of single chunks, whatever ranges are added and in whatever order.
         #[test]
         fn what_was_added_is_there_and_nothing_else(
             page in 0..1024u64,

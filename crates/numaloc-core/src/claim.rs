@@ -1,7 +1,7 @@
-//! Claims: where the pages of processes belong, and where they may be put.
+//! Claims: where the pages of a process belong, and where they may be put.
 //!
-//! A page goes to the home of the process that maps it. Only for a page that several processes of the target really
-//! share are their claims joined. The processes of a target have few different claims, however many they are.
+//! A page goes to the home of the process that maps it. Claims are joined only for a page that several processes of the
+//! target really share. Even a target of many processes has few different claims.
 
 use crate::{
     extent::{Mapping, Pages},
@@ -12,18 +12,18 @@ use std::collections::{BTreeSet, HashMap};
 /// Where the pages of a process belong and may be put.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Claim {
-    /// Nodes where its pages are local; all nodes, for a process that belongs everywhere.
+    /// Nodes where the pages of the process are local; all nodes, for a process of which nothing is moved.
     pub home: NodeSet,
-    /// Nodes that its cpuset allows.
+    /// Nodes that the cpuset of the process allows.
     pub allowed: NodeSet,
 }
 
-/// The different claims of those who share a page, by their numbers in [`Claims`].
+/// The different claims of the processes that share a page, by their numbers in [`Claims`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimSet(BTreeSet<usize>);
 
 impl ClaimSet {
-    /// The same and one more.
+    /// This set with one more claim.
     pub fn with(&self, number: usize) -> Self {
         let mut more = self.clone();
         more.0.insert(number);
@@ -31,7 +31,7 @@ impl ClaimSet {
     }
 }
 
-/// The claims of a target's processes, each different one once.
+/// The claims of a target's processes. Equal claims are stored once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
     different: Vec<Claim>,
@@ -64,7 +64,7 @@ impl Claims {
         ClaimSet(processes.into_iter().map(|process| self.number(process)).collect())
     }
 
-    /// The claim of those who share the pages of an extent.
+    /// The joined claim of the processes that share the pages of an extent.
     pub fn on(&self, mappings: &[Mapping], pages: &Pages) -> Claim {
         match pages {
             Pages::Common(sharers) => self.join(sharers),
@@ -74,8 +74,8 @@ impl Claims {
         }
     }
 
-    /// One claim for all of a set: a page is at home where it is for one of them, and may go only where all of them may
-    /// have it.
+    /// Joins a set of claims to one. A page is at home where it is at home for at least one of the claims, and may go
+    /// only to nodes that all claims allow.
     pub fn join(&self, set: &ClaimSet) -> Claim {
         let mut claims = set.0.iter().map(|&number| &self.different[number]);
         let empty = || Claim { home: NodeSet::new(), allowed: NodeSet::new() };

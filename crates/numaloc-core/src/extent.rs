@@ -1,7 +1,7 @@
 //! Extents: ranges of memory with the processes that map them and the nodes their pages are on.
 //!
-//! An extent is never split by page or by node, so a plan's size follows the number of VMAs, not the number
-//! of pages, however the pages alternate between nodes.
+//! An extent is never split by page or by node. So the size of a plan follows the number of VMAs, not the number of
+//! pages, however the pages alternate between nodes.
 
 use crate::{chunks::Chunks, claim::ClaimSet, ids::NodeId, mempolicy::Mempolicy};
 use std::{collections::BTreeMap, sync::Arc};
@@ -43,18 +43,18 @@ impl Kind {
     }
 }
 
-/// Which of the pages in an extent's range are the extent's. Each page of a process is in one extent alone.
+/// Which pages in the range of an extent belong to the extent. Each page of a process belongs to exactly one extent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Pages {
-    /// All of them: memory that nobody else of the target maps, or that is mapped shared and therefore the same for all
-    /// who map it.
+    /// All pages. No other process of the target maps this memory, or it is mapped shared (MAP_SHARED) and therefore
+    /// the same for all processes that map it.
     #[default]
     All,
-    /// Private memory of a process, where others of the target have private memory of the same origin (a forked family,
-    /// a file), or just at the same address: the pages that nobody else maps.
+    /// The pages of one process's private memory that no other process maps. Used where other processes of the target
+    /// have private memory of the same origin (a forked family, a file), or just at the same address.
     Own,
-    /// The other pages of such memory, those that several map, as far as those of the target who map them have these
-    /// claims.
+    /// The other pages of such memory: those that several processes map. The extent has the pages whose mapping
+    /// processes within the target have these claims.
     Common(ClaimSet),
 }
 
@@ -63,9 +63,9 @@ pub enum Pages {
 pub struct NodeResidency {
     /// Mapped by the target's own address spaces alone.
     pub owned_bytes: u64,
-    /// Mapped by strangers too, or not provably by the target alone.
+    /// Mapped by processes outside the target too, or not provably by the target alone.
     pub shared_bytes: u64,
-    /// Of both: what is in PMD-sized or larger pages.
+    /// Bytes of both that are in PMD-sized or larger pages.
     pub huge_bytes: u64,
 }
 
@@ -81,24 +81,25 @@ impl NodeResidency {
 pub struct Residency {
     /// By node.
     pub nodes: BTreeMap<NodeId, NodeResidency>,
-    /// Present pages whose node could not be told.
+    /// Present pages whose node could not be determined.
     pub unplaced_bytes: u64,
-    /// Where pages are that are not where they belong; of a [`Pages::Common`] extent, where any are.
+    /// Chunks with pages that are not at home. For a [`Pages::Common`] extent: chunks with any pages.
     pub away: Chunks,
 }
 
 /// A range of memory: one VMA of one process, or what several processes map together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Everyone in the target who maps it; never empty. Pages are moved through the first that has them present.
+    /// All mappings of the range in the target; never empty. A page is moved through the first mapping that has it
+    /// present.
     pub mappings: Vec<Mapping>,
-    /// Which of the pages there belong to it.
+    /// Which pages of the range belong to the extent.
     pub pages: Pages,
     /// Length in bytes.
     pub bytes: u64,
     /// What backs it.
     pub kind: Kind,
-    /// The application's wish (of the first mapping).
+    /// The application's memory policy. If several mappings have policies, the first one found that is not the default.
     pub policy: Mempolicy,
     /// hugetlb page size in bytes, if it is hugetlb memory.
     pub hugetlb_bytes: Option<u64>,

@@ -1,14 +1,14 @@
-//! How much each part of the processes' memory is used, as far as somebody could tell.
+//! How much each part of the processes' memory is used, as far as this was measured.
 
 use std::{collections::BTreeMap, fmt, ops::Range};
 
-/// How it is found out what is used most.
+/// How the most used memory is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HeatSource {
-    /// It is not: extents are visited by address.
+    /// Not measured: extents are visited by address.
     #[default]
     Address,
-    /// By DAMON, just before the move.
+    /// With DAMON, just before the move.
     Damon,
     /// By the Referenced bits of mappings, just before the move.
     Referenced,
@@ -26,7 +26,7 @@ impl HeatSource {
 }
 
 impl fmt::Display for HeatSource {
-    /// A sentence part for people.
+    /// A phrase for messages to people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Address => "by address",
@@ -36,20 +36,20 @@ impl fmt::Display for HeatSource {
     }
 }
 
-/// What has been seen of the use of memory, range by range.
+/// Scores of memory use, collected range by range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sightings {
-    /// By process and address: by how much the score changes there.
+    /// For each process: the addresses where the score changes, and by how much.
     changes: Vec<BTreeMap<u64, i64>>,
 }
 
 impl Sightings {
-    /// Of so many processes, and nothing seen yet.
+    /// No scores yet, for this number of processes.
     pub fn new(processes: usize) -> Self {
         Self { changes: vec![BTreeMap::new(); processes] }
     }
 
-    /// Adds `score` to each byte of a range; what is seen twice counts twice. An empty range is nothing.
+    /// Adds `score` to each byte of a range; scores of overlapping ranges add up. An empty range adds nothing.
     pub fn add(&mut self, process: usize, range: Range<u64>, score: u32) {
         if range.start < range.end {
             let changes = &mut self.changes[process];
@@ -59,20 +59,20 @@ impl Sightings {
     }
 }
 
-/// Scores of all memory, to be asked for any range. What nobody has looked at has the score 0.
+/// The scores of all memory; any range can be asked for. Memory that was never looked at has the score 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heat {
     /// By process, in order of address.
     steps: Vec<Vec<Step>>,
 }
 
-/// Where the score changes.
+/// An address where the score changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Step {
     address: u64,
-    /// Score times bytes of all that lies below.
+    /// Sum of the scores of all bytes below `address`.
     sum_below: u128,
-    /// From here on.
+    /// Score of each byte from `address` on.
     score: u64,
 }
 
@@ -106,7 +106,7 @@ fn steps(changes: &BTreeMap<u64, i64>) -> Vec<Step> {
     changes.iter().map(step).collect()
 }
 
-/// Score times bytes of all that lies below an address.
+/// Sum of the scores of all bytes below an address.
 fn sum_below(steps: &[Step], address: u64) -> u128 {
     let below = steps.partition_point(|step| step.address <= address).checked_sub(1);
     below.map_or(0, |at| {

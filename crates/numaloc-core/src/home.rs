@@ -1,4 +1,4 @@
-//! Where a process's memory belongs: on the nodes of its CPUs, of all of its threads or of those that work.
+//! Where a process's memory belongs: on the nodes of its CPUs. Either all threads count, or only the busy ones.
 
 use crate::{
     ids::NodeSet,
@@ -8,19 +8,21 @@ use crate::{
 };
 use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
-/// Whose CPUs make the home of a process.
+/// Which threads' CPUs decide the home of a process.
 ///
-/// The CPUs that its threads may use are what was decided about it, so they come first: a thread that sleeps now may work
-/// tomorrow. But one thread that nobody has pinned (a runtime's helper, a signal handler) makes all nodes home. For such
-/// processes threads can be weighed by the CPU time that they have used since they started. That is known at once, for
-/// all of them, and steady from one look to the next; samples would take the time of sampling, and differ.
+/// By default the CPU affinity of all threads decides. Affinity is what somebody has chosen for the process, and a
+/// thread that sleeps now may work later. But one thread that nobody has pinned (a runtime's helper, a signal handler)
+/// makes all nodes home. For such processes, threads can be weighed by the CPU time that they have used since they
+/// started. This time is known at once for all threads and changes little from one reading to the next. Sampling would
+/// take time, and samples would differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HomeRule {
-    /// All threads'.
+    /// The CPUs of all threads.
     #[default]
     Cpus,
-    /// Those of the threads that work: some that together have used at most [`IDLE_PERCENT`] of the process's CPU time are
-    /// left out, those first that add most nodes. Of a process that has used none, all threads'.
+    /// The CPUs of the busy threads. Threads that together have used at most [`IDLE_PERCENT`] of the process's CPU time
+    /// are left out, and those that would add most nodes are left out first. All threads count if the process has used
+    /// no CPU time.
     Busy,
 }
 
@@ -28,7 +30,7 @@ pub enum HomeRule {
 pub const IDLE_PERCENT: u32 = 5;
 
 impl HomeRule {
-    /// All of them, the default first.
+    /// All rules, the default first.
     pub const ALL: [HomeRule; 2] = [Self::Cpus, Self::Busy];
 
     /// Stable name for people and machines.
@@ -40,7 +42,7 @@ impl HomeRule {
     }
 }
 
-/// The nodes where a process's memory belongs: those asked for, else those of its CPUs.
+/// The nodes where a process's memory belongs: those that the request names, else those of its CPUs.
 pub fn home(topology: &Topology, process: &Process, options: &Options) -> NodeSet {
     match (&options.to, options.home) {
         (Some(nodes), _) => nodes.clone(),
@@ -49,7 +51,7 @@ pub fn home(topology: &Topology, process: &Process, options: &Options) -> NodeSe
     }
 }
 
-/// The nodes of the threads that work.
+/// The nodes of the busy threads.
 fn busy(topology: &Topology, process: &Process) -> NodeSet {
     let times = by_nodes(topology, &process.threads);
     let all: Duration = times.values().sum();
@@ -71,7 +73,7 @@ fn busy(topology: &Topology, process: &Process) -> NodeSet {
     home
 }
 
-/// CPU time by the nodes that threads may run on.
+/// CPU time of the threads, by the set of nodes that they may run on.
 fn by_nodes(topology: &Topology, threads: &[Threads]) -> BTreeMap<NodeSet, Duration> {
     let mut times = BTreeMap::new();
     for threads in threads {
@@ -80,8 +82,9 @@ fn by_nodes(topology: &Topology, threads: &[Threads]) -> BTreeMap<NodeSet, Durat
     times
 }
 
-/// The threads of a process that may run on other nodes than those that have used most CPU time: what makes a home of
-/// several nodes so large, where not all threads have the same.
+/// The threads of a process that may run on nodes where its busiest threads may not. If threads have different CPUs,
+/// these threads are the reason why the home has several nodes. "Busiest" are the threads whose set of nodes has used
+/// most CPU time.
 pub fn wide_threads(topology: &Topology, process: &Process) -> Vec<Threads> {
     let times = by_nodes(topology, &process.threads);
     let most = times.iter().max_by_key(|&(nodes, time)| (*time, Reverse(nodes.len())));

@@ -6,10 +6,10 @@ use std::{convert::Infallible, fmt, str::FromStr};
 /// How the application asked for its memory to be placed.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Mempolicy {
-    /// No wish: first touch decides (`default`, `local`).
+    /// No wish for particular nodes: first touch decides (`default`, `local`).
     #[default]
     Default,
-    /// Nobody has asked, because to ask would hold up the application: taken for no wish.
+    /// Not read, because reading it would hold up the application. Treated as no wish.
     Unasked,
     /// These nodes first, others when they are full (`prefer`, `prefer (many)`).
     Preferred(NodeSet),
@@ -17,13 +17,13 @@ pub enum Mempolicy {
     Bind(NodeSet),
     /// Spread over these nodes page by page (`interleave`, `weighted interleave`).
     Interleave(NodeSet),
-    /// A policy that this version does not know, kept as printed: treated as a wish that no move may break.
+    /// A policy that this version does not know, as numa_maps prints it. No page is moved against it.
     Other(String),
 }
 
 impl Mempolicy {
-    /// Those of `targets` that a page may be moved to without acting against the policy. Interleaving is a
-    /// wish to be spread, so it permits none.
+    /// The nodes of `targets` that a page may be moved to without acting against the policy. Interleaved memory is
+    /// meant to be spread over its nodes, so no node is permitted.
     pub fn permits(&self, targets: &NodeSet) -> NodeSet {
         match self {
             Self::Default | Self::Unasked => targets.clone(),
@@ -36,7 +36,7 @@ impl Mempolicy {
 impl FromStr for Mempolicy {
     type Err = Infallible;
 
-    /// Reads `mode[=flags][:nodes]`; what is not known becomes [`Mempolicy::Other`].
+    /// Reads `mode[=flags][:nodes]`; a text that is not known becomes [`Mempolicy::Other`].
     fn from_str(text: &str) -> Result<Self, Infallible> {
         let (mode, nodes) = text.split_once(':').unwrap_or((text, ""));
         let mode = mode.split_once('=').map_or(mode, |(mode, _flags)| mode);

@@ -9,7 +9,7 @@ use crate::{
     topology::Topology,
 };
 
-/// Options of a plan. The default is: everything that is the target's own, home to the nodes of its CPUs.
+/// Options of a plan. By default all pages that only the target maps move to the nodes of its CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Also move pages that processes outside the target map (needs CAP_SYS_NICE).
@@ -22,17 +22,17 @@ pub struct Options {
     pub target_ratio: u8,
     /// Bring pages to these nodes instead of the nodes of the process's CPUs.
     pub to: Option<NodeSet>,
-    /// Whose CPUs make the home of a process, where `to` names no nodes.
+    /// Which threads' CPUs decide the home of a process, if `to` names no nodes.
     pub home: HomeRule,
-    /// Bring pages from these nodes alone. `None`: from all but [`Topology::other_tiers`].
+    /// Move pages from these nodes only. `None`: from all nodes except [`Topology::other_tiers`].
     pub from: Option<NodeSet>,
     /// Also move hugetlb pages so large that one alone takes longer than the pace's longest call.
     pub include_gigantic: bool,
-    /// Where the target's pages for hugetlb memory come from.
+    /// Where free pages on the target nodes for hugetlb memory come from.
     pub hugetlb: HugetlbSource,
-    /// How gently.
+    /// How gently pages are moved.
     pub pacing: Pacing,
-    /// What comes first.
+    /// Which memory is moved first.
     pub order: Order,
     /// Bytes that stay free on a target above its high watermark; `None`: 1% of the node, at least 64 MiB.
     pub reserve_bytes: Option<u64>,
@@ -58,9 +58,9 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The nodes that pages may leave. By default they stay on memory-only nodes of another tier: the kernel demotes
-    /// there what is used little (mm/vmscan.c, `demote_folio_list`) and would do it again; and a GPU's memory is for the
-    /// GPU.
+    /// The nodes that pages may leave. By default pages stay on memory-only nodes of another tier. The kernel demotes
+    /// little-used pages to such nodes (mm/vmscan.c, `demote_folio_list`) and would do it again, and a GPU's memory is
+    /// for the GPU.
     pub fn sources(&self, topology: &Topology) -> NodeSet {
         match &self.from {
             Some(nodes) => nodes.clone(),
@@ -68,12 +68,13 @@ impl Options {
         }
     }
 
-    /// Why pages on other nodes than the sources stay.
+    /// Why pages stay on nodes that are not sources.
     pub fn reason_elsewhere(&self) -> Reason {
         if self.from.is_some() { Reason::NodeExcluded } else { Reason::OtherTier }
     }
 
-    /// What pages on a target may be taken from; `hugetlb_bytes` is the size of hugetlb pages.
+    /// Where new pages on a target node may be taken from. `hugetlb_bytes` is the page size of hugetlb memory, or
+    /// `None`.
     pub fn supply(&self, hugetlb_bytes: Option<u64>) -> Supply {
         hugetlb_bytes.map_or(Supply::BASE, |bytes| Supply::hugetlb(bytes, self.hugetlb))
     }

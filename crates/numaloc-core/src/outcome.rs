@@ -1,4 +1,4 @@
-//! What became of the processes of a plan, and by how many system calls.
+//! The result of a run: what happened to the pages of each process, and how many system calls it took.
 
 use crate::{account::Account, ids::NodeId, process::Identity};
 use std::{collections::BTreeMap, time::Duration};
@@ -6,12 +6,12 @@ use std::{collections::BTreeMap, time::Duration};
 /// Confirmed moves by (source, target), in bytes.
 pub type Flows = BTreeMap<(NodeId, NodeId), u64>;
 
-/// What became of a plan.
+/// The result of carrying out a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// By process, in the plan's order.
     pub processes: Vec<ProcessOutcome>,
-    /// Confirmed moves of all of them.
+    /// Confirmed moves of all processes.
     pub flows: Flows,
     /// Confirmed moves of each of the processes, in their order.
     pub process_flows: Vec<Flows>,
@@ -19,20 +19,20 @@ pub struct Outcome {
     pub calls: CallStats,
     /// Wall time.
     pub elapsed: Duration,
-    /// Whether it was cancelled before its end.
+    /// Whether the run was cancelled before its end.
     pub cancelled: bool,
-    /// Some of what was moved, each standing for as many bytes.
+    /// A sample of the moved pages; each stands for the same number of bytes.
     pub sample: Vec<Moved>,
 }
 
 /// A page that was seen on its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// Whose.
+    /// The process that maps it.
     pub process: Identity,
-    /// Where it is mapped.
+    /// Its virtual address in that process.
     pub address: u64,
-    /// The target.
+    /// The target node.
     pub to: NodeId,
 }
 
@@ -41,22 +41,22 @@ impl Outcome {
     pub fn account(&self) -> Account {
         ProcessOutcome::total(&self.processes)
     }
-    /// Whether remote pages are left that were asked for and could, at another time, have been moved.
+    /// Whether remote pages are left that were requested and that a later attempt might move.
     pub fn is_partial(&self) -> bool {
         self.account().is_partial()
     }
 }
 
-/// What became of one process's pages.
+/// What happened to one process's pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessOutcome {
     /// The process.
     pub identity: Identity,
-    /// Its name when planned.
+    /// Its name when the plan was made.
     pub comm: String,
-    /// Its bytes by what became of them. A page that several processes map is in the account of one of them.
+    /// Its bytes, by what happened to them. A page that several processes map is in the account of only one of them.
     pub account: Account,
-    /// What the kernel refused to do with it or to say of it, in words, if it did.
+    /// An error message, if the kernel refused to move its pages or to say where they are.
     pub error: Option<String>,
 }
 
@@ -68,8 +68,9 @@ impl ProcessOutcome {
         sum
     }
 
-    /// What became of the processes of a run that was cancelled on its way and went on as `next` with a fresh look.
-    /// Those that had ended by then keep their place; what the first leg had not come to went with them.
+    /// The outcomes of a run that was cancelled and then continued as `next`, which looked at all memory again.
+    /// Processes that had ended by then keep their place in the list; bytes that the first run had not reached count as
+    /// gone.
     pub fn continued_by(first: &[Self], next: &[Self]) -> Vec<Self> {
         let mut rest: BTreeMap<Identity, &Self> =
             next.iter().map(|process| (process.identity, process)).collect();
@@ -110,24 +111,26 @@ pub struct CallStats {
     pub longest: Duration,
     /// All calls together.
     pub total: Duration,
-    /// How many calls took how long, by [`CALL_BOUNDS_US`].
+    /// Number of calls by duration: one count for each bucket of [`CALL_BOUNDS_US`].
     pub times: [u64; 13],
-    /// Calls that took longer than the pace's longest call.
+    /// Calls that took longer than the pace allows (`max_stall`).
     pub over_stall: u64,
-    /// Time in which workers rested because their pace has it, summed over workers.
+    /// Time for which workers rested to keep to their pace, summed over workers.
     pub rested: Duration,
-    /// Time beyond that in which they held back (pressure, a bandwidth limit, work of a higher class), summed over workers.
+    /// Further time for which workers held back (pressure, a bandwidth limit, work of a higher class), summed over
+    /// workers.
     pub held_back: Duration,
-    /// Time in which a part of that was to let the kernel make huge pages at the target; the run gives up after some.
+    /// The part of `held_back` in which workers waited for the kernel to make huge pages on the target. A run gives up
+    /// waiting after some time.
     pub huge_page_wait: Duration,
-    /// Huge pages that the kernel split meanwhile, on the whole host (/proc/vmstat, thp_migration_split).
+    /// Huge pages that the kernel split during the run, on the whole host (/proc/vmstat, thp_migration_split).
     pub split_huge_pages: u64,
-    /// Base pages that the kernel failed to migrate meanwhile, on the whole host (/proc/vmstat, pgmigrate_fail).
+    /// Base pages that the kernel failed to migrate during the run, on the whole host (/proc/vmstat, pgmigrate_fail).
     pub failed_pages: u64,
 }
 
 impl CallStats {
-    /// Counts a call with `addresses` that took so long.
+    /// Counts a call with this number of addresses that took `elapsed`.
     pub fn record(&mut self, addresses: u64, elapsed: Duration) {
         self.calls += 1;
         self.addresses += addresses;
@@ -138,7 +141,7 @@ impl CallStats {
         self.times[bucket] += 1;
     }
 
-    /// Adds those of another worker.
+    /// Adds the numbers of another worker.
     pub fn add(&mut self, other: &CallStats) {
         self.calls += other.calls;
         self.addresses += other.addresses;

@@ -1,11 +1,11 @@
-//! How gently memory is moved: what is asked, and what that means.
+//! How gently memory is moved: what a request asks for, and the bounds that follow from it.
 
 use std::time::Duration;
 
 /// How much of the application's and its neighbours' time a migration may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Profile {
-    /// Hardly to be noticed; takes its time.
+    /// Hardly noticeable, but slow.
     Gentle,
     /// Short stalls, with pauses between them that let the application work.
     #[default]
@@ -15,7 +15,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// All of them, gentlest first.
+    /// All profiles, gentlest first.
     pub const ALL: [Profile; 3] = [Self::Gentle, Self::Balanced, Self::Fast];
 
     /// Stable name for people and machines.
@@ -27,7 +27,7 @@ impl Profile {
         }
     }
 
-    /// What it means.
+    /// The bounds of the profile.
     fn pace(self) -> Pace {
         let guard = |io_percent, cpu_percent| {
             Some(Guard { io_percent, cpu_percent, node_cpu_percent: 100 })
@@ -65,25 +65,25 @@ impl Profile {
     }
 }
 
-/// What is asked of the pace; what is not given is the profile's.
+/// What a request says about the pace. What it does not say comes from the profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pacing {
     /// The profile.
     pub profile: Profile,
     /// The longest that one move_pages(2) call may take.
     pub max_stall: Option<Duration>,
-    /// Share of its CPUs' time, in percent, that a target node may be busy with others before the move holds back;
-    /// 100: it never does.
+    /// How busy other processes may keep the CPUs of a target node before the move holds back, in percent of the CPUs'
+    /// time. With 100 the move never holds back for this.
     pub node_cpu_percent_max: Option<u8>,
 }
 
 impl Pacing {
-    /// The profile's pace with what was asked besides.
+    /// The profile's pace, changed by what the request says.
     pub fn pace(&self) -> Pace {
         let pace = self.profile.pace();
         let guard = match (pace.guard, self.node_cpu_percent_max) {
             (Some(guard), Some(percent)) => Some(Guard { node_cpu_percent: percent, ..guard }),
-            // Whoever names a bound wants it kept, but no other guard.
+            // A request that names this bound wants it kept, but no other guard.
             (None, Some(percent)) => {
                 Some(Guard { io_percent: 100, cpu_percent: 100, node_cpu_percent: percent })
             }
@@ -93,7 +93,7 @@ impl Pacing {
     }
 }
 
-/// Bounds that a run keeps to for the sake of others.
+/// Bounds that a run keeps to, so that it disturbs others little.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// The longest that one move_pages(2) call may take; a single folio may take longer.
@@ -104,38 +104,39 @@ pub struct Pace {
     pub workers: usize,
     /// Largest number of bytes in one call; a single folio may be larger.
     pub batch_bytes: u64,
-    /// Most bytes whose mappings are taken away at once, within a call; a single folio may have more. `None`: as many as
-    /// the kernel takes by itself, 2 MiB from 6.3 on and one folio before that (mm/migrate.c, NR_MAX_BATCHED_MIGRATION).
+    /// The largest number of bytes that the kernel unmaps at once within a call; a single folio may be larger. `None`:
+    /// as many as the kernel takes by itself, which is 2 MiB from 6.3 on and one folio before that (mm/migrate.c,
+    /// NR_MAX_BATCHED_MIGRATION).
     pub run_bytes: Option<u64>,
-    /// From when on pressure holds the run back; `None`: never.
+    /// Bounds of pressure beyond which the run holds back; `None`: it never does.
     pub guard: Option<Guard>,
-    /// Whether it holds back, for some time, when huge pages are split because the target has none for them.
+    /// Whether the run holds back for some time when huge pages are split because the target has no free huge pages.
     pub waits_for_huge_pages: bool,
 }
 
-/// Bounds from which on a run holds back, each in percent of the time; 100: never. Of pressure only what the run causes
-/// counts, not what is there anyway.
+/// Bounds beyond which a run holds back, each in percent of the time; 100: never. Only pressure that the run itself
+/// causes counts, not pressure that is there anyway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guard {
-    /// Time in which some task of the target waits for IO, which is where waits for pages under migration show
-    /// (mm/migrate.c, `migration_entry_wait`, sleeps in io_schedule): `some` of its cgroup's io.pressure.
+    /// Time in which some task of the target waits for IO: `some` of its cgroup's io.pressure. Waits for pages under
+    /// migration show there (mm/migrate.c, `migration_entry_wait` sleeps in io_schedule).
     pub io_percent: u8,
     /// Time in which some runnable task of the target has no CPU: `some` of its cgroup's cpu.pressure.
     pub cpu_percent: u8,
-    /// CPU time of the target node that others than the target and the mover use, whatever the run does.
+    /// CPU time of the target node that processes other than the target and the mover use, whatever the run does.
     pub node_cpu_percent: u8,
 }
 
-/// What is done about the kernel's own NUMA balancing (sysctl kernel.numa_balancing), which moves pages to where they are
-/// touched and may work against a migration.
+/// What is done about the kernel's own NUMA balancing (sysctl kernel.numa_balancing). It moves pages to where they are
+/// touched, and so may work against a migration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NumaBalancing {
     /// Nothing.
     Ignore,
-    /// It is said.
+    /// A message says that it is on.
     #[default]
     Warn,
-    /// It is switched off while memory is moved, and put back afterwards.
+    /// It is switched off while memory is moved, and restored afterwards.
     Pause,
 }
 
@@ -156,17 +157,17 @@ impl NumaBalancing {
 /// In which order the extents of a plan are visited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// Those that are used most first, if the kernel can tell at no cost to the application and it is worth the time to
-    /// find out; else by address.
+    /// Most used first, if the kernel can measure this at no cost to the application and the move is long enough to be
+    /// worth the measurement; else by address.
     #[default]
     Probed,
     /// By address.
     Address,
-    /// Those used most first, by DAMON's sysfs interface (Documentation/admin-guide/mm/damon/usage.rst).
+    /// Most used first, measured with DAMON's sysfs interface (Documentation/admin-guide/mm/damon/usage.rst).
     Damon,
-    /// Mappings used most first, by the Referenced bits of /proc/PID/smaps some time after a write to /proc/PID/clear_refs.
-    /// That walks all page tables with mmap_lock held for writing (fs/proc/task_mmu.c, `clear_refs_write`): so long the
-    /// application can neither fault nor map.
+    /// Most used mappings first, by the Referenced bits of /proc/PID/smaps some time after a write to
+    /// /proc/PID/clear_refs. The write walks all page tables with mmap_lock held for writing (fs/proc/task_mmu.c,
+    /// `clear_refs_write`). During the walk the application can neither fault nor map.
     Referenced,
 }
 

@@ -23,7 +23,7 @@ pub enum Skip {
 }
 
 impl Skip {
-    /// Stable text, as users of other movers know it.
+    /// Stable text, in words that users of other page movers know.
     pub fn message(self) -> &'static str {
         match self {
             Self::NoTargetNode => "no target node",
@@ -39,7 +39,7 @@ pub struct PlannedProcess {
     pub process: Process,
     /// Nodes where its memory belongs.
     pub home: NodeSet,
-    /// Its threads that may run on other nodes than the busiest ones: what makes a home of several nodes so large.
+    /// Its threads that may run on nodes where the busiest threads may not: the reason for a home of several nodes.
     pub wide_threads: Vec<Threads>,
     /// Set if nothing of it is moved.
     pub skip: Option<Skip>,
@@ -47,14 +47,14 @@ pub struct PlannedProcess {
     pub resident: BTreeMap<NodeId, u64>,
     /// Locality of that memory.
     pub locality: Locality,
-    /// Locality of all memory that is counted to it: of what several of the processes map, each page to the first of them
-    /// that maps it. Over all processes it adds up to that of the plan.
+    /// Locality of all memory that is counted for this process. Memory that several processes map is counted for the
+    /// first of them. The sum over all processes is the plan's locality.
     pub counted: Locality,
-    /// Bytes of that which are not at home, by the node they are on.
+    /// Bytes of the counted memory that are not at home, by the node they are on.
     pub remote: BTreeMap<NodeId, u64>,
 }
 
-/// Wide threads that are shown by name, at most.
+/// How many wide threads are shown by name, at most.
 const WIDE_SHOWN: usize = 16;
 
 /// One of the [`PlannedProcess::wide_threads`].
@@ -101,9 +101,9 @@ impl PlannedProcess {
 /// An extent with pages to move.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Move {
-    /// Who maps it.
+    /// All mappings of the extent in the target.
     pub mappings: Vec<Mapping>,
-    /// Which of the pages there are meant.
+    /// Which pages of the range belong to the extent.
     pub pages: Pages,
     /// Length in bytes.
     pub bytes: u64,
@@ -117,14 +117,14 @@ pub struct Move {
     pub routes: usize,
     /// Bytes to move, by the node they are on.
     pub remote: BTreeMap<NodeId, u64>,
-    /// Remote bytes in it that strangers map too and that therefore stay.
+    /// Remote bytes of the extent that stay because processes outside the target map them too.
     pub shared_bytes: u64,
-    /// Where all of them are: the rest need not be looked at.
+    /// Chunks that hold all remote bytes; other chunks need not be looked at.
     pub away: Chunks,
 }
 
 impl Move {
-    /// Bytes that are remote, to be moved or shared.
+    /// All remote bytes: those to move, and those that stay because they are shared.
     pub fn remote_bytes(&self) -> u64 {
         self.remote.values().sum::<u64>() + self.shared_bytes
     }
@@ -133,7 +133,7 @@ impl Move {
 /// A range of private memory whose pages with several mappings stay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommonStay {
-    /// Who maps it.
+    /// Its mappings.
     pub mappings: Vec<Mapping>,
     /// Length in bytes.
     pub bytes: u64,
@@ -142,19 +142,19 @@ pub struct CommonStay {
 /// Remote bytes of an extent that no batch will touch, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// One of those who map it, with the address there.
+    /// One of its mappings, with the address there.
     pub mapping: Mapping,
     /// What backs it.
     pub kind: Kind,
     /// Path or name as in /proc/PID/maps.
     pub name: Arc<str>,
-    /// Why.
+    /// Why they stay.
     pub reason: Reason,
-    /// How much.
+    /// How many bytes.
     pub remote_bytes: u64,
 }
 
-/// What is to be moved, what is not and why, and what that will bring.
+/// What is to be moved, what is not and why, and the expected result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// What was asked.
@@ -171,10 +171,10 @@ pub struct Plan {
     pub moves: Vec<Move>,
     /// Extents with remote pages that stay.
     pub skipped: Vec<Skipped>,
-    /// Those of pages with several mappings ([`Pages::Common`]) of which no move takes any: what is remote there is in
-    /// `skipped`, and belongs to no move of the pages with one mapping beside them.
+    /// Ranges of pages with several mappings ([`Pages::Common`]) of which no move takes any. Their remote bytes are
+    /// counted in `skipped`, and do not belong to the moves of single-mapped pages in the same places.
     pub common_stays: Vec<CommonStay>,
-    /// Where the target stands now, each page counted once.
+    /// Locality of the target now, each page counted once.
     pub locality: Locality,
     /// Bytes that will move if nothing intervenes.
     pub expected_bytes: u64,
@@ -182,19 +182,21 @@ pub struct Plan {
     pub expected_flows: BTreeMap<(NodeId, NodeId), u64>,
     /// Bytes that are to move but have no room on any target now.
     pub no_room_bytes: u64,
-    /// Bytes of hugetlb memory that the targets' pools have no pages for: taken fresh from free memory and among those
-    /// that will move, or without room, as the options say ([`HugetlbSource`](crate::HugetlbSource)).
+    /// Bytes of hugetlb memory for which the pools of the target nodes have no pages. The options
+    /// ([`HugetlbSource`](crate::HugetlbSource)) decide: either they get fresh pages from free memory and are expected
+    /// to move, or they have no room.
     pub beyond_pool_bytes: u64,
-    /// Moving ends when so many bytes have moved (a target ratio under 100).
+    /// The run ends when this number of bytes has moved. Set for a target ratio that needs less than all remote bytes.
     pub limit_bytes: Option<u64>,
     /// A guess at the time that the copying takes on bare metal, in seconds.
     pub expected_seconds: f64,
-    /// Present pages whose node could not be told, in bytes.
+    /// Present pages whose node could not be determined, in bytes.
     pub unplaced_bytes: u64,
-    /// Bytes to be moved in memory whose policy nobody has asked for ([`crate::Mempolicy::Unasked`]): if the application
-    /// has bound it, it stays after all.
+    /// Bytes to move in memory whose policy was not read ([`crate::Mempolicy::Unasked`]). If the application has bound
+    /// this memory, it stays after all.
     pub unasked_bytes: u64,
-    /// How it is found out what comes first. The planner does not know the host and says by address.
+    /// How the most used memory is found, which is moved first. The planner does not know the host, so it always says
+    /// [`HeatSource::Address`].
     pub order: HeatSource,
 }
 
@@ -204,7 +206,7 @@ impl Plan {
         self.expected_seconds * 100.0 / f64::from(self.options.pacing.pace().duty_percent)
     }
 
-    /// Bytes by reason that the plan itself leaves where they are.
+    /// Bytes that the plan itself leaves where they are, by reason.
     pub fn skipped_bytes(&self) -> BTreeMap<Reason, u64> {
         let mut by_reason = BTreeMap::new();
         for skipped in &self.skipped {
@@ -217,7 +219,7 @@ impl Plan {
         by_reason
     }
 
-    /// Locality of what can be moved once the plan has been carried out in full.
+    /// Locality of the movable memory once the plan has been carried out in full.
     pub fn expected_share(&self) -> Share {
         let Share { local_bytes, remote_bytes } = self.locality.movable;
         Share {

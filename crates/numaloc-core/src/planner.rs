@@ -25,19 +25,19 @@ pub use crate::home::home;
 const BASE_RATE: f64 = 3.55e9;
 const HUGE_RATE: f64 = 10.88e9;
 
-/// The surroundings of a plan.
+/// What the planner has to know besides the extents and the options.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
     /// The machine, with free memory as of now.
     pub topology: &'a Topology,
     /// The target's processes; extents refer to them by index.
     pub processes: &'a [Process],
-    /// Nodes on which the caller's own cpuset lets it allocate: the kernel takes destination pages in the
-    /// caller's name (mm/migrate.c, `alloc_migration_target`).
+    /// Nodes on which the caller's own cpuset lets it allocate. The kernel allocates the destination pages on behalf of
+    /// the caller (mm/migrate.c, `alloc_migration_target`).
     pub caller_mems: &'a NodeSet,
 }
 
-/// Decides what of `extents` goes where.
+/// Decides which pages of `extents` go where.
 pub fn plan(
     scene: Scene<'_>,
     extents: impl IntoIterator<Item = Extent>,
@@ -55,7 +55,7 @@ pub fn stay(topology: &Topology, process: &Process, options: &Options) -> NodeSe
     home(topology, process, options).or(&topology.ids().minus(&options.sources(topology)))
 }
 
-/// Why nothing can be moved for a process whose memory belongs on `home`, if nothing can.
+/// Why nothing of a process with this home can be moved; `None` if something can.
 pub fn skip(topology: &Topology, home: &NodeSet) -> Option<Skip> {
     if topology.with_memory().is_subset(home) {
         Some(Skip::NoTargetNode)
@@ -66,7 +66,8 @@ pub fn skip(topology: &Topology, home: &NodeSet) -> Option<Skip> {
     }
 }
 
-/// The claims of processes on the pages that they map; a [`crate::Pages::Common`] extent refers to them. A process of which nothing is moved belongs everywhere.
+/// The claims of processes on the pages that they map; a [`crate::Pages::Common`] extent refers to them. A process of
+/// which nothing is moved has all nodes as its home.
 pub fn claims(topology: &Topology, processes: &[Process], options: &Options) -> Claims {
     let claim = |process: &Process| {
         let home = home(topology, process, options);
@@ -180,7 +181,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// The nodes that an extent's pages may go to, or why they may not.
+    /// The nodes that an extent's pages may go to, or why they may go to none.
     fn verdict(
         &self,
         extent: &Extent,
@@ -223,7 +224,7 @@ impl<'a> Planner<'a> {
             }
         }
         let plan = &mut self.plan;
-        // What one process maps twice is its own all the same.
+        // Memory that one process maps twice still is its own.
         let (resident, sum) = match &extent.mappings[..] {
             [first, rest @ ..] if rest.iter().all(|other| other.process == first.process) => {
                 let process = &mut plan.processes[first.process];
@@ -277,7 +278,7 @@ impl<'a> Planner<'a> {
         self.plan
     }
 
-    /// With a ratio under 100: how many bytes are enough; none means that all extents stay.
+    /// For a target ratio under 100: sets how many bytes are enough. If the ratio is reached already, all extents stay.
     fn apply_ratio(&mut self) {
         let plan = &mut self.plan;
         let Share { local_bytes, remote_bytes } = plan.locality.movable;

@@ -3,7 +3,7 @@
 use crate::ids::{CpuSet, NodeSet};
 use std::time::Duration;
 
-/// What tells a process from a later one with the same pid.
+/// Identifies a process, also against a later one with the same pid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
     /// Thread group id in the reader's pid namespace.
@@ -12,17 +12,17 @@ pub struct Identity {
     pub start_time: u64,
 }
 
-/// A process with what decides where its memory belongs.
+/// A process, with the facts that decide where its memory belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Who it is.
+    /// Its identity.
     pub identity: Identity,
     /// Command name as in /proc/PID/comm.
     pub comm: String,
     /// CPUs that at least one of its threads may run on, offline ones left out.
     pub cpus: CpuSet,
-    /// Its threads, if these have different CPUs and all of them together are on several nodes; else empty, for then they
-    /// decide nothing that `cpus` does not.
+    /// Its threads by groups, if threads have different CPUs and the process's CPUs are on several nodes. Otherwise
+    /// empty, because the threads then decide nothing that `cpus` does not.
     pub threads: Vec<Threads>,
     /// Nodes that its cpuset allows (Mems_allowed_list in /proc/PID/status).
     pub mems_allowed: NodeSet,
@@ -35,7 +35,7 @@ pub struct Threads {
     pub cpus: CpuSet,
     /// How many there are.
     pub count: usize,
-    /// CPU time that they have used since they started, all together.
+    /// CPU time that they have used together since they started.
     pub cpu_time: Duration,
     /// The busiest of them, busiest first.
     pub busiest: Vec<Thread>,

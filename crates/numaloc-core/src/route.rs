@@ -20,7 +20,7 @@ pub struct Route {
 pub struct Routes {
     /// Where pages are local and stay.
     pub home: NodeSet,
-    /// Those of the home nodes that pages may be brought to.
+    /// The home nodes that pages may be moved to.
     pub targets: NodeSet,
     routes: BTreeMap<NodeId, Vec<NodeId>>,
 }
@@ -38,7 +38,7 @@ impl Routes {
         let routes = sources.iter().map(|from| (from, order(from))).collect();
         Self { home, targets, routes }
     }
-    /// Targets for pages on `from`, best first; none when the pages are at home.
+    /// Targets for pages on `from`, best first; empty if `from` is a home node or not a source.
     pub fn from(&self, from: NodeId) -> &[NodeId] {
         self.routes.get(&from).map_or(&[], Vec::as_slice)
     }

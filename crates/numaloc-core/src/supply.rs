@@ -6,20 +6,21 @@ use crate::PAGE;
 /// pages. The kernel calls larger hugetlb pages gigantic.
 const BLOCK_MAX: u64 = PAGE << 10;
 
-/// Where the target's pages for hugetlb memory come from.
+/// Where free pages on the target nodes for hugetlb memory come from.
 ///
-/// By default from the pool alone, because fresh pages change the pools for good. The kernel takes such a page from free
-/// memory (mm/hugetlb.c, `alloc_migrate_hugetlb_folio`), gives it the old one's place among the hugetlb pages, and the
-/// old one back to free memory (`move_hugetlb_state`): the source's pool shrinks, the target's grows, their sum stays,
-/// and nothing changes that back when the process ends. How many pages each node's pool has is the administrator's
-/// choice, and others rely on it: the kubelet's memory manager, who places virtual machines. Memory that has stayed can
-/// be moved by another run; a pool that has changed unasked is found when the next application does not start.
+/// By default they come from the pool alone, because fresh pages change the pools for good. The kernel takes a fresh
+/// page from free memory (mm/hugetlb.c, `alloc_migrate_hugetlb_folio`), makes it a hugetlb page in place of the old
+/// one, and gives the old page back to free memory (`move_hugetlb_state`). The source's pool shrinks, the target's pool
+/// grows, their sum stays the same, and nothing changes that back when the process ends. How many pages each node's
+/// pool has is the administrator's choice, and others rely on it, such as the kubelet's memory manager and people who
+/// place virtual machines. Memory that has stayed can be moved by another run. A pool that has changed without a
+/// request is noticed only when the next application does not start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HugetlbSource {
-    /// The pool's free pages that nobody has reserved.
+    /// Free pages of the pool that are not reserved.
     #[default]
     Pool,
-    /// Those first, then fresh ones from free memory. Gigantic pages come from the pool all the same.
+    /// First free pages of the pool, then fresh pages from free memory. Gigantic pages still come from the pool alone.
     Fresh,
 }
 
@@ -36,14 +37,14 @@ impl HugetlbSource {
     }
 }
 
-/// What pages of one size may be taken from.
+/// Where pages of one size may be taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Supply {
     /// Size of a page in bytes.
     pub page_bytes: u64,
-    /// Whether the pool of hugetlb pages of that size serves, before all else.
+    /// Whether they come from the pool of hugetlb pages of that size; it is used before free memory.
     pub pool: bool,
-    /// Whether free memory does.
+    /// Whether they come from free memory.
     pub free_memory: bool,
 }
 
@@ -51,15 +52,15 @@ impl Supply {
     /// Base pages come from free memory.
     pub const BASE: Supply = Supply { page_bytes: PAGE, pool: false, free_memory: true };
 
-    /// What hugetlb pages may be taken from.
+    /// Where hugetlb pages may be taken from.
     pub fn hugetlb(page_bytes: u64, source: HugetlbSource) -> Self {
         let free_memory = source == HugetlbSource::Fresh && can_be_fresh(page_bytes);
         Self { page_bytes, pool: true, free_memory }
     }
 }
 
-/// Whether the kernel would take a hugetlb page of this size from free memory while its pool is empty: no gigantic one
-/// (mm/hugetlb.c, `alloc_migrate_hugetlb_folio`, `hstate_is_gigantic`).
+/// Whether the kernel takes a hugetlb page of this size from free memory when its pool is empty. It does not if the
+/// page is gigantic (mm/hugetlb.c, `alloc_migrate_hugetlb_folio`, `hstate_is_gigantic`).
 pub fn can_be_fresh(page_bytes: u64) -> bool {
     page_bytes <= BLOCK_MAX
 }

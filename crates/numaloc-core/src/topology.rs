@@ -15,8 +15,9 @@ pub struct HugePool {
     pub total_pages: u64,
     /// Pages that nobody uses.
     pub free_pages: u64,
-    /// Free pages that are not kept for those who have mapped memory and not touched it yet. Reservations are not by node
-    /// (`resv_hugepages` in /sys/kernel/mm/hugepages), so of a node's free pages as many as are unreserved in all pools.
+    /// Free pages that are not reserved for memory that is mapped but not touched yet. The kernel counts reservations
+    /// for all nodes together (`resv_hugepages` in /sys/kernel/mm/hugepages). So this is the number of the node's free
+    /// pages, but at most the number of unreserved pages in all pools.
     pub unreserved_pages: u64,
 }
 
@@ -39,8 +40,8 @@ impl NodeMemory {
         self.pool_room(supply) + self.free_room(supply, reserve_bytes)
     }
 
-    /// Takes pages for up to `bytes` if there is room for so many, from the pool first as the kernel does
-    /// (mm/hugetlb.c, `alloc_hugetlb_folio_nodemask`).
+    /// Takes pages for up to `bytes`, as far as there is room. The pool comes first, as in the kernel (mm/hugetlb.c,
+    /// `alloc_hugetlb_folio_nodemask`).
     pub fn take(&mut self, supply: Supply, bytes: u64, reserve_bytes: u64) -> Taken {
         let pool_bytes = bytes.min(self.pool_room(supply));
         let free_bytes = (bytes - pool_bytes).min(self.free_room(supply, reserve_bytes));
@@ -106,17 +107,18 @@ impl Topology {
             tiers: BTreeMap::new(),
         }
     }
-    /// The same with the kernel's memory tiers, by node.
+    /// Adds the kernel's memory tiers, by node.
     pub fn with_tiers(self, tiers: impl IntoIterator<Item = (NodeId, u32)>) -> Self {
         Self { tiers: tiers.into_iter().collect(), ..self }
     }
-    /// The number of a node's memory tier (`/sys/devices/virtual/memory_tiering/memory_tierN`): the smaller, the faster.
+    /// The number of a node's memory tier (`/sys/devices/virtual/memory_tiering/memory_tierN`). A smaller number means
+    /// faster memory.
     pub fn tier(&self, id: NodeId) -> Option<u32> {
         self.tiers.get(&id).copied()
     }
-    /// Memory-only nodes that are of another memory tier than the nodes with CPUs: CXL, persistent memory, a GPU's. Where
-    /// the kernel has no tiers, or only one (6.1 puts each node there that no driver has named), each memory-only node
-    /// that is farther from all CPUs than a CPU's own node counts as one.
+    /// Memory-only nodes of another memory tier than the nodes with CPUs: CXL, persistent memory, a GPU's memory. If
+    /// the kernel gives a node no tier, or knows no tiers besides those of the CPUs (6.1 puts all nodes that no driver
+    /// has named into one tier), a memory-only node counts as one if it is farther from all CPUs than a CPU's own node.
     pub fn other_tiers(&self) -> NodeSet {
         let (with_cpus, bare): (Vec<&Node>, Vec<&Node>) =
             self.nodes().partition(|node| !node.cpus.is_empty());
@@ -147,8 +149,9 @@ impl Topology {
     pub fn with_memory(&self) -> NodeSet {
         self.nodes().filter(|node| node.memory.total_bytes > 0).map(|node| node.id).collect()
     }
-    /// The nodes where memory is local to these CPUs: their own, and for CPUs of a node without memory the nearest
-    /// with memory, as the kernel itself falls back. A memory-only node is local to nobody.
+    /// The nodes where memory is local to these CPUs: their own nodes, and for CPUs of a node without memory the
+    /// nearest node that has CPUs and memory. The kernel falls back in the same way. A memory-only node is local to
+    /// nobody.
     pub fn local_nodes(&self, cpus: &CpuSet) -> NodeSet {
         let having_cpus = |node: &&Node| !node.cpus.is_empty() && node.memory.total_bytes > 0;
         let mut local = NodeSet::new();

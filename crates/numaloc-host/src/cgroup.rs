@@ -14,7 +14,7 @@ use std::{
 pub(crate) fn processes(roots: &Roots, path: &str) -> Result<BTreeSet<i32>, Error> {
     for directory in find(roots, path)? {
         let processes = below(roots, directory)?;
-        // Under v1 a cgroup may exist in one hierarchy and be used in another.
+        // Under v1 a cgroup may exist in one hierarchy while its processes are listed in another one.
         if !processes.is_empty() {
             return Ok(processes);
         }
@@ -30,7 +30,7 @@ pub fn numa_stat(roots: &Roots, path: &str) -> Option<BTreeMap<NodeId, u64>> {
     Some(parse_numa_stat(&text))
 }
 
-/// v2: a line per kind, in bytes. v1: in pages; `hierarchical_total` has the children in it.
+/// v2: one line for each kind, in bytes. v1: in pages; `hierarchical_total` includes the children.
 fn parse_numa_stat(text: &str) -> BTreeMap<NodeId, u64> {
     let lines: Vec<(&str, &str)> = text.lines().filter_map(|line| line.split_once(' ')).collect();
     let begins = |prefix| lines.iter().any(|(kind, _)| kind.starts_with(prefix));
@@ -56,16 +56,16 @@ fn parse_numa_stat(text: &str) -> BTreeMap<NodeId, u64> {
     nodes
 }
 
-/// The cgroup v2 of a process, from its root (cgroups(7), /proc/PID/cgroup).
+/// The path of a process's cgroup v2, counted from the root cgroup (cgroups(7), /proc/PID/cgroup).
 pub(crate) fn of(roots: &Roots, pid: i32) -> Option<String> {
     let text = read::text(&roots.proc.join(pid.to_string()).join("cgroup")).ok()?;
     let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
-    // Another namespace's cgroups show as relative to the reader's.
+    // A cgroup outside the reader's cgroup namespace shows as a path with `..`.
     let normal = Path::new(path).components().all(|part| part != Component::ParentDir);
     normal.then(|| path.to_owned())
 }
 
-/// Where a cgroup v2 may be: at the mount point, or beside v1 below it.
+/// The directories where a cgroup v2 may be: below the mount point, or below `unified` beside v1.
 pub(crate) fn unified(roots: &Roots, path: &str) -> [PathBuf; 2] {
     let relative = path.trim_start_matches('/');
     [roots.cgroup.join(relative), roots.cgroup.join("unified").join(relative)]
@@ -85,7 +85,7 @@ fn find(roots: &Roots, path: &str) -> Result<Vec<PathBuf>, Error> {
         }
     }
     let missing = || Error::NoCgroup { path: path.into(), root: root.clone() };
-    // An empty name must not mean the root, that is every process there is.
+    // An empty name must not mean the root cgroup, which holds every process.
     if relative.as_os_str().is_empty() && !path.starts_with('/') {
         return Err(missing());
     }
@@ -111,7 +111,8 @@ fn find(roots: &Roots, path: &str) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-/// The mounted hierarchies: the one of v2, or those of v1, and of v2 beside them, that matter for memory first.
+/// The mounted hierarchies: with v2 alone, that one; else those of v1 and the v2 one beside them, cpuset first, then
+/// memory, then the others.
 pub(crate) fn hierarchies(root: &Path) -> Vec<PathBuf> {
     if is_cgroup(root) {
         return vec![root.into()];
@@ -139,7 +140,7 @@ fn below(roots: &Roots, directory: PathBuf) -> Result<BTreeSet<i32>, Error> {
     while let Some(directory) = directories.pop() {
         processes.extend(direct(roots, &directory)?);
         let entries = fs::read_dir(&directory).into_iter().flatten().filter_map(Result::ok);
-        // The entry's own type, not that of what a link leads to.
+        // The type of the entry itself: symbolic links are not followed.
         let children = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         directories.extend(children.map(|entry| entry.path()));
     }
@@ -165,7 +166,7 @@ fn ids(path: &Path) -> io::Result<BTreeSet<i32>> {
     Ok(text.lines().filter_map(|line| line.trim().parse().ok()).filter(|&id| id > 0).collect())
 }
 
-/// Takes a cgroup that has been removed for an empty one.
+/// Treats a cgroup that has been removed as an empty one.
 fn present(ids: io::Result<BTreeSet<i32>>, path: PathBuf) -> Result<BTreeSet<i32>, Error> {
     match ids {
         Err(error)

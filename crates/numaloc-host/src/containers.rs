@@ -1,4 +1,4 @@
-//! The cgroups of containers, told by the names that runtimes give to them.
+//! Finds the cgroups of containers by the names that runtimes give to them.
 
 use crate::{Error, Roots, cgroup};
 use std::{
@@ -7,15 +7,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// As many cgroups of a hierarchy are looked at: a host with very many pods has some ten thousand.
+/// How many cgroups of a hierarchy are looked at, at most. A host with very many pods has some ten thousand.
 const MOST: usize = 200_000;
 
-/// The cgroup of each container, as in /proc/PID/cgroup, by its id; or why there is none that could be meant. Ids are full
-/// ones, so that none is the end of another. Under v1 it is that of the cpuset hierarchy or, where it is not in that one, of
-/// memory, and then of the others. Within a container's cgroup there may be others under its name: they are parts of it.
+/// The cgroup of each container by its id, as a path as in /proc/PID/cgroup; or an error, if no cgroup or several
+/// cgroups may be meant. Ids have to be full ones, so that no id is the end of another. Under v1 the cgroup in the
+/// cpuset hierarchy is taken; if there is none, the one in the memory hierarchy, and then those in the others. Cgroups
+/// of the same name inside a container's cgroup are parts of it.
 ///
 /// # Errors
-/// `stop` says so, or there are too many cgroups to look at.
+/// [`Error::Stopped`] if `stop` returns true; [`Error::ManyCgroups`].
 pub fn containers(
     roots: &Roots,
     ids: &BTreeSet<String>,
@@ -48,7 +49,7 @@ pub fn containers(
     Ok(found)
 }
 
-/// All cgroups of these containers in a hierarchy, those within another one of the same container left out.
+/// All cgroups of these containers in a hierarchy, without those inside another cgroup of the same container.
 fn walk<'a>(
     hierarchy: &Path,
     sought: &BTreeSet<&'a str>,
@@ -57,14 +58,14 @@ fn walk<'a>(
 ) -> Result<Vec<(&'a str, String)>, Error> {
     let mut found = Vec::new();
     let mut seen = 0;
-    // With the containers that a directory is within.
+    // Directories still to read, each with the ids of the containers that it lies within.
     let mut directories: Vec<(PathBuf, Vec<&'a str>)> = vec![(PathBuf::new(), Vec::new())];
     while let Some((relative, within)) = directories.pop() {
         if stop() {
             return Err(Error::Stopped);
         }
         let entries = fs::read_dir(hierarchy.join(&relative)).into_iter().flatten();
-        // The entry's own type, not that of what a link leads to.
+        // The type of the entry itself: symbolic links are not followed.
         let children = entries
             .filter_map(Result::ok)
             .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
@@ -84,14 +85,15 @@ fn walk<'a>(
             directories.push((path, within));
         }
     }
-    // The order of a directory's entries means nothing, and messages are to be the same each time.
+    // Directory entries have no order of meaning, but messages should be the same each time.
     found.sort_unstable();
     Ok(found)
 }
 
-/// The id in the name of a container's cgroup: `cri-containerd-ID.scope`, `docker-ID.scope`, `crio-ID.scope`,
-/// `libpod-ID.scope` with systemd, `ID`, `crio-ID`, `libpod-ID` without, and `SLICE:cri-containerd:ID` where a runtime does
-/// not know that it should ask systemd. The monitors of crio and podman (conmon) have names like those of their containers.
+/// The id in the name of a container's cgroup. With systemd the name is `cri-containerd-ID.scope`, `docker-ID.scope`,
+/// `crio-ID.scope` or `libpod-ID.scope`; without systemd it is `ID`, `crio-ID` or `libpod-ID`. It is
+/// `SLICE:cri-containerd:ID` if a runtime does not know that it should ask systemd. The monitors of crio and podman
+/// (conmon) have names like those of their containers; they are left out.
 fn container(name: &str) -> Option<&str> {
     let name = name.strip_suffix(".scope").unwrap_or(name);
     match name.rsplit_once(['-', ':']) {

@@ -1,16 +1,16 @@
-//! CPU time of nodes and of processes, to be read again and again.
+//! CPU time of nodes and of processes, read again and again.
 
 use crate::{Error, Roots, cgroup, process, read};
 use numaloc_core::{CpuId, CpuSet};
 use std::{collections::BTreeSet, fs::File, path::Path, time::Duration};
 
-/// Times in /proc are given in so many a second (USER_HZ, the same on all architectures that this runs on).
+/// Clock ticks per second of the times in /proc (USER_HZ, the same on all architectures that this runs on).
 const TICKS: u64 = 100;
 
-/// So many processes are watched one by one. Of more, their cgroups are.
+/// Up to this many processes are watched one by one. For more, their cgroups are watched instead.
 const PROCESSES: usize = 64;
 
-/// /proc/stat, and what tells of processes, kept open.
+/// /proc/stat and the files with the CPU time of processes or cgroups, kept open.
 #[derive(Debug)]
 pub struct CpuUse {
     host: File,
@@ -19,8 +19,9 @@ pub struct CpuUse {
 }
 
 impl CpuUse {
-    /// Opens what tells of the host's CPUs, of this very process and of those of `pids` that are there. Of many, their
-    /// cgroups tell, with all else that is in these; only a few are watched where there are none (cgroup v1).
+    /// Opens the files for the host's CPUs, for this process, and for those of `pids` that exist. If `pids` are more
+    /// than 64, their cgroups are read instead, which may contain other processes too. Where these cgroups cannot be
+    /// read (cgroup v1), only 64 of the processes are watched.
     ///
     /// # Errors
     /// [`Error::Read`] when /proc/stat cannot be opened.
@@ -38,12 +39,12 @@ impl CpuUse {
         Ok(Self { host, processes, cgroups })
     }
 
-    /// Time that these CPUs have been busy since boot, each counted.
+    /// Sum of the times that these CPUs have been busy since boot.
     pub fn busy(&mut self, cpus: &CpuSet) -> Duration {
         busy(&read::kept(&self.host), cpus)
     }
 
-    /// Time that the processes have used, those of them that are there still, or all that are in their cgroups.
+    /// CPU time of the processes that still exist, or of all processes in their cgroups.
     pub fn used(&mut self) -> Duration {
         let sum = |files: &[File], used: fn(&str) -> Option<Duration>| {
             files.iter().filter_map(|file| used(&read::kept(file))).sum::<Duration>()
@@ -52,8 +53,9 @@ impl CpuUse {
     }
 }
 
-/// The cpu.stat files of the cgroups of these processes, of as many as there may be processes; those below others are in
-/// them already. None if a process is in none but the root, which has all there is in it.
+/// The cpu.stat files of the cgroups of these processes, at most [`PROCESSES`]. A cgroup below another one of them is
+/// left out, because the upper one includes it. Empty if a process's cgroup is unknown or is the root cgroup, which
+/// includes every process.
 fn cpu_stats(roots: &Roots, pids: &[i32]) -> Vec<File> {
     let found: Option<BTreeSet<String>> = pids.iter().map(|&pid| cgroup::of(roots, pid)).collect();
     let found = found.filter(|found| !found.contains("/")).unwrap_or_default();
@@ -68,7 +70,7 @@ fn cpu_stats(roots: &Roots, pids: &[i32]) -> Vec<File> {
     found.iter().filter(is_top).filter_map(file).take(PROCESSES).collect()
 }
 
-/// Of a cgroup and those below it (Documentation/admin-guide/cgroup-v2.rst, cpu.stat).
+/// CPU time of a cgroup and those below it (Documentation/admin-guide/cgroup-v2.rst, cpu.stat).
 fn used_within(text: &str) -> Option<Duration> {
     let micros = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
     Some(Duration::from_micros(micros.parse().ok()?))
@@ -146,7 +148,7 @@ intr 1 2 3\n";
         let used = |pids| CpuUse::open(&fake.roots(), pids).unwrap().used();
         assert_eq!(used(pids.clone()), Duration::from_millis(2500), "b is in a");
         assert_eq!(used(1..=PROCESSES as i32), Duration::from_millis(PROCESSES as u64 * 10));
-        // One in the root: all that there is would count.
+        // One process is in the root cgroup, whose time is that of all processes.
         fake.write("proc/7/cgroup", "0::/\n");
         assert_eq!(used(pids), Duration::from_millis(PROCESSES as u64 * 10));
     }

@@ -6,15 +6,15 @@ use std::{
     path::{Component, Path},
 };
 
-/// The files with what is in force, in v2 and in v1.
+/// The files with the effective CPUs and nodes, in v2 and in v1.
 const EFFECTIVE: [[&str; 2]; 2] = [
     ["cpuset.cpus.effective", "cpuset.mems.effective"],
     ["cpuset.effective_cpus", "cpuset.effective_mems"],
 ];
 
-/// What is in force of the cpuset of each of these cgroups, paths as in /proc/PID/cgroup: the lists of CPUs and of nodes, to
-/// be compared with an earlier reading. `None`: there is no such cgroup, or none has a cpuset. A cgroup without the controller
-/// has the cpuset of the one above.
+/// The effective cpuset of each of these cgroups: its lists of CPUs and nodes as one text, to be compared with an
+/// earlier reading. Paths are as in /proc/PID/cgroup. A cgroup without the controller has the cpuset of the nearest
+/// cgroup above that has one. `None`: there is no such cgroup, or no cgroup has a cpuset.
 pub fn cpusets<'a>(roots: &Roots, paths: impl IntoIterator<Item = &'a str>) -> Vec<Option<String>> {
     let hierarchies = cgroup::hierarchies(&roots.cgroup);
     let read = |path: &str| hierarchies.iter().find_map(|hierarchy| cpuset(hierarchy, path));

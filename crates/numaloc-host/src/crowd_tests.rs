@@ -29,7 +29,7 @@ fn a_hundred_thousand_processes_are_planned_with_few_descriptors() {
     assert_eq!(found.spaces.len(), PROCESSES);
     let plan = found.plan(&topology, &options);
     assert_eq!(plan.expected_bytes, PROCESSES as u64 * REMOTE);
-    // One more for each thread that reads, and one of this process that tells what it may see.
+    // Beyond the bound, each thread that reads may have one open, and this process its own, to see what it may read.
     let (most, threads) = (most.into_inner(), options.pacing.pace().workers);
     assert!((OPEN..=OPEN + 2 * threads + 2).contains(&most), "{most}");
 }

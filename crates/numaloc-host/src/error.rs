@@ -14,9 +14,9 @@ pub enum Error {
         /// The pid asked for.
         pid: i32,
     },
-    /// The process that was meant has ended: its pid is another one's by now, or the machine was booted since.
+    /// The process that was meant has ended: another process has its pid now, or the machine has been rebooted since.
     #[error(
-        "the process that had pid {pid} has ended, and the pid is another one's: name the process anew"
+        "the process that had pid {pid} has ended, and another process may have this pid now: name the process again"
     )]
     OtherProcess {
         /// The pid that it had.
@@ -50,7 +50,7 @@ pub enum Error {
         /// The file that could not be opened.
         what: String,
     },
-    /// A process is there, and its pages cannot be seen.
+    /// The process exists, but its pages cannot be read.
     #[error(
         "cannot see the pages of process {pid} ({comm}): {how} failed: {source}; try again, and see the kernel's log if it fails again"
     )]
@@ -59,7 +59,7 @@ pub enum Error {
         pid: i32,
         /// Its name.
         comm: String,
-        /// What was done to see them.
+        /// The operation that failed.
         how: &'static str,
         /// Why not.
         source: io::Error,
@@ -103,7 +103,7 @@ pub enum Error {
     CgroupOutside {
         /// The path asked for.
         path: String,
-        /// Where it has to be.
+        /// The directory that it has to be in.
         root: PathBuf,
     },
     /// systemd knows no such unit, or it does not run, or there is no systemd.
@@ -114,7 +114,7 @@ pub enum Error {
         /// What was found instead.
         reason: String,
     },
-    /// systemd is there and could not be asked.
+    /// systemd is running but could not be asked.
     #[error(
         "cannot ask systemd for unit {unit}: {reason}; give its cgroup instead, or see systemctl status"
     )]
@@ -148,7 +148,7 @@ pub enum Error {
         /// What there is.
         available: String,
     },
-    /// The machine has one node with memory only.
+    /// Only one node of the machine has memory.
     #[error(
         "this machine has one NUMA node with memory (node {node}): there is nowhere to move memory to"
     )]
@@ -165,16 +165,16 @@ pub enum Error {
         /// The size of a base page.
         bytes: u64,
     },
-    /// Whoever asked wants it no more.
+    /// The caller cancelled.
     #[error("stopped on request before all memory had been looked at")]
     Stopped,
-    /// DAMON cannot be used to find out what is used most.
-    #[error("DAMON cannot be used: {reason}; ask for another order, or leave it to us (probed)")]
+    /// DAMON cannot be used to find the most used memory.
+    #[error("DAMON cannot be used: {reason}; ask for another order, such as probed")]
     NoDamon {
         /// Why not.
         reason: String,
     },
-    /// A file of the kernel's, or one that notes what was changed, could not be written.
+    /// A kernel file could not be written, or the file that notes what was changed.
     #[error("cannot write {path}: {source}")]
     Write {
         /// The file.
@@ -210,10 +210,10 @@ pub enum Error {
     },
 }
 
-/// How an error is to be answered, by exit code or by status.
+/// The class of an error. It decides the exit code and the gRPC status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The request is nonsense on this machine.
+    /// The request makes no sense on this machine.
     Usage,
     /// The thing named does not exist.
     NotFound,
@@ -224,7 +224,7 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// What the kernel said, where a file could not be read.
+    /// The kernel's error, if a file could not be read.
     pub(crate) fn read(&self) -> Option<&io::Error> {
         match self {
             Self::Read { source, .. } => Some(source),

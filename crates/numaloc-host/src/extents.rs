@@ -1,9 +1,10 @@
 //! VMAs of several processes -> extents: ranges that a fixed set of mappings shares.
 //!
-//! What is mapped shared is the same memory for all who map it, so its extents are those of the object. Private memory is
-//! its process's own, wherever it lies: it meets that of another process only where both have private memory of the same
-//! origin, and there page by page. Anonymous memory of a forked family meets at its addresses, private pages of a file at
-//! their offset in it. So do heaps of strangers that happen to be at the same address: their pages tell them apart.
+//! Memory that is mapped shared is the same for all processes that map it, so its extents are ranges of the mapped
+//! object. Private memory belongs to its process, wherever it lies. Two processes can share private pages only where
+//! both have private memory of the same origin: anonymous memory of a forked family at the same addresses, private
+//! pages of a file at the same offset in it. Heaps of unrelated processes that happen to be at the same address look
+//! like that, too; their pages then show that they are different.
 
 use crate::maps::{Object, Vma};
 use numaloc_core::{Extent, Mapping, Mempolicy, Pages, Residency};
@@ -18,7 +19,7 @@ pub(crate) struct Part {
     pub(crate) offset: u64,
 }
 
-/// One VMA on the coordinate of its object.
+/// One VMA, placed by its offset in its object.
 struct Piece {
     process: usize,
     vma: Vma,
@@ -30,7 +31,7 @@ impl Piece {
     }
 }
 
-/// The extents of all VMAs, which are one list per process, by its index.
+/// The extents of all VMAs. `vmas` has one list for each process, by the process's index.
 pub(crate) fn parts(vmas: Vec<Vec<Vma>>) -> Vec<Part> {
     let mut objects: BTreeMap<Object, Vec<Piece>> = BTreeMap::new();
     for (process, vmas) in vmas.into_iter().enumerate() {
@@ -51,8 +52,9 @@ pub(crate) fn parts(vmas: Vec<Vec<Vma>>) -> Vec<Part> {
     parts
 }
 
-/// Those parts of `parts` (which know their own pages by now) in which pages with several mappings were seen: `seen`
-/// holds, for each of them, ranges from its start. Cut anew where the set of those who saw some changes.
+/// The parts of memory in which pages with several mappings were seen. `parts` are those of which the pages of their
+/// own are known already; `seen` holds, for each of them, ranges in bytes from its start. The result is cut wherever
+/// the set of processes that saw such pages changes.
 pub(crate) fn common(parts: &[Part], seen: &[Vec<Range<u64>>]) -> Vec<Part> {
     let mut objects: BTreeMap<Object, Vec<Piece>> = BTreeMap::new();
     for (part, seen) in parts.iter().zip(seen) {
@@ -83,7 +85,8 @@ fn first(extent: &Extent) -> (usize, u64) {
     (extent.mappings[0].process, extent.mappings[0].start)
 }
 
-/// An extent for each piece: alone, or beside others of the same origin.
+/// One extent for each piece. A piece that overlaps no other in the object has all its pages ([`Pages::All`]); others
+/// have only their own ([`Pages::Own`]).
 fn single(pieces: &[Piece], parts: &mut Vec<Part>) {
     let mut end_before = 0;
     for (index, piece) in pieces.iter().enumerate() {
@@ -95,7 +98,7 @@ fn single(pieces: &[Piece], parts: &mut Vec<Part>) {
     }
 }
 
-/// Extents that end at each boundary of a piece. `pieces` are in the order of their offsets.
+/// Extents cut at each start and end of a piece. `pieces` have to be in the order of their offsets.
 fn cut(pieces: &[Piece], pages: &Pages, parts: &mut Vec<Part>) {
     let mut active: Vec<&Piece> = Vec::new();
     let mut rest = pieces.iter().peekable();
@@ -149,7 +152,7 @@ mod tests {
     use crate::maps::parse_line;
     use numaloc_core::HUGE;
 
-    /// Bytes, whether all pages are its own, and mappings.
+    /// Length in bytes, which pages belong to it, and mappings as (process, start).
     type Flat = (u64, Pages, Vec<(usize, u64)>);
 
     fn flat(parts: Vec<Part>) -> Vec<Flat> {

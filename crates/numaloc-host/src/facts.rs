@@ -145,7 +145,7 @@ fn cgroup_version(mounts: &[MountEntry]) -> CgroupVersion {
     }
 }
 
-/// Of several mounts at one place the last is the one that is seen. `off` and 0 are the default.
+/// If several file systems are mounted at one place, the last one is visible. `off` and 0 are the default.
 fn hidepid(roots: &Roots, mounts: &[MountEntry]) -> Option<String> {
     let here =
         |mount: &&MountEntry| mount.fs_vfstype == "proc" && Path::new(&mount.fs_file) == roots.proc;
@@ -182,7 +182,7 @@ fn knobs(directory: PathBuf) -> impl Iterator<Item = Knob> {
     paths.filter(|path| path.is_file()).map(|path| Knob { value: line(&path), path })
 }
 
-/// Work queues, groups and engines stand beside the devices in there.
+/// The directory also lists work queues, groups and engines.
 fn dsa_devices(roots: &Roots) -> Vec<String> {
     let is_device = |name: &String| {
         let digits = name.strip_prefix("dsa").unwrap_or("");

@@ -16,7 +16,7 @@ impl Fake {
     pub(crate) fn new() -> Self {
         Self { directory: tempfile::tempdir().expect("a temporary directory") }
     }
-    /// In memory, for one of very many files, where there is such a file system.
+    /// In memory where /dev/shm exists, for a tree of very many files.
     fn in_memory() -> Self {
         let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         Self { directory: directory.expect("a temporary directory") }
@@ -47,7 +47,7 @@ impl Fake {
             self.stat(&format!("proc/{directory}"), tid, comm, 'S', 0x40_0000);
             self.status(&format!("proc/{directory}"), pid, tid, cpus, true);
             self.write(&format!("proc/{directory}/maps"), "");
-            // One entry: that of an address space which is no more is empty.
+            // One entry: only the pagemap of an address space that has ended is empty.
             self.write(&format!("proc/{directory}/pagemap"), "\0\0\0\0\0\0\0\0");
             let [link, to] = match tid == pid {
                 true => [format!("proc/{pid}/task/{tid}"), format!("../../{pid}")],
@@ -58,7 +58,7 @@ impl Fake {
             symlink(to, self.path(&link)).expect("a link");
         }
     }
-    /// Ends a thread: the first one of a process stays as a zombie, as it does while there are others.
+    /// Ends a thread. The first thread of a process stays as a zombie, as it does while other threads live.
     pub(crate) fn end(&self, pid: i32, tid: i32) {
         let directory = format!("proc/{pid}/task/{tid}");
         if tid == pid {
@@ -73,16 +73,16 @@ impl Fake {
     pub(crate) fn remove(&self, pid: i32) {
         fs::remove_dir_all(self.path(&format!("proc/{pid}"))).expect("a process");
     }
-    /// Another program takes the place of a process.
+    /// The process executes another program.
     pub(crate) fn exec(&self, pid: i32) {
         let memory = format!("{} {} 0 0 1 2 3", 1000 + pid, 4096);
         self.write_stat(&format!("proc/{pid}"), pid, "new", ('S', 0), &memory);
     }
-    /// A stat file, started at tick 1000 + pid, of a thread that has memory.
+    /// A stat file of a thread that has memory and started at tick 1000 + pid.
     pub(crate) fn stat(&self, directory: &str, pid: i32, comm: &str, state: char, flags: u32) {
         self.stat_at(directory, pid, comm, (state, flags), 1000 + pid);
     }
-    /// The same, started at another time.
+    /// As [`Self::stat`], with another start time.
     pub(crate) fn stat_at(
         &self,
         directory: &str,
@@ -94,7 +94,7 @@ impl Fake {
         let memory = format!("{start_time} 4096 1 0 4194304 4198400 140000000000000");
         self.write_stat(directory, pid, comm, (state, flags), &memory);
     }
-    /// Fields from `starttime` on are `memory`, and then zeros.
+    /// The fields from `starttime` on are `memory`, followed by zeros.
     fn write_stat(
         &self,
         directory: &str,
@@ -105,7 +105,7 @@ impl Fake {
     ) {
         self.write_work(directory, pid, comm, (state, flags, 0), memory);
     }
-    /// The stat file of a thread that has worked for so many clock ticks.
+    /// The stat file of a thread that has used this number of clock ticks of CPU time.
     pub(crate) fn worked(&self, pid: i32, tid: i32, comm: &str, ticks: u64) {
         let memory = format!("{} 4096 1 0 4194304 4198400 140000000000000", 1000 + tid);
         let directory = format!("proc/{pid}/task/{tid}");
@@ -125,7 +125,7 @@ impl Fake {
         );
         self.write(&format!("{directory}/stat"), &text);
     }
-    /// A status file with what is read of it.
+    /// A status file with the fields that are read.
     pub(crate) fn status(&self, directory: &str, tgid: i32, tid: i32, cpus: &str, memory: bool) {
         let memory = if memory { "VmSize:\t    3060 kB\n" } else { "" };
         let text = format!(

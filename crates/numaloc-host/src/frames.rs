@@ -1,8 +1,8 @@
 //! Which node a page frame is on.
 //!
-//! From the memory blocks that sysfs links below each node (Documentation/ABI/stable/sysfs-devices-node): unlike the
-//! zones' spans in zoneinfo, blocks of different nodes do not overlap. Only within a block that two nodes share (their
-//! memory meets in the middle of it) the spans decide.
+//! The table comes from the memory blocks that sysfs links below each node
+//! (Documentation/ABI/stable/sysfs-devices-node). Blocks of different nodes do not overlap, unlike the zones' spans in
+//! zoneinfo. The spans decide only within a block that two nodes share, because their memory meets in the middle of it.
 
 use crate::{Error, Roots, read};
 use numaloc_core::{NodeId, PAGE};
@@ -13,9 +13,9 @@ use std::{fs, ops::Range};
 pub struct FrameNodes {
     block_shift: u32,
     blocks: Vec<u32>,
-    /// Frames of all zones, where a block is shared.
+    /// The frames that zones span; read only if a block is shared.
     zones: Vec<(NodeId, Range<u64>)>,
-    /// On a machine with one node there is nothing to look up.
+    /// The only node, on a machine with one node: then there is nothing to look up.
     only: Option<NodeId>,
 }
 
@@ -58,7 +58,7 @@ impl FrameNodes {
         Ok(Self { block_shift: (block_bytes / PAGE).trailing_zeros(), blocks, zones, only: None })
     }
 
-    /// The frame's node; `None` where it cannot be told.
+    /// The frame's node; `None` if it cannot be determined.
     pub fn node(&self, pfn: u64) -> Option<NodeId> {
         if self.only.is_some() {
             return self.only;
@@ -68,7 +68,7 @@ impl FrameNodes {
             SHARED => {
                 let mut spans = self.zones.iter().filter(|(_, frames)| frames.contains(&pfn));
                 let &(node, _) = spans.next()?;
-                // Spans of different nodes may overlap: then it cannot be told.
+                // Spans of different nodes may overlap; then the node cannot be determined.
                 spans.all(|&(other, _)| other == node).then_some(node)
             }
             node => Some(NodeId(node)),

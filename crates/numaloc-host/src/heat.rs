@@ -1,7 +1,7 @@
-//! What is used most: chooses how to find out, and finds out just before the move.
+//! Finds the most used memory: chooses a method, and measures just before the move.
 //!
-//! Here alone is something of the host changed: DAMON is set up for about a second and taken down again, or Referenced bits
-//! are cleared. Nothing is done unless a plan says so ([`Plan::order`]).
+//! This module changes something on the host: it sets up DAMON for about a second and takes it down again, or it clears
+//! Referenced bits. It does so only if a plan says so ([`Plan::order`]).
 
 mod damon;
 mod lease;
@@ -15,17 +15,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// About how long it takes to find out.
+/// About how long a measurement takes.
 const TAKES: Duration = Duration::from_secs(1);
 
-/// Unasked, it is found out only for moves that take so many times as long: so nothing is late by more than a tenth of them.
+/// With [`Order::Probed`], measure only if the move takes at least this many times as long. So the measurement delays a
+/// move by at most a tenth.
 const WORTH: u32 = 10;
 
-/// How long it takes at most until a wait is broken off.
+/// Longest time until a wait notices that it is to stop.
 const NAP: Duration = Duration::from_millis(5);
 
-/// How what comes first in a plan is to be found out here: as asked, and else with DAMON where this process may use it, nobody
-/// else does, and the move takes long enough. Changes nothing.
+/// How the most used memory is to be found for this plan on this host. An order that was requested is taken. With
+/// [`Order::Probed`] it is DAMON if this process may use it, nobody else uses it, the profile is not `fast` and the
+/// move takes long enough; else memory is moved by address. Changes nothing.
 ///
 /// # Errors
 /// [`Error::NoDamon`] if it was asked for and cannot be used.
@@ -40,7 +42,7 @@ pub fn choose(roots: &Roots, plan: &Plan) -> Result<HeatSource, Error> {
     })
 }
 
-/// Whether an order can be had here.
+/// Checks that an order can be used on this host.
 ///
 /// # Errors
 /// [`Error::NoDamon`] if DAMON is asked for and cannot be used.
@@ -48,20 +50,20 @@ pub fn check(roots: &Roots, order: Order) -> Result<(), Error> {
     if order == Order::Damon { damon::check(roots) } else { Ok(()) }
 }
 
-/// Takes down what a run left behind that was killed while it had DAMON set up; says whether there was something. What
-/// somebody else has set up stays.
+/// Takes down the DAMON setup of a run that was killed. Returns whether there was one. What somebody else has set up
+/// stays.
 ///
 /// # Errors
-/// It could not be taken down.
+/// If it cannot be taken down.
 pub fn recover(roots: &Roots) -> Result<bool, Error> {
     damon::recover(roots)
 }
 
-/// Finds out as the plan says; `None` if it says by address. Takes about a second, or until `stop` says that it is wanted no
-/// more: then with what has been seen so far.
+/// Measures in the way that the plan names. `None` if the plan says by address, or if there is nothing to watch. Takes
+/// about a second. If `stop` returns true it ends early, with what has been seen so far.
 ///
 /// # Errors
-/// [`Error::NoDamon`], and what writing to the host's files can give. What was set up is taken down first.
+/// [`Error::NoDamon`], and errors of reading and writing the host's files. What was set up is taken down first.
 pub fn measure(
     roots: &Roots,
     plan: &Plan,
@@ -84,7 +86,8 @@ pub fn measure(
         }
         let mut seen = Sightings::new(plan.processes.len());
         let sampled = sample(roots, &watched, stop, &mut seen);
-        // One that ends while it is set up makes the kernel refuse them all (mm/damon/sysfs.c, `damon_sysfs_add_target`).
+        // A process that ends during the setup makes the kernel refuse all of them (mm/damon/sysfs.c,
+        // `damon_sysfs_add_target`). Then the others are tried again.
         let before = std::mem::replace(&mut alive, living());
         match sampled {
             Err(_) if alive != before => {}
@@ -98,7 +101,7 @@ fn is_worth_it(plan: &Plan) -> bool {
     plan.options.pacing.profile != Profile::Fast && plan.paced_seconds() >= takes
 }
 
-/// Waits; no longer than until `stop`.
+/// Waits for `time`, or until `stop` returns true.
 fn rest(time: Duration, stop: &dyn Fn() -> bool) {
     let begin = Instant::now();
     while !stop()

@@ -5,7 +5,7 @@ use crate::Roots;
 use std::{fs::File, os::unix::fs::FileExt};
 
 const WINDOW: usize = 512;
-/// Frames that it is cheaper to read over than to begin a new read.
+/// A gap of this many frames is cheaper to read over than to skip with a new read.
 const NEAR: u64 = 8;
 
 /// One of the two files, read in runs when the frames asked for are close together.

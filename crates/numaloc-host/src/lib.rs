@@ -1,8 +1,8 @@
-//! The edge to the host: what /proc, /sys, cgroups and hwloc say, as core values. It only reads, but for
+//! The edge to the host: what /proc, /sys, cgroups and hwloc say, as core values. It only reads, except in
 //! [`numa_balancing::write`] and [`heat`].
 //!
-//! Every root is passed in, so that the same code runs on a recorded tree. What vanishes while it is read is
-//! data (`None`, or left out), not an error: processes end all the time.
+//! Every root directory is passed in, so that the same code runs on a recorded tree. Something that vanishes while it
+//! is read gives `None` or is left out. It is not an error, because processes end all the time.
 #![forbid(unsafe_code)]
 
 mod cgroup;

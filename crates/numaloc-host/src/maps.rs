@@ -6,10 +6,10 @@
 use numaloc_core::Kind;
 use std::{collections::HashSet, sync::Arc};
 
-/// What identifies the pages of a VMA to those who share them.
+/// The object behind a VMA. VMAs with the same object may share pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Object {
-    /// Private anonymous memory: a forked family has it at the same addresses.
+    /// Private anonymous memory: forked processes have it at the same addresses.
     Anonymous,
     /// A file or a piece of shared memory, by device and inode.
     File {
@@ -29,9 +29,9 @@ pub struct Vma {
     pub end: u64,
     /// Offset of `start` in the object, in bytes; the address itself for anonymous memory.
     pub offset: u64,
-    /// Whose pages these are.
+    /// The object that the pages belong to.
     pub object: Object,
-    /// Mapped shared: all who map the object so see the same pages (mmap(2), MAP_SHARED).
+    /// Mapped shared: all processes that map the object in this way see the same pages (mmap(2), MAP_SHARED).
     pub shared: bool,
     /// What backs it.
     pub kind: Kind,
@@ -39,12 +39,12 @@ pub struct Vma {
     pub name: Arc<str>,
 }
 
-/// Names of VMAs, each kept once: those of many processes are nearly all the same few.
+/// Names of VMAs, each stored once: the VMAs of many processes have mostly the same few names.
 #[derive(Debug, Default)]
 pub struct Names(HashSet<Arc<str>>);
 
 impl Names {
-    /// The same name as it is kept.
+    /// The stored copy of this name.
     pub fn once(&mut self, name: Arc<str>) -> Arc<str> {
         match self.0.get(&name) {
             Some(known) => known.clone(),
@@ -91,7 +91,7 @@ pub fn parse_line(line: &str) -> Option<Vma> {
     Some(Vma { start, end, offset, object, shared, kind, name: name.into() })
 }
 
-/// Memory that has an inode for the kernel's sake only: System V, memfd, shared anonymous, POSIX shared memory.
+/// Memory that has an inode, but no file on a disk: System V, memfd, shared anonymous and POSIX shared memory.
 fn is_shmem(name: &str, perms: &str) -> bool {
     let deleted_zero = name == "/dev/zero (deleted)" && perms.ends_with('s');
     let prefixes = ["/SYSV", "/memfd:", "/dev/shm/", "/anon_hugepage", "[anon_shmem:"];

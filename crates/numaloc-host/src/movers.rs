@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// One who may.
+/// Something that may be moving pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mover {
     /// The kernel's own balancing, with the value of kernel.numa_balancing.
@@ -29,7 +29,7 @@ impl fmt::Display for Mover {
     }
 }
 
-/// Those that are at work now; what cannot be read is left out.
+/// The movers that are active now; what cannot be read is left out.
 pub fn movers(roots: &Roots) -> Vec<Mover> {
     let balancing = numa_balancing::read(roots).ok().flatten().filter(|&value| value != 0);
     let mut movers: Vec<Mover> = balancing.map(Mover::NumaBalancing).into_iter().collect();
@@ -44,7 +44,7 @@ pub fn movers(roots: &Roots) -> Vec<Mover> {
 }
 
 /// Whether a kdamond runs, and one of its schemes has the action migrate_hot or migrate_cold
-/// (Documentation/admin-guide/mm/damon/usage.rst). Without one it only watches.
+/// (Documentation/admin-guide/mm/damon/usage.rst). Without such a scheme it only watches.
 fn migrates(kdamond: &Path) -> bool {
     let says = |path: PathBuf, begin: &str| {
         read::text(&path).is_ok_and(|text| text.trim_end().starts_with(begin))

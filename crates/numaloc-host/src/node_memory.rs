@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A file of sysfs that is kept open: each read at offset 0 lets the kernel write it anew.
+/// A sysfs file that is kept open: each read at offset 0 makes the kernel generate its text anew.
 #[derive(Debug)]
 struct Kept {
     path: PathBuf,
@@ -67,8 +67,8 @@ impl KeptPools {
         let free = Kept::open(directory.join("free_hugepages"))?;
         Ok(Self { free, reserved: Kept::open(directory.join("resv_hugepages"))? })
     }
-    /// Pages that the kernel takes for a migration; with none it takes a fresh one, whatever the node's own pool has
-    /// (mm/hugetlb.c, `available_huge_pages`).
+    /// Pages of all nodes that the kernel may take for a migration. If there are none, it takes a fresh page, even if
+    /// the node's own pool has free pages (mm/hugetlb.c, `available_huge_pages`).
     fn unreserved_pages(&self) -> Result<u64, Error> {
         Ok(self.free.number()?.saturating_sub(self.reserved.number()?))
     }
@@ -95,7 +95,7 @@ impl KeptNode {
     }
     /// Its memory without its pools.
     fn memory(&self, high_watermark_bytes: u64) -> Result<NodeMemory, Error> {
-        // It has about 1.6 KiB, and what is looked for stands in its first lines.
+        // The file has about 1.6 KiB, and the fields that are needed are in its first lines.
         let text = self.meminfo.text::<4096>()?;
         Ok(NodeMemory {
             total_bytes: self.meminfo.meminfo_bytes(&text, "MemTotal:")?,
@@ -117,7 +117,7 @@ pub struct NodeMemoryReader {
 }
 
 impl NodeMemoryReader {
-    /// Opens what is read again.
+    /// Opens the files that are read again and again.
     ///
     /// # Errors
     /// [`Error::Read`] when /proc/zoneinfo or a node's files cannot be opened.
@@ -147,7 +147,7 @@ impl NodeMemoryReader {
         })
     }
 
-    /// What of a node's memory serves `supply`, as of now; nothing else of it is read.
+    /// The part of a node's memory that serves `supply`, as of now. Nothing else is read.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -228,8 +228,9 @@ fn numbered<K: Ord>(
         .collect())
 }
 
-/// Sums the zones' high watermarks by node (mm/vmstat.c, zoneinfo_show_print). `high` has the boost in it that
-/// fragmentation adds for a moment; as it is read once, the boost is taken out. Per-CPU lists say `high:`.
+/// Sums the zones' high watermarks by node (mm/vmstat.c, zoneinfo_show_print). `high` includes a boost that
+/// fragmentation adds for a short time. The file is read only once, so the boost is subtracted. Lines of per-CPU lists
+/// begin with `high:` and do not count.
 fn high_watermarks(zoneinfo: &str) -> BTreeMap<NodeId, u64> {
     let mut sums = BTreeMap::new();
     let mut node = None;

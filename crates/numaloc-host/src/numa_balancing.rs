@@ -2,8 +2,8 @@
 //! project changes, and only for requests that ask for it.
 //!
 //! 0 is off, bit 0 moves pages to where they are touched, bit 1 promotes hot pages from slower memory
-//! (Documentation/admin-guide/sysctl/kernel.rst). A kernel without CONFIG_NUMA_BALANCING has no such file, nor a machine
-//! without NUMA any use for it.
+//! (Documentation/admin-guide/sysctl/kernel.rst). A kernel without CONFIG_NUMA_BALANCING has no such file. A machine
+//! without NUMA has no use for it.
 
 use crate::{Error, Roots, facts, read};
 use std::{
@@ -12,7 +12,7 @@ use std::{
     path::PathBuf,
 };
 
-/// Its value; `None` where the kernel has none.
+/// The current value; `None` if the kernel has no such setting.
 ///
 /// # Errors
 /// [`Error::Read`], [`Error::Parse`].
@@ -28,7 +28,7 @@ pub fn read(roots: &Roots) -> Result<Option<u32>, Error> {
     }
 }
 
-/// Gives it a value.
+/// Sets the value.
 ///
 /// # Errors
 /// [`Error::Setting`].
@@ -39,12 +39,13 @@ pub fn write(roots: &Roots, value: u32) -> Result<(), Error> {
     written.map_err(|source| Error::Setting { path, source })
 }
 
-/// Whether this process may change it, found out without changing it: the mode bits count for root's user id alone,
-/// whatever the capabilities (fs/proc/proc_sysctl.c, `test_perm`), a sandbox may have mounted it read-only, and the handler
-/// wants CAP_SYS_ADMIN besides (kernel/sched/core.c, `sysctl_numa_balancing`). True where there is nothing to change.
+/// Checks that this process may change the setting, without changing it. The mode bits count only for root's user id,
+/// whatever the capabilities (fs/proc/proc_sysctl.c, `test_perm`). A sandbox may have mounted the file read-only. The
+/// handler needs CAP_SYS_ADMIN in addition (kernel/sched/core.c, `sysctl_numa_balancing`). Succeeds if there is nothing
+/// to change.
 ///
 /// # Errors
-/// [`Error::Setting`]: it may not.
+/// [`Error::Setting`] if it may not.
 pub fn check_writable(roots: &Roots) -> Result<(), Error> {
     let path = path(roots);
     let opened = match File::options().write(true).open(&path) {
@@ -58,7 +59,7 @@ pub fn check_writable(roots: &Roots) -> Result<(), Error> {
     opened.and_then(|()| capable()).map_err(|source| Error::Setting { path, source })
 }
 
-/// What tells this boot from others: a boot sets all sysctls anew.
+/// Identifies this boot: each boot sets all sysctls anew.
 ///
 /// # Errors
 /// [`Error::Read`].
@@ -108,7 +109,7 @@ mod tests {
         let error = check_writable(&fake.roots()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Permission);
         assert!(error.to_string().contains("no CAP_SYS_ADMIN"), "{error}");
-        // Root may open it all the same.
+        // Root may open a read-only file for writing.
         if !nix::unistd::getuid().is_root() {
             fake.write("proc/self/status", CAPABLE);
             fs::set_permissions(fake.path(FILE), fs::Permissions::from_mode(0o444)).unwrap();

@@ -1,8 +1,8 @@
 //! Memory policies and hugetlb page sizes from /proc/PID/numa_maps (fs/proc/task_mmu.c, `show_numa_map`).
 //!
-//! What a line costs is said in `placement`, which knows what is worth it. The kernel lets go of its lock when a read is
-//! filled (fs/seq_file.c, `seq_read_iter`): reads as small as a line keep it for one VMA at a time, a page of lines for
-//! forty.
+//! The module `placement` says what a line costs, and decides which lines are worth it. The kernel releases its lock
+//! when the buffer of a read is full (fs/seq_file.c, `seq_read_iter`). A read as small as a line holds the lock for one
+//! VMA at a time, a read of a page of lines for about forty.
 
 use crate::Error;
 use numaloc_core::{Mempolicy, PAGE};
@@ -23,12 +23,12 @@ pub struct Placement {
     pub hugetlb_bytes: Option<u64>,
 }
 
-/// How many VMAs the kernel is to walk before it lets go of its lock.
+/// How many VMAs the kernel walks before it releases its lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtOnce {
     /// One, or two where their lines are short.
     One,
-    /// As many lines as there are in a page: where all of them together are walked in no time.
+    /// As many as have their lines in a page. For VMAs that can all together be walked in a very short time.
     Many,
 }
 
@@ -41,11 +41,11 @@ impl AtOnce {
     }
 }
 
-/// Reads lines up to the one of the VMA that holds `last`, or the one behind it, where `last` is not that VMA's start. Those
-/// that are not understood are left out.
+/// Reads lines from the beginning up to that of the VMA that holds `last`. If `last` is not the start of that VMA, the
+/// line behind it is read, too. Lines that are not understood are left out.
 ///
 /// # Errors
-/// [`Error::Read`]; [`Error::Stopped`], when `stop` says so between two lines.
+/// [`Error::Read`]; [`Error::Stopped`] if `stop` returns true between two lines.
 pub fn up_to(
     path: &Path,
     last: u64,
@@ -69,11 +69,11 @@ pub fn up_to(
 /// # Errors
 /// [`Error::Read`]
 pub fn first(path: &Path) -> Result<Option<Placement>, Error> {
-    // A larger read may reach into the second line, and have it made.
+    // A larger read may reach into the second line, and make the kernel walk the VMA of that line.
     Ok(Lines::open(path, 1)?.next()?.as_deref().and_then(parse_line))
 }
 
-/// The file's lines, by reads of so many bytes.
+/// The file's lines, read `at_once` bytes at a time.
 struct Lines<'a> {
     path: &'a Path,
     file: File,
@@ -127,8 +127,8 @@ fn parse_line(line: &str) -> Option<Placement> {
     })
 }
 
-/// The placement of the VMA that holds `address`: the last that starts at or below it, because `maps` and `numa_maps`
-/// read apart can disagree on where VMAs begin.
+/// The placement of the VMA that holds `address`: the last one that starts at or below it. `maps` and `numa_maps` are
+/// read at different times, so they can disagree on where VMAs begin.
 pub fn at(placements: &[Placement], address: u64) -> Option<&Placement> {
     let after = placements.partition_point(|placement| placement.start <= address);
     after.checked_sub(1).map(|index| &placements[index])

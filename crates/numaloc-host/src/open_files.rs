@@ -1,8 +1,8 @@
 //! Descriptors of page maps: a bounded number of them is open at a time, however many processes there are.
 //!
-//! A process may have so many files open (RLIMIT_NOFILE), and a target may have more processes than that. So a page map is
-//! opened when it is read, and closed when others need its place: those first that have not been read since their turn
-//! came last (the clock algorithm).
+//! A target may have more processes than this process may open files (RLIMIT_NOFILE). So a page map is opened when it
+//! is read, and closed when another one needs its place. The clock algorithm chooses which one to close: the first that
+//! has not been read again since its last turn.
 
 use crate::pagemap::Pagemap;
 use nix::{
@@ -20,25 +20,26 @@ use std::{
     time::Duration,
 };
 
-/// Page maps take one in so many of the files that this process may open: the rest is for all else that it does.
+/// Page maps take 1/SHARE of the files that this process may open. The rest is for everything else.
 const SHARE: u64 = 2;
-/// How often it is waited until others, of this process or of the host, have closed a file; and for how long each time.
+/// How often to try again without a descriptor, and for how long to wait each time. Others, in this process or on the
+/// host, may close a file meanwhile.
 const TRIES: u32 = 500;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How many page maps may be open, and which are. Clones are one and the same.
+/// The bound on open page maps, and those that are open. Clones share both.
 #[derive(Clone, Debug)]
 pub struct OpenFiles(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     most: usize,
-    /// Those that are open, in the order of their turns, and some that are no more.
+    /// Page maps that are open, in the order of their turns, and some that no longer exist.
     open: Mutex<VecDeque<Weak<Kept>>>,
 }
 
 impl Default for OpenFiles {
-    /// A share of what this process may open as of now.
+    /// Half of the files that this process may open as of now.
     fn default() -> Self {
         let (limit, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1024, 1024));
         Self::at_most(usize::try_from(limit / SHARE).unwrap_or(usize::MAX))
@@ -46,12 +47,13 @@ impl Default for OpenFiles {
 }
 
 impl OpenFiles {
-    /// With such a bound; one more may be open for each thread that reads.
+    /// At most `most` page maps are open, and one more for each thread that reads.
     pub fn at_most(most: usize) -> Self {
         Self(Arc::new(Inner { most: most.max(1), open: Mutex::default() }))
     }
 
-    /// Repeats what fails for want of a descriptor, each time with fewer page maps open; says why it failed in the end.
+    /// Repeats `attempt` as long as it fails for want of a descriptor (EMFILE, ENFILE), each time with fewer page maps
+    /// open. `why` finds the kernel's error in that of `attempt`. Returns what the last attempt returned.
     pub(crate) fn patiently<T, E>(
         &self,
         why: impl Fn(&E) -> Option<&io::Error>,
@@ -71,14 +73,14 @@ impl OpenFiles {
         attempt()
     }
 
-    /// Closes half of what is open, at least one; says whether there was any.
+    /// Closes half of the open page maps, at least one. Returns whether there was any.
     fn close_half(&self) -> bool {
         let mut open = lock(&self.0.open);
         let wanted = open.len().div_ceil(2);
         (0..wanted).filter(|_| close_one(&mut open)).count() > 0
     }
 
-    /// Makes room for one that has been opened, and counts it.
+    /// Makes room for a page map that has been opened, and adds it to the list.
     fn admit(&self, kept: &Arc<Kept>) {
         let mut open = lock(&self.0.open);
         while open.len() >= self.0.most && close_one(&mut open) {}
@@ -86,12 +88,13 @@ impl OpenFiles {
     }
 }
 
-/// Closes the first that has not been read since its last turn; says whether there was one, or one that is no more.
+/// Closes the first page map that has not been read since its last turn, or takes out one that no longer exists.
+/// Returns whether there was either.
 fn close_one(open: &mut VecDeque<Weak<Kept>>) -> bool {
     for _ in 0..2 * open.len() {
         let Some(first) = open.pop_front() else { break };
         let Some(kept) = first.upgrade() else { return true };
-        // One that is locked is being opened or read.
+        // A locked one is being opened or read.
         match kept.file.try_lock() {
             Ok(mut file) if !kept.used.swap(false, Relaxed) => {
                 *file = None;

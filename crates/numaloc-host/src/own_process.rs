@@ -1,4 +1,4 @@
-//! What this process uses itself.
+//! The resources that this process itself uses.
 
 use crate::{Error, Roots, read};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
@@ -10,12 +10,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// What this process uses.
+/// The resources that this process uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnProcess {
     /// Time on CPUs, in its own code and in the kernel for it.
     pub cpu: Duration,
-    /// Memory that is there.
+    /// Resident memory.
     pub resident_bytes: u64,
     /// Address space.
     pub virtual_bytes: u64,
@@ -23,17 +23,17 @@ pub struct OwnProcess {
     pub threads: u64,
     /// Descriptors that are open.
     pub open_files: u64,
-    /// As many may be; `None`: no limit.
+    /// The limit of open descriptors; `None`: no limit.
     pub most_open_files: Option<u64>,
     /// When it started.
     pub start_time: SystemTime,
 }
 
 impl OwnProcess {
-    /// As of now.
+    /// Reads the present values.
     ///
     /// # Errors
-    /// /proc/self or /proc/stat cannot be read.
+    /// If /proc/self or /proc/stat cannot be read.
     pub fn read(roots: &Roots) -> Result<Self, Error> {
         let path = roots.proc.join("self/stat");
         let parse = |reason: String| Error::Parse { path: path.clone(), reason };
@@ -57,7 +57,7 @@ fn ticks(ticks: u64) -> Duration {
     Duration::from_secs_f64(ticks as f64 / procfs::ticks_per_second() as f64)
 }
 
-/// All but the one that they are counted by.
+/// The number of open descriptors, without the one with which they are counted.
 fn open_files(directory: &Path) -> Result<u64, Error> {
     let failed = |source| Error::Read { path: directory.into(), source };
     let entries = fs::read_dir(directory).map_err(failed)?.count() as u64;
@@ -83,7 +83,7 @@ mod tests {
         assert!(own.resident_bytes > 0 && own.virtual_bytes >= own.resident_bytes, "{own:?}");
         assert!(own.threads >= 1 && own.open_files >= 1, "{own:?}");
         assert!(own.most_open_files.is_none_or(|most| most >= own.open_files), "{own:?}");
-        // The boot's time is whole seconds.
+        // The boot time is given in whole seconds.
         assert!(own.start_time <= now + Duration::from_secs(2), "{own:?}");
     }
 

@@ -1,4 +1,4 @@
-//! Whose a process is: its users and its cgroups.
+//! The owner of a process: its users and its cgroups.
 
 use crate::{
     Error, Roots,
@@ -7,7 +7,7 @@ use crate::{
 use numaloc_core::Identity;
 use std::path::{Component, Path};
 
-/// Whose a process is.
+/// The owner of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// Real, effective, saved and file system user id, as this process's user namespace has them.
@@ -17,7 +17,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Whether it acts as this user and can become no other.
+    /// Whether the process acts as this user and has no other user id that it could take on.
     pub fn is_of(&self, uid: u32) -> bool {
         self.uids == [uid; 4]
     }
@@ -32,10 +32,10 @@ impl Owner {
     }
 }
 
-/// Whose the process is; `None` if it has ended, also if another one has its pid by now.
+/// The owner of a process. `None` if the process has ended, even if another process has its pid now.
 ///
 /// # Errors
-/// It may not be looked into, or says something that this version does not understand.
+/// If the process may not be read, or a file says something that this version does not understand.
 pub fn owner(roots: &Roots, identity: Identity) -> Result<Option<Owner>, Error> {
     match roots.open_files.patiently(Miss::read, || read(roots, identity)) {
         Ok(owner) => Ok(Some(owner)),

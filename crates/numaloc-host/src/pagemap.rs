@@ -23,7 +23,7 @@ impl Entry {
     pub fn is_file(self) -> bool {
         self.0 >> 61 & 1 != 0
     }
-    /// The same of the page so many pages on, within a huge page that this is the entry of.
+    /// The entry of the base page that is this number of pages further on in the same huge page.
     pub fn tail(self, pages: u64) -> Self {
         if self.pfn() == 0 { self } else { Self(self.0 + pages) }
     }
@@ -49,8 +49,8 @@ impl Pagemap {
         Self { file }
     }
 
-    /// Reads entries from page address `address` on into `entries`; returns how many there were. Fewer than asked for
-    /// means that the address space has ended.
+    /// Reads the entries of the pages from `address` on into the buffer `bytes`, and returns them. If there are fewer
+    /// than the buffer has room for, the address space has ended.
     pub fn read<'a>(&self, address: u64, bytes: &'a mut [u8]) -> io::Result<Entries<'a>> {
         let mut filled = 0;
         while filled < bytes.len() {

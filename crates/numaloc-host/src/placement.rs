@@ -1,9 +1,10 @@
-//! Memory policies and hugetlb page sizes of memory that is to be moved, and how far they are asked for.
+//! Memory policies and hugetlb page sizes of memory that is to be moved, and how far they are read.
 //!
-//! Of another process only numa_maps tells them, and to print a VMA's line the kernel walks each of its pages
-//! (fs/proc/task_mmu.c, `show_numa_map`): about 28 ns for a base page, in one go. Until 6.12 it holds the process's
-//! mmap_lock for so long, so that whoever maps, unmaps or, after the first of these, faults, waits; in 7.2 the VMA's own.
-//! It can be neither cut short nor entered in the middle: VMAs come in the order of their addresses.
+//! For another process only numa_maps tells them. To print a VMA's line the kernel walks each of the VMA's pages
+//! (fs/proc/task_mmu.c, `show_numa_map`), which takes about 28 ns for each base page, without a break. Up to 6.12 the
+//! kernel holds the process's mmap_lock during the walk. Threads that map or unmap then wait, and after the first of
+//! these also threads that fault. In 7.2 the kernel holds the VMA's own lock. A walk can be neither cut short nor begun
+//! in the middle: VMAs come in the order of their addresses.
 
 use crate::{
     Error, Roots, Survey,
@@ -16,8 +17,9 @@ use numaloc_core::{
 };
 use std::{collections::BTreeMap, path::Path};
 
-/// Bytes of a VMA that are walked without a second thought: a tenth of a millisecond, if they are base pages. Huge ones take
-/// next to nothing, but which are huge is only guessed until they are moved (`residency`).
+/// A VMA with at most this many resident bytes is brief: to walk it takes a tenth of a millisecond if its pages are
+/// base pages. Huge pages take next to nothing, but which pages are huge is only guessed until they are moved
+/// (`residency`).
 const BRIEF_BYTES: u64 = 16 << 20;
 
 /// How `maps` names private hugetlb memory (fs/hugetlbfs/inode.c, `hugetlb_file_setup`).
@@ -25,24 +27,25 @@ const HUGETLB: &str = "/anon_hugepage (deleted)";
 
 const FILE: &str = "numa_maps";
 
-/// How far memory policies are asked for.
+/// How far memory policies are read.
 #[derive(Clone, Copy, Debug)]
 pub enum Policies<'a> {
-    /// For all memory that is to be moved, whatever that takes: before it is moved.
+    /// Those of all memory that is to be moved, whatever that takes. For use before a move.
     Ask,
-    /// As far as nobody feels it. Of a process with larger mappings no VMA's own policy is known, only that of the process
-    /// as a whole (set_mempolicy, numactl).
+    /// As far as the application does not notice it. If larger mappings have to be walked on the way, only the policy
+    /// of the process as a whole is read (set_mempolicy, numactl), and none of single VMAs.
     AskBriefly,
-    /// Those that an earlier survey of the same processes has found. What is new since then counts as without one.
+    /// Those that an earlier survey of the same processes has found. Processes that are new since then count as without
+    /// a policy. A new mapping has that of the known mapping below it.
     Known(&'a Survey),
     /// Not at all.
     Leave,
 }
 
-/// What is known of each process, by its identity.
+/// What has been read of each process, by its identity.
 pub(crate) type Placements = BTreeMap<Identity, Vec<Placement>>;
 
-/// What is looked at, and with which wishes.
+/// What [`Placing::place`] works on.
 pub(crate) struct Placing<'a> {
     pub(crate) roots: &'a Roots,
     pub(crate) spaces: &'a [AddressSpace],
@@ -53,20 +56,21 @@ pub(crate) struct Placing<'a> {
     pub(crate) stop: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// What there is to ask of one process.
+/// What has to be read of one process.
 #[derive(Default)]
 struct Questions {
-    /// Extents that have pages to be moved, by index, with where they begin here.
+    /// Extents that have pages to be moved, by index, with their first address in this process.
     wanted: Vec<(usize, u64)>,
-    /// Where all extents begin here, with the bytes that are walked there.
+    /// The first addresses of all extents in this process, with the bytes that the kernel walks there.
     walks: Vec<(u64, u64)>,
 }
 
 impl Placing<'_> {
-    /// Fills in what is known of the extents that have pages to be moved, and returns it for later surveys.
+    /// Fills in policy and hugetlb page size of the extents that have pages to be moved. Returns what has been read,
+    /// for later surveys.
     ///
     /// # Errors
-    /// [`Error::NoRights`]; [`Error::Stopped`]; what reading can give.
+    /// [`Error::NoRights`]; [`Error::Stopped`]; errors of reading.
     pub(crate) fn place(&self, extents: &mut [Extent]) -> Result<Placements, Error> {
         let mut all = Placements::new();
         let mut answered = vec![false; extents.len()];
@@ -130,7 +134,7 @@ impl Placing<'_> {
         })
     }
 
-    /// The first line, if it is walked in no time.
+    /// The first line of numa_maps, if its VMA has at most [`BRIEF_BYTES`].
     fn first(
         &self,
         questions: &Questions,
@@ -144,8 +148,9 @@ impl Placing<'_> {
         }
     }
 
-    /// Takes the policy of the process as a whole for that of each mapping. The first line shows it, unless that mapping
-    /// has one of its own, which the text of a program never has.
+    /// Takes the policy of the process as a whole for that of each mapping. The first line shows it, unless the first
+    /// mapping has a policy of its own; a program's code never has one. If there is no first line, or the policy is the
+    /// default, the mappings count as not asked ([`Mempolicy::Unasked`]).
     fn guess(
         &self,
         extents: &mut [Extent],
@@ -167,12 +172,13 @@ impl Placing<'_> {
 }
 
 impl Questions {
-    /// Whether nobody feels the walks up to the mapping at `last`, one by one.
+    /// Whether each walk up to the mapping at `last` is short by itself.
     fn are_brief(&self, last: u64) -> bool {
         self.walks.iter().all(|&(start, bytes)| start > last || bytes <= BRIEF_BYTES)
     }
 
-    /// How walks are made. Of a page of lines the last may lie behind what is asked for, so all mappings count.
+    /// How many VMAs to walk at once. The last lines of a page may be those of VMAs behind the ones that are needed, so
+    /// all mappings count.
     fn at_once(&self) -> AtOnce {
         match self.walks.iter().map(|&(_, bytes)| bytes).sum::<u64>() <= BRIEF_BYTES {
             true => AtOnce::Many,
@@ -181,7 +187,7 @@ impl Questions {
     }
 }
 
-/// Fills in what is known of the mapping at `start`; whether that is anything.
+/// Fills in what is known of the mapping at `start`. Returns whether anything is.
 fn fill(extent: &mut Extent, known: &[Placement], start: u64) -> bool {
     let Some(placement) = numa_maps::at(known, start) else { return false };
     extent.hugetlb_bytes = extent.hugetlb_bytes.or(placement.hugetlb_bytes);
@@ -189,14 +195,15 @@ fn fill(extent: &mut Extent, known: &[Placement], start: u64) -> bool {
     true
 }
 
-/// Whether all who map it show the same policy once it has one of its own: it is the object's (mm/shmem.c,
-/// `shmem_get_policy`), but for hugetlb pages. Where it has none, each shows that of its process as a whole, for which the first
-/// line of numa_maps is enough: so of very many who map a segment one has all of it walked.
+/// Whether one answer holds for all processes that map the extent. A policy of shared memory belongs to the object
+/// (mm/shmem.c, `shmem_get_policy`), but not with hugetlb pages. If the object has no policy, each process shows its
+/// own policy as a whole, and the first line of its numa_maps is enough for that. So of very many processes that map a
+/// segment, only one has all of it walked.
 fn has_one_policy(extent: &Extent) -> bool {
     extent.kind == Kind::Shmem && extent.pages == Pages::All && extent.hugetlb_bytes.is_none()
 }
 
-/// Of several who map it, one that has a wish decides.
+/// If several processes map the extent, the first policy found that is not the default decides.
 fn wish(extent: &mut Extent, policy: &Mempolicy) {
     if matches!(extent.policy, Mempolicy::Default | Mempolicy::Unasked) {
         extent.policy = policy.clone();
@@ -210,7 +217,7 @@ mod tests {
     use numaloc_core::{Claim, NodeId, Process, Residency};
     use std::sync::Arc;
 
-    /// A segment of two processes, with what numa_maps says of each: the policy that it is found to have.
+    /// The policy that is found for a segment that two processes map, with the numa_maps of each.
     fn policy_of(lines: [&str; 2]) -> Mempolicy {
         let fake = Fake::new();
         let spaces = [100, 101].map(|pid| {

@@ -30,20 +30,20 @@ impl Resource {
     }
 }
 
-/// One such file, kept open.
+/// A pressure file, kept open.
 #[derive(Debug)]
 pub struct Pressure {
-    /// Of whom.
+    /// Whose pressure it shows.
     pub scope: Scope,
-    /// For what.
+    /// What the processes wait for.
     pub resource: Resource,
     file: File,
 }
 
 impl Pressure {
-    /// The files that tell of `pids`: those of their cgroups, of at most `most` of these; of the whole host where the kernel
-    /// does not account for their cgroups (cgroup v1, cgroup.pressure off, the root cgroup); none, where it accounts for
-    /// nothing.
+    /// The pressure files for `pids`: those of their cgroups, at most `most` files. The file of the whole host stands
+    /// for cgroups that the kernel does not account for (cgroup v1, cgroup.pressure off, the root cgroup). Empty if the
+    /// kernel accounts for nothing.
     pub fn of(roots: &Roots, pids: &[i32], resource: Resource, most: usize) -> Vec<Self> {
         let mut files: Vec<Self> = Vec::new();
         let mut known = HashSet::new();
@@ -79,15 +79,16 @@ impl Pressure {
 
     fn open_file(path: PathBuf, scope: Scope, resource: Resource) -> Option<Self> {
         let mut pressure = Self { scope, resource, file: File::open(path).ok()? };
-        // Where it is switched off, the file may be there and not be readable.
+        // If pressure accounting is switched off, the file may exist but not be readable.
         pressure.read().map(|_| pressure)
     }
 
-    /// Time in which at least one task waited (`some`) since the cgroup was made, or since boot; `None` when its cgroup is no
-    /// more.
+    /// Time in which at least one task waited (`some`) since the cgroup was made, or since boot. `None` if the cgroup
+    /// no longer exists.
     ///
-    /// CPUs that were busy for less than a tick since anybody's last look count for nothing (kernel/sched/psi.c,
-    /// `collect_percpu_times`): whoever reads it every few milliseconds sees nothing, and makes others see too little.
+    /// CPUs that were busy for less than a tick since anybody's last read count for nothing (kernel/sched/psi.c,
+    /// `collect_percpu_times`). So a reader that reads every few milliseconds sees nothing, and makes other readers see
+    /// too little.
     pub fn read(&mut self) -> Option<Duration> {
         parse(&read::kept(&self.file))
     }

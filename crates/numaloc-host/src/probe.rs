@@ -1,4 +1,4 @@
-//! What this kernel and these rights allow, found out by trying.
+//! Finds out by trying what this kernel and the rights of this process allow.
 
 use crate::{
     Roots,
@@ -27,7 +27,7 @@ pub fn pagemap_scan(roots: &Roots) -> bool {
     })
 }
 
-/// The own pagemap with the address of a page that is present for sure: one of the stack.
+/// This process's pagemap, with the address of a page that is certainly present: one of the stack.
 fn own_page(roots: &Roots) -> Option<(Pagemap, u64)> {
     let local = 1u8;
     let address = std::hint::black_box(&raw const local) as u64 / PAGE * PAGE;

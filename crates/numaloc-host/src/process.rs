@@ -1,4 +1,4 @@
-//! One process: who it is, where its threads may run.
+//! One process: its identity, and where its threads may run.
 
 use crate::{Error, Roots};
 use numaloc_core::{CpuSet, Identity, NodeSet, Process, Topology};
@@ -18,23 +18,23 @@ mod threads;
 const PF_IO_WORKER: u32 = 0x10;
 const PF_KTHREAD: u32 = 0x20_0000;
 
-/// Why there is nothing to move in a process. In a cgroup all but `Failed` are the run of things.
+/// Why there is nothing to move in a process. In a cgroup all but `Failed` are normal.
 #[derive(Debug)]
 pub(crate) enum Miss {
     /// It is not there, or hidden (hidepid).
     Gone,
-    /// It has ended and waits for its parent, or is about to.
+    /// It has ended and its parent has not been told yet, or it is about to end.
     Ended { comm: String },
     /// A kernel thread.
     KernelThread { comm: String },
     /// The caller may not look into it.
     NoRights { comm: String, what: &'static str },
-    /// The unforeseen.
+    /// Any other error.
     Failed(Error),
 }
 
 impl Miss {
-    /// What the kernel said, where a file could not be read.
+    /// The kernel's error, if a file could not be read.
     pub(crate) fn read(&self) -> Option<&io::Error> {
         match self {
             Self::Failed(error) => error.read(),
@@ -72,7 +72,7 @@ fn look_once(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Mi
     process.entry.open_relative(maps).map_err(|error| process.miss(error, "maps"))?;
     let online = topology.nodes().fold(CpuSet::new(), |cpus, node| cpus.or(&node.cpus));
     let cpus = living.cpus.and(&online);
-    // For all others the next file of each thread would tell nothing.
+    // For other processes the CPU time of single threads would decide nothing.
     let threads = match living.lists > 1 && topology.local_nodes(&cpus).len() > 1 {
         true => threads::read(&process, &online)?,
         false => Vec::new(),
@@ -94,17 +94,17 @@ pub(crate) fn tgid(roots: &Roots, tid: i32) -> Result<i32, Miss> {
     tgid.ok_or_else(|| thread.nonsense("status", "no Tgid".into()))
 }
 
-/// The pid of this very process in the tree that is read.
+/// The pid of this process, as the procfs that is read shows it.
 pub(crate) fn own_pid(roots: &Roots) -> Option<i32> {
     std::fs::read_link(roots.proc.join("self")).ok()?.to_str()?.parse().ok()
 }
 
-/// What the threads of a process have between them.
+/// What the threads of a process have together.
 struct Living {
-    /// One of them; the first thread, if it lives.
+    /// A thread that has memory; the process's first thread, if that lives.
     first: i32,
-    /// CPUs that at least one of them may run on. Cpus_allowed_list is the affinity as the cpuset leaves it, under cgroup
-    /// v2 and v1 alike (kernel/cgroup/cpuset.c, cpuset_update_tasks_cpumask).
+    /// CPUs that at least one of them may run on. Cpus_allowed_list is the affinity within the cpuset, under cgroup v2
+    /// and v1 alike (kernel/cgroup/cpuset.c, cpuset_update_tasks_cpumask).
     cpus: CpuSet,
     /// How many different lists of CPUs they have.
     lists: usize,
@@ -112,8 +112,8 @@ struct Living {
     mems_allowed: Option<NodeSet>,
 }
 
-/// Looks at all threads that have the memory of their process. The first thread may have ended before the others: then
-/// it is a zombie, and they have the memory. `None` if no thread has any.
+/// Looks at all threads that have the memory of their process. The first thread may have ended before the others. It
+/// then is a zombie without memory, and the others still have it. `None` if no thread has any.
 fn living(process: &Open) -> Result<Option<Living>, Miss> {
     let tasks = process.entry.tasks().map_err(|error| process.miss(error, "task"))?;
     let mut lists = BTreeSet::new();
@@ -145,7 +145,8 @@ fn living(process: &Open) -> Result<Option<Living>, Miss> {
             }
         };
         let list = field(&status, "Cpus_allowed_list").unwrap_or_default();
-        // Most threads have the same list; those of io_uring are looked for only where they would add CPUs.
+        // Most threads have the same list. So whether a thread is a worker of io_uring is checked only if its list is
+        // new.
         if lists.contains(list) || is_io_worker(&task) {
             continue;
         }
@@ -158,20 +159,20 @@ fn living(process: &Open) -> Result<Option<Living>, Miss> {
     Ok(living)
 }
 
-/// Whether a thread has the memory of its process. Without VmSize it has let go of it (fs/proc/array.c, proc_pid_status): it
-/// has ended or is about to.
+/// Whether a thread has the memory of its process. A thread without VmSize has released it (fs/proc/array.c,
+/// proc_pid_status): it has ended or is about to.
 fn has_memory(status: &str) -> bool {
     field(status, "VmSize").is_some()
 }
 
-/// Whether a thread is one of io_uring's: the kernel gives those the CPUs of the whole cpuset, whatever affinity the
+/// Whether a thread is a worker of io_uring. The kernel gives these the CPUs of the whole cpuset, whatever affinity the
 /// application has set for itself (io_uring/io-wq.c).
 fn is_io_worker(task: &Task) -> bool {
     task.stat().is_ok_and(|stat| stat.flags & PF_IO_WORKER != 0)
 }
 
-/// A line of a status file. Not by procfs's `Status`: it refuses a command name that is no UTF-8, and lists that
-/// some kernels leave out.
+/// The value of a line in a status file. procfs's `Status` is not used: it refuses a command name that is not UTF-8,
+/// and it needs lists that some kernels leave out.
 pub(crate) fn field<'text>(status: &'text str, name: &str) -> Option<&'text str> {
     let mut lines = status.lines().filter_map(|line| line.split_once(':'));
     lines.find(|(field, _)| *field == name).map(|(_, value)| value.trim())

@@ -14,17 +14,17 @@ pub(crate) fn text(path: &Path) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A file's bytes. The kernel's files say that they are empty, so that [`std::fs::read`] asks for their length in vain and then for
-/// a few bytes at a time: this takes as much as the kernel gives at once, which is a page.
+/// A file's bytes. The kernel says that its files are empty. So [`std::fs::read`] asks for the length in vain and then
+/// reads a few bytes at a time. This function reads as much as the kernel gives at once, which is a page.
 fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(2 * PAGE as usize);
     File::open(path)?.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// The text of a file that is kept open, from its beginning; what can be read of it. It is read in order, because a read
-/// elsewhere makes the kernel write the text anew, and its parts would be of two times (fs/seq_file.c, `traverse`): so
-/// nobody else may read it meanwhile.
+/// The text of a file that is kept open, from its beginning, as far as it can be read. It is read in order: a read at
+/// another offset makes the kernel generate the text anew, and its parts would be from two times (fs/seq_file.c,
+/// `traverse`). So no other thread may read the file at the same time.
 pub(crate) fn kept(mut file: &File) -> String {
     let mut bytes = Vec::new();
     let _ = file.rewind().and_then(|()| file.read_to_end(&mut bytes));

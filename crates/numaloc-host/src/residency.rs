@@ -17,27 +17,27 @@ use std::{
     thread,
 };
 
-/// What is scanned at a time: some milliseconds of base pages.
+/// Bytes that are scanned at a time: some milliseconds of base pages.
 const PIECE: u64 = 128 << 20;
-/// No extent has more pieces: a large reservation is mostly empty.
+/// The largest number of pieces of an extent: a large reservation is mostly empty.
 const PIECES: u64 = 1024;
-/// With more mappings than this, pieces are larger: each begins with a look through all of them.
+/// With more mappings than this, pieces are larger, because each piece begins with a look through all mappings.
 const MAPPINGS: u64 = 256;
 
 /// Where the pages of an extent are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// Those that are the extent's, unless it is a [`Pages::Common`] one.
+    /// The pages that belong to the extent, unless it is a [`Pages::Common`] one.
     pub(crate) residency: Residency,
-    /// Of a [`Pages::Common`] extent, by the claims of those who share them.
+    /// The pages of a [`Pages::Common`] extent, by the claims of the processes that share them.
     pub(crate) common: BTreeMap<ClaimSet, Residency>,
-    /// Where in a [`Pages::Own`] extent pages with several mappings were seen: chunks of its object, so that what several
-    /// processes saw of the same pages has the same bounds.
+    /// The chunks of a [`Pages::Own`] extent in which pages with several mappings were seen. They are chunks of the
+    /// object, so that several processes that saw the same pages have the same bounds.
     pub(crate) several: Chunks,
 }
 
-/// Extents in pieces, with the extent's index and bytes from its start. They end at multiples of the huge page size in the
-/// first mapping.
+/// Cuts extents into pieces: the extent's index, and a range in bytes from its start. Pieces end at multiples of the
+/// huge page size in the first mapping.
 fn pieces(parts: &[Part]) -> impl Iterator<Item = (usize, Range<u64>)> {
     parts.iter().enumerate().flat_map(|(index, Part { extent, .. })| {
         let start = extent.mappings[0].start;
@@ -53,17 +53,17 @@ fn pieces(parts: &[Part]) -> impl Iterator<Item = (usize, Range<u64>)> {
     })
 }
 
-/// How much there is to scan, in pieces; at least one, however little it is.
+/// How much there is to scan through all mappings, in pieces of full size; at least one.
 fn full_pieces(parts: &[Part]) -> usize {
     let bytes = |Part { extent, .. }: &Part| extent.bytes * extent.mappings.len() as u64;
     let all = parts.iter().map(bytes).fold(0, u64::saturating_add);
     usize::try_from(all.div_ceil(PIECE)).unwrap_or(usize::MAX).max(1)
 }
 
-/// Looks where the pages of extents are now. `threads` scan at the same time, if there is enough for them.
+/// Finds where the pages of extents are now. Up to `threads` threads scan at the same time, if there is enough to scan.
 ///
 /// # Errors
-/// [`Error::Stopped`] when `stop` says between two pieces that it is wanted no more, and [`Error::Pages`].
+/// [`Error::Stopped`] if `stop` returns true between two pieces; [`Error::Pages`].
 pub(crate) fn find(
     parts: &[Part],
     spaces: &[AddressSpace],
@@ -103,7 +103,7 @@ pub(crate) fn find(
 }
 
 impl Found {
-    /// Adds where the pages of a part of an extent are.
+    /// Adds the pages in a range of an extent.
     fn look(
         &mut self,
         scanner: &mut Scanner,
@@ -119,7 +119,7 @@ impl Found {
             (Pages::Own, _) if run.ownership == Ownership::Several => {
                 self.several.add(*offset, run.offset..run.offset + run.bytes);
             }
-            (Pages::Common(_), None) => {} // of an extent of its own
+            (Pages::Common(_), None) => {} // belongs to another extent (`Pages::Own`)
             (Pages::Common(_), Some(claims)) => match self.common.get_mut(claims) {
                 Some(residency) => tally(residency, &run, start, None),
                 None => tally(self.common.entry(claims.clone()).or_default(), &run, start, None),
@@ -165,7 +165,8 @@ fn tally(residency: &mut Residency, run: &Run<'_>, start: u64, home: Option<&Nod
     tally.huge_bytes += if run.huge || looks_huge(run) { run.bytes / HUGE * HUGE } else { 0 };
 }
 
-/// Whether a run of base entries lies as huge pages do. A guess for the prediction of time, nothing else.
+/// Whether the frames of a run of base-page entries follow each other as those of huge pages do. This is a guess, for
+/// the prediction of time only.
 fn looks_huge(run: &Run<'_>) -> bool {
     let frames = run.entries.get(0).zip(run.entries.get(run.entries.len() - 1));
     let in_a_row = |(first, last): (Entry, Entry)| {

@@ -12,9 +12,9 @@ pub struct Roots {
     pub sys: PathBuf,
     /// Where cgroup hierarchies are mounted, normally `/sys/fs/cgroup`.
     pub cgroup: PathBuf,
-    /// Where programs keep what need not outlive a boot, normally `/run`.
+    /// Where programs keep files that need not outlive a boot, normally `/run`.
     pub run: PathBuf,
-    /// Page maps that are open. Clones share them.
+    /// The bound on open page maps. Clones share it.
     pub open_files: OpenFiles,
 }
 

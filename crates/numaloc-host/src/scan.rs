@@ -1,8 +1,8 @@
-//! The scanner: where the pages of a range are, in windows, with holes and huge pages skipped over.
+//! The scanner: finds the pages of a range, and passes quickly over holes and huge pages.
 //!
 //! Base pages cost one pagemap entry each and nothing else. Where a stretch turns out to be empty or huge, the
-//! PAGEMAP_SCAN ioctl takes over, because it passes over a hole or a huge page at the cost of a base page; where it
-//! meets base pages again, reading goes on.
+//! PAGEMAP_SCAN ioctl takes over: it passes over a hole or a huge page at the cost of a base page. Where it meets base
+//! pages again, the scanner goes on reading pagemap.
 
 mod family;
 mod halt;
@@ -30,13 +30,13 @@ use run::Runs;
 use std::ops::Range;
 use table::Table;
 
-/// How closely huge pages are looked at.
+/// How closely huge pages, and memory that is mapped shared by several processes, are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
-    /// Nodes of all, ownership of a sample. Good for totals: a stretch in which fewer than one in 32 huge pages is
-    /// shared may count as the target's own.
+    /// The nodes of all pages, but the ownership of a sample only. Good for totals: a stretch in which fewer than one
+    /// in 32 huge pages is shared may count as the target's own.
     Sampled,
-    /// All of each.
+    /// Node and ownership of each page.
     Exact,
 }
 
@@ -58,11 +58,12 @@ pub struct Scanned<'a> {
     pub spaces: &'a [AddressSpace],
     /// Their claims.
     pub claims: &'a Claims,
-    /// Who maps the extent.
+    /// The mappings of the extent.
     pub mappings: &'a [Mapping],
-    /// Which pages of its range are meant. It decides how they are looked for; all that are met are visited, and the
-    /// visitor leaves out those that it does not want: of an [`Pages::Own`] extent those that several map
-    /// ([`Ownership::Several`]), of a [`Pages::Common`] one those that nobody else maps and those with other claims.
+    /// Which pages of the range are wanted. This decides how the scanner looks for them, but it visits all pages that
+    /// it meets, and the visitor leaves out those that it does not want. In a [`Pages::Own`] extent these are the pages
+    /// that several processes map ([`Ownership::Several`]). In a [`Pages::Common`] extent these are the pages that
+    /// nobody else maps, and those with other claims.
     pub pages: &'a Pages,
 }
 
@@ -87,7 +88,7 @@ impl Scanner {
     /// mappings show it. An address space that has ended shows no pages.
     ///
     /// # Errors
-    /// [`Error::Pages`] if those of one that is there cannot be seen; what was visited by then is right.
+    /// [`Error::Pages`] if the pages of an address space that exists cannot be read. What was visited before is right.
     pub fn scan(
         &mut self,
         scanned: &Scanned<'_>,
@@ -110,11 +111,11 @@ impl Scanner {
         Halt::unless_ended(result).map(Option::unwrap_or_default)
     }
 
-    /// Where the base pages from `address` on are, one by one, as of now: appended to `places`. In an address space that
+    /// Appends to `places` where the base pages from `address` on are, one by one, as of now. In an address space that
     /// has ended all are absent.
     ///
     /// # Errors
-    /// [`Error::Pages`] if those of one that is there cannot be seen; nothing is appended then.
+    /// [`Error::Pages`] if the pages of an address space that exists cannot be read. Then nothing is appended.
     pub fn locate(
         &mut self,
         space: &AddressSpace,
@@ -142,7 +143,7 @@ impl Scanner {
         located
     }
 
-    /// Who maps a page that one mapping shows.
+    /// The ownership of a page that was seen in one mapping. `None` as in [`Self::ownership`].
     fn alone(&mut self, view: View<'_>, entry: Entry) -> Option<Ownership> {
         match entry.is_exclusive() {
             true => Some(Ownership::Exclusive),
@@ -151,14 +152,15 @@ impl Scanner {
         }
     }
 
-    /// Who maps a page of which `ours` mappings were seen; `None` for a page that is no process's, such as the zero
-    /// page (the kernel does not count its mappings).
+    /// The ownership of a page that was seen in `ours` mappings of the target. `None` for a page that belongs to no
+    /// process, such as the zero page (the kernel does not count its mappings).
     fn ownership(&mut self, entry: Entry, ours: u64) -> Option<Ownership> {
         if entry.is_exclusive() {
             return Some(Ownership::Exclusive);
         }
-        // Mapped more than once, and once by us: asking for the count would cost ten times as much as finding the page.
-        // Only where there is no file can it be the zero page, which is nobody's.
+        // The page has several mappings and one of them is ours, so the others are strangers'. To read the count would
+        // cost ten times as much as finding the page. The count is needed only for pages of no file: one of these can
+        // be the zero page, which belongs to nobody.
         if ours == 1 && entry.is_file() {
             return Some(Ownership::Stranger);
         }
@@ -167,7 +169,7 @@ impl Scanner {
             Some(0) => None,
             Some(1) => Some(Ownership::Exclusive),
             Some(count) if count <= ours => Some(Ownership::Family),
-            // What cannot be found out is left to whoever maps it, too.
+            // What is not known counts as mapped by strangers, too.
             Some(_) | None => Some(Ownership::Stranger),
         }
     }
@@ -199,11 +201,11 @@ impl Scanner {
         loop {
             let tid = space.tid();
             let Err(error) = query_pages(tid, &addresses, &mut status) else { break };
-            // A thread that is ending has given up the memory before its id (mm/migrate.c, `find_mm_struct`).
+            // A thread that is ending releases its memory before its id (mm/migrate.c, `find_mm_struct`).
             if !matches!(error.raw_os_error(), Some(ESRCH | EINVAL)) {
                 return Err(Halt::at(space, "asking move_pages(2) for their nodes", error));
             }
-            // Another one may have it still.
+            // Another thread may still have the memory.
             if !space.is_alive() || space.tid() == tid {
                 return Err(Halt::Ended);
             }
@@ -217,9 +219,9 @@ impl Scanner {
 #[derive(Clone, Copy, Debug)]
 struct View<'a> {
     space: &'a AddressSpace,
-    /// Where the extent begins in it.
+    /// The address of the extent's first byte in it.
     start: u64,
-    /// Whether it is looked up who else maps a page that several map.
+    /// Whether to look up the ownership of a page with several mappings.
     lookup: bool,
 }
 

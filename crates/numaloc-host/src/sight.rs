@@ -1,4 +1,4 @@
-//! How pages are seen on this host: found out once, for all who scan.
+//! How pages can be found on this host. This is determined once, for all scanners.
 
 use crate::{Error, Roots, frames::FrameNodes, probe};
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use std::sync::Arc;
 pub enum Source {
     /// /proc/PID/pagemap with a table from page frame to node.
     Pagemap,
-    /// move_pages(2) as a query, because page frames are hidden from this process (no CAP_SYS_ADMIN). What is shared
-    /// cannot be told apart then and counts as shared with strangers.
+    /// move_pages(2) as a query, because page frames are hidden from this process (no CAP_SYS_ADMIN). Then it is not
+    /// known who else maps a shared page, so it counts as shared with strangers.
     Query,
 }
 
@@ -32,7 +32,7 @@ pub struct Sight {
 }
 
 impl Sight {
-    /// Finds it out.
+    /// Tries what the host allows.
     ///
     /// # Errors
     /// As [`FrameNodes::read`].
@@ -41,7 +41,7 @@ impl Sight {
         Ok(Self { source: Source::probe(roots), frames, can_scan: probe::pagemap_scan(roots) })
     }
 
-    /// The same some time later: memory may have been plugged since.
+    /// The same, with page frames read again: memory may have been plugged since.
     ///
     /// # Errors
     /// As [`FrameNodes::read`].

@@ -1,5 +1,5 @@
-//! Address spaces under survey: reached through threads that have them, so that nothing is ever done to a later program or
-//! process.
+//! Address spaces under survey. Each is reached through a thread that has it, so that nothing is ever done to a later
+//! program or process.
 
 mod distinct;
 
@@ -24,17 +24,17 @@ use std::{
 /// The memory of a process, which others may share.
 #[derive(Debug)]
 pub struct AddressSpace {
-    /// The process; of several that share the memory, the one that was there first.
+    /// The process; if several share the memory, the one that was there first.
     pub process: Process,
     /// Bound to the memory it was opened on.
     pagemap: Arc<Kept>,
     roots: Arc<Roots>,
     layout: thread::Layout,
-    /// Whether the layout is this memory's and surely not that of another program.
+    /// Whether the layout was chosen at random, so that no other program has the same.
     is_random: bool,
-    /// Those who have it, the process first. It lives for as long as one of them has it.
+    /// The processes that have the memory, `process` first. The memory lives for as long as one of them has it.
     holders: Vec<Holder>,
-    /// The thread by which it was reached last.
+    /// The thread through which the memory was reached last.
     tid: AtomicI32,
 }
 
@@ -46,7 +46,7 @@ struct Holder {
 }
 
 impl AddressSpace {
-    /// Opens a process. `None` if it has ended, or another one has its pid by now.
+    /// Opens the memory of a process. `None` if the process has ended, or another one has its pid by now.
     ///
     /// # Errors
     /// [`Error::NoRights`] if its pagemap may not be read.
@@ -88,7 +88,8 @@ impl AddressSpace {
         loop {
             let tid = self.tid();
             let file = File::open(self.path("pagemap"));
-            // It is bound to the memory that the thread had then: it has it still, so it had it before.
+            // The file is bound to the memory that the thread had when it was opened. The thread has this memory now,
+            // so it had it then, too.
             match self.is_alive() {
                 false => return Err(io::Error::from_raw_os_error(ESRCH)),
                 true if self.tid() == tid => return file.map(Pagemap::new),
@@ -97,23 +98,24 @@ impl AddressSpace {
         }
     }
 
-    /// The pid of the process, for people: that process may have ended, and the memory lives on.
+    /// The pid of the process, for messages. That process may have ended while the memory lives on.
     pub fn pid(&self) -> i32 {
         self.process.identity.pid
     }
 
-    /// A thread to name to the kernel for this memory: the one that [`Self::is_alive`] has found last. Calls such as
-    /// move_pages(2) take any thread's id, and nothing else where the first thread of a process has ended, for that one
-    /// has let go of its memory (mm/migrate.c, `find_mm_struct`).
+    /// The id of a thread that has this memory, for calls to the kernel: the thread that [`Self::is_alive`] has found
+    /// last. Calls such as move_pages(2) take the id of any thread. The pid does not serve if the process's first
+    /// thread has ended, because that thread has released its memory (mm/migrate.c, `find_mm_struct`).
     pub fn tid(&self) -> i32 {
         self.tid.load(Relaxed)
     }
 
-    /// Whether the memory is there still: a process that had it at the survey has neither ended nor replaced it by an exec.
+    /// Whether the memory still exists: one of the processes that had it at the survey has neither ended nor replaced
+    /// its memory by an exec.
     pub fn is_alive(&self) -> bool {
         let find =
             |holder: &Holder| thread::with_memory(&self.roots, holder.identity, Some(self.layout));
-        // The pagemap of an address space that is no more reads as empty (fs/proc/task_mmu.c, `pagemap_read`).
+        // The pagemap of an address space that has ended reads as empty (fs/proc/task_mmu.c, `pagemap_read`).
         let is_empty =
             |map: Arc<Pagemap>| map.read(0, &mut [0; 8]).is_ok_and(|read| read.is_empty());
         if self.pagemap.if_open().is_some_and(is_empty) {
@@ -130,7 +132,7 @@ impl AddressSpace {
     }
 }
 
-/// Raises this process's own limit of open files as far as it may: each process of a target is held by one, and those
+/// Raises this process's own limit of open files as far as it may. Each process of a target needs an open file; those
 /// beyond half of the limit are opened again each time ([`crate::OpenFiles`]).
 pub fn allow_files() {
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {

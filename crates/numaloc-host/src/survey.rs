@@ -30,13 +30,13 @@ pub struct Survey {
     pub caller_mems: NodeSet,
     /// How page locations were found.
     pub sight: Sight,
-    /// What was asked about memory policies.
+    /// What was read about memory policies.
     pub(crate) placements: Placements,
 }
 
 impl Survey {
-    /// Decides over what was found, by the options that the survey was made with. The plan takes the extents over; the
-    /// survey keeps the processes open.
+    /// Makes the plan from what was found. `options` have to be those that the survey was made with. The extents go
+    /// into the plan; the survey keeps the processes open.
     pub fn plan(&mut self, topology: &Topology, options: &Options) -> Plan {
         let extents = std::mem::take(&mut self.extents);
         let (processes, caller_mems) = (&self.processes(), &self.caller_mems);
@@ -49,12 +49,12 @@ impl Survey {
     }
 }
 
-/// Looks where all memory of `processes` is. Moves and changes nothing. Memory policies are asked for only of processes
-/// with pages that `options` would have moved, all of them. As many threads look as the pace of `options` has workers.
+/// Finds where all memory of `processes` is. Moves and changes nothing. Memory policies are read only of processes with
+/// pages that `options` would have moved, but all of them. As many threads scan as the pace of `options` has workers.
 ///
 /// # Errors
-/// [`Error::NoRights`] if a process may not be looked into, [`Error::Pages`] if its pages cannot be seen, and what reading the
-/// host's page frames can give.
+/// [`Error::NoRights`] if a process may not be read, [`Error::Pages`] if its pages cannot be read, and the errors of
+/// reading the host's page frames and the process's files.
 pub fn survey(
     roots: &Roots,
     topology: &Topology,
@@ -64,8 +64,8 @@ pub fn survey(
     survey_unless(&|| false, Policies::Ask, roots, topology, processes, options)
 }
 
-/// The same, with policies asked for as far as `policies` says, unless `stop` says between two steps that it is wanted no
-/// more.
+/// As [`survey`], with policies read as far as `policies` says. Ends with an error if `stop` returns true between two
+/// steps.
 ///
 /// # Errors
 /// As [`survey`]; [`Error::Stopped`].

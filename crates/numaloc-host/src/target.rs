@@ -46,7 +46,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// What targets have come to.
+/// The result of resolving targets.
 #[derive(Debug, Default)]
 pub struct Resolved {
     /// Their processes, one per thread group and each once, in ascending order of pid.
@@ -58,10 +58,10 @@ pub struct Resolved {
 /// The processes of all targets. Processes that end meanwhile, kernel threads, zombies and this process itself are left out
 /// of cgroups and units.
 ///
-/// Processes that share one address space are told apart only by the survey.
+/// Processes that share one address space are all listed; the survey joins them.
 ///
 /// # Errors
-/// No target is there: what is wrong with the first. One of them may not be looked into, or can be no target.
+/// If no target exists: the error of the first one. If one of them may not be read, or cannot be a target: its error.
 pub fn resolve(roots: &Roots, targets: &[Target], topology: &Topology) -> Result<Resolved, Error> {
     let mut processes = BTreeMap::new();
     let mut missing = Vec::new();
@@ -80,7 +80,7 @@ pub fn resolve(roots: &Roots, targets: &[Target], topology: &Topology) -> Result
     }
 }
 
-/// The processes of each target by itself, in the order of targets, or why there are none: see [`Error::is_of_target`].
+/// The processes of each target by itself, in the order of targets, or why it has none: see [`Error::is_of_target`].
 /// systemd is asked for all units at once.
 pub fn resolve_each(
     roots: &Roots,
@@ -95,7 +95,7 @@ pub fn resolve_each(
     })
 }
 
-/// The processes of one target. Of a unit it is known already what its cgroup is.
+/// The processes of one target. For a unit, `of_unit` is its cgroup, which is known already.
 fn find(
     roots: &Roots,
     target: &Target,
@@ -125,7 +125,8 @@ fn find(
 }
 
 impl Error {
-    /// Whether it says only that a target is not there, or not any more: the run of things where many are named.
+    /// Whether the error says only that a target does not exist, or no longer exists. This is normal where many are
+    /// named.
     pub fn is_missing(&self) -> bool {
         matches!(
             self,
@@ -138,7 +139,7 @@ impl Error {
         )
     }
 
-    /// Whether it says something of one target alone, so that others can be looked at all the same.
+    /// Whether the error concerns one target alone, so that others can be looked at all the same.
     pub fn is_of_target(&self) -> bool {
         let is_out_of_reach = matches!(
             self,
@@ -151,10 +152,10 @@ impl Error {
     }
 }
 
-/// Which process each of these pids, or ids of threads, names now. Those that name none are left out.
+/// The process that each of these pids, or ids of threads, names now. Ids that name none are left out.
 ///
 /// # Errors
-/// One of them may not be looked into.
+/// If one of them may not be read.
 pub fn identify(
     roots: &Roots,
     pids: impl IntoIterator<Item = i32>,

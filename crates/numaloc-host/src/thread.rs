@@ -4,13 +4,13 @@ use crate::Roots;
 use numaloc_core::Identity;
 use std::{fs, io, path::Path};
 
-/// Where a program's parts lie in memory: code, stack, data and heap. These stay the same for as long as there is this
-/// memory, also for those who share it (vfork) or get a copy of it (fork). An exec makes new memory and puts them
-/// elsewhere, for the kernel chooses the places at random ([`is_random`]).
+/// Where the parts of a program lie in memory: code, stack, data and heap. These addresses stay the same for as long as
+/// this memory exists, also for processes that share it (vfork) or get a copy of it (fork). An exec makes new memory
+/// with other addresses, because the kernel chooses them at random ([`is_random`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Layout([u64; 6]);
 
-/// Startcode, endcode, startstack, start_data, end_data and start_brk, by their numbers in the file.
+/// Startcode, endcode, startstack, start_data, end_data and start_brk, by the numbers of their fields in the file.
 const LAYOUT: [usize; 6] = [26, 27, 28, 45, 46, 47];
 
 /// A thread that has memory.
@@ -20,16 +20,16 @@ pub(crate) struct Found {
     pub tid: i32,
     /// Pid of the parent of its process.
     pub parent: i32,
-    /// Of its memory.
+    /// The layout of its memory.
     pub layout: Layout,
 }
 
-/// A thread through which the kernel reaches the memory of a process: the first one, or another where that one has ended
-/// before the others. It has this layout, if one is given. `None` if the process has ended, or has replaced its memory,
-/// or another process has its pid by now.
+/// A thread through which the kernel reaches the memory of a process: the first thread, or another one if the first has
+/// ended before the others. If `layout` is given, the memory has to have it. `None` if the process has ended, or has
+/// replaced its memory, or another process has its pid by now.
 ///
-/// Pids are given out in a circle (kernel/pid.c, `alloc_pid`), so two processes never have both pid and start time, which
-/// is counted in ticks of 10 ms, in common.
+/// The kernel gives out pids in a circle (kernel/pid.c, `alloc_pid`). So two processes never have both the same pid and
+/// the same start time, although that is counted in ticks of 10 ms.
 pub(crate) fn with_memory(roots: &Roots, of: Identity, layout: Option<Layout>) -> Option<Found> {
     let fits = |thread: Stat, tid: i32| {
         let found = thread.layout.filter(|found| layout.is_none_or(|layout| layout == *found))?;
@@ -50,9 +50,10 @@ pub(crate) fn with_memory(roots: &Roots, of: Identity, layout: Option<Layout>) -
     tids.find_map(|tid| fits(stat(tid)?, tid))
 }
 
-/// Whether the layout of this thread's program was chosen at random, so that no other has the same: not where the kernel
-/// puts all programs to the same places, for all or for this one (personality(2), ADDR_NO_RANDOMIZE). Some settings let
-/// nobody but root see the latter; then it is taken for random, as nearly all are.
+/// Whether the layout of this thread's program was chosen at random, so that no other has the same. It was not if the
+/// kernel gives all programs the same addresses, on the whole host (randomize_va_space) or for this program
+/// (personality(2), ADDR_NO_RANDOMIZE). On some hosts only root can read the latter. If it cannot be read, the layout
+/// counts as random, as nearly all are.
 pub(crate) fn is_random(roots: &Roots, tid: i32) -> bool {
     const ADDR_NO_RANDOMIZE: u32 = 0x4_0000;
     let read = |path: &Path| roots.open_files.patiently(own, || fs::read_to_string(path)).ok();
@@ -71,7 +72,7 @@ fn own(error: &io::Error) -> Option<&io::Error> {
 struct Stat {
     parent: i32,
     start_time: u64,
-    /// None for one that has let go of its memory.
+    /// `None` for a thread that has released its memory.
     layout: Option<Layout>,
 }
 

@@ -1,9 +1,9 @@
-//! Nodes, their CPUs and distances, as the kernel lists them and as hwloc sees them; and what is asked of nodes that a request
-//! names.
+//! Nodes, their CPUs and distances, as the kernel lists them and as hwloc sees them; and checks of the nodes that a
+//! request names.
 //!
-//! Both say the same (`tests/suite/topology.rs`). hwloc reads some twenty files for each CPU on the way, three quarters of all
-//! that a command on a small process reads, so it is asked where the machine itself is what matters, and where the kernel has no
-//! lists.
+//! Both say the same (`tests/suite/topology.rs`). hwloc reads about twenty files for each CPU, three quarters of all
+//! that a command on a small process reads. So it is used only where the machine itself is what matters, and where the
+//! kernel has no lists.
 
 use crate::{
     Error, Roots,
@@ -65,7 +65,8 @@ fn listed_distances(
         let path = roots.sys.join(format!("devices/system/node/node{from}/distance"));
         let text = read::text(&path)?;
         let row: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
-        // A node that has come or gone meanwhile makes a row of another length, which cannot be told apart.
+        // If a node has come online or gone offline meanwhile, the row has another length, and it is not known which
+        // distance is to which node.
         let row = row.ok().filter(|row| row.len() == online.len());
         let reason = || format!("'{}' are not distances to nodes {online}", text.trim());
         let row = row.ok_or_else(|| Error::Parse { path, reason: reason() })?;
@@ -87,7 +88,7 @@ pub fn by_hwloc(roots: &Roots) -> Result<Topology, Error> {
     Ok(Topology::new(nodes, distances(&hwloc)).with_tiers(tiers::read(roots)))
 }
 
-/// Puts in what the kernel knows better than hwloc: whose each CPU is, and the memory as of now.
+/// Fills in what the kernel knows better than hwloc: which node each CPU is on, and the memory as of now.
 fn fill(roots: &Roots, reader: &NodeMemoryReader, nodes: &mut [Node]) -> Result<(), Error> {
     for node in nodes {
         if let Some(cpus) = list(roots, &format!("node{}/cpulist", node.id))? {
@@ -103,7 +104,7 @@ fn fill(roots: &Roots, reader: &NodeMemoryReader, nodes: &mut [Node]) -> Result<
     Ok(())
 }
 
-/// hwloc's topology as core values; of the memory only the total, as only that is in there.
+/// hwloc's topology as core values. Of the memory only the total is set, because hwloc has nothing else.
 pub fn from_hwloc(hwloc: &Hwloc) -> Topology {
     Topology::new(nodes(hwloc), distances(hwloc))
 }
@@ -140,8 +141,8 @@ pub fn check_several(topology: &Topology) -> Result<(), Error> {
 /// Lets hwloc look at this machine.
 fn discover() -> Result<Hwloc, Error> {
     let failed = |reason: String| Error::Hwloc { reason };
-    // Disallowed: what our own cpuset forbids is still part of the machine and of the target's choices.
-    // Binding: by default hwloc's x86 backend visits each CPU with the calling thread.
+    // INCLUDE_DISALLOWED: what our own cpuset forbids is still part of the machine, and the target may use it.
+    // DONT_CHANGE_BINDING: by default hwloc's x86 backend binds the calling thread to each CPU in turn.
     let flags = BuildFlags::INCLUDE_DISALLOWED | BuildFlags::DONT_CHANGE_BINDING;
     let builder = Hwloc::builder().with_flags(flags).map_err(|error| failed(error.to_string()))?;
     // Nodes and CPUs cannot be left out; caches, of which hwloc reads ten files for each CPU, can.
@@ -151,9 +152,9 @@ fn discover() -> Result<Hwloc, Error> {
     builder.build().map_err(|error| failed(error.to_string()))
 }
 
-/// Refuses what comes from elsewhere. The environment cannot be cleared safely in a process with threads, so its
-/// effect is detected: a foreign source says so, and one that claims to be this system
-/// (HWLOC_THISSYSTEM=1) has to have the kernel's nodes.
+/// Refuses a topology that is not this machine's. The environment cannot be cleared safely in a process with threads,
+/// so its effect is detected: hwloc says so of a foreign source. A source that claims to be this system
+/// (HWLOC_THISSYSTEM=1) may have only nodes that the kernel has online.
 fn check_this_system(roots: &Roots, hwloc: &Hwloc) -> Result<(), Error> {
     let refuse = |what: &str| {
         let reason = format!("{what}; unset HWLOC_* in the environment");
@@ -225,7 +226,7 @@ fn total_bytes(object: &TopologyObject) -> u64 {
 fn distances(hwloc: &Hwloc) -> BTreeMap<(NodeId, NodeId), u64> {
     let tables = hwloc.distances_with_name(SLIT).unwrap_or_default();
     let pairs = tables.iter().flat_map(|table| {
-        // Row by row, a row being one nodeN/distance: from N to each.
+        // Row by row. A row is one nodeN/distance: the distances from node N to each node.
         table
             .object_distances()
             .filter_map(|((from, to), distance)| Some(((node_id(from?)?, node_id(to?)?), distance)))

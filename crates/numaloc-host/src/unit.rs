@@ -64,8 +64,9 @@ fn look_up(
     names.into_iter().map(|name| control_group(name?)).collect()
 }
 
-/// The name as systemd wants it; `.service` is what a name without a kind means. Others would have systemctl fail for all
-/// that are asked for with them (unit_name_is_valid in systemd's src/basic/unit-name.c).
+/// The name as systemd wants it; a name without a suffix means `.service`. Names that are not valid are refused here,
+/// because systemctl would fail for all units that are asked for with them (unit_name_is_valid in systemd's
+/// src/basic/unit-name.c).
 fn full_name(unit: &str) -> Result<String, Error> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || ":-_.\\@".contains(c);
     let suffix = SUFFIXES.iter().find(|suffix| unit.ends_with(*suffix));
@@ -84,7 +85,7 @@ fn full_name(unit: &str) -> Result<String, Error> {
 #[derive(Debug)]
 struct Failure {
     reason: String,
-    /// Whether systemd was there, and silent.
+    /// Whether systemctl gave no usable answer, rather than an error of its own.
     silent: bool,
 }
 
@@ -95,7 +96,8 @@ impl Failure {
     fn silent(reason: String) -> Self {
         Self { reason, silent: true }
     }
-    /// One that is silent may well have the unit, and one that fails, too; where there is no systemd there is none.
+    /// If systemctl gave no answer, the unit may well exist; the same if it failed where systemd runs. Where there is
+    /// no systemd there is no unit.
     fn of(&self, unit: String, booted: bool) -> Error {
         let reason = self.reason.clone();
         match self.silent || booted {
@@ -112,7 +114,8 @@ fn ask<'a>(
     patience: Duration,
 ) -> Result<BTreeMap<&'a str, String>, Failure> {
     let failed = |error: io::Error| Failure::silent(format!("{systemctl}: {error}"));
-    // Nobody reads meanwhile, and of many units it has more to say than fits into a pipe.
+    // Memory files and no pipes: nobody reads while systemctl runs, and for many units it says more than fits into a
+    // pipe.
     let file = || memfd_create(c"systemctl", MFdFlags::MFD_CLOEXEC).map(File::from);
     let said = file().map_err(|error| failed(error.into()))?;
     let words = file().map_err(|error| failed(error.into()))?;
@@ -130,7 +133,7 @@ fn ask<'a>(
     let status = match end_within(&child, patience) {
         Ok(true) => child.wait().map_err(failed)?,
         ended => {
-            // Whatever comes of it: it may have ended by itself just now.
+            // The result does not matter: it may have ended by itself just now.
             let _ = child.kill().and_then(|()| child.wait());
             let late = io::Error::other(format!("no answer within {patience:?}"));
             return Err(failed(ended.err().unwrap_or(late)));
@@ -142,7 +145,7 @@ fn ask<'a>(
         return Err(Failure::refused(format!("{systemctl} says: {words}")));
     }
     let said = read::kept(&said);
-    // In the order in which they were named, an empty line between two.
+    // The answers are in the order of the names, with an empty line between two.
     let parts: Vec<&str> = said.trim_end().split("\n\n").collect();
     match parts.len() == units.len() {
         true => {
@@ -218,7 +221,7 @@ mod tests {
         assert!(parse("a", unknown).unwrap_err().to_string().contains("does not know"));
     }
 
-    /// A systemctl of these tests, with what is in this directory.
+    /// Makes a systemctl for these tests, a script with these lines in this directory.
     fn script(directory: &Path, lines: &str) -> String {
         let script = directory.join("systemctl");
         std::fs::write(&script, format!("#!/bin/sh\n{lines}\n")).expect("a file");
@@ -258,7 +261,7 @@ mod tests {
             }
         }
         assert_eq!(std::fs::read_to_string(calls).expect("called"), "x\n");
-        // Names that cannot be any need no systemd.
+        // Invalid names are refused without systemd.
         let none = look_up("/nonexistent/systemctl", &["a b"], PATIENCE, true);
         assert!(matches!(none[..], [Err(Error::NoUnit { .. })]), "{none:?}");
     }

@@ -2,7 +2,7 @@
 
 use crate::{Roots, read};
 
-/// What the host's migrations have come to since boot.
+/// Counters of all page migrations on the host since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Migrations {
     /// Huge pages that were split because they could not be moved whole (thp_migration_split).

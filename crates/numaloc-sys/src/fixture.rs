@@ -1,5 +1,5 @@
-//! What only test programs need: mappings of every kind, memory policies, a forked child, one that
-//! shares its parent's memory, pinned buffers.
+//! For test programs: mappings of every kind, memory policies, a forked child, a child that shares its parent's memory,
+//! pinned buffers.
 
 mod fork;
 mod policy;

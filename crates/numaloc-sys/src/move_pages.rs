@@ -2,7 +2,7 @@
 
 use std::{io, ptr};
 
-/// What a status is before the kernel has written it: no errno and no node has this value.
+/// Value of a status that the kernel has not written: no errno and no node has this value.
 pub const UNWRITTEN: i32 = i32::MIN;
 
 /// include/uapi/linux/mempolicy.h; libc has these for Android only.

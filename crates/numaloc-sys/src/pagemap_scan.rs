@@ -34,7 +34,7 @@ pub struct PageRegion {
 }
 
 impl PageRegion {
-    /// What its pages are.
+    /// The categories of its pages.
     pub fn categories(&self) -> Categories {
         Categories(self.categories)
     }

@@ -13,7 +13,7 @@ use std::{
 /// # Errors
 /// ENODATA for a socket whose peer the kernel does not know, such as one that is not connected; ENOTSOCK.
 pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
-    // As many as most have; the kernel says how many there are where it is more.
+    // Enough for most processes. If there are more, the kernel returns the size that is needed.
     let mut groups: Vec<libc::gid_t> = vec![0; 32];
     loop {
         let room = groups.len() * size_of::<libc::gid_t>();

@@ -5,11 +5,11 @@ use std::{
     os::fd::{FromRawFd, OwnedFd},
 };
 
-/// A descriptor that stays with this very process: it becomes readable when the process ends, and is never passed
-/// on to a later process with the same pid.
+/// A descriptor that always refers to this one process. It becomes readable when the process ends, and never refers to
+/// a later process with the same pid.
 ///
 /// # Errors
-/// ESRCH for no such process, EINVAL for a thread that leads no group.
+/// ESRCH if there is no such process, EINVAL for a thread that is not the leader of its thread group.
 pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
     // SAFETY: takes two integers, returns a new descriptor (close-on-exec) or -1.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };

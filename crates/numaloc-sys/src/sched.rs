@@ -2,13 +2,13 @@
 
 use std::io;
 
-/// Makes the calling thread one of SCHED_BATCH (sched(7)): its waking up preempts nobody.
+/// Gives the calling thread the policy SCHED_BATCH (sched(7)): when it wakes up, it preempts no other thread.
 ///
-/// It asks for no longer slice (sched_setattr(2), from 6.12 on), although moving gets a little faster with one: whoever shares
-/// the CPU then waits for that long (in the benchmark `neighbour` 15 times as long).
+/// It does not ask for a longer time slice (sched_setattr(2), from 6.12 on). Moving would get a little faster with one,
+/// but threads that share the CPU would wait for that long (in the benchmark `neighbour` 15 times as long).
 ///
 /// # Errors
-/// EPERM where the caller may not choose, for a thread of a real-time policy.
+/// EPERM where the caller may not choose the policy, as for a thread with a real-time policy.
 pub fn sched_batch() -> io::Result<()> {
     // SAFETY: all bytes zero is a valid value of this structure of integers.
     let param: libc::sched_param = unsafe { std::mem::zeroed() };

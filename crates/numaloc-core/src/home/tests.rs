@@ -10,7 +10,7 @@ fn machine() -> Topology {
     Topology::new((0..4).map(node), [])
 }
 
-/// A process whose threads have these CPUs and have worked for so many seconds.
+/// A process with one group of threads for each pair of a CPU list and the CPU time used, in seconds.
 fn process(threads: &[(&str, u64)]) -> Process {
     let group = |&(cpus, seconds): &(&str, u64)| Threads {
         cpus: cpus.parse().expect("a list"),

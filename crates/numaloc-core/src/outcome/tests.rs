@@ -4,7 +4,7 @@ use proptest::{collection::vec, prelude::*, sample::select};
 
 const HERE: Identity = Identity { pid: 7, start_time: 1 };
 
-/// An account that closes, with anything in it.
+/// An account that closes, with arbitrary amounts.
 fn accounts() -> impl Strategy<Value = Account> {
     let amount = || 0..1u64 << 40;
     let left = vec((select(&Reason::ALL[..]), amount()), 0..6);

@@ -69,7 +69,7 @@ fn plan_of(topology: &Topology, process: Process, extents: Vec<Extent>, options:
     plan_all(topology, &[process], |_| extents, options)
 }
 
-/// The same for several processes, whose claims the extents may need.
+/// As `plan_of`, for several processes; `extents` is given their claims.
 fn plan_all(
     topology: &Topology,
     processes: &[Process],
@@ -89,7 +89,7 @@ fn what_is_counted_to_processes_adds_up_to_the_whole() {
     let own = extent(1 << 30, &[(0, MIB), (8, 3 * MIB)]);
     let plan = plan_all(&machine, &processes, |_| vec![own, shared], &Options::default());
     let [first, second] = &plan.processes[..] else { panic!("{plan:?}") };
-    // Both nodes are home to what both map: nothing of it is remote.
+    // Both nodes are home to memory that both processes map: none of it is remote.
     assert_eq!(first.remote, [(NodeId(8), 3 * MIB)].into());
     assert!(second.remote.is_empty());
     assert_eq!(second.counted.overall, Share { local_bytes: 2 * MIB, remote_bytes: 0 });
@@ -260,7 +260,7 @@ fn hugetlb_takes_its_room_from_the_pool() {
     };
     let all = plan(true);
     assert_eq!((all.expected_bytes, all.no_room_bytes), (6 * MIB, 14 * MIB));
-    // A call would take too long for one page of the second pool.
+    // One page of the second pool takes longer to move than a call may take.
     let bounded = plan(false);
     assert_eq!((bounded.expected_bytes, bounded.no_room_bytes), (6 * MIB, 4 * MIB));
     assert_eq!(bounded.skipped_bytes(), [(Reason::StallBound, 10 * MIB)].into());
@@ -279,7 +279,7 @@ fn fresh_hugetlb_pages_come_from_free_memory_after_the_pool() {
     let hugetlb =
         |bytes, remote| Extent { hugetlb_bytes: Some(bytes), ..extent(0, &[(1, remote)]) };
     let plan = |hugetlb_bytes, remote, source| {
-        // What the huge pages leave of free memory is left for base pages.
+        // Free memory that the huge pages do not take is left for base pages.
         let extents = vec![hugetlb(hugetlb_bytes, remote), extent(1 << 40, &[(1, 8 * MIB)])];
         let options = Options { include_gigantic: true, hugetlb: source, ..Options::default() };
         let plan = plan_of(&machine, process("0", "0-1"), extents, &options);
@@ -289,7 +289,7 @@ fn fresh_hugetlb_pages_come_from_free_memory_after_the_pool() {
     assert_eq!(plan(2 * MIB, 4 * MIB, Pool), ((2 + 5) * MIB, (2 + 3) * MIB, 2 * MIB));
     assert_eq!(plan(2 * MIB, 4 * MIB, Fresh), ((2 + 2 + 3) * MIB, 5 * MIB, 2 * MIB));
     assert_eq!(plan(2 * MIB, 10 * MIB, Fresh), ((2 + 4 + 1) * MIB, (4 + 7) * MIB, 4 * MIB));
-    // The kernel takes no fresh gigantic page.
+    // The kernel takes no gigantic page from free memory.
     assert_eq!(plan(1 << 30, 1 << 30, Fresh), (5 * MIB, (1 << 30) + 3 * MIB, 0));
 }
 
@@ -426,7 +426,7 @@ fn the_kernels_tiers_say_which_memory_only_nodes_are_others() {
     assert_eq!(others(tiers(&[4, 4, 4, 22])), "3", "2 has only lost its CPUs");
     assert_eq!(others(tiers(&[4, 4, 1, 22])), "2-3", "a faster one is another, too");
     assert_eq!(others(machine(&[0, 1], &[])), "");
-    // As near as a CPU's own memory.
+    // The memory-only node is at the local distance from the CPUs.
     let pair = |a: u32, b: u32| ((NodeId(a), NodeId(b)), 10);
     let nodes: Vec<_> = machine(&[0, 1], &[1]).nodes().cloned().collect();
     assert_eq!(others(Topology::new(nodes, [pair(0, 1), pair(1, 0)])), "");

@@ -8,7 +8,7 @@ use std::{
     os::unix::fs::{FileExt, symlink},
 };
 
-/// No process of this machine has such a pid (include/linux/threads.h, PID_MAX_LIMIT).
+/// The first pid. No process of this machine has such a pid (include/linux/threads.h, PID_MAX_LIMIT).
 const FIRST: usize = 5_000_000;
 
 /// What each process maps: private memory on node 1 and on node 0, and a library that all of them map.
@@ -31,7 +31,7 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// Makes so many processes.
+    /// Makes a host with this number of processes.
     pub fn new(processes: usize) -> Self {
         let crowd = Self { fake: Fake::in_memory() };
         crowd.host();
@@ -48,7 +48,7 @@ impl Crowd {
         Target::Cgroup("/crowd".into())
     }
 
-    /// Where it is; with as many page maps open at a time as this.
+    /// Its root directories. At most `open_files` page maps are open at a time.
     pub fn roots(&self, open_files: usize) -> Roots {
         Roots { open_files: OpenFiles::at_most(open_files), ..self.fake.roots() }
     }
@@ -64,7 +64,7 @@ impl Crowd {
         Topology::new([node(0, "0-3"), node(1, "4-7")], [])
     }
 
-    /// Nodes with a block of memory each, and this very process, which sees page frames.
+    /// Two nodes with one block of memory each, and this process, which may see page frames.
     fn host(&self) {
         let fake = &self.fake;
         fake.write("sys/devices/system/node/online", "0-1\n");
@@ -87,7 +87,8 @@ impl Crowd {
         );
     }
 
-    /// Present pages that nobody else maps: from a page on, so many, from a frame on.
+    /// Writes a page map with pages that are present and that nobody else maps. Each run is the first page, the number
+    /// of pages, and the first frame.
     fn pagemap(&self, path: &str, runs: &[(u64, u64, u64)]) {
         const PRESENT_EXCLUSIVE: u64 = 1 << 63 | 1 << 56;
         let file = File::create(self.fake.path(path)).expect("a file");

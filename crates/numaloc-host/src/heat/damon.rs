@@ -1,8 +1,10 @@
-//! DAMON by its sysfs interface (Documentation/admin-guide/mm/damon/usage.rst): one kernel thread watches the regions, one
-//! page of each at a time, by the Accessed bits of page tables. It changes no page and takes no fault.
+//! Measures with DAMON through its sysfs interface (Documentation/admin-guide/mm/damon/usage.rst). One kernel thread
+//! watches the regions: it looks at one page of each at a time, at the Accessed bits of page tables. It changes no page
+//! and causes no fault.
 //!
-//! The interface has one set of kernel threads for the whole machine. Where somebody has set up some, or one of the kernel's
-//! own users of DAMON is at work, which lets no other start (mm/damon/core.c, `damon_start`), it is left alone.
+//! The interface has one set of kernel threads for the whole machine. If somebody else has set some up, this module
+//! leaves it alone. The same holds if one of the kernel's own users of DAMON is enabled, because the kernel then lets
+//! no other user start (mm/damon/core.c, `damon_start`).
 
 use super::{
     lease::{self, Lease},
@@ -18,19 +20,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Between two looks at a region: DAMON's own default, as the next one.
+/// Time between two looks at a region. This is DAMON's own default, as is the next value.
 const SAMPLE: Duration = Duration::from_millis(5);
-/// So long looks are counted until regions are cut and joined anew.
+/// Time for which accesses are counted, until regions are split and merged.
 const AGGREGATE: Duration = Duration::from_millis(100);
-/// Time for regions to find their borders.
+/// Time for DAMON to adapt the borders of regions.
 const WARM_UP: Duration = Duration::from_millis(400);
-/// Counts that are summed up. One takes about as long as it aggregates.
+/// How many results are summed up. Each takes about one aggregation time.
 const SNAPSHOTS: u32 = 6;
-/// Most regions: 200,000 looks a second, a few percent of a CPU.
+/// The largest number of regions. They need 200,000 looks a second, which take a few percent of a CPU.
 const REGIONS_MAX: u64 = 2 * super::watched::REGIONS;
-/// Most that the kernel keeps of an `unsigned int`.
+/// The largest value of a kernel field of type `unsigned int`.
 const ANY: u64 = u32::MAX as u64;
-/// How long another run is waited for.
+/// How long to wait until another run has finished with DAMON.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The kernel's own users of DAMON: nobody else can use it while one of them is enabled.
@@ -44,7 +46,8 @@ fn kdamonds(roots: &Roots) -> PathBuf {
     roots.sys.join("kernel/mm/damon/admin/kdamonds")
 }
 
-/// Whether DAMON is there, may be used and is free, but for what runs of ours do with it.
+/// Checks that DAMON exists, that this process may use it, and that nobody else uses it. Another run of this program,
+/// or what such a run left behind, does not count as somebody else.
 pub fn check(roots: &Roots) -> Result<(), Error> {
     check_usable(roots)?;
     match is_free(roots)? || lease::is_taken(roots) || is_leftover(roots)? {
@@ -94,7 +97,7 @@ pub fn recover(roots: &Roots) -> Result<bool, Error> {
     Ok(left)
 }
 
-/// Adds what DAMON sees to `seen`; ends early when `stop` says so.
+/// Adds what DAMON sees to `seen`. Ends early if `stop` returns true.
 pub fn sample(
     roots: &Roots,
     watched: &[Watched],
@@ -105,7 +108,7 @@ pub fn sample(
     let session = Session::begin(roots, lease, watched)?;
     rest(WARM_UP, stop);
     for _ in 0..SNAPSHOTS {
-        // Ends by itself when all of the processes have ended.
+        // DAMON's thread ends by itself when all watched processes have ended.
         if stop() || !session.snapshot(watched, seen)? {
             break;
         }
@@ -131,8 +134,9 @@ fn is_free(roots: &Roots) -> Result<bool, Error> {
     Ok(read::text(&kdamonds(roots).join("nr_kdamonds"))?.trim() == "0")
 }
 
-/// Whether what is set up is what a run of ours has noted before it was killed: it watches some of those named there and
-/// nobody else. A run that was killed before it had named any left nothing that works, and is not known again.
+/// Whether the present setup was left by a run of ours that was killed: it watches processes that the run had noted,
+/// and no others. A run that was killed before it had named a process left nothing that works; its setup is not
+/// recognized.
 fn is_leftover(roots: &Roots) -> Result<bool, Error> {
     let marked = lease::marked(roots);
     let all = kdamonds(roots);
@@ -144,14 +148,14 @@ fn is_leftover(roots: &Roots) -> Result<bool, Error> {
         let text = read::text(&target.path().join("pid_target")).ok()?;
         text.trim().parse().ok()
     });
-    // 0 until it is written.
+    // The pid is 0 until it is written.
     let watched: Vec<i32> = pids.filter(|&pid| pid != 0).collect();
     Ok(!watched.is_empty() && watched.iter().all(|pid| marked.contains(pid)))
 }
 
 fn take_down(roots: &Roots) -> Result<(), Error> {
     let all = kdamonds(roots);
-    // Refused if it is off already, and then of no importance. If it stays on, the next one is refused.
+    // Refused if it is off already, which does not matter. If it stays on, the next write is refused.
     let _ = fs::write(all.join("0/state"), "off");
     write(&all.join("nr_kdamonds"), 0)
 }
@@ -160,7 +164,7 @@ fn write(path: &Path, value: impl ToString) -> Result<(), Error> {
     fs::write(path, value.to_string()).map_err(|source| Error::Write { path: path.into(), source })
 }
 
-/// DAMON as it is set up by this run; taken down with this value.
+/// DAMON as set up by this run. Dropping this value takes it down.
 #[derive(Debug)]
 struct Session<'a> {
     roots: &'a Roots,
@@ -188,7 +192,7 @@ impl<'a> Session<'a> {
         write(&all.join("nr_kdamonds"), 1)?;
         write(&all.join("0/contexts/nr_contexts"), 1)?;
         let context = self.context();
-        // Fixed ranges of virtual addresses: what is to be moved and nothing else.
+        // Fixed ranges of virtual addresses: only what is to be moved is watched.
         write(&context.join("operations"), "fvaddr")?;
         let attributes = context.join("monitoring_attrs");
         write(&attributes.join("intervals/sample_us"), SAMPLE.as_micros())?;
@@ -206,7 +210,8 @@ impl<'a> Session<'a> {
                 write(&directory.join("end"), region.end)?;
             }
         }
-        // What is seen shows as what a scheme was tried on: one for each process, which does nothing and takes all.
+        // Results show as the regions that a scheme was tried on. So each process gets a scheme that does nothing and
+        // applies to all regions.
         write(&context.join("schemes/nr_schemes"), watched.len())?;
         for index in 0..watched.len() {
             let scheme = self.scheme(index);
@@ -218,16 +223,16 @@ impl<'a> Session<'a> {
             let filter = scheme.join("filters/0");
             write(&filter.join("type"), "target")?;
             write(&filter.join("damon_target_idx"), index)?;
-            // Those that do not match are left out.
+            // N: regions that do not match the target are left out.
             write(&filter.join("matching"), "N")?;
         }
         write(&all.join("0/state"), "on")
     }
 
-    /// Adds what has been counted; `false` if it no longer runs.
+    /// Adds one result to `seen`; `false` if DAMON no longer runs.
     fn snapshot(&self, watched: &[Watched], seen: &mut Sightings) -> Result<bool, Error> {
         let state = kdamonds(self.roots).join("0/state");
-        // Waits for the end of the aggregation that runs.
+        // This write waits for the end of the present aggregation.
         if let Err(error) = write(&state, "update_schemes_tried_regions") {
             return if read::text(&state)?.trim() == "on" { Err(error) } else { Ok(false) };
         }
@@ -265,7 +270,7 @@ impl<'a> Session<'a> {
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        // What cannot be taken down now stays noted, and is by the next run or start of the daemon.
+        // If it cannot be taken down now, it stays noted, and the next run or start of the daemon takes it down.
         if self.is_up && take_down(self.roots).is_ok() {
             let _ = self.lease.clear();
         }

@@ -1,6 +1,6 @@
-//! One at a time sets up DAMON: a file in the runtime directory is locked for as long, and says whose memory is watched. So a
-//! later run knows what a killed one has left behind (the kernel gives up the lock, the words stay), and after a boot nothing
-//! is left of both.
+//! Only one run at a time may set up DAMON. It holds a lock on a file in the runtime directory, which lists the pids of
+//! the processes that it watches. If a run is killed, the kernel releases the lock but the list stays, so a later run
+//! knows what was left behind. After a reboot both are gone.
 
 use crate::{Error, Roots};
 use nix::libc::O_NOFOLLOW;
@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The right to set up DAMON. It ends with this value.
+/// The right to set up DAMON. Dropping this value gives the right up.
 #[derive(Debug)]
 pub struct Lease {
     file: File,
@@ -29,7 +29,7 @@ impl Lease {
         let path = path(roots);
         let opened = path.parent().map_or(Ok(()), make).and_then(|()| {
             let mut options = OpenOptions::new();
-            // Its directory belongs to the daemon's user, whose links are not followed by root.
+            // The directory belongs to the daemon's user. Root must not follow a link that this user has made.
             options.read(true).write(true).create(true).mode(0o600).custom_flags(O_NOFOLLOW);
             options.open(&path)
         });
@@ -40,13 +40,13 @@ impl Lease {
         }
     }
 
-    /// Writes down whose memory will be watched, before anything is changed.
+    /// Notes the pids of the processes that will be watched. To be called before anything is changed.
     pub fn mark(&mut self, pids: &[i32]) -> Result<(), Error> {
         let words: Vec<String> = pids.iter().map(i32::to_string).collect();
         self.write(&words.join(" "))
     }
 
-    /// Writes down that nothing is changed any more.
+    /// Notes that nothing is set up any more.
     pub fn clear(&mut self) -> Result<(), Error> {
         self.write("")
     }
@@ -58,13 +58,13 @@ impl Lease {
     }
 }
 
-/// Whose memory a run watches, or watched when it was killed; nobody's, if there is no such run.
+/// The pids of the processes that a run watches, or watched when it was killed; empty if there is no such run.
 pub fn marked(roots: &Roots) -> Vec<i32> {
     let text = fs::read_to_string(path(roots)).unwrap_or_default();
     text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Whether a run is at work.
+/// Whether a run holds the right now.
 pub fn is_taken(roots: &Roots) -> bool {
     let locked = |file: File| matches!(file.try_lock(), Err(TryLockError::WouldBlock));
     File::open(path(roots)).is_ok_and(locked)

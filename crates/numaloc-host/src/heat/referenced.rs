@@ -1,4 +1,5 @@
-//! Referenced bits: cleared, and after a while looked at again, mapping by mapping (proc_pid_smaps(5), proc_pid_clear_refs(5)).
+//! Measures by Referenced bits: they are cleared, and after a while read again for each mapping (proc_pid_smaps(5),
+//! proc_pid_clear_refs(5)).
 
 use super::{TAKES, rest, watched::Watched};
 use crate::{Error, Roots, maps, read, space::is_gone};
@@ -8,7 +9,8 @@ use std::{fs, path::PathBuf};
 /// Score of a mapping all of whose pages have been used.
 const ALL: u64 = 1000;
 
-/// Adds what has been used to `seen`; ends early when `stop` says so. Processes that end meanwhile are left out.
+/// Adds the score of each mapping to `seen`. Ends the wait early if `stop` returns true. Processes that end meanwhile
+/// are left out.
 pub fn sample(
     roots: &Roots,
     watched: &[Watched],
@@ -46,7 +48,7 @@ fn add(process: usize, smaps: &str, seen: &mut Sightings) {
         if let Some(kib) = field("Rss:") {
             resident = kib;
         } else if let Some(kib) = field("Referenced:") {
-            // `Rss` comes before it. Both count a page that several map as a whole.
+            // `Rss` comes before `Referenced`. Both count a page that several processes map in full.
             let score = (kib * ALL).checked_div(resident).unwrap_or(0);
             if let Some(maps::Vma { start, end, .. }) = vma.take() {
                 seen.add(process, start..end, score as u32);

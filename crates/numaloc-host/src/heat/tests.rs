@@ -1,4 +1,4 @@
-//! Which way of finding out is chosen.
+//! Which way of measuring is chosen.
 
 use super::*;
 use crate::fake::Fake;
@@ -7,7 +7,7 @@ use numaloc_core::{
     planner::{self, Scene},
 };
 
-/// A plan of nothing, which takes so long without pauses.
+/// An empty plan whose move takes this long without pauses.
 fn plan(order: Order, profile: Profile, expected_seconds: f64) -> Plan {
     let pacing = Pacing { profile, ..Pacing::default() };
     let options = Options { order, pacing, ..Options::default() };
@@ -46,7 +46,7 @@ fn unasked_only_long_moves_are_worth_it() {
     let chosen = |host: &Fake, profile, seconds| {
         choose(&host.roots(), &plan(Order::Probed, profile, seconds)).expect("there is a way")
     };
-    // At 42% of the time 4.2 seconds are 10.
+    // `balanced` moves for 42% of the time, so a move of 4.2 s takes 10 s.
     assert_eq!(chosen(&with, Profile::Balanced, 4.3), HeatSource::Damon);
     assert_eq!(chosen(&with, Profile::Balanced, 4.1), HeatSource::Address);
     assert_eq!(chosen(&with, Profile::Gentle, 1.1), HeatSource::Damon);

@@ -1,12 +1,13 @@
-//! Which memory is worth watching: what is to be moved, cut into as many regions as are paid for.
+//! Which memory is watched: the memory to be moved, cut into a bounded number of regions.
 
 use numaloc_core::{HUGE, Move, PAGE};
 use std::{collections::BTreeMap, ops::Range};
 
-/// Processes that are watched at most: those that map most of what is to be moved.
+/// How many processes are watched, at most: those that map most of the memory to be moved.
 const PROCESSES_MAX: usize = 16;
 
-/// About how many regions are watched in all, however much memory there is: the price of watching depends on nothing else.
+/// About how many regions are watched in total, however much memory there is. The cost of watching depends only on
+/// this.
 pub const REGIONS: u64 = 500;
 
 /// Memory of one process to be watched.
@@ -16,12 +17,12 @@ pub struct Watched {
     pub process: usize,
     /// Its pid.
     pub pid: i32,
-    /// In order of address, apart from each other or next to each other.
+    /// In order of address, apart from each other or adjacent.
     pub regions: Vec<Range<u64>>,
 }
 
-/// What to watch of these extents. The larger one is, the more regions it gets; where there are too many extents, the
-/// smallest get none.
+/// Chooses what to watch of these extents. The more remote bytes an extent has, the more regions it gets. If there are
+/// too many extents, those with the fewest remote bytes get none.
 pub fn watched(moves: &[Move], pids: &[i32]) -> Vec<Watched> {
     let mut by_process = vec![0; pids.len()];
     for step in moves {

@@ -66,7 +66,7 @@ fn threads_are_weighed_where_they_make_a_home_of_several_nodes() {
         [("0-1".into(), 1), ("0-3,1022-2000".into(), 1)],
         "what has ended runs nowhere"
     );
-    // Of many threads the busiest are kept by name.
+    // If there are many threads, only the busiest are kept by name.
     let many = vec!["0"; 40];
     fake.process(100, "app", &[&many[..], &["0-4000"]].concat());
     (100..140).for_each(|tid| fake.worked(100, tid, "w", tid as u64));

@@ -4,11 +4,11 @@ use super::{Miss, Open, PF_IO_WORKER, field, has_memory};
 use numaloc_core::{CpuSet, Thread, Threads};
 use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
-/// Threads of a group that are kept by name: enough to find out who they are.
+/// How many threads of a group are kept by name, at most: enough to recognize them.
 const NAMED: usize = 8;
 
-/// Reads them, grouped by their CPUs. CPU time is what a living thread has used since it started (utime and stime in
-/// /proc/PID/task/TID/stat); that of threads which have ended counts for nobody.
+/// Reads the threads, grouped by their CPUs. CPU time is what a living thread has used since it started (utime and
+/// stime in /proc/PID/task/TID/stat). The time of threads that have ended does not count.
 pub(super) fn read(process: &Open, online: &CpuSet) -> Result<Vec<Threads>, Miss> {
     let ticks_per_second = procfs::ticks_per_second();
     let mut groups: BTreeMap<String, Threads> = BTreeMap::new();
@@ -19,7 +19,7 @@ pub(super) fn read(process: &Open, online: &CpuSet) -> Result<Vec<Threads>, Miss
             Err(Miss::Gone) => continue, // threads end all the time
             status => status?,
         };
-        // The first thread stays as a zombie when it ends before the others: its CPUs and its past work are nobody's.
+        // The first thread stays as a zombie when it ends before the others. Its CPUs and its CPU time do not count.
         if !has_memory(&status) {
             continue;
         }

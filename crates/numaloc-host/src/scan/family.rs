@@ -8,14 +8,15 @@ use crate::pagemap::Entries;
 use numaloc_core::{HUGE, PAGE, Pages};
 use std::ops::Range;
 
-/// Parts get smaller where they have more pages: so the table of a part stays small.
+/// Where a part has more pages than this, the next one is smaller, so that the table of a part stays small.
 const PAGES: u64 = 1 << 14;
-/// Largest part, where next to nothing is found.
+/// Bytes of the largest part, in memory that is almost empty.
 const PART_MAX: u64 = 1 << 30;
-/// What a sampling scanner looks at through all mappings, of so much memory that is mapped shared...
+/// A sampling scanner looks at this many bytes through all mappings, again and again at a distance of STRETCH. It does
+/// so in memory that is mapped shared.
 const SAMPLE: u64 = 256 << 10;
-/// ... while few mappings show it. With more of them the samples are further apart: together they cost less than one
-/// look through one mapping.
+/// Distance between samples while at most FEW mappings show the memory. With more mappings the distance is larger, so
+/// that all samples together cost no more than about one look through one mapping.
 const STRETCH: u64 = 64 << 20;
 const FEW: u64 = 256;
 
@@ -24,7 +25,8 @@ const FEW: u64 = 256;
 enum Look {
     /// Through all mappings.
     Exact,
-    /// Until each page has been seen once. What several map is taken to be as in the last part that was looked at exactly.
+    /// Through one mapping after the other, until each page has been seen once. Pages with several mappings are assumed
+    /// to have the ownership that the last exact part has shown.
     Assumed(Ownership),
 }
 
@@ -35,7 +37,7 @@ struct Parts {
     bytes: u64,
     /// Distance between samples, if only those are looked at exactly, and where the next one begins.
     samples: Option<(u64, u64)>,
-    /// What several map, as the last sample had it.
+    /// The ownership of pages with several mappings, from the last sample.
     assumed: Option<Ownership>,
 }
 
@@ -68,12 +70,14 @@ impl Parts {
         Some((begin..self.at, look))
     }
 
-    /// Learns from a part: how many pages it had, and what those were that several map, as far as that was found out.
+    /// Learns from a part: how many pages it had, and the ownership of its pages with several mappings, if that was
+    /// found out.
     fn learn(&mut self, pages: u64, found: Option<Ownership>) {
         self.assumed = found.or(self.assumed);
         self.bytes = match pages {
             0 => (self.bytes * 2).min(PART_MAX),
-            // One page that the first mapping does not show makes the next one be read for all of the part.
+            // Parts stay small here. If the first mapping does not show one of the pages, the next mapping is read for
+            // the whole part.
             _ if self.samples.is_some() => HUGE,
             1..PAGES => (self.bytes * 2).min(PART_MAX),
             _ => (self.bytes / 2).max(HUGE),
@@ -102,7 +106,7 @@ impl Scanner {
                 let claim = scanned.claims.number(mapping.process);
                 let result =
                     self.scan_one(view, part.clone(), buffer, &mut |run| match run.ownership {
-                        // Nobody else shows it, so there is nothing to join.
+                        // No other mapping shows it, so there is nothing to join.
                         Ownership::Exclusive => {
                             joined.see(part.start, &run);
                             visit(Run { mapping: index, ..run })
@@ -110,7 +114,7 @@ impl Scanner {
                         _ => joined.add(index, claim, part.start, &run),
                     });
                 match result {
-                    Err(Halt::Ended) => {} // the others have pages still
+                    Err(Halt::Ended) => {} // the others may still have pages
                     result => result?,
                 }
             }
@@ -121,7 +125,8 @@ impl Scanner {
         Ok(())
     }
 
-    /// Visits what has been joined. Says what most promises to be true of pages like these: the target's own if any is.
+    /// Visits the pages that have been joined. After an exact look it returns the ownership to assume for similar
+    /// pages: `Family` if any page has it, else that of the last page.
     fn joined_runs(
         &mut self,
         joined: &table::Table,

@@ -1,4 +1,4 @@
-//! Why a look at pages goes no further: an address space that has ended is data, anything else an error.
+//! Why a scan stops. That an address space has ended is a normal result; anything else is an error.
 
 use crate::{
     Error,
@@ -6,18 +6,19 @@ use crate::{
 };
 use std::io;
 
-/// Why a look went no further.
+/// Why a scan stopped.
 #[derive(Debug)]
 pub(super) enum Halt {
     /// The address space has ended: it has no pages any more.
     Ended,
-    /// Its pages cannot be seen.
+    /// Its pages cannot be read.
     Failed(Error),
 }
 
 impl Halt {
-    /// What an error of the kernel's means that came of `how`, something that was done to an address space. ESRCH is what
-    /// PAGEMAP_SCAN gives once it has ended (fs/proc/task_mmu.c, `do_pagemap_scan`), and opening its pagemap again.
+    /// What an error of the kernel means that the operation `how` on an address space has given. ESRCH means that the
+    /// address space has ended: PAGEMAP_SCAN gives it (fs/proc/task_mmu.c, `do_pagemap_scan`), and so does opening the
+    /// pagemap again.
     pub(super) fn at(space: &AddressSpace, how: &'static str, source: io::Error) -> Self {
         if is_gone(&source) {
             return Self::Ended;
@@ -26,7 +27,7 @@ impl Halt {
         Self::Failed(Error::Pages { pid, comm, how, source })
     }
 
-    /// The result of a look; `None` if the address space has ended.
+    /// The result of a scan; `None` if the address space has ended.
     pub(super) fn unless_ended<T>(result: Result<T, Self>) -> Result<Option<T>, Error> {
         match result {
             Ok(value) => Ok(Some(value)),

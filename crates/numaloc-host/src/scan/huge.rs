@@ -1,4 +1,4 @@
-//! Stretches that are empty or huge: passed over by PAGEMAP_SCAN, at the cost of a base page for each huge one.
+//! Stretches that are empty or huge: PAGEMAP_SCAN passes over them, at the cost of one base page for each huge page.
 
 use super::{Halt, Ownership, Precision, Run, Scanner, View};
 use crate::pagemap::CHUNK;
@@ -10,11 +10,12 @@ use std::ops::Range;
 pub(super) const PROBE_MAX: u64 = 1 << 30;
 pub(super) const PROBE_MIN: u64 = 16 << 20;
 
-/// One in so many huge pages has its ownership looked up by a sampling scanner.
+/// A sampling scanner looks up the ownership of one in this many huge pages.
 const SAMPLE: usize = 32;
 
 impl Scanner {
-    /// Passes over a stretch by PAGEMAP_SCAN. Returns where it ended and how many base pages it met.
+    /// Passes over a stretch with PAGEMAP_SCAN, and visits its pages. Returns where the walk ended and how many base
+    /// pages it met.
     pub(super) fn probe(
         &mut self,
         view: View<'_>,
@@ -45,7 +46,7 @@ impl Scanner {
                 base_pages += pages as u64;
             }
         }
-        // A walk that could not even begin would be repeated for ever.
+        // Always goes on by at least a page: a walk that could not even begin would be repeated for ever.
         Ok((walked.max(from + PAGE) - view.start, base_pages))
     }
 
@@ -72,9 +73,9 @@ impl Scanner {
         Ok(())
     }
 
-    /// The same by asking for all nodes at once, and for the ownership of one page in [`SAMPLE`]: a read of one entry
-    /// costs four times as much as the answer to one address in a long query. Says whether that was enough: it is not
-    /// where a page of the sample is shared, or where the kernel did not see one.
+    /// As [`Self::huge_runs`], but asks for all nodes at once, and reads the ownership of only one page in [`SAMPLE`].
+    /// To read one entry costs four times as much as one address in a long query. Returns `false`, with nothing
+    /// visited, if a page of the sample is shared or the kernel does not see one of the pages.
     fn sampled_runs(
         &mut self,
         view: View<'_>,

@@ -1,4 +1,4 @@
-//! What a scan finds, and joining pages to it.
+//! What a scan finds, and how pages are joined to runs.
 
 use crate::pagemap::Entries;
 use numaloc_core::{ClaimSet, NodeId, PAGE};
@@ -10,7 +10,7 @@ pub enum Ownership {
     Exclusive,
     /// Several mappings, all of them the target's.
     Family,
-    /// Others too, or nobody can tell.
+    /// Processes outside the target map it too, or this cannot be determined.
     Stranger,
     /// Several mappings; whose they are was not looked up.
     #[default]
@@ -24,7 +24,7 @@ pub enum Place {
     Absent,
     /// On this node.
     On(NodeId),
-    /// Somewhere: the node cannot be told.
+    /// A page is there, but its node is not known.
     Unknown,
 }
 
@@ -41,7 +41,7 @@ pub struct Run<'e> {
     pub node: Option<NodeId>,
     /// Who maps them.
     pub ownership: Ownership,
-    /// The claims of those who show them, where mappings were compared.
+    /// The claims of the processes that map them, if mappings were compared.
     pub claims: Option<&'e ClaimSet>,
     /// One entry for each base page; for huge pages that of the first base page alone.
     pub entries: Entries<'e>,

@@ -1,4 +1,5 @@
-//! Extents with one mapping: read where base pages are, probed where a stretch is empty or huge.
+//! Extents with one mapping: pagemap is read where there are base pages, and probed with PAGEMAP_SCAN where a stretch
+//! is empty or huge.
 
 use super::{
     Halt, Run, Runs, Scanner, View,
@@ -23,8 +24,9 @@ pub(super) enum Texture {
 struct Pace {
     read_pages: usize,
     probe_bytes: u64,
-    /// Offset before which no probe is made, and how far the next fruitless probe moves it: frames in a row look like
-    /// huge pages, and on a freshly booted machine many base pages lie so.
+    /// No probe is made before the offset `quiet_until`, and the next fruitless probe moves that on by `quiet_bytes`.
+    /// The reason: frames that follow each other look like huge pages, and on a freshly booted machine many base pages
+    /// have such frames.
     quiet_until: u64,
     quiet_bytes: u64,
 }
@@ -102,7 +104,8 @@ impl Scanner {
             runs.push(index, self.node(index, entry), ownership, entries);
         }
         runs.flush();
-        // Huge pages show as frames in a row. Base pages can, too: then the probe finds that out at little cost.
+        // Huge pages show as frames that follow each other. Base pages may do so, too; a probe then finds that out at
+        // little cost.
         let huge_like =
             present == entries.len() && contiguous + entries.len() / READ_MIN >= entries.len();
         let is_coarse = present == 0 || huge_like && entries.len() >= READ_MIN;

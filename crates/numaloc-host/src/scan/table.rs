@@ -1,22 +1,22 @@
-//! Page frames that several mappings show, each once: what the scans of one mapping after the other add up to.
+//! Page frames that several mappings show, each stored once. The table joins the scans of one mapping after the other.
 
 use super::Run;
 use crate::pagemap::Entry;
 use numaloc_core::{ClaimSet, NodeId, PAGE};
 use std::collections::{HashMap, hash_map};
 
-/// A frame as it is shown at one offset.
+/// A frame that mappings show at one offset.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     /// Page number from the begin of the part.
     pub(super) index: u32,
     /// Index of the first mapping that shows it.
     pub(super) mapping: u32,
-    /// How many show it.
+    /// How many mappings show it.
     pub(super) count: u32,
-    /// The claims of those who show it: see [`Table::claims`].
+    /// The number of the claims of the processes that show it: see [`Table::claims`].
     pub(super) claims: u32,
-    /// Its entry in the first of them.
+    /// Its pagemap entry in the first of these mappings.
     pub(super) entry: Entry,
     /// Its node, if it can be told.
     pub(super) node: Option<NodeId>,
@@ -27,16 +27,17 @@ pub(super) struct Frame {
 pub(super) struct Table {
     frames: Vec<Frame>,
     known: HashMap<(u64, u32), u32, hash::Build>,
-    /// Sets of claims, each once; and the numbers of those that come of adding a claim.
+    /// Sets of claims, each stored once. `grown` has, for a set and a claim that is added to it, the number of the set
+    /// that results.
     sets: Vec<ClaimSet>,
     grown: HashMap<(u32, usize), u32, hash::Build>,
-    /// Different offsets of which a page has been seen.
+    /// How many different offsets a page has been seen at.
     offsets: u64,
     is_seen: Vec<bool>,
 }
 
 impl Table {
-    /// Forgets all frames; `pages` are to come at the most.
+    /// Forgets all frames, for a new part of `pages` pages.
     pub(super) fn begin(&mut self, pages: usize) {
         self.frames.clear();
         self.known.clear();
@@ -48,9 +49,10 @@ impl Table {
         }
     }
 
-    /// Adds the pages of a run that a mapping shows, whose process's claim has the number `claim`. The part begins at
-    /// `begin`. Pages of which the frame is hidden are taken for one frame where they are surely the same (`entry.is_file`:
-    /// of the object, at one offset), or cannot be told apart because they are on one node.
+    /// Adds the pages of a run that `mapping` shows. `claim` is the number of the claim of its process, and the part
+    /// begins at offset `begin`. If frames are hidden, pages at one offset are taken for one frame in two cases: they
+    /// are surely the same (`entry.is_file`: pages of the object), or they cannot be told apart because they are on one
+    /// node.
     pub(super) fn add(&mut self, mapping: usize, claim: usize, begin: u64, run: &Run<'_>) {
         let first = (run.offset - begin) / PAGE;
         for page in 0..run.bytes / PAGE {
@@ -106,7 +108,7 @@ impl Table {
         grown
     }
 
-    /// Takes note of pages that are not joined with others.
+    /// Notes the offsets of pages that are not joined with others.
     pub(super) fn see(&mut self, begin: u64, run: &Run<'_>) {
         let first = ((run.offset - begin) / PAGE) as u32;
         (first..first + (run.bytes / PAGE) as u32).for_each(|index| self.see_page(index));
@@ -138,7 +140,8 @@ impl Table {
     }
 }
 
-/// Hashing of small numbers that nobody chooses to do harm: the table is asked for each page of each mapping.
+/// Fast hashing of small numbers, because the table is asked for each page of each mapping. Nobody chooses these
+/// numbers to do harm.
 mod hash {
     use std::hash::{BuildHasherDefault, Hasher};
 

@@ -1,4 +1,4 @@
-//! What cannot be seen is no page that is not there.
+//! A page that cannot be read is an error, not an absent page.
 
 use super::*;
 use crate::fake::Fake;
@@ -7,7 +7,7 @@ use std::{fs, sync::Arc};
 
 /// What reading a page map gives.
 enum Content {
-    /// EISDIR.
+    /// The error EISDIR.
     Error,
     /// Pages that nobody else maps.
     Pages(usize),
@@ -68,7 +68,7 @@ fn a_page_map_that_cannot_be_read_is_an_error() {
 fn an_address_space_that_has_ended_has_no_pages() {
     let fake = Fake::new();
     let ended = space(&fake, 100, Content::Pages(1));
-    // So reads that of one that is no more.
+    // The pagemap of an address space that has ended reads as empty.
     fs::write(fake.path("proc/100/pagemap"), "").expect("a file");
     let mut places = Vec::new();
     scanner(&fake).locate(&ended, 0, 2, &mut places).expect("no error");

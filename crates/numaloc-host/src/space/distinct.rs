@@ -1,4 +1,5 @@
-//! One of each address space: processes may share one without being threads of each other (vfork, CLONE_VM).
+//! Finds entries that are the same address space. Processes may share one without being threads of each other (vfork,
+//! CLONE_VM).
 
 use super::{AddressSpace, Holder, is_gone};
 use numaloc_sys::kcmp_vm;
@@ -8,8 +9,9 @@ use std::{
     io,
 };
 
-/// Joins those that are the same memory, in ascending order of pid. Only equal layouts can be: those of a family of forks
-/// are equal too, and kcmp(2) tells them apart, in so many calls as sorting takes.
+/// Joins entries that are the same memory; the result is in ascending order of pid. Only entries with equal layouts can
+/// be the same. A family of forks has equal layouts, too, and kcmp(2) tells those apart, in as many calls as sorting
+/// takes comparisons.
 pub(crate) fn distinct(spaces: Vec<AddressSpace>) -> Vec<AddressSpace> {
     let mut alike: HashMap<_, Vec<AddressSpace>> = HashMap::new();
     spaces.into_iter().for_each(|space| alike.entry(space.layout).or_default().push(space));
@@ -19,8 +21,8 @@ pub(crate) fn distinct(spaces: Vec<AddressSpace>) -> Vec<AddressSpace> {
     spaces
 }
 
-/// Sorts by merging, and joins what is equal. Not by `sort_by`: a process that ends meanwhile breaks the order, and that
-/// may panic.
+/// Sorts by merging, and joins entries that are equal. `sort_by` is not used, because it may panic if the order is
+/// inconsistent, as when a process ends meanwhile.
 fn joined(
     spaces: Vec<AddressSpace>,
     order: &dyn Fn(&AddressSpace, &AddressSpace) -> io::Result<Ordering>,
@@ -49,7 +51,7 @@ fn merged(
             }
             Err(error) if is_gone(&error) && !a.is_alive() => drop(first.next()),
             Err(error) if is_gone(&error) && !b.is_alive() => drop(second.next()),
-            // Where it cannot be told, they count as different.
+            // If they cannot be compared, they count as different.
             Err(_) if a.pid() < b.pid() => merged.extend(first.next()),
             Err(_) => merged.extend(second.next()),
         }
@@ -59,7 +61,7 @@ fn merged(
     merged
 }
 
-/// The memory of both, for the process that was there first: the other one lends it its CPUs.
+/// One entry for both: that of the process that was there first, with the CPUs of the other added.
 fn together(a: AddressSpace, b: AddressSpace) -> AddressSpace {
     let (mut elder, other) = if is_elder(&a.holders[0], &b.holders[0]) { (a, b) } else { (b, a) };
     elder.process.cpus = elder.process.cpus.or(&other.process.cpus);
@@ -67,7 +69,8 @@ fn together(a: AddressSpace, b: AddressSpace) -> AddressSpace {
     elder
 }
 
-/// Whether `a` is not the child of the two. Start times are told in ticks of 10 ms, and a child follows soon.
+/// Whether `a` was there before `b`. Start times are in ticks of 10 ms, and a child may start within the same tick as
+/// its parent; then the parent was first.
 fn is_elder(a: &Holder, b: &Holder) -> bool {
     let key = |one: &Holder, other: &Holder| {
         let Holder { identity, parent } = *one;
@@ -102,7 +105,7 @@ mod tests {
         spaces.sort_by_key(AddressSpace::pid);
         let cpus = |space: &AddressSpace| (space.pid(), space.process.cpus.to_string());
         let expected = [(100, "1,3,5"), (201, "2,4"), (202, "0,6")].map(|(a, b)| (a, b.to_owned()));
-        // 300 is 6 of 7, as 202 is.
+        // 300 and 202 leave the same remainder when divided by 7.
         assert_eq!(spaces.iter().map(cpus).collect::<Vec<_>>(), expected);
     }
 

@@ -85,7 +85,7 @@ fn a_page_map_is_opened_again_for_the_same_memory_alone() {
     fake.exec(100);
     assert!(is_gone(&spaces[0].pagemap().unwrap_err()));
     spaces[1].pagemap().unwrap();
-    // Where programs are all put to the same places it cannot be told.
+    // Without random layouts it cannot be proved that the memory is the same.
     fake.write("proc/sys/kernel/randomize_va_space", "0");
     let spaces = [200, 300].map(open);
     spaces[1].pagemap().unwrap();

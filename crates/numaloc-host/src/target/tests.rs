@@ -71,10 +71,10 @@ fn members_that_are_gone_are_named_and_the_rest_is_found() {
     assert_eq!(missing, [0, 2, 3, 4].map(|index| (index, ErrorKind::NotFound)));
     let words: Vec<String> = found.missing.iter().map(|(_, error)| error.to_string()).collect();
     assert!(words[0].contains("gone") && words[2].contains("99"), "{words:?}");
-    // Without any the first says why.
+    // If no target exists, the error is that of the first one.
     let error = pids_of_none(&fake, &targets[2..5]);
     assert_eq!(error.to_string(), "cgroup dead has no processes");
-    // What can be no target is refused, whatever else is there.
+    // A target that can never be one is refused, even if others exist.
     assert!(pids_of_none(&fake, &[cgroup("a"), cgroup("../a")]).to_string().contains("outside"));
 }
 

@@ -95,7 +95,7 @@ fn a_failure_on_the_way_leaves_nothing_behind() {
         assert!(matches!(&error, Error::Write { path, .. } if *path == file), "{error}");
         for (later, (path, _)) in SET_UP.iter().enumerate().skip(1) {
             let untouched = text(&fake, path) == if later == failing { "" } else { "0" };
-            // The index of the first target is 0 in any case.
+            // File 19 holds the index of the first target, which is 0 before and after.
             assert!(
                 untouched == (later >= failing) || later == 19,
                 "{path} with {failing} failing"
