@@ -1,15 +1,15 @@
 //! What is used most comes home first, and no setting of the host stays changed.
 
 use crate::{
-    app::{spinners, until},
+    app::{Layout, spinners, until},
     engine::{look, try_look},
     scene::Scene,
     settings::Setting,
-    truth::{off, on, release},
+    truth::{Truth, off, on, release},
 };
 use numaloc_core::{HeatSource, Options, Order, Pacing, Profile, Reason};
 use numaloc_executor::{Control, Limits};
-use numaloc_host::{Error, Roots, heat};
+use numaloc_host::{Error, Roots, Target, heat};
 use std::{fs, path::Path, sync::atomic::Ordering::Relaxed, thread};
 
 const MIB: u64 = 1 << 20;
@@ -88,6 +88,25 @@ fn what_damon_sees_in_use_comes_home_first() {
         let error = try_look(&scene.target(), &options).expect_err("there is no DAMON");
         assert!(matches!(&error, Error::NoDamon { .. }), "{error}");
     }
+}
+
+/// Its own copies and what it still shares are extents that cover the same addresses.
+#[test]
+fn a_family_with_copies_can_be_watched() {
+    let _damon = free_damon();
+    if !has_damon() {
+        return;
+    }
+    let layout = Layout::remote(&["cow:32M"]).load("idle").copies_on(1);
+    let mut parent = layout.start("parent");
+    let child: i32 = parent.ask("child").parse().expect("a pid");
+    let targets = [Target::Pid(parent.pid()), Target::Pid(child)];
+    let look = look(&targets, &Options { order: Order::Damon, ..Options::default() });
+    let outcome = look.carry_out(&Limits::default(), &Control::default());
+    let range = parent.range("cow");
+    assert_eq!(Truth::of(parent.pid()).region(range), [(0, 32 * MIB)].into(), "{outcome:?}");
+    assert_eq!(kdamonds(), "0");
+    parent.check();
 }
 
 #[test]

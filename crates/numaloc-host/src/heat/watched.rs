@@ -50,10 +50,22 @@ pub fn watched(moves: &[Move], pids: &[i32]) -> Vec<Watched> {
         regions.entry(mapping.process).or_default().extend(cuts);
     }
     let watched = |(process, mut regions): (usize, Vec<Range<u64>>)| {
-        regions.sort_by_key(|region| region.start);
+        disjoin(&mut regions);
         Watched { process, pid: pids[process], regions }
     };
     regions.into_iter().map(watched).collect()
+}
+
+/// Sorts regions and cuts off what lies in one before. Pages of a process's own and pages that it shares are separate extents that
+/// may cover the same addresses, and DAMON refuses regions that overlap (mm/damon/sysfs.c, `damon_sysfs_set_regions`).
+fn disjoin(regions: &mut Vec<Range<u64>>) {
+    regions.sort_by_key(|region| (region.start, region.end));
+    let mut end = 0;
+    regions.retain_mut(|region| {
+        region.start = region.start.max(end);
+        end = end.max(region.end);
+        !region.is_empty()
+    });
 }
 
 #[cfg(test)]
@@ -93,6 +105,19 @@ mod tests {
         assert_eq!(bytes, 3 * GIB + PAGE + HUGE + PAGE);
         let large = regions.iter().filter(|region| region.start >= 8 * GIB).count();
         assert!((490..=500).contains(&large), "{large}");
+    }
+
+    #[test]
+    fn extents_at_the_same_addresses_are_watched_once() {
+        let moves = [
+            step(&[0, 1], GIB, 64 * HUGE, 40 * HUGE),
+            step(&[0], GIB + HUGE / 2, 32 * HUGE, 3 * HUGE),
+        ];
+        for Watched { regions, .. } in watched(&moves, &[7, 8]) {
+            assert!(regions.windows(2).all(|pair| pair[0].end <= pair[1].start), "{regions:?}");
+            let bytes: u64 = regions.iter().map(|region| region.end - region.start).sum();
+            assert_eq!(bytes, 64 * HUGE);
+        }
     }
 
     #[test]
