@@ -203,6 +203,7 @@ fn seed(state: &Path) {
             creator: "uid:0".to_owned(),
             creator_gid: None,
             request_id: None,
+            requester: None,
             pins: Default::default(),
             members: Vec::new(),
             labels: Default::default(),

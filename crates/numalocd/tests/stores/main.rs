@@ -76,13 +76,22 @@ fn described(dir: &Path) -> String {
 }
 
 fn of_target(target: &Target) -> String {
-    let Target { pids, cgroups, units, container_ids, pod_uids, labels, processes } = target;
+    let Target {
+        pids,
+        cgroups,
+        units,
+        container_ids,
+        pod_uids,
+        labels,
+        workload_creators,
+        processes,
+    } = target;
     let labels_text: Vec<_> = labels.requirements.iter().map(Requirement::to_string).collect();
     let processes: Vec<_> =
         processes.iter().map(|process| (process.pid, process.start_time)).collect();
     format!(
         "pids {pids:?} cgroups {cgroups:?} units {units:?} containers {container_ids:?} pods {pod_uids:?} labels \
-         {labels_text:?} of {:?} processes {processes:?}",
+         {labels_text:?} of {:?} creators {workload_creators:?} processes {processes:?}",
         labels.namespace
     )
 }

@@ -104,6 +104,7 @@ fn target() -> Target {
         container_ids: words(&["c1"]),
         pod_uids: words(&["p1"]),
         labels: Selector { namespace: Some("prod".to_owned()), requirements: requirements.into() },
+        workload_creators: words(&["uid:1000"]),
         processes: [process(4713)].into(),
     }
 }
@@ -264,6 +265,7 @@ fn job(number: u64, state: JobState) -> Job {
         creator: "schedule".to_owned(),
         creator_gid: Some(12_100),
         request_id: Some(format!("request-{number}")),
+        requester: Some("uid:1000".to_owned()),
         pins: pins(),
         members: members(),
         labels: labels(),
@@ -294,6 +296,7 @@ fn little_job(number: u64) -> Job {
         creator: "uid:0".to_owned(),
         creator_gid: None,
         request_id: None,
+        requester: None,
         pins: Pins::new(),
         members: Vec::new(),
         labels: BTreeMap::new(),

@@ -186,6 +186,7 @@ fn boundless() -> v1::MigrationSpec {
         units: long_name(),
         container_ids: long_name(),
         pod_uids: vec!["a pod".to_owned()],
+        workload_creators: long_name(),
         labels: Some(v1::LabelSelector {
             match_labels: many_labels(),
             match_expressions: vec![requirement],
