@@ -66,7 +66,7 @@ fn said(comment: &str, method: &str) -> Said {
     }
     let splits = [("operator", Said::Operator), ("admin", Said::Admin)];
     let rest = splits.into_iter().find(|(role, _)| {
-        comment.contains(&format!("Reading needs the role viewer, the rest {role}."))
+        comment.contains(&format!("Reading needs the role viewer, all else the role {role}."))
     });
     let (_, rest) =
         rest.unwrap_or_else(|| panic!("who may call {method}? Its service says: {comment}"));
