@@ -178,23 +178,13 @@ impl Daemon {
                     filter: Some(filter.clone()),
                     after: after.clone().unwrap_or_default(),
                 };
-                let broken = match service.watch_events(request).await {
-                    Err(status) => status,
-                    Ok(stream) => {
-                        patience.restore();
-                        let mut stream = stream.into_inner();
-                        loop {
-                            match next(&mut stream).await {
-                                Err(status) => break status,
-                                Ok(v1::WatchEventsResponse { event: message }) => {
-                                    let document = event(&message.unwrap_or_default());
-                                    after = Some(document.name.clone());
-                                    seen(&document)?;
-                                }
-                            }
-                        }
-                    }
+                let opened = service.watch_events(request).await;
+                let each = |answer: v1::WatchEventsResponse| {
+                    let document = event(&answer.event.unwrap_or_default());
+                    after = Some(document.name.clone());
+                    seen(&document)
                 };
+                let broken = answers(opened, &mut patience, each).await?;
                 if after.is_none() {
                     // No event has been seen yet. The stored ones since `begin` are those that the broken watch would have
                     // shown.
@@ -219,23 +209,13 @@ impl Daemon {
             let mut patience = Patience::new(self.reconnect_timeout);
             let mut token = String::new();
             loop {
-                let broken = match open(token.clone()).await {
-                    Err(status) => status,
-                    Ok(stream) => {
-                        patience.restore();
-                        let mut stream = stream.into_inner();
-                        loop {
-                            match next(&mut stream).await {
-                                Err(status) => break status,
-                                Ok(answer) => {
-                                    let (change, resume_token) = read(answer);
-                                    token = resume_token;
-                                    seen(&change)?;
-                                }
-                            }
-                        }
-                    }
+                let opened = open(token.clone()).await;
+                let each = |answer| {
+                    let (change, resume_token) = read(answer);
+                    token = resume_token;
+                    seen(&change)
                 };
+                let broken = answers(opened, &mut patience, each).await?;
                 if is_forgotten(&broken) && !token.is_empty() {
                     complain("the daemon does not know any more what has changed since: all is told anew");
                     token.clear();
@@ -248,7 +228,8 @@ impl Daemon {
 
     /// Waits before a broken watch is retried.
     ///
-    /// # Errors The error is final, or --reconnect-timeout is over.
+    /// # Errors
+    /// The error is final, or --reconnect-timeout is over.
     async fn endure(
         &self,
         broken: Status,
@@ -287,6 +268,28 @@ pub fn change<M, D>(
 fn cause(status: &Status) -> String {
     let source = std::error::Error::source(status);
     source.map_or_else(|| status.message().to_owned(), super::channel::reason)
+}
+
+/// Hands each answer of a watch on, and returns how the watch broke.
+///
+/// # Errors
+/// What `each` fails with.
+async fn answers<A>(
+    opened: Result<Response<Streaming<A>>, Status>,
+    patience: &mut Patience,
+    mut each: impl FnMut(A) -> Result<(), Failure>,
+) -> Result<Status, Failure> {
+    let mut stream = match opened {
+        Ok(stream) => stream.into_inner(),
+        Err(status) => return Ok(status),
+    };
+    patience.restore();
+    loop {
+        match next(&mut stream).await {
+            Ok(answer) => each(answer)?,
+            Err(status) => return Ok(status),
+        }
+    }
 }
 
 /// The next message. A stream that ends without a status counts as broken.
