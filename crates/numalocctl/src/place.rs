@@ -49,7 +49,8 @@ pub enum Place {
 
 /// The place for commands that also work without a daemon.
 ///
-/// # Errors The options contradict each other, or the address of the daemon is wrong.
+/// # Errors
+/// The options contradict each other, or the address of the daemon is wrong.
 pub fn choose(args: &ConnectArgs, environment: &Environment) -> Result<Place, Failure> {
     if args.standalone {
         if args.endpoint.is_some() {
@@ -67,7 +68,8 @@ pub fn choose(args: &ConnectArgs, environment: &Environment) -> Result<Place, Fa
 
 /// The daemon's address, for commands that only the daemon can carry out.
 ///
-/// # Errors As [`choose`], or --standalone is given.
+/// # Errors
+/// As [`choose`], or --standalone is given.
 pub fn daemon(
     args: &ConnectArgs,
     environment: &Environment,

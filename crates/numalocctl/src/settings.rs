@@ -32,7 +32,8 @@ pub struct TlsSettings {
 
 /// Reads the files. Each value comes from the first file that has it. Files that do not exist are ignored.
 ///
-/// # Errors A file cannot be read or has an unknown key.
+/// # Errors
+/// A file cannot be read or has an unknown key.
 pub fn read(files: &[PathBuf]) -> Result<Settings, Failure> {
     let mut settings = Settings::default();
     for path in files {

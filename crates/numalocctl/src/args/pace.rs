@@ -40,7 +40,8 @@ impl PaceArgs {
 
     /// Refuses to pause NUMA balancing without the daemon. Only the daemon restores the setting even after it is killed.
     ///
-    /// # Errors The option that needs the daemon.
+    /// # Errors
+    /// The option that needs the daemon.
     pub fn check_here(&self) -> Result<(), Failure> {
         match self.numa_balancing {
             Some(NumaBalancing::Pause) => {

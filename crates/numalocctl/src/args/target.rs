@@ -71,7 +71,8 @@ impl TargetArgs {
     }
     /// The targets as values of the host crate.
     ///
-    /// # Errors A member is named that only the daemon knows.
+    /// # Errors
+    /// A member is named that only the daemon knows.
     pub fn targets(&self) -> Result<Vec<Target>, Failure> {
         let registered = [
             ("--container", self.container.is_empty()),
