@@ -2,6 +2,7 @@
 //! compared with a number from another run, because such a ratio says more about the machine than about the code.
 #![forbid(unsafe_code)]
 
+mod cache;
 mod calls;
 mod families;
 mod figure;

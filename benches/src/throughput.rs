@@ -1,6 +1,7 @@
 //! How fast all of a process's memory comes home, and for how much CPU time.
 
 use crate::{
+    cache::Cache,
     figure::{Figure, kernel},
     hold::{self, Holder, Pages},
     movers::{AWAY, HOME, Mover, Turn},
@@ -27,6 +28,9 @@ pub struct Args {
     /// subject of its own.
     #[arg(long, allow_hyphen_values = true)]
     with: Vec<String>,
+    /// To a node that has nothing free, but page cache that nobody uses.
+    #[arg(long)]
+    full: bool,
     /// Only subjects with this word in their name; repeatable.
     #[arg(long)]
     subject: Vec<String>,
@@ -70,6 +74,7 @@ fn subjects(args: &Args, large: bool) -> Result<Vec<Subject>> {
 }
 
 fn compare(args: &Args, mib: usize, pages: Pages, kernel: &str) -> Result<()> {
+    let cache = args.full.then(|| Cache::new(mib + mib / 2)).transpose()?;
     let _pool = (pages == Pages::Hugetlb).then(|| Pool::fill(mib)).transpose()?;
     let large = mib > 1024;
     let mut subjects = subjects(args, large)?;
@@ -84,13 +89,15 @@ fn compare(args: &Args, mib: usize, pages: Pages, kernel: &str) -> Result<()> {
                 continue;
             }
             let holder = Holder::start(&target(mib, pages, AWAY))?;
+            cache.iter().try_for_each(Cache::fill)?;
             let (turn, bytes) = measured(mover, &holder)?;
             println!("round {round}: {}: {:.0} ms", mover.name, turn.wall.as_secs_f64() * 1e3);
             moved = bytes;
             turns.push(turn);
         }
     }
-    let case = case(mib, pages);
+    let full = if args.full { ", to a node full of page cache" } else { "" };
+    let case = case(mib, pages) + full;
     let figure = |subject: &Subject, metric: &str, unit: &str, values: Vec<f64>| Figure {
         bench: "throughput".into(),
         kernel: kernel.into(),

@@ -36,6 +36,7 @@ mod pacing;
 mod pinned;
 mod policy;
 mod pressure;
+mod room;
 mod service;
 mod shared;
 mod sparse;

@@ -6,7 +6,7 @@ use crate::{
     truth::{free_bytes, high_watermark_bytes, on, vmstat},
 };
 use numaloc_core::{
-    Options, Reason,
+    MakeRoom, Options, Reason,
     pace::{Pacing, Profile},
 };
 
@@ -23,6 +23,11 @@ fn ballast() -> App {
     ballast.start("ballast")
 }
 
+/// Nothing is dropped for room.
+fn free_alone() -> Options {
+    Options { make_room: MakeRoom::None, ..Options::default() }
+}
+
 /// Counters that grow when memory runs out, or when anybody reclaims memory.
 const DISTRESS: [&str; 5] =
     ["oom_kill", "pswpout", "allocstall_movable", "pgscan_kswapd", "pgscan_direct"];
@@ -36,7 +41,7 @@ fn moves_what_fits_and_reports_the_rest() {
     let scene = Scene::remote(&["anon:96M"]);
     let mut ballast = ballast();
     let before = distress();
-    let outcome = scene.migrate(&Options::default());
+    let outcome = scene.migrate(&free_alone());
     assert_eq!(distress(), before, "{DISTRESS:?}");
     let (nodes, account) = (scene.nodes("anon"), outcome.account());
     assert!(on(&nodes, 0) > 0 && on(&nodes, 1) > 0, "{nodes:?} {outcome:?}");
@@ -46,7 +51,7 @@ fn moves_what_fits_and_reports_the_rest() {
     ballast.check();
     // Once there is room again, another run brings the rest home.
     drop(ballast);
-    scene.migrate(&Options::default());
+    scene.migrate(&free_alone());
     scene.assert_on("anon", 0, 96 * MIB);
     scene.finish();
 }
@@ -57,7 +62,7 @@ fn the_fastest_run_has_nothing_reclaimed_either() {
     let mut ballast = ballast();
     let before = distress();
     let pacing = Pacing { profile: Profile::Fast, ..Pacing::default() };
-    let outcome = scene.migrate(&Options { pacing, ..Options::default() });
+    let outcome = scene.migrate(&Options { pacing, ..free_alone() });
     assert_eq!(distress(), before, "{DISTRESS:?}");
     assert!(outcome.account().left_for(Reason::NoMemory) > 0, "{outcome:?}");
     assert!(free_bytes(0) >= RESERVE / 2, "the reserve is gone: {} free", free_bytes(0));
@@ -70,7 +75,7 @@ fn a_node_without_room_for_huge_pages_loses_none() {
     let scene = Scene::remote(&["thp:96M"]);
     let mut ballast = ballast();
     let before = distress();
-    let outcome = scene.migrate(&Options::default());
+    let outcome = scene.migrate(&free_alone());
     assert_eq!(distress(), before, "{DISTRESS:?}");
     let nodes = scene.nodes("thp");
     assert_eq!(nodes.values().sum::<u64>(), 96 * MIB, "{nodes:?}");

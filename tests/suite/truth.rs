@@ -114,9 +114,14 @@ pub fn vmstat(name: &str) -> u64 {
 
 /// MemFree of a node in bytes.
 pub fn free_bytes(node: u32) -> u64 {
+    node_bytes(node, "MemFree:")
+}
+
+/// A field of a node's meminfo in bytes.
+pub fn node_bytes(node: u32, field: &str) -> u64 {
     let path = format!("/sys/devices/system/node/node{node}/meminfo");
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    let line = text.lines().find_map(|line| line.split_once("MemFree:")).expect("MemFree").1;
+    let line = text.lines().find_map(|line| line.split_once(field)).expect(field).1;
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("KiB") << 10
 }
 

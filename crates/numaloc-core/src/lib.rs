@@ -19,6 +19,7 @@ pub mod pace;
 pub mod plan;
 pub mod planner;
 pub mod process;
+pub mod room;
 pub mod route;
 pub mod supply;
 pub mod topology;
@@ -37,6 +38,7 @@ pub use outcome::{CALL_BOUNDS_US, CallStats, Flows, Moved, Outcome, ProcessOutco
 pub use pace::{Guard, NumaBalancing, Order, Pace, Pacing, Profile};
 pub use plan::{CommonStay, Move, Plan, PlannedProcess, Skip, Skipped, WideThread};
 pub use process::{Identity, Process, Thread, Threads};
+pub use room::{CacheStop, MakeRoom, Taken};
 pub use route::{Route, Routes};
 pub use supply::{HugetlbSource, Supply};
 pub use topology::{HugePool, Node, NodeMemory, Topology};

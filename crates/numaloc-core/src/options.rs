@@ -5,6 +5,7 @@ use crate::{
     home::HomeRule,
     ids::NodeSet,
     pace::{Order, Pacing},
+    room::MakeRoom,
     supply::{HugetlbSource, Supply},
     topology::Topology,
 };
@@ -34,6 +35,8 @@ pub struct Options {
     pub pacing: Pacing,
     /// Which memory is moved first.
     pub order: Order,
+    /// What may be done to make room on a target that is full.
+    pub make_room: MakeRoom,
     /// Bytes that stay free on a target above its high watermark; `None`: 1% of the node, at least 64 MiB.
     pub reserve_bytes: Option<u64>,
 }
@@ -52,6 +55,7 @@ impl Default for Options {
             hugetlb: HugetlbSource::default(),
             pacing: Pacing::default(),
             order: Order::default(),
+            make_room: MakeRoom::default(),
             reserve_bytes: None,
         }
     }
@@ -77,6 +81,14 @@ impl Options {
     /// `None`.
     pub fn supply(&self, hugetlb_bytes: Option<u64>) -> Supply {
         hugetlb_bytes.map_or(Supply::BASE, |bytes| Supply::hugetlb(bytes, self.hugetlb))
+    }
+
+    /// What is done for room on the targets, one after the other: nothing anywhere before something is done on any of them.
+    pub fn ways(&self, hugetlb_bytes: Option<u64>) -> &'static [MakeRoom] {
+        match (self.make_room, hugetlb_bytes) {
+            (MakeRoom::Cache, None) => &[MakeRoom::None, MakeRoom::Cache],
+            _ => &[MakeRoom::None],
+        }
     }
 
     /// Bytes to keep free above the high watermark of a node with `total_bytes`.

@@ -1,6 +1,6 @@
 //! The result of a run: what happened to the pages of each process, and how many system calls it took.
 
-use crate::{account::Account, ids::NodeId, process::Identity};
+use crate::{account::Account, ids::NodeId, process::Identity, room::CacheStop};
 use std::{collections::BTreeMap, time::Duration};
 
 /// Confirmed moves by (source, target), in bytes.
@@ -127,6 +127,10 @@ pub struct CallStats {
     pub split_huge_pages: u64,
     /// Base pages that the kernel failed to migrate during the run, on the whole host (/proc/vmstat, pgmigrate_fail).
     pub failed_pages: u64,
+    /// Bytes for which the kernel dropped page cache on a target.
+    pub cache_bytes: u64,
+    /// Why no more was dropped, if something kept it from that.
+    pub cache_stop: Option<CacheStop>,
 }
 
 impl CallStats {
@@ -156,6 +160,8 @@ impl CallStats {
         self.huge_page_wait += other.huge_page_wait;
         self.split_huge_pages += other.split_huge_pages;
         self.failed_pages += other.failed_pages;
+        self.cache_bytes += other.cache_bytes;
+        self.cache_stop = self.cache_stop.or(other.cache_stop);
     }
 }
 

@@ -9,6 +9,7 @@ use crate::{
     locality::{Locality, Share},
     options::Options,
     process::{Process, Thread, Threads},
+    room::Taken,
     route::Routes,
 };
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
@@ -180,6 +181,8 @@ pub struct Plan {
     pub expected_bytes: u64,
     /// Bytes by (source, target) that will move if nothing intervenes.
     pub expected_flows: BTreeMap<(NodeId, NodeId), u64>,
+    /// Where the room for them comes from, by target.
+    pub expected_room: BTreeMap<NodeId, Taken>,
     /// Bytes that are to move but have no room on any target now.
     pub no_room_bytes: u64,
     /// Bytes of hugetlb memory for which the pools of the target nodes have no pages. The options

@@ -103,6 +103,7 @@ impl<'a> Planner<'a> {
             locality: Locality::default(),
             expected_bytes: 0,
             expected_flows: BTreeMap::new(),
+            expected_room: BTreeMap::new(),
             no_room_bytes: 0,
             beyond_pool_bytes: 0,
             limit_bytes: None,
@@ -309,19 +310,23 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Takes room for `bytes` on the routes' targets, best first.
+    /// Takes room for `bytes` on the routes' targets, best first; what is free on all of them before anything is dropped.
     fn expect(&mut self, step: &Move, from: NodeId, mut bytes: u64) {
-        for &to in self.plan.routes[step.routes].from(from) {
+        let ways = self.plan.options.ways(step.hugetlb_bytes);
+        let route = self.plan.routes[step.routes].from(from);
+        for (&make_room, &to) in ways.iter().flat_map(|way| route.iter().map(move |to| (way, to))) {
             let Some(memory) = self.memory.get_mut(&to) else { continue };
             let options = &self.plan.options;
             let reserve = options.reserve(memory.total_bytes);
-            let taken = memory.take(options.supply(step.hugetlb_bytes), bytes, reserve);
-            let fits = taken.pool_bytes + taken.free_bytes;
+            let supply = options.supply(step.hugetlb_bytes);
+            let taken = memory.take(supply, bytes, reserve, make_room);
+            let fits = taken.bytes();
             if step.hugetlb_bytes.is_some() {
                 self.plan.beyond_pool_bytes += taken.free_bytes;
             }
             if fits > 0 {
                 *self.plan.expected_flows.entry((from, to)).or_default() += fits;
+                self.plan.expected_room.entry(to).or_default().add(taken);
             }
             self.plan.expected_bytes += fits;
             bytes -= fits;

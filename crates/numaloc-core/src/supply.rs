@@ -64,12 +64,3 @@ impl Supply {
 pub fn can_be_fresh(page_bytes: u64) -> bool {
     page_bytes <= BLOCK_MAX
 }
-
-/// Bytes that were taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
-    /// From the pool.
-    pub pool_bytes: u64,
-    /// From free memory.
-    pub free_bytes: u64,
-}

@@ -1,8 +1,10 @@
 //! The machine: its NUMA nodes, their CPUs, memory and distances.
 
 use crate::{
+    PAGE,
     ids::{CpuSet, NodeId, NodeSet},
-    supply::{Supply, Taken},
+    room::{MakeRoom, Taken},
+    supply::Supply,
 };
 use std::collections::BTreeMap;
 
@@ -28,7 +30,16 @@ pub struct NodeMemory {
     pub total_bytes: u64,
     /// MemFree in bytes: what can be had without reclaim.
     pub free_bytes: u64,
-    /// Sum of the zones' high watermarks in bytes; below it the kernel starts to reclaim (mm/vmscan.c, kswapd).
+    /// Page cache in bytes that the kernel drops before all else: on the inactive list, and neither dirty nor being written.
+    /// Locked pages and those of tmpfs are on other lists, so they are not in here.
+    pub cache_bytes: u64,
+    /// Sum of the zones' min watermarks in bytes; below it whoever allocates has to reclaim (mm/page_alloc.c,
+    /// `__alloc_pages_slowpath`).
+    pub min_watermark_bytes: u64,
+    /// Sum of the zones' low watermarks in bytes; an allocation that goes below it wakes the node's kswapd.
+    pub low_watermark_bytes: u64,
+    /// Sum of the zones' high watermarks in bytes; once awake, kswapd reclaims until as much is free (mm/vmscan.c,
+    /// `balance_pgdat`).
     pub high_watermark_bytes: u64,
     /// hugetlb pools, by page size.
     pub huge_pools: Vec<HugePool>,
@@ -40,11 +51,30 @@ impl NodeMemory {
         self.pool_room(supply) + self.free_room(supply, reserve_bytes)
     }
 
+    /// Bytes that may be put there besides, if page cache is dropped for them. The reserve is kept in free memory and such cache
+    /// together: cache that can be dropped at once is as good as free.
+    pub fn room_by_cache(&self, supply: Supply, reserve_bytes: u64, make_room: MakeRoom) -> u64 {
+        if make_room == MakeRoom::None || supply != Supply::BASE {
+            return 0;
+        }
+        let kept_bytes = self.high_watermark_bytes.saturating_add(reserve_bytes);
+        let all_bytes = (self.free_bytes + self.cache_bytes).saturating_sub(kept_bytes);
+        all_bytes.saturating_sub(self.free_room(supply, reserve_bytes)) / PAGE * PAGE
+    }
+
     /// Takes pages for up to `bytes`, as far as there is room. The pool comes first, as in the kernel (mm/hugetlb.c,
-    /// `alloc_hugetlb_folio_nodemask`).
-    pub fn take(&mut self, supply: Supply, bytes: u64, reserve_bytes: u64) -> Taken {
+    /// `alloc_hugetlb_folio_nodemask`), then free memory, then page cache that is dropped.
+    pub fn take(
+        &mut self,
+        supply: Supply,
+        bytes: u64,
+        reserve_bytes: u64,
+        make_room: MakeRoom,
+    ) -> Taken {
         let pool_bytes = bytes.min(self.pool_room(supply));
         let free_bytes = (bytes - pool_bytes).min(self.free_room(supply, reserve_bytes));
+        let rest = bytes - pool_bytes - free_bytes;
+        let cache_bytes = rest.min(self.room_by_cache(supply, reserve_bytes, make_room));
         let same = |pool: &&mut HugePool| pool.page_bytes == supply.page_bytes;
         if let Some(pool) = self.huge_pools.iter_mut().find(same).filter(|_| supply.pool) {
             // A plan with a target ratio may want a part of a page.
@@ -53,7 +83,8 @@ impl NodeMemory {
             pool.unreserved_pages -= pages;
         }
         self.free_bytes -= free_bytes;
-        Taken { pool_bytes, free_bytes }
+        self.cache_bytes -= cache_bytes;
+        Taken { pool_bytes, free_bytes, cache_bytes }
     }
 
     fn pool_room(&self, supply: Supply) -> u64 {

@@ -1,6 +1,7 @@
 //! Batches: each is one move_pages call and then a second look, which settles every folio of the batch.
 
 use crate::{
+    cache::{Patience, above_floor},
     fate::{Fate, fate},
     folio::Folio,
     hint::take_faults,
@@ -12,7 +13,7 @@ use crate::{
     worker::Worker,
 };
 use nix::libc::EIO;
-use numaloc_core::{Moved, NodeId, Options, PAGE, Reason};
+use numaloc_core::{CacheStop, MakeRoom, Moved, NodeId, Options, PAGE, Reason};
 use numaloc_sys::{MoveFlag, move_pages};
 use std::{
     collections::VecDeque,
@@ -37,6 +38,8 @@ pub struct Key {
     pub to: NodeId,
     /// Page size in bytes, if they are hugetlb pages: these come from a pool of their own.
     pub hugetlb_bytes: Option<u64>,
+    /// What may be done there to make room.
+    pub make_room: MakeRoom,
 }
 
 impl Key {
@@ -55,6 +58,7 @@ impl Worker<'_> {
         rows.sort_unstable_by_key(|row| (row.first.class(), row.first.address));
         let pool = key.pool(&self.work.plan.options);
         let mut todo = VecDeque::from(rows);
+        let mut patience = None;
         while let Some(first) = todo.front().map(|row| row.first) {
             let gone = !self.survey.spaces[key.process].is_alive();
             if let Some(reason) = gone.then_some(Reason::ProcessGone).or_else(|| self.work.stop()) {
@@ -69,7 +73,7 @@ impl Worker<'_> {
                 0 => Room::Unsettled,
                 _ => {
                     let most = claimed.max(first.bytes);
-                    self.work.take_room(pool, most, first.bytes, || self.room(key))
+                    self.work.take_room(pool, most, first.bytes, || self.room(key, most))
                 }
             };
             match room {
@@ -77,12 +81,18 @@ impl Worker<'_> {
                     let bytes = fitting(&todo, taken);
                     self.pay(bytes);
                     let before = self.moved_bytes;
+                    patience = None;
                     // `pay` may have waited. If the run must stop by now, the next turn of the loop leaves everything.
                     if self.work.stop().is_none() {
                         let batch = take(&mut todo, bytes);
                         for row in self.batch(key, &batch).into_iter().rev() {
                             todo.push_front(row);
                         }
+                    }
+                    if key.make_room == MakeRoom::Cache {
+                        let bytes = self.moved_bytes - before;
+                        self.work.dropped.add(key.to, bytes);
+                        self.report.calls.cache_bytes += bytes;
                     }
                     self.work.landed(pool, taken);
                     self.work.release(claimed, self.moved_bytes - before);
@@ -91,6 +101,9 @@ impl Worker<'_> {
                 Room::Unsettled => {
                     self.work.release(claimed, 0);
                     thread::sleep(UNSETTLED_PAUSE);
+                }
+                Room::None if self.awaits_room(key, first.bytes, &mut patience) => {
+                    self.work.release(claimed, 0);
                 }
                 Room::None => {
                     self.work.release(claimed, 0);
@@ -101,12 +114,43 @@ impl Worker<'_> {
         }
     }
 
-    /// Bytes that the target can take now.
-    fn room(&self, key: Key) -> u64 {
+    /// Bytes that the target can take now, if `wanted` are to be moved.
+    fn room(&self, key: Key, wanted: u64) -> u64 {
         let options = &self.work.plan.options;
         let supply = options.supply(key.hugetlb_bytes);
         let Ok(memory) = self.work.memory.read_for(key.to, supply) else { return 0 };
-        memory.room(supply, options.reserve(memory.total_bytes))
+        let reserve = options.reserve(memory.total_bytes);
+        let free = memory.room(supply, reserve);
+        match key.make_room {
+            MakeRoom::None => free,
+            MakeRoom::Cache if self.work.dropped.stop(self.work.roots, key.to).is_some() => 0,
+            MakeRoom::Cache => {
+                let by_cache = memory.room_by_cache(supply, reserve, key.make_room);
+                free.max(above_floor(&memory, wanted).min(by_cache))
+            }
+        }
+    }
+
+    /// Waits a moment for the kernel to drop page cache on the target; false if that is not to be had, or not any more.
+    fn awaits_room(&mut self, key: Key, folio_bytes: u64, patience: &mut Option<Patience>) -> bool {
+        let options = &self.work.plan.options;
+        let supply = options.supply(key.hugetlb_bytes);
+        let Ok(memory) = self.work.memory.read_for(key.to, supply) else { return false };
+        let reserve = options.reserve(memory.total_bytes);
+        if memory.room_by_cache(supply, reserve, key.make_room) < folio_bytes {
+            return false;
+        }
+        let now = Instant::now();
+        let lasts = patience
+            .get_or_insert_with(|| Patience::new(memory.free_bytes, now))
+            .lasts(memory.free_bytes, now);
+        let stop = self.work.dropped.stop(self.work.roots, key.to);
+        if let Some(stop) = stop.or((!lasts).then_some(CacheStop::Stuck)) {
+            self.report.calls.cache_stop.get_or_insert(stop);
+            return false;
+        }
+        self.pause(UNSETTLED_PAUSE);
+        true
     }
 
     fn reroute(&mut self, row: Row) {

@@ -8,6 +8,7 @@
 mod affinity;
 mod batch;
 mod brake;
+mod cache;
 mod control;
 mod cover;
 mod deferred;

@@ -2,6 +2,7 @@
 
 use crate::{
     Control, Limits,
+    cache::Dropped,
     cover::Cover,
     pacer::Pacer,
     windows::{Window, Windows},
@@ -54,6 +55,10 @@ pub struct Work<'a> {
     pub workers: usize,
     /// Reads how much memory the nodes have.
     pub memory: NodeMemoryReader,
+    /// Page cache that was dropped for room.
+    pub dropped: Dropped,
+    /// Where the host is.
+    pub roots: &'a Roots,
     /// Whether this kernel may use folios larger than a base page and smaller than a huge page for anonymous memory (mTHP).
     pub small_folios: bool,
     windows: Mutex<Windows<'a>>,
@@ -104,6 +109,8 @@ impl<'a> Work<'a> {
             pacer,
             workers,
             memory: NodeMemoryReader::new(roots)?,
+            dropped: Dropped::default(),
+            roots,
             small_folios: probe::small_folios(roots),
             claimed_bytes: AtomicU64::new(0),
             in_flight: Mutex::default(),

@@ -165,13 +165,20 @@ impl<'a> Worker<'a> {
         let folio = row.first;
         let plan = self.work.plan;
         let route = plan.routes[plan.moves[folio.step].routes].from(folio.from);
-        let Some(&to) = route.get(folio.choice) else {
+        let Folio { process, flag, hugetlb_bytes, .. } = folio;
+        // A folio goes round its targets once for each way to find room there.
+        let way = folio.choice.checked_div(route.len());
+        let way = way.and_then(|way| plan.options.ways(hugetlb_bytes).get(way));
+        let Some(&make_room) = way else {
             self.leave(folio.process, Reason::NoMemory, row.bytes());
             return;
         };
-        let Folio { process, flag, hugetlb_bytes, .. } = folio;
+        let to = route[folio.choice % route.len()];
         self.pending_bytes += row.bytes();
-        self.pending.entry(Key { process, flag, to, hugetlb_bytes }).or_default().push(row);
+        self.pending
+            .entry(Key { process, flag, to, hugetlb_bytes, make_room })
+            .or_default()
+            .push(row);
     }
 
     pub(crate) fn flush(&mut self) {

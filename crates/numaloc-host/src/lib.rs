@@ -71,4 +71,4 @@ pub use sight::{Sight, Source};
 pub use space::{AddressSpace, allow_files};
 pub use survey::{Survey, survey, survey_unless};
 pub use target::{Resolved, Target, identify, resolve, resolve_each};
-pub use vmstat::{Migrations, migrations};
+pub use vmstat::{Migrations, Reclaimed, migrations, reclaimed};

@@ -94,13 +94,20 @@ impl KeptNode {
         Ok(Self { meminfo, pools })
     }
     /// Its memory without its pools.
-    fn memory(&self, high_watermark_bytes: u64) -> Result<NodeMemory, Error> {
+    fn memory(&self, watermarks: Watermarks) -> Result<NodeMemory, Error> {
         // The file has about 1.6 KiB, and the fields that are needed are in its first lines.
         let text = self.meminfo.text::<4096>()?;
+        let bytes = |field| self.meminfo.meminfo_bytes(&text, field);
+        let file = |field| bytes(field).unwrap_or(0);
+        let unclean_bytes = file("Dirty:") + file("Writeback:");
         Ok(NodeMemory {
-            total_bytes: self.meminfo.meminfo_bytes(&text, "MemTotal:")?,
-            free_bytes: self.meminfo.meminfo_bytes(&text, "MemFree:")?,
-            high_watermark_bytes,
+            total_bytes: bytes("MemTotal:")?,
+            free_bytes: bytes("MemFree:")?,
+            // What is dirty may be on the active list: at worst too little is counted.
+            cache_bytes: file("Inactive(file):").saturating_sub(unclean_bytes),
+            min_watermark_bytes: watermarks.min_bytes,
+            low_watermark_bytes: watermarks.low_bytes,
+            high_watermark_bytes: watermarks.high_bytes,
             huge_pools: Vec::new(),
         })
     }
@@ -111,7 +118,7 @@ impl KeptNode {
 #[derive(Debug)]
 pub struct NodeMemoryReader {
     nodes: PathBuf,
-    high_watermark_bytes: BTreeMap<NodeId, u64>,
+    watermarks: BTreeMap<NodeId, Watermarks>,
     kept: BTreeMap<NodeId, KeptNode>,
     pools: BTreeMap<u64, KeptPools>,
 }
@@ -132,7 +139,7 @@ impl NodeMemoryReader {
         for (page_bytes, directory) in pool_directories(&roots.sys.join("kernel/mm/hugepages")) {
             pools.insert(page_bytes, KeptPools::open(&directory)?);
         }
-        Ok(Self { nodes, high_watermark_bytes: high_watermarks(&zoneinfo), kept, pools })
+        Ok(Self { nodes, watermarks: watermarks(&zoneinfo), kept, pools })
     }
 
     /// A node's memory as of now.
@@ -143,7 +150,7 @@ impl NodeMemoryReader {
         self.with(node, |kept| {
             let pools = kept.pools.iter().map(|(&page_bytes, pool)| self.pool(page_bytes, pool));
             let huge_pools = pools.collect::<Result<_, Error>>()?;
-            Ok(NodeMemory { huge_pools, ..kept.memory(self.high_watermark(node))? })
+            Ok(NodeMemory { huge_pools, ..kept.memory(self.watermarks(node))? })
         })
     }
 
@@ -154,7 +161,7 @@ impl NodeMemoryReader {
     pub fn read_for(&self, node: NodeId, supply: Supply) -> Result<NodeMemory, Error> {
         self.with(node, |kept| {
             let mut memory = match supply.free_memory {
-                true => kept.memory(self.high_watermark(node))?,
+                true => kept.memory(self.watermarks(node))?,
                 false => NodeMemory::default(),
             };
             if let Some(pool) = kept.pools.get(&supply.page_bytes).filter(|_| supply.pool) {
@@ -175,8 +182,8 @@ impl NodeMemoryReader {
         }
     }
 
-    fn high_watermark(&self, node: NodeId) -> u64 {
-        self.high_watermark_bytes.get(&node).copied().unwrap_or(0)
+    fn watermarks(&self, node: NodeId) -> Watermarks {
+        self.watermarks.get(&node).copied().unwrap_or_default()
     }
 
     fn pool(&self, page_bytes: u64, pool: &KeptPool) -> Result<HugePool, Error> {
@@ -228,11 +235,18 @@ fn numbered<K: Ord>(
         .collect())
 }
 
-/// Sums the zones' high watermarks by node (mm/vmstat.c, zoneinfo_show_print). `high` includes a boost that
-/// fragmentation adds for a short time. The file is read only once, so the boost is subtracted. Lines of per-CPU lists
-/// begin with `high:` and do not count.
-fn high_watermarks(zoneinfo: &str) -> BTreeMap<NodeId, u64> {
-    let mut sums = BTreeMap::new();
+/// The watermarks of a node's zones, summed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Watermarks {
+    min_bytes: u64,
+    low_bytes: u64,
+    high_bytes: u64,
+}
+
+/// Sums the zones' watermarks by node (mm/vmstat.c, zoneinfo_show_print). Each includes a boost that fragmentation adds for a short
+/// time. The file is read only once, so the boost is subtracted. Lines of per-CPU lists begin with `high:` and do not count.
+fn watermarks(zoneinfo: &str) -> BTreeMap<NodeId, Watermarks> {
+    let mut sums: BTreeMap<NodeId, Watermarks> = BTreeMap::new();
     let mut node = None;
     let mut boost = 0;
     for line in zoneinfo.lines() {
@@ -243,9 +257,15 @@ fn high_watermarks(zoneinfo: &str) -> BTreeMap<NodeId, u64> {
                 boost = 0;
             }
             (["boost", pages], _) => boost = pages.parse().unwrap_or(0),
-            (["high", pages], Some(node)) => {
-                let pages = pages.parse().unwrap_or(0u64).saturating_sub(boost);
-                *sums.entry(node).or_insert(0) += pages * PAGE;
+            ([name @ ("min" | "low" | "high"), pages], Some(node)) => {
+                let pages: u64 = pages.parse().unwrap_or(0);
+                let sums = sums.entry(node).or_default();
+                let sum = match *name {
+                    "min" => &mut sums.min_bytes,
+                    "low" => &mut sums.low_bytes,
+                    _ => &mut sums.high_bytes,
+                };
+                *sum += pages.saturating_sub(boost) * PAGE;
             }
             _ => {}
         }
@@ -289,9 +309,14 @@ Node 64, zone   Normal
 
     #[test]
     fn watermarks_are_summed_without_boost_and_per_cpu_lists() {
-        let sums = high_watermarks(ZONEINFO);
-        assert_eq!(sums[&NodeId(0)], (66 + 100) * 4096);
-        assert_eq!(sums[&NodeId(64)], 7 * 4096);
+        let sums = watermarks(ZONEINFO);
+        let pages = |min, low, high| Watermarks {
+            min_bytes: min * PAGE,
+            low_bytes: low * PAGE,
+            high_bytes: high * PAGE,
+        };
+        assert_eq!(sums[&NodeId(0)], pages(44, 55 + 5, 66 + 100));
+        assert_eq!(sums[&NodeId(64)], pages(0, 0, 7));
     }
 
     #[test]
@@ -299,8 +324,11 @@ Node 64, zone   Normal
         let fake = Fake::new();
         let node = "sys/devices/system/node/node64";
         let meminfo = |free: u64| {
-            let text = format!("Node 64 MemTotal:  2048 kB\nNode 64 MemFree:  {free} kB\n");
-            fake.write(&format!("{node}/meminfo"), &text);
+            let text = format!(
+                "MemTotal: 2048\nMemFree: {free}\nInactive(file): 100\nDirty: 20\nWriteback: 10\n"
+            );
+            let lines = text.lines().map(|line| format!("Node 64 {line} kB\n"));
+            fake.write(&format!("{node}/meminfo"), &lines.collect::<String>());
         };
         meminfo(1024);
         fake.write(&format!("{node}/hugepages/hugepages-2048kB/nr_hugepages"), "5\n");
@@ -312,8 +340,10 @@ Node 64, zone   Normal
         let expected = NodeMemory {
             total_bytes: 2 << 20,
             free_bytes: 1 << 20,
+            cache_bytes: 70 << 10,
             high_watermark_bytes: 7 * 4096,
             huge_pools: vec![pool],
+            ..NodeMemory::default()
         };
         assert_eq!(reader.read(NodeId(64)).unwrap(), expected);
         meminfo(512);

@@ -28,7 +28,7 @@ pub use member::MemberDoc;
 pub use migration::{AccountDoc, CallsDoc, End, MigrationDoc, MigrationParts, MovedDoc, rate};
 pub use parts::{FlowDoc, LeftDoc, LocalityPair, NodeBytes, NodeDistance, RouteDoc, Why};
 pub use plan::{
-    MappingDoc, MoveDoc, MoveSumDoc, OptionsDoc, PlanDoc, SkipSumDoc, SkippedDoc, after,
+    MappingDoc, MoveDoc, MoveSumDoc, OptionsDoc, PlanDoc, RoomDoc, SkipSumDoc, SkippedDoc, after,
 };
 pub use schedule::{ScheduleDoc, SchedulesDoc};
 pub use spec::{LabelConditionDoc, LimitsDoc, SpecDoc, TargetDoc, TargetProcessDoc};

@@ -2,7 +2,7 @@
 
 use crate::look::Look;
 use numaloc_core::{
-    Account, CpuSet, Extent, HugePool, Identity, Kind, Mapping, Mempolicy, Node, NodeId,
+    Account, CacheStop, CpuSet, Extent, HugePool, Identity, Kind, Mapping, Mempolicy, Node, NodeId,
     NodeMemory, NodeResidency, NodeSet, Options, Pages, Process, Reason, Residency, Thread,
     Threads, Topology, planner, planner::Scene,
 };
@@ -26,6 +26,9 @@ pub fn topology() -> Topology {
         memory: NodeMemory {
             total_bytes: total_mib * MIB,
             free_bytes: free_mib * MIB,
+            cache_bytes: total_mib / 4 * MIB,
+            min_watermark_bytes: if total_mib == 0 { 0 } else { 64 * MIB },
+            low_watermark_bytes: if total_mib == 0 { 0 } else { 80 * MIB },
             high_watermark_bytes: if total_mib == 0 { 0 } else { 96 * MIB },
             huge_pools: if id == 0 { vec![pool] } else { Vec::new() },
         },
@@ -178,6 +181,8 @@ pub fn outcome() -> Outcome {
             huge_page_wait: Duration::from_millis(20),
             split_huge_pages: 5,
             failed_pages: 7,
+            cache_bytes: 100 * MIB,
+            cache_stop: Some(CacheStop::Refaults),
             ..CallStats::default()
         },
         elapsed: Duration::from_millis(250),

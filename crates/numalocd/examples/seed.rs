@@ -173,7 +173,7 @@ fn plan() -> Result<Plan, Box<dyn Error>> {
             total_bytes,
             free_bytes,
             high_watermark_bytes: 96 * MIB,
-            huge_pools: Vec::new(),
+            ..NodeMemory::default()
         };
         Ok(Node { id: NodeId(id), cpus: cpus.parse()?, memory })
     };

@@ -81,6 +81,7 @@ impl From<&value::Policy> for v1::Policy {
             order: v1::MoveOrder::from(options.order).into(),
             home_rule: v1::HomeRule::from(options.home).into(),
             from_node_ids: options.from.iter().flat_map(node_ids).collect(),
+            make_room: v1::MakeRoom::from(options.make_room).into(),
             hugetlb_source: v1::HugetlbSource::from(options.hugetlb).into(),
             emit: v1::Emit::from(policy.emit).into(),
         }

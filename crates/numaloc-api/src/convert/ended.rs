@@ -2,7 +2,7 @@
 
 use super::{
     check::{duration, number},
-    names::must_name,
+    names::{must_name, named},
 };
 use crate::{
     Problem, Violations, v1,
@@ -155,6 +155,8 @@ fn calls(field: &str, from: v1::CallStats, bad: &mut Violations) -> CallStats {
         huge_page_wait: span(&at("huge_page_wait"), from.huge_page_wait, bad),
         split_huge_pages: amount(&at("split_huge_pages"), from.split_huge_pages, bad),
         failed_pages: amount(&at("failed_pages"), from.failed_pages, bad),
+        cache_bytes: amount(&at("cache_bytes"), from.cache_bytes, bad),
+        cache_stop: named(&at("cache_stop"), from.cache_stop, bad),
         ..CallStats::default()
     }
 }

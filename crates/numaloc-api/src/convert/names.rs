@@ -2,7 +2,8 @@
 
 use crate::{Problem, Violations, v1, value};
 use numaloc_core::{
-    HeatSource, HomeRule, HugetlbSource, Kind, NumaBalancing, Order, Profile, Reason, Skip,
+    CacheStop, HeatSource, HomeRule, HugetlbSource, Kind, MakeRoom, NumaBalancing, Order, Profile,
+    Reason, Skip,
 };
 use std::time::{Duration, SystemTime};
 
@@ -45,6 +46,10 @@ enum_names!(both Order => v1::MoveOrder {
 });
 enum_names!(both HomeRule => v1::HomeRule { Cpus => Cpus, Busy => Busy });
 enum_names!(both HugetlbSource => v1::HugetlbSource { Pool => Pool, Fresh => Fresh });
+enum_names!(both MakeRoom => v1::MakeRoom { None => None, Cache => Cache });
+enum_names!(both CacheStop => v1::CacheStop {
+    Refaults => Refaults, Swap => Swap, Stuck => Stuck,
+});
 enum_names!(HeatSource => v1::MoveOrder {
     Address => Address, Damon => Damon, Referenced => Referenced,
 });

@@ -60,6 +60,8 @@ impl From<CallStats> for v1::CallStats {
             huge_page_wait: Some(duration(stats.huge_page_wait)),
             split_huge_pages: int(stats.split_huge_pages),
             failed_pages: int(stats.failed_pages),
+            cache_bytes: int(stats.cache_bytes),
+            cache_stop: stats.cache_stop.map_or(v1::CacheStop::Unspecified, Into::into).into(),
         }
     }
 }

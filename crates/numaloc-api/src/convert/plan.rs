@@ -6,7 +6,7 @@ use super::{
     outcome::left,
 };
 use crate::v1;
-use numaloc_core::{Plan, Routes};
+use numaloc_core::{NodeId, Plan, Routes, Taken};
 use std::{collections::BTreeMap, time::Duration};
 
 impl From<&Plan> for v1::Plan {
@@ -31,7 +31,17 @@ impl From<&Plan> for v1::Plan {
             overall_before: Some(plan.locality.overall.into()),
             order: v1::MoveOrder::from(plan.order).into(),
             beyond_pool_bytes: int(plan.beyond_pool_bytes),
+            expected_room: plan.expected_room.iter().map(room).collect(),
         }
+    }
+}
+
+fn room((node, taken): (&NodeId, &Taken)) -> v1::NodeRoom {
+    v1::NodeRoom {
+        node_id: index(node.0),
+        pool_bytes: int(taken.pool_bytes),
+        free_bytes: int(taken.free_bytes),
+        cache_bytes: int(taken.cache_bytes),
     }
 }
 
@@ -50,7 +60,7 @@ fn routes(plan: &Plan) -> Vec<v1::Route> {
     used
 }
 
-fn route(routes: &Routes, from: numaloc_core::NodeId) -> v1::Route {
+fn route(routes: &Routes, from: NodeId) -> v1::Route {
     let to_node_ids = routes.from(from).iter().map(|to| index(to.0)).collect();
     v1::Route { from_node_id: index(from.0), to_node_ids }
 }

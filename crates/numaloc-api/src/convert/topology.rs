@@ -20,6 +20,7 @@ impl From<&Topology> for v1::Topology {
                 high_watermark_bytes: int(node.memory.high_watermark_bytes),
                 huge_pools: node.memory.huge_pools.iter().map(Into::into).collect(),
                 distances: ids.iter().map(distance).collect(),
+                cache_bytes: int(node.memory.cache_bytes),
                 memory_tier: topology.tier(node.id).map(index),
             }
         });

@@ -29,7 +29,7 @@ fn machine(ids: &[u32], bare: &[u32]) -> Topology {
             total_bytes: 64 << 30,
             free_bytes: 32 << 30,
             high_watermark_bytes: 64 * MIB,
-            huge_pools: vec![],
+            ..NodeMemory::default()
         },
     };
     let distance = |&a: &u32, &b: &u32| {

@@ -4,7 +4,7 @@ use super::pace::{PaceArgs, by_name};
 use crate::{exit::Failure, units::parse_size};
 use clap::Args;
 use numaloc_api::value::Policy;
-use numaloc_core::{HomeRule, HugetlbSource, NodeSet, Options, Order, Topology};
+use numaloc_core::{HomeRule, HugetlbSource, MakeRoom, NodeSet, Options, Order, Topology};
 
 /// Options of a plan. An option that is not given has its default; in a change it leaves the value as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
@@ -26,6 +26,10 @@ pub struct PlanArgs {
     /// the sizes of the nodes' pools permanently [default: pool]
     #[arg(long, value_name = "SOURCE", value_parser = by_name(HugetlbSource::ALL, HugetlbSource::name))]
     pub hugetlb: Option<HugetlbSource>,
+    /// What may be done to make room on a target node that is full: nothing, or drop page cache that nobody has used lately
+    /// [default: cache]
+    #[arg(long, value_name = "WAY", value_parser = by_name(MakeRoom::ALL, MakeRoom::name))]
+    pub make_room: Option<MakeRoom>,
     /// Stop when this percentage of what can be moved is local [default: 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=100), allow_hyphen_values = true)]
     pub target_ratio: Option<u8>,
@@ -132,6 +136,7 @@ impl PlanArgs {
             include_bound: self.include_bound.unwrap_or(options.include_bound),
             include_gigantic: self.include_gigantic.unwrap_or(options.include_gigantic),
             hugetlb: self.hugetlb.unwrap_or(options.hugetlb),
+            make_room: self.make_room.unwrap_or(options.make_room),
             target_ratio: self.target_ratio.unwrap_or(options.target_ratio),
             to,
             from,

@@ -4,9 +4,9 @@ use super::locality::ProcessDoc;
 use super::member::MemberDoc;
 use super::parts::{FlowDoc, LeftDoc, LocalityPair, flows, left};
 use crate::exit::Code;
-use numaloc_core::{Account, LATE, Locality, Plan, Reason};
+use numaloc_core::{Account, CacheStop, LATE, Locality, Plan, Reason};
 use numaloc_executor::{CallStats, Outcome, ProcessOutcome};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// How a migration ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -28,6 +28,11 @@ pub enum End {
     Failed,
     /// The daemon stopped or died while it was running.
     Interrupted,
+}
+
+/// By its stable name.
+fn stop_name<S: Serializer>(stop: &Option<CacheStop>, serializer: S) -> Result<S::Ok, S::Error> {
+    stop.map(CacheStop::name).serialize(serializer)
 }
 
 impl End {
@@ -148,6 +153,11 @@ pub struct CallsDoc {
     pub split_huge_pages: u64,
     /// Base pages that the kernel failed to migrate meanwhile, on the whole host.
     pub failed_pages: u64,
+    /// Bytes that came to a target in place of page cache.
+    pub cache_bytes: u64,
+    /// Why no more page cache was dropped; null if nothing kept the run from it.
+    #[serde(serialize_with = "stop_name")]
+    pub cache_stop: Option<CacheStop>,
 }
 
 /// The results of a migration without the daemon.
@@ -233,6 +243,8 @@ impl From<&CallStats> for CallsDoc {
             huge_page_wait_seconds: calls.huge_page_wait.as_secs_f64(),
             split_huge_pages: calls.split_huge_pages,
             failed_pages: calls.failed_pages,
+            cache_bytes: calls.cache_bytes,
+            cache_stop: calls.cache_stop,
         }
     }
 }

@@ -6,7 +6,9 @@ use super::parts::{
     routes_in_use, source_name, source_reason,
 };
 use crate::look::Look;
-use numaloc_core::{Locality, Mapping, Move, Options, Plan, Share, Skipped, Topology};
+use numaloc_core::{
+    Locality, Mapping, Move, NodeId, Options, Plan, Share, Skipped, Taken, Topology,
+};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -42,6 +44,8 @@ pub struct PlanDoc {
     pub expected_flows: Vec<FlowDoc>,
     /// Bytes that are to move, but for which no target has room now.
     pub no_room_bytes: u64,
+    /// Where the room for `expected_bytes` comes from, by target node.
+    pub expected_room: Vec<RoomDoc>,
     /// hugetlb memory for which the target nodes' pools have no pages. With `fresh` it is part of the expected bytes, with
     /// `pool` it has no room.
     pub beyond_pool_bytes: u64,
@@ -63,6 +67,19 @@ pub struct PlanDoc {
     pub after: LocalityPair,
 }
 
+/// Where the room on a target node comes from.
+#[derive(Clone, Debug, Serialize)]
+pub struct RoomDoc {
+    /// OS index.
+    pub node: u32,
+    /// Its pool of hugetlb pages.
+    pub pool_bytes: u64,
+    /// Its free memory.
+    pub free_bytes: u64,
+    /// Page cache that is dropped.
+    pub cache_bytes: u64,
+}
+
 /// The options that apply.
 #[derive(Clone, Debug, Serialize)]
 pub struct OptionsDoc {
@@ -76,6 +93,8 @@ pub struct OptionsDoc {
     pub include_gigantic: bool,
     /// Where hugetlb pages on the target come from: `pool` or `fresh`.
     pub hugetlb: &'static str,
+    /// `none` or `cache`: what may be done to make room on a target.
+    pub make_room: &'static str,
     /// The local share at which the move stops.
     pub target_ratio_percent: u8,
     /// The nodes that were named as targets; null: the home of each process.
@@ -187,6 +206,7 @@ impl From<&Look> for PlanDoc {
             expected_seconds: plan.expected_seconds,
             expected_flows: flows(&plan.expected_flows),
             no_room_bytes: plan.no_room_bytes,
+            expected_room: plan.expected_room.iter().map(room).collect(),
             beyond_pool_bytes: plan.beyond_pool_bytes,
             limit_bytes: plan.limit_bytes,
             unplaced_bytes: plan.unplaced_bytes,
@@ -196,6 +216,15 @@ impl From<&Look> for PlanDoc {
             before: plan.locality.into(),
             after: after(plan.locality, plan.expected_share(), plan.expected_bytes),
         }
+    }
+}
+
+fn room((node, taken): (&NodeId, &Taken)) -> RoomDoc {
+    RoomDoc {
+        node: node.0,
+        pool_bytes: taken.pool_bytes,
+        free_bytes: taken.free_bytes,
+        cache_bytes: taken.cache_bytes,
     }
 }
 
@@ -244,6 +273,7 @@ impl From<&Options> for OptionsDoc {
             include_bound: options.include_bound,
             include_gigantic: options.include_gigantic,
             hugetlb: options.hugetlb.name(),
+            make_room: options.make_room.name(),
             target_ratio_percent: options.target_ratio,
             to_nodes: options.to.as_ref().map(ids),
             home: options.home.name(),

@@ -29,6 +29,8 @@ pub struct NodeDoc {
     pub total_bytes: u64,
     /// MemFree.
     pub free_bytes: u64,
+    /// Page cache that the kernel drops first.
+    pub cache_bytes: u64,
     /// Sum of the zones' high watermarks.
     pub high_watermark_bytes: u64,
     /// hugetlb pools.
@@ -68,6 +70,7 @@ fn node_doc(topology: &Topology, node: &Node) -> NodeDoc {
         memory_tier: topology.tier(node.id),
         total_bytes: node.memory.total_bytes,
         free_bytes: node.memory.free_bytes,
+        cache_bytes: node.memory.cache_bytes,
         high_watermark_bytes: node.memory.high_watermark_bytes,
         huge_pools: pools
             .map(|pool| HugePoolDoc {

@@ -12,7 +12,7 @@ use crate::doc::{
     rate,
 };
 use numaloc_api::v1;
-use numaloc_core::{Locality, Topology};
+use numaloc_core::{CacheStop, Locality, Topology};
 
 /// A document from a message. `topology` has the distances for the plan.
 pub fn job(message: &v1::Job, topology: &Topology) -> JobDoc {
@@ -149,6 +149,15 @@ fn moved(message: &v1::ProcessOutcome) -> MovedDoc {
     }
 }
 
+fn cache_stop(stop: v1::CacheStop) -> Option<CacheStop> {
+    match stop {
+        v1::CacheStop::Unspecified => None,
+        v1::CacheStop::Refaults => Some(CacheStop::Refaults),
+        v1::CacheStop::Swap => Some(CacheStop::Swap),
+        v1::CacheStop::Stuck => Some(CacheStop::Stuck),
+    }
+}
+
 fn calls(message: Option<&v1::CallStats>) -> CallsDoc {
     let Some(message) = message else { return CallsDoc::default() };
     CallsDoc {
@@ -164,5 +173,7 @@ fn calls(message: Option<&v1::CallStats>) -> CallsDoc {
         huge_page_wait_seconds: seconds(message.huge_page_wait),
         split_huge_pages: amount(message.split_huge_pages),
         failed_pages: amount(message.failed_pages),
+        cache_bytes: amount(message.cache_bytes),
+        cache_stop: cache_stop(message.cache_stop()),
     }
 }

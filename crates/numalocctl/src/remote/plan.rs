@@ -7,7 +7,7 @@ use super::{
     spec::options,
 };
 use crate::{
-    doc::{FlowDoc, MoveSumDoc, NodeDistance, PlanDoc, RouteDoc, SkipSumDoc, after},
+    doc::{FlowDoc, MoveSumDoc, NodeDistance, PlanDoc, RoomDoc, RouteDoc, SkipSumDoc, after},
     exit::Failure,
 };
 use numaloc_api::{v1, value};
@@ -50,6 +50,7 @@ pub fn plan(message: &v1::Plan, policy: &v1::Policy, topology: &Topology) -> Pla
         expected_flows: flows(&message.expected_flows),
         no_room_bytes: amount(message.no_room_bytes),
         beyond_pool_bytes: amount(message.beyond_pool_bytes),
+        expected_room: message.expected_room.iter().map(room).collect(),
         limit_bytes: message.limit_bytes.map(amount),
         unplaced_bytes: amount(message.unplaced_bytes),
         unasked_bytes: amount(message.unasked_bytes),
@@ -57,6 +58,15 @@ pub fn plan(message: &v1::Plan, policy: &v1::Policy, topology: &Topology) -> Pla
         order_words: order.to_string(),
         before: before.into(),
         after: after(before, share(message.movable_after.as_ref()), expected_bytes),
+    }
+}
+
+fn room(message: &v1::NodeRoom) -> RoomDoc {
+    RoomDoc {
+        node: node(message.node_id),
+        pool_bytes: amount(message.pool_bytes),
+        free_bytes: amount(message.free_bytes),
+        cache_bytes: amount(message.cache_bytes),
     }
 }
 

@@ -49,8 +49,12 @@ fn one(message: &v1::Node) -> Node {
         memory: NodeMemory {
             total_bytes: amount(message.total_bytes),
             free_bytes: amount(message.free_bytes),
+            cache_bytes: amount(message.cache_bytes),
             high_watermark_bytes: amount(message.high_watermark_bytes),
             huge_pools: pools.collect(),
+            // What a client shows does without them.
+            min_watermark_bytes: 0,
+            low_watermark_bytes: 0,
         },
     }
 }

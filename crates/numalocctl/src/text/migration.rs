@@ -107,6 +107,13 @@ fn pace(text: &mut String, calls: &CallsDoc) {
         let _ =
             writeln!(text, "split huge pages: {} on this host meanwhile", calls.split_huge_pages);
     }
+    if calls.cache_bytes > 0 {
+        let bytes = size(calls.cache_bytes);
+        let _ = writeln!(text, "room: {bytes} in place of unused page cache, which was dropped");
+    }
+    if let Some(stop) = &calls.cache_stop {
+        let _ = writeln!(text, "room: no more page cache was dropped: {stop}");
+    }
     if calls.huge_page_wait_seconds > 0.0 {
         let time = seconds(calls.huge_page_wait_seconds);
         let _ = writeln!(text, "waited for huge pages at the target: {time}, then went on");

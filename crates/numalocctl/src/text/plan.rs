@@ -55,6 +55,11 @@ fn totals(text: &mut String, document: &PlanDoc) {
         let (ratio, limit) = (document.options.target_ratio_percent, size(limit_bytes));
         let _ = writeln!(text, "limit: {ratio} % local is enough, so it ends after {limit}");
     }
+    for room in document.expected_room.iter().filter(|room| room.cache_bytes > 0) {
+        let (node, free, cache) = (room.node, size(room.free_bytes), size(room.cache_bytes));
+        let _ =
+            writeln!(text, "room: node {node}: {free} free, {cache} by dropping unused page cache");
+    }
     if document.no_room_bytes > 0 {
         let _ = writeln!(text, "no room: {} do not fit now", size(document.no_room_bytes));
     }

@@ -6,6 +6,7 @@ use crate::{doc::NodeDoc, doc::TopologyDoc, output::View, units::size};
 /// Nodes and their distances in one table.
 pub fn topology(document: &TopologyDoc, view: View) -> String {
     let mut table = Table::new().numbers("NODE").words("CPUS").numbers("SIZE").numbers("FREE");
+    table = table.numbers("CACHE");
     if view.wide {
         table = table.numbers("HIGH WATERMARK").words("HUGE PAGES FREE");
     }
@@ -17,6 +18,7 @@ pub fn topology(document: &TopologyDoc, view: View) -> String {
             dash(&node.cpus),
             size(node.total_bytes),
             size(node.free_bytes),
+            size(node.cache_bytes),
         ];
         if view.wide {
             row.extend([size(node.high_watermark_bytes), dash(&pools(node))]);

@@ -12,8 +12,8 @@ use numaloc_api::{
     },
 };
 use numaloc_core::{
-    Account, HomeRule, HugetlbSource, Identity, Locality, NodeId, NodeSet, NumaBalancing, Options,
-    Order, Pacing, Profile, Reason, Share,
+    Account, CacheStop, HomeRule, HugetlbSource, Identity, Locality, MakeRoom, NodeId, NodeSet,
+    NumaBalancing, Options, Order, Pacing, Profile, Reason, Share,
 };
 use numalocd::store::{Holds, Write};
 use std::{
@@ -119,6 +119,7 @@ fn spec() -> MigrationSpec {
         home: HomeRule::Busy,
         from: Some(nodes(&[1, 3])),
         include_gigantic: true,
+        make_room: MakeRoom::None,
         hugetlb: HugetlbSource::Fresh,
         pacing: Pacing {
             profile: Profile::Gentle,
@@ -182,6 +183,8 @@ fn outcome() -> Outcome {
         huge_page_wait: Duration::from_millis(4),
         split_huge_pages: 3,
         failed_pages: 7,
+        cache_bytes: 30 * MIB,
+        cache_stop: Some(CacheStop::Refaults),
     };
     Outcome {
         processes: vec![of(None), of(Some("gone"))],
@@ -226,6 +229,12 @@ fn plan() -> PlanSummary {
         order: v1::MoveOrder::Address.into(),
         unasked_bytes: 4,
         beyond_pool_bytes: 5,
+        expected_room: vec![v1::NodeRoom {
+            node_id: 0,
+            pool_bytes: 1,
+            free_bytes: 2,
+            cache_bytes: 3,
+        }],
     })
 }
 

@@ -24,8 +24,10 @@ fn topology() -> Topology {
         let memory = NodeMemory {
             total_bytes: 16 * GIB,
             free_bytes: 8 * GIB,
+            cache_bytes: 1 << 30,
             high_watermark_bytes: 1 << 20,
             huge_pools: vec![pool],
+            ..NodeMemory::default()
         };
         Node { id: NodeId(id), cpus: cpus.parse().unwrap(), memory }
     };

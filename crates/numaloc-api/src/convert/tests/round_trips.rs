@@ -9,7 +9,9 @@ use crate::{
         WorkloadId, WorkloadSet, WorkloadSpec, WorkloadsPart,
     },
 };
-use numaloc_core::{HomeRule, HugetlbSource, NumaBalancing, Options, Order, Pacing, Profile};
+use numaloc_core::{
+    HomeRule, HugetlbSource, MakeRoom, NumaBalancing, Options, Order, Pacing, Profile,
+};
 use prost::Message;
 use std::{collections::BTreeMap, time::Duration};
 
@@ -48,6 +50,7 @@ fn full() -> MigrationSpec {
                 include_bound: true,
                 include_gigantic: true,
                 hugetlb: HugetlbSource::Fresh,
+                make_room: MakeRoom::None,
                 pacing: Pacing {
                     profile: Profile::Fast,
                     max_stall: Some(Duration::from_micros(2500)),

@@ -7,8 +7,8 @@ use crate::value::{
     ScheduleState, Selector, Target, TargetProcess, Workload, WorkloadId, WorkloadSpec,
 };
 use numaloc_core::{
-    Account, Flows, HomeRule, HugetlbSource, Identity, Locality, NodeId, NodeSet, NumaBalancing,
-    Options, Order, Pacing, Profile, Reason, Share,
+    Account, CacheStop, Flows, HomeRule, HugetlbSource, Identity, Locality, MakeRoom, NodeId,
+    NodeSet, NumaBalancing, Options, Order, Pacing, Profile, Reason, Share,
 };
 use proptest::{
     collection::{btree_map, btree_set, vec},
@@ -160,11 +160,12 @@ fn policy() -> impl Strategy<Value = Policy> {
     let on_interrupt = prop_oneof![Just(OnInterrupt::Stop), Just(OnInterrupt::Resume)];
     let emit = prop_oneof![Just(Emit::Always), Just(Emit::OnChange)];
     let nodes_and_home = (option::of(nodes(1)), prop::sample::select(&HomeRule::ALL[..]));
-    let pace =
-        (pacing, order, balancing, prop::sample::select(&HugetlbSource::ALL[..]), nodes_and_home);
+    let room =
+        (prop::sample::select(&HugetlbSource::ALL[..]), prop::sample::select(&MakeRoom::ALL[..]));
+    let pace = (pacing, order, balancing, room, nodes_and_home);
     (options, qos_class(), on_interrupt, emit, pace).prop_map(
         |(options, qos_class, on_interrupt, emit, pace)| {
-            let (pacing, order, numa_balancing, hugetlb, (from, home)) = pace;
+            let (pacing, order, numa_balancing, (hugetlb, make_room), (from, home)) = pace;
             let (
                 [include_shared, exclude_file, include_bound, include_gigantic],
                 target_ratio,
@@ -177,6 +178,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                 include_bound,
                 include_gigantic,
                 hugetlb,
+                make_room,
                 pacing,
                 order,
                 target_ratio,
@@ -240,7 +242,9 @@ fn locality() -> impl Strategy<Value = Locality> {
 
 fn calls() -> impl Strategy<Value = CallStats> {
     let spans = [span(0..9), span(0..9), span(0..9), span(0..9), span(0..9)];
-    (any::<[u32; 7]>(), spans).prop_map(|(counts, spans)| {
+    let stop = [CacheStop::Refaults, CacheStop::Swap, CacheStop::Stuck];
+    let stop = option::of(prop::sample::select(stop.to_vec()));
+    (any::<[u32; 8]>(), spans, stop).prop_map(|(counts, spans, cache_stop)| {
         let counts = counts.map(u64::from);
         let [
             calls,
@@ -250,6 +254,7 @@ fn calls() -> impl Strategy<Value = CallStats> {
             over_stall,
             split_huge_pages,
             failed_pages,
+            cache_bytes,
         ] = counts;
         let [longest, total, rested, held_back, huge_page_wait] = spans;
         CallStats {
@@ -265,6 +270,8 @@ fn calls() -> impl Strategy<Value = CallStats> {
             huge_page_wait,
             split_huge_pages,
             failed_pages,
+            cache_bytes,
+            cache_stop,
             ..CallStats::default()
         }
     })

@@ -3,12 +3,8 @@ use numaloc_core::{Identity, Node, NodeId, NodeMemory, Options, Process, Topolog
 
 /// A plan for processes that run on these CPUs. There are two nodes with four CPUs each.
 fn plan(cpus: &[&str]) -> Plan {
-    let memory = || NodeMemory {
-        total_bytes: 1 << 30,
-        free_bytes: 1 << 30,
-        high_watermark_bytes: 0,
-        huge_pools: Vec::new(),
-    };
+    let memory =
+        || NodeMemory { total_bytes: 1 << 30, free_bytes: 1 << 30, ..NodeMemory::default() };
     let node =
         |id, cpus: &str| Node { id: NodeId(id), cpus: cpus.parse().unwrap(), memory: memory() };
     let topology = Topology::new([node(0, "0-3"), node(1, "4-7")], []);

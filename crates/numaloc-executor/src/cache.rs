@@ -1,0 +1,161 @@
+//! Room on a full target, by page cache that the kernel drops.
+//!
+//! A node whose free memory falls below its low watermark wakes its kswapd, which drops cache that nobody has used lately until
+//! the high watermark is free again (mm/vmscan.c, `balance_pgdat`). So calls may take free memory down to a floor between the
+//! min and the low watermark, and then wait for kswapd. Below the min watermark a call would have to reclaim by itself
+//! (mm/page_alloc.c, `__alloc_pages_slowpath`), while the application waits for the pages that the call has taken away.
+
+use numaloc_core::{CacheStop, NodeId, NodeMemory, PAGE};
+use numaloc_host::{Reclaimed, Roots, reclaimed};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard},
+    time::{Duration, Instant},
+};
+
+/// How long free memory may fail to grow before a node counts as full.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Up to this share of what was dropped, in percent, may be read again at once. Beyond, the cache was in use.
+const REFAULT_PERCENT: u64 = 10;
+/// Fewer pages than these that were read again say nothing.
+const REFAULTS_MIN: u64 = 1024;
+
+/// How often the counters of a node are compared while its cache is dropped.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Free memory of a node that calls may take before kswapd has to make more, of `wanted` bytes. Nothing as long as it is little:
+/// kswapd goes on until the high watermark is free, and calls have a price.
+pub fn above_floor(memory: &NodeMemory, wanted: u64) -> u64 {
+    let floor = u64::midpoint(memory.min_watermark_bytes, memory.low_watermark_bytes);
+    let free = memory.free_bytes.saturating_sub(floor);
+    let worth_it = memory.high_watermark_bytes.saturating_sub(floor) / 2;
+    if free >= wanted.min(worth_it) { free } else { 0 }
+}
+
+/// Whether a node's kswapd still makes memory free.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    most_bytes: u64,
+    since: Instant,
+}
+
+impl Patience {
+    /// Begins to wait, with so much free.
+    pub fn new(free_bytes: u64, now: Instant) -> Self {
+        Self { most_bytes: free_bytes, since: now }
+    }
+
+    /// Whether to wait on, with so much free by now.
+    pub fn lasts(&mut self, free_bytes: u64, now: Instant) -> bool {
+        if free_bytes > self.most_bytes {
+            *self = Self::new(free_bytes, now);
+        }
+        now.saturating_duration_since(self.since) < PATIENCE
+    }
+}
+
+/// What a run has had dropped, by node.
+#[derive(Debug, Default)]
+pub struct Dropped(Mutex<BTreeMap<NodeId, OfNode>>);
+
+#[derive(Debug)]
+struct OfNode {
+    before: Option<Reclaimed>,
+    bytes: u64,
+    looked: Instant,
+    stop: Option<CacheStop>,
+}
+
+impl Dropped {
+    /// Why no more is to be dropped on a node, if so. The counters are read the first time and then now and then.
+    pub fn stop(&self, roots: &Roots, node: NodeId) -> Option<CacheStop> {
+        let mut nodes = self.nodes();
+        let now = Instant::now();
+        let of_node = nodes.entry(node).or_insert_with(|| OfNode {
+            before: reclaimed(roots, node),
+            bytes: 0,
+            looked: now,
+            stop: None,
+        });
+        if of_node.stop.is_none() && now.saturating_duration_since(of_node.looked) >= LOOK_EVERY {
+            of_node.looked = now;
+            let counters = of_node.before.zip(reclaimed(roots, node));
+            of_node.stop = counters.and_then(|(before, now)| stop(before, now, of_node.bytes));
+        }
+        of_node.stop
+    }
+
+    /// So many bytes more have come to a node in place of cache.
+    pub fn add(&self, node: NodeId, bytes: u64) {
+        self.nodes().entry(node).and_modify(|of_node| of_node.bytes += bytes);
+    }
+
+    fn nodes(&self) -> MutexGuard<'_, BTreeMap<NodeId, OfNode>> {
+        self.0.lock().expect("no worker panics while it holds this")
+    }
+}
+
+/// Why no more cache is to be dropped on a node of which `dropped_bytes` were taken since `before` was read, if so. Others cause
+/// such counts, too: they are a reason to leave the node alone all the same.
+pub fn stop(before: Reclaimed, now: Reclaimed, dropped_bytes: u64) -> Option<CacheStop> {
+    let refaults = now.refaulted_pages.saturating_sub(before.refaulted_pages);
+    let most = (dropped_bytes / PAGE * REFAULT_PERCENT / 100).max(REFAULTS_MIN);
+    if now.swapped_out_pages > before.swapped_out_pages {
+        Some(CacheStop::Swap)
+    } else if refaults > most {
+        Some(CacheStop::Refaults)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_stop_between_the_min_and_the_low_watermark() {
+        let memory = |free_bytes| NodeMemory {
+            free_bytes,
+            min_watermark_bytes: 40,
+            low_watermark_bytes: 60,
+            high_watermark_bytes: 80,
+            ..NodeMemory::default()
+        };
+        assert_eq!(above_floor(&memory(100), 1000), 50);
+        assert_eq!(above_floor(&memory(50), 1000), 0);
+        assert_eq!(above_floor(&memory(10), 1000), 0);
+        assert_eq!(above_floor(&memory(64), 1000), 0, "kswapd is at work");
+        assert_eq!(above_floor(&memory(65), 1000), 15);
+        assert_eq!(above_floor(&memory(55), 5), 5, "no more is wanted");
+    }
+
+    #[test]
+    fn patience_begins_anew_when_memory_becomes_free() {
+        let begin = Instant::now();
+        let mut patience = Patience::new(100, begin);
+        assert!(patience.lasts(100, begin + PATIENCE / 2));
+        assert!(patience.lasts(101, begin + PATIENCE));
+        assert!(patience.lasts(50, begin + PATIENCE * 3 / 2));
+        assert!(!patience.lasts(101, begin + PATIENCE * 2));
+    }
+
+    #[test]
+    fn cache_that_is_read_again_is_left_alone_and_so_is_a_node_that_swaps() {
+        let before = Reclaimed { swapped_out_pages: 7, refaulted_pages: 100 };
+        let dropped = 100 << 20;
+        let after = |swapped, refaulted| {
+            let now = Reclaimed {
+                swapped_out_pages: before.swapped_out_pages + swapped,
+                refaulted_pages: before.refaulted_pages + refaulted,
+            };
+            stop(before, now, dropped)
+        };
+        assert_eq!(after(0, 0), None);
+        assert_eq!(after(0, 2560), None);
+        assert_eq!(after(0, 2561), Some(CacheStop::Refaults));
+        assert_eq!(after(1, 0), Some(CacheStop::Swap));
+        assert_eq!(stop(before, before, 0), None);
+    }
+}

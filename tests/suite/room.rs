@@ -1,0 +1,127 @@
+//! A target node whose memory is full of page cache, as on a host that has run for a while.
+
+use crate::{
+    app::{App, Layout},
+    scene::{Scene, assert_complete},
+    truth::{free_bytes, high_watermark_bytes, node_bytes, on, vmstat},
+};
+use numaloc_core::{CacheStop, MakeRoom, Options, Reason};
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+const MIB: u64 = 1 << 20;
+const SIZE: u64 = 160 * MIB;
+
+/// What nobody may suffer for the sake of a move.
+const DISTRESS: [&str; 2] = ["oom_kill", "pswpout"];
+
+/// A file on the disk, removed at the end.
+struct OnDisk(PathBuf);
+
+impl OnDisk {
+    fn new(name: &str, mib: u64) -> Self {
+        let path = Path::new("/mnt/disk").join(name);
+        let mut file = File::create(&path).expect("the disk has room");
+        let block = vec![7; MIB as usize];
+        (0..mib).for_each(|_| file.write_all(&block).expect("the disk has room"));
+        file.sync_all().expect("the disk works");
+        fs::write("/proc/sys/vm/drop_caches", "1").expect("root");
+        Self(path)
+    }
+
+    /// Reads it once on a CPU of node 0, whose memory its pages come to as long as there is some.
+    fn read(&self) {
+        assert!(self.reader("cat \"$0\"").wait().expect("it ends").success());
+    }
+
+    /// A command that reads it on a CPU of node 0.
+    fn reader(&self, command: &str) -> Child {
+        let mut reader = Command::new("taskset");
+        reader.args(["1", "sh", "-c", command]).arg(&self.0).stdout(Stdio::null());
+        reader.spawn().expect("busybox is there")
+    }
+}
+
+impl Drop for OnDisk {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Takes the memory of node 0 but for `spared` bytes beyond the high watermark.
+fn ballast(spared: u64) -> App {
+    let spared = spared + high_watermark_bytes(0);
+    let bytes = free_bytes(0).saturating_sub(spared) / (2 * MIB) * 2;
+    Layout::remote(&[&format!("thp:{bytes}M")]).memory_on(0).load("idle").start("ballast")
+}
+
+fn distress() -> [u64; 2] {
+    DISTRESS.map(vmstat)
+}
+
+#[test]
+fn memory_comes_home_to_a_node_full_of_cache() {
+    let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
+    let file = OnDisk::new("cache", 480);
+    let mut ballast = ballast(320 * MIB);
+    file.read();
+    let (free, cache) = (free_bytes(0), node_bytes(0, "Inactive(file):"));
+    assert!(free < SIZE / 2 && cache > SIZE, "the scene: {free} free, {cache} in cache");
+    let before = distress();
+    let none = scene.migrate(&Options { make_room: MakeRoom::None, ..Options::default() });
+    assert!(none.account().left_for(Reason::NoMemory) > SIZE / 2, "{none:?}");
+    assert_eq!(none.calls.cache_bytes, 0);
+    let outcome = scene.migrate(&Options::default());
+    scene.assert_on("anon", 0, SIZE);
+    assert_complete(&outcome);
+    assert!(outcome.calls.cache_bytes > 0, "{outcome:?}");
+    assert_eq!(outcome.calls.cache_stop, None);
+    assert_eq!(distress(), before, "{DISTRESS:?}");
+    ballast.check();
+    drop(ballast);
+    scene.finish();
+}
+
+#[test]
+fn cache_in_use_is_left_alone() {
+    let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
+    let file = OnDisk::new("cache", 200);
+    let mut ballast = ballast(200 * MIB);
+    file.read();
+    let mut reader = file.reader("while cat \"$0\"; do :; done");
+    let before = distress();
+    let outcome = scene.migrate(&Options::default());
+    reader.kill().expect("it runs");
+    reader.wait().expect("it ends");
+    let account = outcome.account();
+    assert!(account.left_for(Reason::NoMemory) > 0, "{outcome:?}");
+    assert!(outcome.calls.cache_stop.is_some(), "{outcome:?}");
+    assert_ne!(outcome.calls.cache_stop, Some(CacheStop::Swap));
+    let nodes = scene.nodes("anon");
+    assert_eq!(on(&nodes, 0) + on(&nodes, 1), SIZE);
+    assert_eq!(distress(), before, "{DISTRESS:?}");
+    ballast.check();
+    drop(ballast);
+    scene.finish();
+}
+
+#[test]
+fn memory_of_a_tmpfs_is_no_room() {
+    let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
+    let mut ballast = ballast(240 * MIB);
+    let fill = "dd if=/dev/zero of=/tmp/numaloc-room bs=1M count=200";
+    let mut fill = Command::new("taskset").args(["1", "sh", "-c", fill]).spawn().expect("busybox");
+    assert!(fill.wait().expect("it ends").success());
+    let before = distress();
+    let outcome = scene.migrate(&Options::default());
+    fs::remove_file("/tmp/numaloc-room").expect("it is there");
+    assert!(outcome.account().left_for(Reason::NoMemory) > SIZE / 2, "{outcome:?}");
+    assert_eq!(distress(), before, "{DISTRESS:?}");
+    ballast.check();
+    drop(ballast);
+    scene.finish();
+}
