@@ -119,6 +119,7 @@ pub struct Topology {
     nodes: BTreeMap<NodeId, Node>,
     distances: BTreeMap<(NodeId, NodeId), u64>,
     tiers: BTreeMap<NodeId, u32>,
+    with_cpus_offline: NodeSet,
 }
 
 /// The distance of a node to itself (ACPI SLIT).
@@ -136,7 +137,12 @@ impl Topology {
             nodes: nodes.into_iter().map(|node| (node.id, node)).collect(),
             distances: distances.into_iter().collect(),
             tiers: BTreeMap::new(),
+            with_cpus_offline: NodeSet::new(),
         }
+    }
+    /// Adds the nodes whose CPUs are all offline. Their memory is as that of the nodes with CPUs online.
+    pub fn with_cpus_offline(self, nodes: NodeSet) -> Self {
+        Self { with_cpus_offline: nodes, ..self }
     }
     /// Adds the kernel's memory tiers, by node.
     pub fn with_tiers(self, tiers: impl IntoIterator<Item = (NodeId, u32)>) -> Self {
@@ -149,7 +155,8 @@ impl Topology {
     }
     /// Memory-only nodes of another memory tier than the nodes with CPUs: CXL, persistent memory, a GPU's memory. If
     /// the kernel gives a node no tier, or knows no tiers besides those of the CPUs (6.1 puts all nodes that no driver
-    /// has named into one tier), a memory-only node counts as one if it is farther from all CPUs than a CPU's own node.
+    /// has named into one tier), a memory-only node counts as one if it is farther from all CPUs than a CPU's own node. A node
+    /// that has CPUs, all offline, is not memory-only.
     pub fn other_tiers(&self) -> NodeSet {
         let (with_cpus, bare): (Vec<&Node>, Vec<&Node>) =
             self.nodes().partition(|node| !node.cpus.is_empty());
@@ -161,7 +168,9 @@ impl Topology {
             Some(tier) if are_told => !tiers_of_cpus.contains(&tier),
             _ => is_far(node.id),
         };
-        let bare = bare.into_iter().filter(|node| node.memory.total_bytes > 0);
+        let is_bare =
+            |node: &&Node| node.memory.total_bytes > 0 && !self.with_cpus_offline.contains(node.id);
+        let bare = bare.into_iter().filter(is_bare);
         bare.filter(is_other).map(|node| node.id).collect()
     }
     /// The nodes in order of their index.

@@ -21,7 +21,7 @@ use numaloc_core::{
     CpuId, CpuSet, IdSet, Node, NodeId, NodeMemory, NodeSet, Topology,
     ids::{INDEX_MAX, Index},
 };
-use std::{collections::BTreeMap, io};
+use std::{collections::BTreeMap, fs, io};
 
 /// hwloc's name for the firmware's table (ACPI SLIT) as the kernel shows it in nodeN/distance.
 const SLIT: &str = "NUMALatency";
@@ -35,7 +35,9 @@ pub fn topology(roots: &Roots) -> Result<Topology, Error> {
     let node = |id| Node { id, cpus: CpuSet::new(), memory: NodeMemory::default() };
     let mut nodes: Vec<Node> = online.iter().map(node).collect();
     fill(roots, &NodeMemoryReader::new(roots)?, &mut nodes)?;
-    Ok(Topology::new(nodes, listed_distances(roots, &online)?).with_tiers(tiers::read(roots)))
+    let offline = with_cpus_offline(roots, &nodes);
+    let topology = Topology::new(nodes, listed_distances(roots, &online)?);
+    Ok(topology.with_tiers(tiers::read(roots)).with_cpus_offline(offline))
 }
 
 /// The same as far as it says where memory belongs: the online nodes with their CPUs and distances, and how much memory each
@@ -85,7 +87,21 @@ pub fn by_hwloc(roots: &Roots) -> Result<Topology, Error> {
     let reader = NodeMemoryReader::new(roots)?;
     let mut nodes = nodes(&hwloc);
     fill(roots, &reader, &mut nodes)?;
-    Ok(Topology::new(nodes, distances(&hwloc)).with_tiers(tiers::read(roots)))
+    let offline = with_cpus_offline(roots, &nodes);
+    let topology = Topology::new(nodes, distances(&hwloc));
+    Ok(topology.with_tiers(tiers::read(roots)).with_cpus_offline(offline))
+}
+
+/// The nodes that have CPUs, all offline. A node's directory links to each CPU that is present
+/// (drivers/base/node.c, `register_cpu_under_node`), its cpulist names those that are online.
+fn with_cpus_offline(roots: &Roots, nodes: &[Node]) -> NodeSet {
+    let is_cpu = |name: &str| name.strip_prefix("cpu").is_some_and(|id| id.parse::<u32>().is_ok());
+    let has_cpus = |node: &&Node| {
+        let directory = roots.sys.join(format!("devices/system/node/node{}", node.id));
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name()).any(|name| name.to_str().is_some_and(is_cpu))
+    };
+    nodes.iter().filter(|node| node.cpus.is_empty()).filter(has_cpus).map(|node| node.id).collect()
 }
 
 /// Fills in what the kernel knows better than hwloc: which node each CPU is on, and the memory as of now.

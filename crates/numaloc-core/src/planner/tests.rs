@@ -425,6 +425,8 @@ fn the_kernels_tiers_say_which_memory_only_nodes_are_others() {
     assert_eq!(others(tiers(&[4, 4, 4, 4])), "2-3", "a kernel that tells none apart");
     assert_eq!(others(tiers(&[4, 4, 4, 22])), "3", "2 has only lost its CPUs");
     assert_eq!(others(tiers(&[4, 4, 1, 22])), "2-3", "a faster one is another, too");
+    let offline = tiers(&[4, 4, 4, 4]).with_cpus_offline("2".parse().unwrap());
+    assert_eq!(others(offline), "3", "the CPUs of 2 are offline");
     assert_eq!(others(machine(&[0, 1], &[])), "");
     // The memory-only node is at the local distance from the CPUs.
     let pair = |a: u32, b: u32| ((NodeId(a), NodeId(b)), 10);

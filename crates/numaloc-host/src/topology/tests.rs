@@ -91,6 +91,16 @@ fn the_kernels_lists_are_read() {
     assert_eq!(topology.local_nodes(&"0-3".parse().unwrap()), set("0"));
     let distance = |from, to| topology.distance(NodeId(from), NodeId(to));
     assert_eq!((distance(0, 70), distance(70, 0), distance(70, 70)), (17, 28, 10));
+    assert_eq!(topology.other_tiers(), set("70"), "it is memory-only");
+    // A link to a CPU, and a directory with a similar name.
+    fake.write("sys/devices/system/node/node70/cpufreq", "");
+    assert_eq!(super::topology(&fake.roots()).unwrap().other_tiers(), set("70"));
+    fake.write("sys/devices/system/node/node70/cpu4/online", "0\n");
+    assert_eq!(
+        super::topology(&fake.roots()).unwrap().other_tiers(),
+        set(""),
+        "its CPU is offline"
+    );
     node(70, "\n", "28 10 31\n");
     let error = super::topology(&fake.roots()).unwrap_err().to_string();
     assert!(error.contains("node70/distance") && error.contains("nodes 0,70"), "{error}");
