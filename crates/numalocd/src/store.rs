@@ -5,6 +5,7 @@ mod disk;
 mod kept;
 mod opening;
 mod quiet;
+mod spare;
 mod tables;
 mod weight;
 
@@ -23,6 +24,7 @@ use numaloc_api::value::{
 pub use opening::{Lock, lock};
 use opening::{Opened, Parts, Refusal};
 use redb::{Database, ReadableDatabase};
+use spare::Spare;
 use std::{
     fs::File,
     hash::{DefaultHasher, Hash, Hasher},
@@ -55,6 +57,15 @@ pub enum Write {
     DropEvent(u64),
     /// Sets or ends draining and pausing.
     Holds(Holds),
+}
+
+impl Write {
+    fn is_removal(&self) -> bool {
+        matches!(
+            self,
+            Self::DropJob(_) | Self::DropSchedule(_) | Self::DropWorkload(_) | Self::DropEvent(_)
+        )
+    }
 }
 
 /// What keeps moves from beginning, and since when. Each of the two does so by itself.
@@ -297,6 +308,7 @@ impl StoreError {
 pub struct Store {
     path: PathBuf,
     file: Arc<File>,
+    spare: Spare,
     opened: Option<Opened>,
     /// The number of commits so far.
     commits: u64,
@@ -314,7 +326,8 @@ impl Store {
     pub fn open(dir: &Path) -> Result<(Self, Contents), OpenError> {
         let Parts { path, lock, file, opened, contents } = opening::open(dir)?;
         let (commits, id) = (opened.commits, opened.id);
-        let store = Self { path, file, opened: Some(opened), commits, id, _lock: lock };
+        let spare = Spare::new(dir);
+        let store = Self { path, file, spare, opened: Some(opened), commits, id, _lock: lock };
         Ok((store, contents))
     }
 
@@ -337,10 +350,37 @@ impl Store {
 
     /// Writes all of `writes`, durably. Blocks.
     ///
+    /// Where a commit that only removes finds no room, it takes the room that is kept in reserve and is done in halves, each of
+    /// which makes room for the next. If one of them fails, those before it have taken effect. Removing a record that is gone
+    /// already changes nothing, so the same commit may be tried again.
+    ///
     /// # Errors
     /// [`StoreError::Full`] if there is no room; the next commit tries again. [`StoreError::Failed`] if the file cannot be
     /// written, or if the id of a job or schedule is not a number.
     pub fn commit(&mut self, writes: &[Write]) -> Result<(), StoreError> {
+        match self.commit_at_once(writes) {
+            Err(StoreError::Full { .. }) if writes.iter().all(Write::is_removal) => {
+                self.spare.give_up();
+                self.remove_in_steps(writes)?;
+                self.spare.keep();
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    fn remove_in_steps(&mut self, writes: &[Write]) -> Result<(), StoreError> {
+        match self.commit_at_once(writes) {
+            Err(StoreError::Full { .. }) if writes.len() > 1 => {
+                let (first, rest) = writes.split_at(writes.len() / 2);
+                self.remove_in_steps(first)?;
+                self.remove_in_steps(rest)
+            }
+            result => result,
+        }
+    }
+
+    fn commit_at_once(&mut self, writes: &[Write]) -> Result<(), StoreError> {
         if writes.is_empty() {
             return Ok(());
         }

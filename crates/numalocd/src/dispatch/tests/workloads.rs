@@ -321,7 +321,7 @@ async fn what_cannot_be_stored_is_forgotten_later() {
     let rig = Rig::at(&dir);
     rig.register(operator(), leased("a", 10)).await.expect("it is taken");
     sleep(9).await;
-    (rig.fail)(DiskFault { after: 0, takes_effect: false, errno: nix::libc::ENOSPC });
+    (rig.fail)(DiskFault { after: 0, takes_effect: false, errno: nix::libc::EIO });
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert_eq!(rig.ids().await, ["a"]);
     sleep(1).await;
@@ -516,8 +516,8 @@ async fn changes_are_known_as_soon_as_they_are_stored() {
     rig.register(operator(), workload("a")).await.expect("it is taken");
     assert!(!last.has_changed().expect("it goes on"));
     // Watchers are not told of a change that could not be stored.
-    (rig.fail)(DiskFault { after: 0, takes_effect: false, errno: nix::libc::ENOSPC });
-    assert_refused!(rig.unregister(operator(), id("a")).await, Refusal::StoreFull { .. });
+    (rig.fail)(DiskFault { after: 0, takes_effect: false, errno: nix::libc::EIO });
+    assert_refused!(rig.unregister(operator(), id("a")).await, Refusal::Unavailable { .. });
     assert!(!last.has_changed().expect("it goes on"));
     assert!(!changes(&rig, any(), seen).await.0.contains(&"-a".to_owned()));
     rig.replace(operator(), None, vec![workload("b"), leased("d", 10)]).await.expect("taken");

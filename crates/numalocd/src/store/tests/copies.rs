@@ -38,10 +38,12 @@ fn look(dir: &Path) -> (String, u64) {
     (all(&mut store, &contents), store.id())
 }
 
+/// All files but the room in reserve.
 fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).unwrap();
     let mut names: Vec<_> =
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.retain(|name| !name.ends_with(".spare"));
     names.sort();
     names
 }
