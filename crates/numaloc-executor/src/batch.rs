@@ -6,10 +6,10 @@ use crate::{
     folio::Folio,
     hint::take_faults,
     look::{Sighting, look},
+    rooms::{Pool, Room},
     row::{self, Row, fitting, take},
     runs::Runs,
     verdict::Verdicts,
-    work::{Pool, Room},
     worker::Worker,
 };
 use nix::libc::EIO;
@@ -73,13 +73,16 @@ impl Worker<'_> {
                 0 => Room::Unsettled,
                 _ => {
                     let most = claimed.max(first.bytes);
-                    self.work.take_room(pool, most, first.bytes, || self.room(key, most))
+                    self.work.rooms.take(pool, most, first.bytes, || self.room(key, most))
                 }
             };
             match room {
                 Room::Granted(taken) => {
                     let bytes = fitting(&todo, taken);
                     self.pay(bytes);
+                    if key.make_room == MakeRoom::Cache {
+                        self.pay_for_drops(bytes);
+                    }
                     let before = self.moved_bytes;
                     patience = None;
                     // `pay` may have waited. If the run must stop by now, the next turn of the loop leaves everything.
@@ -94,7 +97,7 @@ impl Worker<'_> {
                         self.work.dropped.add(key.to, bytes);
                         self.report.calls.cache_bytes += bytes;
                     }
-                    self.work.landed(pool, taken);
+                    self.work.rooms.landed(pool, taken);
                     self.work.release(claimed, self.moved_bytes - before);
                     self.rest();
                 }
@@ -144,8 +147,12 @@ impl Worker<'_> {
         let lasts = patience
             .get_or_insert_with(|| Patience::new(memory.free_bytes, now))
             .lasts(memory.free_bytes, now);
-        let stop = self.work.dropped.stop(self.work.roots, key.to);
-        if let Some(stop) = stop.or((!lasts).then_some(CacheStop::Stuck)) {
+        if !lasts {
+            self.work.dropped.stuck(key.to);
+            self.report.calls.cache_stop.get_or_insert(CacheStop::Stuck);
+            return false;
+        }
+        if let Some(stop) = self.work.dropped.stop(self.work.roots, key.to) {
             self.report.calls.cache_stop.get_or_insert(stop);
             return false;
         }
