@@ -30,7 +30,7 @@ pub struct SharedRooms(Mutex<BTreeMap<Pool, u64>>);
 
 impl SharedRooms {
     /// Reserves up to `bytes` in a pool. `room` gives the pool's free bytes; what others are about to put there is taken off.
-    /// Grants nothing below `folio_bytes`. [`Self::landed`] ends the reservation.
+    /// Grants nothing below `folio_bytes`. [`Self::landing`] ends the reservation.
     pub(crate) fn take(
         &self,
         pool: Pool,
@@ -54,13 +54,28 @@ impl SharedRooms {
         }
     }
 
-    /// Ends a reservation after the call. What the call put into the pool now shows in the pool's own numbers.
-    pub(crate) fn landed(&self, pool: Pool, bytes: u64) {
-        *self.in_flight().entry(pool).or_default() -= bytes;
+    /// Ends a reservation when the returned value is dropped: after the call, when what it put into the pool shows in the pool's
+    /// own numbers. Or when the worker panics: others would wait for it for ever.
+    pub(crate) fn landing(&self, pool: Pool, bytes: u64) -> Landing<'_> {
+        Landing { rooms: self, pool, bytes }
     }
 
     fn in_flight(&self) -> MutexGuard<'_, BTreeMap<Pool, u64>> {
         self.0.lock().expect("no worker panics while it holds this")
+    }
+}
+
+/// A reservation.
+#[derive(Debug)]
+pub(crate) struct Landing<'a> {
+    rooms: &'a SharedRooms,
+    pool: Pool,
+    bytes: u64,
+}
+
+impl Drop for Landing<'_> {
+    fn drop(&mut self) {
+        *self.rooms.in_flight().entry(self.pool).or_default() -= self.bytes;
     }
 }
 
@@ -85,9 +100,9 @@ mod tests {
         assert_eq!(rooms.take(pool, 60, 1, || 100), Room::Granted(40));
         assert_eq!(rooms.take(pool, 60, 1, || 100), Room::Unsettled);
         assert_eq!(rooms.take(other, 60, 1, || 100), Room::Granted(60), "a pool of its own");
-        rooms.landed(pool, 60);
+        drop(rooms.landing(pool, 60));
         assert_eq!(rooms.take(pool, 60, 1, || 40), Room::Unsettled, "what landed is not free");
-        rooms.landed(pool, 40);
+        drop(rooms.landing(pool, 40));
         assert_eq!(rooms.take(pool, 60, 1, || 0), Room::None);
     }
 }

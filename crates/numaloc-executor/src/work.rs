@@ -3,6 +3,7 @@
 use crate::{
     Control, Limits,
     cache::Dropped,
+    compaction::Compaction,
     cover::Cover,
     pacer::Pacer,
     rooms::SharedRooms,
@@ -43,6 +44,8 @@ pub struct Work<'a> {
     pub memory: NodeMemoryReader,
     /// Room on the targets, as far as it is taken.
     pub rooms: Arc<SharedRooms>,
+    /// Memory that was compacted for huge pages; `None`: that is not to be done.
+    pub compaction: Option<Compaction>,
     /// Page cache that was dropped for room.
     pub dropped: Dropped,
     /// Where the host is.
@@ -97,6 +100,11 @@ impl<'a> Work<'a> {
             workers,
             memory: NodeMemoryReader::new(roots)?,
             rooms: limits.rooms.clone().unwrap_or_default(),
+            compaction: plan
+                .options
+                .compact
+                .applies(plan.options.pacing.profile)
+                .then(Compaction::default),
             dropped: Dropped::default(),
             roots,
             small_folios: probe::small_folios(roots),
