@@ -12,7 +12,8 @@ use std::{
 pub const NOBODY: u32 = 65534;
 const MIB: u64 = 1 << 20;
 
-fn command() -> Command {
+/// The program under test.
+pub fn command() -> Command {
     Command::new(env::var_os("NUMALOCCTL").unwrap_or_else(|| "numalocctl".into()))
 }
 

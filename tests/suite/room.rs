@@ -1,5 +1,9 @@
 //! A target node whose memory is full of page cache, as on a host that has run for a while.
 
+mod beside;
+mod blocks;
+mod kept;
+
 use crate::{
     app::{App, Layout},
     scene::{Scene, assert_complete},

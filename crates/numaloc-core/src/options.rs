@@ -2,6 +2,7 @@
 
 use crate::{
     account::Reason,
+    compact::Compact,
     home::HomeRule,
     ids::NodeSet,
     pace::{Order, Pacing},
@@ -37,6 +38,8 @@ pub struct Options {
     pub order: Order,
     /// What may be done to make room on a target that is full.
     pub make_room: MakeRoom,
+    /// When a target's memory is compacted for huge pages.
+    pub compact: Compact,
     /// Bytes that stay free on a target above its high watermark; `None`: 1% of the node, at least 64 MiB.
     pub reserve_bytes: Option<u64>,
 }
@@ -56,6 +59,7 @@ impl Default for Options {
             pacing: Pacing::default(),
             order: Order::default(),
             make_room: MakeRoom::default(),
+            compact: Compact::default(),
             reserve_bytes: None,
         }
     }

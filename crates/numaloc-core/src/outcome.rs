@@ -131,6 +131,12 @@ pub struct CallStats {
     pub cache_bytes: u64,
     /// Why no more was dropped, if something kept it from that.
     pub cache_stop: Option<CacheStop>,
+    /// How often the run asked a node itself to drop page cache (nodeN/reclaim), rather than wait for its kswapd.
+    pub reclaims: u64,
+    /// How often the run had a node's memory compacted (nodeN/compact).
+    pub compactions: u64,
+    /// How long workers waited for that in all.
+    pub compaction_wait: Duration,
 }
 
 impl CallStats {
@@ -162,6 +168,9 @@ impl CallStats {
         self.failed_pages += other.failed_pages;
         self.cache_bytes += other.cache_bytes;
         self.cache_stop = self.cache_stop.or(other.cache_stop);
+        self.reclaims += other.reclaims;
+        self.compactions += other.compactions;
+        self.compaction_wait += other.compaction_wait;
     }
 }
 

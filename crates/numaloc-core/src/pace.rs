@@ -42,6 +42,7 @@ impl Profile {
                 run_bytes: Some(64 << 10),
                 guard: guard(20, 40),
                 waits_for_huge_pages: true,
+                drop_bytes_per_second: Some(32 << 20),
             },
             Self::Balanced => Pace {
                 max_stall: ms(10),
@@ -51,6 +52,7 @@ impl Profile {
                 run_bytes: Some(256 << 10),
                 guard: guard(40, 60),
                 waits_for_huge_pages: true,
+                drop_bytes_per_second: Some(256 << 20),
             },
             Self::Fast => Pace {
                 max_stall: ms(250),
@@ -60,6 +62,7 @@ impl Profile {
                 run_bytes: None,
                 guard: None,
                 waits_for_huge_pages: false,
+                drop_bytes_per_second: None,
             },
         }
     }
@@ -112,6 +115,9 @@ pub struct Pace {
     pub guard: Option<Guard>,
     /// Whether the run holds back for some time when huge pages are split because the target has no free huge pages.
     pub waits_for_huge_pages: bool,
+    /// Most bytes of page cache per second that are dropped for room on the targets. Whoever used that cache reads it from its
+    /// disk again, and whether much of it was in use shows only afterwards. `None`: as fast as the kernel drops it.
+    pub drop_bytes_per_second: Option<u64>,
 }
 
 /// Bounds beyond which a run holds back, each in percent of the time; 100: never. Only pressure that the run itself
@@ -199,6 +205,8 @@ mod tests {
             pace.batch_bytes
         )));
         assert!(paces.iter().all(|pace| (1..=100).contains(&pace.duty_percent)));
+        let dropped = paces.map(|pace| pace.drop_bytes_per_second.unwrap_or(u64::MAX));
+        assert!(dropped.is_sorted() && dropped[0] < dropped[2]);
     }
 
     #[test]

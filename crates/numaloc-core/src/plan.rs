@@ -12,7 +12,12 @@ use crate::{
     room::Taken,
     route::Routes,
 };
-use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Why nothing of a process is moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,8 +186,12 @@ pub struct Plan {
     pub expected_bytes: u64,
     /// Bytes by (source, target) that will move if nothing intervenes.
     pub expected_flows: BTreeMap<(NodeId, NodeId), u64>,
-    /// Where the room for them comes from, by target.
+    /// Bytes to move that are in transparent huge pages, as far as they were looked at.
+    pub huge_bytes: u64,
+    /// Where the room for the expected bytes comes from, by target.
     pub expected_room: BTreeMap<NodeId, Taken>,
+    /// Page cache on targets that is not dropped although room is short, because cgroups protect it (memory.min, memory.low).
+    pub protected_cache: BTreeMap<NodeId, u64>,
     /// Bytes that are to move but have no room on any target now.
     pub no_room_bytes: u64,
     /// Bytes of hugetlb memory for which the pools of the target nodes have no pages. The options
@@ -207,6 +216,17 @@ impl Plan {
     /// A guess at the time that the move takes at its pace, in seconds.
     pub fn paced_seconds(&self) -> f64 {
         self.expected_seconds * 100.0 / f64::from(self.options.pacing.pace().duty_percent)
+    }
+
+    /// Room on targets: where what is expected to move finds it, and bytes of page cache that are left because cgroups protect
+    /// them.
+    pub fn rooms(&self) -> impl Iterator<Item = (NodeId, Taken, u64)> {
+        let nodes: BTreeSet<&NodeId> =
+            self.expected_room.keys().chain(self.protected_cache.keys()).collect();
+        nodes.into_iter().map(|node| {
+            let taken = self.expected_room.get(node).copied().unwrap_or_default();
+            (*node, taken, self.protected_cache.get(node).copied().unwrap_or(0))
+        })
     }
 
     /// Bytes that the plan itself leaves where they are, by reason.

@@ -12,6 +12,7 @@ use crate::{
     options::Options,
     plan::{CommonStay, Move, Plan, PlannedProcess, Skip, Skipped},
     process::Process,
+    room::MakeRoom,
     route::Routes,
     supply::{HugetlbSource, can_be_fresh},
     topology::{NodeMemory, Topology},
@@ -84,7 +85,6 @@ struct Planner<'a> {
     sources: NodeSet,
     plan: Plan,
     memory: BTreeMap<NodeId, NodeMemory>,
-    remote_huge_bytes: u64,
 }
 
 impl<'a> Planner<'a> {
@@ -103,7 +103,9 @@ impl<'a> Planner<'a> {
             locality: Locality::default(),
             expected_bytes: 0,
             expected_flows: BTreeMap::new(),
+            huge_bytes: 0,
             expected_room: BTreeMap::new(),
+            protected_cache: BTreeMap::new(),
             no_room_bytes: 0,
             beyond_pool_bytes: 0,
             limit_bytes: None,
@@ -115,7 +117,7 @@ impl<'a> Planner<'a> {
         let memory = scene.topology.nodes().map(|node| (node.id, node.memory.clone())).collect();
         let claims = claims(scene.topology, scene.processes, options);
         let sources = options.sources(scene.topology);
-        Self { scene, claims, sources, plan, memory, remote_huge_bytes: 0 }
+        Self { scene, claims, sources, plan, memory }
     }
 
     fn extent(&mut self, extent: Extent) {
@@ -136,7 +138,7 @@ impl<'a> Planner<'a> {
             shared_bytes += shared;
             if resident.total_bytes() > shared {
                 remote.insert(node, resident.total_bytes() - shared);
-                self.remote_huge_bytes += resident.huge_bytes.min(resident.total_bytes() - shared);
+                self.plan.huge_bytes += resident.huge_bytes.min(resident.total_bytes() - shared);
             }
         }
         let owned_bytes: u64 = remote.values().sum();
@@ -274,7 +276,7 @@ impl<'a> Planner<'a> {
         }
         self.plan.moves = moves;
         let expected = self.plan.expected_bytes as f64;
-        let huge = (self.remote_huge_bytes as f64).min(expected);
+        let huge = (self.plan.huge_bytes as f64).min(expected);
         self.plan.expected_seconds = huge / HUGE_RATE + (expected - huge) / BASE_RATE;
         self.plan
     }
@@ -320,6 +322,9 @@ impl<'a> Planner<'a> {
             let reserve = options.reserve(memory.total_bytes);
             let supply = options.supply(step.hugetlb_bytes);
             let taken = memory.take(supply, bytes, reserve, make_room);
+            if make_room == MakeRoom::Cache && bytes > taken.bytes() && memory.protected_bytes > 0 {
+                self.plan.protected_cache.insert(to, memory.protected_bytes);
+            }
             let fits = taken.bytes();
             if step.hugetlb_bytes.is_some() {
                 self.plan.beyond_pool_bytes += taken.free_bytes;

@@ -33,6 +33,9 @@ pub struct NodeMemory {
     /// Page cache in bytes that the kernel drops before all else: on the inactive list, and neither dirty nor being written.
     /// Locked pages and those of tmpfs are on other lists, so they are not in here.
     pub cache_bytes: u64,
+    /// Of the cache on inactive lists, what cgroups protect from reclaim ([`Protection`](crate::Protection)). The kernel drops the
+    /// rest, so this much is no room.
+    pub protected_bytes: u64,
     /// Sum of the zones' min watermarks in bytes; below it whoever allocates has to reclaim (mm/page_alloc.c,
     /// `__alloc_pages_slowpath`).
     pub min_watermark_bytes: u64,
@@ -51,6 +54,11 @@ impl NodeMemory {
         self.pool_room(supply) + self.free_room(supply, reserve_bytes)
     }
 
+    /// Page cache that is dropped before all else and that nobody protects.
+    pub fn droppable_bytes(&self) -> u64 {
+        self.cache_bytes.saturating_sub(self.protected_bytes)
+    }
+
     /// Bytes that may be put there besides, if page cache is dropped for them. The reserve is kept in free memory and such cache
     /// together: cache that can be dropped at once is as good as free.
     pub fn room_by_cache(&self, supply: Supply, reserve_bytes: u64, make_room: MakeRoom) -> u64 {
@@ -58,7 +66,7 @@ impl NodeMemory {
             return 0;
         }
         let kept_bytes = self.high_watermark_bytes.saturating_add(reserve_bytes);
-        let all_bytes = (self.free_bytes + self.cache_bytes).saturating_sub(kept_bytes);
+        let all_bytes = (self.free_bytes + self.droppable_bytes()).saturating_sub(kept_bytes);
         all_bytes.saturating_sub(self.free_room(supply, reserve_bytes)) / PAGE * PAGE
     }
 

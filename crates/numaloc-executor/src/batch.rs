@@ -1,15 +1,16 @@
 //! Batches: each is one move_pages call and then a second look, which settles every folio of the batch.
 
 use crate::{
-    cache::{Patience, above_floor},
+    cache::Patience,
     fate::{Fate, fate},
-    folio::Folio,
+    folio::{Class, Folio},
     hint::take_faults,
     look::{Sighting, look},
+    rooms::{Pool, Room},
     row::{self, Row, fitting, take},
     runs::Runs,
     verdict::Verdicts,
-    work::{Pool, Room},
+    ways::Way,
     worker::Worker,
 };
 use nix::libc::EIO;
@@ -59,27 +60,33 @@ impl Worker<'_> {
         let pool = key.pool(&self.work.plan.options);
         let mut todo = VecDeque::from(rows);
         let mut patience = None;
+        let rooms = &self.work.rooms;
         while let Some(first) = todo.front().map(|row| row.first) {
             let gone = !self.survey.spaces[key.process].is_alive();
             if let Some(reason) = gone.then_some(Reason::ProcessGone).or_else(|| self.work.stop()) {
                 todo.iter().for_each(|row| self.leave(key.process, reason, row.bytes()));
                 return;
             }
+            if first.class() == Class::Huge {
+                self.make_huge_pages(key.to);
+            }
             // Take at least one folio, even if it alone is larger than a batch or than what may still be moved.
             let most = self.work.pacer.batch_bytes(first.class());
             let wanted = fitting(&todo, most).max(first.bytes);
             let claimed = self.work.claim(wanted);
+            let wanted = claimed.max(first.bytes);
             let room = match claimed {
                 0 => Room::Unsettled,
-                _ => {
-                    let most = claimed.max(first.bytes);
-                    self.work.take_room(pool, most, first.bytes, || self.room(key, most))
-                }
+                _ => rooms.take(pool, wanted, first.bytes, || self.room(key, wanted)),
             };
             match room {
                 Room::Granted(taken) => {
+                    let landing = rooms.landing(pool, taken);
                     let bytes = fitting(&todo, taken);
                     self.pay(bytes);
+                    if key.make_room == MakeRoom::Cache {
+                        self.pay_for_drops(bytes);
+                    }
                     let before = self.moved_bytes;
                     patience = None;
                     // `pay` may have waited. If the run must stop by now, the next turn of the loop leaves everything.
@@ -94,7 +101,7 @@ impl Worker<'_> {
                         self.work.dropped.add(key.to, bytes);
                         self.report.calls.cache_bytes += bytes;
                     }
-                    self.work.landed(pool, taken);
+                    drop(landing);
                     self.work.release(claimed, self.moved_bytes - before);
                     self.rest();
                 }
@@ -102,7 +109,7 @@ impl Worker<'_> {
                     self.work.release(claimed, 0);
                     thread::sleep(UNSETTLED_PAUSE);
                 }
-                Room::None if self.awaits_room(key, first.bytes, &mut patience) => {
+                Room::None if self.awaits_room(key, first.bytes, wanted, &mut patience) => {
                     self.work.release(claimed, 0);
                 }
                 Room::None => {
@@ -126,13 +133,21 @@ impl Worker<'_> {
             MakeRoom::Cache if self.work.dropped.stop(self.work.roots, key.to).is_some() => 0,
             MakeRoom::Cache => {
                 let by_cache = memory.room_by_cache(supply, reserve, key.make_room);
-                free.max(above_floor(&memory, wanted).min(by_cache))
+                let way = self.work.dropped.way(self.work.roots, key.to);
+                free.max(way.above_floor(&memory, wanted).min(by_cache))
             }
         }
     }
 
-    /// Waits a moment for the kernel to drop page cache on the target; false if that is not to be had, or not any more.
-    fn awaits_room(&mut self, key: Key, folio_bytes: u64, patience: &mut Option<Patience>) -> bool {
+    /// Has the kernel drop page cache on the target for `wanted` bytes, or waits a moment for it; false if that is not to be had,
+    /// or not any more.
+    fn awaits_room(
+        &mut self,
+        key: Key,
+        folio_bytes: u64,
+        wanted: u64,
+        patience: &mut Option<Patience>,
+    ) -> bool {
         let options = &self.work.plan.options;
         let supply = options.supply(key.hugetlb_bytes);
         let Ok(memory) = self.work.memory.read_for(key.to, supply) else { return false };
@@ -144,12 +159,23 @@ impl Worker<'_> {
         let lasts = patience
             .get_or_insert_with(|| Patience::new(memory.free_bytes, now))
             .lasts(memory.free_bytes, now);
-        let stop = self.work.dropped.stop(self.work.roots, key.to);
-        if let Some(stop) = stop.or((!lasts).then_some(CacheStop::Stuck)) {
+        if !lasts && self.work.dropped.other_way(key.to) {
+            *patience = None;
+            return true;
+        }
+        if !lasts {
+            self.work.dropped.stuck(key.to);
+            self.report.calls.cache_stop.get_or_insert(CacheStop::Stuck);
+            return false;
+        }
+        if let Some(stop) = self.work.dropped.stop(self.work.roots, key.to) {
             self.report.calls.cache_stop.get_or_insert(stop);
             return false;
         }
-        self.pause(UNSETTLED_PAUSE);
+        let way = self.work.dropped.way(self.work.roots, key.to);
+        if way == Way::Kswapd || !self.ask_for_room(key.to, &memory, wanted) {
+            self.pause(UNSETTLED_PAUSE);
+        }
         true
     }
 

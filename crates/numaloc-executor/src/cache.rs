@@ -3,9 +3,11 @@
 //! A node whose free memory falls below its low watermark wakes its kswapd, which drops cache that nobody has used lately until
 //! the high watermark is free again (mm/vmscan.c, `balance_pgdat`). So calls may take free memory down to a floor between the
 //! min and the low watermark, and then wait for kswapd. Below the min watermark a call would have to reclaim by itself
-//! (mm/page_alloc.c, `__alloc_pages_slowpath`), while the application waits for the pages that the call has taken away.
+//! (mm/page_alloc.c, `__alloc_pages_slowpath`), while the application waits for the pages that the call has taken away. Where a
+//! run may ask the node itself for room it does that instead ([`Way`]).
 
-use numaloc_core::{CacheStop, NodeId, NodeMemory, PAGE};
+use crate::ways::Way;
+use numaloc_core::{CacheStop, NodeId, PAGE};
 use numaloc_host::{Reclaimed, Roots, reclaimed};
 use std::{
     collections::BTreeMap,
@@ -15,6 +17,13 @@ use std::{
 
 /// How long free memory may fail to grow before a node counts as full.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// The longest that a worker waits for one call's room in all. Memory that others free looks like kswapd's work, and others
+/// may take it, too.
+const LONGEST: Duration = Duration::from_secs(10);
+/// Free memory has grown if it rose by so many bytes in all. What others took meanwhile does not count against it.
+const RISE: u64 = 1 << 20;
+/// How often in a row a worker waits in vain before a run drops no more cache on a node.
+const STUCK_MOST: u32 = 3;
 
 /// Up to this share of what was dropped, in percent, may be read again at once. Beyond, the cache was in use.
 const REFAULT_PERCENT: u64 = 10;
@@ -24,34 +33,31 @@ const REFAULTS_MIN: u64 = 1024;
 /// How often the counters of a node are compared while its cache is dropped.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Free memory of a node that calls may take before kswapd has to make more, of `wanted` bytes. Nothing as long as it is little:
-/// kswapd goes on until the high watermark is free, and calls have a price.
-pub fn above_floor(memory: &NodeMemory, wanted: u64) -> u64 {
-    let floor = u64::midpoint(memory.min_watermark_bytes, memory.low_watermark_bytes);
-    let free = memory.free_bytes.saturating_sub(floor);
-    let worth_it = memory.high_watermark_bytes.saturating_sub(floor) / 2;
-    if free >= wanted.min(worth_it) { free } else { 0 }
-}
-
-/// Whether a node's kswapd still makes memory free.
+/// Whether a node's kswapd still makes memory free. Another run may take each time what has become free: then free memory goes up
+/// and down, never above what it was at the beginning, and kswapd is at work all the same. So all rises are added up.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    most_bytes: u64,
+    free_bytes: u64,
+    risen_bytes: u64,
     since: Instant,
+    begin: Instant,
 }
 
 impl Patience {
     /// Begins to wait, with so much free.
     pub fn new(free_bytes: u64, now: Instant) -> Self {
-        Self { most_bytes: free_bytes, since: now }
+        Self { free_bytes, risen_bytes: 0, since: now, begin: now }
     }
 
     /// Whether to wait on, with so much free by now.
     pub fn lasts(&mut self, free_bytes: u64, now: Instant) -> bool {
-        if free_bytes > self.most_bytes {
-            *self = Self::new(free_bytes, now);
+        self.risen_bytes += free_bytes.saturating_sub(self.free_bytes);
+        self.free_bytes = free_bytes;
+        if self.risen_bytes >= RISE {
+            (self.risen_bytes, self.since) = (0, now);
         }
-        now.saturating_duration_since(self.since) < PATIENCE
+        let waited = |since| now.saturating_duration_since(since);
+        waited(self.since) < PATIENCE && waited(self.begin) < LONGEST
     }
 }
 
@@ -64,7 +70,23 @@ struct OfNode {
     before: Option<Reclaimed>,
     bytes: u64,
     looked: Instant,
+    way: Way,
+    /// How often workers have waited in vain since something came to the node.
+    stuck: u32,
     stop: Option<CacheStop>,
+}
+
+impl OfNode {
+    fn new(roots: &Roots, node: NodeId, now: Instant) -> Self {
+        Self {
+            before: reclaimed(roots, node),
+            bytes: 0,
+            looked: now,
+            way: Way::of(roots, node),
+            stuck: 0,
+            stop: None,
+        }
+    }
 }
 
 impl Dropped {
@@ -72,12 +94,7 @@ impl Dropped {
     pub fn stop(&self, roots: &Roots, node: NodeId) -> Option<CacheStop> {
         let mut nodes = self.nodes();
         let now = Instant::now();
-        let of_node = nodes.entry(node).or_insert_with(|| OfNode {
-            before: reclaimed(roots, node),
-            bytes: 0,
-            looked: now,
-            stop: None,
-        });
+        let of_node = nodes.entry(node).or_insert_with(|| OfNode::new(roots, node, now));
         if of_node.stop.is_none() && now.saturating_duration_since(of_node.looked) >= LOOK_EVERY {
             of_node.looked = now;
             let counters = of_node.before.zip(reclaimed(roots, node));
@@ -86,9 +103,35 @@ impl Dropped {
         of_node.stop
     }
 
+    /// How cache on a node is dropped at the moment.
+    pub fn way(&self, roots: &Roots, node: NodeId) -> Way {
+        let new = || OfNode::new(roots, node, Instant::now());
+        self.nodes().entry(node).or_insert_with(new).way
+    }
+
+    /// A worker has waited in vain on a node. Returns whether there is another way to try.
+    pub fn other_way(&self, node: NodeId) -> bool {
+        let mut nodes = self.nodes();
+        let of_node = nodes.get_mut(&node).filter(|of_node| of_node.way == Way::Ask);
+        of_node.map(|of_node| of_node.way = Way::Kswapd).is_some()
+    }
+
     /// So many bytes more have come to a node in place of cache.
     pub fn add(&self, node: NodeId, bytes: u64) {
-        self.nodes().entry(node).and_modify(|of_node| of_node.bytes += bytes);
+        self.nodes().entry(node).and_modify(|of_node| {
+            of_node.bytes += bytes;
+            of_node.stuck = if bytes > 0 { 0 } else { of_node.stuck };
+        });
+    }
+
+    /// A worker has waited in vain for room on a node. Each batch would wait anew; so after some nobody does any more.
+    pub fn stuck(&self, node: NodeId) {
+        self.nodes().entry(node).and_modify(|of_node| {
+            of_node.stuck += 1;
+            if of_node.stuck >= STUCK_MOST {
+                of_node.stop.get_or_insert(CacheStop::Stuck);
+            }
+        });
     }
 
     fn nodes(&self) -> MutexGuard<'_, BTreeMap<NodeId, OfNode>> {
@@ -115,30 +158,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_stop_between_the_min_and_the_low_watermark() {
-        let memory = |free_bytes| NodeMemory {
-            free_bytes,
-            min_watermark_bytes: 40,
-            low_watermark_bytes: 60,
-            high_watermark_bytes: 80,
-            ..NodeMemory::default()
-        };
-        assert_eq!(above_floor(&memory(100), 1000), 50);
-        assert_eq!(above_floor(&memory(50), 1000), 0);
-        assert_eq!(above_floor(&memory(10), 1000), 0);
-        assert_eq!(above_floor(&memory(64), 1000), 0, "kswapd is at work");
-        assert_eq!(above_floor(&memory(65), 1000), 15);
-        assert_eq!(above_floor(&memory(55), 5), 5, "no more is wanted");
+    fn patience_begins_anew_when_memory_becomes_free() {
+        let begin = Instant::now();
+        let mut patience = Patience::new(9 * RISE, begin);
+        assert!(patience.lasts(9 * RISE, begin + PATIENCE / 2));
+        assert!(patience.lasts(10 * RISE, begin + PATIENCE));
+        assert!(patience.lasts(5 * RISE, begin + PATIENCE * 3 / 2));
+        assert!(!patience.lasts(5 * RISE + 1, begin + PATIENCE * 2), "that is nothing");
     }
 
     #[test]
-    fn patience_begins_anew_when_memory_becomes_free() {
+    fn patience_does_not_end_because_others_take_what_becomes_free() {
         let begin = Instant::now();
-        let mut patience = Patience::new(100, begin);
-        assert!(patience.lasts(100, begin + PATIENCE / 2));
-        assert!(patience.lasts(101, begin + PATIENCE));
-        assert!(patience.lasts(50, begin + PATIENCE * 3 / 2));
-        assert!(!patience.lasts(101, begin + PATIENCE * 2));
+        let mut patience = Patience::new(8 * RISE, begin);
+        let step = PATIENCE / 2;
+        for round in 1..10 {
+            let free = if round % 2 == 0 { 8 * RISE } else { 0 };
+            assert!(patience.lasts(free, begin + step * round), "{round}");
+        }
+        let mut greedy = Patience::new(0, begin);
+        let steps = LONGEST.div_duration_f64(step) as u32;
+        let lasts =
+            (1..=steps).all(|round| greedy.lasts(u64::from(round) * RISE, begin + step * round));
+        assert!(!lasts, "it ends at last");
+    }
+
+    #[test]
+    fn who_waits_in_vain_again_and_again_gives_up() {
+        let (dropped, roots, node) = (Dropped::default(), Roots::default(), NodeId(u32::MAX));
+        assert_eq!(dropped.stop(&roots, node), None);
+        assert!(!dropped.other_way(node), "nobody may ask this node");
+        dropped.stuck(node);
+        dropped.add(node, PAGE);
+        (1..STUCK_MOST).for_each(|_| dropped.stuck(node));
+        assert_eq!(dropped.stop(&roots, node), None);
+        dropped.stuck(node);
+        assert_eq!(dropped.stop(&roots, node), Some(CacheStop::Stuck));
     }
 
     #[test]

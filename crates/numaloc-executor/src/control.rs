@@ -18,6 +18,8 @@ pub struct Control {
     pub moved_bytes: AtomicU64,
     /// Number of workers that wait because of a bandwidth limit.
     limited: AtomicU64,
+    /// Number of workers that wait because no more page cache may be dropped yet.
+    dropping: AtomicU64,
     pressure: Mutex<String>,
 }
 
@@ -31,6 +33,9 @@ impl Control {
         if pressure.is_empty() && self.limited.load(Relaxed) > 0 {
             return "bandwidth limit".into();
         }
+        if pressure.is_empty() && self.dropping.load(Relaxed) > 0 {
+            return "page cache on the target is dropped slowly".into();
+        }
         pressure
     }
 
@@ -41,18 +46,29 @@ impl Control {
 
     /// Begins a wait for bandwidth. It ends when the returned value is dropped.
     pub(crate) fn limited(&self) -> Limited<'_> {
-        self.limited.fetch_add(1, Relaxed);
-        Limited(self)
+        Limited::new(&self.limited)
+    }
+
+    /// Begins a wait until more page cache may be dropped. It ends when the returned value is dropped.
+    pub(crate) fn dropping(&self) -> Limited<'_> {
+        Limited::new(&self.dropping)
     }
 }
 
-/// A wait for bandwidth.
+/// A wait for a limit: counted while it lasts.
 #[derive(Debug)]
-pub(crate) struct Limited<'a>(&'a Control);
+pub(crate) struct Limited<'a>(&'a AtomicU64);
+
+impl<'a> Limited<'a> {
+    fn new(waits: &'a AtomicU64) -> Self {
+        waits.fetch_add(1, Relaxed);
+        Self(waits)
+    }
+}
 
 impl Drop for Limited<'_> {
     fn drop(&mut self) {
-        self.0.limited.fetch_sub(1, Relaxed);
+        self.0.fetch_sub(1, Relaxed);
     }
 }
 
@@ -64,6 +80,8 @@ mod tests {
     fn the_weightiest_reason_is_given() {
         let control = Control::default();
         assert_eq!(control.held_back(), "");
+        let dropping = control.dropping();
+        assert!(control.held_back().contains("page cache"));
         let limited = control.limited();
         assert_eq!(control.held_back(), "bandwidth limit");
         control.set_pressure("node 0 is busy".into());
@@ -72,7 +90,7 @@ mod tests {
         assert!(control.held_back().contains("higher class"));
         control.yielding.store(false, Relaxed);
         control.set_pressure(String::new());
-        drop(limited);
+        drop((limited, dropping));
         assert_eq!(control.held_back(), "");
     }
 }

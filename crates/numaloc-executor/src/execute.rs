@@ -1,7 +1,7 @@
 //! Runs a plan: starts the workers, joins their reports and builds the outcome.
 
 use crate::{
-    Control, Outcome, ProcessOutcome, SharedRate, affinity, placement,
+    Control, Outcome, ProcessOutcome, SharedRate, SharedRooms, affinity, placement,
     report::{self, Report},
     work::{Work, targets},
     worker::Worker,
@@ -32,6 +32,8 @@ pub struct Limits {
     pub duty_percent: Option<u8>,
     /// A limit like `rate_bytes_per_second` that several runs share. It applies in addition to each run's own limit.
     pub shared_rate: Option<Arc<SharedRate>>,
+    /// Where runs into the same nodes note what they are about to put there. `None`: only this run moves.
+    pub rooms: Option<Arc<SharedRooms>>,
     /// How the moving threads are scheduled.
     pub scheduling: Scheduling,
 }
@@ -62,6 +64,7 @@ impl Default for Limits {
             rate_bytes_per_second: None,
             duty_percent: None,
             shared_rate: None,
+            rooms: None,
             scheduling: Scheduling::default(),
         }
     }

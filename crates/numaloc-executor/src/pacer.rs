@@ -27,6 +27,8 @@ pub struct Pacer<'a> {
     pub most_bytes: u64,
     stall: Mutex<Stall>,
     rates: Vec<Arc<SharedRate>>,
+    /// Bounds the page cache that is dropped for the run.
+    drops: Option<SharedRate>,
     brakes: Mutex<Brakes>,
     /// The smallest factor of the brakes, as the bits of an f64.
     factor: AtomicU64,
@@ -73,6 +75,7 @@ impl<'a> Pacer<'a> {
             most_bytes,
             stall: Mutex::new(Stall::new(pace.max_stall, most_bytes)),
             rates,
+            drops: pace.drop_bytes_per_second.map(SharedRate::new),
             brakes: Mutex::new(Brakes { watch, splits }),
             factor: AtomicU64::new(1f64.to_bits()),
             resting: AtomicBool::new(false),
@@ -185,6 +188,11 @@ impl<'a> Pacer<'a> {
     /// Takes `bytes` from all rates. Returns how long to wait before they may move.
     pub fn pay(&self, bytes: u64) -> Duration {
         self.rates.iter().map(|rate| rate.take(bytes)).max().unwrap_or_default()
+    }
+
+    /// Counts `bytes` of page cache as dropped. Returns how long to wait before they may be.
+    pub fn pay_for_drops(&self, bytes: u64) -> Duration {
+        self.drops.as_ref().map_or(Duration::ZERO, |rate| rate.take(bytes))
     }
 
     /// Adds what the host has migrated since the start of the run, and how long the run has waited for huge pages.

@@ -18,6 +18,16 @@ impl Worker<'_> {
         }
     }
 
+    /// Waits until so much page cache may be dropped on a target, or until the run must stop.
+    pub(crate) fn pay_for_drops(&mut self, bytes: u64) {
+        let wait = self.work.pacer.pay_for_drops(bytes);
+        if !wait.is_zero() {
+            let dropping = self.work.control.dropping();
+            self.hold_back(wait);
+            drop(dropping);
+        }
+    }
+
     /// Rests for the work since the last rest. Scans and second looks count like calls, because they take mmap_lock and CPU time
     /// too.
     pub(crate) fn rest(&mut self) {

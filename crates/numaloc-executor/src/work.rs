@@ -3,16 +3,17 @@
 use crate::{
     Control, Limits,
     cache::Dropped,
+    compaction::Compaction,
     cover::Cover,
     pacer::Pacer,
+    rooms::SharedRooms,
     windows::{Window, Windows},
 };
 use numaloc_core::{CpuSet, Heat, Move, Node, NodeId, NodeSet, Plan, Reason, Topology};
 use numaloc_host::{Error, NodeMemoryReader, Roots, Survey, probe};
 use std::{
-    collections::BTreeMap,
     sync::{
-        Mutex, MutexGuard,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
     thread,
@@ -21,20 +22,6 @@ use std::{
 
 /// Longest sleep of a waiting worker before it checks again whether the run must stop.
 const NAP: Duration = Duration::from_millis(5);
-
-/// What pages on a target are taken from: the node's free memory (`None`), or its pool of hugetlb pages of this size in bytes.
-pub type Pool = (NodeId, Option<u64>);
-
-/// Room in a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
-    /// This many bytes may be put there.
-    Granted(u64),
-    /// Not known: other workers are putting pages there, and some of these pages may show in the pool's numbers already.
-    Unsettled,
-    /// The pool is full.
-    None,
-}
 
 /// Shared by all workers of a run.
 #[derive(Debug)]
@@ -55,6 +42,10 @@ pub struct Work<'a> {
     pub workers: usize,
     /// Reads how much memory the nodes have.
     pub memory: NodeMemoryReader,
+    /// Room on the targets, as far as it is taken.
+    pub rooms: Arc<SharedRooms>,
+    /// Memory that was compacted for huge pages; `None`: that is not to be done.
+    pub compaction: Option<Compaction>,
     /// Page cache that was dropped for room.
     pub dropped: Dropped,
     /// Where the host is.
@@ -63,7 +54,6 @@ pub struct Work<'a> {
     pub small_folios: bool,
     windows: Mutex<Windows<'a>>,
     claimed_bytes: AtomicU64,
-    in_flight: Mutex<BTreeMap<Pool, u64>>,
     deadline: Option<Instant>,
 }
 
@@ -109,11 +99,16 @@ impl<'a> Work<'a> {
             pacer,
             workers,
             memory: NodeMemoryReader::new(roots)?,
+            rooms: limits.rooms.clone().unwrap_or_default(),
+            compaction: plan
+                .options
+                .compact
+                .applies(plan.options.pacing.profile)
+                .then(Compaction::default),
             dropped: Dropped::default(),
             roots,
             small_folios: probe::small_folios(roots),
             claimed_bytes: AtomicU64::new(0),
-            in_flight: Mutex::default(),
             deadline: limits.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
         })
     }
@@ -174,37 +169,6 @@ impl<'a> Work<'a> {
     pub fn release(&self, claimed: u64, moved: u64) {
         self.claimed_bytes.fetch_add(moved, Ordering::Relaxed);
         self.claimed_bytes.fetch_sub(claimed, Ordering::Relaxed);
-    }
-
-    /// Reserves up to `bytes` in a pool. `room` gives the pool's free bytes; what other workers are about to put there is taken
-    /// off. Grants nothing below `folio_bytes`. [`Self::landed`] ends the reservation.
-    pub fn take_room(
-        &self,
-        pool: Pool,
-        bytes: u64,
-        folio_bytes: u64,
-        room: impl FnOnce() -> u64,
-    ) -> Room {
-        let mut in_flight = self.in_flight.lock().expect("no worker panics while it holds this");
-        // Read under the lock: a page that has landed is missing from the room already, and any other page still counts as in
-        // flight.
-        let room = room();
-        let taken = in_flight.entry(pool).or_default();
-        let granted = bytes.min(room.saturating_sub(*taken));
-        if granted >= folio_bytes {
-            *taken += granted;
-            Room::Granted(granted)
-        } else if *taken > 0 {
-            Room::Unsettled
-        } else {
-            Room::None
-        }
-    }
-
-    /// Ends a reservation after the call. What the call put into the pool now shows in the pool's own numbers.
-    pub fn landed(&self, pool: Pool, bytes: u64) {
-        let mut in_flight = self.in_flight.lock().expect("no worker panics while it holds this");
-        *in_flight.entry(pool).or_default() -= bytes;
     }
 
     /// Waits for `pause`, or until the run must stop.

@@ -1,5 +1,5 @@
 //! The edge to the host: what /proc, /sys, cgroups and hwloc say, as core values. It only reads, except in
-//! [`numa_balancing::write`] and [`heat`].
+//! [`numa_balancing::write`] and [`heat`], and where [`node_room`] asks a node for room.
 //!
 //! Every root directory is passed in, so that the same code runs on a recorded tree. Something that vanishes while it
 //! is read gives `None` or is left out. It is not an error, because processes end all the time.
@@ -23,6 +23,7 @@ mod kpage;
 mod maps;
 mod movers;
 mod node_memory;
+pub mod node_room;
 pub mod numa_balancing;
 mod numa_maps;
 mod open_files;
@@ -34,6 +35,7 @@ mod placement;
 mod pressure;
 pub mod probe;
 mod process;
+mod protected;
 mod read;
 mod residency;
 mod roots;

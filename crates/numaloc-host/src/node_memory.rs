@@ -1,6 +1,6 @@
 //! The memory of nodes as of now, cheap enough to be read before each batch.
 
-use crate::{Error, Roots, read};
+use crate::{Error, Roots, protected, read};
 use numaloc_core::{HugePool, NodeId, NodeMemory, PAGE, Supply};
 use std::{
     collections::BTreeMap,
@@ -94,7 +94,7 @@ impl KeptNode {
         Ok(Self { meminfo, pools })
     }
     /// Its memory without its pools.
-    fn memory(&self, watermarks: Watermarks) -> Result<NodeMemory, Error> {
+    fn memory(&self, watermarks: Watermarks, protected_bytes: u64) -> Result<NodeMemory, Error> {
         // The file has about 1.6 KiB, and the fields that are needed are in its first lines.
         let text = self.meminfo.text::<4096>()?;
         let bytes = |field| self.meminfo.meminfo_bytes(&text, field);
@@ -105,6 +105,7 @@ impl KeptNode {
             free_bytes: bytes("MemFree:")?,
             // What is dirty may be on the active list: at worst too little is counted.
             cache_bytes: file("Inactive(file):").saturating_sub(unclean_bytes),
+            protected_bytes,
             min_watermark_bytes: watermarks.min_bytes,
             low_watermark_bytes: watermarks.low_bytes,
             high_watermark_bytes: watermarks.high_bytes,
@@ -114,11 +115,14 @@ impl KeptNode {
 }
 
 /// Reads the memory of nodes again and again. Watermarks are read once: they change only when an administrator
-/// sets vm.min_free_kbytes or memory is plugged. A node that comes online later is opened at each read.
+/// sets vm.min_free_kbytes or memory is plugged. So is what cgroups protect: what is dropped of a cgroup's cache is not what it
+/// protects. A node that comes online later is opened at each read.
 #[derive(Debug)]
 pub struct NodeMemoryReader {
     nodes: PathBuf,
     watermarks: BTreeMap<NodeId, Watermarks>,
+    /// Page cache that cgroups protect.
+    protected: BTreeMap<NodeId, u64>,
     kept: BTreeMap<NodeId, KeptNode>,
     pools: BTreeMap<u64, KeptPools>,
 }
@@ -139,7 +143,8 @@ impl NodeMemoryReader {
         for (page_bytes, directory) in pool_directories(&roots.sys.join("kernel/mm/hugepages")) {
             pools.insert(page_bytes, KeptPools::open(&directory)?);
         }
-        Ok(Self { nodes, watermarks: watermarks(&zoneinfo), kept, pools })
+        let protected = protected::cache(roots);
+        Ok(Self { nodes, watermarks: watermarks(&zoneinfo), protected, kept, pools })
     }
 
     /// A node's memory as of now.
@@ -150,7 +155,10 @@ impl NodeMemoryReader {
         self.with(node, |kept| {
             let pools = kept.pools.iter().map(|(&page_bytes, pool)| self.pool(page_bytes, pool));
             let huge_pools = pools.collect::<Result<_, Error>>()?;
-            Ok(NodeMemory { huge_pools, ..kept.memory(self.watermarks(node))? })
+            Ok(NodeMemory {
+                huge_pools,
+                ..kept.memory(self.watermarks(node), self.protected(node))?
+            })
         })
     }
 
@@ -161,7 +169,7 @@ impl NodeMemoryReader {
     pub fn read_for(&self, node: NodeId, supply: Supply) -> Result<NodeMemory, Error> {
         self.with(node, |kept| {
             let mut memory = match supply.free_memory {
-                true => kept.memory(self.watermarks(node))?,
+                true => kept.memory(self.watermarks(node), self.protected(node))?,
                 false => NodeMemory::default(),
             };
             if let Some(pool) = kept.pools.get(&supply.page_bytes).filter(|_| supply.pool) {
@@ -184,6 +192,10 @@ impl NodeMemoryReader {
 
     fn watermarks(&self, node: NodeId) -> Watermarks {
         self.watermarks.get(&node).copied().unwrap_or_default()
+    }
+
+    fn protected(&self, node: NodeId) -> u64 {
+        self.protected.get(&node).copied().unwrap_or(0)
     }
 
     fn pool(&self, page_bytes: u64, pool: &KeptPool) -> Result<HugePool, Error> {

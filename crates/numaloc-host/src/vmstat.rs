@@ -22,7 +22,9 @@ pub fn migrations(roots: &Roots) -> Option<Migrations> {
 pub struct Reclaimed {
     /// Pages written to swap, on the whole host (pswpout).
     pub swapped_out_pages: u64,
-    /// Pages of files that were read again soon after they had been dropped from this node (workingset_refault_file).
+    /// Pages of files that were read into this node soon after they had been dropped (workingset_refault_file). The kernel counts
+    /// them where they come to (mm/workingset.c, `workingset_refault`): one that finds no room here again, and goes to another
+    /// node, is not among them.
     pub refaulted_pages: u64,
 }
 

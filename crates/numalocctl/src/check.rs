@@ -6,13 +6,14 @@ mod machine;
 mod rights;
 #[cfg(test)]
 mod tests;
+mod ways;
 
 pub use daemon::DaemonState;
 pub use kernel::{BALANCING_ADVICE, is_balancing};
 
 use crate::doc::Check;
 use numaloc_core::Topology;
-use numaloc_host::{Error, HostFacts};
+use numaloc_host::{Error, HostFacts, node_room::Ways};
 
 /// Facts about this host.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub struct Findings {
     pub pagemap_scan: bool,
     /// The machine as hwloc sees it.
     pub topology: Result<Topology, Error>,
+    /// What this process may ask nodes for; `None` if no node has memory, or it is not known which.
+    pub ways: Option<Ways>,
     /// The daemon.
     pub daemon: DaemonState,
 }
@@ -48,6 +51,7 @@ pub fn checks(found: &Findings) -> Vec<Check> {
         machine::hwloc(found),
         machine::nodes(found),
         machine::room(found),
+        ways::make_room(found),
         machine::cgroups(found),
         daemon::daemon(found),
     ]

@@ -27,6 +27,7 @@ pub fn topology() -> Topology {
             total_bytes: total_mib * MIB,
             free_bytes: free_mib * MIB,
             cache_bytes: total_mib / 4 * MIB,
+            protected_bytes: total_mib / 128 * MIB,
             min_watermark_bytes: if total_mib == 0 { 0 } else { 64 * MIB },
             low_watermark_bytes: if total_mib == 0 { 0 } else { 80 * MIB },
             high_watermark_bytes: if total_mib == 0 { 0 } else { 96 * MIB },
@@ -183,6 +184,9 @@ pub fn outcome() -> Outcome {
             failed_pages: 7,
             cache_bytes: 100 * MIB,
             cache_stop: Some(CacheStop::Refaults),
+            reclaims: 9,
+            compactions: 1,
+            compaction_wait: Duration::from_millis(8),
             ..CallStats::default()
         },
         elapsed: Duration::from_millis(250),

@@ -82,6 +82,7 @@ impl From<&value::Policy> for v1::Policy {
             home_rule: v1::HomeRule::from(options.home).into(),
             from_node_ids: options.from.iter().flat_map(node_ids).collect(),
             make_room: v1::MakeRoom::from(options.make_room).into(),
+            compact: v1::Compact::from(options.compact).into(),
             hugetlb_source: v1::HugetlbSource::from(options.hugetlb).into(),
             emit: v1::Emit::from(policy.emit).into(),
         }

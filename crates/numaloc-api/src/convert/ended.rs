@@ -157,6 +157,9 @@ fn calls(field: &str, from: v1::CallStats, bad: &mut Violations) -> CallStats {
         failed_pages: amount(&at("failed_pages"), from.failed_pages, bad),
         cache_bytes: amount(&at("cache_bytes"), from.cache_bytes, bad),
         cache_stop: named(&at("cache_stop"), from.cache_stop, bad),
+        reclaims: amount(&at("reclaims"), from.reclaims, bad),
+        compactions: amount(&at("compactions"), from.compactions, bad),
+        compaction_wait: span(&at("compaction_wait"), from.compaction_wait, bad),
         ..CallStats::default()
     }
 }

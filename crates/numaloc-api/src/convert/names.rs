@@ -2,8 +2,8 @@
 
 use crate::{Problem, Violations, v1, value};
 use numaloc_core::{
-    CacheStop, HeatSource, HomeRule, HugetlbSource, Kind, MakeRoom, NumaBalancing, Order, Profile,
-    Reason, Skip,
+    CacheStop, Compact, HeatSource, HomeRule, HugetlbSource, Kind, MakeRoom, NumaBalancing, Order,
+    Profile, Reason, Skip,
 };
 use std::time::{Duration, SystemTime};
 
@@ -46,6 +46,7 @@ enum_names!(both Order => v1::MoveOrder {
 });
 enum_names!(both HomeRule => v1::HomeRule { Cpus => Cpus, Busy => Busy });
 enum_names!(both HugetlbSource => v1::HugetlbSource { Pool => Pool, Fresh => Fresh });
+enum_names!(both Compact => v1::Compact { Auto => Auto, Never => Never, Always => Always });
 enum_names!(both MakeRoom => v1::MakeRoom { None => None, Cache => Cache });
 enum_names!(both CacheStop => v1::CacheStop {
     Refaults => Refaults, Swap => Swap, Stuck => Stuck,

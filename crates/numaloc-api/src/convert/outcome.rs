@@ -62,6 +62,9 @@ impl From<CallStats> for v1::CallStats {
             failed_pages: int(stats.failed_pages),
             cache_bytes: int(stats.cache_bytes),
             cache_stop: stats.cache_stop.map_or(v1::CacheStop::Unspecified, Into::into).into(),
+            reclaims: int(stats.reclaims),
+            compactions: int(stats.compactions),
+            compaction_wait: Some(duration(stats.compaction_wait)),
         }
     }
 }

@@ -31,17 +31,18 @@ impl From<&Plan> for v1::Plan {
             overall_before: Some(plan.locality.overall.into()),
             order: v1::MoveOrder::from(plan.order).into(),
             beyond_pool_bytes: int(plan.beyond_pool_bytes),
-            expected_room: plan.expected_room.iter().map(room).collect(),
+            expected_room: plan.rooms().map(room).collect(),
         }
     }
 }
 
-fn room((node, taken): (&NodeId, &Taken)) -> v1::NodeRoom {
+fn room((node, taken, protected_bytes): (NodeId, Taken, u64)) -> v1::NodeRoom {
     v1::NodeRoom {
         node_id: index(node.0),
         pool_bytes: int(taken.pool_bytes),
         free_bytes: int(taken.free_bytes),
         cache_bytes: int(taken.cache_bytes),
+        protected_bytes: int(protected_bytes),
     }
 }
 

@@ -175,6 +175,7 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
         include_bound: from.include_bound,
         include_gigantic: from.include_gigantic,
         make_room: named(&at("make_room"), from.make_room, bad).unwrap_or_default(),
+        compact: named(&at("compact"), from.compact, bad).unwrap_or_default(),
         hugetlb: named(&at("hugetlb_source"), from.hugetlb_source, bad).unwrap_or_default(),
         pacing: Pacing {
             profile: named(&at("profile"), from.profile, bad).unwrap_or_default(),

@@ -21,6 +21,7 @@ impl From<&Topology> for v1::Topology {
                 huge_pools: node.memory.huge_pools.iter().map(Into::into).collect(),
                 distances: ids.iter().map(distance).collect(),
                 cache_bytes: int(node.memory.cache_bytes),
+                protected_bytes: int(node.memory.protected_bytes),
                 memory_tier: topology.tier(node.id).map(index),
             }
         });

@@ -247,6 +247,33 @@ fn no_more_is_planned_than_there_is_room_for() {
 }
 
 #[test]
+fn cache_that_cgroups_protect_is_no_room_and_is_named() {
+    let plan_with = |protected_bytes, bytes| {
+        let mut nodes: Vec<Node> = machine(&[0, 1], &[]).nodes().cloned().collect();
+        nodes[0].memory.free_bytes = Options::default().reserve(64 << 30) + 65 * MIB;
+        (nodes[0].memory.cache_bytes, nodes[0].memory.protected_bytes) =
+            (10 * MIB, protected_bytes);
+        let extents = vec![extent(0, &[(1, bytes)])];
+        let machine = Topology::new(nodes, []);
+        plan_of(&machine, process("0", "0-1"), extents, &Options::default())
+    };
+    let rooms = |protected, bytes| {
+        let rooms = plan_with(protected, bytes * MIB);
+        let rooms = rooms.rooms().map(|(node, taken, protected_bytes)| {
+            let mib = [taken.free_bytes, taken.cache_bytes, protected_bytes].map(|all| all / MIB);
+            (node.0, mib)
+        });
+        rooms.collect::<Vec<_>>()
+    };
+    assert_eq!(rooms(0, 20), [(0, [1, 10, 0])]);
+    assert_eq!(rooms(4 * MIB, 20), [(0, [1, 6, 4])]);
+    assert_eq!(rooms(11 * MIB, 20), [(0, [1, 0, 11])]);
+    assert_eq!(rooms(4 * MIB, 7), [(0, [1, 6, 0])], "there is enough besides");
+    let plan = plan_with(4 * MIB, 20 * MIB);
+    assert_eq!((plan.expected_bytes, plan.no_room_bytes), (7 * MIB, 13 * MIB));
+}
+
+#[test]
 fn hugetlb_takes_its_room_from_the_pool() {
     let mut node = machine(&[0, 1], &[]).node(NodeId(0)).unwrap().clone();
     node.memory.huge_pools =

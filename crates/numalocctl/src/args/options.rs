@@ -4,7 +4,7 @@ use super::pace::{PaceArgs, by_name};
 use crate::{exit::Failure, units::parse_size};
 use clap::Args;
 use numaloc_api::value::Policy;
-use numaloc_core::{HomeRule, HugetlbSource, MakeRoom, NodeSet, Options, Order, Topology};
+use numaloc_core::{Compact, HomeRule, HugetlbSource, MakeRoom, NodeSet, Options, Order, Topology};
 
 /// Options of a plan. An option that is not given has its default; in a change it leaves the value as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
@@ -30,6 +30,10 @@ pub struct PlanArgs {
     /// [default: cache]
     #[arg(long, value_name = "WAY", value_parser = by_name(MakeRoom::ALL, MakeRoom::name))]
     pub make_room: Option<MakeRoom>,
+    /// When to compact the memory of a target node that has no free blocks for huge pages: unless the profile is gentle, never,
+    /// or with each profile [default: auto]
+    #[arg(long, value_name = "WHEN", value_parser = by_name(Compact::ALL, Compact::name))]
+    pub compact: Option<Compact>,
     /// Stop when this percentage of what can be moved is local [default: 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=100), allow_hyphen_values = true)]
     pub target_ratio: Option<u8>,
@@ -137,6 +141,7 @@ impl PlanArgs {
             include_gigantic: self.include_gigantic.unwrap_or(options.include_gigantic),
             hugetlb: self.hugetlb.unwrap_or(options.hugetlb),
             make_room: self.make_room.unwrap_or(options.make_room),
+            compact: self.compact.unwrap_or(options.compact),
             target_ratio: self.target_ratio.unwrap_or(options.target_ratio),
             to,
             from,

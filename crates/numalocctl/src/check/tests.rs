@@ -10,7 +10,10 @@ use crate::{
     time::Time,
 };
 use numaloc_core::HugePool;
-use numaloc_host::facts::{Capabilities, CgroupVersion, Knob};
+use numaloc_host::{
+    facts::{Capabilities, CgroupVersion, Knob},
+    node_room::Permission,
+};
 
 fn good() -> Findings {
     let capabilities =
@@ -41,7 +44,16 @@ fn good() -> Findings {
         holds: HoldsDoc::default(),
         problems: Vec::new(),
     };
-    Findings { facts, page_size: Ok(()), pfns_readable: true, pagemap_scan: true, topology, daemon }
+    let (reclaim, compact) = (Permission::Allowed, Permission::Allowed);
+    Findings {
+        facts,
+        page_size: Ok(()),
+        pfns_readable: true,
+        pagemap_scan: true,
+        topology,
+        ways: Some(Ways { reclaim, compact, demotes: false }),
+        daemon,
+    }
 }
 
 fn bad() -> Findings {
@@ -62,7 +74,9 @@ fn bad() -> Findings {
     let topology = Err(Error::Hwloc { reason: "no /sys".into() });
     let daemon = DaemonState::Refused("the role viewer\nis not yours".into());
     let page_size = Err(Error::PageSize { bytes: 65536 });
-    Findings { facts, page_size, pfns_readable: false, pagemap_scan: false, topology, daemon }
+    let (reclaim, compact) = (Permission::Absent, Permission::Refused);
+    let ways = Some(Ways { reclaim, compact, demotes: false });
+    Findings { facts, page_size, pfns_readable: false, pagemap_scan: false, topology, ways, daemon }
 }
 
 fn shown(found: &Findings) -> String {
@@ -87,7 +101,7 @@ fn a_bad_host_is_told_what_to_do() {
 fn a_machine_of_one_full_node_is_a_problem() {
     let mut topology = fixture::topology();
     let node = topology.node(numaloc_core::NodeId(0)).unwrap().clone();
-    let memory = numaloc_core::NodeMemory { free_bytes: 0, ..node.memory };
+    let memory = numaloc_core::NodeMemory { free_bytes: 0, cache_bytes: 0, ..node.memory };
     topology = Topology::new([numaloc_core::Node { memory, ..node }], []);
     insta::assert_snapshot!(shown(&Findings { topology: Ok(topology), ..good() }));
 }

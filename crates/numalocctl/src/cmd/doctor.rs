@@ -11,7 +11,7 @@ use crate::{
     remote::Daemon,
     text,
 };
-use numaloc_host::{check_page_size, facts, probe, topology};
+use numaloc_host::{check_page_size, facts, node_room, probe, topology};
 use std::time::Duration;
 
 /// Longest wait for the daemon.
@@ -20,12 +20,15 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Checks the host.
 pub fn run(cli: &Cli, around: &Surroundings) -> Result<Report, Failure> {
     let roots = &around.roots;
+    let topology = topology::by_hwloc(roots);
+    let node = topology.as_ref().ok().and_then(|topology| topology.with_memory().iter().next());
     let found = Findings {
         facts: facts::read(roots),
         page_size: check_page_size(roots),
         pfns_readable: probe::pfns_readable(roots),
         pagemap_scan: probe::pagemap_scan(roots),
-        topology: topology::by_hwloc(roots),
+        topology,
+        ways: node.map(|node| node_room::ways(roots, node)),
         daemon: daemon(cli, around),
     };
     let document = DoctorDoc::from(checks(&found));

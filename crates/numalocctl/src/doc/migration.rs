@@ -158,6 +158,12 @@ pub struct CallsDoc {
     /// Why no more page cache was dropped; null if nothing kept the run from it.
     #[serde(serialize_with = "stop_name")]
     pub cache_stop: Option<CacheStop>,
+    /// How often the run asked a node to drop page cache.
+    pub reclaims: u64,
+    /// How often it had a node's memory compacted.
+    pub compactions: u64,
+    /// How long it waited for that.
+    pub compaction_wait_seconds: f64,
 }
 
 /// The results of a migration without the daemon.
@@ -245,6 +251,9 @@ impl From<&CallStats> for CallsDoc {
             failed_pages: calls.failed_pages,
             cache_bytes: calls.cache_bytes,
             cache_stop: calls.cache_stop,
+            reclaims: calls.reclaims,
+            compactions: calls.compactions,
+            compaction_wait_seconds: calls.compaction_wait.as_secs_f64(),
         }
     }
 }

@@ -78,6 +78,8 @@ pub struct RoomDoc {
     pub free_bytes: u64,
     /// Page cache that is dropped.
     pub cache_bytes: u64,
+    /// Page cache that is not dropped although room is short, because cgroups protect it.
+    pub protected_bytes: u64,
 }
 
 /// The options that apply.
@@ -95,6 +97,8 @@ pub struct OptionsDoc {
     pub hugetlb: &'static str,
     /// `none` or `cache`: what may be done to make room on a target.
     pub make_room: &'static str,
+    /// `auto`, `never` or `always`: when a target's memory is compacted for huge pages.
+    pub compact: &'static str,
     /// The local share at which the move stops.
     pub target_ratio_percent: u8,
     /// The nodes that were named as targets; null: the home of each process.
@@ -206,7 +210,7 @@ impl From<&Look> for PlanDoc {
             expected_seconds: plan.expected_seconds,
             expected_flows: flows(&plan.expected_flows),
             no_room_bytes: plan.no_room_bytes,
-            expected_room: plan.expected_room.iter().map(room).collect(),
+            expected_room: plan.rooms().map(room).collect(),
             beyond_pool_bytes: plan.beyond_pool_bytes,
             limit_bytes: plan.limit_bytes,
             unplaced_bytes: plan.unplaced_bytes,
@@ -219,12 +223,13 @@ impl From<&Look> for PlanDoc {
     }
 }
 
-fn room((node, taken): (&NodeId, &Taken)) -> RoomDoc {
+fn room((node, taken, protected_bytes): (NodeId, Taken, u64)) -> RoomDoc {
     RoomDoc {
         node: node.0,
         pool_bytes: taken.pool_bytes,
         free_bytes: taken.free_bytes,
         cache_bytes: taken.cache_bytes,
+        protected_bytes,
     }
 }
 
@@ -274,6 +279,7 @@ impl From<&Options> for OptionsDoc {
             include_gigantic: options.include_gigantic,
             hugetlb: options.hugetlb.name(),
             make_room: options.make_room.name(),
+            compact: options.compact.name(),
             target_ratio_percent: options.target_ratio,
             to_nodes: options.to.as_ref().map(ids),
             home: options.home.name(),

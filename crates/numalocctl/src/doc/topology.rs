@@ -1,7 +1,7 @@
 //! The machine.
 
 use super::NodeDistance;
-use numaloc_core::{Node, Topology};
+use numaloc_core::{Node, Options, Topology};
 use serde::Serialize;
 
 /// What `topology` shows.
@@ -31,6 +31,10 @@ pub struct NodeDoc {
     pub free_bytes: u64,
     /// Page cache that the kernel drops first.
     pub cache_bytes: u64,
+    /// How much of such cache cgroups protect: it is no room.
+    pub protected_bytes: u64,
+    /// What a migration keeps free above the high watermark, unless it is asked for another amount.
+    pub reserve_bytes: u64,
     /// Sum of the zones' high watermarks.
     pub high_watermark_bytes: u64,
     /// hugetlb pools.
@@ -71,6 +75,11 @@ fn node_doc(topology: &Topology, node: &Node) -> NodeDoc {
         total_bytes: node.memory.total_bytes,
         free_bytes: node.memory.free_bytes,
         cache_bytes: node.memory.cache_bytes,
+        protected_bytes: node.memory.protected_bytes,
+        reserve_bytes: match node.memory.total_bytes {
+            0 => 0,
+            total_bytes => Options::default().reserve(total_bytes),
+        },
         high_watermark_bytes: node.memory.high_watermark_bytes,
         huge_pools: pools
             .map(|pool| HugePoolDoc {

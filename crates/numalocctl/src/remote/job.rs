@@ -175,5 +175,8 @@ fn calls(message: Option<&v1::CallStats>) -> CallsDoc {
         failed_pages: amount(message.failed_pages),
         cache_bytes: amount(message.cache_bytes),
         cache_stop: cache_stop(message.cache_stop()),
+        reclaims: amount(message.reclaims),
+        compactions: amount(message.compactions),
+        compaction_wait_seconds: seconds(message.compaction_wait),
     }
 }

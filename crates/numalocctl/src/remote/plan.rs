@@ -67,6 +67,7 @@ fn room(message: &v1::NodeRoom) -> RoomDoc {
         pool_bytes: amount(message.pool_bytes),
         free_bytes: amount(message.free_bytes),
         cache_bytes: amount(message.cache_bytes),
+        protected_bytes: amount(message.protected_bytes),
     }
 }
 

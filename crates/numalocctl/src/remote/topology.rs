@@ -50,6 +50,7 @@ fn one(message: &v1::Node) -> Node {
             total_bytes: amount(message.total_bytes),
             free_bytes: amount(message.free_bytes),
             cache_bytes: amount(message.cache_bytes),
+            protected_bytes: amount(message.protected_bytes),
             high_watermark_bytes: amount(message.high_watermark_bytes),
             huge_pools: pools.collect(),
             // What a client shows does without them.

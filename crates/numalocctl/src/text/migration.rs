@@ -114,6 +114,10 @@ fn pace(text: &mut String, calls: &CallsDoc) {
     if let Some(stop) = &calls.cache_stop {
         let _ = writeln!(text, "room: no more page cache was dropped: {stop}");
     }
+    if calls.compactions > 0 {
+        let (times, time) = (calls.compactions, seconds(calls.compaction_wait_seconds));
+        let _ = writeln!(text, "compacted for huge pages: {times} times, in {time}");
+    }
     if calls.huge_page_wait_seconds > 0.0 {
         let time = seconds(calls.huge_page_wait_seconds);
         let _ = writeln!(text, "waited for huge pages at the target: {time}, then went on");

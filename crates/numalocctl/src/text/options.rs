@@ -23,6 +23,7 @@ pub fn asked(options: &OptionsDoc) -> Vec<String> {
             .map(|nodes| format!("from nodes {}", list(nodes.iter().copied()))),
         options.reserve_bytes.map(|bytes| format!("reserve {}", size(bytes))),
         (options.make_room != "cache").then(|| format!("make room {}", options.make_room)),
+        (options.compact != "auto").then(|| format!("compact {}", options.compact)),
         (options.hugetlb != "pool").then(|| format!("hugetlb {}", options.hugetlb)),
         (options.order != "probed").then(|| format!("order {}", options.order)),
         (options.profile != "balanced").then(|| format!("profile {}", options.profile)),

@@ -60,6 +60,13 @@ fn totals(text: &mut String, document: &PlanDoc) {
         let _ =
             writeln!(text, "room: node {node}: {free} free, {cache} by dropping unused page cache");
     }
+    for room in document.expected_room.iter().filter(|room| room.protected_bytes > 0) {
+        let (node, protected) = (room.node, size(room.protected_bytes));
+        let _ = writeln!(
+            text,
+            "room: node {node}: {protected} of page cache stay, because cgroups protect them (memory.min, memory.low)"
+        );
+    }
     if document.no_room_bytes > 0 {
         let _ = writeln!(text, "no room: {} do not fit now", size(document.no_room_bytes));
     }

@@ -8,7 +8,8 @@ pub fn topology(document: &TopologyDoc, view: View) -> String {
     let mut table = Table::new().numbers("NODE").words("CPUS").numbers("SIZE").numbers("FREE");
     table = table.numbers("CACHE");
     if view.wide {
-        table = table.numbers("HIGH WATERMARK").words("HUGE PAGES FREE");
+        table = table.numbers("PROTECTED").numbers("HIGH WATERMARK").numbers("RESERVE");
+        table = table.words("HUGE PAGES FREE");
     }
     table = table.words("KIND").words("DISTANCES");
     for node in &document.nodes {
@@ -21,7 +22,12 @@ pub fn topology(document: &TopologyDoc, view: View) -> String {
             size(node.cache_bytes),
         ];
         if view.wide {
-            row.extend([size(node.high_watermark_bytes), dash(&pools(node))]);
+            row.extend([
+                size(node.protected_bytes),
+                size(node.high_watermark_bytes),
+                size(node.reserve_bytes),
+                dash(&pools(node)),
+            ]);
         }
         let kind = match (node.memory_only, node.memory_tier, node.total_bytes) {
             (true, Some(tier), _) => format!("memory only, tier {tier}"),

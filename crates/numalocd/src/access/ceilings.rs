@@ -3,12 +3,13 @@
 
 use crate::dispatch::Refusal;
 use numaloc_api::value::{Limits, MigrationSpec, QosClass};
-use numaloc_core::{NumaBalancing, Pacing, Profile};
+use numaloc_core::{Compact, NumaBalancing, Pacing, Profile};
 
 /// The ceilings of a grant. The default ones keep a job from harming other tenants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ceilings {
-    /// The fastest profile. The longest stall and the batch size that a request names may not exceed those of this profile.
+    /// The fastest profile. The longest stall and the batch size that a request names may not exceed those of this profile, and
+    /// nodes are compacted only if it does that.
     pub profile: Profile,
     /// The best class for jobs and for workloads.
     pub qos_class: QosClass,
@@ -62,7 +63,10 @@ impl Ceilings {
             false => Ok(()),
         };
         policy.qos_class.map_or(Ok(()), |class| self.check_class(class))?;
-        over(self.is_faster(&options.pacing, limits), "profile", self.profile.name().to_owned())?;
+        // To compact a node costs others there more than the fastest allowed profile does by itself.
+        let compacts = options.compact == Compact::Always && !Compact::Auto.applies(self.profile);
+        let is_faster = compacts || self.is_faster(&options.pacing, limits);
+        over(is_faster, "profile", self.profile.name().to_owned())?;
         let no = || "no".to_owned();
         over(options.include_shared && !self.include_shared, "include_shared", no())?;
         over(options.to.is_some() && !self.named_nodes, "named_nodes", no())?;

@@ -13,7 +13,7 @@ use crate::{
 };
 use numaloc_api::value::{JobId, ScheduleId};
 use numaloc_core::Options;
-use numaloc_executor::SharedRate;
+use numaloc_executor::{SharedRate, SharedRooms};
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     fmt,
@@ -112,6 +112,8 @@ pub struct Dispatcher {
     pub(super) runs: BTreeMap<u64, Run>,
     /// The rate limit that all runs share, in bytes per second, and the limiter.
     pub(super) shared_rate: Option<(u64, Arc<SharedRate>)>,
+    /// Room on the nodes that all runs share.
+    pub(super) rooms: Arc<SharedRooms>,
     /// Processes and nodes of open jobs, where known, by job number.
     pub(super) found: HashMap<u64, Found>,
     /// Places in the queue of jobs that have been put behind others, by job number.
@@ -157,6 +159,7 @@ impl Dispatcher {
             book,
             runs: BTreeMap::new(),
             shared_rate: None,
+            rooms: Arc::default(),
             found: HashMap::new(),
             behind: HashMap::new(),
             due: BTreeMap::new(),

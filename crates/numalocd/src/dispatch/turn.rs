@@ -235,11 +235,12 @@ impl Dispatcher {
         let own = Limits { timeout: own.timeout.map(|timeout| left_of(timeout, job)), ..own };
         let mut bounded = MigrationSpec { limits: own, ..job.spec.clone() };
         bounded.policy.qos_class = Some(qos_class);
+        let limits = limits(&bounded, &self.config(), self.shared_rate());
         let order = Order {
             job: job.id.clone(),
             aim,
             options: job.spec.policy.options.clone(),
-            limits: limits(&bounded, &self.config(), self.shared_rate()),
+            limits: numaloc_executor::Limits { rooms: Some(self.rooms.clone()), ..limits },
             authority: owner.authority,
             numa_balancing: job.spec.policy.numa_balancing,
             trail: self.trail(job),

@@ -12,8 +12,8 @@ use numaloc_api::{
     },
 };
 use numaloc_core::{
-    Account, CacheStop, HomeRule, HugetlbSource, Identity, Locality, MakeRoom, NodeId, NodeSet,
-    NumaBalancing, Options, Order, Pacing, Profile, Reason, Share,
+    Account, CacheStop, Compact, HomeRule, HugetlbSource, Identity, Locality, MakeRoom, NodeId,
+    NodeSet, NumaBalancing, Options, Order, Pacing, Profile, Reason, Share,
 };
 use numalocd::store::{Holds, Write};
 use std::{
@@ -120,6 +120,7 @@ fn spec() -> MigrationSpec {
         from: Some(nodes(&[1, 3])),
         include_gigantic: true,
         make_room: MakeRoom::None,
+        compact: Compact::Always,
         hugetlb: HugetlbSource::Fresh,
         pacing: Pacing {
             profile: Profile::Gentle,
@@ -185,6 +186,9 @@ fn outcome() -> Outcome {
         failed_pages: 7,
         cache_bytes: 30 * MIB,
         cache_stop: Some(CacheStop::Refaults),
+        reclaims: 4,
+        compactions: 1,
+        compaction_wait: Duration::from_millis(8),
     };
     Outcome {
         processes: vec![of(None), of(Some("gone"))],
@@ -234,6 +238,7 @@ fn plan() -> PlanSummary {
             pool_bytes: 1,
             free_bytes: 2,
             cache_bytes: 3,
+            protected_bytes: 4,
         }],
     })
 }

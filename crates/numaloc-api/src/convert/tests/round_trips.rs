@@ -10,7 +10,7 @@ use crate::{
     },
 };
 use numaloc_core::{
-    HomeRule, HugetlbSource, MakeRoom, NumaBalancing, Options, Order, Pacing, Profile,
+    Compact, HomeRule, HugetlbSource, MakeRoom, NumaBalancing, Options, Order, Pacing, Profile,
 };
 use prost::Message;
 use std::{collections::BTreeMap, time::Duration};
@@ -51,6 +51,7 @@ fn full() -> MigrationSpec {
                 include_gigantic: true,
                 hugetlb: HugetlbSource::Fresh,
                 make_room: MakeRoom::None,
+                compact: Compact::Always,
                 pacing: Pacing {
                     profile: Profile::Fast,
                     max_stall: Some(Duration::from_micros(2500)),

@@ -7,8 +7,8 @@ use crate::value::{
     ScheduleState, Selector, Target, TargetProcess, Workload, WorkloadId, WorkloadSpec,
 };
 use numaloc_core::{
-    Account, CacheStop, Flows, HomeRule, HugetlbSource, Identity, Locality, MakeRoom, NodeId,
-    NodeSet, NumaBalancing, Options, Order, Pacing, Profile, Reason, Share,
+    Account, CacheStop, Compact, Flows, HomeRule, HugetlbSource, Identity, Locality, MakeRoom,
+    NodeId, NodeSet, NumaBalancing, Options, Order, Pacing, Profile, Reason, Share,
 };
 use proptest::{
     collection::{btree_map, btree_set, vec},
@@ -160,12 +160,15 @@ fn policy() -> impl Strategy<Value = Policy> {
     let on_interrupt = prop_oneof![Just(OnInterrupt::Stop), Just(OnInterrupt::Resume)];
     let emit = prop_oneof![Just(Emit::Always), Just(Emit::OnChange)];
     let nodes_and_home = (option::of(nodes(1)), prop::sample::select(&HomeRule::ALL[..]));
-    let room =
-        (prop::sample::select(&HugetlbSource::ALL[..]), prop::sample::select(&MakeRoom::ALL[..]));
+    let room = (
+        prop::sample::select(&HugetlbSource::ALL[..]),
+        prop::sample::select(&MakeRoom::ALL[..]),
+        prop::sample::select(&Compact::ALL[..]),
+    );
     let pace = (pacing, order, balancing, room, nodes_and_home);
     (options, qos_class(), on_interrupt, emit, pace).prop_map(
         |(options, qos_class, on_interrupt, emit, pace)| {
-            let (pacing, order, numa_balancing, (hugetlb, make_room), (from, home)) = pace;
+            let (pacing, order, numa_balancing, (hugetlb, make_room, compact), (from, home)) = pace;
             let (
                 [include_shared, exclude_file, include_bound, include_gigantic],
                 target_ratio,
@@ -179,6 +182,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                 include_gigantic,
                 hugetlb,
                 make_room,
+                compact,
                 pacing,
                 order,
                 target_ratio,
@@ -241,10 +245,10 @@ fn locality() -> impl Strategy<Value = Locality> {
 }
 
 fn calls() -> impl Strategy<Value = CallStats> {
-    let spans = [span(0..9), span(0..9), span(0..9), span(0..9), span(0..9)];
+    let spans = [span(0..9), span(0..9), span(0..9), span(0..9), span(0..9), span(0..9)];
     let stop = [CacheStop::Refaults, CacheStop::Swap, CacheStop::Stuck];
     let stop = option::of(prop::sample::select(stop.to_vec()));
-    (any::<[u32; 8]>(), spans, stop).prop_map(|(counts, spans, cache_stop)| {
+    (any::<[u32; 10]>(), spans, stop).prop_map(|(counts, spans, cache_stop)| {
         let counts = counts.map(u64::from);
         let [
             calls,
@@ -255,8 +259,10 @@ fn calls() -> impl Strategy<Value = CallStats> {
             split_huge_pages,
             failed_pages,
             cache_bytes,
+            reclaims,
+            compactions,
         ] = counts;
-        let [longest, total, rested, held_back, huge_page_wait] = spans;
+        let [longest, total, rested, held_back, huge_page_wait, compaction_wait] = spans;
         CallStats {
             calls,
             addresses,
@@ -272,6 +278,9 @@ fn calls() -> impl Strategy<Value = CallStats> {
             failed_pages,
             cache_bytes,
             cache_stop,
+            reclaims,
+            compactions,
+            compaction_wait,
             ..CallStats::default()
         }
     })

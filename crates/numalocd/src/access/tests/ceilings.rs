@@ -7,7 +7,7 @@ use crate::{
     dispatch::Refusal,
 };
 use numaloc_api::value::{Limits, MigrationSpec, Policy, QosClass};
-use numaloc_core::{NumaBalancing, Options, Pacing, Profile};
+use numaloc_core::{Compact, NumaBalancing, Options, Pacing, Profile};
 use std::time::Duration;
 
 /// Requests that each exceed one default ceiling, with the name of that ceiling.
@@ -144,4 +144,15 @@ fn a_caller_has_the_ceilings_of_its_grant() {
     assert_eq!(of(1), ceilings);
     assert_eq!(of(2), Ceilings::NONE);
     assert_eq!(of(3), Ceilings::default());
+}
+
+#[test]
+fn nodes_are_compacted_only_if_the_fastest_allowed_profile_does() {
+    let pacing = Pacing { profile: Profile::Gentle, ..Pacing::default() };
+    let options = Options { compact: Compact::Always, pacing, ..Options::default() };
+    let policy = Policy { options, ..Policy::default() };
+    let spec = MigrationSpec { policy, ..MigrationSpec::default() };
+    let gentle = Ceilings { profile: Profile::Gentle, ..Ceilings::default() };
+    assert_eq!(exceeded(&gentle, &spec), Some("profile"));
+    assert_eq!(exceeded(&Ceilings::default(), &spec), None);
 }

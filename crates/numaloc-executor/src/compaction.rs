@@ -1,0 +1,181 @@
+//! Free blocks for huge pages on the targets, by compaction of their memory.
+
+use crate::worker::Worker;
+use numaloc_core::{NodeId, Supply};
+use numaloc_host::{Roots, node_room};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, atomic::Ordering},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+/// How often a run has one node compacted, at most. What the kernel has not made by then it cannot make.
+const MOST: u32 = 2;
+/// Time between two of these: the kernel goes through all of the node's memory.
+const EVERY: Duration = Duration::from_secs(60);
+/// How often the free blocks of a node are counted.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long a run waits for one. It goes on by itself, and the run with the blocks that there are.
+const LONGEST: Duration = Duration::from_secs(10);
+/// Longest pause of a waiting worker before it looks again.
+const NAP: Duration = Duration::from_millis(5);
+
+/// What a run has had compacted, by node.
+#[derive(Debug, Default)]
+pub struct Compaction(Mutex<BTreeMap<NodeId, OfNode>>);
+
+#[derive(Debug, Default)]
+struct OfNode {
+    times: u32,
+    looked: Option<Instant>,
+    begun: Option<Instant>,
+    /// The write to nodeN/compact blocks in a thread of its own, so that a cancel is heard. Where the process ends meanwhile, the
+    /// kernel leaves off (mm/compaction.c, `isolate_migratepages_block`: a fatal signal).
+    running: Option<JoinHandle<()>>,
+}
+
+impl OfNode {
+    /// Whether to count free blocks, and to compact if they are few.
+    fn is_due(&self, now: Instant) -> bool {
+        let past = |since: Option<Instant>, span| {
+            since.is_none_or(|since| now.saturating_duration_since(since) >= span)
+        };
+        self.times < MOST && past(self.looked, LOOK_EVERY) && past(self.begun, EVERY)
+    }
+
+    fn is_running(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| !running.is_finished())
+    }
+}
+
+/// Whether a node has too few bytes in free blocks of a huge page for the `wanted` ones, and compaction could at least double them.
+fn is_short(blocks_bytes: u64, free_bytes: u64, wanted: u64) -> bool {
+    blocks_bytes < wanted && blocks_bytes < free_bytes / 2
+}
+
+/// What a worker does before a call with huge pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// Nothing: there are blocks, or no more is done for them.
+    Go,
+    /// It waits: another worker of the run has begun a compaction.
+    Wait,
+    /// It waits for the compaction that it has begun.
+    Begun,
+}
+
+impl Compaction {
+    /// Has a node compacted if it is short of free blocks for `wanted` bytes, and if this process may. `free` gives what is free
+    /// above the high watermark, in bytes.
+    fn begin(&self, roots: &Roots, node: NodeId, wanted: u64, free: impl Fn() -> u64) -> Next {
+        let (mut nodes, now) = (self.nodes(), Instant::now());
+        let of_node = nodes.entry(node).or_default();
+        if of_node.is_running() {
+            let waits = of_node.begun.is_some_and(|begun| begun.elapsed() < LONGEST);
+            return if waits { Next::Wait } else { Next::Go };
+        }
+        if !of_node.is_due(now) {
+            return Next::Go;
+        }
+        of_node.looked = Some(now);
+        let blocks = node_room::huge_free_bytes(roots, node).unwrap_or(u64::MAX);
+        if !is_short(blocks, free(), wanted) || !node_room::can_compact(roots, node) {
+            return Next::Go;
+        }
+        let roots = roots.clone();
+        let compact = move || {
+            if let Err(error) = node_room::compact(&roots, node) {
+                tracing::debug!(node = node.0, %error, "compact");
+            }
+        };
+        let running = thread::Builder::new().name("compact".into()).spawn(compact).ok();
+        let next = if running.is_some() { Next::Begun } else { Next::Go };
+        tracing::debug!(node = node.0, blocks, wanted, ?next, "compact");
+        *of_node =
+            OfNode { times: of_node.times + 1, begun: Some(now), running, looked: Some(now) };
+        next
+    }
+
+    fn is_running(&self, node: NodeId) -> bool {
+        self.nodes().get(&node).is_some_and(OfNode::is_running)
+    }
+
+    fn nodes(&self) -> MutexGuard<'_, BTreeMap<NodeId, OfNode>> {
+        self.0.lock().expect("no worker panics while it holds this")
+    }
+}
+
+impl Worker<'_> {
+    /// Sees to it, as far as the options allow, that a target has free blocks for the huge pages that are still to move. Waits for a
+    /// bounded time.
+    pub(crate) fn make_huge_pages(&mut self, node: NodeId) {
+        let work = self.work;
+        let Some(compaction) = &work.compaction else { return };
+        let free = || {
+            let memory = work.memory.read_for(node, Supply::BASE).unwrap_or_default();
+            memory.free_bytes.saturating_sub(memory.high_watermark_bytes)
+        };
+        // What has moved may have been other pages. At worst too few blocks are asked for.
+        let moved = work.control.moved_bytes.load(Ordering::Relaxed);
+        let wanted = work.plan.huge_bytes.saturating_sub(moved).max(work.pacer.most_bytes);
+        let next = compaction.begin(work.roots, node, wanted, free);
+        if next == Next::Go {
+            return;
+        }
+        let begin = Instant::now();
+        while compaction.is_running(node) && begin.elapsed() < LONGEST && work.stop().is_none() {
+            self.pause(NAP);
+        }
+        self.report.calls.compactions += u64::from(next == Next::Begun);
+        self.report.calls.compaction_wait += begin.elapsed();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numaloc_core::HUGE;
+
+    #[test]
+    fn it_is_bounded_how_often_and_how_soon() {
+        let now = Instant::now();
+        let mut of_node = OfNode::default();
+        assert!(of_node.is_due(now));
+        of_node.looked = Some(now);
+        assert!(!of_node.is_due(now), "it has just been looked at");
+        assert!(of_node.is_due(now + LOOK_EVERY));
+        (of_node.begun, of_node.times) = (Some(now), 1);
+        assert!(!of_node.is_due(now + LOOK_EVERY) && of_node.is_due(now + EVERY));
+        of_node.times = MOST;
+        assert!(!of_node.is_due(now + 10 * EVERY));
+    }
+
+    #[test]
+    fn only_a_node_that_is_short_of_blocks_is_compacted() {
+        let host = std::env::temp_dir().join(format!("numaloc-compaction-{}", std::process::id()));
+        let path = |name: &str| host.join(name);
+        let node = path("sys/devices/system/node/node0");
+        std::fs::create_dir_all(&node).unwrap();
+        std::fs::create_dir_all(path("proc")).unwrap();
+        std::fs::write(path("proc/buddyinfo"), "Node 0, zone Normal 0 0 0 0 0 0 0 0 0 1 1\n")
+            .unwrap();
+        let roots = Roots { proc: path("proc"), sys: path("sys"), ..Roots::default() };
+        let begin = |wanted, free: u64| {
+            Compaction::default().begin(&roots, NodeId(0), wanted, || free * HUGE)
+        };
+        assert_eq!(begin(8 * HUGE, 20), Next::Go, "it may not");
+        std::fs::write(node.join("compact"), "").unwrap();
+        assert_eq!(begin(3 * HUGE, 20), Next::Go, "there are enough");
+        assert_eq!(begin(8 * HUGE, 5), Next::Go, "it would not help");
+        let compaction = Compaction::default();
+        let again = || compaction.begin(&roots, NodeId(0), 8 * HUGE, || 20 * HUGE);
+        assert_eq!(again(), Next::Begun);
+        while compaction.is_running(NodeId(0)) {
+            thread::yield_now();
+        }
+        assert_eq!(std::fs::read_to_string(node.join("compact")).unwrap(), "1\n");
+        assert_eq!(again(), Next::Go, "not so soon");
+        std::fs::remove_dir_all(host).unwrap();
+    }
+}

@@ -1,0 +1,67 @@
+//! Huge pages that go to a node whose free memory is in small pieces.
+
+use super::*;
+use crate::{settings::Setting, truth::huge_bytes};
+use numaloc_core::Compact;
+
+/// Whether this kernel and these rights allow it to compact a node.
+const COMPACT: &str = "/sys/devices/system/node/node0/compact";
+
+/// Node 0 has much free memory, all but a little of it in pieces of 256 KiB between pages that somebody uses.
+fn fragmented() -> App {
+    let bytes = free_bytes(0).saturating_sub(high_watermark_bytes(0) + 8 * MIB) / (2 * MIB) * 2;
+    let pieces = Layout::remote(&[&format!("anon:{bytes}M")]).memory_on(0).load("idle");
+    let mut pieces = pieces.start("pieces");
+    assert_eq!(pieces.ask("free anon 524288 last"), "freed anon");
+    pieces
+}
+
+/// Free bytes of node 0 in blocks of 2 MiB and more.
+fn blocks() -> u64 {
+    let text = fs::read_to_string("/proc/buddyinfo").expect("buddyinfo");
+    let zones = text.lines().filter(|line| line.starts_with("Node 0,"));
+    let counts = zones.flat_map(|line| line.split_whitespace().skip(4).enumerate().skip(9));
+    counts.map(|(order, count)| count.parse::<u64>().expect("a count") * (4096 << order)).sum()
+}
+
+#[test]
+fn huge_pages_arrive_whole() {
+    if !Path::new(COMPACT).exists() {
+        println!("this kernel cannot compact");
+        return;
+    }
+    let khugepaged = "/sys/kernel/mm/transparent_hugepage/khugepaged";
+    let _quiet = Setting::set(format!("{khugepaged}/scan_sleep_millisecs"), "3600000");
+    let scene = Scene::remote(&["thp:64M"]);
+    let (pid, range) = (scene.app.pid(), scene.app.range("thp"));
+    assert_eq!(huge_bytes(pid, range.clone()), 64 * MIB, "the test needs huge pages");
+    fs::write("/proc/sys/vm/drop_caches", "3").expect("root");
+    let mut pieces = fragmented();
+    let (free, before) = (free_bytes(0), blocks());
+    assert!(free > 256 * MIB && before < 48 * MIB, "the scene: {free} free, {before} in blocks");
+    let compact = Compact::Always;
+    let outcome = scene.migrate(&Options { compact, ..Options::default() });
+    scene.assert_on("thp", 0, 64 * MIB);
+    assert_eq!(huge_bytes(pid, range), 64 * MIB, "{outcome:?}");
+    assert!((1..=2).contains(&outcome.calls.compactions), "{outcome:?}");
+    assert_complete(&outcome);
+    pieces.check();
+    drop(pieces);
+    scene.finish();
+}
+
+#[test]
+fn nothing_is_compacted_where_blocks_are_free_or_it_is_not_wanted() {
+    let scene = Scene::remote(&["thp:32M"]);
+    fs::write("/proc/sys/vm/drop_caches", "3").expect("root");
+    let outcome = scene.migrate(&Options { compact: Compact::Never, ..Options::default() });
+    assert_eq!(outcome.calls.compactions, 0, "{outcome:?}");
+    scene.assert_on("thp", 0, 32 * MIB);
+    scene.finish();
+    let scene = Scene::remote(&["thp:32M"]);
+    assert!(blocks() > 64 * MIB, "the scene: {} in blocks", blocks());
+    let outcome = scene.migrate(&Options { compact: Compact::Always, ..Options::default() });
+    assert_eq!(outcome.calls.compactions, 0, "{outcome:?}");
+    scene.assert_on("thp", 0, 32 * MIB);
+    scene.finish();
+}
