@@ -11,7 +11,7 @@
 //! | `execute`, `work`, `windows` | start the workers, share out windows of the plan and room on the targets |
 //! | `worker`, `cover`, `folio`, `row` | a worker finds the pages of a window that belong to it, as folios |
 //! | `batch`, `runs` | put folios into calls of move_pages(2) |
-//! | `verdict`, `look`, `fate` | what the kernel answered, where the pages are now, what becomes of those that did not move |
+//! | `verdict`, `look`, `fate` | what the kernel answered, where pages are now, what becomes of those that did not move |
 //! | `hint`, `deferred`, `retry` | pages that are tried again: NUMA-hint entries at once, others later |
 //! | `cache` | room on a full target, by page cache that the kernel drops |
 //! | `pacer`, `stall`, `duty`, `rate`, `rest` | the pace: how much a call holds, and how long a worker rests |
