@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# Go programs, built into the cache: sourced by the scripts that are named after them.
+# Builds Go programs into the cache. Each program has a script that is named after it and sources this file.
 
 # shellcheck source=tests/cache.sh
 . "$(dirname "$(readlink -f "$0")")/../cache.sh"
 
-# Builds PACKAGE at VERSION unless that has been done, and prints where the program is. It is
-# static, so that it runs in the test machine without libraries.
+# Builds PACKAGE at VERSION if it is not in the cache, and prints the path of the program. The program is static, so that it runs
+# in the emulated machine without libraries.
 go_program() { # PACKAGE VERSION [ARGS of the script]...
     local package=$1 version=$2 name=${1##*/} dest=$cache/tools/${1##*/}-$2
     if [[ ${3:-} == --into ]]; then

@@ -2,6 +2,14 @@
 //! requests and records, and the conversions between the two (`From` and `TryFrom`, all in `convert`).
 //!
 //! Generated types stop here: a service converts a request into a value, works with values, and converts its answer back.
+//!
+//! | modules | what they hold |
+//! |---|---|
+//! | [`v1`] | generated messages, clients and servers |
+//! | [`value`] | requests that have been checked, and the daemon's records |
+//! | `convert` | all conversions; its first lines say which file has which |
+//! | `violation` | what is wrong with a request, field by field |
+//! | [`encoded`] | lists of jobs that are encoded already |
 #![forbid(unsafe_code)]
 
 mod convert;

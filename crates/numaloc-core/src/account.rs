@@ -133,6 +133,17 @@ impl fmt::Display for Reason {
 }
 
 /// Remote bytes, by what happened to them.
+///
+/// ```
+/// use numaloc_core::{Account, Reason};
+///
+/// let mut account = Account::default();
+/// account.found(3 << 20);
+/// account.moved(2 << 20);
+/// assert!(!account.closes(), "1 MiB is not settled yet");
+/// account.left(Reason::Busy, 1 << 20);
+/// assert!(account.closes() && account.is_partial());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     found_bytes: u64,

@@ -6,6 +6,16 @@ use std::{iter, ops::Range};
 /// A set of chunks of an extent. A chunk reaches from one multiple of [`HUGE`] to the next, so that no huge page lies
 /// in two chunks. Multiples are counted either in addresses of the first mapping or in offsets of the mapped object.
 /// The set is stored as runs of 8 bytes each: an extent of 1 TiB with every other chunk in the set takes 2 MiB.
+///
+/// ```
+/// use numaloc_core::{Chunks, HUGE, PAGE};
+///
+/// // An extent of 4 chunks that begins where a chunk begins. One page in the second chunk is away from home.
+/// let (start, bytes) = (16 * HUGE, 4 * HUGE);
+/// let mut away = Chunks::default();
+/// away.add(start, HUGE + PAGE..HUGE + 2 * PAGE);
+/// assert_eq!(away.ranges(start, bytes).collect::<Vec<_>>(), [HUGE..2 * HUGE]);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chunks {
     /// Ranges of chunk numbers, in ascending order; no two ranges touch. 2^32 chunks are 8 PiB.

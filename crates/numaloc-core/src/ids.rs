@@ -52,7 +52,16 @@ pub type CpuSet = IdSet<CpuId>;
 /// enough that `0-4294967295` cannot exhaust memory.
 pub const INDEX_MAX: u32 = 65_535;
 
-/// An ordered set of kernel indexes.
+/// An ordered set of kernel indexes. It is read and written as the kernel's lists are.
+///
+/// ```
+/// use numaloc_core::{NodeId, NodeSet};
+///
+/// let nodes: NodeSet = "0-2,8".parse().unwrap();
+/// let with_cpus = [NodeId(0), NodeId(1)].into_iter().collect();
+/// assert!(nodes.contains(NodeId(8)));
+/// assert_eq!(nodes.minus(&with_cpus).to_string(), "2,8");
+/// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IdSet<I: Index> {
     ids: BTreeSet<u32>,

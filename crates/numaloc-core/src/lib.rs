@@ -2,6 +2,61 @@
 //!
 //! Nothing here does IO, reads a clock or holds global state: the host's readers fill these values in,
 //! the planner decides over them, the executor reports in them. All amounts of memory are in bytes.
+//!
+//! | modules | what they hold |
+//! |---|---|
+//! | [`ids`], [`topology`], [`process`] | the machine and its processes: nodes and CPUs, distances, where threads may run |
+//! | [`extent`], [`chunks`], [`mempolicy`] | what a survey finds: ranges of memory, with the nodes that their pages are on |
+//! | [`options`], [`pace`] | what a request asks for: which memory moves, where to and how gently |
+//! | [`home`], [`claim`] | where the memory of a process belongs, and where it may be |
+//! | [`supply`], [`room`], [`route`] | what pages on a target node are taken from, and which target is taken first |
+//! | [`planner`], [`plan`] | the decision: what moves, by which routes, and what stays and why |
+//! | [`heat`] | which memory is used most, as far as it was measured |
+//! | [`account`], [`outcome`], [`locality`] | what became of every byte, and the share of local memory before and after |
+//!
+//! The way from a survey to a plan:
+//!
+//! ```
+//! use numaloc_core::{
+//!     Extent, Identity, Kind, Mapping, Mempolicy, Node, NodeId, NodeMemory, NodeResidency, Options, Pages, Process,
+//!     Residency, Topology,
+//!     planner::{Scene, plan},
+//! };
+//!
+//! // Two nodes, each with two CPUs and 8 GiB of free memory.
+//! let memory = NodeMemory { total_bytes: 16 << 30, free_bytes: 8 << 30, ..NodeMemory::default() };
+//! let node = |id, cpus: &str| Node { id: NodeId(id), cpus: cpus.parse().unwrap(), memory: memory.clone() };
+//! let topology = Topology::new([node(0, "0-1"), node(1, "2-3")], []);
+//!
+//! // A process that runs on node 0.
+//! let process = Process {
+//!     identity: Identity { pid: 100, start_time: 1 },
+//!     comm: "app".into(),
+//!     cpus: "0-1".parse().unwrap(),
+//!     threads: Vec::new(),
+//!     mems_allowed: "0-1".parse().unwrap(),
+//! };
+//! // Its heap of 64 MiB: 48 MiB of it are on node 1.
+//! let on = |bytes| NodeResidency { owned_bytes: bytes, ..NodeResidency::default() };
+//! let heap = Extent {
+//!     mappings: vec![Mapping { process: 0, start: 0x5555_0000_0000 }],
+//!     pages: Pages::All,
+//!     bytes: 64 << 20,
+//!     kind: Kind::Heap,
+//!     policy: Mempolicy::Default,
+//!     hugetlb_bytes: None,
+//!     name: "[heap]".into(),
+//!     residency: Residency {
+//!         nodes: [(NodeId(0), on(16 << 20)), (NodeId(1), on(48 << 20))].into(),
+//!         ..Residency::default()
+//!     },
+//! };
+//!
+//! let scene = Scene { topology: &topology, processes: &[process], caller_mems: &topology.ids() };
+//! let plan = plan(scene, [heap], &Options::default());
+//! assert_eq!(plan.expected_flows, [((NodeId(1), NodeId(0)), 48 << 20)].into());
+//! assert_eq!(plan.locality.movable.percent(), 25.0);
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod account;

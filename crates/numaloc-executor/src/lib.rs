@@ -3,6 +3,21 @@
 //!
 //! The executor chooses no targets: it follows the plan's routes. It reads addresses just before it uses
 //! them: a page's address is kept until its batch is full, and for a retry the page is looked up again.
+//!
+//! [`execute()`] begins a run. Its parts, in the order of their work:
+//!
+//! | modules | what they do |
+//! |---|---|
+//! | `execute`, `work`, `windows` | start the workers, share out windows of the plan and room on the targets |
+//! | `worker`, `cover`, `folio`, `row` | a worker finds the pages of a window that belong to it, as folios |
+//! | `batch`, `runs` | put folios into calls of move_pages(2) |
+//! | `verdict`, `look`, `fate` | what the kernel answered, where pages are now, what becomes of those that did not move |
+//! | `hint`, `deferred`, `retry` | pages that are tried again: NUMA-hint entries at once, others later |
+//! | `cache` | room on a full target, by page cache that the kernel drops |
+//! | `pacer`, `stall`, `duty`, `rate`, `rest` | the pace: how much a call holds, and how long a worker rests |
+//! | `watch`, `guard`, `spell`, `brake`, `splits` | what slows the run down: pressure, busy nodes, split huge pages |
+//! | `affinity`, `placement` | the CPUs that the workers run on |
+//! | `report`, `sample`, `control` | what was done, a sample of what was moved, and what others see meanwhile |
 #![forbid(unsafe_code)]
 
 mod affinity;

@@ -1,4 +1,14 @@
 //! System calls that nix and libc do not wrap. The only crate with `unsafe`; it decides nothing.
+//!
+//! | system call or interface | functions |
+//! |---|---|
+//! | move_pages(2) | [`move_pages()`] moves pages, [`query_pages`] asks where they are |
+//! | PAGEMAP_SCAN, an ioctl of /proc/PID/pagemap | [`pagemap_scan()`] finds ranges of pages |
+//! | pidfd_open(2), kcmp(2) | [`pidfd_open()`] holds a process, [`kcmp_vm`] compares the memory of two |
+//! | sched_setscheduler(2), setpriority(2) | [`sched_batch`], [`set_nice`] |
+//! | SO_PEERGROUPS, a socket option | [`peer_groups()`]: the groups of a socket's other end |
+//!
+//! The feature `fixture` adds what test programs need: mappings, memory policies, fork, io_uring.
 #![allow(unsafe_code)]
 
 #[cfg(feature = "fixture")]

@@ -3,6 +3,17 @@
 //! Each command is one file in `cmd`. It reads the host or asks the daemon (`remote`, the only place that knows the API's
 //! messages), and makes a document of what it found (`doc`, which is also the JSON that other programs read). A pure
 //! function in `text` makes text for people from the document. `place` decides between host and daemon.
+//!
+//! | modules | what they do |
+//! |---|---|
+//! | `args`, `settings`, `endpoint` | the command line, the settings file, the daemon's address |
+//! | `cmd`, `place` | one file for each subcommand; whether the daemon or this process does the work |
+//! | `look` | the host's side: from a target to a plan |
+//! | `remote` | the daemon's side: its calls, and documents from its messages |
+//! | `doc`, `text`, `output` | the documents, text for people, and how either is printed |
+//! | `check` | the checks of `doctor` |
+//! | `follow`, `progress`, `signals` | what is shown while a job runs, and Ctrl-C |
+//! | `units`, `time`, `exit`, `man` | sizes and times as people write them, exit codes, the manual pages |
 #![forbid(unsafe_code)]
 
 mod args;

@@ -3,6 +3,19 @@
 //!
 //! `service` converts a call and asks [`dispatch`]. The one task of [`dispatch`] owns all jobs, schedules, workloads and events,
 //! and the [`store`]. `engine` looks at targets and moves their memory in threads of its own. [`access`] decides who may do what.
+//!
+//! | modules | what they do |
+//! |---|---|
+//! | [`listen`] | accept connections: Unix sockets, TCP with TLS, sockets from systemd |
+//! | [`access`] | stands before all services: who calls, what the caller may call, how often and how far |
+//! | [`service`] | one file for each service of the API: converts, asks, converts back; `watch` has the streams |
+//! | [`dispatch`] | the one task that owns all records; its states of a job are in `dispatch/jobs.rs` |
+//! | [`store`] | keeps the records on the disk |
+//! | [`engine`] | looks at targets, plans and moves, in threads |
+//! | [`balancing`] | pauses the kernel's own NUMA balancing for a job, and restores it |
+//! | [`config`], [`cli`] | the configuration file, and the arguments of the program |
+//! | [`daemon`] | wires all of this together |
+//! | [`log`], [`metrics`], [`notify`] | what the outside sees: the journal, Prometheus, the service manager |
 #![forbid(unsafe_code)]
 
 pub mod access;

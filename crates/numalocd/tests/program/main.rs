@@ -1,4 +1,8 @@
-//! Tests of the whole program: what it prints without serving anybody.
+//! Tests of the whole program. Here: what it prints without serving anybody. `operators`: as operators use it.
+//!
+//! One binary, because each links the whole daemon.
+
+mod operators;
 
 use std::{
     fs,
