@@ -13,8 +13,9 @@ use numaloc_host::{Roots, Target};
 use numalocd::{
     access::{Authority, Caller, Ceilings, Role},
     balancing::Balancing,
-    dispatch::Refusal,
-    engine::{Aim, Ended, Engine, Member, Order, Planned, Report},
+    engine::Engine,
+    order::{Aim, Ended, Member, Order, Planned, Report},
+    refusal::Refusal,
 };
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},

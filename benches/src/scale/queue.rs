@@ -9,7 +9,7 @@ use numaloc_api::value::QosClass;
 use numalocd::{
     config::Queue,
     dispatch::queue::{Active, Stage, Waiting, next},
-    engine::Found,
+    order::Found,
 };
 use std::{
     collections::BTreeMap,

@@ -24,7 +24,7 @@ pub use layer::{Access, Guarded};
 pub use peer::{NOBODY, Peer, UnixPeer, is_host};
 pub use quota::{Quotas, Watching};
 
-use crate::dispatch::Refusal;
+use crate::refusal::Refusal;
 use tonic::{Request, Status};
 
 /// The path of a call of this API, such as `/numaloc.v1.MigrationService/CreateJob`, as a static string; `None`: the API has no

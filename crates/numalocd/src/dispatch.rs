@@ -22,7 +22,6 @@ mod lists;
 mod names;
 mod page;
 pub mod queue;
-mod refusal;
 mod reports;
 mod restart;
 mod retain;
@@ -44,5 +43,4 @@ pub use handle::{
     Status,
 };
 pub use holds::Hold;
-pub use refusal::Refusal;
 pub use task::{Ears, Pulse, start};

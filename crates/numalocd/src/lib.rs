@@ -16,6 +16,8 @@ pub mod listen;
 pub mod log;
 pub mod metrics;
 pub mod notify;
+pub mod order;
+pub mod refusal;
 pub mod service;
 pub mod store;
 

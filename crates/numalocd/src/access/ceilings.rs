@@ -1,7 +1,7 @@
 //! Ceilings: the most that an operator may ask for. They bound what others on the host would feel, even if an operator moves only
 //! memory that it may have moved.
 
-use crate::dispatch::Refusal;
+use crate::refusal::Refusal;
 use numaloc_api::value::{Limits, MigrationSpec, QosClass};
 use numaloc_core::{NumaBalancing, Pacing, Profile};
 

@@ -6,7 +6,7 @@ use super::{
     lines::Lines,
     rules::{self, Need, Rule},
 };
-use crate::{config::Config, dispatch::Refusal};
+use crate::{config::Config, refusal::Refusal};
 use http::{Extensions, Request, Response};
 use std::{
     future::Future,

@@ -1,7 +1,7 @@
 //! Who is at the other end of a connection.
 
 use super::Via;
-use crate::{config::Socket, dispatch::Refusal};
+use crate::{config::Socket, refusal::Refusal};
 use http::Extensions;
 use nix::unistd::geteuid;
 use std::{io, os::fd::AsFd, sync::Arc};

@@ -6,9 +6,10 @@ use crate::{
     balancing::Balancing,
     config::Config,
     dispatch::{Book, Dispatcher, Ears, Edges, Lookup, Probe, Probed, Status, start},
-    engine::{Engine, Found},
+    engine::Engine,
     metrics::Metrics,
     notify::Notifier,
+    order::Found,
     service::Parts,
     store::Store,
 };

@@ -2,7 +2,7 @@
 //! record is kept, and its progress since. So memory is bounded by the number of records and by [`REMOVALS`] removed ones. A watch
 //! reads what it has not sent yet, so nothing queues up for a slow client.
 
-use super::Refusal;
+use crate::refusal::Refusal;
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     hash::Hash,

@@ -1,11 +1,10 @@
 //! Commands to the dispatcher: one variant per call, with the channel for its answer.
 
-use super::{
-    Begin, Hold, Listed, Made, RecordChanges, RecordKind, Refusal, Replaced, Selected, Status,
-};
+use super::{Begin, Hold, Listed, Made, RecordChanges, RecordKind, Replaced, Selected, Status};
 use crate::{
     access::Caller,
-    engine::Found,
+    order::Found,
+    refusal::Refusal,
     store::{Holds, Snapshot},
 };
 use numaloc_api::{

@@ -1,14 +1,14 @@
 //! The dispatcher's state and how it changes: a list of writes is committed, then taken over into the book.
 
 use super::{
-    Made, Refusal, Status, book::Book, command::Reply, fight::Fight, group::Group, leases::Leases,
-    run::Run,
+    Made, Status, book::Book, command::Reply, fight::Fight, group::Group, leases::Leases, run::Run,
 };
 use crate::{
     access::{Caller, Grants},
     config::Config,
-    engine::{Aim, Found, Order, Report},
     metrics::Metrics,
+    order::{Aim, Found, Order, Report},
+    refusal::Refusal,
     store::{Store, StoreError, Write},
 };
 use numaloc_api::value::{JobId, ScheduleId};

@@ -1,8 +1,9 @@
 //! The end of a job: its last record, its event and its schedule's next run, in one commit.
 
-use super::{Refusal, dispatcher::Dispatcher, fight::Fight};
+use super::{dispatcher::Dispatcher, fight::Fight};
 use crate::{
     access::Caller,
+    refusal::Refusal,
     store::{Weight, Write},
 };
 use numaloc_api::value::{

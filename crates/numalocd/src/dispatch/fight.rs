@@ -4,7 +4,7 @@
 //! Kept in memory only, 8 KiB for each schedule that has moved something. A restart begins anew.
 
 use super::dispatcher::Dispatcher;
-use crate::engine::{Returned, Trail};
+use crate::order::{Returned, Trail};
 use numaloc_api::value::{Event, EventType, Job, ScheduleId};
 use std::sync::Arc;
 

@@ -5,12 +5,14 @@
 //! ahead of the disk.
 
 use super::{
-    Refusal,
     book::Book,
     command::{Command, Reply},
     dispatcher::Dispatcher,
 };
-use crate::store::{Last, Write};
+use crate::{
+    refusal::Refusal,
+    store::{Last, Write},
+};
 use std::{fmt, mem};
 
 type Answer = Box<dyn FnOnce(Option<&Refusal>) + Send>;

@@ -1,13 +1,14 @@
 //! What the services ask of the dispatcher.
 
 use super::{
-    Begin, Hold, Refusal,
+    Begin, Hold,
     command::{Change, Command, Reply},
     workloads::plain,
 };
 use crate::{
     access::Caller,
-    engine::{Aim, Found},
+    order::{Aim, Found},
+    refusal::Refusal,
     store::{Holds, Snapshot},
 };
 use numaloc_api::{

@@ -1,8 +1,9 @@
 //! Holds: an operator drains the daemon or pauses all moves. Holds are stored, so a restart does not end them.
 
-use super::{Refusal, dispatcher::Dispatcher};
+use super::dispatcher::Dispatcher;
 use crate::{
     access::Caller,
+    refusal::Refusal,
     store::{Holds, Write},
 };
 use numaloc_api::value::JobState;

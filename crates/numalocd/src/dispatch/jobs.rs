@@ -22,10 +22,11 @@
 //! nothing has been moved yet. A RUNNING job becomes INTERRUPTED, unless its policy is to resume: then it is SUSPENDED (if
 //! the daemon could still store that), and QUEUED again at the next start.
 
-use super::{Made, Refusal, command::Change, dispatcher::Dispatcher, used::Sort};
+use super::{Made, command::Change, dispatcher::Dispatcher, used::Sort};
 use crate::{
     access::Caller,
-    engine::Found,
+    order::Found,
+    refusal::Refusal,
     store::{Weight, Write},
 };
 use numaloc_api::value::{

@@ -1,13 +1,16 @@
 //! Lists, one page at a time.
 
 use super::{
-    Begin, Listed, RecordChange, RecordChanges, RecordKind, Refusal, Status,
+    Begin, Listed, RecordChange, RecordChanges, RecordKind, Status,
     changes::{Changes, Told},
     dispatcher::Dispatcher,
     page::page,
     workloads::is_named,
 };
-use crate::store::{EventHead, Kept, Weight};
+use crate::{
+    refusal::Refusal,
+    store::{EventHead, Kept, Weight},
+};
 use numaloc_api::{
     encoded::ListedJob,
     value::{

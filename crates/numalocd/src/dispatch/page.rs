@@ -1,8 +1,8 @@
 //! Pages of lists. A page ends by number of entries or by size. A token names the list that it belongs to and the last
 //! entry that was shown.
 
-use super::{Listed, Refusal};
-use crate::store::Weight;
+use super::Listed;
+use crate::{refusal::Refusal, store::Weight};
 use numaloc_api::value::Page;
 use std::fmt::Debug;
 

@@ -1,6 +1,6 @@
 //! Which jobs come next. No IO, no clock.
 
-use crate::{config::Queue, engine::Found};
+use crate::{config::Queue, order::Found};
 use numaloc_api::value::QosClass;
 use numaloc_core::{Identity, NodeId};
 use std::{

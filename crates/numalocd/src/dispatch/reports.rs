@@ -1,10 +1,9 @@
 //! What the engine reports, and what follows from it.
 
-use super::{
-    Refusal, dispatcher::Dispatcher, ends::joined, queue::Taken, restart::resumes, run::Run,
-};
+use super::{dispatcher::Dispatcher, ends::joined, queue::Taken, restart::resumes, run::Run};
 use crate::{
-    engine::{Ended, Planned, Report},
+    order::{Ended, Planned, Report},
+    refusal::Refusal,
     store::Write,
 };
 use numaloc_api::value::{Job, JobState, MemberResult, MemberState, Outcome, verdict};

@@ -1,13 +1,13 @@
 //! Recovery of jobs that the last daemon left under way, and removal of old records.
 
 use super::{
-    Refusal,
     dispatcher::{Dispatcher, Lookup},
     retain::{Record, Room, surplus},
 };
 use crate::{
     config::Retention,
-    engine::Found,
+    order::Found,
+    refusal::Refusal,
     store::{EventHead, Kept, Weight, Write},
 };
 use numaloc_api::value::{Job, JobId, JobState, OnInterrupt};

@@ -3,7 +3,7 @@
 use super::queue::Stage;
 use crate::{
     access::Caller,
-    engine::{Found, Returned, Trail},
+    order::{Found, Returned, Trail},
 };
 use numaloc_api::value::{JobProgress, QosClass};
 use numaloc_executor::Control;

@@ -1,13 +1,14 @@
 //! Schedules as clients see them: created, read, changed, removed.
 
 use super::{
-    Made, Refusal,
+    Made,
     command::Reply,
     dispatcher::{Asked, Dispatcher},
     used::Sort,
 };
 use crate::{
     access::Caller,
+    refusal::Refusal,
     store::{Weight, Write},
 };
 use numaloc_api::value::{

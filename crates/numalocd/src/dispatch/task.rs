@@ -1,14 +1,15 @@
 //! The dispatcher's task: handles commands, reports and the passing of time, one after the other.
 
 use super::{
-    Handle, Refusal,
+    Handle,
     command::Command,
     dispatcher::{Dispatcher, Probed},
     lists::WATCHED_BYTES,
     run::Run,
 };
 use crate::{
-    engine::{Found, Report},
+    order::{Found, Report},
+    refusal::Refusal,
     store::Kept,
 };
 use numaloc_api::value::{Job, JobId};

@@ -16,12 +16,13 @@ mod stops;
 mod tenants;
 mod workloads;
 
-use super::{Book, Dispatcher, Ears, Edges, Handle, Listed, Lookup, Probe, Probed, Refusal, start};
+use super::{Book, Dispatcher, Ears, Edges, Handle, Listed, Lookup, Probe, Probed, start};
 use crate::{
     access::{Authority, Caller, Ceilings, Role},
     config::{Config, Grant, Grantee},
-    engine::{Ended, Found, Order, Planned, Report, Returned, Trail},
     metrics::Metrics,
+    order::{Ended, Found, Order, Planned, Report, Returned, Trail},
+    refusal::Refusal,
     store::{DiskFault, Store},
 };
 use numaloc_api::{

@@ -1,11 +1,11 @@
 //! Schedules as time passes: a schedule is due, a run begins, the target is gone or back.
 
 use super::{
-    Made, Refusal,
+    Made,
     dispatcher::{Asked, Dispatcher, Probe, Probed},
     fight::Fight,
 };
-use crate::{engine::Found, store::Write};
+use crate::{order::Found, refusal::Refusal, store::Write};
 use numaloc_api::value::{EventType, Job, JobState, Schedule, ScheduleState};
 use std::{
     sync::Arc,

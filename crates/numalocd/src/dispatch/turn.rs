@@ -1,7 +1,6 @@
 //! Starts jobs whose turn it is.
 
 use super::{
-    Refusal,
     dispatcher::Dispatcher,
     limits::limits,
     queue::{Active, SLICE, Stage, Waiting, has_place, makes_room, next, overstayed, preempted},
@@ -9,7 +8,8 @@ use super::{
 };
 use crate::{
     access::{Caller, Creators, Grants},
-    engine::{Found, Order},
+    order::{Found, Order},
+    refusal::Refusal,
     store::Holds,
 };
 use numaloc_api::value::{Job, JobState, Limits, MigrationSpec, QosClass};

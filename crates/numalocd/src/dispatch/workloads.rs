@@ -1,14 +1,15 @@
 //! Registered workloads, and targets that name them.
 
 use super::{
-    Refusal, Replaced, Selected,
+    Replaced, Selected,
     dispatcher::Dispatcher,
     schedules::etag,
     used::{Amount, Sort},
 };
 use crate::{
     access::{Caller, Creators, Grants, audit},
-    engine::{Aim, Member, exactly},
+    order::{Aim, Member, exactly},
+    refusal::Refusal,
     store::{Weight, Write},
 };
 use numaloc_api::value::{

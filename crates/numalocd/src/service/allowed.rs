@@ -4,8 +4,8 @@
 use super::Parts;
 use crate::{
     access::{Authority, Caller},
-    dispatch::Refusal,
-    engine::{Aim, Member},
+    order::{Aim, Member},
+    refusal::Refusal,
 };
 use numaloc_api::value::{Pins, Target, WorkloadId, WorkloadSpec};
 use numaloc_core::{NumaBalancing, Options};

@@ -3,7 +3,8 @@
 use super::{Parts, backup, change::Change};
 use crate::{
     access::{Ceilings, Role, caller},
-    dispatch::{Hold, Refusal},
+    dispatch::Hold,
+    refusal::Refusal,
     store::Holds,
 };
 use numaloc_api::{

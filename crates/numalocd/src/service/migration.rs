@@ -7,8 +7,9 @@ use super::{
 };
 use crate::{
     access::{Caller, Role, caller},
-    dispatch::{Handle, Made, RecordKind, Refusal},
-    engine::Found,
+    dispatch::{Handle, Made, RecordKind},
+    order::Found,
+    refusal::Refusal,
 };
 use numaloc_api::{
     Violations,

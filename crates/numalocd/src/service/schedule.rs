@@ -7,7 +7,8 @@ use super::{
 };
 use crate::{
     access::{Caller, caller},
-    dispatch::{RecordKind, Refusal},
+    dispatch::RecordKind,
+    refusal::Refusal,
 };
 use numaloc_api::{
     v1::{self, schedule_service_server::ScheduleService},

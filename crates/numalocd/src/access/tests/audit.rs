@@ -1,6 +1,6 @@
 use crate::{
     access::{Authority, Caller, Role, audit},
-    dispatch::Refusal,
+    refusal::Refusal,
 };
 use std::{
     io,

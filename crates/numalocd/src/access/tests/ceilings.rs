@@ -4,7 +4,7 @@ use super::{config, grant};
 use crate::{
     access::{Ceilings, Grants, Peer, Role},
     config::{Config, Grant, Grantee},
-    dispatch::Refusal,
+    refusal::Refusal,
 };
 use numaloc_api::value::{Limits, MigrationSpec, Policy, QosClass};
 use numaloc_core::{NumaBalancing, Options, Pacing, Profile};

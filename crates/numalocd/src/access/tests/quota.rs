@@ -1,7 +1,7 @@
 use crate::{
     access::{Authority, Caller, Quotas, Role},
     config::{Config, Quota},
-    dispatch::Refusal,
+    refusal::Refusal,
 };
 use proptest::prelude::*;
 use std::{

@@ -11,10 +11,11 @@ use crate::{
     balancing::Balancing,
     config::{Config, Grant, Grantee},
     dispatch::{
-        Probe, Probed, Refusal,
+        Probe, Probed,
         tests::{Rig, dir, found, pins, request},
     },
     engine::{Engine, fixture::Asleep},
+    refusal::Refusal,
     service::{Parts, routes, tests::in_memory},
 };
 use numaloc_api::{
