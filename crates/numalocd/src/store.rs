@@ -20,8 +20,8 @@ use numaloc_api::value::{
     Event, EventType, Job, JobId, MemberResult, MemberState, Schedule, ScheduleId, Workload,
     WorkloadId,
 };
+use opening::{Failure, Opened, Parts};
 pub use opening::{Lock, lock};
-use opening::{Opened, Parts, Refusal};
 use redb::{Database, ReadableDatabase};
 use std::{
     fs::File,
@@ -274,10 +274,10 @@ pub enum StoreError {
 impl StoreError {
     /// Converts an error of the file system about `path`.
     fn of_io(path: PathBuf, error: io::Error) -> Self {
-        Self::of(path, Refusal { fault: Fault::Foreign, error: Some(error) })
+        Self::of(path, Failure { fault: Fault::Foreign, error: Some(error) })
     }
 
-    fn of(path: PathBuf, Refusal { fault, error }: Refusal) -> Self {
+    fn of(path: PathBuf, Failure { fault, error }: Failure) -> Self {
         use io::ErrorKind as Kind;
         match error {
             Some(error) if matches!(error.kind(), Kind::StorageFull | Kind::QuotaExceeded) => {
@@ -395,10 +395,10 @@ impl Store {
                 self.opened = Some(opened);
                 Ok(value)
             }
-            Err(refusal) => {
+            Err(failure) => {
                 // Closing the database must not write anything, not even the mark that it was closed.
                 disk.cut();
-                Err(StoreError::of(self.path.clone(), refusal))
+                Err(StoreError::of(self.path.clone(), failure))
             }
         }
     }
