@@ -11,8 +11,9 @@ use numaloc_core::{NumaBalancing, Options, Reason};
 use numaloc_executor::{Control, Limits};
 use numaloc_host::{Roots, Target};
 use numalocd::{
-    access::{Authority, Caller, Ceilings, Role},
+    access::{Authority, Caller},
     balancing::Balancing,
+    config::{Ceilings, Role},
     engine::Engine,
     order::{Aim, Ended, Member, Order, Planned, Report},
     refusal::Refusal,

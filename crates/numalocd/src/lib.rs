@@ -20,6 +20,7 @@ pub mod order;
 pub mod refusal;
 pub mod service;
 pub mod store;
+pub mod tls;
 
 use clap::Parser;
 use numaloc_host::Roots;

@@ -34,10 +34,6 @@ pub enum Peer {
     Plain,
 }
 
-/// The id that the kernel reports for users and groups that have no id in the daemon's user namespace (proc(5),
-/// /proc/sys/kernel/overflowuid; this is its default). It could be anybody, so it gets no rights.
-pub const NOBODY: u32 = 65_534;
-
 /// What is known of the process at the other end of a Unix socket.
 #[derive(Clone, Debug)]
 pub struct UnixPeer {

@@ -1,5 +1,4 @@
 use super::*;
-use crate::access::{Ceilings, Role};
 use proptest::prelude::*;
 use std::fs;
 

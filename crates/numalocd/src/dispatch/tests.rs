@@ -18,8 +18,8 @@ mod workloads;
 
 use super::{Book, Dispatcher, Ears, Edges, Handle, Listed, Lookup, Probe, Probed, start};
 use crate::{
-    access::{Authority, Caller, Ceilings, Role},
-    config::{Config, Grant, Grantee},
+    access::{Authority, Caller},
+    config::{Ceilings, Config, Grant, Grantee, Role},
     metrics::Metrics,
     order::{Ended, Found, Order, Planned, Report, Returned, Trail},
     refusal::Refusal,
@@ -213,7 +213,7 @@ pub fn caller(name: &str, role: Role) -> Caller {
         gid: None,
         role,
         authority: Authority::All,
-        ceilings: crate::access::Ceilings::NONE,
+        ceilings: crate::config::Ceilings::NONE,
     }
 }
 

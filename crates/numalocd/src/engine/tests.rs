@@ -2,7 +2,8 @@
 
 use super::{fixture::Asleep, *};
 use crate::{
-    access::{Authority, Ceilings, Role},
+    access::Authority,
+    config::{Ceilings, Role},
     order::{Ended, Member, Planned},
 };
 use nix::{

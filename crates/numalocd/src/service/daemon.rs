@@ -2,7 +2,8 @@
 
 use super::{Parts, backup, change::Change};
 use crate::{
-    access::{Ceilings, Role, caller},
+    access::caller,
+    config::{Ceilings, Role},
     dispatch::Hold,
     refusal::Refusal,
     store::Holds,

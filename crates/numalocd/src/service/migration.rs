@@ -6,7 +6,8 @@ use super::{
     watch::{AT_ONCE, JobWatch, RecordWatch, stream, told},
 };
 use crate::{
-    access::{Caller, Role, caller},
+    access::{Caller, caller},
+    config::Role,
     dispatch::{Handle, Made, RecordKind},
     order::Found,
     refusal::Refusal,

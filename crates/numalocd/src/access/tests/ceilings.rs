@@ -2,8 +2,8 @@
 
 use super::{config, grant};
 use crate::{
-    access::{Ceilings, Grants, Peer, Role},
-    config::{Config, Grant, Grantee},
+    access::{Grants, Peer},
+    config::{Ceilings, Config, Grant, Grantee, Role},
     refusal::Refusal,
 };
 use numaloc_api::value::{Limits, MigrationSpec, Policy, QosClass};

@@ -4,12 +4,12 @@
 use super::{ceilings::asks, rules::api};
 use crate::{
     access::{
-        Access, Ceilings, Grants, Peer, Quotas, Role, UnixPeer,
+        Access, Grants, Peer, Quotas, UnixPeer,
         lines::Kind,
         rules::{self, RULES},
     },
     balancing::Balancing,
-    config::{Config, Grant, Grantee},
+    config::{Ceilings, Config, Grant, Grantee, Role},
     dispatch::{
         Probe, Probed,
         tests::{Rig, dir, found, pins, request},
