@@ -19,6 +19,7 @@ mod jobs;
 mod leases;
 mod limits;
 mod lists;
+mod measured;
 mod names;
 mod page;
 pub mod queue;
@@ -43,4 +44,5 @@ pub use handle::{
     Status,
 };
 pub use holds::Hold;
+pub use measured::Measured;
 pub use task::{Ears, Pulse, start};

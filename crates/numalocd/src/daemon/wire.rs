@@ -53,13 +53,14 @@ pub fn dispatcher(
     tokio::spawn(look_up(engine.clone(), sought, tell_found));
     let watchdog = notifier.watchdog();
     let turn = watchdog.interval().unwrap_or(TURN);
+    let counted = metrics.clone();
     let edges = Edges {
         store,
         config: config.clone(),
         orders,
         probes,
         lookups,
-        metrics: metrics.clone(),
+        measured: Box::new(move |measured| counted.measured(measured)),
         tell: tell(metrics.clone(), notifier.clone()),
         clock: SystemTime::now,
     };

@@ -1,12 +1,12 @@
 //! The dispatcher's state and how it changes: a list of writes is committed, then taken over into the book.
 
 use super::{
-    Made, Status, book::Book, command::Reply, fight::Fight, group::Group, leases::Leases, run::Run,
+    Made, Status, book::Book, command::Reply, fight::Fight, group::Group, leases::Leases,
+    measured::Measured, run::Run,
 };
 use crate::{
     access::{Caller, Grants},
     config::Config,
-    metrics::Metrics,
     order::{Aim, Found, Order, Report},
     refusal::Refusal,
     store::{Store, StoreError, Write},
@@ -78,8 +78,8 @@ pub struct Edges {
     pub probes: mpsc::UnboundedSender<Probe>,
     /// To the engine: what of the target of a job is there?
     pub lookups: mpsc::UnboundedSender<Lookup>,
-    /// Counters.
-    pub metrics: Metrics,
+    /// Called with all that is counted or measured.
+    pub measured: Box<dyn Fn(Measured<'_>) + Send>,
     /// Called with the daemon's status whenever that has changed.
     pub tell: Box<dyn FnMut(&Status) + Send>,
     /// The wall clock. It may jump, so durations are measured with `Instant`.
@@ -151,7 +151,7 @@ impl Dispatcher {
     /// A dispatcher with a book of the stored records.
     pub fn new(edges: Edges, book: Book) -> Self {
         let started = (edges.clock)();
-        edges.metrics.store_bytes(edges.store.bytes());
+        (edges.measured)(Measured::StoreBytes(edges.store.bytes()));
         Self {
             edges,
             book,
@@ -220,8 +220,9 @@ impl Dispatcher {
         let store = &mut self.edges.store;
         let begin = Instant::now();
         let done = blocking(|| store.commit(writes));
-        self.edges.metrics.committed(begin.elapsed(), done.is_ok());
-        self.edges.metrics.store_bytes(self.edges.store.bytes());
+        let (elapsed, store_bytes) = (begin.elapsed(), store.bytes());
+        (self.edges.measured)(Measured::Commit { elapsed, done: done.is_ok() });
+        (self.edges.measured)(Measured::StoreBytes(store_bytes));
         match done {
             Ok(()) => {
                 self.problem = None;

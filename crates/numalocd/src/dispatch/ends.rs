@@ -1,6 +1,6 @@
 //! The end of a job: its last record, its event and its schedule's next run, in one commit.
 
-use super::{dispatcher::Dispatcher, fight::Fight};
+use super::{dispatcher::Dispatcher, fight::Fight, measured::Measured};
 use crate::{
     access::Caller,
     refusal::Refusal,
@@ -79,7 +79,7 @@ impl Dispatcher {
         if let Some((schedule, due)) = follow_up {
             self.set_due(&schedule, due);
         }
-        self.edges.metrics.job_ended(job);
+        (self.edges.measured)(Measured::Ended(job));
         if let Ok(owner) = self.owner_of(job) {
             self.measure(job, &owner);
         }
@@ -93,7 +93,7 @@ impl Dispatcher {
             if let Some(after) = result.after
                 && let Some(id) = self.only_workload(&result.member, &job.spec.target, owner)
             {
-                self.edges.metrics.workload_local(id, after.movable.percent());
+                (self.edges.measured)(Measured::Local(id, after.movable.percent()));
             }
         }
     }

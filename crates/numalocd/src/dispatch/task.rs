@@ -5,6 +5,7 @@ use super::{
     command::Command,
     dispatcher::{Dispatcher, Probed},
     lists::WATCHED_BYTES,
+    measured::Measured,
     run::Run,
 };
 use crate::{
@@ -121,7 +122,7 @@ impl Dispatcher {
             let started = self.start_jobs();
             let status = self.status();
             (self.edges.tell)(&status);
-            self.edges.metrics.oldest_queued(&self.oldest());
+            (self.edges.measured)(Measured::OldestQueued(&self.oldest()));
             // Jobs that could not be started are tried again.
             self.changed |= started.is_err();
             started?;

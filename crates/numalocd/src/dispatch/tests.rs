@@ -16,11 +16,12 @@ mod stops;
 mod tenants;
 mod workloads;
 
-use super::{Book, Dispatcher, Ears, Edges, Handle, Listed, Lookup, Probe, Probed, start};
+use super::{
+    Book, Dispatcher, Ears, Edges, Handle, Listed, Lookup, Measured, Probe, Probed, start,
+};
 use crate::{
     access::{Authority, Caller},
     config::{Ceilings, Config, Grant, Grantee, Role},
-    metrics::Metrics,
     order::{Ended, Found, Order, Planned, Report, Returned, Trail},
     refusal::Refusal,
     store::{DiskFault, Store},
@@ -37,7 +38,10 @@ use numaloc_core::{Account, Identity, Locality, NodeId, NodeSet, Options, Reason
 use numaloc_executor::Control;
 use prost::Message;
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::{Duration, SystemTime},
 };
 use tempfile::TempDir;
@@ -56,7 +60,8 @@ pub struct Rig {
     pub lookups: mpsc::UnboundedReceiver<Lookup>,
     pub looked_up: mpsc::UnboundedSender<(JobId, Found)>,
     pub config: watch::Sender<Arc<Config>>,
-    pub metrics: Metrics,
+    /// How many commits there were.
+    pub commits: Arc<AtomicU64>,
     /// Makes a later operation on the disk fail.
     pub fail: Box<dyn Fn(DiskFault) + Send + Sync>,
     pub task: JoinHandle<()>,
@@ -85,14 +90,19 @@ impl Rig {
         let (lookups_in, lookups) = mpsc::unbounded_channel();
         let (looked_up, looked_up_out) = mpsc::unbounded_channel();
         let config = watch::Sender::new(Arc::new(config));
-        let (metrics, fail) = (Metrics::default(), store.failing());
+        let (commits, fail) = (Arc::new(AtomicU64::new(0)), store.failing());
+        let counted = commits.clone();
         let edges = Edges {
             store,
             config: config.subscribe(),
             orders: orders_in,
             probes: probes_in,
             lookups: lookups_in,
-            metrics: metrics.clone(),
+            measured: Box::new(move |measured| {
+                if matches!(measured, Measured::Commit { .. }) {
+                    counted.fetch_add(1, Relaxed);
+                }
+            }),
             tell: Box::new(|_| ()),
             clock,
         };
@@ -109,7 +119,7 @@ impl Rig {
             lookups,
             looked_up,
             config,
-            metrics,
+            commits,
             fail,
             task,
         }

@@ -3,6 +3,7 @@
 use super::{
     dispatcher::Dispatcher,
     limits::limits,
+    measured::Measured,
     queue::{Active, SLICE, Stage, Waiting, has_place, makes_room, next, overstayed, preempted},
     run::{Run, Shown},
 };
@@ -209,7 +210,7 @@ impl Dispatcher {
         if job.plan.is_none() {
             // Zero if the wall clock was set back meanwhile.
             let waited = self.wall().duration_since(job.created).unwrap_or_default();
-            self.edges.metrics.job_dequeued(waited);
+            (self.edges.measured)(Measured::Dequeued(waited));
         }
         let qos_class = owner.ceilings.bound_class(job.spec.policy.class());
         let (go, told) = oneshot::channel();

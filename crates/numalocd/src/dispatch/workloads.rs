@@ -3,6 +3,7 @@
 use super::{
     Replaced, Selected,
     dispatcher::Dispatcher,
+    measured::Measured,
     schedules::etag,
     used::{Amount, Sort},
 };
@@ -305,7 +306,7 @@ impl Dispatcher {
     /// What follows once a workload has been removed.
     fn forget_workload(&mut self, id: &WorkloadId) {
         self.leases.set(id, None);
-        self.edges.metrics.workload_gone(id);
+        (self.edges.measured)(Measured::WorkloadGone(id));
     }
 
     /// Renews the lease of a workload, if it has one.
