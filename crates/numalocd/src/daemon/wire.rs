@@ -5,7 +5,7 @@ use crate::{
     access::Quotas,
     balancing::Balancing,
     config::Config,
-    dispatch::{Book, Dispatcher, Ears, Edges, Lookup, Probe, Probed, Status, start},
+    dispatch::{Dispatcher, Ears, Edges, Lookup, Probe, Probed, Records, Status, start},
     engine::Engine,
     metrics::Metrics,
     notify::Notifier,
@@ -55,7 +55,6 @@ pub fn dispatcher(
     let turn = watchdog.interval().unwrap_or(TURN);
     let counted = metrics.clone();
     let edges = Edges {
-        store,
         config: config.clone(),
         orders,
         probes,
@@ -64,7 +63,7 @@ pub fn dispatcher(
         tell: tell(metrics.clone(), notifier.clone()),
         clock: SystemTime::now,
     };
-    let dispatcher = Dispatcher::new(edges, Book::new(contents));
+    let dispatcher = Dispatcher::new(edges, Records::new(store, contents));
     let pulse = Box::new(move || watchdog.pat());
     let (handle, task) = start(dispatcher, Ears { reports, probed, looked_up }, (pulse, turn));
     tokio::spawn(cpusets::watch(handle.clone(), engine.clone()));

@@ -48,6 +48,39 @@ pub struct Begin {
     pub after: Option<u64>,
 }
 
+/// What has become of a record of which a watch shows `T`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordChange<T, K> {
+    /// It is there: new, changed, or as it was before the watch.
+    Present(T),
+    /// It is not there, or not among those that are watched.
+    Removed(K),
+    /// All workloads that were there before the watch have been told.
+    CaughtUp,
+}
+
+/// Some changes of records.
+#[derive(Clone, Debug)]
+pub struct RecordChanges<T, K> {
+    /// Each with its number and the resume token to go on after it.
+    pub changes: Vec<(u64, RecordChange<T, K>, String)>,
+    /// Number of the last change that was looked at.
+    pub seen: u64,
+    /// Resume token to go on after `seen`.
+    pub token: String,
+}
+
+/// What can be watched as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordKind {
+    /// Jobs.
+    Job,
+    /// Schedules.
+    Schedule,
+    /// Workloads.
+    Workload,
+}
+
 impl<K: Clone + Eq + Hash> Changes<K> {
     /// Without any changes.
     pub fn new(run: u64) -> Self {

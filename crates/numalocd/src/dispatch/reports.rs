@@ -69,7 +69,7 @@ impl Dispatcher {
                     let job = Job { members: all_legs(&job, members), ..job };
                     self.end_without_moving(&job, why.clone(), share)?;
                 } else {
-                    self.found.insert(number, planned.found.bare());
+                    self.open.learn(number, &planned.found);
                     // Until this run has ended, the members keep their results from earlier runs.
                     let members = if job.outcome.is_some() { job.members.clone() } else { members };
                     return self.proceed(number, Job { members, ..job });
@@ -111,7 +111,7 @@ impl Dispatcher {
     /// Why a planned job has to wait after all: a hold, or a job that moves already. Jobs that are only planned do not
     /// count: of two jobs planned at the same time, the first one goes on.
     fn blocked(&self, number: u64) -> Option<String> {
-        if let Some(why) = self.book.holds().why() {
+        if let Some(why) = self.records.holds().why() {
             return Some(why.to_owned());
         }
         let moving = self.runs.iter().filter(|(other, run)| **other != number && run.is_moving());

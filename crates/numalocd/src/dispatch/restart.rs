@@ -32,7 +32,7 @@ impl Dispatcher {
                 // An older version of the daemon, without SUSPENDED, has left it so.
                 || (job.state == JobState::Interrupted && resumes(job))
         };
-        let left = self.book.jobs().values().map(|kept| &*kept.job).filter(is_left);
+        let left = self.records.jobs().values().map(|kept| &*kept.job).filter(is_left);
         for id in left.map(|job| job.id.clone()).collect::<Vec<_>>() {
             let job = self.get_job(&id)?;
             match (job.state, job.wanted) {
@@ -68,7 +68,7 @@ impl Dispatcher {
 
     /// Asks the engine for the processes of open jobs. Only the last daemon knew which jobs share memory.
     fn look_up(&self) {
-        for job in self.book.open_jobs() {
+        for job in self.records.open_jobs() {
             // A job whose target cannot be resolved now ends at its turn.
             let Ok(owner) = self.owner_of(job) else { continue };
             let (target, options) = (&job.spec.target, job.spec.policy.options.clone());
@@ -81,10 +81,10 @@ impl Dispatcher {
 
     /// Notes the processes and nodes of a job that was open at the start, unless more is known by now.
     pub(super) fn on_looked_up(&mut self, id: &JobId, found: Found) {
-        let is_open = self.book.job(id).is_some_and(|job| !job.state.is_end());
+        let is_open = self.records.job(id).is_some_and(|job| !job.state.is_end());
         if let Some(number) = id.number().filter(|_| is_open) {
             // The job's record has the members already.
-            self.found.entry(number).or_insert(found.bare());
+            self.open.learn_first(number, &found);
         }
     }
 
@@ -110,7 +110,7 @@ impl Dispatcher {
         let is_old = |time| is_older(now, time, retention.age);
         let mut of_schedule: BTreeMap<&str, usize> = BTreeMap::new();
         let (mut old, mut kept) = (Vec::new(), Vec::new());
-        let jobs = self.book.jobs().values();
+        let jobs = self.records.jobs().values();
         for Kept { job, listed } in jobs.rev().filter(|kept| kept.job.state.is_end()) {
             let schedule = job.schedule.as_ref().map(|schedule| schedule.id());
             let runs = schedule.map(|schedule| of_schedule.entry(schedule).or_default());
@@ -135,7 +135,7 @@ impl Dispatcher {
 
     /// Events to be removed, as [`Self::old_jobs`].
     fn old_events(&self, retention: &Retention) -> Vec<u64> {
-        let (now, events) = (self.wall(), self.book.events());
+        let (now, events) = (self.wall(), self.records.events());
         let old = events.iter().take_while(|head| is_older(now, head.time, retention.age));
         let mut old: Vec<u64> = old.map(|head| head.number).collect();
         let kept = || events.range(old.len()..);

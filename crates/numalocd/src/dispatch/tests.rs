@@ -17,7 +17,7 @@ mod tenants;
 mod workloads;
 
 use super::{
-    Book, Dispatcher, Ears, Edges, Handle, Listed, Lookup, Measured, Probe, Probed, start,
+    Dispatcher, Ears, Edges, Handle, Listed, Lookup, Measured, Probe, Probed, Records, start,
 };
 use crate::{
     access::{Authority, Caller},
@@ -93,7 +93,6 @@ impl Rig {
         let (commits, fail) = (Arc::new(AtomicU64::new(0)), store.failing());
         let counted = commits.clone();
         let edges = Edges {
-            store,
             config: config.subscribe(),
             orders: orders_in,
             probes: probes_in,
@@ -106,7 +105,7 @@ impl Rig {
             tell: Box::new(|_| ()),
             clock,
         };
-        let dispatcher = Dispatcher::new(edges, Book::new(contents));
+        let dispatcher = Dispatcher::new(edges, Records::new(store, contents));
         let ears = Ears { reports: reports_out, probed: probed_out, looked_up: looked_up_out };
         let (handle, task) = start(dispatcher, ears, (Box::new(|| ()), Duration::from_secs(60)));
         let task = tokio::spawn(task);

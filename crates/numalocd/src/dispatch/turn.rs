@@ -14,7 +14,7 @@ use crate::{
     store::Holds,
 };
 use numaloc_api::value::{Job, JobState, Limits, MigrationSpec, QosClass};
-use numaloc_executor::{Control, SharedRate};
+use numaloc_executor::Control;
 use std::{
     collections::HashMap,
     sync::{Arc, atomic::Ordering},
@@ -32,7 +32,7 @@ impl Dispatcher {
         if self.stopping.is_some() || !self.recovered {
             return Ok(());
         }
-        match self.book.holds() {
+        match self.records.holds() {
             Holds { paused: Some(_), .. } => {
                 self.hold_all();
                 return Ok(());
@@ -42,7 +42,7 @@ impl Dispatcher {
             Holds { .. } => {}
         }
         for number in self.turn() {
-            let Some(kept) = self.book.jobs().get(&number).cloned() else { continue };
+            let Some(kept) = self.records.jobs().get(&number).cloned() else { continue };
             self.start_job(number, &kept.job)?;
         }
         self.move_ready()
@@ -55,7 +55,7 @@ impl Dispatcher {
             if !self.runs.get(&number).is_some_and(Run::is_cancelled) {
                 continue;
             }
-            if let Some(kept) = self.book.jobs().get(&number).cloned() {
+            if let Some(kept) = self.records.jobs().get(&number).cloned() {
                 self.stopped(&kept.job, None)?;
             }
             self.runs.remove(&number);
@@ -68,7 +68,7 @@ impl Dispatcher {
     /// the same rights as when the job was planned.
     fn move_ready(&mut self) -> Result<(), Refusal> {
         for number in self.ready() {
-            let Some(kept) = self.book.jobs().get(&number).cloned() else { continue };
+            let Some(kept) = self.records.jobs().get(&number).cloned() else { continue };
             self.proceed(number, (*kept.job).clone())?;
         }
         Ok(())
@@ -93,7 +93,7 @@ impl Dispatcher {
     fn active<'a>(&'a self, unknown: &'a Found) -> Vec<Active<'a>> {
         let now = Instant::now();
         let active = self.runs.iter().map(|(&number, run)| {
-            let kept = self.book.jobs().get(&number);
+            let kept = self.records.jobs().get(&number);
             Active {
                 number,
                 qos_class: run.qos_class,
@@ -130,7 +130,7 @@ impl Dispatcher {
             self.put_back(number, "waits: a job of a better class has what it needs");
         }
         if let Some(number) = late {
-            self.behind.insert(number, self.book.last().job + 1);
+            self.open.put_behind(number, self.records.last().job + 1);
             self.put_back(number, "waits: it is the turn of others");
         }
         next
@@ -157,12 +157,12 @@ impl Dispatcher {
     fn waiting(&self) -> Vec<Waiting<'_>> {
         let mut ahead: HashMap<(QosClass, &str), usize> = HashMap::new();
         for (number, run) in &self.runs {
-            let Some(kept) = self.book.jobs().get(number) else { continue };
+            let Some(kept) = self.records.jobs().get(number) else { continue };
             *ahead.entry((run.qos_class, self.owner_name(&kept.job))).or_default() += 1;
         }
         let config = self.config();
         let mut owners = Creators::new(Grants::from(&*config));
-        let waiting = self.book.jobs_in(JobState::Queued).filter_map(|job| {
+        let waiting = self.records.jobs_in(JobState::Queued).filter_map(|job| {
             let (owner, gid) = self.owner_key(job);
             let bound = |owner: &Caller| owner.ceilings.bound_class(job.spec.policy.class());
             // If the owner has lost its rights, the job is ended at its turn. Until then it counts as best effort, so that
@@ -172,8 +172,8 @@ impl Dispatcher {
             let ahead = ahead.entry((qos_class, owner)).or_default();
             let turn = *ahead;
             *ahead += 1;
-            let line = self.behind.get(&number).copied().unwrap_or(number);
-            let found = self.found.get(&number);
+            let line = self.open.place(number);
+            let found = self.open.found(number);
             Some(Waiting { number, line, qos_class, owner, turn, found })
         });
         waiting.collect()
@@ -186,7 +186,7 @@ impl Dispatcher {
 
     /// The name of a job's owner, and the owner's group, which a grant may be for.
     fn owner_key<'a>(&'a self, job: &'a Job) -> (&'a str, Option<u32>) {
-        match job.schedule.as_ref().and_then(|id| self.book.schedule(id)) {
+        match job.schedule.as_ref().and_then(|id| self.records.schedule(id)) {
             Some(schedule) => (&schedule.creator, schedule.creator_gid),
             None => (&job.creator, job.creator_gid),
         }
@@ -223,7 +223,7 @@ impl Dispatcher {
             is_planned: false,
             moving: None,
             back: None,
-            found: self.found.get(&number).cloned(),
+            found: self.open.found(number).cloned(),
             planned_bytes: 0,
             note: None,
             returned: None,
@@ -236,11 +236,12 @@ impl Dispatcher {
         let own = Limits { timeout: own.timeout.map(|timeout| left_of(timeout, job)), ..own };
         let mut bounded = MigrationSpec { limits: own, ..job.spec.clone() };
         bounded.policy.qos_class = Some(qos_class);
+        let shared = self.shared_rate.at(self.config().queue.rate_bytes_per_second);
         let order = Order {
             job: job.id.clone(),
             aim,
             options: job.spec.policy.options.clone(),
-            limits: limits(&bounded, &self.config(), self.shared_rate()),
+            limits: limits(&bounded, &self.config(), shared),
             authority: owner.authority,
             numa_balancing: job.spec.policy.numa_balancing,
             trail: self.trail(job),
@@ -252,20 +253,10 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// The rate limit that all runs share. If the configuration names another rate, a new limit is made, and runs under way
-    /// keep the old one.
-    fn shared_rate(&mut self) -> Option<Arc<SharedRate>> {
-        let wanted = self.config().queue.rate_bytes_per_second;
-        if wanted != self.shared_rate.as_ref().map(|(bytes_per_second, _)| *bytes_per_second) {
-            self.shared_rate = wanted.map(|rate| (rate, Arc::new(SharedRate::new(rate))));
-        }
-        self.shared_rate.as_ref().map(|(_, rate)| rate.clone())
-    }
-
     /// The owner of a job, with its present rights: the job's creator, or the creator of its schedule.
     pub(super) fn owner_of(&self, job: &Job) -> Result<Caller, Refusal> {
         let Some(id) = &job.schedule else { return self.creator(&job.creator, job.creator_gid) };
-        let schedule = self.book.schedule(id).ok_or_else(|| {
+        let schedule = self.records.schedule(id).ok_or_else(|| {
             let message = format!("{id} was removed before this run began");
             Refusal::NotPermitted { message }
         })?;
