@@ -134,22 +134,25 @@ impl From<&Event> for EventHead {
             schedule: event.schedule.clone(),
             creator: event.creator.as_str().into(),
             after_percent: event.after_percent,
-            unwell: unwell(&event.members),
+            unwell: Self::unwell_of(event),
             bytes: event.weight(),
         }
     }
 }
 
-/// A hash of the members that have failed, are missing or were refused. Other members are left out: what becomes of their pages
-/// changes from run to run.
-fn unwell(members: &[MemberResult]) -> u64 {
-    use MemberState::{Failed, Missing, Refused};
-    let unwell = members.iter().filter(|member| matches!(member.state, Failed | Missing | Refused));
-    let mut unwell: Vec<_> = unwell.map(|member| (&member.member, member.state)).collect();
-    unwell.sort_unstable();
-    let mut hash = DefaultHasher::new();
-    unwell.hash(&mut hash);
-    if unwell.is_empty() { 0 } else { hash.finish() }
+impl EventHead {
+    /// A hash of the members that have failed, are missing or were refused; 0: none. Other members are left out: what becomes of
+    /// their pages changes from run to run.
+    pub fn unwell_of(event: &Event) -> u64 {
+        use MemberState::{Failed, Missing, Refused};
+        let is_unwell = |member: &&MemberResult| matches!(member.state, Failed | Missing | Refused);
+        let unwell = event.members.iter().filter(is_unwell);
+        let mut unwell: Vec<_> = unwell.map(|member| (&member.member, member.state)).collect();
+        unwell.sort_unstable();
+        let mut hash = DefaultHasher::new();
+        unwell.hash(&mut hash);
+        if unwell.is_empty() { 0 } else { hash.finish() }
+    }
 }
 
 /// The highest numbers ever given; 0: none.

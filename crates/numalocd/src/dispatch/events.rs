@@ -127,11 +127,10 @@ impl Dispatcher {
             return true;
         };
         let Some(last) = self.records.last_end_of(schedule) else { return true };
-        let now = EventHead::from(event);
-        let ratios = last.after_percent.zip(now.after_percent);
-        last.kind != now.kind
-            || last.unwell != now.unwell
-            || last.after_percent.is_some() != now.after_percent.is_some()
+        let ratios = last.after_percent.zip(event.after_percent);
+        last.kind != event.kind
+            || last.unwell != EventHead::unwell_of(event)
+            || last.after_percent.is_some() != event.after_percent.is_some()
             || ratios.is_some_and(|(last, now)| (last - now).abs() > POINTS)
     }
 }
