@@ -49,7 +49,7 @@ pub fn dispatcher(
     let (lookups, sought) = mpsc::unbounded_channel();
     let (tell_found, looked_up) = mpsc::unbounded_channel();
     tokio::spawn(engine.clone().serve(taken, reported));
-    tokio::spawn(look(engine.clone(), asked, answered));
+    tokio::spawn(probe(engine.clone(), asked, answered));
     tokio::spawn(look_up(engine.clone(), sought, tell_found));
     let watchdog = notifier.watchdog();
     let turn = watchdog.interval().unwrap_or(TURN);
@@ -89,8 +89,8 @@ fn balancing(state_dir: &Path) -> Balancing {
     balancing
 }
 
-/// Looks whether the targets of schedules are there. The engine bounds how many are looked for at a time.
-async fn look(
+/// Finds out whether the targets of schedules are there. The engine bounds how many are probed at a time.
+async fn probe(
     engine: Engine,
     mut asked: mpsc::UnboundedReceiver<Probe>,
     answered: mpsc::UnboundedSender<Probed>,
