@@ -118,7 +118,7 @@ fn drain(jobs: &[Job], limits: &Queue) -> Drained {
             qos_class: job.qos_class,
             owner: "",
             stage: Stage::Moving(Duration::ZERO),
-            found: &job.found,
+            found: Some(&job.found),
         });
         let moving: Vec<_> = moving.collect();
         let begin = Instant::now();

@@ -44,7 +44,7 @@ impl Dispatcher {
     }
 
     /// Ends all runs after their current batches; their jobs go back into the queue.
-    pub(super) fn hold_all(&mut self) {
+    pub(super) fn pause_all(&mut self) {
         for number in self.runs.keys().copied().collect::<Vec<_>>() {
             self.put_back(number, "waits: all moves are paused");
         }

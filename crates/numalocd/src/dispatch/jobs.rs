@@ -204,16 +204,16 @@ impl Dispatcher {
                 self.end_job(&job, JobState::Cancelled, format!("cancelled by {by}"), None)?;
             }
             (Change::Cancel, wanted) if wanted != Some(JobState::Cancelled) => {
-                self.want(&job, Some(JobState::Cancelled), format!("is being cancelled by {by}"))?;
+                self.want(&job, Some(JobState::Cancelled), by)?;
             }
             (Change::Pause, None) if under_way => {
-                self.want(&job, Some(JobState::Paused), format!("is being held by {by}"))?;
+                self.want(&job, Some(JobState::Paused), by)?;
             }
             (Change::Pause, None) if job.state == JobState::Queued => {
-                self.put_job(&job, JobState::Paused, format!("held by {by}"))?;
+                self.put_job(&job, JobState::Paused, format!("paused by {by}"))?;
             }
             (Change::Resume, Some(JobState::Paused)) => {
-                self.want(&job, None, format!("resumed by {by}"))?;
+                self.want(&job, None, by)?;
             }
             (Change::Resume, None) if job.state == JobState::Paused => {
                 self.put_job(&job, JobState::Queued, String::new())?;
@@ -223,18 +223,23 @@ impl Dispatcher {
         Ok(self.with_progress(self.known(id)?))
     }
 
-    /// Stores what a client wants of a job that is under way, and ends its run after the current batches.
-    fn want(
-        &mut self,
-        job: &Job,
-        wanted: Option<JobState>,
-        state_message: String,
-    ) -> Result<(), Refusal> {
+    /// Stores what the client `by` wants of a job that is under way (`None`: that it goes on), and ends its run after the
+    /// current batches.
+    fn want(&mut self, job: &Job, wanted: Option<JobState>, by: &str) -> Result<(), Refusal> {
+        let state_message = match wanted {
+            Some(JobState::Cancelled) => format!("is being cancelled by {by}"),
+            Some(_) => format!("is being paused by {by}"),
+            None => format!("resumed by {by}"),
+        };
         let changed = Job { wanted, state_message, ..job.clone() };
         self.commit(vec![Write::Job(Arc::new(changed))])?;
         let number = job.id.number().unwrap_or_default();
+        let ended_by = wanted.map(|_| by.to_owned());
         self.then(move |dispatcher| {
-            dispatcher.runs.get(&number).into_iter().for_each(super::run::Run::cancel);
+            if let Some(run) = dispatcher.runs.get_mut(&number) {
+                run.ended_by = ended_by;
+                run.cancel();
+            }
         });
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! What the engine reports, and what follows from it.
 
-use super::{dispatcher::Dispatcher, ends::joined, queue::Taken, restart::resumes, run::Run};
+use super::{dispatcher::Dispatcher, ends::joined, queue::Taken, recover::resumes, run::Run};
 use crate::{
     order::{Ended, Planned, Report},
     refusal::Refusal,
@@ -181,13 +181,18 @@ impl Dispatcher {
         job: &Job,
         outcome: Option<Arc<Outcome>>,
     ) -> Result<(), Refusal> {
+        let run = job.id.number().and_then(|number| self.runs.get(&number));
+        let by = |done: &str| match run.and_then(|run| run.ended_by.as_deref()) {
+            Some(by) => format!("{done} by {by}"),
+            None => done.to_owned(),
+        };
         match job.wanted {
             Some(JobState::Cancelled) => {
-                let message = job.state_message.replace("is being cancelled", "cancelled");
+                let message = by("cancelled");
                 self.end_job(job, JobState::Cancelled, message, outcome)
             }
             Some(_) => {
-                let message = job.state_message.replace("is being held", "held");
+                let message = by("paused");
                 self.put_job(&with(job, outcome), JobState::Paused, message)
             }
             None if self.stopping.is_some() && job.state == JobState::Running && resumes(job) => {
@@ -199,7 +204,6 @@ impl Dispatcher {
                 self.end_job(job, JobState::Interrupted, message, outcome)
             }
             None => {
-                let run = job.id.number().and_then(|number| self.runs.get(&number));
                 let why = run.and_then(|run| run.back).unwrap_or_default().to_owned();
                 self.put_job(&with(job, outcome), JobState::Queued, why)
             }

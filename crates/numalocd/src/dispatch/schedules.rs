@@ -139,7 +139,7 @@ impl Dispatcher {
         }
         let by = &caller.name;
         let event = match (known.spec.paused, schedule.spec.paused) {
-            (false, true) => Some((EventType::Paused, format!("held by {by}"))),
+            (false, true) => Some((EventType::Paused, format!("paused by {by}"))),
             (true, false) => Some((EventType::Resumed, format!("resumed by {by}"))),
             _ => None,
         };

@@ -27,7 +27,7 @@ const PROGRESS_OF_ALL: Duration = Duration::from_secs(1);
 /// How often what could not be stored is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 /// How often old records are looked for.
-const FORGET: Duration = Duration::from_secs(60);
+const FORGET_EVERY: Duration = Duration::from_secs(60);
 /// How many commands may be queued. When the queue is full, callers wait.
 const COMMANDS: usize = 256;
 
@@ -131,7 +131,7 @@ impl Dispatcher {
         // Earlier than planned if jobs of much weight have ended since.
         let is_much = self.ended_bytes > self.config().retention.bytes / 8;
         if *forget <= now || is_much {
-            *forget = now + if self.forget()? { RETRY } else { FORGET };
+            *forget = now + if self.forget()? { RETRY } else { FORGET_EVERY };
         }
         if self.late.is_empty() { Ok(()) } else { Err(self.unsaved()) }
     }

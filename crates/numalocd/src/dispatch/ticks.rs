@@ -68,9 +68,9 @@ impl Dispatcher {
         // A schedule that is not due stays as it is if a run that a client has asked for is not possible.
         let is_due = matches!(known.state, ScheduleState::Waiting | ScheduleState::TargetGone);
         let (answer, done) = match found {
-            Ok(found) => self.ran(&known, found),
+            Ok(found) => self.ran(&known, Some(found)),
             // The end of the job says that there is no node to move to, as clients expect.
-            Err(Refusal::NoTargetNode { .. }) => self.ran(&known, Found::default()),
+            Err(Refusal::NoTargetNode { .. }) => self.ran(&known, None),
             Err(refusal) if !is_due => (Err(refusal), Ok(())),
             Err(refusal @ (Refusal::TargetNotFound { .. } | Refusal::TargetEmpty { .. })) => {
                 let done = self.target_is_gone(&known, refusal.to_string());
@@ -88,26 +88,32 @@ impl Dispatcher {
         self.answer_runs(&known.id, &done.and(answer));
     }
 
-    /// Begins a run. Gives back the answer for the callers that have asked for the run, and whether the run could be
-    /// stored.
+    /// Begins a run, for what was found if that is known. Gives back the answer for the callers that have asked for the run,
+    /// and whether the run could be stored.
     fn ran(
         &mut self,
         known: &Schedule,
-        found: Found,
+        found: Option<Found>,
     ) -> (Result<Made, Refusal>, Result<(), Refusal>) {
         let job = self.run_schedule(known, found);
         let done = job.as_ref().map(|_| ()).map_err(Clone::clone);
         (job.map(|job| (job, false)), done)
     }
 
-    fn run_schedule(&mut self, known: &Schedule, found: Found) -> Result<Arc<Job>, Refusal> {
+    fn run_schedule(
+        &mut self,
+        known: &Schedule,
+        found: Option<Found>,
+    ) -> Result<Arc<Job>, Refusal> {
         let migration = known.spec.migration.clone();
         let owner = self.creator(&known.creator, known.creator_gid)?;
         let selected = self.select(&migration.target, Some(&owner), Some(&known.pins))?;
         let mut job = self.new_job(migration, "schedule".to_owned());
         job.schedule = Some(known.id.clone());
         job.pins.clone_from(&known.pins);
-        job.members.clone_from(&found.members);
+        if let Some(found) = &found {
+            job.members.clone_from(&found.members);
+        }
         job.labels.clone_from(&known.spec.labels);
         let asker = self.agenda.asker(known.id.number().unwrap_or_default());
         if let Some(Asked { who, request_id, .. }) = asker {
@@ -130,7 +136,7 @@ impl Dispatcher {
         };
         self.commit(vec![Write::Job(job.clone()), Write::Schedule(Arc::new(schedule))])?;
         self.agenda.is_there(known.id.number().unwrap_or_default());
-        if let Some(number) = job.id.number() {
+        if let Some((number, found)) = job.id.number().zip(found) {
             self.open.learn(number, &found);
         }
         Ok(job)

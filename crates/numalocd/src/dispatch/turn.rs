@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     access::{Caller, Creators, Grants},
-    order::{Found, Order},
+    order::Order,
     refusal::Refusal,
     store::Holds,
 };
@@ -34,7 +34,7 @@ impl Dispatcher {
         }
         match self.records.holds() {
             Holds { paused: Some(_), .. } => {
-                self.hold_all();
+                self.pause_all();
                 return Ok(());
             }
             // Planned jobs go back into the queue.
@@ -84,13 +84,12 @@ impl Dispatcher {
 
     /// Whether there is a place to move for a planned job.
     pub(super) fn has_place(&self, number: u64) -> bool {
-        let unknown = Found::default();
-        let active = self.active(&unknown);
+        let active = self.active();
         let class = self.runs.get(&number).map(|run| run.qos_class);
         class.is_some_and(|class| has_place(class, &active, &self.config().queue))
     }
 
-    fn active<'a>(&'a self, unknown: &'a Found) -> Vec<Active<'a>> {
+    fn active(&self) -> Vec<Active<'_>> {
         let now = Instant::now();
         let active = self.runs.iter().map(|(&number, run)| {
             let kept = self.records.jobs().get(&number);
@@ -99,7 +98,7 @@ impl Dispatcher {
                 qos_class: run.qos_class,
                 owner: kept.map_or("", |kept| self.owner_name(&kept.job)),
                 stage: run.stage(now),
-                found: run.found.as_ref().unwrap_or(unknown),
+                found: run.found.as_ref(),
             }
         });
         active.collect()
@@ -118,8 +117,8 @@ impl Dispatcher {
     /// again then: best-effort jobs in the way of other classes, and jobs that have moved for a whole slice (see
     /// [`overstayed`]).
     fn turn(&mut self) -> Vec<u64> {
-        let (unknown, limits) = (Found::default(), self.config().queue);
-        let active = self.active(&unknown);
+        let limits = self.config().queue;
+        let active = self.active();
         let waiting = self.waiting();
         let preempted = preempted(&waiting, &active, &limits);
         // Only one at a time: a run that is ending already may free what others wait for.
@@ -223,6 +222,7 @@ impl Dispatcher {
             is_planned: false,
             moving: None,
             back: None,
+            ended_by: None,
             found: self.open.found(number).cloned(),
             planned_bytes: 0,
             note: None,
