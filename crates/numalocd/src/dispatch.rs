@@ -1,7 +1,7 @@
 //! The dispatcher: one task that owns jobs, schedules, workloads and events.
 //!
 //! A change is a list of writes. The store commits it; only then it is taken over into the book and answered. Changes that
-//! wait together share a commit (`group`). If the consequences of an engine's report cannot be stored now, the report and
+//! wait together share a commit (`commits`). If the consequences of an engine's report cannot be stored now, the report and
 //! its run are kept until they can.
 
 mod agenda;
