@@ -11,10 +11,12 @@ use numaloc_core::{NumaBalancing, Options, Reason};
 use numaloc_executor::{Control, Limits};
 use numaloc_host::{Roots, Target};
 use numalocd::{
-    access::{Authority, Caller, Ceilings, Role},
+    access::{Authority, Caller},
     balancing::Balancing,
-    dispatch::Refusal,
-    engine::{Aim, Ended, Engine, Member, Order, Planned, Report},
+    config::{Ceilings, Role},
+    engine::Engine,
+    order::{Aim, Ended, Member, Order, Planned, Report},
+    refusal::Refusal,
 };
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},

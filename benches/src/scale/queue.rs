@@ -9,7 +9,7 @@ use numaloc_api::value::QosClass;
 use numalocd::{
     config::Queue,
     dispatch::queue::{Active, Stage, Waiting, next},
-    engine::Found,
+    order::Found,
 };
 use std::{
     collections::BTreeMap,
@@ -118,7 +118,7 @@ fn drain(jobs: &[Job], limits: &Queue) -> Drained {
             qos_class: job.qos_class,
             owner: "",
             stage: Stage::Moving(Duration::ZERO),
-            found: &job.found,
+            found: Some(&job.found),
         });
         let moving: Vec<_> = moving.collect();
         let begin = Instant::now();

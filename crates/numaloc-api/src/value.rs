@@ -13,7 +13,7 @@ mod workload;
 
 pub use job::{JobFilter, JobProgress, JobState};
 pub use member::{MemberResult, MemberState, verdict};
-pub use name::{JobId, ScheduleId, WorkloadId};
+pub use name::{CGROUP_MAX, JobId, ScheduleId, WorkloadId, is_cgroup};
 pub(crate) use name::{TOKEN_MAX, is_token};
 pub use numaloc_core::{CallStats, ProcessOutcome};
 pub use outcome::Outcome;

@@ -22,7 +22,7 @@ mod workload;
 pub use change::ChangeDoc;
 pub use check::{Check, DoctorDoc};
 pub use event::{EventDoc, EventsDoc, FailedDoc};
-pub use job::{JobDoc, JobState, JobsDoc, ProgressDoc};
+pub use job::{JobDoc, JobsDoc, ProgressDoc};
 pub use locality::{LocalityDoc, PlacedDoc, ProcessDoc, WideThreadDoc, skip_name};
 pub use member::MemberDoc;
 pub use migration::{AccountDoc, CallsDoc, End, MigrationDoc, MigrationParts, MovedDoc, rate};

@@ -1,7 +1,8 @@
 //! Shows on standard error how a job of the daemon goes on.
 
 use crate::{
-    doc::{JobDoc, JobState},
+    doc::JobDoc,
+    job_state::JobState,
     output::complain,
     progress::{Progress, Wish},
 };

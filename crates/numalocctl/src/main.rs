@@ -25,6 +25,7 @@ mod exit;
 #[cfg(test)]
 mod fixture;
 mod follow;
+mod job_state;
 mod look;
 mod man;
 mod output;

@@ -16,15 +16,14 @@ mod rules;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use caller::{Authority, Caller, Role};
-pub use ceilings::Ceilings;
+pub use caller::{Authority, Caller};
 pub use grants::{Creators, Grants};
 pub use hangup::{Hangup, Via};
 pub use layer::{Access, Guarded};
-pub use peer::{NOBODY, Peer, UnixPeer, is_host};
+pub use peer::{Peer, UnixPeer, is_host};
 pub use quota::{Quotas, Watching};
 
-use crate::dispatch::Refusal;
+use crate::refusal::Refusal;
 use tonic::{Request, Status};
 
 /// The path of a call of this API, such as `/numaloc.v1.MigrationService/CreateJob`, as a static string; `None`: the API has no

@@ -8,7 +8,7 @@ mod saved;
 #[cfg(test)]
 mod tests;
 
-use crate::dispatch::Refusal;
+use crate::refusal::Refusal;
 use numaloc_core::NumaBalancing;
 use numaloc_host::{Error, Roots, numa_balancing};
 use saved::{Saved, SavedFile};

@@ -1,8 +1,9 @@
 //! The configuration: plain data, how it is read from a file, and which of it a reload may change.
 //!
-//! `section` reads TOML tables key by key and notes each problem with its line. `read` defines the keys. `units` parses values
+//! `grant` has roles and ceilings, which `access` applies. `section` reads TOML tables key by key and notes each problem with its line. `read` defines the keys. `units` parses values
 //! such as sizes and durations. `problem` lists what can be wrong.
 
+mod grant;
 mod load;
 mod problem;
 mod read;
@@ -12,11 +13,12 @@ mod section;
 mod tests;
 mod units;
 
+pub use grant::{Ceilings, Grant, Grantee, NOBODY, Role};
 pub use load::{ConfigError, Problems};
 pub use problem::{Fault, Problem};
 pub use reload::reload;
 
-use crate::log::Levels;
+use crate::{log::Levels, tls::Tls};
 use numaloc_api::value::Limits;
 use numaloc_executor::Scheduling;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
@@ -91,18 +93,7 @@ pub struct Socket {
     /// The group that owns it; `None`: that of the daemon.
     pub group: Option<String>,
     /// The highest role of a caller there, also of root.
-    pub max_role: crate::access::Role,
-}
-
-/// PEM files. Clients must present a certificate that `client_ca` has signed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tls {
-    /// The server's certificate chain.
-    pub certificate: PathBuf,
-    /// Its key.
-    pub key: PathBuf,
-    /// Authority of the clients' certificates.
-    pub client_ca: PathBuf,
+    pub max_role: Role,
 }
 
 /// How many jobs run at once, and how fast they are together.
@@ -212,30 +203,4 @@ impl Default for Stop {
     fn default() -> Self {
         Self { grace: Duration::from_secs(8) }
     }
-}
-
-/// A role for whoever it names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grant {
-    /// Whom it is for.
-    pub to: Grantee,
-    /// What they may do.
-    pub role: crate::access::Role,
-    /// cgroups whose processes an operator may have moved besides those of its own uid.
-    pub cgroups: Vec<String>,
-    /// The most that an operator may ask for.
-    pub ceilings: crate::access::Ceilings,
-}
-
-/// Whom a grant is for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Grantee {
-    /// A user at the Unix socket.
-    Uid(u32),
-    /// Members of a group at the Unix socket.
-    Gid(u32),
-    /// The common name, or a DNS name, in a client certificate.
-    Certificate(String),
-    /// The SPIFFE ID in a client certificate, such as `spiffe://example.org/ns/web/sa/agent`.
-    Spiffe(String),
 }

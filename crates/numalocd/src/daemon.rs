@@ -10,11 +10,12 @@ use crate::{
     cli::Args,
     config::Config,
     dispatch::{Handle, Status},
-    listen::{self, Keys, Listeners, Passed},
+    listen::{self, Listeners, Passed},
     log::{self, Logs},
     metrics::{self, Counted, Guard, Metrics},
     notify::Notifier,
     service,
+    tls::Keys,
 };
 use anyhow::Context;
 use numaloc_host::{Roots, heat};

@@ -1,17 +1,21 @@
 //! The dispatcher: one task that owns jobs, schedules, workloads and events.
 //!
 //! A change is a list of writes. The store commits it; only then it is taken over into the book and answered. Changes that
-//! wait together share a commit (`group`). If the consequences of an engine's report cannot be stored now, the report and
+//! wait together share a commit (`commits`). If the consequences of an engine's report cannot be stored now, the report and
 //! its run are kept until they can.
 
+mod agenda;
 mod book;
 mod changes;
 mod command;
+mod commits;
 mod cpusets;
 mod dispatcher;
 mod ends;
 mod events;
 mod fight;
+mod fights;
+mod forget;
 mod group;
 mod handle;
 mod holds;
@@ -19,15 +23,19 @@ mod jobs;
 mod leases;
 mod limits;
 mod lists;
+mod measured;
 mod names;
+mod open;
 mod page;
 pub mod queue;
-mod refusal;
+mod records;
+mod recover;
 mod reports;
-mod restart;
 mod retain;
 mod run;
 mod schedules;
+mod selected;
+mod status;
 mod task;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -36,13 +44,13 @@ mod turn;
 mod used;
 mod workloads;
 
-pub use book::Book;
-pub use changes::Begin;
+pub use changes::{Begin, RecordChange, RecordChanges, RecordKind};
+pub use command::{Hold, Made, Replaced};
 pub use dispatcher::{Dispatcher, Edges, Lookup, Probe, Probed};
-pub use handle::{
-    Handle, JobCount, Listed, Made, RecordChange, RecordChanges, RecordKind, Replaced, Selected,
-    Status,
-};
-pub use holds::Hold;
-pub use refusal::Refusal;
+pub use handle::Handle;
+pub use measured::Measured;
+pub use page::Listed;
+pub use records::Records;
+pub use selected::Selected;
+pub use status::{JobCount, Status};
 pub use task::{Ears, Pulse, start};

@@ -1,25 +1,20 @@
 //! Looks at targets and moves their memory, in threads that may block.
 
-mod aim;
 mod authority;
 mod find;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod members;
-mod order;
 mod planned;
-mod refuse;
 mod returned;
 mod run;
 mod turns;
 
-pub use aim::{Aim, Member, exactly};
-pub use order::{Ended, Found, Order, Planned, Report, Returned, Trail};
-
 use crate::{
     access::{Authority, Caller},
     balancing::{Balancing, BalancingError},
-    dispatch::Refusal,
+    order::{Aim, Found, Order, Report},
+    refusal::Refusal,
 };
 use members::Members;
 use numaloc_api::value::{Missing, Pins, Target, TargetProcess};

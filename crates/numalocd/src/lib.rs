@@ -29,8 +29,11 @@ pub mod listen;
 pub mod log;
 pub mod metrics;
 pub mod notify;
+pub mod order;
+pub mod refusal;
 pub mod service;
 pub mod store;
+pub mod tls;
 
 use clap::Parser;
 use numaloc_host::Roots;

@@ -2,7 +2,7 @@
 //!
 //! `unix` makes sockets so that at no moment anybody may connect who is not meant to. `passed` takes the sockets that the service
 //! manager has opened. `incoming` accepts connections within bounds (`places`). `handshakes` does TLS handshakes with the keys of
-//! `tls`. `serve` runs the gRPC server on all of it.
+//! [`crate::tls`]. `serve` runs the gRPC server on all of it.
 
 mod connection;
 mod handshakes;
@@ -12,15 +12,15 @@ mod places;
 mod serve;
 #[cfg(test)]
 mod tests;
-mod tls;
 mod unix;
 
 pub use passed::Passed;
 pub use serve::{ServeError, serve};
-pub(crate) use tls::Pem;
-pub use tls::{Keys, Protocol, TlsError};
 
-use crate::config::Listen;
+use crate::{
+    config::Listen,
+    tls::{Keys, TlsError},
+};
 use std::{fmt, io, net::SocketAddr, path::PathBuf};
 use tokio::net::TcpListener;
 

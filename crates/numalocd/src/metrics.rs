@@ -5,6 +5,7 @@
 mod calls;
 mod counted;
 mod label;
+mod measured;
 mod oldest;
 mod process;
 mod ratios;

@@ -7,7 +7,6 @@ mod caught;
 mod change;
 mod daemon;
 mod event;
-pub mod fault;
 mod health;
 mod locality;
 mod migration;

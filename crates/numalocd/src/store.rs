@@ -21,8 +21,8 @@ use numaloc_api::value::{
     Event, EventType, Job, JobId, MemberResult, MemberState, Schedule, ScheduleId, Workload,
     WorkloadId,
 };
+use opening::{Failure, Opened, Parts};
 pub use opening::{Lock, lock};
-use opening::{Opened, Parts, Refusal};
 use redb::{Database, ReadableDatabase};
 use spare::Spare;
 use std::{
@@ -145,22 +145,25 @@ impl From<&Event> for EventHead {
             schedule: event.schedule.clone(),
             creator: event.creator.as_str().into(),
             after_percent: event.after_percent,
-            unwell: unwell(&event.members),
+            unwell: Self::unwell_of(event),
             bytes: event.weight(),
         }
     }
 }
 
-/// A hash of the members that have failed, are missing or were refused. Other members are left out: what becomes of their pages
-/// changes from run to run.
-fn unwell(members: &[MemberResult]) -> u64 {
-    use MemberState::{Failed, Missing, Refused};
-    let unwell = members.iter().filter(|member| matches!(member.state, Failed | Missing | Refused));
-    let mut unwell: Vec<_> = unwell.map(|member| (&member.member, member.state)).collect();
-    unwell.sort_unstable();
-    let mut hash = DefaultHasher::new();
-    unwell.hash(&mut hash);
-    if unwell.is_empty() { 0 } else { hash.finish() }
+impl EventHead {
+    /// A hash of the members that have failed, are missing or were refused; 0: none. Other members are left out: what becomes of
+    /// their pages changes from run to run.
+    pub fn unwell_of(event: &Event) -> u64 {
+        use MemberState::{Failed, Missing, Refused};
+        let is_unwell = |member: &&MemberResult| matches!(member.state, Failed | Missing | Refused);
+        let unwell = event.members.iter().filter(is_unwell);
+        let mut unwell: Vec<_> = unwell.map(|member| (&member.member, member.state)).collect();
+        unwell.sort_unstable();
+        let mut hash = DefaultHasher::new();
+        unwell.hash(&mut hash);
+        if unwell.is_empty() { 0 } else { hash.finish() }
+    }
 }
 
 /// The highest numbers ever given; 0: none.
@@ -285,10 +288,10 @@ pub enum StoreError {
 impl StoreError {
     /// Converts an error of the file system about `path`.
     fn of_io(path: PathBuf, error: io::Error) -> Self {
-        Self::of(path, Refusal { fault: Fault::Foreign, error: Some(error) })
+        Self::of(path, Failure { fault: Fault::Foreign, error: Some(error) })
     }
 
-    fn of(path: PathBuf, Refusal { fault, error }: Refusal) -> Self {
+    fn of(path: PathBuf, Failure { fault, error }: Failure) -> Self {
         use io::ErrorKind as Kind;
         match error {
             Some(error) if matches!(error.kind(), Kind::StorageFull | Kind::QuotaExceeded) => {
@@ -435,10 +438,10 @@ impl Store {
                 self.opened = Some(opened);
                 Ok(value)
             }
-            Err(refusal) => {
+            Err(failure) => {
                 // Closing the database must not write anything, not even the mark that it was closed.
                 disk.cut();
-                Err(StoreError::of(self.path.clone(), refusal))
+                Err(StoreError::of(self.path.clone(), failure))
             }
         }
     }

@@ -4,14 +4,15 @@
 //! hold for requests alone, because a bound that is tightened must not make a store unreadable. What cannot be understood, or could
 //! do harm, is refused in both.
 
-use crate::{Problem, Violations, value::Page};
+use crate::{
+    Problem, Violations,
+    value::{CGROUP_MAX, Page, is_cgroup},
+};
 use std::{
     ops::RangeInclusive,
     time::{Duration, SystemTime},
 };
 
-/// Longest absolute path in bytes (PATH_MAX).
-const PATH_MAX: usize = 4096;
 /// Longest systemd unit name in bytes.
 const UNIT_MAX: usize = 255;
 /// Most entries of a page, and the number if the client does not give one.
@@ -118,15 +119,10 @@ pub fn token(field: &str, value: String, max: usize, bad: &mut Violations) -> Op
 
 /// Reads the path of a cgroup; `None` if it is empty.
 pub fn cgroup(field: &str, value: String, bad: &mut Violations) -> Option<String> {
-    let path = text(field, value, PATH_MAX, bad)?;
+    let path = text(field, value, CGROUP_MAX, bad)?;
     let expected =
         "an absolute path as in /proc/PID/cgroup, without '.', '..' and empty components";
     form(field, path, expected, is_cgroup, bad)
-}
-
-fn is_cgroup(path: &str) -> bool {
-    let part = |part: &str| !matches!(part, "" | "." | "..");
-    path == "/" || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(part))
 }
 
 /// Reads the name of a systemd unit; `None` if it is empty.

@@ -5,8 +5,9 @@ use super::{
     names::{parse_job, parse_schedule, parse_since, parse_workload},
     target::parse_label,
 };
-use clap::{Args, Subcommand, ValueEnum};
-use numaloc_api::value::{JobFilter, JobId, JobState, ScheduleId, WorkloadId};
+use crate::job_state::JobState;
+use clap::{Args, Subcommand};
+use numaloc_api::value::{JobFilter, JobId, ScheduleId, WorkloadId};
 use std::time::SystemTime;
 
 /// What to do with jobs.
@@ -51,7 +52,7 @@ pub struct JobsArgs {
 pub struct ListJobsArgs {
     /// Only those in this state; several with commas.
     #[arg(long, value_enum, value_delimiter = ',')]
-    pub state: Vec<State>,
+    pub state: Vec<JobState>,
     /// Only those of this schedule.
     #[arg(long, value_name = "ID", value_parser = parse_schedule)]
     pub schedule: Option<ScheduleId>,
@@ -82,7 +83,7 @@ impl ListJobsArgs {
     /// The filter as a value of the API.
     pub fn filter(&self) -> JobFilter {
         JobFilter {
-            states: self.state.iter().map(|&state| state.into()).collect(),
+            states: self.state.iter().filter_map(|state| state.asked()).collect(),
             schedule: self.schedule.clone(),
             creator: self.creator.clone(),
             created_since: self.since,
@@ -90,43 +91,4 @@ impl ListJobsArgs {
             workload: self.workload.clone(),
         }
     }
-}
-
-macro_rules! states {
-    ($($(#[$doc:meta])* $state:ident),+) => {
-        /// The states of a job.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-        pub enum State { $($(#[$doc])* $state),+ }
-
-        impl From<State> for JobState {
-            fn from(state: State) -> Self {
-                match state { $(State::$state => Self::$state),+ }
-            }
-        }
-    };
-}
-
-states! {
-    /// Waits for its turn.
-    Queued,
-    /// Its target is being looked at.
-    Planning,
-    /// Memory is being moved.
-    Running,
-    /// Paused by a client.
-    Paused,
-    /// All memory that was to be moved is local.
-    Succeeded,
-    /// It ended, and some of the memory that was to be moved is still remote.
-    Partial,
-    /// There was nothing to do.
-    Skipped,
-    /// It could not be carried out.
-    Failed,
-    /// Cancelled by a client.
-    Cancelled,
-    /// The daemon stopped or died while it was running.
-    Interrupted,
-    /// As interrupted, but it goes on when the daemon is back.
-    Suspended
 }

@@ -1,7 +1,7 @@
 //! The daemon's jobs.
 
 use super::{MemberDoc, MigrationDoc, PlanDoc, SpecDoc};
-use crate::time::Time;
+use crate::{job_state::JobState, time::Time};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -61,59 +61,4 @@ pub struct ProgressDoc {
     pub held_back: Option<String>,
     /// When this was measured.
     pub update_time: Option<Time>,
-}
-
-/// The states of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum JobState {
-    /// It waits for its turn.
-    Queued,
-    /// Its target is being looked at.
-    Planning,
-    /// Memory is being moved.
-    Running,
-    /// Paused by a client.
-    Paused,
-    /// All memory that was to be moved is local.
-    Succeeded,
-    /// It ended, and some of the memory that was to be moved is still remote.
-    Partial,
-    /// There was nothing to do.
-    Skipped,
-    /// It could not be carried out.
-    Failed,
-    /// Cancelled by a client.
-    Cancelled,
-    /// The daemon stopped or died while it was running.
-    Interrupted,
-    /// As [`Self::Interrupted`], but it goes on when the daemon is back.
-    Suspended,
-    /// A state that only a newer daemon knows.
-    Unknown,
-}
-
-impl JobState {
-    /// Its name for people.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Planning => "planning",
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::Succeeded => "succeeded",
-            Self::Partial => "partial",
-            Self::Skipped => "skipped",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-            Self::Interrupted => "interrupted",
-            Self::Suspended => "suspended",
-            Self::Unknown => "unknown",
-        }
-    }
-    /// Whether a job in this state has ended.
-    pub fn is_end(self) -> bool {
-        use JobState::{Cancelled, Failed, Interrupted, Partial, Skipped, Succeeded};
-        matches!(self, Succeeded | Partial | Skipped | Failed | Cancelled | Interrupted)
-    }
 }

@@ -1,7 +1,6 @@
 //! What the daemon is doing.
 
-use super::JobState;
-use crate::time::Time;
+use crate::{job_state::JobState, time::Time};
 use serde::Serialize;
 
 /// What `status` shows.

@@ -7,9 +7,11 @@ use super::{
     plan::{flows, plan},
     spec::spec,
 };
-use crate::doc::{
-    AccountDoc, CallsDoc, End, JobDoc, JobState, LocalityPair, MigrationDoc, MovedDoc, ProgressDoc,
-    rate,
+use crate::{
+    doc::{
+        AccountDoc, CallsDoc, End, JobDoc, LocalityPair, MigrationDoc, MovedDoc, ProgressDoc, rate,
+    },
+    job_state::JobState,
 };
 use numaloc_api::v1;
 use numaloc_core::{CacheStop, Locality, Topology};

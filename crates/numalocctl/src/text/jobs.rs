@@ -9,7 +9,8 @@ use super::{
     table::{Table, clean},
 };
 use crate::{
-    doc::{JobDoc, JobState, JobsDoc},
+    doc::{JobDoc, JobsDoc},
+    job_state::JobState,
     output::View,
     time::Time,
     units::size,

@@ -1,7 +1,7 @@
 //! The audit log: who changed what. Each change, done or denied, is one log line with the target `audit`.
 
 use super::Caller;
-use crate::{dispatch::Refusal, service::fault};
+use crate::refusal::{Refusal, status};
 
 /// Most bytes of a name in a line, before characters that are not printable are escaped.
 const NAME_MAX: usize = 256;
@@ -27,8 +27,8 @@ fn line(caller: &str, method: &str, subject: &str, refusal: Option<&Refusal>) {
     match refusal {
         None => tracing::info!(target: "audit", caller, method, subject, result = "ok", "change"),
         Some(refusal) => {
-            let result = format!("{:?}", fault::code(refusal));
-            let reason = fault::reason(refusal);
+            let result = format!("{:?}", status::code(refusal));
+            let reason = status::reason(refusal);
             tracing::info!(target: "audit", caller, method, subject, result, reason, "change refused");
         }
     }
@@ -36,5 +36,5 @@ fn line(caller: &str, method: &str, subject: &str, refusal: Option<&Refusal>) {
 
 /// Text that others have chosen, cut and escaped, so that it can neither end a line nor fill the log.
 fn printable(text: &str) -> String {
-    fault::cut(text, NAME_MAX).escape_debug().to_string()
+    status::cut(text, NAME_MAX).escape_debug().to_string()
 }

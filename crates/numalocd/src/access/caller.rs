@@ -1,30 +1,7 @@
 //! The caller of a request, and what the caller may do.
 
-use super::Ceilings;
+use crate::config::{Ceilings, Role};
 use numaloc_api::value::Workload;
-use std::fmt;
-
-/// What a caller may do. Each role includes the rights of the roles before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
-    /// Reads.
-    Viewer,
-    /// Creates and changes jobs, schedules and workloads for targets within its [`Authority`].
-    Operator,
-    /// Everything.
-    Admin,
-}
-
-impl fmt::Display for Role {
-    /// As in the configuration.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Viewer => "viewer",
-            Self::Operator => "operator",
-            Self::Admin => "admin",
-        })
-    }
-}
 
 /// Whose memory may be moved on behalf of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]

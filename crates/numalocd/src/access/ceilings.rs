@@ -1,56 +1,11 @@
 //! Ceilings: the most that an operator may ask for. They bound what others on the host would feel, even if an operator moves only
 //! memory that it may have moved.
 
-use crate::dispatch::Refusal;
+use crate::{config::Ceilings, refusal::Refusal};
 use numaloc_api::value::{Limits, MigrationSpec, QosClass};
 use numaloc_core::{Compact, NumaBalancing, Pacing, Profile};
 
-/// The ceilings of a grant. The default ones keep a job from harming other tenants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ceilings {
-    /// The fastest profile. The longest stall and the batch size that a request names may not exceed those of this profile, and
-    /// nodes are compacted only if it does that.
-    pub profile: Profile,
-    /// The best class for jobs and for workloads.
-    pub qos_class: QosClass,
-    /// Whether pages that processes outside of the target map may be moved (MPOL_MF_MOVE_ALL).
-    pub include_shared: bool,
-    /// Whether memory may be brought to other nodes than its home.
-    pub named_nodes: bool,
-    /// Most bytes per second of a job, also of a job that names no rate; `None`: only the profile limits the rate.
-    pub rate_bytes_per_second: Option<u64>,
-    /// Most threads of a job.
-    pub workers: usize,
-    /// Whether kernel.numa_balancing may be switched off for a time.
-    pub pause_numa_balancing: bool,
-}
-
-impl Default for Ceilings {
-    fn default() -> Self {
-        Self {
-            profile: Profile::Balanced,
-            qos_class: QosClass::Ls,
-            include_shared: false,
-            named_nodes: false,
-            rate_bytes_per_second: None,
-            workers: 1,
-            pause_numa_balancing: false,
-        }
-    }
-}
-
 impl Ceilings {
-    /// The ceilings of admins.
-    pub const NONE: Self = Self {
-        profile: Profile::Fast,
-        qos_class: QosClass::Lsr,
-        include_shared: true,
-        named_nodes: true,
-        rate_bytes_per_second: None,
-        workers: usize::MAX,
-        pause_numa_balancing: true,
-    };
-
     /// Checks a request for a migration against the ceilings.
     ///
     /// # Errors

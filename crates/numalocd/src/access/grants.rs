@@ -1,7 +1,7 @@
 //! What peers may do by the configuration. The first grant that matches a peer decides.
 
-use super::{Authority, Caller, Ceilings, NOBODY, Peer, Role, is_host};
-use crate::config::{Config, Grant, Grantee, Socket};
+use super::{Authority, Caller, Peer, is_host};
+use crate::config::{Ceilings, Config, Grant, Grantee, NOBODY, Role, Socket};
 use std::{collections::HashMap, path::Path};
 
 /// Separates the name of a caller from the path of the additional socket that lowers its role. User names of the form `uid:N` do

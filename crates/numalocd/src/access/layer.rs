@@ -6,7 +6,10 @@ use super::{
     lines::Lines,
     rules::{self, Need, Rule},
 };
-use crate::{config::Config, dispatch::Refusal};
+use crate::{
+    config::{Config, Role},
+    refusal::Refusal,
+};
 use http::{Extensions, Request, Response};
 use std::{
     future::Future,
@@ -83,7 +86,7 @@ fn permit(rule: &Rule, name: &str, caller: Option<&Caller>) -> Result<(), Refusa
 /// The answer to a call without a rule, which never reaches a service. An admin is told that there is no such call, others that
 /// they may not make it.
 fn unknown(path: &str, caller: Option<&Caller>) -> Status {
-    if caller.is_some_and(|caller| caller.role == super::Role::Admin) {
+    if caller.is_some_and(|caller| caller.role == Role::Admin) {
         return Status::unimplemented("no such call: the client may be newer than the daemon");
     }
     let message = format!("{} may be called by nobody: see the API", path.escape_debug());

@@ -3,7 +3,7 @@
 //! memory.
 
 use super::peer::is_host_name;
-use crate::{config::Calls, dispatch::Refusal};
+use crate::{config::Calls, refusal::Refusal};
 use std::{
     collections::HashMap,
     sync::{

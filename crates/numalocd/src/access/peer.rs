@@ -1,7 +1,7 @@
 //! Who is at the other end of a connection.
 
 use super::Via;
-use crate::{config::Socket, dispatch::Refusal};
+use crate::{config::Socket, refusal::Refusal};
 use http::Extensions;
 use nix::unistd::geteuid;
 use std::{io, os::fd::AsFd, sync::Arc};
@@ -33,10 +33,6 @@ pub enum Peer {
     /// A client at the plain TCP port. It could be anybody on this host.
     Plain,
 }
-
-/// The id that the kernel reports for users and groups that have no id in the daemon's user namespace (proc(5),
-/// /proc/sys/kernel/overflowuid; this is its default). It could be anybody, so it gets no rights.
-pub const NOBODY: u32 = 65_534;
 
 /// What is known of the process at the other end of a Unix socket.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use super::{Caller, peer::is_host_name};
 use crate::{
     config::{Config, Quota},
-    dispatch::Refusal,
+    refusal::Refusal,
 };
 use std::{
     collections::HashMap,

@@ -1,6 +1,7 @@
 //! The role that each call needs, and its kind. A call without a rule is refused, and a test fails for it.
 
-use super::{Role, lines::Kind};
+use super::lines::Kind;
+use crate::config::Role;
 
 /// Who may make a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,8 +13,8 @@ mod untaken;
 
 pub(crate) use audit::Log;
 
-use super::{Authority, Ceilings, Role};
-use crate::config::{Config, Grant, Grantee};
+use super::Authority;
+use crate::config::{Ceilings, Config, Grant, Grantee, Role};
 use std::sync::Arc;
 
 /// A grant without cgroups.

@@ -98,7 +98,7 @@ pub enum Fault {
     #[error("contradicts [listen.tls]: remove one of the two")]
     PlainAndTls,
     #[error(transparent)]
-    Tls(#[from] crate::listen::TlsError),
+    Tls(#[from] crate::tls::TlsError),
     #[error(transparent)]
     Levels(#[from] crate::log::LevelsError),
 }

@@ -1,17 +1,16 @@
 //! The keys of the configuration, and their allowed values.
 
 use super::{
-    Calls, Config, Fault, Grant, Grantee, Listen, Problem, Queue, Quota, Retention, Socket, Stop,
-    Tls,
+    Calls, Ceilings, Config, Fault, Grant, Grantee, Listen, NOBODY, Problem, Queue, Quota,
+    Retention, Role, Socket, Stop,
     section::{Report, Section},
     units::{
         address, cgroups, count, flag, group, mode, path, size, socket, span, spiffe, text, user,
     },
 };
 use crate::{
-    access::{Ceilings, NOBODY, Role},
-    listen::{Keys, Pem},
     log::Levels,
+    tls::{Keys, Pem, Tls},
 };
 use numaloc_api::value::{Limits, QosClass};
 use numaloc_core::Profile;

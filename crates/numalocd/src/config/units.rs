@@ -2,6 +2,7 @@
 
 use super::Fault;
 use nix::unistd::{Group, User};
+use numaloc_api::value::{CGROUP_MAX, is_cgroup};
 use std::{
     io,
     net::SocketAddr,
@@ -125,18 +126,14 @@ pub(super) fn socket(value: &DeValue<'_>) -> Result<PathBuf, Fault> {
     }
 }
 
-/// A list of cgroups, as in /proc/PID/cgroup.
+/// A list of cgroups, as in /proc/PID/cgroup. The bounds are those of cgroups in a request.
 pub(super) fn cgroups(value: &DeValue<'_>) -> Result<Vec<String>, Fault> {
     let list = value.as_array().ok_or_else(|| wrong("list of cgroups", value))?;
     list.iter().map(|entry| cgroup(text(entry.get_ref())?)).collect()
 }
 
 fn cgroup(text: &str) -> Result<String, Fault> {
-    let parts = text.strip_prefix('/').map(|rest| rest.split('/'));
-    let is_plain = |part: &str| {
-        !matches!(part, "" | "." | "..") && !part.chars().any(char::is_control) && part.len() <= 255
-    };
-    let fits = text == "/" || parts.is_some_and(|mut parts| parts.all(is_plain));
+    let fits = is_cgroup(text) && text.len() <= CGROUP_MAX && !text.chars().any(char::is_control);
     let wanted = "absolute cgroup path such as /kubepods.slice, without '..' and '//'";
     if fits { Ok(text.to_owned()) } else { Err(form(text, wanted)) }
 }

@@ -5,10 +5,11 @@ use crate::{
     access::Quotas,
     balancing::Balancing,
     config::Config,
-    dispatch::{Book, Dispatcher, Ears, Edges, Lookup, Probe, Probed, Status, start},
-    engine::{Engine, Found},
+    dispatch::{Dispatcher, Ears, Edges, Lookup, Probe, Probed, Records, Status, start},
+    engine::Engine,
     metrics::Metrics,
     notify::Notifier,
+    order::Found,
     service::Parts,
     store::Store,
 };
@@ -48,21 +49,21 @@ pub fn dispatcher(
     let (lookups, sought) = mpsc::unbounded_channel();
     let (tell_found, looked_up) = mpsc::unbounded_channel();
     tokio::spawn(engine.clone().serve(taken, reported));
-    tokio::spawn(look(engine.clone(), asked, answered));
+    tokio::spawn(probe(engine.clone(), asked, answered));
     tokio::spawn(look_up(engine.clone(), sought, tell_found));
     let watchdog = notifier.watchdog();
     let turn = watchdog.interval().unwrap_or(TURN);
+    let counted = metrics.clone();
     let edges = Edges {
-        store,
         config: config.clone(),
         orders,
         probes,
         lookups,
-        metrics: metrics.clone(),
+        measured: Box::new(move |measured| counted.measured(measured)),
         tell: tell(metrics.clone(), notifier.clone()),
         clock: SystemTime::now,
     };
-    let dispatcher = Dispatcher::new(edges, Book::new(contents));
+    let dispatcher = Dispatcher::new(edges, Records::new(store, contents));
     let pulse = Box::new(move || watchdog.pat());
     let (handle, task) = start(dispatcher, Ears { reports, probed, looked_up }, (pulse, turn));
     tokio::spawn(cpusets::watch(handle.clone(), engine.clone()));
@@ -88,8 +89,8 @@ fn balancing(state_dir: &Path) -> Balancing {
     balancing
 }
 
-/// Looks whether the targets of schedules are there. The engine bounds how many are looked for at a time.
-async fn look(
+/// Finds out whether the targets of schedules are there. The engine bounds how many are probed at a time.
+async fn probe(
     engine: Engine,
     mut asked: mpsc::UnboundedReceiver<Probe>,
     answered: mpsc::UnboundedSender<Probed>,

@@ -199,7 +199,7 @@ impl Book {
         }
     }
 
-    /// Moves are held or go on: each queued job says so.
+    /// The daemon is drained or all moves are paused, or no more: each queued job says so.
     fn hold(&mut self, holds: Holds) {
         self.holds = holds;
         for number in &self.open {

@@ -2,7 +2,7 @@
 //! record is kept, and its progress since. So memory is bounded by the number of records and by [`REMOVALS`] removed ones. A watch
 //! reads what it has not sent yet, so nothing queues up for a slow client.
 
-use super::Refusal;
+use crate::refusal::Refusal;
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     hash::Hash,
@@ -46,6 +46,39 @@ pub struct Begin {
     pub last: watch::Receiver<u64>,
     /// The change after which it goes on; `None`: all records come first.
     pub after: Option<u64>,
+}
+
+/// What has become of a record of which a watch shows `T`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordChange<T, K> {
+    /// It is there: new, changed, or as it was before the watch.
+    Present(T),
+    /// It is not there, or not among those that are watched.
+    Removed(K),
+    /// All workloads that were there before the watch have been told.
+    CaughtUp,
+}
+
+/// Some changes of records.
+#[derive(Clone, Debug)]
+pub struct RecordChanges<T, K> {
+    /// Each with its number and the resume token to go on after it.
+    pub changes: Vec<(u64, RecordChange<T, K>, String)>,
+    /// Number of the last change that was looked at.
+    pub seen: u64,
+    /// Resume token to go on after `seen`.
+    pub token: String,
+}
+
+/// What can be watched as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordKind {
+    /// Jobs.
+    Job,
+    /// Schedules.
+    Schedule,
+    /// Workloads.
+    Workload,
 }
 
 impl<K: Clone + Eq + Hash> Changes<K> {

@@ -1,11 +1,15 @@
-//! Commands to the dispatcher: one variant per call, with the channel for its answer.
+//! What is asked of the dispatcher: one variant per call, with the channel for its answer.
 
 use super::{
-    Begin, Hold, Listed, Made, RecordChanges, RecordKind, Refusal, Replaced, Selected, Status,
+    changes::{Begin, RecordChanges, RecordKind},
+    page::Listed,
+    selected::Selected,
+    status::Status,
 };
 use crate::{
     access::Caller,
-    engine::Found,
+    order::Found,
+    refusal::Refusal,
     store::{Holds, Snapshot},
 };
 use numaloc_api::{
@@ -23,15 +27,38 @@ use tokio::sync::{oneshot, watch};
 /// The channel for an answer. If the caller has gone, the answer is dropped, but the change stays made.
 pub type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 
+/// A job, and whether it was there before.
+pub type Made = (Arc<Job>, bool);
+
+/// What has become of a set of workloads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replaced {
+    /// Workloads that are new or have changed.
+    pub written: usize,
+    /// Workloads that were registered with the same values already.
+    pub unchanged: usize,
+    /// Workloads that were forgotten.
+    pub removed: usize,
+}
+
 /// What a client does to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Ends it.
     Cancel,
-    /// Holds it.
+    /// Pauses it.
     Pause,
     /// Queues it again.
     Resume,
+}
+
+/// The kinds of hold. An operator sets and clears each independently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// No move begins; those under way go on to their end.
+    Drain,
+    /// No move begins, and those under way end after their current batches and go back into the queue.
+    Pause,
 }
 
 impl Command {

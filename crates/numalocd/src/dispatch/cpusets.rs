@@ -14,17 +14,17 @@ impl Dispatcher {
         after: Option<&WorkloadId>,
         most: usize,
     ) -> Vec<(WorkloadId, String)> {
-        if !self.book.schedules().values().any(|schedule| waits(schedule)) {
+        if !self.records.schedules().values().any(|schedule| waits(schedule)) {
             return Vec::new();
         }
         let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let rest = self.book.workloads().range::<WorkloadId, _>((begin, Bound::Unbounded));
+        let rest = self.records.workloads().range::<WorkloadId, _>((begin, Bound::Unbounded));
         rest.take(most).map(|(id, known)| (id.clone(), known.spec.cgroup.clone())).collect()
     }
 
     /// Makes each waiting schedule due whose target includes one of these cgroups or an ancestor of one.
     pub(super) fn cpusets_changed(&mut self, cgroups: &BTreeSet<String>) {
-        let schedules = self.book.schedules().values().filter(|schedule| waits(schedule));
+        let schedules = self.records.schedules().values().filter(|schedule| waits(schedule));
         let due: Vec<_> = schedules.filter(|it| self.means(it, cgroups)).cloned().collect();
         for schedule in due {
             tracing::info!(

@@ -1,27 +1,25 @@
-//! The dispatcher's state and how it changes: a list of writes is committed, then taken over into the book.
+//! The dispatcher's state. Its parts change only through their own functions; each plain field says which file changes it.
 
 use super::{
-    Made, Refusal, Status, book::Book, command::Reply, fight::Fight, group::Group, leases::Leases,
-    run::Run,
+    Status, agenda::Agenda, group::Group, leases::Leases, limits::SharedLimit, measured::Measured,
+    open::OpenJobs, records::Records, run::Run,
 };
 use crate::{
     access::{Caller, Grants},
     config::Config,
-    engine::{Aim, Found, Order, Report},
-    metrics::Metrics,
-    store::{Store, StoreError, Write},
+    order::{Aim, Found, Order, Report},
+    refusal::Refusal,
 };
 use numaloc_api::value::{JobId, ScheduleId};
 use numaloc_core::Options;
-use numaloc_executor::{SharedRate, SharedRooms};
+use numaloc_executor::SharedRooms;
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, VecDeque},
     fmt,
     sync::Arc,
     time::SystemTime,
 };
 use tokio::{
-    runtime::{Handle as Runtime, RuntimeFlavor},
     sync::{mpsc, watch},
     time::Instant,
 };
@@ -68,8 +66,6 @@ pub struct Lookup {
 
 /// Everything outside of the dispatcher that it uses.
 pub struct Edges {
-    /// Where records are kept.
-    pub store: Store,
     /// The configuration in force.
     pub config: watch::Receiver<Arc<Config>>,
     /// To the engine: plan and move.
@@ -78,8 +74,8 @@ pub struct Edges {
     pub probes: mpsc::UnboundedSender<Probe>,
     /// To the engine: what of the target of a job is there?
     pub lookups: mpsc::UnboundedSender<Lookup>,
-    /// Counters.
-    pub metrics: Metrics,
+    /// Called with all that is counted or measured.
+    pub measured: Box<dyn Fn(Measured<'_>) + Send>,
     /// Called with the daemon's status whenever that has changed.
     pub tell: Box<dyn FnMut(&Status) + Send>,
     /// The wall clock. It may jump, so durations are measured with `Instant`.
@@ -88,94 +84,68 @@ pub struct Edges {
 
 impl fmt::Debug for Edges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Edges").field("store", &self.store).finish_non_exhaustive()
+        f.debug_struct("Edges").finish_non_exhaustive()
     }
-}
-
-/// A client that has asked for a run of a schedule.
-#[derive(Debug)]
-pub(super) struct Asked {
-    /// Its name.
-    pub who: String,
-    /// Makes its request safe to repeat.
-    pub request_id: Option<String>,
-    /// Where the job goes.
-    pub reply: Reply<Made>,
 }
 
 /// Owns jobs, schedules, workloads and events.
 #[derive(Debug)]
 pub struct Dispatcher {
     pub(super) edges: Edges,
-    pub(super) book: Book,
-    /// Jobs that the engine is working on, by number.
+    /// Jobs, schedules, workloads and events. `commits` changes them.
+    pub(super) records: Records,
+    /// What follows from the changes that are to share the commit now being prepared, and their answers; `None` outside of
+    /// that. `commits` has it.
+    pub(super) group: Option<Group<Self>>,
+    /// Jobs that the engine is working on, by number. `turn` begins them, `reports` ends them.
     pub(super) runs: BTreeMap<u64, Run>,
-    /// The rate limit that all runs share, in bytes per second, and the limiter.
-    pub(super) shared_rate: Option<(u64, Arc<SharedRate>)>,
-    /// Room on the nodes that all runs share.
-    pub(super) rooms: Arc<SharedRooms>,
-    /// Processes and nodes of open jobs, where known, by job number.
-    pub(super) found: HashMap<u64, Found>,
-    /// Places in the queue of jobs that have been put behind others, by job number.
-    pub(super) behind: HashMap<u64, u64>,
-    /// When a schedule is due, by number.
-    pub(super) due: BTreeMap<u64, Instant>,
-    /// Since when a schedule's target has been gone.
-    pub(super) gone: HashMap<u64, Instant>,
-    /// How many probes of a schedule have failed in a row, by number.
-    pub(super) put_off: HashMap<u64, u32>,
-    /// Callers that have asked for a run of a schedule and wait for its job, by schedule number; first come, first listed.
-    pub(super) asked: HashMap<u64, Vec<Asked>>,
-    /// Whether schedules' work stays done, by schedule number: for repeating schedules of which a run has ended since the
-    /// start.
-    pub(super) fights: HashMap<u64, Fight>,
-    /// The leases of workloads: when those that nobody renews are forgotten.
+    /// What is known of open jobs beyond their records.
+    pub(super) open: OpenJobs,
+    /// What is known of schedules beyond their records.
+    pub(super) agenda: Agenda,
+    /// The leases of workloads: when those that nobody renews are forgotten. `workloads` sets them.
     pub(super) leases: Leases,
-    /// The changes that are to share the commit now being prepared; `None` outside of that.
-    pub(super) group: Option<Group>,
-    /// Reports whose consequences could not be stored yet.
+    /// The rate limit that all runs share. `turn` hands it out.
+    pub(super) shared_rate: SharedLimit,
+    /// Room on the nodes that all runs share. `turn` hands it out.
+    pub(super) rooms: Arc<SharedRooms>,
+    /// Reports whose consequences could not be stored yet. `reports` has them.
     pub(super) late: VecDeque<Report>,
-    /// Whether the jobs that the last daemon left under way have been dealt with.
-    pub(super) recovered: bool,
-    /// Whether anything has changed since jobs were last chosen to start.
-    pub(super) changed: bool,
-    /// Total weight of the jobs that have ended since old records were last removed.
-    pub(super) ended_bytes: usize,
-    /// Why the last commit failed, if it did.
-    pub(super) problem: Option<String>,
-    pub(super) started: SystemTime,
+    /// Bytes moved since the start. `reports` adds to them.
     pub(super) moved_bytes: u64,
-    /// Set when the daemon stops: the deadline for runs to end.
+    /// Whether the jobs that the last daemon left under way have been dealt with. `recover` sets it.
+    pub(super) recovered: bool,
+    /// Whether anything has changed since jobs were last chosen to start. All set it; `task` clears it.
+    pub(super) changed: bool,
+    /// Total weight of the jobs that have ended since old records were last removed. `ends` adds to it, `forget` clears it.
+    pub(super) ended_bytes: usize,
+    /// When the daemon started.
+    pub(super) started: SystemTime,
+    /// Set by `task` when the daemon stops: the deadline for runs to end.
     pub(super) stopping: Option<Instant>,
 }
 
 impl Dispatcher {
-    /// A dispatcher with a book of the stored records.
-    pub fn new(edges: Edges, book: Book) -> Self {
+    /// A dispatcher of these records.
+    pub fn new(edges: Edges, records: Records) -> Self {
         let started = (edges.clock)();
-        edges.metrics.store_bytes(edges.store.bytes());
+        (edges.measured)(Measured::StoreBytes(records.store_bytes()));
         Self {
             edges,
-            book,
-            runs: BTreeMap::new(),
-            shared_rate: None,
-            rooms: Arc::default(),
-            found: HashMap::new(),
-            behind: HashMap::new(),
-            due: BTreeMap::new(),
-            gone: HashMap::new(),
-            put_off: HashMap::new(),
-            asked: HashMap::new(),
-            fights: HashMap::new(),
-            leases: Leases::default(),
+            records,
             group: None,
+            runs: BTreeMap::new(),
+            open: OpenJobs::default(),
+            agenda: Agenda::default(),
+            leases: Leases::default(),
+            shared_rate: SharedLimit::default(),
+            rooms: Arc::default(),
             late: VecDeque::new(),
+            moved_bytes: 0,
             recovered: false,
             changed: true,
             ended_bytes: 0,
-            problem: None,
             started,
-            moved_bytes: 0,
             stopping: None,
         }
     }
@@ -201,61 +171,5 @@ impl Dispatcher {
     /// The wall clock.
     pub(super) fn wall(&self) -> SystemTime {
         (self.edges.clock)()
-    }
-
-    /// Stores `writes`, all or none, and only then takes them over into the book. Within a group, writes are taken over at
-    /// once and stored when the group ends; all other effects of a change have to go through [`Self::then`].
-    ///
-    /// # Errors
-    /// There is no room, or the store cannot be written. Nothing has changed.
-    pub(super) fn commit(&mut self, writes: Vec<Write>) -> Result<(), Refusal> {
-        if let Some(group) = &mut self.group {
-            group.add(&mut self.book, writes);
-            return Ok(());
-        }
-        self.store(&writes)?;
-        self.book.apply(writes);
-        Ok(())
-    }
-
-    /// Stores `writes`, all or none.
-    pub(super) fn store(&mut self, writes: &[Write]) -> Result<(), Refusal> {
-        let store = &mut self.edges.store;
-        let begin = Instant::now();
-        let done = blocking(|| store.commit(writes));
-        self.edges.metrics.committed(begin.elapsed(), done.is_ok());
-        self.edges.metrics.store_bytes(self.edges.store.bytes());
-        match done {
-            Ok(()) => {
-                self.problem = None;
-                self.changed = true;
-                Ok(())
-            }
-            Err(error) => {
-                if self.problem.is_none() {
-                    tracing::error!(%error, "changes cannot be stored");
-                }
-                self.problem = Some(error.to_string());
-                Err(error.into())
-            }
-        }
-    }
-}
-
-/// Runs blocking work. Where the runtime has other threads, other tasks of this thread go on meanwhile.
-pub(super) fn blocking<T>(work: impl FnOnce() -> T) -> T {
-    match Runtime::current().runtime_flavor() {
-        RuntimeFlavor::CurrentThread => work(),
-        _ => tokio::task::block_in_place(work),
-    }
-}
-
-impl From<StoreError> for Refusal {
-    fn from(error: StoreError) -> Self {
-        let message = error.to_string();
-        match error {
-            StoreError::Full { .. } => Self::StoreFull { message },
-            StoreError::Failed { .. } => Self::Unavailable { message },
-        }
     }
 }

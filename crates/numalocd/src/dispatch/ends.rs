@@ -1,8 +1,9 @@
 //! The end of a job: its last record, its event and its schedule's next run, in one commit.
 
-use super::{Refusal, dispatcher::Dispatcher, fight::Fight};
+use super::{dispatcher::Dispatcher, fight::Fight, measured::Measured};
 use crate::{
     access::Caller,
+    refusal::Refusal,
     store::{Weight, Write},
 };
 use numaloc_api::value::{
@@ -70,15 +71,14 @@ impl Dispatcher {
         follow_up: Option<(ScheduleId, Option<Instant>)>,
     ) {
         let number = job.id.number().unwrap_or_default();
-        self.found.remove(&number);
-        self.behind.remove(&number);
+        self.open.forget(number);
         if let Some((schedule, fight)) = job.schedule.as_ref().zip(fight) {
             self.set_fight(schedule, fight);
         }
         if let Some((schedule, due)) = follow_up {
             self.set_due(&schedule, due);
         }
-        self.edges.metrics.job_ended(job);
+        (self.edges.measured)(Measured::Ended(job));
         if let Ok(owner) = self.owner_of(job) {
             self.measure(job, &owner);
         }
@@ -92,7 +92,7 @@ impl Dispatcher {
             if let Some(after) = result.after
                 && let Some(id) = self.only_workload(&result.member, &job.spec.target, owner)
             {
-                self.edges.metrics.workload_local(id, after.movable.percent());
+                (self.edges.measured)(Measured::Local(id, after.movable.percent()));
             }
         }
     }

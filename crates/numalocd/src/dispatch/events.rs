@@ -18,7 +18,7 @@ const FAILED: usize = 64;
 impl Dispatcher {
     /// Events to be stored, with the next numbers.
     pub(super) fn tell(&self, events: impl IntoIterator<Item = Event>) -> Vec<Write> {
-        let numbers = self.book.last().event + 1..;
+        let numbers = self.records.last().event + 1..;
         let numbered = events.into_iter().zip(numbers);
         numbered.map(|(event, number)| Write::Event(Arc::new(Event { number, ..event }))).collect()
     }
@@ -118,18 +118,19 @@ impl Dispatcher {
     /// local share is newly known, not known any more or changed by more than [`POINTS`], or if other members are not well.
     fn is_news(&self, job: &Job, event: &Event) -> bool {
         let repeats = |schedule| {
-            self.book.schedule(schedule).is_some_and(|schedule| !schedule.spec.interval.is_zero())
+            self.records
+                .schedule(schedule)
+                .is_some_and(|schedule| !schedule.spec.interval.is_zero())
         };
         let is_told = job.spec.policy.emit == Emit::Always;
         let Some(schedule) = event.schedule.as_ref().filter(|id| !is_told && repeats(id)) else {
             return true;
         };
-        let Some(last) = self.book.last_end_of(schedule) else { return true };
-        let now = EventHead::from(event);
-        let ratios = last.after_percent.zip(now.after_percent);
-        last.kind != now.kind
-            || last.unwell != now.unwell
-            || last.after_percent.is_some() != now.after_percent.is_some()
+        let Some(last) = self.records.last_end_of(schedule) else { return true };
+        let ratios = last.after_percent.zip(event.after_percent);
+        last.kind != event.kind
+            || last.unwell != EventHead::unwell_of(event)
+            || last.after_percent.is_some() != event.after_percent.is_some()
             || ratios.is_some_and(|(last, now)| (last - now).abs() > POINTS)
     }
 }

@@ -1,11 +1,9 @@
 //! Detects fights: what a schedule moves is moved back again and again. The schedule reports that once and runs less often,
 //! because each round moves the application's memory twice and gains nothing.
 //!
-//! Kept in memory only, 8 KiB for each schedule that has moved something. A restart begins anew.
+//! Kept in memory only, 8 KiB for each schedule that has moved something. A restart begins anew. No IO.
 
-use super::dispatcher::Dispatcher;
-use crate::engine::{Returned, Trail};
-use numaloc_api::value::{Event, EventType, Job, ScheduleId};
+use crate::order::{Returned, Trail};
 use std::sync::Arc;
 
 /// A fight is on after this many runs in a row that found much of the earlier work undone. One such run may have a cause in
@@ -16,7 +14,7 @@ const RUNS: u32 = 3;
 const SLOWEST: u32 = 16;
 
 /// What is said when a fight is over.
-const STAYS: &str = "the fight is over: what the schedule moves stays in place";
+pub const STAYS: &str = "the fight is over: what the schedule moves stays in place";
 
 /// Whether the work of a schedule stays done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,7 +30,7 @@ pub struct Fight {
 impl Fight {
     /// The state after a run. `returned` says how much of the earlier work was undone (`None`: the run could not tell), and
     /// `trail` what the run has moved itself.
-    fn after(&self, returned: Option<&Returned>, trail: Option<Arc<Trail>>) -> Self {
+    pub fn after(&self, returned: Option<&Returned>, trail: Option<Arc<Trail>>) -> Self {
         let trail = trail.or_else(|| self.trail.clone());
         let Some(returned) = returned else { return Self { trail, ..self.clone() } };
         let undone = if returned.is_much() { self.undone.saturating_add(1) } else { 0 };
@@ -54,6 +52,11 @@ impl Fight {
         }
     }
 
+    /// What the last run that moved anything has moved.
+    pub fn trail(&self) -> Option<&Arc<Trail>> {
+        self.trail.as_ref()
+    }
+
     /// What users are to be told; empty: nothing.
     pub fn message(&self) -> &str {
         &self.message
@@ -71,66 +74,6 @@ impl Fight {
             self.undone,
             self.slowdown()
         )
-    }
-}
-
-impl Dispatcher {
-    /// What the last run of the job's schedule has moved. `None` for a job that continues an earlier run of its own.
-    pub(super) fn trail(&self, job: &Job) -> Option<Arc<Trail>> {
-        let schedule = job.schedule.as_ref().filter(|_| job.outcome.is_none())?;
-        let number = self.book.schedule(schedule)?.id.number()?;
-        self.fights.get(&number)?.trail.clone()
-    }
-
-    /// The state of the schedule's fight after a job that ends now. `None` if the schedule does not repeat or the job has
-    /// no run.
-    pub(super) fn fight_after(&self, job: &Job) -> Option<Fight> {
-        let schedule = self.book.schedule(job.schedule.as_ref()?)?;
-        let run = self.runs.get(&job.id.number()?)?;
-        let before = schedule.id.number().and_then(|number| self.fights.get(&number));
-        let next = || {
-            let before = before.cloned().unwrap_or_default();
-            before.after(run.returned.as_ref(), run.trail.clone())
-        };
-        (!schedule.spec.interval.is_zero()).then(next)
-    }
-
-    /// The event that a fight begins or ends with this job, if it does.
-    pub(super) fn fight_event(&self, job: &Job, next: Option<&Fight>) -> Option<Event> {
-        let (schedule, next) = job.schedule.as_ref().zip(next)?;
-        let number = self.book.schedule(schedule)?.id.number()?;
-        let before = self.fights.get(&number);
-        let (kind, message) = match (before.is_some_and(Fight::is_on), next.is_on()) {
-            (false, true) => (EventType::FightBegun, next.message.clone()),
-            (true, false) => (EventType::FightEnded, STAYS.to_owned()),
-            _ => return None,
-        };
-        Some(self.of_job(job, kind, message))
-    }
-
-    /// Keeps the new state of a schedule's fight, and logs when a fight has begun or ended.
-    pub(super) fn set_fight(&mut self, schedule: &ScheduleId, fight: Fight) {
-        let known = self.book.schedule(schedule).and_then(|known| known.id.number());
-        let Some(number) = known else { return };
-        let now = fight.is_on();
-        let message = fight.message.clone();
-        let before = self.fights.insert(number, fight).is_some_and(|before| before.is_on());
-        match (before, now) {
-            (false, true) => tracing::warn!(%schedule, "{message}"),
-            (true, false) => tracing::info!(%schedule, "{STAYS}"),
-            _ => {}
-        }
-    }
-
-    /// What users are to be told of a schedule's fight; empty: nothing.
-    pub(super) fn fight_message(&self, schedule: &ScheduleId) -> String {
-        let fight = schedule.number().and_then(|number| self.fights.get(&number));
-        fight.map(|fight| fight.message.clone()).unwrap_or_default()
-    }
-
-    /// Forgets the fight of a schedule that has changed or is gone.
-    pub(super) fn forget_fight(&mut self, schedule: &ScheduleId) {
-        schedule.number().and_then(|number| self.fights.remove(&number));
     }
 }
 

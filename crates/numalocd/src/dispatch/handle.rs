@@ -1,118 +1,29 @@
 //! What the services ask of the dispatcher.
 
 use super::{
-    Begin, Hold, Refusal,
-    command::{Change, Command, Reply},
-    workloads::plain,
+    changes::{Begin, RecordChanges, RecordKind},
+    command::{Change, Command, Hold, Made, Replaced, Reply},
+    page::Listed,
+    selected::{Selected, plain},
+    status::Status,
 };
 use crate::{
     access::Caller,
-    engine::{Aim, Found},
+    order::Found,
+    refusal::Refusal,
     store::{Holds, Snapshot},
 };
 use numaloc_api::{
     encoded::ListedJob,
     value::{
         CreateJob, CreateSchedule, DeleteSchedule, Event, EventFilter, Job, JobFilter, JobId,
-        JobState, ListEvents, ListJobs, ListSchedules, ListWorkloads, Pins, QosClass,
-        RegisterWorkload, RenewWorkloads, RunSchedule, Schedule, ScheduleFilter, ScheduleId,
-        Target, UnregisterWorkload, UpdateSchedule, Workload, WorkloadFilter, WorkloadId,
-        WorkloadSet,
+        ListEvents, ListJobs, ListSchedules, ListWorkloads, Pins, RegisterWorkload, RenewWorkloads,
+        RunSchedule, Schedule, ScheduleFilter, ScheduleId, Target, UnregisterWorkload,
+        UpdateSchedule, Workload, WorkloadFilter, WorkloadId, WorkloadSet,
     },
 };
-use std::{collections::BTreeSet, sync::Arc, time::SystemTime};
+use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::{mpsc, oneshot, watch};
-
-/// A page of a list.
-#[derive(Clone, Debug)]
-pub struct Listed<T> {
-    /// Its entries.
-    pub entries: Vec<T>,
-    /// The token of the next page; `None`: there is none.
-    pub next: Option<String>,
-}
-
-/// A target with its workloads resolved.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selected {
-    /// What the target names; workloads are replaced by their cgroups.
-    pub aim: Aim,
-    /// The best QoS class among the workloads that the target names, if any has one.
-    pub qos_class: Option<QosClass>,
-}
-
-/// A job, and whether it was there before.
-pub type Made = (Arc<Job>, bool);
-
-/// What has become of a set of workloads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Replaced {
-    /// Workloads that are new or have changed.
-    pub written: usize,
-    /// Workloads that were registered with the same values already.
-    pub unchanged: usize,
-    /// Workloads that were forgotten.
-    pub removed: usize,
-}
-
-/// What has become of a record of which a watch shows `T`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RecordChange<T, K> {
-    /// It is there: new, changed, or as it was before the watch.
-    Present(T),
-    /// It is not there, or not among those that are watched.
-    Removed(K),
-    /// All workloads that were there before the watch have been told.
-    CaughtUp,
-}
-
-/// Some changes of records.
-#[derive(Clone, Debug)]
-pub struct RecordChanges<T, K> {
-    /// Each with its number and the resume token to go on after it.
-    pub changes: Vec<(u64, RecordChange<T, K>, String)>,
-    /// Number of the last change that was looked at.
-    pub seen: u64,
-    /// Resume token to go on after `seen`.
-    pub token: String,
-}
-
-/// What can be watched as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecordKind {
-    /// Jobs.
-    Job,
-    /// Schedules.
-    Schedule,
-    /// Workloads.
-    Workload,
-}
-
-/// How many jobs are in a state.
-pub type JobCount = (JobState, usize);
-
-/// What the daemon is doing.
-#[derive(Clone, Debug)]
-pub struct Status {
-    /// When it started.
-    pub started: SystemTime,
-    /// Number of jobs in each state; states without jobs are left out.
-    pub jobs: Vec<JobCount>,
-    /// Number of schedules.
-    pub schedules: usize,
-    /// Number of workloads.
-    pub workloads: usize,
-    /// Bytes moved since the start.
-    pub moved_bytes: u64,
-    /// Id of the store that the records are in.
-    pub store_id: u64,
-    /// The holds (drained, paused) that keep moves from beginning.
-    pub holds: Holds,
-    /// Number of schedules that find their work undone again and again.
-    pub fights: usize,
-    /// What the daemon cannot do, and what to do about it.
-    pub problems: Vec<String>,
-}
 
 /// Talks to the dispatcher. Cheap to clone. Every call fails with [`Refusal::Unavailable`] once the dispatcher has stopped.
 #[derive(Clone, Debug)]

@@ -22,10 +22,11 @@
 //! nothing has been moved yet. A RUNNING job becomes INTERRUPTED, unless its policy is to resume: then it is SUSPENDED (if
 //! the daemon could still store that), and QUEUED again at the next start.
 
-use super::{Made, Refusal, command::Change, dispatcher::Dispatcher, used::Sort};
+use super::{Made, command::Change, dispatcher::Dispatcher, used::Sort};
 use crate::{
     access::Caller,
-    engine::Found,
+    order::Found,
+    refusal::Refusal,
     store::{Weight, Write},
 };
 use numaloc_api::value::{
@@ -40,7 +41,7 @@ impl Dispatcher {
         request: &CreateJob,
     ) -> Result<Option<Arc<Job>>, Refusal> {
         let Some(request_id) = &request.request_id else { return Ok(None) };
-        match self.book.job_of_request(&caller.name, request_id) {
+        match self.records.job_of_request(&caller.name, request_id) {
             Some(job) if is_same(job, request) => {
                 let id = job.id.clone();
                 self.get_job(&id).map(Some)
@@ -63,7 +64,7 @@ impl Dispatcher {
         if let Some(job) = self.find_request(caller, &request)? {
             return Ok((job, true));
         }
-        if let Some(taken) = request.id.as_ref().and_then(|id| self.book.job(id)) {
+        if let Some(taken) = request.id.as_ref().and_then(|id| self.records.job(id)) {
             return Err(Refusal::NameTaken { name: taken.id.to_string() });
         }
         let in_the_way = self.in_the_way(&found);
@@ -91,21 +92,21 @@ impl Dispatcher {
             ..new
         });
         let quota = &self.config().quota;
-        self.book.used().check(&caller.name, Sort::OpenJob, job.weight(), None, quota)?;
+        self.records.used().check(&caller.name, Sort::OpenJob, job.weight(), None, quota)?;
         if validate_only {
             return Ok((job, false));
         }
         self.commit(vec![Write::Job(job.clone())])?;
-        // The job's record has the members already.
-        let found = found.bare();
-        self.found.extend(job.id.number().map(|number| (number, found)));
+        if let Some(number) = job.id.number() {
+            self.open.learn(number, &found);
+        }
         Ok((self.with_progress(job), false))
     }
 
     /// A new job with the next number, not stored yet.
     pub(super) fn new_job(&self, spec: MigrationSpec, creator: String) -> Job {
         Job {
-            id: JobId::numbered(self.book.last().job + 1),
+            id: JobId::numbered(self.records.last().job + 1),
             spec,
             state: JobState::Queued,
             wanted: None,
@@ -130,11 +131,11 @@ impl Dispatcher {
     /// Open jobs, not paused, that have an address space of `found`, the oldest first.
     fn in_the_way(&self, found: &Found) -> Vec<Arc<Job>> {
         let overlaps = |job: &&Arc<Job>| {
-            let other = job.id.number().and_then(|number| self.found.get(&number));
+            let other = job.id.number().and_then(|number| self.open.found(number));
             let other = other.filter(|_| job.state != JobState::Paused);
             other.is_some_and(|other| !other.processes.is_disjoint(&found.processes))
         };
-        self.book.open_jobs().filter(overlaps).cloned().collect()
+        self.records.open_jobs().filter(overlaps).cloned().collect()
     }
 
     /// A job with all that is known of it: progress if it is open, plan and outcome if it has ended.
@@ -144,24 +145,23 @@ impl Dispatcher {
             return Ok(self.with_progress(job));
         }
         // The changes of the present group are not in the store yet.
-        if self.group.is_some() {
+        if self.records.has_draft() {
             return Ok(job);
         }
-        let store = &mut self.edges.store;
-        let whole = super::dispatcher::blocking(|| store.job(&job.id))?;
+        let whole = self.records.stored_job(&job.id)?;
         Ok(whole.map_or(job, Arc::new))
     }
 
     /// A job as the book has it. One that has ended is without plan and outcome.
     pub(super) fn known(&self, id: &JobId) -> Result<Arc<Job>, Refusal> {
-        let job = self.book.job(id).cloned();
+        let job = self.records.job(id).cloned();
         job.ok_or_else(|| Refusal::NotFound { name: id.to_string() })
     }
 
     /// A job with its present progress. If it is queued and a hold is set, its message says so.
     pub(super) fn with_progress(&self, job: Arc<Job>) -> Arc<Job> {
         if job.state == JobState::Queued
-            && let Some(why) = self.book.holds().why()
+            && let Some(why) = self.records.holds().why()
         {
             return Arc::new(Job { state_message: format!("waits: {why}"), ..(*job).clone() });
         }
@@ -204,16 +204,16 @@ impl Dispatcher {
                 self.end_job(&job, JobState::Cancelled, format!("cancelled by {by}"), None)?;
             }
             (Change::Cancel, wanted) if wanted != Some(JobState::Cancelled) => {
-                self.want(&job, Some(JobState::Cancelled), format!("is being cancelled by {by}"))?;
+                self.want(&job, Some(JobState::Cancelled), by)?;
             }
             (Change::Pause, None) if under_way => {
-                self.want(&job, Some(JobState::Paused), format!("is being held by {by}"))?;
+                self.want(&job, Some(JobState::Paused), by)?;
             }
             (Change::Pause, None) if job.state == JobState::Queued => {
-                self.put_job(&job, JobState::Paused, format!("held by {by}"))?;
+                self.put_job(&job, JobState::Paused, format!("paused by {by}"))?;
             }
             (Change::Resume, Some(JobState::Paused)) => {
-                self.want(&job, None, format!("resumed by {by}"))?;
+                self.want(&job, None, by)?;
             }
             (Change::Resume, None) if job.state == JobState::Paused => {
                 self.put_job(&job, JobState::Queued, String::new())?;
@@ -223,18 +223,23 @@ impl Dispatcher {
         Ok(self.with_progress(self.known(id)?))
     }
 
-    /// Stores what a client wants of a job that is under way, and ends its run after the current batches.
-    fn want(
-        &mut self,
-        job: &Job,
-        wanted: Option<JobState>,
-        state_message: String,
-    ) -> Result<(), Refusal> {
+    /// Stores what the client `by` wants of a job that is under way (`None`: that it goes on), and ends its run after the
+    /// current batches.
+    fn want(&mut self, job: &Job, wanted: Option<JobState>, by: &str) -> Result<(), Refusal> {
+        let state_message = match wanted {
+            Some(JobState::Cancelled) => format!("is being cancelled by {by}"),
+            Some(_) => format!("is being paused by {by}"),
+            None => format!("resumed by {by}"),
+        };
         let changed = Job { wanted, state_message, ..job.clone() };
         self.commit(vec![Write::Job(Arc::new(changed))])?;
         let number = job.id.number().unwrap_or_default();
+        let ended_by = wanted.map(|_| by.to_owned());
         self.then(move |dispatcher| {
-            dispatcher.runs.get(&number).into_iter().for_each(super::run::Run::cancel);
+            if let Some(run) = dispatcher.runs.get_mut(&number) {
+                run.ended_by = ended_by;
+                run.cancel();
+            }
         });
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The bounds of a job's run. No IO.
+//! The bounds of a job's run, and the one that all runs share. No IO.
 
 use crate::config::Config;
 use numaloc_api::value::{MigrationSpec, QosClass};
@@ -26,6 +26,20 @@ pub fn limits(spec: &MigrationSpec, config: &Config, shared: Option<Arc<SharedRa
         scheduling: config.mover,
         duty_percent,
         ..Limits::default()
+    }
+}
+
+/// The rate limit that all runs share.
+#[derive(Debug, Default)]
+pub struct SharedLimit(Option<(u64, Arc<SharedRate>)>);
+
+impl SharedLimit {
+    /// The limit for this rate; `None`: there is none. Another rate makes a new limit, and runs under way keep the old one.
+    pub fn at(&mut self, bytes_per_second: Option<u64>) -> Option<Arc<SharedRate>> {
+        if bytes_per_second != self.0.as_ref().map(|(rate, _)| *rate) {
+            self.0 = bytes_per_second.map(|rate| (rate, Arc::new(SharedRate::new(rate))));
+        }
+        self.0.as_ref().map(|(_, shared)| shared.clone())
     }
 }
 

@@ -1,13 +1,16 @@
 //! Lists, one page at a time.
 
 use super::{
-    Begin, Listed, RecordChange, RecordChanges, RecordKind, Refusal, Status,
+    Begin, Listed, RecordChange, RecordChanges, RecordKind, Status,
     changes::{Changes, Told},
     dispatcher::Dispatcher,
     page::page,
     workloads::is_named,
 };
-use crate::store::{EventHead, Kept, Weight};
+use crate::{
+    refusal::Refusal,
+    store::{EventHead, Kept, Weight},
+};
 use numaloc_api::{
     encoded::ListedJob,
     value::{
@@ -25,10 +28,10 @@ pub(super) const WATCHED_BYTES: usize = 1 << 20;
 impl Dispatcher {
     pub(super) fn list_jobs(&self, request: &ListJobs) -> Result<Listed<ListedJob>, Refusal> {
         let filter = &request.filter;
-        let workload = Named::by(self.book.workloads(), filter.workload.as_ref());
+        let workload = Named::by(self.records.workloads(), filter.workload.as_ref());
         page(&request.page, &("jobs", filter), |before| {
             let end = before.map_or(Some(u64::MAX), |before| before.parse().ok())?;
-            let older = self.book.jobs().range(..end).rev();
+            let older = self.records.jobs().range(..end).rev();
             let fitting = older.filter(move |(_, kept)| {
                 fits(&kept.job, filter) && workload.is_in(&kept.job.spec.target)
             });
@@ -46,10 +49,10 @@ impl Dispatcher {
         request: &ListSchedules,
     ) -> Result<Listed<Arc<Schedule>>, Refusal> {
         let filter = &request.filter;
-        let workload = Named::by(self.book.workloads(), filter.workload.as_ref());
+        let workload = Named::by(self.records.workloads(), filter.workload.as_ref());
         page(&request.page, &("schedules", filter), |before| {
             let end = before.map_or(Some(u64::MAX), |before| before.parse().ok())?;
-            let older = self.book.schedules().range(..end).rev();
+            let older = self.records.schedules().range(..end).rev();
             let fitting = older.filter(move |(_, schedule)| {
                 is_among(schedule, filter) && workload.is_in(&schedule.spec.migration.target)
             });
@@ -68,7 +71,7 @@ impl Dispatcher {
                 Some(after) => Bound::Excluded(WorkloadId::new(after)?),
                 None => WorkloadId::new(prefix).map_or(Bound::Unbounded, Bound::Included),
             };
-            let rest = self.book.workloads().range((begin, Bound::Unbounded));
+            let rest = self.records.workloads().range((begin, Bound::Unbounded));
             let of_prefix = rest.take_while(move |(id, _)| id.id().starts_with(prefix));
             let fitting = of_prefix.filter(move |(_, workload)| is_listed(workload, filter));
             Some(fitting.map(|(id, workload)| (id.id().to_owned(), self.with_lease(workload))))
@@ -82,9 +85,9 @@ impl Dispatcher {
         after: u64,
         most: usize,
     ) -> Result<RecordChanges<ListedJob, JobId>, Refusal> {
-        let workload = Named::by(self.book.workloads(), filter.workload.as_ref());
-        changes_after(self.book.job_changes(), after, most, |id| {
-            let Some(kept) = self.book.kept(id) else { return Sight::Hidden };
+        let workload = Named::by(self.records.workloads(), filter.workload.as_ref());
+        changes_after(self.records.job_changes(), after, most, |id| {
+            let Some(kept) = self.records.kept(id) else { return Sight::Hidden };
             match fits(&kept.job, filter) && workload.is_in(&kept.job.spec.target) {
                 true => Sight::Shown(self.listed(kept)),
                 false if never_fitted(&kept.job, filter) => Sight::Never,
@@ -100,9 +103,9 @@ impl Dispatcher {
         after: u64,
         most: usize,
     ) -> Result<RecordChanges<Arc<Schedule>, ScheduleId>, Refusal> {
-        let workload = Named::by(self.book.workloads(), filter.workload.as_ref());
-        changes_after(self.book.schedule_changes(), after, most, |id| {
-            let Some(schedule) = self.book.schedule(id) else { return Sight::Hidden };
+        let workload = Named::by(self.records.workloads(), filter.workload.as_ref());
+        changes_after(self.records.schedule_changes(), after, most, |id| {
+            let Some(schedule) = self.records.schedule(id) else { return Sight::Hidden };
             let target = &schedule.spec.migration.target;
             match is_among(schedule, filter) && workload.is_in(target) {
                 true => Sight::Shown(schedule.clone()),
@@ -120,8 +123,8 @@ impl Dispatcher {
         most: usize,
     ) -> Result<RecordChanges<Arc<Workload>, WorkloadId>, Refusal> {
         let prefix = filter.id_prefix.as_deref().unwrap_or_default();
-        changes_after(self.book.workload_changes(), after, most, |id| {
-            match self.book.workloads().get(id) {
+        changes_after(self.records.workload_changes(), after, most, |id| {
+            match self.records.workloads().get(id) {
                 _ if !id.id().starts_with(prefix) => Sight::Never,
                 Some(known) if is_listed(known, filter) => Sight::Shown(self.with_lease(known)),
                 _ => Sight::Hidden,
@@ -136,9 +139,9 @@ impl Dispatcher {
         token: Option<&str>,
     ) -> Result<Begin, Refusal> {
         match of {
-            RecordKind::Job => self.book.job_changes().begin(token),
-            RecordKind::Schedule => self.book.schedule_changes().begin(token),
-            RecordKind::Workload => self.book.workload_changes().begin(token),
+            RecordKind::Job => self.records.job_changes().begin(token),
+            RecordKind::Schedule => self.records.schedule_changes().begin(token),
+            RecordKind::Workload => self.records.workload_changes().begin(token),
         }
     }
 
@@ -163,14 +166,13 @@ impl Dispatcher {
         filter: &'a EventFilter,
         after: u64,
     ) -> impl Iterator<Item = &'a EventHead> {
-        let heads = self.book.events();
+        let heads = self.records.events();
         let first = heads.partition_point(|head| head.number <= after);
         heads.range(first..).filter(move |head| is_wanted(head, filter))
     }
 
     fn read_events(&mut self, numbers: &[u64]) -> Result<Vec<Arc<Event>>, Refusal> {
-        let store = &mut self.edges.store;
-        let events = super::dispatcher::blocking(|| store.events(numbers))?;
+        let events = self.records.stored_events(numbers)?;
         Ok(events.into_iter().map(Arc::new).collect())
     }
 
@@ -197,14 +199,14 @@ impl Dispatcher {
         drop(wanted);
         let seen = match numbers.last() {
             Some(&last) if !is_all => last,
-            _ => self.book.last().event.max(after),
+            _ => self.records.last().event.max(after),
         };
         Ok((self.read_events(&numbers)?, seen))
     }
 
     /// Whether all events after a number are kept. 0 is always allowed: it means those events that are kept.
     pub(super) fn check_cursor(&self, after: u64) -> Result<(), Refusal> {
-        let (last, oldest) = (self.book.last().event, self.whole_from());
+        let (last, oldest) = (self.records.last().event, self.whole_from());
         match after == 0 || (after <= last && after + 1 >= oldest) {
             true => Ok(()),
             false => Err(Refusal::Cursor { after, oldest, last }),
@@ -214,7 +216,7 @@ impl Dispatcher {
     /// Creation time of the oldest queued job of each class.
     pub(super) fn oldest(&self) -> BTreeMap<QosClass, SystemTime> {
         let mut oldest = BTreeMap::new();
-        for job in self.book.jobs_in(JobState::Queued) {
+        for job in self.records.jobs_in(JobState::Queued) {
             // Jobs come by number, so the oldest comes first.
             oldest.entry(job.spec.policy.class()).or_insert(job.created);
         }
@@ -224,7 +226,7 @@ impl Dispatcher {
     /// Number of the oldest event after which no event has been forgotten. If the last event has been forgotten, the next
     /// number.
     fn whole_from(&self) -> u64 {
-        let (events, last) = (self.book.events(), self.book.last().event);
+        let (events, last) = (self.records.events(), self.records.last().event);
         // Whether all events from index `at` on are kept: as many as their numbers say. If so, that also holds for each
         // later index.
         let is_whole = |at: usize| last - events[at].number == (events.len() - 1 - at) as u64;
@@ -240,17 +242,17 @@ impl Dispatcher {
     }
 
     pub(super) fn status(&self) -> Status {
-        let counts = self.book.counts().iter().filter(|(_, count)| **count > 0);
+        let counts = self.records.counts().iter().filter(|(_, count)| **count > 0);
         Status {
             started: self.started,
             jobs: counts.map(|(state, count)| (*state, *count)).collect(),
-            schedules: self.book.schedules().len(),
-            workloads: self.book.workloads().len(),
+            schedules: self.records.schedules().len(),
+            workloads: self.records.workloads().len(),
             moved_bytes: self.moved_bytes,
-            store_id: self.edges.store.id(),
-            holds: self.book.holds(),
-            fights: self.fights.values().filter(|fight| fight.is_on()).count(),
-            problems: self.problem.iter().cloned().collect(),
+            store_id: self.records.store_id(),
+            holds: self.records.holds(),
+            fights: self.agenda.fights(),
+            problems: self.records.problem().into_iter().map(str::to_owned).collect(),
         }
     }
 }

@@ -1,13 +1,21 @@
 //! Pages of lists. A page ends by number of entries or by size. A token names the list that it belongs to and the last
 //! entry that was shown.
 
-use super::{Listed, Refusal};
-use crate::store::Weight;
+use crate::{refusal::Refusal, store::Weight};
 use numaloc_api::value::Page;
 use std::fmt::Debug;
 
 /// About how many bytes a page has at most: by default gRPC clients accept no message above 4 MiB.
 const BYTES: usize = 2 << 20;
+
+/// A page of a list.
+#[derive(Clone, Debug)]
+pub struct Listed<T> {
+    /// Its entries.
+    pub entries: Vec<T>,
+    /// The token of the next page; `None`: there is none.
+    pub next: Option<String>,
+}
 
 /// Cuts a page out of `entries`, which begin after the position in the token.
 ///

@@ -1,6 +1,6 @@
 //! Which jobs come next. No IO, no clock.
 
-use crate::{config::Queue, engine::Found};
+use crate::{config::Queue, order::Found};
 use numaloc_api::value::QosClass;
 use numaloc_core::{Identity, NodeId};
 use std::{
@@ -53,7 +53,7 @@ pub struct Active<'a> {
     /// How far it is.
     pub stage: Stage,
     /// Its processes and nodes, as far as known.
-    pub found: &'a Found,
+    pub found: Option<&'a Found>,
 }
 
 impl Active<'_> {
@@ -96,6 +96,10 @@ impl<'a> Taken<'a> {
             .find(is_full)
             .map(|node| format!("node {} is taken by another job", node.0))
     }
+    /// Whether a job need not wait, as far as is known of it.
+    pub fn leaves_room(&self, found: Option<&Found>, limits: &Queue) -> bool {
+        found.is_none_or(|found| self.blocks(found, limits).is_none())
+    }
 }
 
 /// Whether a job of class `own` makes room while jobs of the classes `active` are planned or moved. A best-effort job does
@@ -125,7 +129,7 @@ pub fn preempted<'a>(waiting: &[Waiting<'a>], active: &[Active<'a>], limits: &Qu
     let mut plans = others.iter().filter(planned).count() + starting.len();
     // A job that is planned will move, so it counts, too.
     let mut places = others.len() + starting.len();
-    let mut taken = Taken::by(others.iter().map(|job| job.found));
+    let mut taken = Taken::by(others.iter().filter_map(|job| job.found));
     let begins = waiting.iter().filter(|job| starting.contains(&job.number));
     begins.filter_map(|job| job.found).for_each(|found| taken.add(found));
     let is_waited_for = !starting.is_empty() || others.iter().any(|job| !job.is_moving());
@@ -137,9 +141,9 @@ pub fn preempted<'a>(waiting: &[Waiting<'a>], active: &[Active<'a>], limits: &Qu
             Stage::Planning => plans < limits.plans,
             Stage::Ready => true,
         };
-        match has_room && taken.blocks(job.found, limits).is_none() {
+        match has_room && taken.leaves_room(job.found, limits) {
             true => {
-                taken.add(job.found);
+                job.found.into_iter().for_each(|found| taken.add(found));
                 places += usize::from(job.is_moving());
                 plans += usize::from(job.stage == Stage::Planning);
             }
@@ -163,7 +167,7 @@ pub fn overstayed<'a>(
         qos_class: job.qos_class,
         owner: job.owner,
         turn: others_of(job, active),
-        found: Some(job.found),
+        found: job.found,
     });
     let mut waiting: Vec<Waiting<'a>> = ready.chain(waiting.iter().copied()).collect();
     waiting.sort_by_key(key);
@@ -216,7 +220,7 @@ fn key(job: &Waiting<'_>) -> (QosClass, usize, u64, u64) {
 /// overtake it for ever; jobs that need other processes and nodes go ahead of it. No job is planned that would then only
 /// wait for a place to move.
 pub fn next<'a>(mut waiting: Vec<Waiting<'a>>, active: &[Active<'a>], limits: &Queue) -> Vec<u64> {
-    let mut taken = Taken::by(active.iter().map(|job| job.found));
+    let mut taken = Taken::by(active.iter().filter_map(|job| job.found));
     waiting.sort_by_key(key);
     let planned = active.iter().filter(|job| job.stage == Stage::Planning).count();
     let mut plans = limits.plans.saturating_sub(planned);
@@ -242,7 +246,7 @@ pub fn next<'a>(mut waiting: Vec<Waiting<'a>>, active: &[Active<'a>], limits: &Q
             break;
         }
         // If nothing is known of a job yet, it is planned to find out.
-        if job.found.is_none_or(|found| taken.blocks(found, limits).is_none()) {
+        if taken.leaves_room(job.found, limits) {
             next.push(job.number);
             plans -= 1;
             *begun.entry(class).or_default() += 1;

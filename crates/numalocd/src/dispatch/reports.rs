@@ -1,10 +1,9 @@
 //! What the engine reports, and what follows from it.
 
-use super::{
-    Refusal, dispatcher::Dispatcher, ends::joined, queue::Taken, restart::resumes, run::Run,
-};
+use super::{dispatcher::Dispatcher, ends::joined, queue::Taken, recover::resumes, run::Run};
 use crate::{
-    engine::{Ended, Planned, Report},
+    order::{Ended, Planned, Report},
+    refusal::Refusal,
     store::Write,
 };
 use numaloc_api::value::{Job, JobState, MemberResult, MemberState, Outcome, verdict};
@@ -70,7 +69,7 @@ impl Dispatcher {
                     let job = Job { members: all_legs(&job, members), ..job };
                     self.end_without_moving(&job, why.clone(), share)?;
                 } else {
-                    self.found.insert(number, planned.found.bare());
+                    self.open.learn(number, &planned.found);
                     // Until this run has ended, the members keep their results from earlier runs.
                     let members = if job.outcome.is_some() { job.members.clone() } else { members };
                     return self.proceed(number, Job { members, ..job });
@@ -112,7 +111,7 @@ impl Dispatcher {
     /// Why a planned job has to wait after all: a hold, or a job that moves already. Jobs that are only planned do not
     /// count: of two jobs planned at the same time, the first one goes on.
     fn blocked(&self, number: u64) -> Option<String> {
-        if let Some(why) = self.book.holds().why() {
+        if let Some(why) = self.records.holds().why() {
             return Some(why.to_owned());
         }
         let moving = self.runs.iter().filter(|(other, run)| **other != number && run.is_moving());
@@ -182,13 +181,18 @@ impl Dispatcher {
         job: &Job,
         outcome: Option<Arc<Outcome>>,
     ) -> Result<(), Refusal> {
+        let run = job.id.number().and_then(|number| self.runs.get(&number));
+        let by = |done: &str| match run.and_then(|run| run.ended_by.as_deref()) {
+            Some(by) => format!("{done} by {by}"),
+            None => done.to_owned(),
+        };
         match job.wanted {
             Some(JobState::Cancelled) => {
-                let message = job.state_message.replace("is being cancelled", "cancelled");
+                let message = by("cancelled");
                 self.end_job(job, JobState::Cancelled, message, outcome)
             }
             Some(_) => {
-                let message = job.state_message.replace("is being held", "held");
+                let message = by("paused");
                 self.put_job(&with(job, outcome), JobState::Paused, message)
             }
             None if self.stopping.is_some() && job.state == JobState::Running && resumes(job) => {
@@ -200,7 +204,6 @@ impl Dispatcher {
                 self.end_job(job, JobState::Interrupted, message, outcome)
             }
             None => {
-                let run = job.id.number().and_then(|number| self.runs.get(&number));
                 let why = run.and_then(|run| run.back).unwrap_or_default().to_owned();
                 self.put_job(&with(job, outcome), JobState::Queued, why)
             }

@@ -3,7 +3,7 @@
 use super::queue::Stage;
 use crate::{
     access::Caller,
-    engine::{Found, Returned, Trail},
+    order::{Found, Returned, Trail},
 };
 use numaloc_api::value::{JobProgress, QosClass};
 use numaloc_executor::Control;
@@ -30,6 +30,8 @@ pub struct Run {
     pub moving: Option<Instant>,
     /// Why the run was told to end and go back into the queue, if it was.
     pub back: Option<&'static str>,
+    /// The client that wants the job cancelled or paused, if one does. The record says what it wants.
+    pub ended_by: Option<String>,
     /// Its processes and nodes; before it is planned, only those known then.
     pub found: Option<Found>,
     /// Bytes that the plan is to move; 0 before it is planned.

@@ -1,13 +1,9 @@
 //! Schedules as clients see them: created, read, changed, removed.
 
-use super::{
-    Made, Refusal,
-    command::Reply,
-    dispatcher::{Asked, Dispatcher},
-    used::Sort,
-};
+use super::{Made, agenda::Asked, command::Reply, dispatcher::Dispatcher, used::Sort};
 use crate::{
     access::Caller,
+    refusal::Refusal,
     store::{Weight, Write},
 };
 use numaloc_api::value::{
@@ -30,7 +26,7 @@ impl Dispatcher {
             id.as_ref().is_some_and(|id| *id != known.id)
                 || (known.created == known.updated && known.spec != *spec)
         };
-        match self.book.schedule_of_request(&caller.name, request_id) {
+        match self.records.schedule_of_request(&caller.name, request_id) {
             Some(known) if is_other(known) => Err(Refusal::AlreadyExists {
                 request_id: request_id.clone(),
                 name: known.id.to_string(),
@@ -49,11 +45,11 @@ impl Dispatcher {
             return Ok(known);
         }
         let CreateSchedule { id, spec, request_id, validate_only } = request;
-        if let Some(taken) = id.as_ref().and_then(|id| self.book.schedule(id)) {
+        if let Some(taken) = id.as_ref().and_then(|id| self.records.schedule(id)) {
             return Err(Refusal::NameTaken { name: taken.id.to_string() });
         }
         let now = self.wall();
-        let number = self.book.last().schedule + 1;
+        let number = self.records.last().schedule + 1;
         let state = if spec.paused { ScheduleState::Paused } else { ScheduleState::Waiting };
         let schedule = Arc::new(Schedule {
             id: match id {
@@ -76,7 +72,7 @@ impl Dispatcher {
             etag: etag(),
         });
         let quota = &self.config().quota;
-        self.book.used().check(&caller.name, Sort::Schedule, schedule.weight(), None, quota)?;
+        self.records.used().check(&caller.name, Sort::Schedule, schedule.weight(), None, quota)?;
         if validate_only {
             return Ok(schedule);
         }
@@ -87,7 +83,7 @@ impl Dispatcher {
     }
 
     pub(super) fn get_schedule(&self, id: &ScheduleId) -> Result<Arc<Schedule>, Refusal> {
-        let schedule = self.book.schedule(id).cloned();
+        let schedule = self.records.schedule(id).cloned();
         schedule.ok_or_else(|| Refusal::NotFound { name: id.to_string() })
     }
 
@@ -115,7 +111,7 @@ impl Dispatcher {
         };
         // The time when it is due stays, unless the new interval makes it earlier. A schedule that was paused is due at
         // once.
-        let due = known.id.number().and_then(|number| self.due.get(&number)).copied();
+        let due = known.id.number().and_then(|number| self.agenda.due(number));
         let now = Instant::now();
         let latest = if known.last_run.is_some() { now + spec.interval } else { now };
         let due = (state == ScheduleState::Waiting).then(|| due.unwrap_or(now).min(latest));
@@ -137,13 +133,13 @@ impl Dispatcher {
         });
         let (before, quota) = (Some(known.weight()), &self.config().quota);
         let weight = schedule.weight();
-        self.book.used().check(&known.creator, Sort::Schedule, weight, before, quota)?;
+        self.records.used().check(&known.creator, Sort::Schedule, weight, before, quota)?;
         if validate_only {
             return Ok(schedule);
         }
         let by = &caller.name;
         let event = match (known.spec.paused, schedule.spec.paused) {
-            (false, true) => Some((EventType::Paused, format!("held by {by}"))),
+            (false, true) => Some((EventType::Paused, format!("paused by {by}"))),
             (true, false) => Some((EventType::Resumed, format!("resumed by {by}"))),
             _ => None,
         };
@@ -163,7 +159,7 @@ impl Dispatcher {
         let DeleteSchedule { id, etag } = request;
         let known = self.changeable(caller, &id, etag.as_deref())?;
         let id = known.id.clone();
-        let last = known.last_job.as_ref().and_then(|job| self.book.job(job)).cloned();
+        let last = known.last_job.as_ref().and_then(|job| self.records.job(job)).cloned();
         let is_under_way =
             |job: &&Arc<Job>| matches!(job.state, JobState::Planning | JobState::Running);
         // A run under way goes on as a job of the schedule's owner. So it has an owner, and can be cancelled and paused.
@@ -205,7 +201,7 @@ impl Dispatcher {
             return drop(reply.send(self.last_run(&known)));
         }
         let asked = Asked { who: caller.name.clone(), request_id: request.request_id, reply };
-        self.asked.entry(known.id.number().unwrap_or_default()).or_default().push(asked);
+        self.agenda.ask(known.id.number().unwrap_or_default(), asked);
         // The answer to the probe sets it again.
         self.set_due(&known.id, None);
         self.probe(&known);
@@ -219,7 +215,9 @@ impl Dispatcher {
     ) -> Result<Option<Arc<Job>>, Refusal> {
         let RunSchedule { id, request_id } = request;
         let Some(request_id) = request_id else { return Ok(None) };
-        let Some(job) = self.book.job_of_request(&caller.name, request_id) else { return Ok(None) };
+        let Some(job) = self.records.job_of_request(&caller.name, request_id) else {
+            return Ok(None);
+        };
         // One that was under way when its schedule was removed has none any more.
         let is_of_schedule = job.schedule.as_ref().is_none_or(|schedule| schedule == id);
         match job.requester.is_some() && is_of_schedule {
@@ -243,7 +241,7 @@ impl Dispatcher {
 
     /// Answers the callers that have asked for a run of a schedule.
     pub(super) fn answer_runs(&mut self, id: &ScheduleId, answer: &Result<Made, Refusal>) {
-        for asked in self.asked.remove(&id.number().unwrap_or_default()).into_iter().flatten() {
+        for asked in self.agenda.take_asked(id.number().unwrap_or_default()) {
             // This fails only if the caller has gone.
             let _ = asked.reply.send(answer.clone());
         }
@@ -271,21 +269,17 @@ impl Dispatcher {
 
     /// Forgets what was learnt of a schedule that was changed or removed, and sets when it is due.
     fn begin_anew(&mut self, id: &ScheduleId, due: Option<Instant>) {
-        self.gone.remove(&id.number().unwrap_or_default());
-        self.put_off.remove(&id.number().unwrap_or_default());
-        self.forget_fight(id);
-        let present = self.book.schedule(id).map(|known| known.etag.clone()).unwrap_or_default();
+        self.agenda.forget(id.number().unwrap_or_default());
+        let present = self.records.schedule(id).map(|known| known.etag.clone()).unwrap_or_default();
         self.answer_runs(id, &Err(Refusal::Etag { name: id.to_string(), present }));
         self.set_due(id, due);
     }
 
     /// Sets when a schedule is due.
     pub(super) fn set_due(&mut self, id: &ScheduleId, due: Option<Instant>) {
-        let Some(number) = id.number() else { return };
-        match due {
-            Some(due) => self.due.insert(number, due),
-            None => self.due.remove(&number),
-        };
+        if let Some(number) = id.number() {
+            self.agenda.set_due(number, due);
+        }
     }
 }
 

@@ -1,14 +1,16 @@
 //! The dispatcher's task: handles commands, reports and the passing of time, one after the other.
 
 use super::{
-    Handle, Refusal,
     command::Command,
     dispatcher::{Dispatcher, Probed},
+    handle::Handle,
     lists::WATCHED_BYTES,
+    measured::Measured,
     run::Run,
 };
 use crate::{
-    engine::{Found, Report},
+    order::{Found, Report},
+    refusal::Refusal,
     store::Kept,
 };
 use numaloc_api::value::{Job, JobId};
@@ -25,7 +27,7 @@ const PROGRESS_OF_ALL: Duration = Duration::from_secs(1);
 /// How often what could not be stored is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 /// How often old records are looked for.
-const FORGET: Duration = Duration::from_secs(60);
+const FORGET_EVERY: Duration = Duration::from_secs(60);
 /// How many commands may be queued. When the queue is full, callers wait.
 const COMMANDS: usize = 256;
 
@@ -50,7 +52,7 @@ pub fn start(
     pulse: Pulse,
 ) -> (Handle, impl Future<Output = ()> + Send) {
     let (sender, commands) = mpsc::channel(COMMANDS);
-    let handle = Handle::new(sender, dispatcher.book.watch_events());
+    let handle = Handle::new(sender, dispatcher.records.watch_events());
     (handle, dispatcher.serve(commands, ears, pulse))
 }
 
@@ -120,7 +122,7 @@ impl Dispatcher {
             let started = self.start_jobs();
             let status = self.status();
             (self.edges.tell)(&status);
-            self.edges.metrics.oldest_queued(&self.oldest());
+            (self.edges.measured)(Measured::OldestQueued(&self.oldest()));
             // Jobs that could not be started are tried again.
             self.changed |= started.is_err();
             started?;
@@ -129,22 +131,25 @@ impl Dispatcher {
         // Earlier than planned if jobs of much weight have ended since.
         let is_much = self.ended_bytes > self.config().retention.bytes / 8;
         if *forget <= now || is_much {
-            *forget = now + if self.forget()? { RETRY } else { FORGET };
+            *forget = now + if self.forget()? { RETRY } else { FORGET_EVERY };
         }
         if self.late.is_empty() { Ok(()) } else { Err(self.unsaved()) }
     }
 
     fn unsaved(&self) -> Refusal {
-        Refusal::Unavailable { message: self.problem.clone().unwrap_or_default() }
+        Refusal::Unavailable { message: self.records.problem().unwrap_or_default().to_owned() }
     }
 
     fn next_tick(&self, now: Instant) -> Option<Instant> {
-        let due = self.due.values().min().copied().filter(|_| self.stopping.is_none());
+        let due = self.agenda.next_due().filter(|_| self.stopping.is_none());
         let is_shown = |number: &u64| {
-            self.book.jobs().get(number).is_some_and(|kept| self.book.is_watched(&kept.job.id))
+            self.records
+                .jobs()
+                .get(number)
+                .is_some_and(|kept| self.records.is_watched(&kept.job.id))
         };
         let progress = self.runs.keys().any(is_shown).then(|| now + PROGRESS);
-        let is_told = self.book.job_changes().is_watched();
+        let is_told = self.records.job_changes().is_watched();
         let is_told = is_told && self.runs.values().any(Run::is_moving);
         let of_all = is_told.then(|| now + PROGRESS_OF_ALL);
         [due, progress, of_all].into_iter().flatten().min()
@@ -154,10 +159,10 @@ impl Dispatcher {
     fn show_progress(&mut self) {
         let now = Instant::now();
         let wall = self.wall();
-        let are_all_watched = self.book.job_changes().is_watched();
+        let are_all_watched = self.records.job_changes().is_watched();
         for (number, run) in self.runs.iter_mut().filter(|(_, run)| run.is_moving()) {
-            let Some(Kept { job, .. }) = self.book.jobs().get(number) else { continue };
-            let is_watched = self.book.is_watched(&job.id);
+            let Some(Kept { job, .. }) = self.records.jobs().get(number) else { continue };
+            let is_watched = self.records.is_watched(&job.id);
             if !is_watched && !are_all_watched {
                 continue;
             }
@@ -165,10 +170,10 @@ impl Dispatcher {
             let progress = run.progress_now(wall);
             let state = (progress.settled_bytes, progress.held_back.clone());
             if are_all_watched && run.listed.is_news(&state, now, PROGRESS_OF_ALL) {
-                self.book.progressed(&job.id);
+                self.records.progressed(&job.id);
             }
             if is_watched && run.shown.is_news(&state, now, PROGRESS) {
-                self.book.show(Job { progress: Some(progress), ..(*job).clone() });
+                self.records.show(Job { progress: Some(progress), ..(*job).clone() });
             }
         }
     }
@@ -228,7 +233,7 @@ impl Dispatcher {
             Command::ListJobs(request, reply) => drop(reply.send(self.list_jobs(&request))),
             Command::WatchJob(id, reply) => {
                 let job = self.get_job(&id);
-                let _ = reply.send(job.map(|job| self.book.watch_job(job)));
+                let _ = reply.send(job.map(|job| self.records.watch_job(job)));
             }
             Command::GetSchedule(id, reply) => drop(reply.send(self.get_schedule(&id))),
             Command::ListSchedules(request, reply) => {
@@ -271,9 +276,7 @@ impl Dispatcher {
                 let _ = reply.send(self.events_after(&filter, after, most, WATCHED_BYTES));
             }
             Command::Snapshot(reply) => {
-                let store = &mut self.edges.store;
-                let snapshot = super::dispatcher::blocking(|| store.snapshot());
-                let _ = reply.send(snapshot.map_err(Refusal::from));
+                let _ = reply.send(self.records.snapshot());
             }
             Command::Status(reply) => drop(reply.send(Ok(self.status()))),
             change => self.on_changes(vec![change]),

@@ -16,12 +16,14 @@ mod stops;
 mod tenants;
 mod workloads;
 
-use super::{Book, Dispatcher, Ears, Edges, Handle, Listed, Lookup, Probe, Probed, Refusal, start};
+use super::{
+    Dispatcher, Ears, Edges, Handle, Listed, Lookup, Measured, Probe, Probed, Records, start,
+};
 use crate::{
-    access::{Authority, Caller, Ceilings, Role},
-    config::{Config, Grant, Grantee},
-    engine::{Ended, Found, Order, Planned, Report, Returned, Trail},
-    metrics::Metrics,
+    access::{Authority, Caller},
+    config::{Ceilings, Config, Grant, Grantee, Role},
+    order::{Ended, Found, Order, Planned, Report, Returned, Trail},
+    refusal::Refusal,
     store::{DiskFault, Store},
 };
 use numaloc_api::{
@@ -36,7 +38,10 @@ use numaloc_core::{Account, Identity, Locality, NodeId, NodeSet, Options, Reason
 use numaloc_executor::Control;
 use prost::Message;
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::{Duration, SystemTime},
 };
 use tempfile::TempDir;
@@ -55,7 +60,8 @@ pub struct Rig {
     pub lookups: mpsc::UnboundedReceiver<Lookup>,
     pub looked_up: mpsc::UnboundedSender<(JobId, Found)>,
     pub config: watch::Sender<Arc<Config>>,
-    pub metrics: Metrics,
+    /// How many commits there were.
+    pub commits: Arc<AtomicU64>,
     /// Makes a later operation on the disk fail.
     pub fail: Box<dyn Fn(DiskFault) + Send + Sync>,
     pub task: JoinHandle<()>,
@@ -84,18 +90,22 @@ impl Rig {
         let (lookups_in, lookups) = mpsc::unbounded_channel();
         let (looked_up, looked_up_out) = mpsc::unbounded_channel();
         let config = watch::Sender::new(Arc::new(config));
-        let (metrics, fail) = (Metrics::default(), store.failing());
+        let (commits, fail) = (Arc::new(AtomicU64::new(0)), store.failing());
+        let counted = commits.clone();
         let edges = Edges {
-            store,
             config: config.subscribe(),
             orders: orders_in,
             probes: probes_in,
             lookups: lookups_in,
-            metrics: metrics.clone(),
+            measured: Box::new(move |measured| {
+                if matches!(measured, Measured::Commit { .. }) {
+                    counted.fetch_add(1, Relaxed);
+                }
+            }),
             tell: Box::new(|_| ()),
             clock,
         };
-        let dispatcher = Dispatcher::new(edges, Book::new(contents));
+        let dispatcher = Dispatcher::new(edges, Records::new(store, contents));
         let ears = Ears { reports: reports_out, probed: probed_out, looked_up: looked_up_out };
         let (handle, task) = start(dispatcher, ears, (Box::new(|| ()), Duration::from_secs(60)));
         let task = tokio::spawn(task);
@@ -108,7 +118,7 @@ impl Rig {
             lookups,
             looked_up,
             config,
-            metrics,
+            commits,
             fail,
             task,
         }
@@ -212,7 +222,7 @@ pub fn caller(name: &str, role: Role) -> Caller {
         gid: None,
         role,
         authority: Authority::All,
-        ceilings: crate::access::Ceilings::NONE,
+        ceilings: crate::config::Ceilings::NONE,
     }
 }
 

@@ -1,11 +1,12 @@
 //! Schedules as time passes: a schedule is due, a run begins, the target is gone or back.
 
 use super::{
-    Made, Refusal,
-    dispatcher::{Asked, Dispatcher, Probe, Probed},
+    Made,
+    agenda::Asked,
+    dispatcher::{Dispatcher, Probe, Probed},
     fight::Fight,
 };
-use crate::{engine::Found, store::Write};
+use crate::{order::Found, refusal::Refusal, store::Write};
 use numaloc_api::value::{EventType, Job, JobState, Schedule, ScheduleState};
 use std::{
     sync::Arc,
@@ -26,12 +27,9 @@ const RETRY_MAX: Duration = Duration::from_secs(600);
 impl Dispatcher {
     /// Probes the targets of the schedules that are due.
     pub(super) fn tick_schedules(&mut self, now: Instant) {
-        let due: Vec<u64> =
-            self.due.iter().filter(|(_, due)| **due <= now).map(|(number, _)| *number).collect();
-        for number in due {
-            // The answer to the probe sets it again.
-            self.due.remove(&number);
-            if let Some(schedule) = self.book.schedules().get(&number).cloned() {
+        // The answers to the probes set them again.
+        for number in self.agenda.take_due(now) {
+            if let Some(schedule) = self.records.schedules().get(&number).cloned() {
                 self.probe(&schedule);
             }
         }
@@ -60,7 +58,7 @@ impl Dispatcher {
     /// Handles the answer to a probe.
     pub(super) fn on_probed(&mut self, probed: Probed) {
         let Probed { schedule, etag, found } = probed;
-        let known = self.book.schedule(&schedule).cloned();
+        let known = self.records.schedule(&schedule).cloned();
         let Some(known) = known.filter(|known| known.etag == etag) else { return };
         // There were two probes, one because the schedule was due and one for a client. The answer to the other has begun
         // the run.
@@ -70,9 +68,9 @@ impl Dispatcher {
         // A schedule that is not due stays as it is if a run that a client has asked for is not possible.
         let is_due = matches!(known.state, ScheduleState::Waiting | ScheduleState::TargetGone);
         let (answer, done) = match found {
-            Ok(found) => self.ran(&known, found),
+            Ok(found) => self.ran(&known, Some(found)),
             // The end of the job says that there is no node to move to, as clients expect.
-            Err(Refusal::NoTargetNode { .. }) => self.ran(&known, Found::default()),
+            Err(Refusal::NoTargetNode { .. }) => self.ran(&known, None),
             Err(refusal) if !is_due => (Err(refusal), Ok(())),
             Err(refusal @ (Refusal::TargetNotFound { .. } | Refusal::TargetEmpty { .. })) => {
                 let done = self.target_is_gone(&known, refusal.to_string());
@@ -90,30 +88,37 @@ impl Dispatcher {
         self.answer_runs(&known.id, &done.and(answer));
     }
 
-    /// Begins a run. Gives back the answer for the callers that have asked for the run, and whether the run could be
-    /// stored.
+    /// Begins a run, for what was found if that is known. Gives back the answer for the callers that have asked for the run,
+    /// and whether the run could be stored.
     fn ran(
         &mut self,
         known: &Schedule,
-        found: Found,
+        found: Option<Found>,
     ) -> (Result<Made, Refusal>, Result<(), Refusal>) {
         let job = self.run_schedule(known, found);
         let done = job.as_ref().map(|_| ()).map_err(Clone::clone);
         (job.map(|job| (job, false)), done)
     }
 
-    fn run_schedule(&mut self, known: &Schedule, found: Found) -> Result<Arc<Job>, Refusal> {
+    fn run_schedule(
+        &mut self,
+        known: &Schedule,
+        found: Option<Found>,
+    ) -> Result<Arc<Job>, Refusal> {
         let migration = known.spec.migration.clone();
         let owner = self.creator(&known.creator, known.creator_gid)?;
         let selected = self.select(&migration.target, Some(&owner), Some(&known.pins))?;
         let mut job = self.new_job(migration, "schedule".to_owned());
         job.schedule = Some(known.id.clone());
         job.pins.clone_from(&known.pins);
-        job.members.clone_from(&found.members);
+        if let Some(found) = &found {
+            job.members.clone_from(&found.members);
+        }
         job.labels.clone_from(&known.spec.labels);
-        if let Some(Asked { who, request_id, .. }) = self.asker(known) {
+        let asker = self.agenda.asker(known.id.number().unwrap_or_default());
+        if let Some(Asked { who, request_id, .. }) = asker {
             // Of two that were under way with the same request_id the first has it.
-            let is_new = |id: &String| self.book.job_of_request(who, id).is_none();
+            let is_new = |id: &String| self.records.job_of_request(who, id).is_none();
             job.request_id = request_id.clone().filter(is_new);
             job.requester = Some(who.clone());
         }
@@ -130,29 +135,23 @@ impl Dispatcher {
             ..known.clone()
         };
         self.commit(vec![Write::Job(job.clone()), Write::Schedule(Arc::new(schedule))])?;
-        self.gone.remove(&known.id.number().unwrap_or_default());
-        self.put_off.remove(&known.id.number().unwrap_or_default());
-        self.found.extend(job.id.number().map(|number| (number, found.bare())));
+        self.agenda.is_there(known.id.number().unwrap_or_default());
+        if let Some((number, found)) = job.id.number().zip(found) {
+            self.open.learn(number, &found);
+        }
         Ok(job)
-    }
-
-    /// Who has asked for a run of a schedule: the first with a request_id, else the first.
-    fn asker(&self, known: &Schedule) -> Option<&Asked> {
-        let asked = self.asked.get(&known.id.number().unwrap_or_default())?;
-        asked.iter().find(|asked| asked.request_id.is_some()).or(asked.first())
     }
 
     fn target_is_gone(&mut self, known: &Schedule, message: String) -> Result<(), Refusal> {
         let (number, now) = (known.id.number().unwrap_or_default(), Instant::now());
-        let since = *self.gone.entry(number).or_insert(now);
+        let since = self.agenda.is_gone(number, now);
         let left = known.spec.ttl_after_gone.map(|ttl| ttl.saturating_sub(now - since));
         if left.is_some_and(|left| left.is_zero()) {
             let why = format!("removed: its target has been gone for long enough: {message}");
             let event = self.of_schedule(known, EventType::ScheduleRemoved, why);
             let writes = [Write::DropSchedule(known.id.clone())].into_iter();
             self.commit(writes.chain(self.tell([event])).collect())?;
-            self.gone.remove(&number);
-            self.forget_fight(&known.id);
+            self.agenda.forget(number);
             tracing::info!(schedule = %known.id, "removed: its target has been gone for long enough");
             return Ok(());
         }
@@ -173,9 +172,8 @@ impl Dispatcher {
 
     fn postpone(&mut self, known: &Schedule, message: String) -> Result<(), Refusal> {
         // The wait doubles each time. It does not depend on the interval, so a weekly run is not put off by a week.
-        let tries = self.put_off.entry(known.id.number().unwrap_or_default()).or_default();
-        let wait = RETRY.saturating_mul(1 << (*tries).min(6)).min(RETRY_MAX);
-        *tries += 1;
+        let failures = self.agenda.has_failed(known.id.number().unwrap_or_default());
+        let wait = RETRY.saturating_mul(1 << failures.min(6)).min(RETRY_MAX);
         if known.state_message != message || known.state != ScheduleState::Waiting {
             let schedule = Schedule {
                 state: ScheduleState::Waiting,
@@ -196,7 +194,7 @@ impl Dispatcher {
         job: &Job,
         fight: Option<&Fight>,
     ) -> Option<(Arc<Schedule>, Option<Instant>)> {
-        let known = self.book.schedule(job.schedule.as_ref()?)?;
+        let known = self.records.schedule(job.schedule.as_ref()?)?;
         let again = job.state == JobState::Interrupted;
         if known.last_job.as_ref() != Some(&job.id) {
             return None;
@@ -220,17 +218,18 @@ impl Dispatcher {
     /// schedule is delayed by more than its own interval and jitter.
     pub(super) fn set_all_due(&mut self) {
         let (now, wall) = (Instant::now(), self.wall());
-        for (&number, schedule) in self.book.schedules() {
+        for (&number, schedule) in self.records.schedules() {
             let spec = &schedule.spec;
             match schedule.state {
                 ScheduleState::Waiting => {
                     let left = schedule.next_run.map_or(Duration::ZERO, |next| until(wall, next));
-                    self.due.insert(number, now + left.min(spec.interval + spec.jitter));
+                    let due = now + left.min(spec.interval + spec.jitter);
+                    self.agenda.set_due(number, Some(due));
                 }
                 ScheduleState::TargetGone => {
                     let ago = schedule.gone.map_or(Duration::ZERO, |gone| until(gone, wall));
-                    self.gone.insert(number, now.checked_sub(ago).unwrap_or(now));
-                    self.due.insert(number, now);
+                    self.agenda.set_gone(number, now.checked_sub(ago).unwrap_or(now));
+                    self.agenda.set_due(number, Some(now));
                 }
                 // An active schedule goes on when its job ends.
                 ScheduleState::Active | ScheduleState::Paused | ScheduleState::Completed => {}

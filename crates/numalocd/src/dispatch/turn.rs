@@ -1,19 +1,20 @@
 //! Starts jobs whose turn it is.
 
 use super::{
-    Refusal,
     dispatcher::Dispatcher,
     limits::limits,
+    measured::Measured,
     queue::{Active, SLICE, Stage, Waiting, has_place, makes_room, next, overstayed, preempted},
     run::{Run, Shown},
 };
 use crate::{
     access::{Caller, Creators, Grants},
-    engine::{Found, Order},
+    order::Order,
+    refusal::Refusal,
     store::Holds,
 };
 use numaloc_api::value::{Job, JobState, Limits, MigrationSpec, QosClass};
-use numaloc_executor::{Control, SharedRate};
+use numaloc_executor::Control;
 use std::{
     collections::HashMap,
     sync::{Arc, atomic::Ordering},
@@ -31,9 +32,9 @@ impl Dispatcher {
         if self.stopping.is_some() || !self.recovered {
             return Ok(());
         }
-        match self.book.holds() {
+        match self.records.holds() {
             Holds { paused: Some(_), .. } => {
-                self.hold_all();
+                self.pause_all();
                 return Ok(());
             }
             // Planned jobs go back into the queue.
@@ -41,7 +42,7 @@ impl Dispatcher {
             Holds { .. } => {}
         }
         for number in self.turn() {
-            let Some(kept) = self.book.jobs().get(&number).cloned() else { continue };
+            let Some(kept) = self.records.jobs().get(&number).cloned() else { continue };
             self.start_job(number, &kept.job)?;
         }
         self.move_ready()
@@ -54,7 +55,7 @@ impl Dispatcher {
             if !self.runs.get(&number).is_some_and(Run::is_cancelled) {
                 continue;
             }
-            if let Some(kept) = self.book.jobs().get(&number).cloned() {
+            if let Some(kept) = self.records.jobs().get(&number).cloned() {
                 self.stopped(&kept.job, None)?;
             }
             self.runs.remove(&number);
@@ -67,7 +68,7 @@ impl Dispatcher {
     /// the same rights as when the job was planned.
     fn move_ready(&mut self) -> Result<(), Refusal> {
         for number in self.ready() {
-            let Some(kept) = self.book.jobs().get(&number).cloned() else { continue };
+            let Some(kept) = self.records.jobs().get(&number).cloned() else { continue };
             self.proceed(number, (*kept.job).clone())?;
         }
         Ok(())
@@ -83,22 +84,21 @@ impl Dispatcher {
 
     /// Whether there is a place to move for a planned job.
     pub(super) fn has_place(&self, number: u64) -> bool {
-        let unknown = Found::default();
-        let active = self.active(&unknown);
+        let active = self.active();
         let class = self.runs.get(&number).map(|run| run.qos_class);
         class.is_some_and(|class| has_place(class, &active, &self.config().queue))
     }
 
-    fn active<'a>(&'a self, unknown: &'a Found) -> Vec<Active<'a>> {
+    fn active(&self) -> Vec<Active<'_>> {
         let now = Instant::now();
         let active = self.runs.iter().map(|(&number, run)| {
-            let kept = self.book.jobs().get(&number);
+            let kept = self.records.jobs().get(&number);
             Active {
                 number,
                 qos_class: run.qos_class,
                 owner: kept.map_or("", |kept| self.owner_name(&kept.job)),
                 stage: run.stage(now),
-                found: run.found.as_ref().unwrap_or(unknown),
+                found: run.found.as_ref(),
             }
         });
         active.collect()
@@ -117,8 +117,8 @@ impl Dispatcher {
     /// again then: best-effort jobs in the way of other classes, and jobs that have moved for a whole slice (see
     /// [`overstayed`]).
     fn turn(&mut self) -> Vec<u64> {
-        let (unknown, limits) = (Found::default(), self.config().queue);
-        let active = self.active(&unknown);
+        let limits = self.config().queue;
+        let active = self.active();
         let waiting = self.waiting();
         let preempted = preempted(&waiting, &active, &limits);
         // Only one at a time: a run that is ending already may free what others wait for.
@@ -129,7 +129,7 @@ impl Dispatcher {
             self.put_back(number, "waits: a job of a better class has what it needs");
         }
         if let Some(number) = late {
-            self.behind.insert(number, self.book.last().job + 1);
+            self.open.put_behind(number, self.records.last().job + 1);
             self.put_back(number, "waits: it is the turn of others");
         }
         next
@@ -156,12 +156,12 @@ impl Dispatcher {
     fn waiting(&self) -> Vec<Waiting<'_>> {
         let mut ahead: HashMap<(QosClass, &str), usize> = HashMap::new();
         for (number, run) in &self.runs {
-            let Some(kept) = self.book.jobs().get(number) else { continue };
+            let Some(kept) = self.records.jobs().get(number) else { continue };
             *ahead.entry((run.qos_class, self.owner_name(&kept.job))).or_default() += 1;
         }
         let config = self.config();
         let mut owners = Creators::new(Grants::from(&*config));
-        let waiting = self.book.jobs_in(JobState::Queued).filter_map(|job| {
+        let waiting = self.records.jobs_in(JobState::Queued).filter_map(|job| {
             let (owner, gid) = self.owner_key(job);
             let bound = |owner: &Caller| owner.ceilings.bound_class(job.spec.policy.class());
             // If the owner has lost its rights, the job is ended at its turn. Until then it counts as best effort, so that
@@ -171,8 +171,8 @@ impl Dispatcher {
             let ahead = ahead.entry((qos_class, owner)).or_default();
             let turn = *ahead;
             *ahead += 1;
-            let line = self.behind.get(&number).copied().unwrap_or(number);
-            let found = self.found.get(&number);
+            let line = self.open.place(number);
+            let found = self.open.found(number);
             Some(Waiting { number, line, qos_class, owner, turn, found })
         });
         waiting.collect()
@@ -185,7 +185,7 @@ impl Dispatcher {
 
     /// The name of a job's owner, and the owner's group, which a grant may be for.
     fn owner_key<'a>(&'a self, job: &'a Job) -> (&'a str, Option<u32>) {
-        match job.schedule.as_ref().and_then(|id| self.book.schedule(id)) {
+        match job.schedule.as_ref().and_then(|id| self.records.schedule(id)) {
             Some(schedule) => (&schedule.creator, schedule.creator_gid),
             None => (&job.creator, job.creator_gid),
         }
@@ -209,7 +209,7 @@ impl Dispatcher {
         if job.plan.is_none() {
             // Zero if the wall clock was set back meanwhile.
             let waited = self.wall().duration_since(job.created).unwrap_or_default();
-            self.edges.metrics.job_dequeued(waited);
+            (self.edges.measured)(Measured::Dequeued(waited));
         }
         let qos_class = owner.ceilings.bound_class(job.spec.policy.class());
         let (go, told) = oneshot::channel();
@@ -222,7 +222,8 @@ impl Dispatcher {
             is_planned: false,
             moving: None,
             back: None,
-            found: self.found.get(&number).cloned(),
+            ended_by: None,
+            found: self.open.found(number).cloned(),
             planned_bytes: 0,
             note: None,
             returned: None,
@@ -235,7 +236,8 @@ impl Dispatcher {
         let own = Limits { timeout: own.timeout.map(|timeout| left_of(timeout, job)), ..own };
         let mut bounded = MigrationSpec { limits: own, ..job.spec.clone() };
         bounded.policy.qos_class = Some(qos_class);
-        let limits = limits(&bounded, &self.config(), self.shared_rate());
+        let shared = self.shared_rate.at(self.config().queue.rate_bytes_per_second);
+        let limits = limits(&bounded, &self.config(), shared);
         let order = Order {
             job: job.id.clone(),
             aim,
@@ -252,20 +254,10 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// The rate limit that all runs share. If the configuration names another rate, a new limit is made, and runs under way
-    /// keep the old one.
-    fn shared_rate(&mut self) -> Option<Arc<SharedRate>> {
-        let wanted = self.config().queue.rate_bytes_per_second;
-        if wanted != self.shared_rate.as_ref().map(|(bytes_per_second, _)| *bytes_per_second) {
-            self.shared_rate = wanted.map(|rate| (rate, Arc::new(SharedRate::new(rate))));
-        }
-        self.shared_rate.as_ref().map(|(_, rate)| rate.clone())
-    }
-
     /// The owner of a job, with its present rights: the job's creator, or the creator of its schedule.
     pub(super) fn owner_of(&self, job: &Job) -> Result<Caller, Refusal> {
         let Some(id) = &job.schedule else { return self.creator(&job.creator, job.creator_gid) };
-        let schedule = self.book.schedule(id).ok_or_else(|| {
+        let schedule = self.records.schedule(id).ok_or_else(|| {
             let message = format!("{id} was removed before this run began");
             Refusal::NotPermitted { message }
         })?;

@@ -1,6 +1,6 @@
 //! How much of its quota each client uses.
 
-use crate::{config::Quota, dispatch::Refusal};
+use crate::{config::Quota, refusal::Refusal};
 use std::collections::HashMap;
 
 /// The kinds of record that count.

@@ -1,14 +1,17 @@
 //! Registered workloads, and targets that name them.
 
 use super::{
-    Refusal, Replaced, Selected,
+    command::Replaced,
     dispatcher::Dispatcher,
+    measured::Measured,
     schedules::etag,
+    selected::{Selected, processes, units},
     used::{Amount, Sort},
 };
 use crate::{
     access::{Caller, Creators, Grants, audit},
-    engine::{Aim, Member, exactly},
+    order::{Aim, Member},
+    refusal::Refusal,
     store::{Weight, Write},
 };
 use numaloc_api::value::{
@@ -24,39 +27,6 @@ use tokio::time::Instant;
 
 /// At most this many workloads are forgotten in one commit when their leases end.
 const AT_ONCE: usize = 1000;
-
-/// What [`Dispatcher::select`] says of a target that names neither cgroups nor workloads, without waiting for the dispatcher: what
-/// is registered does not matter. `None`: it names some.
-pub(super) fn plain(target: &Target) -> Option<Selected> {
-    let Target { pids, processes: exact, units: named, .. } = target;
-    let (pids, exact, named) = (pids.clone(), exact.clone(), named.clone());
-    let is_plain = *target == Target { pids, processes: exact, units: named, ..Target::default() };
-    is_plain.then(|| {
-        let members = processes(target).into_iter().chain(units(target)).collect();
-        Selected { aim: Aim { members, missing: Vec::new() }, qos_class: None }
-    })
-}
-
-/// The processes that a target names.
-fn processes(target: &Target) -> Vec<Member> {
-    let pids = target.pids.iter().map(|&pid| {
-        let name = Target { pids: [pid].into(), ..Target::default() };
-        Member { target: HostTarget::Pid(pid), name }
-    });
-    let exact = target.processes.iter().map(|named| {
-        let name = Target { processes: [named.clone()].into(), ..Target::default() };
-        Member { target: exactly(named), name }
-    });
-    pids.chain(exact).collect()
-}
-
-/// The units that a target names.
-fn units(target: &Target) -> impl Iterator<Item = Member> {
-    target.units.iter().map(|unit| {
-        let name = Target { units: [unit.clone()].into(), ..Target::default() };
-        Member { target: HostTarget::Unit(unit.clone()), name }
-    })
-}
 
 impl Dispatcher {
     /// Resolves a target. With `of`, names of workloads mean those that `of` may select; with `None` (a caller that only
@@ -74,7 +44,7 @@ impl Dispatcher {
     ) -> Result<Selected, Refusal> {
         of.map_or(Ok(()), |of| check_creators(target, of))?;
         let (cgroups, missing) = self.cgroups(target, of);
-        let known = cgroups.keys().flat_map(|path| self.book.names().in_cgroup(path));
+        let known = cgroups.keys().flat_map(|path| self.records.names().in_cgroup(path));
         let known = known.filter_map(|id| self.selectable(id, target, of));
         let qos_class = self.best_class(known);
         // The job's class is no better than its creator may ask for, whatever class others have given the workload.
@@ -107,7 +77,7 @@ impl Dispatcher {
         target: &'a Target,
         of: Option<&Caller>,
     ) -> (BTreeMap<&'a str, Target>, Vec<Missing>) {
-        let names = self.book.names();
+        let names = self.records.names();
         let mut missing = Vec::new();
         let mut cgroups: BTreeMap<&str, Target> =
             target.cgroups.iter().map(|path| (path.as_str(), Target::cgroup(path))).collect();
@@ -131,7 +101,7 @@ impl Dispatcher {
         }
         if !target.labels.is_empty() {
             let named = Target { labels: target.labels.clone(), ..Target::default() };
-            let all = self.book.workloads().iter();
+            let all = self.records.workloads().iter();
             let mut fitting = all.filter(|(_, known)| known.spec.is_selected(&target.labels));
             add(named, &mut fitting.by_ref().map(|(id, _)| id));
         }
@@ -159,7 +129,7 @@ impl Dispatcher {
         target: &Target,
         of: Option<&Caller>,
     ) -> Option<&Workload> {
-        let known = self.book.workloads().get(id).map(|known| &**known);
+        let known = self.records.workloads().get(id).map(|known| &**known);
         let known = known.filter(|known| target.means_workloads_of(&known.creator));
         known.filter(|known| of.is_none_or(|caller| caller.may_select(known)))
     }
@@ -177,12 +147,12 @@ impl Dispatcher {
         let [Member { target: HostTarget::Cgroup(path), .. }] = &selected.aim.members[..] else {
             return None;
         };
-        let mut fitting = self.book.names().in_cgroup(path);
+        let mut fitting = self.records.names().in_cgroup(path);
         fitting.next().filter(|_| fitting.next().is_none())
     }
 
     pub(super) fn get_workload(&self, id: &WorkloadId) -> Result<Arc<Workload>, Refusal> {
-        let known = self.book.workloads().get(id).map(|known| self.with_lease(known));
+        let known = self.records.workloads().get(id).map(|known| self.with_lease(known));
         known.ok_or_else(|| Refusal::NotFound { name: id.to_string() })
     }
 
@@ -193,7 +163,7 @@ impl Dispatcher {
     ) -> Result<Arc<Workload>, Refusal> {
         let RegisterWorkload { spec, etag } = request;
         spec.qos_class.map_or(Ok(()), |class| caller.ceilings.check_class(class))?;
-        let known = self.book.workloads().get(&spec.id).cloned();
+        let known = self.records.workloads().get(&spec.id).cloned();
         if let Some(known) = &known {
             self.check_owner(caller, known)?;
         }
@@ -205,7 +175,7 @@ impl Dispatcher {
         let workload = self.record(caller, spec, known.as_deref());
         let (before, quota) = (known.map(|known| known.weight()), &self.config().quota);
         let weight = workload.weight();
-        self.book.used().check(&workload.creator, Sort::Workload, weight, before, quota)?;
+        self.records.used().check(&workload.creator, Sort::Workload, weight, before, quota)?;
         self.commit(vec![Write::Workload(workload.clone())])?;
         let written = workload.clone();
         self.then(move |dispatcher| dispatcher.renew(&written.spec));
@@ -242,7 +212,7 @@ impl Dispatcher {
         for spec in specs {
             spec.qos_class.map_or(Ok(()), |class| caller.ceilings.check_class(class))?;
             declared.insert(spec.id.clone());
-            let known = self.book.workloads().get(&spec.id).map(|known| &**known);
+            let known = self.records.workloads().get(&spec.id).map(|known| &**known);
             match known {
                 Some(known) if known.creator != caller.name => return Err(not_own(known)),
                 Some(known) if is_as_before(caller, &spec, known) => unchanged.push(spec),
@@ -254,12 +224,12 @@ impl Dispatcher {
                 }
             }
         }
-        let of_set = self.book.names().in_set(&caller.name, source.as_deref());
+        let of_set = self.records.names().in_set(&caller.name, source.as_deref());
         let removed: Vec<_> = of_set.filter(|id| !declared.contains(*id)).cloned().collect();
-        let dropped = removed.iter().filter_map(|id| self.book.workloads().get(id));
+        let dropped = removed.iter().filter_map(|id| self.records.workloads().get(id));
         dropped.for_each(|dropped| before.add(dropped.weight()));
         let quota = &self.config().quota;
-        self.book.used().check_many(&caller.name, Sort::Workload, after, before, quota)?;
+        self.records.used().check_many(&caller.name, Sort::Workload, after, before, quota)?;
         let done =
             Replaced { written: writes.len(), unchanged: unchanged.len(), removed: removed.len() };
         let written = writes.iter().cloned().map(Write::Workload);
@@ -276,9 +246,9 @@ impl Dispatcher {
 
     /// Renews the leases of a set. Gives back how many workloads it has.
     pub(super) fn renew_workloads(&mut self, caller: &Caller, request: &RenewWorkloads) -> usize {
-        let of_set = self.book.names().in_set(&caller.name, request.source.as_deref());
+        let of_set = self.records.names().in_set(&caller.name, request.source.as_deref());
         let of_set: Vec<_> =
-            of_set.filter_map(|id| self.book.workloads().get(id)).cloned().collect();
+            of_set.filter_map(|id| self.records.workloads().get(id)).cloned().collect();
         of_set.iter().for_each(|workload| self.renew(&workload.spec));
         of_set.len()
     }
@@ -289,7 +259,7 @@ impl Dispatcher {
         request: &UnregisterWorkload,
     ) -> Result<(), Refusal> {
         let UnregisterWorkload { id, etag, allow_missing } = request;
-        let Some(known) = self.book.workloads().get(id).cloned() else {
+        let Some(known) = self.records.workloads().get(id).cloned() else {
             let missing = || Refusal::NotFound { name: id.to_string() };
             return if *allow_missing { Ok(()) } else { Err(missing()) };
         };
@@ -304,7 +274,7 @@ impl Dispatcher {
     /// What follows once a workload has been removed.
     fn forget_workload(&mut self, id: &WorkloadId) {
         self.leases.set(id, None);
-        self.edges.metrics.workload_gone(id);
+        (self.edges.measured)(Measured::WorkloadGone(id));
     }
 
     /// Renews the lease of a workload, if it has one.
@@ -314,7 +284,8 @@ impl Dispatcher {
 
     /// Begins all leases anew at the start of the daemon: nobody could renew them before.
     pub(super) fn begin_all_leases(&mut self) {
-        let leased = self.book.workloads().values().filter(|workload| workload.spec.ttl.is_some());
+        let leased =
+            self.records.workloads().values().filter(|workload| workload.spec.ttl.is_some());
         for workload in leased.cloned().collect::<Vec<_>>() {
             self.renew(&workload.spec);
         }
@@ -336,7 +307,7 @@ impl Dispatcher {
         }
         let mut of_creators: BTreeMap<String, Vec<&WorkloadId>> = BTreeMap::new();
         for id in &ended {
-            if let Some(known) = self.book.workloads().get(id) {
+            if let Some(known) = self.records.workloads().get(id) {
                 of_creators.entry(known.creator.clone()).or_default().push(id);
             }
         }

@@ -1,6 +1,6 @@
 //! Whether a caller may have the memory of processes moved.
 
-use crate::{access::Authority, dispatch::Refusal};
+use crate::{access::Authority, refusal::Refusal};
 use numaloc_core::Process;
 use numaloc_host::{Owner, Roots, owner};
 

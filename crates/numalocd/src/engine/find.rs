@@ -1,7 +1,11 @@
 //! Checks whether anything can be done for a target, without looking at its memory.
 
-use super::{Aim, Found, members::Members};
-use crate::{access::Authority, dispatch::Refusal};
+use super::members::Members;
+use crate::{
+    access::Authority,
+    order::{Aim, Found},
+    refusal::Refusal,
+};
 use numaloc_core::{NodeSet, Options, Process, Skip, Topology, planner};
 use numaloc_host::{Roots, heat, topology};
 

@@ -1,7 +1,7 @@
 //! The members of a target, each judged by itself: which processes it has, why it takes no part, and what became of it.
 
-use super::{Aim, authority};
-use crate::{access::Authority, dispatch::Refusal};
+use super::authority;
+use crate::{access::Authority, order::Aim, refusal::Refusal};
 use numaloc_api::value::{FailedProcess, MemberResult, MemberState, Missing, Target};
 use numaloc_core::{
     Identity, Locality, NodeSet, Options, Outcome, Plan, PlannedProcess, Process, Skip, Topology,

@@ -1,6 +1,7 @@
 //! What the dispatcher is told of a plan.
 
-use super::{Found, Planned, members::Members};
+use super::members::Members;
+use crate::order::{Found, Planned};
 use numaloc_api::value::PlanSummary;
 use numaloc_core::{NodeSet, Plan, Reason};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Finds out how much of what an earlier run had moved is remote again.
 
-use super::{Returned, Trail};
+use crate::order::{Returned, Trail};
 use numaloc_core::{Identity, Moved, NodeSet, Options, Topology, planner};
 use numaloc_host::{AddressSpace, Place, Precision, Roots, Scanner, Survey, movers};
 use std::collections::BTreeMap;

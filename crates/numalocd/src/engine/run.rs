@@ -1,13 +1,11 @@
 //! One order in its thread: plan, wait until the dispatcher says go, move, look again.
 
-use super::{
-    Ended, Order, Planned, Report, Trail, check_any, members::Members, returned::returned,
-    turns::caught,
-};
+use super::{check_any, members::Members, returned::returned, turns::caught};
 use crate::{
     balancing::{Balancing, Paused},
-    dispatch::Refusal,
     log,
+    order::{Ended, Order, Planned, Report, Trail},
+    refusal::Refusal,
 };
 use numaloc_api::value;
 use numaloc_core::{Plan, Topology};

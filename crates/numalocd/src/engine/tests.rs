@@ -1,7 +1,11 @@
 //! Orders on real processes, on a machine with any number of nodes.
 
 use super::{fixture::Asleep, *};
-use crate::access::{Authority, Ceilings, Role};
+use crate::{
+    access::Authority,
+    config::{Ceilings, Role},
+    order::{Ended, Member, Planned},
+};
 use nix::{
     sys::wait::{Id, WaitPidFlag, waitid},
     unistd::Pid,

@@ -1,7 +1,7 @@
 //! Blocking work that takes turns: a limited number at a time, and callers in rotation. However much one caller asks for,
 //! the single request of another caller is next.
 
-use crate::dispatch::Refusal;
+use crate::refusal::Refusal;
 use std::{
     any::Any,
     collections::{HashMap, VecDeque},

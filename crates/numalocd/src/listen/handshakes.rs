@@ -1,10 +1,7 @@
 //! TLS handshakes, done concurrently, so that a slow client holds up no other.
 
-use super::{
-    connection::Connection,
-    incoming::Incoming,
-    tls::{Keys, Protocol},
-};
+use super::{connection::Connection, incoming::Incoming};
+use crate::tls::{Keys, Protocol};
 use std::{
     io,
     pin::Pin,

@@ -5,7 +5,7 @@ use super::{
     places::{Holder, Places},
     unix,
 };
-use crate::access::{Role, UnixPeer};
+use crate::{access::UnixPeer, config::Role};
 use std::{
     io,
     pin::Pin,

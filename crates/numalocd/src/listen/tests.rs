@@ -3,8 +3,8 @@ mod tls;
 
 use super::{incoming::Incoming, unix::bind, *};
 use crate::{
-    access::{Peer, Role},
-    config::{self, Listen},
+    access::Peer,
+    config::{self, Listen, Role},
 };
 use std::{
     fs,

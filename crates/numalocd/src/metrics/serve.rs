@@ -4,7 +4,7 @@ use super::Metrics;
 use crate::{
     access::{Grants, Peer},
     config::Config,
-    listen::{Keys, Protocol},
+    tls::{Keys, Protocol},
 };
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;

@@ -4,8 +4,8 @@
 use super::Parts;
 use crate::{
     access::{Authority, Caller},
-    dispatch::Refusal,
-    engine::{Aim, Member},
+    order::{Aim, Member},
+    refusal::Refusal,
 };
 use numaloc_api::value::{Pins, Target, WorkloadId, WorkloadSpec};
 use numaloc_core::{NumaBalancing, Options};
@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 pub async fn schedule(parts: &Parts, caller: &Caller, target: Target) -> Result<Pins, Refusal> {
     let (pins, found) = match caller.authority {
         Authority::All => (parts.engine.pin(&caller.name, &target).await?, Ok(())),
-        Authority::Of { .. } => look(parts, caller, target.clone()).await?,
+        Authority::Of { .. } => find(parts, caller, target.clone()).await?,
     };
     if pins.is_empty() && target == only_pids(&target) {
         let message =
@@ -36,7 +36,7 @@ pub async fn schedule(parts: &Parts, caller: &Caller, target: Target) -> Result<
 
 /// The processes that the pids of a target mean, and whether the caller has the right to have the target moved as it is
 /// now.
-async fn look(
+async fn find(
     parts: &Parts,
     caller: &Caller,
     target: Target,

@@ -1,6 +1,6 @@
 //! The bytes of a copy of the store.
 
-use crate::{dispatch::Refusal, store::Snapshot};
+use crate::{refusal::Refusal, store::Snapshot};
 use numaloc_api::v1::BackupStoreResponse;
 use std::{fs::File, io::Read};
 use tokio::{

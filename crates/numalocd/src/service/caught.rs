@@ -1,6 +1,6 @@
 //! Catches panics in services: a panic is a bug that fails its call, and affects nothing else.
 
-use crate::dispatch::Refusal;
+use crate::refusal::Refusal;
 use std::{
     convert::Infallible,
     future::{Future, poll_fn},

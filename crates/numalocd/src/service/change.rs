@@ -2,7 +2,7 @@
 
 use crate::{
     access::{Caller, audit, caller},
-    dispatch::Refusal,
+    refusal::Refusal,
     service::caught::caught,
 };
 use numaloc_api::{

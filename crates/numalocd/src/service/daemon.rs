@@ -2,8 +2,10 @@
 
 use super::{Parts, backup, change::Change};
 use crate::{
-    access::{Ceilings, Role, caller},
-    dispatch::{Hold, Refusal},
+    access::caller,
+    config::{Ceilings, Role},
+    dispatch::Hold,
+    refusal::Refusal,
     store::Holds,
 };
 use numaloc_api::{

@@ -4,7 +4,7 @@ use super::{
     Parts,
     watch::{LocalityWatch, stream},
 };
-use crate::{access::caller, dispatch::Refusal};
+use crate::{access::caller, refusal::Refusal};
 use numaloc_api::{
     LocalityView,
     v1::{self, locality_service_server::LocalityService},

@@ -6,9 +6,11 @@ use super::{
     watch::{AT_ONCE, JobWatch, RecordWatch, stream, told},
 };
 use crate::{
-    access::{Caller, Role, caller},
-    dispatch::{Handle, Made, RecordKind, Refusal},
-    engine::Found,
+    access::{Caller, caller},
+    config::Role,
+    dispatch::{Handle, Made, RecordKind},
+    order::Found,
+    refusal::Refusal,
 };
 use numaloc_api::{
     Violations,
@@ -27,8 +29,8 @@ use tonic::{Request, Response, Status, codegen::BoxStream};
 pub struct Service(pub Parts);
 
 impl Service {
-    /// Looks at the target of a job to be created, and fills in the job's class.
-    async fn look(
+    /// Finds the target of a job to be created, and fills in the job's class.
+    async fn find(
         &self,
         change: &Change,
         request: &mut CreateJob,
@@ -123,7 +125,7 @@ impl MigrationService for Service {
         let (job, existing) = match earlier {
             Some(job) => change.create(ready(Ok((job, true))), name).await?,
             None => {
-                let (pins, found) = change.first(self.look(&change, &mut request)).await?;
+                let (pins, found) = change.first(self.find(&change, &mut request)).await?;
                 if request.validate_only {
                     let asked = handle.create_job(caller, request, pins, found);
                     return Ok(Response::new(only_checked(change.first(asked).await?)));

@@ -7,7 +7,8 @@ use super::{
 };
 use crate::{
     access::{Caller, caller},
-    dispatch::{RecordKind, Refusal},
+    dispatch::RecordKind,
+    refusal::Refusal,
 };
 use numaloc_api::{
     v1::{self, schedule_service_server::ScheduleService},
@@ -26,7 +27,7 @@ pub struct Service(pub Parts);
 
 impl Service {
     /// Checks the target and the policy of a schedule to be created.
-    async fn look(&self, caller: &Caller, request: &CreateSchedule) -> Result<Pins, Refusal> {
+    async fn pins(&self, caller: &Caller, request: &CreateSchedule) -> Result<Pins, Refusal> {
         let migration = &request.spec.migration;
         caller.ceilings.check(migration)?;
         let pins = allowed::schedule(&self.0, caller, migration.target.clone()).await?;
@@ -56,7 +57,7 @@ impl ScheduleService for Service {
         let schedule = match earlier {
             Some(schedule) => change.create(ready(Ok(schedule)), name).await?,
             None => {
-                let pins = change.first(self.look(&caller, &request)).await?;
+                let pins = change.first(self.pins(&caller, &request)).await?;
                 if request.validate_only {
                     let asked = change.first(handle.create_schedule(caller, request, pins)).await?;
                     let schedule = v1::Schedule { name: String::new(), ..(&*asked).into() };

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::{
-    access::{Authority, Caller, Role},
+    access::{Authority, Caller},
     balancing::Balancing,
-    config::Config,
+    config::{Config, Role},
 };
 use hyper_util::rt::TokioIo;
 use numaloc_api::v1::{
@@ -70,7 +70,7 @@ async fn connect(stop: watch::Receiver<bool>) -> Channel {
         gid: None,
         role: Role::Admin,
         authority: Authority::All,
-        ceilings: crate::access::Ceilings::NONE,
+        ceilings: crate::config::Ceilings::NONE,
     };
     let admit = move |mut request: http::Request<_>| {
         request.extensions_mut().insert(admin.clone());

@@ -11,7 +11,7 @@ pub use job::JobWatch;
 pub use locality::LocalityWatch;
 pub use record::{RecordWatch, told};
 
-use crate::{access::Watching, dispatch::Refusal, service::caught::caught};
+use crate::{access::Watching, refusal::Refusal, service::caught::caught};
 use std::{
     future::Future,
     pin::Pin,

@@ -9,7 +9,8 @@ use super::{
 };
 use crate::{
     access::{Caller, caller},
-    dispatch::{RecordKind, Refusal},
+    dispatch::RecordKind,
+    refusal::Refusal,
 };
 use numaloc_api::{
     v1::{self, workload_service_server::WorkloadService},

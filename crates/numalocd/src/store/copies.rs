@@ -57,7 +57,7 @@ impl Snapshot {
         fs::remove_file(&name).map_err(failed)?;
         let copied = Opened::new(Disk::live(file.clone()))
             .and_then(|mut opened| opened.with(|db| tables::copy(&self.read, db, self.id)));
-        copied.map_err(|refusal| StoreError::of(self.path.clone(), refusal))?;
+        copied.map_err(|failure| StoreError::of(self.path.clone(), failure))?;
         // The database on the file is closed by now.
         let mut file = file.try_clone().map_err(failed)?;
         file.rewind().map_err(failed)?;
@@ -163,7 +163,7 @@ pub fn repair(dir: &Path) -> Result<Repaired, OpenError> {
 
 fn begin(opened: &mut Opened, path: &Path) -> Result<ReadTransaction, OpenError> {
     let begun = opened.with(|db| Ok(db.begin_read()?));
-    begun.map_err(|refusal| refusal.into_open_error(path))
+    begun.map_err(|failure| failure.into_open_error(path))
 }
 
 fn none(path: &Path) -> OpenError {

@@ -36,13 +36,13 @@ pub struct Opened {
 
 impl Opened {
     /// Opens a database without reading its tables.
-    pub fn new(disk: Disk) -> Result<Self, Refusal> {
+    pub fn new(disk: Disk) -> Result<Self, Failure> {
         let mut builder = Database::builder();
         let builder = builder.set_cache_size(CACHE);
         let opened = quietly(|| builder.create_with_backend(disk.clone()));
         match opened.map_err(corrupted).and_then(|opened| Ok(opened?)) {
             Ok(db) => Ok(Self { db: Some(db), disk, commits: 0, id: fastrand::u64(..) }),
-            Err(fault) => Err(Refusal { fault, error: disk.error() }),
+            Err(fault) => Err(Failure { fault, error: disk.error() }),
         }
     }
 
@@ -50,12 +50,12 @@ impl Opened {
     pub fn with<T>(
         &mut self,
         work: impl FnOnce(&mut Database) -> Result<T, Fault>,
-    ) -> Result<T, Refusal> {
+    ) -> Result<T, Failure> {
         let Self { db: Some(db), disk, .. } = self else {
-            return Err(Refusal { fault: corrupted("it is closed".to_owned()), error: None });
+            return Err(Failure { fault: corrupted("it is closed".to_owned()), error: None });
         };
         let result = quietly(|| work(db)).unwrap_or_else(|panic| Err(corrupted(panic)));
-        result.map_err(|fault| Refusal { fault, error: disk.error() })
+        result.map_err(|fault| Failure { fault, error: disk.error() })
     }
 }
 
@@ -70,7 +70,7 @@ impl Drop for Opened {
 
 /// Why an operation on a database failed.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct Failure {
     pub fault: Fault,
     /// The error of the file system, if that was the cause.
     pub error: Option<io::Error>,
@@ -187,7 +187,7 @@ pub fn make(
     let source = match made.map(|opened| (opened, owned.and_then(|()| lock.0.sync_all()))) {
         Ok((opened, Ok(()))) => return Ok(New { file, opened, unfinished }),
         Ok((_, Err(error))) => error,
-        Err(Refusal { fault, error }) => error.unwrap_or_else(|| io::Error::other(fault)),
+        Err(Failure { fault, error }) => error.unwrap_or_else(|| io::Error::other(fault)),
     };
     // A file that is left would be overwritten the next time. It is removed to free its room.
     let _ = fs::remove_file(&unfinished);
@@ -198,7 +198,7 @@ impl New {
     /// Reads its contents.
     pub fn contents(&mut self) -> Result<Contents, OpenError> {
         let contents = self.opened.with(|db| tables::contents(db));
-        contents.map_err(|refusal| refusal.into_open_error(&self.unfinished))
+        contents.map_err(|failure| failure.into_open_error(&self.unfinished))
     }
 
     /// Renames it to `path`, where it replaces what is there.
@@ -228,7 +228,7 @@ fn read(file: &Arc<File>, path: &Path) -> Result<(Opened, Contents), OpenError> 
 /// Reads and checks all of a file without changing it.
 pub fn found(file: &Arc<File>, path: &Path) -> Result<(Opened, Contents), OpenError> {
     let failed = |source| OpenError::of(path.to_owned(), source);
-    let refused = |refusal: Refusal| refusal.into_open_error(path);
+    let refused = |failure: Failure| failure.into_open_error(path);
     let found = hold(file, Slot::Current).and_then(verified).map_err(refused)?;
     if !Disk::other_is_later(file).map_err(failed)? {
         return Ok(found);
@@ -241,8 +241,8 @@ pub fn found(file: &Arc<File>, path: &Path) -> Result<(Opened, Contents), OpenEr
 /// Opens a file that can be read only in part, without changing it.
 pub fn readable(file: &Arc<File>, path: &Path) -> Result<Opened, OpenError> {
     let current = hold(file, Slot::Current);
-    let opened = current.or_else(|refusal| hold(file, Slot::Other).map_err(|_| refusal));
-    opened.map_err(|refusal| refusal.into_open_error(path))
+    let opened = current.or_else(|failure| hold(file, Slot::Other).map_err(|_| failure));
+    opened.map_err(|failure| failure.into_open_error(path))
 }
 
 /// Opens the database again after a failure, with the contents after `commits` commits, whether or not the failed commit has
@@ -253,14 +253,14 @@ pub fn reopen(file: &Arc<File>, commits: u64) -> Result<Opened, String> {
         match hold(file, slot) {
             Ok(opened) if opened.commits == commits => return Ok(opened),
             Ok(opened) => reason = format!("commit {} is there, not {commits}", opened.commits),
-            Err(refusal) if reason.is_empty() => reason = refusal.fault.to_string(),
+            Err(failure) if reason.is_empty() => reason = failure.fault.to_string(),
             Err(_) => {}
         }
     }
     Err(reason)
 }
 
-impl Refusal {
+impl Failure {
     pub fn into_open_error(self, path: &Path) -> OpenError {
         let path = path.to_owned();
         let ended = |error: &io::Error| error.kind() == io::ErrorKind::UnexpectedEof;
@@ -280,9 +280,9 @@ impl Refusal {
 }
 
 /// Opens a database without changing the file.
-fn hold(file: &Arc<File>, slot: Slot) -> Result<Opened, Refusal> {
+fn hold(file: &Arc<File>, slot: Slot) -> Result<Opened, Failure> {
     let disk = Disk::held(file.clone(), slot)
-        .map_err(|error| Refusal { fault: Fault::Foreign, error: Some(error) })?;
+        .map_err(|error| Failure { fault: Fault::Foreign, error: Some(error) })?;
     let mut opened = Opened::new(disk)?;
     opened.commits = opened.with(|db| tables::commits(db))?;
     opened.id = opened.with(|db| tables::id(db))?.unwrap_or(opened.id);
@@ -290,7 +290,7 @@ fn hold(file: &Arc<File>, slot: Slot) -> Result<Opened, Refusal> {
 }
 
 /// Checks the whole database, and reads its contents.
-fn verified(mut opened: Opened) -> Result<(Opened, Contents), Refusal> {
+fn verified(mut opened: Opened) -> Result<(Opened, Contents), Failure> {
     let contents = opened.with(|db| {
         if !db.check_integrity()? {
             return Err(corrupted("its pages do not match their checksums".to_owned()));

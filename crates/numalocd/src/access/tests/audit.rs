@@ -1,6 +1,7 @@
 use crate::{
-    access::{Authority, Caller, Role, audit},
-    dispatch::Refusal,
+    access::{Authority, Caller, audit},
+    config::Role,
+    refusal::Refusal,
 };
 use std::{
     io,
@@ -56,7 +57,7 @@ fn caller() -> Caller {
         gid: None,
         role: Role::Operator,
         authority: Authority::All,
-        ceilings: crate::access::Ceilings::NONE,
+        ceilings: crate::config::Ceilings::NONE,
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::{config, grant};
 use crate::{
-    access::{Ceilings, Grants, Peer, Role},
-    config::{Config, Grant, Grantee},
-    dispatch::Refusal,
+    access::{Grants, Peer},
+    config::{Ceilings, Config, Grant, Grantee, Role},
+    refusal::Refusal,
 };
 use numaloc_api::value::{Limits, MigrationSpec, Policy, QosClass};
 use numaloc_core::{Compact, NumaBalancing, Options, Pacing, Profile};

@@ -1,7 +1,7 @@
 use super::{certificate, grant};
 use crate::{
-    access::{Authority, Caller, Ceilings, Grants, Peer, Role},
-    config::{Config, Grant, Grantee, Listen, Socket},
+    access::{Authority, Caller, Grants, Peer},
+    config::{Ceilings, Config, Grant, Grantee, Listen, Role, Socket},
 };
 use proptest::prelude::*;
 

@@ -7,7 +7,7 @@ use crate::{
         rules::RULES,
     },
     config::{Calls, Config},
-    dispatch::Refusal,
+    refusal::Refusal,
 };
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Bytes, Frame};

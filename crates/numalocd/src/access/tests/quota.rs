@@ -1,7 +1,7 @@
 use crate::{
-    access::{Authority, Caller, Quotas, Role},
-    config::{Config, Quota},
-    dispatch::Refusal,
+    access::{Authority, Caller, Quotas},
+    config::{Config, Quota, Role},
+    refusal::Refusal,
 };
 use proptest::prelude::*;
 use std::{
@@ -26,7 +26,7 @@ fn caller(name: &str) -> Caller {
         gid: None,
         role: Role::Viewer,
         authority: Authority::All,
-        ceilings: crate::access::Ceilings::NONE,
+        ceilings: crate::config::Ceilings::NONE,
     }
 }
 

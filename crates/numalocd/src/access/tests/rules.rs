@@ -86,7 +86,7 @@ fn each_call_has_one_rule_and_each_rule_a_call() {
 #[test]
 fn what_takes_more_than_a_viewer_is_a_change() {
     for rule in RULES {
-        let more = matches!(rule.need, Need::Role(role) if role > crate::access::Role::Viewer);
+        let more = matches!(rule.need, Need::Role(role) if role > crate::config::Role::Viewer);
         assert_eq!(rule.is_change(), more, "{}", rule.path);
     }
 }

@@ -4,17 +4,18 @@
 use super::{ceilings::asks, rules::api};
 use crate::{
     access::{
-        Access, Ceilings, Grants, Peer, Quotas, Role, UnixPeer,
+        Access, Grants, Peer, Quotas, UnixPeer,
         lines::Kind,
         rules::{self, RULES},
     },
     balancing::Balancing,
-    config::{Config, Grant, Grantee},
+    config::{Ceilings, Config, Grant, Grantee, Role},
     dispatch::{
-        Probe, Probed, Refusal,
+        Probe, Probed,
         tests::{Rig, dir, found, pins, request},
     },
     engine::{Engine, fixture::Asleep},
+    refusal::Refusal,
     service::{Parts, routes, tests::in_memory},
 };
 use numaloc_api::{

@@ -5,8 +5,8 @@ use super::{
     server::{access, connect},
 };
 use crate::{
-    access::{Access, Hangup, Role, Via, lines::Kind},
-    config::{Calls, Grantee, Listen},
+    access::{Access, Hangup, Via, lines::Kind},
+    config::{Calls, Grantee, Listen, Role},
     listen::{Listeners, Passed, serve},
 };
 use http_body_util::{BodyExt, Full};

@@ -19,7 +19,7 @@ fn waiting(number: u64, qos_class: QosClass, found: Option<&Found>) -> Waiting<'
 }
 
 fn active(number: u64, qos_class: QosClass, stage: Stage, found: &Found) -> Active<'_> {
-    Active { number, qos_class, owner: "a", stage, found }
+    Active { number, qos_class, owner: "a", stage, found: Some(found) }
 }
 
 #[test]

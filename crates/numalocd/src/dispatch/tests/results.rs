@@ -70,7 +70,7 @@ async fn the_results_of_members_go_on_over_a_break() {
     assert_eq!(job.state_message, "not there: cgroup /b");
     let expected = [EventType::Paused, EventType::Resumed, EventType::Completed];
     assert_eq!(kinds(&rig).await, expected);
-    assert_eq!(events(&rig).await[0].message, "held by uid:0");
+    assert_eq!(events(&rig).await[0].message, "paused by uid:0");
     rig.stop().await;
 }
 
@@ -205,7 +205,7 @@ async fn what_becomes_of_a_schedule_is_told() {
     }
     let expected = [
         (EventType::TargetGone, &id, "unit a has no processes"),
-        (EventType::Paused, &id, "held by uid:1000"),
+        (EventType::Paused, &id, "paused by uid:1000"),
         (EventType::Resumed, &id, "resumed by uid:1000"),
         (EventType::ScheduleRemoved, &id, "removed by uid:0"),
         (

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     dispatch::{RecordChange, RecordKind, Replaced},
-    engine::Aim,
+    order::Aim,
 };
 use numaloc_api::value::{
     CreateSchedule, ListWorkloads, Page, QosClass, RegisterWorkload, RenewWorkloads, ScheduleSpec,

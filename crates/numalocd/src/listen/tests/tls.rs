@@ -1,7 +1,7 @@
 //! Client certificates, with keys made for the test.
 
 use super::*;
-use crate::{access::Via, config::Tls};
+use crate::{access::Via, tls::Tls};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tonic::transport::{
     Certificate, ClientTlsConfig, Identity,

@@ -2,9 +2,8 @@
 
 use super::{super::*, filled};
 use crate::{
-    access::{Ceilings, Role},
-    config::{Config, Grant, Grantee, Tls},
-    listen::Keys,
+    config::{Ceilings, Config, Grant, Grantee, Role},
+    tls::{Keys, Tls},
 };
 use rcgen::{CertificateParams, CertifiedIssuer, DnType, KeyPair};
 use std::net::SocketAddr;

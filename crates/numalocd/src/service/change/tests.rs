@@ -1,5 +1,5 @@
 use super::*;
-use crate::access::{Authority, Role};
+use crate::{access::Authority, config::Role};
 use numaloc_api::value::Target;
 use numaloc_api::{v1, value::MigrationSpec};
 use std::{fs, future::pending, sync::Arc, time::Duration};
@@ -57,7 +57,7 @@ fn read(name: &str) -> Result<(Change, JobId), Status> {
         gid: None,
         role: Role::Operator,
         authority: Authority::All,
-        ceilings: crate::access::Ceilings::NONE,
+        ceilings: crate::config::Ceilings::NONE,
     };
     request.extensions_mut().insert(caller);
     Change::read("CancelJob", request)

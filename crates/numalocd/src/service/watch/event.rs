@@ -1,7 +1,7 @@
 //! Events as they happen.
 
 use super::{Watch, stopping};
-use crate::dispatch::Refusal;
+use crate::refusal::Refusal;
 use numaloc_api::value::Event;
 use std::{collections::VecDeque, future::Future, sync::Arc};
 use tokio::sync::watch::Receiver;

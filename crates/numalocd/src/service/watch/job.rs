@@ -1,7 +1,7 @@
 //! The changes of a job until its end.
 
 use super::{Watch, stopping};
-use crate::dispatch::Refusal;
+use crate::refusal::Refusal;
 use numaloc_api::value::{Job, JobState};
 use std::{sync::Arc, time::Duration};
 use tokio::{

@@ -1,7 +1,7 @@
 //! Where memory is, read again and again.
 
 use super::Watch;
-use crate::dispatch::Refusal;
+use crate::refusal::Refusal;
 use std::{future::Future, time::Duration};
 use tokio::time::{Instant, sleep_until};
 

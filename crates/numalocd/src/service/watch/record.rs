@@ -1,7 +1,10 @@
 //! Sends all records of a kind and then their changes.
 
 use super::{Watch, stopping};
-use crate::dispatch::{Begin, RecordChange, RecordChanges, Refusal};
+use crate::{
+    dispatch::{Begin, RecordChange, RecordChanges},
+    refusal::Refusal,
+};
 use numaloc_api::v1;
 use std::{collections::VecDeque, future::Future};
 use tokio::sync::watch::Receiver;

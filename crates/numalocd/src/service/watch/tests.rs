@@ -9,8 +9,8 @@ mod record;
 
 use super::*;
 use crate::{
-    access::{Authority, Caller, Quotas, Role},
-    config::Config,
+    access::{Authority, Caller, Quotas},
+    config::{Config, Role},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::{
@@ -39,7 +39,7 @@ impl Around {
             gid: None,
             role: Role::Viewer,
             authority,
-            ceilings: crate::access::Ceilings::NONE,
+            ceilings: crate::config::Ceilings::NONE,
         };
         let counted = self.quotas.watch(&caller).unwrap();
         stream(watch, self.stop.subscribe(), counted)

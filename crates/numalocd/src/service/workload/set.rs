@@ -3,7 +3,7 @@
 use crate::{
     access::Caller,
     config::Quota,
-    dispatch::Refusal,
+    refusal::Refusal,
     service::{
         Parts,
         watch::{stopped, stopping},

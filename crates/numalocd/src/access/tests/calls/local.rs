@@ -1,7 +1,7 @@
 use super::{Has, answers, check};
 use crate::{
     access::{
-        Caller, Role,
+        Caller,
         tests::{
             Log, config, grant,
             server::{
@@ -9,7 +9,7 @@ use crate::{
             },
         },
     },
-    config::{Config, Grantee, Listen, Quota, Socket},
+    config::{Config, Grantee, Listen, Quota, Role, Socket},
 };
 use nix::unistd::Uid;
 use std::{
@@ -186,7 +186,7 @@ fn a_service_learns_who_calls() {
         gid: None,
         role: Role::Viewer,
         authority: crate::access::Authority::All,
-        ceilings: crate::access::Ceilings::NONE,
+        ceilings: crate::config::Ceilings::NONE,
     };
     let mut request = tonic::Request::new(());
     let missing = crate::access::caller(&request).expect_err("nobody has called");

@@ -1,13 +1,10 @@
 use super::{Has, answers, check};
 use crate::{
-    access::{
-        Role,
-        tests::{
-            certificate, config, grant,
-            server::{Answer, access, answer, serve_tcp},
-        },
+    access::tests::{
+        certificate, config, grant,
+        server::{Answer, access, answer, serve_tcp},
     },
-    config::{Config, Grantee},
+    config::{Config, Grantee, Role},
 };
 use rcgen::{CertificateParams, CertifiedIssuer, DnType, KeyPair, SanType};
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};

@@ -1,11 +1,13 @@
 //! Watches of all jobs and schedules, of a real dispatcher.
 
 use super::*;
-use crate::dispatch::{
-    Hold, RecordChange, RecordKind,
-    tests::{Rig, admin, assert_refused, dir, found, operator, outcome, pins, request, target},
+use crate::{
+    dispatch::{
+        Hold, RecordChange, RecordKind,
+        tests::{Rig, admin, assert_refused, dir, found, operator, outcome, pins, request, target},
+    },
+    order::Report,
 };
-use crate::engine::Report;
 use numaloc_api::{
     encoded::ListedJob,
     v1,

@@ -1,4 +1,4 @@
-use crate::{access::tests::Log, dispatch::Refusal};
+use crate::{access::tests::Log, refusal::Refusal};
 use numaloc_api::{DOMAIN, Problem, Violations, v1::ErrorReason, value::JobId};
 use std::time::Duration;
 use tonic::{Code, Status, body::Body};

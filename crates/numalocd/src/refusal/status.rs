@@ -8,7 +8,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::dispatch::Refusal;
+use super::Refusal;
 use numaloc_api::{DOMAIN, v1::ErrorReason};
 use std::{borrow::Cow, collections::HashMap, time::Duration};
 use tonic::{Code, Status};

@@ -1,6 +1,5 @@
 //! TLS with client certificates. The files can be read again without interrupting open connections.
 
-use crate::config::Tls;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -21,6 +20,17 @@ use tokio_rustls::{
     },
     server::TlsStream,
 };
+
+/// PEM files. Clients must present a certificate that `client_ca` has signed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// The server's certificate chain.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+    /// Authority of the clients' certificates.
+    pub client_ca: PathBuf,
+}
 
 const HANDSHAKE: Duration = Duration::from_secs(10);
 

@@ -30,7 +30,7 @@ pub fn exactly(named: &TargetProcess) -> Target {
 
 impl Aim {
     /// The pids among the members.
-    pub(super) fn pids(&self) -> impl Iterator<Item = i32> {
+    pub fn pids(&self) -> impl Iterator<Item = i32> {
         self.members.iter().filter_map(|member| match member.target {
             Target::Pid(pid) => Some(pid),
             Target::Process { .. } | Target::Cgroup(_) | Target::Unit(_) => None,

@@ -1,6 +1,6 @@
 //! Turns errors of numaloc-host into refusals.
 
-use crate::dispatch::Refusal;
+use super::Refusal;
 use numaloc_host::{Error, ErrorKind};
 
 impl From<Error> for Refusal {

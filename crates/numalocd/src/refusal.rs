@@ -1,9 +1,12 @@
 //! Why a call is refused: what failed, on which thing, and what to do next.
 
+mod host;
+pub mod status;
+
 use numaloc_api::{Violations, value::JobId};
 use std::time::Duration;
 
-/// Why a call is refused. `service` turns it into a status, in one place.
+/// Why a call is refused. [`status`] turns it into a gRPC status, in one place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Fields are out of bounds.

@@ -1,7 +1,10 @@
-//! What the dispatcher and the engine tell each other.
+//! What the dispatcher and the engine tell each other: plain values, known to both.
 
-use super::Aim;
-use crate::{access::Authority, dispatch::Refusal};
+mod aim;
+
+pub use aim::{Aim, Member, exactly};
+
+use crate::{access::Authority, refusal::Refusal};
 use numaloc_api::value::{JobId, MemberResult, Outcome, PlanSummary};
 use numaloc_core::{Identity, Moved, NodeSet, NumaBalancing, Options};
 use numaloc_executor::{Control, Limits};

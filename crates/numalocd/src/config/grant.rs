@@ -1,0 +1,104 @@
+//! Who may do what, as the configuration says it: plain values, which `access` applies.
+
+use numaloc_api::value::QosClass;
+use numaloc_core::Profile;
+use std::fmt;
+
+/// The id that the kernel reports for users and groups that have no id in the daemon's user namespace (proc(5),
+/// /proc/sys/kernel/overflowuid; this is its default). It could be anybody, so it gets no rights.
+pub const NOBODY: u32 = 65_534;
+
+/// A role for whoever it names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Whom it is for.
+    pub to: Grantee,
+    /// What they may do.
+    pub role: Role,
+    /// cgroups whose processes an operator may have moved besides those of its own uid.
+    pub cgroups: Vec<String>,
+    /// The most that an operator may ask for.
+    pub ceilings: Ceilings,
+}
+
+/// Whom a grant is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Grantee {
+    /// A user at the Unix socket.
+    Uid(u32),
+    /// Members of a group at the Unix socket.
+    Gid(u32),
+    /// The common name, or a DNS name, in a client certificate.
+    Certificate(String),
+    /// The SPIFFE ID in a client certificate, such as `spiffe://example.org/ns/web/sa/agent`.
+    Spiffe(String),
+}
+
+/// What a caller may do. Each role includes the rights of the roles before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Reads.
+    Viewer,
+    /// Creates and changes jobs, schedules and workloads for targets within its authority.
+    Operator,
+    /// Everything.
+    Admin,
+}
+
+impl fmt::Display for Role {
+    /// As in the configuration.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Viewer => "viewer",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+        })
+    }
+}
+
+/// The ceilings of a grant. The default ones keep a job from harming other tenants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ceilings {
+    /// The fastest profile. The longest stall and the batch size that a request names may not exceed those of this profile, and
+    /// nodes are compacted only if it does that.
+    pub profile: Profile,
+    /// The best class for jobs and for workloads.
+    pub qos_class: QosClass,
+    /// Whether pages that processes outside of the target map may be moved (MPOL_MF_MOVE_ALL).
+    pub include_shared: bool,
+    /// Whether memory may be brought to other nodes than its home.
+    pub named_nodes: bool,
+    /// Most bytes per second of a job, also of a job that names no rate; `None`: only the profile limits the rate.
+    pub rate_bytes_per_second: Option<u64>,
+    /// Most threads of a job.
+    pub workers: usize,
+    /// Whether kernel.numa_balancing may be switched off for a time.
+    pub pause_numa_balancing: bool,
+}
+
+impl Default for Ceilings {
+    fn default() -> Self {
+        Self {
+            profile: Profile::Balanced,
+            qos_class: QosClass::Ls,
+            include_shared: false,
+            named_nodes: false,
+            rate_bytes_per_second: None,
+            workers: 1,
+            pause_numa_balancing: false,
+        }
+    }
+}
+
+impl Ceilings {
+    /// The ceilings of admins.
+    pub const NONE: Self = Self {
+        profile: Profile::Fast,
+        qos_class: QosClass::Lsr,
+        include_shared: true,
+        named_nodes: true,
+        rate_bytes_per_second: None,
+        workers: usize::MAX,
+        pause_numa_balancing: true,
+    };
+}

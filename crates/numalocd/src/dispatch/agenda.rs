@@ -1,0 +1,159 @@
+//! What memory keeps of schedules beyond their records: when they are due, what was learnt of them, and who waits for their
+//! runs. By number. No IO. Nothing of it is stored.
+
+use super::{
+    command::{Made, Reply},
+    fight::Fight,
+};
+use std::collections::{BTreeMap, HashMap};
+use tokio::time::Instant;
+
+/// A client that has asked for a run of a schedule.
+#[derive(Debug)]
+pub struct Asked {
+    /// Its name.
+    pub who: String,
+    /// Makes its request safe to repeat.
+    pub request_id: Option<String>,
+    /// Where the job goes.
+    pub reply: Reply<Made>,
+}
+
+/// What memory keeps of all schedules.
+#[derive(Debug, Default)]
+pub struct Agenda {
+    due: BTreeMap<u64, Instant>,
+    /// Since when a schedule's target has been gone.
+    gone: HashMap<u64, Instant>,
+    /// How many probes of a schedule have failed in a row.
+    failures: HashMap<u64, u32>,
+    /// Callers that wait for the job of a run that they have asked for; first come, first listed.
+    asked: HashMap<u64, Vec<Asked>>,
+    /// Whether schedules' work stays done: for repeating schedules of which a run has ended since the start.
+    fights: HashMap<u64, Fight>,
+}
+
+impl Agenda {
+    /// When a schedule is due; `None`: it is not.
+    pub fn due(&self, number: u64) -> Option<Instant> {
+        self.due.get(&number).copied()
+    }
+
+    /// Sets when a schedule is due; `None`: it is not.
+    pub fn set_due(&mut self, number: u64, due: Option<Instant>) {
+        match due {
+            Some(due) => self.due.insert(number, due),
+            None => self.due.remove(&number),
+        };
+    }
+
+    /// When the next schedule is due.
+    pub fn next_due(&self) -> Option<Instant> {
+        self.due.values().min().copied()
+    }
+
+    /// Takes the schedules that are due by `now`; they are not due any more.
+    pub fn take_due(&mut self, now: Instant) -> Vec<u64> {
+        let due = self.due.iter().filter(|(_, due)| **due <= now);
+        let due: Vec<u64> = due.map(|(number, _)| *number).collect();
+        self.due.retain(|_, due| *due > now);
+        due
+    }
+
+    /// Notes that a schedule's target is gone at `now`. Gives back since when.
+    pub fn is_gone(&mut self, number: u64, now: Instant) -> Instant {
+        *self.gone.entry(number).or_insert(now)
+    }
+
+    /// Sets since when a schedule's target has been gone.
+    pub fn set_gone(&mut self, number: u64, since: Instant) {
+        self.gone.insert(number, since);
+    }
+
+    /// Notes that a schedule's probe has failed. Gives back how many before it have in a row.
+    pub fn has_failed(&mut self, number: u64) -> u32 {
+        let failures = self.failures.entry(number).or_default();
+        *failures += 1;
+        *failures - 1
+    }
+
+    /// Notes that a schedule's target is there.
+    pub fn is_there(&mut self, number: u64) {
+        self.gone.remove(&number);
+        self.failures.remove(&number);
+    }
+
+    /// Whether the work of a schedule stays done; `None`: no run of it has ended since the start.
+    pub fn fight(&self, number: u64) -> Option<&Fight> {
+        self.fights.get(&number)
+    }
+
+    /// Sets whether the work of a schedule stays done. Gives back what was known before.
+    pub fn set_fight(&mut self, number: u64, fight: Fight) -> Option<Fight> {
+        self.fights.insert(number, fight)
+    }
+
+    /// How many schedules find their work undone again and again.
+    pub fn fights(&self) -> usize {
+        self.fights.values().filter(|fight| fight.is_on()).count()
+    }
+
+    /// Forgets what was learnt of a schedule that was changed or removed.
+    pub fn forget(&mut self, number: u64) {
+        self.is_there(number);
+        self.fights.remove(&number);
+    }
+
+    /// Adds a caller that waits for a run of a schedule.
+    pub fn ask(&mut self, number: u64, asked: Asked) {
+        self.asked.entry(number).or_default().push(asked);
+    }
+
+    /// Who has asked for a run of a schedule: the first with a request_id, else the first.
+    pub fn asker(&self, number: u64) -> Option<&Asked> {
+        let asked = self.asked.get(&number)?;
+        asked.iter().find(|asked| asked.request_id.is_some()).or(asked.first())
+    }
+
+    /// Takes the callers that wait for a run of a schedule.
+    pub fn take_asked(&mut self, number: u64) -> Vec<Asked> {
+        self.asked.remove(&number).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn what_is_due_is_taken_once() {
+        let now = Instant::now();
+        let later = now + Duration::from_secs(1);
+        let mut agenda = Agenda::default();
+        [(7, now), (3, now), (5, later)]
+            .into_iter()
+            .for_each(|(number, due)| agenda.set_due(number, Some(due)));
+        assert_eq!(agenda.next_due(), Some(now));
+        assert_eq!(agenda.take_due(now), [3, 7]);
+        assert_eq!((agenda.take_due(now), agenda.next_due()), (Vec::new(), Some(later)));
+        agenda.set_due(5, None);
+        assert_eq!((agenda.due(5), agenda.next_due()), (None, None));
+    }
+
+    #[test]
+    fn a_target_that_is_there_begins_anew() {
+        let (now, mut agenda) = (Instant::now(), Agenda::default());
+        let later = now + Duration::from_secs(1);
+        assert_eq!((agenda.is_gone(1, now), agenda.is_gone(1, later)), (now, now));
+        assert_eq!([1, 1, 2, 1].map(|number| agenda.has_failed(number)), [0, 1, 0, 2]);
+        agenda.is_there(1);
+        assert_eq!((agenda.is_gone(1, later), agenda.has_failed(1)), (later, 0));
+        assert_eq!(agenda.has_failed(2), 1, "that is another schedule");
+        agenda.set_fight(1, Fight::default());
+        agenda.is_there(1);
+        assert!(agenda.fight(1).is_some(), "what its runs have found stays");
+        agenda.forget(1);
+        assert!(agenda.fight(1).is_none());
+    }
+}

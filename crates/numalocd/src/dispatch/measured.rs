@@ -1,0 +1,31 @@
+//! What the dispatcher counts and measures. It does not know who shows it.
+
+use numaloc_api::value::{Job, QosClass, WorkloadId};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
+
+/// Something that the dispatcher has counted or measured. Each is told once.
+#[derive(Debug)]
+pub enum Measured<'a> {
+    /// The store took `elapsed` for a commit. `done`: the commit took effect.
+    Commit {
+        /// How long the commit took.
+        elapsed: Duration,
+        /// Whether it took effect.
+        done: bool,
+    },
+    /// The size of the store's file.
+    StoreBytes(u64),
+    /// A job's turn has come after it was queued for so long.
+    Dequeued(Duration),
+    /// When the oldest queued job of each class was created. Classes without a queued job are left out.
+    OldestQueued(&'a BTreeMap<QosClass, SystemTime>),
+    /// A job has ended.
+    Ended(&'a Job),
+    /// So many percent of the memory of a workload that may be moved are local.
+    Local(&'a WorkloadId, f64),
+    /// A workload is no longer registered.
+    WorkloadGone(&'a WorkloadId),
+}

@@ -1,0 +1,77 @@
+//! The start: jobs that the last daemon left under way, and what only memory had.
+
+use super::dispatcher::{Dispatcher, Lookup};
+use crate::{order::Found, refusal::Refusal};
+use numaloc_api::value::{Job, JobId, JobState, OnInterrupt};
+
+impl Dispatcher {
+    /// Handles the jobs that the last daemon left under way. If something cannot be stored, this is called again later.
+    pub(super) fn recover(&mut self) -> Result<(), Refusal> {
+        if self.recovered {
+            return Ok(());
+        }
+        let is_left = |job: &&Job| {
+            matches!(job.state, JobState::Planning | JobState::Running | JobState::Suspended)
+                // An older version of the daemon, without SUSPENDED, has left it so.
+                || (job.state == JobState::Interrupted && resumes(job))
+        };
+        let left = self.records.jobs().values().map(|kept| &*kept.job).filter(is_left);
+        for id in left.map(|job| job.id.clone()).collect::<Vec<_>>() {
+            let job = self.get_job(&id)?;
+            match (job.state, job.wanted) {
+                (_, Some(JobState::Cancelled)) => {
+                    let message = "cancelled; the daemon ended meanwhile".to_owned();
+                    self.end_job(&job, JobState::Cancelled, message, None)?;
+                }
+                (_, Some(_)) => {
+                    let message = "paused; the daemon ended meanwhile".to_owned();
+                    self.put_job(&job, JobState::Paused, message)?;
+                }
+                // Nothing has been moved yet.
+                (JobState::Planning, None) => {
+                    self.put_job(&job, JobState::Queued, String::new())?;
+                }
+                (_, None) if resumes(&job) => {
+                    let again = Job { ended: None, ..(*job).clone() };
+                    let message = "interrupted by the end of the daemon, planned anew".to_owned();
+                    self.put_job(&again, JobState::Queued, message)?;
+                }
+                (_, None) => {
+                    let message = "the daemon ended while it was under way".to_owned();
+                    self.end_job(&job, JobState::Interrupted, message, None)?;
+                }
+            }
+        }
+        self.recovered = true;
+        self.set_all_due();
+        self.begin_all_leases();
+        self.look_up();
+        Ok(())
+    }
+
+    /// Asks the engine for the processes of open jobs. Only the last daemon knew which jobs share memory.
+    fn look_up(&self) {
+        for job in self.records.open_jobs() {
+            // A job whose target cannot be resolved now ends at its turn.
+            let Ok(owner) = self.owner_of(job) else { continue };
+            let (target, options) = (&job.spec.target, job.spec.policy.options.clone());
+            let Ok(selected) = self.select(target, Some(&owner), Some(&job.pins)) else { continue };
+            let lookup = Lookup { job: job.id.clone(), aim: selected.aim, options, owner };
+            // This fails only when the daemon ends.
+            let _ = self.edges.lookups.send(lookup);
+        }
+    }
+
+    /// Notes the processes and nodes of a job that was open at the start, unless more is known by now.
+    pub(super) fn on_looked_up(&mut self, id: &JobId, found: Found) {
+        let is_open = self.records.job(id).is_some_and(|job| !job.state.is_end());
+        if let Some(number) = id.number().filter(|_| is_open) {
+            self.open.learn_first(number, &found);
+        }
+    }
+}
+
+/// Whether the job's policy is to go on at the next start after the daemon has ended.
+pub(super) fn resumes(job: &Job) -> bool {
+    job.spec.policy.on_interrupt == OnInterrupt::Resume
+}

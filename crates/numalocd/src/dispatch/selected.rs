@@ -1,0 +1,46 @@
+//! Targets with their workloads resolved, and what can be resolved without asking what is registered. No IO.
+
+use crate::order::{Aim, Member, exactly};
+use numaloc_api::value::{QosClass, Target};
+use numaloc_host::Target as HostTarget;
+
+/// A target with its workloads resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selected {
+    /// What the target names; workloads are replaced by their cgroups.
+    pub aim: Aim,
+    /// The best QoS class among the workloads that the target names, if any has one.
+    pub qos_class: Option<QosClass>,
+}
+
+/// A target that names neither cgroups nor workloads, resolved: what is registered does not matter. `None`: it names some.
+pub fn plain(target: &Target) -> Option<Selected> {
+    let Target { pids, processes: exact, units: named, .. } = target;
+    let (pids, exact, named) = (pids.clone(), exact.clone(), named.clone());
+    let is_plain = *target == Target { pids, processes: exact, units: named, ..Target::default() };
+    is_plain.then(|| {
+        let members = processes(target).into_iter().chain(units(target)).collect();
+        Selected { aim: Aim { members, missing: Vec::new() }, qos_class: None }
+    })
+}
+
+/// The processes that a target names.
+pub fn processes(target: &Target) -> Vec<Member> {
+    let pids = target.pids.iter().map(|&pid| {
+        let name = Target { pids: [pid].into(), ..Target::default() };
+        Member { target: HostTarget::Pid(pid), name }
+    });
+    let exact = target.processes.iter().map(|named| {
+        let name = Target { processes: [named.clone()].into(), ..Target::default() };
+        Member { target: exactly(named), name }
+    });
+    pids.chain(exact).collect()
+}
+
+/// The units that a target names.
+pub fn units(target: &Target) -> impl Iterator<Item = Member> {
+    target.units.iter().map(|unit| {
+        let name = Target { units: [unit.clone()].into(), ..Target::default() };
+        Member { target: HostTarget::Unit(unit.clone()), name }
+    })
+}
