@@ -35,6 +35,8 @@ pub enum CacheStop {
     Swap,
     /// Nothing became free any more.
     Stuck,
+    /// No cache was left that is clean and that nobody has used lately.
+    Spent,
 }
 
 impl CacheStop {
@@ -44,6 +46,7 @@ impl CacheStop {
             Self::Refaults => "refaults",
             Self::Swap => "swap",
             Self::Stuck => "stuck",
+            Self::Spent => "spent",
         }
     }
 }
@@ -55,6 +58,7 @@ impl fmt::Display for CacheStop {
             Self::Refaults => "what was dropped was read again at once",
             Self::Swap => "the host began to swap",
             Self::Stuck => "no more became free",
+            Self::Spent => "what is left is in use or not clean",
         })
     }
 }

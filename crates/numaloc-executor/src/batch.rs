@@ -153,6 +153,9 @@ impl Worker<'_> {
         let Ok(memory) = self.work.memory.read_for(key.to, supply) else { return false };
         let reserve = options.reserve(memory.total_bytes);
         if memory.room_by_cache(supply, reserve, key.make_room) < folio_bytes {
+            if key.make_room == MakeRoom::Cache {
+                self.report.calls.cache_stop.get_or_insert(CacheStop::Spent);
+            }
             return false;
         }
         let now = Instant::now();

@@ -49,7 +49,7 @@ enum_names!(both HugetlbSource => v1::HugetlbSource { Pool => Pool, Fresh => Fre
 enum_names!(both Compact => v1::Compact { Auto => Auto, Never => Never, Always => Always });
 enum_names!(both MakeRoom => v1::MakeRoom { None => None, Cache => Cache });
 enum_names!(both CacheStop => v1::CacheStop {
-    Refaults => Refaults, Swap => Swap, Stuck => Stuck,
+    Refaults => Refaults, Swap => Swap, Stuck => Stuck, Spent => Spent,
 });
 enum_names!(HeatSource => v1::MoveOrder {
     Address => Address, Damon => Damon, Referenced => Referenced,

@@ -157,6 +157,7 @@ fn cache_stop(stop: v1::CacheStop) -> Option<CacheStop> {
         v1::CacheStop::Refaults => Some(CacheStop::Refaults),
         v1::CacheStop::Swap => Some(CacheStop::Swap),
         v1::CacheStop::Stuck => Some(CacheStop::Stuck),
+        v1::CacheStop::Spent => Some(CacheStop::Spent),
     }
 }
 

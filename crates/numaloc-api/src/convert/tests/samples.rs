@@ -246,7 +246,7 @@ fn locality() -> impl Strategy<Value = Locality> {
 
 fn calls() -> impl Strategy<Value = CallStats> {
     let spans = [span(0..9), span(0..9), span(0..9), span(0..9), span(0..9), span(0..9)];
-    let stop = [CacheStop::Refaults, CacheStop::Swap, CacheStop::Stuck];
+    let stop = [CacheStop::Refaults, CacheStop::Swap, CacheStop::Stuck, CacheStop::Spent];
     let stop = option::of(prop::sample::select(stop.to_vec()));
     (any::<[u32; 10]>(), spans, stop).prop_map(|(counts, spans, cache_stop)| {
         let counts = counts.map(u64::from);
