@@ -30,13 +30,19 @@ pub enum Error {
         most: usize,
     },
     /// A frame for a connection that the interface does not have.
-    #[error("a frame names connection {id}: NRI has only {} and {}", crate::frame::PLUGIN, crate::frame::RUNTIME)]
+    #[error(
+        "a frame names connection {id}: NRI has only {} and {}",
+        crate::frame::PLUGIN,
+        crate::frame::RUNTIME
+    )]
     NoConnection {
         /// The connection.
         id: u32,
     },
     /// A message that does not belong there.
-    #[error("a message of type {kind} for stream {stream} of connection {connection} is not expected")]
+    #[error(
+        "a message of type {kind} for stream {stream} of connection {connection} is not expected"
+    )]
     Unexpected {
         /// The connection.
         connection: u32,
@@ -67,7 +73,9 @@ pub enum Error {
     #[error("the plugin refuses its configuration: {0}")]
     Configuration(String),
     /// The plugin's name or index is not valid.
-    #[error("plugin name {name:?} with index {index:?}: a name is letters, digits, '.', '_', '+' and '-', an index two digits")]
+    #[error(
+        "plugin name {name:?} with index {index:?}: a name is letters, digits, '.', '_', '+' and '-', an index two digits"
+    )]
     Identity {
         /// The name.
         name: String,

@@ -77,7 +77,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Runtime<S> {
     ///
     /// # Errors
     /// The plugin does not answer, or does not take parts.
-    pub async fn synchronize(&mut self, parts: Vec<(Vec<PodSandbox>, Vec<Container>)>) -> Result<(), Error> {
+    pub async fn synchronize(
+        &mut self,
+        parts: Vec<(Vec<PodSandbox>, Vec<Container>)>,
+    ) -> Result<(), Error> {
         let last = parts.len().saturating_sub(1);
         for (index, (pods, containers)) in parts.into_iter().enumerate() {
             let request = SynchronizeRequest { pods, containers, more: index < last };
@@ -95,7 +98,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Runtime<S> {
     ///
     /// # Errors
     /// The plugin does not answer.
-    pub async fn tell(&mut self, event: Event, pod: &PodSandbox, container: Option<&Container>) -> Result<(), Error> {
+    pub async fn tell(
+        &mut self,
+        event: Event,
+        pod: &PodSandbox,
+        container: Option<&Container>,
+    ) -> Result<(), Error> {
         if !self.wants(event) {
             return Ok(());
         }
@@ -120,7 +128,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Runtime<S> {
     ///
     /// # Errors
     /// The plugin does not answer.
-    pub async fn create(&mut self, pod: &PodSandbox, container: &Container) -> Result<CreateContainerResponse, Error> {
+    pub async fn create(
+        &mut self,
+        pod: &PodSandbox,
+        container: &Container,
+    ) -> Result<CreateContainerResponse, Error> {
         if !self.wants(Event::CreateContainer) {
             return Ok(CreateContainerResponse::default());
         }
@@ -132,7 +144,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Runtime<S> {
     ///
     /// # Errors
     /// The plugin does not answer.
-    pub async fn update(&mut self, pod: &PodSandbox, container: &Container, resources: LinuxResources) -> Result<(), Error> {
+    pub async fn update(
+        &mut self,
+        pod: &PodSandbox,
+        container: &Container,
+        resources: LinuxResources,
+    ) -> Result<(), Error> {
         if !self.wants(Event::UpdateContainer) {
             return Ok(());
         }
@@ -165,7 +182,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Runtime<S> {
         let payload = prost::Message::encode_to_vec(&request);
         self.send(Message { connection: PLUGIN, stream, kind: REQUEST, payload }).await?;
         let message = self.receive().await?;
-        let is_answer = (message.connection, message.stream, message.kind) == (PLUGIN, stream, RESPONSE);
+        let is_answer =
+            (message.connection, message.stream, message.kind) == (PLUGIN, stream, RESPONSE);
         if !is_answer {
             return Err(unexpected(&message));
         }
@@ -228,5 +246,6 @@ fn unexpected(message: &Message) -> Error {
 }
 
 fn decode<M: prost::Message + Default>(payload: &[u8]) -> Result<M, Error> {
-    M::decode(payload).map_err(|error| Error::Message { what: "a message of the plugin".to_owned(), error })
+    M::decode(payload)
+        .map_err(|error| Error::Message { what: "a message of the plugin".to_owned(), error })
 }

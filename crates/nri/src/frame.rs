@@ -165,7 +165,8 @@ mod tests {
 
     #[test]
     fn a_message_is_these_bytes() {
-        let message = Message { connection: RUNTIME, stream: 3, kind: REQUEST, payload: b"ab".to_vec() };
+        let message =
+            Message { connection: RUNTIME, stream: 3, kind: REQUEST, payload: b"ab".to_vec() };
         let bytes = [
             0, 0, 0, 2, 0, 0, 0, 12, // the frame
             0, 0, 0, 2, 0, 0, 0, 3, 1, 0, // the message
@@ -212,7 +213,10 @@ mod tests {
         for id in [0, 3, u32::MAX] {
             let frame = [id.to_be_bytes(), 1u32.to_be_bytes()].concat();
             let refused = Decoder::default().push(&frame, &mut Vec::new());
-            assert!(matches!(refused, Err(Error::NoConnection { id: told }) if told == id), "{refused:?}");
+            assert!(
+                matches!(refused, Err(Error::NoConnection { id: told }) if told == id),
+                "{refused:?}"
+            );
         }
     }
 
@@ -222,7 +226,12 @@ mod tests {
             (4000usize..9000).prop_map(|length| vec![5; length]),
         ];
         let parts = (prop_oneof![Just(PLUGIN), Just(RUNTIME)], any::<u32>(), any::<u8>(), payload);
-        parts.prop_map(|(connection, stream, kind, payload)| Message { connection, stream, kind, payload })
+        parts.prop_map(|(connection, stream, kind, payload)| Message {
+            connection,
+            stream,
+            kind,
+            payload,
+        })
     }
 
     proptest! {

@@ -79,8 +79,13 @@ mod tests {
     fn names_and_indexes_are_checked() {
         let known = Identity::new("numaloc-nri_1.0+x", "07").expect("both are valid");
         assert_eq!((known.name(), known.index()), ("numaloc-nri_1.0+x", "07"));
-        for (name, index) in [("", "10"), ("a b", "10"), ("ä", "10"), ("a", "1"), ("a", "1x"), ("a", "100")] {
-            assert!(matches!(Identity::new(name, index), Err(Error::Identity { .. })), "{name} {index}");
+        for (name, index) in
+            [("", "10"), ("a b", "10"), ("ä", "10"), ("a", "1"), ("a", "1x"), ("a", "100")]
+        {
+            assert!(
+                matches!(Identity::new(name, index), Err(Error::Identity { .. })),
+                "{name} {index}"
+            );
         }
     }
 
@@ -92,13 +97,17 @@ mod tests {
 
     #[test]
     fn the_environment_says_whether_a_runtime_has_launched_it() {
-        let launched = [("NRI_PLUGIN_NAME", "x"), ("NRI_PLUGIN_IDX", "10"), ("NRI_PLUGIN_SOCKET", "3")];
+        let launched =
+            [("NRI_PLUGIN_NAME", "x"), ("NRI_PLUGIN_IDX", "10"), ("NRI_PLUGIN_SOCKET", "3")];
         let identity = Identity::new("x", "10").expect("valid");
         assert_eq!(read(&launched).expect("valid"), Some(Launched { identity, socket: 3 }));
         assert_eq!(read(&launched[..2]).expect("valid"), None);
         assert!(matches!(read(&launched[1..]), Err(Error::Identity { .. })));
         for value in ["x", "-1", "0", "99999999999"] {
-            assert!(matches!(read(&[("NRI_PLUGIN_SOCKET", value)]), Err(Error::Socket { .. })), "{value}");
+            assert!(
+                matches!(read(&[("NRI_PLUGIN_SOCKET", value)]), Err(Error::Socket { .. })),
+                "{value}"
+            );
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     envelope::{Request, Response, Status, UNIMPLEMENTED},
     frame::{Decoder, Message, PLUGIN, REQUEST, RESPONSE, RUNTIME},
     v1alpha1::{
-        Container, ContainerAdjustment, ContainerEvent, ConfigureRequest, ConfigureResponse,
+        ConfigureRequest, ConfigureResponse, Container, ContainerAdjustment, ContainerEvent,
         CreateContainerRequest, CreateContainerResponse, Empty, Event, LinuxResources, PodSandbox,
         RegisterPluginRequest, StateChangeEvent, StopContainerResponse, SynchronizeRequest,
         SynchronizeResponse, UpdateContainerRequest, UpdateContainerResponse,
@@ -105,7 +105,9 @@ where
     loop {
         let read = stream.read(&mut buffer);
         let count = match owed {
-            Some(since) => timeout_at(since + PATIENCE, read).await.map_err(|_| session.silent())??,
+            Some(since) => {
+                timeout_at(since + PATIENCE, read).await.map_err(|_| session.silent())??
+            }
             None => read.await?,
         };
         if count == 0 {
@@ -132,7 +134,8 @@ async fn send(stream: &mut (impl AsyncWrite + Unpin), message: &Message) -> Resu
         stream.write_all(&bytes).await?;
         stream.flush().await
     };
-    let silent = |_| Error::Silent { seconds: PATIENCE.as_secs(), during: "a message waited for it" };
+    let silent =
+        |_| Error::Silent { seconds: PATIENCE.as_secs(), during: "a message waited for it" };
     Ok(timeout(PATIENCE, write).await.map_err(silent)??)
 }
 
@@ -160,7 +163,8 @@ struct Session<'p, P: ?Sized> {
 
 impl<P: Plugin + ?Sized> Session<'_, P> {
     fn silent(&self) -> Error {
-        let during = if self.is_registered { "a message was incomplete" } else { "it registers the plugin" };
+        let during =
+            if self.is_registered { "a message was incomplete" } else { "it registers the plugin" };
         Error::Silent { seconds: PATIENCE.as_secs(), during }
     }
 

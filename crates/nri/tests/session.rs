@@ -28,10 +28,12 @@ impl Plugin for Notes {
         self.lines.push(format!("runtime {}", request.runtime_name));
         match self.refuses {
             true => Err("no".to_owned()),
-            false => Ok([Event::CreateContainer, Event::PostStartContainer, Event::UpdateContainer]
-                .into_iter()
-                .chain([Event::StopContainer, Event::RemovePodSandbox])
-                .collect()),
+            false => {
+                Ok([Event::CreateContainer, Event::PostStartContainer, Event::UpdateContainer]
+                    .into_iter()
+                    .chain([Event::StopContainer, Event::RemovePodSandbox])
+                    .collect())
+            }
         }
     }
 
@@ -90,7 +92,8 @@ async fn both_generations_of_runtimes_are_understood() {
         ];
         runtime.synchronize(parts).await.expect("it takes parts");
         let made = runtime.create(&pod("p"), &container("c")).await.expect("it answers");
-        let cpu = made.adjust.and_then(|adjust| adjust.linux?.resources?.cpu).expect("an adjustment");
+        let cpu =
+            made.adjust.and_then(|adjust| adjust.linux?.resources?.cpu).expect("an adjustment");
         assert_eq!(cpu.mems, "1");
         let c = container("c");
         for event in [Event::StartContainer, Event::PostStartContainer] {
@@ -192,7 +195,8 @@ async fn a_runtime_that_stops_within_a_message_is_given_up() {
         assert!(matches!(ended, Err(Error::Silent { .. })), "{cut}: {ended:?}");
         drop(kept);
         // It goes.
-        let ended = ends(async |mut stream| stream.write_all(&whole[..cut]).await.expect("it is there"));
+        let ended =
+            ends(async |mut stream| stream.write_all(&whole[..cut]).await.expect("it is there"));
         let ended = ended.await;
         assert!(matches!(ended, Err(Error::Cut)), "{cut}: {ended:?}");
     }
