@@ -1,0 +1,102 @@
+//! Annotations that cannot be understood.
+
+use crate::{
+    EventKind, Pod, PodEvent, Reason,
+    fields::Problem,
+    text::{SHOWN_MAX, shown},
+};
+use std::fmt;
+
+/// Longest namespace, name and key that a message repeats, in characters: as long as Kubernetes allows.
+const NAME_MAX: usize = 253;
+
+/// An annotation that cannot be understood. It can be shown as it is: whatever the pod's author wrote, characters that are not
+/// printed are escaped, and long texts are cut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadAnnotation {
+    /// `namespace/name` of the pod.
+    pub pod: String,
+    /// Key of the annotation.
+    pub key: String,
+    /// Where in its value.
+    pub position: Position,
+    /// What is wrong there.
+    pub problem: String,
+    /// What to write instead; empty if there is nothing to say.
+    pub hint: String,
+}
+
+/// A place in an annotation's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// All of it.
+    Whole,
+    /// In its text: line and column, both from 1.
+    Text {
+        /// Line.
+        line: usize,
+        /// Column in bytes.
+        column: usize,
+    },
+    /// A value in the JSON, such as `options.to_nodes[1]`.
+    Path(String),
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole => Ok(()),
+            Self::Text { line, column } => write!(f, ", line {line} column {column}"),
+            Self::Path(path) => write!(f, ", {path}"),
+        }
+    }
+}
+
+impl fmt::Display for BadAnnotation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pod, key, position, problem, hint } = self;
+        write!(f, "pod {pod}: annotation {key}{position}: {problem}")?;
+        if !hint.is_empty() {
+            write!(f, "; {hint}")?;
+        }
+        f.write_str("; no memory is moved by it")
+    }
+}
+
+impl std::error::Error for BadAnnotation {}
+
+impl BadAnnotation {
+    fn new(pod: &Pod, key: &str, position: Position, problem: String, hint: String) -> Self {
+        let name = |name: &str| shown(name, NAME_MAX);
+        let pod = format!("{}/{}", name(&pod.namespace), name(&pod.name));
+        Self { pod, key: name(key), position, problem, hint }
+    }
+
+    /// The value is too long to be read.
+    pub(crate) fn too_long(pod: &Pod, key: &str, bytes: usize, most: usize) -> Self {
+        let problem = format!("has {bytes} bytes, and may have {most}");
+        Self::new(pod, key, Position::Whole, problem, String::new())
+    }
+
+    /// The value is no JSON.
+    pub(crate) fn syntax(pod: &Pod, key: &str, error: &serde_json::Error) -> Self {
+        let (line, column) = (error.line(), error.column());
+        let text = error.to_string();
+        let problem = text.strip_suffix(&format!(" at line {line} column {column}"));
+        let problem = shown(problem.unwrap_or(&text), 4 * SHOWN_MAX);
+        let hint = r#"write JSON such as {"policy": "bestEffort"}"#;
+        Self::new(pod, key, Position::Text { line, column }, problem, hint.to_owned())
+    }
+
+    /// Something in the JSON is wrong.
+    pub(crate) fn value(pod: &Pod, key: &str, problem: Problem) -> Self {
+        let Problem { path, problem, hint } = problem;
+        let position = if path.is_empty() { Position::Whole } else { Position::Path(path) };
+        Self::new(pod, key, position, problem, hint)
+    }
+
+    /// The event for the pod.
+    pub fn event(&self) -> PodEvent {
+        PodEvent { kind: EventKind::Warning, reason: Reason::Failed, message: self.to_string() }
+    }
+}
