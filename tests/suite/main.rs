@@ -19,6 +19,7 @@ mod anon;
 mod balancing;
 mod cgroup;
 mod cli;
+mod containerd;
 mod crowd;
 mod daemon;
 mod family;

@@ -1,0 +1,7 @@
+//! Tests with a real containerd and real containers. `tests/containerd/run` runs those that need one node on this machine, and
+//! `tests/vm/suite --containerd` runs all of them on a machine with two.
+
+mod cri;
+mod registering;
+mod rig;
+mod runtime;
