@@ -2,6 +2,9 @@
 //! `tests/vm/suite --containerd` runs all of them on a machine with two.
 
 mod cri;
+mod numa;
+mod plugin;
+mod redis;
 mod registering;
 mod rig;
 mod runtime;

@@ -52,6 +52,8 @@ impl Pod {
         let context = v1::LinuxSandboxSecurityContext { namespace_options: Some(namespaces()) };
         v1::PodSandboxConfig {
             metadata: Some(metadata),
+            // Without it containerd copies the machine's resolv.conf, and the emulated machine has none.
+            dns_config: Some(v1::DnsConfig { servers: vec!["127.0.0.1".to_owned()] }),
             labels: self.labels.clone(),
             annotations: self.annotations.clone(),
             linux: Some(v1::LinuxPodSandboxConfig {
@@ -94,7 +96,16 @@ impl Container {
     /// A Redis server on a port of the host. It saves nothing.
     pub fn redis(name: &str, port: u16) -> Self {
         let port = port.to_string();
-        let command = ["redis-server", "--port", &port, "--save", "", "--appendonly", "no"];
+        let command = [
+            "redis-server",
+            "--port",
+            &port,
+            "--save",
+            "",
+            // To fill it and to compare what it holds.
+            "--enable-debug-command",
+            "yes",
+        ];
         let command = command.map(str::to_owned).to_vec();
         Self { image: "numaloc.test/redis:1", command, ..Self::new(name) }
     }

@@ -211,6 +211,9 @@ state = "{dir}/state"
   sandbox_image = "numaloc.test/busybox:1"
   # This machine may itself be a container, which may not lower it.
   restrict_oom_score_adj = true
+[plugins."io.containerd.grpc.v1.cri".cni]
+  bin_dir = "{dir}/cni/bin"
+  conf_dir = "{dir}/cni/net.d"
 [plugins."io.containerd.grpc.v1.cri".containerd]
   snapshotter = "{snapshotter}"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
