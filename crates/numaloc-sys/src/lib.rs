@@ -3,6 +3,7 @@
 
 #[cfg(feature = "fixture")]
 pub mod fixture;
+mod duplicate;
 mod kcmp;
 mod move_pages;
 mod pagemap_scan;
@@ -10,6 +11,7 @@ mod peer_groups;
 mod pidfd;
 mod sched;
 
+pub use duplicate::duplicate;
 pub use kcmp::kcmp_vm;
 pub use move_pages::{MoveFlag, UNWRITTEN, move_pages, query_pages};
 pub use pagemap_scan::{Categories, PageRegion, pagemap_scan};

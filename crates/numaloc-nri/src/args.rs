@@ -1,0 +1,49 @@
+//! The command line.
+
+use crate::config::{self, Config, Problem};
+use clap::Parser;
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  numaloc-nri                       as configured in /etc/numaloc/nri.toml
+  numaloc-nri --check-config        say what is wrong with the configuration
+  numaloc-nri --nri-socket /run/nri/nri.sock --endpoint unix:///tmp/n.sock
+
+A runtime that finds it as /opt/nri/plugins/90-numaloc-nri launches it by itself.
+
+Exit codes: 0 done, 1 failure, 2 usage.";
+
+/// Tells numalocd about the containers of containerd or CRI-O, and makes schedules of the policies that their pods declare.
+#[derive(Clone, Debug, Default, Parser)]
+#[command(name = "numaloc-nri", version, after_help = EXAMPLES)]
+pub struct Args {
+    /// The runtime's socket for plugins [default: nri_socket in the configuration, or /var/run/nri/nri.sock].
+    #[arg(long, value_name = "PATH")]
+    pub nri_socket: Option<PathBuf>,
+    /// Address of numalocd [default: endpoint in the configuration, or unix:///run/numaloc/numalocd.sock].
+    #[arg(long, value_name = "URI")]
+    pub endpoint: Option<String>,
+    /// Configuration file, which has to exist [default: /etc/numaloc/nri.toml, if it exists].
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Check the configuration, print what is wrong, and exit.
+    #[arg(long)]
+    pub check_config: bool,
+}
+
+impl Args {
+    /// The configuration, with what the command line says instead.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn configuration(&self) -> Result<Config, Problem> {
+        let mut config = match &self.config {
+            Some(path) => config::read(path, true)?,
+            None => config::read(Path::new(config::PATH), false)?,
+        };
+        self.nri_socket.iter().for_each(|path| config.nri_socket.clone_from(path));
+        self.endpoint.iter().for_each(|endpoint| config.endpoint.clone_from(endpoint));
+        Ok(config)
+    }
+}

@@ -1,0 +1,170 @@
+//! The configuration: TOML, checked strictly.
+
+use numaloc_policy::Defaults;
+use serde::Deserialize;
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// Where it is, unless the command line names another file.
+pub const PATH: &str = "/etc/numaloc/nri.toml";
+
+/// What the operator has set.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The runtime's socket for plugins.
+    pub nri_socket: PathBuf,
+    /// Address of numalocd.
+    pub endpoint: String,
+    /// Two digits: runtimes call plugins in this order. One that is launched by the runtime has the index of its file's name.
+    pub index: String,
+    /// The account that the process changes to if it is started as root.
+    pub user: String,
+    /// Who decides about policies.
+    pub policies: Policies,
+    /// Whether new containers are bound to the memory of their nodes.
+    pub align_mems: AlignMems,
+    /// How long numalocd keeps containers, and their schedules, of which it is told nothing any more.
+    #[serde(rename = "lease_seconds", deserialize_with = "seconds")]
+    pub lease: Duration,
+    /// Policies for pods that name none, and the most that pods may ask for.
+    pub pods: Defaults,
+}
+
+/// Who decides about policies, so that two never do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Policies {
+    /// This plugin, by the annotations that a pod has when it is made.
+    Nri,
+    /// Somebody else, such as an agent for Kubernetes. This plugin registers containers only.
+    Agent,
+}
+
+/// Whether new containers are bound to the memory of their nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AlignMems {
+    /// No.
+    Off,
+    /// Those that are pinned to CPUs of some of the nodes, and to no memory yet.
+    Preferred,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            nri_socket: nri::SOCKET.into(),
+            endpoint: "unix:///run/numaloc/numalocd.sock".to_owned(),
+            index: "90".to_owned(),
+            user: "numaloc-nri".to_owned(),
+            policies: Policies::Nri,
+            align_mems: AlignMems::Off,
+            lease: Duration::from_secs(300),
+            pods: Defaults::default(),
+        }
+    }
+}
+
+fn seconds<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    match u64::deserialize(from)? {
+        seconds @ 30..=86_400 => Ok(Duration::from_secs(seconds)),
+        other => Err(serde::de::Error::custom(format!("{other} s is not from 30 s to 86400 s"))),
+    }
+}
+
+/// What is wrong with the configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
+    /// The file cannot be read.
+    #[error("{path}: {error}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// Its text is wrong.
+    #[error("{path}: {error}")]
+    Text {
+        /// The file.
+        path: PathBuf,
+        /// Where, and what.
+        error: Box<toml::de::Error>,
+    },
+    /// A value is wrong.
+    #[error("{path}: {error}")]
+    Value {
+        /// The file.
+        path: PathBuf,
+        /// Which, and why.
+        error: String,
+    },
+}
+
+/// Reads a file. If it does not have to be there and is not, the defaults hold.
+///
+/// # Errors
+/// [`Problem`].
+pub fn read(path: &Path, has_to_be: bool) -> Result<Config, Problem> {
+    match fs::read_to_string(path) {
+        Ok(text) => parse(path, &text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !has_to_be => {
+            Ok(Config::default())
+        }
+        Err(error) => Err(Problem::File { path: path.to_owned(), error }),
+    }
+}
+
+fn parse(path: &Path, text: &str) -> Result<Config, Problem> {
+    let wrong = |error| Problem::Text { path: path.to_owned(), error: Box::new(error) };
+    let config: Config = toml::from_str(text).map_err(wrong)?;
+    let wrong = |error: String| Problem::Value { path: path.to_owned(), error };
+    nri::Identity::new(crate::runtime::NAME, &config.index)
+        .map_err(|error| wrong(error.to_string()))?;
+    crate::daemon::Grpc::new(&config.endpoint)
+        .map_err(|error| wrong(format!("endpoint: {error}")))?;
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Config, String> {
+        parse(Path::new("nri.toml"), text).map_err(|problem| problem.to_string())
+    }
+
+    #[test]
+    fn the_sample_has_the_defaults() {
+        let sample = include_str!("../../../systemd/nri.toml");
+        let bare = parsed(sample).expect("it is valid");
+        // Its keys are in comments: `#key = value`.
+        let keys = sample.lines().map(|line| match line.strip_prefix('#') {
+            Some(key) if !key.starts_with(' ') => key,
+            _ => line,
+        });
+        let all = parsed(&keys.collect::<Vec<_>>().join("\n")).expect("it is valid");
+        for config in [bare, all] {
+            assert_eq!(format!("{config:?}"), format!("{:?}", Config::default()));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (text, expected) in [
+            ("polices = \"nri\"", "polices"),
+            ("policies = \"both\"", "both"),
+            ("index = \"7\"", "two digits"),
+            ("lease_seconds = 5", "5 s is not from 30 s"),
+            ("endpoint = \"here\"", "endpoint"),
+            ("[pods]\nlsx = {}", "lsx"),
+        ] {
+            let error = parsed(text).expect_err(text);
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

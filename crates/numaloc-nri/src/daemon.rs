@@ -1,0 +1,311 @@
+//! The calls of numalocd that the keeper takes.
+
+use crate::wanted::{CONTAINER, MANAGED, SOURCE};
+use numaloc_api::v1::{
+    self, daemon_service_client::DaemonServiceClient,
+    locality_service_client::LocalityServiceClient,
+    migration_service_client::MigrationServiceClient,
+    schedule_service_client::ScheduleServiceClient, workload_service_client::WorkloadServiceClient,
+};
+use std::{future::Future, time::Duration};
+use tonic::{
+    Code, Request, Status,
+    transport::{Channel, Endpoint},
+};
+
+/// Longest wait for a connection, and for an answer.
+const CONNECT: Duration = Duration::from_secs(5);
+const ANSWER: Duration = Duration::from_secs(30);
+/// The daemon's own bound for a list or a set is longer than for other calls.
+const LONG_ANSWER: Duration = Duration::from_secs(120);
+/// Most workloads in a message of ReplaceWorkloads, whose bound is 1 MiB. A workload has up to 64 labels.
+const PART_MAX: usize = 20;
+const PART_BYTES: usize = 512 << 10;
+const PAGE: i32 = 1000;
+
+/// What the keeper needs of numalocd. Each call may be made again after a failure.
+pub trait Daemon {
+    /// Connects, and says who we are to it.
+    fn connect(&mut self) -> impl Future<Output = Result<String, Status>> + Send;
+    /// The machine's nodes.
+    fn nodes(&mut self) -> impl Future<Output = Result<Vec<v1::Node>, Status>> + Send;
+    /// Declares all of our workloads.
+    fn replace(
+        &mut self,
+        all: Vec<v1::Workload>,
+    ) -> impl Future<Output = Result<(), Status>> + Send;
+    /// Registers one workload.
+    fn register(
+        &mut self,
+        workload: v1::Workload,
+    ) -> impl Future<Output = Result<(), Status>> + Send;
+    /// Unregisters the workload of this name, if it is there.
+    fn unregister(&mut self, name: String) -> impl Future<Output = Result<(), Status>> + Send;
+    /// Begins all leases anew. Gives back how many workloads of ours there are.
+    fn renew(&mut self) -> impl Future<Output = Result<usize, Status>> + Send;
+    /// All schedules of ours.
+    fn schedules(
+        &mut self,
+        me: String,
+    ) -> impl Future<Output = Result<Vec<v1::Schedule>, Status>> + Send;
+    /// Makes a schedule with the id that its name has.
+    fn create(
+        &mut self,
+        schedule: v1::Schedule,
+    ) -> impl Future<Output = Result<v1::Schedule, Status>> + Send;
+    /// Changes these fields of a schedule.
+    fn update(
+        &mut self,
+        schedule: v1::Schedule,
+        fields: &'static [&'static str],
+    ) -> impl Future<Output = Result<v1::Schedule, Status>> + Send;
+    /// Runs a schedule now.
+    fn run(
+        &mut self,
+        name: String,
+        request_id: String,
+    ) -> impl Future<Output = Result<(), Status>> + Send;
+    /// Removes the schedule of this name.
+    fn delete(&mut self, name: String) -> impl Future<Output = Result<(), Status>> + Send;
+    /// Cancels the jobs for a container that have not ended.
+    fn cancel(&mut self, container: String) -> impl Future<Output = Result<(), Status>> + Send;
+}
+
+/// Whether an error is about the connection or the daemon as a whole, not about one request.
+pub fn is_lost(status: &Status) -> bool {
+    let codes = [Code::Unavailable, Code::DeadlineExceeded, Code::Cancelled, Code::Unknown];
+    codes.contains(&status.code())
+}
+
+/// numalocd, by gRPC.
+#[derive(Clone, Debug)]
+pub struct Grpc {
+    endpoint: Endpoint,
+    channel: Option<Channel>,
+}
+
+impl Grpc {
+    /// numalocd at this address. It is not connected yet.
+    ///
+    /// # Errors
+    /// The address is none.
+    pub fn new(address: &str) -> anyhow::Result<Self> {
+        let is_known = ["unix:///", "http://"].iter().any(|scheme| address.starts_with(scheme));
+        anyhow::ensure!(
+            is_known,
+            "'{address}' is no address of numalocd: write unix:///PATH, or http://HOST:PORT for this machine"
+        );
+        let endpoint = Endpoint::from_shared(address.to_owned())?.connect_timeout(CONNECT);
+        Ok(Self { endpoint, channel: None })
+    }
+
+    fn channel(&self) -> Result<Channel, Status> {
+        self.channel.clone().ok_or_else(|| Status::unavailable("not connected"))
+    }
+
+    /// Jobs for a container that have not ended.
+    async fn open_jobs(&self, container: String) -> Result<Vec<v1::Job>, Status> {
+        use v1::JobState::{Paused, Planning, Queued, Running, Suspended};
+        let states = [Queued, Planning, Running, Paused, Suspended].map(i32::from).to_vec();
+        let labels = [(MANAGED.to_owned(), SOURCE.to_owned()), (CONTAINER.to_owned(), container)];
+        let filter = v1::JobFilter { states, labels: labels.into(), ..Default::default() };
+        let request =
+            v1::ListJobsRequest { filter: Some(filter), page_size: PAGE, ..Default::default() };
+        let mut client = MigrationServiceClient::new(self.channel()?);
+        // A schedule has one at a time, so they are on one page.
+        let answer = within(LONG_ANSWER, client.list_jobs(request)).await?;
+        Ok(answer.jobs)
+    }
+}
+
+/// The answer to a call, if it comes in time.
+async fn within<T>(
+    longest: Duration,
+    call: impl Future<Output = Result<tonic::Response<T>, Status>>,
+) -> Result<T, Status> {
+    match tokio::time::timeout(longest, call).await {
+        Ok(answer) => answer.map(tonic::Response::into_inner),
+        Err(_) => {
+            Err(Status::deadline_exceeded(format!("no answer within {} s", longest.as_secs())))
+        }
+    }
+}
+
+impl Daemon for Grpc {
+    async fn connect(&mut self) -> Result<String, Status> {
+        self.channel = None;
+        let connect = tokio::time::timeout(CONNECT, self.endpoint.connect());
+        let lost = |why: String| Status::unavailable(format!("cannot reach numalocd: {why}"));
+        let channel = match connect.await {
+            Ok(Ok(channel)) => channel,
+            Ok(Err(error)) => return Err(lost(innermost(&error))),
+            Err(_) => return Err(lost(format!("no connection within {} s", CONNECT.as_secs()))),
+        };
+        self.channel = Some(channel.clone());
+        let status = DaemonServiceClient::new(channel).get_status(v1::GetStatusRequest {}).await?;
+        Ok(status.into_inner().caller)
+    }
+
+    async fn nodes(&mut self) -> Result<Vec<v1::Node>, Status> {
+        let mut client = LocalityServiceClient::new(self.channel()?);
+        let answer = within(ANSWER, client.get_topology(v1::GetTopologyRequest {})).await?;
+        Ok(answer.topology.unwrap_or_default().nodes)
+    }
+
+    async fn replace(&mut self, all: Vec<v1::Workload>) -> Result<(), Status> {
+        let mut client = WorkloadServiceClient::new(self.channel()?);
+        let stream = tokio_stream::iter(parts(all));
+        let answer = within(LONG_ANSWER, client.replace_workloads(Request::new(stream))).await?;
+        for name in answer.missing {
+            tracing::debug!(workload = %name, "its container has no cgroup, or several: not registered");
+        }
+        Ok(())
+    }
+
+    async fn register(&mut self, workload: v1::Workload) -> Result<(), Status> {
+        let mut client = WorkloadServiceClient::new(self.channel()?);
+        let request = v1::RegisterWorkloadRequest { workload: Some(workload) };
+        within(ANSWER, client.register_workload(request)).await.map(drop)
+    }
+
+    async fn unregister(&mut self, name: String) -> Result<(), Status> {
+        let mut client = WorkloadServiceClient::new(self.channel()?);
+        let request =
+            v1::UnregisterWorkloadRequest { name, allow_missing: true, ..Default::default() };
+        within(ANSWER, client.unregister_workload(request)).await.map(drop)
+    }
+
+    async fn renew(&mut self) -> Result<usize, Status> {
+        let mut client = WorkloadServiceClient::new(self.channel()?);
+        let request = v1::RenewWorkloadsRequest { source: SOURCE.to_owned() };
+        let answer = within(ANSWER, client.renew_workloads(request)).await?;
+        Ok(usize::try_from(answer.workload_count).unwrap_or(0))
+    }
+
+    async fn schedules(&mut self, me: String) -> Result<Vec<v1::Schedule>, Status> {
+        let mut client = ScheduleServiceClient::new(self.channel()?);
+        let labels = [(MANAGED.to_owned(), SOURCE.to_owned())].into();
+        let filter = Some(v1::ScheduleFilter { creator: me, labels, ..Default::default() });
+        let (mut all, mut page_token) = (Vec::new(), String::new());
+        loop {
+            let request =
+                v1::ListSchedulesRequest { page_size: PAGE, page_token, filter: filter.clone() };
+            let answer = within(LONG_ANSWER, client.list_schedules(request)).await?;
+            all.extend(answer.schedules);
+            page_token = answer.next_page_token;
+            if page_token.is_empty() {
+                return Ok(all);
+            }
+        }
+    }
+
+    async fn create(&mut self, schedule: v1::Schedule) -> Result<v1::Schedule, Status> {
+        let mut client = ScheduleServiceClient::new(self.channel()?);
+        let schedule_id = schedule.name.rsplit('/').next().unwrap_or_default().to_owned();
+        let schedule = Some(schedule);
+        let request = v1::CreateScheduleRequest { schedule, schedule_id, ..Default::default() };
+        Ok(within(ANSWER, client.create_schedule(request)).await?.schedule.unwrap_or_default())
+    }
+
+    async fn update(
+        &mut self,
+        schedule: v1::Schedule,
+        fields: &'static [&'static str],
+    ) -> Result<v1::Schedule, Status> {
+        let mut client = ScheduleServiceClient::new(self.channel()?);
+        let paths = fields.iter().map(|&field| field.to_owned()).collect();
+        let request = v1::UpdateScheduleRequest {
+            schedule: Some(schedule),
+            update_mask: Some(prost_types::FieldMask { paths }),
+            ..Default::default()
+        };
+        Ok(within(ANSWER, client.update_schedule(request)).await?.schedule.unwrap_or_default())
+    }
+
+    async fn run(&mut self, name: String, request_id: String) -> Result<(), Status> {
+        let mut client = ScheduleServiceClient::new(self.channel()?);
+        within(ANSWER, client.run_schedule(v1::RunScheduleRequest { name, request_id }))
+            .await
+            .map(drop)
+    }
+
+    async fn delete(&mut self, name: String) -> Result<(), Status> {
+        let mut client = ScheduleServiceClient::new(self.channel()?);
+        let request = v1::DeleteScheduleRequest { name, ..Default::default() };
+        within(ANSWER, client.delete_schedule(request)).await.map(drop)
+    }
+
+    async fn cancel(&mut self, container: String) -> Result<(), Status> {
+        let mut client = MigrationServiceClient::new(self.channel()?);
+        for job in self.open_jobs(container).await? {
+            let cancelled =
+                within(ANSWER, client.cancel_job(v1::CancelJobRequest { name: job.name })).await;
+            match cancelled {
+                // It has ended meanwhile, or is somebody else's.
+                Err(status) if is_lost(&status) => return Err(status),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A set of workloads as messages, of which only the last one says that it is.
+fn parts(all: Vec<v1::Workload>) -> Vec<v1::ReplaceWorkloadsRequest> {
+    let (mut parts, mut bytes) = (vec![v1::ReplaceWorkloadsRequest::default()], 0);
+    for workload in all {
+        let more = prost::Message::encoded_len(&workload);
+        let is_full = parts.last().is_some_and(|part| part.workloads.len() >= PART_MAX);
+        if is_full || bytes + more > PART_BYTES {
+            parts.push(v1::ReplaceWorkloadsRequest::default());
+            bytes = 0;
+        }
+        bytes += more;
+        parts.last_mut().into_iter().for_each(|part| part.workloads.push(workload.clone()));
+    }
+    parts.first_mut().into_iter().for_each(|part| SOURCE.clone_into(&mut part.source));
+    parts.last_mut().into_iter().for_each(|part| part.last = true);
+    parts
+}
+
+/// The innermost cause: the message of the kernel.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_comes_in_parts_of_which_one_is_the_last() {
+        for (count, labels, expected) in
+            [(0, 1, 1), (1, 1, 1), (20, 1, 1), (21, 1, 2), (50, 1, 3), (20, 300, 12)]
+        {
+            let label = |at: usize| (format!("{at}"), "x".repeat(250));
+            let workload =
+                v1::Workload { labels: (0..labels).map(label).collect(), ..Default::default() };
+            let parts = parts(vec![workload; count]);
+            assert_eq!(parts.len(), expected, "{count} {labels}");
+            assert_eq!(parts.iter().map(|part| part.workloads.len()).sum::<usize>(), count);
+            assert!(parts.iter().all(|part| prost::Message::encoded_len(part) < 1 << 20));
+            let last: Vec<_> = parts.iter().map(|part| part.last).collect();
+            assert!(last.ends_with(&[true]) && !last[..expected - 1].contains(&true));
+            assert_eq!(parts[0].source, SOURCE);
+        }
+    }
+
+    #[test]
+    fn addresses_are_checked() {
+        for address in ["unix:///run/x", "http://127.0.0.1:7"] {
+            Grpc::new(address).expect("an address");
+        }
+        for nonsense in ["", "x", "unix://x", "https://a:1", "http://"] {
+            assert!(Grpc::new(nonsense).is_err(), "{nonsense}");
+        }
+    }
+}

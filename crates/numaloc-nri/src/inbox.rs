@@ -1,0 +1,65 @@
+//! The queue between the task that answers the runtime and the one that speaks to numalocd. Nobody holds its lock for longer than
+//! one change takes.
+
+use crate::{
+    facts::Facts,
+    queue::{Batch, Change, Queue},
+};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::Notify;
+
+/// The inbox.
+#[derive(Debug)]
+pub struct Inbox {
+    queue: Mutex<Queue>,
+    filled: Notify,
+    lost: Notify,
+}
+
+impl Inbox {
+    /// An empty one with room for changes of `most` containers.
+    pub fn new(most: usize) -> Self {
+        Self { queue: Mutex::new(Queue::new(most)), filled: Notify::new(), lost: Notify::new() }
+    }
+
+    /// All containers that run.
+    pub fn synchronize(&self, all: BTreeMap<String, Facts>) {
+        self.queue().synchronize(all);
+        self.filled.notify_one();
+    }
+
+    /// A container has changed.
+    pub fn push(&self, id: String, change: Change) {
+        let mut queue = self.queue();
+        let was_lost = queue.is_lost();
+        queue.push(id, change);
+        if queue.is_lost() && !was_lost {
+            self.lost.notify_one();
+        }
+        drop(queue);
+        self.filled.notify_one();
+    }
+
+    /// Waits until there may be something to take.
+    pub async fn filled(&self) {
+        self.filled.notified().await;
+    }
+
+    /// Waits until changes were dropped.
+    pub async fn lost(&self) {
+        self.lost.notified().await;
+    }
+
+    /// Takes all that waits.
+    pub fn take(&self) -> Option<Batch> {
+        self.queue().take()
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        // What is in it is whole between any two statements of its functions that can panic: there are none.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,110 @@
+//! The plugin of containerd and CRI-O. It tells numalocd about every container, and makes a schedule of what a container's pod has
+//! declared.
+//!
+//! ```text
+//! runtime -> handlers -> inbox -> keeper -> numalocd
+//! ```
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `handlers` | what the runtime calls. They put facts into the inbox and answer at once |
+//! | `facts` | what is known of a container, from the runtime's messages |
+//! | `queue` | facts that wait, one change for each container; pure |
+//! | `inbox` | the queue between two tasks |
+//! | `cgroup` | from a runtime's name of a cgroup to its path; pure |
+//! | `wanted` | facts to what the daemon is to have: a workload, and a schedule; pure |
+//! | `keeper` | compares what the daemon is to have with what it has, and makes it so, again after each failure |
+//! | `daemon` | the calls of numalocd that it takes |
+//! | `runtime` | the connection to the runtime, made again with back-off |
+//! | `align` | memory nodes for new containers, if the operator wants that |
+//! | `account` | leaves root behind |
+#![forbid(unsafe_code)]
+
+mod account;
+mod align;
+mod args;
+mod back_off;
+mod cgroup;
+mod config;
+mod daemon;
+mod facts;
+mod handlers;
+mod inbox;
+mod keeper;
+mod log;
+mod queue;
+mod runtime;
+#[cfg(test)]
+mod tests;
+mod wanted;
+
+use anyhow::Context;
+use args::Args;
+use clap::Parser;
+use config::Config;
+use std::{env, process::ExitCode, sync::Arc};
+
+/// Runs the plugin with the arguments of this process.
+pub fn main() -> ExitCode {
+    let args = Args::parse();
+    let config = match args.configuration() {
+        Ok(config) => config,
+        Err(problem) => {
+            eprintln!("numaloc-nri: {problem}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if args.check_config {
+        return ExitCode::SUCCESS;
+    }
+    match run(config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            // The log may not have been started, or go elsewhere.
+            eprintln!("numaloc-nri: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(config: Config) -> anyhow::Result<()> {
+    let launched = nri::Launched::read(|name| env::var(name).ok())?;
+    log::start(launched.is_some()).context("cannot log")?;
+    // Before there are other threads.
+    account::leave_root(&config.user)?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.context("cannot start threads")?;
+    let done = runtime.block_on(serve(Arc::new(config), launched));
+    runtime.shutdown_background();
+    done
+}
+
+/// Runs until it is told to stop, or until the runtime that has launched this process ends the connection.
+async fn serve(config: Arc<Config>, launched: Option<nri::Launched>) -> anyhow::Result<()> {
+    let inbox = Arc::new(inbox::Inbox::new(queue::MOST));
+    let nodes = align::Nodes::default();
+    let daemon = daemon::Grpc::new(&config.endpoint)?;
+    let keeper = keeper::Keeper::new(Arc::clone(&config), daemon, nodes.clone());
+    let connection = runtime::serve(Arc::clone(&config), launched, Arc::clone(&inbox), nodes);
+    // Of its own thread: however long the keeper thinks, the runtime has its answers.
+    let connection = tokio::spawn(connection);
+    tokio::select! {
+        ended = connection => ended.context("the connection's task has failed")?,
+        () = keeper.run(&inbox) => Ok(()),
+        stopped = stopped() => stopped,
+    }
+}
+
+/// Ends when the process is told to stop. What is registered stays until its lease ends: the next start takes it over.
+async fn stopped() -> anyhow::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).context("cannot take signals")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot take signals")?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}

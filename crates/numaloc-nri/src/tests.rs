@@ -1,0 +1,207 @@
+//! The plugin between a runtime that is not real and a numalocd that is not real, or is.
+
+mod fake;
+mod real;
+mod restarts;
+mod samples;
+
+use crate::{
+    align::Nodes, config::AlignMems, config::Config, handlers::Handlers, inbox::Inbox,
+    keeper::Keeper, queue,
+};
+use fake::Fake;
+use nri::{
+    Identity,
+    fake::{Generation, Runtime},
+    serve,
+    v1alpha1::{Event, LinuxCpu},
+};
+use samples::{config, container, cpuset, pod};
+use std::{future::Future, sync::Arc, time::Duration};
+use tokio::{
+    io::{DuplexStream, duplex},
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
+
+/// A plugin at work: its inbox, and its tasks, which end with it.
+struct Plugin {
+    inbox: Arc<Inbox>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Plugin {
+    /// A plugin that nobody has told anything.
+    fn start(
+        config: Config,
+        daemon: impl crate::daemon::Daemon + Send + 'static,
+        nodes: Nodes,
+    ) -> Self {
+        let inbox = Arc::new(Inbox::new(queue::MOST));
+        let keeper = Keeper::new(Arc::new(config), daemon, nodes);
+        let of_keeper = Arc::clone(&inbox);
+        let tasks = vec![tokio::spawn(async move { keeper.run(&of_keeper).await })];
+        Self { inbox, tasks }
+    }
+
+    /// Serves a runtime that connects.
+    async fn connect(
+        &mut self,
+        generation: Generation,
+        align: AlignMems,
+        nodes: Nodes,
+    ) -> Runtime<DuplexStream> {
+        let (ours, theirs) = duplex(1 << 16);
+        let mut handlers = Handlers::new(Arc::clone(&self.inbox), align, nodes);
+        self.tasks.push(tokio::spawn(async move {
+            let identity = Identity::new("numaloc-nri", "90").expect("valid");
+            // Tests of the crate nri say how it ends.
+            let _ = serve(ours, &identity, &mut handlers).await;
+        }));
+        Runtime::accept(theirs, generation).await.expect("it registers")
+    }
+}
+
+impl Drop for Plugin {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Waits until something is so.
+async fn until<F: Future<Output = bool>>(mut is_so: impl FnMut() -> F) {
+    let begin = Instant::now();
+    while !is_so().await {
+        assert!(begin.elapsed() < Duration::from_secs(300), "it never comes");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn containers_come_and_go() {
+    for generation in [Generation::StateChange, Generation::Calls] {
+        let fake = Fake::default();
+        let mut plugin = Plugin::start(config(), fake.clone(), Nodes::default());
+        let mut runtime = plugin.connect(generation, AlignMems::Off, Nodes::default()).await;
+        assert_eq!(
+            runtime.events,
+            1 << 6 | 1 << 8 | 1 << 9 | 1 << 10,
+            "no more events than needed"
+        );
+        let parts = vec![(vec![pod(1)], vec![]), (vec![], vec![container(1, "a")])];
+        runtime.synchronize(parts).await.expect("it takes parts");
+        until(async || fake.has(&["a"], &["a"])).await;
+
+        // pod(2) has no policy, pod(3) one that cannot be read.
+        for (number, id) in [(2, "b"), (3, "c"), (1, "d")] {
+            let (pod, container) = (pod(number), container(number, id));
+            for event in [Event::CreateContainer, Event::StartContainer, Event::PostStartContainer]
+            {
+                runtime.tell(event, &pod, Some(&container)).await.expect("it answers");
+            }
+        }
+        until(async || fake.has(&["a", "b", "c", "d"], &["a", "d"])).await;
+        assert_eq!(fake.runs(), 0, "a schedule begins with a run by itself");
+
+        // Other CPUs: it is looked at again. The same ones: it is not.
+        let moved = cpuset(container(1, "a"), "4-7");
+        for _ in 0..2 {
+            runtime
+                .tell(Event::PostUpdateContainer, &pod(1), Some(&moved))
+                .await
+                .expect("it answers");
+            until(async || fake.runs() == 1).await;
+        }
+        for (event, id) in [
+            (Event::StopContainer, "a"),
+            (Event::RemoveContainer, "d"),
+            (Event::StopContainer, "b"),
+        ] {
+            runtime.tell(event, &pod(1), Some(&container(1, id))).await.expect("it answers");
+        }
+        until(async || fake.has(&["c"], &[])).await;
+        assert_eq!(fake.cancelled(), ["a", "d"]);
+        // It has stopped, and is told of late.
+        runtime.tell(Event::PostUpdateContainer, &pod(1), Some(&moved)).await.expect("it answers");
+        sleep(Duration::from_secs(600)).await;
+        assert!(fake.has(&["c"], &[]));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_runtime_waits_for_nobody() {
+    let fake = Fake::default();
+    fake.hang(true);
+    let mut plugin = Plugin::start(config(), fake.clone(), Nodes::default());
+    let mut runtime =
+        plugin.connect(Generation::Calls, AlignMems::Preferred, Nodes::default()).await;
+    // The clock stands still as long as anybody has anything to do: it would go on if the runtime had to wait for a timer.
+    let begin = Instant::now();
+    runtime.synchronize(vec![(vec![pod(1)], vec![])]).await.expect("it answers");
+    let ids: Vec<_> = (0..500).map(|id| format!("c{id}")).collect();
+    for id in &ids {
+        let container = container(1, id);
+        runtime.create(&pod(1), &container).await.expect("it answers");
+        runtime
+            .tell(Event::PostStartContainer, &pod(1), Some(&container))
+            .await
+            .expect("it answers");
+        runtime
+            .tell(Event::PostUpdateContainer, &pod(1), Some(&container))
+            .await
+            .expect("it answers");
+    }
+    assert_eq!(begin.elapsed(), Duration::ZERO);
+    assert_eq!(fake.names().0.len(), 0, "numalocd has answered");
+    fake.hang(false);
+    until(async || fake.names().0.len() == 500 && fake.names().1.len() == 500).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_one_container_is_refused_does_not_hold_up_others() {
+    let fake = Fake::default();
+    fake.refuse("nri-b");
+    let mut plugin = Plugin::start(config(), fake.clone(), Nodes::default());
+    let mut runtime = plugin.connect(Generation::Calls, AlignMems::Off, Nodes::default()).await;
+    let containers = ["a", "b", "c"].map(|id| container(1, id)).to_vec();
+    runtime.synchronize(vec![(vec![pod(1)], containers)]).await.expect("it answers");
+    until(async || fake.names().0 == ["a", "c"]).await;
+    fake.refuse("");
+    until(async || fake.names().0 == ["a", "b", "c"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_has_ended_is_begun_anew() {
+    let fake = Fake::default();
+    let mut plugin = Plugin::start(config(), fake.clone(), Nodes::default());
+    let mut runtime = plugin.connect(Generation::Calls, AlignMems::Off, Nodes::default()).await;
+    let containers = ["a", "b"].map(|id| container(1, id)).to_vec();
+    runtime.synchronize(vec![(vec![pod(1)], containers)]).await.expect("it answers");
+    until(async || fake.names().0 == ["a", "b"]).await;
+    fake.lose("nri-a");
+    until(async || fake.has(&["a", "b"], &["a", "b"])).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_containers_are_bound_to_their_nodes_if_the_operator_wants_that() {
+    let (fake, nodes) = (Fake::default(), Nodes::default());
+    let config = Config { align_mems: AlignMems::Preferred, ..config() };
+    let mut plugin = Plugin::start(config, fake.clone(), nodes.clone());
+    let mut runtime = plugin.connect(Generation::Calls, AlignMems::Preferred, nodes.clone()).await;
+    runtime.synchronize(vec![(vec![pod(1)], vec![])]).await.expect("it answers");
+    until(async || nodes.mems("4-7").is_some()).await;
+    let mems = |answer: nri::v1alpha1::CreateContainerResponse| {
+        let cpu: LinuxCpu = answer.adjust?.linux?.resources?.cpu?;
+        assert_eq!(cpu.cpus, "", "the CPUs stay as they are");
+        Some(cpu.mems)
+    };
+    for (cpus, own, expected) in
+        [("4-7", "", Some("1")), ("4-7", "0-1", None), ("0-7", "", None), ("", "", None)]
+    {
+        let mut created = cpuset(container(1, "a"), cpus);
+        let linux = created.linux.as_mut().and_then(|linux| linux.resources.as_mut()?.cpu.as_mut());
+        own.clone_into(&mut linux.expect("it has one").mems);
+        let answer = runtime.create(&pod(1), &created).await.expect("it answers");
+        assert_eq!(mems(answer).as_deref(), expected, "{cpus} {own}");
+    }
+}

@@ -1,0 +1,250 @@
+//! numalocd, as far as the keeper sees it, with failures before and after what a call does.
+
+use crate::{
+    daemon::Daemon,
+    wanted::{CONTAINER, STATE},
+};
+use numaloc_api::v1;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::pending,
+    sync::{Arc, Mutex, MutexGuard},
+};
+use tonic::{Code, Status};
+
+/// numalocd. Clones are the same one.
+#[derive(Clone, Debug, Default)]
+pub struct Fake(Arc<Mutex<World>>);
+
+#[derive(Debug, Default)]
+struct World {
+    workloads: BTreeMap<String, v1::Workload>,
+    schedules: BTreeMap<String, v1::Schedule>,
+    /// Schedules that have run since they were changed.
+    ran: BTreeSet<String>,
+    runs: BTreeSet<String>,
+    cancelled: Vec<String>,
+    etags: u64,
+    refused: String,
+    hangs: bool,
+    /// How often of a hundred a call fails.
+    failures: u8,
+    random: fastrand::Rng,
+}
+
+impl Fake {
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.0.lock().expect("nothing has panicked")
+    }
+
+    /// It does not answer.
+    pub fn hang(&self, hangs: bool) {
+        self.world().hangs = hangs;
+    }
+
+    /// So many calls of a hundred fail, before or after they have done something.
+    pub fn fail(&self, failures: u8, seed: u64) {
+        let mut world = self.world();
+        (world.failures, world.random) = (failures, fastrand::Rng::with_seed(seed));
+    }
+
+    /// It refuses workloads whose names end like this; the empty text refuses none.
+    pub fn refuse(&self, name: &str) {
+        name.clone_into(&mut self.world().refused);
+    }
+
+    /// It forgets a workload.
+    pub fn lose(&self, id: &str) {
+        self.world().workloads.remove(&format!("workloads/{id}"));
+    }
+
+    /// The containers that are registered, and those that have a schedule.
+    pub fn names(&self) -> (Vec<String>, Vec<String>) {
+        let world = self.world();
+        let short =
+            |name: &String, before| name.strip_prefix(before).expect("it is ours").to_owned();
+        let workloads = world.workloads.keys().map(|name| short(name, "workloads/nri-"));
+        let schedules = world.schedules.keys().map(|name| short(name, "schedules/nri-"));
+        (workloads.collect(), schedules.collect())
+    }
+
+    /// Whether these containers are registered, and these have a schedule.
+    pub fn has(&self, workloads: &[&str], schedules: &[&str]) -> bool {
+        let (registered, scheduled) = self.names();
+        registered == workloads && scheduled == schedules
+    }
+
+    /// The states of the schedules, by container.
+    pub fn states(&self) -> BTreeMap<String, String> {
+        let label =
+            |schedule: &v1::Schedule, key| schedule.labels.get(key).cloned().unwrap_or_default();
+        let world = self.world();
+        let states = world.schedules.values();
+        states.map(|schedule| (label(schedule, CONTAINER), label(schedule, STATE))).collect()
+    }
+
+    /// How many runs were asked for.
+    pub fn runs(&self) -> usize {
+        self.world().runs.len()
+    }
+
+    /// The containers whose jobs were cancelled.
+    pub fn cancelled(&self) -> Vec<String> {
+        self.world().cancelled.clone()
+    }
+
+    /// Does something, or fails before or after it.
+    async fn call<T>(
+        &self,
+        act: impl FnOnce(&mut World) -> Result<T, Status>,
+    ) -> Result<T, Status> {
+        if self.world().hangs {
+            // As the calls of the real client do after their time.
+            tokio::time::timeout(std::time::Duration::from_secs(30), pending::<()>())
+                .await
+                .unwrap_or(());
+            return Err(Status::deadline_exceeded("no answer"));
+        }
+        tokio::task::yield_now().await;
+        let mut world = self.world();
+        let lost = || Err(Status::unavailable("it has gone"));
+        let percent = world.random.u8(..100);
+        let (before, after) = (world.failures / 2, world.failures);
+        match percent {
+            percent if percent < before => lost(),
+            percent if percent < after => act(&mut world).and(lost()),
+            _ => act(&mut world),
+        }
+    }
+}
+
+fn check(world: &World, workload: &v1::Workload) -> Result<(), Status> {
+    match !world.refused.is_empty() && workload.name.ends_with(&world.refused) {
+        true => Err(Status::permission_denied("its cgroup is not yours")),
+        false => Ok(()),
+    }
+}
+
+impl World {
+    fn stamp(&mut self, mut schedule: v1::Schedule) -> v1::Schedule {
+        self.etags += 1;
+        schedule.etag = self.etags.to_string();
+        self.schedules.insert(schedule.name.clone(), schedule.clone());
+        schedule
+    }
+}
+
+impl Daemon for Fake {
+    async fn connect(&mut self) -> Result<String, Status> {
+        self.call(|_| Ok("uid:990".to_owned())).await
+    }
+
+    async fn nodes(&mut self) -> Result<Vec<v1::Node>, Status> {
+        let node = |(node_id, cpus): (i32, &str)| v1::Node {
+            node_id,
+            cpus: cpus.to_owned(),
+            total_bytes: 1 << 30,
+            ..v1::Node::default()
+        };
+        self.call(|_| Ok([(0, "0-3"), (1, "4-7")].map(node).to_vec())).await
+    }
+
+    async fn replace(&mut self, all: Vec<v1::Workload>) -> Result<(), Status> {
+        self.call(|world| {
+            all.iter().try_for_each(|workload| check(world, workload))?;
+            world.workloads =
+                all.into_iter().map(|workload| (workload.name.clone(), workload)).collect();
+            Ok(())
+        })
+        .await
+    }
+
+    async fn register(&mut self, workload: v1::Workload) -> Result<(), Status> {
+        self.call(|world| {
+            check(world, &workload)?;
+            world.workloads.insert(workload.name.clone(), workload);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn unregister(&mut self, name: String) -> Result<(), Status> {
+        self.call(|world| {
+            world.workloads.remove(&name);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn renew(&mut self) -> Result<usize, Status> {
+        self.call(|world| Ok(world.workloads.len())).await
+    }
+
+    async fn schedules(&mut self, _me: String) -> Result<Vec<v1::Schedule>, Status> {
+        self.call(|world| Ok(world.schedules.values().cloned().collect())).await
+    }
+
+    async fn create(&mut self, schedule: v1::Schedule) -> Result<v1::Schedule, Status> {
+        self.call(|world| match world.schedules.contains_key(&schedule.name) {
+            true => Err(Status::already_exists("there is one of that name")),
+            false => {
+                // It begins with a run.
+                world.ran.insert(schedule.name.clone());
+                Ok(world.stamp(schedule))
+            }
+        })
+        .await
+    }
+
+    async fn update(
+        &mut self,
+        schedule: v1::Schedule,
+        fields: &'static [&'static str],
+    ) -> Result<v1::Schedule, Status> {
+        self.call(|world| {
+            let Some(stored) = world.schedules.get(&schedule.name).cloned() else {
+                return Err(Status::not_found("there is none of that name"));
+            };
+            let labels = if fields.contains(&"labels") {
+                assert!(
+                    world.ran.contains(&schedule.name),
+                    "its state is written before it has run"
+                );
+                schedule.labels.clone()
+            } else {
+                world.ran.remove(&schedule.name);
+                stored.labels
+            };
+            Ok(world.stamp(v1::Schedule { labels, ..schedule }))
+        })
+        .await
+    }
+
+    async fn run(&mut self, name: String, request_id: String) -> Result<(), Status> {
+        self.call(|world| {
+            if !world.schedules.contains_key(&name) {
+                return Err(Status::new(Code::NotFound, "there is none of that name"));
+            }
+            world.runs.insert(request_id);
+            world.ran.insert(name);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn delete(&mut self, name: String) -> Result<(), Status> {
+        self.call(|world| match world.schedules.remove(&name) {
+            Some(_) => Ok(()),
+            None => Err(Status::not_found("there is none of that name")),
+        })
+        .await
+    }
+
+    async fn cancel(&mut self, container: String) -> Result<(), Status> {
+        self.call(|world| {
+            world.cancelled.push(container);
+            Ok(())
+        })
+        .await
+    }
+}

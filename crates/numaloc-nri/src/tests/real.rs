@@ -1,0 +1,107 @@
+//! The keeper with the real numalocd, in this process.
+
+use super::{
+    Plugin,
+    samples::{config, container, cpuset, pod},
+};
+use crate::{
+    align::Nodes,
+    config::AlignMems,
+    config::Config,
+    daemon::{Daemon, Grpc},
+    wanted::STATE,
+};
+use nri::{fake::Generation, v1alpha1::Event};
+use numaloc_api::v1;
+use std::{future::Future, path::Path, thread, time::Duration};
+use tokio::time::{Instant, sleep};
+
+/// Starts numalocd. It ends with this process.
+fn start(dir: &Path) -> String {
+    let socket = dir.join("n.sock");
+    let file = dir.join("numalocd.toml");
+    std::fs::write(&file, "").expect("room");
+    let args = numalocd::cli::Args {
+        socket: Some(socket.clone()),
+        state_dir: Some(dir.join("state")),
+        config: Some(file),
+        ..Default::default()
+    };
+    thread::spawn(move || numalocd::daemon::start(args).expect("it starts"));
+    format!("unix://{}", socket.display())
+}
+
+async fn until<F: Future<Output = bool>>(mut is_so: impl FnMut() -> F) {
+    let begin = Instant::now();
+    while !is_so().await {
+        assert!(begin.elapsed() < Duration::from_secs(60), "it never comes");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn schedules(endpoint: &str) -> Vec<v1::Schedule> {
+    let mut daemon = Grpc::new(endpoint).expect("an address");
+    let Ok(me) = daemon.connect().await else { return Vec::new() };
+    daemon.schedules(me).await.expect("an answer")
+}
+
+async fn names(endpoint: &str) -> Vec<String> {
+    let mut names: Vec<_> =
+        schedules(endpoint).await.into_iter().map(|schedule| schedule.name).collect();
+    names.sort();
+    names
+}
+
+async fn workloads(endpoint: &str) -> usize {
+    let mut daemon = Grpc::new(endpoint).expect("an address");
+    daemon.connect().await.expect("it is there");
+    daemon.renew().await.expect("an answer")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numalocd_takes_what_the_keeper_asks_for() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let endpoint = start(dir.path());
+    let ids = ["a", "b"].map(|id| id.repeat(64));
+    let [a, b] = ids.each_ref().map(|id| format!("schedules/nri-{id}"));
+    let plugin = || {
+        let grpc = Grpc::new(&endpoint).expect("an address");
+        Plugin::start(Config { endpoint: endpoint.clone(), ..config() }, grpc, Nodes::default())
+    };
+    let containers = |cpus| ids.iter().map(|id| cpuset(container(1, id), cpus)).collect::<Vec<_>>();
+    let mut first = plugin();
+    let mut runtime = first.connect(Generation::Calls, AlignMems::Off, Nodes::default()).await;
+    runtime.synchronize(vec![(vec![pod(1)], containers("0-3"))]).await.expect("it answers");
+    until(async || names(&endpoint).await == [a.clone(), b.clone()]).await;
+    assert_eq!(workloads(&endpoint).await, 2);
+    let before = schedules(&endpoint).await;
+    let made = &before[0];
+    assert_eq!(made.interval.map(|interval| interval.seconds), Some(60));
+
+    // It comes back after containers have got other CPUs: the same schedules, with other states.
+    drop(first);
+    let mut second = plugin();
+    let mut runtime =
+        second.connect(Generation::StateChange, AlignMems::Off, Nodes::default()).await;
+    runtime.synchronize(vec![(vec![pod(1)], containers("4-7"))]).await.expect("it answers");
+    let state = |schedule: &v1::Schedule| schedule.labels[STATE].clone();
+    until(async || {
+        let now = schedules(&endpoint).await;
+        now.len() == 2
+            && now.iter().all(|now| before.iter().all(|before| state(before) != state(now)))
+    })
+    .await;
+    assert_eq!(names(&endpoint).await, [a.clone(), b.clone()]);
+
+    // One stops, the other one is gone after a restart.
+    let gone = container(1, &ids[0]);
+    runtime.tell(Event::StopContainer, &pod(1), Some(&gone)).await.expect("it answers");
+    until(async || names(&endpoint).await == [b.clone()]).await;
+    until(async || workloads(&endpoint).await == 1).await;
+    drop(second);
+    let mut third = plugin();
+    let mut runtime = third.connect(Generation::Calls, AlignMems::Off, Nodes::default()).await;
+    runtime.synchronize(vec![(vec![], vec![])]).await.expect("it answers");
+    until(async || names(&endpoint).await.is_empty()).await;
+    assert_eq!(workloads(&endpoint).await, 0);
+}

@@ -1,0 +1,187 @@
+//! What numalocd is to have for a container. Pure.
+
+use crate::{
+    config::{Config, Policies},
+    facts::Facts,
+};
+use numaloc_api::{
+    v1,
+    value::{ScheduleId, Target, WorkloadId, WorkloadSpec},
+};
+use numaloc_policy::{Decision, decide, qos_class};
+use prost::Message;
+use std::{collections::BTreeMap, hash::Hasher, time::Duration};
+
+/// Which set of workloads is ours.
+pub const SOURCE: &str = "nri";
+/// A schedule of ours has this label, with [`SOURCE`].
+pub const MANAGED: &str = "numaloc.io/managed-by";
+/// The id of the container that a schedule is for. Its jobs have the label, too.
+pub const CONTAINER: &str = "numaloc.io/container-id";
+/// What a schedule was made of: the policy and the container's CPUs and nodes. If it differs from what is wanted, the container is
+/// to be looked at again.
+pub const STATE: &str = "numaloc.io/state";
+
+/// A schedule goes this many leases after its target: a plugin that comes back within that finds it as it was.
+const LEASES_AFTER_GONE: u32 = 2;
+/// The API's bounds for labels of a workload.
+const LABELS_MAX: usize = 64;
+const KEY_MAX: usize = 317;
+const VALUE_MAX: usize = 256;
+
+/// What numalocd is to have for a container.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The workload.
+    pub workload: v1::Workload,
+    /// The schedule; `None`: its memory stays where it is.
+    pub schedule: Option<v1::Schedule>,
+    /// What its operator should know: a bad annotation, or less than was asked for.
+    pub notes: Vec<String>,
+}
+
+/// The id of the workload and the schedule of a container. `None`: numalocd takes no such id.
+pub fn id(container: &str) -> Option<String> {
+    let id = format!("nri-{container}");
+    WorkloadId::new(&id).map(|_| id)
+}
+
+/// What is wanted for a container, for a caller that numalocd knows as `me`. `None`: its id is none that numalocd takes.
+pub fn wanted(facts: &Facts, config: &Config, me: &str) -> Option<Wanted> {
+    let id = id(&facts.id)?;
+    let container =
+        numaloc_policy::Container { name: facts.name.clone(), resources: facts.resources };
+    let (mut notes, mut schedule) = (Vec::new(), None);
+    if config.policies == Policies::Nri {
+        match decide(&facts.pod, &container, &config.pods) {
+            Ok(decision) => {
+                schedule = scheduled(facts, &decision, config.lease, &id, me);
+                notes = decision.notes;
+            }
+            Err(bad) => notes.push(bad.to_string()),
+        }
+    }
+    let spec = WorkloadSpec {
+        id: WorkloadId::new(&id)?,
+        // Empty: numalocd looks for it by the container's id.
+        cgroup: facts.cgroup.clone().unwrap_or_default(),
+        container_id: Some(facts.id.clone()),
+        pod_uid: token(&facts.pod.uid),
+        namespace: token(&facts.pod.namespace),
+        labels: labels(facts),
+        qos_class: Some(qos_class(&facts.pod, &container)),
+        source: Some(SOURCE.to_owned()),
+        ttl: Some(config.lease),
+    };
+    Some(Wanted { workload: (&spec).into(), schedule, notes })
+}
+
+fn scheduled(
+    facts: &Facts,
+    decision: &Decision,
+    lease: Duration,
+    id: &str,
+    me: &str,
+) -> Option<v1::Schedule> {
+    let target = Target {
+        container_ids: [facts.id.clone()].into(),
+        // Only as we have registered it: others may have registered something else under this container's id.
+        workload_creators: [me.to_owned()].into(),
+        ..Target::default()
+    };
+    let text = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let labels = [
+        text(MANAGED, SOURCE),
+        text(CONTAINER, &facts.id),
+        text("numaloc.io/namespace", &facts.pod.namespace),
+        text("numaloc.io/pod", &facts.pod.name),
+        text("numaloc.io/container", &facts.name),
+    ];
+    let mut spec = decision.settings.as_ref()?.schedule(target, fitting(labels));
+    spec.ttl_after_gone = Some(LEASES_AFTER_GONE * lease);
+    let mut schedule =
+        v1::Schedule { name: format!("{}{id}", ScheduleId::PREFIX), ..(&spec).into() };
+    let state = state(&schedule, facts);
+    schedule.labels.insert(STATE.to_owned(), state);
+    Some(schedule)
+}
+
+/// A number that differs when the schedule or the container's CPUs or nodes differ. It is stored, so it has to be the same in each
+/// version: FNV-1a.
+fn state(schedule: &v1::Schedule, facts: &Facts) -> String {
+    let mut hash = Fnv::default();
+    hash.write(&schedule.encode_to_vec());
+    for list in [&facts.cpus, &facts.mems] {
+        hash.write(list.as_bytes());
+        hash.write(&[0]);
+    }
+    format!("{:016x}", hash.finish())
+}
+
+/// The id of a request to run a schedule: the same as long as nobody has changed the schedule since.
+pub fn run_id(schedule: &v1::Schedule, etag: &str) -> String {
+    let mut hash = Fnv::default();
+    hash.write(&schedule.encode_to_vec());
+    hash.write(etag.as_bytes());
+    format!("nri-{:016x}", hash.finish())
+}
+
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+}
+
+/// The labels of a workload: who the container is, what the runtime has set, the annotations that concern us, and the pod's own
+/// labels, of all these as many as fit.
+fn labels(facts: &Facts) -> BTreeMap<String, String> {
+    let Facts { name, pid, pod, cpus, mems, .. } = facts;
+    let pid = if *pid == 0 { String::new() } else { pid.to_string() };
+    let text = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    // The kubelet's names (pkg/kubelet/types/labels.go).
+    let who = [
+        text("io.kubernetes.container.name", name),
+        text("io.kubernetes.pod.name", &pod.name),
+        text("io.kubernetes.pod.namespace", &pod.namespace),
+        text("io.kubernetes.pod.uid", &pod.uid),
+        text("numaloc.io/cpuset-cpus", cpus),
+        text("numaloc.io/cpuset-mems", mems),
+        text("numaloc.io/pid", &pid),
+    ];
+    let who = who.into_iter().filter(|(_, value)| !value.is_empty());
+    let clone = |(key, value): (&String, &String)| (key.clone(), value.clone());
+    fitting(who.chain(pod.annotations.iter().map(clone)).chain(pod.labels.iter().map(clone)))
+}
+
+/// Those labels that the API takes. The first of a key counts.
+fn fitting(labels: impl IntoIterator<Item = (String, String)>) -> BTreeMap<String, String> {
+    let is_plain = |text: &str| !text.chars().any(char::is_control);
+    let mut fitting = BTreeMap::new();
+    for (key, value) in labels {
+        let fits = (1..=KEY_MAX).contains(&key.len()) && value.len() <= VALUE_MAX;
+        if fits && is_plain(&key) && is_plain(&value) && fitting.len() < LABELS_MAX {
+            fitting.entry(key).or_insert(value);
+        }
+    }
+    fitting
+}
+
+/// A pod's uid or namespace, if the API takes it.
+fn token(text: &str) -> Option<String> {
+    // The bounds are those of an id.
+    WorkloadId::new(text).map(|_| text.to_owned())
+}
