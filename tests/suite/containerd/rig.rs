@@ -187,13 +187,11 @@ fn assert_success(what: &str, output: &Output) {
 /// Version 2 of the configuration, which 1.7 and 2.x both read.
 fn configuration(dir: &Path) -> String {
     let dir = dir.display();
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     // A file system in memory that the kernel booted from cannot be the old root of pivot_root(2).
-    let no_pivot = read("/proc/self/mountinfo")
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let no_pivot = mounts
         .lines()
         .any(|line| line.split(' ').nth(4) == Some("/") && line.contains(" - rootfs "));
-    let has_overlay = read("/proc/filesystems").lines().any(|line| line.ends_with("\toverlay"));
-    let snapshotter = if has_overlay { "overlayfs" } else { "native" };
     format!(
         r#"version = 2
 root = "{dir}/root"
@@ -214,8 +212,6 @@ state = "{dir}/state"
 [plugins."io.containerd.grpc.v1.cri".cni]
   bin_dir = "{dir}/cni/bin"
   conf_dir = "{dir}/cni/net.d"
-[plugins."io.containerd.grpc.v1.cri".containerd]
-  snapshotter = "{snapshotter}"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
   runtime_type = "io.containerd.runc.v2"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
