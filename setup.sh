@@ -16,6 +16,8 @@ packages=(
     dbus-daemon dbus-system-bus-common
     # the application that the tests move, and the tool that they compare with
     redis-tools numactl
+    # tests/containerd: what runc needs; containerd and runc themselves are unpacked and not installed, as they would start a service
+    libseccomp2
     # fetching crates
     ca-certificates git
 )

@@ -6,7 +6,7 @@
 //!
 //! The suites run as root on a machine with two nodes and change its settings: `tests/vm/suite` runs them in a virtual machine.
 //! Tests that need another machine are in modules with its name, which that script selects: `sparse4`, `memonly`; `unit` and
-//! `service` need systemd, `mthp` needs a kernel from 6.8 on, `gigantic` needs pools of 1 GiB pages.
+//! `service` need systemd, `containerd` needs containerd, `mthp` needs a kernel from 6.8 on, `gigantic` needs pools of 1 GiB pages.
 #![forbid(unsafe_code)]
 
 mod app;
@@ -19,6 +19,7 @@ mod anon;
 mod balancing;
 mod cgroup;
 mod cli;
+mod containerd;
 mod crowd;
 mod daemon;
 mod family;

@@ -1,0 +1,11 @@
+# shellcheck shell=bash
+# Builds the suites and the programs that they call: sourced by vm/suite and containerd/run, with the top of the repository as the
+# current directory. The whole workspace is built, as `cargo test` does it: then the features that other packages and tests want of a
+# dependency are the same, and nothing is built twice.
+
+built=$(cargo test --quiet --no-run --message-format json --workspace --features numaloc-tests/vm \
+    --test suite --test program --test cli)
+
+executable() { # NAME: the newest of what was built
+    grep -oE "\"executable\":\"[^\"]*/$1(-[0-9a-f]+)?\"" <<<"$built" | tail -n 1 | cut -d '"' -f 4
+}

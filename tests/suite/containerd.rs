@@ -1,0 +1,10 @@
+//! Tests with a real containerd and real containers. `tests/containerd/run` runs those that need one node on this machine, and
+//! `tests/vm/suite --containerd` runs the others on a machine with two.
+
+mod cri;
+mod numa;
+mod plugin;
+mod redis;
+mod registering;
+mod rig;
+mod runtime;

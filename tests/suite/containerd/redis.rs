@@ -1,0 +1,94 @@
+//! A Redis server in a container, spoken to as its clients do.
+
+use super::{
+    cri::{Container, Sandbox},
+    rig::{Containerd, Running},
+};
+use crate::{
+    app::until,
+    truth::{Nodes, Truth, off, on},
+};
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::TcpStream,
+};
+
+/// Bytes of the values that each server holds.
+const DATA: u64 = 48 << 20;
+/// Bytes of a server that may be anywhere: stacks, buffers of clients, what its own threads touch meanwhile.
+const SLACK: u64 = 1 << 20;
+
+/// A server with data.
+#[derive(Debug)]
+pub struct Redis {
+    pub container: Running,
+    port: u16,
+    digest: String,
+}
+
+impl Redis {
+    /// Starts a server pinned to the CPUs of a node, and fills it, so that its memory is there.
+    pub fn on_node(containerd: &Containerd, sandbox: &Sandbox, port: u16, node: u32) -> Self {
+        let container = Container::redis(&format!("redis{port}"), port).on_cpus(&cpus_of(node));
+        let container = containerd.container(sandbox, &container);
+        until("redis listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        let mut redis = Self { container, port, digest: String::new() };
+        let kib = DATA >> 10;
+        assert_eq!(redis.says(&format!("DEBUG POPULATE {kib} key 1024")), "+OK");
+        redis.digest = redis.says("DEBUG DIGEST");
+        let nodes = redis.nodes();
+        assert!(on(&nodes, node) >= DATA, "{nodes:?}");
+        assert!(off(&nodes, node) <= SLACK, "{nodes:?}");
+        redis
+    }
+
+    /// Sends a command and reads the first line of the answer.
+    fn says(&self, command: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("redis listens");
+        stream.write_all(format!("{command}\r\n").as_bytes()).expect("it reads");
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).expect("it answers");
+        line.trim_end().to_owned()
+    }
+
+    /// Pins it to the CPUs of another node, as the kubelet does.
+    pub fn pin(&self, containerd: &Containerd, node: u32) {
+        let update = containerd.cri();
+        containerd.expect("an update", update.pin(&self.container.id, &cpus_of(node)));
+    }
+
+    /// Where its own memory is, by numa_maps. The pages of its program and libraries are those of the image, which other containers
+    /// map as well.
+    pub fn nodes(&self) -> Nodes {
+        Truth::of(self.container.pid).without_files().all()
+    }
+
+    /// Waits until its memory is on a node, and checks that it is the same data.
+    pub fn comes_to(&self, node: u32) {
+        let mut nodes = self.nodes();
+        until(&format!("port {} is on node {node}", self.port), || {
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            nodes = self.nodes();
+            on(&nodes, node) >= DATA && off(&nodes, node) <= SLACK
+        });
+        self.has_its_data();
+    }
+
+    /// Asserts that its memory is where it was filled, and is the same.
+    pub fn is_still_on(&self, node: u32) {
+        let nodes = self.nodes();
+        assert!(on(&nodes, node) >= DATA && off(&nodes, node) <= SLACK, "{nodes:?}");
+        self.has_its_data();
+    }
+
+    fn has_its_data(&self) {
+        assert_eq!(self.says("DEBUG DIGEST"), self.digest, "port {}", self.port);
+    }
+}
+
+/// The CPUs of a node, in the kernel's list format.
+fn cpus_of(node: u32) -> String {
+    let path = format!("/sys/devices/system/node/node{node}/cpulist");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    text.trim().to_owned()
+}
