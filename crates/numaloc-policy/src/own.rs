@@ -10,7 +10,7 @@ use numaloc_api::{
     value::{Emit, Limits, OnInterrupt, Policy, QosClass, ScheduleSpec, Target},
 };
 use numaloc_core::{
-    HomeRule, HugetlbSource, MakeRoom, NumaBalancing, Options, Order, Pacing, Profile,
+    Compact, HomeRule, HugetlbSource, MakeRoom, NumaBalancing, Options, Order, Pacing, Profile,
 };
 use std::collections::BTreeMap;
 
@@ -79,6 +79,7 @@ fn options(path: &str, tree: &Tree) -> Result<Options, Problem> {
     let order = one_of(Order::ALL.map(|order| (order.name(), order)));
     let home = one_of(HomeRule::ALL.map(|rule| (rule.name(), rule)));
     let hugetlb = one_of(HugetlbSource::ALL.map(|source| (source.name(), source)));
+    let compact = one_of(Compact::ALL.map(|compact| (compact.name(), compact)));
     let make_room = one_of(MakeRoom::ALL.map(|way| (way.name(), way)));
     let options = Options {
         include_shared: fields.take("include_shared", flag)?.unwrap_or(default.include_shared),
@@ -88,6 +89,7 @@ fn options(path: &str, tree: &Tree) -> Result<Options, Problem> {
             .take("include_gigantic", flag)?
             .unwrap_or(default.include_gigantic),
         make_room: fields.take("make_room", make_room)?.unwrap_or(default.make_room),
+        compact: fields.take("compact", compact)?.unwrap_or(default.compact),
         hugetlb: fields.take("hugetlb", hugetlb)?.unwrap_or(default.hugetlb),
         target_ratio: fields
             .take("target_ratio_percent", whole(0..=100))?

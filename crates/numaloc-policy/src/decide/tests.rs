@@ -4,7 +4,7 @@ use super::*;
 use crate::{Position, QOS_LABEL};
 use numaloc_api::value::{Emit, Limits, OnInterrupt, Policy};
 use numaloc_core::{
-    HomeRule, HugetlbSource, MakeRoom, NumaBalancing, Options, Order, Pacing, Profile,
+    Compact, HomeRule, HugetlbSource, MakeRoom, NumaBalancing, Options, Order, Pacing, Profile,
 };
 use proptest::prelude::*;
 use std::time::Duration;
@@ -96,7 +96,7 @@ fn our_own_annotation_has_all_that_a_schedule_has() {
         "policy": "bestEffort",
         "options": {
             "include_shared": true, "exclude_file": true, "include_bound": true, "include_gigantic": true,
-            "make_room": "none", "hugetlb": "fresh", "target_ratio_percent": 95, "to_nodes": [0, 8], "home": "busy",
+            "make_room": "none", "compact": "never", "hugetlb": "fresh", "target_ratio_percent": 95, "to_nodes": [0, 8], "home": "busy",
             "from_nodes": [1], "reserve_bytes": 1073741824, "order": "damon", "profile": "fast",
             "max_stall_seconds": 0.5, "node_cpu_percent_max": 80
         },
@@ -128,6 +128,7 @@ fn our_own_annotation_has_all_that_a_schedule_has() {
         },
         order: Order::Damon,
         make_room: MakeRoom::None,
+        compact: Compact::Never,
         reserve_bytes: Some(1 << 30),
     };
     let policy = Policy {
