@@ -304,7 +304,7 @@ async fn a_timeout_counts_all_legs() {
         let outcome = Arc::new(Outcome { elapsed, ..Outcome::clone(&outcome) });
         rig.report(Report::Ended(id.clone(), Ok(Ended { outcome, members, trail })));
         rig.reaches(&id, JobState::Paused).await;
-        rig.handle.resume_job(admin(), id.clone()).await.expect("it is held");
+        rig.handle.resume_job(admin(), id.clone()).await.expect("it is paused");
     }
     rig.kill().await;
 }

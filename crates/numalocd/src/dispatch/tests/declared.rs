@@ -15,7 +15,7 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
-fn held() -> ScheduleSpec {
+fn paused() -> ScheduleSpec {
     ScheduleSpec { paused: true, ..spec(MINUTE) }
 }
 
@@ -33,7 +33,7 @@ async fn what_is_only_checked_changes_nothing() {
     rig.assert_no_order().await;
     let asked = CreateSchedule { spec: spec(MINUTE), validate_only: true, ..Default::default() };
     rig.handle.create_schedule(admin(), asked, pins(&[1])).await.expect("it could be made");
-    let id = schedule(&rig, held()).await;
+    let id = schedule(&rig, paused()).await;
     let before = get(&rig, &id).await;
     let update = ScheduleUpdate { paused: Some(false), ..ScheduleUpdate::default() };
     let update = UpdateSchedule { id: id.clone(), etag: None, update, validate_only: true };
@@ -71,7 +71,7 @@ async fn clients_choose_ids_that_last() {
         |spec| CreateSchedule { id: Some(schedule_id.clone()), spec, ..Default::default() };
     let made = rig.handle.create_schedule(operator(), create(spec(MINUTE)), pins(&[1])).await;
     assert_eq!(made.expect("it is taken").id, schedule_id);
-    let taken = rig.handle.create_schedule(operator(), create(held()), pins(&[1])).await;
+    let taken = rig.handle.create_schedule(operator(), create(paused()), pins(&[1])).await;
     assert_refused!(taken, Refusal::NameTaken { name } if name == "schedules/redis.1");
     // Job and schedule are known by their ids after a restart, and run.
     rig.kill().await;
@@ -93,7 +93,7 @@ async fn clients_choose_ids_that_last() {
     rig.handle.delete_schedule(operator(), delete).await.expect("it is there");
     assert_refused!(rig.handle.get_schedule(schedule_id.clone()).await, Refusal::NotFound { .. });
     // The id of the removed schedule is free again.
-    let again = rig.handle.create_schedule(operator(), create(held()), pins(&[1])).await;
+    let again = rig.handle.create_schedule(operator(), create(paused()), pins(&[1])).await;
     assert_eq!(again.expect("it is taken").id.number(), Some(2));
     rig.kill().await;
 }
@@ -131,7 +131,7 @@ async fn lists_are_filtered_by_labels_and_workload() {
             CreateJob { spec: of(target.clone()), labels: team.clone(), ..CreateJob::default() };
         let found = found(&[100 + number], "0");
         rig.handle.create_job(admin(), request, Pins::new(), found).await.expect("it is taken");
-        let spec = ScheduleSpec { migration: of(target), labels: team, ..held() };
+        let spec = ScheduleSpec { migration: of(target), labels: team, ..paused() };
         let request = CreateSchedule { spec, ..CreateSchedule::default() };
         rig.handle.create_schedule(operator(), request, Pins::new()).await.expect("it is taken");
     }
@@ -188,7 +188,7 @@ async fn a_schedule_runs_now_and_never_twice_at_once() {
     let dir = dir();
     let mut rig = Rig::at(&dir);
     // A paused schedule runs only when a client asks for it.
-    let id = schedule(&rig, held()).await;
+    let id = schedule(&rig, paused()).await;
     let run = |rig: &Rig| {
         tokio::spawn({
             let (handle, request) = (rig.handle.clone(), run_of(&id));
@@ -236,7 +236,7 @@ async fn a_schedule_runs_now_and_never_twice_at_once() {
 async fn a_run_is_the_same_for_the_same_request_id() {
     let dir = dir();
     let mut rig = Rig::at(&dir);
-    let id = schedule(&rig, held()).await;
+    let id = schedule(&rig, paused()).await;
     let once = RunSchedule { request_id: Some("r".to_owned()), ..run_of(&id) };
     let ask = |rig: &Rig, caller: Caller, request: &RunSchedule| {
         let (handle, request) = (rig.handle.clone(), request.clone());
@@ -275,7 +275,7 @@ async fn a_run_is_the_same_for_the_same_request_id() {
     assert_ne!(first, second);
     rig.reaches(&second, JobState::Succeeded).await;
     // Another request is none of that id.
-    let other = RunSchedule { id: schedule(&rig, held()).await, ..once };
+    let other = RunSchedule { id: schedule(&rig, paused()).await, ..once };
     let refused = rig.handle.run_schedule(operator(), other).await;
     assert_refused!(refused, Refusal::AlreadyExists { .. });
     let job = CreateJob { request_id: Some("r".to_owned()), ..request(&[1]) };

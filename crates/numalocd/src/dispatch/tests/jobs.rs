@@ -76,8 +76,8 @@ async fn waiting_jobs_are_cancelled_and_held_at_once() {
     let order = rig.order().await;
     let id = rig.create(&[2], "0").await;
     rig.assert_no_order().await;
-    let held = rig.handle.pause_job(admin(), id.clone()).await.unwrap();
-    assert_eq!(held.state, JobState::Paused);
+    let paused = rig.handle.pause_job(admin(), id.clone()).await.unwrap();
+    assert_eq!(paused.state, JobState::Paused);
     assert_eq!(rig.handle.pause_job(admin(), id.clone()).await.unwrap().state, JobState::Paused);
     // Its turn does not come while it is paused.
     rig.report(Report::Planned(first, Err(Refusal::TargetEmpty { message: "gone".into() })));
@@ -102,12 +102,12 @@ async fn a_running_job_is_held_and_goes_on() {
     let dir = dir();
     let mut rig = Rig::at(&dir);
     let (id, control) = rig.moving(&[1], "0").await;
-    let held = rig.handle.pause_job(admin(), id.clone()).await.unwrap();
-    assert_eq!((held.state, held.wanted), (JobState::Running, Some(JobState::Paused)));
+    let paused = rig.handle.pause_job(admin(), id.clone()).await.unwrap();
+    assert_eq!((paused.state, paused.wanted), (JobState::Running, Some(JobState::Paused)));
     assert!(control.cancel.load(std::sync::atomic::Ordering::Relaxed));
     rig.report(Report::Ended(id.clone(), Ok(outcome(4096, Some((Reason::Cancelled, 8192))))));
-    let held = rig.reaches(&id, JobState::Paused).await;
-    assert_eq!(held.outcome.as_ref().unwrap().account().moved_bytes(), 4096);
+    let paused = rig.reaches(&id, JobState::Paused).await;
+    assert_eq!(paused.outcome.as_ref().unwrap().account().moved_bytes(), 4096);
     rig.handle.resume_job(admin(), id.clone()).await.unwrap();
     let order = rig.order().await;
     assert!(!order.control.cancel.load(std::sync::atomic::Ordering::Relaxed));

@@ -190,7 +190,7 @@ proptest! {
         prop_assert!(started.is_empty() || started.len() + planned <= plans);
         let moving = at_work.iter().filter(|job| job.stage == BEGUN).count();
         prop_assert!(started.is_empty() || moving < moves);
-        let before: Vec<&Found> = at_work.iter().map(|job| job.found).collect();
+        let before: Vec<&Found> = at_work.iter().filter_map(|job| job.found).collect();
         let after: Vec<&Found> =
             before.iter().copied().chain(started.iter().map(|&number| &found[number as usize])).collect();
         for (index, one) in after.iter().enumerate() {

@@ -56,7 +56,7 @@ async fn the_results_of_members_go_on_over_a_break() {
     rig.report(Report::Ended(id.clone(), Ok(first)));
     let job = rig.reaches(&id, JobState::Paused).await;
     assert_eq!(job.members[0].state, MemberState::Partial);
-    rig.handle.resume_job(admin(), id.clone()).await.expect("it is held");
+    rig.handle.resume_job(admin(), id.clone()).await.expect("it is paused");
     let order = rig.order().await;
     rig.planned(&order, &[1], "0");
     order.go.await.expect("it is told to move");
@@ -186,8 +186,8 @@ async fn what_becomes_of_a_schedule_is_told() {
         UpdateSchedule { id: id.clone(), etag: None, update, validate_only: false }
     };
     for paused in [true, true, false] {
-        let held = rig.handle.update_schedule(operator(), hold(paused), Pins::new()).await;
-        held.expect("it is changed");
+        let changed = rig.handle.update_schedule(operator(), hold(paused), Pins::new()).await;
+        changed.expect("it is changed");
     }
     let delete = DeleteSchedule { id: id.clone(), etag: None };
     rig.handle.delete_schedule(admin(), delete).await.expect("it is there");

@@ -277,12 +277,12 @@ async fn schedules_are_changed() {
     assert!(begin.elapsed() <= MINUTE + Duration::from_secs(1), "{:?}", begin.elapsed());
     // A paused schedule does not run; a resumed one does.
     let paused = |paused| ScheduleUpdate { paused: Some(paused), ..ScheduleUpdate::default() };
-    let held = rig
+    let changed = rig
         .handle
         .update_schedule(operator(), update(None, paused(true)), Pins::new())
         .await
         .unwrap();
-    assert_eq!((held.state, held.next_run), (ScheduleState::Paused, None));
+    assert_eq!((changed.state, changed.next_run), (ScheduleState::Paused, None));
     assert!(tokio::time::timeout(100 * MINUTE, rig.probes.recv()).await.is_err());
     rig.handle.update_schedule(operator(), update(None, paused(false)), Pins::new()).await.unwrap();
     rig.probe().await;
@@ -398,7 +398,7 @@ async fn what_cannot_be_looked_at_is_looked_at_again_soon() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn removing_a_schedule_ends_its_run_that_is_held() {
+async fn removing_a_schedule_ends_its_run_that_is_paused() {
     let dir = dir();
     let mut rig = Rig::at(&dir);
     let id = schedule(&rig, spec(MINUTE)).await;

@@ -69,7 +69,7 @@ async fn what_was_under_way_goes_on_where_it_was_asked_to() {
         .0
         .id
         .clone();
-    let held = rig.create(&[4], "0").await;
+    let paused = rig.create(&[4], "0").await;
     for pid in 1..=4 {
         let order = rig.order().await;
         rig.planned(&order, &[pid], "0");
@@ -78,13 +78,13 @@ async fn what_was_under_way_goes_on_where_it_was_asked_to() {
     let planning = rig.create(&[5], "0").await;
     rig.order().await;
     rig.handle.cancel_job(admin(), cancelled.clone()).await.unwrap();
-    rig.handle.pause_job(admin(), held.clone()).await.unwrap();
+    rig.handle.pause_job(admin(), paused.clone()).await.unwrap();
     rig.kill().await;
 
     let mut rig = Rig::at(&dir);
     assert_eq!(rig.handle.get_job(stops.clone()).await.unwrap().state, JobState::Interrupted);
     assert_eq!(rig.handle.get_job(cancelled).await.unwrap().state, JobState::Cancelled);
-    assert_eq!(rig.handle.get_job(held).await.unwrap().state, JobState::Paused);
+    assert_eq!(rig.handle.get_job(paused).await.unwrap().state, JobState::Paused);
     let again = [rig.order().await, rig.order().await];
     let jobs: Vec<_> = again.iter().map(|order| order.job.clone()).collect();
     assert_eq!(jobs, [goes.clone(), planning]);

@@ -359,12 +359,12 @@ async fn a_class_is_bounded_wherever_it_comes_from() {
     let mut asked = request(&[1]);
     asked.spec.policy.qos_class = Some(QosClass::Lsr);
     let made = rig.handle.create_job(agent(), asked, pins(&[1]), found(&[1], "0")).await;
-    let held = made.expect("it is taken").0.id.clone();
+    let paused = made.expect("it is taken").0.id.clone();
     let order = rig.order().await;
     assert_eq!(order.limits.duty_percent, None);
-    rig.handle.pause_job(agent(), held.clone()).await.expect("it is its own");
+    rig.handle.pause_job(agent(), paused.clone()).await.expect("it is its own");
     rig.planned(&order, &[1], "0");
-    rig.reaches(&held, JobState::Paused).await;
+    rig.reaches(&paused, JobState::Paused).await;
     let [labels, ..] = names();
     for class in [QosClass::Lsr, QosClass::Ls, QosClass::Be] {
         rig.config.send_replace(Arc::new(config(class)));
@@ -380,9 +380,9 @@ async fn a_class_is_bounded_wherever_it_comes_from() {
         assert_eq!(selected.qos_class, Some(QosClass::Be));
     }
     // A best-effort job gets half of the time.
-    rig.handle.resume_job(agent(), held.clone()).await.expect("it is its own");
+    rig.handle.resume_job(agent(), paused.clone()).await.expect("it is its own");
     let order = rig.order().await;
-    assert!(order.job == held && order.limits.duty_percent.is_some(), "{:?}", order.limits);
+    assert!(order.job == paused && order.limits.duty_percent.is_some(), "{:?}", order.limits);
     // A creator that may not have memory moved any more has no say.
     rig.config.send_replace(Arc::new(Config::default()));
     let selected = rig.handle.select(labels).await.expect("it is registered");
