@@ -8,7 +8,7 @@ use crate::{
     daemon::{Daemon, is_lost},
     facts::Facts,
     inbox::Inbox,
-    wanted::{CONTAINER, STATE, Wanted, id, run_id, wanted},
+    wanted::{CONTAINER, STATE, Wanted, id, wanted},
 };
 use numaloc_api::{
     v1,
@@ -149,11 +149,14 @@ impl<D: Daemon> Keeper<D> {
     async fn declare(&mut self) -> Result<(), Status> {
         self.again = None;
         let known = self.known.iter().flatten();
-        let all: Vec<_> =
+        let mut all: Vec<_> =
             known.filter_map(|(_, facts)| wanted(facts, &self.config, &self.me)).collect();
-        self.told.retain(|name, _| all.iter().any(|wanted| wanted.workload.name == *name));
+        let names: BTreeSet<_> = all.iter().map(|wanted| wanted.workload.name.as_str()).collect();
+        self.told.retain(|name, _| names.contains(name.as_str()));
         all.iter().for_each(|wanted| tell(&mut self.told, wanted));
         self.declare_workloads(all.iter().map(|wanted| wanted.workload.clone()).collect()).await?;
+        // A schedule for what is not registered would wait for ever.
+        all.retain(|wanted| self.registered.contains(&wanted.workload.name));
         let stored = self.daemon.schedules(self.me.clone()).await?;
         self.stored = stored.into_iter().map(|stored| (stored.name.clone(), stored)).collect();
         let names: BTreeSet<_> =
@@ -215,9 +218,11 @@ impl<D: Daemon> Keeper<D> {
         let Wanted { workload, schedule, .. } = wanted;
         let name = workload.name.clone();
         let done = self.daemon.register(workload).await;
-        if self.is_done(&name, done)?.is_some() {
-            self.registered.insert(name);
+        if self.is_done(&name, done)?.is_none() {
+            // A schedule for what is not registered would wait for ever.
+            return Ok(());
         }
+        self.registered.insert(name);
         match schedule {
             Some(schedule) => self.settle(schedule).await,
             None => Ok(()),
@@ -254,13 +259,12 @@ impl<D: Daemon> Keeper<D> {
             return Ok(());
         }
         // Another policy, or other CPUs. Each step may be the last one before a failure: the state is written when it has run.
-        let run = run_id(&schedule, &stored.etag);
         let done = self.daemon.update(schedule.clone(), FIELDS).await;
         if self.is_done(&name, done)?.is_none() {
             return Ok(());
         }
         if !schedule.paused {
-            match self.daemon.run(name.clone(), run).await {
+            match self.daemon.run(name.clone()).await {
                 // The container is about to go, or has no process yet.
                 Err(status)
                     if matches!(status.code(), Code::NotFound | Code::FailedPrecondition) => {}
