@@ -278,7 +278,9 @@ impl<D: Daemon> Keeper<D> {
                 // The container is about to go, or has no process yet.
                 Err(status)
                     if matches!(status.code(), Code::NotFound | Code::FailedPrecondition) => {}
-                done => drop(self.is_done(&name, done)?),
+                done => {
+                    self.is_done(&name, done)?;
+                }
             }
         }
         let done = self.daemon.update(schedule, &["labels"]).await;
@@ -292,7 +294,9 @@ impl<D: Daemon> Keeper<D> {
     async fn remove(&mut self, schedule: &str, container: &str) -> Result<(), Status> {
         match self.daemon.delete(schedule.to_owned()).await {
             Err(status) if status.code() == Code::NotFound => {}
-            done => drop(self.is_done(schedule, done)?),
+            done => {
+                self.is_done(schedule, done)?;
+            }
         }
         self.stored.remove(schedule);
         let cancelled = self.daemon.cancel(container.to_owned()).await;
