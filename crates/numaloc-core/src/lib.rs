@@ -9,7 +9,7 @@
 //! | [`extent`], [`chunks`], [`mempolicy`] | what a survey finds: ranges of memory, with the nodes that their pages are on |
 //! | [`options`], [`pace`] | what a request asks for: which memory moves, where to and how gently |
 //! | [`home`], [`claim`] | where the memory of a process belongs, and where it may be |
-//! | [`supply`], [`room`], [`route`] | what pages on a target node are taken from, and which target is taken first |
+//! | [`supply`], [`room`], [`route`] | what pages on a target are taken from, how room is made, which target is first |
 //! | [`planner`], [`plan`] | the decision: what moves, by which routes, and what stays and why |
 //! | [`heat`] | which memory is used most, as far as it was measured |
 //! | [`account`], [`outcome`], [`locality`] | what became of every byte, and the share of local memory before and after |
