@@ -8,7 +8,7 @@ use crate::{
     daemon::{Daemon, is_lost},
     facts::Facts,
     inbox::Inbox,
-    wanted::{CONTAINER, STATE, Wanted, id, run_id, wanted},
+    wanted::{CONTAINER, STATE, Wanted, id, wanted},
 };
 use numaloc_api::{
     v1,
@@ -28,6 +28,10 @@ use tonic::{Code, Status};
 const RENEWALS: u32 = 3;
 /// What numalocd has refused is tried again after this time: a quota may have room by then, and a grant another form.
 const AGAIN: Duration = Duration::from_secs(60);
+/// What has worked for this long has worked: if it fails then, it is soon tried again.
+const GOOD: Duration = Duration::from_secs(60);
+/// Most refusals that are remembered.
+const REFUSALS: usize = 10_000;
 /// From so many changed containers on all are declared at once.
 const MANY: usize = 50;
 /// What an update changes of a schedule before it runs. Its labels come last: they say that it has run.
@@ -49,6 +53,8 @@ pub struct Keeper<D> {
     registered: BTreeSet<String>,
     /// What was said of containers, so that it is said once.
     told: BTreeMap<String, Vec<String>>,
+    /// What numalocd has refused, with its words, so that it is said once.
+    refused: BTreeMap<String, String>,
     /// When all is declared again because something was refused.
     again: Option<Instant>,
 }
@@ -65,6 +71,7 @@ impl<D: Daemon> Keeper<D> {
             stored: BTreeMap::new(),
             registered: BTreeSet::new(),
             told: BTreeMap::new(),
+            refused: BTreeMap::new(),
             again: None,
         }
     }
@@ -73,7 +80,11 @@ impl<D: Daemon> Keeper<D> {
     pub async fn run(mut self, inbox: &Inbox) {
         let mut back_off = BackOff::default();
         loop {
-            let Err(status) = self.serve(inbox, &mut back_off).await;
+            let begin = Instant::now();
+            let Err(status) = self.serve(inbox).await;
+            if begin.elapsed() >= GOOD {
+                back_off.reset();
+            }
             let wait = back_off.next();
             tracing::warn!(
                 "numalocd: {} ({:?}); again in {wait:?}. Meanwhile nothing is lost: containers are kept in memory",
@@ -85,14 +96,13 @@ impl<D: Daemon> Keeper<D> {
     }
 
     /// Declares everything, and then each change, until numalocd is lost.
-    async fn serve(&mut self, inbox: &Inbox, back_off: &mut BackOff) -> Result<Infallible, Status> {
+    async fn serve(&mut self, inbox: &Inbox) -> Result<Infallible, Status> {
         self.take(inbox);
         while self.known.is_none() {
             inbox.filled().await;
             self.take(inbox);
         }
         self.begin().await?;
-        back_off.reset();
         let mut renewal = interval(self.config.lease / RENEWALS);
         renewal.set_missed_tick_behavior(MissedTickBehavior::Delay);
         renewal.reset();
@@ -149,11 +159,14 @@ impl<D: Daemon> Keeper<D> {
     async fn declare(&mut self) -> Result<(), Status> {
         self.again = None;
         let known = self.known.iter().flatten();
-        let all: Vec<_> =
+        let mut all: Vec<_> =
             known.filter_map(|(_, facts)| wanted(facts, &self.config, &self.me)).collect();
-        self.told.retain(|name, _| all.iter().any(|wanted| wanted.workload.name == *name));
+        let names: BTreeSet<_> = all.iter().map(|wanted| wanted.workload.name.as_str()).collect();
+        self.told.retain(|name, _| names.contains(name.as_str()));
         all.iter().for_each(|wanted| tell(&mut self.told, wanted));
         self.declare_workloads(all.iter().map(|wanted| wanted.workload.clone()).collect()).await?;
+        // A schedule for what is not registered would wait for ever.
+        all.retain(|wanted| self.registered.contains(&wanted.workload.name));
         let stored = self.daemon.schedules(self.me.clone()).await?;
         self.stored = stored.into_iter().map(|stored| (stored.name.clone(), stored)).collect();
         let names: BTreeSet<_> =
@@ -215,9 +228,11 @@ impl<D: Daemon> Keeper<D> {
         let Wanted { workload, schedule, .. } = wanted;
         let name = workload.name.clone();
         let done = self.daemon.register(workload).await;
-        if self.is_done(&name, done)?.is_some() {
-            self.registered.insert(name);
+        if self.is_done(&name, done)?.is_none() {
+            // A schedule for what is not registered would wait for ever.
+            return Ok(());
         }
+        self.registered.insert(name);
         match schedule {
             Some(schedule) => self.settle(schedule).await,
             None => Ok(()),
@@ -254,17 +269,18 @@ impl<D: Daemon> Keeper<D> {
             return Ok(());
         }
         // Another policy, or other CPUs. Each step may be the last one before a failure: the state is written when it has run.
-        let run = run_id(&schedule, &stored.etag);
         let done = self.daemon.update(schedule.clone(), FIELDS).await;
         if self.is_done(&name, done)?.is_none() {
             return Ok(());
         }
         if !schedule.paused {
-            match self.daemon.run(name.clone(), run).await {
+            match self.daemon.run(name.clone()).await {
                 // The container is about to go, or has no process yet.
                 Err(status)
                     if matches!(status.code(), Code::NotFound | Code::FailedPrecondition) => {}
-                done => drop(self.is_done(&name, done)?),
+                done => {
+                    self.is_done(&name, done)?;
+                }
             }
         }
         let done = self.daemon.update(schedule, &["labels"]).await;
@@ -278,7 +294,9 @@ impl<D: Daemon> Keeper<D> {
     async fn remove(&mut self, schedule: &str, container: &str) -> Result<(), Status> {
         match self.daemon.delete(schedule.to_owned()).await {
             Err(status) if status.code() == Code::NotFound => {}
-            done => drop(self.is_done(schedule, done)?),
+            done => {
+                self.is_done(schedule, done)?;
+            }
         }
         self.stored.remove(schedule);
         let cancelled = self.daemon.cancel(container.to_owned()).await;
@@ -292,12 +310,23 @@ impl<D: Daemon> Keeper<D> {
     /// numalocd is lost.
     fn is_done<T>(&mut self, what: &str, done: Result<T, Status>) -> Result<Option<T>, Status> {
         match done {
-            Ok(done) => Ok(Some(done)),
+            Ok(done) => {
+                self.refused.remove(what);
+                Ok(Some(done))
+            }
             Err(status) if is_lost(&status) => Err(status),
             Err(status) => {
-                let (code, message) = (status.code(), status.message());
-                tracing::warn!("numalocd refuses {what}: {message} ({code:?}); again in {AGAIN:?}");
                 self.again = Some(Instant::now() + AGAIN);
+                let (code, message) = (status.code(), status.message());
+                if self.refused.len() >= REFUSALS {
+                    self.refused.clear();
+                }
+                let before = self.refused.insert(what.to_owned(), message.to_owned());
+                if before.as_deref() != Some(message) {
+                    tracing::warn!(
+                        "numalocd refuses {what}: {message} ({code:?}). It is asked again each {AGAIN:?}"
+                    );
+                }
                 Ok(None)
             }
         }

@@ -118,14 +118,6 @@ fn state(schedule: &v1::Schedule, facts: &Facts) -> String {
     format!("{:016x}", hash.finish())
 }
 
-/// The id of a request to run a schedule: the same as long as nobody has changed the schedule since.
-pub fn run_id(schedule: &v1::Schedule, etag: &str) -> String {
-    let mut hash = Fnv::default();
-    hash.write(&schedule.encode_to_vec());
-    hash.write(etag.as_bytes());
-    format!("nri-{:016x}", hash.finish())
-}
-
 struct Fnv(u64);
 
 impl Default for Fnv {
@@ -184,4 +176,97 @@ fn fitting(labels: impl IntoIterator<Item = (String, String)>) -> BTreeMap<Strin
 fn token(text: &str) -> Option<String> {
     // The bounds are those of an id.
     WorkloadId::new(text).map(|_| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::samples::{container, cpuset, pod};
+    use nri::v1alpha1::{Container, PodSandbox};
+
+    fn made(pod: PodSandbox, container: Container, config: &Config) -> Wanted {
+        wanted(&Facts::new(pod, container), config, "uid:990").expect("its id is valid")
+    }
+
+    #[test]
+    fn a_container_becomes_a_workload_and_what_it_asks_for_a_schedule() {
+        let Wanted { workload, schedule, notes } =
+            made(pod(1), container(1, "c1"), &Config::default());
+        assert_eq!(workload.name, "workloads/nri-c1");
+        assert_eq!(workload.cgroup, "/kubepods.slice/kubepods-pod1.slice/cri-containerd-c1.scope");
+        assert_eq!((&*workload.pod_uid, &*workload.namespace), ("0000-1", "default"));
+        for (key, value) in [
+            ("app", "redis"),
+            ("io.kubernetes.container.name", "server"),
+            ("io.kubernetes.pod.name", "pod-1"),
+            ("numaloc.io/cpuset-cpus", "0-3"),
+            ("numaloc.io/pid", "4711"),
+        ] {
+            assert_eq!(workload.labels.get(key).map(String::as_str), Some(value), "{key}");
+        }
+        assert_eq!(workload.ttl.map(|ttl| ttl.seconds), Some(300));
+        let schedule = schedule.expect("it asks for one");
+        assert_eq!(schedule.name, "schedules/nri-c1");
+        let seconds = |span: Option<prost_types::Duration>| span.map(|span| span.seconds);
+        assert_eq!(seconds(schedule.interval), Some(60));
+        assert_eq!(seconds(schedule.ttl_after_gone), Some(600));
+        let target = schedule.spec.and_then(|spec| spec.target).expect("a target");
+        assert_eq!(target.container_ids, ["c1"]);
+        assert_eq!(target.workload_creators, ["uid:990"]);
+        assert_eq!(notes, Vec::<String>::new());
+    }
+
+    #[test]
+    fn who_does_not_ask_gets_no_schedule() {
+        let default = Config::default();
+        assert!(made(pod(2), container(2, "c"), &default).schedule.is_none());
+        let bad = made(pod(3), container(3, "c"), &default);
+        assert!(bad.schedule.is_none());
+        let [note] = &bad.notes[..] else { panic!("{:?}", bad.notes) };
+        assert!(
+            note.contains("default/pod-3") && note.contains("koordinator.sh/memoryLocality"),
+            "{note}"
+        );
+        // Somebody else decides, and says what is wrong.
+        let agent = Config { policies: Policies::Agent, ..Config::default() };
+        for number in 1..=3 {
+            let wanted = made(pod(number), container(number, "c"), &agent);
+            assert!(wanted.schedule.is_none() && wanted.notes.is_empty(), "{number}");
+        }
+    }
+
+    #[test]
+    fn the_state_follows_the_policy_and_the_cpus_alone() {
+        let state = |pod, container| {
+            let schedule = made(pod, container, &Config::default()).schedule;
+            schedule.expect("it asks for one").labels[STATE].clone()
+        };
+        let first = state(pod(1), container(1, "c"));
+        assert_eq!(first, state(pod(1), Container { pid: 1, ..container(1, "c") }));
+        assert_ne!(first, state(pod(1), cpuset(container(1, "c"), "4-7")));
+        let mut other = pod(1);
+        other.annotations.values_mut().for_each(|value| *value = value.replace('1', "2"));
+        assert_ne!(first, state(other, container(1, "c")));
+    }
+
+    #[test]
+    fn labels_that_the_api_does_not_take_are_left_out() {
+        let mut crowded = pod(2);
+        crowded.labels = (0..100).map(|label| (format!("label-{label}"), "x".to_owned())).collect();
+        crowded.labels.insert("a-long".to_owned(), "x".repeat(257));
+        crowded.labels.insert("a-line".to_owned(), "x\ny".to_owned());
+        crowded.labels.insert("numaloc.io/pid".to_owned(), "1".to_owned());
+        let labels = made(crowded, container(2, "c"), &Config::default()).workload.labels;
+        assert_eq!(labels.len(), LABELS_MAX);
+        assert_eq!(labels["numaloc.io/pid"], "4711", "ours count");
+        assert!(!labels.contains_key("a-long") && !labels.contains_key("a-line"));
+    }
+
+    #[test]
+    fn ids_that_the_api_does_not_take_are_left_out() {
+        assert_eq!(id("c1").as_deref(), Some("nri-c1"));
+        for nonsense in ["a b", "ä", "a/b", &"x".repeat(125)] {
+            assert_eq!(id(nonsense), None, "{nonsense}");
+        }
+    }
 }

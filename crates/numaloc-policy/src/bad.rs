@@ -1,10 +1,17 @@
 //! Annotations that cannot be understood.
 
-use crate::{EventKind, PodEvent, Reason};
+use crate::{
+    EventKind, Pod, PodEvent, Reason,
+    fields::Problem,
+    text::{SHOWN_MAX, shown},
+};
 use std::fmt;
 
-/// An annotation that cannot be understood. It can be shown as it is: whatever the pod's author wrote, control characters are
-/// escaped, and long texts are cut.
+/// Longest namespace, name and key that a message repeats, in characters: as long as Kubernetes allows.
+const NAME_MAX: usize = 253;
+
+/// An annotation that cannot be understood. It can be shown as it is: whatever the pod's author wrote, characters that are not
+/// printed are escaped, and long texts are cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadAnnotation {
     /// `namespace/name` of the pod.
@@ -52,13 +59,42 @@ impl fmt::Display for BadAnnotation {
         if !hint.is_empty() {
             write!(f, "; {hint}")?;
         }
-        f.write_str("; nothing is moved until this is corrected")
+        f.write_str("; no memory is moved by it")
     }
 }
 
 impl std::error::Error for BadAnnotation {}
 
 impl BadAnnotation {
+    fn new(pod: &Pod, key: &str, position: Position, problem: String, hint: String) -> Self {
+        let name = |name: &str| shown(name, NAME_MAX);
+        let pod = format!("{}/{}", name(&pod.namespace), name(&pod.name));
+        Self { pod, key: name(key), position, problem, hint }
+    }
+
+    /// The value is too long to be read.
+    pub(crate) fn too_long(pod: &Pod, key: &str, bytes: usize, most: usize) -> Self {
+        let problem = format!("has {bytes} bytes, and may have {most}");
+        Self::new(pod, key, Position::Whole, problem, String::new())
+    }
+
+    /// The value is no JSON.
+    pub(crate) fn syntax(pod: &Pod, key: &str, error: &serde_json::Error) -> Self {
+        let (line, column) = (error.line(), error.column());
+        let text = error.to_string();
+        let problem = text.strip_suffix(&format!(" at line {line} column {column}"));
+        let problem = shown(problem.unwrap_or(&text), 4 * SHOWN_MAX);
+        let hint = r#"write JSON such as {"policy": "bestEffort"}"#;
+        Self::new(pod, key, Position::Text { line, column }, problem, hint.to_owned())
+    }
+
+    /// Something in the JSON is wrong.
+    pub(crate) fn value(pod: &Pod, key: &str, problem: Problem) -> Self {
+        let Problem { path, problem, hint } = problem;
+        let position = if path.is_empty() { Position::Whole } else { Position::Path(path) };
+        Self::new(pod, key, position, problem, hint)
+    }
+
     /// The event for the pod.
     pub fn event(&self) -> PodEvent {
         PodEvent { kind: EventKind::Warning, reason: Reason::Failed, message: self.to_string() }

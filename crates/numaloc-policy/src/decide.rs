@@ -1,8 +1,33 @@
 //! Sources of policies to one decision.
 
-use crate::{BadAnnotation, Ceilings, Container, Pod, Settings};
+use crate::{
+    BadAnnotation, Ceilings, Container, Pod, Settings, class,
+    fields::Problem,
+    koordinator::{self, Says},
+    own,
+    text::{SHOWN_MAX, shown},
+    tree::Tree,
+};
 use numaloc_api::value::QosClass;
 use std::fmt;
+
+/// The contract's annotation.
+pub const KOORDINATOR_KEY: &str = "koordinator.sh/memoryLocality";
+/// Our own annotation for all containers of a pod.
+pub const POLICY_KEY: &str = "numaloc.io/policy";
+/// Our own annotation with the policies of several containers: an object by their names.
+pub const POLICIES_KEY: &str = "numaloc.io/policies";
+/// Our own annotation for one container: this and the container's name. Kubernetes allows 63 characters after the slash, so names of
+/// up to 46 characters fit; longer ones go into [`POLICIES_KEY`].
+pub const CONTAINER_KEY: &str = "numaloc.io/policy.container.";
+/// Longest value of an annotation in bytes. All annotations of a pod together have at most as many (`TotalAnnotationSizeLimitB` in
+/// k8s.io/apimachinery, pkg/api/validation/objectmeta.go).
+pub const VALUE_MAX: usize = 256 << 10;
+
+/// Keys of ours that are no policies.
+const OTHER_KEYS: [&str; 2] = ["numaloc.io/status", "numaloc.io/run-now"];
+/// Most keys that are not known and are named.
+const UNKNOWN_MAX: usize = 4;
 
 /// What the operator of a node has set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +42,17 @@ pub struct Defaults {
     pub ceilings: Ceilings,
 }
 
+impl Defaults {
+    /// The default for a class.
+    pub fn of(&self, class: QosClass) -> Option<&Settings> {
+        match class {
+            QosClass::Lsr => self.lsr.as_ref(),
+            QosClass::Ls => self.ls.as_ref(),
+            QosClass::Be => self.be.as_ref(),
+        }
+    }
+}
+
 /// What is done for a container, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
@@ -26,14 +62,15 @@ pub struct Decision {
     pub source: Source,
     /// What is to be done; `None`: nothing.
     pub settings: Option<Settings>,
-    /// What is to be said about it, a sentence each: what was bounded by the ceilings, what was not understood.
+    /// What is to be said about it, a sentence each: what was bounded by the ceilings, what was not understood. They can be shown
+    /// as they are.
     pub notes: Vec<String>,
 }
 
 /// Where a decision comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// An annotation with this key.
+    /// An annotation with this key, which can be shown as it is.
     Annotation(String),
     /// The operator's default for the container's class.
     Default,
@@ -56,6 +93,8 @@ impl fmt::Display for Source {
 /// 4. `koordinator.sh/memoryLocality`
 /// 5. the operator's default for the container's class
 ///
+/// What an annotation asks for is bounded by the operator's ceilings; [`Decision::notes`] says what was.
+///
 /// # Errors
 /// The first annotation that is there cannot be understood. Nothing is to be done for the container then: what was meant is not
 /// known, and another source is not what the pod asked for.
@@ -64,12 +103,102 @@ pub fn decide(
     container: &Container,
     defaults: &Defaults,
 ) -> Result<Decision, BadAnnotation> {
-    let _ = (pod, container);
-    let class = QosClass::Ls;
-    Ok(Decision {
-        class,
-        source: Source::Default,
-        settings: defaults.ls.clone(),
-        notes: Vec::new(),
+    let class = class::qos_class(pod, container);
+    let mut notes: Vec<String> = class::note(pod, class).into_iter().collect();
+    notes.extend(unknown_keys(pod));
+    let (source, settings) = match asked(pod, container, &mut notes)? {
+        Some((key, settings)) => {
+            let bound = |settings| defaults.ceilings.bound(settings, class, &mut notes);
+            (Source::Annotation(shown(&key, 2 * SHOWN_MAX)), settings.and_then(bound))
+        }
+        None => (Source::Default, defaults.of(class).cloned()),
+    };
+    Ok(Decision { class, source, settings, notes })
+}
+
+/// What the annotations ask for, with the key of the one that does: nothing is to be done if that is `None`. `None` altogether if
+/// there is no policy.
+fn asked(
+    pod: &Pod,
+    container: &Container,
+    notes: &mut Vec<String>,
+) -> Result<Option<(String, Option<Settings>)>, BadAnnotation> {
+    let key = format!("{CONTAINER_KEY}{}", container.name);
+    if let Some(tree) = value(pod, &key, word)? {
+        let settings = own::read("", &tree).map_err(|bad| BadAnnotation::value(pod, &key, bad))?;
+        return Ok(Some((key, settings)));
+    }
+    let bad = |problem| BadAnnotation::value(pod, POLICIES_KEY, problem);
+    if let Some(tree) = value(pod, POLICIES_KEY, |_| None)? {
+        let Tree::Map(policies) = &tree else {
+            let problem = Problem::sort("", "an object with a policy for each container", &tree);
+            return Err(bad(problem));
+        };
+        match policies.get(&container.name) {
+            None | Some(Tree::Null) => {}
+            Some(policy) => {
+                let path = crate::fields::below("", &container.name);
+                let settings = own::read(&path, policy).map_err(bad)?;
+                return Ok(Some((POLICIES_KEY.to_owned(), settings)));
+            }
+        }
+    }
+    let bad = |problem| BadAnnotation::value(pod, POLICY_KEY, problem);
+    if let Some(tree) = value(pod, POLICY_KEY, word)? {
+        return Ok(Some((POLICY_KEY.to_owned(), own::read("", &tree).map_err(bad)?)));
+    }
+    let bad = |problem| BadAnnotation::value(pod, KOORDINATOR_KEY, problem);
+    let Some(tree) = value(pod, KOORDINATOR_KEY, |_| None)? else { return Ok(None) };
+    let settings = match koordinator::read(&tree).map_err(bad)? {
+        Says::Do(settings) => Some(settings),
+        Says::Off => None,
+        Says::Nothing => {
+            notes.push(format!(
+                "annotation {KOORDINATOR_KEY} has no key policy, so it says nothing"
+            ));
+            return Ok(None);
+        }
+    };
+    Ok(Some((KOORDINATOR_KEY.to_owned(), settings)))
+}
+
+/// The value of an annotation; `None` if the pod does not have it. `word` may take it before it is read as JSON.
+fn value(
+    pod: &Pod,
+    key: &str,
+    word: impl FnOnce(&str) -> Option<Tree>,
+) -> Result<Option<Tree>, BadAnnotation> {
+    let Some(text) = pod.annotations.get(key) else { return Ok(None) };
+    if text.len() > VALUE_MAX {
+        return Err(BadAnnotation::too_long(pod, key, text.len(), VALUE_MAX));
+    }
+    if let Some(tree) = word(text) {
+        return Ok(Some(tree));
+    }
+    serde_json::from_str(text).map(Some).map_err(|error| BadAnnotation::syntax(pod, key, &error))
+}
+
+/// `none` or `bestEffort` without quotes.
+fn word(text: &str) -> Option<Tree> {
+    let text = text.trim();
+    let is_known = own::WANTED.iter().any(|(name, _)| name.eq_ignore_ascii_case(text));
+    is_known.then(|| Tree::Text(text.to_owned()))
+}
+
+/// What is to be said about keys in our own domain that mean nothing: the first few.
+fn unknown_keys(pod: &Pod) -> impl Iterator<Item = String> {
+    let is_known = |key: &str| {
+        [POLICY_KEY, POLICIES_KEY].contains(&key)
+            || OTHER_KEYS.contains(&key)
+            || key.strip_prefix(CONTAINER_KEY).is_some_and(|name| !name.is_empty())
+    };
+    let unknown =
+        pod.annotations.keys().filter(move |key| key.starts_with("numaloc.io/") && !is_known(key));
+    unknown.take(UNKNOWN_MAX).map(|key| {
+        let key = shown(key, 2 * SHOWN_MAX);
+        format!("annotation {key} means nothing; known are {POLICY_KEY}, {POLICIES_KEY} and {CONTAINER_KEY}<name>")
     })
 }
+
+#[cfg(test)]
+mod tests;

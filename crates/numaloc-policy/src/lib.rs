@@ -1,22 +1,57 @@
-//! Policies for pods: what a pod asks for, and what its operator allows, becomes one decision for each container; what became
-//! of it becomes events and a status. Nothing here does IO or reads a clock. `numaloc-nri` uses it, and a node agent for
-//! Kubernetes may.
+//! Policies for pods: what a pod asks for, and what its operator allows, becomes one decision for each container. What became of
+//! it becomes events and a status. Nothing here does IO or reads a clock. `numaloc-nri` uses it, and so may a node agent for
+//! Kubernetes.
+//!
+//! ```text
+//! annotations, labels (Pod)  ┐                                    ┌ events of the daemon (numaloc-api)
+//! resources (Container)      ├─ decide ─> Decision ─> schedule ...┤
+//! defaults, ceilings         ┘      └──> BadAnnotation            └> ContainerResult ─> PodResult ─> PodEvent, Status
+//! ```
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `pod` | what is known of a pod and its containers |
+//! | `class` | the quality-of-service class of a container |
+//! | `decide` | which source decides: annotations, then the operator's default for the class |
+//! | `koordinator`, `own` | the two forms of a policy: `koordinator.sh/memoryLocality`, and our own with all settings |
+//! | `settings` | what a policy comes to: a schedule without its target |
+//! | `ceilings` | the most that pods may ask for, and what is said where they ask for more |
+//! | `config` | defaults and ceilings in a configuration |
+//! | `bad` | an annotation that cannot be understood, and where |
+//! | `result` | what became of a container |
+//! | `event` | the events of a pod, word for word as koordlet writes them |
+//! | `status` | the annotation with the last result, and which results have an event |
+//! | `tree`, `fields`, `text` | JSON and TOML as values, fields one by one with their paths, and texts made fit for messages |
+//!
+//! What pods bring is written by anybody who may create one. So no input makes anything here panic, sizes are bounded, and whatever
+//! is repeated in a message is escaped and cut.
 #![forbid(unsafe_code)]
 
 mod bad;
 mod ceilings;
+mod class;
+mod config;
 mod decide;
 mod event;
+mod fields;
+mod koordinator;
+mod own;
 mod pod;
 mod result;
 mod settings;
 mod status;
+mod text;
+mod tree;
 
 pub use bad::{BadAnnotation, Position};
 pub use ceilings::Ceilings;
-pub use decide::{Decision, Defaults, Source, decide};
+pub use class::{QOS_LABEL, qos_class};
+pub use decide::{
+    CONTAINER_KEY, Decision, Defaults, KOORDINATOR_KEY, POLICIES_KEY, POLICY_KEY, Source,
+    VALUE_MAX, decide,
+};
 pub use event::{EventKind, PodEvent, PodResult, Reason};
 pub use pod::{Container, Pod, Resources};
 pub use result::{ContainerResult, Verdict};
 pub use settings::Settings;
-pub use status::{LastResult, Phase, STATUS_KEY, Status};
+pub use status::{BadStatus, LastResult, Phase, STATUS_KEY, Status};

@@ -1,10 +1,16 @@
-//! The annotation `koordinator.sh/memory-locality-status`.
+//! The annotation `koordinator.sh/memory-locality-status`, and which results have an event.
 
 use crate::{PodResult, Reason};
+use serde::{Deserialize, Serialize};
 use std::time::SystemTime;
 
 /// The key of the annotation.
 pub const STATUS_KEY: &str = "koordinator.sh/memory-locality-status";
+
+/// A result has an event when the local share differs from that of the last one told by more than this many points.
+const POINTS: u64 = 10;
+/// Longest status that is read, in bytes. Ours have less than 300.
+const STATUS_MAX: usize = 4096;
 
 /// The status of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +22,7 @@ pub struct Status {
 }
 
 /// How far it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// It was to be done once, and has been done.
     Completed,
@@ -29,7 +35,7 @@ pub enum Phase {
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastResult {
-    /// When it ended, in seconds.
+    /// When it ended. The annotation has whole seconds.
     pub completed: SystemTime,
     /// Reason of the event.
     pub reason: Reason,
@@ -37,6 +43,33 @@ pub struct LastResult {
     pub ratio: i64,
     /// Remote pages of 4 KiB.
     pub remote_pages: u64,
+}
+
+/// Why the annotation's value is no status.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadStatus {
+    /// It is not the JSON of a status.
+    #[error("annotation {STATUS_KEY}, line {line} column {column}: is no status")]
+    Json {
+        /// Line, from 1; 0 if the whole is meant.
+        line: usize,
+        /// Column in bytes, from 1; 0 if the line as a whole is meant.
+        column: usize,
+    },
+    /// It is too long.
+    #[error("annotation {STATUS_KEY} has {bytes} bytes, and no status has more than {STATUS_MAX}")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// Its time is no time of RFC 3339 after 1970.
+    #[error(
+        "annotation {STATUS_KEY}, lastResult.completedTime: is no time such as 2026-05-28T20:26:40Z"
+    )]
+    Time,
+    /// Its result is the reason of no event.
+    #[error("annotation {STATUS_KEY}, lastResult.result: is no reason of an event")]
+    Reason,
 }
 
 impl LastResult {
@@ -47,9 +80,105 @@ impl LastResult {
     }
 
     /// Whether `self` is to have an event, when `told` is the last result that had one. Always if nothing repeats; else the first
-    /// time, when the reason changes, and when the ratio has changed by more than 10 points.
+    /// time, when the reason changes, and when the ratio has changed by more than 10 points. A ratio that could not be read is
+    /// no change.
     pub fn is_news(&self, told: Option<&Self>, repeats: bool) -> bool {
-        let _ = (told, repeats);
-        true
+        let Some(told) = told.filter(|_| repeats) else { return true };
+        let is_known = self.ratio >= 0 && told.ratio >= 0;
+        told.reason != self.reason || (is_known && self.ratio.abs_diff(told.ratio) > POINTS)
     }
 }
+
+impl Status {
+    /// The status of a pod whose memory is to be moved, and that has this last result, if any, from an earlier policy or run.
+    pub fn begun(last: Option<LastResult>) -> Self {
+        Self { phase: Phase::InProgress, last }
+    }
+
+    /// The status after a run.
+    pub fn after(result: &PodResult, completed: SystemTime) -> Self {
+        let phase = if result.repeats { Phase::InProgress } else { Phase::Completed };
+        Self { phase, last: Some(LastResult::new(result, completed)) }
+    }
+
+    /// The status of a pod whose policy is switched off; `None` if it had no status, because it then gets none.
+    pub fn closed(before: Option<Self>) -> Option<Self> {
+        before.map(|before| Self { phase: Phase::Closed, ..before })
+    }
+
+    /// The annotation's value.
+    pub fn to_json(&self) -> String {
+        let last = self.last.as_ref().map(|last| LastDoc {
+            completed_time: time(last.completed),
+            result: last.reason.name().to_owned(),
+            ratio: last.ratio,
+            remote_pages: last.remote_pages,
+        });
+        // Strings and numbers: nothing in it can fail.
+        serde_json::to_string(&StatusDoc { phase: self.phase, last_result: last })
+            .unwrap_or_default()
+    }
+
+    /// Reads the annotation's value, also one that koordlet wrote. Keys that are not known are ignored.
+    ///
+    /// # Errors
+    /// It is no status. The next run writes a new one.
+    pub fn read(text: &str) -> Result<Self, BadStatus> {
+        if text.len() > STATUS_MAX {
+            return Err(BadStatus::TooLong { bytes: text.len() });
+        }
+        let json = |error: serde_json::Error| BadStatus::Json {
+            line: error.line(),
+            column: error.column(),
+        };
+        let StatusDoc { phase, last_result } = serde_json::from_str(text).map_err(json)?;
+        Ok(Self { phase, last: last_result.map(LastDoc::checked).transpose()? })
+    }
+}
+
+/// The form of the contract.
+#[derive(Serialize, Deserialize)]
+struct StatusDoc {
+    phase: Phase,
+    #[serde(rename = "lastResult", default, skip_serializing_if = "Option::is_none")]
+    last_result: Option<LastDoc>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct LastDoc {
+    #[serde(rename = "completedTime")]
+    completed_time: String,
+    result: String,
+    #[serde(rename = "completedTimeLocalityRatio")]
+    ratio: i64,
+    // koordlet signs it.
+    #[serde(rename = "completedTimeRemotePages", deserialize_with = "pages")]
+    remote_pages: u64,
+}
+
+fn pages<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    i64::deserialize(from).map(|pages| u64::try_from(pages).unwrap_or(0))
+}
+
+impl LastDoc {
+    fn checked(self) -> Result<LastResult, BadStatus> {
+        let completed = read_time(&self.completed_time).ok_or(BadStatus::Time)?;
+        let reason = Reason::ALL.into_iter().find(|reason| reason.name() == self.result);
+        let reason = reason.ok_or(BadStatus::Reason)?;
+        let (ratio, remote_pages) = (self.ratio.clamp(-1, 100), self.remote_pages);
+        Ok(LastResult { completed, reason, ratio, remote_pages })
+    }
+}
+
+/// A time in the form of RFC 3339, in whole seconds and UTC.
+fn time(time: SystemTime) -> String {
+    prost_types::Timestamp { nanos: 0, ..numaloc_api::timestamp(time) }.to_string()
+}
+
+fn read_time(text: &str) -> Option<SystemTime> {
+    let stamp: prost_types::Timestamp = text.parse().ok()?;
+    (stamp.seconds >= 0).then(|| SystemTime::try_from(stamp).ok())?
+}
+
+#[cfg(test)]
+mod tests;

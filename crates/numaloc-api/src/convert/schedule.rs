@@ -46,6 +46,18 @@ pub fn settings(path: &str, from: v1::Schedule, bad: &mut Violations) -> Schedul
     spec
 }
 
+impl ScheduleSpec {
+    /// Checks a schedule that comes from elsewhere than a request, such as a pod's annotation, as if a request had brought it.
+    ///
+    /// # Errors
+    /// What a daemon would refuse, with paths such as `spec.policy.max_stall`.
+    pub fn checked(&self) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let checked = settings("", self.into(), &mut bad);
+        bad.or(checked)
+    }
+}
+
 fn any() -> RangeInclusive<Duration> {
     Duration::ZERO..=SPAN_MAX
 }

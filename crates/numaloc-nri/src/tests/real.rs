@@ -13,7 +13,7 @@ use crate::{
 };
 use nri::{fake::Generation, v1alpha1::Event};
 use numaloc_api::v1;
-use std::{future::Future, path::Path, thread, time::Duration};
+use std::{path::Path, thread, time::Duration};
 use tokio::time::{Instant, sleep};
 
 /// Starts numalocd. It ends with this process.
@@ -31,7 +31,7 @@ fn start(dir: &Path) -> String {
     format!("unix://{}", socket.display())
 }
 
-async fn until<F: Future<Output = bool>>(mut is_so: impl FnMut() -> F) {
+async fn until(mut is_so: impl AsyncFnMut() -> bool) {
     let begin = Instant::now();
     while !is_so().await {
         assert!(begin.elapsed() < Duration::from_secs(60), "it never comes");

@@ -1,0 +1,122 @@
+//! The operator's defaults and ceilings in a configuration, in TOML or JSON.
+
+use crate::{
+    Ceilings, Defaults, Settings,
+    fields::{Case, Fields, Problem, bytes, flag, one_of, seconds, whole},
+    own,
+    tree::Tree,
+};
+use numaloc_core::Profile;
+use serde::de::{Deserialize, Deserializer, Error};
+
+impl<'de> Deserialize<'de> for Defaults {
+    /// Reads a table with the keys `lsr`, `ls` and `be`, each a policy in the form of the annotation `numaloc.io/policy`, and
+    /// `ceilings`, with the fields of [`Ceilings`] as keys (`min_interval` is `min_interval_seconds`). What is missing is as in
+    /// [`Defaults::default`].
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let tree = Tree::deserialize(from)?;
+        defaults(&tree).map_err(|Problem { path, problem, hint }| match hint.as_str() {
+            "" => D::Error::custom(format!("{path} {problem}")),
+            hint => D::Error::custom(format!("{path} {problem}; {hint}")),
+        })
+    }
+}
+
+fn defaults(tree: &Tree) -> Result<Defaults, Problem> {
+    let mut fields = Fields::of("", tree, Case::Exact)?;
+    let mut policy = |name| fields.take(name, own::read).map(Option::flatten);
+    let [lsr, ls, be]: [Option<Settings>; 3] = [policy("lsr")?, policy("ls")?, policy("be")?];
+    let ceilings = fields.take("ceilings", ceilings)?.unwrap_or_default();
+    fields.finish()?;
+    Ok(Defaults { lsr, ls, be, ceilings })
+}
+
+fn ceilings(path: &str, tree: &Tree) -> Result<Ceilings, Problem> {
+    let mut fields = Fields::of(path, tree, Case::Exact)?;
+    let default = Ceilings::default();
+    let profile = one_of(Profile::ALL.map(|profile| (profile.name(), profile)));
+    let flag = |fields: &mut Fields<'_>, name, default| {
+        fields.take(name, flag).map(|flag| flag.unwrap_or(default))
+    };
+    let ceilings = Ceilings {
+        profile: fields.take("profile", profile)?.unwrap_or(default.profile),
+        rate_bytes_per_second: fields.take("rate_bytes_per_second", rate)?,
+        workers: fields.take("workers", whole(1..=256))?.unwrap_or(default.workers),
+        min_interval: fields.take("min_interval_seconds", seconds)?.unwrap_or(default.min_interval),
+        include_shared: flag(&mut fields, "include_shared", default.include_shared)?,
+        include_bound: flag(&mut fields, "include_bound", default.include_bound)?,
+        named_nodes: flag(&mut fields, "named_nodes", default.named_nodes)?,
+        fresh_hugetlb: flag(&mut fields, "fresh_hugetlb", default.fresh_hugetlb)?,
+        pause_numa_balancing: flag(
+            &mut fields,
+            "pause_numa_balancing",
+            default.pause_numa_balancing,
+        )?,
+    };
+    fields.finish()?;
+    Ok(ceilings)
+}
+
+/// A rate that the daemon takes: at least a page a second.
+fn rate(path: &str, tree: &Tree) -> Result<u64, Problem> {
+    let rate = bytes(path, tree)?;
+    let problem = || Problem::new(path, format!("is {rate}, less than a page of 4096 bytes"), "");
+    (rate >= numaloc_core::PAGE).then_some(rate).ok_or_else(problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_configuration_has_defaults_and_ceilings() {
+        let text = r#"
+            [lsr]
+            policy = "bestEffort"
+            interval_seconds = 600
+            [be]
+            policy = "none"
+            [ceilings]
+            profile = "gentle"
+            rate_bytes_per_second = 104857600
+            min_interval_seconds = 300
+            include_shared = true
+        "#;
+        let defaults: Defaults = toml::from_str(text).expect("a configuration");
+        let lsr = Settings { interval: Duration::from_secs(600), ..Settings::default() };
+        let ceilings = Ceilings {
+            profile: Profile::Gentle,
+            rate_bytes_per_second: Some(100 << 20),
+            min_interval: Duration::from_secs(300),
+            include_shared: true,
+            ..Ceilings::default()
+        };
+        assert_eq!(defaults, Defaults { lsr: Some(lsr), ls: None, be: None, ceilings });
+        assert_eq!(toml::from_str::<Defaults>("").ok(), Some(Defaults::default()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, expected) in [
+            ("lrs = {}", "lrs is not known; known here: lsr, ls, be, ceilings"),
+            (
+                "[ls.options]\nprofile = \"fats\"",
+                "ls.options.profile is \"fats\", which is not known",
+            ),
+            ("[ceilings]\nworkers = 0", "ceilings.workers must be a whole number from 1 to 256"),
+            ("[ceilings]\nrate_bytes_per_second = 1", "ceilings.rate_bytes_per_second is 1, less"),
+        ] {
+            let error = toml::from_str::<Defaults>(text).expect_err(text).to_string();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in r#"(lsr|ceilings|options|[\[\]{}.="0-9a-c\\ \n]){0,24}"#) {
+            let _ = toml::from_str::<Defaults>(&text);
+        }
+    }
+}

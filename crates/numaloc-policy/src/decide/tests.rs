@@ -1,0 +1,425 @@
+//! Which source decides, and what it may say.
+
+use super::*;
+use crate::{Position, QOS_LABEL};
+use numaloc_api::value::{Emit, Limits, OnInterrupt, Policy};
+use numaloc_core::{
+    HomeRule, HugetlbSource, MakeRoom, NumaBalancing, Options, Order, Pacing, Profile,
+};
+use proptest::prelude::*;
+use std::time::Duration;
+
+fn pod(annotations: &[(&str, &str)]) -> Pod {
+    let owned = |&(key, value): &(&str, &str)| (key.to_owned(), value.to_owned());
+    Pod {
+        namespace: "shop".to_owned(),
+        name: "redis-0".to_owned(),
+        annotations: annotations.iter().map(owned).collect(),
+        cgroup_parent: "/kubepods/burstable/pod1".to_owned(),
+        ..Pod::default()
+    }
+}
+
+fn redis() -> Container {
+    Container { name: "redis".to_owned(), ..Container::default() }
+}
+
+/// What annotations come to, without any default and ceiling in the way.
+fn read(annotations: &[(&str, &str)]) -> Result<Decision, BadAnnotation> {
+    let ceilings = Ceilings {
+        profile: Profile::Fast,
+        rate_bytes_per_second: None,
+        workers: 256,
+        min_interval: Duration::ZERO,
+        include_shared: true,
+        include_bound: true,
+        named_nodes: true,
+        fresh_hugetlb: true,
+        pause_numa_balancing: true,
+    };
+    decide(&pod(annotations), &redis(), &Defaults { ceilings, ..Defaults::default() })
+}
+
+fn settings(key: &str, value: &str) -> Option<Settings> {
+    let decision = read(&[(key, value)]).unwrap_or_else(|bad| panic!("{value}: {bad}"));
+    assert_eq!(decision.source, Source::Annotation(key.to_owned()), "{value}");
+    assert_eq!(decision.notes, [""; 0], "{value}");
+    decision.settings
+}
+
+fn ratio(target_ratio: u8, minutes: u64) -> Option<Settings> {
+    let options = Options { target_ratio, ..Options::default() };
+    let policy = Policy { options, ..Policy::default() };
+    let interval = Duration::from_secs(60 * minutes);
+    Some(Settings { policy, interval, ..Settings::default() })
+}
+
+#[test]
+fn the_contracts_annotation_is_read_as_it_is_written() {
+    for (value, expected) in [
+        (r#"{"policy": "bestEffort"}"#, ratio(100, 0)),
+        (r#"{"policy": "BestEffort"}"#, ratio(100, 0)),
+        (r#"{"policy":"BESTEFFORT","migrateIntervalMinutes":0}"#, ratio(100, 0)),
+        (r#"{"policy": "bestEffort","migrateIntervalMinutes":10}"#, ratio(100, 10)),
+        (
+            r#"{"policy":"bestEffort","migrateIntervalMinutes":527040,"targetLocalityRatio":0}"#,
+            ratio(0, 527_040),
+        ),
+        (r#"{"policy": "bestEffort", "targetLocalityRatio": 95, "more": {}}"#, ratio(95, 0)),
+        (r#"{"Policy": "bestEffort", "TargetLocalityRatio": null}"#, ratio(100, 0)),
+        (r#"{"policy": "none"}"#, None),
+        (r#"{"policy": "None", "migrateIntervalMinutes": 10}"#, None),
+        (r#"{"policy": "bestEffort", "migrateIntervalMinutes": "none"}"#, None),
+        (r#"{"migrateIntervalMinutes": "none"}"#, None),
+    ] {
+        assert_eq!(settings(KOORDINATOR_KEY, value), expected, "{value}");
+    }
+}
+
+#[test]
+fn the_contracts_annotation_without_a_policy_leaves_the_decision_to_others() {
+    let defaults = Defaults { ls: ratio(90, 5), ..Defaults::default() };
+    for value in ["{}", "null", r#"{"migrateIntervalMinutes": 10}"#, r#"{"policy": null}"#] {
+        let decision = decide(&pod(&[(KOORDINATOR_KEY, value)]), &redis(), &defaults);
+        let decision = decision.unwrap_or_else(|bad| panic!("{bad}"));
+        assert_eq!(decision.source, Source::Default, "{value}");
+        assert_eq!(decision.settings, ratio(90, 5), "{value}");
+        let note = "annotation koordinator.sh/memoryLocality has no key policy, so it says nothing";
+        assert_eq!(decision.notes, [note], "{value}");
+    }
+}
+
+/// The same fields as in docs/json.md.
+#[test]
+fn our_own_annotation_has_all_that_a_schedule_has() {
+    let all = r#"{
+        "policy": "bestEffort",
+        "options": {
+            "include_shared": true, "exclude_file": true, "include_bound": true, "include_gigantic": true,
+            "make_room": "none", "hugetlb": "fresh", "target_ratio_percent": 95, "to_nodes": [0, 8], "home": "busy",
+            "from_nodes": [1], "reserve_bytes": 1073741824, "order": "damon", "profile": "fast",
+            "max_stall_seconds": 0.5, "node_cpu_percent_max": 80
+        },
+        "qos_class": "be",
+        "on_interrupt": "resume",
+        "numa_balancing": "pause",
+        "emit": "always",
+        "limits": {
+            "batch_bytes": 16777216, "workers": 2, "timeout_seconds": 3600, "rate_bytes_per_second": 104857600
+        },
+        "interval_seconds": 600,
+        "jitter_seconds": 60,
+        "paused": true
+    }"#;
+    let options = Options {
+        include_shared: true,
+        exclude_file: true,
+        include_bound: true,
+        include_gigantic: true,
+        target_ratio: 95,
+        to: "0,8".parse().ok(),
+        home: HomeRule::Busy,
+        from: "1".parse().ok(),
+        hugetlb: HugetlbSource::Fresh,
+        pacing: Pacing {
+            profile: Profile::Fast,
+            max_stall: Some(Duration::from_millis(500)),
+            node_cpu_percent_max: Some(80),
+        },
+        order: Order::Damon,
+        make_room: MakeRoom::None,
+        reserve_bytes: Some(1 << 30),
+    };
+    let policy = Policy {
+        options,
+        qos_class: Some(QosClass::Be),
+        on_interrupt: OnInterrupt::Resume,
+        numa_balancing: NumaBalancing::Pause,
+        emit: Emit::Always,
+    };
+    let limits = Limits {
+        batch_bytes: Some(16 << 20),
+        workers: Some(2),
+        timeout: Some(Duration::from_secs(3600)),
+        rate_bytes_per_second: Some(100 << 20),
+    };
+    let expected = Settings {
+        policy,
+        limits,
+        interval: Duration::from_secs(600),
+        jitter: Duration::from_secs(60),
+        paused: true,
+    };
+    assert_eq!(settings(POLICY_KEY, all), Some(expected));
+    // As `schedules get -o json` writes what is not set.
+    let unset = r#"{
+        "options": {
+            "target_ratio_percent": 100, "to_nodes": null, "home": "cpus", "from_nodes": null, "reserve_bytes": null,
+            "max_stall_seconds": null, "node_cpu_percent_max": null
+        },
+        "qos_class": null,
+        "limits": {"batch_bytes": null, "workers": null, "timeout_seconds": null, "rate_bytes_per_second": null},
+        "interval_seconds": 0.0, "jitter_seconds": 0.0, "paused": false
+    }"#;
+    for value in [unset, "{}", "bestEffort", " BestEffort\n", "\"bestEffort\""] {
+        assert_eq!(settings(POLICY_KEY, value), ratio(100, 0), "{value}");
+    }
+    for value in ["none", "\"NONE\"", r#"{"policy": "none", "interval_seconds": 600}"#] {
+        assert_eq!(settings(POLICY_KEY, value), None, "{value}");
+    }
+}
+
+#[test]
+fn the_first_source_that_has_a_policy_decides_alone() {
+    let sources = [
+        ("numaloc.io/policy.container.redis", r#"{"options": {"target_ratio_percent": 1}}"#),
+        (POLICIES_KEY, r#"{"redis": {"options": {"target_ratio_percent": 2}}, "web": 1}"#),
+        (POLICY_KEY, r#"{"options": {"target_ratio_percent": 3}, "interval_seconds": 600}"#),
+        (KOORDINATOR_KEY, r#"{"policy": "bestEffort", "targetLocalityRatio": 4}"#),
+    ];
+    let expected = [ratio(1, 0), ratio(2, 0), ratio(3, 10), ratio(4, 0)];
+    let defaults = Defaults { ls: ratio(5, 0), ..Defaults::default() };
+    let decided = |first: usize| {
+        let decision = decide(&pod(&sources[first..]), &redis(), &defaults);
+        let decision = decision.unwrap_or_else(|bad| panic!("{bad}"));
+        (decision.source, decision.settings)
+    };
+    for (first, ((key, _), settings)) in sources.into_iter().zip(expected).enumerate() {
+        assert_eq!(decided(first), (Source::Annotation(key.to_owned()), settings));
+    }
+    assert_eq!(decided(sources.len()), (Source::Default, ratio(5, 0)));
+}
+
+#[test]
+fn what_is_for_other_containers_does_not_count() {
+    for annotations in [
+        &[("numaloc.io/policy.container.web", "none")][..],
+        &[(POLICIES_KEY, r#"{"web": "nonsense"}"#)],
+        &[(POLICIES_KEY, r#"{"redis": null}"#)],
+        &[],
+    ] {
+        let decision = read(annotations).unwrap_or_else(|bad| panic!("{bad}"));
+        assert_eq!((decision.source, decision.settings), (Source::Default, None));
+        assert_eq!(decision.notes, [""; 0]);
+    }
+}
+
+#[test]
+fn the_default_is_that_of_the_class() {
+    let [lsr, ls, be] = [ratio(1, 0), ratio(2, 0), ratio(3, 0)];
+    let defaults = Defaults { lsr, ls, be, ceilings: Ceilings::default() };
+    for (label, class, expected) in [
+        ("LSE", QosClass::Lsr, ratio(1, 0)),
+        ("LS", QosClass::Ls, ratio(2, 0)),
+        ("BE", QosClass::Be, ratio(3, 0)),
+    ] {
+        let labels = [(QOS_LABEL.to_owned(), label.to_owned())].into();
+        let decision = decide(&Pod { labels, ..pod(&[]) }, &redis(), &defaults);
+        let decision = decision.unwrap_or_else(|bad| panic!("{bad}"));
+        assert_eq!((decision.class, decision.settings), (class, expected));
+    }
+}
+
+#[test]
+fn ceilings_bound_annotations_and_not_the_operators_defaults() {
+    let fast = r#"{"options": {"profile": "fast"}}"#;
+    let defaults = Defaults { ls: settings(POLICY_KEY, fast), ..Defaults::default() };
+    let decided = |annotations: &[(&str, &str)]| {
+        let decision = decide(&pod(annotations), &redis(), &defaults).expect("it is understood");
+        (decision.settings.map(|settings| settings.policy.options.pacing.profile), decision.notes)
+    };
+    assert_eq!(decided(&[]), (Some(Profile::Fast), Vec::new()));
+    let note = "the profile is balanced; the operator of the node allows no more".to_owned();
+    assert_eq!(decided(&[(POLICY_KEY, fast)]), (Some(Profile::Balanced), vec![note]));
+}
+
+#[test]
+fn a_bad_annotation_is_not_skipped_for_the_next() {
+    for (key, value) in [
+        ("numaloc.io/policy.container.redis", "{"),
+        (POLICIES_KEY, "[]"),
+        (POLICIES_KEY, r#"{"redis": 1}"#),
+        (POLICY_KEY, "true"),
+    ] {
+        let bad = read(&[(key, value), (KOORDINATOR_KEY, r#"{"policy": "bestEffort"}"#)]);
+        assert_eq!(bad.expect_err(value).key, key);
+    }
+}
+
+#[test]
+fn a_bad_annotation_is_named_with_its_place() {
+    let found = |key: &str, value: &str| {
+        let bad = read(&[(key, value)]).expect_err(value);
+        assert_eq!((bad.pod.as_str(), bad.key.as_str()), ("shop/redis-0", key));
+        match bad.position {
+            Position::Whole => format!("whole: {}", bad.problem),
+            Position::Text { line, column } => format!("{line}:{column}: {}", bad.problem),
+            Position::Path(path) => format!("{path}: {}", bad.problem),
+        }
+    };
+    let own = |value: &str| found(POLICY_KEY, value);
+    let contract = |value: &str| found(KOORDINATOR_KEY, value);
+    let minutes = "must be a whole number from 0 to 527040, and is";
+    for (found, expected) in [
+        (contract(""), "1:0: EOF while parsing a value".to_owned()),
+        (contract("bestEffort"), "1:1: expected value".to_owned()),
+        (contract("\"bestEffort\""), "whole: must be an object, and is text".to_owned()),
+        (contract("{\"policy\":\n\"none\",}"), "2:8: trailing comma".to_owned()),
+        (contract(r#"{"policy":true}"#), "policy: must be text, and is true or false".to_owned()),
+        (contract(r#"{"policy":"none","Policy":"none"}"#), "policy: is there twice".to_owned()),
+        (
+            contract(r#"{"policy":"none","migrateIntervalMinutes":-1}"#),
+            format!("migrateIntervalMinutes: {minutes} -1"),
+        ),
+        (
+            contract(r#"{"policy":"none","migrateIntervalMinutes":"10"}"#),
+            format!("migrateIntervalMinutes: {minutes} text"),
+        ),
+        (
+            contract(r#"{"policy":"none","migrateIntervalMinutes":10.0}"#),
+            format!("migrateIntervalMinutes: {minutes} a number with a fraction"),
+        ),
+        (
+            contract(r#"{"policy":"none","targetLocalityRatio":101}"#),
+            "targetLocalityRatio: must be a whole number from 0 to 100, and is 101".to_owned(),
+        ),
+        (own("{\"policy\":1,\"policy\":2}"), "1:20: the key policy is there twice".to_owned()),
+        (own(r#"{"interval": 1}"#), "interval: is not known".to_owned()),
+        (own(r#"{"options":{"to_nodes":[]}}"#), "options.to_nodes: names no node".to_owned()),
+        // These bounds are the daemon's.
+        (
+            own(r#"{"interval_seconds":0.5}"#),
+            "interval_seconds: must be from 1s to 31622400s".to_owned(),
+        ),
+        (
+            own(r#"{"interval_seconds":5,"jitter_seconds":6}"#),
+            "jitter_seconds: must not be longer than interval".to_owned(),
+        ),
+        (
+            own(r#"{"options":{"max_stall_seconds":61}}"#),
+            "options.max_stall_seconds: must be from 100µs to 60s".to_owned(),
+        ),
+        (
+            own(r#"{"limits":{"batch_bytes":1}}"#),
+            "limits.batch_bytes: must be from 4096 to 1073741824".to_owned(),
+        ),
+        (
+            found(POLICIES_KEY, r#"{"redis":{"limits":{"timeout_seconds":0}}}"#),
+            "redis.limits.timeout_seconds: must be from 1ns to 31622400s".to_owned(),
+        ),
+        (found(POLICIES_KEY, "none"), "1:2: expected ident".to_owned()),
+    ] {
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn all_node_lists_are_bounded_by_the_daemons_bound() {
+    let many: Vec<String> = (0..1025).map(|node| node.to_string()).collect();
+    let value = format!(r#"{{"options": {{"from_nodes": [{}]}}}}"#, many.join(","));
+    let bad = read(&[(POLICY_KEY, &value)]).expect_err("too many nodes");
+    assert_eq!(bad.position, Position::Path("options.from_nodes".to_owned()));
+    assert_eq!(bad.problem, "must have at most 1024 entries");
+}
+
+#[test]
+fn sizes_are_bounded() {
+    let long = format!("\"{}\"", "x".repeat(VALUE_MAX));
+    let bad = read(&[(POLICY_KEY, &long)]).expect_err("it is too long");
+    assert_eq!(bad.position, Position::Whole);
+    assert_eq!(bad.problem, "has 262146 bytes, and may have 262144");
+    let long = format!("\"{}\"", "x\\n".repeat(VALUE_MAX / 4));
+    let said = read(&[(POLICY_KEY, &long)]).expect_err("it is unknown").to_string();
+    assert!(said.len() < 1024 && !said.contains('\n'), "{said}");
+}
+
+#[test]
+fn keys_of_ours_that_mean_nothing_are_noted() {
+    let noted = |key: &str| {
+        !read(&[(key, "none")]).map_or_else(|_| Vec::new(), |found| found.notes).is_empty()
+    };
+    for (key, expected) in [
+        ("numaloc.io/polcy", true),
+        ("numaloc.io/policy.container.", true),
+        ("numaloc.io/policy.containers", true),
+        ("numaloc.io/policy.container.web", false),
+        ("numaloc.io/status", false),
+        ("example.org/numaloc.io/policy", false),
+    ] {
+        assert_eq!(noted(key), expected, "{key}");
+    }
+    let keys: Vec<String> = (0..1000).map(|number| format!("numaloc.io/{number}")).collect();
+    let many: Vec<_> = keys.iter().map(|key| (key.as_str(), "")).collect();
+    assert_eq!(read(&many).map(|decision| decision.notes.len()), Ok(UNKNOWN_MAX));
+}
+
+/// JSON that is not far from a policy: the words are right, and everything else may be anything.
+fn nearly() -> impl Strategy<Value = String> {
+    let words = r#"("(policy|options|limits|to_nodes|profile|fast|none|redis|interval_seconds|migrateIntervalMinutes|qos_class)"|[0-9]{1,20}|-1|1e9|0\.5|null|true)"#;
+    let text = format!(r#"(\{{|\}}|\[|\]|:|,|{words}){{0,24}}"#);
+    proptest::string::string_regex(&text).expect("a pattern")
+}
+
+proptest! {
+    /// No input panics, and what is said fits on a line and is not long.
+    #[test]
+    fn any_pod_is_decided(
+        texts in proptest::collection::vec(prop_oneof![any::<String>(), nearly()], 4),
+        present in 0..16_usize,
+        name in any::<String>(),
+        (namespace, pod_name, stray) in (any::<String>(), any::<String>(), any::<String>()),
+    ) {
+        let container = format!("{CONTAINER_KEY}{name}");
+        let keys = [container.as_str(), POLICIES_KEY, POLICY_KEY, KOORDINATOR_KEY];
+        let given = keys.into_iter().zip(&texts).enumerate();
+        let given = given.filter(|(index, _)| present >> index & 1 == 1);
+        let mut annotations: std::collections::BTreeMap<String, String> =
+            given.map(|(_, (key, text))| (key.to_owned(), text.clone())).collect();
+        annotations.insert(format!("numaloc.io/{stray}"), String::new());
+        let pod = Pod { namespace, name: pod_name, annotations, ..Pod::default() };
+        let container = Container { name, ..Container::default() };
+        let said = match decide(&pod, &container, &Defaults::default()) {
+            Ok(decision) => decision.notes.into_iter().chain([decision.source.to_string()]).collect(),
+            Err(bad) => vec![bad.to_string()],
+        };
+        for said in said {
+            prop_assert!(!said.contains(char::is_control), "{said:?}");
+            prop_assert!(said.len() < 16 << 10, "{said:?}");
+        }
+    }
+
+    /// What pods get is within the ceilings, and the daemon takes it.
+    #[test]
+    fn what_is_decided_is_within_the_ceilings(
+        (shared, profile, stall) in (any::<bool>(), 0..3_usize, 0.0001..60.0_f64),
+        (rate, workers) in (4096..u64::MAX / 4, 1..=256_u64),
+        (interval, to) in (prop_oneof![Just(0.0), 1.0..1e6_f64], any::<bool>()),
+        ceiling in 0..3_usize,
+    ) {
+        let to = if to { "[1]" } else { "null" };
+        let value = format!(
+            r#"{{"options":{{"include_shared":{shared},"profile":"{}","max_stall_seconds":{stall},"to_nodes":{to}}},
+            "limits":{{"rate_bytes_per_second":{rate},"workers":{workers}}},"interval_seconds":{interval}}}"#,
+            Profile::ALL[profile].name()
+        );
+        let ceilings = Ceilings {
+            profile: Profile::ALL[ceiling],
+            rate_bytes_per_second: Some(1 << 30),
+            ..Ceilings::default()
+        };
+        let defaults = Defaults { ceilings: ceilings.clone(), ..Defaults::default() };
+        let decision = decide(&pod(&[(POLICY_KEY, &value)]), &redis(), &defaults).expect(&value);
+        prop_assert_eq!(decision.settings.is_none(), to != "null");
+        if let Some(settings) = decision.settings {
+            let (options, limits) = (&settings.policy.options, &settings.limits);
+            prop_assert!(!options.include_shared);
+            prop_assert!(options.pacing.profile <= ceilings.profile);
+            prop_assert!(limits.rate_bytes_per_second <= ceilings.rate_bytes_per_second);
+            prop_assert!(limits.workers <= Some(ceilings.workers));
+            prop_assert!(!settings.repeats() || settings.interval >= ceilings.min_interval);
+            let target = numaloc_api::value::Target::container("c");
+            let schedule = settings.schedule(target, std::collections::BTreeMap::new());
+            prop_assert_eq!(schedule.checked(), Ok(schedule));
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Reads the fields of an object one by one. The first one that is wrong is the error, with its path and what to write.
+
+use crate::{
+    text::{SHOWN_MAX, shown},
+    tree::Tree,
+};
+use numaloc_core::{NodeId, NodeSet, ids::INDEX_MAX};
+use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
+
+/// Most keys that a hint names.
+const KNOWN_MAX: usize = 24;
+
+/// What is wrong with a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where the value is, such as `options.to_nodes[1]`; empty: all of it.
+    pub path: String,
+    /// What is wrong.
+    pub problem: String,
+    /// What to write instead; may be empty.
+    pub hint: String,
+}
+
+impl Problem {
+    /// A problem with the value at `path`.
+    pub fn new(path: &str, problem: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), problem: problem.into(), hint: hint.into() }
+    }
+    /// A value of the wrong sort.
+    pub fn sort(path: &str, wanted: &str, found: &Tree) -> Self {
+        Self::new(path, format!("must be {wanted}, and is {}", found.sort()), "")
+    }
+}
+
+/// The path of a field of the object at `path`.
+pub fn below(path: &str, name: &str) -> String {
+    let name = shown(name, SHOWN_MAX);
+    if path.is_empty() { name } else { format!("{path}.{name}") }
+}
+
+/// How names of keys compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Case {
+    /// As they are.
+    Exact,
+    /// Upper and lower case are the same, as for Go's encoding/json.
+    Any,
+}
+
+/// The fields of an object. Those that are `null` count as missing.
+pub struct Fields<'t> {
+    path: String,
+    rest: BTreeMap<String, &'t Tree>,
+    known: Vec<&'static str>,
+}
+
+impl<'t> Fields<'t> {
+    /// The fields of `tree`, which is at `path`.
+    ///
+    /// # Errors
+    /// It is no object. Or two of its names are the same.
+    pub fn of(path: &str, tree: &'t Tree, case: Case) -> Result<Self, Problem> {
+        let Tree::Map(map) = tree else { return Err(Problem::sort(path, "an object", tree)) };
+        let mut rest = BTreeMap::new();
+        for (name, value) in map {
+            let key = if case == Case::Any { name.to_ascii_lowercase() } else { name.clone() };
+            if rest.insert(key, value).is_some() {
+                return Err(Problem::new(&below(path, name), "is there twice", ""));
+            }
+        }
+        Ok(Self { path: path.to_owned(), rest, known: Vec::new() })
+    }
+
+    /// Reads a field; `None` if it is missing. With [`Case::Any`] `name` is in lower case.
+    ///
+    /// # Errors
+    /// `read` refuses it.
+    pub fn take<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&str, &'t Tree) -> Result<T, Problem>,
+    ) -> Result<Option<T>, Problem> {
+        self.known.push(name);
+        match self.rest.remove(name) {
+            None | Some(Tree::Null) => Ok(None),
+            Some(value) => read(&below(&self.path, name), value).map(Some),
+        }
+    }
+
+    /// Ends the reading.
+    ///
+    /// # Errors
+    /// There is a field that nothing has asked for.
+    pub fn finish(self) -> Result<(), Problem> {
+        let Some(name) = self.rest.keys().next() else { return Ok(()) };
+        let known: Vec<_> = self.known.iter().take(KNOWN_MAX).copied().collect();
+        let hint = format!("known here: {}", known.join(", "));
+        Err(Problem::new(&below(&self.path, name), "is not known", hint))
+    }
+}
+
+/// `true` or `false`.
+pub fn flag(path: &str, tree: &Tree) -> Result<bool, Problem> {
+    match tree {
+        Tree::Flag(flag) => Ok(*flag),
+        other => Err(Problem::sort(path, "true or false", other)),
+    }
+}
+
+/// Text.
+pub fn text<'t>(path: &str, tree: &'t Tree) -> Result<&'t str, Problem> {
+    match tree {
+        Tree::Text(text) => Ok(text),
+        other => Err(Problem::sort(path, "text", other)),
+    }
+}
+
+/// A whole number within a range.
+pub fn whole<T: TryFrom<i128>>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str, &Tree) -> Result<T, Problem> {
+    move |path, tree| {
+        let (least, most) = (i128::from(*range.start()), i128::from(*range.end()));
+        let wanted = || format!("must be a whole number from {least} to {most}");
+        match tree {
+            Tree::Whole(number) if (least..=most).contains(number) => {
+                T::try_from(*number).map_err(|_| Problem::new(path, wanted(), ""))
+            }
+            Tree::Whole(number) => {
+                Err(Problem::new(path, format!("{}, and is {number}", wanted()), ""))
+            }
+            other => Err(Problem::new(path, format!("{}, and is {}", wanted(), other.sort()), "")),
+        }
+    }
+}
+
+/// A number of bytes.
+pub fn bytes(path: &str, tree: &Tree) -> Result<u64, Problem> {
+    whole(0..=i64::MAX.unsigned_abs())(path, tree)
+}
+
+/// A time in seconds, which may have a fraction.
+pub fn seconds(path: &str, tree: &Tree) -> Result<Duration, Problem> {
+    let wanted = "must be a number of seconds, 0 or more";
+    let found = match tree {
+        // i64 and u64 become numbers that differ by less than one in 2^52 of them.
+        Tree::Whole(number) => *number as f64,
+        Tree::Number(number) => *number,
+        other => return Err(Problem::sort(path, "a number of seconds", other)),
+    };
+    Duration::try_from_secs_f64(found)
+        .map_err(|_| Problem::new(path, format!("{wanted}, and is {found}"), ""))
+}
+
+/// One of several names, in any case.
+pub fn one_of<T: Copy, const N: usize>(
+    names: [(&'static str, T); N],
+) -> impl Fn(&str, &Tree) -> Result<T, Problem> {
+    move |path, tree| {
+        let given = text(path, tree)?;
+        let known = names.iter().find(|(name, _)| name.eq_ignore_ascii_case(given));
+        known.map(|&(_, value)| value).ok_or_else(|| {
+            let names = names.map(|(name, _)| format!("\"{name}\""));
+            let problem = format!("is \"{}\", which is not known", shown(given, SHOWN_MAX));
+            Problem::new(path, problem, format!("write {}", names.join(" or ")))
+        })
+    }
+}
+
+/// A list of nodes, which is not empty.
+pub fn nodes(path: &str, tree: &Tree) -> Result<NodeSet, Problem> {
+    let Tree::List(list) = tree else {
+        return Err(Problem::sort(path, "a list of node numbers such as [0, 1]", tree));
+    };
+    if list.is_empty() {
+        return Err(Problem::new(path, "names no node", "name at least one, or leave it out"));
+    }
+    let one =
+        |(index, node)| whole(0..=INDEX_MAX.into())(&format!("{path}[{index}]"), node).map(NodeId);
+    list.iter().enumerate().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(text: &str) -> Tree {
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn each_reader_says_what_it_wants() {
+        let (choose, most) = (one_of([("a", 1), ("B", 2)]), whole::<u8>(1..=100));
+        let said = |result: Result<(), Problem>| {
+            let Problem { path, problem, hint } = result.expect_err("it is wrong");
+            format!("{path} {problem}; {hint}")
+        };
+        for (result, expected) in [
+            (flag("f", &tree("1")).map(drop), "f must be true or false, and is a number; "),
+            (most("n", &tree("0")).map(drop), "n must be a whole number from 1 to 100, and is 0; "),
+            (
+                most("n", &tree("1.5")).map(drop),
+                "n must be a whole number from 1 to 100, and is a number with a fraction; ",
+            ),
+            (
+                seconds("s", &tree("-1")).map(drop),
+                "s must be a number of seconds, 0 or more, and is -1; ",
+            ),
+            (
+                seconds("s", &tree("\"5m\"")).map(drop),
+                "s must be a number of seconds, and is text; ",
+            ),
+            (
+                choose("c", &tree("\"x\\n\"")).map(drop),
+                "c is \"x\\u{a}\", which is not known; write \"a\" or \"B\"",
+            ),
+            (
+                nodes("t", &tree("[]")).map(drop),
+                "t names no node; name at least one, or leave it out",
+            ),
+            (
+                nodes("t", &tree("[0,-1]")).map(drop),
+                "t[1] must be a whole number from 0 to 65535, and is -1; ",
+            ),
+        ] {
+            assert_eq!(said(result), expected);
+        }
+        assert_eq!(choose("c", &tree("\"b\"")), Ok(2));
+        assert_eq!(seconds("s", &tree("0.5")), Ok(Duration::from_millis(500)));
+        assert_eq!(nodes("t", &tree("[8,0,8]")).map(|nodes| nodes.to_string()), Ok("0,8".into()));
+    }
+
+    #[test]
+    fn what_nothing_asks_for_is_an_error() {
+        let (given, null) = (tree(r#"{"a":true,"b":1}"#), tree(r#"{"a":null}"#));
+        let mut fields = Fields::of("o", &given, Case::Exact).expect("an object");
+        assert_eq!(fields.take("a", flag), Ok(Some(true)));
+        let problem = Problem::new("o.b", "is not known", "known here: a");
+        assert_eq!(fields.finish(), Err(problem));
+        let mut fields = Fields::of("", &null, Case::Exact).expect("an object");
+        assert_eq!(fields.take("a", flag), Ok(None));
+        assert_eq!(fields.finish(), Ok(()));
+        assert!(Fields::of("", &tree(r#"{"a":1,"A":1}"#), Case::Any).is_err());
+    }
+}
