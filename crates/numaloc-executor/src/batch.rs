@@ -5,16 +5,17 @@ use crate::{
     fate::{Fate, fate},
     folio::Folio,
     hint::take_faults,
+    key::Key,
     look::{Sighting, look},
     row::{self, Row, fitting, take},
     runs::Runs,
     verdict::Verdicts,
-    work::{Pool, Room},
+    work::Room,
     worker::Worker,
 };
 use nix::libc::EIO;
-use numaloc_core::{CacheStop, MakeRoom, Moved, NodeId, Options, PAGE, Reason};
-use numaloc_sys::{MoveFlag, move_pages};
+use numaloc_core::{CacheStop, MakeRoom, Moved, PAGE, Reason};
+use numaloc_sys::move_pages;
 use std::{
     collections::VecDeque,
     io,
@@ -26,30 +27,6 @@ use std::{
 
 /// Pause before the next try when other workers have reserved the last of the room or of the target ratio.
 const UNSETTLED_PAUSE: Duration = Duration::from_millis(1);
-
-/// What the folios of one call have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
-    /// Index of the process whose thread id is passed to the call.
-    pub process: usize,
-    /// Which pages the call may move.
-    pub flag: MoveFlag,
-    /// The target node. One node for the whole call, because a change of target ends the kernel's run.
-    pub to: NodeId,
-    /// Page size in bytes, if they are hugetlb pages: these come from a pool of their own.
-    pub hugetlb_bytes: Option<u64>,
-    /// What may be done there to make room.
-    pub make_room: MakeRoom,
-}
-
-impl Key {
-    /// The pool that the pages come from. Where hugetlb pages may also come from free memory, all count as free memory: the room
-    /// may then be estimated too low while other workers put pages there, but never too high.
-    fn pool(&self, options: &Options) -> Pool {
-        let supply = options.supply(self.hugetlb_bytes);
-        (self.to, self.hugetlb_bytes.filter(|_| !supply.free_memory))
-    }
-}
 
 impl Worker<'_> {
     /// Moves folios in batches, until each is settled, set aside for a later try, or waiting for another target.

@@ -18,6 +18,7 @@ mod fate;
 mod folio;
 mod guard;
 mod hint;
+mod key;
 mod look;
 mod pacer;
 mod placement;

@@ -1,10 +1,10 @@
 //! A worker: takes windows, finds folios in them, and moves these in batches.
 
 use crate::{
-    batch::Key,
     deferred::{self, Deferred},
     duty::Duty,
     folio::{Folio, Shape, folios},
+    key::Key,
     report::Report,
     row::Row,
     runs,
