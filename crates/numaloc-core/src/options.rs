@@ -2,7 +2,7 @@
 
 use crate::{
     account::Reason,
-    home::HomeRule,
+    home_rule::HomeRule,
     ids::NodeSet,
     pace::{Order, Pacing},
     room::MakeRoom,

@@ -5,6 +5,7 @@
 //! is read gives `None` or is left out. It is not an error, because processes end all the time.
 #![forbid(unsafe_code)]
 
+mod capabilities;
 mod cgroup;
 mod containers;
 mod cpu_use;
@@ -63,7 +64,7 @@ pub use own_process::OwnProcess;
 pub use owner::{Owner, owner};
 pub use page_size::check_page_size;
 pub use pagemap::{Entries, Entry};
-pub use placement::Policies;
+pub use placement::{Known, Policies};
 pub use pressure::{Pressure, Resource, Scope};
 pub use roots::Roots;
 pub use scan::{Ownership, Place, Precision, Run, Scanned, Scanner};

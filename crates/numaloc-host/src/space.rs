@@ -14,7 +14,7 @@ use numaloc_core::{Identity, Process};
 use std::{
     fs::File,
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicI32, Ordering::Relaxed},
@@ -129,6 +129,23 @@ impl AddressSpace {
     /// (proc(5)).
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.roots.proc.join(self.tid().to_string()).join(name)
+    }
+
+    /// What `reader` makes of a file of the process; `None` if it has ended.
+    pub(crate) fn read<T>(
+        &self,
+        name: &str,
+        mut reader: impl FnMut(&Path) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
+        match self.roots.open_files.patiently(Error::read, || reader(&self.path(name))) {
+            Ok(read) => Ok(Some(read)),
+            Err(Error::Read { source, .. }) if is_gone(&source) => Ok(None),
+            Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
+                let (pid, comm) = (self.pid(), self.process.comm.clone());
+                Err(Error::NoRights { pid, comm, what: name.into() })
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 
