@@ -22,6 +22,7 @@ mod guard;
 mod hint;
 mod key;
 mod ledger;
+mod limits;
 mod look;
 mod pacer;
 mod pending;
@@ -45,6 +46,7 @@ mod work;
 mod worker;
 
 pub use control::Control;
-pub use execute::{Limits, Scheduling, execute};
+pub use execute::execute;
+pub use limits::{Limits, Scheduling};
 pub use numaloc_core::{CallStats, Outcome, ProcessOutcome};
 pub use rate::SharedRate;
