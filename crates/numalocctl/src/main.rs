@@ -7,6 +7,7 @@
 
 mod args;
 mod check;
+mod clean;
 mod cmd;
 mod doc;
 mod endpoint;
