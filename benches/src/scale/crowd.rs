@@ -2,7 +2,7 @@
 
 use crate::{
     figure::{Figure, NATIVE},
-    planning::{measured, peak_bytes},
+    measured::{measured, peak_bytes},
 };
 use anyhow::{Result, ensure};
 use numaloc_core::Options;
