@@ -8,19 +8,15 @@ use crate::{
     windows::{Window, Windows},
 };
 use numaloc_core::{CpuSet, Heat, Move, Node, NodeId, NodeSet, Plan, Reason, Topology};
-use numaloc_host::{Error, NodeMemoryReader, Roots, Survey, probe};
+use numaloc_host::{Error, NodeMemoryReader, Roots, Survey, probe, wait};
 use std::{
     collections::BTreeMap,
     sync::{
         Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
-    thread,
     time::{Duration, Instant},
 };
-
-/// Longest sleep of a waiting worker before it checks again whether the run must stop.
-const NAP: Duration = Duration::from_millis(5);
 
 /// What pages on a target are taken from: the node's free memory (`None`), or its pool of hugetlb pages of this size in bytes.
 pub type Pool = (NodeId, Option<u64>);
@@ -209,12 +205,7 @@ impl<'a> Work<'a> {
 
     /// Waits for `pause`, or until the run must stop.
     pub fn wait(&self, pause: Duration) {
-        let begin = Instant::now();
-        while self.stop().is_none()
-            && let Some(left) = pause.checked_sub(begin.elapsed()).filter(|left| !left.is_zero())
-        {
-            thread::sleep(left.min(NAP));
-        }
+        wait(pause, &|| self.stop().is_some());
     }
 
     fn ratio_is_reached(&self) -> bool {

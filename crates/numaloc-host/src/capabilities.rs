@@ -1,6 +1,9 @@
 //! What this process may do on the host.
 
-use crate::{Roots, read::text};
+use crate::{
+    Roots,
+    read::{field, text},
+};
 
 /// Effective capabilities of this process that matter here (capabilities(7)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,8 +21,8 @@ pub struct Capabilities {
 /// Reads them (CapEff in /proc/self/status). What cannot be read counts as missing.
 pub(crate) fn read(roots: &Roots) -> Capabilities {
     let status = text(&roots.proc.join("self/status")).unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    let mask = field(&status, "CapEff");
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(0);
     // Numbers of include/uapi/linux/capability.h.
     let has = |capability: u32| mask >> capability & 1 == 1;
     Capabilities {

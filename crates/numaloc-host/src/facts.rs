@@ -168,7 +168,7 @@ fn dsa_devices(roots: &Roots) -> Vec<String> {
 
 fn swap_bytes(roots: &Roots) -> u64 {
     let text = read::text(&roots.proc.join("meminfo")).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("SwapTotal:"));
+    let line = read::field(&text, "SwapTotal");
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     kib.unwrap_or(0).saturating_mul(1024)
 }

@@ -48,6 +48,8 @@ mod tiers;
 pub mod topology;
 mod unit;
 mod vmstat;
+mod wait;
+mod zoneinfo;
 
 pub use cgroup::numa_stat;
 pub use containers::containers;
@@ -73,3 +75,4 @@ pub use space::{AddressSpace, allow_files};
 pub use survey::{Survey, survey, survey_unless};
 pub use target::{Resolved, Target, identify, resolve, resolve_each};
 pub use vmstat::{Migrations, Reclaimed, migrations, reclaimed};
+pub use wait::wait;

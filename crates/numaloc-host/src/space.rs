@@ -5,7 +5,7 @@ mod distinct;
 
 pub(crate) use distinct::distinct;
 
-use crate::{Error, Roots, open_files::Kept, pagemap::Pagemap, thread};
+use crate::{Error, Roots, open_files::Kept, pagemap::Pagemap, read::is_gone, thread};
 use nix::{
     libc::ESRCH,
     sys::resource::{Resource, getrlimit, setrlimit},
@@ -155,11 +155,6 @@ pub fn allow_files() {
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     }
-}
-
-/// Whether an error means that the process has ended meanwhile.
-pub(crate) fn is_gone(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH)
 }
 
 #[cfg(test)]
