@@ -1,6 +1,6 @@
 //! What only some crates and modules may have.
 
-use crate::{source::Crate, uses::named};
+use crate::{source::Crate, tree, uses::named};
 
 /// The crate that may have `unsafe`.
 const UNSAFE: &str = "numaloc-sys";
@@ -36,7 +36,7 @@ pub fn forbidden(krate: &Crate) -> Vec<String> {
             IO.iter()
                 .any(|io| path.iter().map(String::as_str).take(io.len()).eq(io.iter().copied()))
         });
-        bad.map(|path| {
+        bad.map(move |path| {
             let path = path.join("::");
             format!(
                 "{}: {path} in {PURE}, which does no IO and reads no clock: pass in what it gives",
@@ -59,8 +59,8 @@ pub fn generated(krate: &Crate) -> Vec<String> {
     };
     let modules = krate.modules.iter().filter(|(path, _)| !may(path.first()));
     let faults = modules.filter_map(|(_, module)| {
-        let named = named(&module.tokens).into_iter().map(|named| named.path);
-        let bad = named.filter(|path| matches!(path.as_slice(), [api, v1, ..] if api == "numaloc_api" && v1 == "v1")).next()?;
+        let mut named = named(&module.tokens).into_iter().map(|named| named.path);
+        let bad = named.find(is_generated)?;
         Some(format!(
             "{}: {} is a generated type: only {API}, {} may know it; take the value of numaloc_api::value",
             module.file,
@@ -69,6 +69,10 @@ pub fn generated(krate: &Crate) -> Vec<String> {
         ))
     });
     faults.collect()
+}
+
+fn is_generated(path: &tree::Path) -> bool {
+    matches!(path.as_slice(), [api, v1, ..] if api == "numaloc_api" && v1 == "v1")
 }
 
 /// `unsafe` outside of its crate, tests included.

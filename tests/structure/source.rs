@@ -88,7 +88,7 @@ fn sources(directory: &path::Path) -> Vec<path::PathBuf> {
     let mut found = Vec::new();
     for path in read(directory) {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        match path.is_dir() {
+        match path.is_dir() && !path.is_symlink() {
             true if name == "target" || name.starts_with('.') => {}
             true => found.extend(sources(&path)),
             false if name.ends_with(".rs") => found.push(path),

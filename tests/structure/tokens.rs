@@ -72,7 +72,9 @@ fn skip_comment(rest: &mut Peekable<Chars<'_>>) {
 fn skip_text(rest: &mut Peekable<Chars<'_>>) {
     while let Some(next) = rest.next() {
         match next {
-            '\\' => drop(rest.next()),
+            '\\' => {
+                rest.next();
+            }
             '"' => return,
             _ => {}
         }
@@ -95,7 +97,9 @@ fn skip_raw(rest: &mut Peekable<Chars<'_>>) {
         if next == '"'
             && rest.clone().take_while(|&next| next == '#').take(hashes).count() == hashes
         {
-            (0..hashes).for_each(|_| drop(rest.next()));
+            for _ in 0..hashes {
+                rest.next();
+            }
             return;
         }
     }
