@@ -86,8 +86,9 @@ mod tests {
     fn faults(files: &[(&str, &str)]) -> Vec<String> {
         let module = |&(path, text): &(&str, &str)| {
             let file = format!("src/{}.rs", path.replace("::", "/"));
-            let path = path.split("::").filter(|part| !part.is_empty()).map(str::to_owned);
-            (path.collect(), Module { file, tokens: tokens(text) })
+            let parts = path.split("::").filter(|part| !part.is_empty()).map(str::to_owned);
+            let path: Path = parts.collect();
+            (path, Module { file, tokens: tokens(text) })
         };
         let modules = files.iter().map(module).collect();
         circles(&Crate { name: "x".to_owned(), files: Vec::new(), modules })

@@ -97,7 +97,7 @@ mod tests {
     fn krate(name: &str, module: &str, text: &str) -> Crate {
         let (file, tokens) = (format!("crates/{name}/src/{module}.rs"), tokens(text));
         let files = vec![File { name: file.clone(), tokens: tokens.clone() }];
-        let path = module.split("::").map(str::to_owned).collect();
+        let path: tree::Path = module.split("::").map(str::to_owned).collect();
         let modules = [(path, Module { file, tokens })].into();
         Crate { name: name.to_owned(), files, modules }
     }

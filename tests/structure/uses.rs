@@ -200,8 +200,9 @@ mod tests {
             ("b", "use crate::{Thing as Other, a};"),
         ];
         let module = |(path, text): (&str, &str)| {
-            let path = path.split("::").filter(|part| !part.is_empty()).map(str::to_owned);
-            (path.collect(), Module { file: String::new(), tokens: tokens(text) })
+            let parts = path.split("::").filter(|part| !part.is_empty()).map(str::to_owned);
+            let path: Path = parts.collect();
+            (path, Module { file: String::new(), tokens: tokens(text) })
         };
         let modules: BTreeMap<Path, Module> = files.into_iter().map(module).collect();
         let names = Names::new(&modules);
