@@ -10,6 +10,7 @@ use crate::{
     print,
     rounds::{Candidate, measure},
     scanning::{found, scan_and_plan},
+    subject::{ADDED, ONE},
 };
 use anyhow::{Result, ensure};
 use numaloc_core::Process;
@@ -81,8 +82,6 @@ pub fn run(args: &Args) -> Result<()> {
     ])
 }
 
-/// The subjects, by the names that the goals use.
-pub const ONE: &str = "one process of them";
+/// Further subjects.
 const ALL: &str = "all of them";
 const WITHOUT: &str = "as many without the shared memory";
-pub const ADDED: &str = "what the shared memory adds";

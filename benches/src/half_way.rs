@@ -95,7 +95,7 @@ fn local(mib: usize, pages: Pages, order: Order, percent: u8) -> Result<f64> {
     let options = Options { order, pacing, target_ratio: percent, ..Options::default() };
     let processes = resolve(&roots, &[Target::Pid(writer.pid())], &topology)?.processes;
     let mut survey = survey(&roots, &topology, processes, &options)?;
-    let mut plan = survey.plan(&topology, &options);
+    let mut plan = survey.take_seen().plan(&topology, &options);
     plan.order = heat::choose(&roots, &plan)?;
     let limits = Limits { batch_bytes: Some(4 << 20), ..Limits::default() };
     let outcome = execute(&roots, &topology, &plan, &survey, &limits, &Control::default())?;

@@ -7,6 +7,7 @@ use crate::{
     movers::{AWAY, HOME, Mover},
     print,
     scanning::pass,
+    subject::{LEAST, OURS},
 };
 use anyhow::{Context, Result, ensure};
 use numaloc_core::PAGE;
@@ -28,10 +29,6 @@ pub struct Args {
     beside: Option<PathBuf>,
 }
 
-/// The least work that finds and moves the pages. The others are compared with it.
-pub const LEAST: &str = "bare pass, bare move";
-/// The command under measurement.
-pub const OURS: &str = "numalocctl fast";
 /// The time of a command that does nothing.
 const START: &str = "numalocctl --version";
 /// Percent of the pages that are remote.

@@ -3,17 +3,18 @@
 
 use crate::{
     hold::{self, Holder},
+    measured::{measured, peak_bytes},
     pretended::{Layout, Machine, topology},
     rounds::verdict,
     scale::{self, Maps},
     scanning::{found, scan_and_plan},
 };
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use numaloc_core::{
     Extent, Identity, Kind, Mapping, Mempolicy, NodeId, NodeResidency, Options, Pages, Process,
     Residency, planner, planner::Scene,
 };
-use std::{fs, hint::black_box, process::Command, time::Instant};
+use std::{hint::black_box, time::Instant};
 
 /// Memory of the process that is planned for.
 const TOTAL: u64 = 1 << 40;
@@ -68,20 +69,6 @@ pub fn run(args: &Args) -> Result<()> {
         series(args.rounds, &["--pid", &pid], regions as u64, &mut first)?;
     }
     Ok(())
-}
-
-/// Does one measurement several times, each in a new process. Returns the numbers that it printed.
-pub fn measured<const N: usize>(rounds: usize, words: &[&str]) -> Result<Vec<[u64; N]>> {
-    let mut results = Vec::new();
-    for _ in 0..rounds.max(1) {
-        let output = Command::new(std::env::current_exe()?).arg("one").args(words).output()?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let text = String::from_utf8(output.stdout)?;
-        let numbers = text.split_whitespace().map(|word| word.parse::<u64>());
-        let numbers = numbers.collect::<Result<Vec<_>, _>>()?;
-        results.push(numbers.try_into().ok().with_context(|| format!("{N} numbers: {text}"))?);
-    }
-    Ok(results)
 }
 
 /// Does one measurement several times, prints the medians, and returns the peak memory of the whole process.
@@ -155,12 +142,4 @@ fn extent(start: u64, bytes: u64) -> Extent {
         name: "".into(),
         residency: Residency { nodes: nodes.into(), ..Residency::default() },
     }
-}
-
-/// Peak memory of this process: VmHWM.
-pub fn peak_bytes() -> Result<u64> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).context("VmHWM")?;
-    Ok(kib.trim().parse::<u64>()? << 10)
 }

@@ -1,6 +1,6 @@
 //! Prints figures for people while a benchmark runs.
 
-use crate::{figure::Figure, report::base};
+use crate::{figure::Figure, subject::base};
 use anyhow::Result;
 
 /// Prints figures as tables, one line each with the ratio that the report will give, and emits them. Figures without values are

@@ -4,7 +4,7 @@ mod goals;
 mod markdown;
 mod plot;
 
-use crate::{figure::Figure, little};
+use crate::{figure::Figure, subject::base};
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use std::{
@@ -55,20 +55,6 @@ pub fn run(args: &Args) -> Result<()> {
     write("report.json", serde_json::to_string_pretty(&report)? + "\n")?;
     println!("{}", args.directory.join("report.md").display());
     Ok(())
-}
-
-/// The subject that a figure is compared with.
-pub fn base(figure: &Figure) -> Option<&'static str> {
-    match (figure.bench.as_str(), figure.case.as_str()) {
-        // It is a ratio already.
-        _ if figure.unit.starts_with("share of") => None,
-        ("stall", "Redis") | ("neighbour" | "looked", _) => Some("idle"),
-        ("throughput" | "stall" | "soonest", _) => Some("migratepages"),
-        ("scan", _) => Some("bare pagemap, looked up"),
-        ("little", _) => Some(little::LEAST),
-        ("half_way", _) => Some("address order"),
-        _ => None,
-    }
 }
 
 fn read(directory: &Path) -> Result<Vec<Figure>> {

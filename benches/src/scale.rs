@@ -9,7 +9,7 @@ pub mod record;
 
 use crate::{
     figure::{Figure, NATIVE},
-    planning::{measured, peak_bytes},
+    measured::{measured, peak_bytes},
     print,
 };
 use anyhow::Result;

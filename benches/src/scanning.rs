@@ -129,7 +129,7 @@ pub fn scan_and_plan(machine: &Machine, processes: Vec<Process>) -> Result<Plan>
     let Machine { roots, topology, .. } = machine;
     let options = Options::default();
     let mut seen = survey(roots, topology, processes, &options)?;
-    Ok(seen.plan(topology, &options))
+    Ok(seen.take_seen().plan(topology, &options))
 }
 
 fn ours(machine: &Machine, processes: &[Process], holder: &Holder) -> Result<()> {

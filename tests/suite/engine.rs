@@ -24,7 +24,7 @@ fn look_as(policies: Policies<'_>, targets: &[Target], options: &Options) -> Res
     let topology = topology(&roots)?;
     let processes = resolve(&roots, targets, &topology)?.processes;
     let mut survey = survey_unless(&|| false, policies, &roots, &topology, processes, options)?;
-    let mut plan = survey.plan(&topology, options);
+    let mut plan = survey.take_seen().plan(&topology, options);
     plan.order = heat::choose(&roots, &plan)?;
     Ok(Look { topology, survey, plan })
 }
@@ -41,7 +41,7 @@ pub fn look_briefly(targets: &[Target], options: &Options) -> Look {
 
 /// Surveys as after a move: uses the policies that the survey before it knows.
 pub fn look_again(before: &Look, targets: &[Target]) -> Look {
-    look_as(Policies::Known(&before.survey), targets, &before.plan.options).expect("a look")
+    look_as(before.survey.known(), targets, &before.plan.options).expect("a look")
 }
 
 impl Look {

@@ -1,9 +1,8 @@
 //! The goals: bounds for ratios within one run.
 
 use crate::{
-    families,
     figure::{Figure, NATIVE},
-    little,
+    subject,
 };
 use serde::Serialize;
 
@@ -78,9 +77,9 @@ const GOALS: &[Goal] = &[
         kernels: ALL,
         bench: "little",
         cases: &["2048 MiB, 1% remote, together", "2048 MiB, 1% remote, spread"],
-        subject: little::OURS,
+        subject: subject::OURS,
         metric: "wall",
-        against: Some(little::LEAST),
+        against: Some(subject::LEAST),
         bound: AtMost(1.6),
     },
     looked("numalocctl plan"),
@@ -145,7 +144,7 @@ const fn scan(cases: &'static [&'static str], most: f64) -> Goal {
 }
 
 const fn family(cases: &'static [&'static str], most: f64) -> Goal {
-    let (subject, against) = (families::ADDED, Some(families::ONE));
+    let (subject, against) = (subject::ADDED, Some(subject::ONE));
     let (bench, metric, bound) = ("families", "plan", AtMost(most));
     Goal { kernels: &[NATIVE], bench, cases, subject, metric, against, bound }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     figure::{Figure, NATIVE},
-    planning::{measured, peak_bytes},
+    measured::{measured, peak_bytes},
 };
 use anyhow::{Result, ensure};
 use numaloc_core::Options;
@@ -58,7 +58,7 @@ pub fn one(processes: usize) -> Result<()> {
     let begin = Instant::now();
     let found = resolve(&roots, &[Crowd::target()], &topology)?.processes;
     let mut seen = survey(&roots, &topology, found, &options)?;
-    let plan = seen.plan(&topology, &options);
+    let plan = seen.take_seen().plan(&topology, &options);
     let took = begin.elapsed();
     ensure!(plan.processes.len() == processes, "{} of {processes}", plan.processes.len());
     println!("{} {before} {} {}", took.as_nanos(), peak_bytes()?, open_page_maps());

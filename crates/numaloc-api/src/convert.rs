@@ -1,10 +1,13 @@
 //! All conversions. `spec` and `request` make values of requests, `client` makes requests of values. `topology`,
 //! `locality`, `plan`, `outcome` and `record` make answers of values; `stored` and `ended` make values of answers and
-//! stored records. `check` has the bounds of single fields.
+//! stored records. `check` and `labels` check single fields, and
+//! `bounds` has what is bounded alike in several messages.
 
+mod bounds;
 mod check;
 mod client;
 mod ended;
+mod labels;
 mod locality;
 mod member;
 mod names;

@@ -1,5 +1,7 @@
 //! Requests and records as values that have been checked, without generated types.
 
+mod failed;
+mod few;
 mod job;
 mod member;
 mod name;
@@ -11,13 +13,15 @@ mod selector;
 mod spec;
 mod workload;
 
+pub use failed::FailedProcess;
+pub use few::first_few;
 pub use job::{JobFilter, JobProgress, JobState};
 pub use member::{MemberResult, MemberState, verdict};
 pub use name::{CGROUP_MAX, JobId, ScheduleId, WorkloadId, is_cgroup};
 pub(crate) use name::{TOKEN_MAX, is_token};
 pub use numaloc_core::{CallStats, ProcessOutcome};
 pub use outcome::Outcome;
-pub use record::{Event, FailedProcess, Job, PlanSummary, Schedule, Workload};
+pub use record::{Event, Job, PlanSummary, Schedule, Workload};
 pub use request::{
     CreateJob, CreateSchedule, DeleteSchedule, EventFilter, EventType, GetLocality, ListEvents,
     ListJobs, ListSchedules, OnConflict, Page, RunSchedule, WatchEvents, WatchJobs, WatchLocality,
@@ -27,7 +31,7 @@ pub use schedule::{ScheduleFilter, ScheduleSpec, ScheduleState, ScheduleUpdate, 
 pub use selector::{Condition, NoSelector, Requirement, Selector};
 pub use spec::{
     Emit, Limits, MigrationSpec, Missing, OnInterrupt, Pins, Policy, QosClass, Target,
-    TargetProcess, first_few,
+    TargetProcess,
 };
 pub(crate) use workload::is_container_id;
 pub use workload::{

@@ -4,10 +4,11 @@
 //! target really share. Even a target of many processes has few different claims.
 
 use crate::{
+    claim_set::ClaimSet,
     extent::{Mapping, Pages},
     ids::NodeSet,
 };
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 /// Where the pages of a process belong and may be put.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -16,19 +17,6 @@ pub struct Claim {
     pub home: NodeSet,
     /// Nodes that the cpuset of the process allows.
     pub allowed: NodeSet,
-}
-
-/// The different claims of the processes that share a page, by their numbers in [`Claims`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClaimSet(BTreeSet<usize>);
-
-impl ClaimSet {
-    /// This set with one more claim.
-    pub fn with(&self, number: usize) -> Self {
-        let mut more = self.clone();
-        more.0.insert(number);
-        more
-    }
 }
 
 /// The claims of a target's processes. Equal claims are stored once.
@@ -61,7 +49,7 @@ impl Claims {
 
     /// The claims of several processes.
     pub fn of(&self, processes: impl IntoIterator<Item = usize>) -> ClaimSet {
-        ClaimSet(processes.into_iter().map(|process| self.number(process)).collect())
+        processes.into_iter().map(|process| self.number(process)).collect()
     }
 
     /// The joined claim of the processes that share the pages of an extent.
@@ -77,7 +65,7 @@ impl Claims {
     /// Joins a set of claims to one. A page is at home where it is at home for at least one of the claims, and may go
     /// only to nodes that all claims allow.
     pub fn join(&self, set: &ClaimSet) -> Claim {
-        let mut claims = set.0.iter().map(|&number| &self.different[number]);
+        let mut claims = set.numbers().map(|number| &self.different[number]);
         let empty = || Claim { home: NodeSet::new(), allowed: NodeSet::new() };
         let first = claims.next().cloned().unwrap_or_else(empty);
         claims.fold(first, |joined, claim| Claim {

@@ -3,7 +3,7 @@
 //! An extent is never split by page or by node. So the size of a plan follows the number of VMAs, not the number of
 //! pages, however the pages alternate between nodes.
 
-use crate::{chunks::Chunks, claim::ClaimSet, ids::NodeId, mempolicy::Mempolicy};
+use crate::{chunks::Chunks, claim_set::ClaimSet, ids::NodeId, mempolicy::Mempolicy};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// One process's view of an extent.

@@ -1,46 +1,13 @@
 //! Where a process's memory belongs: on the nodes of its CPUs. Either all threads count, or only the busy ones.
 
 use crate::{
+    home_rule::{HomeRule, IDLE_PERCENT},
     ids::NodeSet,
     options::Options,
     process::{Process, Threads},
     topology::Topology,
 };
 use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
-
-/// Which threads' CPUs decide the home of a process.
-///
-/// By default the CPU affinity of all threads decides. Affinity is what somebody has chosen for the process, and a
-/// thread that sleeps now may work later. But one thread that nobody has pinned (a runtime's helper, a signal handler)
-/// makes all nodes home. For such processes, threads can be weighed by the CPU time that they have used since they
-/// started. This time is known at once for all threads and changes little from one reading to the next. Sampling would
-/// take time, and samples would differ.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum HomeRule {
-    /// The CPUs of all threads.
-    #[default]
-    Cpus,
-    /// The CPUs of the busy threads. Threads that together have used at most [`IDLE_PERCENT`] of the process's CPU time
-    /// are left out, and those that would add most nodes are left out first. All threads count if the process has used
-    /// no CPU time.
-    Busy,
-}
-
-/// Share of a process's CPU time whose threads [`HomeRule::Busy`] may leave out, in percent.
-pub const IDLE_PERCENT: u32 = 5;
-
-impl HomeRule {
-    /// All rules, the default first.
-    pub const ALL: [HomeRule; 2] = [Self::Cpus, Self::Busy];
-
-    /// Stable name for people and machines.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cpus => "cpus",
-            Self::Busy => "busy",
-        }
-    }
-}
 
 /// The nodes where a process's memory belongs: those that the request names, else those of its CPUs.
 pub fn home(topology: &Topology, process: &Process, options: &Options) -> NodeSet {

@@ -62,10 +62,12 @@
 pub mod account;
 pub mod chunks;
 pub mod claim;
+pub mod claim_set;
 pub mod compact;
 pub mod extent;
 pub mod heat;
 pub mod home;
+pub mod home_rule;
 pub mod ids;
 pub mod locality;
 pub mod mempolicy;
@@ -83,11 +85,12 @@ pub mod topology;
 
 pub use account::{Account, LATE, Reason};
 pub use chunks::Chunks;
-pub use claim::{Claim, ClaimSet, Claims};
+pub use claim::{Claim, Claims};
+pub use claim_set::ClaimSet;
 pub use compact::Compact;
 pub use extent::{Extent, Kind, Mapping, NodeResidency, Pages, Residency};
 pub use heat::{Heat, HeatSource, Sightings};
-pub use home::HomeRule;
+pub use home_rule::HomeRule;
 pub use ids::{CpuId, CpuSet, IdSet, NodeId, NodeSet};
 pub use locality::{Locality, Share};
 pub use mempolicy::Mempolicy;

@@ -3,7 +3,7 @@
 use crate::{
     account::Reason,
     compact::Compact,
-    home::HomeRule,
+    home_rule::HomeRule,
     ids::NodeSet,
     pace::{Order, Pacing},
     room::MakeRoom,

@@ -38,6 +38,26 @@ pub struct Scene<'a> {
     pub caller_mems: &'a NodeSet,
 }
 
+/// What a survey has seen of a target.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// The target's processes; extents refer to them by index.
+    pub processes: Vec<Process>,
+    /// Nodes on which the caller's own cpuset lets it allocate ([`Scene::caller_mems`]).
+    pub caller_mems: NodeSet,
+    /// Their memory.
+    pub extents: Vec<Extent>,
+}
+
+impl Seen {
+    /// Decides which pages go where. `options` have to be those that the survey was made with.
+    pub fn plan(self, topology: &Topology, options: &Options) -> Plan {
+        let Self { processes, caller_mems, extents } = self;
+        let scene = Scene { topology, processes: &processes, caller_mems: &caller_mems };
+        plan(scene, extents, options)
+    }
+}
+
 /// Decides which pages of `extents` go where.
 pub fn plan(
     scene: Scene<'_>,

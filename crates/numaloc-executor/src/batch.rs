@@ -1,26 +1,28 @@
 //! Batches: each is one move_pages call and then a second look, which settles every folio of the batch.
 
 use crate::{
+    blocks::make_huge_pages,
     cache::Patience,
+    call::Caller,
+    deferred::{self, Deferred},
     fate::{Fate, fate},
+    find::{Finder, Found},
     folio::{Class, Folio},
-    hint::take_faults,
-    look::{Sighting, look},
-    rooms::{Pool, Room},
+    key::Key,
+    ledger::Ledger,
+    pending::Pending,
+    report::Report,
+    rest::Rests,
+    rooms::Room,
     row::{self, Row, fitting, take},
-    runs::Runs,
-    verdict::Verdicts,
-    ways::Way,
-    worker::Worker,
+    ways::{Way, ask_for_room},
+    work::Work,
 };
-use nix::libc::EIO;
-use numaloc_core::{CacheStop, MakeRoom, Moved, NodeId, Options, PAGE, Reason};
-use numaloc_sys::{MoveFlag, move_pages};
+use numaloc_core::{CacheStop, MakeRoom, Reason};
+use numaloc_host::{Roots, Survey};
 use std::{
     collections::VecDeque,
-    io,
     ops::Range,
-    sync::atomic::Ordering,
     thread,
     time::{Duration, Instant},
 };
@@ -28,33 +30,89 @@ use std::{
 /// Pause before the next try when other workers have reserved the last of the room or of the target ratio.
 const UNSETTLED_PAUSE: Duration = Duration::from_millis(1);
 
-/// What the folios of one call have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
-    /// Index of the process whose thread id is passed to the call.
-    pub process: usize,
-    /// Which pages the call may move.
-    pub flag: MoveFlag,
-    /// The target node. One node for the whole call, because a change of target ends the kernel's run.
-    pub to: NodeId,
-    /// Page size in bytes, if they are hugetlb pages: these come from a pool of their own.
-    pub hugetlb_bytes: Option<u64>,
-    /// What may be done there to make room.
-    pub make_room: MakeRoom,
+/// Moves folios to their targets. Each part keeps what it knows to itself.
+#[derive(Debug)]
+pub struct Mover<'a> {
+    work: &'a Work<'a>,
+    survey: &'a Survey,
+    /// What was found, moved and left.
+    pub ledger: Ledger<'a>,
+    /// Keeps to the pace.
+    pub rests: Rests<'a>,
+    /// Pages to try again later.
+    pub deferred: Deferred<'a>,
+    finder: Finder<'a>,
+    caller: Caller<'a>,
+    pending: Pending,
 }
 
-impl Key {
-    /// The pool that the pages come from. Where hugetlb pages may also come from free memory, all count as free memory: the room
-    /// may then be estimated too low while other workers put pages there, but never too high.
-    fn pool(&self, options: &Options) -> Pool {
-        let supply = options.supply(self.hugetlb_bytes);
-        (self.to, self.hugetlb_bytes.filter(|_| !supply.free_memory))
+impl<'a> Mover<'a> {
+    /// Opens the files that it needs.
+    pub fn new(roots: &Roots, work: &'a Work<'a>, survey: &'a Survey) -> Self {
+        Self {
+            work,
+            survey,
+            ledger: Ledger::new(work.plan, work.control),
+            rests: Rests::new(work),
+            deferred: Deferred::new(&work.plan.moves, deferred::MOST / work.workers),
+            finder: Finder::new(roots, work, survey),
+            caller: Caller::new(work),
+            pending: Pending::default(),
+        }
     }
-}
 
-impl Worker<'_> {
+    /// Finds the pages of a part of extent `step` that are away from home, after so many failed visits. Notes the error if not all
+    /// of it could be scanned.
+    pub fn find(&mut self, step: usize, range: Range<u64>, attempts: u32) -> Found {
+        let found = self.finder.find(step, range, attempts);
+        if let Some(error) = &found.error {
+            self.ledger.error(self.work.plan.moves[step].mappings[0].process, error);
+        }
+        found
+    }
+
+    /// Adds folios to the batch for their next target. Without a further target they are left, with the reason `NoMemory`.
+    pub fn put(&mut self, row: Row) {
+        let folio = row.first;
+        let plan = self.work.plan;
+        let route = plan.routes[plan.moves[folio.step].routes].from(folio.from);
+        let Folio { process, flag, hugetlb_bytes, .. } = folio;
+        // A folio goes round its targets once for each way to find room there.
+        let way = folio.choice.checked_div(route.len());
+        let way = way.and_then(|way| plan.options.ways(hugetlb_bytes).get(way));
+        let Some(&make_room) = way else {
+            self.ledger.left(folio.process, Reason::NoMemory, row.bytes());
+            return;
+        };
+        let to = route[folio.choice % route.len()];
+        self.pending.add(Key { process, flag, to, hugetlb_bytes, make_room }, row);
+    }
+
+    /// Moves all folios that wait, if these are `bytes` or more.
+    pub fn flush_from(&mut self, bytes: u64) {
+        if self.pending.bytes() >= bytes {
+            self.flush();
+        }
+    }
+
+    /// Moves all folios that wait.
+    pub fn flush(&mut self) {
+        // Folios that find no room wait again, for their next target.
+        while let Some((key, rows)) = self.pending.pop() {
+            self.drive(key, rows);
+        }
+    }
+
+    /// Ends. All that was found is settled, unless it waits or is deferred.
+    pub fn into_report(self) -> Report {
+        let mut report = self.ledger.into_report();
+        report.calls.add(self.caller.stats());
+        report.calls.add(&self.rests.stats());
+        report
+    }
+
     /// Moves folios in batches, until each is settled, set aside for a later try, or waiting for another target.
-    pub(crate) fn drive(&mut self, key: Key, mut rows: Vec<Row>) {
+    fn drive(&mut self, key: Key, mut rows: Vec<Row>) {
         // Each call holds folios of one class, because the time per byte differs between classes.
         rows.sort_unstable_by_key(|row| (row.first.class(), row.first.address));
         let pool = key.pool(&self.work.plan.options);
@@ -64,11 +122,11 @@ impl Worker<'_> {
         while let Some(first) = todo.front().map(|row| row.first) {
             let gone = !self.survey.spaces[key.process].is_alive();
             if let Some(reason) = gone.then_some(Reason::ProcessGone).or_else(|| self.work.stop()) {
-                todo.iter().for_each(|row| self.leave(key.process, reason, row.bytes()));
+                todo.iter().for_each(|row| self.ledger.left(key.process, reason, row.bytes()));
                 return;
             }
             if first.class() == Class::Huge {
-                self.make_huge_pages(key.to);
+                make_huge_pages(self.work, &mut self.rests, &mut self.ledger, key.to);
             }
             // Take at least one folio, even if it alone is larger than a batch or than what may still be moved.
             let most = self.work.pacer.batch_bytes(first.class());
@@ -83,11 +141,11 @@ impl Worker<'_> {
                 Room::Granted(taken) => {
                     let landing = rooms.landing(pool, taken);
                     let bytes = fitting(&todo, taken);
-                    self.pay(bytes);
+                    self.rests.pay(bytes);
                     if key.make_room == MakeRoom::Cache {
-                        self.pay_for_drops(bytes);
+                        self.rests.pay_for_drops(bytes);
                     }
-                    let before = self.moved_bytes;
+                    let before = self.ledger.moved_bytes();
                     patience = None;
                     // `pay` may have waited. If the run must stop by now, the next turn of the loop leaves everything.
                     if self.work.stop().is_none() {
@@ -97,13 +155,13 @@ impl Worker<'_> {
                         }
                     }
                     if key.make_room == MakeRoom::Cache {
-                        let bytes = self.moved_bytes - before;
+                        let bytes = self.ledger.moved_bytes() - before;
                         self.work.dropped.add(key.to, bytes);
-                        self.report.calls.cache_bytes += bytes;
+                        self.ledger.came_for_cache(bytes);
                     }
                     drop(landing);
-                    self.work.release(claimed, self.moved_bytes - before);
-                    self.rest();
+                    self.work.release(claimed, self.ledger.moved_bytes() - before);
+                    self.rests.rest();
                 }
                 Room::Unsettled => {
                     self.work.release(claimed, 0);
@@ -154,7 +212,7 @@ impl Worker<'_> {
         let reserve = options.reserve(memory.total_bytes);
         if memory.room_by_cache(supply, reserve, key.make_room) < folio_bytes {
             if key.make_room == MakeRoom::Cache {
-                self.report.calls.cache_stop.get_or_insert(CacheStop::Spent);
+                self.ledger.cache_stop(CacheStop::Spent);
             }
             return false;
         }
@@ -168,16 +226,23 @@ impl Worker<'_> {
         }
         if !lasts {
             self.work.dropped.stuck(key.to);
-            self.report.calls.cache_stop.get_or_insert(CacheStop::Stuck);
+            self.ledger.cache_stop(CacheStop::Stuck);
             return false;
         }
         if let Some(stop) = self.work.dropped.stop(self.work.roots, key.to) {
-            self.report.calls.cache_stop.get_or_insert(stop);
+            self.ledger.cache_stop(stop);
             return false;
         }
         let way = self.work.dropped.way(self.work.roots, key.to);
-        if way == Way::Kswapd || !self.ask_for_room(key.to, &memory, wanted) {
-            self.pause(UNSETTLED_PAUSE);
+        let is_made = way == Way::Ask && {
+            let is_made = ask_for_room(self.work.roots, key.to, &memory, wanted);
+            self.ledger.reclaimed();
+            // The time counts as the worker's own.
+            self.rests.rest();
+            is_made
+        };
+        if !is_made {
+            self.rests.pause(UNSETTLED_PAUSE);
         }
         true
     }
@@ -190,111 +255,45 @@ impl Worker<'_> {
     /// Does one call and settles its folios. Returns the folios that are to be passed again at once.
     fn batch(&mut self, key: Key, rows: &[Row]) -> Vec<Row> {
         let space = &self.survey.spaces[key.process];
-        let runs = Runs::new(rows, self.run.bytes(&rows[0].first));
-        let mut statuses = vec![0; runs.addresses.len()];
-        let class = rows[0].first.class();
-        let splits = self.work.pacer.splits_before(class);
-        let begin = Instant::now();
-        let result = move_pages(space.tid(), &runs.addresses, key.to.0, &mut statuses, key.flag);
-        let elapsed = begin.elapsed();
-        self.run.learn(result.as_ref().is_ok_and(|&left| left > 0));
-        let count = |rows: &mut dyn Iterator<Item = &Row>| rows.map(|row| row.count).sum::<u64>();
-        let folios = count(&mut rows.iter());
-        let calls = &mut self.report.calls;
-        calls.record(folios, elapsed);
-        let bytes = rows.iter().map(Row::bytes).sum();
-        if let Some(before) = splits {
-            self.work.pacer.learn_splits(before, folios);
-        }
-        let is_long = self.work.pacer.learn(class, bytes, elapsed);
-        calls.over_stall += u64::from(is_long);
-        calls.retried_addresses += count(&mut rows.iter().filter(|row| row.first.attempts > 0));
-        tracing::debug!(pid = space.pid(), to = key.to.0, folios, ?result, ?elapsed, "move_pages");
-
-        let errno = result.err().map(|error| error.raw_os_error().unwrap_or(EIO));
-        let verdicts = Verdicts::new(statuses);
-        let verdict = |folio| verdicts.get(runs.place(folio));
-        let (sightings, failed) = look(rows, key.to, |address, pages, places| {
-            self.scanner.locate(space, address, pages, places)
-        });
-        failed.iter().for_each(|error| self.report.error(key.process, error));
+        let called = self.caller.call(space, key, rows);
+        let (sightings, failed) = self.finder.look(key.process, rows, key.to);
+        failed.iter().for_each(|error| self.ledger.error(key.process, error));
         let alive = space.is_alive();
         let (mut again, mut hinted) = (Vec::new(), Vec::new());
         let mut before = 0;
         for (row, sighting) in sightings {
-            for folio in self.settle(key, row, sighting) {
+            for folio in self.ledger.seen(space.process.identity, key.to, row, sighting) {
                 let index = (folio.address - row.first.address) / row.first.bytes;
                 let is_part = folio.bytes < row.first.bytes;
-                match fate(&folio, is_part, errno, verdict(before + index as usize)) {
-                    _ if !alive => self.leave(folio.process, Reason::ProcessGone, folio.bytes),
+                let verdict = called.verdict(before + index as usize);
+                match fate(&folio, is_part, called.errno, verdict) {
+                    _ if !alive => {
+                        self.ledger.left(folio.process, Reason::ProcessGone, folio.bytes)
+                    }
                     Fate::Again => row::push(&mut again, folio),
                     Fate::Hint => hinted.push(Folio { hinted: true, ..folio }),
                     Fate::Later(reason) => self.defer(folio, reason),
                     Fate::Reroute => self.reroute(folio.into()),
-                    Fate::MovedBack => self.moved_back(folio),
-                    Fate::Leave(reason) => self.leave(folio.process, reason, folio.bytes),
-                    Fate::Refused(reason, errno) => self.refused(folio, reason, errno),
+                    Fate::MovedBack => self.ledger.moved_back(&folio),
+                    Fate::Leave(reason) => self.ledger.left(folio.process, reason, folio.bytes),
+                    Fate::Refused(reason, errno) => self.ledger.refused(&folio, reason, errno),
                 }
             }
             before += row.count as usize;
         }
         if !hinted.is_empty() {
-            let addresses: Vec<u64> = hinted.iter().map(|folio| folio.address).collect();
-            self.report.calls.hinted_addresses += addresses.len() as u64;
-            take_faults(space.tid(), &addresses, &self.work.target_cpus(key.to));
+            self.caller.hint(space, key.to, &hinted);
             hinted.into_iter().for_each(|folio| row::push(&mut again, folio));
         }
         again
     }
 
-    /// Accounts for what the second look saw. Returns the folios that are still off their target.
-    fn settle(
-        &mut self,
-        key: Key,
-        row: Row,
-        sighting: Sighting,
-    ) -> impl Iterator<Item = Folio> + use<> {
-        let folio = row.first;
-        let process = self.survey.spaces[folio.process].process.identity;
-        let all = folio.address..folio.address + row.bytes();
-        for Range { start, end } in sighting.arrived(all) {
-            let first = Moved { process, address: start, to: key.to };
-            self.report.sample.add(first, end - start);
-        }
-        let Sighting { arrived_bytes, absent_bytes, elsewhere, unread_bytes } = sighting;
-        self.leave(folio.process, Reason::Unreadable, unread_bytes);
-        let account = &mut self.report.accounts[folio.process];
-        account.moved(arrived_bytes);
-        if arrived_bytes > 0 {
-            let flows = &mut self.report.flows[folio.process];
-            *flows.entry((folio.from, key.to)).or_default() += arrived_bytes;
-        }
-        self.moved_bytes += arrived_bytes;
-        self.work.control.moved_bytes.fetch_add(arrived_bytes, Ordering::Relaxed);
-        self.work.control.settled_bytes.fetch_add(arrived_bytes, Ordering::Relaxed);
-        self.vanished(folio.process, absent_bytes);
-        // A folio of which a part arrived or vanished was split, or unmapped in part: what is left of it counts as base pages.
-        let bytes = if arrived_bytes + absent_bytes == 0 { folio.bytes } else { PAGE };
-        elsewhere.into_iter().map(move |address| Folio { address, bytes, ..folio })
-    }
-
     /// Sets a folio aside for a later try. Leaves it if it has had all its tries, or if too much is set aside already.
     fn defer(&mut self, folio: Folio, reason: Reason) {
-        let start = self.offset(&folio);
+        let start = folio.offset(&self.work.plan.moves[folio.step]);
         let may_try = folio.attempts + 1 < self.work.limits.attempts;
         if !may_try || !self.deferred.add(folio.step, folio.process, start..start + folio.bytes) {
-            self.leave(folio.process, reason, folio.bytes);
+            self.ledger.left(folio.process, reason, folio.bytes);
         }
-    }
-
-    fn moved_back(&mut self, folio: Folio) {
-        self.report.accounts[folio.process].moved_back(folio.bytes);
-        self.work.control.settled_bytes.fetch_add(folio.bytes, Ordering::Relaxed);
-    }
-
-    fn refused(&mut self, folio: Folio, reason: Reason, errno: i32) {
-        let (address, error) = (folio.address, io::Error::from_raw_os_error(errno));
-        self.report.error(folio.process, format_args!("move_pages at {address:#x}: {error}"));
-        self.leave(folio.process, reason, folio.bytes);
     }
 }

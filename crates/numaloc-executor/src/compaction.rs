@@ -1,11 +1,10 @@
 //! Free blocks for huge pages on the targets, by compaction of their memory.
 
-use crate::worker::Worker;
-use numaloc_core::{NodeId, Supply};
+use numaloc_core::NodeId;
 use numaloc_host::{Roots, node_room};
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, atomic::Ordering},
+    sync::{Mutex, MutexGuard},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -17,9 +16,7 @@ const EVERY: Duration = Duration::from_secs(60);
 /// How often the free blocks of a node are counted.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long a run waits for one. It goes on by itself, and the run with the blocks that there are.
-const LONGEST: Duration = Duration::from_secs(10);
-/// Longest pause of a waiting worker before it looks again.
-const NAP: Duration = Duration::from_millis(5);
+pub const LONGEST: Duration = Duration::from_secs(10);
 
 /// What a run has had compacted, by node.
 #[derive(Debug, Default)]
@@ -56,7 +53,7 @@ fn is_short(blocks_bytes: u64, free_bytes: u64, wanted: u64) -> bool {
 
 /// What a worker does before a call with huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+pub enum Next {
     /// Nothing: there are blocks, or no more is done for them.
     Go,
     /// It waits: another worker of the run has begun a compaction.
@@ -68,7 +65,7 @@ enum Next {
 impl Compaction {
     /// Has a node compacted if it is short of free blocks for `wanted` bytes, and if this process may. `free` gives what is free
     /// above the high watermark, in bytes.
-    fn begin(&self, roots: &Roots, node: NodeId, wanted: u64, free: impl Fn() -> u64) -> Next {
+    pub fn begin(&self, roots: &Roots, node: NodeId, wanted: u64, free: impl Fn() -> u64) -> Next {
         let (mut nodes, now) = (self.nodes(), Instant::now());
         let of_node = nodes.entry(node).or_default();
         if of_node.is_running() {
@@ -97,38 +94,13 @@ impl Compaction {
         next
     }
 
-    fn is_running(&self, node: NodeId) -> bool {
+    /// Whether a node is being compacted for the run.
+    pub fn is_running(&self, node: NodeId) -> bool {
         self.nodes().get(&node).is_some_and(OfNode::is_running)
     }
 
     fn nodes(&self) -> MutexGuard<'_, BTreeMap<NodeId, OfNode>> {
         self.0.lock().expect("no worker panics while it holds this")
-    }
-}
-
-impl Worker<'_> {
-    /// Sees to it, as far as the options allow, that a target has free blocks for the huge pages that are still to move. Waits for a
-    /// bounded time.
-    pub(crate) fn make_huge_pages(&mut self, node: NodeId) {
-        let work = self.work;
-        let Some(compaction) = &work.compaction else { return };
-        let free = || {
-            let memory = work.memory.read_for(node, Supply::BASE).unwrap_or_default();
-            memory.free_bytes.saturating_sub(memory.high_watermark_bytes)
-        };
-        // What has moved may have been other pages. At worst too few blocks are asked for.
-        let moved = work.control.moved_bytes.load(Ordering::Relaxed);
-        let wanted = work.plan.huge_bytes.saturating_sub(moved).max(work.pacer.most_bytes);
-        let next = compaction.begin(work.roots, node, wanted, free);
-        if next == Next::Go {
-            return;
-        }
-        let begin = Instant::now();
-        while compaction.is_running(node) && begin.elapsed() < LONGEST && work.stop().is_none() {
-            self.pause(NAP);
-        }
-        self.report.calls.compactions += u64::from(next == Next::Begun);
-        self.report.calls.compaction_wait += begin.elapsed();
     }
 }
 

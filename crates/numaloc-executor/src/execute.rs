@@ -1,74 +1,17 @@
 //! Runs a plan: starts the workers, joins their reports and builds the outcome.
 
 use crate::{
-    Control, Outcome, ProcessOutcome, SharedRate, SharedRooms, affinity, placement,
+    Outcome, ProcessOutcome, affinity,
+    control::Control,
+    limits::Limits,
+    placement,
     report::{self, Report},
     work::{Work, targets},
     worker::Worker,
 };
 use numaloc_core::{CpuSet, Flows, Heat, Order, Plan, Reason, Topology};
 use numaloc_host::{AddressSpace, Error, Roots, Survey, heat};
-use std::{
-    sync::{Arc, atomic::Ordering},
-    thread,
-    time::{Duration, Instant},
-};
-
-/// Bounds of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Largest number of bytes in one move_pages call; a single folio may be larger. `None`: the profile's value.
-    pub batch_bytes: Option<u64>,
-    /// Number of threads that move pages at the same time. `None`: the profile's value, or less for a small plan.
-    pub workers: Option<usize>,
-    /// How often a page that the kernel could not move is tried in all. The pauses between tries grow.
-    pub attempts: u32,
-    /// How long the run may take. What is not moved by then is left, with the reason `OutOfTime`.
-    pub timeout: Option<Duration>,
-    /// Most bytes per second that are passed to calls, whether they then move or not.
-    pub rate_bytes_per_second: Option<u64>,
-    /// Share of its time that a worker may be busy (calls, scans and second looks), in percent from 1 to 100. `None`: the
-    /// profile's value.
-    pub duty_percent: Option<u8>,
-    /// A limit like `rate_bytes_per_second` that several runs share. It applies in addition to each run's own limit.
-    pub shared_rate: Option<Arc<SharedRate>>,
-    /// Where runs into the same nodes note what they are about to put there. `None`: only this run moves.
-    pub rooms: Option<Arc<SharedRooms>>,
-    /// How the moving threads are scheduled.
-    pub scheduling: Scheduling,
-}
-
-/// How the moving threads are scheduled. A mover that waits for a CPU keeps its locks meanwhile, so a high nice value can hurt
-/// the target more than it helps the target's neighbours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scheduling {
-    /// Use SCHED_BATCH: a mover that wakes up does not preempt other threads (sched(7)).
-    pub batch: bool,
-    /// Nice value to set, from -20 to 19. `None`: keep the caller's.
-    pub nice: Option<i8>,
-}
-
-impl Default for Scheduling {
-    fn default() -> Self {
-        Self { batch: true, nice: None }
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            batch_bytes: None,
-            workers: None,
-            attempts: 4,
-            timeout: None,
-            rate_bytes_per_second: None,
-            duty_percent: None,
-            shared_rate: None,
-            rooms: None,
-            scheduling: Scheduling::default(),
-        }
-    }
-}
+use std::{sync::atomic::Ordering, thread, time::Instant};
 
 /// Carries out `plan`, which was made from `survey`. Blocks until the run is done, cancelled or out of time.
 ///

@@ -1,6 +1,6 @@
 //! Divides runs of pages into folios, so that each thing that the kernel moves as a whole is passed once.
 
-use numaloc_core::{HUGE, NodeId, PAGE};
+use numaloc_core::{HUGE, Move, NodeId, PAGE};
 use numaloc_host::{COMPOUND_HEAD, COMPOUND_TAIL, Entries, FrameFile, Run};
 use numaloc_sys::MoveFlag;
 
@@ -68,6 +68,13 @@ impl Folio {
             None if self.bytes > PAGE => Class::Middle,
             None => Class::Base,
         }
+    }
+
+    /// Where it is in its extent `step`, in bytes from the extent's start.
+    pub fn offset(&self, step: &Move) -> u64 {
+        let own = step.mappings.iter().filter(|mapping| mapping.process == self.process);
+        let mut offsets = own.filter_map(|mapping| self.address.checked_sub(mapping.start));
+        offsets.find(|&offset| offset < step.bytes).expect("a folio is found in its extent")
     }
 }
 

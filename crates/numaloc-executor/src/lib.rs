@@ -22,8 +22,10 @@
 
 mod affinity;
 mod batch;
+mod blocks;
 mod brake;
 mod cache;
+mod call;
 mod compaction;
 mod control;
 mod cover;
@@ -31,11 +33,16 @@ mod deferred;
 mod duty;
 mod execute;
 mod fate;
+mod find;
 mod folio;
 mod guard;
 mod hint;
+mod key;
+mod ledger;
+mod limits;
 mod look;
 mod pacer;
+mod pending;
 mod placement;
 mod rate;
 mod report;
@@ -58,7 +65,8 @@ mod work;
 mod worker;
 
 pub use control::Control;
-pub use execute::{Limits, Scheduling, execute};
+pub use execute::execute;
+pub use limits::{Limits, Scheduling};
 pub use numaloc_core::{CallStats, Outcome, ProcessOutcome};
 pub use rate::SharedRate;
 pub use rooms::SharedRooms;

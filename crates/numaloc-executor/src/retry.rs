@@ -1,35 +1,51 @@
 //! Visits windows again in which something could not be moved: after pauses, with a fresh scan.
 
 use crate::{
+    batch::Mover,
     deferred::Marks,
+    find::Found,
     folio::Folio,
     row::{self, Row},
-    worker::{Found, Worker},
+    work::Work,
 };
 use numaloc_core::Reason;
+use numaloc_host::Survey;
 use std::{ops::Range, time::Duration};
 
 /// The first pause before pages that could not be moved are tried again; it grows fourfold each time.
 const PAUSE: Duration = Duration::from_millis(5);
 
-impl Worker<'_> {
+/// Visits what a mover has set aside.
+#[derive(Debug)]
+pub struct Retry<'m, 'a> {
+    work: &'a Work<'a>,
+    survey: &'a Survey,
+    mover: &'m mut Mover<'a>,
+    /// How often the windows that are visited now were visited before.
+    tries: u32,
+}
+
+impl<'m, 'a> Retry<'m, 'a> {
+    /// Begins after the first visit.
+    pub fn new(work: &'a Work<'a>, survey: &'a Survey, mover: &'m mut Mover<'a>) -> Self {
+        Self { work, survey, mover, tries: 0 }
+    }
+
     /// Visits the deferred pages again, with growing pauses, until none are left.
-    pub(crate) fn retry(&mut self) {
+    pub fn run(mut self) {
         let mut pause = PAUSE;
-        while !self.deferred.is_empty() {
-            self.pause(pause);
-            self.rest();
+        while !self.mover.deferred.is_empty() {
+            self.mover.rests.pause(pause);
+            self.mover.rests.rest();
             pause *= 4;
             self.tries += 1;
-            let mut todo = self.deferred.take();
+            let mut todo = self.mover.deferred.take();
             while let Some(marks) = todo.next() {
                 self.revisit(marks);
-                if self.pending_bytes >= self.work.pacer.most_bytes {
-                    self.flush();
-                }
-                self.rest();
+                self.mover.flush_from(self.work.pacer.most_bytes);
+                self.mover.rests.rest();
             }
-            self.flush();
+            self.mover.flush();
         }
     }
 
@@ -37,22 +53,23 @@ impl Worker<'_> {
     fn revisit(&mut self, mut marks: Marks) {
         let mut reason = self.work.stop();
         if reason.is_none() {
-            let Found { rows, strangers, is_all } = self.find(marks.step, marks.range.clone());
+            let Found { rows, strangers, error } =
+                self.mover.find(marks.step, marks.range.clone(), self.tries);
             for (process, bytes) in strangers {
                 for Range { start, end } in marks.take(process, bytes) {
-                    self.leave(process, Reason::Shared, end - start);
+                    self.mover.ledger.left(process, Reason::Shared, end - start);
                 }
             }
             rows.into_iter().for_each(|row| self.put_marked(row, &mut marks));
-            reason = (!is_all).then_some(Reason::Unreadable);
+            reason = error.map(|_| Reason::Unreadable);
         }
         for (process, bytes) in marks.rest() {
             match reason {
-                Some(reason) => self.leave(process, reason, bytes),
+                Some(reason) => self.mover.ledger.left(process, reason, bytes),
                 None if !self.survey.spaces[process].is_alive() => {
-                    self.leave(process, Reason::ProcessGone, bytes)
+                    self.mover.ledger.left(process, Reason::ProcessGone, bytes)
                 }
-                None => self.vanished(process, bytes),
+                None => self.mover.ledger.vanished(process, bytes),
             }
         }
     }
@@ -61,7 +78,7 @@ impl Worker<'_> {
     /// folio: it moves as a whole through any of its pages.
     fn put_marked(&mut self, row: Row, marks: &mut Marks) {
         let (mut rows, folio) = (Vec::new(), row.first);
-        let start = self.offset(&folio);
+        let start = folio.offset(&self.work.plan.moves[folio.step]);
         for at in (0..row.count).map(|index| index * folio.bytes) {
             for marked in marks.take(folio.process, start + at..start + at + folio.bytes) {
                 let address = folio.address + (marked.start - start);
@@ -69,14 +86,6 @@ impl Worker<'_> {
                 row::push(&mut rows, Folio { address, bytes, ..folio });
             }
         }
-        rows.into_iter().for_each(|row| self.put(row));
-    }
-
-    /// Where a folio is, in bytes from its extent's start.
-    pub(crate) fn offset(&self, folio: &Folio) -> u64 {
-        let step = &self.work.plan.moves[folio.step];
-        let own = step.mappings.iter().filter(|mapping| mapping.process == folio.process);
-        let mut offsets = own.filter_map(|mapping| folio.address.checked_sub(mapping.start));
-        offsets.find(|&offset| offset < step.bytes).expect("a folio is found in its extent")
+        rows.into_iter().for_each(|row| self.mover.put(row));
     }
 }

@@ -1,6 +1,5 @@
 //! How page cache on a full target is dropped: the kernel's kswapd does it by itself, or the run asks for it.
 
-use crate::worker::Worker;
 use numaloc_core::{NodeId, NodeMemory};
 use numaloc_host::{Roots, node_room};
 
@@ -54,17 +53,12 @@ fn chunk(memory: &NodeMemory, wanted: u64) -> u64 {
     needed.saturating_sub(memory.free_bytes).clamp(CHUNK_LEAST, CHUNK)
 }
 
-impl Worker<'_> {
-    /// Has a node drop page cache. Returns whether it did; else somebody else reclaims there, or there is not as much. The time
-    /// counts as the worker's own, and it rests for it.
-    pub(crate) fn ask_for_room(&mut self, node: NodeId, memory: &NodeMemory, wanted: u64) -> bool {
-        let bytes = chunk(memory, wanted);
-        let asked = node_room::reclaim(self.work.roots, node, bytes);
-        tracing::debug!(node = node.0, bytes, ?asked, "reclaim");
-        self.report.calls.reclaims += 1;
-        self.rest();
-        asked.is_ok()
-    }
+/// Has a node drop page cache. Returns whether it did; else somebody else reclaims there, or there is not as much.
+pub fn ask_for_room(roots: &Roots, node: NodeId, memory: &NodeMemory, wanted: u64) -> bool {
+    let bytes = chunk(memory, wanted);
+    let asked = node_room::reclaim(roots, node, bytes);
+    tracing::debug!(node = node.0, bytes, ?asked, "reclaim");
+    asked.is_ok()
 }
 
 #[cfg(test)]

@@ -10,18 +10,14 @@ use crate::{
     windows::{Window, Windows},
 };
 use numaloc_core::{CpuSet, Heat, Move, Node, NodeId, NodeSet, Plan, Reason, Topology};
-use numaloc_host::{Error, NodeMemoryReader, Roots, Survey, probe};
+use numaloc_host::{Error, NodeMemoryReader, Roots, Survey, probe, wait};
 use std::{
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
-    thread,
     time::{Duration, Instant},
 };
-
-/// Longest sleep of a waiting worker before it checks again whether the run must stop.
-const NAP: Duration = Duration::from_millis(5);
 
 /// Shared by all workers of a run.
 #[derive(Debug)]
@@ -173,12 +169,7 @@ impl<'a> Work<'a> {
 
     /// Waits for `pause`, or until the run must stop.
     pub fn wait(&self, pause: Duration) {
-        let begin = Instant::now();
-        while self.stop().is_none()
-            && let Some(left) = pause.checked_sub(begin.elapsed()).filter(|left| !left.is_zero())
-        {
-            thread::sleep(left.min(NAP));
-        }
+        wait(pause, &|| self.stop().is_some());
     }
 
     fn ratio_is_reached(&self) -> bool {

@@ -27,7 +27,7 @@ fn a_hundred_thousand_processes_are_planned_with_few_descriptors() {
     let mut found: Survey =
         survey_unless(&stop, Policies::Ask, &roots, &topology, processes, &options).unwrap();
     assert_eq!(found.spaces.len(), PROCESSES);
-    let plan = found.plan(&topology, &options);
+    let plan = found.take_seen().plan(&topology, &options);
     assert_eq!(plan.expected_bytes, PROCESSES as u64 * REMOTE);
     // Beyond the bound, each thread that reads may have one open, and this process its own, to see what it may read.
     let (most, threads) = (most.into_inner(), options.pacing.pace().workers);

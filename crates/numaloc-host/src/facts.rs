@@ -1,6 +1,8 @@
 //! Facts about the host that decide how well a migration goes, for a diagnosis.
 
-use crate::{Roots, node_memory::pool_directories, numa_balancing, read};
+pub use crate::capabilities::Capabilities;
+
+use crate::{Roots, capabilities, node_memory::pool_directories, numa_balancing, read};
 use numaloc_core::HugePool;
 use procfs::{FromBufRead, MountEntry};
 use std::{
@@ -32,19 +34,6 @@ impl CgroupVersion {
             Self::Hybrid => "hybrid",
         }
     }
-}
-
-/// Effective capabilities of this process that matter here (capabilities(7)).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Capabilities {
-    /// CAP_SYS_PTRACE: look into processes of others and move their pages.
-    pub sys_ptrace: bool,
-    /// CAP_SYS_NICE: move pages that several processes map (MPOL_MF_MOVE_ALL).
-    pub sys_nice: bool,
-    /// CAP_SYS_ADMIN: page frame numbers in /proc/PID/pagemap.
-    pub sys_admin: bool,
-    /// CAP_DAC_READ_SEARCH: open /proc/kpage* as a user other than root.
-    pub dac_read_search: bool,
 }
 
 /// A setting as the kernel shows it.
@@ -100,7 +89,7 @@ pub fn read(roots: &Roots) -> HostFacts {
         thp_defrag: chosen(&thp.join("defrag")),
         mthp_enabled: mthp(&thp),
         cgroups: cgroup_version(&mounts),
-        capabilities: capabilities(roots),
+        capabilities: capabilities::read(roots),
         hidepid: hidepid(roots, &mounts),
         offload: OFFLOAD.iter().flat_map(|name| knobs(roots.sys.join(name))).collect(),
         dsa_devices: dsa_devices(roots),
@@ -154,20 +143,6 @@ fn hidepid(roots: &Roots, mounts: &[MountEntry]) -> Option<String> {
     (value != "0" && value != "off").then_some(value)
 }
 
-pub(crate) fn capabilities(roots: &Roots) -> Capabilities {
-    let status = read::text(&roots.proc.join("self/status")).unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    // Numbers of include/uapi/linux/capability.h.
-    let has = |capability: u32| mask >> capability & 1 == 1;
-    Capabilities {
-        dac_read_search: has(2),
-        sys_ptrace: has(19),
-        sys_admin: has(21),
-        sys_nice: has(23),
-    }
-}
-
 /// Names in a directory, in order.
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
@@ -193,7 +168,7 @@ fn dsa_devices(roots: &Roots) -> Vec<String> {
 
 fn swap_bytes(roots: &Roots) -> u64 {
     let text = read::text(&roots.proc.join("meminfo")).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("SwapTotal:"));
+    let line = read::field(&text, "SwapTotal");
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     kib.unwrap_or(0).saturating_mul(1024)
 }

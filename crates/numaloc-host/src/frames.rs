@@ -4,7 +4,10 @@
 //! (Documentation/ABI/stable/sysfs-devices-node). Blocks of different nodes do not overlap, unlike the zones' spans in
 //! zoneinfo. The spans decide only within a block that two nodes share, because their memory meets in the middle of it.
 
-use crate::{Error, Roots, read};
+use crate::{
+    Error, Roots, read,
+    zoneinfo::{Zone, zones},
+};
 use numaloc_core::{NodeId, PAGE};
 use std::{fs, ops::Range};
 
@@ -52,7 +55,7 @@ impl FrameNodes {
             }
         }
         let zones = match blocks.contains(&SHARED) {
-            true => zones(&read::text(&roots.proc.join("zoneinfo"))?),
+            true => spans(&read::text(&roots.proc.join("zoneinfo"))?),
             false => Vec::new(),
         };
         Ok(Self { block_shift: (block_bytes / PAGE).trailing_zeros(), blocks, zones, only: None })
@@ -76,22 +79,10 @@ impl FrameNodes {
     }
 }
 
-/// Frames that each zone spans (mm/vmstat.c, zoneinfo_show_print: `spanned` and, after it, `start_pfn`).
-fn zones(zoneinfo: &str) -> Vec<(NodeId, Range<u64>)> {
-    let (mut zones, mut node, mut spanned) = (Vec::new(), None, 0);
-    for line in zoneinfo.lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        match words.as_slice() {
-            ["Node", id, "zone", _] => node = id.trim_end_matches(',').parse().ok().map(NodeId),
-            ["spanned", pages] => spanned = pages.parse().unwrap_or(0),
-            ["start_pfn:", first] => {
-                let frames = first.parse().ok().map(|first: u64| first..first + spanned);
-                zones.extend(node.zip(frames));
-            }
-            _ => {}
-        }
-    }
-    zones
+/// Frames that each zone spans.
+fn spans(zoneinfo: &str) -> Vec<(NodeId, Range<u64>)> {
+    let frames = |zone: Zone| Some((zone.node, zone.start_pfn?..zone.start_pfn? + zone.spanned));
+    zones(zoneinfo).into_iter().filter_map(frames).collect()
 }
 
 fn node_blocks(roots: &Roots, node: NodeId) -> Result<Vec<usize>, Error> {

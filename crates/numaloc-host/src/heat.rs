@@ -10,10 +10,7 @@ mod watched;
 
 use crate::{Error, Roots, Survey, space::AddressSpace};
 use numaloc_core::{Heat, HeatSource, Order, Plan, Profile, Sightings};
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 /// About how long a measurement takes.
 const TAKES: Duration = Duration::from_secs(1);
@@ -21,9 +18,6 @@ const TAKES: Duration = Duration::from_secs(1);
 /// With [`Order::Probed`], measure only if the move takes at least this many times as long. So the measurement delays a
 /// move by at most a tenth.
 const WORTH: u32 = 10;
-
-/// Longest time until a wait notices that it is to stop.
-const NAP: Duration = Duration::from_millis(5);
 
 /// How the most used memory is to be found for this plan on this host. An order that was requested is taken. With
 /// [`Order::Probed`] it is DAMON if this process may use it, nobody else uses it, the profile is not `fast` and the
@@ -99,16 +93,6 @@ pub fn measure(
 fn is_worth_it(plan: &Plan) -> bool {
     let takes = f64::from(WORTH) * TAKES.as_secs_f64();
     plan.options.pacing.profile != Profile::Fast && plan.paced_seconds() >= takes
-}
-
-/// Waits for `time`, or until `stop` returns true.
-fn rest(time: Duration, stop: &dyn Fn() -> bool) {
-    let begin = Instant::now();
-    while !stop()
-        && let Some(left) = time.checked_sub(begin.elapsed()).filter(|left| !left.is_zero())
-    {
-        thread::sleep(left.min(NAP));
-    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@
 //! | `read`, `roots`, `error`, `own_process` | what the others share |
 #![forbid(unsafe_code)]
 
+mod capabilities;
 mod cgroup;
 mod containers;
 mod cpu_use;
@@ -62,6 +63,8 @@ mod tiers;
 pub mod topology;
 mod unit;
 mod vmstat;
+mod wait;
+mod zoneinfo;
 
 pub use cgroup::numa_stat;
 pub use containers::containers;
@@ -78,7 +81,7 @@ pub use own_process::OwnProcess;
 pub use owner::{Owner, owner};
 pub use page_size::check_page_size;
 pub use pagemap::{Entries, Entry};
-pub use placement::Policies;
+pub use placement::{Known, Policies};
 pub use pressure::{Pressure, Resource, Scope};
 pub use roots::Roots;
 pub use scan::{Ownership, Place, Precision, Run, Scanned, Scanner};
@@ -87,3 +90,4 @@ pub use space::{AddressSpace, allow_files};
 pub use survey::{Survey, survey, survey_unless};
 pub use target::{Resolved, Target, identify, resolve, resolve_each};
 pub use vmstat::{Migrations, Reclaimed, migrations, reclaimed};
+pub use wait::wait;

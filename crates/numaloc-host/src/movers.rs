@@ -1,8 +1,11 @@
 //! Who else on this host may be moving pages between nodes, as far as it can be seen.
 
-use crate::{Roots, numa_balancing, read};
+use crate::{
+    Roots, numa_balancing,
+    read::{self, numbered},
+};
 use std::{
-    fmt, fs,
+    fmt,
     path::{Path, PathBuf},
 };
 
@@ -33,12 +36,12 @@ impl fmt::Display for Mover {
 pub fn movers(roots: &Roots) -> Vec<Mover> {
     let balancing = numa_balancing::read(roots).ok().flatten().filter(|&value| value != 0);
     let mut movers: Vec<Mover> = balancing.map(Mover::NumaBalancing).into_iter().collect();
-    movers.extend(numbered::<i32>(&roots.proc).filter_map(|(pid, path)| {
+    movers.extend(numbered::<i32>(&roots.proc).into_iter().filter_map(|(pid, path)| {
         let comm = read::text(&path.join("comm")).ok()?;
         (comm.trim_end() == "numad").then_some(Mover::Numad(pid))
     }));
     let kdamonds = numbered::<u32>(&roots.sys.join("kernel/mm/damon/admin/kdamonds"));
-    let migrating = kdamonds.filter(|(_, path)| migrates(path));
+    let migrating = kdamonds.into_iter().filter(|(_, path)| migrates(path));
     movers.extend(migrating.map(|(number, _)| Mover::Damon(number)));
     movers
 }
@@ -49,16 +52,11 @@ fn migrates(kdamond: &Path) -> bool {
     let says = |path: PathBuf, begin: &str| {
         read::text(&path).is_ok_and(|text| text.trim_end().starts_with(begin))
     };
-    let mut schemes = numbered::<u32>(&kdamond.join("contexts"))
-        .flat_map(|(_, context)| numbered::<u32>(&context.join("schemes")));
+    let contexts = numbered::<u32>(&kdamond.join("contexts")).into_values();
+    let mut schemes =
+        contexts.flat_map(|context| numbered::<u32>(&context.join("schemes")).into_values());
     says(kdamond.join("state"), "on")
-        && schemes.any(|(_, scheme)| says(scheme.join("action"), "migrate_"))
-}
-
-/// Entries of a directory whose names are numbers.
-fn numbered<N: std::str::FromStr>(directory: &Path) -> impl Iterator<Item = (N, PathBuf)> + use<N> {
-    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
-    entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
+        && schemes.any(|scheme| says(scheme.join("action"), "migrate_"))
 }
 
 #[cfg(test)]

@@ -1,10 +1,14 @@
 //! The memory of nodes as of now, cheap enough to be read before each batch.
 
-use crate::{Error, Roots, protected, read};
+use crate::{
+    Error, Roots, protected,
+    read::{self, entries},
+    zoneinfo::zones,
+};
 use numaloc_core::{HugePool, NodeId, NodeMemory, PAGE, Supply};
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
+    fs::File,
     io,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
@@ -225,26 +229,14 @@ pub(crate) fn total_bytes(roots: &Roots, node: NodeId) -> Result<u64, Error> {
 
 /// The hugetlb pools in a directory such as /sys/kernel/mm/hugepages, by page size in bytes; none if there is none.
 pub(crate) fn pool_directories(directory: &Path) -> BTreeMap<u64, PathBuf> {
-    numbered(directory, |name| {
+    entries(directory, |name| {
         let kib: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
         kib.checked_mul(1024)
     })
-    .unwrap_or_default()
 }
 
 fn node_directories(directory: &Path) -> BTreeMap<NodeId, PathBuf> {
-    let nodes = numbered(directory, |name| name.strip_prefix("node")?.parse().ok().map(NodeId));
-    nodes.unwrap_or_default()
-}
-
-fn numbered<K: Ord>(
-    directory: &Path,
-    key: impl Fn(&str) -> Option<K>,
-) -> io::Result<BTreeMap<K, PathBuf>> {
-    let entries = fs::read_dir(directory)?.filter_map(Result::ok);
-    Ok(entries
-        .filter_map(|entry| Some((key(entry.file_name().to_str()?)?, entry.path())))
-        .collect())
+    entries(directory, |name| name.strip_prefix("node")?.parse().ok().map(NodeId))
 }
 
 /// The watermarks of a node's zones, summed.
@@ -255,32 +247,16 @@ struct Watermarks {
     high_bytes: u64,
 }
 
-/// Sums the zones' watermarks by node (mm/vmstat.c, zoneinfo_show_print). Each includes a boost that fragmentation adds for a short
-/// time. The file is read only once, so the boost is subtracted. Lines of per-CPU lists begin with `high:` and do not count.
+/// Sums the zones' watermarks by node. Each includes a boost that fragmentation adds for a short time. The file is read only once, so
+/// the boost is subtracted.
 fn watermarks(zoneinfo: &str) -> BTreeMap<NodeId, Watermarks> {
     let mut sums: BTreeMap<NodeId, Watermarks> = BTreeMap::new();
-    let mut node = None;
-    let mut boost = 0;
-    for line in zoneinfo.lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        match (words.as_slice(), node) {
-            (["Node", id, "zone", _], _) => {
-                node = id.trim_end_matches(',').parse().ok().map(NodeId);
-                boost = 0;
-            }
-            (["boost", pages], _) => boost = pages.parse().unwrap_or(0),
-            ([name @ ("min" | "low" | "high"), pages], Some(node)) => {
-                let pages: u64 = pages.parse().unwrap_or(0);
-                let sums = sums.entry(node).or_default();
-                let sum = match *name {
-                    "min" => &mut sums.min_bytes,
-                    "low" => &mut sums.low_bytes,
-                    _ => &mut sums.high_bytes,
-                };
-                *sum += pages.saturating_sub(boost) * PAGE;
-            }
-            _ => {}
-        }
+    for zone in zones(zoneinfo) {
+        let bytes = |pages: u64| pages.saturating_sub(zone.boost) * PAGE;
+        let sums = sums.entry(zone.node).or_default();
+        sums.min_bytes += bytes(zone.min);
+        sums.low_bytes += bytes(zone.low);
+        sums.high_bytes += bytes(zone.high);
     }
     sums
 }

@@ -5,7 +5,7 @@
 //! (Documentation/admin-guide/sysctl/kernel.rst). A kernel without CONFIG_NUMA_BALANCING has no such file. A machine
 //! without NUMA has no use for it.
 
-use crate::{Error, Roots, facts, read};
+use crate::{Error, Roots, capabilities, read};
 use std::{
     fs::File,
     io::{self, Write},
@@ -52,7 +52,7 @@ pub fn check_writable(roots: &Roots) -> Result<(), Error> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened.map(drop),
     };
-    let capable = || match facts::capabilities(roots).sys_admin {
+    let capable = || match capabilities::read(roots).sys_admin {
         true => Ok(()),
         false => Err(io::Error::new(io::ErrorKind::PermissionDenied, "no CAP_SYS_ADMIN")),
     };

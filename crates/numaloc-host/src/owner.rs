@@ -2,7 +2,8 @@
 
 use crate::{
     Error, Roots,
-    process::{Miss, Open, field},
+    process::{Miss, Open},
+    read::field,
 };
 use numaloc_core::Identity;
 use std::path::{Component, Path};

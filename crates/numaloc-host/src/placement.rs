@@ -7,10 +7,10 @@
 //! in the middle: VMAs come in the order of their addresses.
 
 use crate::{
-    Error, Roots, Survey,
+    Error,
     numa_maps::{self, AtOnce, Placement},
+    sight::Sight,
     space::AddressSpace,
-    survey::read_of,
 };
 use numaloc_core::{
     Claims, Extent, Identity, Kind, Mapping, Mempolicy, NodeResidency, NodeSet, Options, Pages,
@@ -37,9 +37,17 @@ pub enum Policies<'a> {
     AskBriefly,
     /// Those that an earlier survey of the same processes has found. Processes that are new since then count as without
     /// a policy. A new mapping has that of the known mapping below it.
-    Known(&'a Survey),
+    Known(Known<'a>),
     /// Not at all.
     Leave,
+}
+
+/// What a survey has found out that holds for later ones too ([`crate::Survey::known`]).
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// How page locations were found.
+    pub(crate) sight: &'a Sight,
+    pub(crate) placements: &'a Placements,
 }
 
 /// What has been read of each process, by its identity.
@@ -47,7 +55,6 @@ pub(crate) type Placements = BTreeMap<Identity, Vec<Placement>>;
 
 /// What [`Placing::place`] works on.
 pub(crate) struct Placing<'a> {
-    pub(crate) roots: &'a Roots,
     pub(crate) spaces: &'a [AddressSpace],
     pub(crate) claims: &'a Claims,
     pub(crate) sources: &'a NodeSet,
@@ -92,7 +99,7 @@ impl Placing<'_> {
                 (Policies::Ask | Policies::AskBriefly, Some(last)) => {
                     let at_once = questions.at_once();
                     let read = |path: &Path| numa_maps::up_to(path, last, at_once, self.stop);
-                    read_of(self.roots, space, FILE, read)?
+                    space.read(FILE, read)?
                 }
             };
             let known = known.unwrap_or_default();
@@ -142,7 +149,7 @@ impl Placing<'_> {
     ) -> Result<Option<Placement>, Error> {
         match questions.walks.iter().min() {
             Some(&(_, bytes)) if bytes <= BRIEF_BYTES => {
-                Ok(read_of(self.roots, space, FILE, numa_maps::first)?.flatten())
+                Ok(space.read(FILE, numa_maps::first)?.flatten())
             }
             _ => Ok(None),
         }
@@ -246,7 +253,6 @@ mod tests {
         let home: NodeSet = "0".parse().unwrap();
         let claim = Claim { home: home.clone(), allowed: home };
         let placing = Placing {
-            roots: &fake.roots(),
             claims: &spaces.iter().map(|_| claim.clone()).collect(),
             spaces: &spaces,
             sources: &"1".parse().unwrap(),

@@ -1,6 +1,9 @@
 //! One process: its identity, and where its threads may run.
 
-use crate::{Error, Roots};
+use crate::{
+    Error, Roots,
+    read::{field, is_gone},
+};
 use numaloc_core::{CpuSet, Identity, NodeSet, Process, Topology};
 use procfs::{
     ProcError,
@@ -171,13 +174,6 @@ fn is_io_worker(task: &Task) -> bool {
     task.stat().is_ok_and(|stat| stat.flags & PF_IO_WORKER != 0)
 }
 
-/// The value of a line in a status file. procfs's `Status` is not used: it refuses a command name that is not UTF-8,
-/// and it needs lists that some kernels leave out.
-pub(crate) fn field<'text>(status: &'text str, name: &str) -> Option<&'text str> {
-    let mut lines = status.lines().filter_map(|line| line.split_once(':'));
-    lines.find(|(field, _)| *field == name).map(|(_, value)| value.trim())
-}
-
 /// A process whose directory is held open, so that all reads are of the same one even if its pid is reused.
 pub(crate) struct Open {
     entry: Entry,
@@ -230,10 +226,9 @@ impl Open {
 }
 
 fn miss(error: ProcError, path: &Path, comm: &str, what: &'static str) -> Miss {
-    let gone = |error: &io::Error| error.raw_os_error() == Some(nix::libc::ESRCH);
     match error {
         ProcError::NotFound(_) => Miss::Gone,
-        ProcError::Io(error, _) if gone(&error) => Miss::Gone,
+        ProcError::Io(error, _) if is_gone(&error) => Miss::Gone,
         ProcError::PermissionDenied(_) => Miss::NoRights { comm: comm.into(), what },
         ProcError::Io(source, _) => Miss::Failed(Error::Read { path: path.into(), source }),
         error => Miss::Failed(Error::Parse { path: path.into(), reason: error.to_string() }),

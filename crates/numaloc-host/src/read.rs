@@ -3,9 +3,10 @@
 use crate::{Error, Roots};
 use numaloc_core::{NodeId, NodeSet, PAGE};
 use std::{
-    fs::File,
+    collections::BTreeMap,
+    fs::{self, File},
     io::{self, Read as _, Seek as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// A file's text; bytes that are no UTF-8 (a command name may hold any) are replaced.
@@ -43,10 +44,37 @@ pub(crate) fn node_ids(roots: &Roots) -> Result<Vec<NodeId>, Error> {
 pub(crate) fn mems_allowed(roots: &Roots) -> Result<NodeSet, Error> {
     let path = roots.proc.join("self/status");
     let status = text(&path)?;
-    let list = status.lines().find_map(|line| line.strip_prefix("Mems_allowed_list:"));
+    let list = field(&status, "Mems_allowed_list");
     let list = list.ok_or_else(|| Error::Parse {
         path: path.clone(),
         reason: "no Mems_allowed_list".into(),
     })?;
-    list.trim().parse().map_err(|error| Error::Parse { path, reason: format!("{error}") })
+    list.parse().map_err(|error| Error::Parse { path, reason: format!("{error}") })
+}
+
+/// The value of a line in a status file. procfs's `Status` is not used: it refuses a command name that is not UTF-8,
+/// and it needs lists that some kernels leave out.
+pub(crate) fn field<'text>(status: &'text str, name: &str) -> Option<&'text str> {
+    let mut lines = status.lines().filter_map(|line| line.split_once(':'));
+    lines.find(|(field, _)| *field == name).map(|(_, value)| value.trim())
+}
+
+/// The entries of a directory whose names `key` understands, by what it makes of them. None if it cannot be read.
+pub(crate) fn entries<K: Ord>(
+    directory: &Path,
+    key: impl Fn(&str) -> Option<K>,
+) -> BTreeMap<K, PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
+    let named = |entry: fs::DirEntry| Some((key(entry.file_name().to_str()?)?, entry.path()));
+    entries.filter_map(named).collect()
+}
+
+/// Those whose names are numbers.
+pub(crate) fn numbered<N: Ord + std::str::FromStr>(directory: &Path) -> BTreeMap<N, PathBuf> {
+    entries(directory, |name| name.parse().ok())
+}
+
+/// Whether an error means that the process has ended meanwhile.
+pub(crate) fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(nix::libc::ESRCH)
 }

@@ -5,7 +5,7 @@ mod distinct;
 
 pub(crate) use distinct::distinct;
 
-use crate::{Error, Roots, open_files::Kept, pagemap::Pagemap, thread};
+use crate::{Error, Roots, open_files::Kept, pagemap::Pagemap, read::is_gone, thread};
 use nix::{
     libc::ESRCH,
     sys::resource::{Resource, getrlimit, setrlimit},
@@ -14,7 +14,7 @@ use numaloc_core::{Identity, Process};
 use std::{
     fs::File,
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicI32, Ordering::Relaxed},
@@ -130,6 +130,23 @@ impl AddressSpace {
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.roots.proc.join(self.tid().to_string()).join(name)
     }
+
+    /// What `reader` makes of a file of the process; `None` if it has ended.
+    pub(crate) fn read<T>(
+        &self,
+        name: &str,
+        mut reader: impl FnMut(&Path) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
+        match self.roots.open_files.patiently(Error::read, || reader(&self.path(name))) {
+            Ok(read) => Ok(Some(read)),
+            Err(Error::Read { source, .. }) if is_gone(&source) => Ok(None),
+            Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
+                let (pid, comm) = (self.pid(), self.process.comm.clone());
+                Err(Error::NoRights { pid, comm, what: name.into() })
+            }
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// Raises this process's own limit of open files as far as it may. Each process of a target needs an open file; those
@@ -138,11 +155,6 @@ pub fn allow_files() {
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     }
-}
-
-/// Whether an error means that the process has ended meanwhile.
-pub(crate) fn is_gone(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH)
 }
 
 #[cfg(test)]

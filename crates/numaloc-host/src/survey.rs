@@ -4,18 +4,18 @@ use crate::{
     Error, Roots,
     extents::{self, Part},
     maps::{self, Names, Vma},
-    placement::{Placements, Placing, Policies},
+    placement::{Known, Placements, Placing, Policies},
     read,
     residency::{self, Found},
     scan::{Precision, Scanner},
     sight::Sight,
-    space::{AddressSpace, distinct, is_gone},
+    space::{AddressSpace, distinct},
 };
 use numaloc_core::{
-    Claims, Extent, NodeSet, Options, Pages, Plan, Process, Topology,
-    planner::{self, Scene},
+    Claims, Extent, NodeSet, Options, Pages, Process, Topology,
+    planner::{self, Seen},
 };
-use std::{io, path::Path, sync::Arc};
+use std::sync::Arc;
 
 /// Everything that the planner and the executor need to know.
 #[derive(Debug)]
@@ -35,12 +35,15 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Makes the plan from what was found. `options` have to be those that the survey was made with. The extents go
-    /// into the plan; the survey keeps the processes open.
-    pub fn plan(&mut self, topology: &Topology, options: &Options) -> Plan {
-        let extents = std::mem::take(&mut self.extents);
-        let (processes, caller_mems) = (&self.processes(), &self.caller_mems);
-        planner::plan(Scene { topology, processes, caller_mems }, extents, options)
+    /// Takes the extents out, for the planner. The survey keeps the processes open.
+    pub fn take_seen(&mut self) -> Seen {
+        let (processes, caller_mems) = (self.processes(), self.caller_mems.clone());
+        Seen { processes, caller_mems, extents: std::mem::take(&mut self.extents) }
+    }
+
+    /// What later surveys of the same processes need not ask again.
+    pub fn known(&self) -> Policies<'_> {
+        Policies::Known(Known { sight: &self.sight, placements: &self.placements })
     }
 
     /// The processes, in the order in which extents refer to them.
@@ -92,7 +95,7 @@ pub fn survey_unless(
     let (mut vmas, mut names) = (Vec::new(), Names::default());
     for space in &spaces {
         go_on()?;
-        vmas.push(read_vmas(roots, space, &mut names)?);
+        vmas.push(read_vmas(space, &mut names)?);
     }
     let processes: Vec<Process> = spaces.iter().map(|space| space.process.clone()).collect();
     let claims = planner::claims(topology, &processes, options);
@@ -102,7 +105,6 @@ pub fn survey_unless(
     let mut extents = find_extents(vmas, find)?;
     go_on()?;
     let placing = Placing {
-        roots,
         spaces: &spaces,
         claims: &claims,
         sources: &options.sources(topology),
@@ -144,29 +146,8 @@ fn find_extents(
 }
 
 /// The VMAs of a process; none if it has ended.
-fn read_vmas(roots: &Roots, space: &AddressSpace, names: &mut Names) -> Result<Vec<Vma>, Error> {
-    let text = read_of(roots, space, "maps", read::text)?.unwrap_or_default();
+fn read_vmas(space: &AddressSpace, names: &mut Names) -> Result<Vec<Vma>, Error> {
+    let text = space.read("maps", read::text)?.unwrap_or_default();
     let vmas = text.lines().filter_map(maps::parse_line);
     Ok(vmas.map(|vma| Vma { name: names.once(vma.name), ..vma }).collect())
-}
-
-/// A file of the process; `None` if it has ended.
-pub(crate) fn read_of<T>(
-    roots: &Roots,
-    space: &AddressSpace,
-    name: &str,
-    mut reader: impl FnMut(&Path) -> Result<T, Error>,
-) -> Result<Option<T>, Error> {
-    match roots.open_files.patiently(Error::read, || reader(&space.path(name))) {
-        Ok(read) => Ok(Some(read)),
-        Err(Error::Read { source, .. }) if is_gone(&source) => Ok(None),
-        Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
-            Err(Error::NoRights {
-                pid: space.pid(),
-                comm: space.process.comm.clone(),
-                what: name.into(),
-            })
-        }
-        Err(error) => Err(error),
-    }
 }

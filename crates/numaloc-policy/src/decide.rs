@@ -150,7 +150,7 @@ fn asked(
     let bad = |problem| BadAnnotation::value(pod, KOORDINATOR_KEY, problem);
     let Some(tree) = value(pod, KOORDINATOR_KEY, |_| None)? else { return Ok(None) };
     let settings = match koordinator::read(&tree).map_err(bad)? {
-        Says::Do(settings) => Some(settings),
+        Says::Do(settings) => Some(*settings),
         Says::Off => None,
         Says::Nothing => {
             notes.push(format!(

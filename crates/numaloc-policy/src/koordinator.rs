@@ -22,7 +22,7 @@ pub enum Says {
     /// Nothing is to be done.
     Off,
     /// This is to be done.
-    Do(Settings),
+    Do(Box<Settings>),
 }
 
 /// Reads the annotation's value.
@@ -47,7 +47,7 @@ pub fn read(tree: &Tree) -> Result<Says, Problem> {
             let options = Options { target_ratio, ..Options::default() };
             let interval = Duration::from_secs(60 * minutes.flatten().unwrap_or(0));
             let policy = Policy { options, ..Policy::default() };
-            Says::Do(Settings { policy, interval, ..Settings::default() })
+            Says::Do(Box::new(Settings { policy, interval, ..Settings::default() }))
         }
     })
 }

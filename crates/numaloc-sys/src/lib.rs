@@ -11,9 +11,9 @@
 //! The feature `fixture` adds what test programs need: mappings, memory policies, fork, io_uring.
 #![allow(unsafe_code)]
 
+mod duplicate;
 #[cfg(feature = "fixture")]
 pub mod fixture;
-mod duplicate;
 mod kcmp;
 mod move_pages;
 mod pagemap_scan;

@@ -4,9 +4,11 @@
 //! ids are integers; names are snake_case with the unit at the end; lists are sorted by node or have the order of the work;
 //! fields are only ever added.
 
+mod account;
 mod change;
 mod check;
 mod event;
+mod failed;
 mod job;
 mod locality;
 mod member;
@@ -19,13 +21,15 @@ mod status;
 mod topology;
 mod workload;
 
+pub use account::AccountDoc;
 pub use change::ChangeDoc;
 pub use check::{Check, DoctorDoc};
-pub use event::{EventDoc, EventsDoc, FailedDoc};
+pub use event::{EventDoc, EventsDoc};
+pub use failed::FailedDoc;
 pub use job::{JobDoc, JobsDoc, ProgressDoc};
 pub use locality::{LocalityDoc, PlacedDoc, ProcessDoc, WideThreadDoc, skip_name};
 pub use member::MemberDoc;
-pub use migration::{AccountDoc, CallsDoc, End, MigrationDoc, MigrationParts, MovedDoc, rate};
+pub use migration::{CallsDoc, End, MigrationDoc, MigrationParts, MovedDoc, rate};
 pub use parts::{FlowDoc, LeftDoc, LocalityPair, NodeBytes, NodeDistance, RouteDoc, Why};
 pub use plan::{
     MappingDoc, MoveDoc, MoveSumDoc, OptionsDoc, PlanDoc, RoomDoc, SkipSumDoc, SkippedDoc, after,

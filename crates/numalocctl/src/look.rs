@@ -73,7 +73,7 @@ fn check_any(found: &Look, target: &TargetArgs) -> Result<(), Failure> {
 /// Looks again at the processes of a survey, as of now.
 pub fn again(roots: &Roots, before: &Look, survey: &Survey) -> Result<Look, Failure> {
     let (topology, options) = (before.topology.clone(), &before.plan.options);
-    Ok(look(roots, topology, survey.processes(), options, Policies::Known(survey))?.0)
+    Ok(look(roots, topology, survey.processes(), options, survey.known())?.0)
 }
 
 fn look(
@@ -84,6 +84,6 @@ fn look(
     policies: Policies<'_>,
 ) -> Result<(Look, Survey), Failure> {
     let mut seen = survey_unless(&|| false, policies, roots, &topology, processes, options)?;
-    let plan = seen.plan(&topology, options);
+    let plan = seen.take_seen().plan(&topology, options);
     Ok((Look { topology, plan, source: seen.sight.source }, seen))
 }

@@ -18,6 +18,7 @@
 
 mod args;
 mod check;
+mod clean;
 mod cmd;
 mod doc;
 mod endpoint;

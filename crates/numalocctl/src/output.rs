@@ -2,7 +2,7 @@
 //!
 //! Nothing here uses `println!`, because it panics when the reader has closed the pipe (`numalocctl plan ... | head`).
 
-use crate::{args::Format, exit::Code, exit::Failure, text::clean};
+use crate::{args::Format, clean::clean, exit::Code, exit::Failure};
 use clap::error::ErrorKind;
 use serde::Serialize;
 use std::io::{Write, stderr, stdout};

@@ -1,6 +1,6 @@
 //! The progress of a migration, on standard error.
 
-use crate::{args::ProgressArgs, text::clean, units::size};
+use crate::{args::ProgressArgs, clean::clean, units::size};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};

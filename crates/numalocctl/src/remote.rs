@@ -2,9 +2,11 @@
 //!
 //! Calls block; a runtime of one thread carries them out. A call with one answer takes at most --request-timeout.
 
+mod account;
 mod backup;
 mod channel;
 mod fields;
+mod filter;
 mod interrupts;
 mod job;
 mod jobs;

@@ -1,5 +1,6 @@
 //! Documents as text for people. Pure: a document in, a string out.
 
+mod cells;
 mod doctor;
 mod events;
 mod fields;
@@ -30,6 +31,5 @@ pub use numactl::numactl;
 pub use plan::plan;
 pub use schedules::{schedule, schedule_line, schedules};
 pub use status::status;
-pub use table::clean;
 pub use topology::topology;
 pub use workloads::{removed, renewed, replaced, workload, workload_line, workloads};

@@ -4,6 +4,7 @@
 pub mod audit;
 mod caller;
 mod ceilings;
+mod connection;
 mod grants;
 mod hangup;
 mod held;

@@ -261,7 +261,7 @@ fn look(
     let all = Authority::All;
     let mut members = Members::look(roots, aim, &topology, &all)?;
     let mut survey = members.survey(stop, policies, (roots, &topology), options, &all)?;
-    let mut plan = survey.plan(&topology, options);
+    let mut plan = survey.take_seen().plan(&topology, options);
     check_any(&plan, aim)?;
     plan.order = heat::choose(roots, &plan)?;
     Ok((plan, members.missing()))

@@ -265,8 +265,8 @@ impl Watched {
         let cri = self.containerd.cri();
         self.containerd.wait(async {
             let mut ending = JoinSet::new();
-            for id in ids.iter().cloned() {
-                let cri = cri.clone();
+            for id in ids {
+                let (cri, id) = (cri.clone(), id.clone());
                 ending.spawn(async move { cri.remove(&id).await.expect("it goes") });
             }
             ending.join_all().await

@@ -4,9 +4,10 @@
 //! hold for requests alone, because a bound that is tightened must not make a store unreadable. What cannot be understood, or could
 //! do harm, is refused in both.
 
+use super::bounds::WORKLOAD;
 use crate::{
     Problem, Violations,
-    value::{CGROUP_MAX, Page, is_cgroup},
+    value::{CGROUP_MAX, Page, WorkloadId, is_cgroup},
 };
 use std::{
     ops::RangeInclusive,
@@ -18,6 +19,8 @@ const UNIT_MAX: usize = 255;
 /// Most entries of a page, and the number if the client does not give one.
 const PAGE_SIZE_MAX: u64 = 1000;
 const PAGE_SIZE: usize = 100;
+/// Longest resume token in bytes.
+const RESUME_MAX: usize = 128;
 /// Longest page token in bytes.
 const PAGE_TOKEN_MAX: usize = 1024;
 /// The last second of the year 9999, as far as google.protobuf.Timestamp goes.
@@ -215,4 +218,14 @@ fn form(
         return None;
     }
     Some(value)
+}
+
+/// What an answer of a watch has said to go on after it.
+pub fn resume_token(from: String, bad: &mut Violations) -> Option<String> {
+    text("resume_token", from, RESUME_MAX, bad)
+}
+
+/// Reads the name of a workload; `None` if it is empty.
+pub fn workload_name(field: &str, name: &str, bad: &mut Violations) -> Option<WorkloadId> {
+    resource(field, name, WORKLOAD, WorkloadId::from_name, bad)
 }

@@ -1,11 +1,13 @@
 //! Requests about localities, jobs and events.
 
 use super::{
-    check::{chosen, duration, name, page, resource, text, time, token},
+    bounds::{CREATOR_MAX, EVENT, JOB, REQUEST_ID_MAX, SCHEDULE, WORKLOAD},
+    check::{
+        chosen, duration, name, page, resource, resume_token, text, time, token, workload_name,
+    },
+    labels::labels,
     names::{all_named, event_number, named},
-    schedule::REQUEST_ID_MAX,
-    spec::{labels, policy, spec, target},
-    workload::WORKLOAD,
+    spec::{policy, spec, target},
 };
 use crate::{
     Violations, v1,
@@ -16,18 +18,10 @@ use crate::{
 };
 use std::time::Duration;
 
-/// Longest name of a client in bytes.
-pub const CREATOR_MAX: usize = 256;
-/// Longest resume token in bytes.
-const RESUME_MAX: usize = 128;
 /// Bounds of the time between two readings, and the time if the client does not give one.
 const WATCH_MIN: Duration = Duration::from_secs(1);
 const WATCH_MAX: Duration = Duration::from_secs(24 * 3600);
 const WATCH: Duration = Duration::from_secs(10);
-
-pub const JOB: &str = "a name of the form jobs/{id}";
-pub const SCHEDULE: &str = "a name of the form schedules/{id}";
-pub const EVENT: &str = "a name of the form events/{number}";
 
 macro_rules! by_name {
     ($($request:ident => $id:ident, $expected:ident;)+) => {$(
@@ -133,16 +127,6 @@ fn jobs(from: Option<v1::JobFilter>, bad: &mut Violations) -> JobFilter {
         labels: labels("filter.labels", from.labels, bad),
         workload: workload_name("filter.workload", &from.workload, bad),
     }
-}
-
-/// What an answer of a watch has said to go on after it.
-pub fn resume_token(from: String, bad: &mut Violations) -> Option<String> {
-    text("resume_token", from, RESUME_MAX, bad)
-}
-
-/// Reads the name of a workload; `None` if it is empty.
-pub fn workload_name(field: &str, name: &str, bad: &mut Violations) -> Option<WorkloadId> {
-    resource(field, name, WORKLOAD, WorkloadId::from_name, bad)
 }
 
 fn schedule(name: &str, bad: &mut Violations) -> Option<ScheduleId> {

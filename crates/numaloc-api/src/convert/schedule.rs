@@ -1,10 +1,13 @@
 //! Requests about schedules.
 
 use super::{
-    check::{chosen, count, duration, name, page, required, text, token},
+    bounds::{CREATOR_MAX, ETAG_MAX, REQUEST_ID_MAX, SCHEDULE, SPAN_MAX},
+    check::{
+        chosen, count, duration, name, page, required, resume_token, text, token, workload_name,
+    },
+    labels::labels,
     names::all_named,
-    request::{CREATOR_MAX, resume_token, workload_name},
-    spec::{SPAN_MAX, labels, limits, policy, spec, target},
+    spec::{limits, policy, spec, target},
 };
 use crate::{
     Problem, Violations, v1,
@@ -15,14 +18,8 @@ use crate::{
 };
 use std::{ops::RangeInclusive, time::Duration};
 
-/// Longest etag in bytes.
-pub const ETAG_MAX: usize = 64;
-/// Longest request_id in bytes.
-pub const REQUEST_ID_MAX: usize = 64;
 /// Most paths of a field mask.
 const PATHS_MAX: usize = 32;
-
-const EXPECTED: &str = "a name of the form schedules/{id}";
 
 /// Reads an interval: zero, or at least one second.
 fn interval(field: &str, from: Option<prost_types::Duration>, bad: &mut Violations) -> Duration {
@@ -83,7 +80,7 @@ impl TryFrom<v1::UpdateScheduleRequest> for UpdateSchedule {
         let mut bad = Violations::default();
         let schedule = required("schedule", from.schedule, &mut bad).unwrap_or_default();
         let read = ScheduleId::from_name;
-        let id = name("schedule.name", &schedule.name, EXPECTED, read, &mut bad);
+        let id = name("schedule.name", &schedule.name, SCHEDULE, read, &mut bad);
         let etag = token("schedule.etag", schedule.etag.clone(), ETAG_MAX, &mut bad);
         let validate_only = from.validate_only;
         let paths = from.update_mask.map_or_else(Vec::new, |mask| mask.paths);
@@ -174,7 +171,7 @@ impl TryFrom<v1::RunScheduleRequest> for RunSchedule {
 
     fn try_from(from: v1::RunScheduleRequest) -> Result<Self, Violations> {
         let mut bad = Violations::default();
-        let id = name("name", &from.name, EXPECTED, ScheduleId::from_name, &mut bad);
+        let id = name("name", &from.name, SCHEDULE, ScheduleId::from_name, &mut bad);
         let request_id = token("request_id", from.request_id, REQUEST_ID_MAX, &mut bad);
         bad.or_of(id.map(|id| Self { id, request_id }))
     }
@@ -185,7 +182,7 @@ impl TryFrom<v1::DeleteScheduleRequest> for DeleteSchedule {
 
     fn try_from(from: v1::DeleteScheduleRequest) -> Result<Self, Violations> {
         let mut bad = Violations::default();
-        let id = name("name", &from.name, EXPECTED, ScheduleId::from_name, &mut bad);
+        let id = name("name", &from.name, SCHEDULE, ScheduleId::from_name, &mut bad);
         let etag = token("etag", from.etag, ETAG_MAX, &mut bad);
         bad.or_of(id.map(|id| Self { id, etag }))
     }

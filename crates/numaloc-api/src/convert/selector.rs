@@ -2,8 +2,8 @@
 
 use super::{
     check::{count, text, token},
+    labels::{LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, labels},
     names::must_name,
-    spec::{LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, labels},
 };
 use crate::{
     Problem, Violations, v1,

@@ -1,9 +1,9 @@
 //! Reads migrations, targets, policies and limits from the API.
 
 use super::{
+    bounds::{CREATOR_MAX, SPAN_MAX},
     check::{bounded, cgroup, count, duration, number, required, text, token, unit},
     names::named,
-    request::CREATOR_MAX,
     selector::selector,
 };
 use crate::{
@@ -11,11 +11,7 @@ use crate::{
     value::{Limits, MigrationSpec, Policy, Selector, TOKEN_MAX, Target, TargetProcess},
 };
 use numaloc_core::{NodeId, NodeSet, Options, Pacing, ids::INDEX_MAX};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    mem,
-    time::Duration,
-};
+use std::{collections::BTreeSet, mem, time::Duration};
 
 /// Most pids of a target.
 pub const PIDS_MAX: usize = 4096;
@@ -23,18 +19,10 @@ pub const PIDS_MAX: usize = 4096;
 const NAMES_MAX: usize = 1024;
 /// Most nodes that a request may name: the largest number that the kernel supports.
 const NODES_MAX: usize = 1024;
-/// Most labels, and their longest keys and values in bytes.
-pub const LABELS_MAX: usize = 64;
-/// See [`LABELS_MAX`].
-pub const LABEL_KEY_MAX: usize = 317;
-/// See [`LABELS_MAX`].
-pub const LABEL_VALUE_MAX: usize = 256;
 /// Bounds of `max_stall`. In less time not even one small page is moved. More time bounds nothing in practice.
 pub const STALL_MIN: Duration = Duration::from_micros(100);
 /// See [`STALL_MIN`].
 pub const STALL_MAX: Duration = Duration::from_secs(60);
-/// Longest duration in any request.
-pub const SPAN_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Reads a migration, which is required.
 pub fn spec(field: &str, from: Option<v1::MigrationSpec>, bad: &mut Violations) -> MigrationSpec {
@@ -136,29 +124,6 @@ fn names(
         }
     }
     names
-}
-
-/// Reads labels.
-pub fn labels(
-    field: &str,
-    from: BTreeMap<String, String>,
-    bad: &mut Violations,
-) -> BTreeMap<String, String> {
-    let mut labels = BTreeMap::new();
-    if !count(field, from.len(), LABELS_MAX, bad) {
-        return labels;
-    }
-    for (key, value) in from {
-        if key.is_empty() {
-            bad.push(field, Problem::Malformed { expected: "without an empty key" });
-        }
-        let Some(key) = text(field, key, LABEL_KEY_MAX, bad) else { continue };
-        // Errors are sent in headers, which must stay small.
-        let field = format!("{field}[{}]", key.chars().take(32).collect::<String>());
-        let value = text(&field, value, LABEL_VALUE_MAX, bad);
-        labels.insert(key, value.unwrap_or_default());
-    }
-    labels
 }
 
 /// Reads a policy. None means the default.

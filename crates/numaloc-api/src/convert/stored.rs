@@ -1,13 +1,14 @@
 //! Reads records: a client reads them from answers, the daemon from its store.
 
 use super::{
+    bounds::{EVENT, JOB, REQUEST_ID_MAX, SCHEDULE},
     check::{name, required, resource, time, token},
     ended::{amount, nodes, outcome},
+    labels::labels,
     member::{failed, members},
     names::{event_number, must_name, named},
-    request::{EVENT, JOB, SCHEDULE},
-    schedule::{REQUEST_ID_MAX, settings},
-    spec::{labels, process, spec, target},
+    schedule::settings,
+    spec::{process, spec, target},
     workload::workload,
 };
 use crate::{

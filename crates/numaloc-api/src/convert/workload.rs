@@ -1,12 +1,11 @@
 //! Requests about workloads.
 
 use super::{
-    check::{cgroup, count, duration, name, page, required, text, token},
+    bounds::{CREATOR_MAX, ETAG_MAX, SPAN_MAX, WORKLOAD},
+    check::{cgroup, count, duration, name, page, required, resume_token, text, token},
+    labels::labels,
     names::named,
-    request::{CREATOR_MAX, resume_token},
-    schedule::ETAG_MAX,
     selector::selector,
-    spec::{SPAN_MAX, labels},
 };
 use crate::{
     Problem, Violations, v1,
@@ -21,8 +20,6 @@ use std::time::Duration;
 pub const PART_MAX: usize = 1000;
 /// The shortest lease.
 const TTL_MIN: Duration = Duration::from_secs(1);
-
-pub const WORKLOAD: &str = "a name of the form workloads/{id}";
 
 /// Reads what a client registers. `path` is where the workload is within the message: empty, or ending in a dot.
 pub fn workload(path: &str, from: v1::Workload, bad: &mut Violations) -> Option<WorkloadSpec> {

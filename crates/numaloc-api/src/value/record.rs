@@ -1,11 +1,11 @@
 //! The daemon's records: jobs, schedules, workloads and events. They are stored as messages of the API.
 
 use super::{
-    EventType, JobId, JobProgress, JobState, MemberResult, MigrationSpec, Outcome, Pins,
-    ScheduleId, ScheduleSpec, ScheduleState, Target, WorkloadSpec,
+    EventType, FailedProcess, JobId, JobProgress, JobState, MemberResult, MigrationSpec, Outcome,
+    Pins, ScheduleId, ScheduleSpec, ScheduleState, Target, WorkloadSpec,
 };
 use crate::v1;
-use numaloc_core::{Identity, NodeSet, Plan, ProcessOutcome};
+use numaloc_core::{NodeSet, Plan};
 use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
 /// A job.
@@ -149,23 +149,4 @@ pub struct Event {
     pub more_members: usize,
     /// The event as text for people.
     pub message: String,
-}
-
-/// A process that failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FailedProcess {
-    /// Its pid and start time.
-    pub identity: Identity,
-    /// Its command name.
-    pub comm: String,
-    /// The error of the kernel, as text.
-    pub error: String,
-}
-
-impl FailedProcess {
-    /// What `process` reports if it failed.
-    pub fn of(process: &ProcessOutcome) -> Option<Self> {
-        let (identity, comm) = (process.identity, process.comm.clone());
-        Some(Self { identity, comm, error: process.error.clone()? })
-    }
 }

@@ -1,7 +1,7 @@
 //! Label selectors, with the meaning and the text form that they have in Kubernetes
 //! (<https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/>).
 
-use super::first_few;
+use super::few::first_few;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,

@@ -1,6 +1,6 @@
 //! Migrations as clients request them, and their targets.
 
-use super::Selector;
+use super::{few::first_few, selector::Selector};
 use numaloc_core::{NumaBalancing, Options};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -53,9 +53,6 @@ pub struct Missing {
     pub reason: String,
 }
 
-/// Most names of one sort in a message.
-const TOLD: usize = 3;
-
 impl fmt::Display for Target {
     /// For messages: the first few members of each sort.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,17 +73,6 @@ impl fmt::Display for Target {
 
 fn few<T: fmt::Display>(sort: &str, names: &BTreeSet<T>) -> Option<String> {
     first_few(names.iter()).map(|names| format!("{sort} {names}"))
-}
-
-/// For messages: the first few names, and how many more there are; `None` if there are no names.
-pub fn first_few(names: impl ExactSizeIterator<Item: ToString>) -> Option<String> {
-    let more = names.len().saturating_sub(TOLD);
-    let first: Vec<_> = names.take(TOLD).map(|name| name.to_string()).collect();
-    match (first.is_empty(), more) {
-        (true, _) => None,
-        (false, 0) => Some(first.join(", ")),
-        (false, _) => Some(format!("{} and {more} more", first.join(", "))),
-    }
 }
 
 impl Target {

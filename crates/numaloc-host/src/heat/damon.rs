@@ -8,10 +8,9 @@
 
 use super::{
     lease::{self, Lease},
-    rest,
     watched::Watched,
 };
-use crate::{Error, Roots, read};
+use crate::{Error, Roots, read, wait::wait};
 use numaloc_core::Sightings;
 use std::{
     fs::{self, OpenOptions},
@@ -106,7 +105,7 @@ pub fn sample(
 ) -> Result<(), Error> {
     let Some(lease) = wait_for_lease(roots, stop)? else { return Ok(()) };
     let session = Session::begin(roots, lease, watched)?;
-    rest(WARM_UP, stop);
+    wait(WARM_UP, stop);
     for _ in 0..SNAPSHOTS {
         // DAMON's thread ends by itself when all watched processes have ended.
         if stop() || !session.snapshot(watched, seen)? {
@@ -125,7 +124,7 @@ fn wait_for_lease(roots: &Roots, stop: &dyn Fn() -> bool) -> Result<Option<Lease
         if begin.elapsed() > PATIENCE {
             return Err(no_damon("another run keeps it busy"));
         }
-        rest(AGGREGATE, stop);
+        wait(AGGREGATE, stop);
     }
     Ok(None)
 }

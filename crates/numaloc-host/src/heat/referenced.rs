@@ -1,8 +1,12 @@
 //! Measures by Referenced bits: they are cleared, and after a while read again for each mapping (proc_pid_smaps(5),
 //! proc_pid_clear_refs(5)).
 
-use super::{TAKES, rest, watched::Watched};
-use crate::{Error, Roots, maps, read, space::is_gone};
+use super::{TAKES, watched::Watched};
+use crate::{
+    Error, Roots, maps,
+    read::{self, is_gone},
+    wait::wait,
+};
 use numaloc_core::Sightings;
 use std::{fs, path::PathBuf};
 
@@ -27,7 +31,7 @@ pub fn sample(
             written => written.map_err(|source| Error::Write { path, source })?,
         }
     }
-    rest(TAKES, stop);
+    wait(TAKES, stop);
     for watched in watched {
         match read::text(&file(watched, "smaps")) {
             Ok(text) => add(watched.process, &text, seen),

@@ -1,6 +1,7 @@
 //! The threads of a process, with the CPUs that each may use and the CPU time that it has used.
 
-use super::{Miss, Open, PF_IO_WORKER, field, has_memory};
+use super::{Miss, Open, PF_IO_WORKER, has_memory};
+use crate::read::field;
 use numaloc_core::{CpuSet, Thread, Threads};
 use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 

@@ -1,9 +1,6 @@
 //! Why a scan stops. That an address space has ended is a normal result; anything else is an error.
 
-use crate::{
-    Error,
-    space::{AddressSpace, is_gone},
-};
+use crate::{Error, read::is_gone, space::AddressSpace};
 use std::io;
 
 /// Why a scan stopped.

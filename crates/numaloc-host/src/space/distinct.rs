@@ -1,7 +1,8 @@
 //! Finds entries that are the same address space. Processes may share one without being threads of each other (vfork,
 //! CLONE_VM).
 
-use super::{AddressSpace, Holder, is_gone};
+use super::{AddressSpace, Holder};
+use crate::read::is_gone;
 use numaloc_sys::kcmp_vm;
 use std::{
     cmp::Ordering,

@@ -11,8 +11,7 @@ pub(super) fn open(fake: &Fake, pid: i32) -> Option<AddressSpace> {
 /// A process of a fake host, with the CPUs of its first thread.
 fn process(fake: &Fake, pid: i32) -> Process {
     let status = fs::read_to_string(fake.path(&format!("proc/{pid}/status"))).unwrap();
-    let cpus: CpuSet =
-        crate::process::field(&status, "Cpus_allowed_list").unwrap().parse().unwrap();
+    let cpus: CpuSet = crate::read::field(&status, "Cpus_allowed_list").unwrap().parse().unwrap();
     let identity = Identity { pid, start_time: 1000 + pid as u64 };
     Process { identity, comm: "x".into(), cpus, threads: Vec::new(), mems_allowed: NodeSet::new() }
 }

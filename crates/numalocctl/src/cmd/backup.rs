@@ -2,7 +2,7 @@
 
 use super::shown;
 use crate::{
-    args::Cli, doc::BackupDoc, exit::Failure, output::Report, remote::Daemon, text::clean,
+    args::Cli, clean::clean, doc::BackupDoc, exit::Failure, output::Report, remote::Daemon,
     units::size,
 };
 use std::{

@@ -1,7 +1,7 @@
 //! `numalocctl jobs`.
 
 use super::{changes, shown, wait};
-use crate::{
+use crate::{clean::clean, 
     args::{Cli, Format, JobsCommand, ListJobsArgs, ProgressArgs},
     doc::{JobDoc, JobsDoc},
     exit::Failure,
@@ -54,7 +54,7 @@ fn in_full(document: &JobsDoc, view: View) -> String {
 
 /// A line for each job and its state. The change that was asked for may come only after the job's current batches.
 fn states(document: &JobsDoc, _: View) -> String {
-    let line = |job: &JobDoc| format!("{} {}\n", text::clean(&job.name), job.state.name());
+    let line = |job: &JobDoc| format!("{} {}\n", clean(&job.name), job.state.name());
     document.jobs.iter().map(line).collect()
 }
 

@@ -3,11 +3,11 @@
 use super::{Surroundings, shown};
 use crate::{
     args::{Cli, ConnectArgs},
+    clean::clean,
     exit::Failure,
     output::Report,
     place::{self, Place},
     remote::Daemon,
-    text::clean,
 };
 use serde::Serialize;
 use std::time::Duration;

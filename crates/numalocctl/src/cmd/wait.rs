@@ -1,6 +1,6 @@
 //! Waits for a job's end, for `migrate` and `jobs watch`.
 
-use crate::{
+use crate::{clean::clean, 
     args::Cli,
     doc::{JobDoc, MigrationDoc},
     exit::{Code, Failure},
@@ -51,7 +51,7 @@ pub fn id(job: &JobDoc) -> Result<JobId, Failure> {
 
 /// Names, one per line.
 pub fn names(jobs: &[JobDoc]) -> String {
-    jobs.iter().map(|job| text::clean(&job.name) + "\n").collect()
+    jobs.iter().map(|job| clean(&job.name) + "\n").collect()
 }
 
 fn broken(job: &impl std::fmt::Display) -> Failure {

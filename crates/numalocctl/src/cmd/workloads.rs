@@ -3,7 +3,7 @@
 mod file;
 
 use super::{changes, shown};
-use crate::{
+use crate::{clean::clean, 
     args::{
         Cli, ListWorkloadsArgs, RegisterArgs, ReplaceArgs, UnregisterArgs, WorkloadsCommand,
         cgroup_path, joined,
@@ -99,5 +99,5 @@ fn in_full(document: &WorkloadsDoc, view: View) -> String {
 }
 
 fn names(document: &WorkloadsDoc) -> String {
-    document.workloads.iter().map(|workload| text::clean(&workload.name) + "\n").collect()
+    document.workloads.iter().map(|workload| clean(&workload.name) + "\n").collect()
 }

@@ -1,6 +1,6 @@
 //! What the daemon did.
 
-use super::{MemberDoc, TargetDoc};
+use super::{FailedDoc, MemberDoc, TargetDoc};
 use crate::time::Time;
 use serde::Serialize;
 
@@ -46,17 +46,4 @@ pub struct EventDoc {
     pub failed_processes: Vec<FailedDoc>,
     /// The event as text for people.
     pub message: String,
-}
-
-/// A process that failed.
-#[derive(Clone, Debug, Serialize)]
-pub struct FailedDoc {
-    /// Its pid.
-    pub pid: i32,
-    /// Its start, in clock ticks after boot.
-    pub start_time_ticks: u64,
-    /// Its name.
-    pub comm: String,
-    /// The error of the kernel.
-    pub error: String,
 }

@@ -1,10 +1,11 @@
 //! The result of a migration.
 
+use super::account::AccountDoc;
 use super::locality::ProcessDoc;
 use super::member::MemberDoc;
-use super::parts::{FlowDoc, LeftDoc, LocalityPair, flows, left};
+use super::parts::{FlowDoc, LocalityPair, flows};
 use crate::exit::Code;
-use numaloc_core::{Account, CacheStop, LATE, Locality, Plan, Reason};
+use numaloc_core::{CacheStop, LATE, Locality, Plan, Reason};
 use numaloc_executor::{CallStats, Outcome, ProcessOutcome};
 use serde::{Serialize, Serializer};
 
@@ -93,21 +94,6 @@ pub struct MigrationDoc {
     pub before: Option<LocalityPair>,
     /// Locality in a second look afterwards; null if that was not possible.
     pub after: Option<LocalityPair>,
-}
-
-/// Remote bytes by what happened to them. `found_bytes` is the sum of all others.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct AccountDoc {
-    /// Found remote.
-    pub found_bytes: u64,
-    /// A second look has found them on their target.
-    pub moved_bytes: u64,
-    /// Moved, but a second look has found them elsewhere again.
-    pub moved_back_bytes: u64,
-    /// Unmapped, swapped out, replaced or moved by somebody else meanwhile.
-    pub vanished_bytes: u64,
-    /// Still remote, by reason.
-    pub left: Vec<LeftDoc>,
 }
 
 /// One process's part of the result.
@@ -208,18 +194,6 @@ impl From<MigrationParts<'_>> for MigrationDoc {
 /// Bytes per second.
 pub fn rate(bytes: u64, elapsed_seconds: f64) -> u64 {
     if elapsed_seconds > 0.0 { (bytes as f64 / elapsed_seconds) as u64 } else { 0 }
-}
-
-impl From<&Account> for AccountDoc {
-    fn from(account: &Account) -> Self {
-        Self {
-            found_bytes: account.found_bytes(),
-            moved_bytes: account.moved_bytes(),
-            moved_back_bytes: account.moved_back_bytes(),
-            vanished_bytes: account.vanished_bytes(),
-            left: left(account.left_bytes()),
-        }
-    }
 }
 
 impl From<&ProcessOutcome> for MovedDoc {

@@ -1,20 +1,19 @@
 //! Jobs as documents.
 
 use super::{
-    fields::{amount, left, seconds, share, text, time},
+    account::{account, pair},
+    fields::{amount, seconds, text, time},
     locality::process,
     member::members,
     plan::{flows, plan},
     spec::spec,
 };
 use crate::{
-    doc::{
-        AccountDoc, CallsDoc, End, JobDoc, LocalityPair, MigrationDoc, MovedDoc, ProgressDoc, rate,
-    },
+    doc::{CallsDoc, End, JobDoc, LocalityPair, MigrationDoc, MovedDoc, ProgressDoc, rate},
     job_state::JobState,
 };
 use numaloc_api::v1;
-use numaloc_core::{CacheStop, Locality, Topology};
+use numaloc_core::{CacheStop, Topology};
 
 /// A document from a message. `topology` has the distances for the plan.
 pub fn job(message: &v1::Job, topology: &Topology) -> JobDoc {
@@ -120,24 +119,6 @@ fn before(job: &v1::Job) -> Option<LocalityPair> {
         let plan = job.plan.as_ref()?;
         pair(plan.movable_before.as_ref(), plan.overall_before.as_ref())
     })
-}
-
-/// Locality of movable and of all memory; `None` if nobody has looked.
-pub fn pair(movable: Option<&v1::Share>, overall: Option<&v1::Share>) -> Option<LocalityPair> {
-    movable?;
-    Some(Locality { movable: share(movable), overall: share(overall) }.into())
-}
-
-/// An account.
-pub fn account(message: Option<&v1::Account>) -> AccountDoc {
-    let Some(message) = message else { return AccountDoc::default() };
-    AccountDoc {
-        found_bytes: amount(message.found_bytes),
-        moved_bytes: amount(message.moved_bytes),
-        moved_back_bytes: amount(message.moved_back_bytes),
-        vanished_bytes: amount(message.vanished_bytes),
-        left: left(&message.left),
-    }
 }
 
 fn moved(message: &v1::ProcessOutcome) -> MovedDoc {

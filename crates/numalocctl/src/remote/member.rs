@@ -1,8 +1,8 @@
 //! Members of targets as documents.
 
 use super::{
+    account::{account, pair},
     fields::{amount, name, node, nodes, text},
-    job::{account, pair},
     plan::flows,
     spec::target,
 };

@@ -3,6 +3,7 @@
 use super::{
     Daemon, client,
     fields::amount,
+    filter::wanted,
     jobs::PAGE,
     record::{event, holds, status, workload},
     watch::change,
@@ -15,7 +16,7 @@ use crate::{
     exit::Failure,
 };
 use numaloc_api::{
-    event_number, timestamp, v1,
+    event_number, v1,
     value::{
         EventFilter, RegisterWorkload, UnregisterWorkload, WorkloadFilter, WorkloadId, WorkloadSet,
     },
@@ -201,15 +202,5 @@ impl Daemon {
                 return Ok(EventsDoc { events });
             }
         }
-    }
-}
-
-/// A filter as a message.
-pub fn wanted(filter: &EventFilter) -> v1::EventFilter {
-    v1::EventFilter {
-        types: filter.types.iter().map(|&kind| v1::EventType::from(kind).into()).collect(),
-        job: filter.job.as_ref().map(ToString::to_string).unwrap_or_default(),
-        schedule: filter.schedule.as_ref().map(ToString::to_string).unwrap_or_default(),
-        since: filter.since.map(timestamp),
     }
 }

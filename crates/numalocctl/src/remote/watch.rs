@@ -4,11 +4,11 @@ use super::{
     Daemon,
     channel::unreachable,
     fields::name,
+    filter::wanted,
     interrupts::Interrupts,
     job::job,
     patience::Patience,
     record::event,
-    services::wanted,
     status::{is_forgotten, is_lost},
     topology::topology,
 };

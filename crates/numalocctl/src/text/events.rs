@@ -1,10 +1,11 @@
 //! `events`.
 
 use super::{
-    jobs::{dash, short},
-    table::{Table, clean, list},
+    cells::{dash, short},
+    table::{Table, list},
 };
 use crate::{
+    clean::clean,
     doc::{EventDoc, EventsDoc},
     output::View,
     units::{percent, size},

@@ -1,6 +1,6 @@
 //! Names and values below each other, as `systemctl status` shows them.
 
-use super::table::clean;
+use crate::clean::clean;
 
 /// A line for each field; fields with an empty value are left out.
 pub fn fields<'a>(fields: impl IntoIterator<Item = (&'a str, String)>) -> String {

@@ -1,6 +1,7 @@
 //! Explains why the home of a process has so many nodes.
 
-use super::table::{clean, list};
+use super::table::list;
+use crate::clean::clean;
 use crate::doc::{ProcessDoc, WideThreadDoc};
 use crate::output::View;
 use crate::units::percent;

@@ -1,21 +1,22 @@
 //! `jobs`.
 
 use super::{
+    cells::{dash, labels, short},
     fields::fields,
     members::members,
     migration::migration,
     plan::plan,
     schedules::spec_fields,
-    table::{Table, clean},
+    table::Table,
 };
 use crate::{
+    clean::clean,
     doc::{JobDoc, JobsDoc},
     job_state::JobState,
     output::View,
     time::Time,
     units::size,
 };
-use std::collections::BTreeMap;
 
 /// A row per job.
 pub fn jobs(document: &JobsDoc, view: View) -> String {
@@ -63,22 +64,6 @@ fn moved(job: &JobDoc) -> String {
         (None, Some(progress)) => of(progress.moved_bytes, progress.planned_bytes),
         (None, None) => "-".to_owned(),
     }
-}
-
-/// A time to the second; a dash if there is none.
-pub fn short(time: Option<Time>) -> String {
-    time.map_or("-".to_owned(), Time::short)
-}
-
-/// The text; a dash if there is none.
-pub fn dash(text: &Option<String>) -> String {
-    text.clone().unwrap_or("-".to_owned())
-}
-
-/// Labels, separated by commas.
-pub fn labels(labels: &BTreeMap<String, String>) -> String {
-    let labels = labels.iter().map(|(key, value)| format!("{key}={value}"));
-    labels.collect::<Vec<_>>().join(",")
 }
 
 /// A job that was only checked: what would be created.

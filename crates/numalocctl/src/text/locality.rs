@@ -1,7 +1,8 @@
 //! `locality`.
 
 use super::homes::homes;
-use super::table::{Table, clean, list};
+use super::table::{Table, list};
+use crate::clean::clean;
 use crate::doc::{LocalityDoc, PlacedDoc, ProcessDoc};
 use crate::output::View;
 use crate::units::{mb, percent, size};

@@ -1,7 +1,7 @@
 //! Results of the members of a target.
 
 use super::{
-    jobs::dash,
+    cells::dash,
     table::{Table, list},
 };
 use crate::{

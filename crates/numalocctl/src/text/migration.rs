@@ -2,7 +2,8 @@
 
 use super::members::members;
 use super::plan::{change, skips};
-use super::table::{Table, clean};
+use super::table::Table;
+use crate::clean::clean;
 use crate::doc::{CallsDoc, End, MigrationDoc};
 use crate::output::View;
 use crate::units::{seconds, size};

@@ -2,7 +2,8 @@
 
 use super::homes::homes;
 use super::options::asked;
-use super::table::{Table, clean, list};
+use super::table::{Table, list};
+use crate::clean::clean;
 use crate::doc::{LocalityPair, MappingDoc, MoveDoc, PlanDoc, ProcessDoc, RouteDoc, SkippedDoc};
 use crate::output::View;
 use crate::units::{percent, seconds, size};

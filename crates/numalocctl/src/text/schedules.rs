@@ -1,12 +1,13 @@
 //! `schedules`.
 
 use super::{
+    cells::{dash, labels, short},
     fields::fields,
-    jobs::{dash, labels, short},
     options::asked,
-    table::{Table, clean, list},
+    table::{Table, list},
 };
 use crate::{
+    clean::clean,
     doc::{ScheduleDoc, SchedulesDoc, SpecDoc},
     output::View,
     time::Time,

@@ -1,7 +1,8 @@
 //! `status`.
 
-use super::{fields::fields, holds::words, table::clean};
+use super::{fields::fields, holds::words};
 use crate::{
+    clean::clean,
     doc::{CeilingsDoc, StatusDoc},
     output::View,
     units::{size, span},

@@ -1,6 +1,6 @@
 //! Tables in the form of kubectl: no borders, upper-case headers, numbers to the right.
 
-use crate::output::View;
+use crate::{clean::clean, output::View};
 use comfy_table::{CellAlignment, presets};
 
 /// A table under construction.
@@ -61,23 +61,8 @@ fn line(cells: &[String]) -> String {
     format!("{}\n", cells.join("  ").trim_end())
 }
 
-/// Replaces control characters, so that they do not reach the terminal. Names of processes can contain any characters.
-pub fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
 /// Node numbers, separated by commas; a dash if there are none.
 pub fn list(nodes: impl IntoIterator<Item = u32>) -> String {
     let nodes: Vec<_> = nodes.into_iter().map(|node| node.to_string()).collect();
     if nodes.is_empty() { "-".into() } else { nodes.join(",") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn control_characters_do_not_reach_the_terminal() {
-        assert_eq!(clean("a\x1b[2J\nb"), "a?[2J?b");
-    }
 }

@@ -1,11 +1,12 @@
 //! `workloads`.
 
 use super::{
+    cells::{dash, short},
     fields::fields,
-    jobs::{dash, short},
-    table::{Table, clean},
+    table::Table,
 };
 use crate::{
+    clean::clean,
     doc::{RemovedDoc, RenewedDoc, ReplacedDoc, WorkloadDoc, WorkloadsDoc},
     output::View,
     time::Time,

@@ -1,10 +1,7 @@
 //! Ends connections from where their calls are answered.
 
-use super::UnixPeer;
-use http::Extensions;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
-use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo};
 
 /// Ends a connection. Clones end the same one.
 #[derive(Clone, Debug)]
@@ -24,14 +21,6 @@ impl Hangup {
     pub fn pair() -> (Self, oneshot::Receiver<()>) {
         let (sender, hung_up) = oneshot::channel();
         (Self(Arc::new(Mutex::new(Some(sender)))), hung_up)
-    }
-
-    /// That of the connection that a request has come by; `None`: it did not come by one of our listeners.
-    pub(super) fn of(extensions: &Extensions) -> Option<&Self> {
-        let unix = extensions.get::<Via<UnixPeer>>().map(|via| &via.hangup);
-        let tcp = || extensions.get::<Via<TcpConnectInfo>>().map(|via| &via.hangup);
-        let tls = || extensions.get::<TlsConnectInfo<Via<TcpConnectInfo>>>();
-        unix.or_else(tcp).or_else(|| tls().map(|tls| &tls.get_ref().hangup))
     }
 
     /// Ends it, with all calls that are under way in it.

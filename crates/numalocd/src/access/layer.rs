@@ -1,7 +1,7 @@
 //! Stands before all services: no call reaches a service unless its caller may make it.
 
 use super::{
-    Caller, Grants, Hangup, Peer, Quotas, UnixPeer, audit,
+    Caller, Grants, Peer, Quotas, UnixPeer, audit, connection,
     held::{Patience, held},
     lines::Lines,
     rules::{self, Need, Rule},
@@ -137,7 +137,7 @@ where
             // `None`: the caller has no role, and the call needs none.
             caller.map(|caller| head.extensions.insert(caller));
             let calls = access.config.borrow().calls;
-            let patience = Hangup::of(&head.extensions).map(|hangup| Patience {
+            let patience = connection::hangup(&head.extensions).map(|hangup| Patience {
                 limit: calls.take_timeout,
                 caller: name.clone(),
                 hangup: hangup.clone(),

@@ -87,7 +87,7 @@ impl<'a> Run<'a> {
         let mut members = Members::look(roots, aim, &topology, authority)?;
         let host = (roots, &topology);
         let mut survey = members.survey(&cancelled, Policies::Ask, host, options, authority)?;
-        let mut plan = survey.plan(&topology, options);
+        let mut plan = survey.take_seen().plan(&topology, options);
         check_any(&plan, aim)?;
         plan.order = heat::choose(roots, &plan)?;
         let returned =
@@ -145,9 +145,8 @@ impl<'a> Run<'a> {
         let begin = Instant::now();
         let stop = || control.cancel.load(Relaxed) && begin.elapsed() > CANCELLED_LOOK;
         let processes = survey.processes();
-        let known = Policies::Known(survey);
-        let again = survey_unless(&stop, known, roots, topology, processes, &plan.options);
-        match again.map(|mut survey| survey.plan(topology, &plan.options)) {
+        let again = survey_unless(&stop, survey.known(), roots, topology, processes, &plan.options);
+        match again.map(|mut survey| survey.take_seen().plan(topology, &plan.options)) {
             Ok(plan) if plan.processes.is_empty() => None,
             Ok(plan) => Some(plan),
             Err(Error::Stopped) => None,

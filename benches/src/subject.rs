@@ -1,0 +1,26 @@
+//! Subjects that reports and goals know by name, and what they are compared with.
+
+use crate::figure::Figure;
+
+/// Of `little`: the least work that finds and moves the pages. The others are compared with it.
+pub const LEAST: &str = "bare pass, bare move";
+/// Of `little`: the command under measurement.
+pub const OURS: &str = "numalocctl fast";
+/// Of `families`.
+pub const ONE: &str = "one process of them";
+/// Of `families`.
+pub const ADDED: &str = "what the shared memory adds";
+
+/// The subject that a figure is compared with.
+pub fn base(figure: &Figure) -> Option<&'static str> {
+    match (figure.bench.as_str(), figure.case.as_str()) {
+        // It is a ratio already.
+        _ if figure.unit.starts_with("share of") => None,
+        ("stall", "Redis") | ("neighbour" | "looked", _) => Some("idle"),
+        ("throughput" | "stall" | "soonest", _) => Some("migratepages"),
+        ("scan", _) => Some("bare pagemap, looked up"),
+        ("little", _) => Some(LEAST),
+        ("half_way", _) => Some("address order"),
+        _ => None,
+    }
+}

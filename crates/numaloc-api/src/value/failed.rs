@@ -1,0 +1,22 @@
+//! Processes that failed.
+
+use numaloc_core::{Identity, ProcessOutcome};
+
+/// A process that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedProcess {
+    /// Its pid and start time.
+    pub identity: Identity,
+    /// Its command name.
+    pub comm: String,
+    /// The error of the kernel, as text.
+    pub error: String,
+}
+
+impl FailedProcess {
+    /// What `process` reports if it failed.
+    pub fn of(process: &ProcessOutcome) -> Option<Self> {
+        let (identity, comm) = (process.identity, process.comm.clone());
+        Some(Self { identity, comm, error: process.error.clone()? })
+    }
+}

@@ -1,0 +1,87 @@
+//! Calls of move_pages: how many folios one takes, what it says of each, and how long all of them took.
+
+use crate::{
+    folio::Folio,
+    hint::take_faults,
+    key::Key,
+    row::Row,
+    runs::{Length, Runs},
+    verdict::{Verdict, Verdicts},
+    work::Work,
+};
+use nix::libc::EIO;
+use numaloc_core::{CallStats, NodeId};
+use numaloc_host::AddressSpace;
+use numaloc_sys::move_pages;
+use std::time::Instant;
+
+/// Calls move_pages, and learns from each call for the next.
+#[derive(Debug)]
+pub struct Caller<'a> {
+    work: &'a Work<'a>,
+    /// How many bytes of a call the kernel may unmap from the application at once.
+    length: Length,
+    calls: CallStats,
+}
+
+/// What a call has said.
+#[derive(Debug)]
+pub struct Called {
+    /// The errno of the call as a whole; `None`: it returned 0 or more.
+    pub errno: Option<i32>,
+    runs: Runs,
+    verdicts: Verdicts,
+}
+
+impl Called {
+    /// The verdict on the folio with this number among those that were passed.
+    pub fn verdict(&self, folio: usize) -> Verdict {
+        self.verdicts.get(self.runs.place(folio))
+    }
+}
+
+impl<'a> Caller<'a> {
+    /// Begins with the run length of the plan's profile.
+    pub fn new(work: &'a Work<'a>) -> Self {
+        let length = Length::new(work.plan.options.pacing.pace().run_bytes);
+        Self { work, length, calls: CallStats::default() }
+    }
+
+    /// Passes all folios of `rows`, which are of one class, in one call.
+    pub fn call(&mut self, space: &AddressSpace, key: Key, rows: &[Row]) -> Called {
+        let runs = Runs::new(rows, self.length.bytes(&rows[0].first));
+        let mut statuses = vec![0; runs.addresses.len()];
+        let class = rows[0].first.class();
+        let splits = self.work.pacer.splits_before(class);
+        let begin = Instant::now();
+        let result = move_pages(space.tid(), &runs.addresses, key.to.0, &mut statuses, key.flag);
+        let elapsed = begin.elapsed();
+        self.length.learn(result.as_ref().is_ok_and(|&left| left > 0));
+        let count = |rows: &mut dyn Iterator<Item = &Row>| rows.map(|row| row.count).sum::<u64>();
+        let folios = count(&mut rows.iter());
+        self.calls.record(folios, elapsed);
+        let bytes = rows.iter().map(Row::bytes).sum();
+        if let Some(before) = splits {
+            self.work.pacer.learn_splits(before, folios);
+        }
+        let is_long = self.work.pacer.learn(class, bytes, elapsed);
+        self.calls.over_stall += u64::from(is_long);
+        self.calls.retried_addresses +=
+            count(&mut rows.iter().filter(|row| row.first.attempts > 0));
+        tracing::debug!(pid = space.pid(), to = key.to.0, folios, ?result, ?elapsed, "move_pages");
+        let errno = result.err().map(|error| error.raw_os_error().unwrap_or(EIO));
+        Called { errno, runs, verdicts: Verdicts::new(statuses) }
+    }
+
+    /// Takes the NUMA-hint faults of folios that are to go to `to`.
+    pub fn hint(&mut self, space: &AddressSpace, to: NodeId, folios: &[Folio]) {
+        let addresses: Vec<u64> = folios.iter().map(|folio| folio.address).collect();
+        self.calls.hinted_addresses += addresses.len() as u64;
+        take_faults(space.tid(), &addresses, &self.work.target_cpus(to));
+    }
+
+    /// The calls so far.
+    pub fn stats(&self) -> &CallStats {
+        &self.calls
+    }
+}

@@ -1,0 +1,83 @@
+//! /proc/zoneinfo: the zones of all nodes (mm/vmstat.c, `zoneinfo_show_print`).
+
+use numaloc_core::NodeId;
+
+/// A zone. What its text does not say is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Zone {
+    pub(crate) node: NodeId,
+    /// Pages that fragmentation adds to each watermark for a short time. The watermarks are shown with it.
+    pub(crate) boost: u64,
+    /// Watermarks in pages.
+    pub(crate) min: u64,
+    pub(crate) low: u64,
+    pub(crate) high: u64,
+    /// How many frames it spans, holes included.
+    pub(crate) spanned: u64,
+    /// Its first frame.
+    pub(crate) start_pfn: Option<u64>,
+}
+
+/// All zones, in the order of the file. Lines of per-CPU lists begin with `high:` and do not count.
+pub(crate) fn zones(zoneinfo: &str) -> Vec<Zone> {
+    let mut zones = Vec::new();
+    let mut zone: Option<Zone> = None;
+    for line in zoneinfo.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let ["Node", id, "zone", _] = words.as_slice() {
+            zones.extend(zone.take());
+            let node = id.trim_end_matches(',').parse().ok().map(NodeId);
+            zone = node.map(|node| Zone {
+                node,
+                boost: 0,
+                min: 0,
+                low: 0,
+                high: 0,
+                spanned: 0,
+                start_pfn: None,
+            });
+            continue;
+        }
+        let ([name, value], Some(zone)) = (words.as_slice(), &mut zone) else { continue };
+        let number = value.parse().ok();
+        match *name {
+            "boost" => zone.boost = number.unwrap_or(0),
+            "min" => zone.min = number.unwrap_or(0),
+            "low" => zone.low = number.unwrap_or(0),
+            "high" => zone.high = number.unwrap_or(0),
+            "spanned" => zone.spanned = number.unwrap_or(0),
+            "start_pfn:" => zone.start_pfn = number,
+            _ => {}
+        }
+    }
+    zones.extend(zone);
+    zones
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_are_told_apart() {
+        let text = "Node 0, zone      DMA
+  pages free     2816
+        boost    5
+        min      44
+        spanned  4095
+  pagesets
+    cpu: 0
+              high:     4204
+  start_pfn:           1
+Node x, zone   Normal
+        min      7
+Node 64, zone   Normal
+        high     150
+";
+        let [dma, normal] = zones(text)[..] else { panic!("{:?}", zones(text)) };
+        assert_eq!((dma.node, dma.boost, dma.min, dma.high), (NodeId(0), 5, 44, 0));
+        assert_eq!((dma.spanned, dma.start_pfn), (4095, Some(1)));
+        assert_eq!((normal.node, normal.min, normal.high), (NodeId(64), 0, 150));
+        assert_eq!((normal.boost, normal.start_pfn), (0, None), "nothing of another zone");
+    }
+}

@@ -1,0 +1,143 @@
+//! What only some crates and modules may have.
+
+use crate::{source::Crate, tree, uses::named};
+
+/// The crate that may have `unsafe`.
+const UNSAFE: &str = "numaloc-sys";
+
+/// The crate that does no IO and reads no clock, and what it must not name.
+const PURE: &str = "numaloc-core";
+const IO: [&[&str]; 13] = [
+    &["std", "env"],
+    &["std", "fs"],
+    &["std", "io"],
+    &["std", "net"],
+    &["std", "os"],
+    &["std", "process"],
+    &["std", "thread"],
+    &["std", "time", "Instant"],
+    &["std", "time", "SystemTime"],
+    &["nix"],
+    &["libc"],
+    &["tokio"],
+    &["procfs"],
+];
+
+/// The crate that has the generated types, and the modules of others that may know them.
+const API: &str = "numaloc-api";
+const SPEAKERS: [(&str, &str); 2] = [("numalocd", "service"), ("numalocctl", "remote")];
+
+/// IO in the core.
+pub fn forbidden(krate: &Crate) -> Vec<String> {
+    let modules = krate.modules.values().filter(|_| krate.name == PURE);
+    let faults = modules.flat_map(|module| {
+        let named = named(&module.tokens).into_iter().map(|named| named.path);
+        let bad = named.filter(|path| {
+            IO.iter()
+                .any(|io| path.iter().map(String::as_str).take(io.len()).eq(io.iter().copied()))
+        });
+        bad.map(move |path| {
+            let path = path.join("::");
+            format!(
+                "{}: {path} in {PURE}, which does no IO and reads no clock: pass in what it gives",
+                module.file
+            )
+        })
+    });
+    faults.collect()
+}
+
+/// Generated types outside of where messages are spoken. Tests, benchmarks and examples may have them.
+pub fn generated(krate: &Crate) -> Vec<String> {
+    if matches!(krate.name.as_str(), API | "tests" | "benches") {
+        return Vec::new();
+    }
+    let may = |first: Option<&String>| {
+        SPEAKERS
+            .iter()
+            .any(|&(name, module)| krate.name == name && first.is_some_and(|first| first == module))
+    };
+    let modules = krate.modules.iter().filter(|(path, _)| !may(path.first()));
+    let faults = modules.filter_map(|(_, module)| {
+        let mut named = named(&module.tokens).into_iter().map(|named| named.path);
+        let bad = named.find(is_generated)?;
+        Some(format!(
+            "{}: {} is a generated type: only {API}, {} may know it; take the value of numaloc_api::value",
+            module.file,
+            bad.join("::"),
+            SPEAKERS.map(|(name, module)| format!("{name}'s {module}")).join(" and ")
+        ))
+    });
+    faults.collect()
+}
+
+fn is_generated(path: &tree::Path) -> bool {
+    matches!(path.as_slice(), [api, v1, ..] if api == "numaloc_api" && v1 == "v1")
+}
+
+/// `unsafe` outside of its crate, tests included.
+pub fn unsafe_code(krate: &Crate) -> Vec<String> {
+    let files = krate.files.iter().filter(|_| krate.name != UNSAFE);
+    let files = files.filter(|file| file.tokens.iter().any(|token| token == "unsafe"));
+    files
+        .map(|file| {
+            format!("{}: unsafe is for {UNSAFE} alone: put a safe function there", file.name)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        source::{File, Module},
+        tokens::tokens,
+    };
+
+    fn krate(name: &str, module: &str, text: &str) -> Crate {
+        let (file, tokens) = (format!("crates/{name}/src/{module}.rs"), tokens(text));
+        let files = vec![File { name: file.clone(), tokens: tokens.clone() }];
+        let path: tree::Path = module.split("::").map(str::to_owned).collect();
+        let modules = [(path, Module { file, tokens })].into();
+        Crate { name: name.to_owned(), files, modules }
+    }
+
+    #[test]
+    fn io_in_the_core_is_named() {
+        for text in
+            ["use std::{fs, fmt};", "fn x() { std::time::Instant::now() }", "use nix::libc;"]
+        {
+            let found = forbidden(&krate("numaloc-core", "a", text));
+            assert_eq!(found.len(), 1, "{text}: {found:?}");
+            assert!(found[0].starts_with("crates/numaloc-core/src/a.rs: "), "{found:?}");
+            assert_eq!(forbidden(&krate("numaloc-host", "a", text)), [] as [String; 0]);
+        }
+        let pure = "use std::{fmt, time::Duration}; // std::fs\n";
+        assert_eq!(forbidden(&krate("numaloc-core", "a", pure)), [] as [String; 0]);
+    }
+
+    #[test]
+    fn generated_types_are_for_those_who_speak() {
+        let text = "use numaloc_api::{value, v1};";
+        assert_eq!(generated(&krate("numalocd", "dispatch", text)).len(), 1);
+        assert_eq!(generated(&krate("numalocctl", "service", text)).len(), 1);
+        for (name, module) in
+            [("numalocd", "service::watch"), ("numalocctl", "remote"), ("tests", "a")]
+        {
+            assert_eq!(generated(&krate(name, module, text)), [] as [String; 0]);
+        }
+        assert_eq!(
+            generated(&krate("numalocd", "a", "use numaloc_api::value;")),
+            [] as [String; 0]
+        );
+    }
+
+    #[test]
+    fn unsafe_is_found_wherever_it_is() {
+        let text = "#![forbid(unsafe_code)] #[cfg(test)] mod tests { fn a() { unsafe {} } }";
+        assert_eq!(unsafe_code(&krate("numalocd", "a", text)).len(), 1);
+        assert_eq!(unsafe_code(&krate("numaloc-sys", "a", text)), [] as [String; 0]);
+        let none = "#![forbid(unsafe_code)] // unsafe\nconst A: &str = \"unsafe\";";
+        assert_eq!(unsafe_code(&krate("numalocd", "a", none)), [] as [String; 0]);
+    }
+}
