@@ -2,10 +2,10 @@
 
 use crate::{
     args::{Cli, Format},
+    clean::clean,
     doc::ChangeDoc,
     exit::{Code, Failure},
     output::{Report, View, emit, json_line},
-    text,
 };
 use serde::Serialize;
 
@@ -23,7 +23,7 @@ pub fn follow<D: Serialize>(
         let shown = match (&change.record, &change.name) {
             _ if is_json => json_line(change)?,
             (Some(record), _) => line(Some(record), View { wide, headers: false }),
-            (None, Some(name)) => format!("{} removed\n", text::clean(name)),
+            (None, Some(name)) => format!("{} removed\n", clean(name)),
             // That all there is has been told: people see that it pauses.
             (None, None) => return Ok(()),
         };

@@ -3,6 +3,7 @@
 use super::{changes, shown, wait};
 use crate::{
     args::{Cli, Format, JobsCommand, ListJobsArgs, ProgressArgs},
+    clean::clean,
     doc::{JobDoc, JobsDoc},
     exit::Failure,
     output::{Report, View, emit, json_line},
@@ -54,7 +55,7 @@ fn in_full(document: &JobsDoc, view: View) -> String {
 
 /// A line for each job and its state. The change that was asked for may come only after the job's current batches.
 fn states(document: &JobsDoc, _: View) -> String {
-    let line = |job: &JobDoc| format!("{} {}\n", text::clean(&job.name), job.state.name());
+    let line = |job: &JobDoc| format!("{} {}\n", clean(&job.name), job.state.name());
     document.jobs.iter().map(line).collect()
 }
 

@@ -6,6 +6,7 @@ use crate::{
         Cli, CreateScheduleArgs, DeleteScheduleArgs, RunSchedulesArgs, SchedulesCommand,
         UpdateScheduleArgs, spec,
     },
+    clean::clean,
     doc::{JobsDoc, RemovedDoc, ScheduleDoc, SchedulesDoc},
     exit::Failure,
     output::{Report, View},
@@ -122,7 +123,7 @@ fn delete(daemon: &Daemon, args: &DeleteScheduleArgs) -> Result<RemovedDoc, Fail
 }
 
 fn names(document: &SchedulesDoc, _: View) -> String {
-    document.schedules.iter().map(|schedule| text::clean(&schedule.name) + "\n").collect()
+    document.schedules.iter().map(|schedule| clean(&schedule.name) + "\n").collect()
 }
 
 fn in_full(document: &SchedulesDoc, view: View) -> String {
@@ -132,8 +133,7 @@ fn in_full(document: &SchedulesDoc, view: View) -> String {
 
 /// A line for each schedule that was changed.
 fn states(document: &SchedulesDoc, _: View) -> String {
-    let line = |schedule: &ScheduleDoc| {
-        format!("{} {}\n", text::clean(&schedule.name), text::clean(&schedule.state))
-    };
+    let line =
+        |schedule: &ScheduleDoc| format!("{} {}\n", clean(&schedule.name), clean(&schedule.state));
     document.schedules.iter().map(line).collect()
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     args::Cli,
+    clean::clean,
     doc::{JobDoc, MigrationDoc},
     exit::{Code, Failure},
     follow::Follow,
@@ -51,7 +52,7 @@ pub fn id(job: &JobDoc) -> Result<JobId, Failure> {
 
 /// Names, one per line.
 pub fn names(jobs: &[JobDoc]) -> String {
-    jobs.iter().map(|job| text::clean(&job.name) + "\n").collect()
+    jobs.iter().map(|job| clean(&job.name) + "\n").collect()
 }
 
 fn broken(job: &impl std::fmt::Display) -> Failure {

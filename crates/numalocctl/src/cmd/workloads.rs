@@ -8,6 +8,7 @@ use crate::{
         Cli, ListWorkloadsArgs, RegisterArgs, ReplaceArgs, UnregisterArgs, WorkloadsCommand,
         cgroup_path, joined,
     },
+    clean::clean,
     doc::{RemovedDoc, WorkloadsDoc},
     exit::Failure,
     output::{Report, View},
@@ -99,5 +100,5 @@ fn in_full(document: &WorkloadsDoc, view: View) -> String {
 }
 
 fn names(document: &WorkloadsDoc) -> String {
-    document.workloads.iter().map(|workload| text::clean(&workload.name) + "\n").collect()
+    document.workloads.iter().map(|workload| clean(&workload.name) + "\n").collect()
 }
