@@ -25,7 +25,8 @@ const IO: [&[&str]; 13] = [
 
 /// The crate that has the generated types, and the modules of others that may know them.
 const API: &str = "numaloc-api";
-const SPEAKERS: [(&str, &str); 2] = [("numalocd", "service"), ("numalocctl", "remote")];
+const SPEAKERS: [(&str, &str); 3] =
+    [("numalocd", "service"), ("numalocd", "refusal::status"), ("numalocctl", "remote")];
 
 /// IO in the core.
 pub fn forbidden(krate: &Crate) -> Vec<String> {
@@ -52,12 +53,7 @@ pub fn generated(krate: &Crate) -> Vec<String> {
     if matches!(krate.name.as_str(), API | "tests" | "benches") {
         return Vec::new();
     }
-    let may = |first: Option<&String>| {
-        SPEAKERS
-            .iter()
-            .any(|&(name, module)| krate.name == name && first.is_some_and(|first| first == module))
-    };
-    let modules = krate.modules.iter().filter(|(path, _)| !may(path.first()));
+    let modules = krate.modules.iter().filter(|(path, _)| !may_know(krate, path));
     let faults = modules.filter_map(|(_, module)| {
         let mut named = named(&module.tokens).into_iter().map(|named| named.path);
         let bad = named.find(is_generated)?;
@@ -69,6 +65,13 @@ pub fn generated(krate: &Crate) -> Vec<String> {
         ))
     });
     faults.collect()
+}
+
+/// Whether a module, or one that it lies in, is among the speakers.
+fn may_know(krate: &Crate, path: &[String]) -> bool {
+    let path = format!("{}::", path.join("::"));
+    let is_in = |module: &str| path.starts_with(&format!("{module}::"));
+    SPEAKERS.iter().any(|&(name, module)| krate.name == name && is_in(module))
 }
 
 fn is_generated(path: &tree::Path) -> bool {
@@ -121,9 +124,13 @@ mod tests {
         let text = "use numaloc_api::{value, v1};";
         assert_eq!(generated(&krate("numalocd", "dispatch", text)).len(), 1);
         assert_eq!(generated(&krate("numalocctl", "service", text)).len(), 1);
-        for (name, module) in
-            [("numalocd", "service::watch"), ("numalocctl", "remote"), ("tests", "a")]
-        {
+        assert_eq!(generated(&krate("numalocd", "services", text)).len(), 1);
+        for (name, module) in [
+            ("numalocd", "service::watch"),
+            ("numalocd", "refusal::status"),
+            ("numalocctl", "remote"),
+            ("tests", "a"),
+        ] {
             assert_eq!(generated(&krate(name, module, text)), [] as [String; 0]);
         }
         assert_eq!(

@@ -106,7 +106,8 @@ async fn containers_come_and_go() {
         // Other CPUs: it is looked at again. The same ones: it is not.
         let moved = cpuset(container(1, "a"), "4-7");
         for _ in 0..2 {
-            let told = runtime.tell(Event::PostUpdateContainer, &pod(1), Some(&moved));
+            let pod = pod(1);
+            let told = runtime.tell(Event::PostUpdateContainer, &pod, Some(&moved));
             told.await.expect("it answers");
             sleep(Duration::from_secs(10)).await;
             assert_eq!(fake.runs(), 1);

@@ -2,10 +2,10 @@
 
 use crate::{clean::clean, 
     args::{Cli, Format},
+    clean::clean,
     doc::ChangeDoc,
     exit::{Code, Failure},
     output::{Report, View, emit, json_line},
-    text,
 };
 use serde::Serialize;
 

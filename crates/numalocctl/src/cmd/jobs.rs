@@ -3,6 +3,7 @@
 use super::{changes, shown, wait};
 use crate::{clean::clean, 
     args::{Cli, Format, JobsCommand, ListJobsArgs, ProgressArgs},
+    clean::clean,
     doc::{JobDoc, JobsDoc},
     exit::Failure,
     output::{Report, View, emit, json_line},

@@ -6,6 +6,7 @@ use crate::{clean::clean,
         Cli, CreateScheduleArgs, DeleteScheduleArgs, RunSchedulesArgs, SchedulesCommand,
         UpdateScheduleArgs, spec,
     },
+    clean::clean,
     doc::{JobsDoc, RemovedDoc, ScheduleDoc, SchedulesDoc},
     exit::Failure,
     output::{Report, View},
@@ -132,8 +133,7 @@ fn in_full(document: &SchedulesDoc, view: View) -> String {
 
 /// A line for each schedule that was changed.
 fn states(document: &SchedulesDoc, _: View) -> String {
-    let line = |schedule: &ScheduleDoc| {
-        format!("{} {}\n", clean(&schedule.name), clean(&schedule.state))
-    };
+    let line =
+        |schedule: &ScheduleDoc| format!("{} {}\n", clean(&schedule.name), clean(&schedule.state));
     document.schedules.iter().map(line).collect()
 }

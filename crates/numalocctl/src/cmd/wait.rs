@@ -2,6 +2,7 @@
 
 use crate::{clean::clean, 
     args::Cli,
+    clean::clean,
     doc::{JobDoc, MigrationDoc},
     exit::{Code, Failure},
     follow::Follow,
