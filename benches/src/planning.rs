@@ -5,7 +5,7 @@ use crate::{
     hold::{self, Holder},
     measured::{measured, peak_bytes},
     pretended::{Layout, Machine, topology},
-    rounds::verdict,
+    rounds::met_or_missed,
     scale::{self, Maps},
     scanning::{found, scan_and_plan},
 };
@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> Result<()> {
     for extents in [1_000u64, 10_000, 100_000] {
         let peak = series(args.rounds, &["--extents", &extents.to_string()], extents, &mut first)?;
         if extents == 10_000 {
-            let met = verdict(peak as f64, PEAK_GOAL as f64);
+            let met = met_or_missed(peak as f64, PEAK_GOAL as f64);
             println!("{:>44} goal {} MiB: {met}", "", PEAK_GOAL >> 20);
         }
     }

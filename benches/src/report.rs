@@ -35,7 +35,7 @@ struct Row {
 
 #[derive(Serialize)]
 struct Report<'a> {
-    goals: Vec<goals::Verdict>,
+    goals: Vec<goals::GoalResult>,
     figures: &'a [Row],
 }
 

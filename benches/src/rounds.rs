@@ -39,6 +39,6 @@ pub fn measure(candidates: &mut [Candidate<'_>], rounds: usize) -> Result<()> {
 }
 
 /// `met` or `MISSED`, for a value that must not be above its goal.
-pub fn verdict(value: f64, goal: f64) -> &'static str {
+pub fn met_or_missed(value: f64, goal: f64) -> &'static str {
     if value <= goal { "met" } else { "MISSED" }
 }

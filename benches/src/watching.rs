@@ -6,7 +6,7 @@ mod daemon;
 use crate::{
     figure::{Figure, kernel, quantile},
     hold::{self, Holder},
-    rounds::verdict,
+    rounds::met_or_missed,
 };
 use anyhow::{Context, Result, ensure};
 use daemon::Daemon;
@@ -183,6 +183,6 @@ fn print(args: &Args, alone: &[Cost], watched: &[Cost]) -> Result<()> {
         let [least, lower, middle, upper, most] = [0.0, 0.25, 0.5, 0.75, 1.0].map(at);
         println!("| {name} | {middle:.4} | {lower:.4} to {upper:.4} | {least:.4} to {most:.4} |");
     }
-    println!("\nexecutor's CPU time: goal {GOAL}: {}", verdict(executor(0.5), GOAL));
+    println!("\nexecutor's CPU time: goal {GOAL}: {}", met_or_missed(executor(0.5), GOAL));
     Ok(())
 }

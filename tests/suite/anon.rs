@@ -1,7 +1,7 @@
 //! Private memory in 4 KiB pages.
 
 use crate::{
-    engine::look,
+    engine::inspect,
     scene::{Scene, assert_complete},
     truth::release,
 };
@@ -32,7 +32,7 @@ fn several_regions_with_holes_come_home() {
 fn a_second_run_finds_nothing() {
     let scene = Scene::remote(&["anon:32M"]);
     scene.migrate(&Options::default());
-    let again = look(&scene.target(), &Options::default());
+    let again = inspect(&scene.target(), &Options::default());
     assert_eq!(again.plan.moves, [], "a plan after a perfect run is empty");
     let outcome = scene.migrate(&Options::default());
     assert_eq!(outcome.account().moved_bytes(), 0, "{outcome:?}");

@@ -3,7 +3,7 @@
 use crate::{
     app::{App, Layout},
     cli::{NOBODY, as_nobody, code},
-    engine::{look, migrate},
+    engine::{inspect, migrate},
     settings::{Cgroup, Setting},
     truth::{Nodes, Truth},
 };
@@ -41,7 +41,7 @@ fn heaps_at_one_address_go_each_to_its_own_home() {
     let cgroup = Cgroup::new("crowd");
     let within = |layout: Layout| layout.within(cgroup.path());
     let mut apps = [start("0", 1, within), start("1", 0, within), start("", 1, within)];
-    let plan = look(&[cgroup.target()], &Options::default()).plan;
+    let plan = inspect(&[cgroup.target()], &Options::default()).plan;
     for (index, home) in [(0, 0), (1, 1)] {
         let pid = apps[index].pid();
         let mut planned = plan.processes.iter().filter(|one| one.process.identity.pid == pid);

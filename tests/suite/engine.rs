@@ -1,57 +1,61 @@
 //! Calls the engine under test in the same way as the command line.
 
 use numaloc_core::{Options, Plan, Topology};
-use numaloc_executor::{Control, Limits, Outcome, execute};
+use numaloc_executor::{Control, Outcome, RunLimits, execute};
 use numaloc_host::{
     Error, Policies, Roots, Survey, Target, heat, resolve, survey_unless, topology::topology,
 };
 
 /// A plan, with the topology and the survey that it was made from.
 #[derive(Debug)]
-pub struct Look {
+pub struct Inspection {
     topology: Topology,
     survey: Survey,
     pub plan: Plan,
 }
 
 /// Surveys the targets and makes a plan. Asks for the policy of each mapping.
-pub fn try_look(targets: &[Target], options: &Options) -> Result<Look, Error> {
-    look_as(Policies::Ask, targets, options)
+pub fn try_inspect(targets: &[Target], options: &Options) -> Result<Inspection, Error> {
+    inspect_as(Policies::Ask, targets, options)
 }
 
-fn look_as(policies: Policies<'_>, targets: &[Target], options: &Options) -> Result<Look, Error> {
+fn inspect_as(
+    policies: Policies<'_>,
+    targets: &[Target],
+    options: &Options,
+) -> Result<Inspection, Error> {
     let roots = Roots::default();
     let topology = topology(&roots)?;
     let processes = resolve(&roots, targets, &topology)?.processes;
     let mut survey = survey_unless(&|| false, policies, &roots, &topology, processes, options)?;
     let mut plan = survey.take_seen().plan(&topology, options);
     plan.order = heat::choose(&roots, &plan)?;
-    Ok(Look { topology, survey, plan })
+    Ok(Inspection { topology, survey, plan })
 }
 
-/// Like [`try_look`]; panics on an error.
-pub fn look(targets: &[Target], options: &Options) -> Look {
-    try_look(targets, options).unwrap_or_else(|error| panic!("{targets:?}: {error}"))
+/// Like [`try_inspect`]; panics on an error.
+pub fn inspect(targets: &[Target], options: &Options) -> Inspection {
+    try_inspect(targets, options).unwrap_or_else(|error| panic!("{targets:?}: {error}"))
 }
 
 /// Surveys as the command `plan` does: asks for policies only where mappings are small.
-pub fn look_briefly(targets: &[Target], options: &Options) -> Look {
-    look_as(Policies::AskBriefly, targets, options).expect("a look")
+pub fn inspect_briefly(targets: &[Target], options: &Options) -> Inspection {
+    inspect_as(Policies::AskBriefly, targets, options).expect("an inspection")
 }
 
 /// Surveys as after a move: uses the policies that the survey before it knows.
-pub fn look_again(before: &Look, targets: &[Target]) -> Look {
-    look_as(before.survey.known(), targets, &before.plan.options).expect("a look")
+pub fn inspect_again(before: &Inspection, targets: &[Target]) -> Inspection {
+    inspect_as(before.survey.known(), targets, &before.plan.options).expect("an inspection")
 }
 
-impl Look {
+impl Inspection {
     /// Carries the plan out. Checks that the account of each process closes, and that the flows add up to what moved.
-    pub fn carry_out(&self, limits: &Limits, control: &Control) -> Outcome {
+    pub fn carry_out(&self, limits: &RunLimits, control: &Control) -> Outcome {
         self.carry_out_on(&Roots::default(), limits, control)
     }
 
     /// The same with other roots.
-    pub fn carry_out_on(&self, roots: &Roots, limits: &Limits, control: &Control) -> Outcome {
+    pub fn carry_out_on(&self, roots: &Roots, limits: &RunLimits, control: &Control) -> Outcome {
         let Self { topology, survey, plan } = self;
         let outcome = execute(roots, topology, plan, survey, limits, control).expect("it begins");
         for process in &outcome.processes {
@@ -65,6 +69,6 @@ impl Look {
 
 /// Surveys, plans and moves. Without the rests of the pace, because the tests that use this ask only where pages are.
 pub fn migrate(targets: &[Target], options: &Options) -> Outcome {
-    let limits = Limits { duty_percent: Some(100), ..Limits::default() };
-    look(targets, options).carry_out(&limits, &Control::default())
+    let limits = RunLimits { duty_percent: Some(100), ..RunLimits::default() };
+    inspect(targets, options).carry_out(&limits, &Control::default())
 }

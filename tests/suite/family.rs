@@ -2,7 +2,7 @@
 
 use crate::{
     app::{App, Layout},
-    engine::{look, migrate},
+    engine::{inspect, migrate},
     scene::{SLACK, Scene, assert_complete},
     settings::{Cgroup, Setting},
     truth::Truth,
@@ -121,10 +121,10 @@ fn pages_shared_with_a_child_come_home_when_both_are_the_target() {
     assert_complete(&by_pid);
     // The cgroup contains the same two processes, so nothing is left to move in the regions. File pages that were mapped
     // meanwhile may be.
-    let by_cgroup = look(&[cgroup.target()], &Options::default());
+    let by_cgroup = inspect(&[cgroup.target()], &Options::default());
     let regions = [scene.app.range("cow"), scene.app.range("shm")];
     let of_regions = |start: u64| regions.iter().any(|region| region.contains(&start));
-    let mut mapped = by_cgroup.plan.moves.iter().flat_map(|step| &step.mappings);
+    let mut mapped = by_cgroup.plan.moves.iter().flat_map(|planned_move| &planned_move.mappings);
     assert!(!mapped.any(|mapping| of_regions(mapping.start)), "{:?}", by_cgroup.plan.moves);
     drop(scene.finish());
 }

@@ -2,13 +2,13 @@
 
 use crate::{
     app::{Layout, spinners, until},
-    engine::{look, try_look},
+    engine::{inspect, try_inspect},
     scene::Scene,
     settings::Setting,
     truth::{Truth, off, on, release},
 };
 use numaloc_core::{HeatSource, Options, Order, Pacing, Profile, Reason};
-use numaloc_executor::{Control, Limits};
+use numaloc_executor::{Control, RunLimits};
 use numaloc_host::{Error, Roots, Target, heat};
 use std::{fs, path::Path, sync::atomic::Ordering::Relaxed, thread};
 
@@ -48,10 +48,10 @@ fn the_hot_half_comes_home(order: Order, expected: HeatSource) {
     // An emulated CPU keeps its address translations until it changes to another process, and accesses through them are not seen
     // until then. So other processes take turns with the target.
     let _others = spinners(3, |layout| layout);
-    let look = look(&scene.target(), &options);
-    assert_eq!(look.plan.order, expected);
-    let limits = Limits { batch_bytes: Some(MIB / 2), ..Limits::default() };
-    let outcome = look.carry_out(&limits, &Control::default());
+    let inspected = inspect(&scene.target(), &options);
+    assert_eq!(inspected.plan.order, expected);
+    let limits = RunLimits { batch_bytes: Some(MIB / 2), ..RunLimits::default() };
+    let outcome = inspected.carry_out(&limits, &Control::default());
     let (hot, cold) = (scene.nodes("anon"), scene.nodes("cold"));
     println!("{order:?}: hot {hot:?}, cold {cold:?}");
     let (first, second) = if order == Order::Address { (&cold, &hot) } else { (&hot, &cold) };
@@ -68,7 +68,7 @@ fn by_address_the_lower_half_comes_home() {
     // The method is not chosen for a small move, because measuring takes too long for it.
     let (scene, options) = half(Order::Probed);
     let options = Options { pacing: Pacing::default(), ..options };
-    assert_eq!(look(&scene.target(), &options).plan.order, HeatSource::Address);
+    assert_eq!(inspect(&scene.target(), &options).plan.order, HeatSource::Address);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn what_damon_sees_in_use_comes_home_first() {
     } else {
         assert!(release().starts_with("6.1."), "DAMON was expected");
         let (scene, options) = half(Order::Damon);
-        let error = try_look(&scene.target(), &options).expect_err("there is no DAMON");
+        let error = try_inspect(&scene.target(), &options).expect_err("there is no DAMON");
         assert!(matches!(&error, Error::NoDamon { .. }), "{error}");
     }
 }
@@ -101,8 +101,8 @@ fn a_family_with_copies_can_be_watched() {
     let mut parent = layout.start("parent");
     let child: i32 = parent.ask("child").parse().expect("a pid");
     let targets = [Target::Pid(parent.pid()), Target::Pid(child)];
-    let look = look(&targets, &Options { order: Order::Damon, ..Options::default() });
-    let outcome = look.carry_out(&Limits::default(), &Control::default());
+    let inspected = inspect(&targets, &Options { order: Order::Damon, ..Options::default() });
+    let outcome = inspected.carry_out(&RunLimits::default(), &Control::default());
     let range = parent.range("cow");
     assert_eq!(Truth::of(parent.pid()).region(range), [(0, 32 * MIB)].into(), "{outcome:?}");
     assert_eq!(kdamonds(), "0");
@@ -116,9 +116,9 @@ fn who_cancels_meanwhile_finds_damon_as_it_was() {
         return;
     }
     let (scene, options) = half(Order::Damon);
-    let (look, control) = (look(&scene.target(), &options), Control::default());
+    let (inspected, control) = (inspect(&scene.target(), &options), Control::default());
     let outcome = thread::scope(|scope| {
-        let run = scope.spawn(|| look.carry_out(&Limits::default(), &control));
+        let run = scope.spawn(|| inspected.carry_out(&RunLimits::default(), &control));
         until("DAMON is set up", || kdamonds() == "1" || run.is_finished());
         control.cancel.store(true, Relaxed);
         run.join().expect("it ends")
@@ -137,9 +137,9 @@ fn who_ends_meanwhile_is_gone() {
         return;
     }
     let (mut scene, options) = half(Order::Damon);
-    let look = look(&scene.target(), &options);
+    let inspected = inspect(&scene.target(), &options);
     let outcome = thread::scope(|scope| {
-        let run = scope.spawn(|| look.carry_out(&Limits::default(), &Control::default()));
+        let run = scope.spawn(|| inspected.carry_out(&RunLimits::default(), &Control::default()));
         until("DAMON is set up", || kdamonds() == "1" || run.is_finished());
         scene.app.kill();
         run.join().expect("it ends")
@@ -173,7 +173,7 @@ fn what_others_watch_stays_and_what_a_killed_run_left_goes() {
     let roots = Roots::default();
     let (scene, options) = half(Order::Damon);
     watch(scene.app.pid());
-    let error = try_look(&scene.target(), &options).expect_err("somebody else's");
+    let error = try_inspect(&scene.target(), &options).expect_err("somebody else's");
     assert!(matches!(&error, Error::NoDamon { .. }), "{error}");
     assert!(!heat::recover(&roots).expect("looked"));
     assert_eq!(kdamonds(), "1");
@@ -181,7 +181,7 @@ fn what_others_watch_stays_and_what_a_killed_run_left_goes() {
     let marker = roots.run.join("numaloc/damon");
     fs::create_dir_all(marker.parent().expect("a directory")).expect("/run can be written");
     fs::write(&marker, scene.app.pid().to_string()).expect("/run can be written");
-    look(&scene.target(), &options);
+    inspect(&scene.target(), &options);
     assert_eq!(kdamonds(), "1", "a look changes nothing");
     assert!(heat::recover(&roots).expect("taken down"));
     assert_eq!(kdamonds(), "0");

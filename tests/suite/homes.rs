@@ -3,7 +3,7 @@
 use crate::{
     app::Layout,
     cli::{code, numalocctl},
-    engine::look,
+    engine::inspect,
     scene::{Scene, assert_complete},
 };
 use numaloc_core::{HomeRule, Options, Skip};
@@ -13,7 +13,7 @@ const MIB: u64 = 1 << 20;
 #[test]
 fn a_helper_that_nobody_has_pinned_is_left_out_if_asked() {
     let scene = Scene::of(Layout::remote(&["anon:16M"]).with_helper());
-    let plan = look(&scene.target(), &Options::default()).plan;
+    let plan = inspect(&scene.target(), &Options::default()).plan;
     let process = &plan.processes[0];
     assert_eq!(
         (process.home.to_string().as_str(), process.skip),
@@ -24,7 +24,7 @@ fn a_helper_that_nobody_has_pinned_is_left_out_if_asked() {
     assert_eq!((names.as_slice(), process.wide_thread_count()), (&["helper".to_owned()][..], 1));
 
     let options = Options { home: HomeRule::Busy, ..Options::default() };
-    let plan = look(&scene.target(), &options).plan;
+    let plan = inspect(&scene.target(), &options).plan;
     assert_eq!(plan.processes[0].home.to_string(), "0");
     let outcome = scene.migrate(&options);
     scene.assert_on("anon", 0, 16 * MIB);
@@ -52,7 +52,7 @@ fn locality_says_which_thread_it_is() {
     assert_eq!((threads.len(), threads[0]["comm"].as_str()), (1, Some("helper")), "{process}");
     // In a process whose CPUs are all of one node, threads are not even read.
     let pinned = Scene::of(Layout::remote(&["anon:16M"]));
-    let plan = look(&pinned.target(), &Options::default()).plan;
+    let plan = inspect(&pinned.target(), &Options::default()).plan;
     assert!(plan.processes[0].process.threads.is_empty());
     pinned.finish();
     scene.finish();

@@ -1,7 +1,7 @@
 //! Huge pages: transparent ones stay whole, hugetlb pages come from their pool.
 
 use crate::{
-    engine::look,
+    engine::inspect,
     scene::{SLACK, Scene, assert_complete, assert_left},
     settings::Setting,
     truth::{free_bytes, high_watermark_bytes, huge_bytes, vmstat},
@@ -39,9 +39,9 @@ fn nothing_but_huge_pages_takes_exactly_one_address_each() {
     // The first run brings everything home, heap and stacks included. The second run moves only the huge pages, back to node 1.
     scene.migrate(&Options::default());
     let to = Some("1".parse().expect("a list"));
-    let mut huge_only = look(&scene.target(), &Options { to, ..Options::default() });
+    let mut huge_only = inspect(&scene.target(), &Options { to, ..Options::default() });
     let start = scene.app.range("thp").start;
-    huge_only.plan.moves.retain(|step| step.mappings[0].start == start);
+    huge_only.plan.moves.retain(|planned_move| planned_move.mappings[0].start == start);
     huge_only.plan.skipped.clear();
     let outcome = huge_only.carry_out(&Default::default(), &Default::default());
     assert_eq!(outcome.calls.addresses - outcome.calls.retried_addresses, 64 * MIB / HUGE);
@@ -86,7 +86,7 @@ fn hugetlb_without_a_pool_comes_home_fresh_if_asked() {
     let _pools = (Setting::huge_pool(0, 0), Setting::huge_pool(1, 32));
     let scene = Scene::remote(&["hugetlb:32M", "anon:16M"]);
     let options = Options { hugetlb: HugetlbSource::Fresh, ..Options::default() };
-    let plan = look(&scene.target(), &options).plan;
+    let plan = inspect(&scene.target(), &options).plan;
     assert_eq!((plan.beyond_pool_bytes, plan.no_room_bytes), (32 * MIB, 0), "said in the plan");
     let outcome = scene.migrate(&options);
     scene.assert_on("hugetlb", 0, 32 * MIB);

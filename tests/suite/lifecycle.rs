@@ -2,21 +2,21 @@
 
 use crate::{
     app::{App, Layout, until},
-    engine::look,
+    engine::inspect,
     scene::{SLACK, Scene, assert_complete},
     settings::Cgroup,
     truth::{off, on},
 };
 use numaloc_core::{Options, Reason};
-use numaloc_executor::{Control, Limits, Outcome};
+use numaloc_executor::{Control, Outcome, RunLimits};
 use numaloc_host::Target;
 use std::{fs, sync::atomic::Ordering::Relaxed, thread, time::Duration};
 
 const MIB: u64 = 1 << 20;
 
 /// Small batches, so that there is time to act in the middle of the run.
-fn small() -> Limits {
-    Limits { batch_bytes: Some(256 << 10), workers: Some(1), ..Limits::default() }
+fn small() -> RunLimits {
+    RunLimits { batch_bytes: Some(256 << 10), workers: Some(1), ..RunLimits::default() }
 }
 
 /// Migrates, and calls `act` as soon as something has moved.
@@ -29,9 +29,9 @@ fn in_the_middle_of(
     scene: &mut Scene,
     act: impl FnOnce(&mut App, &Control),
 ) -> Outcome {
-    let (look, control) = (look(targets, &Options::default()), Control::default());
+    let (inspected, control) = (inspect(targets, &Options::default()), Control::default());
     thread::scope(|scope| {
-        let run = scope.spawn(|| look.carry_out(&small(), &control));
+        let run = scope.spawn(|| inspected.carry_out(&small(), &control));
         until("something has moved", || control.moved_bytes.load(Relaxed) > 0 || run.is_finished());
         assert!(!run.is_finished(), "it was over before its middle");
         act(&mut scene.app, &control);
@@ -115,9 +115,9 @@ fn a_cancelled_migration_is_consistent_and_can_be_resumed() {
 #[test]
 fn no_time_is_out_of_time() {
     let scene = Scene::remote(&["anon:32M"]);
-    let look = look(&scene.target(), &Options::default());
-    let limits = Limits { timeout: Some(Duration::ZERO), ..Limits::default() };
-    let outcome = look.carry_out(&limits, &Control::default());
+    let inspected = inspect(&scene.target(), &Options::default());
+    let limits = RunLimits { timeout: Some(Duration::ZERO), ..RunLimits::default() };
+    let outcome = inspected.carry_out(&limits, &Control::default());
     assert!(outcome.account().left_for(Reason::OutOfTime) >= 32 * MIB, "{outcome:?}");
     scene.assert_on("anon", 1, 32 * MIB);
     scene.finish();

@@ -3,7 +3,7 @@
 
 use crate::{
     app::Layout,
-    engine::{look, migrate},
+    engine::{inspect, migrate},
     scene::{SLACK, Scene, assert_complete, assert_left},
     truth::node_count,
 };
@@ -20,7 +20,7 @@ fn from_all() -> Options {
 fn a_node_of_another_tier_is_left_alone() {
     assert_eq!(node_count(), 3);
     let scene = Scene::of(Layout::remote(&["anon:32M", "thp:16M"]).memory_on(2));
-    let plan = look(&scene.target(), &Options::default()).plan;
+    let plan = inspect(&scene.target(), &Options::default()).plan;
     let stays = plan.skipped_bytes()[&Reason::OtherTier];
     assert!(stays >= 48 * MIB, "said in the plan: {plan:?}");
     // All that may move are pages of libraries on node 1.
@@ -68,8 +68,8 @@ fn a_node_without_cpus_is_never_home() {
     assert_eq!(node_count(), 3);
     // It may run on all CPUs, so nodes 0 and 1 are home. Node 2 is remote all the same.
     let scene = Scene::of(Layout::remote(&["anon:16M"]).on("").memory_on(2));
-    let look = look(&scene.target(), &from_all());
-    let plan = &look.plan;
+    let inspected = inspect(&scene.target(), &from_all());
+    let plan = &inspected.plan;
     assert_eq!(plan.processes[0].home.to_string(), "0-1");
     let outcome = migrate(&scene.target(), &from_all());
     scene.assert_on("anon", 0, 16 * MIB); // node 0 is at distance 30, node 1 at 40

@@ -1,6 +1,6 @@
 //! Folios between a base page and a huge page (multi-size THP): one address each, as for any folio. Needs Linux 6.8.
 
-use crate::{engine::look, scene::Scene, settings::Setting, stale};
+use crate::{engine::inspect, scene::Scene, settings::Setting, stale};
 use numaloc_core::Options;
 
 const MIB: u64 = 1 << 20;
@@ -16,9 +16,9 @@ fn small_folios() -> [Setting; 2] {
 fn each_takes_exactly_one_address() {
     let _sizes = small_folios();
     let scene = Scene::remote(&["thp:16M"]);
-    let mut small_only = look(&scene.target(), &Options::default());
+    let mut small_only = inspect(&scene.target(), &Options::default());
     let start = scene.app.range("thp").start;
-    small_only.plan.moves.retain(|step| step.mappings[0].start == start);
+    small_only.plan.moves.retain(|planned_move| planned_move.mappings[0].start == start);
     small_only.plan.skipped.clear();
     let outcome = small_only.carry_out(&Default::default(), &Default::default());
     scene.assert_on("thp", 0, 16 * MIB);

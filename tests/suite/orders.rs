@@ -8,7 +8,7 @@ use crate::{
 };
 use numaloc_api::value::{self, JobId, Outcome};
 use numaloc_core::{NumaBalancing, Options, Reason};
-use numaloc_executor::{Control, Limits};
+use numaloc_executor::{Control, RunLimits};
 use numaloc_host::{Roots, Target};
 use numalocd::{
     access::{Authority, Caller},
@@ -68,7 +68,7 @@ impl Desk {
         Self { engine, orders, reports, runtime }
     }
 
-    fn order(&self, target: Target, limits: Limits, authority: Authority) -> Job {
+    fn order(&self, target: Target, limits: RunLimits, authority: Authority) -> Job {
         let (go, word) = oneshot::channel();
         let control = Arc::new(Control::default());
         let order = Order {
@@ -113,7 +113,7 @@ impl Desk {
     }
 
     /// Sends an order, lets it move as soon as it is planned, and waits for the end.
-    fn carry_out(&mut self, target: Target, limits: Limits) -> Outcome {
+    fn carry_out(&mut self, target: Target, limits: RunLimits) -> Outcome {
         let job = self.order(target, limits, Authority::All);
         self.planned().expect("a plan");
         job.go.send(()).expect("it waits");
@@ -134,8 +134,8 @@ fn target(scene: &Scene) -> Target {
 }
 
 /// Small batches, so that there is time to act in the middle of the run.
-fn small() -> Limits {
-    Limits { batch_bytes: Some(256 << 10), workers: Some(1), ..Limits::default() }
+fn small() -> RunLimits {
+    RunLimits { batch_bytes: Some(256 << 10), workers: Some(1), ..RunLimits::default() }
 }
 
 fn assert_flown(outcome: &Outcome) {
@@ -146,7 +146,7 @@ fn assert_flown(outcome: &Outcome) {
 #[test]
 fn an_order_is_planned_and_on_the_word_carried_out() {
     let (mut desk, scene) = (Desk::new(), Scene::remote(&["anon:64M"]));
-    let job = desk.order(target(&scene), Limits::default(), Authority::All);
+    let job = desk.order(target(&scene), RunLimits::default(), Authority::All);
     let planned = desk.planned().expect("a plan");
     assert_eq!(planned.nothing, None);
     assert!(planned.planned_bytes >= 64 * MIB && planned.local_percent < 50.0, "{planned:?}");
@@ -177,7 +177,7 @@ fn a_cancelled_order_is_continued_by_another() {
     let first = desk.ended();
     assert!(first.is_partial() && first.account().left_for(Reason::Cancelled) > 0, "{first:?}");
 
-    let joined = first.continued_by(&desk.carry_out(target(&scene), Limits::default()));
+    let joined = first.continued_by(&desk.carry_out(target(&scene), RunLimits::default()));
     assert_flown(&joined);
     let account = joined.account();
     assert!(account.closes() && !joined.is_partial(), "{account:?}");
@@ -197,7 +197,7 @@ fn a_cancelled_order_is_continued_by_another() {
 fn a_rate_is_kept() {
     let (mut desk, scene) = (Desk::new(), Scene::remote(&["anon:32M"]));
     let rate = 8 * MIB;
-    let limits = Limits { rate_bytes_per_second: Some(rate), ..Limits::default() };
+    let limits = RunLimits { rate_bytes_per_second: Some(rate), ..RunLimits::default() };
     let outcome = desk.carry_out(target(&scene), limits);
     scene.assert_on("anon", 0, 32 * MIB);
     assert!(!outcome.is_partial(), "{outcome:?}");
@@ -213,7 +213,7 @@ fn a_rate_is_kept() {
 fn neither_a_cancelled_order_nor_one_out_of_time_waits_for_its_rate() {
     let (mut desk, scene) = (Desk::new(), Scene::remote(&["anon:32M"]));
     // At this rate it would take more than two hours.
-    let slow = Limits { rate_bytes_per_second: Some(4096), ..Limits::default() };
+    let slow = RunLimits { rate_bytes_per_second: Some(4096), ..RunLimits::default() };
     let job = desk.order(target(&scene), slow.clone(), Authority::All);
     desk.planned().expect("a plan");
     job.go.send(()).expect("it waits");
@@ -222,7 +222,7 @@ fn neither_a_cancelled_order_nor_one_out_of_time_waits_for_its_rate() {
     let cancelled = desk.ended().account();
     assert!(cancelled.left_for(Reason::Cancelled) > 31 * MIB, "{cancelled:?}");
 
-    let brief = Limits { timeout: Some(Duration::from_millis(300)), ..slow };
+    let brief = RunLimits { timeout: Some(Duration::from_millis(300)), ..slow };
     let late = desk.carry_out(target(&scene), brief).account();
     assert!(late.left_for(Reason::OutOfTime) > 31 * MIB, "{late:?}");
     assert_eq!(scene.nodes("anon").values().sum::<u64>(), 32 * MIB);
@@ -233,7 +233,7 @@ fn neither_a_cancelled_order_nor_one_out_of_time_waits_for_its_rate() {
 #[test]
 fn an_order_that_is_dropped_moves_nothing() {
     let (mut desk, scene) = (Desk::new(), Scene::remote(&["anon:32M"]));
-    let job = desk.order(target(&scene), Limits::default(), Authority::All);
+    let job = desk.order(target(&scene), RunLimits::default(), Authority::All);
     assert!(desk.planned().expect("a plan").planned_bytes >= 32 * MIB);
     drop(job);
     desk.close();
@@ -249,7 +249,7 @@ fn memory_of_others_is_neither_found_nor_moved() {
     let find = desk.engine.find(&caller, aim(target(&scene)), Options::default());
     let refusal = desk.runtime.block_on(find).expect_err("it is root's");
     assert!(matches!(refusal, Refusal::NotPermitted { .. }), "{refusal:?}");
-    let job = desk.order(target(&scene), Limits::default(), nobody);
+    let job = desk.order(target(&scene), RunLimits::default(), nobody);
     let refusal = desk.planned().expect_err("it is root's");
     assert!(matches!(refusal, Refusal::NotPermitted { .. }), "{refusal:?}");
     until("nobody waits to be told to move", || job.go.is_closed());
@@ -268,7 +268,7 @@ fn a_cgroup_that_was_given_may_be_moved() {
     let find = desk.engine.find(&caller, aim(cgroup.target()), Options::default());
     let found = desk.runtime.block_on(find).expect("it may");
     assert_eq!((found.processes.len(), found.nodes.to_string()), (1, "0".into()));
-    let job = desk.order(cgroup.target(), Limits::default(), given);
+    let job = desk.order(cgroup.target(), RunLimits::default(), given);
     assert_eq!(desk.planned().expect("a plan").found.bare(), found.bare());
     job.go.send(()).expect("it waits");
     desk.ended();

@@ -2,7 +2,7 @@
 
 use crate::{
     app::{App, Layout, spinners, until},
-    engine::{Look, look},
+    engine::{Inspection, inspect},
     scene::{Scene, assert_complete},
     settings::Cgroup,
 };
@@ -10,7 +10,7 @@ use numaloc_core::{
     Options, Order, Outcome,
     pace::{Pacing, Profile},
 };
-use numaloc_executor::{Control, Limits};
+use numaloc_executor::{Control, RunLimits};
 use numaloc_host::Roots;
 use std::{
     env,
@@ -34,13 +34,13 @@ fn options(profile: Profile) -> Options {
 
 /// Calls `meanwhile` while a run goes on. Its argument tells whether the run has ended.
 fn during(
-    look: &Look,
-    limits: &Limits,
+    inspected: &Inspection,
+    limits: &RunLimits,
     control: &Control,
     meanwhile: impl FnOnce(&dyn Fn() -> bool),
 ) -> Outcome {
     thread::scope(|scope| {
-        let run = scope.spawn(|| look.carry_out(limits, control));
+        let run = scope.spawn(|| inspected.carry_out(limits, control));
         meanwhile(&|| run.is_finished());
         run.join().expect("it ends")
     })
@@ -74,9 +74,9 @@ fn take_turns(others: &[App], turn: Duration, ended: &dyn Fn() -> bool) {
 fn goes_on_beside(scene: Scene, others: &[App], turn: Duration) {
     others.iter().for_each(|other| other.hold(true));
     let options = Options { order: Order::Address, ..options(Profile::Balanced) };
-    let (look, control) = (look(&scene.target(), &options), Control::default());
-    let limits = Limits { timeout: Some(ENOUGH), ..Limits::default() };
-    let outcome = during(&look, &limits, &control, |ended| {
+    let (inspected, control) = (inspect(&scene.target(), &options), Control::default());
+    let limits = RunLimits { timeout: Some(ENOUGH), ..RunLimits::default() };
+    let outcome = during(&inspected, &limits, &control, |ended| {
         until("the run has begun", || control.moved_bytes.load(Relaxed) > 16 * MIB);
         take_turns(others, turn, ended);
     });
@@ -116,8 +116,8 @@ fn beside(others: &[App], turn: Duration, layout: &Layout) -> [f64; 2] {
     [Profile::Fast, Profile::Balanced].map(|profile| {
         let scene = Scene::of(layout.clone());
         let options = Options { order: Order::Address, ..options(profile) };
-        let (look, control) = (look(&scene.target(), &options), Control::default());
-        let outcome = during(&look, &Limits::default(), &control, |ended| {
+        let (inspected, control) = (inspect(&scene.target(), &options), Control::default());
+        let outcome = during(&inspected, &RunLimits::default(), &control, |ended| {
             take_turns(others, turn, ended);
         });
         assert_complete(&outcome);
@@ -195,12 +195,13 @@ fn pressure_that_a_run_causes_holds_it_back_until_it_is_over() {
     let roots = Roots { cgroup: gauge.root.clone(), ..Roots::default() };
     let scene = Scene::of(Layout::remote(&["anon:96M"]).within(cgroup.path()));
     let options = Options { order: Order::Address, ..options(Profile::Gentle) };
-    let (look, control) = (look(&scene.target(), &options), Control::default());
+    let (inspected, control) = (inspect(&scene.target(), &options), Control::default());
     // The run works all the time, and its low rate makes it last as long as the test needs it.
     let rate_bytes_per_second = Some(4 * MIB);
-    let limits = Limits { duty_percent: Some(100), rate_bytes_per_second, ..Limits::default() };
+    let limits =
+        RunLimits { duty_percent: Some(100), rate_bytes_per_second, ..RunLimits::default() };
     let outcome = thread::scope(|scope| {
-        let run = scope.spawn(|| look.carry_out_on(&roots, &limits, &control));
+        let run = scope.spawn(|| inspected.carry_out_on(&roots, &limits, &control));
         let why = || control.held_back();
         let is_held = || why().starts_with("io.pressure of /numaloc-pacing is");
         until("it holds back", || {
@@ -226,9 +227,9 @@ fn pressure_that_a_run_causes_holds_it_back_until_it_is_over() {
 fn rests_of_the_pace_are_not_held_back_for_others() {
     let scene = Scene::remote(&["anon:32M"]);
     // `fast` has no guard, so no pressure holds it back. It may work for half of the time.
-    let look = look(&scene.target(), &options(Profile::Fast));
-    let limits = Limits { duty_percent: Some(50), workers: Some(1), ..Limits::default() };
-    let calls = look.carry_out(&limits, &Control::default()).calls;
+    let inspected = inspect(&scene.target(), &options(Profile::Fast));
+    let limits = RunLimits { duty_percent: Some(50), workers: Some(1), ..RunLimits::default() };
+    let calls = inspected.carry_out(&limits, &Control::default()).calls;
     assert!(calls.rested >= calls.total.mul_f64(0.9), "{calls:?}");
     assert_eq!(calls.held_back, Duration::ZERO, "{calls:?}");
     scene.finish();
@@ -241,8 +242,8 @@ fn calls_of_a_gentle_run_are_short() {
     let longest = Duration::from_millis(50);
     let pacing = Pacing { profile: Profile::Gentle, max_stall: Some(longest), ..Pacing::default() };
     let options = Options { pacing, ..Options::default() };
-    let look = look(&scene.target(), &options);
-    let outcome = look.carry_out(&Limits::default(), &Control::default());
+    let inspected = inspect(&scene.target(), &options);
+    let outcome = inspected.carry_out(&RunLimits::default(), &Control::default());
     assert_complete(&outcome);
     let calls = &outcome.calls;
     assert!(calls.over_stall <= calls.calls / 4, "{calls:?}");
@@ -255,9 +256,10 @@ fn calls_of_a_gentle_run_are_short() {
 #[test]
 fn a_run_that_yields_goes_on_when_others_are_done() {
     let scene = Scene::remote(&["thp:64M"]);
-    let (look, control) = (look(&scene.target(), &options(Profile::Fast)), Control::default());
+    let (inspected, control) =
+        (inspect(&scene.target(), &options(Profile::Fast)), Control::default());
     control.yielding.store(true, Relaxed);
-    let outcome = during(&look, &Limits::default(), &control, |ended| {
+    let outcome = during(&inspected, &RunLimits::default(), &control, |ended| {
         assert!(control.held_back().contains("higher class"));
         // It does not starve meanwhile.
         until("a little has moved", || control.moved_bytes.load(Relaxed) > 0);

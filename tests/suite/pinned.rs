@@ -36,8 +36,9 @@ fn pages_that_stay_take_few_calls() {
     let pacing = Pacing { max_stall: Some(Duration::from_secs(30)), ..Pacing::default() };
     let outcome = scene.migrate(&Options { pacing, ..Options::default() });
     scene.assert_on("io-uring", 1, 16 * MIB);
-    let run_bytes = Options::default().pacing.pace().run_bytes.expect("there are runs");
-    assert!(outcome.calls.calls < 16 * MIB / run_bytes / 2, "{outcome:?}");
+    let pagelist_bytes =
+        Options::default().pacing.pace().pagelist_bytes.expect("page lists have a bound");
+    assert!(outcome.calls.calls < 16 * MIB / pagelist_bytes / 2, "{outcome:?}");
     scene.finish();
 }
 

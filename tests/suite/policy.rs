@@ -2,7 +2,7 @@
 
 use crate::{
     app::Layout,
-    engine::{look, look_again, look_briefly},
+    engine::{inspect, inspect_again, inspect_briefly},
     scene::{Scene, assert_complete, assert_left},
     settings::Cgroup,
     truth::{off, on},
@@ -35,11 +35,11 @@ fn bound_memory_comes_home_when_included() {
 #[test]
 fn a_plan_asks_for_policies_in_passing() {
     let small = Scene::remote(&["bound:8M:bind=1", "anon:8M"]);
-    let plan = look_briefly(&small.target(), &Options::default()).plan;
+    let plan = inspect_briefly(&small.target(), &Options::default()).plan;
     assert_eq!(plan.skipped_bytes().get(&Reason::Bound), Some(&(8 * MIB)), "{plan:?}");
     assert_eq!(plan.unasked_bytes, 0);
     let large = Scene::remote(&["bound:32M:bind=1"]);
-    let plan = look_briefly(&large.target(), &Options::default()).plan;
+    let plan = inspect_briefly(&large.target(), &Options::default()).plan;
     assert!(!plan.skipped_bytes().contains_key(&Reason::Bound), "{plan:?}");
     assert!((32 * MIB..33 * MIB).contains(&plan.unasked_bytes), "{plan:?}");
 }
@@ -47,8 +47,8 @@ fn a_plan_asks_for_policies_in_passing() {
 #[test]
 fn a_look_after_the_move_knows_what_was_asked_before() {
     let scene = Scene::remote(&["bound:32M:bind=1"]);
-    let before = look(&scene.target(), &Options::default());
-    let after = look_again(&before, &scene.target()).plan;
+    let before = inspect(&scene.target(), &Options::default());
+    let after = inspect_again(&before, &scene.target()).plan;
     assert_eq!(after.skipped_bytes().get(&Reason::Bound), Some(&(32 * MIB)), "{after:?}");
 }
 

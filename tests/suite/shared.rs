@@ -2,12 +2,12 @@
 
 use crate::{
     app::Layout,
-    engine::{look, look_again},
+    engine::{inspect, inspect_again},
     scene::{Scene, assert_complete},
     settings::Setting,
 };
 use numaloc_core::Options;
-use numaloc_executor::{Control, Limits};
+use numaloc_executor::{Control, RunLimits};
 use numaloc_host::Target;
 use std::fs;
 
@@ -41,10 +41,10 @@ fn what_a_stranger_leaves_behind_is_late() {
     stranger.check();
     app.check();
     let target = [Target::Pid(app.pid())];
-    let before = look(&target, &Options::default());
-    let limits = Limits { duty_percent: Some(100), ..Limits::default() };
+    let before = inspect(&target, &Options::default());
+    let limits = RunLimits { duty_percent: Some(100), ..RunLimits::default() };
     let account = before.carry_out(&limits, &Control::default()).account();
-    let after = || look_again(&before, &target).plan.locality;
+    let after = || inspect_again(&before, &target).plan.locality;
     assert_eq!(account.late_bytes(&after(), 100), 0, "{account:?}");
     drop(stranger);
     fs::remove_file(FILE).expect("it is there");

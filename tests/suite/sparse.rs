@@ -1,7 +1,7 @@
 //! Reservations that are mostly holes, and memory that is mostly at home: the work depends on what is touched and what is remote.
 
 use crate::{
-    engine::look,
+    engine::inspect,
     scene::{Scene, assert_complete},
     truth::release,
 };
@@ -9,7 +9,7 @@ use numaloc_core::{
     Options,
     pace::{Pacing, Profile},
 };
-use numaloc_executor::{Control, Limits};
+use numaloc_executor::{Control, RunLimits};
 use std::fs;
 
 const MIB: u64 = 1 << 20;
@@ -66,9 +66,9 @@ fn a_move_reads_nothing_of_what_is_at_home() {
     let scene = Scene::remote(&["anon:256M"]);
     scene.migrate(&Options { target_ratio: 95, ..Options::default() });
     let pacing = Pacing { profile: Profile::Fast, ..Pacing::default() };
-    let look = look(&scene.target(), &Options { pacing, ..Options::default() });
+    let inspected = inspect(&scene.target(), &Options { pacing, ..Options::default() });
     let before = read_bytes();
-    let outcome = look.carry_out(&Limits::default(), &Control::default());
+    let outcome = inspected.carry_out(&RunLimits::default(), &Control::default());
     let read = read_bytes() - before;
     scene.assert_on("anon", 0, BYTES);
     assert_complete(&outcome);

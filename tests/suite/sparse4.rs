@@ -2,7 +2,7 @@
 
 use crate::{
     app::Layout,
-    engine::look,
+    engine::inspect,
     scene::{Scene, assert_complete},
     truth::node_count,
 };
@@ -26,8 +26,8 @@ fn threads_on_two_nodes_get_their_memory_to_the_nearest() {
     assert_eq!(node_count(), 4);
     let scene = Scene::of(Layout::remote(&["anon:32M", "thp:16M"]).on("0,1").memory_on(2));
     let target = nearest(2, [0, 1]);
-    let look = look(&scene.target(), &Options::default());
-    let plan = &look.plan;
+    let inspected = inspect(&scene.target(), &Options::default());
+    let plan = &inspected.plan;
     assert_eq!(plan.processes[0].home.to_string(), "0-1");
     let outcome = crate::engine::migrate(&scene.target(), &Options::default());
     scene.assert_on("anon", target, 32 * MIB);
@@ -60,7 +60,7 @@ fn a_named_set_of_nodes_is_filled_nearest_first() {
 #[test]
 fn a_process_that_may_run_everywhere_is_skipped() {
     let scene = Scene::of(Layout::remote(&["anon:16M"]).on("").memory_on(3));
-    assert!(look(&scene.target(), &Options::default()).plan.is_skipped());
+    assert!(inspect(&scene.target(), &Options::default()).plan.is_skipped());
     scene.assert_on("anon", 3, 16 * MIB);
     scene.finish();
 }

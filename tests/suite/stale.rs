@@ -3,7 +3,7 @@
 
 use crate::{
     app::{App, until},
-    engine::{Look, look},
+    engine::{Inspection, inspect},
     scene::Scene,
     settings::Setting,
     truth::{Truth, huge_bytes, off, on},
@@ -12,7 +12,7 @@ use numaloc_core::{
     HUGE, Options,
     pace::{Pacing, Profile},
 };
-use numaloc_executor::{Control, Limits, Outcome};
+use numaloc_executor::{Control, Outcome, RunLimits};
 use std::{fs, sync::atomic::Ordering::Relaxed, thread};
 
 const MIB: u64 = 1 << 20;
@@ -47,11 +47,11 @@ fn at_rate<T>(
     rate: u64,
     act: impl Fn(&mut App) -> T,
 ) -> (Seen<T>, Outcome) {
-    let look = only(scene, region);
-    let limits = Limits { rate_bytes_per_second: Some(rate), ..Limits::default() };
+    let inspected = only(scene, region);
+    let limits = RunLimits { rate_bytes_per_second: Some(rate), ..RunLimits::default() };
     let control = Control::default();
     thread::scope(|scope| {
-        let run = scope.spawn(|| look.carry_out(&limits, &control));
+        let run = scope.spawn(|| inspected.carry_out(&limits, &control));
         let moved = || control.moved_bytes.load(Relaxed);
         until("some have moved and others wait", || {
             moved() > 0 && control.held_back() == "bandwidth limit"
@@ -68,13 +68,13 @@ fn at_rate<T>(
 }
 
 /// A plan for one region and nothing else.
-fn only(scene: &Scene, region: &str) -> Look {
+fn only(scene: &Scene, region: &str) -> Inspection {
     let pacing = Pacing { profile: Profile::Fast, ..Pacing::default() };
-    let mut look = look(&scene.target(), &Options { pacing, ..Options::default() });
+    let mut inspected = inspect(&scene.target(), &Options { pacing, ..Options::default() });
     let start = scene.app.range(region).start;
-    look.plan.moves.retain(|step| step.mappings[0].start == start);
-    look.plan.skipped.clear();
-    look
+    inspected.plan.moves.retain(|planned_move| planned_move.mappings[0].start == start);
+    inspected.plan.skipped.clear();
+    inspected
 }
 
 /// Stops khugepaged, which would make huge pages again of what was split.

@@ -1,6 +1,6 @@
 //! Tests which nodes are home.
 
-use crate::{app::Layout, engine::look, scene::Scene, truth::node_count};
+use crate::{app::Layout, engine::inspect, scene::Scene, truth::node_count};
 use numaloc_core::{Node, NodeMemory, Options, Skip, Topology};
 use numaloc_host::{Roots, topology};
 
@@ -8,12 +8,12 @@ const MIB: u64 = 1 << 20;
 
 fn is_skipped(layout: Layout) {
     let scene = Scene::of(layout);
-    let look = look(&scene.target(), &Options::default());
-    let plan = &look.plan;
+    let inspected = inspect(&scene.target(), &Options::default());
+    let plan = &inspected.plan;
     assert_eq!(plan.processes[0].skip, Some(Skip::NoTargetNode));
     assert_eq!(plan.processes[0].skip.map(Skip::message), Some("no target node"));
     assert!(plan.is_skipped() && plan.moves.is_empty());
-    let outcome = look.carry_out(&Default::default(), &Default::default());
+    let outcome = inspected.carry_out(&Default::default(), &Default::default());
     assert_eq!(outcome.account().moved_bytes(), 0);
     scene.assert_on("anon", 1, 16 * MIB);
     scene.finish();

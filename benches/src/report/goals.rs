@@ -28,7 +28,7 @@ use Bound::{AtLeast, AtMost};
 
 /// The result of a goal in one case on one kernel.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Verdict {
+pub struct GoalResult {
     pub bench: String,
     pub kernel: String,
     pub case: String,
@@ -150,13 +150,13 @@ const fn family(cases: &'static [&'static str], most: f64) -> Goal {
 }
 
 /// All goals, with what was measured.
-pub fn judge(figures: &[Figure]) -> Vec<Verdict> {
+pub fn judge(figures: &[Figure]) -> Vec<GoalResult> {
     let places = GOALS.iter().flat_map(|goal| {
         goal.cases
             .iter()
             .flat_map(move |&case| goal.kernels.iter().map(move |&kernel| (goal, case, kernel)))
     });
-    let verdicts = places.map(|(goal, case, kernel)| {
+    let results = places.map(|(goal, case, kernel)| {
         let median = |subject: &str| {
             let found = figures.iter().find(|figure| {
                 [&figure.bench, &figure.kernel, &figure.case, &figure.subject, &figure.metric]
@@ -174,7 +174,7 @@ pub fn judge(figures: &[Figure]) -> Vec<Verdict> {
             None => format!("{}: {}", goal.subject, goal.metric),
             Some(against) => format!("{}: {} / {against}", goal.subject, goal.metric),
         };
-        Verdict {
+        GoalResult {
             bench: goal.bench.into(),
             kernel: kernel.into(),
             case: case.into(),
@@ -184,7 +184,7 @@ pub fn judge(figures: &[Figure]) -> Vec<Verdict> {
             met: value.map(|value| goal.bound.holds(value)),
         }
     });
-    verdicts.collect()
+    results.collect()
 }
 
 impl Bound {

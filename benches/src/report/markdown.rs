@@ -2,7 +2,7 @@
 
 use super::{
     Row, distinct,
-    goals::{Bound, Verdict},
+    goals::{Bound, GoalResult},
     plot::Plot,
 };
 use crate::print::with_spread;
@@ -15,7 +15,7 @@ machines, whose times are not those of real ones.
 ";
 
 /// The whole report.
-pub fn report(rows: &[Row], goals: &[Verdict], plots: &[Plot]) -> String {
+pub fn report(rows: &[Row], goals: &[GoalResult], plots: &[Plot]) -> String {
     let mut text = format!("# Benchmarks of numaloc\n\n{READING}\n## Goals\n\n");
     text += &table_of_goals(goals);
     for bench in distinct(rows.iter().map(|row| &row.figure.bench)) {
@@ -32,7 +32,7 @@ pub fn report(rows: &[Row], goals: &[Verdict], plots: &[Plot]) -> String {
     text
 }
 
-fn table_of_goals(goals: &[Verdict]) -> String {
+fn table_of_goals(goals: &[GoalResult]) -> String {
     let mut text =
         "| benchmark | case | what | kernel | goal | measured | |\n|---|---|---|---|---|--:|---|\n"
             .to_owned();
@@ -41,16 +41,16 @@ fn table_of_goals(goals: &[Verdict]) -> String {
             Bound::AtMost(most) => format!("at most {most}"),
             Bound::AtLeast(least) => format!("at least {least}"),
         };
-        let verdict = match goal.met {
+        let result = match goal.met {
             Some(true) => "met",
             Some(false) => "**MISSED**",
             None => "not measured",
         };
-        let Verdict { bench, case, what, kernel, .. } = goal;
+        let GoalResult { bench, case, what, kernel, .. } = goal;
         let value = goal.value.map(|value| format!("{value:.3}")).unwrap_or_default();
         let _ = writeln!(
             text,
-            "| {bench} | {case} | {what} | {kernel} | {bound} | {value} | {verdict} |"
+            "| {bench} | {case} | {what} | {kernel} | {bound} | {value} | {result} |"
         );
     }
     text

@@ -16,7 +16,7 @@ mod workload;
 pub use failed::FailedProcess;
 pub use few::first_few;
 pub use job::{JobFilter, JobProgress, JobState};
-pub use member::{MemberResult, MemberState, verdict};
+pub use member::{MemberResult, MemberState, state_and_reason};
 pub use name::{CGROUP_MAX, JobId, ScheduleId, WorkloadId, is_cgroup};
 pub(crate) use name::{TOKEN_MAX, is_token};
 pub use numaloc_core::{CallStats, ProcessOutcome};

@@ -158,11 +158,11 @@ impl Account {
     pub fn found(&mut self, bytes: u64) {
         self.found_bytes += bytes;
     }
-    /// Settles bytes that a second look confirmed on their target.
+    /// Settles bytes that the verification confirmed on their target.
     pub fn moved(&mut self, bytes: u64) {
         self.moved_bytes += bytes;
     }
-    /// Settles bytes that the kernel reported as moved, but that a second look found off target again.
+    /// Settles bytes that the kernel reported as moved, but that the verification found off target again.
     pub fn moved_back(&mut self, bytes: u64) {
         self.moved_back_bytes += bytes;
     }
@@ -214,7 +214,7 @@ impl Account {
     pub fn moved_bytes(&self) -> u64 {
         self.moved_bytes
     }
-    /// Bytes that were moved and were off target again at the second look.
+    /// Bytes that were moved and were off target again at the verification.
     pub fn moved_back_bytes(&self) -> u64 {
         self.moved_back_bytes
     }

@@ -8,8 +8,8 @@
 //! | [`ids`], [`topology`], [`process`] | the machine and its processes: nodes and CPUs, distances, where threads may run |
 //! | [`extent`], [`chunks`], [`mempolicy`] | what a survey finds: ranges of memory, with the nodes that their pages are on |
 //! | [`options`], [`pace`] | what a request asks for: which memory moves, where to and how gently |
-//! | [`home`], [`claim`] | where the memory of a process belongs, and where it may be |
-//! | [`supply`], [`room`], [`route`] | what pages on a target are taken from, how room is made, which target is first |
+//! | [`home`], [`home_rule`], [`claim`], [`claim_set`] | where the memory of a process belongs, and where it may be |
+//! | [`supply`], [`room`], [`protection`], [`compact`], [`route`] | what pages on a target are taken from, how room is made, which target is first |
 //! | [`planner`], [`plan`] | the decision: what moves, by which routes, and what stays and why |
 //! | [`heat`] | which memory is used most, as far as it was measured |
 //! | [`account`], [`outcome`], [`locality`] | what became of every byte, and the share of local memory before and after |
@@ -96,7 +96,7 @@ pub use locality::{Locality, Share};
 pub use mempolicy::Mempolicy;
 pub use options::Options;
 pub use outcome::{CALL_BOUNDS_US, CallStats, Flows, Moved, Outcome, ProcessOutcome};
-pub use pace::{Guard, NumaBalancing, Order, Pace, Pacing, Profile};
+pub use pace::{GuardBounds, NumaBalancing, Order, Pace, Pacing, Profile};
 pub use plan::{CommonStay, Move, Plan, PlannedProcess, Skip, Skipped, WideThread};
 pub use process::{Identity, Process, Thread, Threads};
 pub use protection::Protection;

@@ -30,7 +30,7 @@ impl Profile {
     /// The bounds of the profile.
     fn pace(self) -> Pace {
         let guard = |io_percent, cpu_percent| {
-            Some(Guard { io_percent, cpu_percent, node_cpu_percent: 100 })
+            Some(GuardBounds { io_percent, cpu_percent, node_cpu_percent: 100 })
         };
         let ms = Duration::from_millis;
         match self {
@@ -39,7 +39,7 @@ impl Profile {
                 duty_percent: 10,
                 workers: 1,
                 batch_bytes: 4 << 20,
-                run_bytes: Some(64 << 10),
+                pagelist_bytes: Some(64 << 10),
                 guard: guard(20, 40),
                 waits_for_huge_pages: true,
                 drop_bytes_per_second: Some(32 << 20),
@@ -49,7 +49,7 @@ impl Profile {
                 duty_percent: 42,
                 workers: 1,
                 batch_bytes: 16 << 20,
-                run_bytes: Some(256 << 10),
+                pagelist_bytes: Some(256 << 10),
                 guard: guard(40, 60),
                 waits_for_huge_pages: true,
                 drop_bytes_per_second: Some(256 << 20),
@@ -59,7 +59,7 @@ impl Profile {
                 duty_percent: 100,
                 workers: 2,
                 batch_bytes: 64 << 20,
-                run_bytes: None,
+                pagelist_bytes: None,
                 guard: None,
                 waits_for_huge_pages: false,
                 drop_bytes_per_second: None,
@@ -85,10 +85,12 @@ impl Pacing {
     pub fn pace(&self) -> Pace {
         let pace = self.profile.pace();
         let guard = match (pace.guard, self.node_cpu_percent_max) {
-            (Some(guard), Some(percent)) => Some(Guard { node_cpu_percent: percent, ..guard }),
+            (Some(guard), Some(percent)) => {
+                Some(GuardBounds { node_cpu_percent: percent, ..guard })
+            }
             // A request that names this bound wants it kept, but no other guard.
             (None, Some(percent)) => {
-                Some(Guard { io_percent: 100, cpu_percent: 100, node_cpu_percent: percent })
+                Some(GuardBounds { io_percent: 100, cpu_percent: 100, node_cpu_percent: percent })
             }
             (guard, None) => guard,
         };
@@ -110,9 +112,9 @@ pub struct Pace {
     /// The largest number of bytes that the kernel unmaps at once within a call; a single folio may be larger. `None`:
     /// as many as the kernel takes by itself, which is 2 MiB from 6.3 on and one folio before that (mm/migrate.c,
     /// NR_MAX_BATCHED_MIGRATION).
-    pub run_bytes: Option<u64>,
+    pub pagelist_bytes: Option<u64>,
     /// Bounds of pressure beyond which the run holds back; `None`: it never does.
-    pub guard: Option<Guard>,
+    pub guard: Option<GuardBounds>,
     /// Whether the run holds back for some time when huge pages are split because the target has no free huge pages.
     pub waits_for_huge_pages: bool,
     /// Most bytes of page cache per second that are dropped for room on the targets. Whoever used that cache reads it from its
@@ -123,7 +125,7 @@ pub struct Pace {
 /// Bounds beyond which a run holds back, each in percent of the time; 100: never. Only pressure that the run itself
 /// causes counts, not pressure that is there anyway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Guard {
+pub struct GuardBounds {
     /// Time in which some task of the target waits for IO: `some` of its cgroup's io.pressure. Waits for pages under
     /// migration show there (mm/migrate.c, `migration_entry_wait` sleeps in io_schedule).
     pub io_percent: u8,

@@ -235,7 +235,7 @@ impl Plan {
         for skipped in &self.skipped {
             *by_reason.entry(skipped.reason).or_default() += skipped.remote_bytes;
         }
-        let shared: u64 = self.moves.iter().map(|step| step.shared_bytes).sum();
+        let shared: u64 = self.moves.iter().map(|planned_move| planned_move.shared_bytes).sum();
         if shared > 0 {
             *by_reason.entry(Reason::Shared).or_default() += shared;
         }

@@ -142,8 +142,8 @@ impl<'a> Planner<'a> {
 
     fn extent(&mut self, extent: Extent) {
         let Claim { home, allowed } = self.claims.on(&extent.mappings, &extent.pages);
-        let verdict = self.verdict(&extent, &home, &allowed);
-        self.count(&extent, &home, verdict.is_ok());
+        let targets = self.targets(&extent, &home, &allowed);
+        self.count(&extent, &home, targets.is_ok());
         let options = &self.plan.options;
         let (mut remote, mut shared_bytes, mut elsewhere_bytes) = (BTreeMap::new(), 0, 0);
         let reason_elsewhere = options.reason_elsewhere();
@@ -162,7 +162,7 @@ impl<'a> Planner<'a> {
             }
         }
         let owned_bytes: u64 = remote.values().sum();
-        let is_move = verdict.is_ok() && owned_bytes > 0;
+        let is_move = targets.is_ok() && owned_bytes > 0;
         if !is_move && matches!(extent.pages, Pages::Common(_)) {
             let (mappings, bytes) = (extent.mappings.clone(), extent.bytes);
             self.plan.common_stays.push(CommonStay { mappings, bytes });
@@ -174,7 +174,7 @@ impl<'a> Planner<'a> {
             }
         };
         skip(reason_elsewhere, elsewhere_bytes);
-        match verdict {
+        match targets {
             Err(reason) => {
                 skip(reason, owned_bytes);
                 skip(Reason::Shared, shared_bytes);
@@ -187,7 +187,7 @@ impl<'a> Planner<'a> {
                 let routes = self.routes(home, targets);
                 let Extent { mappings, pages, bytes, kind, hugetlb_bytes, name, residency, .. } =
                     extent;
-                let step = Move {
+                let planned_move = Move {
                     mappings,
                     pages,
                     bytes,
@@ -199,13 +199,13 @@ impl<'a> Planner<'a> {
                     shared_bytes,
                     away: residency.away,
                 };
-                self.plan.moves.push(step);
+                self.plan.moves.push(planned_move);
             }
         }
     }
 
     /// The nodes that an extent's pages may go to, or why they may go to none.
-    fn verdict(
+    fn targets(
         &self,
         extent: &Extent,
         home: &NodeSet,
@@ -287,11 +287,11 @@ impl<'a> Planner<'a> {
         self.apply_ratio();
         let moves = std::mem::take(&mut self.plan.moves);
         let mut wanted = self.plan.limit_bytes.unwrap_or(u64::MAX);
-        for step in &moves {
-            for (&from, &bytes) in &step.remote {
+        for planned_move in &moves {
+            for (&from, &bytes) in &planned_move.remote {
                 let bytes = bytes.min(wanted);
                 wanted -= bytes;
-                self.expect(step, from, bytes);
+                self.expect(planned_move, from, bytes);
             }
         }
         self.plan.moves = moves;
@@ -333,20 +333,20 @@ impl<'a> Planner<'a> {
     }
 
     /// Takes room for `bytes` on the routes' targets, best first; what is free on all of them before anything is dropped.
-    fn expect(&mut self, step: &Move, from: NodeId, mut bytes: u64) {
-        let ways = self.plan.options.ways(step.hugetlb_bytes);
-        let route = self.plan.routes[step.routes].from(from);
+    fn expect(&mut self, planned_move: &Move, from: NodeId, mut bytes: u64) {
+        let ways = self.plan.options.ways(planned_move.hugetlb_bytes);
+        let route = self.plan.routes[planned_move.routes].from(from);
         for (&make_room, &to) in ways.iter().flat_map(|way| route.iter().map(move |to| (way, to))) {
             let Some(memory) = self.memory.get_mut(&to) else { continue };
             let options = &self.plan.options;
             let reserve = options.reserve(memory.total_bytes);
-            let supply = options.supply(step.hugetlb_bytes);
+            let supply = options.supply(planned_move.hugetlb_bytes);
             let taken = memory.take(supply, bytes, reserve, make_room);
             if make_room == MakeRoom::Cache && bytes > taken.bytes() && memory.protected_bytes > 0 {
                 self.plan.protected_cache.insert(to, memory.protected_bytes);
             }
             let fits = taken.bytes();
-            if step.hugetlb_bytes.is_some() {
+            if planned_move.hugetlb_bytes.is_some() {
                 self.plan.beyond_pool_bytes += taken.free_bytes;
             }
             if fits > 0 {
@@ -358,7 +358,7 @@ impl<'a> Planner<'a> {
         }
         self.plan.no_room_bytes += bytes;
         let pool_only = self.plan.options.hugetlb == HugetlbSource::Pool;
-        if pool_only && step.hugetlb_bytes.is_some_and(can_be_fresh) {
+        if pool_only && planned_move.hugetlb_bytes.is_some_and(can_be_fresh) {
             self.plan.beyond_pool_bytes += bytes;
         }
     }

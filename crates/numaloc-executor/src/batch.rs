@@ -1,4 +1,4 @@
-//! Batches: each is one move_pages call and then a second look, which settles every folio of the batch.
+//! Batches: each is one move_pages call and then a verification, which settles every folio of the batch.
 
 use crate::{
     blocks::make_huge_pages,
@@ -61,12 +61,12 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// Finds the pages of a part of extent `step` that are away from home, after so many failed visits. Notes the error if not all
-    /// of it could be scanned.
-    pub fn find(&mut self, step: usize, range: Range<u64>, attempts: u32) -> Found {
-        let found = self.finder.find(step, range, attempts);
+    /// Finds the pages of a part of the extent of move `move_index` that are away from home, after so many failed visits. Notes
+    /// the error if not all of it could be scanned.
+    pub fn find(&mut self, move_index: usize, range: Range<u64>, attempts: u32) -> Found {
+        let found = self.finder.find(move_index, range, attempts);
         if let Some(error) = &found.error {
-            self.ledger.error(self.work.plan.moves[step].mappings[0].process, error);
+            self.ledger.error(self.work.plan.moves[move_index].mappings[0].process, error);
         }
         found
     }
@@ -75,7 +75,7 @@ impl<'a> Mover<'a> {
     pub fn put(&mut self, row: Row) {
         let folio = row.first;
         let plan = self.work.plan;
-        let route = plan.routes[plan.moves[folio.step].routes].from(folio.from);
+        let route = plan.routes[plan.moves[folio.move_index].routes].from(folio.from);
         let Folio { process, flag, hugetlb_bytes, .. } = folio;
         // A folio goes round its targets once for each way to find room there.
         let way = folio.choice.checked_div(route.len());
@@ -256,7 +256,7 @@ impl<'a> Mover<'a> {
     fn batch(&mut self, key: Key, rows: &[Row]) -> Vec<Row> {
         let space = &self.survey.spaces[key.process];
         let called = self.caller.call(space, key, rows);
-        let (sightings, failed) = self.finder.look(key.process, rows, key.to);
+        let (sightings, failed) = self.finder.verify(key.process, rows, key.to);
         failed.iter().for_each(|error| self.ledger.error(key.process, error));
         let alive = space.is_alive();
         let (mut again, mut hinted) = (Vec::new(), Vec::new());
@@ -265,8 +265,8 @@ impl<'a> Mover<'a> {
             for folio in self.ledger.seen(space.process.identity, key.to, row, sighting) {
                 let index = (folio.address - row.first.address) / row.first.bytes;
                 let is_part = folio.bytes < row.first.bytes;
-                let verdict = called.verdict(before + index as usize);
-                match fate(&folio, is_part, called.errno, verdict) {
+                let status = called.status(before + index as usize);
+                match fate(&folio, is_part, called.errno, status) {
                     _ if !alive => {
                         self.ledger.left(folio.process, Reason::ProcessGone, folio.bytes)
                     }
@@ -290,9 +290,11 @@ impl<'a> Mover<'a> {
 
     /// Sets a folio aside for a later try. Leaves it if it has had all its tries, or if too much is set aside already.
     fn defer(&mut self, folio: Folio, reason: Reason) {
-        let start = folio.offset(&self.work.plan.moves[folio.step]);
+        let start = folio.offset(&self.work.plan.moves[folio.move_index]);
         let may_try = folio.attempts + 1 < self.work.limits.attempts;
-        if !may_try || !self.deferred.add(folio.step, folio.process, start..start + folio.bytes) {
+        if !may_try
+            || !self.deferred.add(folio.move_index, folio.process, start..start + folio.bytes)
+        {
             self.ledger.left(folio.process, reason, folio.bytes);
         }
     }

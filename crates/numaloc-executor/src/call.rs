@@ -4,9 +4,9 @@ use crate::{
     folio::Folio,
     hint::take_faults,
     key::Key,
+    page_status::{CallStatuses, PageStatus},
+    pagelist::{Length, Pagelists},
     row::Row,
-    runs::{Length, Runs},
-    verdict::{Verdict, Verdicts},
     work::Work,
 };
 use nix::libc::EIO;
@@ -29,32 +29,33 @@ pub struct Caller<'a> {
 pub struct Called {
     /// The errno of the call as a whole; `None`: it returned 0 or more.
     pub errno: Option<i32>,
-    runs: Runs,
-    verdicts: Verdicts,
+    pagelists: Pagelists,
+    call_statuses: CallStatuses,
 }
 
 impl Called {
-    /// The verdict on the folio with this number among those that were passed.
-    pub fn verdict(&self, folio: usize) -> Verdict {
-        self.verdicts.get(self.runs.place(folio))
+    /// The status of the folio with this number among those that were passed.
+    pub fn status(&self, folio: usize) -> PageStatus {
+        self.call_statuses.get(self.pagelists.place(folio))
     }
 }
 
 impl<'a> Caller<'a> {
-    /// Begins with the run length of the plan's profile.
+    /// Begins with the page list length of the plan's profile.
     pub fn new(work: &'a Work<'a>) -> Self {
-        let length = Length::new(work.plan.options.pacing.pace().run_bytes);
+        let length = Length::new(work.plan.options.pacing.pace().pagelist_bytes);
         Self { work, length, calls: CallStats::default() }
     }
 
     /// Passes all folios of `rows`, which are of one class, in one call.
     pub fn call(&mut self, space: &AddressSpace, key: Key, rows: &[Row]) -> Called {
-        let runs = Runs::new(rows, self.length.bytes(&rows[0].first));
-        let mut statuses = vec![0; runs.addresses.len()];
+        let pagelists = Pagelists::new(rows, self.length.bytes(&rows[0].first));
+        let mut statuses = vec![0; pagelists.addresses.len()];
         let class = rows[0].first.class();
         let splits = self.work.pacer.splits_before(class);
         let begin = Instant::now();
-        let result = move_pages(space.tid(), &runs.addresses, key.to.0, &mut statuses, key.flag);
+        let result =
+            move_pages(space.tid(), &pagelists.addresses, key.to.0, &mut statuses, key.flag);
         let elapsed = begin.elapsed();
         self.length.learn(result.as_ref().is_ok_and(|&left| left > 0));
         let count = |rows: &mut dyn Iterator<Item = &Row>| rows.map(|row| row.count).sum::<u64>();
@@ -70,7 +71,7 @@ impl<'a> Caller<'a> {
             count(&mut rows.iter().filter(|row| row.first.attempts > 0));
         tracing::debug!(pid = space.pid(), to = key.to.0, folios, ?result, ?elapsed, "move_pages");
         let errno = result.err().map(|error| error.raw_os_error().unwrap_or(EIO));
-        Called { errno, runs, verdicts: Verdicts::new(statuses) }
+        Called { errno, pagelists, call_statuses: CallStatuses::new(statuses) }
     }
 
     /// Takes the NUMA-hint faults of folios that are to go to `to`.

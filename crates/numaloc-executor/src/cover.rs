@@ -5,7 +5,7 @@
 //! twice.
 
 use numaloc_core::{CommonStay, Mapping, Move, Pages};
-use numaloc_host::{Ownership, Run};
+use numaloc_host::{Ownership, PageRun};
 use std::collections::BTreeMap;
 
 /// Ranges of moves. Key: process and first address. Value: first address behind the range, and the index of the move.
@@ -25,14 +25,14 @@ impl Cover {
     /// Takes all moves of a plan, and the ranges whose common pages stay.
     pub fn new(moves: &[Move], stays: &[CommonStay]) -> Self {
         let mut cover = Self::default();
-        for (index, step) in moves.iter().enumerate() {
-            let ranges = match step.pages {
+        for (index, planned_move) in moves.iter().enumerate() {
+            let ranges = match planned_move.pages {
                 Pages::All => continue,
                 Pages::Own => &mut cover.own,
                 Pages::Common(_) => &mut cover.common,
             };
-            for mapping in &step.mappings {
-                let end = mapping.start + step.bytes;
+            for mapping in &planned_move.mappings {
+                let end = mapping.start + planned_move.bytes;
                 // Several moves of common pages can have the same range: the first stands for all.
                 ranges.entry((mapping.process, mapping.start)).or_insert((end, index));
             }
@@ -47,10 +47,16 @@ impl Cover {
         cover
     }
 
-    /// Whether a move takes a run of pages that it found through `mapping`.
-    pub fn takes(&self, index: usize, step: &Move, mapping: Mapping, run: &Run<'_>) -> bool {
+    /// Whether a move takes a page run that it found through `mapping`.
+    pub fn takes(
+        &self,
+        index: usize,
+        planned_move: &Move,
+        mapping: Mapping,
+        run: &PageRun<'_>,
+    ) -> bool {
         let address = mapping.start + run.offset;
-        match (&step.pages, run.ownership, run.claims) {
+        match (&planned_move.pages, run.ownership, run.claims) {
             (Pages::All, ..) | (Pages::Own, Ownership::Exclusive, _) => true,
             // A child was forked since the survey: the page is treated like all pages that strangers map.
             (Pages::Own, ..) => of(&self.common, mapping.process, address).is_none(),
@@ -76,7 +82,7 @@ mod tests {
 
     const START: u64 = 0xc0_0000_0000;
 
-    fn step(pages: Pages, processes: &[usize], offset: u64) -> Move {
+    fn planned_move(pages: Pages, processes: &[usize], offset: u64) -> Move {
         let mapping = |&process: &usize| Mapping { process, start: START + offset };
         Move {
             mappings: processes.iter().map(mapping).collect(),
@@ -103,17 +109,18 @@ mod tests {
         let [one, both] = sets();
         let common = |set: &ClaimSet| Pages::Common(set.clone());
         let moves = [
-            step(Pages::Own, &[0], 0),
-            step(common(&one), &[0, 1], 0),
-            step(common(&both), &[0, 1], 0),
+            planned_move(Pages::Own, &[0], 0),
+            planned_move(common(&one), &[0, 1], 0),
+            planned_move(common(&both), &[0, 1], 0),
         ];
         let cover = Cover::new(&moves, &[]);
         let takers = |process: usize, ownership, claims: Option<&ClaimSet>| -> Vec<usize> {
-            let run = Run { offset: 4096, ownership, claims, ..Run::default() };
+            let run = PageRun { offset: 4096, ownership, claims, ..PageRun::default() };
             let takes = |&index: &usize| {
-                let step: &Move = &moves[index];
-                let mapping = step.mappings.iter().find(|mapping| mapping.process == process);
-                mapping.is_some_and(|&mapping| cover.takes(index, step, mapping, &run))
+                let planned_move: &Move = &moves[index];
+                let mapping =
+                    planned_move.mappings.iter().find(|mapping| mapping.process == process);
+                mapping.is_some_and(|&mapping| cover.takes(index, planned_move, mapping, &run))
             };
             (0..moves.len()).filter(takes).collect()
         };
@@ -126,19 +133,19 @@ mod tests {
 
     #[test]
     fn what_a_child_that_was_born_since_maps_is_seen_all_the_same() {
-        let moves = [step(Pages::Own, &[0], 0), step(Pages::Own, &[1], 0)];
+        let moves = [planned_move(Pages::Own, &[0], 0), planned_move(Pages::Own, &[1], 0)];
         let cover = Cover::new(&moves, &[]);
-        let run = Run { ownership: Ownership::Several, ..Run::default() };
+        let run = PageRun { ownership: Ownership::Several, ..PageRun::default() };
         assert!(cover.takes(1, &moves[1], moves[1].mappings[0], &run));
     }
 
     #[test]
     fn common_pages_that_stay_are_not_found_by_the_move_beside_them() {
-        let moves = [step(Pages::Own, &[0], 0)];
+        let moves = [planned_move(Pages::Own, &[0], 0)];
         let stays = CommonStay { mappings: moves[0].mappings.clone(), bytes: HUGE / 4 };
         let cover = Cover::new(&moves, &[stays]);
         let takes = |ownership, offset| {
-            let run = Run { ownership, offset, ..Run::default() };
+            let run = PageRun { ownership, offset, ..PageRun::default() };
             cover.takes(0, &moves[0], moves[0].mappings[0], &run)
         };
         assert!(!takes(Ownership::Several, 0), "the plan has it already");

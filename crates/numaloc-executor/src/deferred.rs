@@ -19,7 +19,7 @@ pub const MOST: usize = 1 << 17;
 /// The key of a chunk. It is sorted by place first, so that neighbouring chunks follow each other, whatever their processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
-    step: u32,
+    move_index: u32,
     chunk: u32,
     process: u32,
 }
@@ -51,17 +51,19 @@ impl<'p> Deferred<'p> {
         Self { chunks: std::mem::take(&mut self.chunks), ..*self }
     }
 
-    /// Adds the pages at `bytes` from the start of extent `step`, as `process` maps them. Returns whether they could be kept: all
-    /// of them are, or none.
-    pub fn add(&mut self, step: usize, process: usize, bytes: Range<u64>) -> bool {
-        let places =
-            || masks(self.skew(step), bytes.clone()).map(|(chunk, _)| place(step, chunk, process));
+    /// Adds the pages at `bytes` from the start of the extent of move `move_index`, as `process` maps them. Returns whether they
+    /// could be kept: all of them are, or none.
+    pub fn add(&mut self, move_index: usize, process: usize, bytes: Range<u64>) -> bool {
+        let places = || {
+            masks(self.skew(move_index), bytes.clone())
+                .map(|(chunk, _)| place(move_index, chunk, process))
+        };
         let new = places().filter(|place| !self.chunks.contains_key(place)).count();
         if self.chunks.len() + new > self.most {
             return false;
         }
-        for (chunk, mask) in masks(self.skew(step), bytes) {
-            let bits = self.chunks.entry(place(step, chunk, process)).or_default();
+        for (chunk, mask) in masks(self.skew(move_index), bytes) {
+            let bits = self.chunks.entry(place(move_index, chunk, process)).or_default();
             bits.iter_mut().zip(mask).for_each(|(bits, mask)| *bits |= mask);
         }
         true
@@ -74,7 +76,7 @@ impl<'p> Deferred<'p> {
         let mut chunks = BTreeMap::new();
         let mut end = first.chunk;
         while let Some(entry) = self.chunks.first_entry()
-            && entry.key().step == first.step
+            && entry.key().move_index == first.move_index
             && entry.key().chunk <= end
             && u64::from(entry.key().chunk) < limit
         {
@@ -82,16 +84,16 @@ impl<'p> Deferred<'p> {
             let (place, bits) = entry.remove_entry();
             chunks.insert(place, bits);
         }
-        let step = first.step as usize;
-        let skew = self.skew(step);
+        let move_index = first.move_index as usize;
+        let skew = self.skew(move_index);
         let at = |chunk: u32| (u64::from(chunk) * CHUNK).saturating_sub(skew);
-        let range = at(first.chunk)..at(end).min(self.moves[step].bytes);
-        Some(Marks { step, range, skew, chunks })
+        let range = at(first.chunk)..at(end).min(self.moves[move_index].bytes);
+        Some(Marks { move_index, range, skew, chunks })
     }
 
     /// Bytes from the start of an extent's first chunk to the start of the extent.
-    fn skew(&self, step: usize) -> u64 {
-        self.moves[step].mappings[0].start % CHUNK
+    fn skew(&self, move_index: usize) -> u64 {
+        self.moves[move_index].mappings[0].start % CHUNK
     }
 }
 
@@ -99,7 +101,7 @@ impl<'p> Deferred<'p> {
 #[derive(Debug)]
 pub struct Marks {
     /// Index of the extent among the plan's moves.
-    pub step: usize,
+    pub move_index: usize,
     /// Bytes from the extent's start.
     pub range: Range<u64>,
     skew: u64,
@@ -111,7 +113,7 @@ impl Marks {
     pub fn take(&mut self, process: usize, bytes: Range<u64>) -> Vec<Range<u64>> {
         let mut taken: Vec<Range<u64>> = Vec::new();
         for (chunk, mask) in masks(self.skew, bytes) {
-            let place = place(self.step, chunk, process);
+            let place = place(self.move_index, chunk, process);
             let Some(bits) = self.chunks.get_mut(&place) else { continue };
             for (word, (bits, mask)) in (0..).zip(bits.iter_mut().zip(mask)) {
                 let mut both = *bits & mask;
@@ -140,8 +142,8 @@ impl Marks {
 }
 
 /// The casts lose nothing: 2^32 chunks are 8 PiB.
-fn place(step: usize, chunk: u64, process: usize) -> Place {
-    Place { step: step as u32, chunk: chunk as u32, process: process as u32 }
+fn place(move_index: usize, chunk: u64, process: usize) -> Place {
+    Place { move_index: move_index as u32, chunk: chunk as u32, process: process as u32 }
 }
 
 /// The chunks in which `bytes` lie, each with a bit for each page of `bytes` there.
@@ -164,7 +166,7 @@ mod tests {
     use proptest::{collection::vec, prelude::*, sample::select};
     use std::collections::BTreeSet;
 
-    fn step(start: u64, bytes: u64) -> Move {
+    fn planned_move(start: u64, bytes: u64) -> Move {
         Move {
             mappings: vec![Mapping { process: 0, start }],
             pages: Pages::All,
@@ -186,17 +188,17 @@ mod tests {
 
     /// The extents of the property tests: one begins in the middle of a chunk, the other is longer than a window.
     fn extents() -> [Move; 2] {
-        [step(HUGE - 3 * PAGE, 9 * HUGE), step(0, (WINDOW + 3) * CHUNK)]
+        [planned_move(HUGE - 3 * PAGE, 9 * HUGE), planned_move(0, (WINDOW + 3) * CHUNK)]
     }
 
     /// A folio somewhere in them: extent, process, first page, number of pages.
     fn folio() -> impl Strategy<Value = (usize, usize, u64, u64)> {
         let pages = select(vec![1, 1, 1, 16, 512, 1024]);
-        (0..2usize, 0..3usize, 0..1000u64, pages).prop_map(|(step, process, at, pages)| {
-            let extent = extents()[step].bytes / PAGE;
+        (0..2usize, 0..3usize, 0..1000u64, pages).prop_map(|(move_index, process, at, pages)| {
+            let extent = extents()[move_index].bytes / PAGE;
             // The factor 263 puts some of them at the end of the first window.
-            let first = if step == 1 { at * 263 } else { at * 4 };
-            (step, process, first.min(extent - pages), pages)
+            let first = if move_index == 1 { at * 263 } else { at * 4 };
+            (move_index, process, first.min(extent - pages), pages)
         })
     }
 
@@ -205,26 +207,26 @@ mod tests {
         #[test]
         fn each_page_comes_out_once(
             folios in vec(folio(), 0..60),
-            looks in vec(folio(), 0..60),
+            visits in vec(folio(), 0..60),
         ) {
             let (moves, mut model) = (extents(), BTreeSet::new());
             let mut deferred = Deferred::new(&moves, MOST);
-            for (step, process, first, pages) in folios {
-                prop_assert!(deferred.add(step, process, first * PAGE..(first + pages) * PAGE));
-                model.extend((first..first + pages).map(|page| (step, process, page)));
+            for (move_index, process, first, pages) in folios {
+                prop_assert!(deferred.add(move_index, process, first * PAGE..(first + pages) * PAGE));
+                model.extend((first..first + pages).map(|page| (move_index, process, page)));
             }
             for mut marks in windows(deferred) {
-                let step = marks.step;
-                for &(_, process, first, pages) in looks.iter().filter(|look| look.0 == step) {
-                    let looked = first * PAGE..(first + pages) * PAGE;
-                    for taken in marks.take(process, looked.clone()) {
-                        prop_assert!(looked.start <= taken.start && taken.end <= looked.end);
+                let move_index = marks.move_index;
+                for &(_, process, first, pages) in visits.iter().filter(|visit| visit.0 == move_index) {
+                    let visited = first * PAGE..(first + pages) * PAGE;
+                    for taken in marks.take(process, visited.clone()) {
+                        prop_assert!(visited.start <= taken.start && taken.end <= visited.end);
                         let taken = taken.start / PAGE..taken.end / PAGE;
-                        prop_assert!(taken.into_iter().all(|page| model.remove(&(step, process, page))));
+                        prop_assert!(taken.into_iter().all(|page| model.remove(&(move_index, process, page))));
                     }
                 }
                 let within = |&&(of, _, page): &&(usize, usize, u64)| {
-                    of == step && marks.range.contains(&(page * PAGE))
+                    of == move_index && marks.range.contains(&(page * PAGE))
                 };
                 let left: Vec<_> = model.iter().filter(within).copied().collect();
                 left.iter().for_each(|page| { model.remove(page); });
@@ -241,25 +243,25 @@ mod tests {
         fn windows_do_not_cut_huge_pages(folios in vec(folio(), 0..60)) {
             let moves = extents();
             let mut deferred = Deferred::new(&moves, MOST);
-            for (step, process, first, pages) in folios {
-                deferred.add(step, process, first * PAGE..(first + pages) * PAGE);
+            for (move_index, process, first, pages) in folios {
+                deferred.add(move_index, process, first * PAGE..(first + pages) * PAGE);
             }
             let mut end = (0, 0);
             for marks in windows(deferred) {
-                let (extent, Range { start, end: stop }) = (&moves[marks.step], marks.range);
-                prop_assert!((marks.step, start) >= end && start < stop && stop <= extent.bytes);
+                let (extent, Range { start, end: stop }) = (&moves[marks.move_index], marks.range);
+                prop_assert!((marks.move_index, start) >= end && start < stop && stop <= extent.bytes);
                 prop_assert!(stop - start <= WINDOW * CHUNK);
                 let is_cut = |at: u64| !(extent.mappings[0].start + at).is_multiple_of(HUGE);
                 prop_assert!(!is_cut(start) || start == 0, "{start:#x}");
                 prop_assert!(!is_cut(stop) || stop == extent.bytes, "{stop:#x}");
-                end = (marks.step, stop);
+                end = (marks.move_index, stop);
             }
         }
     }
 
     #[test]
     fn a_page_that_is_found_by_another_process_has_not_been_found_before() {
-        let moves = [step(0, HUGE)];
+        let moves = [planned_move(0, HUGE)];
         let mut deferred = Deferred::new(&moves, MOST);
         deferred.add(0, 1, 0..2 * PAGE);
         let mut marks = deferred.next().expect("one window");
@@ -285,7 +287,7 @@ mod tests {
             |chunks: usize| chunks.div_ceil(5) * node + chunks.div_ceil(25) * (node + 12 * 8);
         assert!(bound(MOST) < 32 << 20, "{}", bound(MOST));
         for stride in [1, 2] {
-            let moves = [step(0, 100 * GIB * stride)];
+            let moves = [planned_move(0, 100 * GIB * stride)];
             let mut deferred = Deferred::new(&moves, MOST);
             let folios = 100 * GIB / FOLIO;
             for folio in
@@ -303,7 +305,7 @@ mod tests {
 
     #[test]
     fn what_there_is_no_room_for_is_not_kept_in_part() {
-        let moves = [step(0, 8 * HUGE)];
+        let moves = [planned_move(0, 8 * HUGE)];
         let mut deferred = Deferred::new(&moves, 2);
         assert!(deferred.add(0, 0, 0..PAGE));
         assert!(!deferred.add(0, 0, 0..3 * HUGE));

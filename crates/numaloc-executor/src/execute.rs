@@ -3,7 +3,7 @@
 use crate::{
     Outcome, ProcessOutcome, affinity,
     control::Control,
-    limits::Limits,
+    limits::RunLimits,
     placement,
     report::{self, Report},
     work::{Work, targets},
@@ -22,7 +22,7 @@ pub fn execute(
     topology: &Topology,
     plan: &Plan,
     survey: &Survey,
-    limits: &Limits,
+    limits: &RunLimits,
     control: &Control,
 ) -> Result<Outcome, Error> {
     let begin = Instant::now();
@@ -103,16 +103,16 @@ fn settle_rest(report: &mut Report, work: &Work<'_>, survey: &Survey) {
     }
     let unvisited = work.take_unvisited();
     let alive: Vec<bool> = survey.spaces.iter().map(AddressSpace::is_alive).collect();
-    for (index, step) in work.plan.moves.iter().enumerate() {
-        let rest = step.remote_bytes().saturating_sub(report.found[index]);
-        let gone = step.mappings.iter().all(|mapping| !alive[mapping.process]);
+    for (index, planned_move) in work.plan.moves.iter().enumerate() {
+        let rest = planned_move.remote_bytes().saturating_sub(report.found[index]);
+        let gone = planned_move.mappings.iter().all(|mapping| !alive[mapping.process]);
         let reason =
             if gone { Some(Reason::ProcessGone) } else { work.stop().filter(|_| unvisited[index]) };
         let unread = report.unread[index].then_some(Reason::Unreadable);
         match reason.or(unread) {
-            Some(reason) => report.untouched(step.mappings[0].process, reason, rest),
+            Some(reason) => report.untouched(planned_move.mappings[0].process, reason, rest),
             // A window visited the place and did not find the page: it was freed, or the kernel moved it, between plan and visit.
-            None => report.vanished(step.mappings[0].process, rest),
+            None => report.vanished(planned_move.mappings[0].process, rest),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Decides what becomes of a folio that a call did not bring to its target. Pure, so that tests can try every answer of the
 //! kernel.
 
-use crate::{folio::Folio, verdict::Verdict};
+use crate::{folio::Folio, page_status::PageStatus};
 use nix::libc::{EACCES, EINTR, EINVAL, ENOMEM, EPERM, ESRCH};
 use numaloc_core::Reason;
 
@@ -16,7 +16,7 @@ pub enum Fate {
     Later(Reason),
     /// Try its next target.
     Reroute,
-    /// The kernel reported a node for it, but the second look found it off its target.
+    /// The kernel reported a node for it, but the verification found it off its target.
     MovedBack,
     /// It stays.
     Leave(Reason),
@@ -24,12 +24,12 @@ pub enum Fate {
     Refused(Reason, i32),
 }
 
-/// Decides from how the call ended (`None`: it returned 0 or more) and from its verdict on the folio. The folio is known to be
+/// Decides from how the call ended (`None`: it returned 0 or more) and from the status of the folio. The folio is known to be
 /// mapped and off its target. With `is_part` it is one page of a larger folio of which another part arrived or vanished: the
-/// verdict may then be on another page of that folio, and this page was not passed yet.
-pub fn fate(folio: &Folio, is_part: bool, call_errno: Option<i32>, verdict: Verdict) -> Fate {
-    match (call_errno, verdict) {
-        (Some(errno), Verdict::Tried | Verdict::Untried) => match errno {
+/// status may then be of another page of that folio, and this page was not passed yet.
+pub fn fate(folio: &Folio, is_part: bool, call_errno: Option<i32>, status: PageStatus) -> Fate {
+    match (call_errno, status) {
+        (Some(errno), PageStatus::Tried | PageStatus::Untried) => match errno {
             EINTR => Fate::Later(Reason::Busy),
             ENOMEM => Fate::Reroute,
             // A process that is ending gives up its memory before its pid (mm/migrate.c, `find_mm_struct`).
@@ -37,24 +37,24 @@ pub fn fate(folio: &Folio, is_part: bool, call_errno: Option<i32>, verdict: Verd
             EACCES | EPERM => Fate::Refused(Reason::NotAllowed, errno),
             _ => Fate::Refused(Reason::NotMovable, errno),
         },
-        (None, Verdict::Tried) => Fate::Later(Reason::Pinned),
-        (None, Verdict::Untried) => Fate::Again,
+        (None, PageStatus::Tried) => Fate::Later(Reason::Pinned),
+        (None, PageStatus::Untried) => Fate::Again,
         _ if is_part => Fate::Again,
-        (_, Verdict::On(_)) => Fate::MovedBack,
-        (_, Verdict::Busy) => Fate::Later(Reason::Busy),
-        (_, Verdict::Shared) => Fate::Leave(Reason::Shared),
-        (_, Verdict::NoMemory) => Fate::Reroute,
+        (_, PageStatus::On(_)) => Fate::MovedBack,
+        (_, PageStatus::Busy) => Fate::Later(Reason::Busy),
+        (_, PageStatus::Shared) => Fate::Leave(Reason::Shared),
+        (_, PageStatus::NoMemory) => Fate::Reroute,
         // Either it cannot be moved, or the kernel has marked it again since its hint fault was taken.
-        (_, Verdict::Unseen) if folio.hinted => Fate::Later(Reason::NotMovable),
-        (_, Verdict::Unseen) => Fate::Hint,
-        (_, Verdict::Refused(errno)) => Fate::Refused(Reason::NotMovable, errno),
+        (_, PageStatus::Unseen) if folio.hinted => Fate::Later(Reason::NotMovable),
+        (_, PageStatus::Unseen) => Fate::Hint,
+        (_, PageStatus::Refused(errno)) => Fate::Refused(Reason::NotMovable, errno),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::Verdicts;
+    use crate::page_status::CallStatuses;
     use nix::libc::{EBUSY, EFAULT, ENODEV, ENOENT};
     use numaloc_core::{NodeId, PAGE};
     use numaloc_sys::UNWRITTEN;
@@ -66,41 +66,45 @@ mod tests {
 
     #[test]
     fn answers_of_the_kernel() {
-        let of = |errno, verdict| fate(&folio(false), false, errno, verdict);
-        assert_eq!(of(None, Verdict::Tried), Fate::Later(Reason::Pinned));
-        assert_eq!(of(None, Verdict::Untried), Fate::Again);
-        assert_eq!(of(None, Verdict::Unseen), Fate::Hint);
-        let hinted = fate(&folio(true), false, None, Verdict::Unseen);
+        let of = |errno, status| fate(&folio(false), false, errno, status);
+        assert_eq!(of(None, PageStatus::Tried), Fate::Later(Reason::Pinned));
+        assert_eq!(of(None, PageStatus::Untried), Fate::Again);
+        assert_eq!(of(None, PageStatus::Unseen), Fate::Hint);
+        let hinted = fate(&folio(true), false, None, PageStatus::Unseen);
         assert_eq!(hinted, Fate::Later(Reason::NotMovable));
-        assert_eq!(of(None, Verdict::On(NodeId(0))), Fate::MovedBack);
-        assert_eq!(of(Some(ENOMEM), Verdict::Tried), Fate::Reroute);
+        assert_eq!(of(None, PageStatus::On(NodeId(0))), Fate::MovedBack);
+        assert_eq!(of(Some(ENOMEM), PageStatus::Tried), Fate::Reroute);
         assert_eq!(
-            of(Some(ENOMEM), Verdict::On(NodeId(0))),
+            of(Some(ENOMEM), PageStatus::On(NodeId(0))),
             Fate::MovedBack,
-            "its run had gone through"
+            "its page list had gone through"
         );
-        assert_eq!(of(Some(ESRCH), Verdict::Tried), Fate::Leave(Reason::ProcessGone));
-        assert_eq!(of(Some(EINVAL), Verdict::Tried), Fate::Leave(Reason::ProcessGone));
-        assert_eq!(of(Some(EACCES), Verdict::Tried), Fate::Refused(Reason::NotAllowed, EACCES));
-        assert_eq!(of(Some(ENODEV), Verdict::Tried), Fate::Refused(Reason::NotMovable, ENODEV));
-        assert_eq!(of(None, Verdict::Busy), Fate::Later(Reason::Busy));
+        assert_eq!(of(Some(ESRCH), PageStatus::Tried), Fate::Leave(Reason::ProcessGone));
+        assert_eq!(of(Some(EINVAL), PageStatus::Tried), Fate::Leave(Reason::ProcessGone));
+        assert_eq!(of(Some(EACCES), PageStatus::Tried), Fate::Refused(Reason::NotAllowed, EACCES));
+        assert_eq!(of(Some(ENODEV), PageStatus::Tried), Fate::Refused(Reason::NotMovable, ENODEV));
+        assert_eq!(of(None, PageStatus::Busy), Fate::Later(Reason::Busy));
     }
 
     #[test]
     fn what_was_said_of_a_folio_is_not_said_of_what_had_been_split_off() {
-        let of = |errno, verdict| fate(&folio(false), true, errno, verdict);
+        let of = |errno, status| fate(&folio(false), true, errno, status);
         assert_eq!(
-            of(None, Verdict::On(NodeId(0))),
+            of(None, PageStatus::On(NodeId(0))),
             Fate::Again,
             "it did not come back: it stayed"
         );
-        assert_eq!(of(None, Verdict::Unseen), Fate::Again, "it was the first page that went away");
         assert_eq!(
-            of(None, Verdict::Tried),
+            of(None, PageStatus::Unseen),
+            Fate::Again,
+            "it was the first page that went away"
+        );
+        assert_eq!(
+            of(None, PageStatus::Tried),
             Fate::Later(Reason::Pinned),
             "split by the kernel itself"
         );
-        assert_eq!(of(Some(ENOMEM), Verdict::Tried), Fate::Reroute, "one call for all");
+        assert_eq!(of(Some(ENOMEM), PageStatus::Tried), Fate::Reroute, "one call for all");
     }
 
     proptest! {
@@ -112,9 +116,9 @@ mod tests {
             errno in select(vec![None, Some(EINTR), Some(ENOMEM), Some(ESRCH), Some(EPERM)]),
             hinted in any::<bool>(),
         ) {
-            let (count, verdicts) = (statuses.len(), Verdicts::new(statuses));
+            let (count, call_statuses) = (statuses.len(), CallStatuses::new(statuses));
             let fates: Vec<Fate> =
-                (0..count).map(|index| fate(&folio(hinted), false, errno, verdicts.get(index))).collect();
+                (0..count).map(|index| fate(&folio(hinted), false, errno, call_statuses.get(index))).collect();
             prop_assert!(fates.iter().any(|fate| *fate != Fate::Again));
             prop_assert!(!hinted || !fates.contains(&Fate::Hint));
         }

@@ -2,12 +2,14 @@
 
 use crate::{
     folio::{Folio, Shape, folios},
-    look::{self, Sighting},
     row::Row,
+    verify::{self, Sighting},
     work::Work,
 };
 use numaloc_core::{Kind, NodeId};
-use numaloc_host::{Error, FrameFile, Ownership, Precision, Roots, Run, Scanned, Scanner, Survey};
+use numaloc_host::{
+    Error, FrameFile, Ownership, PageRun, Precision, Roots, Scanned, Scanner, Survey,
+};
 use numaloc_sys::MoveFlag;
 use std::ops::Range;
 
@@ -41,11 +43,11 @@ impl<'a> Finder<'a> {
     /// Finds the pages of a part of an extent that are away from home. `attempts` is how often they were visited before.
     pub fn find(&mut self, index: usize, range: Range<u64>, attempts: u32) -> Found {
         let plan = self.work.plan;
-        let step = &plan.moves[index];
-        let routes = &plan.routes[step.routes];
-        let files = matches!(step.kind, Kind::File | Kind::Shmem);
+        let planned_move = &plan.moves[index];
+        let routes = &plan.routes[planned_move.routes];
+        let files = matches!(planned_move.kind, Kind::File | Kind::Shmem);
         let mut shape = Shape {
-            hugetlb_bytes: step.hugetlb_bytes,
+            hugetlb_bytes: planned_move.hugetlb_bytes,
             small_folios: self.work.small_folios || files,
             flags: self.flags.as_mut(),
         };
@@ -53,12 +55,17 @@ impl<'a> Finder<'a> {
         let mut rows = Vec::new();
         let mut strangers = Vec::new();
         let Survey { spaces, claims, .. } = self.survey;
-        let scanned = Scanned { spaces, claims, mappings: &step.mappings, pages: &step.pages };
-        let result = self.scanner.scan(&scanned, range, &mut |run: Run| {
+        let scanned = Scanned {
+            spaces,
+            claims,
+            mappings: &planned_move.mappings,
+            pages: &planned_move.pages,
+        };
+        let result = self.scanner.scan(&scanned, range, &mut |run: PageRun| {
             let Some(from) = run.node.filter(|&node| !routes.from(node).is_empty()) else { return };
-            let mapping = step.mappings[run.mapping];
+            let mapping = planned_move.mappings[run.mapping];
             let process = mapping.process;
-            if !self.work.cover.takes(index, step, mapping, &run) {
+            if !self.work.cover.takes(index, planned_move, mapping, &run) {
                 return;
             }
             let is_strangers = matches!(run.ownership, Ownership::Stranger | Ownership::Several);
@@ -68,9 +75,9 @@ impl<'a> Finder<'a> {
             }
             let flag =
                 if run.ownership == Ownership::Exclusive { MoveFlag::Own } else { MoveFlag::All };
-            let hugetlb_bytes = step.hugetlb_bytes;
+            let hugetlb_bytes = planned_move.hugetlb_bytes;
             folios(&run, mapping.start + run.offset, &mut shape, &mut |address, bytes, count| {
-                let (choice, hinted, step) = (0, false, index);
+                let (choice, hinted, move_index) = (0, false, index);
                 let first = Folio {
                     address,
                     bytes,
@@ -78,7 +85,7 @@ impl<'a> Finder<'a> {
                     from,
                     process,
                     flag,
-                    step,
+                    move_index,
                     choice,
                     attempts,
                     hinted,
@@ -90,15 +97,15 @@ impl<'a> Finder<'a> {
     }
 
     /// Looks at all pages of some folios of a process that were to go to `to`. Returns what was seen, and the first error
-    /// ([`look::look`]).
-    pub fn look(
+    /// ([`verify::verify`]).
+    pub fn verify(
         &mut self,
         process: usize,
         rows: &[Row],
         to: NodeId,
     ) -> (Vec<(Row, Sighting)>, Option<Error>) {
         let space = &self.survey.spaces[process];
-        look::look(rows, to, |address, pages, places| {
+        verify::verify(rows, to, |address, pages, places| {
             self.scanner.locate(space, address, pages, places)
         })
     }

@@ -1,7 +1,7 @@
-//! Divides runs of pages into folios, so that each thing that the kernel moves as a whole is passed once.
+//! Divides page runs into folios, so that each thing that the kernel moves as a whole is passed once.
 
 use numaloc_core::{HUGE, Move, NodeId, PAGE};
-use numaloc_host::{COMPOUND_HEAD, COMPOUND_TAIL, Entries, FrameFile, Run};
+use numaloc_host::{COMPOUND_HEAD, COMPOUND_TAIL, Entries, FrameFile, PageRun};
 use numaloc_sys::MoveFlag;
 
 /// A folio to move.
@@ -20,7 +20,7 @@ pub struct Folio {
     /// Whether the call may move pages that several processes map.
     pub flag: MoveFlag,
     /// Index of its extent among the plan's moves.
-    pub step: usize,
+    pub move_index: usize,
     /// Index of its next target in the route.
     pub choice: usize,
     /// How many visits have failed to move it.
@@ -53,7 +53,7 @@ impl Folio {
             from: NodeId(1),
             process: 0,
             flag: MoveFlag::Own,
-            step: 0,
+            move_index: 0,
             choice: 0,
             attempts: 0,
             hinted: false,
@@ -70,27 +70,27 @@ impl Folio {
         }
     }
 
-    /// Where it is in its extent `step`, in bytes from the extent's start.
-    pub fn offset(&self, step: &Move) -> u64 {
-        let own = step.mappings.iter().filter(|mapping| mapping.process == self.process);
+    /// Where it is in its the extent of move `move_index`, in bytes from the extent's start.
+    pub fn offset(&self, planned_move: &Move) -> u64 {
+        let own = planned_move.mappings.iter().filter(|mapping| mapping.process == self.process);
         let mut offsets = own.filter_map(|mapping| self.address.checked_sub(mapping.start));
-        offsets.find(|&offset| offset < step.bytes).expect("a folio is found in its extent")
+        offsets.find(|&offset| offset < planned_move.bytes).expect("a folio is found in its extent")
     }
 }
 
-/// Calls `emit` with address, bytes per folio and number of folios, for each row of equal folios in a run that begins at
+/// Calls `emit` with address, bytes per folio and number of folios, for each row of equal folios in a page run that begins at
 /// `address`.
 ///
-/// Each address inside a folio moves the whole folio, and a second address of the same folio ends the kernel's run (mm/migrate.c,
-/// `do_pages_move`). So this function affects the speed, but never what is moved.
+/// Each address inside a folio moves the whole folio, and a second address of the same folio ends the kernel's page list
+/// (mm/migrate.c, `do_pages_move`). So this function affects the speed, but never what is moved.
 pub fn folios(
-    run: &Run<'_>,
+    run: &PageRun<'_>,
     address: u64,
     shape: &mut Shape<'_>,
     emit: &mut dyn FnMut(u64, u64, u64),
 ) {
     match shape.hugetlb_bytes {
-        // A run may begin or end inside a hugetlb page. Kernels before 6.12 take only the address of the head.
+        // A page run may begin or end inside a hugetlb page. Kernels before 6.12 take only the address of the head.
         Some(bytes) => {
             let at = address.next_multiple_of(bytes);
             let count = (address + run.bytes).saturating_sub(at).div_ceil(bytes);

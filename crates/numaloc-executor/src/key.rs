@@ -11,7 +11,7 @@ pub struct Key {
     pub process: usize,
     /// Which pages the call may move.
     pub flag: MoveFlag,
-    /// The target node. One node for the whole call, because a change of target ends the kernel's run.
+    /// The target node. One node for the whole call, because a change of target ends the kernel's page list.
     pub to: NodeId,
     /// Page size in bytes, if they are hugetlb pages: these come from a pool of their own.
     pub hugetlb_bytes: Option<u64>,

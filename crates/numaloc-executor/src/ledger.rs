@@ -1,6 +1,6 @@
 //! What a worker has found, moved and left. Every byte that was found is settled here, once.
 
-use crate::{control::Control, folio::Folio, look::Sighting, report::Report, row::Row};
+use crate::{control::Control, folio::Folio, report::Report, row::Row, verify::Sighting};
 use numaloc_core::{CacheStop, Identity, Moved, NodeId, PAGE, Plan, Reason};
 use std::{fmt, io, ops::Range, sync::atomic::Ordering, time::Duration};
 
@@ -18,14 +18,14 @@ impl<'a> Ledger<'a> {
         Self { control, report: Report::new(plan), moved_bytes: 0 }
     }
 
-    /// Counts bytes of extent `step` that were found away from home, in the account of `process`.
-    pub fn found(&mut self, step: usize, process: usize, bytes: u64) {
-        self.report.found(step, process, bytes);
+    /// Counts bytes of the extent of move `move_index` that were found away from home, in the account of `process`.
+    pub fn found(&mut self, move_index: usize, process: usize, bytes: u64) {
+        self.report.found(move_index, process, bytes);
     }
 
-    /// Notes that a part of extent `step` could not be scanned.
-    pub fn unread(&mut self, step: usize) {
-        self.report.unread[step] = true;
+    /// Notes that a part of the extent of move `move_index` could not be scanned.
+    pub fn unread(&mut self, move_index: usize) {
+        self.report.unread[move_index] = true;
     }
 
     /// Notes an error of a process. Only the first one is kept.
@@ -33,7 +33,7 @@ impl<'a> Ledger<'a> {
         self.report.error(process, error);
     }
 
-    /// Settles what the second look saw of `row`, which was to go from its place in `process` to `to`. Returns the folios that
+    /// Settles what the verification saw of `row`, which was to go from its place in `process` to `to`. Returns the folios that
     /// are still off their target.
     pub fn seen(
         &mut self,

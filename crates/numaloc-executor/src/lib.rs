@@ -1,5 +1,5 @@
-//! Carries out a plan: scans afresh, builds batches of folios, calls move_pages(2), looks again, and keeps an account that
-//! closes.
+//! Carries out a plan: scans afresh, builds batches of folios, calls move_pages(2), verifies where pages are, and keeps an
+//! account that closes.
 //!
 //! The executor chooses no targets: it follows the plan's routes. It reads addresses just before it uses
 //! them: a page's address is kept until its batch is full, and for a retry the page is looked up again.
@@ -8,16 +8,16 @@
 //!
 //! | modules | what they do |
 //! |---|---|
-//! | `execute`, `work`, `windows` | start the workers, share out windows of the plan and room on the targets |
-//! | `worker`, `cover`, `folio`, `row` | a worker finds the pages of a window that belong to it, as folios |
-//! | `batch`, `runs` | put folios into calls of move_pages(2) |
-//! | `verdict`, `look`, `fate` | what the kernel answered, where pages are now, what becomes of those that did not move |
+//! | `execute`, `limits`, `work`, `windows` | start the workers, share out windows of the plan and room on the targets |
+//! | `worker`, `cover`, `find`, `folio`, `row` | a worker finds the pages of a window that belong to it, as folios |
+//! | `batch`, `pending`, `key`, `call`, `pagelist` | put folios into calls of move_pages(2) |
+//! | `page_status`, `verify`, `fate` | what the kernel answered, where pages are now, what becomes of those that did not move |
 //! | `hint`, `deferred`, `retry` | pages that are tried again: NUMA-hint entries at once, others later |
-//! | `cache` | how room is made on a full target: the kernel drops page cache |
+//! | `cache`, `ways`, `rooms`, `compaction` | how room is made on a full target: the kernel drops page cache |
 //! | `pacer`, `stall`, `duty`, `rate`, `rest` | the pace: how much a call holds, and how long a worker rests |
 //! | `watch`, `guard`, `spell`, `brake`, `splits` | what slows the run down: pressure, busy nodes, split huge pages |
 //! | `affinity`, `placement` | the CPUs that the workers run on |
-//! | `report`, `sample`, `control` | what was done, a sample of what was moved, and what others see meanwhile |
+//! | `report`, `ledger`, `sample`, `control` | what was done, a sample of what was moved, and what others see meanwhile |
 #![forbid(unsafe_code)]
 
 mod affinity;
@@ -40,8 +40,9 @@ mod hint;
 mod key;
 mod ledger;
 mod limits;
-mod look;
 mod pacer;
+mod page_status;
+mod pagelist;
 mod pending;
 mod placement;
 mod rate;
@@ -50,14 +51,13 @@ mod rest;
 mod retry;
 mod rooms;
 mod row;
-mod runs;
 mod sample;
 #[cfg(test)]
 mod simulation;
 mod spell;
 mod splits;
 mod stall;
-mod verdict;
+mod verify;
 mod watch;
 mod ways;
 mod windows;
@@ -66,7 +66,7 @@ mod worker;
 
 pub use control::Control;
 pub use execute::execute;
-pub use limits::{Limits, Scheduling};
+pub use limits::{RunLimits, Scheduling};
 pub use numaloc_core::{CallStats, Outcome, ProcessOutcome};
 pub use rate::SharedRate;
 pub use rooms::SharedRooms;

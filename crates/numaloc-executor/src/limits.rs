@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 /// Bounds of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct RunLimits {
     /// Largest number of bytes in one move_pages call; a single folio may be larger. `None`: the profile's value.
     pub batch_bytes: Option<u64>,
     /// Number of threads that move pages at the same time. `None`: the profile's value, or less for a small plan.
@@ -16,7 +16,7 @@ pub struct Limits {
     pub timeout: Option<Duration>,
     /// Most bytes per second that are passed to calls, whether they then move or not.
     pub rate_bytes_per_second: Option<u64>,
-    /// Share of its time that a worker may be busy (calls, scans and second looks), in percent from 1 to 100. `None`: the
+    /// Share of its time that a worker may be busy (calls, scans and verifications), in percent from 1 to 100. `None`: the
     /// profile's value.
     pub duty_percent: Option<u8>,
     /// A limit like `rate_bytes_per_second` that several runs share. It applies in addition to each run's own limit.
@@ -43,7 +43,7 @@ impl Default for Scheduling {
     }
 }
 
-impl Default for Limits {
+impl Default for RunLimits {
     fn default() -> Self {
         Self {
             batch_bytes: None,

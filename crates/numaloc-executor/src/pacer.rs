@@ -1,7 +1,7 @@
 //! The pace of a run: its workers share here how much a call may hold and how much they have to rest.
 
 use crate::{
-    Control, Limits, SharedRate,
+    Control, RunLimits, SharedRate,
     brake::LEAST,
     folio::Class,
     splits::Splits,
@@ -55,7 +55,7 @@ impl<'a> Pacer<'a> {
         plan: &Plan,
         survey: &Survey,
         nodes: Vec<(NodeId, CpuSet)>,
-        limits: &Limits,
+        limits: &RunLimits,
         control: &'a Control,
     ) -> Self {
         let pace = plan.options.pacing.pace();
@@ -112,8 +112,8 @@ impl<'a> Pacer<'a> {
     /// look.
     pub fn splits_before(&self, class: Class) -> Option<u64> {
         let is_due = |splits: &Splits| splits.is_due(self.begin.elapsed());
-        let look = class == Class::Huge && self.brakes().splits.as_ref().is_some_and(is_due);
-        look.then(|| migrations(self.roots)).flatten().map(|now| now.split_huge_pages)
+        let is_wanted = class == Class::Huge && self.brakes().splits.as_ref().is_some_and(is_due);
+        is_wanted.then(|| migrations(self.roots)).flatten().map(|now| now.split_huge_pages)
     }
 
     /// Learns from a call to which `passed` huge pages were passed. `before` is the result of [`Self::splits_before`].
@@ -135,7 +135,7 @@ impl<'a> Pacer<'a> {
     }
 
     /// Looks for pressure, if it is time and no other worker does so. To be called by a worker between two rests.
-    pub fn look(&self) {
+    pub fn check_pressure(&self) {
         let mut brakes = match self.brakes.try_lock() {
             Ok(brakes) => brakes,
             Err(TryLockError::WouldBlock) => return,
@@ -144,7 +144,7 @@ impl<'a> Pacer<'a> {
         let Some(watch) = &mut brakes.watch else { return };
         // The worker that looks counts as at work, though it is not.
         let is_idle = self.at_work.load(Relaxed) <= 1;
-        if watch.look(is_idle, || self.stall().slowdown()) {
+        if watch.measure(is_idle, || self.stall().slowdown()) {
             self.publish(&brakes);
         }
     }
@@ -152,7 +152,7 @@ impl<'a> Pacer<'a> {
     fn publish(&self, brakes: &Brakes) {
         let (mut factor, mut reason) = (1.0, String::new());
         if let Some(watch) = &brakes.watch {
-            (factor, reason) = watch.verdict();
+            (factor, reason) = watch.throttle();
             self.resting.store(watch.is_resting(), Relaxed);
         }
         if let Some(splits) = brakes.splits.as_ref().filter(|splits| splits.factor() < factor) {
@@ -219,7 +219,7 @@ impl<'a> Pacer<'a> {
 }
 
 /// The share of its time that a worker may be busy, above 0 and up to 1.
-fn duty(limits: &Limits, pace: &Pace) -> f64 {
+fn duty(limits: &RunLimits, pace: &Pace) -> f64 {
     let percent = limits.duty_percent.unwrap_or(pace.duty_percent);
     f64::from(percent.clamp(1, 100)) / 100.0
 }
@@ -235,7 +235,7 @@ mod tests {
         for (duty_percent, share) in
             [(None, 0.4), (Some(20), 0.2), (Some(80), 0.8), (Some(0), 0.01), (Some(200), 1.0)]
         {
-            assert_eq!(duty(&Limits { duty_percent, ..Limits::default() }, &pace), share);
+            assert_eq!(duty(&RunLimits { duty_percent, ..RunLimits::default() }, &pace), share);
         }
     }
 }

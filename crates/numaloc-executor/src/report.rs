@@ -37,9 +37,9 @@ impl Report {
         }
     }
 
-    /// Counts remote bytes that were found in extent `step`, in the account of `process`.
-    pub fn found(&mut self, step: usize, process: usize, bytes: u64) {
-        self.found[step] += bytes;
+    /// Counts remote bytes that were found in the extent of move `move_index`, in the account of `process`.
+    pub fn found(&mut self, move_index: usize, process: usize, bytes: u64) {
+        self.found[move_index] += bytes;
         self.accounts[process].found(bytes);
     }
 

@@ -48,12 +48,12 @@ impl<'a> Rests<'a> {
         }
     }
 
-    /// Rests for the work since the last rest. Scans and second looks count like calls, because they take mmap_lock and CPU time
+    /// Rests for the work since the last rest. Scans and verifications count like calls, because they take mmap_lock and CPU time
     /// too.
     pub fn rest(&mut self) {
         let pacer = &self.work.pacer;
         loop {
-            pacer.look();
+            pacer.check_pressure();
             self.worked(Instant::now());
             let rest = if pacer.is_resting() { STRETCH } else { self.duty.rest(pacer.share()) };
             if rest.is_zero() || self.work.stop().is_some() {

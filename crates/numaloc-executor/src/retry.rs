@@ -54,7 +54,7 @@ impl<'m, 'a> Retry<'m, 'a> {
         let mut reason = self.work.stop();
         if reason.is_none() {
             let Found { rows, strangers, error } =
-                self.mover.find(marks.step, marks.range.clone(), self.tries);
+                self.mover.find(marks.move_index, marks.range.clone(), self.tries);
             for (process, bytes) in strangers {
                 for Range { start, end } in marks.take(process, bytes) {
                     self.mover.ledger.left(process, Reason::Shared, end - start);
@@ -78,7 +78,7 @@ impl<'m, 'a> Retry<'m, 'a> {
     /// folio: it moves as a whole through any of its pages.
     fn put_marked(&mut self, row: Row, marks: &mut Marks) {
         let (mut rows, folio) = (Vec::new(), row.first);
-        let start = folio.offset(&self.work.plan.moves[folio.step]);
+        let start = folio.offset(&self.work.plan.moves[folio.move_index]);
         for at in (0..row.count).map(|index| index * folio.bytes) {
             for marked in marks.take(folio.process, start + at..start + at + folio.bytes) {
                 let address = folio.address + (marked.start - start);

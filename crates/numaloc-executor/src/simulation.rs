@@ -24,16 +24,16 @@ const LIMIT: f64 = 50.0;
 
 /// The pace that is asked for.
 #[derive(Clone, Debug)]
-struct Pace {
+struct AskedPace {
     longest: Duration,
     duty: f64,
     most: u64,
     rate: Option<u64>,
 }
 
-fn paces() -> impl Strategy<Value = Pace> {
+fn paces() -> impl Strategy<Value = AskedPace> {
     let rate = prop_oneof![Just(None), (1u64 << 22..1 << 32).prop_map(Some)];
-    (5u64..300, 5u32..=100, 20u32..27, rate).prop_map(|(longest, duty, most, rate)| Pace {
+    (5u64..300, 5u32..=100, 20u32..27, rate).prop_map(|(longest, duty, most, rate)| AskedPace {
         longest: Duration::from_millis(longest),
         duty: f64::from(duty) / 100.0,
         most: 1 << most,
@@ -54,7 +54,7 @@ struct Call {
 /// One worker.
 struct Worker<'w> {
     world: &'w World,
-    pace: &'w Pace,
+    pace: &'w AskedPace,
     now: Duration,
     psi: Psi,
     read: Duration,
@@ -66,7 +66,7 @@ struct Worker<'w> {
 }
 
 impl<'w> Worker<'w> {
-    fn new(world: &'w World, pace: &'w Pace, most: u64) -> Self {
+    fn new(world: &'w World, pace: &'w AskedPace, most: u64) -> Self {
         Self {
             world,
             pace,
@@ -132,7 +132,7 @@ impl<'w> Worker<'w> {
 }
 
 /// Runs one worker until all bytes have moved or the time is over.
-fn run(world: &World, pace: &Pace, bytes: u64, end: Duration) -> Vec<Call> {
+fn run(world: &World, pace: &AskedPace, bytes: u64, end: Duration) -> Vec<Call> {
     let mut rate = pace.rate.map(Rate::new);
     let most = rate.as_ref().map_or(pace.most, |rate| pace.most.min(rate.batch_bytes()));
     let mut worker = Worker::new(world, pace, most);

@@ -5,7 +5,7 @@ use crate::{
     guard::{Guard, Spell},
     spell::{SpellClock, Step},
 };
-use numaloc_core::{CpuSet, NodeId, pace};
+use numaloc_core::{CpuSet, GuardBounds, NodeId};
 use numaloc_host::{CpuUse, Pressure, Resource, Roots, Scope};
 use std::time::{Duration, Instant};
 
@@ -121,7 +121,7 @@ impl Watch {
         roots: &Roots,
         pids: &[i32],
         nodes: Vec<(NodeId, CpuSet)>,
-        bounds: pace::Guard,
+        bounds: GuardBounds,
     ) -> Self {
         let gauges = |resource, limit| {
             let wanted = limit < 100;
@@ -156,15 +156,15 @@ impl Watch {
     }
 
     /// The factor by which the run is slower than its pace, and why, for people.
-    pub fn verdict(&self) -> (f64, String) {
+    pub fn throttle(&self) -> (f64, String) {
         let (guard, bounds) = (self.guard.factor(), self.bounds.factor());
         if bounds < guard { (bounds, self.bounds.reason()) } else { (guard, self.guard.reason()) }
     }
 
     /// Measures what is due. `is_idle`: no worker is at work. `slowdown` gives how many times as long calls take as the fastest
-    /// recent ones. Returns whether the verdict may have changed.
-    pub fn look(&mut self, is_idle: bool, slowdown: impl FnOnce() -> f64) -> bool {
-        let told = self.look_at_bounds(slowdown);
+    /// recent ones. Returns whether what [`Self::throttle`] gives may have changed.
+    pub fn measure(&mut self, is_idle: bool, slowdown: impl FnOnce() -> f64) -> bool {
+        let told = self.measure_bounds(slowdown);
         let now = self.begin.elapsed();
         match self.clock.step(now, is_idle) {
             _ if self.gauges.is_empty() => told,
@@ -185,7 +185,7 @@ impl Watch {
         }
     }
 
-    fn look_at_bounds(&mut self, slowdown: impl FnOnce() -> f64) -> bool {
+    fn measure_bounds(&mut self, slowdown: impl FnOnce() -> f64) -> bool {
         let now = Instant::now();
         let is_bound = self.nodes.is_some() || self.by_calls;
         if !is_bound || now - self.bounds_at < PERIOD {

@@ -7,7 +7,7 @@ use std::{ops::Range, vec};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Index of the extent among the plan's moves.
-    pub step: usize,
+    pub move_index: usize,
     /// Bytes from the extent's start.
     pub range: Range<u64>,
     /// The worker moves its pending folios once they have this many bytes.
@@ -42,7 +42,7 @@ impl<'p> Windows<'p> {
         let cuts = Cuts::new(moves, fine, 1);
         let mut windows: Vec<Window> =
             cuts.map(|window| Window { fill: window_bytes, ..window }).collect();
-        windows.sort_by_cached_key(|window| !score(&moves[window.step], window, heat));
+        windows.sort_by_cached_key(|window| !score(&moves[window.move_index], window, heat));
         Self::Sorted(windows.into_iter())
     }
 }
@@ -60,12 +60,12 @@ impl Iterator for Windows<'_> {
 
 /// How much the bytes of a window are used on average, summed over the processes that map it. Returned as the bits of a float
 /// that is not negative: these sort as the float does.
-fn score(step: &Move, window: &Window, heat: &Heat) -> u64 {
+fn score(planned_move: &Move, window: &Window, heat: &Heat) -> u64 {
     let mean = |mapping: &numaloc_core::Mapping| {
         let Range { start, end } = window.range;
         heat.mean(mapping.process, mapping.start + start..mapping.start + end)
     };
-    step.mappings.iter().map(mean).fold(0.0, |sum: f64, mean| sum + mean).to_bits()
+    planned_move.mappings.iter().map(mean).fold(0.0, |sum: f64, mean| sum + mean).to_bits()
 }
 
 /// Cuts extents into windows, one extent after the other.
@@ -74,7 +74,7 @@ pub struct Cuts<'p> {
     moves: &'p [Move],
     window_bytes: u64,
     workers: u64,
-    step: usize,
+    move_index: usize,
     /// Bytes of the extent's chunks in which something is to be moved.
     away_bytes: u64,
     offset: u64,
@@ -95,20 +95,20 @@ impl<'p> Cuts<'p> {
         let left_bytes = moves.iter().map(Move::remote_bytes).sum();
         let (window_bytes, workers) = (window_bytes.max(HUGE), workers as u64);
         let away_bytes = moves.first().map_or(0, away_bytes);
-        Self { moves, window_bytes, workers, step: 0, away_bytes, offset: 0, left_bytes }
+        Self { moves, window_bytes, workers, move_index: 0, away_bytes, offset: 0, left_bytes }
     }
 
     /// The rest of the current run of chunks in which something is to be moved. Continues with the next extent when the current
     /// one has no more.
     fn run(&mut self) -> Option<(&'p Move, Range<u64>)> {
         loop {
-            let step = self.moves.get(self.step)?;
-            let run = step.away.next(step.mappings[0].start, self.offset);
-            if let Some(run) = run.filter(|run| run.start < step.bytes) {
-                return Some((step, run));
+            let planned_move = self.moves.get(self.move_index)?;
+            let run = planned_move.away.next(planned_move.mappings[0].start, self.offset);
+            if let Some(run) = run.filter(|run| run.start < planned_move.bytes) {
+                return Some((planned_move, run));
             }
-            (self.step, self.offset) = (self.step + 1, 0);
-            self.away_bytes = self.moves.get(self.step).map_or(0, away_bytes);
+            (self.move_index, self.offset) = (self.move_index + 1, 0);
+            self.away_bytes = self.moves.get(self.move_index).map_or(0, away_bytes);
         }
     }
 
@@ -127,26 +127,26 @@ impl Iterator for Cuts<'_> {
     /// The next window. It begins and ends at a multiple of the huge page size, in addresses of the first mapping, or at an end
     /// of the extent. So no folio is in two windows.
     fn next(&mut self) -> Option<Window> {
-        let (step, run) = self.run()?;
-        let start = step.mappings[0].start;
-        let unit = step.hugetlb_bytes.unwrap_or(HUGE).max(HUGE);
+        let (planned_move, run) = self.run()?;
+        let start = planned_move.mappings[0].start;
+        let unit = planned_move.hugetlb_bytes.unwrap_or(HUGE).max(HUGE);
         let begin = ((start + run.start) / unit * unit).max(start + self.offset) - start;
-        let sparseness = self.away_bytes / step.remote_bytes().max(1);
+        let sparseness = self.away_bytes / planned_move.remote_bytes().max(1);
         let fill = self.fill();
         let bytes = fill.saturating_mul(sparseness.max(1)).min(WINDOW_MAX.max(fill));
         let end = run.end.min(begin + bytes);
-        let end = ((start + end).next_multiple_of(unit) - start).min(step.bytes);
-        let share = u128::from(step.remote_bytes()) * u128::from(end - begin);
+        let end = ((start + end).next_multiple_of(unit) - start).min(planned_move.bytes);
+        let share = u128::from(planned_move.remote_bytes()) * u128::from(end - begin);
         self.left_bytes =
             self.left_bytes.saturating_sub((share / u128::from(self.away_bytes.max(1))) as u64);
         self.offset = end;
-        Some(Window { step: self.step, range: begin..end, fill })
+        Some(Window { move_index: self.move_index, range: begin..end, fill })
     }
 }
 
 /// Bytes of the extent's chunks in which something is to be moved.
-fn away_bytes(step: &Move) -> u64 {
-    step.away.bytes().min(step.bytes)
+fn away_bytes(planned_move: &Move) -> u64 {
+    planned_move.away.bytes().min(planned_move.bytes)
 }
 
 #[cfg(test)]
@@ -155,7 +155,7 @@ mod tests {
     use numaloc_core::{Chunks, Kind, Mapping, NodeId, Pages, Sightings};
     use proptest::{collection::vec, prelude::*};
 
-    fn step(start: u64, bytes: u64, remote_bytes: u64, hugetlb_bytes: Option<u64>) -> Move {
+    fn planned_move(start: u64, bytes: u64, remote_bytes: u64, hugetlb_bytes: Option<u64>) -> Move {
         let mappings = vec![Mapping { process: 0, start }];
         let remote = [(NodeId(1), remote_bytes)].into();
         let (kind, name) = (Kind::Anonymous, "".into());
@@ -177,15 +177,15 @@ mod tests {
     #[test]
     fn windows_cover_each_extent_once_and_end_at_huge_pages() {
         let moves = [
-            step(HUGE - 4096, 9 * HUGE, 9 * HUGE, None),
-            step(0, 4096, 4096, None),
-            step(1 << 30, 2 << 30, 2 << 30, Some(1 << 30)),
+            planned_move(HUGE - 4096, 9 * HUGE, 9 * HUGE, None),
+            planned_move(0, 4096, 4096, None),
+            planned_move(1 << 30, 2 << 30, 2 << 30, Some(1 << 30)),
         ];
         let windows: Vec<Window> = Windows::by_address(&moves, 4 * HUGE, 1).collect();
-        let of = |step| {
+        let of = |move_index| {
             windows
                 .iter()
-                .filter(move |window| window.step == step)
+                .filter(move |window| window.move_index == move_index)
                 .map(|window| window.range.clone())
         };
         let first: Vec<_> = of(0).collect();
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn what_has_nothing_remote_is_not_visited() {
         const GIB: u64 = 1 << 30;
-        let mut moves = [step(0, 1024 * GIB, GIB, None), step(0, GIB, GIB, None)];
+        let mut moves = [planned_move(0, 1024 * GIB, GIB, None), planned_move(0, GIB, GIB, None)];
         moves[0].away = Chunks::whole(0, GIB);
         moves[0].away.add(0, 512 * GIB..513 * GIB);
         moves[1].away = Chunks::default();
@@ -208,7 +208,7 @@ mod tests {
         let bytes: u64 = windows.map(|range| range.end - range.start).sum();
         assert_eq!(bytes, 2 * GIB);
         // Pages of 1 GiB are not cut.
-        let mut moves = [step(GIB, 4 * GIB, GIB, Some(GIB))];
+        let mut moves = [planned_move(GIB, 4 * GIB, GIB, Some(GIB))];
         moves[0].away = Chunks::default();
         moves[0].away.add(GIB, 2 * GIB + HUGE..2 * GIB + 2 * HUGE);
         let mut windows = Windows::by_address(&moves, HUGE, 2).map(|window| window.range);
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn windows_follow_what_is_touched() {
         let count = |bytes, remote| {
-            Windows::by_address(&[step(0, bytes, remote, None)], 16 << 20, 2).count()
+            Windows::by_address(&[planned_move(0, bytes, remote, None)], 16 << 20, 2).count()
         };
         assert_eq!(count(1 << 30, 1 << 30), 64);
         assert_eq!(count(1 << 30, 1 << 24), 1);
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn the_last_windows_of_several_workers_are_smaller() {
-        let moves = [step(0, 1 << 30, 1 << 30, None)];
+        let moves = [planned_move(0, 1 << 30, 1 << 30, None)];
         let sizes: Vec<u64> = Windows::by_address(&moves, 64 << 20, 4)
             .map(|window| {
                 let bytes = window.range.end - window.range.start;
@@ -243,13 +243,13 @@ mod tests {
 
     #[test]
     fn what_several_processes_use_a_little_comes_before_what_one_uses() {
-        let mut moves = [step(0, HUGE, HUGE, None), step(HUGE, HUGE, HUGE, None)];
+        let mut moves = [planned_move(0, HUGE, HUGE, None), planned_move(HUGE, HUGE, HUGE, None)];
         moves[1].mappings = (0..3).map(|process| Mapping { process, start: HUGE }).collect();
         let mut seen = Sightings::new(3);
         seen.add(0, 0..HUGE, 5);
         (0..3).for_each(|process| seen.add(process, HUGE..2 * HUGE, 2));
         let windows = Windows::hottest_first(&moves, HUGE, &seen.into());
-        assert_eq!(windows.map(|window| window.step).collect::<Vec<_>>(), [1, 0]);
+        assert_eq!(windows.map(|window| window.move_index).collect::<Vec<_>>(), [1, 0]);
     }
 
     /// Extents one after the other, with remote memory in some of their chunks, and regions of heat.
@@ -261,12 +261,13 @@ mod tests {
             for (gap, units, remote, away) in extents {
                 start += gap * (HUGE / 2);
                 let bytes = units * (HUGE / 2);
-                let mut step = step(start, bytes, (remote * (HUGE / 2)).clamp(4096, bytes), None);
-                step.away = Chunks::default();
+                let mut planned_move =
+                    planned_move(start, bytes, (remote * (HUGE / 2)).clamp(4096, bytes), None);
+                planned_move.away = Chunks::default();
                 for unit in (0..units).filter(|unit| away >> (unit % 32) & 1 == 1) {
-                    step.away.add(start, unit * (HUGE / 2)..unit * (HUGE / 2) + 1);
+                    planned_move.away.add(start, unit * (HUGE / 2)..unit * (HUGE / 2) + 1);
                 }
-                moves.push(step);
+                moves.push(planned_move);
                 start += bytes;
             }
             let mut seen = Sightings::new(1);
@@ -286,13 +287,13 @@ mod tests {
                 Windows::hottest_first(&moves, window, &heat),
             ] {
                 let mut windows: Vec<Window> = windows.collect();
-                windows.sort_by_key(|window| (window.step, window.range.start));
-                for (index, step) in moves.iter().enumerate() {
-                    let start = step.mappings[0].start;
-                    let of = windows.iter().filter(|window| window.step == index);
+                windows.sort_by_key(|window| (window.move_index, window.range.start));
+                for (index, planned_move) in moves.iter().enumerate() {
+                    let start = planned_move.mappings[0].start;
+                    let of = windows.iter().filter(|window| window.move_index == index);
                     let mut visited: Vec<Range<u64>> = Vec::new();
                     for Window { range, .. } in of {
-                        prop_assert!(!range.is_empty() && range.end <= step.bytes);
+                        prop_assert!(!range.is_empty() && range.end <= planned_move.bytes);
                         match visited.last_mut() {
                             Some(last) if last.end == range.start => last.end = range.end,
                             last => {
@@ -301,7 +302,7 @@ mod tests {
                             }
                         }
                     }
-                    let runs: Vec<_> = step.away.ranges(start, step.bytes).collect();
+                    let runs: Vec<_> = planned_move.away.ranges(start, planned_move.bytes).collect();
                     prop_assert_eq!(visited, runs);
                 }
             }
@@ -311,9 +312,9 @@ mod tests {
         fn the_hottest_come_first_and_equals_by_address((moves, heat, window) in anything()) {
             let windows: Vec<Window> = Windows::hottest_first(&moves, window, &heat).collect();
             let key = |window: &Window| {
-                let start = moves[window.step].mappings[0].start;
+                let start = moves[window.move_index].mappings[0].start;
                 let mean = heat.mean(0, start + window.range.start..start + window.range.end);
-                (mean, window.step, window.range.start)
+                (mean, window.move_index, window.range.start)
             };
             for pair in windows.windows(2) {
                 let (first, next) = (key(&pair[0]), key(&pair[1]));
@@ -324,13 +325,13 @@ mod tests {
         #[test]
         fn without_heat_the_order_is_the_plans((moves, _, window) in anything()) {
             let cold = Heat::from(Sightings::new(1));
-            let steps = |windows: Windows<'_>| -> Vec<usize> {
-                let mut steps: Vec<usize> = windows.map(|window| window.step).collect();
-                steps.dedup();
-                steps
+            let move_indexes = |windows: Windows<'_>| -> Vec<usize> {
+                let mut move_indexes: Vec<usize> = windows.map(|window| window.move_index).collect();
+                move_indexes.dedup();
+                move_indexes
             };
-            let sorted = steps(Windows::hottest_first(&moves, window, &cold));
-            prop_assert_eq!(sorted, steps(Windows::by_address(&moves, window, 2)));
+            let sorted = move_indexes(Windows::hottest_first(&moves, window, &cold));
+            prop_assert_eq!(sorted, move_indexes(Windows::by_address(&moves, window, 2)));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What the workers share: the windows still to be visited, the room on the targets, and the conditions that end a run early.
 
 use crate::{
-    Control, Limits,
+    Control, RunLimits,
     cache::Dropped,
     compaction::Compaction,
     cover::Cover,
@@ -27,7 +27,7 @@ pub struct Work<'a> {
     /// The plan to carry out.
     pub plan: &'a Plan,
     /// Bounds of the run.
-    pub limits: &'a Limits,
+    pub limits: &'a RunLimits,
     /// Cancellation and progress, shared with the caller.
     pub control: &'a Control,
     /// Decides how fast the run may go.
@@ -62,7 +62,7 @@ fn useful_workers(plan: &Plan, call_bytes: u64) -> usize {
 
 /// All nodes that the plan moves something to.
 pub fn targets(plan: &Plan) -> NodeSet {
-    let routes = plan.moves.iter().map(|step| &plan.routes[step.routes].targets);
+    let routes = plan.moves.iter().map(|planned_move| &plan.routes[planned_move.routes].targets);
     routes.fold(NodeSet::new(), |targets, more| targets.or(more))
 }
 
@@ -76,7 +76,7 @@ impl<'a> Work<'a> {
         topology: &'a Topology,
         plan: &'a Plan,
         survey: &Survey,
-        limits: &'a Limits,
+        limits: &'a RunLimits,
         control: &'a Control,
     ) -> Result<Self, Error> {
         let targets = targets(plan);
@@ -123,7 +123,7 @@ impl<'a> Work<'a> {
     /// this.
     pub fn take_unvisited(&self) -> Vec<bool> {
         let mut unvisited = vec![false; self.plan.moves.len()];
-        self.windows().by_ref().for_each(|window| unvisited[window.step] = true);
+        self.windows().by_ref().for_each(|window| unvisited[window.move_index] = true);
         unvisited
     }
 

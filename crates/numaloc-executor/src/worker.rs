@@ -35,17 +35,17 @@ impl<'a> Worker<'a> {
     }
 
     /// Moves the pages of a window that are away from home.
-    fn visit(&mut self, Window { step, range, .. }: Window) {
-        let Found { rows, strangers, error } = self.mover.find(step, range, 0);
+    fn visit(&mut self, Window { move_index, range, .. }: Window) {
+        let Found { rows, strangers, error } = self.mover.find(move_index, range, 0);
         if error.is_some() {
-            self.mover.ledger.unread(step);
+            self.mover.ledger.unread(move_index);
         }
         for (process, Range { start, end }) in strangers {
-            self.mover.ledger.found(step, process, end - start);
+            self.mover.ledger.found(move_index, process, end - start);
             self.mover.ledger.left(process, Reason::Shared, end - start);
         }
         for row in rows {
-            self.mover.ledger.found(step, row.first.process, row.bytes());
+            self.mover.ledger.found(move_index, row.first.process, row.bytes());
             self.mover.put(row);
         }
     }

@@ -7,15 +7,15 @@
 //! | modules | what they do |
 //! |---|---|
 //! | `target`, `process`, `thread`, `cgroup`, `containers`, `unit`, `owner` | from what a request names to processes |
-//! | [`topology`](mod@topology), `tiers`, `node_memory`, `cpuset` | nodes: CPUs, distances, memory, who may use it |
-//! | `maps`, `numa_maps`, `pagemap`, `frames`, `kpage` | one kernel file each, read and parsed |
+//! | [`topology`](mod@topology), `tiers`, `node_memory`, `protected`, [`node_room`], `cpuset` | nodes: CPUs, distances, memory, who may use it |
+//! | `maps`, `numa_maps`, `pagemap`, `frames`, `zoneinfo`, `kpage` | one kernel file each, read and parsed |
 //! | `extents`, `placement`, `scan`, `residency`, `sight` | cut VMAs to extents, find their pages, and sum up where these are |
 //! | `survey` | all of this together: the first look at a target |
 //! | `space`, `open_files` | the memory of processes, held so that it is never another's; how many page maps are open |
 //! | `pressure`, `cpu_use`, `vmstat` | what is read again and again during a run |
 //! | [`heat`] | which memory is used most |
-//! | [`facts`], [`probe`], `movers`, [`numa_balancing`], `page_size` | what this host allows, who else moves pages |
-//! | `read`, `roots`, `error`, `own_process` | what the others share |
+//! | [`facts`], [`probe`], `movers`, `capabilities`, [`numa_balancing`], `page_size` | what this host allows, who else moves pages |
+//! | `read`, `wait`, `roots`, `error`, `own_process` | what the others share |
 #![forbid(unsafe_code)]
 
 mod capabilities;
@@ -84,7 +84,7 @@ pub use pagemap::{Entries, Entry};
 pub use placement::{Known, Policies};
 pub use pressure::{Pressure, Resource, Scope};
 pub use roots::Roots;
-pub use scan::{Ownership, Place, Precision, Run, Scanned, Scanner};
+pub use scan::{Ownership, PageRun, Place, Precision, Scanned, Scanner};
 pub use sight::{Sight, Source};
 pub use space::{AddressSpace, allow_files};
 pub use survey::{Survey, survey, survey_unless};

@@ -57,11 +57,11 @@ impl Miss {
 }
 
 /// Reads a process by its pid or the id of one of its threads.
-pub(crate) fn look(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Miss> {
-    roots.open_files.patiently(Miss::read, || look_once(roots, pid, topology))
+pub(crate) fn read(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Miss> {
+    roots.open_files.patiently(Miss::read, || read_once(roots, pid, topology))
 }
 
-fn look_once(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Miss> {
+fn read_once(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Miss> {
     let tgid = tgid(roots, pid)?;
     let process = Open::new(roots, tgid)?;
     let stat = process.stat()?;

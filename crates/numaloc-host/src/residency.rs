@@ -4,7 +4,7 @@ use crate::{
     Error,
     extents::Part,
     pagemap::Entry,
-    scan::{Ownership, Run, Scanned, Scanner},
+    scan::{Ownership, PageRun, Scanned, Scanner},
     space::AddressSpace,
 };
 use numaloc_core::{
@@ -84,7 +84,7 @@ pub(crate) fn find(
                 return Err(Error::Stopped);
             }
             let found = found.entry(index).or_default();
-            found.look(&mut scanner, spaces, claims, &parts[index], range)?;
+            found.add_range(&mut scanner, spaces, claims, &parts[index], range)?;
         }
         Ok(found)
     };
@@ -104,7 +104,7 @@ pub(crate) fn find(
 
 impl Found {
     /// Adds the pages in a range of an extent.
-    fn look(
+    fn add_range(
         &mut self,
         scanner: &mut Scanner,
         spaces: &[AddressSpace],
@@ -115,7 +115,7 @@ impl Found {
         let Extent { mappings, pages, .. } = extent;
         let scanned = Scanned { spaces, claims, mappings, pages };
         let (start, home) = (mappings[0].start, claims.on(mappings, pages).home);
-        scanner.scan(&scanned, range, &mut |run: Run<'_>| match (pages, run.claims) {
+        scanner.scan(&scanned, range, &mut |run: PageRun<'_>| match (pages, run.claims) {
             (Pages::Own, _) if run.ownership == Ownership::Several => {
                 self.several.add(*offset, run.offset..run.offset + run.bytes);
             }
@@ -148,8 +148,8 @@ fn join(sum: &mut Residency, other: Residency) {
     }
 }
 
-/// Adds a run of an extent that begins at `start`; its pages belong on `home`, where that is known.
-fn tally(residency: &mut Residency, run: &Run<'_>, start: u64, home: Option<&NodeSet>) {
+/// Adds a page run of an extent that begins at `start`; its pages belong on `home`, where that is known.
+fn tally(residency: &mut Residency, run: &PageRun<'_>, start: u64, home: Option<&NodeSet>) {
     let Some(node) = run.node else {
         residency.unplaced_bytes += run.bytes;
         return;
@@ -165,9 +165,9 @@ fn tally(residency: &mut Residency, run: &Run<'_>, start: u64, home: Option<&Nod
     tally.huge_bytes += if run.huge || looks_huge(run) { run.bytes / HUGE * HUGE } else { 0 };
 }
 
-/// Whether the frames of a run of base-page entries follow each other as those of huge pages do. This is a guess, for
+/// Whether the frames of a page run of base-page entries follow each other as those of huge pages do. This is a guess, for
 /// the prediction of time only.
-fn looks_huge(run: &Run<'_>) -> bool {
+fn looks_huge(run: &PageRun<'_>) -> bool {
     let frames = run.entries.get(0).zip(run.entries.get(run.entries.len() - 1));
     let in_a_row = |(first, last): (Entry, Entry)| {
         last.pfn().wrapping_sub(first.pfn()) == run.entries.len() as u64 - 1

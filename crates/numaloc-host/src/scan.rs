@@ -7,13 +7,13 @@
 mod family;
 mod halt;
 mod huge;
-mod run;
+mod page_run;
 mod single;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub use run::{Ownership, Place, Run};
+pub use page_run::{Ownership, PageRun, Place};
 
 use crate::{
     Error, Roots,
@@ -26,7 +26,7 @@ use halt::Halt;
 use nix::libc::{EINVAL, ESRCH};
 use numaloc_core::{Claims, Mapping, NodeId, PAGE, Pages};
 use numaloc_sys::query_pages;
-use run::Runs;
+use page_run::PageRuns;
 use std::ops::Range;
 use table::Table;
 
@@ -93,7 +93,7 @@ impl Scanner {
         &mut self,
         scanned: &Scanned<'_>,
         range: Range<u64>,
-        visit: &mut dyn FnMut(Run<'_>),
+        visit: &mut dyn FnMut(PageRun<'_>),
     ) -> Result<(), Error> {
         if let Some(counts) = &mut self.counts {
             counts.refresh();

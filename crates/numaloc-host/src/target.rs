@@ -102,18 +102,18 @@ fn find(
     of_unit: Option<Result<String, Error>>,
     topology: &Topology,
 ) -> Result<Vec<Process>, Error> {
-    let look = |pid| {
-        let process = process::look(roots, pid, topology);
+    let read = |pid| {
+        let process = process::read(roots, pid, topology);
         process.map_err(|miss| miss.into_error(pid))
     };
     match target {
-        Target::Pid(pid) => Ok(vec![look(*pid)?]),
+        Target::Pid(pid) => Ok(vec![read(*pid)?]),
         Target::Process { identity, boot_id } => {
             let other = Error::OtherProcess { pid: identity.pid };
             if numa_balancing::boot_id(roots)? != *boot_id {
                 return Err(other);
             }
-            let process = look(identity.pid)?;
+            let process = read(identity.pid)?;
             if process.identity == *identity { Ok(vec![process]) } else { Err(other) }
         }
         Target::Cgroup(path) => members(roots, path, target, topology),
@@ -187,7 +187,7 @@ fn members(
     let mut unreadable = None;
     let found = roots.open_files.patiently(Error::read, || cgroup::processes(roots, path))?;
     for pid in found.into_iter().filter(|&pid| Some(pid) != own_pid) {
-        match process::look(roots, pid, topology) {
+        match process::read(roots, pid, topology) {
             Ok(process) => processes.push(process),
             Err(Miss::Failed(error)) => return Err(error),
             Err(miss @ Miss::NoRights { .. }) => {

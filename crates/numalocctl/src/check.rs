@@ -1,4 +1,4 @@
-//! The checks of `doctor`: they take facts and give verdicts.
+//! The checks of `doctor`: each takes facts and says whether they are a problem.
 
 mod daemon;
 mod kernel;

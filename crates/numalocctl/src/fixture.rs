@@ -1,6 +1,6 @@
 //! A hand-made machine with sparse nodes, and a target on it.
 
-use crate::look::Look;
+use crate::inspect::Inspection;
 use numaloc_core::{
     Account, CacheStop, CpuSet, Extent, HugePool, Identity, Kind, Mapping, Mempolicy, Node, NodeId,
     NodeMemory, NodeResidency, NodeSet, Options, Pages, Process, Reason, Residency, Thread,
@@ -117,7 +117,7 @@ fn threads() -> Vec<Threads> {
 }
 
 /// Three processes: one at home on node 0, one on two nodes, one whose node has no memory.
-pub fn look(options: Options) -> Look {
+pub fn inspection(options: Options) -> Inspection {
     let topology = topology();
     let processes = vec![
         process(4711, "redis-server", "0-3"),
@@ -127,11 +127,11 @@ pub fn look(options: Options) -> Look {
     let caller_mems: NodeSet = topology.with_memory();
     let scene = Scene { topology: &topology, processes: &processes, caller_mems: &caller_mems };
     let plan = planner::plan(scene, extents(), &options);
-    Look { plan, topology, source: Source::Pagemap }
+    Inspection { plan, topology, source: Source::Pagemap }
 }
 
 /// A target of one process with many extents.
-pub fn many_extents() -> Look {
+pub fn many_extents() -> Inspection {
     let topology = topology();
     let processes = vec![process(4711, "redis-server", "0-3")];
     let caller_mems: NodeSet = topology.with_memory();
@@ -139,10 +139,10 @@ pub fn many_extents() -> Look {
     let extents = (1..=25).map(|i| extent(&[(0, i << 32)], Kind::Anonymous, "", &[(2, i, 0)]));
     let options = Options::default();
     let plan = planner::plan(scene, extents, &options);
-    Look { plan, topology, source: Source::Query }
+    Inspection { plan, topology, source: Source::Query }
 }
 
-/// A possible outcome for [`look`].
+/// A possible outcome for [`inspection`].
 pub fn outcome() -> Outcome {
     let identity = |pid: i32| Identity { pid, start_time: 90_000 + pid as u64 };
     let mut first = Account::default();

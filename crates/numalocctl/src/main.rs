@@ -8,12 +8,12 @@
 //! |---|---|
 //! | `args`, `settings`, `endpoint` | the command line, the settings file, the daemon's address |
 //! | `cmd`, `place` | one file for each subcommand; whether the daemon or this process does the work |
-//! | `look` | the host's side: from a target to a plan |
+//! | `inspect` | the host's side: from a target to a plan |
 //! | `remote` | the daemon's side: its calls, and documents from its messages |
-//! | `doc`, `text`, `output` | the documents, text for people, and how either is printed |
+//! | `doc`, `job_state`, `text`, `output` | the documents, text for people, and how either is printed |
 //! | `check` | the checks of `doctor` |
 //! | `follow`, `progress`, `signals` | what is shown while a job runs, and Ctrl-C |
-//! | `units`, `time`, `exit`, `man` | sizes and times as people write them, exit codes, the manual pages |
+//! | `units`, `clean`, `time`, `exit`, `man` | sizes and times as people write them, exit codes, the manual pages |
 #![forbid(unsafe_code)]
 
 mod args;
@@ -26,8 +26,8 @@ mod exit;
 #[cfg(test)]
 mod fixture;
 mod follow;
+mod inspect;
 mod job_state;
-mod look;
 mod man;
 mod output;
 mod place;

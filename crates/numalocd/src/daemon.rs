@@ -12,7 +12,7 @@ use crate::{
     dispatch::{Handle, Status},
     listen::{self, Listeners, Passed},
     log::{self, Logs},
-    metrics::{self, Counted, Guard, Metrics},
+    metrics::{self, Admission, Counted, Metrics},
     notify::Notifier,
     service,
     tls::Keys,
@@ -106,8 +106,8 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
     let (parts, dispatcher) =
         wire::dispatcher(&state_dir, &in_force, &metrics, &notifier, &quotas, ends)?;
     let handle = parts.handle.clone();
-    let guard = keys.clone().filter(|_| !is_loopback);
-    let guard = guard.map(|keys| Guard { keys, config: in_force.clone() });
+    let admission = keys.clone().filter(|_| !is_loopback);
+    let admission = admission.map(|keys| Admission { keys, config: in_force.clone() });
     let access = Access::new(in_force, quotas);
     let counted = metrics.clone();
     let routes = service::routes(&parts).await.context("the API's definitions cannot be read")?;
@@ -120,8 +120,9 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
         async move { drop(stopping.wait_for(|stop| *stop).await) }
     };
     let server = tokio::spawn(listen::serve(listeners, router, stopped));
-    let scrape = metrics_listener
-        .map(|listener| tokio::spawn(metrics::serve(listener, metrics.clone(), guard, stopping)));
+    let scrape = metrics_listener.map(|listener| {
+        tokio::spawn(metrics::serve(listener, metrics.clone(), admission, stopping))
+    });
     notifier.ready(&format!("listening on {addresses}"));
     tracing::info!(%addresses, state = %state_dir.display(), version = env!("CARGO_PKG_VERSION"), "ready");
 

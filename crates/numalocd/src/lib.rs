@@ -6,10 +6,10 @@
 //!
 //! | modules | what they do |
 //! |---|---|
-//! | [`listen`] | accept connections: Unix sockets, TCP with TLS, sockets from systemd |
+//! | [`listen`], [`tls`] | accept connections: Unix sockets, TCP with TLS, sockets from systemd |
 //! | [`access`] | stands before all services: who calls, what the caller may call, how often and how far |
 //! | [`service`] | one file for each service of the API: converts, asks, converts back; `watch` has the streams |
-//! | [`dispatch`] | the one task that owns all records; its states of a job are in `dispatch/jobs.rs` |
+//! | [`dispatch`], [`refusal`], [`order`] | the one task that owns all records; its states of a job are in `dispatch/jobs.rs` |
 //! | [`store`] | keeps the records on the disk |
 //! | [`engine`] | looks at targets, plans and moves, in threads |
 //! | [`balancing`] | pauses the kernel's own NUMA balancing for a job, and restores it |

@@ -15,7 +15,7 @@ mod serve;
 mod tests;
 
 pub use counted::{Counted, Counting};
-pub use serve::{CONTENT_TYPE, Guard, ServeError, serve};
+pub use serve::{Admission, CONTENT_TYPE, ServeError, serve};
 
 use crate::{dispatch::JobCount, store::Holds};
 use calls::CallTimes;

@@ -7,7 +7,7 @@ pub use aim::{Aim, Member, exactly};
 use crate::{access::Authority, refusal::Refusal};
 use numaloc_api::value::{JobId, MemberResult, Outcome, PlanSummary};
 use numaloc_core::{Identity, Moved, NodeSet, NumaBalancing, Options};
-use numaloc_executor::{Control, Limits};
+use numaloc_executor::{Control, RunLimits};
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::oneshot;
 
@@ -21,7 +21,7 @@ pub struct Order {
     /// Options of the migration.
     pub options: Options,
     /// The bounds of the job, the configuration and the job's class, joined.
-    pub limits: Limits,
+    pub limits: RunLimits,
     /// The right of the job's creator: whose memory it allows to have moved.
     pub authority: Authority,
     /// What is done about the kernel's NUMA balancing.

@@ -155,8 +155,8 @@ async fn reads(channel: Channel, answered: &AtomicUsize) -> Result<(), Status> {
         events.list_events(list).await?;
         answered.fetch_add(2, Relaxed);
         daemon.get_metrics(v1::GetMetricsRequest {}).await?;
-        let look = v1::GetLocalityRequest { target: target.clone(), ..Default::default() };
-        locality.get_locality(look).await?;
+        let request = v1::GetLocalityRequest { target: target.clone(), ..Default::default() };
+        locality.get_locality(request).await?;
         // The call may fail because there is no target node.
         let _ = jobs.plan_migration(v1::PlanMigrationRequest { spec: Some(spec.clone()) }).await;
     }

@@ -4,10 +4,10 @@ use super::*;
 use crate::{
     app::until,
     cli,
-    engine::{look, migrate},
+    engine::{inspect, migrate},
 };
 use numaloc_core::{Pacing, Profile};
-use numaloc_executor::{Control, Limits, SharedRooms};
+use numaloc_executor::{Control, RunLimits, SharedRooms};
 use std::{sync::Arc, thread};
 
 /// Swap in a file.
@@ -114,12 +114,12 @@ fn two_runs(rooms: Option<Arc<SharedRooms>>) {
     let (file, mut ballast) = full(360 * MIB);
     let before = distress();
     let targets = scenes.each_ref().map(Scene::target);
-    let limits = Limits { duty_percent: Some(100), rooms, ..Limits::default() };
+    let limits = RunLimits { duty_percent: Some(100), rooms, ..RunLimits::default() };
     let outcomes = thread::scope(|scope| {
         let runs = targets.each_ref().map(|target| {
             let limits = &limits;
             scope.spawn(move || {
-                look(target, &Options::default()).carry_out(limits, &Control::default())
+                inspect(target, &Options::default()).carry_out(limits, &Control::default())
             })
         });
         runs.map(|run| run.join().expect("it does not panic"))

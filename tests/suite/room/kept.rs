@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    engine::look,
+    engine::inspect,
     settings::{Cgroup, Setting},
 };
 use numaloc_core::NodeId;
@@ -93,7 +93,7 @@ fn is_left_alone(limit: &str) {
     assert!(file.reader(&read).wait().expect("it ends").success());
     let charged = cached(&cgroup);
     assert!(charged > SIZE, "the scene: {charged} charged, {} free", free_bytes(0));
-    let plan = look(&scene.target(), &Options::default()).plan;
+    let plan = inspect(&scene.target(), &Options::default()).plan;
     let named = plan.protected_cache.get(&NodeId(0)).copied().unwrap_or(0);
     assert!(named > SIZE * 3 / 4, "{:?} {:?}", plan.protected_cache, plan.expected_room);
     let before = distress();

@@ -51,9 +51,11 @@ fn routes(plan: &Plan) -> Vec<v1::Route> {
     let mut used: Vec<v1::Route> = Vec::new();
     for (number, routes) in plan.routes.iter().enumerate() {
         for from in routes.iter().map(|route| route.from) {
-            let mut moves = plan.moves.iter().filter(|step| step.routes == number);
+            let mut moves = plan.moves.iter().filter(|planned_move| planned_move.routes == number);
             let route = route(routes, from);
-            if moves.any(|step| step.remote.contains_key(&from)) && !used.contains(&route) {
+            if moves.any(|planned_move| planned_move.remote.contains_key(&from))
+                && !used.contains(&route)
+            {
                 used.push(route);
             }
         }
@@ -68,16 +70,17 @@ fn route(routes: &Routes, from: NodeId) -> v1::Route {
 
 fn moves(plan: &Plan) -> Vec<v1::MoveSummary> {
     let mut by_kind = BTreeMap::new();
-    for step in &plan.moves {
-        let sum = by_kind.entry(step.kind).or_insert_with(|| v1::MoveSummary {
-            kind: v1::MemoryKind::from(step.kind).into(),
+    for planned_move in &plan.moves {
+        let sum = by_kind.entry(planned_move.kind).or_insert_with(|| v1::MoveSummary {
+            kind: v1::MemoryKind::from(planned_move.kind).into(),
             ..v1::MoveSummary::default()
         });
-        let remote = step.remote.values().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+        let remote =
+            planned_move.remote.values().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
         sum.extents += 1;
-        sum.length_bytes = sum.length_bytes.saturating_add(int(step.bytes));
+        sum.length_bytes = sum.length_bytes.saturating_add(int(planned_move.bytes));
         sum.remote_bytes = sum.remote_bytes.saturating_add(int(remote));
-        sum.shared_bytes = sum.shared_bytes.saturating_add(int(step.shared_bytes));
+        sum.shared_bytes = sum.shared_bytes.saturating_add(int(planned_move.shared_bytes));
     }
     by_kind.into_values().collect()
 }

@@ -87,7 +87,7 @@ impl MemberResult {
         }
         let account = &self.account;
         let late_bytes = self.after.map_or(0, |after| account.late_bytes(&after, target_ratio));
-        let (state, reason) = match verdict(account, late_bytes) {
+        let (state, reason) = match state_and_reason(account, late_bytes) {
             (MemberState::Skipped, _) if !self.reason.is_empty() => {
                 (MemberState::Skipped, self.reason)
             }
@@ -134,7 +134,7 @@ impl MemberResult {
 }
 
 /// State and reason that follow from an account and from `late_bytes`: see [`Account::late_bytes`].
-pub fn verdict(account: &Account, late_bytes: u64) -> (MemberState, String) {
+pub fn state_and_reason(account: &Account, late_bytes: u64) -> (MemberState, String) {
     let gone = account.left_for(numaloc_core::Reason::ProcessGone);
     if gone > 0 && gone == account.found_bytes() {
         let why = "the processes ended before any of their memory was moved";

@@ -161,8 +161,11 @@ fn private_memory_goes_to_the_home_of_its_process_and_shared_memory_to_that_of_i
         vec![own(0), own(1), own(2), common(claims, &[0, 1]), common(claims, &[1, 2])]
     };
     let plan = plan_all(&machine, &processes, all, &Options::default());
-    let homes: Vec<NodeSet> =
-        plan.moves.iter().map(|step| plan.routes[step.routes].home.clone()).collect();
+    let homes: Vec<NodeSet> = plan
+        .moves
+        .iter()
+        .map(|planned_move| plan.routes[planned_move.routes].home.clone())
+        .collect();
     assert_eq!(homes, [nodes("0"), nodes("1"), nodes("0-1")], "the third belongs everywhere");
     assert_eq!(plan.expected_bytes, 5 * MIB);
     let of = |index: usize| plan.processes[index].resident.values().sum::<u64>();
@@ -385,11 +388,11 @@ proptest! {
         let process = process(&cpus, &mems);
         let home = machine.local_nodes(&process.cpus);
         let plan = plan_of(&machine, process.clone(), extents.clone(), &options);
-        let moving: u64 = plan.moves.iter().map(|step| step.remote.values().sum::<u64>()).sum();
+        let moving: u64 = plan.moves.iter().map(|planned_move| planned_move.remote.values().sum::<u64>()).sum();
         prop_assert_eq!(moving + plan.skipped_bytes().values().sum::<u64>(), remote_bytes(&extents, &home));
         prop_assert!(plan.expected_bytes + plan.no_room_bytes <= moving);
-        for step in &plan.moves {
-            let targets = &plan.routes[step.routes].targets;
+        for planned_move in &plan.moves {
+            let targets = &plan.routes[planned_move.routes].targets;
             prop_assert!(targets.is_subset(&process.mems_allowed) && targets.is_subset(&home) && !targets.is_empty());
         }
     }
@@ -402,16 +405,17 @@ proptest! {
         let process = process(&cpus, "0-3");
         let options = Options { target_ratio: 100, ..options };
         let first = plan_of(&machine, process.clone(), extents.clone(), &options);
-        let moved: BTreeMap<u64, &Move> = first.moves.iter().map(|step| (step.mappings[0].start, step)).collect();
+        let moved: BTreeMap<u64, &Move> =
+            first.moves.iter().map(|planned_move| (planned_move.mappings[0].start, planned_move)).collect();
         prop_assume!(moved.len() == first.moves.len());
         let after = extents.into_iter().map(|mut extent| {
-            if let Some(step) = moved.get(&extent.mappings[0].start) {
-                for (&node, &bytes) in &step.remote {
+            if let Some(planned_move) = moved.get(&extent.mappings[0].start) {
+                for (&node, &bytes) in &planned_move.remote {
                     let resident = extent.residency.nodes.get_mut(&node).unwrap();
                     let owned = bytes.min(resident.owned_bytes);
                     resident.owned_bytes -= owned;
                     resident.shared_bytes -= bytes - owned;
-                    let to = first.routes[step.routes].from(node)[0];
+                    let to = first.routes[planned_move.routes].from(node)[0];
                     extent.residency.nodes.entry(to).or_default().owned_bytes += bytes;
                 }
             }
@@ -432,7 +436,11 @@ fn pages_leave_only_the_nodes_that_they_may_leave() {
         let Share { local_bytes, remote_bytes } = plan.locality.movable;
         assert_eq!((plan.locality.overall.remote_bytes, local_bytes), (6 * MIB, MIB));
         assert_eq!(remote_bytes, plan.expected_bytes, "what stays is not movable");
-        assert!(plan.moves.iter().all(|step| plan.routes[step.routes].iter().count() > 0));
+        assert!(
+            plan.moves
+                .iter()
+                .all(|planned_move| plan.routes[planned_move.routes].iter().count() > 0)
+        );
         (plan.expected_bytes, plan.skipped_bytes())
     };
     assert_eq!(plan(None), (2 * MIB, [(Reason::OtherTier, 4 * MIB)].into()));

@@ -49,7 +49,7 @@ proptest! {
     fn without_pressure_a_run_keeps_its_pace(mut world in worlds(), pace in paces()) {
         world.caused.percent = 0.0;
         world.others = super::world::Others::Sawtooth { high: LIMIT, period_ms: 700 };
-        let pace = super::Pace { rate: None, ..pace };
+        let pace = super::AskedPace { rate: None, ..pace };
         let calls = run(&world, &pace, 64 << 20, EVER);
         let last = calls.last().expect("some");
         let busy: Duration = calls.iter().map(|call| call.took).sum();

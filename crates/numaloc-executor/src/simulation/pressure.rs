@@ -1,7 +1,7 @@
 //! Pressure: what a run causes holds it back, what others cause does not.
 
 use super::{
-    Call, LIMIT, Pace, run,
+    AskedPace, Call, LIMIT, run,
     world::{Caused, Others, World, others},
 };
 use proptest::prelude::*;
@@ -13,11 +13,11 @@ const MINUTE: Duration = Duration::from_secs(60);
 const SOON: Duration = Duration::from_secs(5);
 
 /// Like the profile `balanced`.
-fn balanced() -> Pace {
-    Pace { longest: Duration::from_millis(10), duty: 0.42, most: 16 << 20, rate: None }
+fn balanced() -> AskedPace {
+    AskedPace { longest: Duration::from_millis(10), duty: 0.42, most: 16 << 20, rate: None }
 }
 
-fn minute(world: &World, pace: &Pace) -> Vec<Call> {
+fn minute(world: &World, pace: &AskedPace) -> Vec<Call> {
     run(world, pace, u64::MAX, MINUTE)
 }
 

@@ -25,28 +25,34 @@ pub struct Watched {
 /// too many extents, those with the fewest remote bytes get none.
 pub fn watched(moves: &[Move], pids: &[i32]) -> Vec<Watched> {
     let mut by_process = vec![0; pids.len()];
-    for step in moves {
-        step.mappings.iter().for_each(|of| by_process[of.process] += step.remote_bytes());
+    for planned_move in moves {
+        planned_move
+            .mappings
+            .iter()
+            .for_each(|of| by_process[of.process] += planned_move.remote_bytes());
     }
     let mut processes: Vec<usize> = (0..pids.len()).filter(|&of| by_process[of] > 0).collect();
     processes.sort_by_key(|&process| std::cmp::Reverse(by_process[process]));
     processes.truncate(PROCESSES_MAX);
     let total: u64 = processes.iter().map(|&process| by_process[process]).sum();
 
-    let mappings = moves.iter().flat_map(|step| step.mappings.iter().map(move |of| (step, of)));
+    let mappings = moves
+        .iter()
+        .flat_map(|planned_move| planned_move.mappings.iter().map(move |of| (planned_move, of)));
     let mut views: Vec<_> =
         mappings.filter(|(_, mapping)| processes.contains(&mapping.process)).collect();
-    views.sort_by_key(|(step, _)| std::cmp::Reverse(step.remote_bytes()));
+    views.sort_by_key(|(planned_move, _)| std::cmp::Reverse(planned_move.remote_bytes()));
     let mut regions: BTreeMap<usize, Vec<Range<u64>>> = BTreeMap::new();
-    for (step, mapping) in views.into_iter().take(REGIONS as usize) {
-        let share = u128::from(step.remote_bytes()) * u128::from(REGIONS) / u128::from(total);
-        let pieces = (share as u64).clamp(1, (step.bytes / HUGE).max(1));
-        let piece = step.bytes.div_ceil(pieces).next_multiple_of(PAGE);
+    for (planned_move, mapping) in views.into_iter().take(REGIONS as usize) {
+        let share =
+            u128::from(planned_move.remote_bytes()) * u128::from(REGIONS) / u128::from(total);
+        let pieces = (share as u64).clamp(1, (planned_move.bytes / HUGE).max(1));
+        let piece = planned_move.bytes.div_ceil(pieces).next_multiple_of(PAGE);
         let cut = |offset| {
-            let end = step.bytes.min(offset + piece);
+            let end = planned_move.bytes.min(offset + piece);
             mapping.start + offset..mapping.start + end
         };
-        let cuts = (0..step.bytes).step_by(piece as usize).map(cut);
+        let cuts = (0..planned_move.bytes).step_by(piece as usize).map(cut);
         regions.entry(mapping.process).or_default().extend(cuts);
     }
     let watched = |(process, mut regions): (usize, Vec<Range<u64>>)| {
@@ -75,7 +81,7 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn step(processes: &[usize], start: u64, bytes: u64, remote_bytes: u64) -> Move {
+    fn planned_move(processes: &[usize], start: u64, bytes: u64, remote_bytes: u64) -> Move {
         let mapping = |&process: &usize| Mapping { process, start };
         Move {
             mappings: processes.iter().map(mapping).collect(),
@@ -94,9 +100,9 @@ mod tests {
     #[test]
     fn extents_are_covered_in_order_whatever_their_size() {
         let moves = [
-            step(&[0], 8 * GIB, 3 * GIB, 3 * GIB),
-            step(&[0], 4 * GIB, PAGE, PAGE),
-            step(&[0], GIB + PAGE, HUGE + PAGE, HUGE),
+            planned_move(&[0], 8 * GIB, 3 * GIB, 3 * GIB),
+            planned_move(&[0], 4 * GIB, PAGE, PAGE),
+            planned_move(&[0], GIB + PAGE, HUGE + PAGE, HUGE),
         ];
         let watched = watched(&moves, &[7]);
         let [Watched { process: 0, pid: 7, regions }] = &watched[..] else { panic!("{watched:?}") };
@@ -110,8 +116,8 @@ mod tests {
     #[test]
     fn extents_at_the_same_addresses_are_watched_once() {
         let moves = [
-            step(&[0, 1], GIB, 64 * HUGE, 40 * HUGE),
-            step(&[0], GIB + HUGE / 2, 32 * HUGE, 3 * HUGE),
+            planned_move(&[0, 1], GIB, 64 * HUGE, 40 * HUGE),
+            planned_move(&[0], GIB + HUGE / 2, 32 * HUGE, 3 * HUGE),
         ];
         for Watched { regions, .. } in watched(&moves, &[7, 8]) {
             assert!(regions.windows(2).all(|pair| pair[0].end <= pair[1].start), "{regions:?}");
@@ -124,8 +130,8 @@ mod tests {
     fn the_price_is_bounded() {
         let everyone: Vec<usize> = (0..100).collect();
         let many: Vec<Move> =
-            (0..3000).map(|at| step(&[at % 100], at as u64 * GIB, GIB, HUGE)).collect();
-        for moves in [&[step(&everyone, 0, 64 * GIB, 64 * GIB)][..], &many] {
+            (0..3000).map(|at| planned_move(&[at % 100], at as u64 * GIB, GIB, HUGE)).collect();
+        for moves in [&[planned_move(&everyone, 0, 64 * GIB, 64 * GIB)][..], &many] {
             let watched = watched(moves, &[1; 100]);
             let regions: usize = watched.iter().map(|watched| watched.regions.len()).sum();
             assert!(watched.len() <= PROCESSES_MAX && regions <= 2 * REGIONS as usize);

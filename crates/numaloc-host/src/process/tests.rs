@@ -12,15 +12,15 @@ fn topology() -> Topology {
     Topology::new([node(0, "0-3"), node(64, "1022-2000")], [])
 }
 
-fn look(fake: &Fake, pid: i32) -> Result<Process, Miss> {
-    super::look(&fake.roots(), pid, &topology())
+fn read(fake: &Fake, pid: i32) -> Result<Process, Miss> {
+    super::read(&fake.roots(), pid, &topology())
 }
 
 #[test]
 fn cpus_are_the_online_ones_of_all_threads() {
     let fake = Fake::new();
     fake.process(100, "redis) S (x", &["0-1", "3-7", "0-1", "1500-4000"]);
-    let process = look(&fake, 100).unwrap();
+    let process = read(&fake, 100).unwrap();
     assert_eq!(process.identity, Identity { pid: 100, start_time: 1100 });
     assert_eq!(process.comm, "redis) S (x");
     assert_eq!(process.cpus.to_string(), "0-1,3,1500-2000");
@@ -37,7 +37,7 @@ fn threads_are_weighed_where_they_make_a_home_of_several_nodes() {
     let threads = |cpus: &[&str]| {
         fake.process(100, "app", cpus);
         fake.worked(100, 101, "worker", 250);
-        super::look(&fake.roots(), 100, &topology).unwrap().threads
+        super::read(&fake.roots(), 100, &topology).unwrap().threads
     };
     assert_eq!(threads(&["0-1", "2"]), [], "all on one node");
     assert_eq!(threads(&["0-1,1022", "0-1,1022"]), [], "all have the same");
@@ -59,7 +59,7 @@ fn threads_are_weighed_where_they_make_a_home_of_several_nodes() {
     };
     assert_eq!(found, [pinned, free]);
     fake.end(100, 100);
-    let found = super::look(&fake.roots(), 100, &topology).unwrap().threads;
+    let found = super::read(&fake.roots(), 100, &topology).unwrap().threads;
     let counts: Vec<_> = found.iter().map(|group| (group.cpus.to_string(), group.count)).collect();
     assert_eq!(
         counts,
@@ -70,7 +70,7 @@ fn threads_are_weighed_where_they_make_a_home_of_several_nodes() {
     let many = vec!["0"; 40];
     fake.process(100, "app", &[&many[..], &["0-4000"]].concat());
     (100..140).for_each(|tid| fake.worked(100, tid, "w", tid as u64));
-    let found = super::look(&fake.roots(), 100, &topology).unwrap().threads;
+    let found = super::read(&fake.roots(), 100, &topology).unwrap().threads;
     let tids: Vec<_> = found[0].busiest.iter().map(|thread| thread.tid).collect();
     assert_eq!((found[0].count, tids), (40, (132..140).rev().collect()));
 }
@@ -79,7 +79,7 @@ fn threads_are_weighed_where_they_make_a_home_of_several_nodes() {
 fn a_thread_stands_for_its_process() {
     let fake = Fake::new();
     fake.process(100, "x", &["0", "1"]);
-    assert_eq!(look(&fake, 101).unwrap(), look(&fake, 100).unwrap());
+    assert_eq!(read(&fake, 101).unwrap(), read(&fake, 100).unwrap());
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn io_uring_workers_do_not_count() {
     let fake = Fake::new();
     fake.process(100, "x", &["0", "0-3"]);
     fake.stat("proc/100/task/101", 101, "iou-wrk-100", 'S', PF_IO_WORKER);
-    assert_eq!(look(&fake, 100).unwrap().cpus.to_string(), "0");
+    assert_eq!(read(&fake, 100).unwrap().cpus.to_string(), "0");
 }
 
 #[test]
@@ -97,22 +97,22 @@ fn names_that_are_no_text_are_taken() {
     let path = fake.path("proc/100/status");
     let status = std::fs::read(&path).unwrap();
     std::fs::write(&path, [b"Name:\t\xff\xfe:\n".as_slice(), &status].concat()).unwrap();
-    assert_eq!(look(&fake, 100).unwrap().cpus.to_string(), "0");
+    assert_eq!(read(&fake, 100).unwrap().cpus.to_string(), "0");
 }
 
 #[test]
 fn what_has_no_memory_is_told() {
     let fake = Fake::new();
     for pid in [-1, 0, 1, i32::MAX] {
-        assert!(matches!(look(&fake, pid), Err(Miss::Gone)), "{pid}");
+        assert!(matches!(read(&fake, pid), Err(Miss::Gone)), "{pid}");
     }
     fake.process(2, "kthreadd", &["0"]);
     fake.stat("proc/2", 2, "kthreadd", 'S', PF_KTHREAD);
-    assert!(matches!(look(&fake, 2), Err(Miss::KernelThread { comm }) if comm == "kthreadd"));
+    assert!(matches!(read(&fake, 2), Err(Miss::KernelThread { comm }) if comm == "kthreadd"));
     fake.process(3, "z", &["0", "0"]);
     fake.end(3, 3);
     fake.end(3, 4);
-    assert!(matches!(look(&fake, 3), Err(Miss::Ended { comm }) if comm == "ended"));
+    assert!(matches!(read(&fake, 3), Err(Miss::Ended { comm }) if comm == "ended"));
 }
 
 #[test]
@@ -120,18 +120,18 @@ fn a_process_lives_on_without_its_first_thread() {
     let fake = Fake::new();
     fake.process(100, "x", &["0-3", "1", "3"]);
     fake.end(100, 100);
-    let process = look(&fake, 100).unwrap();
+    let process = read(&fake, 100).unwrap();
     assert_eq!(process.identity, Identity { pid: 100, start_time: 1100 });
     assert_eq!(process.cpus.to_string(), "1,3", "what has ended runs nowhere");
     fake.end(100, 102);
-    assert_eq!(look(&fake, 101).unwrap().cpus.to_string(), "1");
+    assert_eq!(read(&fake, 101).unwrap().cpus.to_string(), "1");
 }
 
 #[test]
 fn nonsense_is_an_error_with_the_path() {
     let fake = Fake::new();
     fake.process(100, "x", &["0-x"]);
-    let Err(Miss::Failed(error)) = look(&fake, 100) else { panic!("taken") };
+    let Err(Miss::Failed(error)) = read(&fake, 100) else { panic!("taken") };
     assert!(error.to_string().contains("proc/100/task/100/status"), "{error}");
 }
 
@@ -153,7 +153,7 @@ fn this_process_is_read() {
     let roots = Roots::default();
     let own = own_pid(&roots).unwrap();
     let topology = crate::topology::topology(&roots).unwrap();
-    let process = super::look(&roots, own, &topology).unwrap();
+    let process = super::read(&roots, own, &topology).unwrap();
     assert_eq!(process.identity.pid, own);
     assert!(!process.cpus.is_empty() && !process.mems_allowed.is_empty());
 }

@@ -3,7 +3,7 @@
 //! A page that the kernel says is mapped once goes straight to the visitor. The others are joined in a [`Table`]: a frame
 //! that as many mappings show as the kernel counts belongs to the target alone.
 
-use super::{Halt, Ownership, Precision, Run, Scanned, Scanner, View, table};
+use super::{Halt, Ownership, PageRun, Precision, Scanned, Scanner, View, table};
 use crate::pagemap::Entries;
 use numaloc_core::{HUGE, PAGE, Pages};
 use std::ops::Range;
@@ -20,9 +20,9 @@ const SAMPLE: u64 = 256 << 10;
 const STRETCH: u64 = 64 << 20;
 const FEW: u64 = 256;
 
-/// How a part is looked at.
+/// How a part is scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
+enum PartScan {
     /// Through all mappings.
     Exact,
     /// Through one mapping after the other, until each page has been seen once. Pages with several mappings are assumed
@@ -30,7 +30,7 @@ enum Look {
     Assumed(Ownership),
 }
 
-/// In which parts an extent is looked at, and how.
+/// In which parts an extent is scanned, and how.
 struct Parts {
     end: u64,
     at: u64,
@@ -54,20 +54,20 @@ impl Parts {
         }
     }
 
-    fn next(&mut self) -> Option<(Range<u64>, Look)> {
+    fn next(&mut self) -> Option<(Range<u64>, PartScan)> {
         if self.at >= self.end {
             return None;
         }
-        let (mut bytes, mut look) = (self.bytes, Look::Exact);
+        let (mut bytes, mut part_scan) = (self.bytes, PartScan::Exact);
         if let Some((distance, next)) = &mut self.samples {
             match self.assumed.filter(|_| self.at < *next) {
-                Some(ownership) => look = Look::Assumed(ownership),
+                Some(ownership) => part_scan = PartScan::Assumed(ownership),
                 None => (bytes, *next) = (bytes.min(SAMPLE), self.at + *distance),
             }
         }
         let begin = self.at;
         self.at = (begin + bytes).min(self.end);
-        Some((begin..self.at, look))
+        Some((begin..self.at, part_scan))
     }
 
     /// Learns from a part: how many pages it had, and the ownership of its pages with several mappings, if that was
@@ -91,14 +91,14 @@ impl Scanner {
         scanned: &Scanned<'_>,
         range: Range<u64>,
         buffer: &mut Vec<u8>,
-        visit: &mut dyn FnMut(Run<'_>),
+        visit: &mut dyn FnMut(PageRun<'_>),
     ) -> Result<(), Halt> {
         let mut parts = Parts::new(scanned, self.precision, range);
         let mut joined = std::mem::take(&mut self.table);
-        while let Some((part, look)) = parts.next() {
+        while let Some((part, part_scan)) = parts.next() {
             joined.begin(((part.end - part.start) / PAGE) as usize);
             for (index, mapping) in scanned.mappings.iter().enumerate() {
-                if look != Look::Exact && joined.is_full() {
+                if part_scan != PartScan::Exact && joined.is_full() {
                     break;
                 }
                 let space = &scanned.spaces[mapping.process];
@@ -109,7 +109,7 @@ impl Scanner {
                         // No other mapping shows it, so there is nothing to join.
                         Ownership::Exclusive => {
                             joined.see(part.start, &run);
-                            visit(Run { mapping: index, ..run })
+                            visit(PageRun { mapping: index, ..run })
                         }
                         _ => joined.add(index, claim, part.start, &run),
                     });
@@ -118,7 +118,7 @@ impl Scanner {
                     result => result?,
                 }
             }
-            let found = self.joined_runs(&joined, part.start, look, visit);
+            let found = self.joined_runs(&joined, part.start, part_scan, visit);
             parts.learn(joined.seen(), found);
         }
         self.table = joined;
@@ -131,20 +131,20 @@ impl Scanner {
         &mut self,
         joined: &table::Table,
         begin: u64,
-        look: Look,
-        visit: &mut dyn FnMut(Run<'_>),
+        part_scan: PartScan,
+        visit: &mut dyn FnMut(PageRun<'_>),
     ) -> Option<Ownership> {
         let bytes: Vec<u8> =
             joined.frames().iter().flat_map(|frame| frame.entry.0.to_ne_bytes()).collect();
         let entries = Entries::of(&bytes);
-        let (mut found, mut open): (_, Option<(Run<'_>, u32, usize)>) = (None, None);
+        let (mut found, mut open): (_, Option<(PageRun<'_>, u32, usize)>) = (None, None);
         for (number, frame) in joined.frames().iter().enumerate() {
-            let ownership = match look {
-                Look::Exact => self.ownership(frame.entry, frame.count.into()),
-                Look::Assumed(ownership) => Some(ownership),
+            let ownership = match part_scan {
+                PartScan::Exact => self.ownership(frame.entry, frame.count.into()),
+                PartScan::Assumed(ownership) => Some(ownership),
             };
             let Some(ownership) = ownership else { continue };
-            if look == Look::Exact && found != Some(Ownership::Family) {
+            if part_scan == PartScan::Exact && found != Some(Ownership::Family) {
                 found = Some(ownership);
             }
             if let Some((run, claims, first)) = &mut open
@@ -157,9 +157,12 @@ impl Scanner {
                 continue;
             }
             if let Some((run, _, first)) = open.take() {
-                visit(Run { entries: entries.slice(first, (run.bytes / PAGE) as usize), ..run });
+                visit(PageRun {
+                    entries: entries.slice(first, (run.bytes / PAGE) as usize),
+                    ..run
+                });
             }
-            let run = Run {
+            let run = PageRun {
                 mapping: frame.mapping as usize,
                 offset: begin + u64::from(frame.index) * PAGE,
                 bytes: PAGE,
@@ -172,7 +175,7 @@ impl Scanner {
             open = Some((run, frame.claims, number));
         }
         if let Some((run, _, first)) = open {
-            visit(Run { entries: entries.slice(first, (run.bytes / PAGE) as usize), ..run });
+            visit(PageRun { entries: entries.slice(first, (run.bytes / PAGE) as usize), ..run });
         }
         found
     }
@@ -188,9 +191,9 @@ mod tests {
         let scanned = Scanned { spaces: &[], claims: &claims, mappings: &mappings, pages };
         let mut parts = Parts::new(&scanned, precision, 0..bytes);
         let mut all = Vec::new();
-        while let Some((range, look)) = parts.next() {
-            all.push((range.end - range.start, look == Look::Exact));
-            let found = (look == Look::Exact).then_some(Ownership::Family);
+        while let Some((range, part_scan)) = parts.next() {
+            all.push((range.end - range.start, part_scan == PartScan::Exact));
+            let found = (part_scan == PartScan::Exact).then_some(Ownership::Family);
             parts.learn((range.end - range.start) / PAGE, found);
         }
         assert_eq!(all.iter().map(|part| part.0).sum::<u64>(), bytes);

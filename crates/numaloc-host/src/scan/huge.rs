@@ -1,6 +1,6 @@
 //! Stretches that are empty or huge: PAGEMAP_SCAN passes over them, at the cost of one base page for each huge page.
 
-use super::{Halt, Ownership, Precision, Run, Scanner, View};
+use super::{Halt, Ownership, PageRun, Precision, Scanner, View};
 use crate::pagemap::CHUNK;
 use numaloc_core::{HUGE, NodeId, PAGE};
 use numaloc_sys::{Categories, PageRegion, query_pages};
@@ -21,7 +21,7 @@ impl Scanner {
         view: View<'_>,
         range: Range<u64>,
         buffer: &mut Vec<u8>,
-        visit: &mut dyn FnMut(Run<'_>),
+        visit: &mut dyn FnMut(PageRun<'_>),
     ) -> Result<(u64, u64), Halt> {
         let mut regions = [PageRegion::default(); 64];
         let (from, to) = (view.start + range.start, view.start + range.end);
@@ -41,7 +41,7 @@ impl Scanner {
             while at < end {
                 let pages = (((end - at) / PAGE) as usize).min(CHUNK);
                 let entries = view.read(at, pages, buffer)?;
-                self.runs(view, at, entries, visit)?;
+                self.page_runs(view, at, entries, visit)?;
                 at += pages as u64 * PAGE;
                 base_pages += pages as u64;
             }
@@ -56,7 +56,7 @@ impl Scanner {
         view: View<'_>,
         range: Range<u64>,
         buffer: &mut Vec<u8>,
-        visit: &mut dyn FnMut(Run<'_>),
+        visit: &mut dyn FnMut(PageRun<'_>),
     ) -> Result<(), Halt> {
         if self.precision == Precision::Sampled && self.sampled_runs(view, &range, buffer, visit)? {
             return Ok(());
@@ -68,7 +68,7 @@ impl Scanner {
             let Some(ownership) = self.alone(view, entry) else { continue };
             let node = self.node(0, entry);
             let (bytes, huge) = (HUGE, true);
-            visit(Run { offset, bytes, node, ownership, entries, huge, ..Run::default() });
+            visit(PageRun { offset, bytes, node, ownership, entries, huge, ..PageRun::default() });
         }
         Ok(())
     }
@@ -81,7 +81,7 @@ impl Scanner {
         view: View<'_>,
         range: &Range<u64>,
         buffer: &mut Vec<u8>,
-        visit: &mut dyn FnMut(Run<'_>),
+        visit: &mut dyn FnMut(PageRun<'_>),
     ) -> Result<bool, Halt> {
         let offsets: Vec<u64> = range.clone().step_by(HUGE as usize).collect();
         for offset in offsets.iter().step_by(SAMPLE).chain(offsets.last()) {
@@ -99,7 +99,7 @@ impl Scanner {
         for (offset, node) in offsets.into_iter().zip(nodes) {
             let (node, ownership) = (Some(NodeId(node as u32)), Ownership::Exclusive);
             let (bytes, huge) = (HUGE, true);
-            visit(Run { offset, bytes, node, ownership, huge, ..Run::default() });
+            visit(PageRun { offset, bytes, node, ownership, huge, ..PageRun::default() });
         }
         Ok(true)
     }

@@ -2,7 +2,7 @@
 //! is empty or huge.
 
 use super::{
-    Halt, Run, Runs, Scanner, View,
+    Halt, PageRun, PageRuns, Scanner, View,
     huge::{PROBE_MAX, PROBE_MIN},
 };
 use crate::pagemap::{CHUNK, Entries};
@@ -21,7 +21,7 @@ pub(super) enum Texture {
 }
 
 /// When to read and when to probe, over one range.
-struct Pace {
+struct ScanPace {
     read_pages: usize,
     probe_bytes: u64,
     /// No probe is made before the offset `quiet_until`, and the next fruitless probe moves that on by `quiet_bytes`.
@@ -31,7 +31,7 @@ struct Pace {
     quiet_bytes: u64,
 }
 
-impl Pace {
+impl ScanPace {
     fn new() -> Self {
         Self {
             read_pages: READ_MIN,
@@ -62,36 +62,36 @@ impl Scanner {
         view: View<'_>,
         range: Range<u64>,
         buffer: &mut Vec<u8>,
-        visit: &mut dyn FnMut(Run<'_>),
+        visit: &mut dyn FnMut(PageRun<'_>),
     ) -> Result<(), Halt> {
-        let (mut at, mut pace, mut texture) = (range.start, Pace::new(), Texture::Base);
+        let (mut at, mut scan_pace, mut texture) = (range.start, ScanPace::new(), Texture::Base);
         while at < range.end {
-            if texture == Texture::Coarse && self.sight.can_scan && at >= pace.quiet_until {
-                let end = (at + pace.probe_bytes).min(range.end);
+            if texture == Texture::Coarse && self.sight.can_scan && at >= scan_pace.quiet_until {
+                let end = (at + scan_pace.probe_bytes).min(range.end);
                 let (walked, base_pages) = self.probe(view, at..end, buffer, visit)?;
-                texture = pace.has_probed(at..walked, base_pages);
+                texture = scan_pace.has_probed(at..walked, base_pages);
                 at = walked;
             } else {
-                let pages = pace.read_pages.min(((range.end - at) / PAGE) as usize);
+                let pages = scan_pace.read_pages.min(((range.end - at) / PAGE) as usize);
                 let entries = view.read(at, pages, buffer)?;
-                texture = self.runs(view, at, entries, visit)?;
+                texture = self.page_runs(view, at, entries, visit)?;
                 at += pages as u64 * PAGE;
-                pace.has_read();
+                scan_pace.has_read();
             }
         }
         Ok(())
     }
 
-    /// Visits the runs of entries that were read at `offset`.
-    pub(super) fn runs(
+    /// Visits the page runs of entries that were read at `offset`.
+    pub(super) fn page_runs(
         &mut self,
         view: View<'_>,
         offset: u64,
         entries: Entries<'_>,
-        visit: &mut dyn FnMut(Run<'_>),
+        visit: &mut dyn FnMut(PageRun<'_>),
     ) -> Result<Texture, Halt> {
         self.query(view.space, view.start + offset, entries)?;
-        let mut runs = Runs::new(offset, visit);
+        let mut runs = PageRuns::new(offset, visit);
         let (mut present, mut contiguous, mut last_pfn) = (0usize, 0usize, 0);
         for (index, entry) in entries.iter().enumerate() {
             if !entry.is_present() {

@@ -1,6 +1,6 @@
 //! Page frames that several mappings show, each stored once. The table joins the scans of one mapping after the other.
 
-use super::Run;
+use super::PageRun;
 use crate::pagemap::Entry;
 use numaloc_core::{ClaimSet, NodeId, PAGE};
 use std::collections::{HashMap, hash_map};
@@ -49,11 +49,11 @@ impl Table {
         }
     }
 
-    /// Adds the pages of a run that `mapping` shows. `claim` is the number of the claim of its process, and the part
+    /// Adds the pages of a page run that `mapping` shows. `claim` is the number of the claim of its process, and the part
     /// begins at offset `begin`. If frames are hidden, pages at one offset are taken for one frame in two cases: they
     /// are surely the same (`entry.is_file`: pages of the object), or they cannot be told apart because they are on one
     /// node.
-    pub(super) fn add(&mut self, mapping: usize, claim: usize, begin: u64, run: &Run<'_>) {
+    pub(super) fn add(&mut self, mapping: usize, claim: usize, begin: u64, run: &PageRun<'_>) {
         let first = (run.offset - begin) / PAGE;
         for page in 0..run.bytes / PAGE {
             // A huge page has one entry; its frames follow each other.
@@ -109,7 +109,7 @@ impl Table {
     }
 
     /// Notes the offsets of pages that are not joined with others.
-    pub(super) fn see(&mut self, begin: u64, run: &Run<'_>) {
+    pub(super) fn see(&mut self, begin: u64, run: &PageRun<'_>) {
         let first = ((run.offset - begin) / PAGE) as u32;
         (first..first + (run.bytes / PAGE) as u32).for_each(|index| self.see_page(index));
     }
@@ -184,13 +184,13 @@ mod tests {
         table.begin(pages);
         for (mapping, entries) in mappings.iter().enumerate() {
             let bytes: Vec<u8> = entries.iter().flat_map(|entry| entry.to_ne_bytes()).collect();
-            let run = Run {
+            let run = PageRun {
                 offset: 1 << 30,
                 bytes: entries.len() as u64 * PAGE,
                 node: Some(NodeId(1)),
                 ownership: Ownership::Several,
                 entries: Entries::of(&bytes),
-                ..Run::default()
+                ..PageRun::default()
             };
             table.add(mapping, mapping % 2, 1 << 30, &run);
         }

@@ -8,7 +8,7 @@ use crate::{
 use clap::{Args, ValueEnum};
 use numaloc_api::value::{self, OnInterrupt};
 use numaloc_core::Topology;
-use numaloc_executor::Limits;
+use numaloc_executor::RunLimits;
 use std::time::Duration;
 
 /// Bounds of a run.
@@ -35,13 +35,13 @@ impl LimitArgs {
         self == &Self::default()
     }
     /// The limits of a run without the daemon.
-    pub fn limits(&self) -> Limits {
-        Limits {
+    pub fn limits(&self) -> RunLimits {
+        RunLimits {
             batch_bytes: self.batch_bytes,
             workers: self.workers.map(usize::from),
             timeout: self.timeout,
             rate_bytes_per_second: self.rate,
-            ..Limits::default()
+            ..RunLimits::default()
         }
     }
     /// `limits` changed by the options that are given, for the daemon.

@@ -34,8 +34,8 @@ pub fn daemon(found: &Findings) -> Check {
     const NAME: &str = "daemon";
     match &found.daemon {
         DaemonState::Reachable { version, role, holds, problems } => {
-            let look = "see `numalocctl status` and the daemon's log";
-            let problems = problems.iter().map(|problem| (problem.clone(), look));
+            let see_log = "see `numalocctl status` and the daemon's log";
+            let problems = problems.iter().map(|problem| (problem.clone(), see_log));
             let (what, mut advice): (Vec<_>, Vec<_>) =
                 held(holds).into_iter().chain(problems).unzip();
             if what.is_empty() {

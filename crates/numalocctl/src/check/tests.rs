@@ -1,4 +1,4 @@
-//! Verdicts on a good, a bad and a poor host.
+//! The checks on a good, a bad and a poor host.
 
 use super::*;
 use crate::{
@@ -119,7 +119,7 @@ fn a_daemon_that_is_held_is_a_warning_that_says_how_to_end_it() {
     };
     let drained = "drained since 2023-11-14T22:13:20Z, so no move begins";
     let paused = "all moves are paused since 2023-11-14T22:13:20Z";
-    let (undrain, resume, look) = (
+    let (undrain, resume, see_log) = (
         "`numalocctl undrain` lets moves begin again",
         "`numalocctl resume-all` lets paused moves go on",
         "see `numalocctl status` and the daemon's log",
@@ -130,7 +130,7 @@ fn a_daemon_that_is_held_is_a_warning_that_says_how_to_end_it() {
         (
             check(since, since, &["no room", "no rights"]),
             &[drained, paused, "no room", "no rights"],
-            &[undrain, resume, look],
+            &[undrain, resume, see_log],
         ),
     ] {
         assert_eq!((found.name, found.level.name()), ("daemon", "warning"));

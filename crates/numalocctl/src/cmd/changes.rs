@@ -1,6 +1,6 @@
 //! What becomes of jobs, schedules and workloads, for `ls --watch`.
 
-use crate::{clean::clean, 
+use crate::{
     args::{Cli, Format},
     clean::clean,
     doc::ChangeDoc,

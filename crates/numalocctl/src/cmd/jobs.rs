@@ -1,7 +1,7 @@
 //! `numalocctl jobs`.
 
 use super::{changes, shown, wait};
-use crate::{clean::clean, 
+use crate::{
     args::{Cli, Format, JobsCommand, ListJobsArgs, ProgressArgs},
     clean::clean,
     doc::{JobDoc, JobsDoc},

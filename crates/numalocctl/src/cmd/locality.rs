@@ -5,7 +5,7 @@ use crate::{
     args::{Cli, TargetArgs},
     doc::LocalityDoc,
     exit::Failure,
-    look,
+    inspect,
     output::Report,
     text,
 };
@@ -21,8 +21,8 @@ pub fn run(cli: &Cli, around: &Surroundings, target: &TargetArgs) -> Result<Repo
 }
 
 fn here(roots: &Roots, target: &TargetArgs) -> Result<LocalityDoc, Failure> {
-    let look = look::to_see(roots, target)?;
+    let inspected = inspect::to_see(roots, target)?;
     let stat = |path: &String| Some((path.clone(), numa_stat(roots, path)?));
     let cgroups: Vec<_> = target.cgroup.iter().filter_map(stat).collect();
-    Ok(LocalityDoc::new(&look.plan, &look.topology, look.source, &cgroups))
+    Ok(LocalityDoc::new(&inspected.plan, &inspected.topology, inspected.source, &cgroups))
 }

@@ -6,7 +6,7 @@ use crate::{
     check::{BALANCING_ADVICE, is_balancing},
     doc::{JobsDoc, MigrationDoc, MigrationParts},
     exit::Failure,
-    look::{self, Look},
+    inspect::{self, Inspection},
     output::{Report, complain, render},
     progress::{Progress, Wish},
     remote::{Daemon, OnInterrupt},
@@ -14,7 +14,7 @@ use crate::{
 };
 use numaloc_api::value::{CreateJob, OnConflict};
 use numaloc_core::{Locality, NumaBalancing};
-use numaloc_executor::{Control, Limits, Outcome, execute};
+use numaloc_executor::{Control, Outcome, RunLimits, execute};
 use numaloc_host::{Policies, Roots, Survey, numa_balancing};
 use std::sync::{atomic::Ordering::Relaxed, mpsc, mpsc::RecvTimeoutError};
 use std::time::Duration;
@@ -84,18 +84,18 @@ fn check_here(args: &MigrateArgs) -> Result<(), Failure> {
 fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<Report, Failure> {
     check_here(args)?;
     let limits = args.limits.limits();
-    let (look, survey) = look::to_move(roots, &args.target, &args.options, Policies::Ask)?;
-    if !look.plan.is_skipped() {
+    let (inspected, survey) = inspect::to_move(roots, &args.target, &args.options, Policies::Ask)?;
+    if !inspected.plan.is_skipped() {
         warn(roots, args);
     }
-    let (outcome, after) = match look.plan.is_skipped() {
+    let (outcome, after) = match inspected.plan.is_skipped() {
         true => (Outcome::default(), None),
         false => {
-            let outcome = watch(roots, &look, &survey, &limits, wish(args))?;
-            (outcome, second_look(roots, &look, &survey))
+            let outcome = watch(roots, &inspected, &survey, &limits, wish(args))?;
+            (outcome, locality_after(roots, &inspected, &survey))
         }
     };
-    let parts = MigrationParts { plan: &look.plan, outcome: &outcome, after };
+    let parts = MigrationParts { plan: &inspected.plan, outcome: &outcome, after };
     let document = MigrationDoc::from(parts);
     let text = render(&document, cli.output, !cli.no_headers, text::migration)?;
     Ok(Report { text, code: document.result.code() })
@@ -118,15 +118,16 @@ fn wish(args: &MigrateArgs) -> Wish {
 /// Carries the plan out in a thread, shows progress, and cancels the run on Ctrl-C.
 fn watch(
     roots: &Roots,
-    look: &Look,
+    inspected: &Inspection,
     survey: &Survey,
-    limits: &Limits,
+    limits: &RunLimits,
     wish: Wish,
 ) -> Result<Outcome, Failure> {
-    let (plan, topology) = (&look.plan, &look.topology);
+    let (plan, topology) = (&inspected.plan, &inspected.topology);
     let interrupted = signals::interrupted()?;
     let control = Control::default();
-    let to_move: u64 = plan.moves.iter().flat_map(|step| step.remote.values()).sum();
+    let to_move: u64 =
+        plan.moves.iter().flat_map(|planned_move| planned_move.remote.values()).sum();
     let mut progress = Progress::new(wish, to_move.min(plan.limit_bytes.unwrap_or(u64::MAX)));
     std::thread::scope(|scope| {
         let (done, ended) = mpsc::channel::<()>();
@@ -149,8 +150,8 @@ fn watch(
 }
 
 /// Locality after the move. The processes may be gone: that is no failure of the migration.
-fn second_look(roots: &Roots, look: &Look, survey: &Survey) -> Option<Locality> {
-    match look::again(roots, look, survey) {
+fn locality_after(roots: &Roots, inspected: &Inspection, survey: &Survey) -> Option<Locality> {
+    match inspect::again(roots, inspected, survey) {
         Ok(after) if after.plan.processes.is_empty() => None,
         Ok(after) => Some(after.plan.locality),
         Err(failure) => {

@@ -5,7 +5,7 @@ use crate::{
     args::{Cli, LimitArgs, PlanArgs, QueueArgs, TargetArgs, spec},
     doc::PlanDoc,
     exit::Failure,
-    look,
+    inspect,
     output::Report,
     remote::Daemon,
     text,
@@ -28,7 +28,9 @@ pub fn run(
         }
         None => {
             options.pace.check_here()?;
-            PlanDoc::from(&look::to_move(&around.roots, target, options, Policies::AskBriefly)?.0)
+            PlanDoc::from(
+                &inspect::to_move(&around.roots, target, options, Policies::AskBriefly)?.0,
+            )
         }
     };
     shown(cli, &document, text::plan)

@@ -1,7 +1,7 @@
 //! `numalocctl schedules`.
 
 use super::{changes, shown, wait};
-use crate::{clean::clean, 
+use crate::{
     args::{
         Cli, CreateScheduleArgs, DeleteScheduleArgs, RunSchedulesArgs, SchedulesCommand,
         UpdateScheduleArgs, spec,

@@ -1,6 +1,6 @@
 //! Waits for a job's end, for `migrate` and `jobs watch`.
 
-use crate::{clean::clean, 
+use crate::{
     args::Cli,
     clean::clean,
     doc::{JobDoc, MigrationDoc},

@@ -3,7 +3,7 @@
 mod file;
 
 use super::{changes, shown};
-use crate::{clean::clean, 
+use crate::{
     args::{
         Cli, ListWorkloadsArgs, RegisterArgs, ReplaceArgs, UnregisterArgs, WorkloadsCommand,
         cgroup_path, joined,

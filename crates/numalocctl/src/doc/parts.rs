@@ -149,10 +149,12 @@ pub struct RouteDoc {
 pub fn routes_in_use(plan: &Plan, topology: &Topology) -> Vec<RouteDoc> {
     let mut used = Vec::new();
     for (index, routes) in plan.routes.iter().enumerate() {
-        let moves = || plan.moves.iter().filter(|step| step.routes == index);
+        let moves = || plan.moves.iter().filter(|planned_move| planned_move.routes == index);
         for route in routes.iter() {
             let doc = route_doc(routes, route.from, topology);
-            if moves().any(|step| step.remote.contains_key(&route.from)) && !used.contains(&doc) {
+            if moves().any(|planned_move| planned_move.remote.contains_key(&route.from))
+                && !used.contains(&doc)
+            {
                 used.push(doc);
             }
         }

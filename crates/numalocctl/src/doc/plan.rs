@@ -5,7 +5,7 @@ use super::parts::{
     FlowDoc, LeftDoc, LocalityPair, NodeBytes, RouteDoc, Why, flows, left, node_bytes, route_doc,
     routes_in_use, source_name, source_reason,
 };
-use crate::look::Look;
+use crate::inspect::Inspection;
 use numaloc_core::{
     Locality, Mapping, Move, NodeId, Options, Plan, Share, Skipped, Taken, Topology,
 };
@@ -192,16 +192,21 @@ pub struct SkipSumDoc {
     pub remote_bytes: u64,
 }
 
-impl From<&Look> for PlanDoc {
-    fn from(look: &Look) -> Self {
-        let (plan, topology) = (&look.plan, &look.topology);
+impl From<&Inspection> for PlanDoc {
+    fn from(inspected: &Inspection) -> Self {
+        let (plan, topology) = (&inspected.plan, &inspected.topology);
         Self {
             options: (&plan.options).into(),
-            source: Some(source_name(look.source)),
-            source_reason: Some(source_reason(look.source)),
+            source: Some(source_name(inspected.source)),
+            source_reason: Some(source_reason(inspected.source)),
             processes: plan.processes.iter().map(ProcessDoc::from).collect(),
             routes: routes_in_use(plan, topology),
-            moves: Some(plan.moves.iter().map(|step| move_doc(plan, step, topology)).collect()),
+            moves: Some(
+                plan.moves
+                    .iter()
+                    .map(|planned_move| move_doc(plan, planned_move, topology))
+                    .collect(),
+            ),
             moves_by_kind: moves_by_kind(plan),
             skipped: Some(plan.skipped.iter().map(|each| skipped_doc(plan, each)).collect()),
             skipped_by_kind: skipped_by_kind(plan),
@@ -245,15 +250,15 @@ pub fn after(before: Locality, movable: Share, expected_bytes: u64) -> LocalityP
 
 fn moves_by_kind(plan: &Plan) -> Vec<MoveSumDoc> {
     let mut sums = BTreeMap::new();
-    for step in &plan.moves {
-        let kind = step.kind.name();
+    for planned_move in &plan.moves {
+        let kind = planned_move.kind.name();
         let empty =
             MoveSumDoc { kind, extents: 0, length_bytes: 0, remote_bytes: 0, shared_bytes: 0 };
-        let sum = sums.entry(step.kind).or_insert(empty);
+        let sum = sums.entry(planned_move.kind).or_insert(empty);
         sum.extents += 1;
-        sum.length_bytes += step.bytes;
-        sum.remote_bytes += step.remote.values().sum::<u64>();
-        sum.shared_bytes += step.shared_bytes;
+        sum.length_bytes += planned_move.bytes;
+        sum.remote_bytes += planned_move.remote.values().sum::<u64>();
+        sum.shared_bytes += planned_move.shared_bytes;
     }
     sums.into_values().collect()
 }
@@ -298,17 +303,17 @@ fn mapping_doc(plan: &Plan, mapping: &Mapping) -> MappingDoc {
     MappingDoc { pid, address: format!("{:#x}", mapping.start) }
 }
 
-fn move_doc(plan: &Plan, step: &Move, topology: &Topology) -> MoveDoc {
-    let routes = &plan.routes[step.routes];
+fn move_doc(plan: &Plan, planned_move: &Move, topology: &Topology) -> MoveDoc {
+    let routes = &plan.routes[planned_move.routes];
     MoveDoc {
-        mappings: step.mappings.iter().map(|mapping| mapping_doc(plan, mapping)).collect(),
-        kind: step.kind.name(),
-        name: step.name.to_string(),
-        length_bytes: step.bytes,
-        hugetlb_page_bytes: step.hugetlb_bytes,
-        remote: node_bytes(&step.remote),
-        routes: step.remote.keys().map(|&from| route_doc(routes, from, topology)).collect(),
-        shared_bytes: step.shared_bytes,
+        mappings: planned_move.mappings.iter().map(|mapping| mapping_doc(plan, mapping)).collect(),
+        kind: planned_move.kind.name(),
+        name: planned_move.name.to_string(),
+        length_bytes: planned_move.bytes,
+        hugetlb_page_bytes: planned_move.hugetlb_bytes,
+        remote: node_bytes(&planned_move.remote),
+        routes: planned_move.remote.keys().map(|&from| route_doc(routes, from, topology)).collect(),
+        shared_bytes: planned_move.shared_bytes,
     }
 }
 

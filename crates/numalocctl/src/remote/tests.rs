@@ -177,7 +177,7 @@ fn a_job(id: u64, state: JobState) -> Job {
         started: Some(at(1_000)),
         ended: state.is_end().then(|| at(2_250)),
         progress: Some(progress),
-        plan: Some(Arc::new((&fixture::look(Options::default()).plan).into())),
+        plan: Some(Arc::new((&fixture::inspection(Options::default()).plan).into())),
         outcome: state.is_end().then(|| Arc::new(outcome())),
     }
 }
@@ -323,8 +323,8 @@ fn status() -> crate::doc::StatusDoc {
 }
 
 fn locality_doc() -> crate::doc::LocalityDoc {
-    let look = fixture::look(Options::default());
-    locality(&LocalityView { plan: &look.plan, time: at(0) }.into(), &machine())
+    let inspected = fixture::inspection(Options::default());
+    locality(&LocalityView { plan: &inspected.plan, time: at(0) }.into(), &machine())
 }
 
 #[test]
@@ -340,7 +340,7 @@ fn locality_in_all_forms() {
 
 #[test]
 fn plan_in_all_forms() {
-    let message = (&fixture::look(Options::default()).plan).into();
+    let message = (&fixture::inspection(Options::default()).plan).into();
     let document = plan(&message, &v1::Policy::default(), &machine());
     insta::assert_snapshot!(forms(&document, text::plan));
 }

@@ -180,18 +180,21 @@ fn extents(moves: &[MoveDoc], view: View) -> String {
     table = table.words("PID").words("ADDRESS").words("NAME");
     let mut rows: Vec<_> = moves
         .iter()
-        .flat_map(|step| step.remote.iter().zip(&step.routes).map(move |pair| (step, pair)))
+        .flat_map(|move_doc| {
+            move_doc.remote.iter().zip(&move_doc.routes).map(move |pair| (move_doc, pair))
+        })
         .collect();
     rows.sort_by_key(|(_, (remote, _))| Reverse(remote.bytes));
     let shown = if view.wide { rows.len() } else { rows.len().min(ROWS) };
-    for (step, (remote, route)) in &rows[..shown] {
+    for (move_doc, (remote, route)) in &rows[..shown] {
         let to = list(route.to_nodes.iter().map(|to| to.node));
-        let mut row = vec![size(remote.bytes), remote.node.to_string(), to, step.kind.to_owned()];
+        let mut row =
+            vec![size(remote.bytes), remote.node.to_string(), to, move_doc.kind.to_owned()];
         if view.wide {
-            let page = step.hugetlb_page_bytes.map_or("-".to_owned(), size);
-            row.extend([size(step.length_bytes), page, size(step.shared_bytes)]);
+            let page = move_doc.hugetlb_page_bytes.map_or("-".to_owned(), size);
+            row.extend([size(move_doc.length_bytes), page, size(move_doc.shared_bytes)]);
         }
-        row.extend(place(&step.mappings, &step.name));
+        row.extend(place(&move_doc.mappings, &move_doc.name));
         table.row(row);
     }
     let mut text = table.render(view);

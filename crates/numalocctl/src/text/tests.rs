@@ -18,10 +18,10 @@ pub fn forms<D: Serialize>(document: &D, text: impl Fn(&D, View) -> String) -> S
 }
 
 fn migrated(outcome: &Outcome, options: Options) -> MigrationDoc {
-    let look = fixture::look(options);
+    let inspected = fixture::inspection(options);
     let share = Share { local_bytes: 1_100 << 20, remote_bytes: 20 << 20 };
     let after = Some(Locality { movable: share, overall: share });
-    MigrationParts { plan: &look.plan, outcome, after }.into()
+    MigrationParts { plan: &inspected.plan, outcome, after }.into()
 }
 
 #[test]
@@ -37,23 +37,25 @@ fn topology_as_numactl() {
 
 #[test]
 fn locality_in_all_forms() {
-    let look = fixture::look(Options::default());
-    let cgroup = ("/redis".to_owned(), look.plan.processes[0].resident.clone());
-    let document = LocalityDoc::new(&look.plan, &look.topology, look.source, &[cgroup]);
+    let inspected = fixture::inspection(Options::default());
+    let cgroup = ("/redis".to_owned(), inspected.plan.processes[0].resident.clone());
+    let document =
+        LocalityDoc::new(&inspected.plan, &inspected.topology, inspected.source, &[cgroup]);
     insta::assert_snapshot!(forms(&document, locality));
 }
 
 #[test]
 fn locality_of_a_cgroup_with_one_home() {
-    let look = fixture::many_extents();
-    let cgroup = ("/redis".to_owned(), look.plan.processes[0].resident.clone());
-    let document = LocalityDoc::new(&look.plan, &look.topology, look.source, &[cgroup]);
+    let inspected = fixture::many_extents();
+    let cgroup = ("/redis".to_owned(), inspected.plan.processes[0].resident.clone());
+    let document =
+        LocalityDoc::new(&inspected.plan, &inspected.topology, inspected.source, &[cgroup]);
     insta::assert_snapshot!(locality(&document, View { wide: false, headers: true }));
 }
 
 #[test]
 fn plan_in_all_forms() {
-    insta::assert_snapshot!(forms(&PlanDoc::from(&fixture::look(Options::default())), plan));
+    insta::assert_snapshot!(forms(&PlanDoc::from(&fixture::inspection(Options::default())), plan));
 }
 
 #[test]
@@ -67,7 +69,7 @@ fn plan_with_a_ratio() {
     let view = View { wide: false, headers: true };
     let text = |target_ratio| {
         let options = Options { target_ratio, ..Options::default() };
-        plan(&PlanDoc::from(&fixture::look(options)), view)
+        plan(&PlanDoc::from(&fixture::inspection(options)), view)
     };
     insta::assert_snapshot!(format!("90:\n{}\n0:\n{}", text(90), text(0)));
 }
@@ -126,12 +128,17 @@ pub fn undocumented(document: &serde_json::Value) -> Vec<String> {
 
 #[test]
 fn every_json_field_is_documented() {
-    let look = fixture::look(Options::default());
-    let cgroup = ("/redis".to_owned(), look.plan.processes[0].resident.clone());
+    let inspected = fixture::inspection(Options::default());
+    let cgroup = ("/redis".to_owned(), inspected.plan.processes[0].resident.clone());
     let documents = [
-        serde_json::to_value(TopologyDoc::from(&look.topology)),
-        serde_json::to_value(LocalityDoc::new(&look.plan, &look.topology, look.source, &[cgroup])),
-        serde_json::to_value(PlanDoc::from(&look)),
+        serde_json::to_value(TopologyDoc::from(&inspected.topology)),
+        serde_json::to_value(LocalityDoc::new(
+            &inspected.plan,
+            &inspected.topology,
+            inspected.source,
+            &[cgroup],
+        )),
+        serde_json::to_value(PlanDoc::from(&inspected)),
         serde_json::to_value(migrated(&fixture::outcome(), Options::default())),
         serde_json::to_value(DoctorDoc::from(vec![Check::ok("kernel", "6.12")])),
     ];

@@ -50,7 +50,7 @@ pub fn dispatcher(
     let (tell_found, looked_up) = mpsc::unbounded_channel();
     tokio::spawn(engine.clone().serve(taken, reported));
     tokio::spawn(probe(engine.clone(), asked, answered));
-    tokio::spawn(look_up(engine.clone(), sought, tell_found));
+    tokio::spawn(answer_lookups(engine.clone(), sought, tell_found));
     let watchdog = notifier.watchdog();
     let turn = watchdog.interval().unwrap_or(TURN);
     let counted = metrics.clone();
@@ -107,7 +107,7 @@ async fn probe(
 }
 
 /// Finds the targets of jobs that were open at the start, one after the other.
-async fn look_up(
+async fn answer_lookups(
     engine: Engine,
     mut sought: mpsc::UnboundedReceiver<Lookup>,
     found: mpsc::UnboundedSender<(JobId, Found)>,

@@ -2,12 +2,12 @@
 
 use crate::config::Config;
 use numaloc_api::value::{MigrationSpec, QosClass};
-use numaloc_executor::{Limits, SharedRate};
+use numaloc_executor::{RunLimits, SharedRate};
 use std::sync::Arc;
 
 /// A job's own bounds; where it has none, those of the configuration. A best-effort job gets half of the rate: of its own
 /// or of the daemon's, whichever is lower. If neither is set, it gets half of the share of time in which its pace may work.
-pub fn limits(spec: &MigrationSpec, config: &Config, shared: Option<Arc<SharedRate>>) -> Limits {
+pub fn limits(spec: &MigrationSpec, config: &Config, shared: Option<Arc<SharedRate>>) -> RunLimits {
     let (own, default) = (&spec.limits, &config.limits);
     let rate = own.rate_bytes_per_second.or(default.rate_bytes_per_second);
     let (rate, duty_percent) = match spec.policy.class() {
@@ -17,7 +17,7 @@ pub fn limits(spec: &MigrationSpec, config: &Config, shared: Option<Arc<SharedRa
             None => (None, Some(half(spec.policy.options.pacing.pace().duty_percent))),
         },
     };
-    Limits {
+    RunLimits {
         batch_bytes: own.batch_bytes.or(default.batch_bytes),
         workers: own.workers.or(default.workers),
         timeout: own.timeout.or(default.timeout),
@@ -25,7 +25,7 @@ pub fn limits(spec: &MigrationSpec, config: &Config, shared: Option<Arc<SharedRa
         shared_rate: shared,
         scheduling: config.mover,
         duty_percent,
-        ..Limits::default()
+        ..RunLimits::default()
     }
 }
 

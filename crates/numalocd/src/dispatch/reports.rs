@@ -6,7 +6,7 @@ use crate::{
     refusal::Refusal,
     store::Write,
 };
-use numaloc_api::value::{Job, JobState, MemberResult, MemberState, Outcome, verdict};
+use numaloc_api::value::{Job, JobState, MemberResult, MemberState, Outcome, state_and_reason};
 use numaloc_core::Reason;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -227,7 +227,7 @@ fn all_legs(job: &Job, next: Vec<MemberResult>) -> Vec<MemberResult> {
 
 /// The last state and message of a job whose run was finished.
 fn how_it_ended(outcome: &Outcome, target_ratio: u8) -> (JobState, String) {
-    match verdict(&outcome.account(), outcome.late_bytes(target_ratio)) {
+    match state_and_reason(&outcome.account(), outcome.late_bytes(target_ratio)) {
         (MemberState::Failed, why) => (JobState::Failed, why),
         (MemberState::Partial, why) => (JobState::Partial, why),
         _ => (JobState::Succeeded, String::new()),

@@ -242,7 +242,7 @@ impl Dispatcher {
             job: job.id.clone(),
             aim,
             options: job.spec.policy.options.clone(),
-            limits: numaloc_executor::Limits { rooms: Some(self.rooms.clone()), ..limits },
+            limits: numaloc_executor::RunLimits { rooms: Some(self.rooms.clone()), ..limits },
             authority: owner.authority,
             numa_balancing: job.spec.policy.numa_balancing,
             trail: self.trail(job),

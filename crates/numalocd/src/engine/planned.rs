@@ -9,8 +9,10 @@ use std::sync::Arc;
 impl Planned {
     /// A plan for the members that take part. Processes that share an address space are one process in the plan.
     pub(super) fn new(plan: &Plan, members: &Members) -> Self {
-        let remote: u64 = plan.moves.iter().flat_map(|step| step.remote.values()).sum();
-        let targets = plan.moves.iter().map(|step| &plan.routes[step.routes].targets);
+        let remote: u64 =
+            plan.moves.iter().flat_map(|planned_move| planned_move.remote.values()).sum();
+        let targets =
+            plan.moves.iter().map(|planned_move| &plan.routes[planned_move.routes].targets);
         let planned_bytes = remote.min(plan.limit_bytes.unwrap_or(u64::MAX));
         let found = Found {
             processes: members.processes().iter().map(|process| process.identity).collect(),

@@ -9,7 +9,7 @@ use crate::{
 };
 use numaloc_api::value;
 use numaloc_core::{Plan, Topology};
-use numaloc_executor::{Control, Limits, execute};
+use numaloc_executor::{Control, RunLimits, execute};
 use numaloc_host::{Error, Policies, Roots, Survey, heat, survey_unless, topology};
 use std::{
     sync::Arc,
@@ -111,7 +111,7 @@ impl<'a> Run<'a> {
     /// Moves. The kernel's NUMA balancing stays `paused` until that is done.
     fn execute(
         &self,
-        limits: &Limits,
+        limits: &RunLimits,
         control: &Control,
         paused: Option<Paused>,
     ) -> Result<Ended, Refusal> {

@@ -11,7 +11,7 @@ use nix::{
     unistd::Pid,
 };
 use numaloc_api::value::{self, JobId, MemberState};
-use numaloc_executor::{Control, Limits};
+use numaloc_executor::{Control, RunLimits};
 use numaloc_host::Target;
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -67,7 +67,7 @@ impl Desk {
             job: JobId::numbered(1),
             aim,
             options: Options::default(),
-            limits: Limits::default(),
+            limits: RunLimits::default(),
             authority,
             numa_balancing: NumaBalancing::Ignore,
             trail: None,

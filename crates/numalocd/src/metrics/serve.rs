@@ -50,7 +50,7 @@ pub enum ServeError {
 
 /// Keeps out clients that may not read.
 #[derive(Clone, Debug)]
-pub struct Guard {
+pub struct Admission {
     /// The server's keys, and the authority for client certificates.
     pub keys: Keys,
     /// The configuration with the grants.
@@ -58,19 +58,19 @@ pub struct Guard {
 }
 
 /// Answers `GET /metrics` until `stop` is true or its sender is gone; requests under way are answered first. Each connection
-/// serves one request. With a `guard` the connection uses TLS, and only clients with a role get the metrics. Without one it is
-/// plain HTTP.
+/// serves one request. With an `admission` the connection uses TLS, and only clients with a role get the metrics. Without one it
+/// is plain HTTP.
 ///
 /// # Errors
-/// The address is not a loopback address, and there is no guard.
+/// The address is not a loopback address, and there is no admission.
 pub async fn serve(
     listener: TcpListener,
     metrics: Metrics,
-    guard: Option<Guard>,
+    admission: Option<Admission>,
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), ServeError> {
     let address = listener.local_addr()?;
-    if guard.is_none() && !address.ip().to_canonical().is_loopback() {
+    if admission.is_none() && !address.ip().to_canonical().is_loopback() {
         return Err(ServeError::NotLoopback(address));
     }
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
@@ -89,7 +89,7 @@ pub async fn serve(
         while connections.try_join_next().is_some() {}
         match stream {
             Ok((stream, _)) => {
-                let connection = let_in(stream, metrics.clone(), guard.clone(), stop.clone());
+                let connection = let_in(stream, metrics.clone(), admission.clone(), stop.clone());
                 connections.spawn(async move {
                     let _permit = permit;
                     connection.await;
@@ -110,10 +110,10 @@ pub async fn serve(
 async fn let_in(
     stream: TcpStream,
     metrics: Metrics,
-    guard: Option<Guard>,
+    admission: Option<Admission>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let Some(Guard { keys, config }) = guard else {
+    let Some(Admission { keys, config }) = admission else {
         return answer(stream, metrics, true, stop).await;
     };
     let shaken = tokio::select! {

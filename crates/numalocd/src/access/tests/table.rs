@@ -176,7 +176,7 @@ fn unregister(names: &Names) -> v1::UnregisterWorkloadRequest {
 #[rustfmt::skip]
 fn table(names: &Names) -> Vec<Row> {
     use Kind::{Bulk, Change, List, Read, Stream, Watch};
-    let look = |spec: v1::MigrationSpec| v1::GetLocalityRequest { target: spec.target, ..Default::default() };
+    let locality = |spec: v1::MigrationSpec| v1::GetLocalityRequest { target: spec.target, ..Default::default() };
     let plan = |spec| v1::PlanMigrationRequest { spec: Some(spec) };
     let watch = |spec: v1::MigrationSpec| v1::WatchLocalityRequest { target: spec.target, ..Default::default() };
     let health = tonic_health::pb::HealthCheckRequest::default;
@@ -190,8 +190,8 @@ fn table(names: &Names) -> Vec<Row> {
         row("/numaloc.v1.DaemonService/GetStatus", "", Read, v1::GetStatusRequest::default(), SEES),
         row("/numaloc.v1.DaemonService/GetMetrics", "", List, v1::GetMetricsRequest::default(), SEES),
         row("/numaloc.v1.LocalityService/GetTopology", "", List, v1::GetTopologyRequest::default(), SEES),
-        row("/numaloc.v1.LocalityService/GetLocality", "process", List, look(names.process()), SEES),
-        row("/numaloc.v1.LocalityService/GetLocality", "container", List, look(Names::container()), SEES),
+        row("/numaloc.v1.LocalityService/GetLocality", "process", List, locality(names.process()), SEES),
+        row("/numaloc.v1.LocalityService/GetLocality", "container", List, locality(Names::container()), SEES),
         row("/numaloc.v1.LocalityService/WatchLocality", "process", Watch, watch(names.process()), SEES),
         row("/numaloc.v1.EventService/ListEvents", "", List, v1::ListEventsRequest::default(), SEES),
         row("/numaloc.v1.EventService/WatchEvents", "", Watch, v1::WatchEventsRequest::default(), SEES),

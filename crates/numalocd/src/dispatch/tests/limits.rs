@@ -3,7 +3,7 @@
 use crate::{config::Config, dispatch::limits::limits};
 use numaloc_api::value::{self, MigrationSpec, Policy, QosClass};
 use numaloc_core::{Options, Pacing, Profile};
-use numaloc_executor::{Limits, Scheduling, SharedRate};
+use numaloc_executor::{RunLimits, Scheduling, SharedRate};
 use proptest::prelude::*;
 use std::{sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ fn config(queue: Option<u64>, each: Option<u64>) -> Config {
 
 #[test]
 fn what_is_not_given_is_the_configurations_and_then_the_executors() {
-    assert_eq!(limits(&MigrationSpec::default(), &Config::default(), None), Limits::default());
+    assert_eq!(limits(&MigrationSpec::default(), &Config::default(), None), RunLimits::default());
     let default = value::Limits {
         batch_bytes: Some(4096),
         workers: Some(7),
@@ -34,14 +34,14 @@ fn what_is_not_given_is_the_configurations_and_then_the_executors() {
     let own = value::Limits { workers: Some(3), ..value::Limits::default() };
     let shared = Some(Arc::new(SharedRate::new(1)));
     let spec = MigrationSpec { limits: own, ..MigrationSpec::default() };
-    let expected = Limits {
+    let expected = RunLimits {
         batch_bytes: Some(4096),
         workers: Some(3),
         timeout: Some(Duration::from_secs(9)),
         rate_bytes_per_second: Some(8192),
         shared_rate: shared.clone(),
         scheduling: mover,
-        ..Limits::default()
+        ..RunLimits::default()
     };
     assert_eq!(limits(&spec, &config, shared), expected);
 }

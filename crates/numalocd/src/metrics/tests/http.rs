@@ -189,12 +189,12 @@ async fn beyond_loopback_only_clients_with_a_role_get_them() {
     };
     let config = Config { grants: vec![scraper], ..Config::default() };
     let (_config, config) = watch::channel(Arc::new(config));
-    let guard = Guard { keys: Keys::read(&tls).expect("good files"), config };
+    let admission = Admission { keys: Keys::read(&tls).expect("good files"), config };
     let listener = TcpListener::bind("0.0.0.0:0").await.expect("an address");
     let port = listener.local_addr().expect("where it listens").port();
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let (_stop, stopped) = watch::channel(false);
-    tokio::spawn(serve(listener, filled(), Some(guard), stopped));
+    tokio::spawn(serve(listener, filled(), Some(admission), stopped));
     let answer = scrape(address, &ca, "scraper").await;
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("numaloc_build"), "{answer}");
     let answer = scrape(address, &ca, "stranger").await;

@@ -29,11 +29,11 @@ fn fill(dir: &Path) -> (String, u64) {
     store.commit(&rest).unwrap();
     store.commit(&[Write::DropJob(JobId::numbered(21))]).unwrap();
     drop(store);
-    look(dir)
+    contents_of(dir)
 }
 
 /// The contents of a store, and its id.
-fn look(dir: &Path) -> (String, u64) {
+fn contents_of(dir: &Path) -> (String, u64) {
     let (mut store, contents) = Store::open(dir).unwrap();
     (all(&mut store, &contents), store.id())
 }
@@ -69,14 +69,14 @@ fn a_copy_is_of_one_moment() {
     io::copy(&mut copy, &mut File::create(&file).unwrap()).unwrap();
     assert_eq!(names(one.path()), [NAME]);
     restore(&other.path().join("state"), &file).unwrap();
-    assert_eq!(look(&other.path().join("state")).0, expected);
+    assert_eq!(contents_of(&other.path().join("state")).0, expected);
     // The store goes on after the copy.
     store.commit(&[write_job(200)]).unwrap();
     save(&mut store, &file);
     drop(store);
-    let (now, _) = look(one.path());
+    let (now, _) = contents_of(one.path());
     restore(&other.path().join("state"), &file).unwrap();
-    assert_eq!(look(&other.path().join("state")).0, now);
+    assert_eq!(contents_of(&other.path().join("state")).0, now);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn what_was_there_before_a_restore_is_kept() {
     assert_eq!(replaced.records, 24);
     assert_eq!(replaced.old, Some(other.path().join("numalocd.redb.old")));
     assert_eq!(names(other.path()), [NAME, "numalocd.redb.old"]);
-    let (now, new) = look(other.path());
+    let (now, new) = contents_of(other.path());
     assert_eq!(now, expected);
     // The new id tells clients that the numbers which they remember of either store are of no use.
     assert!(new != before && new != id, "{new:x} {before:x} {id:x}");
@@ -101,7 +101,7 @@ fn what_was_there_before_a_restore_is_kept() {
     assert_eq!(stored_jobs(other.path()), [50]);
     assert_eq!(Store::open(other.path()).unwrap().0.id(), before);
     // The backup is unchanged.
-    assert_eq!(look(one.path()), (expected, id));
+    assert_eq!(contents_of(one.path()), (expected, id));
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn what_is_no_store_is_not_restored() {
         assert_eq!(names(dir.path()), ["backup", NAME]);
     }
     assert!(restore(dir.path(), &dir.path().join("none")).is_err());
-    assert_eq!(look(dir.path()), (expected, id));
+    assert_eq!(contents_of(dir.path()), (expected, id));
 }
 
 #[test]
@@ -136,10 +136,10 @@ fn compaction_keeps_all_but_the_room() {
     store.commit(&drops.collect::<Vec<_>>()).unwrap();
     assert!(matches!(compact(dir.path()), Err(OpenError::InUse { .. })));
     drop(store);
-    let before = look(dir.path());
+    let before = contents_of(dir.path());
     let replaced = compact(dir.path()).unwrap();
     assert!(2 * replaced.bytes[1] < replaced.bytes[0], "{:?}", replaced.bytes);
-    assert_eq!((look(dir.path()), names(dir.path())), (before, vec![NAME.to_owned()]));
+    assert_eq!((contents_of(dir.path()), names(dir.path())), (before, vec![NAME.to_owned()]));
     let none = tempfile::tempdir().unwrap();
     for dir in [none.path(), &none.path().join("no")] {
         assert!(compact(dir).is_err() && repair(dir).is_err());

@@ -1,4 +1,4 @@
-//! What a scan finds, and how pages are joined to runs.
+//! What a scan finds, and how pages are joined to page runs.
 
 use crate::pagemap::Entries;
 use numaloc_core::{ClaimSet, NodeId, PAGE};
@@ -30,7 +30,7 @@ pub enum Place {
 
 /// Consecutive present pages of one mapping that have node and ownership in common.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Run<'e> {
+pub struct PageRun<'e> {
     /// Index of the mapping through which they are seen.
     pub mapping: usize,
     /// Bytes from the extent's start.
@@ -49,17 +49,17 @@ pub struct Run<'e> {
     pub huge: bool,
 }
 
-/// Joins pages to runs.
-pub(super) struct Runs<'v, 'e> {
+/// Joins pages to page runs.
+pub(super) struct PageRuns<'v, 'e> {
     offset: u64,
-    open: Option<Run<'e>>,
+    open: Option<PageRun<'e>>,
     first: usize,
     pages: usize,
-    visit: &'v mut dyn FnMut(Run<'_>),
+    visit: &'v mut dyn FnMut(PageRun<'_>),
 }
 
-impl<'v, 'e> Runs<'v, 'e> {
-    pub(super) fn new(offset: u64, visit: &'v mut dyn FnMut(Run<'_>)) -> Self {
+impl<'v, 'e> PageRuns<'v, 'e> {
+    pub(super) fn new(offset: u64, visit: &'v mut dyn FnMut(PageRun<'_>)) -> Self {
         Self { offset, open: None, first: 0, pages: 0, visit }
     }
 
@@ -82,15 +82,21 @@ impl<'v, 'e> Runs<'v, 'e> {
         }
         self.flush();
         let offset = self.offset + index as u64 * PAGE;
-        self.open =
-            Some(Run { offset, bytes: 0, node, ownership, entries: view, ..Run::default() });
+        self.open = Some(PageRun {
+            offset,
+            bytes: 0,
+            node,
+            ownership,
+            entries: view,
+            ..PageRun::default()
+        });
         (self.first, self.pages) = (index, 1);
     }
 
     pub(super) fn flush(&mut self) {
         if let Some(run) = self.open.take() {
             let entries = run.entries.slice(self.first, self.pages);
-            (self.visit)(Run { bytes: self.pages as u64 * PAGE, entries, ..run });
+            (self.visit)(PageRun { bytes: self.pages as u64 * PAGE, entries, ..run });
         }
     }
 }

@@ -4,12 +4,12 @@ use nix::libc::{EACCES, EBUSY, EFAULT, ENOENT, ENOMEM};
 use numaloc_core::NodeId;
 use numaloc_sys::UNWRITTEN;
 
-/// The kernel's answer for one address. Only a second look tells whether the page has moved.
+/// The kernel's answer for one address. Only the verification tells whether the page has moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PageStatus {
     /// Reported on this node.
     On(NodeId),
-    /// It was queued and tried, and its run did not succeed as a whole.
+    /// It was queued and tried, and its page list did not succeed as a whole.
     Tried,
     /// The call ended before it reached the address.
     Untried,
@@ -27,17 +27,17 @@ pub enum Verdict {
 
 /// What a call that returned 0 or more, or that failed part way, reports for all its addresses.
 ///
-/// Statuses are written run by run. When a run fails, the call ends: the failed run's statuses stay unwritten, and so
-/// do those of all that come after the entry that ended the run (mm/migrate.c, `do_pages_move`). So the first unwritten
+/// Statuses are written by page list. When a page list fails, the call ends: its statuses stay unwritten, and so do
+/// those of all that come after the entry that ended it (mm/migrate.c, `do_pages_move`). So the first unwritten
 /// stretch was tried and everything unwritten after it was not.
 #[derive(Debug)]
-pub struct Verdicts {
+pub struct CallStatuses {
     statuses: Vec<i32>,
     /// Where the first unwritten stretch ends.
     tried: usize,
 }
 
-impl Verdicts {
+impl CallStatuses {
     /// Takes a call's statuses. Those that the kernel did not write must be `UNWRITTEN`.
     pub fn new(statuses: Vec<i32>) -> Self {
         let written = statuses.iter().take_while(|&&status| status != UNWRITTEN).count();
@@ -45,19 +45,19 @@ impl Verdicts {
         Self { tried: written + unwritten.count(), statuses }
     }
 
-    /// The verdict on the address with this index among those that were passed.
-    pub fn get(&self, index: usize) -> Verdict {
+    /// The status of the address with this index among those that were passed.
+    pub fn get(&self, index: usize) -> PageStatus {
         let status = self.statuses[index];
         match status {
-            UNWRITTEN if index < self.tried => Verdict::Tried,
-            UNWRITTEN => Verdict::Untried,
-            0.. => Verdict::On(NodeId(status as u32)),
+            UNWRITTEN if index < self.tried => PageStatus::Tried,
+            UNWRITTEN => PageStatus::Untried,
+            0.. => PageStatus::On(NodeId(status as u32)),
             _ => match -status {
-                EBUSY => Verdict::Busy,
-                EACCES => Verdict::Shared,
-                ENOENT | EFAULT => Verdict::Unseen,
-                ENOMEM => Verdict::NoMemory,
-                errno => Verdict::Refused(errno),
+                EBUSY => PageStatus::Busy,
+                EACCES => PageStatus::Shared,
+                ENOENT | EFAULT => PageStatus::Unseen,
+                ENOMEM => PageStatus::NoMemory,
+                errno => PageStatus::Refused(errno),
             },
         }
     }
@@ -65,11 +65,11 @@ impl Verdicts {
 
 #[cfg(test)]
 mod tests {
-    use super::{Verdict::*, *};
+    use super::{PageStatus::*, *};
 
-    fn all(statuses: &[i32]) -> Vec<Verdict> {
-        let verdicts = Verdicts::new(statuses.to_vec());
-        (0..statuses.len()).map(|index| verdicts.get(index)).collect()
+    fn all(statuses: &[i32]) -> Vec<PageStatus> {
+        let call_statuses = CallStatuses::new(statuses.to_vec());
+        (0..statuses.len()).map(|index| call_statuses.get(index)).collect()
     }
 
     #[test]
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_last_run_was_tried_to_its_end() {
+    fn a_failed_last_page_list_was_tried_to_its_end() {
         assert_eq!(all(&[1, UNWRITTEN, UNWRITTEN]), [On(NodeId(1)), Tried, Tried]);
         assert_eq!(all(&[0, -EACCES, -EFAULT]), [On(NodeId(0)), Shared, Unseen]);
         assert_eq!(all(&[]), []);

@@ -1,4 +1,4 @@
-//! The second look: where folios are after a call. Pure: the function that reads the places is passed in.
+//! Verification: where folios are after a call. Pure: the function that reads the places is passed in.
 
 use crate::row::Row;
 use numaloc_core::{NodeId, PAGE};
@@ -39,7 +39,7 @@ const SPAN: u64 = 4096;
 /// base pages and gives their places. Even a folio that the call reported as moved is looked at page by page: between scan and
 /// call it may have been split, or unmapped in part. Returns what was seen, each with its folios (a row of base pages, or one
 /// larger folio), and the first error.
-pub fn look<E>(
+pub fn verify<E>(
     rows: &[Row],
     to: NodeId,
     mut locate: impl FnMut(u64, usize, &mut Vec<Place>) -> Result<(), E>,
@@ -175,7 +175,7 @@ mod tests {
     fn what_could_not_be_read_has_neither_arrived_nor_vanished() {
         let rows =
             [0, SPAN * PAGE, 4 * SPAN * PAGE].map(|address| Folio::sample(address, PAGE).into());
-        let (seen, failed) = look(&rows, NodeId(0), |address, pages, places| {
+        let (seen, failed) = verify(&rows, NodeId(0), |address, pages, places| {
             places.resize(pages, HOME);
             if address == SPAN * PAGE { Err("no") } else { Ok(()) }
         });

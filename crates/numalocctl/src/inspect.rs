@@ -12,7 +12,7 @@ use numaloc_host::{
 
 /// A target with the machine around it.
 #[derive(Debug)]
-pub struct Look {
+pub struct Inspection {
     /// The machine.
     pub topology: Topology,
     /// The plan.
@@ -21,14 +21,14 @@ pub struct Look {
     pub source: Source,
 }
 
-/// Looks at a target in order to move it. Fails on a machine where memory cannot move anywhere. The survey keeps the
+/// Inspects a target in order to move it. Fails on a machine where memory cannot move anywhere. The survey keeps the
 /// target's processes open; its extents have been moved into the plan.
 pub fn to_move(
     roots: &Roots,
     target: &TargetArgs,
     options: &PlanArgs,
     policies: Policies<'_>,
-) -> Result<(Look, Survey), Failure> {
+) -> Result<(Inspection, Survey), Failure> {
     let topology = topology::topology(roots)?;
     topology::check_several(&topology)?;
     let options = options.options(&topology)?;
@@ -36,17 +36,17 @@ pub fn to_move(
         topology::check_nodes(roots, &topology, nodes)?;
     }
     let processes = found_of(roots, target, &topology)?;
-    let mut found = look(roots, topology, processes, &options, policies)?;
+    let mut found = inspect(roots, topology, processes, &options, policies)?;
     check_any(&found.0, target)?;
     found.0.plan.order = heat::choose(roots, &found.0.plan)?;
     Ok(found)
 }
 
-/// Looks at a target on any machine, without a plan to move it.
-pub fn to_see(roots: &Roots, target: &TargetArgs) -> Result<Look, Failure> {
+/// Inspects a target on any machine, without a plan to move it.
+pub fn to_see(roots: &Roots, target: &TargetArgs) -> Result<Inspection, Failure> {
     let topology = topology::topology(roots)?;
     let processes = found_of(roots, target, &topology)?;
-    let found = look(roots, topology, processes, &Options::default(), Policies::Leave)?.0;
+    let found = inspect(roots, topology, processes, &Options::default(), Policies::Leave)?.0;
     check_any(&found, target)?;
     Ok(found)
 }
@@ -62,28 +62,28 @@ fn found_of(
     Ok(processes)
 }
 
-/// Fails if all processes of the target have ended while they were looked at.
-fn check_any(found: &Look, target: &TargetArgs) -> Result<(), Failure> {
+/// Fails if all processes of the target have ended while they were inspected.
+fn check_any(found: &Inspection, target: &TargetArgs) -> Result<(), Failure> {
     match found.plan.processes.is_empty() {
         true => Err(Error::Empty { target: target.to_string() }.into()),
         false => Ok(()),
     }
 }
 
-/// Looks again at the processes of a survey, as of now.
-pub fn again(roots: &Roots, before: &Look, survey: &Survey) -> Result<Look, Failure> {
+/// Inspects again the processes of a survey, as of now.
+pub fn again(roots: &Roots, before: &Inspection, survey: &Survey) -> Result<Inspection, Failure> {
     let (topology, options) = (before.topology.clone(), &before.plan.options);
-    Ok(look(roots, topology, survey.processes(), options, survey.known())?.0)
+    Ok(inspect(roots, topology, survey.processes(), options, survey.known())?.0)
 }
 
-fn look(
+fn inspect(
     roots: &Roots,
     topology: Topology,
     processes: Vec<Process>,
     options: &Options,
     policies: Policies<'_>,
-) -> Result<(Look, Survey), Failure> {
+) -> Result<(Inspection, Survey), Failure> {
     let mut seen = survey_unless(&|| false, policies, roots, &topology, processes, options)?;
     let plan = seen.take_seen().plan(&topology, options);
-    Ok((Look { topology, plan, source: seen.sight.source }, seen))
+    Ok((Inspection { topology, plan, source: seen.sight.source }, seen))
 }
