@@ -2,7 +2,7 @@
 
 use crate::text::{ERROR_MAX, shown};
 use numaloc_api::value::{
-    Event, EventType, FailedProcess, Job, JobState, MemberResult, MemberState, verdict,
+    Event, EventType, FailedProcess, Job, JobState, MemberResult, MemberState, state_and_reason,
 };
 use numaloc_core::{NodeSet, Reason, Share, Skip};
 use std::collections::BTreeMap;
@@ -145,7 +145,8 @@ fn skipped(member: &MemberResult) -> Verdict {
         return Verdict::NoTarget;
     }
     // Only a reason that comes from the account says that somebody has looked and found enough.
-    let is_judged = verdict(&member.account, 0) == (MemberState::Skipped, member.reason.clone());
+    let is_judged =
+        state_and_reason(&member.account, 0) == (MemberState::Skipped, member.reason.clone());
     let mut left = member.account.left_bytes().keys();
     match is_judged && left.all(|&reason| reason == Reason::RatioReached) {
         true => Verdict::Reached,
