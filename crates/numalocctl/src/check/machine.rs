@@ -53,7 +53,7 @@ pub fn room(found: &Findings) -> Check {
         false => Check::warning(
             NAME,
             format!(
-                "none on node {} above its high watermark and the reserve, with unused page cache",
+                "none on node {} above its high watermark and the reserve, nor in unused page cache",
                 full.join(", ")
             ),
             "free memory there, or ask for a smaller --reserve",

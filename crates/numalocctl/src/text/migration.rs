@@ -117,7 +117,7 @@ fn pace(text: &mut String, calls: &CallsDoc) {
     }
     if calls.compactions > 0 {
         let (times, time) = (calls.compactions, seconds(calls.compaction_wait_seconds));
-        let _ = writeln!(text, "compacted for huge pages: {times} times, in {time}");
+        let _ = writeln!(text, "compactions for huge pages: {times}, waited {time}");
     }
     if calls.huge_page_wait_seconds > 0.0 {
         let time = seconds(calls.huge_page_wait_seconds);

@@ -104,6 +104,8 @@ async fn jobs_share_the_rate_that_holds_when_they_begin() {
     let [first, second] = &orders[..] else { panic!("two orders") };
     assert!(first.limits.shared_rate.is_some());
     assert_eq!(first.limits.shared_rate, second.limits.shared_rate, "one for both");
+    assert!(first.limits.rooms.is_some());
+    assert_eq!(first.limits.rooms, second.limits.rooms, "one for all");
     assert_eq!(first.limits.rate_bytes_per_second, None, "no bound of its own");
 
     config.queue.rate_bytes_per_second = Some(1 << 20);
