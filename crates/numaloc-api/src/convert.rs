@@ -1,6 +1,6 @@
 //! All conversions. `spec` and `request` make values of requests, `client` makes requests of values. `topology`,
 //! `locality`, `plan`, `outcome` and `record` make answers of values; `stored` and `ended` make values of answers and
-//! stored records. `check` and `labels` check single fields, and
+//! stored records. `policy` goes both ways. `check` and `labels` check single fields, and
 //! `bounds` has what is bounded alike in several messages.
 
 mod bounds;
@@ -13,6 +13,7 @@ mod member;
 mod names;
 mod outcome;
 mod plan;
+mod policy;
 mod record;
 mod request;
 mod schedule;
@@ -25,7 +26,7 @@ mod workload;
 pub use locality::LocalityView;
 pub use names::{event_number, timestamp};
 pub use outcome::left_bytes;
-pub use spec::{STALL_MAX, STALL_MIN};
+pub use policy::{STALL_MAX, STALL_MIN};
 pub use stored::{Damaged, Stored};
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod job;
 mod locality;
 mod member;
 mod migration;
+mod options;
 mod parts;
 mod plan;
 mod schedule;
@@ -30,10 +31,9 @@ pub use job::{JobDoc, JobsDoc, ProgressDoc};
 pub use locality::{LocalityDoc, PlacedDoc, ProcessDoc, WideThreadDoc, skip_name};
 pub use member::MemberDoc;
 pub use migration::{CallsDoc, End, MigrationDoc, MigrationParts, MovedDoc, rate};
+pub use options::OptionsDoc;
 pub use parts::{FlowDoc, LeftDoc, LocalityPair, NodeBytes, NodeDistance, RouteDoc, Why};
-pub use plan::{
-    MappingDoc, MoveDoc, MoveSumDoc, OptionsDoc, PlanDoc, RoomDoc, SkipSumDoc, SkippedDoc, after,
-};
+pub use plan::{MappingDoc, MoveDoc, MoveSumDoc, PlanDoc, RoomDoc, SkipSumDoc, SkippedDoc, after};
 pub use schedule::{ScheduleDoc, SchedulesDoc};
 pub use spec::{LabelConditionDoc, LimitsDoc, SpecDoc, TargetDoc, TargetProcessDoc};
 pub use status::{BackupDoc, CeilingsDoc, HoldsDoc, JobCount, StatusDoc};

@@ -11,7 +11,6 @@ mod locality;
 mod members;
 mod migration;
 mod numactl;
-mod options;
 mod plan;
 mod schedules;
 mod status;

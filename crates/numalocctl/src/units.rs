@@ -1,4 +1,4 @@
-//! Sizes, durations and shares as people write and read them.
+//! Sizes, durations, shares and lists of nodes as people write and read them.
 
 use numaloc_api::{STALL_MAX, STALL_MIN};
 use std::time::Duration;
@@ -121,6 +121,12 @@ pub fn span(seconds: u64) -> String {
         }
         _ => format!("{seconds} s"),
     }
+}
+
+/// Node numbers, separated by commas; a dash if there are none.
+pub fn list(nodes: impl IntoIterator<Item = u32>) -> String {
+    let nodes: Vec<_> = nodes.into_iter().map(|node| node.to_string()).collect();
+    if nodes.is_empty() { "-".into() } else { nodes.join(",") }
 }
 
 #[cfg(test)]

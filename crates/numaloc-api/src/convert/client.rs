@@ -1,11 +1,10 @@
 //! Values to requests of a client, and to the same parts of the daemon's answers.
 
 use super::{
-    names::{duration, index, int},
+    names::{duration, int},
     workload::PART_MAX,
 };
 use crate::{v1, value};
-use numaloc_core::NodeSet;
 use prost::Message;
 use std::{mem, time::Duration};
 
@@ -22,10 +21,6 @@ impl From<&value::Target> for v1::Target {
             workload_creators: target.workload_creators.iter().cloned().collect(),
         }
     }
-}
-
-fn node_ids(nodes: &NodeSet) -> impl Iterator<Item = i32> {
-    nodes.iter().map(|node| index(node.0))
 }
 
 impl From<&value::TargetProcess> for v1::TargetProcess {
@@ -51,42 +46,6 @@ pub fn pins(pins: &value::Pins) -> Vec<v1::PinnedProcess> {
         process: Some(v1::TargetProcess::from(process)),
     };
     pins.iter().map(pin).collect()
-}
-
-impl From<&value::Policy> for v1::Policy {
-    fn from(policy: &value::Policy) -> Self {
-        use v1::policy::Placement;
-        let options = &policy.options;
-        let placement = match &options.to {
-            None => Placement::Local(v1::LocalPlacement {}),
-            Some(nodes) => {
-                Placement::Nodes(v1::NodesPlacement { node_ids: node_ids(nodes).collect() })
-            }
-        };
-        let qos_class = policy.qos_class.map_or(v1::QosClass::Unspecified, Into::into);
-        Self {
-            placement: Some(placement),
-            include_shared: options.include_shared,
-            exclude_file: options.exclude_file,
-            include_bound: options.include_bound,
-            target_ratio_percent: Some(options.target_ratio.into()),
-            reserve_bytes: options.reserve_bytes.map(int),
-            qos_class: qos_class.into(),
-            on_interrupt: v1::InterruptAction::from(policy.on_interrupt).into(),
-            profile: v1::Profile::from(options.pacing.profile).into(),
-            max_stall: options.pacing.max_stall.map(duration),
-            include_gigantic: options.include_gigantic,
-            node_cpu_percent_max: options.pacing.node_cpu_percent_max.map(Into::into),
-            numa_balancing: v1::NumaBalancingAction::from(policy.numa_balancing).into(),
-            order: v1::MoveOrder::from(options.order).into(),
-            home_rule: v1::HomeRule::from(options.home).into(),
-            from_node_ids: options.from.iter().flat_map(node_ids).collect(),
-            make_room: v1::MakeRoom::from(options.make_room).into(),
-            compact: v1::Compact::from(options.compact).into(),
-            hugetlb_source: v1::HugetlbSource::from(options.hugetlb).into(),
-            emit: v1::Emit::from(policy.emit).into(),
-        }
-    }
 }
 
 impl From<&value::Limits> for v1::Limits {

@@ -7,7 +7,8 @@ use super::{
     },
     labels::labels,
     names::{all_named, event_number, named},
-    spec::{policy, spec, target},
+    policy::policy,
+    spec::{spec, target},
 };
 use crate::{
     Violations, v1,

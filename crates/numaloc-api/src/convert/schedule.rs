@@ -7,7 +7,8 @@ use super::{
     },
     labels::labels,
     names::all_named,
-    spec::{limits, policy, spec, target},
+    policy::policy,
+    spec::{limits, spec, target},
 };
 use crate::{
     Problem, Violations, v1,

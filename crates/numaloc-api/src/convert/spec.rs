@@ -1,28 +1,21 @@
-//! Reads migrations, targets, policies and limits from the API.
+//! Reads migrations, targets and limits from the API.
 
 use super::{
     bounds::{CREATOR_MAX, SPAN_MAX},
     check::{bounded, cgroup, count, duration, number, required, text, token, unit},
-    names::named,
+    policy::policy,
     selector::selector,
 };
 use crate::{
     Problem, Violations, v1,
-    value::{Limits, MigrationSpec, Policy, Selector, TOKEN_MAX, Target, TargetProcess},
+    value::{Limits, MigrationSpec, Selector, TOKEN_MAX, Target, TargetProcess},
 };
-use numaloc_core::{NodeId, NodeSet, Options, Pacing, ids::INDEX_MAX};
 use std::{collections::BTreeSet, mem, time::Duration};
 
 /// Most pids of a target.
 pub const PIDS_MAX: usize = 4096;
 /// Most names of one sort in a target.
 const NAMES_MAX: usize = 1024;
-/// Most nodes that a request may name: the largest number that the kernel supports.
-const NODES_MAX: usize = 1024;
-/// Bounds of `max_stall`. In less time not even one small page is moved. More time bounds nothing in practice.
-pub const STALL_MIN: Duration = Duration::from_micros(100);
-/// See [`STALL_MIN`].
-pub const STALL_MAX: Duration = Duration::from_secs(60);
 
 /// Reads a migration, which is required.
 pub fn spec(field: &str, from: Option<v1::MigrationSpec>, bad: &mut Violations) -> MigrationSpec {
@@ -126,72 +119,6 @@ fn names(
     names
 }
 
-/// Reads a policy. None means the default.
-pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Policy {
-    let from = from.unwrap_or_default();
-    let at = |name: &str| format!("{field}.{name}");
-    let ratio = from.target_ratio_percent.map(i64::from);
-    let ratio = number(&at("target_ratio_percent"), ratio, 0..=100, bad);
-    let reserve = 0..=i64::MAX.unsigned_abs();
-    let node_cpu = from.node_cpu_percent_max.map(i64::from);
-    let options = Options {
-        include_shared: from.include_shared,
-        exclude_file: from.exclude_file,
-        include_bound: from.include_bound,
-        include_gigantic: from.include_gigantic,
-        make_room: named(&at("make_room"), from.make_room, bad).unwrap_or_default(),
-        compact: named(&at("compact"), from.compact, bad).unwrap_or_default(),
-        hugetlb: named(&at("hugetlb_source"), from.hugetlb_source, bad).unwrap_or_default(),
-        pacing: Pacing {
-            profile: named(&at("profile"), from.profile, bad).unwrap_or_default(),
-            max_stall: duration(&at("max_stall"), from.max_stall, STALL_MIN..=STALL_MAX, bad),
-            node_cpu_percent_max: number(&at("node_cpu_percent_max"), node_cpu, 1..=100, bad)
-                .and_then(|percent| u8::try_from(percent).ok()),
-        },
-        order: named(&at("order"), from.order, bad).unwrap_or_default(),
-        target_ratio: ratio.and_then(|ratio| u8::try_from(ratio).ok()).unwrap_or(100),
-        to: match from.placement {
-            None | Some(v1::policy::Placement::Local(_)) => None,
-            Some(v1::policy::Placement::Nodes(nodes)) => {
-                Some(node_set(&at("nodes.node_ids"), &nodes.node_ids, bad))
-            }
-        },
-        from: match from.from_node_ids.is_empty() {
-            true => None,
-            false => Some(node_set(&at("from_node_ids"), &from.from_node_ids, bad)),
-        },
-        home: named(&at("home_rule"), from.home_rule, bad).unwrap_or_default(),
-        reserve_bytes: number(&at("reserve_bytes"), from.reserve_bytes, reserve, bad),
-    };
-    Policy {
-        options,
-        qos_class: named(&at("qos_class"), from.qos_class, bad),
-        on_interrupt: named(&at("on_interrupt"), from.on_interrupt, bad).unwrap_or_default(),
-        emit: named(&at("emit"), from.emit, bad).unwrap_or_default(),
-        numa_balancing: named(&at("numa_balancing"), from.numa_balancing, bad).unwrap_or_default(),
-    }
-}
-
-fn node_set(field: &str, from: &[i32], bad: &mut Violations) -> NodeSet {
-    let mut nodes = NodeSet::new();
-    if from.is_empty() {
-        bad.push(field, Problem::Missing);
-    }
-    if !count(field, from.len(), NODES_MAX, bad) {
-        return nodes;
-    }
-    for (index, &node) in from.iter().enumerate() {
-        match u32::try_from(node).ok().filter(|&node| node <= INDEX_MAX) {
-            Some(node) => nodes.insert(NodeId(node)),
-            None => {
-                let (min, max) = ("0".to_owned(), INDEX_MAX.to_string());
-                bad.push(format!("{field}[{index}]"), Problem::OutOfRange { min, max });
-            }
-        }
-    }
-    nodes
-}
-
 /// Reads limits. None means the defaults.
 pub fn limits(field: &str, from: Option<v1::Limits>, bad: &mut Violations) -> Limits {
     let from = from.unwrap_or_default();
@@ -217,15 +144,8 @@ pub fn limits(field: &str, from: Option<v1::Limits>, bad: &mut Violations) -> Li
     }
 }
 
-impl From<v1::Policy> for Policy {
-    /// For answers of a daemon. A field that cannot be understood counts as not set.
-    fn from(message: v1::Policy) -> Self {
-        policy("", Some(message), &mut Violations::of_record())
-    }
-}
-
 impl From<v1::Limits> for Limits {
-    /// As for a policy.
+    /// For answers of a daemon. A field that cannot be understood counts as not set.
     fn from(message: v1::Limits) -> Self {
         limits("", Some(message), &mut Violations::of_record())
     }

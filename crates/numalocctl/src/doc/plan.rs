@@ -1,14 +1,13 @@
 //! What a migration would do.
 
-use super::locality::{ProcessDoc, ids};
+use super::locality::ProcessDoc;
+use super::options::OptionsDoc;
 use super::parts::{
     FlowDoc, LeftDoc, LocalityPair, NodeBytes, RouteDoc, Why, flows, left, node_bytes, route_doc,
     routes_in_use, source_name, source_reason,
 };
 use crate::inspect::Inspection;
-use numaloc_core::{
-    Locality, Mapping, Move, NodeId, Options, Plan, Share, Skipped, Taken, Topology,
-};
+use numaloc_core::{Locality, Mapping, Move, NodeId, Plan, Share, Skipped, Taken, Topology};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -80,43 +79,6 @@ pub struct RoomDoc {
     pub cache_bytes: u64,
     /// Page cache that is not dropped although room is short, because cgroups protect it.
     pub protected_bytes: u64,
-}
-
-/// The options that apply.
-#[derive(Clone, Debug, Serialize)]
-pub struct OptionsDoc {
-    /// Whether pages that processes outside the target map are moved.
-    pub include_shared: bool,
-    /// Whether pages of files stay.
-    pub exclude_file: bool,
-    /// Whether pages move against the application's own policy.
-    pub include_bound: bool,
-    /// Whether pages move that alone take longer than one call may.
-    pub include_gigantic: bool,
-    /// Where hugetlb pages on the target come from: `pool` or `fresh`.
-    pub hugetlb: &'static str,
-    /// `none` or `cache`: what may be done to make room on a target.
-    pub make_room: &'static str,
-    /// `auto`, `never` or `always`: when a target's memory is compacted for huge pages.
-    pub compact: &'static str,
-    /// The local share at which the move stops.
-    pub target_ratio_percent: u8,
-    /// The nodes that were named as targets; null: the home of each process.
-    pub to_nodes: Option<Vec<u32>>,
-    /// `cpus` or `busy`: whose CPUs make the home of a process.
-    pub home: &'static str,
-    /// Nodes that pages may leave; null: all but memory-only ones of another tier.
-    pub from_nodes: Option<Vec<u32>>,
-    /// Bytes to stay free on a target; null: 1% of the node, at least 64 MiB.
-    pub reserve_bytes: Option<u64>,
-    /// What is moved first: `probed`, `address`, `damon` or `referenced`.
-    pub order: &'static str,
-    /// `gentle`, `balanced` or `fast`.
-    pub profile: &'static str,
-    /// The longest that a call may take; null: as the profile says.
-    pub max_stall_seconds: Option<f64>,
-    /// How busy others may keep the CPUs of a target node; null: as the profile says.
-    pub node_cpu_percent_max: Option<u8>,
 }
 
 /// One process's view of an extent.
@@ -273,29 +235,6 @@ fn skipped_by_kind(plan: &Plan) -> Vec<SkipSumDoc> {
         sum.remote_bytes += skipped.remote_bytes;
     }
     sums.into_values().collect()
-}
-
-impl From<&Options> for OptionsDoc {
-    fn from(options: &Options) -> Self {
-        Self {
-            include_shared: options.include_shared,
-            exclude_file: options.exclude_file,
-            include_bound: options.include_bound,
-            include_gigantic: options.include_gigantic,
-            hugetlb: options.hugetlb.name(),
-            make_room: options.make_room.name(),
-            compact: options.compact.name(),
-            target_ratio_percent: options.target_ratio,
-            to_nodes: options.to.as_ref().map(ids),
-            home: options.home.name(),
-            from_nodes: options.from.as_ref().map(ids),
-            reserve_bytes: options.reserve_bytes,
-            order: options.order.name(),
-            profile: options.pacing.profile.name(),
-            max_stall_seconds: options.pacing.max_stall.map(|stall| stall.as_secs_f64()),
-            node_cpu_percent_max: options.pacing.node_cpu_percent_max,
-        }
-    }
 }
 
 fn mapping_doc(plan: &Plan, mapping: &Mapping) -> MappingDoc {

@@ -1,7 +1,6 @@
 //! `plan`.
 
 use super::homes::homes;
-use super::options::asked;
 use super::table::{Table, list};
 use crate::clean::clean;
 use crate::doc::{LocalityPair, MappingDoc, MoveDoc, PlanDoc, ProcessDoc, RouteDoc, SkippedDoc};
@@ -35,7 +34,7 @@ pub fn plan(document: &PlanDoc, view: View) -> String {
         let _ = writeln!(text, "route: {}", route_text(route));
     }
     totals(&mut text, document);
-    let asked = asked(&document.options);
+    let asked = document.options.asked();
     if view.wide && !asked.is_empty() {
         let _ = writeln!(text, "options: {}", asked.join(", "));
     }

@@ -3,7 +3,6 @@
 use super::{
     cells::{dash, labels, short},
     fields::fields,
-    options::asked,
     table::{Table, list},
 };
 use crate::{
@@ -85,7 +84,7 @@ pub fn schedule(schedule: &ScheduleDoc, _: View) -> String {
 pub fn spec_fields(spec: &SpecDoc) -> Vec<(&'static str, String)> {
     let options = &spec.options;
     let balancing = spec.numa_balancing;
-    let mut asked = asked(options);
+    let mut asked = options.asked();
     asked.extend((balancing != "warn").then(|| format!("numa_balancing {balancing}")));
     asked.extend((spec.emit == "always").then(|| "events of each run".to_owned()));
     asked.extend((spec.on_interrupt == "resume").then(|| "resume".to_owned()));

@@ -1,5 +1,7 @@
 //! Tables in the form of kubectl: no borders, upper-case headers, numbers to the right.
 
+pub use crate::units::list;
+
 use crate::{clean::clean, output::View};
 use comfy_table::{CellAlignment, presets};
 
@@ -59,10 +61,4 @@ impl Table {
 fn line(cells: &[String]) -> String {
     let cells: Vec<_> = cells.iter().map(|cell| format!("{:<12}", clean(cell))).collect();
     format!("{}\n", cells.join("  ").trim_end())
-}
-
-/// Node numbers, separated by commas; a dash if there are none.
-pub fn list(nodes: impl IntoIterator<Item = u32>) -> String {
-    let nodes: Vec<_> = nodes.into_iter().map(|node| node.to_string()).collect();
-    if nodes.is_empty() { "-".into() } else { nodes.join(",") }
 }

@@ -1,0 +1,129 @@
+//! A policy from the API and to it: a new field has its line in each of the two functions here.
+
+use super::{
+    check::{count, duration, number},
+    names::{self, index, int, named},
+};
+use crate::{Problem, Violations, v1, value::Policy};
+use numaloc_core::{NodeId, NodeSet, Options, Pacing, ids::INDEX_MAX};
+use std::time::Duration;
+
+/// Most nodes that a request may name: the largest number that the kernel supports.
+const NODES_MAX: usize = 1024;
+/// Bounds of `max_stall`. In less time not even one small page is moved. More time bounds nothing in practice.
+pub const STALL_MIN: Duration = Duration::from_micros(100);
+/// See [`STALL_MIN`].
+pub const STALL_MAX: Duration = Duration::from_secs(60);
+
+/// Reads a policy. None means the default.
+pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Policy {
+    let from = from.unwrap_or_default();
+    let at = |name: &str| format!("{field}.{name}");
+    let ratio = from.target_ratio_percent.map(i64::from);
+    let ratio = number(&at("target_ratio_percent"), ratio, 0..=100, bad);
+    let reserve = 0..=i64::MAX.unsigned_abs();
+    let node_cpu = from.node_cpu_percent_max.map(i64::from);
+    let options = Options {
+        include_shared: from.include_shared,
+        exclude_file: from.exclude_file,
+        include_bound: from.include_bound,
+        include_gigantic: from.include_gigantic,
+        make_room: named(&at("make_room"), from.make_room, bad).unwrap_or_default(),
+        compact: named(&at("compact"), from.compact, bad).unwrap_or_default(),
+        hugetlb: named(&at("hugetlb_source"), from.hugetlb_source, bad).unwrap_or_default(),
+        pacing: Pacing {
+            profile: named(&at("profile"), from.profile, bad).unwrap_or_default(),
+            max_stall: duration(&at("max_stall"), from.max_stall, STALL_MIN..=STALL_MAX, bad),
+            node_cpu_percent_max: number(&at("node_cpu_percent_max"), node_cpu, 1..=100, bad)
+                .and_then(|percent| u8::try_from(percent).ok()),
+        },
+        order: named(&at("order"), from.order, bad).unwrap_or_default(),
+        target_ratio: ratio.and_then(|ratio| u8::try_from(ratio).ok()).unwrap_or(100),
+        to: match from.placement {
+            None | Some(v1::policy::Placement::Local(_)) => None,
+            Some(v1::policy::Placement::Nodes(nodes)) => {
+                Some(node_set(&at("nodes.node_ids"), &nodes.node_ids, bad))
+            }
+        },
+        from: match from.from_node_ids.is_empty() {
+            true => None,
+            false => Some(node_set(&at("from_node_ids"), &from.from_node_ids, bad)),
+        },
+        home: named(&at("home_rule"), from.home_rule, bad).unwrap_or_default(),
+        reserve_bytes: number(&at("reserve_bytes"), from.reserve_bytes, reserve, bad),
+    };
+    Policy {
+        options,
+        qos_class: named(&at("qos_class"), from.qos_class, bad),
+        on_interrupt: named(&at("on_interrupt"), from.on_interrupt, bad).unwrap_or_default(),
+        emit: named(&at("emit"), from.emit, bad).unwrap_or_default(),
+        numa_balancing: named(&at("numa_balancing"), from.numa_balancing, bad).unwrap_or_default(),
+    }
+}
+
+impl From<&Policy> for v1::Policy {
+    fn from(policy: &Policy) -> Self {
+        use v1::policy::Placement;
+        let options = &policy.options;
+        let placement = match &options.to {
+            None => Placement::Local(v1::LocalPlacement {}),
+            Some(nodes) => {
+                Placement::Nodes(v1::NodesPlacement { node_ids: node_ids(nodes).collect() })
+            }
+        };
+        let qos_class = policy.qos_class.map_or(v1::QosClass::Unspecified, Into::into);
+        Self {
+            placement: Some(placement),
+            include_shared: options.include_shared,
+            exclude_file: options.exclude_file,
+            include_bound: options.include_bound,
+            target_ratio_percent: Some(options.target_ratio.into()),
+            reserve_bytes: options.reserve_bytes.map(int),
+            qos_class: qos_class.into(),
+            on_interrupt: v1::InterruptAction::from(policy.on_interrupt).into(),
+            profile: v1::Profile::from(options.pacing.profile).into(),
+            max_stall: options.pacing.max_stall.map(names::duration),
+            include_gigantic: options.include_gigantic,
+            node_cpu_percent_max: options.pacing.node_cpu_percent_max.map(Into::into),
+            numa_balancing: v1::NumaBalancingAction::from(policy.numa_balancing).into(),
+            order: v1::MoveOrder::from(options.order).into(),
+            home_rule: v1::HomeRule::from(options.home).into(),
+            from_node_ids: options.from.iter().flat_map(node_ids).collect(),
+            make_room: v1::MakeRoom::from(options.make_room).into(),
+            compact: v1::Compact::from(options.compact).into(),
+            hugetlb_source: v1::HugetlbSource::from(options.hugetlb).into(),
+            emit: v1::Emit::from(policy.emit).into(),
+        }
+    }
+}
+
+impl From<v1::Policy> for Policy {
+    /// For answers of a daemon. A field that cannot be understood counts as not set.
+    fn from(message: v1::Policy) -> Self {
+        policy("", Some(message), &mut Violations::of_record())
+    }
+}
+
+fn node_set(field: &str, from: &[i32], bad: &mut Violations) -> NodeSet {
+    let mut nodes = NodeSet::new();
+    if from.is_empty() {
+        bad.push(field, Problem::Missing);
+    }
+    if !count(field, from.len(), NODES_MAX, bad) {
+        return nodes;
+    }
+    for (index, &node) in from.iter().enumerate() {
+        match u32::try_from(node).ok().filter(|&node| node <= INDEX_MAX) {
+            Some(node) => nodes.insert(NodeId(node)),
+            None => {
+                let (min, max) = ("0".to_owned(), INDEX_MAX.to_string());
+                bad.push(format!("{field}[{index}]"), Problem::OutOfRange { min, max });
+            }
+        }
+    }
+    nodes
+}
+
+fn node_ids(nodes: &NodeSet) -> impl Iterator<Item = i32> {
+    nodes.iter().map(|node| index(node.0))
+}
