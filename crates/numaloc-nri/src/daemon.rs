@@ -98,20 +98,20 @@ impl Grpc {
     fn channel(&self) -> Result<Channel, Status> {
         self.channel.clone().ok_or_else(|| Status::unavailable("not connected"))
     }
+}
 
-    /// Jobs for a container that have not ended.
-    async fn open_jobs(&self, container: String) -> Result<Vec<v1::Job>, Status> {
-        use v1::JobState::{Paused, Planning, Queued, Running, Suspended};
-        let states = [Queued, Planning, Running, Paused, Suspended].map(i32::from).to_vec();
-        let labels = [(MANAGED.to_owned(), SOURCE.to_owned()), (CONTAINER.to_owned(), container)];
-        let filter = v1::JobFilter { states, labels: labels.into(), ..Default::default() };
-        let request =
-            v1::ListJobsRequest { filter: Some(filter), page_size: PAGE, ..Default::default() };
-        let mut client = MigrationServiceClient::new(self.channel()?);
-        // A schedule has one at a time, so they are on one page.
-        let answer = within(LONG_ANSWER, client.list_jobs(request)).await?;
-        Ok(answer.jobs)
-    }
+/// Jobs for a container that have not ended.
+async fn open_jobs(channel: Channel, container: String) -> Result<Vec<v1::Job>, Status> {
+    use v1::JobState::{Paused, Planning, Queued, Running, Suspended};
+    let states = [Queued, Planning, Running, Paused, Suspended].map(i32::from).to_vec();
+    let labels = [(MANAGED.to_owned(), SOURCE.to_owned()), (CONTAINER.to_owned(), container)];
+    let filter = v1::JobFilter { states, labels: labels.into(), ..Default::default() };
+    let request =
+        v1::ListJobsRequest { filter: Some(filter), page_size: PAGE, ..Default::default() };
+    let mut client = MigrationServiceClient::new(channel);
+    // A schedule has one at a time, so they are on one page.
+    let answer = within(LONG_ANSWER, client.list_jobs(request)).await?;
+    Ok(answer.jobs)
 }
 
 /// The answer to a call, if it comes in time.
@@ -233,7 +233,7 @@ impl Daemon for Grpc {
 
     async fn cancel(&mut self, container: String) -> Result<(), Status> {
         let mut client = MigrationServiceClient::new(self.channel()?);
-        for job in self.open_jobs(container).await? {
+        for job in open_jobs(self.channel()?, container).await? {
             let cancelled =
                 within(ANSWER, client.cancel_job(v1::CancelJobRequest { name: job.name })).await;
             match cancelled {

@@ -85,7 +85,7 @@ impl<D: Daemon> Keeper<D> {
             if begin.elapsed() >= GOOD {
                 back_off.reset();
             }
-            let wait = back_off.next();
+            let wait = back_off.wait();
             tracing::warn!(
                 "numalocd: {} ({:?}); again in {wait:?}. Meanwhile nothing is lost: containers are kept in memory",
                 status.message(),
@@ -161,9 +161,7 @@ impl<D: Daemon> Keeper<D> {
         let known = self.known.iter().flatten();
         let mut all: Vec<_> =
             known.filter_map(|(_, facts)| wanted(facts, &self.config, &self.me)).collect();
-        let names: BTreeSet<_> = all.iter().map(|wanted| wanted.workload.name.as_str()).collect();
-        self.told.retain(|name, _| names.contains(name.as_str()));
-        all.iter().for_each(|wanted| tell(&mut self.told, wanted));
+        self.tell_all(&all);
         self.declare_workloads(all.iter().map(|wanted| wanted.workload.clone()).collect()).await?;
         // A schedule for what is not registered would wait for ever.
         all.retain(|wanted| self.registered.contains(&wanted.workload.name));
@@ -181,6 +179,13 @@ impl<D: Daemon> Keeper<D> {
             self.settle(schedule).await?;
         }
         Ok(())
+    }
+
+    /// Says what is to be said of all containers, and forgets what was said of others.
+    fn tell_all(&mut self, all: &[Wanted]) {
+        let names: BTreeSet<_> = all.iter().map(|wanted| wanted.workload.name.as_str()).collect();
+        self.told.retain(|name, _| names.contains(name.as_str()));
+        all.iter().for_each(|wanted| tell(&mut self.told, wanted));
     }
 
     /// Declares all workloads. If numalocd refuses the set because of one of them, it gets the others.

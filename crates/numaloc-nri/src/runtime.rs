@@ -54,7 +54,7 @@ pub async fn serve(
         if begin.elapsed() >= GOOD {
             back_off.reset();
         }
-        let wait = back_off.next();
+        let wait = back_off.wait();
         match ended {
             Ok(()) => tracing::warn!("the runtime has ended the connection; again in {wait:?}"),
             Err(error) => tracing::warn!("{error:#}; again in {wait:?}"),

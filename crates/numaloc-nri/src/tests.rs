@@ -1,5 +1,6 @@
 //! The plugin between a runtime that is not real and a numalocd that is not real, or is.
 
+mod connection;
 mod fake;
 mod real;
 mod restarts;
