@@ -25,8 +25,14 @@ const IO: [&[&str]; 13] = [
 
 /// The crate that has the generated types, and the modules of others that may know them.
 const API: &str = "numaloc-api";
-const SPEAKERS: [(&str, &str); 3] =
-    [("numalocd", "service"), ("numalocd", "refusal::status"), ("numalocctl", "remote")];
+const SPEAKERS: [(&str, &str); 6] = [
+    ("numalocd", "service"),
+    ("numalocd", "refusal::status"),
+    ("numalocctl", "remote"),
+    ("numaloc-nri", "wanted"),
+    ("numaloc-nri", "keeper"),
+    ("numaloc-nri", "daemon"),
+];
 
 /// IO in the core.
 pub fn forbidden(krate: &Crate) -> Vec<String> {

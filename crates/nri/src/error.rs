@@ -32,8 +32,8 @@ pub enum Error {
     /// A frame for a connection that the interface does not have.
     #[error(
         "a frame names connection {id}: NRI has only {} and {}",
-        crate::frame::PLUGIN,
-        crate::frame::RUNTIME
+        crate::connection::PLUGIN,
+        crate::connection::RUNTIME
     )]
     NoConnection {
         /// The connection.

@@ -3,8 +3,9 @@
 
 use crate::{
     Error,
+    connection::{PLUGIN, RUNTIME},
     envelope::{Request, Response},
-    frame::{Decoder, Message, PLUGIN, REQUEST, RESPONSE, RUNTIME},
+    frame::{Decoder, Message, REQUEST, RESPONSE},
     v1alpha1::{
         ConfigureRequest, ConfigureResponse, Container, ContainerEvent, CreateContainerRequest,
         CreateContainerResponse, Empty, Event, LinuxResources, PodSandbox, RegisterPluginRequest,

@@ -4,12 +4,11 @@
 //! big-endian. The payloads of a connection follow each other as the bytes of a stream, however they are cut into frames. In the
 //! stream each message has a header of 10 bytes: length of the payload, stream (the number of the call), type, flags.
 
-use crate::Error;
+use crate::{
+    Error,
+    connection::{PLUGIN, RUNTIME},
+};
 
-/// The connection on which the runtime calls the plugin.
-pub const PLUGIN: u32 = 1;
-/// The connection on which the plugin calls the runtime.
-pub const RUNTIME: u32 = 2;
 /// The type of a message that asks.
 pub const REQUEST: u8 = 1;
 /// The type of a message that answers.

@@ -10,6 +10,7 @@
 //! `channel.go` and `server.go` in github.com/containerd/ttrpc.
 #![forbid(unsafe_code)]
 
+pub mod connection;
 mod envelope;
 mod error;
 #[cfg(feature = "fake")]

@@ -2,8 +2,9 @@
 
 use crate::{
     Error, Identity,
+    connection::{PLUGIN, RUNTIME},
     envelope::{Request, Response, Status, UNIMPLEMENTED},
-    frame::{Decoder, Message, PLUGIN, REQUEST, RESPONSE, RUNTIME},
+    frame::{Decoder, Message, REQUEST, RESPONSE},
     v1alpha1::{
         ConfigureRequest, ConfigureResponse, Container, ContainerAdjustment, ContainerEvent,
         CreateContainerRequest, CreateContainerResponse, Empty, Event, LinuxResources, PodSandbox,

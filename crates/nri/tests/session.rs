@@ -1,7 +1,7 @@
 //! A plugin and a runtime at the two ends of a socket.
 
 use nri::{
-    Error, Events, Identity, Notice, Plugin,
+    Error, Events, Identity, Notice, Plugin, connection,
     fake::{Generation, Runtime},
     frame, serve,
     v1alpha1::{
@@ -164,7 +164,8 @@ fn message(connection: u32, stream: u32, kind: u8, payload: &[u8]) -> frame::Mes
 
 #[tokio::test]
 async fn messages_that_do_not_belong_end_the_connection() {
-    use frame::{PLUGIN, REQUEST, RESPONSE, RUNTIME};
+    use connection::{PLUGIN, RUNTIME};
+    use frame::{REQUEST, RESPONSE};
     for odd in [
         message(PLUGIN, 1, RESPONSE, b""),
         message(RUNTIME, 1, REQUEST, b""),
@@ -183,7 +184,8 @@ async fn messages_that_do_not_belong_end_the_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn a_runtime_that_stops_within_a_message_is_given_up() {
-    let whole = message(frame::PLUGIN, 1, frame::REQUEST, &[0; 100]).encode().expect("it fits");
+    let whole =
+        message(connection::PLUGIN, 1, frame::REQUEST, &[0; 100]).encode().expect("it fits");
     for cut in [1, 8, 12, 18, 50] {
         // It stays silent.
         let (part, (held, kept)) = (whole[..cut].to_vec(), tokio::sync::oneshot::channel());
@@ -228,7 +230,7 @@ proptest! {
         runtime.expect("a runtime").block_on(async {
             let ended = ends(async |mut stream| {
                 let bytes = match as_request {
-                    true => message(frame::PLUGIN, 1, frame::REQUEST, &bytes).encode().expect("it fits"),
+                    true => message(connection::PLUGIN, 1, frame::REQUEST, &bytes).encode().expect("it fits"),
                     false => bytes,
                 };
                 // It may have given up already.

@@ -13,7 +13,8 @@
 //! | `batch`, `pending`, `key`, `call`, `pagelist` | put folios into calls of move_pages(2) |
 //! | `page_status`, `verify`, `fate` | what the kernel answered, where pages are now, what becomes of those that did not move |
 //! | `hint`, `deferred`, `retry` | pages that are tried again: NUMA-hint entries at once, others later |
-//! | `cache`, `ways`, `rooms`, `compaction` | how room is made on a full target: the kernel drops page cache |
+//! | `cache`, `ways`, `rooms` | how room is made on a full target: the kernel drops page cache |
+//! | `blocks`, `compaction` | free blocks on a target for huge pages |
 //! | `pacer`, `stall`, `duty`, `rate`, `rest` | the pace: how much a call holds, and how long a worker rests |
 //! | `watch`, `guard`, `spell`, `brake`, `splits` | what slows the run down: pressure, busy nodes, split huge pages |
 //! | `affinity`, `placement` | the CPUs that the workers run on |

@@ -11,6 +11,9 @@ use std::{
 /// Where it is, unless the command line names another file.
 pub const PATH: &str = "/etc/numaloc/nri.toml";
 
+/// The plugin's name.
+pub const NAME: &str = "numaloc-nri";
+
 /// What the operator has set.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -123,8 +126,7 @@ fn parse(path: &Path, text: &str) -> Result<Config, Problem> {
     let wrong = |error| Problem::Text { path: path.to_owned(), error: Box::new(error) };
     let config: Config = toml::from_str(text).map_err(wrong)?;
     let wrong = |error: String| Problem::Value { path: path.to_owned(), error };
-    nri::Identity::new(crate::runtime::NAME, &config.index)
-        .map_err(|error| wrong(error.to_string()))?;
+    nri::Identity::new(NAME, &config.index).map_err(|error| wrong(error.to_string()))?;
     crate::daemon::Grpc::new(&config.endpoint)
         .map_err(|error| wrong(format!("endpoint: {error}")))?;
     Ok(config)

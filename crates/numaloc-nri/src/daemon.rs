@@ -1,6 +1,6 @@
 //! The calls of numalocd that the keeper takes.
 
-use crate::wanted::{CONTAINER, MANAGED, SOURCE};
+use crate::labels::{CONTAINER, MANAGED, SOURCE};
 use numaloc_api::v1::{
     self, daemon_service_client::DaemonServiceClient,
     locality_service_client::LocalityServiceClient,

@@ -8,7 +8,8 @@ use crate::{
     daemon::{Daemon, is_lost},
     facts::Facts,
     inbox::Inbox,
-    wanted::{CONTAINER, STATE, Wanted, id, wanted},
+    labels::{CONTAINER, STATE},
+    wanted::{Wanted, id, wanted},
 };
 use numaloc_api::{
     v1,

@@ -13,6 +13,7 @@
 //! | `inbox` | the queue between two tasks |
 //! | `cgroup` | from a runtime's name of a cgroup to its path; pure |
 //! | `wanted` | facts to what the daemon is to have: a workload, and a schedule; pure |
+//! | `labels` | what marks the workloads and schedules that are ours |
 //! | `keeper` | compares what the daemon is to have with what it has, and makes it so, again after each failure |
 //! | `daemon` | the calls of numalocd that it takes |
 //! | `runtime` | the connection to the runtime, made again with back-off |
@@ -31,6 +32,7 @@ mod facts;
 mod handlers;
 mod inbox;
 mod keeper;
+mod labels;
 mod log;
 mod queue;
 mod runtime;

@@ -1,6 +1,12 @@
 //! The connection to the runtime.
 
-use crate::{align::Nodes, back_off::BackOff, config::Config, handlers::Handlers, inbox::Inbox};
+use crate::{
+    align::Nodes,
+    back_off::BackOff,
+    config::{Config, NAME},
+    handlers::Handlers,
+    inbox::Inbox,
+};
 use anyhow::Context;
 use nri::{Identity, Launched};
 use std::{io, os::unix::net::UnixStream as StdStream, sync::Arc, time::Duration};
@@ -9,8 +15,6 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// The plugin's name.
-pub const NAME: &str = "numaloc-nri";
 /// A connection that has lasted for this long was a good one: the next attempt is made soon.
 const GOOD: Duration = Duration::from_secs(60);
 

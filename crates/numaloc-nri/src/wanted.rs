@@ -3,6 +3,7 @@
 use crate::{
     config::{Config, Policies},
     facts::Facts,
+    labels::{CONTAINER, MANAGED, SOURCE, STATE},
 };
 use numaloc_api::{
     v1,
@@ -11,16 +12,6 @@ use numaloc_api::{
 use numaloc_policy::{Decision, decide, qos_class};
 use prost::Message;
 use std::{collections::BTreeMap, hash::Hasher, time::Duration};
-
-/// Which set of workloads is ours.
-pub const SOURCE: &str = "nri";
-/// A schedule of ours has this label, with [`SOURCE`].
-pub const MANAGED: &str = "numaloc.io/managed-by";
-/// The id of the container that a schedule is for. Its jobs have the label, too.
-pub const CONTAINER: &str = "numaloc.io/container-id";
-/// What a schedule was made of: the policy and the container's CPUs and nodes. If it differs from what is wanted, the container is
-/// to be looked at again.
-pub const STATE: &str = "numaloc.io/state";
 
 /// A schedule goes this many leases after its target: a plugin that comes back within that finds it as it was.
 const LEASES_AFTER_GONE: u32 = 2;

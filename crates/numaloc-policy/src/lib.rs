@@ -19,7 +19,8 @@
 //! | `config` | defaults and ceilings in a configuration |
 //! | `bad` | an annotation that cannot be understood, and where |
 //! | `result` | what became of a container |
-//! | `event` | the events of a pod, word for word as koordlet writes them |
+//! | `pod_event` | an event of a pod, whatever it tells |
+//! | `event` | the events of what became of a pod, word for word as koordlet writes them |
 //! | `status` | the annotation with the last result, and which results have an event |
 //! | `tree`, `fields`, `text` | JSON and TOML as values, fields one by one with their paths, and texts made fit for messages |
 //!
@@ -37,6 +38,7 @@ mod fields;
 mod koordinator;
 mod own;
 mod pod;
+mod pod_event;
 mod result;
 mod settings;
 mod status;
@@ -50,8 +52,9 @@ pub use decide::{
     CONTAINER_KEY, Decision, Defaults, KOORDINATOR_KEY, POLICIES_KEY, POLICY_KEY, Source,
     VALUE_MAX, decide,
 };
-pub use event::{EventKind, PodEvent, PodResult, Reason};
+pub use event::PodResult;
 pub use pod::{Container, Pod, Resources};
+pub use pod_event::{EventKind, PodEvent, Reason};
 pub use result::{ContainerResult, Verdict};
 pub use settings::Settings;
 pub use status::{BadStatus, LastResult, Phase, STATUS_KEY, Status};

@@ -2,7 +2,7 @@
 
 use crate::{
     daemon::Daemon,
-    wanted::{CONTAINER, STATE},
+    labels::{CONTAINER, STATE},
 };
 use numaloc_api::v1;
 use std::{

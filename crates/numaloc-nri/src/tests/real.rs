@@ -9,7 +9,7 @@ use crate::{
     config::AlignMems,
     config::Config,
     daemon::{Daemon, Grpc},
-    wanted::STATE,
+    labels::STATE,
 };
 use nri::{fake::Generation, v1alpha1::Event};
 use numaloc_api::v1;

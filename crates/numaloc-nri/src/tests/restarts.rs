@@ -7,12 +7,7 @@ use super::{
     samples::{config, container, cpuset, pod},
     until,
 };
-use crate::{
-    align::Nodes,
-    config::AlignMems,
-    facts::Facts,
-    wanted::{STATE, wanted},
-};
+use crate::{align::Nodes, config::AlignMems, facts::Facts, labels::STATE, wanted::wanted};
 use nri::{
     fake::{Generation, Runtime},
     v1alpha1::{Container, Event},

@@ -1,0 +1,59 @@
+//! An event for a pod, whatever it tells.
+
+/// An event for a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodEvent {
+    /// Normal or Warning.
+    pub kind: EventKind,
+    /// Its reason.
+    pub reason: Reason,
+    /// Its message: lines, without an end of line after the last. There is one for each container, and none of them is long.
+    pub message: String,
+}
+
+/// Types of Kubernetes events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// Information. All events of the contract are.
+    Normal,
+    /// The pod's author should look into it: an annotation cannot be understood.
+    Warning,
+}
+
+impl EventKind {
+    /// As Kubernetes writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+/// Reasons of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// Memory of at least one container was moved, or was to be moved and processes failed.
+    Completed,
+    /// Nothing was to be done for any container.
+    Skipped,
+    /// It failed for some, and was completed for none. Or an annotation cannot be understood.
+    Failed,
+    /// A pod gets less than it asks for. The contract does not have this one.
+    Bounded,
+}
+
+impl Reason {
+    /// All reasons.
+    pub const ALL: [Self; 4] = [Self::Completed, Self::Skipped, Self::Failed, Self::Bounded];
+
+    /// As events and the status have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Completed => "MemoryLocalityCompleted",
+            Self::Skipped => "MemoryLocalitySkipped",
+            Self::Failed => "MemoryLocalityFailed",
+            Self::Bounded => "MemoryLocalityBounded",
+        }
+    }
+}
