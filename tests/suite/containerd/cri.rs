@@ -8,6 +8,9 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
+/// How long containerd may take for one call. Hundreds of containers that are removed at once wait for each other for minutes.
+const PATIENCE: Duration = Duration::from_secs(600);
+
 /// Generated from `runtime.proto`, which has the documentation.
 #[allow(missing_docs, dead_code, clippy::all)]
 pub mod v1 {
@@ -156,7 +159,7 @@ impl Cri {
     /// Connects at the first call, and again after containerd was restarted. Must be called within a tokio runtime.
     pub fn new(socket: &Path) -> Self {
         let endpoint = Endpoint::from_shared(format!("unix://{}", socket.display()));
-        let endpoint = endpoint.expect("an endpoint").timeout(Duration::from_secs(120));
+        let endpoint = endpoint.expect("an endpoint").timeout(PATIENCE);
         Self { channel: endpoint.connect_lazy() }
     }
 

@@ -14,7 +14,7 @@ use tokio::{
     time::Instant,
 };
 
-/// The records. They are read as a [`Book`] and changed only by what is below.
+/// The records. They are read as a `Book` and changed only by what is below.
 #[derive(Debug)]
 pub struct Records {
     store: Store,
@@ -166,12 +166,12 @@ impl Records {
         Ok(blocking(|| self.store.snapshot())?)
     }
 
-    /// As [`Book::watch_job`].
+    /// As `Book::watch_job`.
     pub fn watch_job(&mut self, job: Arc<Job>) -> watch::Receiver<Arc<Job>> {
         self.book.watch_job(job)
     }
 
-    /// As [`Book::progressed`].
+    /// As `Book::progressed`.
     pub fn progressed(&mut self, id: &JobId) {
         self.book.progressed(id);
     }
