@@ -31,19 +31,26 @@ fn huge_pages_arrive_whole() {
         return;
     }
     let khugepaged = "/sys/kernel/mm/transparent_hugepage/khugepaged";
-    let _quiet = Setting::set(format!("{khugepaged}/scan_sleep_millisecs"), "3600000");
+    let _quiet = [
+        Setting::set(format!("{khugepaged}/scan_sleep_millisecs"), "3600000"),
+        Setting::set("/proc/sys/vm/compaction_proactiveness", "0"),
+    ];
     let scene = Scene::remote(&["thp:160M"]);
     let (pid, range) = (scene.app.pid(), scene.app.range("thp"));
     assert_eq!(huge_bytes(pid, range.clone()), 160 * MIB, "the test needs huge pages");
     fs::write("/proc/sys/vm/drop_caches", "3").expect("root");
     let mut pieces = fragmented();
     let (free, before) = (free_bytes(0), blocks());
+    let by_kernel = || vmstat("compact_daemon_migrate_scanned");
+    let scanned = by_kernel();
     assert!(free > 256 * MIB && before < 96 * MIB, "the scene: {free} free, {before} in blocks");
     let compact = Compact::Always;
     let outcome = scene.migrate(&Options { compact, ..Options::default() });
     scene.assert_on("thp", 0, 160 * MIB);
     assert_eq!(huge_bytes(pid, range), 160 * MIB, "{outcome:?}");
-    assert!((1..=2).contains(&outcome.calls.compactions), "{outcome:?}");
+    // The kernel's own compaction may have been there first.
+    let least = u64::from(by_kernel() == scanned);
+    assert!((least..=2).contains(&outcome.calls.compactions), "{outcome:?}");
     assert_complete(&outcome);
     pieces.check();
     drop(pieces);
