@@ -5,6 +5,7 @@ pub mod busy;
 mod redis;
 
 use crate::{
+    cache::Cache,
     figure::{Figure, kernel},
     hold::{self, Holder, Pages},
     movers::{AWAY, HOME, Mover, Turn},
@@ -24,6 +25,9 @@ pub struct Args {
     /// Number of rounds; one less with Redis.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
+    /// Our own process of 4 KiB pages also to a node that has nothing free, but page cache that nobody uses.
+    #[arg(long)]
+    full: bool,
     /// Only these applications; repeatable.
     #[arg(long, value_enum)]
     of: Vec<Of>,
@@ -69,8 +73,12 @@ pub fn run(args: &Args) -> Result<()> {
     let wanted = |of| args.of.is_empty() || args.of.contains(&of);
     for (of, pages) in [(Of::Base, Pages::Base), (Of::Huge, Pages::Huge)] {
         if wanted(of) {
-            compare(args, pages, &kernel)?;
+            compare(args, pages, None, &kernel)?;
         }
+    }
+    if args.full {
+        let cache = Cache::new(args.mib + args.mib / 2)?;
+        compare(args, Pages::Base, Some(&cache), &kernel)?;
     }
     if wanted(Of::Redis) {
         redis::run(args.rounds.saturating_sub(1).max(1), &kernel)?;
@@ -78,7 +86,7 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn compare(args: &Args, pages: Pages, kernel: &str) -> Result<()> {
+fn compare(args: &Args, pages: Pages, cache: Option<&Cache>, kernel: &str) -> Result<()> {
     let mut movers = vec![Mover::nothing(IDLE), Mover::migratepages(), Mover::paced()];
     for profile in ["gentle", "balanced", "fast"] {
         movers.push(Mover::profile(profile)?);
@@ -89,20 +97,21 @@ fn compare(args: &Args, pages: Pages, kernel: &str) -> Result<()> {
     let mut subjects = subjects.collect::<Vec<_>>();
     for _ in 0..args.rounds {
         for subject in &mut subjects {
-            let shown = turn(args.mib, pages, &subject.mover)?;
+            let shown = turn(args.mib, pages, cache, &subject.mover)?;
             subject.shown.push(shown);
         }
     }
-    let case = match pages {
-        Pages::Huge => format!("{} MiB of THP", args.mib),
-        _ => format!("{} MiB of 4 KiB pages", args.mib),
+    let case = match (pages, cache) {
+        (Pages::Huge, _) => format!("{} MiB of THP", args.mib),
+        (_, None) => format!("{} MiB of 4 KiB pages", args.mib),
+        (_, Some(_)) => format!("{} MiB of 4 KiB pages to a node full of cache", args.mib),
     };
     let figures = subjects.iter().flat_map(|subject| subject.figures(kernel, &case));
     print::figures(&figures.collect::<Vec<_>>())
 }
 
 /// Moves the memory of a new process once.
-fn turn(mib: usize, pages: Pages, mover: &Mover) -> Result<Shown> {
+fn turn(mib: usize, pages: Pages, cache: Option<&Cache>, mover: &Mover) -> Result<Shown> {
     let (cpu_node, memory_node) = (Some(HOME), Some(AWAY));
     let target = hold::Args { mib, pages, cpu_node, memory_node, ..hold::Args::default() };
     // An emulated CPU that runs only one process collects the translations of all its memory, which no real CPU can do, and loses
@@ -111,6 +120,7 @@ fn turn(mib: usize, pages: Pages, mover: &Mover) -> Result<Shown> {
     let other = hold::Args { mib: 2, cpu_node, memory_node: Some(HOME), ..hold::Args::default() };
     let _other = Holder::start_as("tick", &other)?;
     let mut holder = Holder::start_as("busy", &target)?;
+    cache.map_or(Ok(()), Cache::fill)?;
     thread::sleep(SETTLING);
     window(&mut holder)?;
     thread::sleep(IDLE);

@@ -47,7 +47,7 @@ struct Args {
     /// End as soon as the memory is laid out.
     #[arg(long)]
     brief: bool,
-    /// [NAME=]KIND[:PATH]:SIZE[:OPTION]..., see `spec`.
+    /// `[NAME=]KIND[:PATH]:SIZE[:OPTION]...`, see `spec`.
     regions: Vec<spec::Spec>,
 }
 
