@@ -18,7 +18,8 @@ pub mod value;
 mod violation;
 
 pub use convert::{
-    Damaged, LocalityView, STALL_MAX, STALL_MIN, Stored, event_number, left_bytes, timestamp,
+    Damaged, Known, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, LocalityView, STALL_MAX, STALL_MIN,
+    Stored, event_number, left_bytes, timestamp,
 };
 pub use violation::{DOMAIN, Problem, Violation, Violations};
 

@@ -18,9 +18,6 @@ const CONNECT: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(30);
 /// The daemon's own bound for a list or a set is longer than for other calls.
 const LONG_ANSWER: Duration = Duration::from_secs(120);
-/// Most workloads in a message of ReplaceWorkloads, whose bound is 1 MiB. A workload has up to 64 labels.
-const PART_MAX: usize = 20;
-const PART_BYTES: usize = 512 << 10;
 const PAGE: i32 = 1000;
 
 /// What the keeper needs of numalocd. Each call may be made again after a failure.
@@ -151,7 +148,9 @@ impl Daemon for Grpc {
 
     async fn replace(&mut self, all: Vec<v1::Workload>) -> Result<(), Status> {
         let mut client = WorkloadServiceClient::new(self.channel()?);
-        let stream = tokio_stream::iter(parts(all));
+        // Each has its own lease.
+        let parts = v1::ReplaceWorkloadsRequest::parts(Some(SOURCE), all, None);
+        let stream = tokio_stream::iter(parts);
         let answer = within(LONG_ANSWER, client.replace_workloads(Request::new(stream))).await?;
         for name in answer.missing {
             tracing::debug!(workload = %name, "its container has no cgroup, or several: not registered");
@@ -246,26 +245,6 @@ impl Daemon for Grpc {
     }
 }
 
-/// A set of workloads as messages, of which only the last one says that it is.
-fn parts(all: Vec<v1::Workload>) -> Vec<v1::ReplaceWorkloadsRequest> {
-    let (mut parts, mut bytes) = (vec![v1::ReplaceWorkloadsRequest::default()], 0);
-    for workload in all {
-        let more = prost::Message::encoded_len(&workload);
-        let is_full = parts.last().is_some_and(|part| part.workloads.len() >= PART_MAX);
-        if is_full || bytes + more > PART_BYTES {
-            parts.push(v1::ReplaceWorkloadsRequest::default());
-            bytes = 0;
-        }
-        bytes += more;
-        if let Some(part) = parts.last_mut() {
-            part.workloads.push(workload);
-        }
-    }
-    parts.first_mut().into_iter().for_each(|part| SOURCE.clone_into(&mut part.source));
-    parts.last_mut().into_iter().for_each(|part| part.last = true);
-    parts
-}
-
 /// The innermost cause: the message of the kernel.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
@@ -278,24 +257,6 @@ fn innermost(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_set_comes_in_parts_of_which_one_is_the_last() {
-        for (count, labels, expected) in
-            [(0, 1, 1), (1, 1, 1), (20, 1, 1), (21, 1, 2), (50, 1, 3), (20, 300, 4)]
-        {
-            let label = |at: usize| (format!("{at}"), "x".repeat(250));
-            let workload =
-                v1::Workload { labels: (0..labels).map(label).collect(), ..Default::default() };
-            let parts = parts(vec![workload; count]);
-            assert_eq!(parts.len(), expected, "{count} {labels}");
-            assert_eq!(parts.iter().map(|part| part.workloads.len()).sum::<usize>(), count);
-            assert!(parts.iter().all(|part| prost::Message::encoded_len(part) < 1 << 20));
-            let last: Vec<_> = parts.iter().map(|part| part.last).collect();
-            assert!(last.ends_with(&[true]) && !last[..expected - 1].contains(&true));
-            assert_eq!(parts[0].source, SOURCE);
-        }
-    }
 
     #[test]
     fn addresses_are_checked() {

@@ -6,7 +6,7 @@ use crate::{
     labels::{CONTAINER, MANAGED, SOURCE, STATE},
 };
 use numaloc_api::{
-    v1,
+    LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, v1,
     value::{ScheduleId, Target, WorkloadId, WorkloadSpec},
 };
 use numaloc_policy::{Decision, decide, qos_class};
@@ -15,10 +15,6 @@ use std::{collections::BTreeMap, hash::Hasher, time::Duration};
 
 /// A schedule goes this many leases after its target: a plugin that comes back within that finds it as it was.
 const LEASES_AFTER_GONE: u32 = 2;
-/// The API's bounds for labels of a workload.
-const LABELS_MAX: usize = 64;
-const KEY_MAX: usize = 317;
-const VALUE_MAX: usize = 256;
 
 /// What numalocd is to have for a container.
 #[derive(Clone, Debug)]
@@ -155,7 +151,7 @@ fn fitting(labels: impl IntoIterator<Item = (String, String)>) -> BTreeMap<Strin
     let is_plain = |text: &str| !text.chars().any(char::is_control);
     let mut fitting = BTreeMap::new();
     for (key, value) in labels {
-        let fits = (1..=KEY_MAX).contains(&key.len()) && value.len() <= VALUE_MAX;
+        let fits = (1..=LABEL_KEY_MAX).contains(&key.len()) && value.len() <= LABEL_VALUE_MAX;
         if fits && is_plain(&key) && is_plain(&value) && fitting.len() < LABELS_MAX {
             fitting.entry(key).or_insert(value);
         }

@@ -128,16 +128,20 @@ impl From<&value::RegisterWorkload> for v1::RegisterWorkloadRequest {
 const PART_BYTES: usize = 768 << 10;
 
 impl v1::ReplaceWorkloadsRequest {
-    /// The messages that declare a set. Workloads without a lease of their own get `ttl`.
-    pub fn parts(set: &value::WorkloadSet, ttl: Option<Duration>) -> Vec<Self> {
+    /// The messages that declare the set `source` of the caller, of which only the last one says that it is. Workloads without a
+    /// lease of their own get `ttl`.
+    pub fn parts(
+        source: Option<&str>,
+        workloads: impl IntoIterator<Item = v1::Workload>,
+        ttl: Option<Duration>,
+    ) -> Vec<Self> {
         let empty = || Self {
-            source: set.source.clone().unwrap_or_default(),
+            source: source.unwrap_or_default().to_owned(),
             ttl: ttl.map(duration),
             ..Self::default()
         };
         let (mut parts, mut part, mut bytes) = (Vec::new(), empty(), 0);
-        for spec in &set.specs {
-            let workload = v1::Workload::from(spec);
+        for workload in workloads {
             let more = workload.encoded_len() + 8;
             if part.workloads.len() == PART_MAX || bytes + more > PART_BYTES {
                 parts.push(mem::replace(&mut part, empty()));

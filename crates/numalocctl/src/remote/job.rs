@@ -12,7 +12,7 @@ use crate::{
     doc::{CallsDoc, End, JobDoc, LocalityPair, MigrationDoc, MovedDoc, ProgressDoc, rate},
     job_state::JobState,
 };
-use numaloc_api::v1;
+use numaloc_api::{Known, v1};
 use numaloc_core::{CacheStop, Topology};
 
 /// A document from a message. `topology` has the distances for the plan.
@@ -132,16 +132,6 @@ fn moved(message: &v1::ProcessOutcome) -> MovedDoc {
     }
 }
 
-fn cache_stop(stop: v1::CacheStop) -> Option<CacheStop> {
-    match stop {
-        v1::CacheStop::Unspecified => None,
-        v1::CacheStop::Refaults => Some(CacheStop::Refaults),
-        v1::CacheStop::Swap => Some(CacheStop::Swap),
-        v1::CacheStop::Stuck => Some(CacheStop::Stuck),
-        v1::CacheStop::Spent => Some(CacheStop::Spent),
-    }
-}
-
 fn calls(message: Option<&v1::CallStats>) -> CallsDoc {
     let Some(message) = message else { return CallsDoc::default() };
     CallsDoc {
@@ -158,7 +148,8 @@ fn calls(message: Option<&v1::CallStats>) -> CallsDoc {
         split_huge_pages: amount(message.split_huge_pages),
         failed_pages: amount(message.failed_pages),
         cache_bytes: amount(message.cache_bytes),
-        cache_stop: cache_stop(message.cache_stop()),
+        // One that only a newer daemon knows is left out.
+        cache_stop: CacheStop::known(message.cache_stop).flatten(),
         reclaims: amount(message.reclaims),
         compactions: amount(message.compactions),
         compaction_wait_seconds: seconds(message.compaction_wait),

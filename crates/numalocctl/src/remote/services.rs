@@ -98,7 +98,9 @@ impl Daemon {
         ttl: Option<Duration>,
     ) -> Result<ReplacedDoc, Failure> {
         let mut service = client!(self, workload_service_client, WorkloadServiceClient);
-        let parts = tokio_stream::iter(v1::ReplaceWorkloadsRequest::parts(set, ttl));
+        let workloads = set.specs.iter().map(v1::Workload::from);
+        let parts = v1::ReplaceWorkloadsRequest::parts(set.source.as_deref(), workloads, ttl);
+        let parts = tokio_stream::iter(parts);
         let answer =
             self.call(parts, |request| async move { service.replace_workloads(request).await })?;
         Ok(ReplacedDoc {

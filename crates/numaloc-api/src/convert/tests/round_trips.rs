@@ -169,7 +169,8 @@ fn sets_are_cut_into_messages_that_are_taken() {
         let specs = vec![spec.clone(); count];
         let set = WorkloadSet { source: Some("node".to_owned()), specs };
         let ttl = Some(Duration::from_secs(60));
-        let sent = v1::ReplaceWorkloadsRequest::parts(&set, ttl);
+        let workloads = set.specs.iter().map(v1::Workload::from);
+        let sent = v1::ReplaceWorkloadsRequest::parts(set.source.as_deref(), workloads, ttl);
         assert!(messages.contains(&sent.len()), "{} messages", sent.len());
         assert!(sent.iter().all(|part| part.encoded_len() < 1 << 20));
         let parts = sent.iter().map(|part| WorkloadsPart::try_from(wire(part)));
