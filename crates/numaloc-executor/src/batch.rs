@@ -18,7 +18,7 @@ use crate::{
     ways::{Way, ask_for_room},
     work::Work,
 };
-use numaloc_core::{CacheStop, MakeRoom, Reason};
+use numaloc_core::{CacheStop, MakeRoom, NodeMemory, Reason, Supply};
 use numaloc_host::{Roots, Survey};
 use std::{
     collections::VecDeque,
@@ -179,12 +179,18 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// Bytes that the target can take now, if `wanted` are to be moved.
-    fn room(&self, key: Key, wanted: u64) -> u64 {
+    /// The target's memory now, where such pages may be taken from, and the reserve in bytes. `None` if it cannot be read.
+    fn target(&self, key: Key) -> Option<(NodeMemory, Supply, u64)> {
         let options = &self.work.plan.options;
         let supply = options.supply(key.hugetlb_bytes);
-        let Ok(memory) = self.work.memory.read_for(key.to, supply) else { return 0 };
+        let memory = self.work.memory.read_for(key.to, supply).ok()?;
         let reserve = options.reserve(memory.total_bytes);
+        Some((memory, supply, reserve))
+    }
+
+    /// Bytes that the target can take now, if `wanted` are to be moved.
+    fn room(&self, key: Key, wanted: u64) -> u64 {
+        let Some((memory, supply, reserve)) = self.target(key) else { return 0 };
         let free = memory.room(supply, reserve);
         match key.make_room {
             MakeRoom::None => free,
@@ -206,14 +212,12 @@ impl<'a> Mover<'a> {
         wanted: u64,
         patience: &mut Option<Patience>,
     ) -> bool {
-        let options = &self.work.plan.options;
-        let supply = options.supply(key.hugetlb_bytes);
-        let Ok(memory) = self.work.memory.read_for(key.to, supply) else { return false };
-        let reserve = options.reserve(memory.total_bytes);
+        if key.make_room == MakeRoom::None {
+            return false;
+        }
+        let Some((memory, supply, reserve)) = self.target(key) else { return false };
         if memory.room_by_cache(supply, reserve, key.make_room) < folio_bytes {
-            if key.make_room == MakeRoom::Cache {
-                self.ledger.cache_stop(CacheStop::Spent);
-            }
+            self.ledger.cache_stop(CacheStop::Spent);
             return false;
         }
         let now = Instant::now();

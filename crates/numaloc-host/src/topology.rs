@@ -21,7 +21,7 @@ use numaloc_core::{
     CpuId, CpuSet, IdSet, Node, NodeId, NodeMemory, NodeSet, Topology,
     ids::{INDEX_MAX, Index},
 };
-use std::{collections::BTreeMap, fs, io};
+use std::{collections::BTreeMap, io};
 
 /// hwloc's name for the firmware's table (ACPI SLIT) as the kernel shows it in nodeN/distance.
 const SLIT: &str = "NUMALatency";
@@ -95,11 +95,10 @@ pub fn by_hwloc(roots: &Roots) -> Result<Topology, Error> {
 /// The nodes that have CPUs, all offline. A node's directory links to each CPU that is present
 /// (drivers/base/node.c, `register_cpu_under_node`), its cpulist names those that are online.
 fn with_cpus_offline(roots: &Roots, nodes: &[Node]) -> NodeSet {
-    let is_cpu = |name: &str| name.strip_prefix("cpu").is_some_and(|id| id.parse::<u32>().is_ok());
+    let cpu = |name: &str| name.strip_prefix("cpu")?.parse::<u32>().ok();
     let has_cpus = |node: &&Node| {
         let directory = roots.sys.join(format!("devices/system/node/node{}", node.id));
-        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-        entries.map(|entry| entry.file_name()).any(|name| name.to_str().is_some_and(is_cpu))
+        !read::entries(&directory, cpu).is_empty()
     };
     nodes.iter().filter(|node| node.cpus.is_empty()).filter(has_cpus).map(|node| node.id).collect()
 }

@@ -14,7 +14,11 @@ pub struct Migrations {
 
 /// The counters now; those that the kernel does not have are 0. `None` when they cannot be read.
 pub fn migrations(roots: &Roots) -> Option<Migrations> {
-    Some(parse(&read::text(&roots.proc.join("vmstat")).ok()?))
+    let text = read::text(&roots.proc.join("vmstat")).ok()?;
+    Some(Migrations {
+        split_huge_pages: counter(&text, "thp_migration_split"),
+        failed_pages: counter(&text, "pgmigrate_fail"),
+    })
 }
 
 /// What reclaim has come to since boot.
@@ -43,20 +47,6 @@ pub fn reclaimed(roots: &Roots, node: NodeId) -> Option<Reclaimed> {
 fn counter(text: &str, name: &str) -> u64 {
     let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
     text.lines().find_map(value).unwrap_or(0)
-}
-
-fn parse(text: &str) -> Migrations {
-    let mut migrations = Migrations::default();
-    for line in text.lines() {
-        let (name, value) = line.split_once(' ').unwrap_or_default();
-        let counter = match name {
-            "thp_migration_split" => &mut migrations.split_huge_pages,
-            "pgmigrate_fail" => &mut migrations.failed_pages,
-            _ => continue,
-        };
-        *counter = value.parse().unwrap_or(0);
-    }
-    migrations
 }
 
 #[cfg(test)]
