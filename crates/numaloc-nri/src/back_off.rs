@@ -4,6 +4,8 @@ use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(30);
+/// What has worked for this long has worked: if it fails then, it is soon tried again.
+const GOOD: Duration = Duration::from_secs(60);
 
 /// Waits that double.
 #[derive(Debug)]
@@ -17,15 +19,18 @@ impl Default for BackOff {
 
 impl BackOff {
     /// The next wait: 100 ms, then twice as long each time, up to 30 s.
-    pub fn wait(&mut self) -> Duration {
+    fn wait(&mut self) -> Duration {
         let wait = self.0;
         self.0 = (2 * wait).min(LONGEST);
         wait
     }
 
-    /// It has worked: begin anew.
-    pub fn reset(&mut self) {
-        *self = Self::default();
+    /// The next wait, after what had lasted for so long has failed. A good time begins anew.
+    pub fn after(&mut self, lasted: Duration) -> Duration {
+        if lasted >= GOOD {
+            *self = Self::default();
+        }
+        self.wait()
     }
 }
 
@@ -38,7 +43,7 @@ mod tests {
         let mut back_off = BackOff::default();
         let waits: Vec<_> = (0..11).map(|_| back_off.wait().as_millis()).collect();
         assert_eq!(waits, [100, 200, 400, 800, 1600, 3200, 6400, 12800, 25600, 30000, 30000]);
-        back_off.reset();
-        assert_eq!(back_off.wait().as_millis(), 100);
+        assert_eq!(back_off.after(GOOD / 2).as_millis(), 30000);
+        assert_eq!(back_off.after(GOOD).as_millis(), 100);
     }
 }

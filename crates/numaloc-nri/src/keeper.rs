@@ -29,8 +29,6 @@ use tonic::{Code, Status};
 const RENEWALS: u32 = 3;
 /// What numalocd has refused is tried again after this time: a quota may have room by then, and a grant another form.
 const AGAIN: Duration = Duration::from_secs(60);
-/// What has worked for this long has worked: if it fails then, it is soon tried again.
-const GOOD: Duration = Duration::from_secs(60);
 /// Most refusals that are remembered.
 const REFUSALS: usize = 10_000;
 /// From so many changed containers on all are declared at once.
@@ -83,10 +81,7 @@ impl<D: Daemon> Keeper<D> {
         loop {
             let begin = Instant::now();
             let Err(status) = self.serve(inbox).await;
-            if begin.elapsed() >= GOOD {
-                back_off.reset();
-            }
-            let wait = back_off.wait();
+            let wait = back_off.after(begin.elapsed());
             tracing::warn!(
                 "numalocd: {} ({:?}); again in {wait:?}. Meanwhile nothing is lost: containers are kept in memory",
                 status.message(),

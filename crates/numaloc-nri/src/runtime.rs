@@ -9,14 +9,11 @@ use crate::{
 };
 use anyhow::Context;
 use nri::{Identity, Launched};
-use std::{io, os::unix::net::UnixStream as StdStream, sync::Arc, time::Duration};
+use std::{io, os::unix::net::UnixStream as StdStream, sync::Arc};
 use tokio::{
     net::UnixStream,
     time::{Instant, sleep},
 };
-
-/// A connection that has lasted for this long was a good one: the next attempt is made soon.
-const GOOD: Duration = Duration::from_secs(60);
 
 /// Serves the runtime: by the connection with which it has launched this process, until that ends; or by connections to its socket,
 /// again and again.
@@ -55,10 +52,7 @@ pub async fn serve(
                 path.display()
             )),
         };
-        if begin.elapsed() >= GOOD {
-            back_off.reset();
-        }
-        let wait = back_off.wait();
+        let wait = back_off.after(begin.elapsed());
         match ended {
             Ok(()) => tracing::warn!("the runtime has ended the connection; again in {wait:?}"),
             Err(error) => tracing::warn!("{error:#}; again in {wait:?}"),
