@@ -1,7 +1,7 @@
 //! A node whose memory is full: of another process's memory, and of page cache that nobody uses.
 
 use crate::{
-    hold::{self, Holder, pin},
+    hold::{self, Holder, meminfo, pinned},
     movers::HOME,
 };
 use anyhow::{Context, Result, ensure};
@@ -9,12 +9,11 @@ use std::{
     fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
-    thread,
 };
 
-const MIB: u64 = 1 << 20;
+const MIB: usize = 1 << 20;
 /// Free memory beyond what the cache takes: so much stays for everything else.
-const SPARE_MIB: u64 = 64;
+const SPARE_MIB: usize = 64;
 
 /// Page cache that fills the home node, and the process that leaves no more room than it takes.
 pub struct Cache {
@@ -27,16 +26,15 @@ impl Cache {
     pub fn new(mib: usize) -> Result<Self> {
         let path = Path::new("/mnt/disk/numaloc-bench-cache").to_owned();
         let mut file = File::create(&path).with_context(|| path.display().to_string())?;
-        let block = vec![7; MIB as usize];
+        let block = vec![7; MIB];
         for _ in 0..mib {
             file.write_all(&block)?;
         }
         file.sync_all()?;
         drop_caches()?;
-        let free = meminfo("MemFree:")? / MIB;
-        let ballast = free.saturating_sub(mib as u64 + SPARE_MIB);
+        let ballast = meminfo(HOME, "MemFree:")?.saturating_sub(mib + SPARE_MIB);
         let ballast = hold::Args {
-            mib: usize::try_from(ballast)? / 2 * 2,
+            mib: ballast / 2 * 2,
             pages: hold::Pages::Huge,
             memory_node: Some(HOME),
             ..hold::Args::default()
@@ -47,14 +45,8 @@ impl Cache {
     /// Reads the file again, so that all that is free of the node goes to its cache.
     pub fn fill(&self) -> Result<()> {
         drop_caches()?;
-        // In a thread of its own, which alone keeps to the node.
-        let read = || -> Result<()> {
-            pin(HOME)?;
-            io::copy(&mut File::open(&self.path)?, &mut io::sink())?;
-            Ok(())
-        };
-        thread::scope(|scope| scope.spawn(read).join().expect("reading does not panic"))?;
-        let (free, cache) = (meminfo("MemFree:")? / MIB, meminfo("Inactive(file):")? / MIB);
+        pinned(HOME, || io::copy(&mut File::open(&self.path)?, &mut io::sink()))??;
+        let (free, cache) = (meminfo(HOME, "MemFree:")?, meminfo(HOME, "Inactive(file):")?);
         ensure!(free < 2 * SPARE_MIB && cache > free, "{free} MiB free, {cache} MiB in cache");
         Ok(())
     }
@@ -68,11 +60,4 @@ impl Drop for Cache {
 
 fn drop_caches() -> Result<()> {
     Ok(fs::write("/proc/sys/vm/drop_caches", "1")?)
-}
-
-/// A field of the home node's meminfo in bytes.
-fn meminfo(field: &str) -> Result<u64> {
-    let text = fs::read_to_string(format!("/sys/devices/system/node/node{HOME}/meminfo"))?;
-    let value = text.lines().find_map(|line| line.split_once(field)).context("no such field")?.1;
-    Ok(value.trim().trim_end_matches(" kB").parse::<u64>()? << 10)
 }

@@ -148,14 +148,20 @@ const TOUCHED_MAX: usize = 4096;
 /// longer than to move a page there.
 pub fn touch_all(nodes: [u32; 2]) -> Result<()> {
     for node in nodes {
-        let path = format!("/sys/devices/system/node/node{node}/meminfo");
-        let text = fs::read_to_string(&path).with_context(|| path.clone())?;
-        let free = text.lines().find_map(|line| line.split_once("MemFree:"));
-        let kib = free.and_then(|(_, kib)| kib.trim().strip_suffix(" kB")).context("MemFree")?;
-        let mib = (kib.trim().parse::<usize>()? / 1024).saturating_sub(SPARED).min(TOUCHED_MAX);
+        let mib = meminfo(node, "MemFree:")?.saturating_sub(SPARED).min(TOUCHED_MAX);
         drop(Holder::start(&Args { mib, memory_node: Some(node), ..Args::default() })?);
     }
     Ok(())
+}
+
+/// A field of a node's meminfo in MiB.
+pub fn meminfo(node: u32, field: &str) -> Result<usize> {
+    let path = format!("/sys/devices/system/node/node{node}/meminfo");
+    let text = fs::read_to_string(&path).with_context(|| path.clone())?;
+    let value = text.lines().find_map(|line| line.split_once(field));
+    let kib = value.and_then(|(_, kib)| kib.trim().strip_suffix(" kB"));
+    let kib = kib.with_context(|| format!("{path}: no {field}"))?;
+    Ok(kib.trim().parse::<usize>()? / 1024)
 }
 
 /// Restricts the calling thread, and what it starts from now on, to the CPUs of a node.

@@ -63,6 +63,16 @@ fn ballast(spared: u64) -> App {
     Layout::remote(&[&format!("thp:{bytes}M")]).memory_on(0).load("idle").start("ballast")
 }
 
+/// Node 0 has little free, and 320 MiB of cache that nobody uses.
+fn full(spared: u64) -> (OnDisk, App) {
+    let file = OnDisk::new("cache", 480);
+    let ballast = ballast(spared);
+    file.read();
+    let (free, cache) = (free_bytes(0), node_bytes(0, "Inactive(file):"));
+    assert!(free < SIZE / 2 && cache > SIZE, "the scene: {free} free, {cache} in cache");
+    (file, ballast)
+}
+
 fn distress() -> [u64; 2] {
     DISTRESS.map(vmstat)
 }
@@ -70,11 +80,7 @@ fn distress() -> [u64; 2] {
 #[test]
 fn memory_comes_home_to_a_node_full_of_cache() {
     let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
-    let file = OnDisk::new("cache", 480);
-    let mut ballast = ballast(320 * MIB);
-    file.read();
-    let (free, cache) = (free_bytes(0), node_bytes(0, "Inactive(file):"));
-    assert!(free < SIZE / 2 && cache > SIZE, "the scene: {free} free, {cache} in cache");
+    let (file, mut ballast) = full(320 * MIB);
     let before = distress();
     let none = scene.migrate(&Options { make_room: MakeRoom::None, ..Options::default() });
     assert!(none.account().left_for(Reason::NoMemory) > SIZE / 2, "{none:?}");
@@ -86,7 +92,7 @@ fn memory_comes_home_to_a_node_full_of_cache() {
     assert_eq!(outcome.calls.cache_stop, None);
     assert_eq!(distress(), before, "{DISTRESS:?}");
     ballast.check();
-    drop(ballast);
+    drop((ballast, file));
     scene.finish();
 }
 

@@ -32,16 +32,6 @@ impl Drop for Swap {
     }
 }
 
-/// Node 0 has little free, and 320 MiB of cache that nobody uses.
-fn full(spared: u64) -> (OnDisk, App) {
-    let file = OnDisk::new("cache", 480);
-    let ballast = ballast(spared);
-    file.read();
-    let (free, cache) = (free_bytes(0), node_bytes(0, "Inactive(file):"));
-    assert!(free < SIZE / 2 && cache > SIZE, "the scene: {free} free, {cache} in cache");
-    (file, ballast)
-}
-
 #[test]
 fn with_swap_nothing_is_swapped_out() {
     let swap = Swap::on(128);
