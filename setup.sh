@@ -18,6 +18,10 @@ packages=(
     redis-tools numactl
     # tests/containerd: what runc needs; containerd and runc themselves are unpacked and not installed, as they would start a service
     libseccomp2
+    # packaging: the libraries that a program needs, as Debian's packages name them
+    dpkg-dev
+    # a terminal for the tests of numalocctl top
+    tmux
     # fetching crates
     ca-certificates git
 )

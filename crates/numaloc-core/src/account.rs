@@ -47,11 +47,13 @@ pub enum Reason {
     NodeExcluded,
     /// The location of the pages could not be read.
     Unreadable,
+    /// The page was to make room for a run's pages, and that run needed no more.
+    NotNeeded,
 }
 
 impl Reason {
     /// All reasons, in the order in which they are shown.
-    pub const ALL: [Reason; 16] = [
+    pub const ALL: [Reason; 17] = [
         Self::Busy,
         Self::Pinned,
         Self::Shared,
@@ -68,6 +70,7 @@ impl Reason {
         Self::OtherTier,
         Self::NodeExcluded,
         Self::Unreadable,
+        Self::NotNeeded,
     ];
 
     /// Stable name for machines.
@@ -89,6 +92,7 @@ impl Reason {
             Self::OtherTier => "other_tier",
             Self::NodeExcluded => "node_excluded",
             Self::Unreadable => "unreadable",
+            Self::NotNeeded => "not_needed",
         }
     }
 
@@ -104,6 +108,7 @@ impl Reason {
                 | Self::StallBound
                 | Self::OtherTier
                 | Self::NodeExcluded
+                | Self::NotNeeded
         )
     }
 }
@@ -128,6 +133,7 @@ impl fmt::Display for Reason {
             Self::OtherTier => "on a memory-only node of another tier",
             Self::NodeExcluded => "on a node excluded by request",
             Self::Unreadable => "page map could not be read",
+            Self::NotNeeded => "not needed as room",
         })
     }
 }

@@ -8,11 +8,14 @@
 //! | [`ids`], [`topology`], [`process`] | the machine and its processes: nodes and CPUs, distances, where threads may run |
 //! | [`extent`], [`chunks`], [`mempolicy`] | what a survey finds: ranges of memory, with the nodes that their pages are on |
 //! | [`options`], [`pace`] | what a request asks for: which memory moves, where to and how gently |
+//! | [`offload`] | whether a DMA engine copies: what was asked for, whether it pays, what was used |
 //! | [`home`], [`home_rule`], [`claim`], [`claim_set`] | where the memory of a process belongs, and where it may be |
-//! | [`supply`], [`room`], [`protection`], [`compact`], [`route`] | what pages on a target are taken from, how room is made, which target is first |
+//! | [`supply`], [`room`], [`protection`], [`compact`], [`cache_move`], [`route`] | what pages on a target are taken from, how room is made, which target is first |
 //! | [`planner`], [`plan`] | the decision: what moves, by which routes, and what stays and why |
-//! | [`heat`] | which memory is used most, as far as it was measured |
+//! | [`heat`], [`rotation`] | which memory is used most, as far as it was measured; what a live view looks at next |
+//! | [`mod@advise`] | who on a host is badly placed, and what would help |
 //! | [`account`], [`outcome`], [`locality`] | what became of every byte, and the share of local memory before and after |
+//! | [`picture`] | where memory is by address, in a bounded number of cells |
 //!
 //! The way from a survey to a plan:
 //!
@@ -60,10 +63,13 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod advise;
+pub mod cache_move;
 pub mod chunks;
 pub mod claim;
 pub mod claim_set;
 pub mod compact;
+pub mod exchange;
 pub mod extent;
 pub mod heat;
 pub mod home;
@@ -71,14 +77,17 @@ pub mod home_rule;
 pub mod ids;
 pub mod locality;
 pub mod mempolicy;
+pub mod offload;
 pub mod options;
 pub mod outcome;
 pub mod pace;
+pub mod picture;
 pub mod plan;
 pub mod planner;
 pub mod process;
 pub mod protection;
 pub mod room;
+pub mod rotation;
 pub mod route;
 pub mod supply;
 pub mod topology;
@@ -94,6 +103,7 @@ pub use home_rule::HomeRule;
 pub use ids::{CpuId, CpuSet, IdSet, NodeId, NodeSet};
 pub use locality::{Locality, Share};
 pub use mempolicy::Mempolicy;
+pub use offload::{Offload, OffloadUse};
 pub use options::Options;
 pub use outcome::{CALL_BOUNDS_US, CallStats, Flows, Moved, Outcome, ProcessOutcome};
 pub use pace::{GuardBounds, NumaBalancing, Order, Pace, Pacing, Profile};

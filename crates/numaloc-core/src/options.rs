@@ -91,6 +91,8 @@ impl Options {
     pub fn ways(&self, hugetlb_bytes: Option<u64>) -> &'static [MakeRoom] {
         match (self.make_room, hugetlb_bytes) {
             (MakeRoom::Cache, None) => &[MakeRoom::None, MakeRoom::Cache],
+            (MakeRoom::MoveCache, None) => &[MakeRoom::None, MakeRoom::MoveCache],
+            (MakeRoom::Exchange, None) => &[MakeRoom::None, MakeRoom::Cache, MakeRoom::Exchange],
             _ => &[MakeRoom::None],
         }
     }

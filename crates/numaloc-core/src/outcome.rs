@@ -15,6 +15,9 @@ pub struct Outcome {
     pub flows: Flows,
     /// Confirmed moves of each of the processes, in their order.
     pub process_flows: Vec<Flows>,
+    /// Page cache that went from targets to other nodes to make room ([`MakeRoom::MoveCache`](crate::MakeRoom)). It is no memory of
+    /// the processes.
+    pub cache_flows: Flows,
     /// System calls.
     pub calls: CallStats,
     /// Wall time.
@@ -129,7 +132,7 @@ pub struct CallStats {
     pub failed_pages: u64,
     /// Bytes for which the kernel dropped page cache on a target.
     pub cache_bytes: u64,
-    /// Why no more was dropped, if something kept it from that.
+    /// Why no more was dropped, or moved away, if something kept it from that.
     pub cache_stop: Option<CacheStop>,
     /// How often the run asked a node itself to drop page cache (nodeN/reclaim), rather than wait for its kswapd.
     pub reclaims: u64,
@@ -137,6 +140,8 @@ pub struct CallStats {
     pub compactions: u64,
     /// How long workers waited for that in all.
     pub compaction_wait: Duration,
+    /// Bytes that came to a target in place of others' memory, which went to where these had been.
+    pub exchanged_bytes: u64,
 }
 
 impl CallStats {
@@ -171,6 +176,7 @@ impl CallStats {
         self.reclaims += other.reclaims;
         self.compactions += other.compactions;
         self.compaction_wait += other.compaction_wait;
+        self.exchanged_bytes += other.exchanged_bytes;
     }
 }
 

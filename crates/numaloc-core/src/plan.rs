@@ -194,6 +194,8 @@ pub struct Plan {
     pub protected_cache: BTreeMap<NodeId, u64>,
     /// Bytes that are to move but have no room on any target now.
     pub no_room_bytes: u64,
+    /// Those of them that are not hugetlb memory, by (source, best target).
+    pub no_room: BTreeMap<(NodeId, NodeId), u64>,
     /// Bytes of hugetlb memory for which the pools of the target nodes have no pages. The options
     /// ([`HugetlbSource`](crate::HugetlbSource)) decide: either they get fresh pages from free memory and are expected
     /// to move, or they have no room.
@@ -213,9 +215,28 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// A guess at the time that the move takes on bare metal, in seconds: copying, and what room for it takes beyond that.
+    pub fn predicted_seconds(&self) -> f64 {
+        self.expected_seconds + self.room_seconds(1.0)
+    }
+
     /// A guess at the time that the move takes at its pace, in seconds.
     pub fn paced_seconds(&self) -> f64 {
-        self.expected_seconds * 100.0 / f64::from(self.options.pacing.pace().duty_percent)
+        let share = f64::from(self.options.pacing.pace().duty_percent) / 100.0;
+        self.expected_seconds / share + self.room_seconds(share)
+    }
+
+    /// How long the pace lets room by page cache take, in seconds, beyond the copying of what comes in its place, for which there is
+    /// this share of the time: both go on together. Free memory costs nothing, and what the pace does not bound is not known.
+    fn room_seconds(&self, share: f64) -> f64 {
+        let Some(rate) = self.options.pacing.pace().drop_bytes_per_second else { return 0.0 };
+        let cache_bytes: u64 = self.expected_room.values().map(|taken| taken.cache_bytes).sum();
+        if cache_bytes == 0 || self.expected_bytes == 0 {
+            return 0.0;
+        }
+        let cache_bytes = cache_bytes as f64;
+        let copying = self.expected_seconds * cache_bytes / self.expected_bytes as f64;
+        (cache_bytes / rate as f64 - copying / share).max(0.0)
     }
 
     /// Room on targets: where what is expected to move finds it, and bytes of page cache that are left because cgroups protect

@@ -23,7 +23,7 @@ pub use crate::home::home;
 
 /// Copy rates of the kernel's migration on one CPU in bytes per second, for the guess at a plan's duration:
 /// Zen 3, kernel 7.0, as published with the page-migration offload series (4 KiB pages; 2 MiB pages).
-const BASE_RATE: f64 = 3.55e9;
+pub(crate) const BASE_RATE: f64 = 3.55e9;
 const HUGE_RATE: f64 = 10.88e9;
 
 /// What the planner has to know besides the extents and the options.
@@ -127,6 +127,7 @@ impl<'a> Planner<'a> {
             expected_room: BTreeMap::new(),
             protected_cache: BTreeMap::new(),
             no_room_bytes: 0,
+            no_room: BTreeMap::new(),
             beyond_pool_bytes: 0,
             limit_bytes: None,
             expected_seconds: 0.0,
@@ -357,6 +358,11 @@ impl<'a> Planner<'a> {
             bytes -= fits;
         }
         self.plan.no_room_bytes += bytes;
+        let base = planned_move.hugetlb_bytes.is_none() && bytes > 0;
+        if let Some(&to) = self.plan.routes[planned_move.routes].from(from).first().filter(|_| base)
+        {
+            *self.plan.no_room.entry((from, to)).or_default() += bytes;
+        }
         let pool_only = self.plan.options.hugetlb == HugetlbSource::Pool;
         if pool_only && planned_move.hugetlb_bytes.is_some_and(can_be_fresh) {
             self.plan.beyond_pool_bytes += bytes;

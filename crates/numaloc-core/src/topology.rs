@@ -62,7 +62,7 @@ impl NodeMemory {
     /// Bytes that may be put there besides, if page cache is dropped for them. The reserve is kept in free memory and such cache
     /// together: cache that can be dropped at once is as good as free.
     pub fn room_by_cache(&self, supply: Supply, reserve_bytes: u64, make_room: MakeRoom) -> u64 {
-        if make_room == MakeRoom::None || supply != Supply::BASE {
+        if make_room != MakeRoom::Cache || supply != Supply::BASE {
             return 0;
         }
         let kept_bytes = self.high_watermark_bytes.saturating_add(reserve_bytes);
@@ -92,7 +92,7 @@ impl NodeMemory {
         }
         self.free_bytes -= free_bytes;
         self.cache_bytes -= cache_bytes;
-        Taken { pool_bytes, free_bytes, cache_bytes }
+        Taken { pool_bytes, free_bytes, cache_bytes, exchange_bytes: 0 }
     }
 
     fn pool_room(&self, supply: Supply) -> u64 {
@@ -155,6 +155,12 @@ impl Topology {
     /// Adds the kernel's memory tiers, by node.
     pub fn with_tiers(self, tiers: impl IntoIterator<Item = (NodeId, u32)>) -> Self {
         Self { tiers: tiers.into_iter().collect(), ..self }
+    }
+    /// Replaces what is known of a node's memory; nothing for a node that is not there.
+    pub fn set_memory(&mut self, id: NodeId, memory: NodeMemory) {
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.memory = memory;
+        }
     }
     /// The number of a node's memory tier (`/sys/devices/virtual/memory_tiering/memory_tierN`). A smaller number means
     /// faster memory.

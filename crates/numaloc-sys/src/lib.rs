@@ -4,14 +4,17 @@
 //! |---|---|
 //! | move_pages(2) | [`move_pages()`] moves pages, [`query_pages`] asks where they are |
 //! | PAGEMAP_SCAN, an ioctl of /proc/PID/pagemap | [`pagemap_scan()`] finds ranges of pages |
+//! | mmap(2), mincore(2), MADV_POPULATE_READ, statx(2) | [`FilePages`]: the page cache of a piece of a file, [`is_dax`] whether there is any |
 //! | pidfd_open(2), kcmp(2) | [`pidfd_open()`] holds a process, [`kcmp_vm`] compares the memory of two |
 //! | sched_setscheduler(2), setpriority(2) | [`sched_batch`], [`set_nice`] |
+//! | mmap(2), madvise(2) | [`Scratch`]: memory of one's own to measure with |
 //! | SO_PEERGROUPS, a socket option | [`peer_groups()`]: the groups of a socket's other end |
 //!
 //! The feature `fixture` adds what test programs need: mappings, memory policies, fork, io_uring.
 #![allow(unsafe_code)]
 
 mod duplicate;
+mod file_pages;
 #[cfg(feature = "fixture")]
 pub mod fixture;
 mod kcmp;
@@ -20,11 +23,14 @@ mod pagemap_scan;
 mod peer_groups;
 mod pidfd;
 mod sched;
+mod scratch;
 
 pub use duplicate::duplicate;
+pub use file_pages::{FilePages, is_dax};
 pub use kcmp::kcmp_vm;
 pub use move_pages::{MoveFlag, UNWRITTEN, move_pages, query_pages};
 pub use pagemap_scan::{Categories, PageRegion, pagemap_scan};
 pub use peer_groups::peer_groups;
 pub use pidfd::pidfd_open;
 pub use sched::{sched_batch, set_nice};
+pub use scratch::{Scratch, ScratchPages};

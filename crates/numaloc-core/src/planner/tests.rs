@@ -3,7 +3,7 @@ use crate::{
     extent::{Mapping, NodeResidency, Pages, Residency},
     ids::CpuId,
     mempolicy::Mempolicy,
-    pace::Pacing,
+    pace::{Pacing, Profile},
     process::Identity,
     topology::{HugePool, Node},
 };
@@ -274,6 +274,51 @@ fn cache_that_cgroups_protect_is_no_room_and_is_named() {
     assert_eq!(rooms(4 * MIB, 7), [(0, [1, 6, 0])], "there is enough besides");
     let plan = plan_with(4 * MIB, 20 * MIB);
     assert_eq!((plan.expected_bytes, plan.no_room_bytes), (7 * MIB, 13 * MIB));
+}
+
+#[test]
+fn what_page_cache_will_move_is_not_planned() {
+    let mut nodes: Vec<Node> = machine(&[0, 1], &[]).nodes().cloned().collect();
+    nodes[0].memory.free_bytes = Options::default().reserve(64 << 30) + 65 * MIB;
+    nodes[0].memory.cache_bytes = 1 << 30;
+    let options = Options { make_room: MakeRoom::MoveCache, ..Options::default() };
+    let extents = vec![extent(0, &[(1, 20 * MIB)])];
+    let plan = plan_of(&Topology::new(nodes, []), process("0", "0-1"), extents, &options);
+    assert_eq!((plan.expected_bytes, plan.no_room_bytes), (MIB, 19 * MIB));
+    assert_eq!(plan.expected_room[&NodeId(0)].cache_bytes, 0);
+}
+
+#[test]
+fn room_by_cache_takes_the_time_that_the_profile_allows_for_it() {
+    let plan_with = |profile, free_bytes| {
+        let mut nodes: Vec<Node> = machine(&[0, 1], &[]).nodes().cloned().collect();
+        nodes[0].memory.free_bytes = Options::default().reserve(64 << 30) + 64 * MIB + free_bytes;
+        nodes[0].memory.cache_bytes = 8 << 30;
+        let pacing = Pacing { profile, ..Pacing::default() };
+        let options = Options { pacing, ..Options::default() };
+        let extents = vec![extent(0, &[(1, 4 << 30)])];
+        plan_of(&Topology::new(nodes, []), process("0", "0-1"), extents, &options)
+    };
+    for (profile, cache_mib, seconds) in [
+        (Profile::Gentle, 4096, 128.0),
+        (Profile::Gentle, 1024, 32.0),
+        (Profile::Balanced, 4096, 16.0),
+        (Profile::Balanced, 2048, 8.0),
+    ] {
+        let plan = plan_with(profile, (4096 - cache_mib) * MIB);
+        assert_eq!(plan.expected_room[&NodeId(0)].cache_bytes, cache_mib * MIB);
+        // What is free is copied before; all else comes as fast as cache is dropped.
+        let before = plan.expected_seconds * (4096 - cache_mib) as f64 / 4096.0;
+        let predicted = plan.predicted_seconds();
+        assert!((predicted - before - seconds).abs() < 0.001, "{profile:?}: {predicted}");
+        let share = f64::from(plan.options.pacing.pace().duty_percent) / 100.0;
+        let paced = before / share + seconds.max((plan.expected_seconds - before) / share);
+        assert!((plan.paced_seconds() - paced).abs() < 0.001, "{profile:?}: {paced}");
+    }
+    for (profile, free_bytes) in [(Profile::Fast, 0), (Profile::Gentle, 4096 * MIB)] {
+        let plan = plan_with(profile, free_bytes);
+        assert_eq!(plan.predicted_seconds(), plan.expected_seconds, "{profile:?}");
+    }
 }
 
 #[test]

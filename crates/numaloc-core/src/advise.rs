@@ -1,0 +1,99 @@
+//! Advice: who on a host is badly placed, what would help, and in which order. Pure: a look at the host goes in, findings come
+//! out, and nothing is changed.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | [`look`] | what was seen of the host and of those whose memory it is about |
+//! | [`finding`], [`step`] | what is wrong, what it would bring, and the commands |
+//! | `capacity` | what nodes have left, and how far they are from each other |
+//! | `helper`, `narrow`, `remote`, `crowded`, `uneven`, `hugetlb`, `setting` | what may be wrong, one file each |
+//! | `sequence` | the steps in the right order |
+//! | [`follow`](mod@follow) | the host as it would be after a finding has been followed |
+//!
+//! Findings are given greedily: the largest benefit first, and each next one on the host as it would be after those before it. So no
+//! node is given more than it has by all of them together, and after all have been followed nothing is left to advise.
+
+mod capacity;
+mod crowded;
+pub mod finding;
+pub mod follow;
+mod helper;
+mod hugetlb;
+pub mod look;
+mod narrow;
+mod remote;
+mod sequence;
+mod setting;
+pub mod step;
+#[cfg(test)]
+mod tests;
+mod uneven;
+
+use capacity::Host;
+
+pub use finding::{Finding, Kind};
+pub use follow::follow;
+pub use look::{Exactness, Handle, HostLook, Subject, Who};
+pub use step::{How, Step};
+
+/// Judges of single subjects. Each gives one finding at most.
+const JUDGES: [Judge; 3] = [placed, uneven::judge, hugetlb::judge];
+type Judge = fn(&Host, &Subject, u64) -> Option<Finding>;
+
+/// Whether a subject is where it should be. Fewer nodes first: who fits on one node need not be brought to two before.
+fn placed(host: &Host, subject: &Subject, min_bytes: u64) -> Option<Finding> {
+    if helper::core(host, subject).is_some() {
+        return helper::judge(host, subject, min_bytes);
+    }
+    let judges: [Judge; 3] = [narrow::judge, remote::judge, crowded::judge];
+    judges.iter().find_map(|judge| judge(host, subject, min_bytes))
+}
+
+/// A bound on rounds. One round is the rule; another follows where what has moved away left room for what did not fit before.
+const ROUNDS: usize = 32;
+
+/// What would help on this host, in the order in which it is to be followed. Less than `min_bytes` is not worth a finding.
+pub fn advise(look: &HostLook, min_bytes: u64) -> Vec<Finding> {
+    let mut host = Host::new(look.clone());
+    // The same for each order in which the subjects were seen.
+    host.look.subjects.sort_by(|a, b| a.who.cmp(&b.who));
+    host.refresh();
+    let mut findings = Vec::new();
+    for _ in 0..ROUNDS {
+        let before = findings.len();
+        round(&mut host, min_bytes, &mut findings);
+        if findings.len() == before {
+            break;
+        }
+    }
+    // Settings come last: they are judged by where everybody is by then.
+    findings.extend(setting::judge(&host.look));
+    findings
+}
+
+/// Judges everybody, and takes what is found in the order of benefit, each as it is by then.
+fn round(host: &mut Host, min_bytes: u64, findings: &mut Vec<Finding>) {
+    let mut candidates: Vec<(usize, usize, Finding)> = Vec::new();
+    for (index, subject) in host.look.subjects.iter().enumerate() {
+        let found = JUDGES
+            .iter()
+            .enumerate()
+            .filter_map(|(number, judge)| Some((index, number, judge(host, subject, min_bytes)?)));
+        candidates.extend(found);
+    }
+    let benefit = |finding: &Finding| (finding.weight, finding.bytes);
+    candidates.sort_by(|(a_index, a_judge, a), (b_index, b_judge, b)| {
+        let ((a_weight, a_bytes), (b_weight, b_bytes)) = (benefit(a), benefit(b));
+        let more = b_weight.total_cmp(&a_weight).then(b_bytes.cmp(&a_bytes));
+        more.then((a_index, a_judge).cmp(&(b_index, b_judge)))
+    });
+    for (index, judge, _) in candidates {
+        if let Some(finding) = JUDGES[judge](host, &host.look.subjects[index], min_bytes) {
+            follow::apply(&mut host.look, &finding);
+            if finding.cpus.is_some() {
+                host.refresh();
+            }
+            findings.push(finding);
+        }
+    }
+}
