@@ -3,13 +3,16 @@
 use crate::{
     blocks::make_huge_pages,
     cache::Patience,
+    cache_moving,
     call::Caller,
     deferred::{self, Deferred},
+    exchange::Exchange,
     fate::{Fate, fate},
     find::{Finder, Found},
     folio::{Class, Folio},
     key::Key,
     ledger::Ledger,
+    others,
     pending::Pending,
     report::Report,
     rest::Rests,
@@ -154,20 +157,22 @@ impl<'a> Mover<'a> {
                             todo.push_front(row);
                         }
                     }
-                    if key.make_room == MakeRoom::Cache {
-                        let bytes = self.ledger.moved_bytes() - before;
-                        self.work.dropped.add(key.to, bytes);
-                        self.ledger.came_for_cache(bytes);
-                    }
+                    self.came(key, self.ledger.moved_bytes() - before);
                     drop(landing);
                     self.work.release(claimed, self.ledger.moved_bytes() - before);
                     self.rests.rest();
                 }
                 Room::Unsettled => {
                     self.work.release(claimed, 0);
-                    thread::sleep(UNSETTLED_PAUSE);
+                    match self.work.control.allowance {
+                        // Others say when it goes on: that is no work of this run.
+                        Some(_) => {
+                            self.rests.pause(others::PAUSE);
+                        }
+                        None => thread::sleep(UNSETTLED_PAUSE),
+                    }
                 }
-                Room::None if self.awaits_room(key, first.bytes, wanted, &mut patience) => {
+                Room::None if self.awaits_room(key, &todo, wanted, &mut patience) => {
                     self.work.release(claimed, 0);
                 }
                 Room::None => {
@@ -200,12 +205,58 @@ impl<'a> Mover<'a> {
                 let way = self.work.dropped.way(self.work.roots, key.to);
                 free.max(way.above_floor(&memory, wanted).min(by_cache))
             }
+            MakeRoom::MoveCache => free.max(self.work.moved_cache.room(key.to, &memory, wanted)),
+            MakeRoom::Exchange => {
+                let vacated = |exchange: &Exchange| exchange.vacated(key.to, &memory);
+                free.max(self.work.exchange.map_or(0, vacated))
+            }
+        }
+    }
+
+    /// Counts what has come to a target on which room was made.
+    fn came(&mut self, key: Key, bytes: u64) {
+        match key.make_room {
+            MakeRoom::None => {}
+            MakeRoom::Cache => {
+                self.work.dropped.add(key.to, bytes);
+                self.ledger.came_for_cache(bytes);
+            }
+            MakeRoom::MoveCache => self.work.moved_cache.came(key.to, bytes),
+            MakeRoom::Exchange => {
+                self.work.exchange.iter().for_each(|exchange| exchange.came(key.to, bytes));
+                self.ledger.came_in_exchange(bytes);
+            }
+        }
+    }
+
+    /// Has room made on the target for `wanted` bytes, or waits a moment for it; false if that is not to be had, or not any more.
+    fn awaits_room(
+        &mut self,
+        key: Key,
+        todo: &VecDeque<Row>,
+        wanted: u64,
+        patience: &mut Option<Patience>,
+    ) -> bool {
+        match key.make_room {
+            MakeRoom::None => false,
+            MakeRoom::Cache => {
+                let folio_bytes = todo.front().map_or(0, |row| row.first.bytes);
+                self.awaits_cache(key, folio_bytes, wanted, patience)
+            }
+            MakeRoom::MoveCache => {
+                let (rests, ledger) = (&mut self.rests, &mut self.ledger);
+                cache_moving::await_room(self.work, rests, ledger, key.to, patience)
+            }
+            MakeRoom::Exchange => {
+                let waiting_bytes = todo.iter().map(Row::bytes).sum();
+                others::await_room(self.work, &mut self.rests, key.to, waiting_bytes, patience)
+            }
         }
     }
 
     /// Has the kernel drop page cache on the target for `wanted` bytes, or waits a moment for it; false if that is not to be had,
     /// or not any more.
-    fn awaits_room(
+    fn awaits_cache(
         &mut self,
         key: Key,
         folio_bytes: u64,

@@ -1,5 +1,6 @@
 //! What a run shares with whoever watches it.
 
+use crate::allowance::Allowance;
 use std::sync::{
     Mutex,
     atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -18,12 +19,19 @@ pub struct Control {
     pub moved_bytes: AtomicU64,
     /// Number of workers that wait because of a bandwidth limit.
     limited: AtomicU64,
-    /// Number of workers that wait because no more page cache may be dropped yet.
+    /// Number of workers that wait because no more page cache may be dropped, or moved away, yet.
     dropping: AtomicU64,
+    /// How much may be moved by now, if others say so while the run is under way.
+    pub(crate) allowance: Option<Allowance>,
     pressure: Mutex<String>,
 }
 
 impl Control {
+    /// The control of a run that moves no more than this allowance.
+    pub(crate) fn allowed(allowance: Allowance) -> Self {
+        Self { allowance: Some(allowance), ..Self::default() }
+    }
+
     /// Why the run holds back at the moment, for people; empty when it does not.
     pub fn held_back(&self) -> String {
         if self.yielding.load(Relaxed) {
@@ -34,7 +42,7 @@ impl Control {
             return "bandwidth limit".into();
         }
         if pressure.is_empty() && self.dropping.load(Relaxed) > 0 {
-            return "page cache on the target is dropped slowly".into();
+            return "page cache on the target makes room slowly".into();
         }
         pressure
     }

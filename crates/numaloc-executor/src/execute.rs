@@ -3,6 +3,7 @@
 use crate::{
     Outcome, ProcessOutcome, affinity,
     control::Control,
+    exchange::Exchange,
     limits::RunLimits,
     placement,
     report::{self, Report},
@@ -25,8 +26,23 @@ pub fn execute(
     limits: &RunLimits,
     control: &Control,
 ) -> Result<Outcome, Error> {
+    execute_beside(roots, topology, plan, survey, limits, control, None)
+}
+
+/// As [`execute`], with others who may be asked for room.
+pub(crate) fn execute_beside(
+    roots: &Roots,
+    topology: &Topology,
+    plan: &Plan,
+    survey: &Survey,
+    limits: &RunLimits,
+    control: &Control,
+    exchange: Option<&Exchange>,
+) -> Result<Outcome, Error> {
     let begin = Instant::now();
-    let work = Work::new(roots, topology, plan, survey, limits, control)?;
+    let mut work = Work::new(roots, topology, plan, survey, limits, control)?;
+    work.exchange = exchange;
+    let work = work;
     if let Some(heat) = heat(roots, &work, survey)? {
         work.hottest_first(&heat);
     }
@@ -57,7 +73,7 @@ pub fn execute(
     work.pacer.sum_up(&mut report.calls);
     settle_rest(&mut report, &work, survey);
     let cancelled = control.cancel.load(Ordering::Relaxed);
-    let Report { accounts, errors, flows: process_flows, calls, sample, .. } = report;
+    let Report { accounts, errors, flows: process_flows, cache_flows, calls, sample, .. } = report;
     let mut flows = Flows::new();
     process_flows.iter().for_each(|of_one| report::add(&mut flows, of_one.clone()));
     let outcomes =
@@ -70,6 +86,7 @@ pub fn execute(
         processes: outcomes.collect(),
         flows,
         process_flows,
+        cache_flows,
         calls,
         elapsed: begin.elapsed(),
         cancelled,

@@ -93,7 +93,19 @@ impl<'a> Ledger<'a> {
         self.report.calls.cache_bytes += bytes;
     }
 
-    /// Notes why no more page cache was dropped. Only the first reason is kept.
+    /// Counts bytes that came to a target in place of others' memory.
+    pub fn came_in_exchange(&mut self, bytes: u64) {
+        self.report.calls.exchanged_bytes += bytes;
+    }
+
+    /// Counts page cache that went from a target to another node.
+    pub fn cache_moved(&mut self, from: NodeId, to: NodeId, bytes: u64) {
+        if bytes > 0 {
+            *self.report.cache_flows.entry((from, to)).or_default() += bytes;
+        }
+    }
+
+    /// Notes why no more page cache was dropped, or moved away. Only the first reason is kept.
     pub fn cache_stop(&mut self, stop: CacheStop) {
         self.report.calls.cache_stop.get_or_insert(stop);
     }

@@ -14,24 +14,32 @@
 //! | `page_status`, `verify`, `fate` | what the kernel answered, where pages are now, what becomes of those that did not move |
 //! | `hint`, `deferred`, `retry` | pages that are tried again: NUMA-hint entries at once, others later |
 //! | `cache`, `ways`, `rooms` | how room is made on a full target: the kernel drops page cache |
+//! | `cache_moving`, `moved_cache` | how room is made by page cache that moves to another node |
+//! | `beside`, `exchange`, `allowance`, `partners`, `others` | how others make room on a full target: their memory leaves it |
 //! | `blocks`, `compaction` | free blocks on a target for huge pages |
 //! | `pacer`, `stall`, `duty`, `rate`, `rest` | the pace: how much a call holds, and how long a worker rests |
 //! | `watch`, `guard`, `spell`, `brake`, `splits` | what slows the run down: pressure, busy nodes, split huge pages |
 //! | `affinity`, `placement` | the CPUs that the workers run on |
+//! | [`calibrate`] | how fast this host moves memory, for whoever asks whether a DMA engine pays |
 //! | `report`, `ledger`, `sample`, `control` | what was done, a sample of what was moved, and what others see meanwhile |
 #![forbid(unsafe_code)]
 
 mod affinity;
+mod allowance;
 mod batch;
+mod beside;
 mod blocks;
 mod brake;
 mod cache;
+mod cache_moving;
+pub mod calibrate;
 mod call;
 mod compaction;
 mod control;
 mod cover;
 mod deferred;
 mod duty;
+mod exchange;
 mod execute;
 mod fate;
 mod find;
@@ -41,9 +49,12 @@ mod hint;
 mod key;
 mod ledger;
 mod limits;
+mod moved_cache;
+mod others;
 mod pacer;
 mod page_status;
 mod pagelist;
+mod partners;
 mod pending;
 mod placement;
 mod rate;
@@ -65,9 +76,11 @@ mod windows;
 mod work;
 mod worker;
 
+pub use beside::{Partner, Partners, execute_with};
 pub use control::Control;
 pub use execute::execute;
 pub use limits::{RunLimits, Scheduling};
 pub use numaloc_core::{CallStats, Outcome, ProcessOutcome};
+pub use partners::{InOrder, homes};
 pub use rate::SharedRate;
 pub use rooms::SharedRooms;

@@ -1,6 +1,8 @@
 //! What a caller of a run bounds.
 
 use crate::{rate::SharedRate, rooms::SharedRooms};
+use numaloc_core::Pacing;
+use numaloc_host::Whose;
 use std::{sync::Arc, time::Duration};
 
 /// Bounds of a run.
@@ -23,6 +25,8 @@ pub struct RunLimits {
     pub shared_rate: Option<Arc<SharedRate>>,
     /// Where runs into the same nodes note what they are about to put there. `None`: only this run moves.
     pub rooms: Option<Arc<SharedRooms>>,
+    /// Whose files may have their page cache moved to another node, if the plan's options make room so.
+    pub cache_of: Whose,
     /// How the moving threads are scheduled.
     pub scheduling: Scheduling,
 }
@@ -43,6 +47,23 @@ impl Default for Scheduling {
     }
 }
 
+impl RunLimits {
+    /// The bounds of best-effort memory that makes room for a run with these bounds, at the pace of `pacing`: half of the run's
+    /// rate, or of the share of time if there is no rate. It ends with that run, so it has no time limit of its own.
+    pub fn best_effort(&self, pacing: &Pacing) -> Self {
+        let half = |amount: u64| (amount / 2).max(1);
+        let rate_bytes_per_second = self.rate_bytes_per_second.map(half);
+        let duty_percent = match rate_bytes_per_second {
+            Some(_) => self.duty_percent,
+            None => {
+                let whole = self.duty_percent.unwrap_or(pacing.pace().duty_percent);
+                Some((whole / 2).max(1))
+            }
+        };
+        Self { timeout: None, rate_bytes_per_second, duty_percent, ..self.clone() }
+    }
+}
+
 impl Default for RunLimits {
     fn default() -> Self {
         Self {
@@ -54,6 +75,7 @@ impl Default for RunLimits {
             duty_percent: None,
             shared_rate: None,
             rooms: None,
+            cache_of: Whose::default(),
             scheduling: Scheduling::default(),
         }
     }

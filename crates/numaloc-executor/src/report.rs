@@ -17,6 +17,8 @@ pub struct Report {
     pub unread: Vec<bool>,
     /// Bytes that were confirmed as moved, by process.
     pub flows: Vec<Flows>,
+    /// Page cache that made room, by the nodes it was on and went to.
+    pub cache_flows: Flows,
     /// Statistics of the calls and rests.
     pub calls: CallStats,
     /// A sample of what was moved.
@@ -32,6 +34,7 @@ impl Report {
             found: vec![0; plan.moves.len()],
             unread: vec![false; plan.moves.len()],
             flows: vec![Flows::new(); plan.processes.len()],
+            cache_flows: Flows::new(),
             calls: CallStats::default(),
             sample: Sample::default(),
         }
@@ -69,6 +72,7 @@ impl Report {
             *sum = sum.take().or(error);
         }
         self.flows.iter_mut().zip(other.flows).for_each(|(sum, flows)| add(sum, flows));
+        add(&mut self.cache_flows, other.cache_flows);
         self.calls.add(&other.calls);
         self.sample.join(other.sample);
     }

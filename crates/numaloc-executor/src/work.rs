@@ -2,9 +2,12 @@
 
 use crate::{
     Control, RunLimits,
+    allowance::Allowance,
     cache::Dropped,
     compaction::Compaction,
     cover::Cover,
+    exchange::Exchange,
+    moved_cache::MovedCache,
     pacer::Pacer,
     rooms::SharedRooms,
     windows::{Window, Windows},
@@ -44,6 +47,10 @@ pub struct Work<'a> {
     pub compaction: Option<Compaction>,
     /// Page cache that was dropped for room.
     pub dropped: Dropped,
+    /// Page cache that was moved away for room.
+    pub moved_cache: MovedCache,
+    /// Those who may be asked for room; `None`: nobody.
+    pub exchange: Option<&'a Exchange>,
     /// Where the host is.
     pub roots: &'a Roots,
     /// Whether this kernel may use folios larger than a base page and smaller than a huge page for anonymous memory (mTHP).
@@ -102,6 +109,8 @@ impl<'a> Work<'a> {
                 .applies(plan.options.pacing.profile)
                 .then(Compaction::default),
             dropped: Dropped::default(),
+            moved_cache: MovedCache::new(topology, &targets),
+            exchange: None,
             roots,
             small_folios: probe::small_folios(roots),
             claimed_bytes: AtomicU64::new(0),
@@ -139,9 +148,16 @@ impl<'a> Work<'a> {
             Some(Reason::OutOfTime)
         } else if self.ratio_is_reached() {
             Some(Reason::RatioReached)
+        } else if self.control.allowance.as_ref().is_some_and(Allowance::is_closed) {
+            Some(Reason::NotNeeded)
         } else {
             None
         }
+    }
+
+    /// The machine's nodes and CPUs.
+    pub fn topology(&self) -> &'a Topology {
+        self.topology
     }
 
     /// CPUs of a node; empty if the node is unknown.
@@ -149,10 +165,11 @@ impl<'a> Work<'a> {
         self.topology.node(node).map(|node| node.cpus.clone()).unwrap_or_default()
     }
 
-    /// Reserves up to `bytes` of what may still be moved under a target ratio, so that all workers together do not move more.
-    /// Returns how much was reserved: 0 while other workers have reserved all that is left.
+    /// Reserves up to `bytes` of what may still be moved under a target ratio or an allowance, so that all workers together do not
+    /// move more. Returns how much was reserved: 0 while other workers have reserved all that is left, or while no more is allowed.
     pub fn claim(&self, bytes: u64) -> u64 {
-        let Some(limit) = self.plan.limit_bytes else { return bytes };
+        let allowed = self.control.allowance.as_ref().map(Allowance::bytes);
+        let Some(limit) = allowed.or(self.plan.limit_bytes) else { return bytes };
         let grant = |claimed: u64| bytes.min(limit.saturating_sub(claimed));
         let add = |claimed| Some(claimed + grant(claimed));
         let (Ok(claimed) | Err(claimed)) =

@@ -16,6 +16,8 @@ pub struct Capabilities {
     pub sys_admin: bool,
     /// CAP_DAC_READ_SEARCH: open /proc/kpage* as a user other than root.
     pub dac_read_search: bool,
+    /// CAP_FOWNER: see which pages of others' files are in memory (mm/mincore.c, `can_do_mincore`), and so move their page cache.
+    pub fowner: bool,
 }
 
 /// Reads them (CapEff in /proc/self/status). What cannot be read counts as missing.
@@ -27,6 +29,7 @@ pub(crate) fn read(roots: &Roots) -> Capabilities {
     let has = |capability: u32| mask >> capability & 1 == 1;
     Capabilities {
         dac_read_search: has(2),
+        fowner: has(3),
         sys_ptrace: has(19),
         sys_admin: has(21),
         sys_nice: has(23),

@@ -46,14 +46,19 @@ fn parse_numa_stat(text: &str) -> BTreeMap<NodeId, u64> {
     };
     let mut nodes = BTreeMap::new();
     for (_, values) in lines.into_iter().filter(|(kind, _)| wanted(kind)) {
-        for (node, value) in values.split_whitespace().filter_map(|pair| pair.split_once('=')) {
-            let node = node.strip_prefix('N').and_then(|node| node.parse().ok());
-            if let (Some(node), Ok(value)) = (node, value.parse::<u64>()) {
-                *nodes.entry(NodeId(node)).or_default() += value.saturating_mul(unit);
-            }
+        for (node, value) in by_node(values) {
+            *nodes.entry(node).or_default() += value.saturating_mul(unit);
         }
     }
     nodes
+}
+
+/// The numbers by node in a line of a cgroup's numa_stat: `N0=0 N1=0`.
+pub(crate) fn by_node(values: &str) -> impl Iterator<Item = (NodeId, u64)> {
+    let pairs = values.split_whitespace().filter_map(|pair| pair.split_once('='));
+    pairs.filter_map(|(node, value)| {
+        Some((NodeId(node.strip_prefix('N')?.parse().ok()?), value.parse().ok()?))
+    })
 }
 
 /// The path of a process's cgroup v2, counted from the root cgroup (cgroups(7), /proc/PID/cgroup).

@@ -71,7 +71,7 @@ fn cpu_stats(roots: &Roots, pids: &[i32]) -> Vec<File> {
 }
 
 /// CPU time of a cgroup and those below it (Documentation/admin-guide/cgroup-v2.rst, cpu.stat).
-fn used_within(text: &str) -> Option<Duration> {
+pub(crate) fn used_within(text: &str) -> Option<Duration> {
     let micros = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
     Some(Duration::from_micros(micros.parse().ok()?))
 }
@@ -81,7 +81,7 @@ fn time(ticks: u64) -> Duration {
 }
 
 /// The lines `cpuN user nice system idle iowait irq softirq steal guest guest_nice` (proc_stat(5)); guests are in user.
-fn busy(text: &str, cpus: &CpuSet) -> Duration {
+pub(crate) fn busy(text: &str, cpus: &CpuSet) -> Duration {
     let mut ticks = 0;
     for line in text.lines().filter_map(|line| line.strip_prefix("cpu")) {
         let mut words = line.split(' ');
@@ -96,7 +96,7 @@ fn busy(text: &str, cpus: &CpuSet) -> Duration {
 }
 
 /// utime and stime, fields 14 and 15 (proc_pid_stat(5)); the name in brackets may hold anything.
-fn used(text: &str) -> Option<Duration> {
+pub(crate) fn used(text: &str) -> Option<Duration> {
     let (_, fields) = text.rsplit_once(')')?;
     let mut fields =
         fields.split_whitespace().skip(11).map_while(|field| field.parse::<u64>().ok());

@@ -168,9 +168,7 @@ fn dsa_devices(roots: &Roots) -> Vec<String> {
 
 fn swap_bytes(roots: &Roots) -> u64 {
     let text = read::text(&roots.proc.join("meminfo")).unwrap_or_default();
-    let line = read::field(&text, "SwapTotal");
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(0).saturating_mul(1024)
+    read::kib(&text, "SwapTotal").unwrap_or(0)
 }
 
 fn huge_pools(roots: &Roots) -> Vec<HugePool> {
@@ -253,6 +251,7 @@ mod tests {
             sys_nice: true,
             sys_admin: false,
             dac_read_search: true,
+            fowner: false,
         };
         assert_eq!(facts.capabilities, capabilities);
         let values: Vec<_> =

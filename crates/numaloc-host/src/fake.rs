@@ -127,7 +127,7 @@ impl Fake {
     }
     /// A status file with the fields that are read.
     pub(crate) fn status(&self, directory: &str, tgid: i32, tid: i32, cpus: &str, memory: bool) {
-        let memory = if memory { "VmSize:\t    3060 kB\n" } else { "" };
+        let memory = if memory { "VmSize:\t    3060 kB\nRssAnon:\t      48 kB\n" } else { "" };
         let text = format!(
             "Name:\tx\nTgid:\t{tgid}\nPid:\t{tid}\n{memory}Cpus_allowed_list:\t{cpus}\nMems_allowed_list:\t0,64\n"
         );

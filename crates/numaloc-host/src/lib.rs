@@ -1,5 +1,5 @@
 //! The edge to the host: what /proc, /sys, cgroups and hwloc say, as core values. It only reads, except in
-//! [`numa_balancing::write`] and [`heat`], and where [`node_room`] asks a node for room.
+//! [`numa_balancing::write`], [`offload::Interface::write`], [`heat`] and [`dsa`], and where [`node_room`] asks a node for room.
 //!
 //! Every root directory is passed in, so that the same code runs on a recorded tree. Something that vanishes while it
 //! is read gives `None` or is left out. It is not an error, because processes end all the time.
@@ -11,11 +11,17 @@
 //! | `maps`, `numa_maps`, `pagemap`, `frames`, `zoneinfo`, `kpage` | one kernel file each, read and parsed |
 //! | `extents`, `placement`, `scan`, `residency`, `sight` | cut VMAs to extents, find their pages, and sum up where these are |
 //! | `survey` | all of this together: the first look at a target |
+//! | `picture` | where the memory of a few processes is, by address, for pictures |
+//! | `look` | one look at everybody on the host, for advice |
 //! | `space`, `open_files` | the memory of processes, held so that it is never another's; how many page maps are open |
 //! | `pressure`, `cpu_use`, `vmstat` | what is read again and again during a run |
+//! | `used_files` | files that processes use, whose page cache may move |
 //! | [`heat`] | which memory is used most |
-//! | [`facts`], [`probe`], `movers`, `capabilities`, [`numa_balancing`], `page_size` | what this host allows, who else moves pages |
-//! | `read`, `wait`, `roots`, `error`, `own_process` | what the others share |
+//! | [`dsa`] | accelerators that can copy, and a work queue of theirs for the kernel |
+//! | [`live`] | nodes, workloads and processes, looked at in rotation |
+//! | [`facts`], [`probe`], `movers`, `capabilities`, [`numa_balancing`], [`offload`], `page_size` | what this host allows, who else moves pages |
+//! | `unix_socket` | who listens where |
+//! | `read`, `wait`, `roots`, `error`, `lease`, `own_process` | what the others share |
 #![forbid(unsafe_code)]
 
 mod capabilities;
@@ -25,6 +31,7 @@ mod cpu_use;
 mod cpuset;
 #[cfg(test)]
 mod crowd_tests;
+pub mod dsa;
 mod error;
 mod extents;
 pub mod facts;
@@ -34,17 +41,22 @@ pub mod fake;
 mod frames;
 pub mod heat;
 mod kpage;
+mod lease;
+pub mod live;
+mod look;
 mod maps;
 mod movers;
 mod node_memory;
 pub mod node_room;
 pub mod numa_balancing;
 mod numa_maps;
+pub mod offload;
 mod open_files;
 mod own_process;
 mod owner;
 mod page_size;
 mod pagemap;
+mod picture;
 mod placement;
 mod pressure;
 pub mod probe;
@@ -62,6 +74,8 @@ mod thread;
 mod tiers;
 pub mod topology;
 mod unit;
+mod unix_socket;
+mod used_files;
 mod vmstat;
 mod wait;
 mod zoneinfo;
@@ -74,6 +88,7 @@ pub use error::{Error, ErrorKind};
 pub use facts::HostFacts;
 pub use frames::FrameNodes;
 pub use kpage::{COMPOUND_HEAD, COMPOUND_TAIL, FrameFile};
+pub use look::{Looked, Wanted, look};
 pub use movers::{Mover, movers};
 pub use node_memory::NodeMemoryReader;
 pub use open_files::OpenFiles;
@@ -81,6 +96,7 @@ pub use own_process::OwnProcess;
 pub use owner::{Owner, owner};
 pub use page_size::check_page_size;
 pub use pagemap::{Entries, Entry};
+pub use picture::Viewer;
 pub use placement::{Known, Policies};
 pub use pressure::{Pressure, Resource, Scope};
 pub use roots::Roots;
@@ -89,5 +105,7 @@ pub use sight::{Sight, Source};
 pub use space::{AddressSpace, allow_files};
 pub use survey::{Survey, survey, survey_unless};
 pub use target::{Resolved, Target, identify, resolve, resolve_each};
+pub use unix_socket::{UnixSocket, unix_socket};
+pub use used_files::{UsedFile, Whose, used_files};
 pub use vmstat::{Migrations, Reclaimed, migrations, reclaimed};
 pub use wait::wait;

@@ -59,6 +59,12 @@ pub(crate) fn field<'text>(status: &'text str, name: &str) -> Option<&'text str>
     lines.find(|(field, _)| *field == name).map(|(_, value)| value.trim())
 }
 
+/// The bytes of a line in a status file that ends in kB.
+pub(crate) fn kib(status: &str, name: &str) -> Option<u64> {
+    let kib = field(status, name)?.split_whitespace().next()?.parse::<u64>().ok()?;
+    Some(kib.saturating_mul(1024))
+}
+
 /// The entries of a directory whose names `key` understands, by what it makes of them. None if it cannot be read.
 pub(crate) fn entries<K: Ord>(
     directory: &Path,

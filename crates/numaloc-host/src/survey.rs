@@ -146,7 +146,7 @@ fn find_extents(
 }
 
 /// The VMAs of a process; none if it has ended.
-fn read_vmas(space: &AddressSpace, names: &mut Names) -> Result<Vec<Vma>, Error> {
+pub(crate) fn read_vmas(space: &AddressSpace, names: &mut Names) -> Result<Vec<Vma>, Error> {
     let text = space.read("maps", read::text)?.unwrap_or_default();
     let vmas = text.lines().filter_map(maps::parse_line);
     Ok(vmas.map(|vma| Vma { name: names.once(vma.name), ..vma }).collect())

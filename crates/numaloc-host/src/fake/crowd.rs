@@ -43,6 +43,16 @@ impl Crowd {
         crowd
     }
 
+    /// Ends the process with this number.
+    pub fn end(&self, number: usize) {
+        self.fake.remove((FIRST + number) as i32);
+    }
+
+    /// Writes a file of the host.
+    pub fn write(&self, path: &str, text: &str) {
+        self.fake.write(path, text);
+    }
+
     /// The cgroup that all are in.
     pub fn target() -> Target {
         Target::Cgroup("/crowd".into())
@@ -72,7 +82,12 @@ impl Crowd {
         for node in [0, 1] {
             let block = format!("sys/devices/system/node/node{node}/memory{node}");
             fs::create_dir_all(fake.path(&block)).expect("a directory");
+            let meminfo =
+                format!("Node {node} MemTotal: 1048576 kB\nNode {node} MemFree: 524288 kB\n");
+            fake.write(&format!("sys/devices/system/node/node{node}/meminfo"), &meminfo);
         }
+        fake.write("proc/stat", "");
+        fake.write("proc/zoneinfo", "");
         fake.write("proc/self/status", "Mems_allowed_list:\t0-1\n");
         let local = 0u8;
         let here = std::hint::black_box(&raw const local) as u64 / 4096;

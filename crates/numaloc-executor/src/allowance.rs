@@ -1,0 +1,37 @@
+//! How much a run may move, as others say while it is under way.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// How much a run may move, as others say while it is under way.
+#[derive(Debug, Default)]
+pub struct Allowance {
+    bytes: AtomicU64,
+    closed: AtomicBool,
+}
+
+impl Allowance {
+    /// So much to begin with.
+    pub fn of(bytes: u64) -> Self {
+        Self { bytes: bytes.into(), closed: false.into() }
+    }
+
+    /// Allows so much more.
+    pub fn add(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Ends the run.
+    pub fn close(&self) {
+        self.closed.store(true, Relaxed);
+    }
+
+    /// Bytes that the run may have moved by now.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Whether no more will be wanted.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Relaxed)
+    }
+}

@@ -1,0 +1,104 @@
+//! A run, and others beside it that make room.
+//!
+//! The run asks for room and takes what becomes free. A second run beside it, in a thread of its own, takes away the memory of one
+//! partner after the other, never more than it was asked for. Both are ordinary runs with accounts of their own; they share an
+//! [`Exchange`].
+
+use crate::{
+    control::Control,
+    exchange::Exchange,
+    execute::{execute, execute_beside},
+    limits::RunLimits,
+};
+use numaloc_core::{MakeRoom, NodeId, NodeSet, Outcome, Plan, Topology, exchange};
+use numaloc_host::{Error, Roots, Survey};
+use std::thread;
+
+/// Somebody whose memory makes room.
+#[derive(Debug)]
+pub struct Partner {
+    /// What of it may leave: see [`exchange::options`].
+    pub plan: Plan,
+    /// What the plan was made from.
+    pub survey: Survey,
+    /// How hard the partner's memory may be moved.
+    pub limits: RunLimits,
+}
+
+/// Those who may be asked to make room, in order.
+pub trait Partners: Send {
+    /// The next one whose memory may leave `node` for the nodes `to`; `None` once there is nobody more. Nobody is given twice for
+    /// one node.
+    fn next(&mut self, node: NodeId, to: &NodeSet) -> Option<Partner>;
+}
+
+/// Carries out `plan` as [`execute`] does. If that is allowed by the plan's options, `partners` make room for memory that finds
+/// none. Gives back the outcome, and those of the partners whose memory was moved.
+///
+/// # Errors
+/// The run could not begin. What fails later is in the outcomes.
+pub fn execute_with(
+    roots: &Roots,
+    topology: &Topology,
+    plan: &Plan,
+    survey: &Survey,
+    limits: &RunLimits,
+    control: &Control,
+    partners: &mut dyn Partners,
+) -> Result<(Outcome, Vec<Outcome>), Error> {
+    let sides = exchange::sides(plan);
+    if plan.options.make_room != MakeRoom::Exchange || sides.is_empty() {
+        return Ok((execute(roots, topology, plan, survey, limits, control)?, Vec::new()));
+    }
+    let exchange = &Exchange::new(sides);
+    // Log lines of the partners' runs belong to the caller's tracing span.
+    let span = tracing::Span::current();
+    thread::scope(|scope| {
+        let beside = scope.spawn(move || {
+            span.in_scope(|| {
+                let _end = Closing(exchange);
+                serve(exchange, roots, topology, partners)
+            })
+        });
+        let outcome = {
+            let _end = Closing(exchange);
+            execute_beside(roots, topology, plan, survey, limits, control, Some(exchange))
+        };
+        let outcomes = beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok((outcome?, outcomes))
+    })
+}
+
+/// Has partners take their memory away as it is asked for, until the run has ended.
+fn serve(
+    exchange: &Exchange,
+    roots: &Roots,
+    topology: &Topology,
+    partners: &mut dyn Partners,
+) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    while let Some(node) = exchange.wanted() {
+        let Some(partner) = partners.next(node, &exchange.sources(node)) else {
+            exchange.nobody_more(node);
+            continue;
+        };
+        let Some(control) = exchange.begin(node) else { break };
+        let Partner { plan, survey, limits } = &partner;
+        let outcome = execute(roots, topology, plan, survey, limits, &control);
+        exchange.end(node);
+        match outcome {
+            Ok(outcome) => outcomes.push(outcome),
+            Err(error) => tracing::warn!(%error, "a partner of an exchange cannot be moved"),
+        }
+    }
+    outcomes
+}
+
+/// Ends an exchange when it is dropped, also by a panic: neither side waits for one that has gone.
+struct Closing<'a>(&'a Exchange);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}

@@ -1,0 +1,136 @@
+//! What a live view shows, as of one moment.
+
+use numaloc_core::{Identity, Kind, NodeId, NodeMemory, NodeSet};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+/// All that is known.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    /// The online nodes, in order of their index.
+    pub nodes: Vec<NodeNow>,
+    /// Processes with memory, in order of their pid.
+    pub processes: Vec<ProcessNow>,
+    /// The cgroups that have them, by path.
+    pub groups: BTreeMap<String, GroupNow>,
+    /// The threads and mappings of the process that is watched closely.
+    pub detail: Option<Detail>,
+    /// Processes with memory that have not been looked at yet.
+    pub unseen: usize,
+    /// Processes whose page map this process may not read.
+    pub hidden: usize,
+    /// Time that was used for looking, since the beginning.
+    pub used: Duration,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeNow {
+    /// Which.
+    pub id: NodeId,
+    /// Its memory.
+    pub memory: NodeMemory,
+    /// How busy its CPUs are, in percent of all of them. `None` for a node without CPUs and at the first look.
+    pub cpu_percent: Option<f64>,
+    /// Pages a second that were meant for this node and went to another one (numa_foreign in nodeN/numastat). `None` at the first
+    /// look, and where the kernel does not count.
+    pub foreign_per_second: Option<f64>,
+    /// Its memory tier.
+    pub tier: Option<u32>,
+}
+
+/// A process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProcessNow {
+    /// Which.
+    pub identity: Identity,
+    /// Its name.
+    pub comm: String,
+    /// Its cgroup, where that can be told.
+    pub cgroup: Option<String>,
+    /// The nodes of its CPUs.
+    pub home: NodeSet,
+    /// Its resident memory in bytes, as of its last stat (RssAnon, RssFile and RssShmem together).
+    pub resident_bytes: u64,
+    /// How much CPU time it uses, in percent of one CPU; `None` before its second look.
+    pub cpu_percent: Option<f64>,
+    /// Its threads.
+    pub threads: u64,
+    /// Where its pages were.
+    pub seen: Seen,
+}
+
+/// What is known of the pages of a process.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Seen {
+    /// Nothing yet.
+    #[default]
+    Never,
+    /// Nothing, because its page map may not be read.
+    Hidden,
+    /// Where they were.
+    Pages {
+        /// Resident bytes by node.
+        nodes: BTreeMap<NodeId, u64>,
+        /// Resident bytes whose node could not be told.
+        unplaced_bytes: u64,
+        /// Base pages that the kernel's own balancing has moved of its living threads (numa_pages_migrated in
+        /// /proc/PID/task/TID/sched); `None` where it does not count, and for a process of very many threads.
+        kernel_migrated_pages: Option<u64>,
+        /// How long ago the look ended.
+        age: Duration,
+    },
+}
+
+/// A cgroup with all below it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GroupNow {
+    /// Resident bytes by node, as memory.numa_stat counts them; `None` before the first look, and where the kernel does not count.
+    pub nodes: Option<BTreeMap<NodeId, u64>>,
+    /// Pages that the kernel's own balancing has moved (numa_pages_migrated in memory.stat); `None` where it does not count.
+    pub kernel_migrated_pages: Option<u64>,
+    /// How long ago that was read.
+    pub age: Option<Duration>,
+}
+
+/// A process that is watched closely.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Detail {
+    /// Which.
+    pub identity: Identity,
+    /// Its threads.
+    pub threads: Vec<ThreadNow>,
+    /// Its mappings that have pages, in order of their addresses, as of its last look; none before the first.
+    pub mappings: Vec<MappingNow>,
+}
+
+/// A thread.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThreadNow {
+    /// Its id.
+    pub tid: i32,
+    /// Its name.
+    pub comm: String,
+    /// The nodes of the CPUs that it may run on.
+    pub home: NodeSet,
+    /// The node of the CPU that it ran on last.
+    pub node: Option<NodeId>,
+    /// How much CPU time it uses, in percent of one CPU; `None` at the first look.
+    pub cpu_percent: Option<f64>,
+}
+
+/// A mapping.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MappingNow {
+    /// Its first address.
+    pub start: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// What backs it.
+    pub kind: Kind,
+    /// Its name; empty for plain anonymous memory.
+    pub name: Arc<str>,
+    /// Whether it is mapped shared.
+    pub shared: bool,
+    /// Resident bytes by node.
+    pub nodes: BTreeMap<NodeId, u64>,
+}

@@ -1,0 +1,109 @@
+use super::*;
+use crate::fake::Crowd;
+use numaloc_core::NodeId;
+use std::cell::Cell;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// What each read costs on the clock of these tests.
+const READ: Duration = Duration::from_micros(100);
+
+/// A view of a crowd, on a clock that goes on by [`READ`] each time it is read, which is once for each thing that is read.
+struct Watch {
+    live: Live,
+    now: Cell<Duration>,
+    reads: Cell<u32>,
+}
+
+impl Watch {
+    fn new(crowd: &Crowd, budget_percent: f64) -> Self {
+        let (roots, topology) = (crowd.roots(64), Crowd::topology());
+        let live = Live::new(&roots, topology, budget_percent, 2 * SECOND, Duration::ZERO);
+        Self { live: live.unwrap(), now: Cell::default(), reads: Cell::default() }
+    }
+
+    /// Two refreshes a second, with ten turns of work each.
+    fn run(&mut self, seconds: u32) {
+        for _ in 0..2 * seconds {
+            let (now, reads) = (&self.now, &self.reads);
+            let clock = || {
+                now.set(now.get() + READ);
+                reads.set(reads.get() + 1);
+                now.get()
+            };
+            let begin = now.get();
+            self.live.refresh(&clock);
+            for turn in 1..=10 {
+                now.set(now.get().max(begin + SECOND / 20 * turn));
+                self.live.work(&clock);
+            }
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.live.snapshot(self.now.get())
+    }
+}
+
+#[test]
+fn ten_thousand_processes_are_seen_within_the_budget() {
+    const PROCESSES: usize = 10_000;
+    let crowd = Crowd::new(PROCESSES);
+    let mut watch = Watch::new(&crowd, 2.0);
+    watch.run(1);
+    let first = watch.snapshot();
+    assert!((PROCESSES / 2..PROCESSES).contains(&first.unseen), "{}", first.unseen);
+    let mut seconds = 1;
+    while watch.snapshot().unseen > 0 {
+        watch.run(10);
+        seconds += 10;
+        assert!(seconds < 400, "{} are left", watch.snapshot().unseen);
+    }
+    // 2% of the time, what the budget begins with, and for each turn of work the reading of the clock and one read beyond.
+    let turns = 20 * seconds;
+    let most = seconds * 200 + 1000 + 2 * turns;
+    assert!(watch.reads.get() <= most, "{} reads, {most} were allowed", watch.reads.get());
+    let snapshot = watch.snapshot();
+    assert_eq!((snapshot.processes.len(), snapshot.hidden), (PROCESSES, 0));
+    for process in &snapshot.processes {
+        let Seen::Pages { nodes, age, .. } = &process.seen else { panic!("{process:?}") };
+        assert_eq!(*nodes, [(NodeId(0), 0x8000), (NodeId(1), 0x8000)].into());
+        assert!(*age <= SECOND * seconds);
+        assert_eq!(process.home, [NodeId(0)].into_iter().collect());
+        assert_eq!(process.cgroup.as_deref(), Some("/crowd"));
+    }
+}
+
+#[test]
+fn the_budget_is_what_bounds_the_reads() {
+    let crowd = Crowd::new(1000);
+    let reads = [1.0, 10.0].map(|percent| {
+        let mut watch = Watch::new(&crowd, percent);
+        watch.run(4);
+        watch.reads.get()
+    });
+    assert!(reads[1] > 2 * reads[0], "{reads:?}");
+}
+
+#[test]
+fn processes_end_and_cgroups_are_renamed() {
+    let crowd = Crowd::new(3);
+    crowd.write("cgroup/crowd/memory.numa_stat", "anon N0=4096 N1=4096\n");
+    let mut watch = Watch::new(&crowd, 50.0);
+    watch.run(4);
+    let before = watch.snapshot();
+    assert_eq!((before.processes.len(), before.unseen), (3, 0));
+    assert!(before.groups["/crowd"].nodes.is_some() && before.nodes.len() == 2);
+    watch.live.watch(Some(before.processes[1].identity));
+    watch.run(4);
+    let detail = watch.snapshot().detail.expect("it lives");
+    let starts: Vec<u64> = detail.mappings.iter().map(|mapping| mapping.start).collect();
+    assert_eq!((starts, detail.threads.len()), (vec![0x10000, 0x20000, 0x40000], 1));
+    crowd.end(1);
+    let roots = crowd.roots(1);
+    std::fs::rename(roots.cgroup.join("crowd"), roots.cgroup.join("renamed")).unwrap();
+    crowd.write("proc/all/cgroup", "0::/renamed\n");
+    watch.run(8);
+    let after = watch.snapshot();
+    assert_eq!((after.processes.len(), after.detail), (2, None));
+    assert_eq!(after.groups.keys().collect::<Vec<_>>(), ["/renamed"]);
+}

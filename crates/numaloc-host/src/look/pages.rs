@@ -1,0 +1,161 @@
+//! Where the pages of a process are, by some windows of its page map.
+
+use crate::{
+    Error, Policies, Roots,
+    maps::{Names, Vma},
+    scan::{Place, Precision, Scanner},
+    sight::Sight,
+    space::AddressSpace,
+    survey::{read_vmas, survey_unless},
+    topology,
+};
+use numaloc_core::{Kind, NodeId, Options, PAGE, Process, advise::Exactness};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Pages of a window: 2 MiB, whose entries are one page of the page map.
+const WINDOW: u64 = 512;
+/// Windows that are read of a process. Up to a GiB that is all of it.
+const WINDOWS: u64 = 512;
+/// With fewer pages than this, most windows are holes, and the page map is scanned as a whole: holes cost little there.
+const ENOUGH: u64 = 4096;
+
+/// Memory by node, and how exactly that is known.
+pub type ByNode = (BTreeMap<NodeId, u64>, Exactness);
+
+/// Reads the page maps of processes, one after the other.
+#[derive(Debug)]
+pub struct Pages {
+    roots: Arc<Roots>,
+    scanner: Scanner,
+    places: Vec<Place>,
+}
+
+impl Pages {
+    /// For these kernel file systems.
+    pub fn new(roots: &Roots, sight: Sight) -> Self {
+        let scanner = Scanner::new(roots, &sight, Precision::Sampled);
+        Self { roots: Arc::new(roots.clone()), scanner, places: Vec::new() }
+    }
+
+    /// The memory of a process by node, of which `resident_bytes` are resident. `None` if it has ended.
+    ///
+    /// # Errors
+    /// It may not be read.
+    pub fn by_node(
+        &mut self,
+        process: &Process,
+        resident_bytes: u64,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Option<ByNode>, Error> {
+        let Some(space) = AddressSpace::open(&self.roots, process.clone())? else {
+            return Ok(None);
+        };
+        let vmas = read_vmas(&space, &mut Names::default())?;
+        let vmas: Vec<&Vma> = vmas.iter().filter(|vma| is_counted(vma)).collect();
+        let (all, chosen) = windows(&vmas);
+        let mut nodes: BTreeMap<NodeId, u64> = BTreeMap::new();
+        for (address, pages) in chosen {
+            self.places.clear();
+            self.scanner.locate(&space, address, pages as usize, &mut self.places)?;
+            for place in &self.places {
+                if let Place::On(node) = place {
+                    *nodes.entry(*node).or_default() += PAGE;
+                }
+            }
+        }
+        let seen: u64 = nodes.values().sum();
+        if all <= WINDOWS {
+            return Ok((seen > 0).then_some((nodes, Exactness::Scanned)));
+        }
+        if seen < ENOUGH * PAGE {
+            return self.scan(process, stop);
+        }
+        for bytes in nodes.values_mut() {
+            *bytes = (u128::from(*bytes) * u128::from(resident_bytes) / u128::from(seen)) as u64;
+        }
+        Ok(Some((nodes, Exactness::Sampled(seen / PAGE))))
+    }
+
+    fn scan(
+        &self,
+        process: &Process,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Option<ByNode>, Error> {
+        let (topology, options) = (topology::places(&self.roots)?, Options::default());
+        let processes = vec![process.clone()];
+        let survey =
+            survey_unless(stop, Policies::Leave, &self.roots, &topology, processes, &options)?;
+        let mut nodes: BTreeMap<NodeId, u64> = BTreeMap::new();
+        for extent in survey.extents.iter().filter(|extent| extent.kind != Kind::File) {
+            for (&node, on) in &extent.residency.nodes {
+                *nodes.entry(node).or_default() += on.total_bytes();
+            }
+        }
+        Ok((!nodes.is_empty()).then_some((nodes, Exactness::Scanned)))
+    }
+}
+
+/// Files are mapped by others too, and hugetlb memory is not what a process's status counts.
+fn is_counted(vma: &Vma) -> bool {
+    vma.kind != Kind::File && !vma.name.starts_with("/anon_hugepage")
+}
+
+/// How many windows there are, and those that are read: address and pages. If there are too many, every n-th.
+fn windows(vmas: &[&Vma]) -> (u64, Vec<(u64, u64)>) {
+    let pages = |vma: &Vma| (vma.end - vma.start) / PAGE;
+    let all: u64 = vmas.iter().map(|vma| pages(vma).div_ceil(WINDOW)).sum();
+    let step = all.div_ceil(WINDOWS).max(1);
+    let mut chosen = Vec::new();
+    // Which window of the next VMA is read first.
+    let mut skip = 0;
+    for vma in vmas {
+        let count = pages(vma).div_ceil(WINDOW);
+        let mut number = skip;
+        while number < count {
+            let first = number * WINDOW;
+            chosen.push((vma.start + first * PAGE, WINDOW.min(pages(vma) - first)));
+            number += step;
+        }
+        skip = number - count;
+    }
+    (all, chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::maps::Object;
+
+    fn vma(start: u64, pages: u64) -> Vma {
+        Vma {
+            start,
+            end: start + pages * PAGE,
+            offset: start,
+            object: Object::Anonymous,
+            shared: false,
+            kind: Kind::Anonymous,
+            name: "".into(),
+        }
+    }
+
+    #[test]
+    fn small_memory_is_read_as_a_whole() {
+        let vmas = [vma(0x10000, 3), vma(0x100_0000, 1025)];
+        let (all, chosen) = windows(&vmas.iter().collect::<Vec<_>>());
+        assert_eq!((all, chosen.len()), (4, 4));
+        assert_eq!(chosen.iter().map(|(_, pages)| pages).sum::<u64>(), 1028);
+        assert_eq!(chosen[3], (0x100_0000 + 1024 * PAGE, 1));
+    }
+
+    #[test]
+    fn large_memory_is_read_in_as_many_windows_however_it_is_cut() {
+        let one = [vma(1 << 30, 1 << 28)];
+        let many: Vec<Vma> = (0..100_000).map(|at| vma(at << 24, 2600)).collect();
+        for vmas in [&one[..], &many[..]] {
+            let (all, chosen) = windows(&vmas.iter().collect::<Vec<_>>());
+            assert!(all > WINDOWS);
+            assert!((WINDOWS / 2..=WINDOWS).contains(&(chosen.len() as u64)), "{}", chosen.len());
+            assert!(chosen.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        }
+    }
+}
