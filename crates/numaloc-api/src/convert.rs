@@ -1,8 +1,9 @@
 //! All conversions. `spec` and `request` make values of requests, `client` makes requests of values. `topology`,
-//! `locality`, `plan`, `outcome` and `record` make answers of values; `stored` and `ended` make values of answers and
+//! `locality`, `advice`, `plan`, `outcome` and `record` make answers of values; `stored` and `ended` make values of answers and
 //! stored records. `policy` goes both ways. `check` and `labels` check single fields, and
 //! `bounds` has what is bounded alike in several messages.
 
+mod advice;
 mod bounds;
 mod check;
 mod client;
@@ -23,6 +24,7 @@ mod stored;
 mod topology;
 mod workload;
 
+pub use advice::AdviceView;
 pub use labels::{LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX};
 pub use locality::LocalityView;
 pub use names::{Known, event_number, timestamp};

@@ -18,10 +18,15 @@ pub mod value;
 mod violation;
 
 pub use convert::{
-    Damaged, Known, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, LocalityView, STALL_MAX, STALL_MIN,
-    Stored, event_number, left_bytes, timestamp,
+    AdviceView, Damaged, Known, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, LocalityView,
+    STALL_MAX, STALL_MIN, Stored, event_number, left_bytes, timestamp,
 };
 pub use violation::{DOMAIN, Problem, Violation, Violations};
+
+/// The `source` of the workloads that numaloc-nri registers.
+pub const NRI_SOURCE: &str = "nri";
+/// The label of these workloads that says by which way their containers were told: `nri`, or `containerd` (its own events).
+pub const TOLD_BY_LABEL: &str = "numaloc.io/told-by";
 
 /// Generated messages, clients and servers. Their documentation is in the proto files.
 #[allow(missing_docs, clippy::all)]

@@ -6,6 +6,7 @@ mod job;
 mod member;
 mod name;
 mod outcome;
+mod partner;
 mod record;
 mod request;
 mod schedule;
@@ -21,11 +22,12 @@ pub use name::{CGROUP_MAX, JobId, ScheduleId, WorkloadId, is_cgroup};
 pub(crate) use name::{TOKEN_MAX, is_token};
 pub use numaloc_core::{CallStats, ProcessOutcome};
 pub use outcome::Outcome;
+pub use partner::Partner;
 pub use record::{Event, Job, PlanSummary, Schedule, Workload};
 pub use request::{
-    CreateJob, CreateSchedule, DeleteSchedule, EventFilter, EventType, GetLocality, ListEvents,
-    ListJobs, ListSchedules, OnConflict, Page, RunSchedule, WatchEvents, WatchJobs, WatchLocality,
-    WatchSchedules,
+    CreateJob, CreateSchedule, DeleteSchedule, EventFilter, EventType, GetAdvice, GetLocality,
+    ListEvents, ListJobs, ListSchedules, OnConflict, Page, RunSchedule, WatchEvents, WatchJobs,
+    WatchLocality, WatchSchedules,
 };
 pub use schedule::{ScheduleFilter, ScheduleSpec, ScheduleState, ScheduleUpdate, UpdateSchedule};
 pub use selector::{Condition, NoSelector, Requirement, Selector};

@@ -3,13 +3,15 @@
 use super::{
     check::{duration, number},
     names::{must_name, named},
+    spec::target,
 };
 use crate::{
     Problem, Violations, v1,
-    value::{CallStats, Outcome, ProcessOutcome},
+    value::{CallStats, Outcome, Partner, ProcessOutcome},
 };
 use numaloc_core::{
-    Account, Flows, Identity, Locality, NodeId, NodeSet, Reason, Share, ids::INDEX_MAX,
+    Account, Flows, Identity, Locality, NodeId, NodeSet, OffloadUse, Reason, Share, ids::INDEX_MAX,
+    offload::Expected,
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -45,12 +47,63 @@ pub fn outcome(path: &str, from: v1::Outcome, bad: &mut Violations) -> Outcome {
         processes,
         others: others.unwrap_or_default(),
         flows: flows(&at("flows"), &from.flows, bad),
+        cache_flows: flows(&at("cache_flows"), &from.cache_flows, bad),
         calls: calls(&at("calls"), from.calls.unwrap_or_default(), bad),
         elapsed: span(&at("elapsed"), from.elapsed, bad),
         before: locality(&at("movable_before"), before, bad),
         after: after.map(|after| locality(&at("movable_after"), after, bad)),
         returned_bytes: from.returned_bytes.map(|from| amount(&at("returned_bytes"), from, bad)),
+        partners: partners(&at("partners"), from.partners, bad),
+        offload: from.offload.map(|from| offload(&at("offload"), from, bad)),
     }
+}
+
+impl From<v1::OffloadUse> for OffloadUse {
+    /// For answers of a daemon. A field that cannot be understood counts as not set.
+    fn from(message: v1::OffloadUse) -> Self {
+        offload("", message, &mut Violations::of_record())
+    }
+}
+
+fn offload(field: &str, from: v1::OffloadUse, bad: &mut Violations) -> OffloadUse {
+    let at = |name: &str| format!("{field}.{name}");
+    let mut count = |name: &str, from: Option<i64>| from.map(|from| amount(&at(name), from, bad));
+    let rates = (
+        count("cpu_bytes_per_second", from.cpu_bytes_per_second),
+        count("engine_bytes_per_second", from.engine_bytes_per_second),
+    );
+    let expected = match rates {
+        (Some(cpu_bytes_per_second), Some(engine_bytes_per_second)) => {
+            Some(Expected { cpu_bytes_per_second, engine_bytes_per_second })
+        }
+        _ => None,
+    };
+    OffloadUse {
+        offloaded_folios: count("offloaded_folios", from.offloaded_folios),
+        failed_folios: count("failed_folios", from.failed_folios),
+        cpu_folios: count("cpu_folios", from.cpu_folios),
+        requested: named(&at("requested"), from.requested, bad).unwrap_or_default(),
+        used: from.used,
+        interface: from.interface,
+        reason: from.reason,
+        failed: from.failed,
+        shared: from.shared,
+        expected,
+    }
+}
+
+fn partners(field: &str, from: Vec<v1::ExchangePartner>, bad: &mut Violations) -> Vec<Partner> {
+    let one = |(index, from): (usize, v1::ExchangePartner)| {
+        let at = |name: &str| format!("{field}[{index}].{name}");
+        Partner {
+            member: target(&at("member"), from.member, bad),
+            processes: usize::try_from(from.process_count).unwrap_or(0),
+            account: account(&at("account"), from.account.unwrap_or_default(), bad),
+            flows: flows(&at("flows"), &from.flows, bad),
+            error: Some(from.error).filter(|error| !error.is_empty()),
+        }
+    };
+    from.into_iter().enumerate().map(one).collect()
 }
 
 fn process(field: &str, from: v1::ProcessOutcome, bad: &mut Violations) -> ProcessOutcome {
@@ -160,6 +213,7 @@ fn calls(field: &str, from: v1::CallStats, bad: &mut Violations) -> CallStats {
         reclaims: amount(&at("reclaims"), from.reclaims, bad),
         compactions: amount(&at("compactions"), from.compactions, bad),
         compaction_wait: span(&at("compaction_wait"), from.compaction_wait, bad),
+        exchanged_bytes: amount(&at("exchanged_bytes"), from.exchanged_bytes, bad),
         ..CallStats::default()
     }
 }

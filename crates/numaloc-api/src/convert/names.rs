@@ -2,8 +2,8 @@
 
 use crate::{Problem, Violations, v1, value};
 use numaloc_core::{
-    CacheStop, Compact, HeatSource, HomeRule, HugetlbSource, Kind, MakeRoom, NumaBalancing, Order,
-    Profile, Reason, Skip,
+    CacheStop, Compact, HeatSource, HomeRule, HugetlbSource, Kind, MakeRoom, NumaBalancing,
+    Offload, Order, Profile, Reason, Skip, advise::Kind as FindingKind,
 };
 use std::time::{Duration, SystemTime};
 
@@ -47,9 +47,13 @@ enum_names!(both Order => v1::MoveOrder {
 enum_names!(both HomeRule => v1::HomeRule { Cpus => Cpus, Busy => Busy });
 enum_names!(both HugetlbSource => v1::HugetlbSource { Pool => Pool, Fresh => Fresh });
 enum_names!(both Compact => v1::Compact { Auto => Auto, Never => Never, Always => Always });
-enum_names!(both MakeRoom => v1::MakeRoom { None => None, Cache => Cache });
+enum_names!(both Offload => v1::Offload { Auto => Auto, Off => Off, Require => Require });
+enum_names!(both MakeRoom => v1::MakeRoom {
+    None => None, Cache => Cache, MoveCache => MoveCache, Exchange => Exchange,
+});
 enum_names!(both CacheStop => v1::CacheStop {
     Refaults => Refaults, Swap => Swap, Stuck => Stuck, Spent => Spent,
+    NoOtherRoom => NoOtherRoom, NoFiles => NoFiles,
 });
 enum_names!(HeatSource => v1::MoveOrder {
     Address => Address, Damon => Damon, Referenced => Referenced,
@@ -58,6 +62,7 @@ enum_names!(both value::EventType => v1::EventType {
     Completed => Completed, Skipped => Skipped, Failed => Failed, Started => Started,
     Paused => Paused, Resumed => Resumed, TargetGone => TargetGone,
     ScheduleRemoved => ScheduleRemoved, FightBegun => FightBegun, FightEnded => FightEnded,
+    OffloadFailed => OffloadFailed,
 });
 enum_names!(both value::Emit => v1::Emit { Always => Always, OnChange => OnChange });
 enum_names!(both value::MemberState => v1::MemberState {
@@ -75,6 +80,7 @@ enum_names!(both Reason => v1::LeftReason {
     Cancelled => Cancelled, OutOfTime => OutOfTime, FileExcluded => FileExcluded,
     RatioReached => RatioReached, StallBound => StallBound, OtherTier => OtherTier,
     NodeExcluded => NodeExcluded, Unreadable => Unreadable,
+    NotNeeded => NotNeeded,
 });
 enum_names!(both value::ScheduleState => v1::ScheduleState {
     Waiting => Waiting, Active => Active, TargetGone => TargetGone, Paused => Paused,
@@ -87,6 +93,11 @@ impl Known for v1::LabelSelectorOperator {
     }
 }
 
+enum_names!(both FindingKind => v1::FindingKind {
+    PinnedRemote => PinnedRemote, PinnedAcross => PinnedAcross, UnpinnedFits => UnpinnedFits,
+    Bound => Bound, Uneven => Uneven, Overcommitted => Overcommitted, Helper => Helper,
+    Balancing => Balancing, Thp => Thp, Hugetlb => Hugetlb, MemsForbid => MemsForbid,
+});
 enum_names!(Kind => v1::MemoryKind {
     Anonymous => Anonymous, Heap => Heap, Stack => Stack, File => File, Shmem => Shmem,
 });

@@ -6,24 +6,26 @@ use super::{
 };
 use crate::{
     v1,
-    value::{CallStats, Outcome, ProcessOutcome},
+    value::{CallStats, Outcome, Partner, ProcessOutcome},
 };
-use numaloc_core::{Account, Reason};
+use numaloc_core::{Account, OffloadUse, Reason};
 use std::collections::BTreeMap;
 
 impl From<&Outcome> for v1::Outcome {
     fn from(outcome: &Outcome) -> Self {
         let processes = outcome.processes.iter().map(Into::into).collect();
-        Self { processes, ..summed_up(outcome) }
+        let partners = outcome.partners.iter().map(Into::into).collect();
+        Self { processes, partners, ..summed_up(outcome) }
     }
 }
 
-/// An outcome without its processes, for lists.
+/// An outcome without its processes and partners, for lists.
 pub fn summed_up(outcome: &Outcome) -> v1::Outcome {
     v1::Outcome {
         account: Some((&outcome.account()).into()),
         processes: Vec::new(),
         flows: flows(&outcome.flows),
+        cache_flows: flows(&outcome.cache_flows),
         calls: Some(outcome.calls.into()),
         elapsed: Some(duration(outcome.elapsed)),
         movable_before: Some(outcome.before.movable.into()),
@@ -31,6 +33,39 @@ pub fn summed_up(outcome: &Outcome) -> v1::Outcome {
         overall_before: Some(outcome.before.overall.into()),
         overall_after: outcome.after.map(|after| after.overall.into()),
         returned_bytes: outcome.returned_bytes.map(int),
+        partners: Vec::new(),
+        offload: outcome.offload.as_ref().map(Into::into),
+    }
+}
+
+impl From<&OffloadUse> for v1::OffloadUse {
+    fn from(offload: &OffloadUse) -> Self {
+        let expected = offload.expected;
+        Self {
+            requested: v1::Offload::from(offload.requested).into(),
+            used: offload.used,
+            interface: offload.interface.clone(),
+            reason: offload.reason.clone(),
+            failed: offload.failed,
+            offloaded_folios: offload.offloaded_folios.map(int),
+            failed_folios: offload.failed_folios.map(int),
+            cpu_folios: offload.cpu_folios.map(int),
+            shared: offload.shared,
+            cpu_bytes_per_second: expected.map(|expected| int(expected.cpu_bytes_per_second)),
+            engine_bytes_per_second: expected.map(|expected| int(expected.engine_bytes_per_second)),
+        }
+    }
+}
+
+impl From<&Partner> for v1::ExchangePartner {
+    fn from(partner: &Partner) -> Self {
+        Self {
+            member: Some((&partner.member).into()),
+            process_count: i32::try_from(partner.processes).unwrap_or(i32::MAX),
+            account: Some((&partner.account).into()),
+            flows: flows(&partner.flows),
+            error: partner.error.clone().unwrap_or_default(),
+        }
     }
 }
 
@@ -65,6 +100,7 @@ impl From<CallStats> for v1::CallStats {
             reclaims: int(stats.reclaims),
             compactions: int(stats.compactions),
             compaction_wait: Some(duration(stats.compaction_wait)),
+            exchanged_bytes: int(stats.exchanged_bytes),
         }
     }
 }

@@ -11,7 +11,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 impl From<&Plan> for v1::Plan {
     fn from(plan: &Plan) -> Self {
-        let expected = Duration::try_from_secs_f64(plan.expected_seconds).unwrap_or(Duration::MAX);
+        let expected =
+            Duration::try_from_secs_f64(plan.predicted_seconds()).unwrap_or(Duration::MAX);
         Self {
             processes: plan.processes.iter().map(Into::into).collect(),
             shared: Some(resident(&plan.family_resident, &plan.family_locality)),
@@ -43,6 +44,7 @@ fn room((node, taken, protected_bytes): (NodeId, Taken, u64)) -> v1::NodeRoom {
         free_bytes: int(taken.free_bytes),
         cache_bytes: int(taken.cache_bytes),
         protected_bytes: int(protected_bytes),
+        exchange_bytes: int(taken.exchange_bytes),
     }
 }
 

@@ -58,6 +58,7 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
         on_interrupt: named(&at("on_interrupt"), from.on_interrupt, bad).unwrap_or_default(),
         emit: named(&at("emit"), from.emit, bad).unwrap_or_default(),
         numa_balancing: named(&at("numa_balancing"), from.numa_balancing, bad).unwrap_or_default(),
+        offload: named(&at("offload"), from.offload, bad).unwrap_or_default(),
     }
 }
 
@@ -93,6 +94,7 @@ impl From<&Policy> for v1::Policy {
             compact: v1::Compact::from(options.compact).into(),
             hugetlb_source: v1::HugetlbSource::from(options.hugetlb).into(),
             emit: v1::Emit::from(policy.emit).into(),
+            offload: v1::Offload::from(policy.offload).into(),
         }
     }
 }

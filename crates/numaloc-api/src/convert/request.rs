@@ -3,7 +3,8 @@
 use super::{
     bounds::{CREATOR_MAX, EVENT, JOB, REQUEST_ID_MAX, SCHEDULE, WORKLOAD},
     check::{
-        chosen, duration, name, page, resource, resume_token, text, time, token, workload_name,
+        chosen, duration, name, number, page, resource, resume_token, text, time, token,
+        workload_name,
     },
     labels::labels,
     names::{all_named, event_number, named},
@@ -13,16 +14,23 @@ use super::{
 use crate::{
     Violations, v1,
     value::{
-        CreateJob, EventFilter, GetLocality, JobFilter, JobId, ListEvents, ListJobs, MigrationSpec,
-        ScheduleId, WatchEvents, WatchJobs, WatchLocality, WorkloadId,
+        CreateJob, EventFilter, GetAdvice, GetLocality, JobFilter, JobId, ListEvents, ListJobs,
+        MigrationSpec, ScheduleId, WatchEvents, WatchJobs, WatchLocality, WorkloadId,
     },
 };
+use numaloc_core::PAGE;
 use std::time::Duration;
 
 /// Bounds of the time between two readings, and the time if the client does not give one.
 const WATCH_MIN: Duration = Duration::from_secs(1);
 const WATCH_MAX: Duration = Duration::from_secs(24 * 3600);
 const WATCH: Duration = Duration::from_secs(10);
+/// The same for the time between two readings of CPU times.
+const USE_MIN: Duration = Duration::from_millis(100);
+const USE_MAX: Duration = Duration::from_secs(60);
+const USE: Duration = Duration::from_secs(2);
+/// What is worth a finding if the client does not say.
+const WORTH: u64 = 64 << 20;
 
 macro_rules! by_name {
     ($($request:ident => $id:ident, $expected:ident;)+) => {$(
@@ -68,6 +76,19 @@ impl TryFrom<v1::WatchLocalityRequest> for WatchLocality {
         let policy = policy("policy", from.policy, &mut bad);
         let interval = duration("interval", from.interval, WATCH_MIN..=WATCH_MAX, &mut bad);
         bad.or(Self { target, policy, interval: interval.unwrap_or(WATCH) })
+    }
+}
+
+impl TryFrom<v1::GetAdviceRequest> for GetAdvice {
+    type Error = Violations;
+
+    fn try_from(from: v1::GetAdviceRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let target = from.target.map(|of| target("target", Some(of), &mut bad));
+        let interval = duration("interval", from.interval, USE_MIN..=USE_MAX, &mut bad);
+        let least = PAGE..=i64::MAX.unsigned_abs();
+        let min_bytes = number("min_bytes", from.min_bytes, least, &mut bad).unwrap_or(WORTH);
+        bad.or(Self { target, interval: interval.unwrap_or(USE), min_bytes })
     }
 }
 

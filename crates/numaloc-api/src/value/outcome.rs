@@ -1,6 +1,7 @@
 //! The result of a migration, as clients see it.
 
-use numaloc_core::{Account, CallStats, Locality, NodeId, ProcessOutcome};
+use super::Partner;
+use numaloc_core::{Account, CallStats, Locality, NodeId, OffloadUse, ProcessOutcome};
 use std::{collections::BTreeMap, time::Duration};
 
 /// The result of a migration.
@@ -13,6 +14,8 @@ pub struct Outcome {
     pub others: Account,
     /// Bytes that a second look has found on their target, by (source, target).
     pub flows: BTreeMap<(NodeId, NodeId), u64>,
+    /// Page cache that went from targets to other nodes to make room, in bytes.
+    pub cache_flows: BTreeMap<(NodeId, NodeId), u64>,
     /// System calls.
     pub calls: CallStats,
     /// Wall time.
@@ -24,14 +27,31 @@ pub struct Outcome {
     /// Of the bytes that the last run of the same schedule had moved: how many were remote again before this run, estimated
     /// from a sample. `None` if there is no sample.
     pub returned_bytes: Option<u64>,
+    /// Those whose memory was moved to make room; none in a list of jobs.
+    pub partners: Vec<Partner>,
+    /// What became of offload; `None` in old records.
+    pub offload: Option<OffloadUse>,
 }
 
 impl Outcome {
     /// The result of a run. `before` is the locality at planning, `after` that of the look afterwards.
     pub fn new(run: numaloc_core::Outcome, before: Locality, after: Option<Locality>) -> Self {
-        let numaloc_core::Outcome { processes, flows, calls, elapsed, .. } = run;
+        let numaloc_core::Outcome { processes, flows, cache_flows, calls, elapsed, .. } = run;
         let others = Account::default();
-        Self { processes, others, flows, calls, elapsed, before, after, returned_bytes: None }
+        let (returned_bytes, partners, offload) = (None, Vec::new(), None);
+        Self {
+            processes,
+            others,
+            flows,
+            cache_flows,
+            calls,
+            elapsed,
+            before,
+            after,
+            returned_bytes,
+            partners,
+            offload,
+        }
     }
 
     /// The result of two legs of one job together. This is the outcome of a leg that was ended early; `next` is that of the
@@ -43,11 +63,18 @@ impl Outcome {
             elapsed: self.elapsed.saturating_add(next.elapsed),
             before: self.before,
             returned_bytes: self.returned_bytes.or(next.returned_bytes),
+            partners: Partner::all_continued_by(&self.partners, &next.partners),
+            offload: match (&self.offload, &next.offload) {
+                (Some(first), Some(next)) => Some(first.continued_by(next)),
+                (first, next) => next.as_ref().or(first.as_ref()).cloned(),
+            },
             ..next.clone()
         };
         joined.calls.add(&self.calls);
-        for (&flow, &bytes) in &self.flows {
-            *joined.flows.entry(flow).or_default() += bytes;
+        for (flows, first) in
+            [(&mut joined.flows, &self.flows), (&mut joined.cache_flows, &self.cache_flows)]
+        {
+            first.iter().for_each(|(&flow, bytes)| *flows.entry(flow).or_default() += bytes);
         }
         joined
     }
@@ -91,6 +118,7 @@ mod tests {
             processes: vec![process],
             flows: [(FLOW, moved_bytes)].into(),
             process_flows: Vec::new(),
+            cache_flows: [((NodeId(0), NodeId(2)), moved_bytes)].into(),
             calls,
             elapsed: Duration::from_secs(2),
             cancelled: left.0 == Reason::Cancelled,
@@ -131,6 +159,7 @@ mod tests {
         assert_eq!((account.found_bytes(), account.moved_bytes()), (100, 99));
         assert_eq!(joined.processes.len(), 1);
         assert_eq!(joined.flows, [(FLOW, 99)].into());
+        assert_eq!(joined.cache_flows, [((NodeId(0), NodeId(2)), 99)].into());
         assert_eq!((joined.calls.calls, joined.elapsed), (2, Duration::from_secs(4)));
         assert_eq!((joined.before, joined.after), (first.before, next.after));
         assert_eq!(joined.returned_bytes, Some(7));

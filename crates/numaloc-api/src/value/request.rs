@@ -28,6 +28,17 @@ pub struct WatchLocality {
     pub interval: Duration,
 }
 
+/// Asks what would help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GetAdvice {
+    /// Whose memory; `None`: everybody's.
+    pub target: Option<Target>,
+    /// Time between the two readings of CPU times.
+    pub interval: Duration,
+    /// Who has less memory than this is left out.
+    pub min_bytes: u64,
+}
+
 /// What to do if another job works on one of the same address spaces, or waits to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnConflict {
@@ -154,11 +165,13 @@ pub enum EventType {
     FightBegun,
     /// What a schedule moves stays in place again.
     FightEnded,
+    /// A job has ended whose memory a DMA engine copied until something failed.
+    OffloadFailed,
 }
 
 impl EventType {
     /// All types.
-    pub const ALL: [EventType; 10] = [
+    pub const ALL: [EventType; 11] = [
         Self::Completed,
         Self::Skipped,
         Self::Failed,
@@ -169,6 +182,7 @@ impl EventType {
         Self::ScheduleRemoved,
         Self::FightBegun,
         Self::FightEnded,
+        Self::OffloadFailed,
     ];
 
     /// Whether events of this type tell of the end of a job.

@@ -1,7 +1,7 @@
 //! Migrations as clients request them, and their targets.
 
 use super::{few::first_few, selector::Selector};
-use numaloc_core::{NumaBalancing, Options};
+use numaloc_core::{NumaBalancing, Offload, Options};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -139,6 +139,8 @@ pub struct Policy {
     pub on_interrupt: OnInterrupt,
     /// What to do about the kernel's automatic NUMA balancing.
     pub numa_balancing: NumaBalancing,
+    /// Whether a DMA engine copies.
+    pub offload: Offload,
     /// Which runs are reported as events.
     pub emit: Emit,
 }

@@ -164,11 +164,14 @@ fn outcomes() {
         processes: vec![process],
         others: Account::default(),
         flows: BTreeMap::from([((NodeId(8), NodeId(0)), 4096)]),
+        cache_flows: BTreeMap::new(),
         calls: CallStats { calls: 3, longest: Duration::from_millis(1), ..Default::default() },
         elapsed: Duration::MAX,
         before: Locality::default(),
         after: None,
         returned_bytes: Some(0),
+        partners: Vec::new(),
+        offload: None,
     };
     let answer = v1::Outcome::from(&outcome);
     assert_eq!(answer.account.unwrap().moved_bytes, i64::MAX);

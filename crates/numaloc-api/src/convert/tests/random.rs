@@ -27,6 +27,7 @@ fn convert_all(bytes: &[u8]) -> BTreeSet<&'static str> {
     convert!(
         GetLocalityRequest => GetLocality,
         WatchLocalityRequest => WatchLocality,
+        GetAdviceRequest => GetAdvice,
         PlanMigrationRequest => MigrationSpec,
         CreateJobRequest => CreateJob,
         GetJobRequest => JobId,

@@ -10,7 +10,8 @@ use crate::{
     },
 };
 use numaloc_core::{
-    Compact, HomeRule, HugetlbSource, MakeRoom, NumaBalancing, Options, Order, Pacing, Profile,
+    Compact, HomeRule, HugetlbSource, MakeRoom, NumaBalancing, Offload, Options, Order, Pacing,
+    Profile,
 };
 use prost::Message;
 use std::{collections::BTreeMap, time::Duration};
@@ -67,6 +68,7 @@ fn full() -> MigrationSpec {
             qos_class: Some(QosClass::Be),
             on_interrupt: OnInterrupt::Resume,
             numa_balancing: NumaBalancing::Pause,
+            offload: Offload::Require,
             emit: Emit::Always,
         },
         limits: Limits {

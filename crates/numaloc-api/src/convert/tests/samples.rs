@@ -2,13 +2,14 @@
 
 use crate::value::{
     CallStats, Condition, Emit, Event, EventType, FailedProcess, Job, JobId, JobProgress, JobState,
-    Limits, MemberResult, MemberState, MigrationSpec, OnInterrupt, Outcome, Pins, PlanSummary,
-    Policy, ProcessOutcome, QosClass, Requirement, Schedule, ScheduleId, ScheduleSpec,
+    Limits, MemberResult, MemberState, MigrationSpec, OnInterrupt, Outcome, Partner, Pins,
+    PlanSummary, Policy, ProcessOutcome, QosClass, Requirement, Schedule, ScheduleId, ScheduleSpec,
     ScheduleState, Selector, Target, TargetProcess, Workload, WorkloadId, WorkloadSpec,
 };
 use numaloc_core::{
     Account, CacheStop, Compact, Flows, HomeRule, HugetlbSource, Identity, Locality, MakeRoom,
-    NodeId, NodeSet, NumaBalancing, Options, Order, Pacing, Profile, Reason, Share,
+    NodeId, NodeSet, NumaBalancing, Offload, OffloadUse, Options, Order, Pacing, Profile, Reason,
+    Share, offload::Expected,
 };
 use proptest::{
     collection::{btree_map, btree_set, vec},
@@ -159,6 +160,7 @@ fn policy() -> impl Strategy<Value = Policy> {
     let balancing = prop::sample::select(balancing.to_vec());
     let on_interrupt = prop_oneof![Just(OnInterrupt::Stop), Just(OnInterrupt::Resume)];
     let emit = prop_oneof![Just(Emit::Always), Just(Emit::OnChange)];
+    let emit = (emit, prop::sample::select(&Offload::ALL[..]));
     let nodes_and_home = (option::of(nodes(1)), prop::sample::select(&HomeRule::ALL[..]));
     let room = (
         prop::sample::select(&HugetlbSource::ALL[..]),
@@ -167,7 +169,7 @@ fn policy() -> impl Strategy<Value = Policy> {
     );
     let pace = (pacing, order, balancing, room, nodes_and_home);
     (options, qos_class(), on_interrupt, emit, pace).prop_map(
-        |(options, qos_class, on_interrupt, emit, pace)| {
+        |(options, qos_class, on_interrupt, (emit, offload), pace)| {
             let (pacing, order, numa_balancing, (hugetlb, make_room, compact), (from, home)) = pace;
             let (
                 [include_shared, exclude_file, include_bound, include_gigantic],
@@ -191,7 +193,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                 home,
                 reserve_bytes,
             };
-            Policy { options, qos_class, on_interrupt, numa_balancing, emit }
+            Policy { options, qos_class, on_interrupt, numa_balancing, offload, emit }
         },
     )
 }
@@ -246,9 +248,8 @@ fn locality() -> impl Strategy<Value = Locality> {
 
 fn calls() -> impl Strategy<Value = CallStats> {
     let spans = [span(0..9), span(0..9), span(0..9), span(0..9), span(0..9), span(0..9)];
-    let stop = [CacheStop::Refaults, CacheStop::Swap, CacheStop::Stuck, CacheStop::Spent];
-    let stop = option::of(prop::sample::select(stop.to_vec()));
-    (any::<[u32; 10]>(), spans, stop).prop_map(|(counts, spans, cache_stop)| {
+    let stop = option::of(prop::sample::select(&CacheStop::ALL[..]));
+    (any::<[u32; 11]>(), spans, stop).prop_map(|(counts, spans, cache_stop)| {
         let counts = counts.map(u64::from);
         let [
             calls,
@@ -261,6 +262,7 @@ fn calls() -> impl Strategy<Value = CallStats> {
             cache_bytes,
             reclaims,
             compactions,
+            exchanged_bytes,
         ] = counts;
         let [longest, total, rested, held_back, huge_page_wait, compaction_wait] = spans;
         CallStats {
@@ -281,6 +283,7 @@ fn calls() -> impl Strategy<Value = CallStats> {
             reclaims,
             compactions,
             compaction_wait,
+            exchanged_bytes,
             ..CallStats::default()
         }
     })
@@ -294,17 +297,63 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         account,
         error,
     });
-    let sides = (locality(), option::of(locality()), option::of(bytes()));
-    (vec(process, 0..3), account(), flows(), calls(), span(0..9), sides).prop_map(
-        |(processes, others, flows, calls, elapsed, (before, after, returned_bytes))| Outcome {
+    let partner = (target(), 0..9usize, account(), flows(), option::of("[a-z ]{1,9}"));
+    let partner = partner.prop_map(|(member, processes, account, flows, error)| Partner {
+        member,
+        processes,
+        account,
+        flows,
+        error,
+    });
+    let rest = (vec(partner, 0..3), option::of(offload()));
+    let sides = (locality(), option::of(locality()), option::of(bytes()), rest);
+    let both = (flows(), flows());
+    (vec(process, 0..3), account(), both, calls(), span(0..9), sides).prop_map(
+        |(
             processes,
             others,
-            flows,
+            (flows, cache_flows),
             calls,
             elapsed,
-            before,
-            after,
-            returned_bytes,
+            (before, after, returned_bytes, rest),
+        )| {
+            let (partners, offload) = rest;
+            Outcome {
+                processes,
+                others,
+                flows,
+                cache_flows,
+                calls,
+                elapsed,
+                before,
+                after,
+                returned_bytes,
+                partners,
+                offload,
+            }
+        },
+    )
+}
+
+fn offload() -> impl Strategy<Value = OffloadUse> {
+    let requested = prop::sample::select(&Offload::ALL[..]);
+    let counts = (option::of(bytes()), option::of(bytes()), option::of(bytes()));
+    let rates = option::of((bytes(), bytes()));
+    (requested, any::<[bool; 3]>(), "[a-z]{0,9}", "[a-z ]{0,9}", counts, rates).prop_map(
+        |(requested, [used, failed, shared], interface, reason, counts, rates)| OffloadUse {
+            requested,
+            used,
+            interface,
+            reason,
+            failed,
+            offloaded_folios: counts.0,
+            failed_folios: counts.1,
+            cpu_folios: counts.2,
+            shared,
+            expected: rates.map(|(cpu_bytes_per_second, engine_bytes_per_second)| Expected {
+                cpu_bytes_per_second,
+                engine_bytes_per_second,
+            }),
         },
     )
 }

@@ -1,0 +1,102 @@
+//! What would help.
+
+use super::{
+    locality::flows,
+    names::{duration, index, int, timestamp},
+};
+use crate::v1;
+use numaloc_core::{
+    NodeSet,
+    advise::{Exactness, Finding, HostLook, Who},
+};
+use std::time::{Duration, SystemTime};
+
+/// Advice, and what was looked at for it.
+#[derive(Clone, Copy, Debug)]
+pub struct AdviceView<'a> {
+    /// The host.
+    pub look: &'a HostLook,
+    /// What was found.
+    pub findings: &'a [Finding],
+    /// Processes that may not be read.
+    pub unreadable: usize,
+    /// Who was left out.
+    pub left_out: usize,
+    /// Processes that ended meanwhile.
+    pub ended: usize,
+    /// When the look ended.
+    pub time: SystemTime,
+}
+
+impl From<AdviceView<'_>> for v1::Advice {
+    fn from(view: AdviceView<'_>) -> Self {
+        let count = |number| i32::try_from(number).unwrap_or(i32::MAX);
+        Self {
+            findings: view.findings.iter().map(|found| finding(view.look, found)).collect(),
+            subject_count: count(view.look.subjects.len()),
+            unreadable_count: count(view.unreadable),
+            left_out_count: count(view.left_out),
+            ended_count: count(view.ended),
+            is_whole: view.look.is_whole,
+            read_time: Some(timestamp(view.time)),
+        }
+    }
+}
+
+fn finding(look: &HostLook, finding: &Finding) -> v1::Finding {
+    let subject = look.subjects.iter().find(|subject| Some(&subject.who) == finding.who.as_ref());
+    let (source, sampled_pages) = match subject.map(|subject| subject.exactness) {
+        None => (v1::MemorySource::Unspecified, 0),
+        Some(Exactness::Counted) => (v1::MemorySource::Counted, 0),
+        Some(Exactness::Scanned) => (v1::MemorySource::Scanned, 0),
+        Some(Exactness::Sampled(pages)) => (v1::MemorySource::Sampled, int(pages)),
+    };
+    let nodes = |nodes: &NodeSet| nodes.iter().map(|node| index(node.0)).collect();
+    v1::Finding {
+        kind: v1::FindingKind::from(finding.kind).into(),
+        who: finding.who.as_ref().map(|who| match who {
+            Who::Cgroup(path) => v1::finding::Who::Cgroup(path.clone()),
+            Who::Process(identity) => v1::finding::Who::Process((*identity).into()),
+        }),
+        name: finding.name.clone(),
+        resident_bytes: int(finding.resident_bytes),
+        used_cpus: finding.used_cpus,
+        from_node_ids: nodes(&finding.from_nodes),
+        home_node_ids: nodes(&finding.home),
+        cpus: finding.cpus.as_ref().map_or(String::new(), ToString::to_string),
+        mems_node_ids: finding.mems.as_ref().map_or(Vec::new(), nodes),
+        flows: flows(&finding.flows),
+        bytes: int(finding.bytes),
+        expected_time: Some(duration(
+            Duration::try_from_secs_f64(finding.seconds).unwrap_or_default(),
+        )),
+        weight: finding.weight,
+        source: source.into(),
+        sampled_pages,
+        age: subject.map(|subject| duration(subject.age)),
+        commands: finding.steps.iter().map(|step| step.shell()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numaloc_core::advise::Kind;
+
+    /// `numalocctl` shows the daemon's kinds and sources by the names that it has for its own.
+    #[test]
+    fn names_are_the_same_with_and_without_the_daemon() {
+        for kind in Kind::ALL {
+            let name = v1::FindingKind::from(kind).as_str_name();
+            assert_eq!(name.to_lowercase(), format!("finding_kind_{}", kind.name()));
+        }
+        for (source, exactness) in [
+            (v1::MemorySource::Counted, Exactness::Counted),
+            (v1::MemorySource::Scanned, Exactness::Scanned),
+            (v1::MemorySource::Sampled, Exactness::Sampled(1)),
+        ] {
+            let name = source.as_str_name().to_lowercase();
+            assert_eq!(name, format!("memory_source_{}", exactness.name()));
+        }
+    }
+}
