@@ -233,6 +233,7 @@ fn outcome() -> Outcome {
         others: numaloc_core::Account::default(),
         processes: processes.collect(),
         flows: [((NodeId(1), NodeId(0)), PROCESSES * 390 * MIB)].into(),
+        cache_flows: Default::default(),
         calls: CallStats {
             calls,
             addresses: PROCESSES * 100_000,
@@ -245,5 +246,7 @@ fn outcome() -> Outcome {
         before: locality(400, 400),
         after: Some(locality(790, 10)),
         returned_bytes: None,
+        partners: Vec::new(),
+        offload: None,
     }
 }

@@ -4,19 +4,23 @@
 //! dies in between, [`Balancing::put_back`] repairs the setting: at the next start, and by `numalocd --restore-settings`, which
 //! the unit runs each time the daemon has ended. If somebody sets another value meanwhile, that value stays.
 
-mod saved;
 #[cfg(test)]
 mod tests;
 
-use crate::refusal::Refusal;
+use crate::{
+    refusal::Refusal,
+    saved::{Saved, SavedFile, not_written},
+};
 use numaloc_core::NumaBalancing;
 use numaloc_host::{Error, Roots, numa_balancing};
-use saved::{Saved, SavedFile};
 use std::{
     io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard},
 };
+
+/// The file of the previous value.
+const NAME: &str = "numa_balancing.saved";
 
 /// Why balancing could not be paused or put back.
 #[derive(Debug, thiserror::Error)]
@@ -62,7 +66,7 @@ pub struct Balancing(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     roots: Roots,
-    saved: SavedFile,
+    saved: SavedFile<u32>,
     /// How many jobs want balancing off. The lock is held while the setting is changed, so that no job moves before it is off.
     jobs: Mutex<usize>,
 }
@@ -74,7 +78,11 @@ pub struct Paused(Arc<Shared>);
 impl Balancing {
     /// Saves the previous value in this directory, which has to exist.
     pub fn new(roots: Roots, state_dir: &Path) -> Self {
-        Self(Arc::new(Shared { roots, saved: SavedFile::new(state_dir), jobs: Mutex::new(0) }))
+        Self(Arc::new(Shared {
+            roots,
+            saved: SavedFile::new(state_dir, NAME),
+            jobs: Mutex::new(0),
+        }))
     }
 
     /// Whether this process can do what a job asks for.
@@ -144,7 +152,7 @@ impl Drop for Paused {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     /// Saves the previous value.
-    Save(Saved),
+    Save(Saved<u32>),
     /// Sets kernel.numa_balancing to this value.
     Set(u32),
     /// Removes the saved value, which is no longer needed.
@@ -156,16 +164,16 @@ fn to_pause(current: Option<u32>, boot: &str) -> Vec<Step> {
     match current {
         // A value that a dead daemon saved is left in place: it is put back after this job.
         None | Some(0) => Vec::new(),
-        Some(value) => vec![Step::Save(Saved { value, boot: boot.to_owned() }), Step::Set(0)],
+        Some(value) => vec![Step::Save(Saved { value, of: boot.to_owned() }), Step::Set(0)],
     }
 }
 
 /// The steps that put the saved value back. It is dropped if the host was booted since, because a boot sets the value anew, or if
 /// the value is not 0: then somebody else has set it, or it has been put back already.
-fn to_put_back(saved: Option<&Saved>, current: Option<u32>, boot: &str) -> Vec<Step> {
+fn to_put_back(saved: Option<&Saved<u32>>, current: Option<u32>, boot: &str) -> Vec<Step> {
     match saved {
         None => Vec::new(),
-        Some(saved) if saved.boot == boot && current == Some(0) => {
+        Some(saved) if saved.of == boot && current == Some(0) => {
             vec![Step::Set(saved.value), Step::Forget]
         }
         Some(_) => vec![Step::Forget],
@@ -191,7 +199,7 @@ impl Shared {
     }
 
     fn put_back(&self) -> Result<Option<u32>, BalancingError> {
-        let Some(saved) = self.kept(SavedFile::read)? else { return Ok(None) };
+        let Some(saved) = self.kept(previous)? else { return Ok(None) };
         let current = numa_balancing::read(&self.roots)?;
         let boot = numa_balancing::boot_id(&self.roots)?;
         let steps = to_put_back(Some(&saved), current, &boot);
@@ -227,8 +235,19 @@ impl Shared {
         Ok(())
     }
 
-    fn kept<T>(&self, work: impl FnOnce(&SavedFile) -> io::Result<T>) -> Result<T, BalancingError> {
+    fn kept<T>(
+        &self,
+        work: impl FnOnce(&SavedFile<u32>) -> io::Result<T>,
+    ) -> Result<T, BalancingError> {
         let failed = |source| BalancingError::Saved { path: self.saved.path().to_owned(), source };
         work(&self.saved).map_err(failed)
+    }
+}
+
+/// The previous value, which was not 0.
+fn previous(file: &SavedFile<u32>) -> io::Result<Option<Saved<u32>>> {
+    match file.read()? {
+        Some(Saved { value: 0, .. }) => Err(not_written()),
+        saved => Ok(saved),
     }
 }

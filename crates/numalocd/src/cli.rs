@@ -54,8 +54,8 @@ pub struct Args {
     /// Check the configuration and the files that it names, print a line for each problem, and exit.
     #[arg(long, group = "once")]
     pub check_config: bool,
-    /// Put back host settings (kernel.numa_balancing) that a daemon has left changed because it died while it moved memory, and
-    /// exit. The unit does it each time the daemon has ended.
+    /// Put back host settings (kernel.numa_balancing, those of offload, work queues of DSA devices) that a daemon has left changed because it died,
+    /// and exit. The unit does it each time the daemon has ended.
     #[arg(long, group = "once")]
     pub restore_settings: bool,
     /// Replace the store by this backup, keep the previous store beside it, and exit. The daemon must not run.

@@ -6,6 +6,7 @@ mod signals;
 mod wire;
 
 use crate::{
+    accelerators::Accelerators,
     access::{Access, Quotas},
     cli::Args,
     config::Config,
@@ -18,7 +19,7 @@ use crate::{
     tls::Keys,
 };
 use anyhow::Context;
-use numaloc_host::{Roots, heat};
+use numaloc_host::{Roots, Source, heat};
 use std::{
     env,
     ffi::OsString,
@@ -79,6 +80,15 @@ fn take_down_damon() {
     }
 }
 
+/// Says which memory stays, if page frames are hidden from this process.
+fn tell_what_is_hidden() {
+    if Source::probe(&Roots::default()) == Source::Query {
+        tracing::info!(
+            "page frames are hidden, so memory that several processes map stays where it is: see Rights in docs/daemon.md"
+        );
+    }
+}
+
 /// Runs until a signal or a failure ends the daemon.
 async fn run(args: Args, config: Config) -> anyhow::Result<()> {
     let logs = log::start(config.log.clone()).context("cannot log")?;
@@ -88,17 +98,23 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
     let metrics_listener = match config.metrics {
         None => None,
         Some(address) => Some(TcpListener::bind(address).await.with_context(|| {
-            format!("metrics cannot be served at {address}: change metrics.listen if it is taken")
+            format!(
+                "metrics cannot be served at {address}: change metrics.listen if it is taken; numalocd.service has no network \
+                 without the drop-in numalocd-network.conf"
+            )
         })?),
     };
     let addresses = listeners.to_string();
     let keys = listeners.keys();
     let is_loopback = config.metrics.is_none_or(|address| address.ip().is_loopback());
 
+    // Before jobs begin, which may use them. Dropping this takes them down, also if the start fails below.
+    let accelerators = Accelerators::begin(&Roots::default(), &config.dsa);
     let (config, in_force) = watch::channel(Arc::new(config));
     let (end, ending) = watch::channel(false);
     let (stop, stopping) = watch::channel(false);
     take_down_damon();
+    tell_what_is_hidden();
     let metrics = Metrics::default();
     let quotas = Quotas::new(in_force.clone());
     let state_dir = args.state_directory();
@@ -159,6 +175,10 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
     if let Err(error) = parts.engine.put_back() {
         tracing::error!(%error, "kernel.numa_balancing stays as a job has left it");
     }
+    if let Err(error) = parts.engine.put_offload_back() {
+        tracing::error!(%error, "the kernel's settings of offload stay as a job has left them");
+    }
+    drop(accelerators);
     scrape.into_iter().for_each(|scrape| scrape.abort());
     Ok(())
 }

@@ -27,6 +27,7 @@ mod measured;
 mod names;
 mod open;
 mod page;
+mod partners;
 pub mod queue;
 mod records;
 mod recover;

@@ -1,10 +1,12 @@
 //! Looks at targets and moves their memory, in threads that may block.
 
+mod advice;
 mod authority;
 mod find;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod members;
+mod partners;
 mod planned;
 mod returned;
 mod run;
@@ -13,20 +15,24 @@ mod turns;
 use crate::{
     access::{Authority, Caller},
     balancing::{Balancing, BalancingError},
-    order::{Aim, Found, Order, Report},
+    offload::{OffloadError, Offloading},
+    order::{Aim, Found, Offers, Order, Report},
     refusal::Refusal,
 };
+pub use advice::Advised;
 use members::Members;
 use numaloc_api::value::{Missing, Pins, Target, TargetProcess};
 use numaloc_core::{Identity, NumaBalancing, Options, Plan, Topology};
 use numaloc_host::{
     Error, Policies, Roots, containers, cpusets, heat, identify, numa_balancing, topology,
 };
+use partners::Partners;
 use std::{
     collections::{BTreeMap, BTreeSet},
     convert::Infallible,
     sync::Arc,
     thread,
+    time::Duration,
 };
 use tokio::sync::mpsc;
 use turns::Turns;
@@ -44,6 +50,7 @@ const ITSELF: &str = "daemon";
 pub struct Engine {
     roots: Roots,
     balancing: Balancing,
+    offloading: Offloading,
     finds: Turns,
     probes: Turns,
     looks: Turns,
@@ -52,11 +59,11 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine for these kernel file systems. `balancing` has to be about the same ones.
-    pub fn new(roots: Roots, balancing: Balancing) -> Self {
+    /// An engine for these kernel file systems. `balancing` and `offloading` have to be about the same ones.
+    pub fn new(roots: Roots, balancing: Balancing, offloading: Offloading) -> Self {
         let [finds, probes, looks] = [(); 3].map(|()| Turns::new(AT_ONCE));
         let boot_id = numa_balancing::boot_id(&roots).map(Arc::from).map_err(Refusal::from);
-        Self { roots, balancing, finds, probes, looks, boot_id }
+        Self { roots, balancing, offloading, finds, probes, looks, boot_id }
     }
 
     /// Checks whether jobs that want `asked` done about the kernel's NUMA balancing can be carried out. The caller `of`
@@ -78,6 +85,14 @@ impl Engine {
     /// It cannot be put back now.
     pub fn put_back(&self) -> Result<(), BalancingError> {
         self.balancing.put_back().map(drop)
+    }
+
+    /// Restores the kernel's settings of offload after jobs that will not come to their end. Blocks for a moment.
+    ///
+    /// # Errors
+    /// They cannot be put back now.
+    pub fn put_offload_back(&self) -> Result<(), OffloadError> {
+        self.offloading.put_back().map(drop)
     }
 
     /// The topology of the machine as it is now. The caller `of` asks.
@@ -215,7 +230,52 @@ impl Engine {
         policies: Policies<'static>,
     ) -> Result<(Plan, Vec<Missing>), Refusal> {
         let roots = self.roots.clone();
-        self.looks.take(of, move |stop| look(stop, &roots, &aim, &options, policies)).await
+        let look = move |stop: &(dyn Fn() -> bool + Sync)| {
+            let (plan, members) = look(stop, &roots, &aim, &options, policies)?;
+            Ok((plan.0, members.missing()))
+        };
+        self.looks.take(of, look).await
+    }
+
+    /// Looks at those whom `aim` means, or at everybody, and decides what would help. CPU times are read twice, `interval` apart.
+    /// Only a few looks run at a time; others wait. The caller `of` asks.
+    ///
+    /// # Errors
+    /// Target not found or empty; the host cannot be read.
+    pub async fn advise(
+        &self,
+        of: &str,
+        aim: Option<Aim>,
+        interval: Duration,
+        min_bytes: u64,
+    ) -> Result<Advised, Refusal> {
+        let roots = self.roots.clone();
+        let look = move |stop: &(dyn Fn() -> bool + Sync)| {
+            advice::advised(stop, &roots, aim.as_ref(), interval, min_bytes)
+        };
+        self.looks.take(of, look).await
+    }
+
+    /// As [`Self::look`], for a job of `caller` for which others may make room.
+    ///
+    /// # Errors
+    /// As [`Self::look`].
+    pub async fn look_for_room(
+        &self,
+        caller: &Caller,
+        aim: Aim,
+        options: Options,
+        policies: Policies<'static>,
+        offers: Offers,
+    ) -> Result<(Plan, Vec<Missing>), Refusal> {
+        let (roots, authority) = (self.roots.clone(), caller.authority.clone());
+        let look = move |stop: &(dyn Fn() -> bool + Sync)| {
+            let ((mut plan, topology), members) = look(stop, &roots, &aim, &options, policies)?;
+            let offers = (offers, &authority);
+            Partners::expected((&roots, &topology), &mut plan, offers, &members, stop);
+            Ok((plan, members.missing()))
+        };
+        self.looks.take(&caller.name, look).await
     }
 
     /// Carries out orders as they come, each in a thread of its own, and reports. Ends when no order can come any more and
@@ -230,10 +290,11 @@ impl Engine {
         let (running, mut ended) = mpsc::channel::<Infallible>(1);
         while let Some(order) = orders.recv().await {
             let (roots, balancing) = (self.roots.clone(), self.balancing.clone());
+            let offloading = self.offloading.clone();
             let (to, running) = (reports.clone(), running.clone());
             let job = order.job.clone();
             let body = move || {
-                run::carry_out(&roots, &balancing, order, &to);
+                run::carry_out(&roots, (&balancing, &offloading), order, &to);
                 drop(running);
             };
             let thread = thread::Builder::new().name(format!("job-{}", job.id())).spawn(body);
@@ -253,7 +314,7 @@ fn look(
     aim: &Aim,
     options: &Options,
     policies: Policies<'_>,
-) -> Result<(Plan, Vec<Missing>), Refusal> {
+) -> Result<((Plan, Topology), Members), Refusal> {
     let topology = topology::topology(roots)?;
     if let Some(nodes) = &options.to {
         topology::check_nodes(roots, &topology, nodes)?;
@@ -264,7 +325,7 @@ fn look(
     let mut plan = survey.take_seen().plan(&topology, options);
     check_any(&plan, aim)?;
     plan.order = heat::choose(roots, &plan)?;
-    Ok((plan, members.missing()))
+    Ok(((plan, topology), members))
 }
 
 fn pin(roots: &Roots, boot_id: &str, pids: impl IntoIterator<Item = i32>) -> Result<Pins, Refusal> {

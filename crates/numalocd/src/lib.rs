@@ -13,11 +13,15 @@
 //! | [`store`] | keeps the records on the disk |
 //! | [`engine`] | looks at targets, plans and moves, in threads |
 //! | [`balancing`] | pauses the kernel's own NUMA balancing for a job, and restores it |
+//! | [`offload`] | switches copying by a DMA engine on for jobs, and off again; says what it pays and what was used |
+//! | `saved` | the small files with what has to be put back, of these two |
+//! | [`accelerators`] | sets up work queues of accelerators for the kernel, and takes them down |
 //! | [`config`], [`cli`] | the configuration file, and the arguments of the program |
 //! | [`daemon`] | wires all of this together |
 //! | [`log`], [`metrics`], [`notify`] | what the outside sees: the journal, Prometheus, the service manager |
 #![forbid(unsafe_code)]
 
+pub mod accelerators;
 pub mod access;
 pub mod balancing;
 pub mod cli;
@@ -29,8 +33,10 @@ pub mod listen;
 pub mod log;
 pub mod metrics;
 pub mod notify;
+pub mod offload;
 pub mod order;
 pub mod refusal;
+mod saved;
 pub mod service;
 pub mod store;
 pub mod tls;

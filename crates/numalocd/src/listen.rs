@@ -68,7 +68,10 @@ pub enum ListenError {
         source: io::Error,
     },
     /// The TCP address cannot be listened on.
-    #[error("{address}: cannot be listened on: {source}; change listen.tcp if it is taken")]
+    #[error(
+        "{address}: cannot be listened on: {source}; change listen.tcp if it is taken; numalocd.service has no network without the \
+         drop-in numalocd-network.conf"
+    )]
     Tcp {
         /// The address.
         address: SocketAddr,

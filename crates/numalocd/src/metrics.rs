@@ -141,9 +141,11 @@ impl Metrics {
 
     fn outcome(&self, outcome: &Outcome) {
         let series = &self.0.series;
+        let is_offloaded = outcome.offload.as_ref().is_some_and(|offload| offload.used);
+        let by = if is_offloaded { "offload" } else { "cpu" };
         for ((from, to), bytes) in &outcome.flows {
             series.moved.get_or_create(&[("from", from.0), ("to", to.0)]).inc_by(*bytes);
-            series.offload.get_or_create(&[("by", "cpu")]).inc_by(*bytes);
+            series.offload.get_or_create(&[("by", by)]).inc_by(*bytes);
         }
         for (reason, bytes) in outcome.account().left_bytes() {
             series.left.get_or_create(&[("reason", reason.name())]).inc_by(*bytes);

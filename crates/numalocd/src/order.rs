@@ -1,10 +1,12 @@
 //! What the dispatcher and the engine tell each other: plain values, known to both.
 
 mod aim;
+mod offers;
 
 pub use aim::{Aim, Member, exactly};
+pub use offers::{Offer, Offers};
 
-use crate::{access::Authority, refusal::Refusal};
+use crate::{access::Authority, offload::Asked, refusal::Refusal};
 use numaloc_api::value::{JobId, MemberResult, Outcome, PlanSummary};
 use numaloc_core::{Identity, Moved, NodeSet, NumaBalancing, Options};
 use numaloc_executor::{Control, RunLimits};
@@ -24,8 +26,12 @@ pub struct Order {
     pub limits: RunLimits,
     /// The right of the job's creator: whose memory it allows to have moved.
     pub authority: Authority,
+    /// Who may make room for it.
+    pub offers: Offers,
     /// What is done about the kernel's NUMA balancing.
     pub numa_balancing: NumaBalancing,
+    /// Whether a DMA engine copies.
+    pub offload: Asked,
     /// What the last run of the same schedule has moved, to see how much of it stayed.
     pub trail: Option<Arc<Trail>>,
     /// The dispatcher reads the run's progress from it. It also sets it to end the run after the current batches, or to end

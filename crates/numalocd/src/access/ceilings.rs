@@ -3,7 +3,7 @@
 
 use crate::{config::Ceilings, refusal::Refusal};
 use numaloc_api::value::{Limits, MigrationSpec, QosClass};
-use numaloc_core::{Compact, NumaBalancing, Pacing, Profile};
+use numaloc_core::{Compact, NumaBalancing, Offload, Pacing, Profile};
 
 impl Ceilings {
     /// Checks a request for a migration against the ceilings.
@@ -27,6 +27,9 @@ impl Ceilings {
         over(options.to.is_some() && !self.named_nodes, "named_nodes", no())?;
         let pauses = policy.numa_balancing == NumaBalancing::Pause;
         over(pauses && !self.pause_numa_balancing, "pause_numa_balancing", no())?;
+        // AUTO goes without it where it is not allowed.
+        let requires = policy.offload == Offload::Require;
+        over(requires && !self.offload, "offload", no())?;
         let workers = limits.workers.is_some_and(|workers| workers > self.workers);
         over(workers, "workers", self.workers.to_string())?;
         let most = self.rate_bytes_per_second.unwrap_or(u64::MAX);

@@ -76,6 +76,7 @@ pub(super) const RULES: &[Rule] = &[
     list("/numaloc.v1.LocalityService/GetTopology"),
     list("/numaloc.v1.LocalityService/GetLocality"),
     watch("/numaloc.v1.LocalityService/WatchLocality"),
+    list("/numaloc.v1.LocalityService/GetAdvice"),
     list("/numaloc.v1.MigrationService/PlanMigration"),
     change("/numaloc.v1.MigrationService/CreateJob"),
     read("/numaloc.v1.MigrationService/GetJob"),

@@ -96,7 +96,7 @@ fn a_warning_is_for_those_who_want_one_and_where_it_is_on() {
 fn whatever_a_death_leaves_is_repaired() {
     for value in [1, 2, 3] {
         let pausing = to_pause(Some(value), THIS);
-        let saved = Saved { value, boot: THIS.to_owned() };
+        let saved = Saved { value, of: THIS.to_owned() };
         let steps = [pausing, to_put_back(Some(&saved), Some(0), THIS)].concat();
         assert_eq!(steps.len(), 4);
         for done in 0..=steps.len() {

@@ -2,7 +2,9 @@
 
 use super::Args;
 use crate::{
+    accelerators,
     balancing::Balancing,
+    offload::Offloading,
     store::{self, OpenError},
 };
 use numaloc_host::Roots;
@@ -17,36 +19,64 @@ use std::{
 /// # Errors
 /// `out` cannot be written to.
 pub fn restore_settings(args: &Args, roots: Roots, out: &mut impl Write) -> io::Result<ExitCode> {
+    let settings = put_back_settings(args, roots.clone(), out)?;
+    // Last, when nothing uses them any more.
+    let queues = take_down_queues(&roots, out)?;
+    Ok(if settings && queues { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Takes down work queues of DSA devices. Returns whether none is left.
+fn take_down_queues(roots: &Roots, out: &mut impl Write) -> io::Result<bool> {
+    let reports = match accelerators::take_down(roots) {
+        Ok(reports) => reports,
+        Err(error) => {
+            writeln!(out, "{error}")?;
+            return Ok(false);
+        }
+    };
+    for report in &reports {
+        writeln!(out, "{report}")?;
+    }
+    Ok(!reports.iter().any(|report| report.is_problem()))
+}
+
+/// Puts back kernel.numa_balancing and the settings of offload. Returns whether nothing is left to do.
+fn put_back_settings(args: &Args, roots: Roots, out: &mut impl Write) -> io::Result<bool> {
     let dir = args.state_directory();
     let lock = match dir.exists() {
         true => Some(store::lock(&dir)),
         false => None,
     };
     let _lock = match lock {
-        None => return Ok(ExitCode::SUCCESS),
+        None => return Ok(true),
         Some(Err(OpenError::InUse { .. })) => {
             writeln!(
                 out,
                 "{} is in use: the numalocd that runs there puts back what it changes",
                 dir.display()
             )?;
-            return Ok(ExitCode::SUCCESS);
+            return Ok(true);
         }
         Some(Err(error)) => {
             writeln!(out, "{error}")?;
-            return Ok(ExitCode::FAILURE);
+            return Ok(false);
         }
         Some(Ok(lock)) => lock,
     };
-    match Balancing::new(roots, &dir).put_back() {
-        Ok(None) => Ok(ExitCode::SUCCESS),
-        Ok(Some(value)) => {
-            writeln!(out, "kernel.numa_balancing = {value}, as it was before a job")?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Err(error) => {
-            writeln!(out, "{error}")?;
-            Ok(ExitCode::FAILURE)
-        }
+    let balancing =
+        Balancing::new(roots.clone(), &dir).put_back().map_err(|error| error.to_string());
+    let balancing = balancing.map(|value| value.map(|it| format!("kernel.numa_balancing = {it}")));
+    let offload = Offloading::new(roots, &dir).put_back().map_err(|error| error.to_string());
+    let mut all = true;
+    for done in [balancing.map(|line| line.into_iter().collect()), offload] {
+        let lines: Vec<String> = match done {
+            Ok(set) => set.iter().map(|set| format!("{set}, as it was before a job")).collect(),
+            Err(error) => {
+                all = false;
+                vec![error]
+            }
+        };
+        lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     }
+    Ok(all)
 }

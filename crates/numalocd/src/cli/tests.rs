@@ -155,3 +155,38 @@ fn settings_are_restored_where_no_daemon_lives() {
     assert_eq!(code, failed);
     assert!(out.contains("numa_balancing.saved"), "{out}");
 }
+
+#[test]
+fn work_queues_are_taken_down_where_no_daemon_lives() {
+    let host = tempfile::tempdir().unwrap();
+    let at = |name: &str| host.path().join(name);
+    let devices = at("sys/bus/dsa/devices");
+    for (file, text) in [
+        ("dsa0/state", "disabled"),
+        ("wq0.0/state", "disabled"),
+        ("wq0.0/type", "kernel"),
+        ("wq0.0/group_id", "0"),
+        ("engine0.0/group_id", "0"),
+    ] {
+        fs::create_dir_all(devices.join(file).parent().unwrap()).unwrap();
+        fs::write(devices.join(file), text).unwrap();
+    }
+    fs::create_dir_all(at("run/numaloc")).unwrap();
+    let note = "device\tdsa0\twq0.0\nset\tengine0.0\tgroup_id\t-1\t0\nset\twq0.0\tgroup_id\t-1\t0\n\
+                set\twq0.0\ttype\tnone\tkernel\nbegin\tdsa0\n";
+    fs::write(at("run/numaloc/dsa"), note).unwrap();
+    let state = at("state");
+    let args = args(&["--restore-settings", "--state-dir", state.to_str().unwrap()]);
+    let restore = || {
+        let roots = numaloc_host::Roots { sys: at("sys"), run: at("run"), ..Default::default() };
+        let mut out = Vec::new();
+        let code = restore_settings(&args, roots, &mut out).unwrap();
+        (code == ExitCode::SUCCESS, String::from_utf8(out).unwrap())
+    };
+    let (done, out) = restore();
+    assert!(done && out.starts_with("dsa0: the work queue is taken down"), "{out}");
+    let value = |file: &str| fs::read_to_string(devices.join(file)).unwrap();
+    assert_eq!([value("engine0.0/group_id"), value("wq0.0/group_id")], ["-1", "-1"]);
+    assert!(value("wq0.0/type").starts_with("none"));
+    assert_eq!(restore(), (true, String::new()));
+}

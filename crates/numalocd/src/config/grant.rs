@@ -74,6 +74,8 @@ pub struct Ceilings {
     pub workers: usize,
     /// Whether kernel.numa_balancing may be switched off for a time.
     pub pause_numa_balancing: bool,
+    /// Whether the kernel's settings of offload may be changed for a time.
+    pub offload: bool,
 }
 
 impl Default for Ceilings {
@@ -86,6 +88,7 @@ impl Default for Ceilings {
             rate_bytes_per_second: None,
             workers: 1,
             pause_numa_balancing: false,
+            offload: false,
         }
     }
 }
@@ -100,5 +103,6 @@ impl Ceilings {
         rate_bytes_per_second: None,
         workers: usize::MAX,
         pause_numa_balancing: true,
+        offload: true,
     };
 }

@@ -95,6 +95,8 @@ pub enum Fault {
         "has no effect without listen.tcp, or metrics.listen beyond loopback: add one of them, or remove this"
     )]
     UnusedTls,
+    #[error("has no effect without dsa.manage_work_queue = true: set that, or remove this")]
+    UnusedDevices,
     #[error("contradicts [listen.tls]: remove one of the two")]
     PlainAndTls,
     #[error(transparent)]

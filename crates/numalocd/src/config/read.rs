@@ -1,11 +1,12 @@
 //! The keys of the configuration, and their allowed values.
 
 use super::{
-    Calls, Ceilings, Config, Fault, Grant, Grantee, Listen, NOBODY, Problem, Queue, Quota,
-    Retention, Role, Socket, Stop,
+    Calls, Ceilings, Config, Dsa, Fault, Grant, Grantee, Listen, NOBODY, Offload, Problem, Queue,
+    Quota, Retention, Role, Socket, Stop,
     section::{Report, Section},
     units::{
-        address, cgroups, count, flag, group, mode, path, size, socket, span, spiffe, text, user,
+        address, cgroups, count, devices, flag, group, mode, path, size, socket, span, spiffe,
+        text, user,
     },
 };
 use crate::{
@@ -48,10 +49,12 @@ pub(super) fn read(from: &str) -> Result<Config, Vec<Problem>> {
             quota: root.within("quota", quota),
             calls: root.within("calls", calls),
             retention: root.within("retention", retention),
+            offload: root.within("offload", offload),
             grants: root.each("grants", |at| grant(at, &mut seen)).into_iter().flatten().collect(),
             metrics: root.within("metrics", |at| metrics(at, tls_line.is_some())),
             log: root.within("log", |at| at.read("level", levels)).unwrap_or_default(),
             stop: root.within("stop", stop),
+            dsa: root.within("dsa", dsa),
         };
         let beyond = config.metrics.is_some_and(|address| !address.ip().is_loopback());
         if let (Some(line), None, false) = (tls_line, config.listen.tcp, beyond) {
@@ -235,9 +238,29 @@ fn bytes(value: &DeValue<'_>) -> Result<usize, Fault> {
     Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
+fn offload(at: &mut Section<'_>) -> Offload {
+    let default = Offload::default();
+    Offload {
+        enable: at.read("enable", flag).unwrap_or(default.enable),
+        polling: at.read("polling", flag).unwrap_or(default.polling),
+        channels_max: at.read("channels_max", count(1..=16)),
+    }
+}
+
 fn stop(at: &mut Section<'_>) -> Stop {
     let grace = at.read("grace", span(Duration::from_millis(100)..=Duration::from_secs(300)));
     Stop { grace: grace.unwrap_or(Stop::default().grace) }
+}
+
+fn dsa(at: &mut Section<'_>) -> Dsa {
+    let default = Dsa::default();
+    let devices_line = at.line_of("devices");
+    let manage = at.read("manage_work_queue", flag).unwrap_or(default.manage_work_queue);
+    let devices = at.read("devices", devices).unwrap_or(default.devices);
+    if !manage && !devices.is_empty() {
+        at.complain_at(devices_line, "devices", Fault::UnusedDevices);
+    }
+    Dsa { manage_work_queue: manage, devices }
 }
 
 fn grant(at: &mut Section<'_>, seen: &mut Vec<Grantee>) -> Option<Grant> {
@@ -287,6 +310,7 @@ fn ceilings(at: &mut Section<'_>) -> Ceilings {
         pause_numa_balancing: at
             .read("pause_numa_balancing", flag)
             .unwrap_or(default.pause_numa_balancing),
+        offload: at.read("offload", flag).unwrap_or(default.offload),
     }
 }
 

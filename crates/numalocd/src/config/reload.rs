@@ -13,15 +13,16 @@ pub fn reload(old: &Config, new: Config) -> (Config, Vec<String>) {
     // TLS files are taken over, be it other paths or new contents. TLS is neither switched on nor off.
     let tls = old.listen.tls.as_ref().and(new.listen.tls.clone()).or(old.listen.tls.clone());
     let listen = Listen { tls, ..old.listen.clone() };
-    (Config { listen, metrics: old.metrics, ..new }, later)
+    (Config { listen, metrics: old.metrics, dsa: old.dsa.clone(), ..new }, later)
 }
 
 /// The settings that hold until the daemon ends, each with its value for people to read.
-fn fixed(config: &Config) -> [(&'static str, String); 7] {
+fn fixed(config: &Config) -> [(&'static str, String); 9] {
     let listen = &config.listen;
     let shown = |value: Option<String>| value.unwrap_or_else(|| "unset".to_owned());
     let sockets: Vec<_> = listen.sockets.iter().map(described).collect();
     let sockets = Some(sockets.join("; ")).filter(|sockets| !sockets.is_empty());
+    let devices = Some(config.dsa.devices.join(", ")).filter(|devices| !devices.is_empty());
     [
         ("listen.socket", listen.socket.display().to_string()),
         ("listen.mode", format!("{:04o}", listen.mode)),
@@ -30,6 +31,8 @@ fn fixed(config: &Config) -> [(&'static str, String); 7] {
         ("listen.tcp", shown(listen.tcp.map(|address| address.to_string()))),
         ("listen.tls", shown(listen.tls.as_ref().map(|_| "set".to_owned()))),
         ("metrics.listen", shown(config.metrics.map(|address| address.to_string()))),
+        ("dsa.manage_work_queue", config.dsa.manage_work_queue.to_string()),
+        ("dsa.devices", shown(devices)),
     ]
 }
 

@@ -74,6 +74,10 @@ fn every_key_is_read() {
         jobs = 6
         events = 7
         bytes = "8M"
+        [offload]
+        enable = true
+        polling = true
+        channels_max = 4
         [[grants]]
         user = "daemon"
         role = "operator"
@@ -86,6 +90,7 @@ fn every_key_is_read() {
         rate_bytes_per_second = "1G"
         workers = 8
         pause_numa_balancing = true
+        offload = true
         [[grants]]
         group = 0
         role = "admin"
@@ -101,6 +106,9 @@ fn every_key_is_read() {
         level = "warn,numalocd=debug"
         [stop]
         grace = "1500ms"
+        [dsa]
+        manage_work_queue = true
+        devices = ["dsa0", "dsa12"]
         "#,
     );
     let daemon = nix::unistd::User::from_name("daemon").unwrap().unwrap().uid.as_raw();
@@ -158,6 +166,7 @@ fn every_key_is_read() {
             events: 7,
             bytes: 8 << 20,
         },
+        offload: Offload { enable: true, polling: true, channels_max: Some(4) },
         grants: vec![
             Grant {
                 to: Grantee::Uid(daemon),
@@ -191,6 +200,7 @@ fn every_key_is_read() {
         metrics: Some("127.0.0.1:9464".parse().unwrap()),
         log: "warn,numalocd=debug".parse().unwrap(),
         stop: Stop { grace: Duration::from_millis(1500) },
+        dsa: Dsa { manage_work_queue: true, devices: vec!["dsa0".into(), "dsa12".into()] },
     };
     assert_eq!(config, expected);
 }
@@ -244,6 +254,14 @@ fn each_mistake_is_told_with_its_line_and_key() {
         ("[listen]\nplain_loopback = true", "2: listen.plain_loopback: has no effect without"),
         ("[metrics]\nlisten = \"0.0.0.0:9464\"", "2: metrics.listen: 0.0.0.0:9464 is no loopback"),
         ("[log]\nlevel = \"inof\"", "2: log.level: 'inof' is no log level"),
+        ("[dsa]\nmanage_work_queue = 1", "2: dsa.manage_work_queue: true or false expected"),
+        ("[dsa]\ndevices = \"dsa0\"", "2: dsa.devices: list of devices expected, found string"),
+        ("[dsa]\ndevices = [\"iax1\"]", "2: dsa.devices: 'iax1' is no DSA device such as dsa0"),
+        ("[dsa]\ndevices = [\"dsa0\"]", "2: dsa.devices: has no effect without dsa.manage_"),
+        (
+            "[dsa]\nmanage = true",
+            "2: dsa.manage: unknown key; known here: manage_work_queue, devices",
+        ),
         ("[stop]\ngrace = \"1h\"", "2: stop.grace: 1h is out of range"),
         ("grants = 1", "1: grants: list of tables expected, found integer"),
         ("grants = [1]", "1: grants[0]: list of tables expected, found integer"),
@@ -480,7 +498,8 @@ fn the_example_file_shows_the_defaults() {
     assert_eq!(all.mover.batch, default.mover.batch);
     assert_eq!((all.retention, all.stop), (default.retention, default.stop));
     assert_eq!(all.calls, default.calls);
-    assert_eq!(all.log, default.log);
+    assert_eq!(Offload { channels_max: None, ..all.offload }, default.offload);
+    assert_eq!((all.log, all.dsa), (default.log, default.dsa));
     assert_eq!(all.grants.len(), 4);
 }
 
@@ -492,14 +511,24 @@ fn a_reload_keeps_what_takes_a_restart_and_says_so() {
          tcp = \"127.0.0.1:1\"\nplain_loopback = true\n\
          [metrics]\nlisten = \"127.0.0.1:2\"\n[queue]\nmoves = 5\n[log]\nlevel = \"debug\"\n\
          [stop]\ngrace = \"2s\"\n[[grants]]\nuser = 1\nrole = \"viewer\"\n\
+         [dsa]\nmanage_work_queue = true\ndevices = [\"dsa0\"]\n\
          [quota]\nwatches = 9\n[calls]\ntimeout = \"9s\"\n[retention]\njobs = 9\n[limits]\nworkers = 9",
     );
     let (now, later) = reload(&old, new.clone());
-    assert_eq!(now, Config { listen: old.listen.clone(), metrics: None, ..new.clone() });
+    let (listen, dsa) = (old.listen.clone(), Dsa::default());
+    assert_eq!(now, Config { listen, metrics: None, dsa, ..new.clone() });
     let keys: Vec<_> = later.iter().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(
         keys,
-        ["listen.socket", "listen.mode", "listen.group", "listen.tcp", "metrics.listen"]
+        [
+            "listen.socket",
+            "listen.mode",
+            "listen.group",
+            "listen.tcp",
+            "metrics.listen",
+            "dsa.manage_work_queue",
+            "dsa.devices"
+        ]
     );
     assert_eq!(
         later[1],

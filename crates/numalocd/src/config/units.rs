@@ -3,6 +3,7 @@
 use super::Fault;
 use nix::unistd::{Group, User};
 use numaloc_api::value::{CGROUP_MAX, is_cgroup};
+use numaloc_host::dsa::is_device_name;
 use std::{
     io,
     net::SocketAddr,
@@ -136,6 +137,16 @@ fn cgroup(text: &str) -> Result<String, Fault> {
     let fits = is_cgroup(text) && text.len() <= CGROUP_MAX && !text.chars().any(char::is_control);
     let wanted = "absolute cgroup path such as /kubepods.slice, without '..' and '//'";
     if fits { Ok(text.to_owned()) } else { Err(form(text, wanted)) }
+}
+
+/// A list of DSA devices.
+pub(super) fn devices(value: &DeValue<'_>) -> Result<Vec<String>, Fault> {
+    let list = value.as_array().ok_or_else(|| wrong("list of devices", value))?;
+    let device = |text: &str| match is_device_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err(form(text, "DSA device such as dsa0 (numalocctl dsa lists them)")),
+    };
+    list.iter().map(|entry| device(text(entry.get_ref())?)).collect()
 }
 
 /// A SPIFFE ID, as the standard has it: a trust domain and a path (SPIFFE-ID, sections 2.1 to 2.3).

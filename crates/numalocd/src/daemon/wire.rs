@@ -9,10 +9,12 @@ use crate::{
     engine::Engine,
     metrics::Metrics,
     notify::Notifier,
+    offload::Offloading,
     order::Found,
     service::Parts,
     store::Store,
 };
+use anyhow::Context;
 use numaloc_api::value::JobId;
 use numaloc_host::Roots;
 use std::{
@@ -41,7 +43,8 @@ pub fn dispatcher(
     (ending, stop): (&watch::Receiver<bool>, &watch::Receiver<bool>),
 ) -> anyhow::Result<(Parts, JoinHandle<()>)> {
     let (store, contents) = Store::open(state_dir)?;
-    let engine = Engine::new(Roots::default(), balancing(state_dir));
+    let offloading = offloading(state_dir, config)?;
+    let engine = Engine::new(Roots::default(), balancing(state_dir), offloading);
     let (orders, taken) = mpsc::unbounded_channel();
     let (reported, reports) = mpsc::unbounded_channel();
     let (probes, asked) = mpsc::unbounded_channel();
@@ -87,6 +90,22 @@ fn balancing(state_dir: &Path) -> Balancing {
         tracing::error!(%error, "kernel.numa_balancing stays as a daemon that died has left it");
     }
     balancing
+}
+
+/// Puts back what a dead daemon has left changed, before any job begins. Then finds out what offload pays, in a thread of its own: a
+/// job that wants to know waits for it.
+fn offloading(
+    state_dir: &Path,
+    config: &watch::Receiver<Arc<Config>>,
+) -> anyhow::Result<Offloading> {
+    let offloading = Offloading::new(Roots::default(), state_dir);
+    if let Err(error) = offloading.put_back() {
+        tracing::error!(%error, "the kernel's settings of offload stay as a daemon that died has left them");
+    }
+    let (measured, rules) = (offloading.clone(), config.borrow().offload);
+    let calibrate = std::thread::Builder::new().name("offload-rates".into());
+    calibrate.spawn(move || measured.calibrate(rules)).context("cannot start a thread")?;
+    Ok(offloading)
 }
 
 /// Finds out whether the targets of schedules are there. The engine bounds how many are probed at a time.

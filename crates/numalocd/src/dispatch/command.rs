@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     access::Caller,
-    order::Found,
+    order::{Found, Offers},
     refusal::Refusal,
     store::{Holds, Snapshot},
 };
@@ -16,9 +16,9 @@ use numaloc_api::{
     encoded::ListedJob,
     value::{
         CreateJob, CreateSchedule, DeleteSchedule, Event, EventFilter, Job, JobFilter, JobId,
-        ListEvents, ListJobs, ListSchedules, ListWorkloads, Pins, RegisterWorkload, RenewWorkloads,
-        RunSchedule, Schedule, ScheduleFilter, ScheduleId, Target, UnregisterWorkload,
-        UpdateSchedule, Workload, WorkloadFilter, WorkloadId, WorkloadSet,
+        ListEvents, ListJobs, ListSchedules, ListWorkloads, MigrationSpec, Pins, RegisterWorkload,
+        RenewWorkloads, RunSchedule, Schedule, ScheduleFilter, ScheduleId, Target,
+        UnregisterWorkload, UpdateSchedule, Workload, WorkloadFilter, WorkloadId, WorkloadSet,
     },
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -84,6 +84,8 @@ impl Command {
 pub enum Command {
     /// Resolves workloads of a caller, or of everybody.
     Select(Target, Option<Caller>, Reply<Selected>),
+    /// Who may make room for a migration of a caller.
+    Offers(MigrationSpec, Caller, Reply<Offers>),
     /// Creates or finds a job.
     CreateJob(Caller, CreateJob, Pins, Found, Reply<Made>),
     /// Finds the job of a request.

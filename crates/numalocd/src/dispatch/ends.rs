@@ -53,6 +53,7 @@ impl Dispatcher {
         let fight = self.fight_after(&job);
         let event = self.end_event(&job, local_percent);
         let events = event.into_iter().chain(self.fight_event(&job, fight.as_ref()));
+        let events = events.chain(self.offload_event(&job));
         writes.extend(self.tell(events));
         let follow_up = self.after_run(&job, fight.as_ref());
         writes.extend(follow_up.iter().map(|(schedule, _)| Write::Schedule(schedule.clone())));

@@ -113,6 +113,14 @@ impl Dispatcher {
         self.is_news(job, &event).then_some(event)
     }
 
+    /// The event that offload was given up for a job, if it was.
+    pub(super) fn offload_event(&self, job: &Job) -> Option<Event> {
+        let offload = job.outcome.as_deref()?.offload.as_ref()?;
+        let message = || format!("{}; copied by CPU from then on", offload.reason);
+        let is_given_up = offload.used && offload.failed;
+        is_given_up.then(|| self.of_job(job, EventType::OffloadFailed, message()))
+    }
+
     /// Whether the end of a job is to have an event. Only a repeating schedule whose policy does not ask for all events
     /// leaves some out. Its ends have an event if there was none before, if the type differs from the last one, if the
     /// local share is newly known, not known any more or changed by more than [`POINTS`], or if other members are not well.

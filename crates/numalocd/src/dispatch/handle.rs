@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     access::Caller,
-    order::Found,
+    order::{Found, Offers},
     refusal::Refusal,
     store::{Holds, Snapshot},
 };
@@ -17,11 +17,12 @@ use numaloc_api::{
     encoded::ListedJob,
     value::{
         CreateJob, CreateSchedule, DeleteSchedule, Event, EventFilter, Job, JobFilter, JobId,
-        ListEvents, ListJobs, ListSchedules, ListWorkloads, Pins, RegisterWorkload, RenewWorkloads,
-        RunSchedule, Schedule, ScheduleFilter, ScheduleId, Target, UnregisterWorkload,
-        UpdateSchedule, Workload, WorkloadFilter, WorkloadId, WorkloadSet,
+        ListEvents, ListJobs, ListSchedules, ListWorkloads, MigrationSpec, Pins, RegisterWorkload,
+        RenewWorkloads, RunSchedule, Schedule, ScheduleFilter, ScheduleId, Target,
+        UnregisterWorkload, UpdateSchedule, Workload, WorkloadFilter, WorkloadId, WorkloadSet,
     },
 };
+use numaloc_core::MakeRoom;
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -79,6 +80,17 @@ impl Handle {
             Some(selected) => Ok(selected),
             None => self.ask(|reply| Command::Select(target, Some(of), reply)).await,
         }
+    }
+
+    /// Who may make room for a migration of `of`. Waits for the dispatcher only if there may be somebody.
+    ///
+    /// # Errors
+    /// The dispatcher has gone.
+    pub async fn offers(&self, of: Caller, spec: MigrationSpec) -> Result<Offers, Refusal> {
+        if spec.policy.options.make_room != MakeRoom::Exchange {
+            return Ok(Offers::default());
+        }
+        self.ask(|reply| Command::Offers(spec, of, reply)).await
     }
 
     /// Creates a job for what was found (`false`). Or gives back the job that the request joins, or that an earlier request

@@ -6,7 +6,9 @@ use crate::{
     refusal::Refusal,
     store::Write,
 };
-use numaloc_api::value::{Job, JobState, MemberResult, MemberState, Outcome, state_and_reason};
+use numaloc_api::value::{
+    Job, JobState, MemberResult, MemberState, Outcome, first_few, state_and_reason,
+};
 use numaloc_core::Reason;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -162,7 +164,7 @@ impl Dispatcher {
                 } else {
                     let target_ratio = job.spec.policy.options.target_ratio;
                     let (state, message) = how_it_ended(&whole, target_ratio);
-                    let message = joined([message, note.unwrap_or_default()]);
+                    let message = joined([message, made_room(&whole), note.unwrap_or_default()]);
                     self.end_job(&job, state, message, Some(whole))?;
                 }
                 // Counted only now, because a report that could not be stored is handled again.
@@ -223,6 +225,15 @@ fn all_legs(job: &Job, next: Vec<MemberResult>) -> Vec<MemberResult> {
         Some(_) => MemberResult::all_continued_by(&job.members, next, target_ratio),
         None => next,
     }
+}
+
+/// Whose memory made room for a job; empty if nobody's did.
+fn made_room(outcome: &Outcome) -> String {
+    let moved = outcome.partners.iter().filter(|partner| partner.account.moved_bytes() > 0);
+    let moved: Vec<_> = moved.collect();
+    let bytes: u64 = moved.iter().map(|partner| partner.account.moved_bytes()).sum();
+    let names = first_few(moved.iter().map(|partner| &partner.member));
+    names.map_or_else(String::new, |names| format!("{bytes} bytes of {names} made room"))
 }
 
 /// The last state and message of a job whose run was finished.

@@ -223,6 +223,7 @@ impl Dispatcher {
             Command::Select(target, of, reply) => {
                 let _ = reply.send(self.select(&target, of.as_ref(), None));
             }
+            Command::Offers(spec, of, reply) => drop(reply.send(Ok(self.offers(&spec, &of)))),
             Command::FindRequest(caller, request, reply) => {
                 let _ = reply.send(self.find_request(&caller, &request));
             }

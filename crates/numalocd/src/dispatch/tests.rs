@@ -9,6 +9,8 @@ mod jobs;
 mod limits;
 mod members;
 mod model;
+mod offload;
+mod partners;
 mod queue;
 mod results;
 mod schedules;

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     access::{Caller, Creators, Grants},
+    offload::Asked,
     order::Order,
     refusal::Refusal,
     store::Holds,
@@ -238,12 +239,19 @@ impl Dispatcher {
         bounded.policy.qos_class = Some(qos_class);
         let shared = self.shared_rate.at(self.config().queue.rate_bytes_per_second);
         let limits = limits(&bounded, &self.config(), shared);
+        let offers = self.offers(&bounded, &owner);
         let order = Order {
             job: job.id.clone(),
             aim,
             options: job.spec.policy.options.clone(),
             limits: numaloc_executor::RunLimits { rooms: Some(self.rooms.clone()), ..limits },
+            offload: Asked {
+                policy: job.spec.policy.offload,
+                rules: self.config().offload,
+                is_granted: owner.ceilings.offload,
+            },
             authority: owner.authority,
+            offers,
             numa_balancing: job.spec.policy.numa_balancing,
             trail: self.trail(job),
             control,

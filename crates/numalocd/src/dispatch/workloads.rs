@@ -363,7 +363,7 @@ fn check_etag(
 }
 
 /// The name of a workload as a member of a target: its container id, or else its cgroup.
-fn name_of(spec: &WorkloadSpec) -> Target {
+pub(super) fn name_of(spec: &WorkloadSpec) -> Target {
     match &spec.container_id {
         Some(id) => Target::container(id),
         None => Target::cgroup(&spec.cgroup),

@@ -2,7 +2,7 @@
 
 use crate::{access::Authority, refusal::Refusal};
 use numaloc_core::Process;
-use numaloc_host::{Owner, Roots, owner};
+use numaloc_host::{Owner, Roots, Whose, owner};
 
 /// Checks that `authority` extends to each of `processes`. Processes that have ended meanwhile do not matter.
 ///
@@ -25,13 +25,16 @@ pub fn check<'a>(
     Ok(())
 }
 
-fn extends_to(authority: &Authority, owner: &Owner) -> bool {
-    match authority {
-        Authority::All => true,
-        Authority::Of { uid, cgroups } => {
-            uid.is_some_and(|uid| owner.is_of(uid)) || cgroups.iter().any(|top| owner.is_in(top))
-        }
+/// Whose page cache may be moved: that of files that nobody else uses.
+pub fn whose(authority: &Authority) -> Whose {
+    match authority.clone() {
+        Authority::All => Whose::Anybody,
+        Authority::Of { uid, cgroups } => Whose::Of { uid, cgroups },
     }
+}
+
+fn extends_to(authority: &Authority, owner: &Owner) -> bool {
+    whose(authority).includes(owner)
 }
 
 fn refuse(process: &Process, owner: &Owner) -> Refusal {

@@ -1,15 +1,19 @@
 //! One order in its thread: plan, wait until the dispatcher says go, move, look again.
 
-use super::{check_any, members::Members, returned::returned, turns::caught};
+use super::{
+    authority, check_any, members::Members, partners::Partners, returned::returned, turns::caught,
+};
 use crate::{
+    access::Authority,
     balancing::{Balancing, Paused},
     log,
-    order::{Ended, Order, Planned, Report, Trail},
+    offload::{Offloading, Using},
+    order::{Ended, Offers, Order, Planned, Report, Trail},
     refusal::Refusal,
 };
 use numaloc_api::value;
-use numaloc_core::{Plan, Topology};
-use numaloc_executor::{Control, RunLimits, execute};
+use numaloc_core::{Plan, Topology, exchange, offload::Amounts};
+use numaloc_executor::{Control, RunLimits, execute_with};
 use numaloc_host::{Error, Policies, Roots, Survey, heat, survey_unless, topology};
 use std::{
     sync::Arc,
@@ -29,6 +33,8 @@ struct Run<'a> {
     plan: Plan,
     survey: Survey,
     members: Members,
+    /// Those who may make room.
+    partners: Partners,
     /// Bytes that an earlier run had moved and that are remote again.
     returned_bytes: Option<u64>,
 }
@@ -36,14 +42,15 @@ struct Run<'a> {
 /// Carries an order out as far as the dispatcher wants it, and reports.
 pub fn carry_out(
     roots: &Roots,
-    balancing: &Balancing,
-    order: Order,
+    (balancing, offloading): (&Balancing, &Offloading),
+    mut order: Order,
     reports: &UnboundedSender<Report>,
 ) {
     let job = order.job.clone();
     // Puts the job on each line that is logged from here on, also by the executor's threads.
     let _span = log::job(&job).entered();
-    let (run, note) = match caught(|| Run::plan(roots, &order)) {
+    let offers = std::mem::take(&mut order.offers);
+    let (mut run, note) = match caught(|| Run::plan(roots, &order, offers)) {
         Ok((run, mut planned)) => {
             planned.note = balancing.warning(order.numa_balancing);
             let note = planned.note.clone();
@@ -64,7 +71,8 @@ pub fn carry_out(
     }
     let ended = caught(|| {
         let paused = balancing.begin(order.numa_balancing)?;
-        run.execute(&order.limits, &order.control, paused)
+        let using = offloading.begin(&order.offload, &Amounts::of(&run.plan))?;
+        run.execute((&order.limits, &order.control, &order.authority), (paused, using))
     });
     report(reports, Report::Ended(job, ended));
 }
@@ -77,7 +85,7 @@ pub fn report(reports: &UnboundedSender<Report>, report: Report) {
 }
 
 impl<'a> Run<'a> {
-    fn plan(roots: &'a Roots, order: &Order) -> Result<(Self, Planned), Refusal> {
+    fn plan(roots: &'a Roots, order: &Order, offers: Offers) -> Result<(Self, Planned), Refusal> {
         let Order { aim, options, authority, control, .. } = order;
         let cancelled = || control.cancel.load(Relaxed);
         let topology = topology::topology(roots)?;
@@ -93,7 +101,14 @@ impl<'a> Run<'a> {
         let returned =
             order.trail.as_ref().map(|trail| returned(roots, &topology, &survey, options, trail));
         let returned_bytes = returned.as_ref().map(|returned| returned.bytes);
-        let planned = Planned { returned, ..Planned::new(&plan, &members) };
+        let offers = (offers, authority);
+        let partners = Partners::expected(host, &mut plan, offers, &members, &cancelled);
+        let mut planned = Planned { returned, ..Planned::new(&plan, &members) };
+        // Meanwhile no other job works on these, and where they go counts as where memory is brought.
+        planned.found.processes.extend(partners.processes());
+        for to in exchange::sides(&plan).values().filter(|_| !partners.is_empty()) {
+            planned.found.nodes = planned.found.nodes.or(to);
+        }
         tracing::info!(
             processes = planned.found.processes.len(),
             members = planned.found.members.len(),
@@ -105,27 +120,41 @@ impl<'a> Run<'a> {
             returned_bytes,
             "planned"
         );
-        Ok((Self { roots, topology, plan, survey, members, returned_bytes }, planned))
+        Ok((Self { roots, topology, plan, survey, members, partners, returned_bytes }, planned))
     }
 
-    /// Moves. The kernel's NUMA balancing stays `paused` until that is done.
+    /// Moves. The kernel's NUMA balancing stays `paused`, and offload is in use, until that is done.
     fn execute(
-        &self,
-        limits: &RunLimits,
-        control: &Control,
-        paused: Option<Paused>,
+        &mut self,
+        (limits, control, authority): (&RunLimits, &Control, &Authority),
+        (paused, using): (Option<Paused>, Using),
     ) -> Result<Ended, Refusal> {
-        let Self { roots, topology, plan, survey, members, returned_bytes } = self;
-        let mut outcome = execute(roots, topology, plan, survey, limits, control)?;
+        let Self { roots, topology, plan, survey, partners, .. } = self;
+        let limits = &RunLimits { cache_of: authority::whose(authority), ..limits.clone() };
+        let (mut outcome, made_room) = {
+            let host = (*roots, &*topology);
+            let (options, stop) = (&plan.options, || control.cancel.load(Relaxed));
+            let mut others = partners.in_order(host, options, authority, &stop, Policies::Ask);
+            execute_with(roots, topology, plan, survey, limits, control, &mut others)?
+        };
         drop(paused);
+        // Each address names one folio.
+        let calls = &outcome.calls;
+        let offload = using.end(calls.addresses.saturating_sub(calls.retried_addresses));
+        let Self { plan, members, partners, returned_bytes, .. } = &*self;
+        let partners = partners.moved(&made_room);
         let account = outcome.account();
         tracing::info!(
             found_bytes = account.found_bytes(),
             moved_bytes = account.moved_bytes(),
             shortfall_bytes = account.shortfall_bytes(),
             calls = outcome.calls.calls,
+            exchanged_bytes = outcome.calls.exchanged_bytes,
+            partners = partners.len(),
             elapsed_ms = outcome.elapsed.as_millis() as u64,
             cancelled = outcome.cancelled,
+            offloaded = offload.used,
+            not_offloaded = offload.reason,
             "ended"
         );
         let (moved_bytes, sample) = (account.moved_bytes(), std::mem::take(&mut outcome.sample));
@@ -134,7 +163,10 @@ impl<'a> Run<'a> {
         let members = members.ended(plan, &outcome, after.as_ref());
         let after = after.map(|plan| plan.locality);
         let outcome = value::Outcome::new(outcome, plan.locality, after);
-        let outcome = Arc::new(value::Outcome { returned_bytes: *returned_bytes, ..outcome });
+        let returned_bytes = *returned_bytes;
+        let offload = Some(offload);
+        let outcome = value::Outcome { returned_bytes, partners, offload, ..outcome };
+        let outcome = Arc::new(outcome);
         Ok(Ended { outcome, members, trail })
     }
 

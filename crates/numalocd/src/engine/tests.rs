@@ -4,6 +4,7 @@ use super::{fixture::Asleep, *};
 use crate::{
     access::Authority,
     config::{Ceilings, Role},
+    offload::Asked,
     order::{Ended, Member, Planned},
 };
 use nix::{
@@ -11,6 +12,7 @@ use nix::{
     unistd::Pid,
 };
 use numaloc_api::value::{self, JobId, MemberState};
+use numaloc_core::Offload;
 use numaloc_executor::{Control, RunLimits};
 use numaloc_host::Target;
 use std::{
@@ -23,7 +25,9 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// An engine that does not change the settings of this machine.
 fn engine(roots: Roots) -> Engine {
-    Engine::new(roots.clone(), Balancing::new(roots, "/nowhere".as_ref()))
+    let nowhere = "/nowhere".as_ref();
+    let offloading = Offloading::new(roots.clone(), nowhere);
+    Engine::new(roots.clone(), Balancing::new(roots, nowhere), offloading)
 }
 
 /// A target with one member.
@@ -69,7 +73,9 @@ impl Desk {
             options: Options::default(),
             limits: RunLimits::default(),
             authority,
+            offers: Offers::default(),
             numa_balancing: NumaBalancing::Ignore,
+            offload: Asked { policy: Offload::Off, rules: Default::default(), is_granted: false },
             trail: None,
             control: Arc::new(control),
             go: word,

@@ -39,6 +39,7 @@ fn shown(ceilings: &Ceilings) -> v1::Ceilings {
             .map(|rate| i64::try_from(rate).unwrap_or(i64::MAX)),
         workers: count(ceilings.workers),
         pause_numa_balancing: ceilings.pause_numa_balancing,
+        offload: ceilings.offload,
     }
 }
 

@@ -6,9 +6,9 @@ use super::{
 };
 use crate::{access::caller, refusal::Refusal};
 use numaloc_api::{
-    LocalityView,
+    AdviceView, LocalityView,
     v1::{self, locality_service_server::LocalityService},
-    value::{GetLocality, Target, WatchLocality},
+    value::{GetAdvice, GetLocality, Target, WatchLocality},
 };
 use numaloc_core::Options;
 use numaloc_host::Policies;
@@ -49,6 +49,29 @@ impl LocalityService for Service {
         let GetLocality { target, policy } = request.into_inner().try_into()?;
         let (locality, missing) = read(&self.0, &of, target, policy.options).await?;
         Ok(Response::new(v1::GetLocalityResponse { locality, missing }))
+    }
+
+    async fn get_advice(
+        &self,
+        request: Request<v1::GetAdviceRequest>,
+    ) -> Result<Response<v1::GetAdviceResponse>, Status> {
+        let of = caller(&request)?.name;
+        let GetAdvice { target, interval, min_bytes } = request.into_inner().try_into()?;
+        let aim = match target {
+            Some(target) => Some(self.0.handle.select(target).await?.aim),
+            None => None,
+        };
+        let advised = self.0.engine.advise(&of, aim, interval, min_bytes).await?;
+        let view = AdviceView {
+            look: &advised.looked.look,
+            findings: &advised.findings,
+            unreadable: advised.looked.unreadable,
+            left_out: advised.looked.left_out,
+            ended: advised.looked.ended,
+            time: SystemTime::now(),
+        };
+        let missing = advised.missing.iter().map(Into::into).collect();
+        Ok(Response::new(v1::GetAdviceResponse { advice: Some(view.into()), missing }))
     }
 
     type WatchLocalityStream = BoxStream<v1::WatchLocalityResponse>;

@@ -96,15 +96,24 @@ impl MigrationService for Service {
         // Plans what a job of this caller would find. A viewer cannot create jobs, and looks at the workloads of all
         // owners.
         let caller = caller(&request)?;
-        let MigrationSpec { target, policy, .. } = request.into_inner().try_into()?;
+        let mut spec: MigrationSpec = request.into_inner().try_into()?;
+        let target = spec.target.clone();
         let handle = &self.0.handle;
         let selected = match caller.role {
             Role::Viewer => handle.select(target).await?,
             Role::Operator | Role::Admin => handle.select_for(caller.clone(), target).await?,
         };
-        let (of, options) = (&caller.name, policy.options);
-        let look = self.0.engine.look(of, selected.aim, options, Policies::AskBriefly);
-        let (plan, missing) = look.await?;
+        let options = spec.policy.options.clone();
+        spec.policy.qos_class = spec.policy.qos_class.or(selected.qos_class);
+        let (aim, policies) = (selected.aim, Policies::AskBriefly);
+        let engine = &self.0.engine;
+        let (plan, missing) = match caller.role {
+            Role::Viewer => engine.look(&caller.name, aim, options, policies).await?,
+            Role::Operator | Role::Admin => {
+                let offers = handle.offers(caller.clone(), spec).await?;
+                engine.look_for_room(&caller, aim, options, policies, offers).await?
+            }
+        };
         let plan = with_target_node(plan)?;
         let missing = missing.iter().map(Into::into).collect();
         Ok(Response::new(v1::PlanMigrationResponse { plan: Some((&plan).into()), missing }))

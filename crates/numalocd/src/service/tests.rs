@@ -5,6 +5,7 @@ use crate::{
     access::{Authority, Caller},
     balancing::Balancing,
     config::{Config, Role},
+    offload::Offloading,
 };
 use hyper_util::rt::TokioIo;
 use numaloc_api::v1::{
@@ -42,7 +43,11 @@ fn parts(ending: watch::Receiver<bool>) -> Parts {
 
 fn engine() -> Engine {
     let roots = numaloc_host::Roots::default();
-    Engine::new(roots.clone(), Balancing::new(roots, "/nowhere".as_ref()))
+    Engine::new(
+        roots.clone(),
+        Balancing::new(roots.clone(), "/nowhere".as_ref()),
+        Offloading::new(roots, "/nowhere".as_ref()),
+    )
 }
 
 /// Both ends of one connection: what a server accepts, and the client's channel, once the server serves.

@@ -13,7 +13,8 @@ use numaloc_api::{
 };
 use numaloc_core::{
     Account, CacheStop, Compact, HomeRule, HugetlbSource, Identity, Locality, MakeRoom, NodeId,
-    NodeSet, NumaBalancing, Options, Order, Pacing, Profile, Reason, Share,
+    NodeSet, NumaBalancing, Offload, OffloadUse, Options, Order, Pacing, Profile, Reason, Share,
+    offload::Expected,
 };
 use numalocd::store::{Holds, Write};
 use std::{
@@ -135,6 +136,7 @@ fn spec() -> MigrationSpec {
         qos_class: Some(QosClass::Be),
         on_interrupt: OnInterrupt::Resume,
         numa_balancing: NumaBalancing::Ignore,
+        offload: Offload::Off,
         emit: Emit::Always,
     };
     let limits = Limits {
@@ -189,16 +191,34 @@ fn outcome() -> Outcome {
         reclaims: 4,
         compactions: 1,
         compaction_wait: Duration::from_millis(8),
+        exchanged_bytes: 0,
     };
     Outcome {
         processes: vec![of(None), of(Some("gone"))],
         others: account(),
         flows: [((NodeId(1), NodeId(0)), 1140 * MIB)].into(),
+        cache_flows: Default::default(),
         calls,
         elapsed: Duration::from_secs(2),
         before: locality(10, 1200),
         after: Some(locality(1150, 60)),
         returned_bytes: Some(3 * MIB),
+        partners: Vec::new(),
+        offload: Some(OffloadUse {
+            requested: Offload::Auto,
+            used: true,
+            interface: "dcbm".to_owned(),
+            reason: "failed: 3 folios".to_owned(),
+            failed: true,
+            offloaded_folios: Some(1000),
+            failed_folios: Some(3),
+            cpu_folios: Some(40),
+            shared: true,
+            expected: Some(Expected {
+                cpu_bytes_per_second: 4096 * MIB,
+                engine_bytes_per_second: 9000 * MIB,
+            }),
+        }),
     }
 }
 
@@ -239,6 +259,7 @@ fn plan() -> PlanSummary {
             free_bytes: 2,
             cache_bytes: 3,
             protected_bytes: 4,
+            exchange_bytes: 0,
         }],
     })
 }

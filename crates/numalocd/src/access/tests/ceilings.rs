@@ -7,7 +7,7 @@ use crate::{
     refusal::Refusal,
 };
 use numaloc_api::value::{Limits, MigrationSpec, Policy, QosClass};
-use numaloc_core::{Compact, NumaBalancing, Options, Pacing, Profile};
+use numaloc_core::{Compact, NumaBalancing, Offload, Options, Pacing, Profile};
 use std::time::Duration;
 
 /// Requests that each exceed one default ceiling, with the name of that ceiling.
@@ -29,6 +29,7 @@ pub(super) fn asks() -> Vec<(&'static str, MigrationSpec)> {
             "pause_numa_balancing",
             policy(Policy { numa_balancing: NumaBalancing::Pause, ..Policy::default() }),
         ),
+        ("offload", policy(Policy { offload: Offload::Require, ..Policy::default() })),
         ("workers", limits(Limits { workers: Some(2), ..Limits::default() })),
     ]
 }
@@ -45,10 +46,11 @@ fn no_ceiling_is_left_out() {
         rate_bytes_per_second: _,
         workers: _,
         pause_numa_balancing: _,
+        offload: _,
     } = Ceilings::default();
     let asked: std::collections::BTreeSet<_> = asks().into_iter().map(|(name, _)| name).collect();
     // By default there is no ceiling for the rate. Another test grants one and asks for more.
-    assert_eq!(asked.len(), 7 - 1);
+    assert_eq!(asked.len(), 8 - 1);
 }
 
 /// The ceiling that a request exceeds.
@@ -80,6 +82,7 @@ fn an_operator_gets_no_more_than_is_safe_unless_it_is_granted() {
             "include_shared" => Ceilings { include_shared: true, ..safe },
             "named_nodes" => Ceilings { named_nodes: true, ..safe },
             "pause_numa_balancing" => Ceilings { pause_numa_balancing: true, ..safe },
+            "offload" => Ceilings { offload: true, ..safe },
             "workers" => Ceilings { workers: 2, ..safe },
             other => panic!("{other}"),
         };

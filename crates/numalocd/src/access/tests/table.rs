@@ -15,6 +15,7 @@ use crate::{
         tests::{Rig, dir, found, pins, request},
     },
     engine::{Engine, fixture::Asleep},
+    offload::Offloading,
     refusal::Refusal,
     service::{Parts, routes, tests::in_memory},
 };
@@ -179,6 +180,9 @@ fn table(names: &Names) -> Vec<Row> {
     let locality = |spec: v1::MigrationSpec| v1::GetLocalityRequest { target: spec.target, ..Default::default() };
     let plan = |spec| v1::PlanMigrationRequest { spec: Some(spec) };
     let watch = |spec: v1::MigrationSpec| v1::WatchLocalityRequest { target: spec.target, ..Default::default() };
+    let advice = |spec: v1::MigrationSpec| v1::GetAdviceRequest {
+        target: spec.target, interval: Some(prost_types::Duration { seconds: 0, nanos: 100_000_000 }), ..Default::default()
+    };
     let health = tonic_health::pb::HealthCheckRequest::default;
     let mut rows = vec![
         row("/grpc.health.v1.Health/Check", "", Read, health(), SEES),
@@ -193,6 +197,8 @@ fn table(names: &Names) -> Vec<Row> {
         row("/numaloc.v1.LocalityService/GetLocality", "process", List, locality(names.process()), SEES),
         row("/numaloc.v1.LocalityService/GetLocality", "container", List, locality(Names::container()), SEES),
         row("/numaloc.v1.LocalityService/WatchLocality", "process", Watch, watch(names.process()), SEES),
+        row("/numaloc.v1.LocalityService/GetAdvice", "process", List, advice(names.process()), SEES),
+        row("/numaloc.v1.LocalityService/GetAdvice", "container", List, advice(Names::container()), SEES),
         row("/numaloc.v1.EventService/ListEvents", "", List, v1::ListEventsRequest::default(), SEES),
         row("/numaloc.v1.EventService/WatchEvents", "", Watch, v1::WatchEventsRequest::default(), SEES),
         row("/numaloc.v1.MigrationService/GetJob", "", Read, named!(GetJobRequest, names.job), SEES),
@@ -355,7 +361,11 @@ async fn each_caller_may_what_the_table_says() {
         }
     });
     let roots = Roots::default();
-    let engine = Engine::new(roots.clone(), Balancing::new(roots, "/nowhere".as_ref()));
+    let engine = Engine::new(
+        roots.clone(),
+        Balancing::new(roots.clone(), "/nowhere".as_ref()),
+        Offloading::new(roots, "/nowhere".as_ref()),
+    );
     let (_stop, running) = watch::channel(false);
     let (_config, in_force) = watch::channel(Arc::new(config()));
     let quotas = Quotas::new(in_force.clone());

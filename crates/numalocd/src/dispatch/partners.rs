@@ -1,0 +1,109 @@
+//! Which registered workloads may make room for a job.
+
+use super::{
+    dispatcher::Dispatcher,
+    limits::limits,
+    workloads::{is_named, name_of},
+};
+use crate::{
+    access::{Caller, Creators, Grants},
+    order::{Member, Offer, Offers},
+};
+use numaloc_api::value::{Limits, MigrationSpec, QosClass, Target};
+use numaloc_core::MakeRoom;
+use numaloc_executor::RunLimits;
+use numaloc_host::Target as HostTarget;
+use std::{collections::BTreeSet, ops::Bound};
+
+/// At most this many workloads are offered to one job: the engine finds the processes of each before it plans.
+const MOST: usize = 512;
+
+impl Dispatcher {
+    /// Who may make room for a migration of `owner`, whose class applies in `spec`: best-effort workloads that the owner may have
+    /// moved. None of those that are part of the target, that a schedule moves (it would bring home what makes room), or that share
+    /// a cgroup with a workload of a better class. Nobody makes room for best effort.
+    pub(super) fn offers(&mut self, spec: &MigrationSpec, owner: &Caller) -> Offers {
+        let is_asked = spec.policy.options.make_room == MakeRoom::Exchange;
+        if !is_asked || spec.policy.class() == QosClass::Be {
+            return Offers::default();
+        }
+        let own = Limits { timeout: None, ..spec.limits.clone() };
+        let mut best_effort = MigrationSpec { limits: own, ..spec.clone() };
+        best_effort.policy.qos_class = Some(QosClass::Be);
+        let shared = self.shared_rate.at(self.config().queue.rate_bytes_per_second);
+        let limits = limits(&best_effort, &self.config(), shared);
+        let limits = RunLimits { rooms: Some(self.rooms.clone()), ..limits };
+        Offers { workloads: self.offered(&spec.target, owner), limits }
+    }
+
+    fn offered(&self, target: &Target, owner: &Caller) -> Vec<Offer> {
+        let mut spared = self.scheduled();
+        let all = || self.records.workloads().values();
+        let better = all()
+            .filter(|known| matches!(known.spec.qos_class, Some(QosClass::Lsr | QosClass::Ls)));
+        spared.extend(better.map(|known| known.spec.cgroup.clone()));
+        let config = self.config();
+        let mut creators = Creators::new(Grants::from(&*config));
+        let fitting = all().filter(|known| {
+            known.spec.qos_class == Some(QosClass::Be)
+                && owner.may_select(known)
+                && !is_named(target, known)
+                && !meets(&spared, &known.spec.cgroup)
+        });
+        let offers = fitting.filter_map(|known| {
+            let by = creators.get(&known.creator, known.creator_gid)?.authority.clone();
+            let target = HostTarget::Cgroup(known.spec.cgroup.clone());
+            Some(Offer { member: Member { target, name: name_of(&known.spec) }, by })
+        });
+        offers.take(MOST).collect()
+    }
+
+    /// The cgroups that schedules move.
+    fn scheduled(&self) -> BTreeSet<String> {
+        let mut cgroups = BTreeSet::new();
+        for schedule in self.records.schedules().values() {
+            let Ok(owner) = self.creator(&schedule.creator, schedule.creator_gid) else { continue };
+            let target = &schedule.spec.migration.target;
+            let Ok(selected) = self.select(target, Some(&owner), Some(&schedule.pins)) else {
+                continue;
+            };
+            cgroups.extend(selected.aim.members.into_iter().filter_map(
+                |member| match member.target {
+                    HostTarget::Cgroup(path) => Some(path),
+                    HostTarget::Pid(_) | HostTarget::Process { .. } | HostTarget::Unit(_) => None,
+                },
+            ));
+        }
+        cgroups
+    }
+}
+
+/// Whether one of `cgroups` is this one, above it or below it.
+fn meets(cgroups: &BTreeSet<String>, cgroup: &str) -> bool {
+    let path = cgroup.trim_end_matches('/');
+    let above = path.match_indices('/').map(|(at, _)| &path[..at]);
+    let mut ancestors = above.chain([path]);
+    let below = format!("{path}/");
+    let after = (Bound::Included(below.as_str()), Bound::Unbounded);
+    cgroups.contains("/")
+        || ancestors.any(|top| cgroups.contains(top))
+        || cgroups.range::<str, _>(after).next().is_some_and(|path| path.starts_with(&below))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cgroups_meet_in_a_line() {
+        let cgroups: BTreeSet<String> = ["/a/b", "/c"].map(str::to_owned).into();
+        for cgroup in ["/a", "/a/b", "/a/b/c", "/c/", "/c/d", "/"] {
+            assert!(meets(&cgroups, cgroup), "{cgroup}");
+        }
+        for cgroup in ["/a/bb", "/ab", "/a/c", "/cc", "/d"] {
+            assert!(!meets(&cgroups, cgroup), "{cgroup}");
+        }
+        assert!(meets(&["/".to_owned()].into(), "/any"));
+        assert!(!meets(&BTreeSet::new(), "/any"));
+    }
+}

@@ -1,0 +1,60 @@
+//! A look at everybody on the host, or at some, and what would help them.
+
+use crate::{order::Aim, refusal::Refusal};
+use numaloc_api::value::Missing;
+use numaloc_core::advise::{Finding, advise};
+use numaloc_host::{Looked, Roots, Wanted, look};
+use std::time::Duration;
+
+/// What was seen, and what would help.
+#[derive(Debug)]
+pub struct Advised {
+    /// What was seen.
+    pub looked: Looked,
+    /// What would help.
+    pub findings: Vec<Finding>,
+    /// Members of the target that take no part.
+    pub missing: Vec<Missing>,
+}
+
+/// Looks, and decides. See [`super::Engine::advise`].
+pub fn advised(
+    stop: &(dyn Fn() -> bool + Sync),
+    roots: &Roots,
+    aim: Option<&Aim>,
+    interval: Duration,
+    min_bytes: u64,
+) -> Result<Advised, Refusal> {
+    let mut missing = aim.map_or(Vec::new(), |aim| aim.missing.clone());
+    let members = aim.map_or(&[][..], |aim| &aim.members[..]);
+    // A target without members must not mean everybody.
+    if aim.is_some() && members.is_empty() {
+        let message = missing.first().map_or(String::new(), |missing| missing.reason.clone());
+        return Err(Refusal::TargetNotFound { message });
+    }
+    let targets = members.iter().map(|member| member.target.clone()).collect();
+    let mut looked = look(stop, roots, &Wanted { targets, min_bytes, interval })?;
+    missing.extend(looked.missing.drain(..).map(|(index, why)| Missing {
+        member: members[index].name.clone(),
+        reason: why.to_string(),
+    }));
+    let findings = advise(&looked.look, min_bytes);
+    Ok(Advised { looked, findings, missing })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numaloc_api::value::Target;
+
+    #[test]
+    fn a_target_of_which_nothing_is_there_does_not_mean_everybody() {
+        let reason = "no workload of this container is registered".to_owned();
+        let member = Target { container_ids: ["a".to_owned()].into(), ..Target::default() };
+        let missing = vec![Missing { member, reason: reason.clone() }];
+        let aim = Aim { members: Vec::new(), missing };
+        let roots = Roots::default();
+        let refused = advised(&|| false, &roots, Some(&aim), Duration::ZERO, 4096);
+        assert_eq!(refused.err(), Some(Refusal::TargetNotFound { message: reason }));
+    }
+}

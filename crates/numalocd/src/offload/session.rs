@@ -1,0 +1,374 @@
+//! What jobs share: the settings while offload is on, and the look at how it does.
+
+use super::{
+    Host, NotUsed, OffloadError,
+    changes::{Changes, Step, to_put_back, to_switch_on},
+    measured::Measured,
+};
+use crate::{
+    config,
+    saved::{Saved, SavedFile},
+};
+use numaloc_core::offload::Calibration;
+use numaloc_executor::calibrate::Timed;
+use numaloc_host::{
+    Roots, numa_balancing,
+    offload::{Condition, Counters, Interface, Settings, condition, is_on, key},
+};
+use std::{
+    fmt, io,
+    path::Path,
+    sync::{Arc, Condvar, Mutex, MutexGuard},
+    thread,
+};
+
+/// What has to be put back.
+const SAVED: &str = "offload.saved";
+/// What was measured.
+const RATES: &str = "offload_rates.saved";
+
+/// The part that all clones and jobs share.
+#[derive(Debug)]
+pub struct Shared {
+    pub(super) roots: Roots,
+    pub(super) saved: SavedFile<Changes>,
+    rates: SavedFile<Measured>,
+    host: Host,
+    /// The lock is held while settings are changed, so that no job moves before offload is on.
+    session: Mutex<Session>,
+    /// Told when the last job has left.
+    left: Condvar,
+}
+
+/// The jobs that use it now.
+#[derive(Debug, Default)]
+pub struct Session {
+    /// How many.
+    pub(super) jobs: usize,
+    /// How many have ever joined: tells a job whether another one came while it moved.
+    pub(super) joined: u64,
+    /// Set while there are any.
+    on: Option<On>,
+    /// Why a measurement failed, and of which kernel and engines. It is not tried again with these.
+    not_measured: Option<(Option<String>, NotUsed)>,
+}
+
+/// Offload while it is on.
+#[derive(Debug)]
+struct On {
+    interface: Box<dyn Interface>,
+    /// The number of the job that switched it on, by which the thread that looks knows its own session.
+    first: u64,
+    /// What was counted when it was switched on.
+    counters: Option<Counters>,
+    /// How the engines were then.
+    condition: Condition,
+    /// Why it was given up.
+    trouble: Option<String>,
+}
+
+/// A measurement with offload on.
+#[derive(Debug)]
+struct With {
+    rates: io::Result<Vec<Timed>>,
+    /// What the kernel had counted before and after; `None` if it does not count.
+    counted: Option<(Counters, Counters)>,
+}
+
+impl Session {
+    /// Why offload was given up for the jobs that share it; `None`: it was not.
+    pub(super) fn trouble(&self) -> Option<&str> {
+        self.on.as_ref()?.trouble.as_deref()
+    }
+
+    /// The interface that is in use.
+    pub(super) fn interface(&self) -> Option<&dyn Interface> {
+        Some(self.on.as_ref()?.interface.as_ref())
+    }
+
+    /// What the kernel has counted by now.
+    pub(super) fn counters(&self) -> Option<Counters> {
+        self.interface()?.counters().ok().flatten()
+    }
+}
+
+impl On {
+    /// What has gone wrong since it was switched on.
+    fn look(&self, roots: &Roots) -> Option<String> {
+        let counted = match self.interface.counters() {
+            Ok(counted) => counted,
+            Err(error) => return Some(format!("the kernel's interface is gone: {error}")),
+        };
+        let failed = self.counters.zip(counted);
+        let failed = failed.map_or(0, |(before, now)| now.failed.saturating_sub(before.failed));
+        if failed > 0 {
+            return Some(format!(
+                "an engine could not copy {failed} folios, which CPUs have copied; see the kernel's log"
+            ));
+        }
+        if let Ok(false) = self.interface.is_on() {
+            return Some("somebody has switched it off".to_owned());
+        }
+        condition(roots).worse_than(&self.condition)
+    }
+}
+
+impl Shared {
+    pub(super) fn new(roots: Roots, state_dir: &Path, host: Host) -> Self {
+        Self {
+            roots,
+            saved: SavedFile::new(state_dir, SAVED),
+            rates: SavedFile::new(state_dir, RATES),
+            host,
+            session: Mutex::default(),
+            left: Condvar::new(),
+        }
+    }
+
+    pub(super) fn session(&self) -> MutexGuard<'_, Session> {
+        self.session.lock().expect("nobody panics while holding this")
+    }
+
+    /// Lets a job use it. The first one switches it on.
+    pub(super) fn join(
+        self: &Arc<Self>,
+        session: &mut Session,
+        rules: config::Offload,
+    ) -> Result<(), NotUsed> {
+        if session.jobs == 0 {
+            let known = self.known().ok().flatten();
+            let pages_min = known.and_then(|calibration| calibration.pages_min());
+            let interface = self.switch_on(&settings(rules, pages_min))?;
+            let counters = interface.counters().ok().flatten();
+            let condition = condition(&self.roots);
+            let first = session.joined + 1;
+            session.on = Some(On { interface, first, counters, condition, trouble: None });
+            self.watch(first);
+        }
+        session.jobs += 1;
+        session.joined += 1;
+        Ok(())
+    }
+
+    /// A job has ended. The last one puts back what was found.
+    pub(super) fn leave(&self, session: &mut Session) {
+        session.jobs -= 1;
+        if session.jobs == 0 {
+            self.put_back_or_say_so();
+            session.on = None;
+            self.left.notify_all();
+        }
+    }
+
+    /// Looks at the counters and engines. Puts the settings back if anything is wrong.
+    pub(super) fn look(&self, session: &mut Session) {
+        let Some(on) = session.on.as_mut().filter(|on| on.trouble.is_none()) else { return };
+        let Some(trouble) = on.look(&self.roots) else { return };
+        tracing::error!(trouble, "offload is given up for the jobs that use it now");
+        on.trouble = Some(trouble);
+        self.put_back_or_say_so();
+    }
+
+    /// Looks again and again, until the session that the job with the number `first` began has ended.
+    fn watch(self: &Arc<Self>, first: u64) {
+        let shared = self.clone();
+        let watch = move || {
+            let mut session = shared.session();
+            while session.on.as_ref().is_some_and(|on| on.first == first) {
+                let waited = shared.left.wait_timeout(session, shared.host.look);
+                session = waited.expect("nobody panics while holding this").0;
+                if session.on.as_ref().is_some_and(|on| on.first == first) {
+                    shared.look(&mut session);
+                }
+            }
+        };
+        if let Err(error) = thread::Builder::new().name("offload".into()).spawn(watch) {
+            tracing::warn!(%error, "errors of offload are noticed only when a job ends");
+        }
+    }
+
+    /// What is known of this kernel and these engines, or what is measured now. `Ok(None)`: it cannot be measured because somebody
+    /// has switched it on for good.
+    pub(super) fn calibration(
+        &self,
+        session: &mut Session,
+        rules: config::Offload,
+    ) -> Result<Option<Calibration>, NotUsed> {
+        match self.known() {
+            Ok(Some(calibration)) => return Ok(Some(calibration)),
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%error, "what was measured of offload is measured anew"),
+        }
+        if session.jobs > 0 {
+            // Those before could not measure it either, or did not want to know.
+            return Err(not_measured(&"offload is in use"));
+        }
+        self.put_back()?;
+        if is_on(&self.roots) == Some(true) {
+            return Ok(None);
+        }
+        let of = key(&self.roots);
+        if let Some((_, why)) = session.not_measured.as_ref().filter(|(failed, _)| *failed == of) {
+            return Err(why.clone());
+        }
+        // What keeps it from being switched on may be over the next time.
+        let with = self.rates_with(rules)?;
+        let measured = self.compare(with, of.as_deref());
+        session.not_measured = measured.as_ref().err().map(|why| (of, why.clone()));
+        measured.map(Some)
+    }
+
+    /// Measures with offload on, and says what the kernel has counted meanwhile.
+    fn rates_with(&self, rules: config::Offload) -> Result<With, OffloadError> {
+        let interface = self.switch_on(&settings(rules, None))?;
+        let before = interface.counters().ok().flatten();
+        let rates = (self.host.rates)(&self.roots);
+        let after = interface.counters().ok().flatten();
+        self.put_back()?;
+        Ok(With { rates, counted: before.zip(after) })
+    }
+
+    /// Measures with offload off, too, and keeps the result. `of` is what it is true of.
+    fn compare(&self, with: With, of: Option<&str>) -> Result<Calibration, NotUsed> {
+        let on = with.rates.map_err(|error| not_measured(&error))?;
+        if let Some((before, after)) = with.counted {
+            if after.failed > before.failed {
+                let failures = after.failed - before.failed;
+                let reason =
+                    format!("failed: {failures} folios of a measurement could not be copied");
+                return Err(NotUsed { reason, has_failed: true, expected: None });
+            }
+            if after.offloaded == before.offloaded {
+                return Err(not_measured(&"the kernel gave no copy to an engine"));
+            }
+        }
+        let off = (self.host.rates)(&self.roots).map_err(|error| not_measured(&error))?;
+        let measured = Measured::join(&off, &on);
+        if measured.0.0.is_empty() {
+            return Err(not_measured(&"no size of pages could be measured"));
+        }
+        let of = of.ok_or_else(|| not_measured(&"the kernel does not say its release"))?;
+        tracing::info!(%measured, of, "measured what offload pays");
+        let calibration = measured.0.clone();
+        if let Err(error) = self.rates.write(&Saved { value: measured, of: of.to_owned() }) {
+            tracing::warn!(%error, "what was measured of offload is not kept");
+        }
+        Ok(calibration)
+    }
+
+    /// What was measured with this kernel and these engines.
+    fn known(&self) -> io::Result<Option<Calibration>> {
+        let of = key(&self.roots);
+        let kept = self.rates.read()?.filter(|saved| Some(&saved.of) == of.as_ref());
+        Ok(kept.map(|saved| saved.value.0))
+    }
+
+    /// Saves what is found and switches it on. If a step fails, all is put back.
+    fn switch_on(&self, settings: &Settings) -> Result<Box<dyn Interface>, OffloadError> {
+        // A daemon that died may have left something.
+        self.put_back()?;
+        let interface = (self.host.find)(&self.roots).ok_or_else(|| self.gone())?;
+        if interface.is_on()? {
+            return Ok(interface);
+        }
+        let steps = self.steps_on(interface.as_ref(), settings)?;
+        if let Err(error) = self.carry_out(interface.as_ref(), &steps) {
+            self.put_back_or_say_so();
+            return Err(error);
+        }
+        tracing::info!(interface = interface.name(), ?settings, "offload is switched on");
+        Ok(interface)
+    }
+
+    /// The steps that switch it on.
+    pub(super) fn steps_on(
+        &self,
+        interface: &dyn Interface,
+        settings: &Settings,
+    ) -> Result<Vec<Step>, OffloadError> {
+        let wanted = interface.wanted(settings);
+        let found = wanted.iter().map(|knob| interface.read(knob.name));
+        let found = found.collect::<Result<Vec<String>, _>>()?;
+        let boot = numa_balancing::boot_id(&self.roots)?;
+        to_switch_on(interface.name(), &wanted, &found, &boot).ok_or_else(|| {
+            let path = interface.directory().to_owned();
+            let reason = "a value is not one word of letters, digits and commas".into();
+            numaloc_host::Error::Parse { path, reason }.into()
+        })
+    }
+
+    pub(super) fn put_back(&self) -> Result<Vec<String>, OffloadError> {
+        let Some(saved) = self.kept(SavedFile::read)? else { return Ok(Vec::new()) };
+        let interface = (self.host.find)(&self.roots);
+        let interface = interface.filter(|it| it.name() == saved.value.interface);
+        let Some(interface) = interface else {
+            tracing::info!("the kernel's interface of offload is gone: nothing is to be put back");
+            self.kept(SavedFile::remove)?;
+            return Ok(Vec::new());
+        };
+        let boot = numa_balancing::boot_id(&self.roots)?;
+        let known = |name: &str| interface.knobs().contains(&name);
+        let now = |name: &str| interface.read(name).ok().filter(|_| known(name));
+        let steps = to_put_back(&saved, now, &boot);
+        self.carry_out(interface.as_ref(), &steps)?;
+        let changed = steps.into_iter().filter_map(|step| match step {
+            Step::Set(name, value) => Some(format!("{name} = {value}")),
+            _ => None,
+        });
+        let changed: Vec<String> = changed.collect();
+        tracing::info!(?changed, "the kernel's settings of offload are put back");
+        Ok(changed)
+    }
+
+    /// For callers that can report the error to nobody: it is logged.
+    fn put_back_or_say_so(&self) {
+        if let Err(error) = self.put_back() {
+            tracing::error!(%error, "offload is not put back: tried again after the next job, and at the next start");
+        }
+    }
+
+    pub(super) fn carry_out(
+        &self,
+        interface: &dyn Interface,
+        steps: &[Step],
+    ) -> Result<(), OffloadError> {
+        for step in steps {
+            match step {
+                Step::Save(saved) => self.kept(|file| file.write(saved))?,
+                Step::Set(name, value) => interface.write(name, value)?,
+                Step::Confirm(saved) => {
+                    let mut saved = saved.clone();
+                    saved.value.is_complete = true;
+                    for knob in &mut saved.value.knobs {
+                        knob.set = interface.read(&knob.name)?;
+                    }
+                    self.kept(|file| file.write(&saved))?;
+                }
+                Step::Forget => self.kept(SavedFile::remove)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The interface was there a moment ago.
+    fn gone(&self) -> OffloadError {
+        let (path, source) = (self.roots.sys.clone(), io::ErrorKind::NotFound.into());
+        numaloc_host::Error::Setting { path, source }.into()
+    }
+
+    fn kept<T>(
+        &self,
+        work: impl FnOnce(&SavedFile<Changes>) -> io::Result<T>,
+    ) -> Result<T, OffloadError> {
+        let failed = |source| OffloadError::Saved { path: self.saved.path().to_owned(), source };
+        work(&self.saved).map_err(failed)
+    }
+}
+
+fn not_measured(why: &dyn fmt::Display) -> NotUsed {
+    NotUsed { reason: format!("not measured: {why}"), ..NotUsed::default() }
+}
+
+fn settings(rules: config::Offload, pages_min: Option<u32>) -> Settings {
+    Settings { polling: rules.polling, pages_min, channels_max: rules.channels_max }
+}

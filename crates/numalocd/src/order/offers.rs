@@ -1,0 +1,23 @@
+//! Registered workloads that may make room for a job.
+
+use super::Member;
+use crate::access::Authority;
+use numaloc_executor::RunLimits;
+
+/// A workload that may make room.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    /// The workload.
+    pub member: Member,
+    /// The right of the client that has registered it: whoever calls a workload best effort has to have the right to its memory.
+    pub by: Authority,
+}
+
+/// Who may make room for a job, and how hard their memory may be moved.
+#[derive(Clone, Debug, Default)]
+pub struct Offers {
+    /// The workloads.
+    pub workloads: Vec<Offer>,
+    /// Their bounds.
+    pub limits: RunLimits,
+}
