@@ -1,19 +1,28 @@
 //! The command line.
 
+mod advise;
 mod connect;
+mod dsa;
 mod events;
+mod exchange;
 mod jobs;
+mod map;
 mod names;
 mod options;
 mod pace;
 mod run;
 mod schedules;
 mod target;
+mod top;
 mod workloads;
 
+pub use advise::AdviseArgs;
 pub use connect::ConnectArgs;
+pub use dsa::DsaArgs;
 pub use events::EventsArgs;
+pub use exchange::ExchangeArgs;
 pub use jobs::{JobsCommand, ListJobsArgs};
+pub use map::{MapArgs, MoveMapArgs};
 pub use names::parse_workload;
 pub use options::PlanArgs;
 pub use run::{LimitArgs, Qos, QueueArgs, spec};
@@ -22,6 +31,7 @@ pub use schedules::{
     WhenArgs,
 };
 pub use target::{TargetArgs, cgroup_path, joined};
+pub use top::TopArgs;
 pub use workloads::{
     ListWorkloadsArgs, RegisterArgs, ReplaceArgs, UnregisterArgs, WorkloadsCommand,
 };
@@ -32,9 +42,11 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
+  numalocctl top                                         what is where, live
   numalocctl topology                                    nodes, their CPUs and memory
   numalocctl locality --pid 4711                         where the memory of a process is
   numalocctl plan --unit redis-server                    what would move, what not and why
+  numalocctl advise                                      who is badly placed, and what would help
   numalocctl migrate --cgroup /system.slice/redis.service
   numalocctl migrate --pid 4711,4712 --to 0-1 --timeout 5m
   numalocctl migrate --unit redis-server --profile gentle
@@ -74,16 +86,29 @@ pub enum Format {
     Wide,
     /// JSON as in docs/json.md.
     Json,
+    /// Comma-separated values, for top -b alone.
+    Csv,
 }
 
 /// Subcommands.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
+    /// Show live which memory is where: nodes, workloads and processes.
+    Top(TopArgs),
     /// Show the NUMA nodes with their CPUs, memory and distances.
     Topology(TopologyArgs),
     /// Show on which nodes the memory of processes is.
-    #[command(after_help = "Examples:\n  numalocctl locality --unit redis-server -o wide")]
-    Locality(TargetArgs),
+    #[command(
+        after_help = "Examples:\n  numalocctl locality --unit redis-server -o wide\n  numalocctl locality --standalone --pid 4711 --map"
+    )]
+    Locality {
+        /// Whose memory.
+        #[command(flatten)]
+        target: TargetArgs,
+        /// A picture of it.
+        #[command(flatten)]
+        map: MapArgs,
+    },
     /// Show what a migration would move, what not and why; moves nothing.
     #[command(after_help = "Examples:\n  numalocctl plan --cgroup /system.slice/redis.service")]
     Plan {
@@ -93,7 +118,15 @@ pub enum Command {
         /// What to move.
         #[command(flatten)]
         options: PlanArgs,
+        /// Whose memory makes room.
+        #[command(flatten)]
+        exchange: ExchangeArgs,
     },
+    /// Show who on this host is badly placed, what would help, and the commands for it; changes nothing.
+    #[command(
+        after_help = "Examples:\n  numalocctl advise\n  numalocctl advise --unit redis-server --seconds 10"
+    )]
+    Advise(AdviseArgs),
     /// Bring the memory of processes to their local nodes.
     Migrate(MigrateArgs),
     /// Show what the daemon is doing, and who you are to it.
@@ -129,6 +162,8 @@ pub enum Command {
     Metrics,
     /// Check the host: kernel, rights, what is missing and what to do about it.
     Doctor,
+    /// Show accelerators that can copy (Intel DSA), and whether the kernel can use them for migrations.
+    Dsa(DsaArgs),
     /// Show the version, and that of the daemon if it can be reached.
     Version,
     /// Print a shell's completions.
@@ -193,6 +228,9 @@ pub struct MigrateArgs {
     /// What to move.
     #[command(flatten)]
     pub options: PlanArgs,
+    /// Whose memory makes room.
+    #[command(flatten)]
+    pub exchange: ExchangeArgs,
     /// Bounds.
     #[command(flatten)]
     pub limits: LimitArgs,
@@ -220,6 +258,9 @@ pub struct MigrateArgs {
     /// Wait for the end, which is the default.
     #[arg(long, help_heading = "Waiting")]
     pub wait: bool,
+    /// A picture.
+    #[command(flatten)]
+    pub map: MoveMapArgs,
     /// How to show progress.
     #[command(flatten)]
     pub progress: ProgressArgs,

@@ -1,6 +1,8 @@
 //! The checks of `doctor`: each takes facts and says whether they are a problem.
 
+mod containers;
 mod daemon;
+mod dsa;
 mod kernel;
 mod machine;
 mod rights;
@@ -8,12 +10,13 @@ mod rights;
 mod tests;
 mod ways;
 
+pub use containers::ContainersState;
 pub use daemon::DaemonState;
 pub use kernel::{BALANCING_ADVICE, is_balancing};
 
 use crate::doc::Check;
 use numaloc_core::Topology;
-use numaloc_host::{Error, HostFacts, node_room::Ways};
+use numaloc_host::{Error, HostFacts, dsa::Found, node_room::Ways};
 
 /// Facts about this host.
 #[derive(Debug)]
@@ -30,6 +33,10 @@ pub struct Findings {
     pub topology: Result<Topology, Error>,
     /// What this process may ask nodes for; `None` if no node has memory, or it is not known which.
     pub ways: Option<Ways>,
+    /// What can tell of containers.
+    pub containers: ContainersState,
+    /// Accelerators that can copy.
+    pub dsa: Found,
     /// The daemon.
     pub daemon: DaemonState,
 }
@@ -44,6 +51,7 @@ pub fn checks(found: &Findings) -> Vec<Check> {
         kernel::thp(found),
         kernel::hugetlb(found),
         kernel::offload(found),
+        dsa::dsa(found),
         rights::sys_ptrace(found),
         rights::sys_nice(found),
         rights::pfns(found),
@@ -53,6 +61,7 @@ pub fn checks(found: &Findings) -> Vec<Check> {
         machine::room(found),
         ways::make_room(found),
         machine::cgroups(found),
+        containers::containers(found),
         daemon::daemon(found),
     ]
 }

@@ -1,26 +1,30 @@
 //! Subcommands, one file each.
 
+mod advise;
 mod backup;
 mod changes;
 mod completions;
 mod doctor;
+mod dsa;
 mod events;
 mod generate;
 mod holds;
 mod jobs;
 mod locality;
+mod map;
 mod metrics;
 mod migrate;
 mod plan;
 mod schedules;
 mod status;
+mod top;
 mod topology;
 mod version;
 mod wait;
 mod workloads;
 
 use crate::{
-    args::{Cli, Command},
+    args::{Cli, Command, Format},
     exit::{Code, Failure},
     output::{Report, View, render},
     place::{self, Environment, Place},
@@ -41,10 +45,18 @@ pub struct Surroundings {
 /// Carries out the command line.
 pub fn run(cli: &Cli, around: &Surroundings) -> Result<Report, Failure> {
     let daemon = |command| reach(cli, around, command);
+    if cli.output == Format::Csv && !matches!(cli.command, Command::Top(_)) {
+        let message = "-o csv is for top -b alone: take table, wide or json";
+        return Err(Failure::Usage(message.into()));
+    }
     match &cli.command {
+        Command::Top(args) => top::run(cli, around, args),
         Command::Topology(args) => topology::run(cli, around, *args),
-        Command::Locality(target) => locality::run(cli, around, target),
-        Command::Plan { target, options } => plan::run(cli, around, target, options),
+        Command::Locality { target, map } => locality::run(cli, around, target, map),
+        Command::Plan { target, options, exchange } => {
+            plan::run(cli, around, target, options, exchange)
+        }
+        Command::Advise(args) => advise::run(cli, around, args),
         Command::Migrate(args) => migrate::run(cli, around, args),
         Command::Status => status::run(cli, &daemon("status")?),
         Command::Drain => holds::drain(cli, &daemon("drain")?, true),
@@ -58,6 +70,7 @@ pub fn run(cli: &Cli, around: &Surroundings) -> Result<Report, Failure> {
         Command::Workloads(command) => workloads::run(cli, &daemon("workloads")?, command),
         Command::Metrics => metrics::run(&daemon("metrics")?),
         Command::Doctor => doctor::run(cli, around),
+        Command::Dsa(args) => dsa::run(cli, around, args),
         Command::Version => version::run(cli, around),
         Command::Completions { shell } => completions::run(*shell),
         Command::Generate(command) => generate::run(command),
@@ -104,7 +117,8 @@ mod tests {
         fs::write(proc.join("self/auxv"), vector).unwrap();
         let environment = Environment { endpoint: None, files: Vec::new(), socket: "/none".into() };
         let around = Surroundings { roots: Roots { proc, ..Roots::default() }, environment };
-        for command in ["topology", "locality --pid 1", "plan --pid 1", "migrate --pid 1"] {
+        for command in ["topology", "locality --pid 1", "plan --pid 1", "advise", "migrate --pid 1"]
+        {
             let line = format!("numalocctl --standalone {command}");
             let refused = run(&Cli::try_parse_from(line.split(' ')).unwrap(), &around).err();
             let refused = refused.expect("refused").to_string();

@@ -50,6 +50,14 @@ pub enum Failure {
         /// The option or command.
         option: &'static str,
     },
+    /// An option for a picture, where the daemon would do the work.
+    #[error(
+        "{option} is for --standalone: a picture is drawn by numalocctl itself from the page maps of this host; add --standalone or leave {option} out"
+    )]
+    NeedsStandalone {
+        /// The option.
+        option: &'static str,
+    },
     /// A configuration file cannot be read, or has wrong contents.
     #[error("{}: {reason}", path.display())]
     Config {
@@ -110,7 +118,8 @@ impl From<&Failure> for Code {
                 ErrorKind::Permission => Self::Permission,
                 ErrorKind::Failure => Self::Failure,
             },
-            Failure::Usage(_) | Failure::NeedsDaemon { .. } | Failure::Config { .. } => Self::Usage,
+            Failure::Usage(_) | Failure::NeedsDaemon { .. } => Self::Usage,
+            Failure::NeedsStandalone { .. } | Failure::Config { .. } => Self::Usage,
             Failure::Unreachable { .. } => Self::Unreachable,
             Failure::Refused { code, .. } => *code,
             Failure::Left(_) => Self::Left,

@@ -1,13 +1,16 @@
 //! A hand-made machine with sparse nodes, and a target on it.
 
+pub mod pictures;
+
 use crate::inspect::Inspection;
+use numaloc_api::value::{Partner, Target};
 use numaloc_core::{
     Account, CacheStop, CpuSet, Extent, HugePool, Identity, Kind, Mapping, Mempolicy, Node, NodeId,
     NodeMemory, NodeResidency, NodeSet, Options, Pages, Process, Reason, Residency, Thread,
     Threads, Topology, planner, planner::Scene,
 };
 use numaloc_executor::{CallStats, Outcome, ProcessOutcome};
-use numaloc_host::Source;
+use numaloc_host::{Source, dsa};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
@@ -142,6 +145,18 @@ pub fn many_extents() -> Inspection {
     Inspection { plan, topology, source: Source::Query }
 }
 
+/// A process that made room for that outcome.
+pub fn partners() -> Vec<Partner> {
+    let mut account = Account::default();
+    account.found(64 * MIB);
+    account.moved(48 * MIB);
+    account.left(Reason::NotNeeded, 15 * MIB);
+    account.left(Reason::Busy, MIB);
+    let flows = [((NodeId(0), NodeId(2)), 48 * MIB)].into();
+    let member = Target { pids: [4990].into(), ..Target::default() };
+    vec![Partner { member, processes: 1, account, flows, error: None }]
+}
+
 /// A possible outcome for [`inspection`].
 pub fn outcome() -> Outcome {
     let identity = |pid: i32| Identity { pid, start_time: 90_000 + pid as u64 };
@@ -169,6 +184,7 @@ pub fn outcome() -> Outcome {
         ],
         flows: [((NodeId(2), NodeId(0)), 400 * MIB), ((NodeId(8), NodeId(0)), 160 * MIB)].into(),
         process_flows: Vec::new(),
+        cache_flows: [((NodeId(0), NodeId(2)), 24 * MIB)].into(),
         calls: CallStats {
             calls: 36,
             addresses: 143_360,
@@ -187,10 +203,80 @@ pub fn outcome() -> Outcome {
             reclaims: 9,
             compactions: 1,
             compaction_wait: Duration::from_millis(8),
+            exchanged_bytes: 48 * MIB,
             ..CallStats::default()
         },
         elapsed: Duration::from_millis(250),
         cancelled: false,
         sample: Vec::new(),
     }
+}
+
+/// A device that is used, and one that is not and has refused its last command.
+pub fn accelerators() -> dsa::Found {
+    let free = |name: &str| dsa::Queue {
+        name: name.into(),
+        state: dsa::State::Disabled,
+        kind: Some("none".into()),
+        mode: Some("shared".into()),
+        size: Some(0),
+        priority: Some(0),
+        ..dsa::Queue::default()
+    };
+    let used = dsa::Queue {
+        name: "wq0.0".into(),
+        state: dsa::State::Enabled,
+        kind: Some("kernel".into()),
+        mode: Some("dedicated".into()),
+        driver: Some("dmaengine".into()),
+        driver_name: Some("dmaengine".into()),
+        label: Some("numaloc".into()),
+        group: Some(0),
+        size: Some(128),
+        priority: Some(10),
+        max_transfer_bytes: Some(2 << 30),
+        clients: Some(1),
+        ..dsa::Queue::default()
+    };
+    let group = dsa::Group {
+        name: "group0.0".into(),
+        number: 0,
+        queues: vec!["wq0.0".into()],
+        engines: vec!["engine0.0".into()],
+    };
+    let first = dsa::Device {
+        number: 0,
+        name: "dsa0".into(),
+        numa_node: Some(NodeId(0)),
+        state: dsa::State::Enabled,
+        driver: Some("idxd".into()),
+        configurable: Some(true),
+        pasid_enabled: Some(true),
+        clients: Some(1),
+        limits: dsa::Limits {
+            work_queues: Some(2),
+            work_queues_size: Some(128),
+            groups: Some(1),
+            engines: Some(1),
+            batch_size: Some(1024),
+            transfer_bytes: Some(2 << 30),
+        },
+        queues: vec![used, free("wq0.1")],
+        groups: vec![group],
+        engines: vec![dsa::Engine { name: "engine0.0".into(), group: Some(0) }],
+        ..dsa::Device::default()
+    };
+    let second = dsa::Device {
+        number: 2,
+        name: "dsa2".into(),
+        numa_node: Some(NodeId(2)),
+        state: dsa::State::Disabled,
+        configurable: Some(true),
+        pasid_enabled: Some(false),
+        errors: Some("00000000,00000001".into()),
+        command_status: dsa::CommandStatus(0x8004_0000),
+        queues: vec![free("wq2.0")],
+        ..dsa::Device::default()
+    };
+    dsa::Found { bus: true, devices: vec![first, second], undriven: Vec::new() }
 }

@@ -1,13 +1,15 @@
-//! From a target to a plan: the steps that `locality`, `plan` and `migrate` share.
+//! From a target to a plan, or to a picture: the steps that `locality`, `plan` and `migrate` share.
 
 use crate::{
     args::{PlanArgs, TargetArgs},
     exit::Failure,
     output::complain,
 };
-use numaloc_core::{Options, Plan, Process, Topology};
+use numaloc_core::{Offload, OffloadUse, Options, Plan, Process, Topology};
+use numaloc_executor::Outcome;
 use numaloc_host::{
-    Error, Policies, Resolved, Roots, Source, Survey, heat, resolve, survey_unless, topology,
+    Error, Policies, Resolved, Roots, Source, Survey, Viewer, heat, offload, resolve,
+    survey_unless, topology,
 };
 
 /// A target with the machine around it.
@@ -51,6 +53,19 @@ pub fn to_see(roots: &Roots, target: &TargetArgs) -> Result<Inspection, Failure>
     Ok(found)
 }
 
+/// Opens the processes of a target for a picture with that many cells in a row. The picture looks at them by itself, so
+/// there is no plan.
+pub fn to_draw<'a>(
+    roots: &'a Roots,
+    target: &TargetArgs,
+    cells: u64,
+    exact: bool,
+) -> Result<Viewer<'a>, Failure> {
+    let topology = topology::topology(roots)?;
+    let processes = found_of(roots, target, &topology)?;
+    Ok(Viewer::open(roots, &topology, processes, &Options::default(), cells, exact)?)
+}
+
 /// The processes of a target. Reports members that do not exist on standard error. It is an error only if none exists.
 fn found_of(
     roots: &Roots,
@@ -86,4 +101,18 @@ fn inspect(
     let mut seen = survey_unless(&|| false, policies, roots, &topology, processes, options)?;
     let plan = seen.take_seen().plan(&topology, options);
     Ok((Inspection { topology, plan, source: seen.sight.source }, seen))
+}
+
+/// What became of offload. Only the daemon changes these settings of the host: nobody else would put them back after a crash.
+pub fn by_cpu(roots: &Roots, requested: Offload, outcome: &Outcome) -> OffloadUse {
+    let folios = outcome.calls.addresses.saturating_sub(outcome.calls.retried_addresses);
+    let probed = offload::probe(roots);
+    let is_off = probed.interface.is_none_or(|_| offload::is_on(roots) == Some(false));
+    let reason = match probed.reason {
+        Some(reason) => format!("unavailable: {reason}"),
+        None => "not allowed: only the daemon switches it on".to_owned(),
+    };
+    let reason = if requested == Offload::Off { String::new() } else { reason };
+    let cpu_folios = is_off.then_some(folios);
+    OffloadUse { requested, reason, cpu_folios, ..OffloadUse::default() }
 }

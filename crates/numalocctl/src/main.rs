@@ -11,15 +11,20 @@
 //! | `inspect` | the host's side: from a target to a plan |
 //! | `remote` | the daemon's side: its calls, and documents from its messages |
 //! | `doc`, `job_state`, `text`, `output` | the documents, text for people, and how either is printed |
-//! | `check` | the checks of `doctor` |
+//! | `check`, `container_runtime` | the checks of `doctor`, and what it asks containerd |
+//! | `captions`, `svg`, `map_file` | pictures: their words, their drawing, and the file that they go to |
+//! | `top`, `columns` | the live view: a model, what is drawn of it, and the terminal |
 //! | `follow`, `progress`, `signals` | what is shown while a job runs, and Ctrl-C |
 //! | `units`, `clean`, `time`, `exit`, `man` | sizes and times as people write them, exit codes, the manual pages |
 #![forbid(unsafe_code)]
 
 mod args;
+mod captions;
 mod check;
 mod clean;
 mod cmd;
+mod columns;
+mod container_runtime;
 mod doc;
 mod endpoint;
 mod exit;
@@ -29,14 +34,18 @@ mod follow;
 mod inspect;
 mod job_state;
 mod man;
+mod map_file;
+mod others;
 mod output;
 mod place;
 mod progress;
 mod remote;
 mod settings;
 mod signals;
+mod svg;
 mod text;
 mod time;
+mod top;
 mod units;
 
 use args::Cli;

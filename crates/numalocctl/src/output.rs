@@ -42,7 +42,8 @@ pub fn render<D: Serialize>(
 ) -> Result<String, Failure> {
     match format {
         Format::Json => Ok(serde_json::to_string_pretty(document)? + "\n"),
-        Format::Table | Format::Wide => {
+        // Only `top` has CSV, and prints it itself.
+        Format::Table | Format::Wide | Format::Csv => {
             Ok(text(document, View { wide: format == Format::Wide, headers }))
         }
     }

@@ -3,6 +3,7 @@
 //! Calls block; a runtime of one thread carries them out. A call with one answer takes at most --request-timeout.
 
 mod account;
+mod advise;
 mod backup;
 mod channel;
 mod fields;

@@ -1,7 +1,7 @@
-//! Ctrl-C and SIGTERM.
+//! Ctrl-C, SIGTERM, and a terminal that goes away.
 
 use crate::exit::Failure;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::{Arc, atomic::AtomicBool};
 
 /// A flag that the first SIGINT or SIGTERM sets. The second one has its default effect: it ends the program.
@@ -14,5 +14,12 @@ pub fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
             .map_err(Failure::Signals)?;
         signal_hook::flag::register(signal, flag.clone()).map_err(Failure::Signals)?;
     }
+    Ok(flag)
+}
+
+/// A flag that SIGHUP sets: the terminal has gone.
+pub fn hung_up() -> Result<Arc<AtomicBool>, Failure> {
+    let flag = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGHUP, flag.clone()).map_err(Failure::Signals)?;
     Ok(flag)
 }

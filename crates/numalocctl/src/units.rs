@@ -90,6 +90,33 @@ pub fn size(bytes: u64) -> String {
     format!("{value:.1} {}", units[unit])
 }
 
+/// A size in five characters at most, for narrow columns: `512M`, `1.5G`.
+pub fn short(bytes: u64) -> String {
+    let units = ["K", "M", "G", "T", "P", "E"];
+    if bytes < 1024 {
+        return bytes.to_string();
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    // 999.5 would be printed as 1000.
+    while value >= 999.5 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let digits = usize::from(value < 9.95);
+    format!("{value:.digits$}{}", units[unit])
+}
+
+/// A span of time in four characters at most, for narrow columns: `5s`, `12m`, `3h`, `99d`.
+pub fn age(seconds: f64) -> String {
+    match seconds {
+        v if v < 100.0 => format!("{v:.0}s"),
+        v if v < 100.0 * 60.0 => format!("{:.0}m", v / 60.0),
+        v if v < 100.0 * 3600.0 => format!("{:.0}h", v / 3600.0),
+        v => format!("{:.0}d", v / 86_400.0),
+    }
+}
+
 /// MB as numastat counts them (1,048,576 bytes), with one decimal.
 pub fn mb(bytes: u64) -> String {
     format!("{:.1}", bytes as f64 / f64::from(1 << 20))
@@ -177,6 +204,9 @@ mod tests {
         assert_eq!(size(4096), "4.0 KiB");
         assert_eq!(size((1 << 30) - 1), "1.0 GiB");
         assert_eq!(size(5 << 40), "5.0 TiB");
+        let shorts = [0, 1023, 1 << 20, 1500 << 20, 10 << 30, 1000 << 30, u64::MAX].map(short);
+        assert_eq!(shorts, ["0", "1023", "1.0M", "1.5G", "10G", "1.0T", "16E"]);
+        assert_eq!([0.4, 99.0, 100.0, 7200.0, 1e6].map(age), ["0s", "99s", "2m", "2h", "12d"]);
         assert_eq!(percent(99.99), "99.9");
         assert_eq!(percent(100.0), "100.0");
         assert_eq!(seconds(0.25), "250 ms");

@@ -26,8 +26,9 @@ pub struct PlanArgs {
     /// the sizes of the nodes' pools permanently [default: pool]
     #[arg(long, value_name = "SOURCE", value_parser = by_name(HugetlbSource::ALL, HugetlbSource::name))]
     pub hugetlb: Option<HugetlbSource>,
-    /// What may be done to make room on a target node that is full: nothing, or drop page cache that nobody has used lately
-    /// [default: cache]
+    /// What may be done to make room on a target node that is full: nothing, drop page cache that nobody has used lately, or,
+    /// after that, exchange with memory of best-effort work. move-cache drops nothing: page cache of files in use goes to another
+    /// node that has room, if you are root or own the files [default: cache]
     #[arg(long, value_name = "WAY", value_parser = by_name(MakeRoom::ALL, MakeRoom::name))]
     pub make_room: Option<MakeRoom>,
     /// When to compact the memory of a target node that has no free blocks for huge pages: unless the profile is gentle, never,
@@ -123,6 +124,7 @@ impl PlanArgs {
         Ok(Policy {
             options: self.change_options(policy.options, topology)?,
             numa_balancing: self.pace.numa_balancing.unwrap_or(policy.numa_balancing),
+            offload: self.pace.offload.unwrap_or(policy.offload),
             ..policy
         })
     }

@@ -5,7 +5,7 @@ use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use numaloc_core::{NumaBalancing, Pacing, Profile};
+use numaloc_core::{NumaBalancing, Offload, Pacing, Profile};
 use std::time::Duration;
 
 /// Options of the pace. An option that is not given has its default; in a change it leaves the value as it is.
@@ -26,6 +26,10 @@ pub struct PaceArgs {
     /// What to do about kernel.numa_balancing; pause switches it off meanwhile and needs the daemon [default: warn]
     #[arg(long, value_name = "ACTION", value_parser = by_name(NumaBalancing::ALL, NumaBalancing::name))]
     pub numa_balancing: Option<NumaBalancing>,
+    /// Whether a DMA engine copies: where the kernel can, the daemon may and it pays, never, or always, which needs the daemon
+    /// [default: auto]
+    #[arg(long, value_name = "WHEN", value_parser = by_name(Offload::ALL, Offload::name))]
+    pub offload: Option<Offload>,
 }
 
 impl PaceArgs {
@@ -38,14 +42,18 @@ impl PaceArgs {
         }
     }
 
-    /// Refuses to pause NUMA balancing without the daemon. Only the daemon restores the setting even after it is killed.
+    /// Refuses to pause NUMA balancing and to require offload without the daemon. Only the daemon restores these settings even
+    /// after it is killed.
     ///
     /// # Errors
     /// The option that needs the daemon.
     pub fn check_here(&self) -> Result<(), Failure> {
-        match self.numa_balancing {
-            Some(NumaBalancing::Pause) => {
+        match (self.numa_balancing, self.offload) {
+            (Some(NumaBalancing::Pause), _) => {
                 Err(Failure::NeedsDaemon { option: "--numa-balancing pause" })
+            }
+            (_, Some(Offload::Require)) => {
+                Err(Failure::NeedsDaemon { option: "--offload require" })
             }
             _ => Ok(()),
         }

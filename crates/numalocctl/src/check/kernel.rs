@@ -14,7 +14,7 @@ const TIERING: u32 = 2;
 pub const BALANCING_ADVICE: &str = "the kernel may move pages away again if threads run on other nodes: pin the CPUs of the target, or set kernel.numa_balancing=0";
 
 /// Major and minor version of a release such as `6.1.0-31-amd64`.
-fn version(release: &str) -> Option<(u32, u32)> {
+pub fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    container_runtime::Answer,
     doc::{DoctorDoc, HoldsDoc},
     exit::Code,
     fixture,
@@ -11,13 +12,20 @@ use crate::{
 };
 use numaloc_core::HugePool;
 use numaloc_host::{
+    UnixSocket,
+    dsa::{Device, Found, Queue, State},
     facts::{Capabilities, CgroupVersion, Knob},
     node_room::Permission,
 };
 
-fn good() -> Findings {
-    let capabilities =
-        Capabilities { sys_ptrace: true, sys_nice: true, sys_admin: true, dac_read_search: true };
+pub fn good() -> Findings {
+    let capabilities = Capabilities {
+        sys_ptrace: true,
+        sys_nice: true,
+        sys_admin: true,
+        dac_read_search: true,
+        fowner: true,
+    };
     let facts = HostFacts {
         kernel_release: Some("6.12.107+deb13-amd64".into()),
         numa_balancing: Some(0),
@@ -52,6 +60,12 @@ fn good() -> Findings {
         pagemap_scan: true,
         topology,
         ways: Some(Ways { reclaim, compact, demotes: false }),
+        containers: ContainersState {
+            nri: UnixSocket::Listens,
+            containerd: Answer::Version("v2.1.9".into()),
+            told_by: Some("nri".into()),
+        },
+        dsa: Found::default(),
         daemon,
     }
 }
@@ -76,7 +90,24 @@ fn bad() -> Findings {
     let page_size = Err(Error::PageSize { bytes: 65536 });
     let (reclaim, compact) = (Permission::Absent, Permission::Refused);
     let ways = Some(Ways { reclaim, compact, demotes: false });
-    Findings { facts, page_size, pfns_readable: false, pagemap_scan: false, topology, ways, daemon }
+    let containers = ContainersState {
+        nri: UnixSocket::Absent,
+        containerd: Answer::Version("1.7.24".into()),
+        told_by: None,
+    };
+    let device = Device { name: "dsa0".into(), ..Device::default() };
+    let dsa = Found { devices: vec![device], ..Found::default() };
+    Findings {
+        facts,
+        page_size,
+        pfns_readable: false,
+        pagemap_scan: false,
+        topology,
+        ways,
+        containers,
+        dsa,
+        daemon,
+    }
 }
 
 fn shown(found: &Findings) -> String {
@@ -138,4 +169,25 @@ fn a_daemon_that_is_held_is_a_warning_that_says_how_to_end_it() {
         assert_eq!(found.advice, Some(advice.join("; ")));
     }
     assert_eq!(check(None, None, &[]).level.name(), "ok");
+}
+
+/// What doctor says of accelerators: a queue is missed only where the kernel could use it.
+#[test]
+fn a_work_queue_is_missed_where_the_kernel_could_use_it() {
+    let check = |ready: bool, offload: bool| {
+        let state = if ready { State::Enabled } else { State::Disabled };
+        let kind = Some("kernel".to_owned());
+        let queue = Queue { name: "wq0.0".into(), state, kind, ..Queue::default() };
+        let device = Device { name: "dsa0".into(), queues: vec![queue], ..Device::default() };
+        let dsa = Found { devices: vec![device], ..Found::default() };
+        let facts = if offload { bad().facts } else { good().facts };
+        let all = checks(&Findings { dsa, facts, ..good() });
+        all.into_iter().find(|check| check.name == "dsa").expect("a check")
+    };
+    assert_eq!(check(true, true), Check::ok("dsa", "dsa0: wq0.0 for the kernel"));
+    let none = "dsa0: no work queue for the kernel";
+    assert_eq!(check(false, false), Check::ok("dsa", none));
+    let missed = check(false, true);
+    assert_eq!((missed.level.name(), missed.found.as_str()), ("warning", none));
+    assert!(missed.advice.is_some_and(|advice| advice.contains("manage_work_queue")));
 }

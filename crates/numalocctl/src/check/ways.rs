@@ -4,7 +4,7 @@ use super::Findings;
 use crate::doc::Check;
 use numaloc_host::node_room::{Permission, Ways};
 
-/// How page cache is dropped, and whether memory can be compacted for huge pages.
+/// How page cache is dropped, whose files' may move, and whether memory can be compacted for huge pages.
 pub fn make_room(found: &Findings) -> Check {
     const NAME: &str = "make_room";
     let Some(Ways { reclaim, compact, demotes }) = found.ways else {
@@ -21,7 +21,11 @@ pub fn make_room(found: &Findings) -> Check {
         Permission::Allowed => "huge pages by nodeN/compact",
         Permission::Refused => "huge pages as they are free (nodeN/compact: not allowed)",
     };
-    let text = format!("{dropped}; {blocks}");
+    let moved = match found.facts.capabilities.fowner {
+        true => "move-cache: all files",
+        false => "move-cache: only your own files (no CAP_FOWNER)",
+    };
+    let text = format!("{dropped}; {blocks}; {moved}");
     if [reclaim, compact].contains(&Permission::Refused) {
         return Check::warning(
             NAME,

@@ -3,7 +3,8 @@
 use super::Surroundings;
 use crate::{
     args::{Cli, ConnectArgs},
-    check::{DaemonState, Findings, checks},
+    check::{ContainersState, DaemonState, Findings, checks},
+    container_runtime,
     doc::DoctorDoc,
     exit::Failure,
     output::{Report, render},
@@ -11,7 +12,7 @@ use crate::{
     remote::Daemon,
     text,
 };
-use numaloc_host::{check_page_size, facts, node_room, probe, topology};
+use numaloc_host::{check_page_size, dsa, facts, node_room, probe, topology, unix_socket};
 use std::time::Duration;
 
 /// Longest wait for the daemon.
@@ -22,6 +23,12 @@ pub fn run(cli: &Cli, around: &Surroundings) -> Result<Report, Failure> {
     let roots = &around.roots;
     let topology = topology::by_hwloc(roots);
     let node = topology.as_ref().ok().and_then(|topology| topology.with_memory().iter().next());
+    let (daemon, told_by) = daemon(cli, around);
+    let containers = ContainersState {
+        nri: unix_socket(roots, "nri/nri.sock"),
+        containerd: container_runtime::ask(&roots.run.join("containerd/containerd.sock"), PATIENCE),
+        told_by,
+    };
     let found = Findings {
         facts: facts::read(roots),
         page_size: check_page_size(roots),
@@ -29,24 +36,36 @@ pub fn run(cli: &Cli, around: &Surroundings) -> Result<Report, Failure> {
         pagemap_scan: probe::pagemap_scan(roots),
         topology,
         ways: node.map(|node| node_room::ways(roots, node)),
-        daemon: daemon(cli, around),
+        containers,
+        dsa: dsa::find(roots),
+        daemon,
     };
     let document = DoctorDoc::from(checks(&found));
     let text = render(&document, cli.output, !cli.no_headers, text::doctor)?;
     Ok(Report { text, code: document.code() })
 }
 
-fn daemon(cli: &Cli, around: &Surroundings) -> DaemonState {
+/// The daemon, and by which way its containers were told.
+fn daemon(cli: &Cli, around: &Surroundings) -> (DaemonState, Option<String>) {
     let request_timeout = PATIENCE.min(cli.connect.request_timeout);
     let args = ConnectArgs { request_timeout, ..cli.connect.clone() };
     let endpoint = match place::choose(&args, &around.environment) {
         Ok(Place::Daemon(endpoint)) => endpoint,
-        Ok(Place::Here) if args.standalone => return DaemonState::NotAsked,
-        Ok(Place::Here) => return DaemonState::NotRunning,
-        Err(failure) => return DaemonState::Misnamed(failure.to_string()),
+        Ok(Place::Here) if args.standalone => return (DaemonState::NotAsked, None),
+        Ok(Place::Here) => return (DaemonState::NotRunning, None),
+        Err(failure) => return (DaemonState::Misnamed(failure.to_string()), None),
     };
-    let asked = Daemon::connect(endpoint, &args).and_then(|daemon| daemon.status());
-    match asked {
+    let daemon = Daemon::connect(endpoint, &args);
+    let asked = daemon.and_then(|daemon| {
+        let status = daemon.status()?;
+        // Who may not list them is told nothing of them.
+        Ok((status, daemon.told_by().ok().flatten()))
+    });
+    let (asked, told_by) = match asked {
+        Ok((status, told_by)) => (Ok(status), told_by),
+        Err(failure) => (Err(failure), None),
+    };
+    let state = match asked {
         Ok(status) => DaemonState::Reachable {
             version: status.version,
             role: status.role,
@@ -58,5 +77,6 @@ fn daemon(cli: &Cli, around: &Surroundings) -> DaemonState {
         }
         Err(Failure::Refused { message, .. }) => DaemonState::Refused(message),
         Err(failure) => DaemonState::Misnamed(failure.to_string()),
-    }
+    };
+    (state, told_by)
 }

@@ -27,7 +27,7 @@ fn watch(cli: &Cli, daemon: &Daemon, args: &EventsArgs) -> Result<Report, Failur
     daemon.watch_events(&args.filter(), after, |event| {
         emit(&match cli.output {
             Format::Json => json_line(event)?,
-            Format::Table | Format::Wide => text::event_line(event, view),
+            Format::Table | Format::Wide | Format::Csv => text::event_line(event, view),
         })
     })?;
     Ok(Report { text: String::new(), code: Code::Done })

@@ -1,8 +1,8 @@
 //! `numalocctl locality`.
 
-use super::{Surroundings, daemon, shown};
+use super::{Surroundings, daemon, map, shown};
 use crate::{
-    args::{Cli, TargetArgs},
+    args::{Cli, MapArgs, TargetArgs},
     doc::LocalityDoc,
     exit::Failure,
     inspect,
@@ -12,7 +12,15 @@ use crate::{
 use numaloc_host::{Roots, numa_stat};
 
 /// Shows where the memory of a target is.
-pub fn run(cli: &Cli, around: &Surroundings, target: &TargetArgs) -> Result<Report, Failure> {
+pub fn run(
+    cli: &Cli,
+    around: &Surroundings,
+    target: &TargetArgs,
+    picture: &MapArgs,
+) -> Result<Report, Failure> {
+    if let Some(file) = &picture.map {
+        return map::run(cli, around, target, file.as_deref(), picture.map_exact);
+    }
     let document = match daemon(cli, around)? {
         Some(daemon) => daemon.locality(&target.request())?,
         None => here(&around.roots, target)?,

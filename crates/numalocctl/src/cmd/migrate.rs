@@ -1,12 +1,18 @@
 //! `numalocctl migrate`.
 
-use super::{Surroundings, daemon, plan::topology_for, shown, wait};
+use super::{
+    Surroundings, daemon,
+    map::{self, MoveMap},
+    plan::topology_for,
+    shown, wait,
+};
 use crate::{
     args::{Cli, MigrateArgs, spec},
     check::{BALANCING_ADVICE, is_balancing},
     doc::{JobsDoc, MigrationDoc, MigrationParts},
     exit::Failure,
     inspect::{self, Inspection},
+    others::Others,
     output::{Report, complain, render},
     progress::{Progress, Wish},
     remote::{Daemon, OnInterrupt},
@@ -14,7 +20,7 @@ use crate::{
 };
 use numaloc_api::value::{CreateJob, OnConflict};
 use numaloc_core::{Locality, NumaBalancing};
-use numaloc_executor::{Control, Outcome, RunLimits, execute};
+use numaloc_executor::{Control, Outcome, RunLimits, execute_with};
 use numaloc_host::{Policies, Roots, Survey, numa_balancing};
 use std::sync::{atomic::Ordering::Relaxed, mpsc, mpsc::RecvTimeoutError};
 use std::time::Duration;
@@ -24,6 +30,9 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Moves memory, then looks again.
 pub fn run(cli: &Cli, around: &Surroundings, args: &MigrateArgs) -> Result<Report, Failure> {
+    if args.map.map.is_some() {
+        map::check_place(cli, around)?;
+    }
     match daemon(cli, around)? {
         Some(daemon) => by_daemon(cli, &daemon, args),
         None => here(cli, &around.roots, args),
@@ -32,6 +41,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &MigrateArgs) -> Result<Repor
 
 /// Creates a job of the daemon, and follows it.
 fn by_daemon(cli: &Cli, daemon: &Daemon, args: &MigrateArgs) -> Result<Report, Failure> {
+    args.exchange.check_daemon()?;
     let topology = topology_for(daemon, &args.options)?;
     let request = CreateJob {
         spec: spec(&args.target, &args.options, &args.queue, &args.limits, &topology)?,
@@ -77,25 +87,43 @@ fn check_here(args: &MigrateArgs) -> Result<(), Failure> {
     ];
     match only_daemon.into_iter().find(|(_, given)| *given) {
         Some((option, _)) => Err(Failure::NeedsDaemon { option }),
-        None => args.options.pace.check_here(),
+        None => {
+            args.exchange.check_here(args.options.make_room)?;
+            args.options.pace.check_here()
+        }
     }
 }
 
 fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<Report, Failure> {
     check_here(args)?;
     let limits = args.limits.limits();
+    let file = map::file(args.map.map.as_deref())?;
     let (inspected, survey) = inspect::to_move(roots, &args.target, &args.options, Policies::Ask)?;
+    let others = Others::find(roots, &inspected.topology, &args.exchange, &survey)?;
     if !inspected.plan.is_skipped() {
         warn(roots, args);
     }
-    let (outcome, after) = match inspected.plan.is_skipped() {
-        true => (Outcome::default(), None),
+    let look = |file| MoveMap::before(roots, &inspected, &survey, file, args.map.map_exact);
+    let picture = file.map(look).transpose()?;
+    let (outcome, partners, after) = match inspected.plan.is_skipped() {
+        true => (Outcome::default(), Vec::new(), None),
         false => {
-            let outcome = watch(roots, &inspected, &survey, &limits, wish(args))?;
-            (outcome, locality_after(roots, &inspected, &survey))
+            let (outcome, partners) =
+                watch(roots, &inspected, &survey, &others, &limits, wish(args))?;
+            (outcome, others.moved(&partners), locality_after(roots, &inspected, &survey))
         }
     };
-    let parts = MigrationParts { plan: &inspected.plan, outcome: &outcome, after };
+    let offload = inspect::by_cpu(roots, args.options.pace.offload.unwrap_or_default(), &outcome);
+    if let Some(picture) = picture {
+        picture.after();
+    }
+    let parts = MigrationParts {
+        plan: &inspected.plan,
+        outcome: &outcome,
+        partners: &partners,
+        offload: &offload,
+        after,
+    };
     let document = MigrationDoc::from(parts);
     let text = render(&document, cli.output, !cli.no_headers, text::migration)?;
     Ok(Report { text, code: document.result.code() })
@@ -115,15 +143,17 @@ fn wish(args: &MigrateArgs) -> Wish {
     Wish::from(args.progress)
 }
 
-/// Carries the plan out in a thread, shows progress, and cancels the run on Ctrl-C.
+/// Carries the plan out in a thread, with others who may make room, shows progress, and cancels the run on Ctrl-C.
 fn watch(
     roots: &Roots,
     inspected: &Inspection,
     survey: &Survey,
+    others: &Others,
     limits: &RunLimits,
     wish: Wish,
-) -> Result<Outcome, Failure> {
+) -> Result<(Outcome, Vec<Outcome>), Failure> {
     let (plan, topology) = (&inspected.plan, &inspected.topology);
+    let mut others = others.in_order(roots, topology, &plan.options, limits, Policies::Ask);
     let interrupted = signals::interrupted()?;
     let control = Control::default();
     let to_move: u64 =
@@ -135,7 +165,7 @@ fn watch(
         let worker = scope.spawn(move || {
             // Dropped at the end of this closure, also after a panic. This wakes the loop below at once.
             let _done = done;
-            execute(roots, topology, plan, survey, limits, control)
+            execute_with(roots, topology, plan, survey, limits, control, &mut others)
         });
         while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
             if interrupted.load(Relaxed) {

@@ -3,9 +3,12 @@
 use super::account::AccountDoc;
 use super::locality::ProcessDoc;
 use super::member::MemberDoc;
+use super::offload::OffloadDoc;
+use super::partner::PartnerDoc;
 use super::parts::{FlowDoc, LocalityPair, flows};
 use crate::exit::Code;
-use numaloc_core::{CacheStop, LATE, Locality, Plan, Reason};
+use numaloc_api::value::Partner;
+use numaloc_core::{CacheStop, LATE, Locality, OffloadUse, Plan, Reason};
 use numaloc_executor::{CallStats, Outcome, ProcessOutcome};
 use serde::{Serialize, Serializer};
 
@@ -79,14 +82,20 @@ pub struct MigrationDoc {
     pub account: AccountDoc,
     /// Moved bytes by source and target.
     pub flows: Vec<FlowDoc>,
+    /// Page cache that went to other nodes to make room, by source and target.
+    pub cache_flows: Vec<FlowDoc>,
     /// Each member of the target; none without the daemon.
     pub members: Vec<MemberDoc>,
     /// Each process.
     pub processes: Vec<MovedDoc>,
     /// Processes that were skipped.
     pub skipped: Vec<ProcessDoc>,
+    /// Those whose memory was moved to make room on a target.
+    pub partners: Vec<PartnerDoc>,
     /// System calls.
     pub calls: CallsDoc,
+    /// What became of copying by a DMA engine; null if the daemon that carried it out is too old to say.
+    pub offload: Option<OffloadDoc>,
     /// Of the bytes that the last run of the same schedule had moved: how many this run found remote again, estimated from
     /// a sample; null if there is no sample.
     pub returned_bytes: Option<u64>,
@@ -141,7 +150,7 @@ pub struct CallsDoc {
     pub failed_pages: u64,
     /// Bytes that came to a target in place of page cache.
     pub cache_bytes: u64,
-    /// Why no more page cache was dropped; null if nothing kept the run from it.
+    /// Why no more page cache was dropped, or moved away; null if nothing kept the run from it.
     #[serde(serialize_with = "stop_name")]
     pub cache_stop: Option<CacheStop>,
     /// How often the run asked a node to drop page cache.
@@ -150,6 +159,8 @@ pub struct CallsDoc {
     pub compactions: u64,
     /// How long it waited for that.
     pub compaction_wait_seconds: f64,
+    /// Bytes that came to a target in place of others' memory.
+    pub exchanged_bytes: u64,
 }
 
 /// The results of a migration without the daemon.
@@ -159,12 +170,17 @@ pub struct MigrationParts<'a> {
     pub plan: &'a Plan,
     /// The outcome of the run.
     pub outcome: &'a Outcome,
+    /// Those who made room for it.
+    pub partners: &'a [Partner],
+    /// What became of offload.
+    pub offload: &'a OffloadUse,
     /// Locality in the second look.
     pub after: Option<Locality>,
 }
 
 impl From<MigrationParts<'_>> for MigrationDoc {
-    fn from(MigrationParts { plan, outcome, after }: MigrationParts<'_>) -> Self {
+    fn from(parts: MigrationParts<'_>) -> Self {
+        let MigrationParts { plan, outcome, partners, offload, after } = parts;
         let account = outcome.account();
         // If nothing was to be moved, memory that is remote now is no shortfall.
         let after_moving = after.filter(|_| !plan.moves.is_empty());
@@ -180,10 +196,13 @@ impl From<MigrationParts<'_>> for MigrationDoc {
             rate_bytes_per_second: rate(account.moved_bytes(), elapsed),
             account: (&account).into(),
             flows: flows(&outcome.flows),
+            cache_flows: flows(&outcome.cache_flows),
             members: Vec::new(),
             processes: outcome.processes.iter().map(MovedDoc::from).collect(),
             skipped: skipped.map(ProcessDoc::from).collect(),
+            partners: partners.iter().map(PartnerDoc::from).collect(),
             calls: (&outcome.calls).into(),
+            offload: Some(offload.into()),
             returned_bytes: None,
             before: Some(plan.locality.into()),
             after: after.map(LocalityPair::from),
@@ -228,6 +247,7 @@ impl From<&CallStats> for CallsDoc {
             reclaims: calls.reclaims,
             compactions: calls.compactions,
             compaction_wait_seconds: calls.compaction_wait.as_secs_f64(),
+            exchanged_bytes: calls.exchanged_bytes,
         }
     }
 }

@@ -19,7 +19,7 @@ pub struct OptionsDoc {
     pub include_gigantic: bool,
     /// Where hugetlb pages on the target come from: `pool` or `fresh`.
     pub hugetlb: &'static str,
-    /// `none` or `cache`: what may be done to make room on a target.
+    /// `none`, `cache` or `exchange`: what may be done to make room on a target.
     pub make_room: &'static str,
     /// `auto`, `never` or `always`: when a target's memory is compacted for huge pages.
     pub compact: &'static str,

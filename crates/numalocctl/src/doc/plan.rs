@@ -37,7 +37,7 @@ pub struct PlanDoc {
     pub left: Vec<LeftDoc>,
     /// Bytes that will move if nothing changes meanwhile.
     pub expected_bytes: u64,
-    /// Estimated time for copying the bytes on bare metal.
+    /// Estimated time for copying the bytes on bare metal, and for dropping page cache for them at the profile's bound.
     pub expected_seconds: f64,
     /// The same bytes by source and target.
     pub expected_flows: Vec<FlowDoc>,
@@ -79,6 +79,8 @@ pub struct RoomDoc {
     pub cache_bytes: u64,
     /// Page cache that is not dropped although room is short, because cgroups protect it.
     pub protected_bytes: u64,
+    /// Memory of others that goes elsewhere.
+    pub exchange_bytes: u64,
 }
 
 /// One process's view of an extent.
@@ -174,7 +176,7 @@ impl From<&Inspection> for PlanDoc {
             skipped_by_kind: skipped_by_kind(plan),
             left: left(&plan.skipped_bytes()),
             expected_bytes: plan.expected_bytes,
-            expected_seconds: plan.expected_seconds,
+            expected_seconds: plan.predicted_seconds(),
             expected_flows: flows(&plan.expected_flows),
             no_room_bytes: plan.no_room_bytes,
             expected_room: plan.rooms().map(room).collect(),
@@ -197,6 +199,7 @@ fn room((node, taken, protected_bytes): (NodeId, Taken, u64)) -> RoomDoc {
         free_bytes: taken.free_bytes,
         cache_bytes: taken.cache_bytes,
         protected_bytes,
+        exchange_bytes: taken.exchange_bytes,
     }
 }
 

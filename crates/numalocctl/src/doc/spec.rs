@@ -17,6 +17,8 @@ pub struct SpecDoc {
     pub on_interrupt: String,
     /// What to do about the kernel's automatic NUMA balancing: `ignore`, `warn` or `pause`.
     pub numa_balancing: &'static str,
+    /// Whether a DMA engine copies: `auto`, `off` or `require`.
+    pub offload: &'static str,
     /// Which runs are reported as events: `always` or `on_change`.
     pub emit: &'static str,
     /// Bounds for the execution.

@@ -71,6 +71,8 @@ pub struct CeilingsDoc {
     pub workers: u64,
     /// Whether the kernel's automatic NUMA balancing may be paused.
     pub pause_numa_balancing: bool,
+    /// Whether offload may be required, and is used by `auto`.
+    pub offload: bool,
 }
 
 /// How many jobs are in a state.

@@ -6,14 +6,16 @@ use super::{
     locality::process,
     member::members,
     plan::{flows, plan},
-    spec::spec,
+    spec::{spec, target},
 };
 use crate::{
-    doc::{CallsDoc, End, JobDoc, LocalityPair, MigrationDoc, MovedDoc, ProgressDoc, rate},
+    doc::{
+        CallsDoc, End, JobDoc, LocalityPair, MigrationDoc, MovedDoc, PartnerDoc, ProgressDoc, rate,
+    },
     job_state::JobState,
 };
 use numaloc_api::{Known, v1};
-use numaloc_core::{CacheStop, Topology};
+use numaloc_core::{CacheStop, OffloadUse, Topology};
 
 /// A document from a message. `topology` has the distances for the plan.
 pub fn job(message: &v1::Job, topology: &Topology) -> JobDoc {
@@ -79,10 +81,13 @@ fn migration(job: &v1::Job) -> MigrationDoc {
         elapsed_seconds,
         rate_bytes_per_second: rate(account.moved_bytes, elapsed_seconds),
         flows: flows(&outcome.flows),
+        cache_flows: flows(&outcome.cache_flows),
         members: members(&job.members),
         processes: outcome.processes.iter().map(moved).collect(),
         skipped: planned.filter(|process| process.skip.is_some()).collect(),
+        partners: outcome.partners.iter().map(partner).collect(),
         calls: calls(outcome.calls.as_ref()),
+        offload: outcome.offload.clone().map(|message| (&OffloadUse::from(message)).into()),
         returned_bytes: outcome.returned_bytes.map(amount),
         before: before(job),
         after: pair(outcome.movable_after.as_ref(), outcome.overall_after.as_ref()),
@@ -132,6 +137,16 @@ fn moved(message: &v1::ProcessOutcome) -> MovedDoc {
     }
 }
 
+fn partner(message: &v1::ExchangePartner) -> PartnerDoc {
+    PartnerDoc {
+        member: target(message.member.as_ref()),
+        process_count: amount(message.process_count.into()),
+        account: account(message.account.as_ref()),
+        flows: flows(&message.flows),
+        error: text(&message.error),
+    }
+}
+
 fn calls(message: Option<&v1::CallStats>) -> CallsDoc {
     let Some(message) = message else { return CallsDoc::default() };
     CallsDoc {
@@ -153,5 +168,6 @@ fn calls(message: Option<&v1::CallStats>) -> CallsDoc {
         reclaims: amount(message.reclaims),
         compactions: amount(message.compactions),
         compaction_wait_seconds: seconds(message.compaction_wait),
+        exchanged_bytes: amount(message.exchanged_bytes),
     }
 }

@@ -68,6 +68,7 @@ fn room(message: &v1::NodeRoom) -> RoomDoc {
         free_bytes: amount(message.free_bytes),
         cache_bytes: amount(message.cache_bytes),
         protected_bytes: amount(message.protected_bytes),
+        exchange_bytes: amount(message.exchange_bytes),
     }
 }
 

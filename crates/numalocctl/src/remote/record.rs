@@ -114,5 +114,6 @@ fn ceilings(message: &v1::Ceilings) -> CeilingsDoc {
         rate_bytes_per_second: message.rate_bytes_per_second.map(amount),
         workers: amount(message.workers.into()),
         pause_numa_balancing: message.pause_numa_balancing,
+        offload: message.offload,
     }
 }

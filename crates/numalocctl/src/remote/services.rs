@@ -16,7 +16,7 @@ use crate::{
     exit::Failure,
 };
 use numaloc_api::{
-    event_number, v1,
+    NRI_SOURCE, TOLD_BY_LABEL, event_number, v1,
     value::{
         EventFilter, RegisterWorkload, UnregisterWorkload, WorkloadFilter, WorkloadId, WorkloadSet,
     },
@@ -136,6 +136,21 @@ impl Daemon {
         let message = v1::UnregisterWorkloadRequest::from(request);
         self.call(message, |request| async move { service.unregister_workload(request).await })?;
         Ok(())
+    }
+
+    /// By which way numaloc-nri was told of its containers; `None`: there are none.
+    pub fn told_by(&self) -> Result<Option<String>, Failure> {
+        let filter = WorkloadFilter { source: Some(NRI_SOURCE.to_owned()), ..Default::default() };
+        let message = v1::ListWorkloadsRequest {
+            page_size: 1,
+            page_token: String::new(),
+            filter: Some((&filter).into()),
+        };
+        let mut service = client!(self, workload_service_client, WorkloadServiceClient);
+        let answer =
+            self.call(message, |request| async move { service.list_workloads(request).await })?;
+        let workload = answer.workloads.into_iter().next();
+        Ok(workload.and_then(|mut workload| workload.labels.remove(TOLD_BY_LABEL)))
     }
 
     /// All workloads that meet the filter.

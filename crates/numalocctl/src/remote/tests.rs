@@ -23,8 +23,8 @@ use numaloc_api::{
     },
 };
 use numaloc_core::{
-    Account, Identity, Locality, NodeId, NumaBalancing, Options, Order, Pacing, Profile, Reason,
-    Share, Topology,
+    Account, Identity, Locality, NodeId, NumaBalancing, Offload, OffloadUse, Options, Order,
+    Pacing, Profile, Reason, Share, Topology, offload::Expected,
 };
 use std::{
     collections::BTreeMap,
@@ -89,6 +89,7 @@ fn spec() -> MigrationSpec {
         qos_class: Some(QosClass::Lsr),
         on_interrupt: OnInterrupt::Resume,
         numa_balancing: NumaBalancing::Pause,
+        offload: Offload::Require,
         emit: Emit::Always,
     };
     let limits = Limits { timeout: Some(Duration::from_secs(300)), ..Limits::default() };
@@ -193,11 +194,28 @@ fn outcome() -> Outcome {
         others: numaloc_core::Account::default(),
         processes: moved.processes,
         flows: moved.flows,
+        cache_flows: moved.cache_flows,
         calls: moved.calls,
         elapsed: moved.elapsed,
         before: both(share(540, 630)),
         after: Some(both(share(1_100, 70))),
         returned_bytes: Some(48 << 20),
+        partners: fixture::partners(),
+        offload: Some(OffloadUse {
+            requested: Offload::Require,
+            used: true,
+            interface: "dcbm".to_owned(),
+            reason: "failed: an engine could not copy 3 folios".to_owned(),
+            failed: true,
+            offloaded_folios: Some(140_000),
+            failed_folios: Some(3),
+            cpu_folios: None,
+            shared: true,
+            expected: Some(Expected {
+                cpu_bytes_per_second: 3 << 30,
+                engine_bytes_per_second: 9 << 30,
+            }),
+        }),
     }
 }
 

@@ -1,10 +1,11 @@
 //! `migrate`.
 
 use super::members::members;
+use super::offload::offload;
 use super::plan::{change, skips};
 use super::table::Table;
 use crate::clean::clean;
-use crate::doc::{CallsDoc, End, MigrationDoc};
+use crate::doc::{End, MigrationDoc};
 use crate::output::View;
 use crate::units::{seconds, size};
 use std::fmt::Write;
@@ -38,14 +39,14 @@ pub fn migration(document: &MigrationDoc, view: View) -> String {
     if document.result == End::Skipped || document.before.is_none() {
         return text;
     }
-    totals(&mut text, document);
+    totals(&mut text, document, view.wide);
     if view.wide {
         details(&mut text, document);
     }
     text
 }
 
-fn totals(text: &mut String, document: &MigrationDoc) {
+fn totals(text: &mut String, document: &MigrationDoc, is_wide: bool) {
     let account = &document.account;
     match document.result {
         End::NothingToMove => {
@@ -83,14 +84,23 @@ fn totals(text: &mut String, document: &MigrationDoc) {
             let _ = writeln!(text, "error: process {pid} ({comm}): {error}");
         }
     }
-    pace(text, &document.calls);
+    pace(text, document);
+    for flow in &document.cache_flows {
+        let (from, to, bytes) = (flow.from_node, flow.to_node, size(flow.bytes));
+        let _ = writeln!(text, "room: {bytes} of page cache went from node {from} to node {to}");
+    }
+    partners(text, document);
+    if let Some(document) = &document.offload {
+        offload(text, document, is_wide);
+    }
     if let Some(before) = &document.before {
         let _ = writeln!(text, "local: {}", change(before, document.after.as_ref()));
     }
 }
 
 /// What the move has cost others, and how long it has waited for their sake.
-fn pace(text: &mut String, calls: &CallsDoc) {
+fn pace(text: &mut String, document: &MigrationDoc) {
+    let calls = &document.calls;
     if calls.rested_seconds > 0.0 {
         let time = seconds(calls.rested_seconds);
         let _ = writeln!(text, "rested: {time}, as the profile requires");
@@ -113,7 +123,10 @@ fn pace(text: &mut String, calls: &CallsDoc) {
         let _ = writeln!(text, "room: {bytes} in place of unused page cache, which was dropped");
     }
     if let Some(stop) = &calls.cache_stop {
-        let _ = writeln!(text, "room: no more page cache was dropped: {stop}");
+        // A run either drops page cache or moves it.
+        let is_moved = calls.cache_bytes == 0 && !document.cache_flows.is_empty();
+        let done = if stop.is_of_moving() || is_moved { "moved away" } else { "dropped" };
+        let _ = writeln!(text, "room: no more page cache was {done}: {stop}");
     }
     if calls.compactions > 0 {
         let (times, time) = (calls.compactions, seconds(calls.compaction_wait_seconds));
@@ -122,6 +135,25 @@ fn pace(text: &mut String, calls: &CallsDoc) {
     if calls.huge_page_wait_seconds > 0.0 {
         let time = seconds(calls.huge_page_wait_seconds);
         let _ = writeln!(text, "waited for huge pages at the target: {time}, then went on");
+    }
+}
+
+/// Whose memory made room.
+fn partners(text: &mut String, document: &MigrationDoc) {
+    if document.calls.exchanged_bytes > 0 {
+        let bytes = size(document.calls.exchanged_bytes);
+        let _ = writeln!(text, "room: {bytes} in exchange for others' memory");
+    }
+    for partner in &document.partners {
+        let name = clean(&partner.member.to_string());
+        let bytes = size(partner.account.moved_bytes);
+        let flows = partner.flows.iter();
+        let flows: Vec<String> =
+            flows.map(|flow| format!("node {} -> {}", flow.from_node, flow.to_node)).collect();
+        let _ = writeln!(text, "moved for it: {bytes} of {name}: {}", flows.join(", "));
+        if let Some(error) = &partner.error {
+            let _ = writeln!(text, "error: {name}: {}", clean(error));
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::clean::clean;
 use crate::doc::{LocalityPair, MappingDoc, MoveDoc, PlanDoc, ProcessDoc, RouteDoc, SkippedDoc};
 use crate::output::View;
 use crate::units::{percent, seconds, size};
+use numaloc_core::MakeRoom;
 use std::{cmp::Reverse, fmt::Write};
 
 /// Rows of one table that are shown without `-o wide`.
@@ -48,7 +49,9 @@ fn totals(text: &mut String, document: &PlanDoc) {
         let to_move: u64 = document.moves_by_kind.iter().map(|sum| sum.remote_bytes).sum();
         let (all, expected) = (size(to_move), size(document.expected_bytes));
         let time = seconds(document.expected_seconds);
-        let _ = writeln!(text, "expected: {expected} of {all} move in about {time} of copying");
+        let by_cache = document.expected_room.iter().any(|room| room.cache_bytes > 0);
+        let of = if by_cache { "copying and dropping page cache" } else { "copying" };
+        let _ = writeln!(text, "expected: {expected} of {all} move in about {time} of {of}");
         let _ = writeln!(text, "order: {}", document.order_words);
     }
     if let Some(limit_bytes) = document.limit_bytes {
@@ -67,8 +70,15 @@ fn totals(text: &mut String, document: &PlanDoc) {
             "room: node {node}: {protected} of page cache stay, because cgroups protect them (memory.min, memory.low)"
         );
     }
+    for room in document.expected_room.iter().filter(|room| room.exchange_bytes > 0) {
+        let (node, bytes) = (room.node, size(room.exchange_bytes));
+        let _ = writeln!(text, "room: node {node}: {bytes} in exchange for others' memory");
+    }
     if document.no_room_bytes > 0 {
         let _ = writeln!(text, "no room: {} do not fit now", size(document.no_room_bytes));
+        if document.options.make_room == MakeRoom::MoveCache.name() {
+            text.push_str("room: how much page cache can go to other nodes shows when it moves\n");
+        }
     }
     if document.unasked_bytes > 0 {
         let _ = writeln!(

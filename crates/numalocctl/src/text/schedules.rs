@@ -86,6 +86,7 @@ pub fn spec_fields(spec: &SpecDoc) -> Vec<(&'static str, String)> {
     let balancing = spec.numa_balancing;
     let mut asked = options.asked();
     asked.extend((balancing != "warn").then(|| format!("numa_balancing {balancing}")));
+    asked.extend((spec.offload != "auto").then(|| format!("offload {}", spec.offload)));
     asked.extend((spec.emit == "always").then(|| "events of each run".to_owned()));
     asked.extend((spec.on_interrupt == "resume").then(|| "resume".to_owned()));
     let limits = &spec.limits;

@@ -45,6 +45,7 @@ fn ceilings(ceilings: &CeilingsDoc) -> String {
         ("shared pages", ceilings.include_shared),
         ("named nodes", ceilings.named_nodes),
         ("pausing NUMA balancing", ceilings.pause_numa_balancing),
+        ("offload", ceilings.offload),
     ];
     let mut parts = vec![
         format!("profile {}", ceilings.profile),

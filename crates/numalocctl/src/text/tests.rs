@@ -6,8 +6,9 @@ use crate::doc::*;
 use crate::exit::Code;
 use crate::fixture;
 use crate::output::{View, render};
-use numaloc_core::{Locality, Options, Reason, Share};
+use numaloc_core::{CacheStop, Locality, MakeRoom, OffloadUse, Options, Reason, Share};
 use numaloc_executor::Outcome;
+use numaloc_host::offload::Probed;
 use serde::Serialize;
 
 /// One document in all three formats.
@@ -21,13 +22,33 @@ fn migrated(outcome: &Outcome, options: Options) -> MigrationDoc {
     let inspected = fixture::inspection(options);
     let share = Share { local_bytes: 1_100 << 20, remote_bytes: 20 << 20 };
     let after = Some(Locality { movable: share, overall: share });
-    MigrationParts { plan: &inspected.plan, outcome, after }.into()
+    let exchanged = outcome.calls.exchanged_bytes > 0;
+    let partners = if exchanged { fixture::partners() } else { Vec::new() };
+    let reason = "unavailable: this kernel cannot".to_owned();
+    let offload = OffloadUse { reason, cpu_folios: Some(70_000), ..OffloadUse::default() };
+    let (plan, partners, offload) = (&inspected.plan, &partners[..], &offload);
+    MigrationParts { plan, outcome, partners, offload, after }.into()
 }
 
 #[test]
 fn topology_in_all_forms() {
     let document = TopologyDoc::from(&fixture::topology());
     insta::assert_snapshot!(forms(&document, topology));
+}
+
+#[test]
+fn dsa_in_all_forms() {
+    let probed = Probed { interface: Some("dcbm"), available: true, reason: None };
+    let document = DsaDoc::new(&fixture::accelerators(), probed);
+    insta::assert_snapshot!(forms(&document, dsa));
+}
+
+#[test]
+fn dsa_on_a_host_without() {
+    let reason = Some("this kernel has none".to_owned());
+    let probed = Probed { interface: None, available: false, reason };
+    let document = DsaDoc::new(&Default::default(), probed);
+    insta::assert_snapshot!(forms(&document, dsa));
 }
 
 #[test]
@@ -56,6 +77,31 @@ fn locality_of_a_cgroup_with_one_home() {
 #[test]
 fn plan_in_all_forms() {
     insta::assert_snapshot!(forms(&PlanDoc::from(&fixture::inspection(Options::default())), plan));
+}
+
+#[test]
+fn what_moving_page_cache_will_give_is_not_known() {
+    let options = Options { make_room: MakeRoom::MoveCache, ..Options::default() };
+    let document = PlanDoc::from(&fixture::inspection(options));
+    let view = View { wide: false, headers: true };
+    let says = |no_room_bytes| {
+        plan(&PlanDoc { no_room_bytes, ..document.clone() }, view).contains("shows when it moves")
+    };
+    assert!(says(4096) && !says(0));
+}
+
+#[test]
+fn page_cache_that_did_not_move_is_told_from_what_was_not_dropped() {
+    let view = View { wide: false, headers: true };
+    let text = |cache_bytes, stop| {
+        let mut outcome = fixture::outcome();
+        (outcome.calls.cache_bytes, outcome.calls.cache_stop) = (cache_bytes, Some(stop));
+        migration(&migrated(&outcome, Options::default()), view)
+    };
+    let full = text(0, CacheStop::NoOtherRoom);
+    assert!(full.contains("was moved away: no other node has room for it"), "{full}");
+    assert!(text(0, CacheStop::Stuck).contains("was moved away: no more became free"));
+    assert!(text(4096, CacheStop::Stuck).contains("was dropped: no more became free"));
 }
 
 #[test]

@@ -51,6 +51,38 @@ pub fn process(pid: i32) -> v1::ProcessLocality {
     }
 }
 
+pub fn advice() -> v1::Advice {
+    let finding = v1::Finding {
+        kind: v1::FindingKind::PinnedRemote.into(),
+        who: Some(v1::finding::Who::Cgroup("/redis".to_owned())),
+        name: "/redis".to_owned(),
+        resident_bytes: 1000 * MIB,
+        used_cpus: 1.25,
+        from_node_ids: vec![0],
+        home_node_ids: vec![0],
+        cpus: String::new(),
+        mems_node_ids: Vec::new(),
+        flows: vec![v1::Flow { from_node_id: 2, to_node_id: 0, bytes: 600 * MIB }],
+        bytes: 600 * MIB,
+        expected_time: Some(Duration { seconds: 0, nanos: 500_000_000 }),
+        weight: 7.5e8,
+        source: v1::MemorySource::Counted.into(),
+        sampled_pages: 0,
+        age: Some(Duration { seconds: 1, nanos: 0 }),
+        commands: vec!["numalocctl migrate --cgroup /redis".to_owned()],
+    };
+    let newer = v1::Finding { kind: 99, ..v1::Finding::default() };
+    v1::Advice {
+        findings: vec![finding, newer],
+        subject_count: 3,
+        unreadable_count: 0,
+        left_out_count: 0,
+        ended_count: 0,
+        is_whole: true,
+        read_time: at(0),
+    }
+}
+
 pub fn locality() -> v1::Locality {
     let process = process(4711);
     v1::Locality {

@@ -1,13 +1,17 @@
 //! Runs the built program as a script would: alone, and with a fake daemon.
 
+mod advise;
 mod answers;
+mod dsa;
 mod events;
 mod fake;
 mod generated;
 mod jobs;
+mod map;
 mod migrate;
 mod operators;
 mod reach;
 mod records;
 mod run;
 mod standalone;
+mod terminal;

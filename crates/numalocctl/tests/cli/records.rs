@@ -62,6 +62,7 @@ fn only_what_is_given_is_changed() {
         ("--include-gigantic", "include_gigantic: true"),
         ("--node-cpu-max 100", "node_cpu_percent_max: Some(100)"),
         ("--numa-balancing ignore", "numa_balancing: Ignore"),
+        ("--offload require", "offload: Require"),
         ("--order address", "order: Address"),
     ];
     for (option, field) in changes {

@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Longest wait, longer than any test needs.
-const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The program, with an environment that names no daemon.
 pub fn program() -> Command {

@@ -1,6 +1,6 @@
 //! Without a daemon.
 
-use crate::run::{fails, numalocctl};
+use crate::run::{fails, json, numalocctl};
 use std::process::{Command, Stdio};
 
 #[test]
@@ -26,7 +26,13 @@ fn nonsense_is_refused() {
         fails(&format!("{command} --numa-balancing off"), 2, "ignore, warn, pause");
         let pause = format!("{command} --numa-balancing pause --standalone");
         fails(&pause, 2, "--numa-balancing pause needs the daemon");
+        fails(&format!("{command} --offload maybe"), 2, "auto, off, require");
+        let require = format!("{command} --offload require --standalone");
+        fails(&require, 2, "--offload require needs the daemon");
     }
+    fails("advise --seconds 0", 2, "1..=60");
+    fails("advise --pid 0", 2, "0");
+    fails("advise --min-bytes 1", 2, "at least one page");
     fails("migrate --pid 1 --timeout -5s", 2, "is no duration");
     fails("migrate --pid 1 --timeout 0", 2, "more than 0");
     fails("migrate --pid 1 --batch-bytes 1", 2, "at least one page");
@@ -41,6 +47,9 @@ fn nonsense_is_refused() {
 fn what_is_not_there_is_said() {
     fails("locality --pid 999999999", 3, "999999999");
     fails("locality --cgroup /no/such/cgroup", 3, "/no/such/cgroup");
+    fails("advise --pid 999999999 --seconds 1", 3, "999999999");
+    fails("advise --cgroup /no/such/cgroup", 3, "/no/such/cgroup");
+    fails("advise --unit no-such-unit", 3, "no-such-unit");
     fails("locality --unit no-such-unit", 3, "no-such-unit");
     fails("locality --cgroup ../../etc", 2, "..");
     fails("locality --pid 999999999 -o json", 3, "999999999");
@@ -53,6 +62,14 @@ fn its_own_locality_is_shown() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains(&format!("\"pid\": {pid}")), "{text}");
+}
+
+#[test]
+fn advice_is_given_on_any_machine() {
+    let pid = std::process::id();
+    let advice = json(&numalocctl(&format!("advise --pid {pid} --seconds 1 -o json")), 0);
+    assert_eq!(advice["whole_host"], false);
+    assert!(advice["findings"].is_array(), "{advice}");
 }
 
 #[test]

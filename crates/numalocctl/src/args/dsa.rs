@@ -1,0 +1,13 @@
+//! Options of `dsa`.
+
+use clap::Args;
+use std::path::PathBuf;
+
+/// Options of `dsa`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  numalocctl dsa -o wide")]
+pub struct DsaArgs {
+    /// Read this directory instead of /sys, such as one that was recorded elsewhere.
+    #[arg(long, value_name = "DIR")]
+    pub sys: Option<PathBuf>,
+}

@@ -1,0 +1,108 @@
+//! Whose memory makes room.
+
+use super::target::cgroup_path;
+use crate::exit::Failure;
+use clap::Args;
+use numaloc_api::value;
+use numaloc_core::MakeRoom;
+use numaloc_host::Target;
+
+/// Whose memory makes room without the daemon.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[command(next_help_heading = "What to move")]
+pub struct ExchangeArgs {
+    /// With --make-room exchange and without the daemon: whose memory makes room. A pid, a cgroup's path, or a systemd unit
+    /// (repeatable).
+    #[arg(long, value_name = "TARGET", value_delimiter = ',', value_parser = parse)]
+    pub exchange_with: Vec<Target>,
+}
+
+/// Reads a pid, a path that begins with a slash, or a unit.
+fn parse(text: &str) -> Result<Target, String> {
+    match text.parse() {
+        Ok(pid) if pid > 0 => Ok(Target::Pid(pid)),
+        _ if text.starts_with('/') => Ok(Target::Cgroup(cgroup_path(text))),
+        Err(_) if !text.is_empty() && !text.starts_with('-') => Ok(Target::Unit(text.to_owned())),
+        _ => Err(format!("'{text}' is no pid, cgroup's path such as /batch, or systemd unit")),
+    }
+}
+
+impl ExchangeArgs {
+    /// Checks the options for a run without the daemon.
+    ///
+    /// # Errors
+    /// They do not fit together.
+    pub fn check_here(&self, make_room: Option<MakeRoom>) -> Result<(), Failure> {
+        let message = match (make_room, self.exchange_with.is_empty()) {
+            (Some(MakeRoom::Exchange), true) => {
+                "--make-room exchange needs --exchange-with without the daemon: name whose memory makes room"
+            }
+            (Some(MakeRoom::Exchange), false) | (_, true) => return Ok(()),
+            (_, false) => "--exchange-with needs --make-room exchange",
+        };
+        Err(Failure::Usage(message.into()))
+    }
+
+    /// Checks the options for the daemon.
+    ///
+    /// # Errors
+    /// Partners are named: the daemon takes registered workloads.
+    pub fn check_daemon(&self) -> Result<(), Failure> {
+        if self.exchange_with.is_empty() {
+            return Ok(());
+        }
+        let message = "--exchange-with is for --standalone: with the daemon, workloads that are registered with class be \
+                       make room; leave it out";
+        Err(Failure::Usage(message.into()))
+    }
+
+    /// The names of those who make room, in the order of `exchange_with`.
+    pub fn names(&self) -> Vec<value::Target> {
+        let name = |target: &Target| {
+            let mut name = value::Target::default();
+            match target {
+                Target::Pid(pid)
+                | Target::Process { identity: numaloc_core::Identity { pid, .. }, .. } => {
+                    name.pids.insert(*pid);
+                }
+                Target::Cgroup(path) => {
+                    name.cgroups.insert(path.clone());
+                }
+                Target::Unit(unit) => {
+                    name.units.insert(unit.clone());
+                }
+            }
+            name
+        };
+        self.exchange_with.iter().map(name).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partner_is_a_process_a_cgroup_or_a_unit() {
+        let read = |text| parse(text).ok();
+        assert_eq!(read("4711"), Some(Target::Pid(4711)));
+        assert_eq!(read("/batch/"), Some(Target::Cgroup("/batch".into())));
+        assert_eq!(read("batch.service"), Some(Target::Unit("batch.service".into())));
+        for text in ["", "0", "-1", "-x"] {
+            assert_eq!(read(text), None, "{text:?} was taken");
+        }
+    }
+
+    #[test]
+    fn without_the_daemon_partners_are_named_and_with_it_they_are_not() {
+        let named = ExchangeArgs { exchange_with: vec![Target::Pid(1)] };
+        let none = ExchangeArgs::default();
+        assert!(named.check_here(Some(MakeRoom::Exchange)).is_ok());
+        assert!(none.check_here(Some(MakeRoom::Exchange)).is_err());
+        for other in [None, Some(MakeRoom::Cache), Some(MakeRoom::None)] {
+            assert!(none.check_here(other).is_ok());
+            assert!(named.check_here(other).is_err());
+        }
+        assert!(none.check_daemon().is_ok() && named.check_daemon().is_err());
+    }
+}

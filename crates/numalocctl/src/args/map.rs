@@ -1,0 +1,52 @@
+//! Pictures.
+
+use clap::Args;
+use std::path::PathBuf;
+
+/// A picture of `locality`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[command(next_help_heading = "Picture (without the daemon only)")]
+pub struct MapArgs {
+    /// Draw where the memory is, by address, instead of the table: into FILE.svg, or as text without a file.
+    #[arg(long, value_name = "FILE.svg", num_args = 0..=1, value_parser = parse)]
+    pub map: Option<Option<PathBuf>>,
+    /// Read all of the page map for it. Otherwise parts of very large mappings stand for the whole, and the picture says so.
+    #[arg(long, requires = "map")]
+    pub map_exact: bool,
+}
+
+/// A picture of `migrate`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[command(next_help_heading = "Picture (without the daemon only)")]
+pub struct MoveMapArgs {
+    /// Draw where the memory was and where it is afterwards, by address, into FILE.svg.
+    #[arg(long, value_name = "FILE.svg", value_parser = parse)]
+    pub map: Option<PathBuf>,
+    /// Read all of the page map for it. Otherwise parts of very large mappings stand for the whole, and the picture says so.
+    #[arg(long, requires = "map")]
+    pub map_exact: bool,
+}
+
+/// Reads the name of a picture's file.
+fn parse(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match path.extension() {
+        Some(extension) if extension.eq_ignore_ascii_case("svg") => Ok(path),
+        _ => Err(format!("'{text}' is no name of a picture: pictures are SVG, such as before.svg")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_are_svg() {
+        for name in ["a.svg", "/tmp/b.c.SVG", "-.svg"] {
+            assert_eq!(parse(name), Ok(PathBuf::from(name)));
+        }
+        for name in ["", "a.png", "a", ".svg", "a.svg/", "a.svgz", "--pid"] {
+            assert_eq!(parse(name).is_ok(), name == "a.svg/", "{name}");
+        }
+    }
+}

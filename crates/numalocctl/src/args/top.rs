@@ -1,0 +1,78 @@
+//! Options of `top`.
+
+use crate::{
+    columns::{Columns, Sort},
+    units::parse_span,
+};
+use clap::Args;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  numalocctl top                                       ? shows the keys
+  numalocctl top --processes --filter redis --sort cpu%
+  numalocctl top -b -n 1 -d 10 -o csv --columns name,nhn,mem,n%l
+  numalocctl top -b -n 60 -o json                      one line each two seconds";
+
+/// Options of `top`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct TopArgs {
+    /// Print tables, or with -o CSV or JSON, instead of drawing; for scripts.
+    #[arg(short, long)]
+    pub batch: bool,
+    /// How many times to print [default: until Ctrl-C]
+    #[arg(short = 'n', long, value_name = "COUNT", requires = "batch", value_parser = clap::value_parser!(u64).range(1..), allow_hyphen_values = true)]
+    pub count: Option<u64>,
+    /// Time between two looks: seconds, or with a unit, such as 500ms.
+    #[arg(short, long, value_name = "SECONDS", default_value = "2s", value_parser = parse_delay, allow_hyphen_values = true)]
+    pub delay: Duration,
+    /// Show these columns, in this order, such as name,nhn,mem,n%l,nd [default: what fits; all of them with -b]
+    #[arg(long, value_name = "COLUMNS")]
+    pub columns: Option<Columns>,
+    /// Sort by this column; with a minus sign before it in the reverse order.
+    #[arg(long, value_name = "COLUMN", default_value = "NRMEM", allow_hyphen_values = true)]
+    pub sort: Sort,
+    /// Show only rows whose name, cgroup or pid contains this, in upper or lower case.
+    #[arg(long, value_name = "TEXT")]
+    pub filter: Option<String>,
+    /// Begin with processes instead of workloads (cgroups).
+    #[arg(short, long)]
+    pub processes: bool,
+    /// Most CPU time for looking where memory is, in percent of one CPU.
+    #[arg(long, value_name = "PERCENT", default_value = "2", value_parser = parse_budget, allow_hyphen_values = true)]
+    pub cpu_budget: f64,
+}
+
+fn parse_delay(text: &str) -> Result<Duration, String> {
+    const LEAST: Duration = Duration::from_millis(100);
+    const MOST: Duration = Duration::from_secs(3600);
+    match parse_span(text)? {
+        delay if (LEAST..=MOST).contains(&delay) => Ok(delay),
+        _ => Err("the time between two looks may be from 100ms to 1h".into()),
+    }
+}
+
+fn parse_budget(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').parse::<f64>() {
+        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent),
+        _ => Err(format!("'{text}' is no share of a CPU: more than 0 and at most 100 percent")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_and_delays_have_bounds() {
+        assert_eq!((parse_budget("0.5"), parse_budget("100%")), (Ok(0.5), Ok(100.0)));
+        for text in ["0", "-1", "100.1", "NaN", "inf", "", "x"] {
+            assert!(parse_budget(text).is_err(), "{text:?} was taken");
+        }
+        assert_eq!(parse_delay("500ms"), Ok(Duration::from_millis(500)));
+        for text in ["0", "99ms", "2h", "-1", "x"] {
+            assert!(parse_delay(text).is_err(), "{text:?} was taken");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Texts that stand in pictures, drawn or written.
+
+use crate::{
+    clean::clean,
+    units::{percent, size},
+};
+use numaloc_core::{
+    NodeSet,
+    picture::{Cell, Other, Panel, Picture, Row, Side},
+};
+
+/// `4711 redis-server, home node 0`.
+pub fn title(panel: &Panel) -> String {
+    let home = match (panel.home.is_empty(), panel.home.len()) {
+        (true, _) => "no home node".to_owned(),
+        (_, 1) => format!("home node {}", panel.home),
+        _ => format!("home nodes {}", panel.home),
+    };
+    format!("{} {}, {home}", panel.pid, clean(&panel.comm))
+}
+
+/// `1.2 GiB resident, 38.2 % remote, 1.0 GiB in huge pages, 4.0 MiB shared`.
+pub fn sums(side: &Side, home: &NodeSet) -> String {
+    let total = side.total();
+    let mut text = format!("{} resident", size(total.resident_bytes()));
+    if let Some(remote) = remote(&total, home) {
+        text += &format!(", {remote}");
+    }
+    let parts = [
+        (total.huge_bytes, "in huge pages"),
+        (total.shared_bytes, "shared"),
+        (total.unplaced_bytes, "on no known node"),
+    ];
+    for (bytes, what) in parts.into_iter().filter(|(bytes, _)| *bytes > 0) {
+        text += &format!(", {} {what}", size(bytes));
+    }
+    text
+}
+
+/// `38.2 % remote`; `None` where nothing is on a known node.
+pub fn remote(cell: &Cell, home: &NodeSet) -> Option<String> {
+    let placed: u64 = cell.nodes.values().sum();
+    let share = cell.remote_bytes(home) as f64 * 100.0 / placed as f64;
+    // Little is not nothing.
+    let share = if share > 0.0 { share.max(0.1) } else { share };
+    (placed > 0).then(|| format!("{} % remote", percent(share)))
+}
+
+/// The name of a row, of at most `width` characters; of long paths the end is kept.
+pub fn name(row: &Row, width: usize) -> String {
+    let name = if row.area.name.is_empty() { row.area.kind.name() } else { &row.area.name };
+    shortened(&clean(name), width)
+}
+
+/// `7f1000000000, 96.0 GiB, MAP_SHARED`: first address, length, and whether it is mapped shared.
+pub fn facts(row: &Row) -> String {
+    let shared = if row.area.is_shared { ", MAP_SHARED" } else { "" };
+    format!("{:x}, {}{shared}", row.area.start, size(row.area.bytes()))
+}
+
+/// A text of at most `width` characters, of which the end is kept.
+pub fn shortened(text: &str, width: usize) -> String {
+    let count = text.chars().count();
+    match count > width {
+        true => text.chars().skip(count + 1 - width).fold("…".to_owned(), |mut kept, sign| {
+            kept.push(sign);
+            kept
+        }),
+        false => text.to_owned(),
+    }
+}
+
+/// `~` before what is an estimate.
+pub fn about(is_sampled: bool) -> &'static str {
+    if is_sampled { "~" } else { "" }
+}
+
+/// `other: 12 mappings`; `None` if there are none.
+pub fn other(other: &Other) -> Option<String> {
+    match other.areas {
+        0 => None,
+        1 => Some("other: 1 mapping".to_owned()),
+        many => Some(format!("other: {many} mappings")),
+    }
+}
+
+/// What has to be known of the whole picture: what is an estimate, and what is not in it.
+pub fn notes(picture: &Picture) -> Vec<String> {
+    let mut notes = Vec::new();
+    if picture.is_sampled() {
+        let looked = picture.panels.iter().flat_map(Panel::sides).map(Side::looked);
+        let (bytes, looked) = looked.fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
+        notes.push(format!(
+            "Sampled: {} of {} of addresses were looked at, and ~ marks estimates (--map-exact looks at all).",
+            size(looked),
+            size(bytes)
+        ));
+    }
+    if picture.left_out > 0 {
+        let processes = if picture.left_out == 1 { "process" } else { "processes" };
+        notes.push(format!(
+            "Left out: {} smaller {processes} with {} resident by the kernel's count.",
+            picture.left_out,
+            size(picture.left_out_bytes)
+        ));
+    }
+    if picture.ended > 0 {
+        let processes = if picture.ended == 1 { "process" } else { "processes" };
+        notes.push(format!("{} {processes} ended meanwhile.", picture.ended));
+    }
+    notes
+}

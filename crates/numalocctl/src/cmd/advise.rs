@@ -1,0 +1,44 @@
+//! `numalocctl advise`.
+
+use super::{Surroundings, daemon, shown};
+use crate::{
+    args::{AdviseArgs, Cli, TargetArgs},
+    doc::AdviceDoc,
+    exit::Failure,
+    output::{Report, complain},
+    text,
+};
+use numaloc_core::advise::advise;
+use numaloc_host::{Roots, Wanted, look};
+use std::time::Duration;
+
+/// Looks at the host once and says what would help. Findings are no failure.
+pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<Report, Failure> {
+    let target = TargetArgs {
+        pid: args.pid.clone(),
+        cgroup: args.cgroup.clone(),
+        unit: args.unit.clone(),
+        ..TargetArgs::default()
+    };
+    let interval = Duration::from_secs(args.seconds);
+    let document = match daemon(cli, around)? {
+        Some(daemon) => {
+            let target = (!target.is_empty()).then(|| target.request());
+            daemon.advice(target.as_ref(), interval, args.min_bytes)?
+        }
+        None => here(&around.roots, &target, interval, args.min_bytes)?,
+    };
+    shown(cli, &document, text::advice)
+}
+
+fn here(
+    roots: &Roots,
+    target: &TargetArgs,
+    interval: Duration,
+    min_bytes: u64,
+) -> Result<AdviceDoc, Failure> {
+    let targets = target.targets()?;
+    let looked = look(&|| false, roots, &Wanted { targets, min_bytes, interval })?;
+    looked.missing.iter().for_each(|(_, why)| complain(&format!("left out: {why}")));
+    Ok(AdviceDoc::new(&looked, &advise(&looked.look, min_bytes)))
+}

@@ -1,0 +1,21 @@
+//! `numalocctl dsa`.
+
+use super::{Surroundings, shown};
+use crate::{
+    args::{Cli, DsaArgs},
+    doc::DsaDoc,
+    exit::Failure,
+    output::Report,
+    text,
+};
+use numaloc_host::{Roots, dsa, offload};
+
+/// Shows this host's accelerators, or those of a recorded tree.
+pub fn run(cli: &Cli, around: &Surroundings, args: &DsaArgs) -> Result<Report, Failure> {
+    let mut roots: Roots = around.roots.clone();
+    if let Some(sys) = &args.sys {
+        roots.sys.clone_from(sys);
+    }
+    let document = DsaDoc::new(&dsa::find(&roots), offload::probe(&roots));
+    shown(cli, &document, text::dsa)
+}

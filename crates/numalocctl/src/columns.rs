@@ -1,0 +1,211 @@
+//! The columns of `top`: their names, and how they are chosen and sorted by.
+
+use std::str::FromStr;
+
+/// A column. The names are those that esxtop has, where it has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Column {
+    /// Pid; empty for a cgroup.
+    Pid,
+    /// Path of a cgroup or name of a process.
+    Name,
+    /// The home: the nodes of its CPUs.
+    Home,
+    /// Resident memory.
+    Memory,
+    /// Remote memory.
+    Remote,
+    /// Local memory.
+    Local,
+    /// Share of local memory in percent.
+    Share,
+    /// How long ago it was looked where the memory is.
+    Age,
+    /// Memory by node, a column each.
+    Nodes,
+    /// Bytes moved by numaloc and pages moved by the kernel.
+    Migrated,
+    /// CPU time in percent of one CPU.
+    Cpu,
+    /// The migration that works on it, and what holds that back.
+    Job,
+}
+
+impl Column {
+    /// All, in the order in which they are shown.
+    pub const ALL: [Self; 12] = [
+        Self::Pid,
+        Self::Name,
+        Self::Home,
+        Self::Memory,
+        Self::Remote,
+        Self::Local,
+        Self::Share,
+        Self::Age,
+        Self::Nodes,
+        Self::Migrated,
+        Self::Cpu,
+        Self::Job,
+    ];
+
+    /// As it is written on the command line and above the column. `ND` stands for ND0, ND1 and so on.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pid => "PID",
+            Self::Name => "NAME",
+            Self::Home => "NHN",
+            Self::Memory => "MEM",
+            Self::Remote => "NRMEM",
+            Self::Local => "NLMEM",
+            Self::Share => "N%L",
+            Self::Age => "AGE",
+            Self::Nodes => "ND",
+            Self::Migrated => "NMIG",
+            Self::Cpu => "CPU%",
+            Self::Job => "JOB",
+        }
+    }
+
+    /// What it says, for the help.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Pid => "process id",
+            Self::Name => "cgroup, or name of the process",
+            Self::Home => "home: the nodes of its CPUs",
+            Self::Memory => "resident memory",
+            Self::Remote => "memory that is not on a home node",
+            Self::Local => "memory on home nodes",
+            Self::Share => "share of local memory; as old as AGE says",
+            Self::Age => "how long ago it was looked where the memory is",
+            Self::Nodes => "memory by node: ND0, ND1, ...",
+            Self::Migrated => "bytes moved by numaloc / pages moved by the kernel",
+            Self::Cpu => "CPU time, in percent of one CPU",
+            Self::Job => "the migration that works on it, and what holds it back",
+        }
+    }
+}
+
+impl FromStr for Column {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let same = |column: &Self| column.name().eq_ignore_ascii_case(text.trim());
+        Self::ALL.into_iter().find(same).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("'{}' is no column: there are {names}", text.trim())
+        })
+    }
+}
+
+/// Columns that were chosen, in their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Columns(pub Vec<Column>);
+
+impl FromStr for Columns {
+    type Err = String;
+
+    /// Names with commas. N%L comes with AGE: it is worth nothing without.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut columns = Vec::new();
+        for name in text.split(',').filter(|name| !name.trim().is_empty()) {
+            let column = name.parse()?;
+            if !columns.contains(&column) {
+                columns.push(column);
+            }
+        }
+        match columns.is_empty() {
+            true => Err("no column is named".into()),
+            false => Ok(Self(with_age(columns))),
+        }
+    }
+}
+
+/// Adds AGE beside N%L if it is missing.
+pub fn with_age(mut columns: Vec<Column>) -> Vec<Column> {
+    if let (Some(at), false) =
+        (columns.iter().position(|&column| column == Column::Share), columns.contains(&Column::Age))
+    {
+        columns.insert(at + 1, Column::Age);
+    }
+    columns
+}
+
+/// What rows are sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sort {
+    /// The column.
+    pub column: Column,
+    /// Whether the order is the other way round than usual.
+    pub reverse: bool,
+}
+
+impl FromStr for Sort {
+    type Err = String;
+
+    /// A column's name, with a minus sign before it for the reverse order.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, reverse) = text.strip_prefix('-').map_or((text, false), |name| (name, true));
+        Ok(Self { column: name.parse()?, reverse })
+    }
+}
+
+/// A column as it is shown: [`Column::Nodes`] is one for each node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// Any other column.
+    One(Column),
+    /// Memory on this node.
+    Node(u32),
+}
+
+impl Slot {
+    /// What stands above it.
+    pub fn header(self) -> String {
+        match self {
+            Self::One(column) => column.name().to_owned(),
+            Self::Node(node) => format!("ND{node}"),
+        }
+    }
+}
+
+/// The columns as they are shown on a host with these nodes.
+pub fn slots(columns: &[Column], nodes: &[u32]) -> Vec<Slot> {
+    let shown = |column: &Column| match column {
+        Column::Nodes => nodes.iter().map(|&node| Slot::Node(node)).collect(),
+        &column => vec![Slot::One(column)],
+    };
+    columns.iter().flat_map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_read_and_a_share_has_its_age() {
+        let columns = |text: &str| text.parse::<Columns>().map(|columns| columns.0);
+        assert_eq!(columns("mem, name,MEM"), Ok(vec![Column::Memory, Column::Name]));
+        assert_eq!(columns("n%l,nd"), Ok(vec![Column::Share, Column::Age, Column::Nodes]));
+        assert_eq!(columns("age,n%l"), Ok(vec![Column::Age, Column::Share]));
+        assert_eq!(columns(" , "), Err("no column is named".into()));
+        let refused = columns("mem,rss").unwrap_err();
+        assert!(refused.starts_with("'rss' is no column: there are PID, NAME"), "{refused}");
+        assert!(Column::ALL.iter().all(|column| refused.contains(column.name())), "{refused}");
+    }
+
+    #[test]
+    fn there_is_a_column_for_each_node() {
+        let headers = |columns: &[Column]| -> Vec<String> {
+            slots(columns, &[0, 64]).into_iter().map(Slot::header).collect()
+        };
+        assert_eq!(headers(&[Column::Share, Column::Nodes]), ["N%L", "ND0", "ND64"]);
+    }
+
+    #[test]
+    fn the_order_may_be_reversed() {
+        let sort = |column, reverse| Ok(Sort { column, reverse });
+        assert_eq!("nrmem".parse(), sort(Column::Remote, false));
+        assert_eq!("-CPU%".parse(), sort(Column::Cpu, true));
+        assert!("--mem".parse::<Sort>().is_err() && "".parse::<Sort>().is_err());
+    }
+}

@@ -1,0 +1,73 @@
+//! Asks containerd for its version, which is all that this program asks it.
+
+use containerd::services::version::version_client::VersionClient;
+use std::{error::Error, io, path::Path, time::Duration};
+use tokio::{net::UnixStream, runtime::Builder, time::timeout};
+use tonic::transport::Endpoint;
+
+/// What containerd has answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// There is no socket, or nobody listens at it.
+    Absent,
+    /// This process is not let in.
+    Denied,
+    /// Its version, such as `1.7.24` or `v2.1.9`.
+    Version(String),
+    /// It does not answer; why.
+    Silent(String),
+}
+
+/// Asks for the version.
+pub fn ask(socket: &Path, within: Duration) -> Answer {
+    let runtime = match Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return Answer::Silent(error.to_string()),
+    };
+    let asked = runtime.block_on(async { timeout(within, version(socket)).await });
+    asked.unwrap_or_else(|_| Answer::Silent(format!("no answer within {} s", within.as_secs())))
+}
+
+async fn version(socket: &Path) -> Answer {
+    // By itself, because its error says what it is; gRPC wraps it.
+    match UnixStream::connect(socket).await {
+        Ok(_) => {}
+        Err(error) => {
+            return match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Answer::Absent,
+                io::ErrorKind::PermissionDenied => Answer::Denied,
+                _ => Answer::Silent(error.to_string()),
+            };
+        }
+    }
+    match asked(socket).await {
+        Ok(version) => Answer::Version(version),
+        Err(error) => Answer::Silent(error.to_string()),
+    }
+}
+
+async fn asked(socket: &Path) -> Result<String, Box<dyn Error>> {
+    let channel = Endpoint::from_shared(format!("unix://{}", socket.display()))?.connect().await?;
+    let answer = VersionClient::new(channel).version(()).await;
+    let answer = answer.map_err(|status| status.message().to_owned())?;
+    Ok(answer.into_inner().version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    const SHORT: Duration = Duration::from_millis(200);
+
+    #[test]
+    fn what_is_not_there_or_does_not_answer_is_told_apart() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let socket = folder.path().join("containerd.sock");
+        assert_eq!(ask(&socket, SHORT), Answer::Absent);
+        let listener = UnixListener::bind(&socket).expect("room");
+        assert!(matches!(ask(&socket, SHORT), Answer::Silent(_)));
+        drop(listener);
+        assert_eq!(ask(&socket, SHORT), Answer::Absent);
+    }
+}

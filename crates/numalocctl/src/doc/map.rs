@@ -1,0 +1,157 @@
+//! A picture as numbers.
+
+use super::parts::{NodeBytes, node_bytes, source_name};
+use numaloc_core::picture::{Cell, Other, Panel, Picture, Row};
+use numaloc_host::Source;
+use serde::Serialize;
+
+/// What `locality --map` shows.
+#[derive(Clone, Debug, Serialize)]
+pub struct MapDoc {
+    /// How page locations were found: `pagemap` or `move_pages`.
+    pub source: &'static str,
+    /// The file with the picture; null if none was asked for.
+    pub file: Option<String>,
+    /// Whether any number is an estimate from a part of the pages.
+    pub sampled: bool,
+    /// The largest processes, largest first.
+    pub processes: Vec<PanelDoc>,
+    /// How many others there are.
+    pub left_out_processes: u64,
+    /// What is resident in those, by the kernel's own count.
+    pub left_out_bytes: u64,
+    /// How many processes ended while they were looked at.
+    pub ended_processes: u64,
+}
+
+/// A process.
+#[derive(Clone, Debug, Serialize)]
+pub struct PanelDoc {
+    /// Its pid.
+    pub pid: i32,
+    /// Its name.
+    pub comm: String,
+    /// Nodes where its memory belongs.
+    pub home_nodes: Vec<u32>,
+    /// Whether any of its numbers is an estimate.
+    pub sampled: bool,
+    /// All that is resident.
+    #[serde(flatten)]
+    pub total: CellDoc,
+    /// What is on other nodes than its home.
+    pub remote_bytes: u64,
+    /// The mappings that hold most, in the order of their addresses.
+    pub mappings: Vec<RowDoc>,
+    /// All others that hold anything.
+    pub other: OtherDoc,
+}
+
+/// A mapping, or several of one name that touch.
+#[derive(Clone, Debug, Serialize)]
+pub struct RowDoc {
+    /// First address, as in /proc/PID/maps.
+    pub address: String,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// What backs it.
+    pub kind: &'static str,
+    /// Path or name as in /proc/PID/maps.
+    pub name: String,
+    /// Whether it is mapped shared.
+    pub map_shared: bool,
+    /// Bytes of its addresses that were looked at.
+    pub looked_bytes: u64,
+    /// Addresses of a cell in bytes.
+    pub cell_bytes: u64,
+    /// In the order of their addresses.
+    pub cells: Vec<CellDoc>,
+}
+
+/// What is resident in a range of addresses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CellDoc {
+    /// Bytes by node.
+    pub nodes: Vec<NodeBytes>,
+    /// Bytes on no known node.
+    pub unplaced_bytes: u64,
+    /// Those in huge pages.
+    pub huge_bytes: u64,
+    /// Those that other processes map, too.
+    pub shared_bytes: u64,
+}
+
+/// Mappings without a row.
+#[derive(Clone, Debug, Serialize)]
+pub struct OtherDoc {
+    /// How many.
+    pub mappings: u64,
+    /// Bytes of their addresses.
+    pub bytes: u64,
+    /// Bytes of their addresses that were looked at.
+    pub looked_bytes: u64,
+    /// What is resident in them.
+    #[serde(flatten)]
+    pub total: CellDoc,
+}
+
+impl MapDoc {
+    /// A picture, and the file that it was drawn into.
+    pub fn new(picture: &Picture, source: Source, file: Option<String>) -> Self {
+        Self {
+            source: source_name(source),
+            file,
+            sampled: picture.is_sampled(),
+            processes: picture.panels.iter().map(panel).collect(),
+            left_out_processes: picture.left_out,
+            left_out_bytes: picture.left_out_bytes,
+            ended_processes: picture.ended,
+        }
+    }
+}
+
+fn panel(panel: &Panel) -> PanelDoc {
+    let (side, total) = (&panel.before, panel.before.total());
+    PanelDoc {
+        pid: panel.pid,
+        comm: panel.comm.clone(),
+        home_nodes: panel.home.iter().map(|node| node.0).collect(),
+        sampled: side.is_sampled(),
+        remote_bytes: total.remote_bytes(&panel.home),
+        total: (&total).into(),
+        mappings: side.rows.iter().map(row).collect(),
+        other: other(&side.other),
+    }
+}
+
+fn row(row: &Row) -> RowDoc {
+    RowDoc {
+        address: format!("{:x}", row.area.start),
+        bytes: row.area.bytes(),
+        kind: row.area.kind.name(),
+        name: row.area.name.to_string(),
+        map_shared: row.area.is_shared,
+        looked_bytes: row.looked_bytes,
+        cell_bytes: row.cell_bytes,
+        cells: row.cells.iter().map(CellDoc::from).collect(),
+    }
+}
+
+fn other(other: &Other) -> OtherDoc {
+    OtherDoc {
+        mappings: other.areas,
+        bytes: other.range_bytes,
+        looked_bytes: other.looked_bytes,
+        total: (&other.cell).into(),
+    }
+}
+
+impl From<&Cell> for CellDoc {
+    fn from(cell: &Cell) -> Self {
+        Self {
+            nodes: node_bytes(&cell.nodes),
+            unplaced_bytes: cell.unplaced_bytes,
+            huge_bytes: cell.huge_bytes,
+            shared_bytes: cell.shared_bytes,
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! What `top` shows.
+
+use super::parts::{NodeBytes, node_bytes};
+use crate::time::Time;
+use numaloc_core::{NodeId, NodeSet};
+use numaloc_host::live::{GroupNow, NodeNow, ProcessNow, Seen, Snapshot};
+use serde::Serialize;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, SystemTime},
+};
+
+/// The host at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TopDoc {
+    /// When.
+    pub time: Option<Time>,
+    /// Nodes.
+    pub nodes: Vec<TopNodeDoc>,
+    /// Workloads: cgroups that have processes.
+    pub workloads: Vec<TopRowDoc>,
+    /// Processes that have memory.
+    pub processes: Vec<TopRowDoc>,
+    /// Processes that have not been looked at yet.
+    pub unseen_count: usize,
+    /// Processes whose page map may not be read.
+    pub hidden_count: usize,
+    /// CPU time that was used for looking, in percent of one CPU, since the beginning.
+    pub cpu_used_percent: f64,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TopNodeDoc {
+    /// Which.
+    pub node: u32,
+    /// Its memory in bytes.
+    pub total_bytes: u64,
+    /// Free memory in bytes.
+    pub free_bytes: u64,
+    /// Page cache in bytes that the kernel drops before all else.
+    pub reclaimable_bytes: u64,
+    /// How busy its CPUs are; null where it has none, and at the first look.
+    pub cpu_percent: Option<f64>,
+    /// Pages a second that were meant for it and went elsewhere.
+    pub foreign_per_second: Option<f64>,
+    /// Bytes that numaloc has moved there since the beginning.
+    pub moved_in_bytes: u64,
+    /// Bytes that numaloc has moved away since the beginning.
+    pub moved_out_bytes: u64,
+    /// Its memory tier.
+    pub tier: Option<u32>,
+}
+
+/// A workload or a process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TopRowDoc {
+    /// Its pid; null for a workload.
+    pub pid: Option<i32>,
+    /// Start time of the process.
+    pub start_time_ticks: Option<u64>,
+    /// Name of the process; null for a workload.
+    pub comm: Option<String>,
+    /// The cgroup.
+    pub cgroup: Option<String>,
+    /// Its processes, or 1.
+    pub process_count: usize,
+    /// The nodes of its CPUs.
+    pub home_nodes: Vec<u32>,
+    /// Resident memory in bytes; null where the kernel does not count.
+    pub resident_bytes: Option<u64>,
+    /// On home nodes; null before the first look.
+    pub local_bytes: Option<u64>,
+    /// Elsewhere.
+    pub remote_bytes: Option<u64>,
+    /// The share of both.
+    pub local_percent: Option<f64>,
+    /// By node, as of the last look.
+    pub by_node: Vec<NodeBytes>,
+    /// How long ago that look was.
+    pub age_seconds: Option<f64>,
+    /// Whether its page map may not be read.
+    pub is_hidden: bool,
+    /// In percent of one CPU; null at the first look.
+    pub cpu_percent: Option<f64>,
+    /// Bytes moved by migrations of numaloc since the beginning.
+    pub moved_bytes: u64,
+    /// Pages moved by the kernel's balancing.
+    pub kernel_migrated_pages: Option<u64>,
+    /// The migration that works on it.
+    pub job: Option<String>,
+    /// What holds it back.
+    pub held_back: Option<String>,
+}
+
+/// A migration, as far as rows show it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Moving {
+    /// How it is shown: `jobs/42 37%`.
+    pub job: String,
+    /// Whether it is at work or waits to be.
+    pub is_open: bool,
+    /// Processes that it names.
+    pub pids: BTreeSet<i32>,
+    /// Cgroups that it names.
+    pub cgroups: BTreeSet<String>,
+    /// Units that it names.
+    pub units: BTreeSet<String>,
+    /// Bytes that it has moved.
+    pub moved_bytes: u64,
+    /// What holds it back.
+    pub held_back: Option<String>,
+}
+
+impl Moving {
+    /// Whether it works on a row.
+    fn is_on(&self, row: &TopRowDoc) -> bool {
+        let by_pid = row.pid.is_some_and(|pid| self.pids.contains(&pid));
+        by_pid || row.cgroup.as_deref().is_some_and(|cgroup| self.has_cgroup(cgroup))
+    }
+
+    /// A cgroup that it names, or one below it. Units are the cgroups of that name (systemd's naming of unit cgroups).
+    fn has_cgroup(&self, cgroup: &str) -> bool {
+        let below = |named: &String| {
+            let rest = cgroup.strip_prefix(named.trim_end_matches('/'));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let is_unit = |part: &str| {
+            self.units.contains(part)
+                || part.strip_suffix(".service").is_some_and(|name| self.units.contains(name))
+        };
+        self.cgroups.iter().any(below) || cgroup.split('/').any(is_unit)
+    }
+}
+
+/// Bytes that were moved, by the nodes from and to which they were.
+pub type MovedFlows = BTreeMap<(u32, u32), u64>;
+
+impl TopDoc {
+    /// The document of what is known at a moment, `up` after the beginning.
+    pub fn new(
+        snapshot: &Snapshot,
+        moving: &[Moving],
+        flows: &MovedFlows,
+        now: SystemTime,
+        up: Duration,
+    ) -> Self {
+        let mut processes: Vec<TopRowDoc> = snapshot.processes.iter().map(process).collect();
+        let mut workloads = workloads(snapshot);
+        for row in processes.iter_mut().chain(&mut workloads) {
+            mark(row, moving);
+        }
+        let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+        Self {
+            time: Some(Time::new(seconds, since.subsec_nanos().try_into().unwrap_or(0))),
+            nodes: snapshot.nodes.iter().map(|each| node(each, flows)).collect(),
+            workloads,
+            processes,
+            unseen_count: snapshot.unseen,
+            hidden_count: snapshot.hidden,
+            cpu_used_percent: rounded(
+                snapshot.used.as_secs_f64() * 100.0 / up.as_secs_f64().max(1e-3),
+            ),
+        }
+    }
+}
+
+fn node(node: &NodeNow, flows: &MovedFlows) -> TopNodeDoc {
+    let id = node.id.0;
+    let sum = |end: fn(&(u32, u32)) -> u32| {
+        flows.iter().filter(|(nodes, _)| end(nodes) == id).map(|(_, bytes)| bytes).sum()
+    };
+    TopNodeDoc {
+        node: id,
+        total_bytes: node.memory.total_bytes,
+        free_bytes: node.memory.free_bytes,
+        reclaimable_bytes: node.memory.droppable_bytes(),
+        cpu_percent: node.cpu_percent.map(rounded),
+        foreign_per_second: node.foreign_per_second.map(rounded),
+        moved_in_bytes: sum(|nodes| nodes.1),
+        moved_out_bytes: sum(|nodes| nodes.0),
+        tier: node.tier,
+    }
+}
+
+/// Two decimals.
+fn rounded(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
+fn ids(nodes: &NodeSet) -> Vec<u32> {
+    nodes.iter().map(|node| node.0).collect()
+}
+
+/// Fills in what follows from where the memory is.
+fn place(row: &mut TopRowDoc, nodes: &BTreeMap<NodeId, u64>, home: &NodeSet) {
+    let is_local = |node: &NodeId| home.contains(*node);
+    let local: u64 = nodes.iter().filter(|(node, _)| is_local(node)).map(|(_, bytes)| bytes).sum();
+    let all: u64 = nodes.values().sum();
+    row.by_node = node_bytes(nodes);
+    // Without CPUs that are online there is no home, and so no share.
+    if !home.is_empty() {
+        (row.local_bytes, row.remote_bytes) = (Some(local), Some(all - local));
+        // Rounded down: 100 means all.
+        let percent = |all: u64| (local as f64 * 10_000.0 / all as f64).floor() / 100.0;
+        row.local_percent = (all > 0).then(|| percent(all));
+    }
+}
+
+fn process(process: &ProcessNow) -> TopRowDoc {
+    let mut row = TopRowDoc {
+        pid: Some(process.identity.pid),
+        start_time_ticks: Some(process.identity.start_time),
+        comm: Some(process.comm.clone()),
+        cgroup: process.cgroup.clone(),
+        process_count: 1,
+        home_nodes: ids(&process.home),
+        resident_bytes: Some(process.resident_bytes),
+        cpu_percent: process.cpu_percent.map(rounded),
+        is_hidden: process.seen == Seen::Hidden,
+        ..TopRowDoc::default()
+    };
+    if let Seen::Pages { nodes, kernel_migrated_pages, age, .. } = &process.seen {
+        place(&mut row, nodes, &process.home);
+        row.age_seconds = Some(age.as_secs_f64());
+        row.kernel_migrated_pages = *kernel_migrated_pages;
+    }
+    row
+}
+
+/// A row for each cgroup that has processes. Its home is that of all of them.
+fn workloads(snapshot: &Snapshot) -> Vec<TopRowDoc> {
+    let mut members: BTreeMap<&str, Vec<&ProcessNow>> = BTreeMap::new();
+    for process in &snapshot.processes {
+        if let Some(cgroup) = &process.cgroup {
+            members.entry(cgroup).or_default().push(process);
+        }
+    }
+    let unknown = GroupNow::default();
+    let row = |(path, members): (&str, Vec<&ProcessNow>)| {
+        let group = snapshot.groups.get(path).unwrap_or(&unknown);
+        let home = members.iter().fold(NodeSet::new(), |home, each| home.or(&each.home));
+        let used: Vec<f64> = members.iter().filter_map(|each| each.cpu_percent).collect();
+        let mut row = TopRowDoc {
+            cgroup: Some(path.to_owned()),
+            process_count: members.len(),
+            home_nodes: ids(&home),
+            cpu_percent: (!used.is_empty()).then(|| rounded(used.iter().sum())),
+            kernel_migrated_pages: group.kernel_migrated_pages,
+            ..TopRowDoc::default()
+        };
+        if let Some(nodes) = &group.nodes {
+            place(&mut row, nodes, &home);
+            row.resident_bytes = Some(nodes.values().sum());
+            row.age_seconds = group.age.map(|age| age.as_secs_f64());
+        }
+        row
+    };
+    members.into_iter().map(row).collect()
+}
+
+fn mark(row: &mut TopRowDoc, moving: &[Moving]) {
+    for each in moving {
+        if !each.is_on(row) {
+            continue;
+        }
+        row.moved_bytes += each.moved_bytes;
+        if each.is_open {
+            row.job = Some(each.job.clone());
+            row.held_back = each.held_back.clone();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_migration_is_on_what_it_names_and_what_lies_below() {
+        let moving = Moving {
+            job: "jobs/1".into(),
+            is_open: true,
+            pids: [7].into(),
+            cgroups: ["/a/b".into()].into(),
+            units: ["redis".into(), "x.scope".into()].into(),
+            moved_bytes: 5,
+            held_back: Some("node 0 is busy".into()),
+        };
+        let row = |pid, cgroup: &str| {
+            let mut row = TopRowDoc { pid, cgroup: Some(cgroup.into()), ..TopRowDoc::default() };
+            mark(&mut row, std::slice::from_ref(&moving));
+            row
+        };
+        for (pid, cgroup) in [
+            (Some(7), "/"),
+            (None, "/a/b"),
+            (Some(8), "/a/b/c"),
+            (None, "/system.slice/redis.service"),
+            (None, "/user.slice/x.scope"),
+        ] {
+            let row = row(pid, cgroup);
+            assert_eq!((row.job.as_deref(), row.moved_bytes), (Some("jobs/1"), 5), "{cgroup}");
+        }
+        for (pid, cgroup) in [(Some(8), "/"), (None, "/a/bc"), (None, "/a"), (None, "/redis2")] {
+            assert_eq!(row(pid, cgroup).job, None, "{cgroup}");
+        }
+        let ended = [Moving { is_open: false, ..moving.clone() }, moving.clone()];
+        let mut row = TopRowDoc { pid: Some(7), ..TopRowDoc::default() };
+        mark(&mut row, &ended);
+        assert_eq!((row.moved_bytes, row.held_back.as_deref()), (10, Some("node 0 is busy")));
+    }
+}

@@ -1,0 +1,179 @@
+//! Colours, fonts, and the few shapes that pictures are made of.
+
+use super::{Area, Fault};
+use crate::clean::clean;
+use numaloc_core::{NodeId, NodeSet};
+use plotters::{
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
+};
+
+/// Addresses without a resident page.
+pub const EMPTY: RGBColor = RGBColor(236, 236, 236);
+/// Lines between panels.
+pub const RULE: RGBColor = RGBColor(150, 150, 150);
+/// Ticks of a scale, and marks.
+pub const TICK: RGBColor = RGBColor(60, 60, 60);
+/// Pages on no known node.
+pub const UNPLACED: RGBColor = RGBColor(130, 130, 130);
+
+const FAINT: RGBColor = RGBColor(95, 95, 95);
+
+/// The palette of Okabe and Ito, made for people who see colours differently; neighbours differ in lightness, too.
+const PALETTE: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(240, 173, 40),
+    RGBColor(0, 138, 102),
+    RGBColor(240, 228, 66),
+    RGBColor(160, 60, 20),
+    RGBColor(120, 195, 240),
+    RGBColor(90, 70, 120),
+    RGBColor(225, 150, 185),
+];
+
+/// The colours of a picture's nodes.
+#[derive(Clone, Debug)]
+pub struct Colours {
+    nodes: Vec<NodeId>,
+}
+
+impl Colours {
+    /// Colours for these nodes. More than eight nodes have some of the colours again, darker.
+    pub fn new(nodes: &NodeSet) -> Self {
+        Self { nodes: nodes.iter().collect() }
+    }
+
+    /// The colour of a node.
+    pub fn of(&self, node: NodeId) -> Colour {
+        let place = self.nodes.iter().position(|of| *of == node).unwrap_or(0);
+        let RGBColor(red, green, blue) = PALETTE[place % PALETTE.len()];
+        let darker = |part: u8| (u32::from(part) * 2 / (2 + (place / PALETTE.len()) as u32)) as u8;
+        Colour(RGBColor(darker(red), darker(green), darker(blue)))
+    }
+}
+
+/// A colour with what is readable on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Colour(pub RGBColor);
+
+impl Colour {
+    /// Fills a rectangle.
+    pub fn fill(self, area: &Area<'_>, from: (i32, i32), to: (i32, i32)) -> Result<(), Fault> {
+        fill(area, self.0, from, to)
+    }
+
+    /// A text in the middle of a rectangle of this colour.
+    pub fn write(self, area: &Area<'_>, text: &str, at: (i32, i32)) -> Result<(), Fault> {
+        let RGBColor(red, green, blue) = self.0;
+        let light = u32::from(red) * 3 + u32::from(green) * 6 + u32::from(blue);
+        let color = if light > 1300 { BLACK } else { WHITE };
+        Style { color, ..Style::small() }.middle().draw(area, text, at)
+    }
+}
+
+/// Fills a rectangle; `to` is just outside.
+pub fn fill(
+    area: &Area<'_>,
+    color: RGBColor,
+    from: (i32, i32),
+    to: (i32, i32),
+) -> Result<(), Fault> {
+    if from.0 < to.0 && from.1 < to.1 {
+        area.draw(&Rectangle::new([from, to], color.filled()))?;
+    }
+    Ok(())
+}
+
+/// How a text looks. Its middle is at the height where it is drawn. Its size is what plotters calls it: the font's is
+/// smaller by 1.24 (plotters-svg, `draw_text`).
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    size: i32,
+    bold: bool,
+    color: RGBColor,
+    across: Across,
+}
+
+/// Where a text lies beside the place that it is drawn at.
+#[derive(Clone, Copy, Debug)]
+enum Across {
+    Begins,
+    Middle,
+    Ends,
+}
+
+impl Style {
+    const fn new(size: i32, bold: bool, color: RGBColor) -> Self {
+        Self { size, bold, color, across: Across::Begins }
+    }
+    /// Of the picture.
+    pub fn title() -> Self {
+        Self::new(23, false, BLACK)
+    }
+    /// Of a panel.
+    pub fn bold() -> Self {
+        Self::new(19, true, BLACK)
+    }
+    /// Of a row.
+    pub fn label() -> Self {
+        Self::new(15, false, BLACK)
+    }
+    /// Facts.
+    pub fn small() -> Self {
+        Self::new(14, false, BLACK)
+    }
+    /// Facts of less weight.
+    pub fn faint() -> Self {
+        Self::new(13, false, FAINT)
+    }
+    /// Numbers at ticks.
+    pub fn scale() -> Self {
+        Self::new(12, false, FAINT)
+    }
+    /// Ending at the place instead of beginning there.
+    pub fn right(self) -> Self {
+        Self { across: Across::Ends, ..self }
+    }
+    /// With its middle at the place.
+    pub fn middle(self) -> Self {
+        Self { across: Across::Middle, ..self }
+    }
+
+    /// Draws a text.
+    pub fn draw(self, area: &Area<'_>, text: &str, at: (i32, i32)) -> Result<(), Fault> {
+        let weight = if self.bold { FontStyle::Bold } else { FontStyle::Normal };
+        let font = FontDesc::new(FontFamily::SansSerif, f64::from(self.size), weight);
+        let style = TextStyle::from(font).color(&self.color);
+        let across = match self.across {
+            Across::Begins => HPos::Left,
+            Across::Middle => HPos::Center,
+            Across::Ends => HPos::Right,
+        };
+        let style = style.pos(Pos::new(across, VPos::Center));
+        area.draw(&Text::new(printable(text), at, style))?;
+        Ok(())
+    }
+}
+
+/// A text without what XML does not allow (Extensible Markup Language 1.0, `Char`). The backend escapes markup.
+fn printable(text: &str) -> String {
+    clean(text)
+        .chars()
+        .map(|c| if matches!(c, '\u{fffe}' | '\u{ffff}') { '?' } else { c })
+        .collect()
+}
+
+/// About how wide a text of that font size is, in pixels.
+pub fn width(text: &str, size: i32) -> i32 {
+    text.chars().count() as i32 * size / 2
+}
+
+/// About how many characters of that font size have room.
+pub fn characters(size: i32, room: i32) -> usize {
+    (room * 2 / size).max(1) as usize
+}
+
+/// As much of a text as has room.
+pub fn fitting(text: &str, size: i32, room: i32) -> String {
+    crate::captions::shortened(text, characters(size, room))
+}

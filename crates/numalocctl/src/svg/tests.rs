@@ -1,0 +1,78 @@
+//! Pictures as files. `NUMALOC_PICTURES=DIRECTORY` keeps them, to be looked at.
+
+use super::*;
+use crate::fixture::pictures;
+use std::{env, fs, path::PathBuf};
+
+fn drawn(name: &str, picture: &Picture) -> String {
+    let text = svg(picture).unwrap();
+    if let Some(directory) = env::var_os("NUMALOC_PICTURES") {
+        fs::write(PathBuf::from(directory).join(name), &text).unwrap();
+    }
+    text
+}
+
+#[test]
+fn a_small_picture() {
+    insta::assert_snapshot!(drawn("mebibyte-coarse.svg", &pictures::mebibyte(16)));
+}
+
+#[test]
+fn pictures_of_all_sizes_are_small_files() {
+    let cases = [
+        ("mebibyte.svg", pictures::mebibyte(CELLS)),
+        ("tebibyte.svg", pictures::tebibyte(CELLS)),
+        ("moved.svg", pictures::moved(CELLS)),
+    ];
+    for (name, picture) in cases {
+        let text = drawn(name, &picture);
+        assert!(text.len() < 300 << 10, "{name} has {} bytes", text.len());
+        assert!(text.starts_with("<svg ") && text.trim_end().ends_with("</svg>"), "{name}");
+    }
+}
+
+#[test]
+fn a_sampled_picture_says_so_and_what_is_left_out() {
+    let text = drawn("tebibyte.svg", &pictures::tebibyte(CELLS));
+    for words in ["Sampled: ", "--map-exact", "~1.0 TiB", "37 smaller processes with 5.0 GiB"] {
+        assert!(text.contains(words), "{words}");
+    }
+    let exact = drawn("mebibyte.svg", &pictures::mebibyte(CELLS));
+    assert!(!exact.contains("Sampled") && !exact.contains('~'));
+}
+
+#[test]
+fn before_and_after_are_in_one_picture() {
+    let text = drawn("moved.svg", &pictures::moved(CELLS));
+    for words in ["before", "after", "; afterwards ", "it ended before a second look"] {
+        assert!(text.contains(words), "{words}");
+    }
+}
+
+#[test]
+fn the_picture_in_the_documentation_is_what_is_drawn() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/pictures/moved.svg");
+    let kept = fs::read_to_string(path).unwrap_or_default();
+    let same = kept == drawn("moved.svg", &pictures::moved(CELLS));
+    assert!(
+        same,
+        "run this test with NUMALOC_PICTURES set to docs/pictures, and look at moved.svg"
+    );
+}
+
+#[test]
+fn many_nodes_have_a_legend_of_several_lines() {
+    let text = drawn("nodes.svg", &pictures::many_nodes(CELLS));
+    for node in (0..30).map(|node| node * 3) {
+        assert!(text.contains(&format!("\nnode {node}\n")), "{node}");
+    }
+}
+
+#[test]
+fn names_of_others_are_text_and_no_markup() {
+    let text = drawn("hostile.svg", &pictures::hostile());
+    let bad = |c: char| c.is_control() && c != '\n' || matches!(c, '\u{fffe}' | '\u{ffff}');
+    assert!(!text.contains(bad));
+    assert!(text.contains("&lt;svg onload=") && !text.contains("<svg onload"), "{text}");
+    assert!(text.contains("/tmp/&lt;&amp;&gt;"), "{text}");
+}

@@ -1,0 +1,179 @@
+//! `top`: single cells, and what it prints with `--batch`.
+
+use super::table::Table;
+use crate::{
+    clean::clean,
+    columns::{Column, Slot, slots},
+    doc::{TopDoc, TopNodeDoc, TopRowDoc},
+    output::View,
+    units::{age, short},
+};
+use numaloc_core::{NodeId, NodeSet};
+
+/// What a row says in a column, without control characters. A dash stands for what is not known.
+pub fn cell(row: &TopRowDoc, slot: Slot) -> String {
+    let bytes = |bytes: Option<u64>| bytes.map_or("-".to_owned(), short);
+    let Slot::One(column) = slot else {
+        let Slot::Node(node) = slot else { return String::new() };
+        let on = row.by_node.iter().find(|each| each.node == node);
+        return bytes(on.map(|each| each.bytes).or(row.age_seconds.map(|_| 0)));
+    };
+    match column {
+        Column::Pid => row.pid.map_or_else(String::new, |pid| pid.to_string()),
+        Column::Name => clean(name(row)),
+        Column::Home => home(row),
+        Column::Memory => bytes(row.resident_bytes),
+        Column::Remote => bytes(row.remote_bytes),
+        Column::Local => bytes(row.local_bytes),
+        Column::Share => row.local_percent.map_or("-".to_owned(), whole_percent),
+        Column::Age => match row.age_seconds {
+            Some(seconds) => age(seconds),
+            // The page map may not be read.
+            None if row.is_hidden => "hid".to_owned(),
+            None => "-".to_owned(),
+        },
+        Column::Nodes => String::new(),
+        Column::Migrated => migrated(row),
+        Column::Cpu => row.cpu_percent.map_or("-".to_owned(), |percent| format!("{percent:.0}")),
+        Column::Job => {
+            let job = row.job.as_deref().unwrap_or_default();
+            let held = row.held_back.as_deref().map(|why| format!(": {why}"));
+            clean(&format!("{job}{}", held.unwrap_or_default()))
+        }
+    }
+}
+
+/// The kernel's list of the home nodes: `0-3,8`.
+fn home(row: &TopRowDoc) -> String {
+    let nodes: NodeSet = row.home_nodes.iter().map(|&node| NodeId(node)).collect();
+    if nodes.is_empty() { "-".to_owned() } else { nodes.to_string() }
+}
+
+/// The name of a process, or the path of a cgroup.
+pub fn name(row: &TopRowDoc) -> &str {
+    row.comm.as_deref().or(row.cgroup.as_deref()).unwrap_or_default()
+}
+
+/// Less than all is shown as 99 at most.
+fn whole_percent(percent: f64) -> String {
+    format!("{:.0}", if percent < 100.0 { percent.min(99.0) } else { percent })
+}
+
+fn migrated(row: &TopRowDoc) -> String {
+    match (row.moved_bytes, row.kernel_migrated_pages) {
+        (0, None) => "-".to_owned(),
+        (moved, None) => short(moved),
+        (moved, Some(pages)) => format!("{}/{pages}", short(moved)),
+    }
+}
+
+/// The nodes of a document.
+fn node_ids(document: &TopDoc) -> Vec<u32> {
+    document.nodes.iter().map(|node| node.node).collect()
+}
+
+/// The nodes and rows as tables.
+pub fn top(document: &TopDoc, rows: &[&TopRowDoc], columns: &[Column], view: View) -> String {
+    let mut nodes = Table::new();
+    for header in ["NODE", "TIER", "TOTAL", "FREE", "RECL", "CPU%", "FOREIGN/S", "IN", "OUT"] {
+        nodes = nodes.numbers(header);
+    }
+    document.nodes.iter().for_each(|node| nodes.row(node_cells(node)));
+    let slots = slots(columns, &node_ids(document));
+    let mut table = Table::new();
+    for slot in &slots {
+        let words = matches!(slot, Slot::One(Column::Name | Column::Job));
+        table = if words { table.words(slot.header()) } else { table.numbers(slot.header()) };
+    }
+    for row in rows {
+        table.row(slots.iter().map(|&slot| cell(row, slot)).collect());
+    }
+    let time = document.time.map(|time| format!("{}\n", time.short())).unwrap_or_default();
+    let rows = table.render(view);
+    let none = if rows.is_empty() { "no rows\n" } else { "" };
+    format!("{time}{}\n{rows}{none}{}\n", nodes.render(view), missing(document))
+}
+
+/// A node's line.
+pub fn node_cells(node: &TopNodeDoc) -> Vec<String> {
+    let rate = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));
+    vec![
+        node.node.to_string(),
+        node.tier.map_or("-".to_owned(), |tier| tier.to_string()),
+        short(node.total_bytes),
+        short(node.free_bytes),
+        short(node.reclaimable_bytes),
+        rate(node.cpu_percent),
+        rate(node.foreign_per_second),
+        short(node.moved_in_bytes),
+        short(node.moved_out_bytes),
+    ]
+}
+
+/// What is not known, and why; empty if all is.
+pub fn missing(document: &TopDoc) -> String {
+    let hidden = match document.hidden_count {
+        0 => String::new(),
+        count => format!(
+            "page maps that may not be read: {count} (root may, or CAP_SYS_PTRACE and CAP_SYS_ADMIN)\n"
+        ),
+    };
+    let unseen = match document.unseen_count {
+        0 => String::new(),
+        count => format!("processes not looked at yet: {count}\n"),
+    };
+    hidden + &unseen
+}
+
+/// The rows as CSV (RFC 4180): sizes in bytes, empty where nothing is known.
+pub fn csv(document: &TopDoc, rows: &[&TopRowDoc], columns: &[Column], headers: bool) -> String {
+    let slots = slots(columns, &node_ids(document));
+    let time = document.time.map(|time| time.to_string()).unwrap_or_default();
+    let mut text = String::new();
+    if headers {
+        let names = slots.iter().map(|slot| slot.header());
+        let names: Vec<String> = std::iter::once("TIME".to_owned()).chain(names).collect();
+        text += &line(&names);
+    }
+    for row in rows {
+        let cells = slots.iter().map(|&slot| raw(row, slot));
+        let cells: Vec<String> = std::iter::once(time.clone()).chain(cells).collect();
+        text += &line(&cells);
+    }
+    text
+}
+
+fn line(cells: &[String]) -> String {
+    let quoted = |cell: &String| match cell.contains(['"', ',', '\n', '\r']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell.clone(),
+    };
+    cells.iter().map(quoted).collect::<Vec<_>>().join(",") + "\r\n"
+}
+
+/// A value as programs read it.
+fn raw(row: &TopRowDoc, slot: Slot) -> String {
+    fn known<T: ToString>(value: Option<T>) -> String {
+        value.map_or_else(String::new, |value| value.to_string())
+    }
+    let rounded = |value: Option<f64>| known(value.map(|value| format!("{value:.2}")));
+    match slot {
+        Slot::Node(node) => {
+            let on = row.by_node.iter().find(|each| each.node == node);
+            known(on.map(|each| each.bytes).or(row.age_seconds.map(|_| 0)))
+        }
+        Slot::One(Column::Memory) => known(row.resident_bytes),
+        Slot::One(Column::Remote) => known(row.remote_bytes),
+        Slot::One(Column::Local) => known(row.local_bytes),
+        Slot::One(Column::Share) => rounded(row.local_percent),
+        Slot::One(Column::Age) => rounded(row.age_seconds),
+        Slot::One(Column::Cpu) => rounded(row.cpu_percent),
+        Slot::One(Column::Migrated) => {
+            format!("{}/{}", row.moved_bytes, known(row.kernel_migrated_pages))
+        }
+        Slot::One(Column::Home) if row.home_nodes.is_empty() => String::new(),
+        Slot::One(Column::Pid | Column::Name | Column::Home | Column::Job | Column::Nodes) => {
+            cell(row, slot)
+        }
+    }
+}

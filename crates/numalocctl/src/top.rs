@@ -1,0 +1,21 @@
+//! The live view. A pure model (`state`, `rows`, `keys`) takes documents and events, and `draw` makes a picture of it. `host` and
+//! `jobs` feed it, `moving` carries out the migrations that it starts, `screen` has the terminal, `live` strings all together.
+
+mod batch;
+mod draw;
+mod host;
+mod jobs;
+mod keys;
+mod live;
+mod moving;
+mod rows;
+mod screen;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use batch::run as batch;
+pub use host::Host;
+pub use jobs::Jobs;
+pub use live::run as live;
+pub use moving::By;

@@ -1,0 +1,254 @@
+//! The picture of the view: a state and a document, drawn into a buffer. Pure.
+
+mod detail;
+mod fit;
+mod popup;
+
+use super::state::{Popup, Spots, State};
+use crate::{
+    clean::clean,
+    columns::{Column, Slot},
+    doc::{TopDoc, TopRowDoc},
+    text,
+    top::rows::List,
+};
+use fit::fit;
+use numaloc_host::live::Detail;
+use ratatui::{
+    buffer::Buffer,
+    layout::{Position, Rect},
+    style::{Color, Modifier, Style},
+};
+
+/// What is drawn of.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene<'a> {
+    /// The host.
+    pub document: &'a TopDoc,
+    /// The rows that are listed.
+    pub rows: &'a [&'a TopRowDoc],
+    /// The process that is opened, once it has been read.
+    pub detail: Option<&'a Detail>,
+}
+
+/// A line of the picture.
+fn write(buffer: &mut Buffer, area: Rect, y: u16, text: &str, style: Style) {
+    if y < area.bottom() {
+        buffer.set_stringn(area.x, y, clean(text), usize::from(area.width), style);
+    }
+}
+
+/// A line whose background is marked to its end.
+fn bar(buffer: &mut Buffer, area: Rect, y: u16, text: &str) {
+    if y < area.bottom() {
+        let style = Style::new().add_modifier(Modifier::REVERSED);
+        buffer.set_style(Rect { y, height: 1, ..area }, style);
+        write(buffer, area, y, text, style);
+    }
+}
+
+/// Draws all of it. Returns where things are, for the mouse.
+pub fn draw(buffer: &mut Buffer, state: &State, scene: Scene<'_>) -> Spots {
+    let area = buffer.area;
+    let mut y = area.y;
+    write(buffer, area, y, &title(state, scene.document), bold());
+    y = nodes(buffer, area, y + 1, scene.document);
+    let rest = Rect { y, height: area.bottom().saturating_sub(y + 2), ..area };
+    let mut spots = match (&state.opened, scene.detail) {
+        (Some(opened), detail) => {
+            let scroll = detail::draw(buffer, rest, state, opened, detail);
+            Spots { scroll, ..Spots::default() }
+        }
+        (None, _) => list(buffer, rest, state, scene),
+    };
+    footer(buffer, area, state, scene.document);
+    match state.popup {
+        Popup::None => {}
+        Popup::Help => spots.scroll = popup::help(buffer, area, state),
+        Popup::Columns(at) => popup::columns(buffer, area, &spots, at),
+        Popup::Migration => spots.scroll = popup::migration(buffer, area, state),
+    }
+    spots
+}
+
+fn bold() -> Style {
+    Style::new().add_modifier(Modifier::BOLD)
+}
+
+fn title(state: &State, document: &TopDoc) -> String {
+    let time = document.time.map(|time| time.short()).unwrap_or_default();
+    let (order, used) = (if state.sort.reverse { "-" } else { "" }, document.cpu_used_percent);
+    format!(
+        "numalocctl top  {time}  {} processes  by {order}{}  {used:.1} % of a CPU",
+        document.processes.len(),
+        state.sort.column.name()
+    )
+}
+
+/// The columns of nodes: name, width, and the place in [`text::node_cells`]. Where there is no room for all, the last ones go.
+const NODES: [(&str, usize, usize); 9] = [
+    ("NODE", 4, 0),
+    ("TOTAL", 5, 2),
+    ("FREE", 5, 3),
+    ("RECL", 5, 4),
+    ("CPU%", 4, 5),
+    ("FOREIGN/S", 9, 6),
+    ("IN", 5, 7),
+    ("OUT", 5, 8),
+    ("TIER", 4, 1),
+];
+
+/// A line for each node, on a third of the screen at most. Returns the line after them.
+fn nodes(buffer: &mut Buffer, area: Rect, y: u16, document: &TopDoc) -> u16 {
+    let mut left = usize::from(area.width).saturating_sub(1);
+    let shown = NODES.into_iter().take_while(|(_, width, _)| {
+        let fits = left > *width;
+        left = left.saturating_sub(width + 1);
+        fits
+    });
+    let shown: Vec<_> = shown.collect();
+    let line = |cell: &dyn Fn(&str, usize) -> String| {
+        let cells =
+            shown.iter().map(|&(name, width, index)| format!("{:>width$}", cell(name, index)));
+        format!(" {}", cells.collect::<Vec<_>>().join(" "))
+    };
+    bar(buffer, area, y, &line(&|name, _| name.to_owned()));
+    let most = usize::from((area.height / 3).max(2));
+    let is_cut = document.nodes.len() > most;
+    let count = if is_cut { most - 1 } else { document.nodes.len() };
+    let mut y = y + 1;
+    for node in document.nodes.iter().take(count) {
+        let cells = text::node_cells(node);
+        write(buffer, area, y, &line(&|_, index| cells[index].clone()), Style::new());
+        y += 1;
+    }
+    if is_cut {
+        let more = document.nodes.len() - count;
+        write(buffer, area, y, &format!(" and {more} more nodes: -b shows all"), Style::new());
+        y += 1;
+    }
+    y
+}
+
+fn heading(state: &State, count: usize) -> String {
+    let what = match &state.list {
+        List::Workloads => format!("workloads: {count}"),
+        List::Processes => format!("processes: {count}"),
+        List::Within(cgroup) => format!("processes of {cgroup}: {count}"),
+    };
+    match (state.is_editing, state.filter.is_empty()) {
+        (true, _) => format!("{what}  filter: {}_", state.filter),
+        (false, true) => what,
+        (false, false) => format!("{what}  filter: {}", state.filter),
+    }
+}
+
+fn list(buffer: &mut Buffer, area: Rect, state: &State, scene: Scene<'_>) -> Spots {
+    let rows = scene.rows;
+    write(buffer, area, area.y, &heading(state, rows.len()), bold());
+    let header = area.y + 1;
+    let nodes: Vec<u32> = scene.document.nodes.iter().map(|node| node.node).collect();
+    let longest = rows.iter().map(|row| text::cell(row, Slot::One(Column::Name)).chars().count());
+    let longest = longest.max().unwrap_or(0);
+    let columns = fit(state, &nodes, usize::from(area.width).saturating_sub(1), longest);
+    bar(buffer, area, header, "");
+    let style = Style::new().add_modifier(Modifier::REVERSED);
+    let sorted = |slot: Slot| match slot {
+        Slot::One(column) => column == state.sort.column,
+        Slot::Node(_) => state.sort.column == Column::Nodes,
+    };
+    for &(slot, x, width) in &columns {
+        let style = if sorted(slot) { style.add_modifier(Modifier::BOLD) } else { style };
+        cell(buffer, (area.x + x, header), width, slot, &slot.header(), style);
+    }
+    let top = header + 1;
+    let height = area.bottom().saturating_sub(top);
+    let first = first_line(state, rows.len(), usize::from(height));
+    for (y, row) in (top..area.bottom()).zip(rows.iter().skip(first)) {
+        let is_selected = first + usize::from(y - top) == state.line;
+        let style = if is_selected { bold() } else { Style::new() };
+        if is_selected {
+            write(buffer, area, y, ">", style);
+        }
+        for &(slot, x, width) in &columns {
+            let style = style.patch(colour(state, row, slot));
+            cell(buffer, (area.x + x, y), width, slot, &text::cell(row, slot), style);
+        }
+    }
+    if rows.is_empty() {
+        write(buffer, area, top, &nothing(state, scene.document), Style::new());
+    }
+    let slots = columns.iter().map(|&(slot, x, width)| (slot, area.x + x, area.x + x + width));
+    Spots { header, slots: slots.collect(), rows: (top, height), first, scroll: 0 }
+}
+
+/// Why there are no rows.
+fn nothing(state: &State, document: &TopDoc) -> String {
+    match (state.filter.is_empty(), document.unseen_count) {
+        (false, _) => format!(" nothing matches '{}': Esc takes the filter away", state.filter),
+        (true, 0) => " nothing to show".to_owned(),
+        (true, _) => " not read yet".to_owned(),
+    }
+}
+
+/// The first row on the screen: as far down as the selected one asks for.
+fn first_line(state: &State, count: usize, height: usize) -> usize {
+    let height = height.max(1);
+    let last = count.saturating_sub(height);
+    let before = state.spots.first.min(last);
+    before.clamp((state.line + 1).saturating_sub(height).min(last), state.line.min(last))
+}
+
+/// Words begin at the left, numbers end at the right. What does not fit is cut: of a path the beginning, which many have in common.
+fn cell(buffer: &mut Buffer, (x, y): (u16, u16), width: u16, slot: Slot, text: &str, style: Style) {
+    if !buffer.area.contains(Position { x, y }) {
+        return;
+    }
+    let (width, length) = (usize::from(width), text.chars().count());
+    let is_words = matches!(slot, Slot::One(Column::Name | Column::Job));
+    let shown = match slot {
+        Slot::One(Column::Name) if length > width && text.starts_with('/') => {
+            let tail: String = text.chars().skip(length + 1 - width.max(1)).collect();
+            format!("~{tail}")
+        }
+        _ if is_words => text.to_owned(),
+        // A number that is cut must not look like another one.
+        _ if length > width => text.chars().take(width.saturating_sub(1)).chain(['+']).collect(),
+        _ => format!("{text:>width$}"),
+    };
+    buffer.set_stringn(x, y, shown, width, style);
+}
+
+/// A share of local memory below 90 % is yellow, one below 50 % is red. The number says the same.
+fn colour(state: &State, row: &TopRowDoc, slot: Slot) -> Style {
+    let by_share = |percent: f64| match percent {
+        p if p < 50.0 => Style::new().fg(Color::Red),
+        p if p < 90.0 => Style::new().fg(Color::Yellow),
+        _ => Style::new(),
+    };
+    match (slot, row.local_percent) {
+        (Slot::One(Column::Share | Column::Remote), Some(percent)) if state.has_colour => {
+            by_share(percent)
+        }
+        (Slot::One(Column::Job), _) if state.has_colour => Style::new().fg(Color::Cyan),
+        _ => Style::new(),
+    }
+}
+
+const KEYS: &str = "?help p)rocesses Enter:open m)igrate /filter <>sort c)olumns q)uit";
+
+/// What is missing or has happened, and the keys.
+fn footer(buffer: &mut Buffer, area: Rect, state: &State, document: &TopDoc) {
+    let Some(y) = area.bottom().checked_sub(2) else { return };
+    let missing = text::missing(document);
+    let told = state.message.as_deref().or(state.trouble.as_deref());
+    let told = told.or_else(|| missing.lines().next()).unwrap_or_default();
+    let running = popup::progress_line(state).unwrap_or_default();
+    let line = [running.as_str(), told]
+        .iter()
+        .filter(|part| !part.is_empty())
+        .copied()
+        .collect::<Vec<_>>();
+    write(buffer, area, y, &format!(" {}", line.join("; ")), Style::new());
+    bar(buffer, area, y + 1, KEYS);
+}

@@ -1,0 +1,268 @@
+//! A migration that the view begins, in a thread of its own: planned, asked for, carried out by the daemon where there is one, and
+//! here where there is none.
+
+use super::{
+    rows::Key,
+    state::{Progress, Stage},
+};
+use crate::{
+    args::{ConnectArgs, LimitArgs, PlanArgs, QueueArgs, TargetArgs, spec},
+    doc::{JobDoc, MigrationDoc, MigrationParts, MovedFlows, Moving, PlanDoc},
+    endpoint::Endpoint,
+    exit::Failure,
+    inspect::{self, Inspection},
+    output::View,
+    remote::Daemon,
+    text,
+};
+use numaloc_api::value::{CreateJob, JobId};
+use numaloc_core::{Offload, Topology};
+use numaloc_executor::{Control, Outcome, RunLimits, execute};
+use numaloc_host::{Policies, Roots, Survey};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    },
+    thread,
+    time::Duration,
+};
+
+/// Time between two looks at a run.
+const TICK: Duration = Duration::from_millis(200);
+/// How plans and results are told.
+const VIEW: View = View { wide: false, headers: true };
+
+/// What the thread tells.
+#[derive(Debug)]
+pub enum Report {
+    /// How far it is.
+    Stage(Stage),
+    /// How many bytes this program has moved itself so far.
+    Moved(u64),
+    /// What it has moved in the end.
+    Flows(MovedFlows),
+}
+
+/// Who carries it out.
+#[derive(Clone, Debug)]
+pub enum By {
+    /// This program.
+    Here(Roots),
+    /// The daemon.
+    Daemon(Endpoint, Box<ConnectArgs>),
+}
+
+/// The thread of a migration. It ends when this value is dropped before the yes; a run that is under way is told to end.
+pub struct Mover {
+    reports: Receiver<Report>,
+    go: Sender<()>,
+    cancelled: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Mover {
+    /// Begins to plan.
+    pub fn plan(by: By, key: &Key) -> Self {
+        let (tell, reports) = channel();
+        let (go, yes) = channel();
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let (flag, target) = (cancelled.clone(), target(key));
+        let thread = thread::spawn(move || {
+            let work = || match &by {
+                By::Here(roots) => here(roots, &target, &tell, &yes, &flag),
+                By::Daemon(endpoint, connect) => {
+                    by_daemon(endpoint, connect, &target, &tell, &yes, &flag)
+                }
+            };
+            let end = match catch_unwind(AssertUnwindSafe(work)) {
+                Ok(Ok(Some(text))) => text,
+                Ok(Ok(None)) => return,
+                Ok(Err(failure)) => format!("not migrated: {failure}"),
+                Err(_) => "not migrated: a defect in numalocctl ended it; please report it".into(),
+            };
+            let _ = tell.send(Report::Stage(Stage::Ended(end)));
+        });
+        Self { reports, go, cancelled, thread: Some(thread) }
+    }
+
+    /// Carries the plan out.
+    pub fn begin(&self) {
+        // A thread that has failed has said so.
+        let _ = self.go.send(());
+    }
+
+    /// Tells it to end after the batches in hand.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Relaxed);
+    }
+
+    /// What was told meanwhile.
+    pub fn reports(&self) -> Vec<Report> {
+        self.reports.try_iter().collect()
+    }
+
+    /// Ends it and waits until it has ended.
+    pub fn end(mut self) {
+        self.cancel();
+        let Self { go, thread, .. } = &mut self;
+        // Without a sender there will be no yes.
+        let (none, _) = channel();
+        *go = none;
+        if let Some(thread) = thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The target that a key stands for.
+pub fn target(key: &Key) -> TargetArgs {
+    match key {
+        Key::Cgroup(path) => TargetArgs { cgroup: vec![path.clone()], ..TargetArgs::default() },
+        Key::Process(pid, _) => TargetArgs { pid: vec![*pid], ..TargetArgs::default() },
+    }
+}
+
+/// As rows show a migration that this program carries out itself.
+pub fn moving(key: &Key) -> Moving {
+    let target = target(key);
+    Moving {
+        job: "here".into(),
+        is_open: true,
+        pids: target.pid.into_iter().collect(),
+        cgroups: target.cgroup.into_iter().collect(),
+        ..Moving::default()
+    }
+}
+
+/// Tells the plan and waits for a yes. `false`: there was a no.
+fn ask(plan: &PlanDoc, tell: &Sender<Report>, yes: &Receiver<()>) -> bool {
+    let plan = text::plan(plan, VIEW);
+    tell.send(Report::Stage(Stage::Asked(plan))).is_ok() && yes.recv().is_ok()
+}
+
+fn here(
+    roots: &Roots,
+    target: &TargetArgs,
+    tell: &Sender<Report>,
+    yes: &Receiver<()>,
+    cancelled: &AtomicBool,
+) -> Result<Option<String>, Failure> {
+    let options = PlanArgs::default();
+    let (asked, _) = inspect::to_move(roots, target, &options, Policies::AskBriefly)?;
+    if !ask(&PlanDoc::from(&asked), tell, yes) {
+        return Ok(None);
+    }
+    // The plan may have waited for long, and it did not look up all policies.
+    let (inspected, survey) = inspect::to_move(roots, target, &options, Policies::Ask)?;
+    let outcome = match inspected.plan.is_skipped() {
+        true => Outcome::default(),
+        false => carry_out(roots, &inspected, &survey, tell, cancelled)?,
+    };
+    let flows = outcome.flows.iter().map(|((from, to), bytes)| ((from.0, to.0), *bytes));
+    let _ = tell.send(Report::Flows(flows.collect()));
+    let after = inspect::again(roots, &inspected, &survey).ok();
+    let after = after.filter(|after| !after.plan.processes.is_empty());
+    let offload = inspect::by_cpu(roots, Offload::Auto, &outcome);
+    let parts = MigrationParts {
+        plan: &inspected.plan,
+        outcome: &outcome,
+        partners: &[],
+        offload: &offload,
+        after: after.map(|after| after.plan.locality),
+    };
+    Ok(Some(text::migration(&MigrationDoc::from(parts), VIEW)))
+}
+
+fn carry_out(
+    roots: &Roots,
+    Inspection { topology, plan, .. }: &Inspection,
+    survey: &Survey,
+    tell: &Sender<Report>,
+    cancelled: &AtomicBool,
+) -> Result<Outcome, Failure> {
+    let control = Control::default();
+    let to_move: u64 = plan.moves.iter().flat_map(|each| each.remote.values()).sum();
+    let planned_bytes = to_move.min(plan.limit_bytes.unwrap_or(u64::MAX));
+    thread::scope(|scope| {
+        let (done, ended) = channel::<()>();
+        let control = &control;
+        let worker = scope.spawn(move || {
+            // Dropped at the end of this closure, also after a panic. This wakes the loop below at once.
+            let _done = done;
+            execute(roots, topology, plan, survey, &RunLimits::default(), control)
+        });
+        while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+            let is_cancelled = cancelled.load(Relaxed);
+            control.cancel.store(is_cancelled, Relaxed);
+            let progress = Progress {
+                job: "moving".into(),
+                settled_bytes: control.settled_bytes.load(Relaxed),
+                planned_bytes,
+                held_back: control.held_back(),
+                is_cancelled,
+            };
+            let _ = tell.send(Report::Stage(Stage::Running(progress)));
+            let _ = tell.send(Report::Moved(control.moved_bytes.load(Relaxed)));
+        }
+        let outcome = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let _ = tell.send(Report::Moved(outcome.account().moved_bytes()));
+        Ok(outcome)
+    })
+}
+
+fn by_daemon(
+    endpoint: &Endpoint,
+    connect: &ConnectArgs,
+    target: &TargetArgs,
+    tell: &Sender<Report>,
+    yes: &Receiver<()>,
+    cancelled: &AtomicBool,
+) -> Result<Option<String>, Failure> {
+    let daemon = Daemon::connect(endpoint.clone(), connect)?;
+    let (queue, limits) = (QueueArgs::default(), LimitArgs::default());
+    let spec = spec(target, &PlanArgs::default(), &queue, &limits, &Topology::default())?;
+    if !ask(&daemon.plan(&spec)?, tell, yes) {
+        return Ok(None);
+    }
+    let request = CreateJob { spec, ..CreateJob::default() };
+    let (job, _) = daemon.create_job(&request, &mut daemon.interrupts()?)?;
+    let id = JobId::from_name(&job.name).ok_or_else(|| {
+        Failure::Usage(format!("numalocd's answer about {:.100} makes no sense", job.name))
+    })?;
+    let mut is_told = false;
+    loop {
+        let job = daemon.get_job(&id)?;
+        if job.state.is_end() {
+            return Ok(Some(result(&job)));
+        }
+        if cancelled.load(Relaxed) && !is_told {
+            daemon.cancel_job(&id)?;
+            is_told = true;
+        }
+        if tell.send(Report::Stage(Stage::Running(progress(&job, is_told)))).is_err() {
+            // The view has gone; the job is the daemon's.
+            return Ok(None);
+        }
+        thread::sleep(TICK);
+    }
+}
+
+fn progress(job: &JobDoc, is_cancelled: bool) -> Progress {
+    let progress = job.progress.as_ref();
+    let held_back = progress.and_then(|progress| progress.held_back.clone());
+    Progress {
+        job: format!("{} is {}", job.name, job.state.name()),
+        settled_bytes: progress.map_or(0, |progress| progress.settled_bytes),
+        planned_bytes: progress.map_or(0, |progress| progress.planned_bytes),
+        held_back: held_back.or_else(|| job.state_message.clone()).unwrap_or_default(),
+        is_cancelled,
+    }
+}
+
+fn result(job: &JobDoc) -> String {
+    let told = job.outcome.as_ref().map(|outcome| text::migration(outcome, VIEW));
+    told.unwrap_or_else(|| format!("{} is {}", job.name, job.state.name()))
+}

@@ -1,0 +1,152 @@
+//! Which rows are shown, and in which order. Pure.
+
+use crate::{
+    columns::{Column, Sort},
+    doc::{TopDoc, TopRowDoc},
+};
+use std::cmp::Ordering;
+
+/// What is listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum List {
+    /// Cgroups that have processes.
+    Workloads,
+    /// All processes.
+    Processes,
+    /// The processes of a cgroup.
+    Within(String),
+}
+
+/// What tells rows apart: the cgroup, or pid and start time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// A workload.
+    Cgroup(String),
+    /// A process.
+    Process(i32, u64),
+}
+
+/// The key of a row.
+pub fn key(row: &TopRowDoc) -> Key {
+    match row.pid {
+        Some(pid) => Key::Process(pid, row.start_time_ticks.unwrap_or_default()),
+        None => Key::Cgroup(row.cgroup.clone().unwrap_or_default()),
+    }
+}
+
+/// The rows of a list that a filter lets through, sorted.
+pub fn rows<'a>(document: &'a TopDoc, list: &List, filter: &str, sort: Sort) -> Vec<&'a TopRowDoc> {
+    let wanted = filter.to_lowercase();
+    let all = match list {
+        List::Workloads => &document.workloads,
+        List::Processes | List::Within(_) => &document.processes,
+    };
+    let is_within = |row: &&TopRowDoc| match list {
+        List::Within(cgroup) => row.cgroup.as_ref() == Some(cgroup),
+        _ => true,
+    };
+    let mut rows: Vec<&TopRowDoc> =
+        all.iter().filter(is_within).filter(|row| passes(row, &wanted)).collect();
+    rows.sort_by(|left, right| {
+        let order = compare(left, right, sort.column);
+        let order = if sort.reverse { order.reverse() } else { order };
+        order.then_with(|| (left.pid, &left.cgroup).cmp(&(right.pid, &right.cgroup)))
+    });
+    rows
+}
+
+fn passes(row: &TopRowDoc, wanted: &str) -> bool {
+    let has = |text: &Option<String>| {
+        text.as_ref().is_some_and(|text| text.to_lowercase().contains(wanted))
+    };
+    wanted.is_empty()
+        || has(&row.comm)
+        || has(&row.cgroup)
+        || row.pid.is_some_and(|pid| pid.to_string().contains(wanted))
+}
+
+/// The order of two rows by a column: the usual one, in which most memory comes first and the least local one. What is not known
+/// comes last.
+fn compare(left: &TopRowDoc, right: &TopRowDoc, column: Column) -> Ordering {
+    let most = |value: fn(&TopRowDoc) -> Option<f64>| match (value(left), value(right)) {
+        (Some(left), Some(right)) => right.total_cmp(&left),
+        (left, right) => right.is_some().cmp(&left.is_some()),
+    };
+    match column {
+        Column::Pid => left.pid.cmp(&right.pid),
+        Column::Name => name(left).cmp(name(right)),
+        Column::Home => left.home_nodes.cmp(&right.home_nodes),
+        Column::Memory => most(|row| row.resident_bytes.map(|bytes| bytes as f64)),
+        Column::Remote => most(|row| row.remote_bytes.map(|bytes| bytes as f64)),
+        Column::Local => most(|row| row.local_bytes.map(|bytes| bytes as f64)),
+        Column::Share => most(|row| row.local_percent.map(|percent| -percent)),
+        Column::Age => most(|row| row.age_seconds),
+        Column::Nodes => {
+            most(|row| row.by_node.iter().map(|node| node.bytes as f64).reduce(f64::max))
+        }
+        Column::Migrated => most(|row| {
+            Some(row.moved_bytes as f64 + row.kernel_migrated_pages.unwrap_or(0) as f64 * 4096.0)
+        }),
+        Column::Cpu => most(|row| row.cpu_percent),
+        Column::Job => {
+            right.job.is_some().cmp(&left.job.is_some()).then_with(|| left.job.cmp(&right.job))
+        }
+    }
+}
+
+fn name(row: &TopRowDoc) -> &str {
+    row.comm.as_deref().or(row.cgroup.as_deref()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: i32, comm: &str, cgroup: &str, remote_mib: Option<u64>) -> TopRowDoc {
+        TopRowDoc {
+            pid: Some(pid),
+            start_time_ticks: Some(1),
+            comm: Some(comm.into()),
+            cgroup: Some(cgroup.into()),
+            remote_bytes: remote_mib.map(|mib| mib << 20),
+            ..TopRowDoc::default()
+        }
+    }
+
+    fn document() -> TopDoc {
+        let processes = vec![
+            process(1, "init", "/init.scope", None),
+            process(20, "Redis", "/a", Some(5)),
+            process(10, "mysqld", "/a", Some(5)),
+            process(30, "idle", "/redis.slice/b", Some(70)),
+        ];
+        let workload = TopRowDoc { cgroup: Some("/a".into()), ..TopRowDoc::default() };
+        TopDoc { processes, workloads: vec![workload], ..TopDoc::default() }
+    }
+
+    fn pids(list: &List, filter: &str, sort: &str) -> Vec<i32> {
+        let document = document();
+        let rows = rows(&document, list, filter, sort.parse().unwrap());
+        rows.iter().map(|row| row.pid.unwrap_or_default()).collect()
+    }
+
+    #[test]
+    fn rows_are_sorted_and_what_is_not_known_comes_last() {
+        assert_eq!(pids(&List::Processes, "", "nrmem"), [30, 10, 20, 1]);
+        assert_eq!(pids(&List::Processes, "", "-nrmem"), [1, 10, 20, 30]);
+        assert_eq!(pids(&List::Processes, "", "name"), [20, 30, 1, 10]);
+        assert_eq!(pids(&List::Processes, "", "-pid"), [30, 20, 10, 1]);
+        for column in Column::ALL {
+            assert_eq!(pids(&List::Processes, "", column.name()).len(), 4, "{column:?}");
+        }
+    }
+
+    #[test]
+    fn names_cgroups_and_pids_are_filtered() {
+        assert_eq!(pids(&List::Processes, "REDIS", "pid"), [20, 30]);
+        assert_eq!(pids(&List::Processes, "0", "pid"), [10, 20, 30]);
+        assert_eq!(pids(&List::Within("/a".into()), "", "pid"), [10, 20]);
+        assert_eq!(pids(&List::Workloads, "/A", "name"), [0]);
+        assert!(pids(&List::Workloads, "nothing has this", "name").is_empty());
+    }
+}

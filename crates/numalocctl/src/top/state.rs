@@ -1,0 +1,167 @@
+//! What the live view shows: the list, its order, what is selected, and what lies over it. Pure.
+
+use super::rows::{Key, List, key};
+use crate::{
+    columns::{Column, Slot, Sort},
+    doc::{TopDoc, TopRowDoc},
+};
+use numaloc_core::Identity;
+
+/// The view.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// What is listed.
+    pub list: List,
+    /// The list that Esc leads back to.
+    pub back: Option<List>,
+    /// A process whose threads and mappings are shown instead, by pid and start time, with its name.
+    pub opened: Option<(Identity, String)>,
+    /// The order of the rows.
+    pub sort: Sort,
+    /// What rows have to contain.
+    pub filter: String,
+    /// Whether the filter is being written.
+    pub is_editing: bool,
+    /// Columns that were chosen; `None`: those that fit.
+    pub columns: Option<Vec<Column>>,
+    /// The row that is selected.
+    pub selected: Option<Key>,
+    /// Its place among the rows.
+    pub line: usize,
+    /// How far the threads and mappings, the help or a plan are scrolled.
+    pub scroll: usize,
+    /// What lies over the lists.
+    pub popup: Popup,
+    /// The migration that this view has begun.
+    pub migration: Option<Migration>,
+    /// What has happened, until the next key.
+    pub message: Option<String>,
+    /// What could not be asked of the daemon.
+    pub trouble: Option<String>,
+    /// Whether there are colours.
+    pub has_colour: bool,
+    /// Where things were drawn last, for the mouse.
+    pub spots: Spots,
+}
+
+/// What lies over the lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Popup {
+    /// Nothing.
+    None,
+    /// The keys and columns.
+    Help,
+    /// The columns to choose, with the one that is selected.
+    Columns(usize),
+    /// The migration.
+    Migration,
+}
+
+/// A migration that the view has begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Migration {
+    /// Whose memory, for people.
+    pub target: String,
+    /// How far it is.
+    pub stage: Stage,
+}
+
+/// How far a migration is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It is being planned.
+    Planning,
+    /// The plan waits for a yes.
+    Asked(String),
+    /// It moves memory.
+    Running(Progress),
+    /// It has ended: the result, or why there is none.
+    Ended(String),
+}
+
+/// The progress of a migration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The daemon's job, or what is done: `jobs/42 running`.
+    pub job: String,
+    /// Bytes moved or given up.
+    pub settled_bytes: u64,
+    /// Bytes that are to move.
+    pub planned_bytes: u64,
+    /// What holds it back; empty if nothing does.
+    pub held_back: String,
+    /// Whether it was told to end.
+    pub is_cancelled: bool,
+}
+
+/// Where things were drawn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spots {
+    /// The line of the columns' names.
+    pub header: u16,
+    /// The columns with the cells of the screen that they take.
+    pub slots: Vec<(Slot, u16, u16)>,
+    /// The first line of rows, and how many are on the screen.
+    pub rows: (u16, u16),
+    /// The number of the row in the first of them.
+    pub first: usize,
+    /// How far what is opened, or lies over the lists, was scrolled: no further than to its end.
+    pub scroll: usize,
+}
+
+impl State {
+    /// A view of this list.
+    pub fn new(list: List, sort: Sort, filter: String, columns: Option<Vec<Column>>) -> Self {
+        Self {
+            list,
+            back: None,
+            opened: None,
+            sort,
+            filter,
+            is_editing: false,
+            columns,
+            selected: None,
+            line: 0,
+            scroll: 0,
+            popup: Popup::None,
+            migration: None,
+            message: None,
+            trouble: None,
+            has_colour: true,
+            spots: Spots::default(),
+        }
+    }
+
+    /// Selects the row at a place.
+    pub fn select(&mut self, line: usize, rows: &[&TopRowDoc]) {
+        self.line = line.min(rows.len().saturating_sub(1));
+        self.selected = rows.get(self.line).map(|row| key(row));
+    }
+
+    /// Keeps the selection on its row after rows have changed. If that row has gone, the one in its place is selected, and a
+    /// process that has ended is told.
+    pub fn settle(&mut self, document: &TopDoc, rows: &[&TopRowDoc]) {
+        let lives = |key: &Key| match key {
+            Key::Process(pid, start) => document.processes.iter().any(|row| {
+                row.pid == Some(*pid) && row.start_time_ticks.unwrap_or_default() == *start
+            }),
+            Key::Cgroup(path) => {
+                document.workloads.iter().any(|row| row.cgroup.as_ref() == Some(path))
+            }
+        };
+        if let Some((identity, comm)) = &self.opened
+            && !lives(&Key::Process(identity.pid, identity.start_time))
+        {
+            self.message = Some(format!("process {} ({comm}) has ended", identity.pid));
+            self.opened = None;
+        }
+        let place = rows.iter().position(|row| Some(key(row)) == self.selected);
+        if let (None, Some(gone)) = (place, self.selected.as_ref().filter(|key| !lives(key))) {
+            self.message = Some(match gone {
+                Key::Process(pid, _) => format!("process {pid} has ended"),
+                Key::Cgroup(path) => format!("{path} has no processes any more"),
+            });
+        }
+        self.select(place.unwrap_or(self.line), rows);
+    }
+}

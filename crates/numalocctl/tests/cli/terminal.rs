@@ -1,0 +1,322 @@
+//! `top`: on a real terminal, which tmux gives, and for scripts.
+
+use crate::{
+    answers::job,
+    fake::{Fake, Script},
+    run::{DEADLINE, fails, interrupt, numalocctl, program, text, until},
+};
+use numaloc_api::v1::JobState;
+use serde_json::Value;
+use std::{
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A tmux server of its own with one window.
+struct Window {
+    directory: tempfile::TempDir,
+}
+
+impl Window {
+    /// A window of 100 columns and 30 lines, in which a shell runs this line. `$TOP` is `numalocctl top` without a daemon.
+    fn open(line: &str) -> Self {
+        let window = Self { directory: tempfile::tempdir().unwrap() };
+        let top = format!("TOP={} top --standalone", env!("CARGO_BIN_EXE_numalocctl"));
+        let size = ["-x", "100", "-y", "30"];
+        let shell = ["env", &top, "sh", "-c", line];
+        let mut command = window.command(&["-f", "/dev/null", "new-session", "-d"]);
+        command.args(size).args(shell);
+        let output = command.output().expect("tmux is there: setup.sh installs it");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        window
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.path().join("tmux")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("tmux");
+        command.arg("-S").arg(self.socket()).args(arguments);
+        command.env_remove("NUMALOC_ENDPOINT").env("HOME", "/nonexistent").env_remove("TMUX");
+        command.env_remove("NO_COLOR").env("LC_ALL", "C.UTF-8");
+        command
+    }
+
+    fn ask(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments).output().expect("tmux");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Sends keys as tmux names them.
+    fn keys(&self, keys: &[&str]) {
+        self.ask(&[&["send-keys"][..], keys].concat());
+    }
+
+    fn screen(&self) -> String {
+        self.ask(&["capture-pane", "-p"])
+    }
+
+    /// Waits until the screen has this on it; returns the screen.
+    fn shows(&self, words: &str) -> String {
+        let start = Instant::now();
+        loop {
+            let screen = self.screen();
+            if screen.contains(words) {
+                return screen;
+            }
+            assert!(start.elapsed() < DEADLINE, "no '{words}' on the screen:\n{screen}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Whether the program has the other screen, and the mouse.
+    fn taken_over(&self) -> String {
+        self.ask(&["display-message", "-p", "#{alternate_on}#{mouse_any_flag}"]).trim().to_owned()
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        self.ask(&["kill-server"]);
+    }
+}
+
+/// A process to look at, with a name that no other has. It is killed when this value is dropped.
+struct Sleeper {
+    child: Child,
+    _directory: tempfile::TempDir,
+}
+
+impl Sleeper {
+    const NAME: &str = "zz-top-sleeper";
+
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join(Self::NAME);
+        // The name of a process is that of the file that it was started by.
+        std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
+        let child = Command::new(program)
+            .arg("600")
+            .env("LC_ALL", "C")
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self { child, _directory: directory }
+    }
+    fn kill(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+#[test]
+fn a_session_on_a_terminal() {
+    let mut sleeper = Sleeper::start();
+    let pid = sleeper.child.id().to_string();
+    let window = Window::open("$TOP -d 200ms --cpu-budget 100; echo ended $?; exec cat");
+    let screen = window.shows("workloads:");
+    let lines: Vec<&str> = screen.lines().collect();
+    assert!(lines[0].starts_with("numalocctl top"), "{screen}");
+    assert!(lines[1].contains("NODE") && lines[1].contains("FOREIGN/S"), "{screen}");
+    assert!(lines[2].trim_start().starts_with('0'), "node 0: {screen}");
+    assert_eq!(window.taken_over(), "11");
+
+    window.keys(&["p"]);
+    window.shows("processes:");
+    window.keys(&["/"]);
+    window.keys(&["-l", Sleeper::NAME]);
+    window.keys(&["Enter"]);
+    until("the process is listed and selected", || {
+        let is_its = |line: &str| line.starts_with('>') && line.contains(&pid);
+        window.screen().lines().any(is_its)
+    });
+    window.keys(&["Enter"]);
+    window.shows("threads and mappings");
+    // What is not there yet cannot be scrolled to.
+    window.shows("[heap]");
+    window.keys(&["End"]);
+    let screen = window.shows("[stack]");
+    assert!(screen.contains("ADDRESS"), "{screen}");
+    window.keys(&["Home"]);
+    window.shows("TID");
+    window.keys(&["Escape"]);
+    window.shows("filter: ");
+
+    window.keys(&["?"]);
+    window.shows("also PgUp, PgDn");
+    window.keys(&["?"]);
+    window.keys(&["m"]);
+    // On a machine of one node there is nothing to migrate to; elsewhere it asks.
+    until("a migration is planned", || {
+        let screen = window.screen();
+        screen.contains("not migrated:") || screen.contains("y or n")
+    });
+    let is_asked = window.screen().contains("y or n");
+    window.keys(&[if is_asked { "n" } else { "Enter" }]);
+    until("the popup is closed", || !window.screen().contains("+--"));
+
+    window.ask(&["resize-window", "-x", "60", "-y", "20"]);
+    until("the picture is as large as the window", || {
+        window.screen().lines().nth(19).is_some_and(|line| line.contains("?help"))
+    });
+    sleeper.kill();
+    let screen = window.shows("nothing matches");
+    assert!(screen.contains(&format!("process {pid} has ended")), "{screen}");
+
+    window.keys(&["q"]);
+    window.shows("ended 0");
+    assert_eq!(window.taken_over(), "00", "the terminal is as before");
+}
+
+/// The process with this name in a window.
+fn child_of(window: &Window) -> Option<i32> {
+    let shell = window.ask(&["display-message", "-p", "#{pane_pid}"]);
+    let children = format!("/proc/{0}/task/{0}/children", shell.trim());
+    std::fs::read_to_string(children).ok()?.split_whitespace().next()?.parse().ok()
+}
+
+fn kill(signal: &str, pid: i32) {
+    let line = format!("kill -{signal} {pid}");
+    assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success());
+}
+
+#[test]
+fn a_signal_gives_the_terminal_back() {
+    let window = Window::open("$TOP; echo ended $?; exec cat");
+    window.shows("numalocctl top");
+    kill("TERM", child_of(&window).expect("it runs"));
+    window.shows("ended 0");
+    assert_eq!(window.taken_over(), "00");
+}
+
+#[test]
+fn a_terminal_that_goes_away_ends_it() {
+    let window = Window::open("$TOP; exec cat");
+    window.shows("numalocctl top");
+    let pid = child_of(&window).expect("it runs");
+    let runs = || Path::new(&format!("/proc/{pid}")).exists();
+    assert!(runs());
+    window.ask(&["kill-server"]);
+    until("it ends with its terminal", || !runs());
+}
+
+#[test]
+fn colours_may_be_unwanted() {
+    let window = Window::open("NO_COLOR=1 $TOP -d 200ms -p");
+    window.shows("processes:");
+    let coloured = window.ask(&["capture-pane", "-p", "-e"]);
+    for colour in ["\x1b[31m", "\x1b[33m", "\x1b[36m"] {
+        assert!(!coloured.contains(colour), "{coloured:?}");
+    }
+    assert!(coloured.contains("7m"), "bars are inverted: {coloured:?}");
+}
+
+#[test]
+fn without_a_terminal_it_says_what_to_do() {
+    fails("top --standalone", 2, "-b prints");
+    fails("top --standalone -o json", 2, "give -b, too");
+    fails("topology -o csv", 2, "top -b alone");
+    fails("top --columns name,rss", 2, "there are PID, NAME, NHN, MEM");
+    fails("top --cpu-budget 0", 2, "more than 0 and at most 100");
+}
+
+/// The lines of JSON of a run, read as they come.
+struct Lines {
+    child: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Lines {
+    fn of(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// The first document from now on whose row of this process fits, with that row.
+    fn with(&mut self, pid: u32, fits: impl Fn(&Value) -> bool) -> (Value, Value) {
+        let start = Instant::now();
+        loop {
+            let line = self.lines.next().unwrap().unwrap();
+            assert!(start.elapsed() < DEADLINE, "it did not come about: {line}");
+            let document: Value = serde_json::from_str(&line).unwrap();
+            let rows = document["processes"].as_array().unwrap();
+            if let Some(row) = rows.iter().find(|row| row["pid"] == pid && fits(row)) {
+                return (document.clone(), row.clone());
+            }
+        }
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+#[test]
+fn the_daemons_jobs_are_on_their_rows_as_long_as_it_answers() {
+    let pid = std::process::id();
+    let mut running = job(JobState::Running, 300);
+    let progress = running.progress.as_mut().unwrap();
+    progress.held_back = "node 0 is busy".to_owned();
+    running.spec.as_mut().unwrap().target.as_mut().unwrap().pids = vec![pid.try_into().unwrap()];
+    let mut fake = Fake::start(Script { jobs: vec![running], ..Script::default() });
+    let mut command = fake.command("top -b -d 100ms -o json --filter");
+    command.arg(pid.to_string()).stderr(Stdio::null());
+    let mut lines = Lines::of(command);
+    let (_, row) = lines.with(pid, |row| !row["job"].is_null());
+    assert_eq!(
+        (&row["job"], &row["held_back"]),
+        (&"jobs/42 50 %".into(), &"node 0 is busy".into())
+    );
+    assert_eq!(row["moved_bytes"], 300 << 20);
+    fake.stop();
+    lines.with(pid, |row| row["job"].is_null());
+}
+
+#[test]
+fn scripts_get_tables_csv_and_json() {
+    let pid = std::process::id();
+    let mut command = program();
+    let arguments = "top --standalone -b -d 200ms --cpu-budget 100 -o json --filter";
+    command.args(arguments.split(' ')).arg(pid.to_string());
+    let is_full = |row: &Value| row["age_seconds"].is_f64() && row["cpu_percent"].is_number();
+    let (document, row) = Lines::of(command).with(pid, is_full);
+    assert!(!row["by_node"].as_array().unwrap().is_empty(), "{row}");
+    assert!(!row["home_nodes"].as_array().unwrap().is_empty(), "{row}");
+    assert!(document["nodes"][0]["total_bytes"].as_u64() > Some(0), "{document}");
+    assert!(document["nodes"][0]["cpu_percent"].is_number(), "{document}");
+    let base = "top --standalone -b -p -n 1 -d 1s --cpu-budget 100 --filter";
+    let csv = text(&numalocctl(&format!("{base} {pid} -o csv --columns pid,n%l")), 0);
+    let lines: Vec<&str> = csv.split("\r\n").collect();
+    assert_eq!(lines[0], "TIME,PID,N%L,AGE");
+    let nothing = text(&numalocctl(&format!("{base} no-such-process-at-all")), 0);
+    assert!(nothing.contains("no rows") && nothing.contains("NODE"), "{nothing}");
+}
+
+#[test]
+fn lines_come_until_ctrl_c() {
+    let mut command = program();
+    let arguments =
+        ["top", "--standalone", "-b", "-d", "100ms", "-o", "json", "--filter", "nobody-has-this"];
+    let mut child = command.args(arguments).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for _ in 0..3 {
+        let line = lines.next().unwrap().unwrap();
+        assert!(serde_json::from_str::<Value>(&line).is_ok(), "{line}");
+    }
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
