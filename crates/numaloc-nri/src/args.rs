@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::config::{self, Config, Problem};
+use crate::config::{self, Config, Problem, Source};
 use clap::Parser;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +8,7 @@ const EXAMPLES: &str = "\
 Examples:
   numaloc-nri                       as configured in /etc/numaloc/nri.toml
   numaloc-nri --check-config        say what is wrong with the configuration
+  numaloc-nri --source containerd   by containerd's events, on a host without NRI
   numaloc-nri --nri-socket /run/nri/nri.sock --endpoint unix:///tmp/n.sock
 
 A runtime that finds it as /opt/nri/plugins/90-numaloc-nri launches it by itself.
@@ -18,9 +19,16 @@ Exit codes: 0 done, 1 failure, 2 usage.";
 #[derive(Clone, Debug, Default, Parser)]
 #[command(name = "numaloc-nri", version, after_help = EXAMPLES)]
 pub struct Args {
+    /// Which way containers are told: NRI, containerd's own events, or NRI where the runtime has it and else containerd's events
+    /// [default: source in the configuration, or auto].
+    #[arg(long, value_enum)]
+    pub source: Option<Source>,
     /// The runtime's socket for plugins [default: nri_socket in the configuration, or /var/run/nri/nri.sock].
     #[arg(long, value_name = "PATH")]
     pub nri_socket: Option<PathBuf>,
+    /// containerd's own socket [default: containerd_socket in the configuration, or /run/containerd/containerd.sock].
+    #[arg(long, value_name = "PATH")]
+    pub containerd_socket: Option<PathBuf>,
     /// Address of numalocd [default: endpoint in the configuration, or unix:///run/numaloc/numalocd.sock].
     #[arg(long, value_name = "URI")]
     pub endpoint: Option<String>,
@@ -42,6 +50,8 @@ impl Args {
             Some(path) => config::read(path, true)?,
             None => config::read(Path::new(config::PATH), false)?,
         };
+        self.source.iter().for_each(|source| config.source = *source);
+        self.containerd_socket.iter().for_each(|path| config.containerd_socket.clone_from(path));
         self.nri_socket.iter().for_each(|path| config.nri_socket.clone_from(path));
         self.endpoint.iter().for_each(|endpoint| config.endpoint.clone_from(endpoint));
         Ok(config)

@@ -14,12 +14,28 @@ pub const PATH: &str = "/etc/numaloc/nri.toml";
 /// The plugin's name.
 pub const NAME: &str = "numaloc-nri";
 
+/// Which way the containers of this host are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// NRI where the runtime has it, else containerd's events. Changes over when that changes.
+    Auto,
+    /// NRI alone.
+    Nri,
+    /// containerd's events and its CRI alone, at containerd's own socket.
+    Containerd,
+}
+
 /// What the operator has set.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
+    /// Which way containers are told.
+    pub source: Source,
     /// The runtime's socket for plugins.
     pub nri_socket: PathBuf,
+    /// containerd's own socket.
+    pub containerd_socket: PathBuf,
     /// Address of numalocd.
     pub endpoint: String,
     /// Two digits: runtimes call plugins in this order. One that is launched by the runtime has the index of its file's name.
@@ -60,7 +76,9 @@ pub enum AlignMems {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            source: Source::Auto,
             nri_socket: nri::SOCKET.into(),
+            containerd_socket: containerd::SOCKET.into(),
             endpoint: "unix:///run/numaloc/numalocd.sock".to_owned(),
             index: "90".to_owned(),
             user: "numaloc-nri".to_owned(),
@@ -160,6 +178,7 @@ mod tests {
         for (text, expected) in [
             ("polices = \"nri\"", "polices"),
             ("policies = \"both\"", "both"),
+            ("source = \"cri\"", "cri"),
             ("index = \"7\"", "two digits"),
             ("lease_seconds = 5", "5 s is not from 30 s"),
             ("endpoint = \"here\"", "endpoint"),

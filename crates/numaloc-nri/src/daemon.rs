@@ -1,6 +1,9 @@
 //! The calls of numalocd that the keeper takes.
 
-use crate::labels::{CONTAINER, MANAGED, SOURCE};
+use crate::{
+    answer::{innermost, within},
+    labels::{CONTAINER, MANAGED, SOURCE},
+};
 use numaloc_api::v1::{
     self, daemon_service_client::DaemonServiceClient,
     locality_service_client::LocalityServiceClient,
@@ -109,19 +112,6 @@ async fn open_jobs(channel: Channel, container: String) -> Result<Vec<v1::Job>, 
     // A schedule has one at a time, so they are on one page.
     let answer = within(LONG_ANSWER, client.list_jobs(request)).await?;
     Ok(answer.jobs)
-}
-
-/// The answer to a call, if it comes in time.
-async fn within<T>(
-    longest: Duration,
-    call: impl Future<Output = Result<tonic::Response<T>, Status>>,
-) -> Result<T, Status> {
-    match tokio::time::timeout(longest, call).await {
-        Ok(answer) => answer.map(tonic::Response::into_inner),
-        Err(_) => {
-            Err(Status::deadline_exceeded(format!("no answer within {} s", longest.as_secs())))
-        }
-    }
 }
 
 impl Daemon for Grpc {
@@ -243,15 +233,6 @@ impl Daemon for Grpc {
         }
         Ok(())
     }
-}
-
-/// The innermost cause: the message of the kernel.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost.to_string()
 }
 
 #[cfg(test)]

@@ -4,6 +4,26 @@ use nri::v1alpha1::{Container, PodSandbox};
 use numaloc_policy::{Pod, Resources};
 use std::collections::BTreeMap;
 
+/// The way by which a container was told of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToldBy {
+    /// NRI.
+    #[default]
+    Nri,
+    /// containerd's events and its CRI.
+    Containerd,
+}
+
+impl ToldBy {
+    /// Its name in labels.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nri => "nri",
+            Self::Containerd => "containerd",
+        }
+    }
+}
+
 /// A container that runs, with its pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
@@ -23,6 +43,8 @@ pub struct Facts {
     pub mems: String,
     /// The path of its cgroup; `None` if the runtime's name of it does not tell.
     pub cgroup: Option<String>,
+    /// By which way this is known.
+    pub told_by: ToldBy,
 }
 
 impl Facts {
@@ -51,12 +73,13 @@ impl Facts {
             cpus: cpu.cpus,
             mems: cpu.mems,
             cgroup: crate::cgroup::path(&linux.cgroups_path),
+            told_by: ToldBy::Nri,
         }
     }
 }
 
 /// The annotations that concern us. A pod may have 256 KiB of others.
-fn kept(annotations: BTreeMap<String, String>) -> BTreeMap<String, String> {
+pub fn kept(annotations: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let is_ours = |key: &str| key.starts_with("numaloc.io/") || key.starts_with("koordinator.sh/");
     annotations.into_iter().filter(|(key, _)| is_ours(key)).collect()
 }

@@ -9,6 +9,7 @@ use nri::{
     },
 };
 use std::{collections::BTreeMap, sync::Arc};
+use tokio::sync::watch;
 
 /// The plugin's side of a connection.
 #[derive(Debug)]
@@ -16,12 +17,24 @@ pub struct Handlers {
     inbox: Arc<Inbox>,
     align: AlignMems,
     nodes: Nodes,
+    /// Whether the runtime has told all containers, and is connected still.
+    is_told: watch::Sender<bool>,
 }
 
 impl Handlers {
     /// Handlers that fill this inbox.
     pub fn new(inbox: Arc<Inbox>, align: AlignMems, nodes: Nodes) -> Self {
-        Self { inbox, align, nodes }
+        Self { inbox, align, nodes, is_told: watch::Sender::new(false) }
+    }
+
+    /// Whether the runtime tells of containers, from now on.
+    pub fn is_told(&self) -> watch::Receiver<bool> {
+        self.is_told.subscribe()
+    }
+
+    /// The connection has ended.
+    pub fn ended(&self) {
+        self.is_told.send_replace(false);
     }
 }
 
@@ -53,6 +66,7 @@ impl Plugin for Handlers {
         let all: BTreeMap<_, _> = all.collect();
         tracing::info!(containers = all.len(), "synchronized");
         self.inbox.synchronize(all);
+        self.is_told.send_replace(true);
     }
 
     fn notice(&mut self, notice: Notice) {

@@ -53,6 +53,11 @@ impl Inbox {
         self.lost.notified().await;
     }
 
+    /// Whether changes were dropped, and not all containers were told since.
+    pub fn is_lost(&self) -> bool {
+        self.queue().is_lost()
+    }
+
     /// Takes all that waits.
     pub fn take(&self) -> Option<Batch> {
         self.queue().take()

@@ -1,7 +1,7 @@
 //! What marks the workloads and schedules that are ours.
 
-/// Which set of workloads is ours.
-pub const SOURCE: &str = "nri";
+pub use numaloc_api::{NRI_SOURCE as SOURCE, TOLD_BY_LABEL as TOLD_BY};
+
 /// A schedule of ours has this label, with [`SOURCE`].
 pub const MANAGED: &str = "numaloc.io/managed-by";
 /// The id of the container that a schedule is for. Its jobs have the label, too.

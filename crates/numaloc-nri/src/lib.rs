@@ -2,7 +2,9 @@
 //! declared.
 //!
 //! ```text
-//! runtime -> handlers -> inbox -> keeper -> numalocd
+//! NRI -> handlers ----\
+//!                      inbox -> keeper -> numalocd
+//! containerd -> events /
 //! ```
 //!
 //! | module | what it holds |
@@ -16,18 +18,26 @@
 //! | `labels` | what marks the workloads and schedules that are ours |
 //! | `keeper` | compares what the daemon is to have with what it has, and makes it so, again after each failure |
 //! | `daemon` | the calls of numalocd that it takes |
-//! | `runtime` | the connection to the runtime, made again with back-off |
+//! | `source` | which way containers are told: by NRI or by containerd's events |
+//! | `runtime` | the connection to the runtime by NRI, made again with back-off |
+//! | `events` | the connection to containerd's own socket, in the same way |
+//! | `containers` | facts from containerd's CRI |
+//! | `seen` | events and lists of containerd to changes; pure |
 //! | `align` | memory nodes for new containers, if the operator wants that |
 //! | `account` | leaves root behind |
+//! | `answer`, `back_off` | what several of them use |
 #![forbid(unsafe_code)]
 
 mod account;
 mod align;
+mod answer;
 mod args;
 mod back_off;
 mod cgroup;
 mod config;
+mod containers;
 mod daemon;
+mod events;
 mod facts;
 mod handlers;
 mod inbox;
@@ -36,15 +46,22 @@ mod labels;
 mod log;
 mod queue;
 mod runtime;
+mod seen;
+mod source;
 #[cfg(test)]
 mod tests;
 mod wanted;
 
 use anyhow::Context;
 use args::Args;
-use clap::Parser;
+use clap::{Command, CommandFactory, Parser};
 use config::Config;
 use std::{env, process::ExitCode, sync::Arc};
+
+/// The command line, of which its man page is made.
+pub fn command() -> Command {
+    Args::command()
+}
 
 /// Runs the plugin with the arguments of this process.
 pub fn main() -> ExitCode {
@@ -89,7 +106,7 @@ async fn serve(config: Arc<Config>, launched: Option<nri::Launched>) -> anyhow::
     let nodes = align::Nodes::default();
     let daemon = daemon::Grpc::new(&config.endpoint)?;
     let keeper = keeper::Keeper::new(Arc::clone(&config), daemon, nodes.clone());
-    let connection = runtime::serve(Arc::clone(&config), launched, Arc::clone(&inbox), nodes);
+    let connection = source::serve(Arc::clone(&config), launched, Arc::clone(&inbox), nodes);
     // Of its own thread: however long the keeper thinks, the runtime has its answers.
     let connection = tokio::spawn(connection);
     tokio::select! {

@@ -1,44 +1,59 @@
-//! The connection to the runtime.
+//! The connection to the runtime by NRI.
 
 use crate::{
-    align::Nodes,
     back_off::BackOff,
-    config::{Config, NAME},
+    config::{Config, NAME, Source},
     handlers::Handlers,
     inbox::Inbox,
 };
 use anyhow::Context;
 use nri::{Identity, Launched};
-use std::{io, os::unix::net::UnixStream as StdStream, sync::Arc};
+use std::{
+    future::{Future, pending},
+    io,
+    os::unix::net::UnixStream as StdStream,
+    time::Duration,
+};
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::UnixStream,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 
-/// Serves the runtime: by the connection with which it has launched this process, until that ends; or by connections to its socket,
-/// again and again.
+/// How long a runtime may take to tell all containers to a plugin that it has launched. containerd 1.7 never does
+/// (<https://github.com/containerd/nri/pull/43>), and what was there before would be taken for gone.
+const UNTOLD: Duration = Duration::from_secs(8);
+
+/// Serves the runtime by connections to its socket, again and again.
 ///
 /// # Errors
 /// There is nothing to connect to that would become better by waiting.
-pub async fn serve(
-    config: Arc<Config>,
-    launched: Option<Launched>,
-    inbox: Arc<Inbox>,
-    nodes: Nodes,
-) -> anyhow::Result<()> {
-    let mut handlers = Handlers::new(Arc::clone(&inbox), config.align_mems, nodes);
-    if let Some(Launched { identity, socket }) = launched {
-        let stream =
-            inherited(socket).context("cannot take the connection that the runtime has made")?;
-        return session(stream, &identity, &mut handlers, &inbox).await;
-    }
+pub async fn serve(config: &Config, handlers: Handlers, inbox: &Inbox) -> anyhow::Result<()> {
+    let connect = || UnixStream::connect(config.nri_socket.clone());
+    serve_by(connect, config, handlers, inbox).await
+}
+
+/// Serves the runtime by connections that are made like this.
+///
+/// # Errors
+/// As [`serve`].
+pub async fn serve_by<S, C>(
+    connect: impl Fn() -> C,
+    config: &Config,
+    mut handlers: Handlers,
+    inbox: &Inbox,
+) -> anyhow::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    C: Future<Output = io::Result<S>>,
+{
     let identity = Identity::new(NAME, &config.index)?;
     let path = &config.nri_socket;
-    let mut back_off = BackOff::default();
+    let (mut back_off, mut said) = (BackOff::default(), String::new());
     loop {
         let begin = Instant::now();
-        let ended = match UnixStream::connect(path).await {
-            Ok(stream) => session(stream, &identity, &mut handlers, &inbox).await,
+        let ended = match connect().await {
+            Ok(stream) => session(stream, &identity, &mut handlers, inbox).await,
             // Whoever starts this process may be able to change that, but only when it starts it again.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let why = format!(
@@ -52,12 +67,47 @@ pub async fn serve(
                 path.display()
             )),
         };
+        handlers.ended();
         let wait = back_off.after(begin.elapsed());
-        match ended {
-            Ok(()) => tracing::warn!("the runtime has ended the connection; again in {wait:?}"),
-            Err(error) => tracing::warn!("{error:#}; again in {wait:?}"),
+        let why = match ended {
+            Ok(()) => "the runtime has ended the connection".to_owned(),
+            Err(error) => format!("{error:#}"),
+        };
+        // With another way open that may be so for ever, and is said once.
+        match config.source == Source::Auto && why == said {
+            true => tracing::debug!("{why}; again in {wait:?}"),
+            false => tracing::warn!("{why}; again in {wait:?}"),
         }
+        said = why;
         sleep(wait).await;
+    }
+}
+
+/// Serves the runtime by the connection with which it has launched this process, until that ends.
+///
+/// # Errors
+/// The connection is of no more use.
+pub async fn launched(
+    launched: Launched,
+    mut handlers: Handlers,
+    inbox: &Inbox,
+) -> anyhow::Result<()> {
+    let Launched { identity, socket } = launched;
+    let stream =
+        inherited(socket).context("cannot take the connection that the runtime has made")?;
+    let mut is_told = handlers.is_told();
+    let untold = async {
+        // An error means that the session has ended.
+        if timeout(UNTOLD, is_told.wait_for(|is_told| *is_told)).await.is_ok() {
+            pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        ended = session(stream, &identity, &mut handlers, inbox) => ended,
+        () = untold => Err(anyhow::anyhow!(
+            "the runtime has launched this plugin and does not tell it which containers there are, as containerd 1.7 does it: \
+             start the plugin by numaloc-nri.service instead"
+        )),
     }
 }
 
@@ -70,7 +120,7 @@ fn inherited(socket: i32) -> io::Result<UnixStream> {
 
 /// One connection, until it ends, or until changes were dropped: the next one begins with all that there is.
 async fn session(
-    stream: UnixStream,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
     identity: &Identity,
     handlers: &mut Handlers,
     inbox: &Inbox,

@@ -1,7 +1,9 @@
 //! The plugin between a runtime that is not real and a numalocd that is not real, or is.
 
 mod connection;
+mod events;
 mod fake;
+mod garbage;
 mod real;
 mod restarts;
 pub mod samples;

@@ -3,7 +3,7 @@
 use crate::{
     config::{Config, Policies},
     facts::Facts,
-    labels::{CONTAINER, MANAGED, SOURCE, STATE},
+    labels::{CONTAINER, MANAGED, SOURCE, STATE, TOLD_BY},
 };
 use numaloc_api::{
     LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, v1,
@@ -128,7 +128,7 @@ impl Hasher for Fnv {
 /// The labels of a workload: who the container is, what the runtime has set, the annotations that concern us, and the pod's own
 /// labels, of all these as many as fit.
 fn labels(facts: &Facts) -> BTreeMap<String, String> {
-    let Facts { name, pid, pod, cpus, mems, .. } = facts;
+    let Facts { name, pid, pod, cpus, mems, told_by, .. } = facts;
     let pid = if *pid == 0 { String::new() } else { pid.to_string() };
     let text = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     // The kubelet's names (pkg/kubelet/types/labels.go).
@@ -140,6 +140,7 @@ fn labels(facts: &Facts) -> BTreeMap<String, String> {
         text("numaloc.io/cpuset-cpus", cpus),
         text("numaloc.io/cpuset-mems", mems),
         text("numaloc.io/pid", &pid),
+        text(TOLD_BY, told_by.name()),
     ];
     let who = who.into_iter().filter(|(_, value)| !value.is_empty());
     let clone = |(key, value): (&String, &String)| (key.clone(), value.clone());

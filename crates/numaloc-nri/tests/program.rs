@@ -38,4 +38,8 @@ fn nonsense_is_refused() {
     let output = numaloc_nri(&["--nope"]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("--nope"), "{output:?}");
+    let output = numaloc_nri(&["--source", "crio"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("auto, nri, containerd"), "{output:?}");
 }

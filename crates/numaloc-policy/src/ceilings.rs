@@ -2,7 +2,7 @@
 
 use crate::Settings;
 use numaloc_api::value::QosClass;
-use numaloc_core::{HugetlbSource, NumaBalancing, Pacing, Profile};
+use numaloc_core::{HugetlbSource, MakeRoom, NumaBalancing, Offload, Pacing, Profile};
 use std::time::Duration;
 
 /// The most that pods may ask for by annotations. It is the operator's: pods cannot change it. The default ceilings keep a pod from
@@ -25,8 +25,13 @@ pub struct Ceilings {
     pub named_nodes: bool,
     /// Whether the sizes of the nodes' hugetlb pools may be changed (`hugetlb` `fresh`).
     pub fresh_hugetlb: bool,
+    /// Whether page cache may go to other nodes for room (`make_room` `move-cache`). It may be that of files of any pod, because the
+    /// request comes with the plugin's rights.
+    pub move_cache: bool,
     /// Whether kernel.numa_balancing may be switched off for a time.
     pub pause_numa_balancing: bool,
+    /// Whether offload may be required: it changes settings of the host.
+    pub offload: bool,
 }
 
 impl Default for Ceilings {
@@ -40,7 +45,9 @@ impl Default for Ceilings {
             include_bound: false,
             named_nodes: false,
             fresh_hugetlb: false,
+            move_cache: false,
             pause_numa_balancing: false,
+            offload: false,
         }
     }
 }
@@ -74,9 +81,17 @@ impl Ceilings {
             options.hugetlb = HugetlbSource::Pool;
             say("hugetlb pages come from the node's pool alone");
         }
+        if options.make_room == MakeRoom::MoveCache && !self.move_cache {
+            options.make_room = MakeRoom::Cache;
+            say("page cache makes room by being dropped");
+        }
         if policy.numa_balancing == NumaBalancing::Pause && !self.pause_numa_balancing {
             policy.numa_balancing = NumaBalancing::Warn;
             say("the kernel's NUMA balancing is not switched off");
+        }
+        if policy.offload == Offload::Require && !self.offload {
+            policy.offload = Offload::Auto;
+            say("a DMA engine copies only where the node's operator has it copy");
         }
         // Classes are ordered from the best to the worst.
         if policy.qos_class.is_some_and(|asked| asked < class) {
@@ -133,10 +148,12 @@ mod tests {
 
     const ALL: &str = r#"{
         "options": {
-            "include_shared": true, "include_bound": true, "hugetlb": "fresh", "profile": "fast", "max_stall_seconds": 1
+            "include_shared": true, "include_bound": true, "hugetlb": "fresh", "make_room": "move-cache", "profile": "fast",
+            "max_stall_seconds": 1
         },
         "qos_class": "lsr",
         "numa_balancing": "pause",
+        "offload": "require",
         "limits": {"workers": 8, "batch_bytes": 1073741824, "rate_bytes_per_second": 1000000000},
         "interval_seconds": 1
     }"#;
@@ -174,7 +191,9 @@ mod tests {
             include_bound: true,
             named_nodes: true,
             fresh_hugetlb: true,
+            move_cache: true,
             pause_numa_balancing: true,
+            offload: true,
         };
         let mut asked = settings(ALL);
         asked.policy.options.to = "0,8".parse().ok();

@@ -47,11 +47,13 @@ fn ceilings(path: &str, tree: &Tree) -> Result<Ceilings, Problem> {
         include_bound: flag(&mut fields, "include_bound", default.include_bound)?,
         named_nodes: flag(&mut fields, "named_nodes", default.named_nodes)?,
         fresh_hugetlb: flag(&mut fields, "fresh_hugetlb", default.fresh_hugetlb)?,
+        move_cache: flag(&mut fields, "move_cache", default.move_cache)?,
         pause_numa_balancing: flag(
             &mut fields,
             "pause_numa_balancing",
             default.pause_numa_balancing,
         )?,
+        offload: flag(&mut fields, "offload", default.offload)?,
     };
     fields.finish()?;
     Ok(ceilings)

@@ -10,7 +10,8 @@ use numaloc_api::{
     value::{Emit, Limits, OnInterrupt, Policy, QosClass, ScheduleSpec, Target},
 };
 use numaloc_core::{
-    Compact, HomeRule, HugetlbSource, MakeRoom, NumaBalancing, Options, Order, Pacing, Profile,
+    Compact, HomeRule, HugetlbSource, MakeRoom, NumaBalancing, Offload, Options, Order, Pacing,
+    Profile,
 };
 use std::collections::BTreeMap;
 
@@ -44,6 +45,8 @@ pub fn read(path: &str, tree: &Tree) -> Result<Option<Settings>, Problem> {
     let on_interrupt = fields.take("on_interrupt", one_of(on_interrupt))?;
     let named = NumaBalancing::ALL.map(|action| (action.name(), action));
     let numa_balancing = fields.take("numa_balancing", one_of(named))?;
+    let named = Offload::ALL.map(|offload| (offload.name(), offload));
+    let offload = fields.take("offload", one_of(named))?;
     let emit = [("always", Emit::Always), ("on_change", Emit::OnChange)];
     let emit = fields.take("emit", one_of(emit))?;
     let limits = fields.take("limits", limits)?;
@@ -56,6 +59,7 @@ pub fn read(path: &str, tree: &Tree) -> Result<Option<Settings>, Problem> {
         qos_class,
         on_interrupt: on_interrupt.unwrap_or_default(),
         numa_balancing: numa_balancing.unwrap_or_default(),
+        offload: offload.unwrap_or_default(),
         emit: emit.unwrap_or_default(),
     };
     let settings = Settings {

@@ -1,7 +1,12 @@
 //! Connections to a runtime: by its socket, and by the one with which it has launched the plugin.
 
 use super::samples::{config, container, pod};
-use crate::{align::Nodes, config::Config, inbox::Inbox, runtime};
+use crate::{
+    align::Nodes,
+    config::{Config, Source},
+    inbox::Inbox,
+    source,
+};
 use nri::{
     Identity, Launched,
     fake::{Generation, Runtime},
@@ -28,8 +33,8 @@ async fn it_connects_again_after_whatever_ends_a_connection() {
     let listener = UnixListener::bind(&nri_socket).expect("room");
     // Room for two containers.
     let inbox = Arc::new(Inbox::new(2));
-    let config = Arc::new(Config { nri_socket, ..config() });
-    let plugin = runtime::serve(config, None, Arc::clone(&inbox), Nodes::default());
+    let config = Arc::new(Config { source: Source::Nri, nri_socket, ..config() });
+    let plugin = source::serve(config, None, Arc::clone(&inbox), Nodes::default());
     let plugin = tokio::spawn(plugin);
 
     // The runtime ends it.
@@ -63,7 +68,7 @@ async fn a_plugin_that_the_runtime_has_launched_ends_with_its_connection() {
     let launched = Launched { identity, socket: ours.as_raw_fd() };
     let inbox = Arc::new(Inbox::new(9));
     let nowhere = Arc::new(Config { nri_socket: "/nowhere".into(), ..config() });
-    let plugin = runtime::serve(nowhere, Some(launched), Arc::clone(&inbox), Nodes::default());
+    let plugin = source::serve(nowhere, Some(launched), Arc::clone(&inbox), Nodes::default());
     let plugin = tokio::spawn(plugin);
     theirs.set_nonblocking(true).expect("a socket");
     let theirs = UnixStream::from_std(theirs).expect("a socket");
@@ -73,4 +78,18 @@ async fn a_plugin_that_the_runtime_has_launched_ends_with_its_connection() {
     drop(runtime);
     plugin.await.expect("it does not panic").expect("the runtime has ended the connection");
     assert!(inbox.take().expect("it was told").all.is_some());
+}
+
+/// containerd 1.7 does so.
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_was_launched_and_is_told_nothing_says_so_and_ends() {
+    let (ours, theirs) = StdStream::pair().expect("a pair");
+    let identity = Identity::new("mine", "07").expect("valid");
+    let launched = Launched { identity, socket: ours.as_raw_fd() };
+    let inbox = Arc::new(Inbox::new(9));
+    let nowhere = Arc::new(Config { nri_socket: "/nowhere".into(), ..config() });
+    let ended = source::serve(nowhere, Some(launched), Arc::clone(&inbox), Nodes::default()).await;
+    let error = ended.expect_err("it cannot go on").to_string();
+    assert!(error.contains("numaloc-nri.service"), "{error}");
+    drop(theirs);
 }

@@ -74,6 +74,13 @@ impl Fake {
         registered == workloads && scheduled == schedules
     }
 
+    /// The labels of a container's workload.
+    pub fn labels(&self, container: &str) -> BTreeMap<String, String> {
+        let world = self.world();
+        let workload = world.workloads.get(&format!("workloads/nri-{container}"));
+        workload.map(|workload| workload.labels.clone()).unwrap_or_default()
+    }
+
     /// The states of the schedules, by container.
     pub fn states(&self) -> BTreeMap<String, String> {
         let label =

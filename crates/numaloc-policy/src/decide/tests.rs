@@ -4,7 +4,8 @@ use super::*;
 use crate::{Position, QOS_LABEL};
 use numaloc_api::value::{Emit, Limits, OnInterrupt, Policy};
 use numaloc_core::{
-    Compact, HomeRule, HugetlbSource, MakeRoom, NumaBalancing, Options, Order, Pacing, Profile,
+    Compact, HomeRule, HugetlbSource, MakeRoom, NumaBalancing, Offload, Options, Order, Pacing,
+    Profile,
 };
 use proptest::prelude::*;
 use std::time::Duration;
@@ -35,7 +36,9 @@ fn read(annotations: &[(&str, &str)]) -> Result<Decision, BadAnnotation> {
         include_bound: true,
         named_nodes: true,
         fresh_hugetlb: true,
+        move_cache: true,
         pause_numa_balancing: true,
+        offload: true,
     };
     decide(&pod(annotations), &redis(), &Defaults { ceilings, ..Defaults::default() })
 }
@@ -103,6 +106,7 @@ fn our_own_annotation_has_all_that_a_schedule_has() {
         "qos_class": "be",
         "on_interrupt": "resume",
         "numa_balancing": "pause",
+        "offload": "off",
         "emit": "always",
         "limits": {
             "batch_bytes": 16777216, "workers": 2, "timeout_seconds": 3600, "rate_bytes_per_second": 104857600
@@ -136,6 +140,7 @@ fn our_own_annotation_has_all_that_a_schedule_has() {
         qos_class: Some(QosClass::Be),
         on_interrupt: OnInterrupt::Resume,
         numa_balancing: NumaBalancing::Pause,
+        offload: Offload::Off,
         emit: Emit::Always,
     };
     let limits = Limits {

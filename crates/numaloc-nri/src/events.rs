@@ -1,0 +1,218 @@
+//! Containers as containerd's own events and its CRI tell them, on hosts without NRI.
+//!
+//! Events say that something has happened to a container, and the CRI what it is like then. All containers are listed at the begin of
+//! each connection, and again in intervals: an event could be missed between the begin of the subscription, of which containerd gives
+//! no sign, and the first list.
+
+use crate::{
+    answer::innermost, back_off::BackOff, config::Config, containers::Containers, inbox::Inbox,
+    queue::Change, seen::Seen,
+};
+use anyhow::Context;
+use containerd::{
+    Event,
+    services::events::{Envelope, events_client::EventsClient},
+};
+use std::{convert::Infallible, future::pending, io, path::Path, time::Duration};
+use tokio::{
+    net::UnixStream,
+    sync::{mpsc, watch},
+    time::{Instant, sleep, sleep_until},
+};
+use tonic::transport::{Channel, Endpoint};
+
+/// How long NRI may be away before this begins, so that a runtime that restarts has its time.
+const GRACE: Duration = Duration::from_secs(3);
+/// The second look at all containers, by which the subscription has begun for sure.
+const SECOND: Duration = Duration::from_secs(2);
+/// How often all containers are looked at after that.
+const EACH: Duration = Duration::from_secs(60);
+/// Longest wait for a connection.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long a process that is not let in goes on if it may use NRI as well.
+const SHUT_OUT: Duration = Duration::from_secs(30);
+/// Events that wait here. containerd keeps those that do not fit.
+const WAITING: usize = 256;
+
+/// Follows containerd, again and again, whenever NRI does not tell of containers.
+///
+/// # Errors
+/// This process is not let in, which only its next start can change.
+pub async fn serve(
+    config: &Config,
+    inbox: &Inbox,
+    mut by_nri: watch::Receiver<bool>,
+    grace: Duration,
+) -> anyhow::Result<()> {
+    let (mut back_off, mut seen) = (BackOff::default(), Seen::default());
+    loop {
+        until(&mut by_nri, false).await;
+        tokio::select! {
+            () = until(&mut by_nri, true) => continue,
+            () = sleep(grace) => {}
+        }
+        let begin = Instant::now();
+        let ended = tokio::select! {
+            biased;
+            () = until(&mut by_nri, true) => {
+                tracing::info!("NRI tells of containers: containerd's events are not used any more");
+                back_off = BackOff::default();
+                continue;
+            }
+            ended = session(config, inbox, &mut seen) => ended,
+        };
+        let Err(ended) = ended;
+        let denied = ended.downcast_ref::<io::Error>().map(io::Error::kind);
+        if denied == Some(io::ErrorKind::PermissionDenied) {
+            if !grace.is_zero() {
+                tracing::warn!("{ended:#}. Or switch NRI on: `numalocctl doctor` says how");
+                tokio::select! {
+                    () = until(&mut by_nri, true) => continue,
+                    () = sleep(SHUT_OUT) => {}
+                }
+            }
+            return Err(ended);
+        }
+        let wait = back_off.after(begin.elapsed());
+        tracing::warn!("{ended:#}; again in {wait:?}");
+        sleep(wait).await;
+    }
+}
+
+/// How long NRI has the first word, if both ways are open.
+pub fn grace(is_auto: bool) -> Duration {
+    if is_auto { GRACE } else { Duration::ZERO }
+}
+
+/// Waits until NRI tells of containers, or does not.
+async fn until(by_nri: &mut watch::Receiver<bool>, wanted: bool) {
+    let is_lost = by_nri.wait_for(|is_told| *is_told == wanted).await.is_err();
+    if is_lost {
+        // Nobody is there any more who could change it.
+        pending::<()>().await;
+    }
+}
+
+/// One connection, until it ends, or until changes were dropped: the next one begins with all that there is.
+async fn session(config: &Config, inbox: &Inbox, seen: &mut Seen) -> anyhow::Result<Infallible> {
+    let channel = connect(&config.containerd_socket).await?;
+    let (sender, mut envelopes) = mpsc::channel(WAITING);
+    tokio::select! {
+        ended = listen(channel.clone(), sender) => ended,
+        ended = follow(Containers::new(channel), &mut envelopes, inbox, seen) => ended,
+    }
+}
+
+async fn connect(socket: &Path) -> anyhow::Result<Channel> {
+    let cannot = || {
+        let hint = match std::fs::exists(socket) {
+            Ok(true) => {
+                "Start this by numaloc-nri.service with its drop-in numaloc-nri-containerd.conf, which lets its group in"
+            }
+            _ => "Is containerd running?",
+        };
+        format!("cannot connect to {}. {hint}", socket.display())
+    };
+    // By itself, because its error says what it is; gRPC wraps it.
+    drop(UnixStream::connect(socket).await.with_context(cannot)?);
+    // No keep-alive: Go's servers take a ping each five minutes at most, and the looks find out whether it is there.
+    let endpoint = Endpoint::from_shared(format!("unix://{}", socket.display()))?;
+    let connected = endpoint.connect_timeout(CONNECT).connect().await;
+    connected.map_err(|error| {
+        anyhow::anyhow!("{} does not speak gRPC: {}", socket.display(), innermost(&error))
+    })
+}
+
+/// Takes events. containerd gives no answer before there is one.
+async fn listen(channel: Channel, events: mpsc::Sender<Envelope>) -> anyhow::Result<Infallible> {
+    let mut client = EventsClient::new(channel);
+    let failed = "containerd's events";
+    let mut stream =
+        client.subscribe(containerd::subscription()).await.context(failed)?.into_inner();
+    while let Some(envelope) = stream.message().await.context(failed)? {
+        events.send(envelope).await?;
+    }
+    Err(anyhow::anyhow!("containerd has ended its events"))
+}
+
+/// Tells what there is, and then what changes.
+async fn follow(
+    mut containers: Containers,
+    envelopes: &mut mpsc::Receiver<Envelope>,
+    inbox: &Inbox,
+    seen: &mut Seen,
+) -> anyhow::Result<Infallible> {
+    seen.look(containers.look().await.context("containerd's CRI")?);
+    tracing::info!(
+        containers = seen.known().len(),
+        "synchronized by containerd's events: NRI is not used"
+    );
+    inbox.synchronize(seen.known().clone());
+    let mut next = Instant::now() + SECOND;
+    loop {
+        tokio::select! {
+            Some(envelope) = envelopes.recv() => {
+                let event = Event::read(&envelope);
+                let event = event.with_context(|| format!("containerd's event {}", envelope.topic))?;
+                if let Some(event) = event {
+                    happened(event, &mut containers, inbox, seen).await?;
+                }
+            }
+            () = sleep_until(next) => {
+                for (id, change) in seen.look(containers.look().await.context("containerd's CRI")?) {
+                    tracing::debug!(container = %id, "no event has told that it has changed");
+                    push(inbox, id, change)?;
+                }
+                next = Instant::now() + EACH;
+            }
+        }
+    }
+}
+
+/// Takes an event in.
+async fn happened(
+    event: Event,
+    containers: &mut Containers,
+    inbox: &Inbox,
+    seen: &mut Seen,
+) -> anyhow::Result<()> {
+    tracing::debug!(?event, "told");
+    let (id, change): (String, Option<Change>) = match event {
+        Event::Started { container, pid } => {
+            let facts = containers.container(&container, None).await?;
+            let change = facts.and_then(|mut facts| {
+                if facts.pid == 0 {
+                    facts.pid = pid;
+                }
+                seen.started(facts)
+            });
+            (container, change)
+        }
+        Event::Updated { container } => {
+            // One that does not run yet is told when it starts.
+            let Some(known) = seen.known().get(&container) else { return Ok(()) };
+            let (pod, pid) = (known.pod.clone(), known.pid);
+            let facts = containers.container(&container, Some(pod)).await?;
+            let change = facts.and_then(|mut facts| {
+                if facts.pid == 0 {
+                    facts.pid = pid;
+                }
+                seen.is(facts)
+            });
+            (container, change)
+        }
+        Event::Ended { container } => {
+            let change = seen.ended(&container);
+            (container, change)
+        }
+    };
+    change.map_or(Ok(()), |change| push(inbox, id, change))
+}
+
+/// Puts a change into the inbox. If that has no room, all has to be told again. The connection by NRI, if there is one, waits for the
+/// same, and only one of them would be woken: so this one asks.
+fn push(inbox: &Inbox, id: String, change: Change) -> anyhow::Result<()> {
+    inbox.push(id, change);
+    anyhow::ensure!(!inbox.is_lost(), "too many containers have changed at once");
+    Ok(())
+}

@@ -1,0 +1,45 @@
+//! Which way the containers of this host are told: by NRI, or by containerd's own events. Both fill the same inbox.
+
+use crate::{
+    align::Nodes,
+    config::{AlignMems, Config, Source},
+    events,
+    handlers::Handlers,
+    inbox::Inbox,
+    runtime,
+};
+use nri::Launched;
+use std::sync::Arc;
+
+/// Serves the runtime: by the connection with which it has launched this process, until that ends; or by connections that are made
+/// again and again. With both ways open, NRI is tried all the time, and containerd is followed as long as NRI tells nothing.
+///
+/// # Errors
+/// There is nothing to connect to that would become better by waiting.
+pub async fn serve(
+    config: Arc<Config>,
+    launched: Option<Launched>,
+    inbox: Arc<Inbox>,
+    nodes: Nodes,
+) -> anyhow::Result<()> {
+    let handlers = Handlers::new(Arc::clone(&inbox), config.align_mems, nodes);
+    if let Some(launched) = launched {
+        return runtime::launched(launched, handlers, &inbox).await;
+    }
+    let by_nri = handlers.is_told();
+    let is_auto = config.source == Source::Auto;
+    if config.source == Source::Containerd && config.align_mems != AlignMems::Off {
+        tracing::warn!("align_mems does nothing without NRI: new containers stay as they are");
+    }
+    let by_events = events::serve(&config, &inbox, by_nri, events::grace(is_auto));
+    // In one task, so that what NRI tells is never followed by something older.
+    match config.source {
+        Source::Nri => runtime::serve(&config, handlers, &inbox).await,
+        Source::Containerd => by_events.await,
+        Source::Auto => tokio::select! {
+            biased;
+            ended = runtime::serve(&config, handlers, &inbox) => ended,
+            ended = by_events => ended,
+        },
+    }
+}
