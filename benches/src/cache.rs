@@ -25,12 +25,7 @@ impl Cache {
     /// Makes ready what fills the node: a file of so many MiB, for which the node has room once nothing is in its cache.
     pub fn new(mib: usize) -> Result<Self> {
         let path = Path::new("/mnt/disk/numaloc-bench-cache").to_owned();
-        let mut file = File::create(&path).with_context(|| path.display().to_string())?;
-        let block = vec![7; MIB];
-        for _ in 0..mib {
-            file.write_all(&block)?;
-        }
-        file.sync_all()?;
+        write(&path, mib)?;
         drop_caches()?;
         let ballast = meminfo(HOME, "MemFree:")?.saturating_sub(mib + SPARE_MIB);
         let ballast = hold::Args {
@@ -58,6 +53,17 @@ impl Drop for Cache {
     }
 }
 
-fn drop_caches() -> Result<()> {
+/// Writes a file of so many MiB to the disk.
+pub fn write(path: &Path, mib: usize) -> Result<()> {
+    let mut file = File::create(path).with_context(|| path.display().to_string())?;
+    let block = vec![7; MIB];
+    for _ in 0..mib {
+        file.write_all(&block)?;
+    }
+    Ok(file.sync_all()?)
+}
+
+/// Drops all page cache that is clean.
+pub fn drop_caches() -> Result<()> {
     Ok(fs::write("/proc/sys/vm/drop_caches", "1")?)
 }

@@ -29,7 +29,7 @@ pub struct Args {
     /// Kind of pages that the memory consists of.
     #[arg(long, value_enum, default_value_t)]
     pub pages: Pages,
-    /// A file to map shared, instead of anonymous memory. It must be long enough.
+    /// A file to map shared, instead of anonymous memory. It must be long enough. For `pages`: the file to read.
     #[arg(long)]
     pub file: Option<PathBuf>,
     /// Node whose CPUs it runs on.

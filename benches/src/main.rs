@@ -17,6 +17,7 @@ mod planning;
 mod pool;
 mod pretended;
 mod print;
+mod reader;
 mod report;
 mod rounds;
 mod scale;
@@ -51,6 +52,9 @@ enum Bench {
     Throughput(throughput::Args),
     /// What an application feels while its memory is moved. Needs root on a machine with two nodes.
     Stall(stall::Args),
+    /// What a reader of page cache feels while memory comes to its node, with room there and without. Needs root on a machine with
+    /// two nodes.
+    Reader(reader::Args),
     /// Moving the little that is remote of a process, against the least work that finds and moves it. Needs root on a machine
     /// with two nodes.
     Little(little::Args),
@@ -95,6 +99,9 @@ enum Bench {
     /// Like `hold`, with one thread that writes at random.
     #[command(hide = true)]
     Writer(hold::Args),
+    /// Like `hold`, with one thread that reads pages of the file at random.
+    #[command(hide = true)]
+    Pages(hold::Args),
     /// A client of a web server, with a fixed rate.
     #[command(hide = true)]
     Client(neighbour::client::Args),
@@ -113,6 +120,7 @@ fn main() -> Result<()> {
         Bench::Planner(args) => planning::run(&args),
         Bench::Throughput(args) => throughput::run(&args),
         Bench::Stall(args) => stall::run(&args),
+        Bench::Reader(args) => reader::run(&args),
         Bench::Little(args) => little::run(&args),
         Bench::Looked(args) => looked::run(&args),
         Bench::Soonest(args) => soonest::run(&args),
@@ -130,6 +138,7 @@ fn main() -> Result<()> {
         Bench::Map(args) => stall::busy::map(&args),
         Bench::Tick(args) => stall::busy::tick(&args),
         Bench::Writer(args) => soonest::write(&args),
+        Bench::Pages(args) => reader::read(&args),
         Bench::Client(args) => neighbour::client::run(&args),
         Bench::Zipf(args) => half_way::write(&args),
         Bench::Bare(args) => movers::bare::run(&args),

@@ -6,6 +6,10 @@ use crate::figure::Figure;
 pub const LEAST: &str = "bare pass, bare move";
 /// Of `little`: the command under measurement.
 pub const OURS: &str = "numalocctl fast";
+/// Of `reader`: a move to a node with room.
+pub const TO_EMPTY: &str = "balanced, to an empty node";
+/// Of `reader`: the same move to a node that is full of page cache.
+pub const TO_FULL: &str = "balanced, to a full node";
 /// Of `families`.
 pub const ONE: &str = "one process of them";
 /// Of `families`.
@@ -19,6 +23,7 @@ pub fn base(figure: &Figure) -> Option<&'static str> {
         ("stall", "Redis") | ("neighbour" | "looked", _) => Some("idle"),
         ("throughput" | "stall" | "soonest", _) => Some("migratepages"),
         ("scan", _) => Some("bare pagemap, looked up"),
+        ("reader", _) => Some(TO_EMPTY),
         ("little", _) => Some(LEAST),
         ("half_way", _) => Some("address order"),
         _ => None,

@@ -26,6 +26,7 @@ const PLOTTED: &[(&str, &str)] = &[
     ("throughput", "moved per CPU second"),
     ("stall", "writer operations"),
     ("stall", "map p99.9"),
+    ("reader", "read during"),
     ("looked", "map p99.9"),
     ("stall", "requests during"),
     ("stall", "p99.99 during"),

@@ -1,0 +1,194 @@
+//! What a reader of page cache feels while memory comes to the node that the cache is on: the node has room, or is full of other
+//! cache, so that some has to be dropped. One CPU for each node, as for `stall`: the reader has one and the mover another.
+
+use crate::{
+    cache::{self, Cache},
+    figure::{Figure, kernel},
+    hold::{self, Holder, pinned},
+    movers::{AWAY, HOME, Mover},
+    print,
+    setting::{NUMA_BALANCING, Setting},
+    subject::{TO_EMPTY, TO_FULL},
+};
+use anyhow::{Context, Result, ensure};
+use numaloc_core::PAGE;
+use serde::{Deserialize, Serialize};
+use std::{
+    fs::{self, File},
+    io::{self, BufRead, Write},
+    mem,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How much is measured.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// MiB to move.
+    #[arg(long, default_value_t = 192)]
+    mib: usize,
+    /// MiB of the file that is read.
+    #[arg(long, default_value_t = 48)]
+    file_mib: usize,
+    /// Number of rounds, each with one move to either node.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+}
+
+/// How long the reader is watched before a move.
+const BEFORE: Duration = Duration::from_secs(1);
+const MIB: f64 = (1 << 20) as f64;
+
+/// What was read between two lines of input.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Window {
+    seconds: f64,
+    bytes: u64,
+}
+
+impl Window {
+    fn mib_per_second(self) -> f64 {
+        self.bytes as f64 / MIB / self.seconds
+    }
+}
+
+/// One move.
+struct Shown {
+    wall: Duration,
+    before: Window,
+    during: Window,
+    /// What the reader had to read from the disk during the move.
+    from_disk_bytes: u64,
+}
+
+/// The file, removed at the end.
+struct OnDisk(PathBuf);
+
+impl Drop for OnDisk {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Moves the same amount of memory by `balanced` to a node with room and to a full one, in turns.
+pub fn run(args: &Args) -> Result<()> {
+    let _off = Setting::set(NUMA_BALANCING, "0")?;
+    let kernel = kernel()?;
+    hold::touch_all([HOME, AWAY])?;
+    let file = OnDisk(Path::new("/mnt/disk/numaloc-bench-read").to_owned());
+    cache::write(&file.0, args.file_mib)?;
+    let balanced = Mover::profile("balanced")?;
+    let (mut empty, mut full) = (Vec::new(), Vec::new());
+    for _ in 0..args.rounds {
+        empty.push(turn(args, &file.0, None, &balanced)?);
+        // Its process takes the memory of the node, so it is there only meanwhile.
+        let cache = Cache::new(args.mib + args.mib / 2 + args.file_mib)?;
+        full.push(turn(args, &file.0, Some(&cache), &balanced)?);
+    }
+    let case = format!("{} MiB of 4 KiB pages, {} MiB read", args.mib, args.file_mib);
+    let shown = [(TO_EMPTY, &empty), (TO_FULL, &full)];
+    let figures = shown.iter().flat_map(|(subject, shown)| figures(&kernel, &case, subject, shown));
+    print::figures(&figures.collect::<Vec<_>>())
+}
+
+fn turn(args: &Args, file: &Path, cache: Option<&Cache>, mover: &Mover) -> Result<Shown> {
+    match cache {
+        Some(cache) => cache.fill()?,
+        None => cache::drop_caches()?,
+    }
+    let (cpu_node, memory_node) = (Some(HOME), Some(HOME));
+    let reads = Some(file.to_owned());
+    let reader = hold::Args { mib: 2, file: reads, cpu_node, memory_node, ..Default::default() };
+    let mut reader = Holder::start_as("pages", &reader)?;
+    let target =
+        hold::Args { memory_node: Some(AWAY), mib: args.mib, cpu_node, ..Default::default() };
+    let holder = Holder::start(&target)?;
+    window(&mut reader)?;
+    thread::sleep(BEFORE);
+    let before = window(&mut reader)?;
+    let disk = read_bytes(reader.pid())?;
+    let turn = mover.turn(&holder, true)?;
+    let during = window(&mut reader)?;
+    let from_disk_bytes = read_bytes(reader.pid())?.saturating_sub(disk);
+    let nodes = holder.pages_by_node()?;
+    let there = nodes.iter().find(|(node, _)| *node == HOME).map_or(0, |&(_, pages)| pages);
+    ensure!(there * 100 >= holder.pages() * 99, "{} left pages behind: {nodes:?}", mover.name);
+    Ok(Shown { wall: turn.wall, before, during, from_disk_bytes })
+}
+
+/// What happened since the last call.
+fn window(reader: &mut Holder) -> Result<Window> {
+    Ok(serde_json::from_str(&reader.ask()?)?)
+}
+
+/// Bytes that a process has had read from a disk (proc_pid_io(5)).
+fn read_bytes(pid: i32) -> Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/io"))?;
+    let bytes = text.lines().find_map(|line| line.strip_prefix("read_bytes: "));
+    Ok(bytes.context("read_bytes")?.parse()?)
+}
+
+fn figures(kernel: &str, case: &str, subject: &str, shown: &[Shown]) -> Vec<Figure> {
+    let figure = |metric: &str, unit: &str, value: &dyn Fn(&Shown) -> f64| Figure {
+        bench: "reader".into(),
+        kernel: kernel.into(),
+        case: case.into(),
+        subject: subject.into(),
+        metric: metric.into(),
+        unit: unit.into(),
+        values: shown.iter().map(value).collect(),
+    };
+    vec![
+        figure("wall", "ms", &|of| of.wall.as_secs_f64() * 1e3),
+        figure("read before", "MiB/s", &|of| of.before.mib_per_second()),
+        figure("read during", "MiB/s", &|of| of.during.mib_per_second()),
+        figure("from the disk", "MiB", &|of| of.from_disk_bytes as f64 / MIB),
+    ]
+}
+
+/// The process itself: reads pages of its file at random, which it has read twice before so that its cache counts as used. It
+/// answers each line of input with the window since the line before, until its input ends.
+pub fn read(args: &hold::Args) -> Result<()> {
+    let path = args.file.as_ref().context("--file: what to read")?;
+    let file = File::open(path)?;
+    if let Some(node) = args.cpu_node {
+        pinned(node, || (0..2).try_for_each(|_| whole(path)))??;
+    }
+    let _regions = hold::fill(&hold::Args { file: None, ..args.clone() })?;
+    let pages = file.metadata()?.len() / PAGE;
+    ensure!(pages > 0, "{}: nothing to read", path.display());
+    let bytes = &AtomicU64::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            if let Err(error) = at_random(&file, pages, bytes) {
+                eprintln!("cannot read: {error}");
+                std::process::exit(1);
+            }
+        });
+        let mut begin = Instant::now();
+        for line in io::stdin().lock().lines() {
+            line?;
+            let seconds = mem::replace(&mut begin, Instant::now()).elapsed().as_secs_f64();
+            let window = Window { seconds, bytes: bytes.swap(0, Relaxed) };
+            println!("{}", serde_json::to_string(&window)?);
+            io::stdout().flush()?;
+        }
+        // The thread never ends by itself.
+        std::process::exit(0)
+    })
+}
+
+fn whole(path: &Path) -> io::Result<()> {
+    io::copy(&mut File::open(path)?, &mut io::sink()).map(drop)
+}
+
+fn at_random(file: &File, pages: u64, bytes: &AtomicU64) -> io::Result<()> {
+    let (mut random, mut page) = (fastrand::Rng::new(), [0; PAGE as usize]);
+    loop {
+        file.read_exact_at(&mut page, random.u64(..pages) * PAGE)?;
+        bytes.fetch_add(PAGE, Relaxed);
+    }
+}
