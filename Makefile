@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: setup demo lint unit test bench
+.PHONY: setup demo lint unit test test-all packages bench
 
 setup:
 	@./setup.sh
@@ -19,8 +19,17 @@ lint: setup
 unit: setup
 	cargo test --locked --workspace
 
+# What CI runs. tests/README.md says what runs where.
 test: setup
 	@tests/run
+
+# Everything: more than an hour.
+test-all: setup
+	@tests/run --all
+
+# Packages of Debian and of rpm, in target/packages.
+packages: setup
+	@packaging/build
 
 bench: setup
 	@benches/run all

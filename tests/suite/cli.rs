@@ -135,6 +135,22 @@ fn hidden_processes_are_not_found() {
     scene.finish();
 }
 
+/// No emulator has such a device, and Debian's kernels have no interface for it.
+#[test]
+fn a_machine_without_accelerators_says_what_is_missing() {
+    let output = numalocctl(&["dsa", "-o", "json"]);
+    assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(document["devices"].as_array().map(Vec::len), Some(0), "{document}");
+    let offload = &document["kernel_offload"];
+    assert_eq!(offload["available"], false, "{document}");
+    assert!(offload["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{document}");
+    assert!(
+        document["missing"].as_array().is_some_and(|missing| !missing.is_empty()),
+        "{document}"
+    );
+}
+
 /// Mounts /proc with hidepid=2 until this is dropped.
 struct HiddenPids;
 

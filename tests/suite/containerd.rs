@@ -2,9 +2,11 @@
 //! `tests/vm/suite --containerd` runs the others on a machine with two.
 
 mod cri;
+mod events;
 mod numa;
 mod plugin;
 mod redis;
 mod registering;
 mod rig;
 mod runtime;
+mod service;

@@ -3,9 +3,11 @@
 pub mod balancing;
 mod clients;
 mod disk;
+mod exchange;
 mod jobs;
 mod killed;
 mod neighbours;
+mod offload;
 mod schedules;
 mod watchers;
 

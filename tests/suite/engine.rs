@@ -1,7 +1,7 @@
 //! Calls the engine under test in the same way as the command line.
 
-use numaloc_core::{Options, Plan, Topology};
-use numaloc_executor::{Control, Outcome, RunLimits, execute};
+use numaloc_core::{Options, Plan, Process, Topology};
+use numaloc_executor::{Control, InOrder, Outcome, RunLimits, execute, execute_with, homes};
 use numaloc_host::{
     Error, Policies, Roots, Survey, Target, heat, resolve, survey_unless, topology::topology,
 };
@@ -58,13 +58,42 @@ impl Inspection {
     pub fn carry_out_on(&self, roots: &Roots, limits: &RunLimits, control: &Control) -> Outcome {
         let Self { topology, survey, plan } = self;
         let outcome = execute(roots, topology, plan, survey, limits, control).expect("it begins");
-        for process in &outcome.processes {
-            assert!(process.account.closes(), "{process:?}");
-        }
-        let flown: u64 = outcome.flows.values().sum();
-        assert_eq!(flown, outcome.account().moved_bytes(), "{outcome:?}");
+        check(&outcome);
         outcome
     }
+}
+
+fn check(outcome: &Outcome) {
+    for process in &outcome.processes {
+        assert!(process.account.closes(), "{process:?}");
+    }
+    let flown: u64 = outcome.flows.values().sum();
+    assert_eq!(flown, outcome.account().moved_bytes(), "{outcome:?}");
+}
+
+/// Carries out a plan with others who make room for it. Checks all accounts.
+pub fn exchange(
+    inspected: &Inspection,
+    others: &[Target],
+    limits: &RunLimits,
+    control: &Control,
+) -> (Outcome, Vec<Outcome>) {
+    let (roots, Inspection { topology, survey, plan }) = (Roots::default(), inspected);
+    let found = |target: &Target| -> Vec<Process> {
+        resolve(&roots, std::slice::from_ref(target), topology).expect("they are there").processes
+    };
+    let others: Vec<Vec<Process>> = others.iter().map(found).collect();
+    let homes = others.iter().map(|processes| homes(topology, processes)).collect();
+    let see = |index: usize, options: &Options| {
+        let processes = others[index].clone();
+        survey_unless(&|| false, Policies::Ask, &roots, topology, processes, options).ok()
+    };
+    let mut partners = InOrder::new(topology, &plan.options, homes, limits.clone(), see);
+    let ran = execute_with(&roots, topology, plan, survey, limits, control, &mut partners);
+    let (outcome, moved) = ran.expect("it begins");
+    check(&outcome);
+    moved.iter().for_each(check);
+    (outcome, moved)
 }
 
 /// Surveys, plans and moves. Without the rests of the pace, because the tests that use this ask only where pages are.

@@ -6,7 +6,7 @@
 //!
 //! The suites run as root on a machine with two nodes and change its settings: `tests/vm/suite` runs them in a virtual machine.
 //! Tests that need another machine are in modules with its name, which that script selects: `sparse4`, `memonly`; `unit` and
-//! `service` need systemd, `containerd` needs containerd, `mthp` needs a kernel from 6.8 on, `gigantic` needs pools of 1 GiB pages.
+//! `service` need systemd, `packages` a Debian system, `containerd` needs containerd, `mthp` needs a kernel from 6.8 on, `gigantic` needs pools of 1 GiB pages.
 #![forbid(unsafe_code)]
 
 mod app;
@@ -15,6 +15,7 @@ mod scene;
 mod settings;
 mod truth;
 
+mod advise;
 mod anon;
 mod balancing;
 mod cgroup;
@@ -22,6 +23,7 @@ mod cli;
 mod containerd;
 mod crowd;
 mod daemon;
+mod exchange;
 mod family;
 mod file;
 mod gigantic;
@@ -30,10 +32,13 @@ mod homes;
 mod huge;
 mod lifecycle;
 mod many;
+mod map;
 mod memonly;
 mod mthp;
+mod offload;
 mod orders;
 mod pacing;
+mod packages;
 mod pinned;
 mod policy;
 mod pressure;
@@ -43,5 +48,6 @@ mod shared;
 mod sparse;
 mod sparse4;
 mod stale;
+mod top;
 mod topology;
 mod unit;

@@ -7,7 +7,7 @@ use crate::{
     truth::on,
 };
 use numaloc_api::value::{self, JobId, Outcome};
-use numaloc_core::{NumaBalancing, Options, Reason};
+use numaloc_core::{NumaBalancing, Offload, Options, Reason};
 use numaloc_executor::{Control, RunLimits};
 use numaloc_host::{Roots, Target};
 use numalocd::{
@@ -15,7 +15,8 @@ use numalocd::{
     balancing::Balancing,
     config::{Ceilings, Role},
     engine::Engine,
-    order::{Aim, Ended, Member, Order, Planned, Report},
+    offload::{Asked, Offloading},
+    order::{Aim, Ended, Member, Offers, Order, Planned, Report},
     refusal::Refusal,
 };
 use std::{
@@ -63,7 +64,8 @@ impl Desk {
         let (orders, ordered) = mpsc::unbounded_channel();
         let (to, reports) = mpsc::unbounded_channel();
         let balancing = Balancing::new(Roots::default(), "/nowhere".as_ref());
-        let engine = Engine::new(Roots::default(), balancing);
+        let offloading = Offloading::new(Roots::default(), "/nowhere".as_ref());
+        let engine = Engine::new(Roots::default(), balancing, offloading);
         runtime.spawn(engine.clone().serve(ordered, to));
         Self { engine, orders, reports, runtime }
     }
@@ -77,7 +79,9 @@ impl Desk {
             options: Options::default(),
             limits,
             authority,
+            offers: Offers::default(),
             numa_balancing: NumaBalancing::Ignore,
+            offload: Asked { policy: Offload::Off, rules: Default::default(), is_granted: false },
             trail: None,
             control: control.clone(),
             go: word,

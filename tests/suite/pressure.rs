@@ -1,8 +1,8 @@
 //! A target node that is nearly full.
 
 use crate::{
-    app::{App, Layout},
-    scene::Scene,
+    app::App,
+    scene::{self, Scene},
     truth::{free_bytes, high_watermark_bytes, on, vmstat},
 };
 use numaloc_core::{
@@ -17,10 +17,7 @@ const RESERVE: u64 = 64 * MIB;
 
 /// Fills node 0 until little more than the reserve is free.
 fn ballast() -> App {
-    let spared = RESERVE + ROOM + high_watermark_bytes(0);
-    let bytes = free_bytes(0).saturating_sub(spared) / (2 * MIB) * 2;
-    let ballast = Layout::remote(&[&format!("thp:{bytes}M")]).memory_on(0).load("idle");
-    ballast.start("ballast")
+    scene::ballast(0, RESERVE + ROOM + high_watermark_bytes(0))
 }
 
 /// Nothing is dropped for room.

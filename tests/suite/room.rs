@@ -3,10 +3,11 @@
 mod beside;
 mod blocks;
 mod kept;
+mod moved;
 
 use crate::{
     app::{App, Layout},
-    scene::{Scene, assert_complete},
+    scene::{self, Scene, assert_complete},
     truth::{free_bytes, high_watermark_bytes, node_bytes, on, vmstat},
 };
 use numaloc_core::{CacheStop, MakeRoom, Options, Reason};
@@ -58,9 +59,7 @@ impl Drop for OnDisk {
 
 /// Takes the memory of node 0 but for `spared` bytes beyond the high watermark.
 fn ballast(spared: u64) -> App {
-    let spared = spared + high_watermark_bytes(0);
-    let bytes = free_bytes(0).saturating_sub(spared) / (2 * MIB) * 2;
-    Layout::remote(&[&format!("thp:{bytes}M")]).memory_on(0).load("idle").start("ballast")
+    scene::ballast(0, spared + high_watermark_bytes(0))
 }
 
 /// Node 0 has little free, and 320 MiB of cache that nobody uses.
@@ -69,7 +68,9 @@ fn full(spared: u64) -> (OnDisk, App) {
     let ballast = ballast(spared);
     file.read();
     let (free, cache) = (free_bytes(0), node_bytes(0, "Inactive(file):"));
-    assert!(free < SIZE / 2 && cache > SIZE, "the scene: {free} free, {cache} in cache");
+    // What is below the reserve of 64 MiB above the high watermark is no room.
+    let little = high_watermark_bytes(0) + 32 * MIB;
+    assert!(free < little && cache > SIZE, "the scene: {free} free, {cache} in cache");
     (file, ballast)
 }
 

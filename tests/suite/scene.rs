@@ -4,7 +4,7 @@ use crate::{
     app::{App, Layout},
     engine::migrate,
     settings::Setting,
-    truth::{Nodes, Truth, off, on},
+    truth::{Nodes, Truth, free_bytes, off, on},
 };
 use numaloc_core::{Options, Reason};
 use numaloc_executor::Outcome;
@@ -108,6 +108,13 @@ impl Scene {
         let first = self.layout.cpu_nodes.as_deref().and_then(|nodes| nodes.split(',').next());
         first.and_then(|node| node.parse().ok()).unwrap_or(0)
     }
+}
+
+/// An application that takes what is free on a node, but for so many bytes.
+pub fn ballast(node: u32, spared: u64) -> App {
+    let mib = free_bytes(node).saturating_sub(spared) / (2 << 20) * 2;
+    let ballast = Layout::remote(&[&format!("thp:{mib}M")]).memory_on(node).load("idle");
+    ballast.start("ballast")
 }
 
 /// Asserts that nothing fell short: what stayed did so because of an option, or because of the application's own policy.

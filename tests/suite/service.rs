@@ -25,7 +25,7 @@ const MIB: u64 = 1 << 20;
 
 /// The installed service. When this value is dropped, the service is stopped and its state is removed.
 #[derive(Debug)]
-struct Installed;
+pub struct Installed;
 
 impl Installed {
     /// With the configuration that is shipped; the service is not started.
@@ -40,7 +40,7 @@ impl Installed {
     }
 
     /// With another configuration.
-    fn with(config: &str) -> Self {
+    pub fn with(config: &str) -> Self {
         let installed = Self::new();
         installed.configure(config);
         installed
@@ -53,7 +53,7 @@ impl Installed {
         installed
     }
 
-    fn run(&self) {
+    pub fn run(&self) {
         systemctl(&["start", SERVICE]);
         assert_eq!(self.property("ActiveState"), "active");
     }
@@ -69,6 +69,14 @@ impl Installed {
         let text = format!("[Service]\n{lines}\n");
         fs::write(format!("{directory}/{name}.conf"), text).expect("a drop-in");
         systemctl(&["daemon-reload"]);
+    }
+
+    /// Adds a drop-in that is shipped, as an administrator would link it.
+    fn shipped(&self, name: &str) {
+        let file = format!("/usr/share/numaloc/numalocd-{name}.conf");
+        let text = fs::read_to_string(file).expect("shipped");
+        let lines: Vec<_> = text.lines().filter(|line| *line != "[Service]").collect();
+        self.drop_in(name, &lines.join("\n"));
     }
 
     fn property(&self, property: &str) -> String {
@@ -185,14 +193,36 @@ impl Drop for SystemdLog {
     }
 }
 
+/// A field of /proc/PID/status.
+pub fn proc_status(pid: i32, name: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.expect("a field").trim().to_owned()
+}
+
+/// Asserts that a process has these capabilities, can get no others, and is confined by a filter of system calls.
+pub fn assert_confined(pid: i32, capabilities: &[u32]) {
+    let expected = capabilities.iter().fold(0u64, |set, number| set | 1 << number);
+    for set in ["CapEff", "CapPrm", "CapBnd", "CapAmb"] {
+        assert_eq!(u64::from_str_radix(&proc_status(pid, set), 16), Ok(expected), "{set}");
+    }
+    let (privileges, filter) = (proc_status(pid, "NoNewPrivs"), proc_status(pid, "Seccomp"));
+    assert_eq!((privileges.as_str(), filter.as_str()), ("1", "2"));
+}
+
+/// CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE and CAP_SYS_NICE: what the unit has (linux/capability.h).
+pub const SHIPPED: [u32; 3] = [2, 19, 23];
+/// With the drop-in for page frames, CAP_SYS_ADMIN, too.
+pub const WITH_FRAMES: [u32; 4] = [2, 19, 21, 23];
+
 /// What the daemon reports about itself and about the caller.
-fn status(client: &Client) -> v1::GetStatusResponse {
+pub fn status(client: &Client) -> v1::GetStatusResponse {
     let answer = client.runtime.block_on(client.daemon().get_status(v1::GetStatusRequest {}));
     answer.expect("it answers").into_inner()
 }
 
 /// Creates a slow job that resumes after an end of the daemon, and waits until the job has moved something.
-fn resuming(client: &Client, pid: i32) -> String {
+pub fn resuming(client: &Client, pid: i32) -> String {
     let mut request = crate::daemon::request(pid, crate::daemon::slow(8 * MIB));
     let on_interrupt = v1::InterruptAction::Resume.into();
     let policy = v1::Policy { on_interrupt, ..v1::Policy::default() };

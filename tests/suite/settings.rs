@@ -27,6 +27,12 @@ impl Setting {
         Self::set("/proc/sys/kernel/numa_balancing", if on { "1" } else { "0" })
     }
 
+    /// Keeps the lists of free pages short that each CPU has for itself (Documentation/admin-guide/sysctl/vm.rst). They may hold
+    /// tens of MiB of a node, which do not count as free, and which other CPUs cannot have.
+    pub fn short_free_lists() -> Self {
+        Self::set("/proc/sys/vm/percpu_pagelist_high_fraction", "1000000")
+    }
+
     /// Reserves 2 MiB pages on a node.
     ///
     /// # Panics

@@ -117,6 +117,12 @@ pub fn free_bytes(node: u32) -> u64 {
     node_bytes(node, "MemFree:")
 }
 
+/// Memory of a node that nobody uses, in bytes: MemFree, and the pages in the lists of free pages that each CPU keeps for itself
+/// (mm/page_alloc.c, `free_unref_page`). Whatever frees much memory leaves tens of MiB in these.
+pub fn unused_bytes(node: u32) -> u64 {
+    free_bytes(node) + zoneinfo_bytes(node, "count:")
+}
+
 /// A field of a node's meminfo in bytes.
 pub fn node_bytes(node: u32, field: &str) -> u64 {
     let path = format!("/sys/devices/system/node/node{node}/meminfo");
@@ -127,13 +133,20 @@ pub fn node_bytes(node: u32, field: &str) -> u64 {
 
 /// The sum of the high watermarks of a node's zones, in bytes. The kernel reclaims memory until this much is free.
 pub fn high_watermark_bytes(node: u32) -> u64 {
+    zoneinfo_bytes(node, "high")
+}
+
+/// A field of /proc/zoneinfo that counts pages, in bytes: the sum over the zones of a node, and their CPUs.
+fn zoneinfo_bytes(node: u32, field: &str) -> u64 {
     let text = fs::read_to_string("/proc/zoneinfo").expect("zoneinfo");
     let (mut within, mut pages) = (false, 0);
     for line in text.lines() {
         let mut words = line.split_whitespace();
         match (words.next(), words.next()) {
             (Some("Node"), Some(id)) => within = id.trim_end_matches(',') == node.to_string(),
-            (Some("high"), Some(high)) if within => pages += high.parse().unwrap_or(0),
+            (Some(name), Some(value)) if within && name == field => {
+                pages += value.parse().unwrap_or(0);
+            }
             _ => {}
         }
     }

@@ -11,11 +11,7 @@ use tonic::{
 /// How long containerd may take for one call. Hundreds of containers that are removed at once wait for each other for minutes.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Generated from `runtime.proto`, which has the documentation.
-#[allow(missing_docs, dead_code, clippy::all)]
-pub mod v1 {
-    tonic::include_proto!("runtime.v1");
-}
+pub use ::containerd::runtime::v1;
 use v1::{image_service_client::ImageServiceClient, runtime_service_client::RuntimeServiceClient};
 
 /// A pod as the tests ask for it.
@@ -24,6 +20,8 @@ pub struct Pod {
     pub name: String,
     pub annotations: BTreeMap<String, String>,
     pub labels: BTreeMap<String, String>,
+    /// The cgroup that its containers' cgroups are made in. Empty: one that is named as the kubelet's driver `cgroupfs` names it.
+    pub cgroup_parent: String,
 }
 
 impl Pod {
@@ -44,6 +42,12 @@ impl Pod {
         self
     }
 
+    /// Its containers' cgroups are made below this slice, by the driver `systemd`.
+    pub fn below(mut self, slice: &str) -> Self {
+        slice.clone_into(&mut self.cgroup_parent);
+        self
+    }
+
     /// The uid of Kubernetes.
     pub fn uid(&self) -> String {
         format!("uid-{}", self.name)
@@ -53,6 +57,11 @@ impl Pod {
         let (name, namespace) = (self.name.clone(), "default".to_owned());
         let metadata = v1::PodSandboxMetadata { name, uid: self.uid(), namespace, attempt: 0 };
         let context = v1::LinuxSandboxSecurityContext { namespace_options: Some(namespaces()) };
+        let cgroup_parent = if self.cgroup_parent.is_empty() {
+            format!("/kubepods/burstable/pod{}", self.uid())
+        } else {
+            self.cgroup_parent.clone()
+        };
         v1::PodSandboxConfig {
             metadata: Some(metadata),
             // Without it containerd copies the machine's resolv.conf, and the emulated machine has none.
@@ -60,8 +69,7 @@ impl Pod {
             labels: self.labels.clone(),
             annotations: self.annotations.clone(),
             linux: Some(v1::LinuxPodSandboxConfig {
-                // As the kubelet's driver `cgroupfs` names it.
-                cgroup_parent: format!("/kubepods/burstable/pod{}", self.uid()),
+                cgroup_parent,
                 security_context: Some(context),
             }),
             ..v1::PodSandboxConfig::default()
@@ -197,7 +205,7 @@ impl Cri {
 
     /// The ids of all sandboxes.
     pub async fn pods(&self) -> Result<Vec<String>, Status> {
-        let answer = self.client().list_pod_sandbox(v1::ListPodSandboxRequest {}).await?;
+        let answer = self.client().list_pod_sandbox(v1::ListPodSandboxRequest::default()).await?;
         Ok(answer.into_inner().items.into_iter().map(|pod| pod.id).collect())
     }
 
@@ -231,7 +239,7 @@ impl Cri {
 
     /// The ids and states of all containers.
     pub async fn containers(&self) -> Result<Vec<(String, v1::ContainerState)>, Status> {
-        let answer = self.client().list_containers(v1::ListContainersRequest {}).await?;
+        let answer = self.client().list_containers(v1::ListContainersRequest::default()).await?;
         let containers = answer.into_inner().containers;
         Ok(containers.into_iter().map(|one| (one.id.clone(), one.state())).collect())
     }

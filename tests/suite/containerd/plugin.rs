@@ -10,11 +10,15 @@ use numaloc_api::v1;
 use std::{
     env, fs,
     io::Write,
+    os::unix::fs::PermissionsExt,
     path::PathBuf,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 use tokio::task::JoinSet;
+
+/// Containers of a pod of a crowd. A pod's shim takes care of one after the other: with hundreds it takes seconds for each.
+const IN_A_POD: usize = 10;
 
 /// A running numaloc-nri.
 #[derive(Debug)]
@@ -25,16 +29,10 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// With the default configuration, and as root, who is an administrator of numalocd: this machine has no account for it. It is
-    /// not connected yet when this returns.
+    /// As root, who is an administrator of numalocd: this machine has no account for it. It is not connected yet when this returns.
+    /// A containerd with NRI is used by NRI alone, so that the other way does not hide what fails; without, both ways are open.
     pub fn start(containerd: &Containerd, daemon: &Daemon) -> Self {
-        let config = daemon.dir.join("nri.toml");
-        fs::write(&config, "user = \"root\"\n").expect("a configuration");
-        let socket = containerd.nri_socket().display().to_string();
-        let config = config.display().to_string();
-        let options = ["--nri-socket", &socket, "--endpoint", &daemon.endpoint()];
-        let mut arguments = options.map(str::to_owned).to_vec();
-        arguments.extend(["--config".to_owned(), config]);
+        let arguments = arguments(containerd, daemon);
         let mut plugin = Self { child: None, arguments, log: daemon.dir.join("nri.log") };
         plugin.spawn();
         plugin
@@ -42,9 +40,8 @@ impl Plugin {
 
     /// Starts it again.
     pub fn spawn(&mut self) {
-        let program = env::var_os("NUMALOC_NRI").unwrap_or_else(|| "numaloc-nri".into());
         let log = fs::File::options().create(true).append(true).open(&self.log);
-        let child = Command::new(program)
+        let child = Command::new(program())
             .args(&self.arguments)
             .stdin(Stdio::null())
             .stderr(log.expect("a log"))
@@ -71,8 +68,31 @@ impl Drop for Plugin {
     }
 }
 
+/// The program that is tested.
+fn program() -> PathBuf {
+    env::var_os("NUMALOC_NRI").unwrap_or_else(|| "numaloc-nri".into()).into()
+}
+
+/// What it is told of these two.
+fn arguments(containerd: &Containerd, daemon: &Daemon) -> Vec<String> {
+    let config = daemon.dir.join("nri.toml");
+    fs::write(&config, "user = \"root\"\n").expect("a configuration");
+    let source = if containerd.has_nri() { "nri" } else { "auto" };
+    let nri_socket = containerd.nri_socket().display().to_string();
+    let socket = containerd.socket().display().to_string();
+    let config = config.display().to_string();
+    let arguments = [
+        ["--source", source],
+        ["--nri-socket", &nri_socket],
+        ["--containerd-socket", &socket],
+        ["--endpoint", &daemon.endpoint()],
+        ["--config", &config],
+    ];
+    arguments.as_flattened().iter().map(|&word| word.to_owned()).collect()
+}
+
 /// All workloads that the daemon knows.
-fn workloads(daemon: &Daemon) -> Vec<v1::Workload> {
+pub fn workloads(daemon: &Daemon) -> Vec<v1::Workload> {
     let client = daemon.client();
     let mut calls = client.workloads();
     let mut request = v1::ListWorkloadsRequest { page_size: 1000, ..Default::default() };
@@ -132,34 +152,63 @@ fn until_all<'a>(
 }
 
 /// Waits until the daemon knows these containers and no others.
-fn until_known<'a>(daemon: &Daemon, containers: impl IntoIterator<Item = &'a str>) {
+pub fn until_known<'a>(daemon: &Daemon, containers: impl IntoIterator<Item = &'a str>) {
     until_all(registered, daemon, containers);
 }
 
 /// A containerd with one sandbox, and the daemon and the plugin that watch it.
-struct Watched {
-    plugin: Plugin,
-    daemon: Daemon,
-    sandbox: Sandbox,
-    containerd: Containerd,
+#[derive(Debug)]
+pub struct Watched {
+    pub plugin: Plugin,
+    pub daemon: Daemon,
+    pub sandbox: Sandbox,
+    pub containerd: Containerd,
 }
 
 impl Watched {
     fn start(pod: &Pod) -> Self {
-        let (containerd, daemon) = (Containerd::start(), Daemon::start());
+        Self::of(Containerd::start(), pod)
+    }
+
+    /// With this containerd.
+    pub fn of(containerd: Containerd, pod: &Pod) -> Self {
+        let daemon = Daemon::start();
         let sandbox = containerd.pod(pod);
         let plugin = Plugin::start(&containerd, &daemon);
         Self { plugin, daemon, sandbox, containerd }
     }
 
     /// Starts a container. Returns its id.
-    fn container(&self, name: &str) -> String {
+    pub fn container(&self, name: &str) -> String {
         self.containerd.container(&self.sandbox, &Container::new(name)).id
     }
 
-    fn remove(&self, id: &str) {
+    /// Removes a container.
+    pub fn remove(&self, id: &str) {
         self.containerd.expect("it goes", self.containerd.cri().remove(id));
     }
+
+    /// A container that nobody tells containerd to stop ends, and the others stay known.
+    pub fn forgets_one_that_ends_by_itself(&self) {
+        let stays = self.container("stays");
+        let command = ["sh", "-c", "while [ ! -e /tmp/end ]; do sleep 0.1; done"];
+        let brief =
+            Container { command: command.map(str::to_owned).to_vec(), ..Container::new("brief") };
+        let brief = self.containerd.container(&self.sandbox, &brief);
+        until_known(&self.daemon, [&*stays, &*brief.id]);
+        fs::write(format!("/proc/{}/root/tmp/end", brief.pid), "").expect("it runs");
+        until_known(&self.daemon, [&*stays]);
+    }
+}
+
+/// Asserts that a workload has the cgroup of this process.
+pub fn assert_in_its_cgroup(workload: &v1::Workload, pid: i32) {
+    let of_process = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("it runs");
+    assert!(
+        !workload.cgroup.is_empty()
+            && of_process.lines().any(|line| line.ends_with(&workload.cgroup)),
+        "{workload:?} {of_process}"
+    );
 }
 
 #[test]
@@ -176,13 +225,7 @@ fn a_container_is_a_workload_from_its_start_to_its_end() {
         ("uid-known", "default", class),
         "{workload:?}"
     );
-    let of_process = fs::read_to_string(format!("/proc/{}/cgroup", container.pid));
-    let of_process = of_process.expect("it runs");
-    assert!(
-        !workload.cgroup.is_empty()
-            && of_process.lines().any(|line| line.ends_with(&workload.cgroup)),
-        "{workload:?} {of_process}"
-    );
+    assert_in_its_cgroup(&workload, container.pid);
     watched.remove(&container.id);
     until_known(&watched.daemon, []);
 }
@@ -191,14 +234,7 @@ fn a_container_is_a_workload_from_its_start_to_its_end() {
 #[test]
 fn a_container_that_ends_by_itself_is_forgotten() {
     let watched = Watched::start(&Pod::new("brief"));
-    let stays = watched.container("stays");
-    let command = ["sh", "-c", "while [ ! -e /tmp/end ]; do sleep 0.1; done"];
-    let brief =
-        Container { command: command.map(str::to_owned).to_vec(), ..Container::new("brief") };
-    let brief = watched.containerd.container(&watched.sandbox, &brief);
-    until_known(&watched.daemon, [&*stays, &*brief.id]);
-    fs::write(format!("/proc/{}/root/tmp/end", brief.pid), "").expect("it runs");
-    until_known(&watched.daemon, [&*stays]);
+    watched.forgets_one_that_ends_by_itself();
 }
 
 #[test]
@@ -239,6 +275,30 @@ fn a_daemon_that_was_gone_is_told_what_it_missed() {
     until_known(&watched.daemon, [&*stays, &*comes]);
 }
 
+/// It ends with containerd, and is back with it. Whatever launches it gives it no arguments, so a script adds those of the test.
+#[test]
+fn a_plugin_that_containerd_launches_tells_of_its_containers() {
+    let (mut containerd, daemon) = (Containerd::start(), Daemon::start());
+    let arguments = arguments(&containerd, &daemon).join(" ");
+    let script = format!("#!/bin/sh\nexec {} {arguments}\n", program().display());
+    let plugin = containerd.plugins().join("90-numaloc-nri");
+    fs::create_dir_all(containerd.plugins()).expect("a directory");
+    fs::write(&plugin, script).expect("a plugin");
+    fs::set_permissions(&plugin, fs::Permissions::from_mode(0o755)).expect("its owner");
+    let mut running: Vec<String> = Vec::new();
+    for name in ["first", "second"] {
+        containerd.kill();
+        containerd.spawn();
+        let sandbox = containerd.pod(&Pod::new(name));
+        running.push(containerd.container(&sandbox, &Container::new(name)).id);
+        until_known(&daemon, running.iter().map(String::as_str));
+    }
+    for id in running.drain(..) {
+        containerd.expect("it goes", containerd.cri().remove(&id));
+    }
+    until_known(&daemon, []);
+}
+
 /// Makes a container and starts it. Returns its id.
 async fn make(cri: Cri, sandbox: Sandbox, number: usize) -> String {
     let container = Container::new(&format!("c{number}"));
@@ -248,13 +308,22 @@ async fn make(cri: Cri, sandbox: Sandbox, number: usize) -> String {
 }
 
 impl Watched {
+    /// Pods like the one that is watched, with room for so many containers.
+    fn pods(&self, containers: usize) -> Vec<Sandbox> {
+        let pod = &self.sandbox.pod;
+        let like = |number| Pod { name: format!("{}-{number}", pod.name), ..pod.clone() };
+        (0..containers.div_ceil(IN_A_POD))
+            .map(|number| self.containerd.pod(&like(number)))
+            .collect()
+    }
+
     /// Makes and starts many containers at once. Returns their ids.
-    fn crowd(&self, count: usize) -> Vec<String> {
+    fn crowd(&self, pods: &[Sandbox], count: usize) -> Vec<String> {
         let cri = self.containerd.cri();
         self.containerd.wait(async {
             let mut making = JoinSet::new();
             for number in 0..count {
-                making.spawn(make(cri.clone(), self.sandbox.clone(), number));
+                making.spawn(make(cri.clone(), pods[number % pods.len()].clone(), number));
             }
             making.join_all().await
         })
@@ -277,7 +346,7 @@ impl Watched {
 #[test]
 fn of_two_hundred_containers_at_once_none_is_lost() {
     let watched = Watched::start(&Pod::new("crowd"));
-    let ids = watched.crowd(200);
+    let ids = watched.crowd(&watched.pods(200), 200);
     until_known(&watched.daemon, ids.iter().map(String::as_str));
     watched.disperse(&ids);
     until_known(&watched.daemon, []);
@@ -289,7 +358,8 @@ fn a_plugin_that_is_killed_a_hundred_times_loses_and_doubles_no_schedule() {
     let policy = r#"{"policy": "bestEffort", "migrateIntervalMinutes": 60}"#;
     let pod = Pod::new("killed").annotated("koordinator.sh/memoryLocality", policy);
     let mut watched = Watched::start(&pod);
-    let mut ids = watched.crowd(CONTAINERS);
+    let pods = watched.pods(CONTAINERS);
+    let mut ids = watched.crowd(&pods, CONTAINERS);
     // One container a round goes, and another one comes, while the plugin is at any point of what it does after its start.
     for round in 0..100 {
         std::thread::sleep(Duration::from_millis(round * 37 % 250));
@@ -298,7 +368,9 @@ fn a_plugin_that_is_killed_a_hundred_times_loses_and_doubles_no_schedule() {
             watched.plugin.spawn();
         }
         watched.remove(&ids.remove(0));
-        ids.push(watched.container(&format!("r{round}")));
+        let (pod, next) =
+            (&pods[round as usize % pods.len()], Container::new(&format!("r{round}")));
+        ids.push(watched.containerd.container(pod, &next).id);
         if round % 2 == 1 {
             watched.plugin.spawn();
         }

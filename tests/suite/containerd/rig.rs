@@ -17,8 +17,17 @@ use tonic::Status;
 pub struct Containerd {
     child: Option<Child>,
     dir: PathBuf,
+    setup: Setup,
     runtime: Runtime,
     cri: Cri,
+}
+
+/// How it is configured.
+#[derive(Clone, Copy, Debug)]
+struct Setup {
+    has_nri: bool,
+    /// systemd makes the containers' cgroups, and plugins find the runtime at the usual place.
+    is_systemd: bool,
 }
 
 /// A container that runs.
@@ -32,21 +41,33 @@ pub struct Running {
 impl Containerd {
     /// Starts it with both images, and waits until it makes containers.
     pub fn start() -> Self {
+        Self::start_with(Setup { has_nri: true, is_systemd: false })
+    }
+
+    /// As [`Self::start`], with NRI switched off.
+    pub fn without_nri() -> Self {
+        Self::start_with(Setup { has_nri: false, is_systemd: false })
+    }
+
+    /// Listening for plugins at the usual place, with the cgroup driver `systemd`.
+    pub fn under_systemd() -> Self {
+        Self::start_with(Setup { has_nri: true, is_systemd: true })
+    }
+
+    fn start_with(setup: Setup) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         // Short: the path of a UNIX socket has 107 bytes.
         let dir = PathBuf::from(format!("/run/containerd-{}-{number}", std::process::id()));
         fs::create_dir_all(dir.join("tmp")).expect("a directory");
-        let config = configuration(&dir);
-        fs::write(dir.join("config.toml"), config).expect("a configuration");
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.expect("a runtime");
         let cri = {
             let _inside = runtime.enter();
-            Cri::new(&dir.join("containerd.sock"))
+            Cri::new(&socket(&dir))
         };
-        let mut containerd = Self { child: None, dir, runtime, cri };
+        let mut containerd = Self { child: None, dir, setup, runtime, cri };
         containerd.spawn();
         for name in ["busybox", "redis"] {
             containerd.import(name);
@@ -56,6 +77,8 @@ impl Containerd {
 
     /// Starts it, or starts it again, and waits until it answers.
     pub fn spawn(&mut self) {
+        let config = configuration(&self.dir, self.setup);
+        fs::write(self.dir.join("config.toml"), config).expect("a configuration");
         let log = fs::File::options().create(true).append(true).open(self.dir.join("log"));
         let child = self
             .command("containerd")
@@ -82,6 +105,18 @@ impl Containerd {
         }
     }
 
+    /// Kills it and starts it again with NRI.
+    pub fn enable_nri(&mut self) {
+        self.kill();
+        self.setup.has_nri = true;
+        self.spawn();
+    }
+
+    /// Whether it has NRI.
+    pub fn has_nri(&self) -> bool {
+        self.setup.has_nri
+    }
+
     fn import(&self, name: &str) {
         let archive = Path::new(&variable("NUMALOC_IMAGES")).join(format!("{name}.tar"));
         let output = self.ctr().args(["images", "import"]).arg(&archive).output();
@@ -95,7 +130,7 @@ impl Containerd {
     /// `ctr` in the namespace of the CRI.
     pub fn ctr(&self) -> Command {
         let mut command = self.command("ctr");
-        command.arg("--address").arg(self.dir.join("containerd.sock")).args(["-n", "k8s.io"]);
+        command.arg("--address").arg(self.socket()).args(["-n", "k8s.io"]);
         command
     }
 
@@ -108,9 +143,19 @@ impl Containerd {
         command
     }
 
+    /// Where it listens itself.
+    pub fn socket(&self) -> PathBuf {
+        socket(&self.dir)
+    }
+
+    /// Where it finds the plugins that it launches when it starts.
+    pub fn plugins(&self) -> PathBuf {
+        self.dir.join("nri/plugins")
+    }
+
     /// Where it listens for plugins.
     pub fn nri_socket(&self) -> PathBuf {
-        self.dir.join("nri.sock")
+        nri_socket(&self.dir, self.setup)
     }
 
     /// The connection to it, for what is done in parallel.
@@ -184,9 +229,20 @@ fn assert_success(what: &str, output: &Output) {
     assert!(output.status.success(), "{what}: {}{}", text(&output.stdout), text(&output.stderr));
 }
 
+fn socket(dir: &Path) -> PathBuf {
+    dir.join("containerd.sock")
+}
+
+fn nri_socket(dir: &Path, setup: Setup) -> PathBuf {
+    if setup.is_systemd { PathBuf::from("/var/run/nri/nri.sock") } else { dir.join("nri.sock") }
+}
+
 /// Version 2 of the configuration, which 1.7 and 2.x both read.
-fn configuration(dir: &Path) -> String {
-    let dir = dir.display();
+fn configuration(dir: &Path, setup: Setup) -> String {
+    let Setup { has_nri, is_systemd } = setup;
+    let no_nri = !has_nri;
+    let (nri_socket, dir) = (nri_socket(dir, setup), dir.display());
+    let nri_socket = nri_socket.display();
     // A file system in memory that the kernel booted from cannot be the old root of pivot_root(2).
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let no_pivot = mounts
@@ -201,8 +257,8 @@ state = "{dir}/state"
 [plugins."io.containerd.internal.v1.opt"]
   path = "{dir}/opt"
 [plugins."io.containerd.nri.v1.nri"]
-  disable = false
-  socket_path = "{dir}/nri.sock"
+  disable = {no_nri}
+  socket_path = "{nri_socket}"
   plugin_path = "{dir}/nri/plugins"
   plugin_config_path = "{dir}/nri/conf.d"
 [plugins."io.containerd.grpc.v1.cri"]
@@ -216,6 +272,7 @@ state = "{dir}/state"
   runtime_type = "io.containerd.runc.v2"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
   NoPivotRoot = {no_pivot}
+  SystemdCgroup = {is_systemd}
 "#
     )
 }

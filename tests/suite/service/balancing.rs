@@ -14,7 +14,6 @@ use nix::{
 use tonic::Code;
 
 const SYSCTL: &str = "/proc/sys/kernel/numa_balancing";
-const DROP_IN: &str = "/usr/share/numaloc/numalocd-pause.conf";
 
 fn value() -> String {
     fs::read_to_string(SYSCTL).expect("the kernel has it").trim().to_owned()
@@ -44,9 +43,7 @@ fn the_sandbox_does_not_let_it_and_it_says_what_to_do() {
 fn with_the_drop_in_it_may_and_a_kill_or_stop_leaves_nothing() {
     let _on = Setting::numa_balancing(true);
     let installed = Installed::new();
-    let drop_in = fs::read_to_string(DROP_IN).expect("shipped");
-    let lines: Vec<_> = drop_in.lines().filter(|line| *line != "[Service]").collect();
-    installed.drop_in("pause", &lines.join("\n"));
+    installed.shipped("pause");
     // Without a restart, only the end of the service can put the setting back, not the next start.
     installed.drop_in("restart", "Restart=no");
     installed.run();

@@ -28,21 +28,16 @@ fn done(client: &Client, target: v1::Target) -> v1::Job {
 #[test]
 fn it_is_confined() {
     let installed = Installed::start();
-    let status = fs::read_to_string(format!("/proc/{}/status", installed.pid())).expect("it runs");
-    let field = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        line.expect("a field").trim().to_owned()
-    };
+    let pid = installed.pid();
     let (uid, gid) = ids();
     assert_ne!(uid, 0);
-    assert_eq!(field("Uid"), [uid; 4].map(|id| id.to_string()).join("\t"));
-    assert_eq!(field("Gid"), [gid; 4].map(|id| id.to_string()).join("\t"));
-    // CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_SYS_NICE.
-    let four = 1u64 << 2 | 1 << 19 | 1 << 21 | 1 << 23;
-    for set in ["CapEff", "CapPrm", "CapBnd"] {
-        assert_eq!(u64::from_str_radix(&field(set), 16), Ok(four), "{set}");
+    assert_eq!(proc_status(pid, "Uid"), [uid; 4].map(|id| id.to_string()).join("\t"));
+    assert_eq!(proc_status(pid, "Gid"), [gid; 4].map(|id| id.to_string()).join("\t"));
+    assert_confined(pid, &SHIPPED);
+    for (bound, value) in [("MemoryMax", "536870912"), ("TasksMax", "512"), ("WatchdogUSec", "30s")]
+    {
+        assert_eq!(installed.property(bound), value, "{bound}");
     }
-    assert_eq!((field("NoNewPrivs").as_str(), field("Seccomp").as_str()), ("1", "2"));
     // Its state directory is its own, and nobody else can read it. The mode of the socket decides who may connect.
     let state = fs::metadata(STATE).expect("a directory");
     assert_eq!((state.uid(), state.mode() & 0o777), (uid, 0o700));
@@ -70,10 +65,30 @@ fn a_process_of_another_user_comes_home() {
     scene.finish();
 }
 
-/// For this it has to see the numbers of page frames, and how often each is mapped.
+/// Without page frames it cannot be told who maps a page beside the target.
+#[test]
+fn what_several_processes_share_stays_without_page_frames() {
+    let installed = Installed::start();
+    let client = installed.client();
+    let mut scene = Scene::remote(&["shm:16M", "cow:32M"]);
+    let (pid, child) = (scene.app.pid(), scene.app.ask("child").parse().expect("a pid"));
+    let job = done(&client, v1::Target { pids: vec![pid, child], ..v1::Target::default() });
+    scene.assert_on("shm", 0, 16 * MIB);
+    // The second half is the parent's own: its copies came from the home node. The first half is of both.
+    assert_eq!(scene.nodes("cow"), [(0, 16 * MIB), (1, 16 * MIB)].into());
+    let account = job.outcome.and_then(|outcome| outcome.account).expect("an account");
+    let shared = account.left.iter().find(|left| left.reason() == v1::LeftReason::Shared);
+    assert!(shared.expect("a reason").bytes as u64 >= 16 * MIB, "{account:?}");
+    scene.finish();
+}
+
+/// For this it has to see the numbers of page frames, and how often each is mapped: a drop-in lets it.
 #[test]
 fn pages_of_strangers_are_told_apart() {
-    let installed = Installed::start();
+    let installed = Installed::new();
+    installed.shipped("frames");
+    installed.run();
+    assert_confined(installed.pid(), &WITH_FRAMES);
     let client = installed.client();
     let mut scene = Scene::remote(&["cow:32M", "shm:16M"]);
     let (pid, child) = (scene.app.pid(), scene.app.ask("child").parse().expect("a pid"));
@@ -94,7 +109,9 @@ fn pages_of_strangers_are_told_apart() {
 /// On kernels 6.1 to 6.4 this requires reading their memory, from the CPUs of the other node.
 #[test]
 fn pages_that_the_kernel_has_marked_come_home() {
-    let installed = Installed::start();
+    let installed = Installed::new();
+    installed.shipped("frames");
+    installed.run();
     let client = installed.client();
     marked_pages_come_home_by("anon:32M", 32 * MIB, |pid| {
         // The marks stay. If the kernel could make new ones all the time, that would be another test.
@@ -146,6 +163,7 @@ fn metrics_and_the_group_of_the_socket_are_as_configured() {
     let config =
         "[listen]\ngroup = \"numaloc\"\nmode = \"0666\"\n[metrics]\nlisten = \"127.0.0.1:9464\"\n";
     let installed = Installed::with(config);
+    installed.shipped("network");
     installed.run();
     let socket = fs::metadata(SOCKET).expect("a socket");
     assert_eq!((socket.gid(), socket.permissions().mode() & 0o777), (ids().1, 0o666));

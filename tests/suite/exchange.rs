@@ -1,0 +1,240 @@
+//! A target node that is full of best-effort memory, which makes room by going to where the waiting memory comes from.
+
+use crate::{
+    app::{App, Layout, until},
+    cli::{code, numalocctl},
+    engine::{exchange, inspect},
+    scene::{SLACK, Scene, assert_complete, ballast},
+    settings::Setting,
+    truth::{Nodes, Truth, free_bytes, high_watermark_bytes, node_bytes, on, unused_bytes, vmstat},
+};
+use numaloc_core::{Flows, MakeRoom, NodeId, Options, Reason, exchange::CHUNK};
+use numaloc_executor::{Control, Outcome, RunLimits};
+use numaloc_host::Target;
+use serde_json::Value;
+use std::{fs, sync::atomic::Ordering::Relaxed, thread};
+
+const MIB: u64 = 1 << 20;
+/// The application's memory, on node 1 at first.
+pub const SIZE: u64 = 96 * MIB;
+const RESERVE: u64 = 64 * MIB;
+/// What the unused memory of a node may differ by after an exchange: page tables, logs, a huge page that was not divided.
+const NEARLY: u64 = 12 * MIB;
+
+/// What nobody may suffer for the sake of an exchange.
+const DISTRESS: [&str; 2] = ["oom_kill", "pswpout"];
+
+fn distress() -> [u64; 2] {
+    DISTRESS.map(vmstat)
+}
+
+/// Takes the memory of a node, until `spared` bytes beyond the high watermark are free, or cache that can be dropped: that counts as
+/// free.
+pub fn fill(node: u32, spared: u64) -> App {
+    fs::write("/proc/sys/vm/drop_caches", "1").expect("root");
+    let cache = node_bytes(node, "Inactive(file):");
+    let spared = (spared + high_watermark_bytes(node)).saturating_sub(cache);
+    ballast(node, spared)
+}
+
+/// Fills node 0 but for its reserve and very little.
+pub fn fill_home() -> App {
+    fill(0, RESERVE + 2 * MIB)
+}
+
+/// An application with memory on node 0 that may run on these nodes; on all if there are none.
+pub fn best_effort(nodes: &str, mib: u64) -> App {
+    Layout::remote(&[&format!("anon:{mib}M")]).memory_on(0).on(nodes).load("idle").start("be")
+}
+
+/// Where its pages are.
+pub fn nodes(of: &App) -> Nodes {
+    Truth::of(of.pid()).region(of.range("anon"))
+}
+
+fn options() -> Options {
+    Options { make_room: MakeRoom::Exchange, ..Options::default() }
+}
+
+/// No rests, so that the tests are fast.
+fn hurried() -> RunLimits {
+    RunLimits { duty_percent: Some(100), ..RunLimits::default() }
+}
+
+fn run(scene: &Scene, others: &[&App]) -> (Outcome, Vec<Outcome>) {
+    let others: Vec<Target> = others.iter().map(|app| Target::Pid(app.pid())).collect();
+    let inspected = inspect(&scene.target(), &options());
+    exchange(&inspected, &others, &hurried(), &Control::default())
+}
+
+/// Bytes that were moved of the partners, from node 0 to node 1.
+fn gone(runs: &[Outcome]) -> u64 {
+    let mut all = Flows::new();
+    for (&flow, bytes) in runs.iter().flat_map(|run| &run.flows) {
+        *all.entry(flow).or_default() += bytes;
+    }
+    let there = all.remove(&(NodeId(0), NodeId(1))).unwrap_or(0);
+    assert!(all.is_empty(), "nothing else moved: {all:?}");
+    there
+}
+
+#[test]
+fn memory_comes_home_in_exchange_for_best_effort() {
+    let _lists = Setting::short_free_lists();
+    let scene = Scene::remote(&["anon:96M"]);
+    let mut other = best_effort("", 160);
+    let mut ballast = fill_home();
+    let (free, before) = ([0, 1].map(unused_bytes), distress());
+    let (outcome, others) = run(&scene, &[&other]);
+    let free_after = [0, 1].map(unused_bytes);
+    scene.assert_on("anon", 0, SIZE);
+    assert_complete(&outcome);
+    let exchanged = outcome.calls.exchanged_bytes;
+    assert!(exchanged > SIZE / 2 && exchanged <= SIZE + SLACK, "{outcome:?}");
+    // What the others' account says is where their pages are, and no page is missing.
+    let there = nodes(&other);
+    assert_eq!(on(&there, 0) + on(&there, 1), 160 * MIB, "{there:?}");
+    assert!(gone(&others).abs_diff(on(&there, 1)) <= SLACK, "{there:?} {others:?}");
+    assert!(gone(&others).abs_diff(exchanged) <= 2 * MIB + SLACK, "{outcome:?} {others:?}");
+    let sums = [free, free_after].map(|[first, second]| first + second);
+    assert!(sums[0].abs_diff(sums[1]) <= NEARLY, "{free:?} {free_after:?}");
+    assert!(free[0].abs_diff(free_after[0]) <= NEARLY, "{free:?} {free_after:?}");
+    assert_eq!(distress(), before, "{DISTRESS:?}");
+    other.check();
+    ballast.check();
+    drop((ballast, other));
+    scene.finish();
+}
+
+#[test]
+fn who_is_pinned_to_the_full_node_stays_while_others_are_there() {
+    let _lists = Setting::short_free_lists();
+    let scene = Scene::remote(&["anon:96M"]);
+    let (mut pinned, mut other) = (best_effort("0", 128), best_effort("", 128));
+    let mut ballast = fill_home();
+    let (outcome, others) = run(&scene, &[&pinned, &other]);
+    scene.assert_on("anon", 0, SIZE);
+    assert_complete(&outcome);
+    assert_eq!(on(&nodes(&pinned), 0), 128 * MIB, "{others:?}");
+    assert!(on(&nodes(&other), 1) > SIZE / 2, "{others:?}");
+    for app in [&mut pinned, &mut other, &mut ballast] {
+        app.check();
+    }
+    drop((ballast, other, pinned));
+    scene.finish();
+}
+
+#[test]
+fn who_is_pinned_makes_room_once_nobody_else_can() {
+    let _lists = Setting::short_free_lists();
+    let scene = Scene::remote(&["anon:96M"]);
+    let (mut pinned, mut other) = (best_effort("0", 128), best_effort("", 32));
+    let mut ballast = fill_home();
+    let (outcome, others) = run(&scene, &[&pinned, &other]);
+    scene.assert_on("anon", 0, SIZE);
+    assert_complete(&outcome);
+    assert_eq!(on(&nodes(&other), 1), 32 * MIB, "{others:?}");
+    let there = nodes(&pinned);
+    assert!(on(&there, 1) > 0 && on(&there, 0) > 0, "{there:?}");
+    for app in [&mut pinned, &mut other, &mut ballast] {
+        app.check();
+    }
+    drop((ballast, other, pinned));
+    scene.finish();
+}
+
+#[test]
+fn without_others_the_rest_stays() {
+    let _lists = Setting::short_free_lists();
+    let scene = Scene::remote(&["anon:96M"]);
+    let mut ballast = fill_home();
+    let (outcome, others) = run(&scene, &[]);
+    assert!(others.is_empty() && outcome.calls.exchanged_bytes == 0, "{others:?}");
+    assert!(outcome.account().left_for(Reason::NoMemory) > SIZE / 2, "{outcome:?}");
+    assert!(free_bytes(0) >= RESERVE / 2, "the reserve is gone: {} free", free_bytes(0));
+    ballast.check();
+    drop(ballast);
+    scene.finish();
+}
+
+#[test]
+fn nothing_is_pushed_onto_a_node_that_is_full_itself() {
+    let _lists = Setting::short_free_lists();
+    let scene = Scene::remote(&["anon:96M"]);
+    let mut other = best_effort("", 128);
+    let (mut here, mut there) = (fill_home(), fill(1, RESERVE / 2));
+    let before = distress();
+    let (outcome, others) = run(&scene, &[&other]);
+    assert_eq!(gone(&others), 0, "{others:?}");
+    assert_eq!(on(&nodes(&other), 0), 128 * MIB);
+    assert!(outcome.account().left_for(Reason::NoMemory) > SIZE / 2, "{outcome:?}");
+    assert_eq!(distress(), before, "{DISTRESS:?}");
+    for app in [&mut other, &mut here, &mut there] {
+        app.check();
+    }
+    drop((here, there, other));
+    scene.finish();
+}
+
+#[test]
+fn a_cancelled_exchange_leaves_closed_accounts() {
+    let _lists = Setting::short_free_lists();
+    let scene = Scene::remote(&["anon:96M"]);
+    let mut other = best_effort("", 160);
+    let mut ballast = fill_home();
+    let inspected = inspect(&scene.target(), &options());
+    let control = Control::default();
+    // Slow enough to be cancelled in its middle.
+    let limits = RunLimits { rate_bytes_per_second: Some(16 << 20), ..hurried() };
+    let partners = [Target::Pid(other.pid())];
+    let (outcome, others) = thread::scope(|scope| {
+        let run = scope.spawn(|| exchange(&inspected, &partners, &limits, &control));
+        until("much has moved", || control.moved_bytes.load(Relaxed) > SIZE / 3);
+        control.cancel.store(true, Relaxed);
+        run.join().expect("no panic")
+    });
+    let account = outcome.account();
+    assert!(outcome.cancelled && account.left_for(Reason::Cancelled) > 0, "{outcome:?}");
+    assert!(outcome.calls.exchanged_bytes > 0, "{outcome:?}");
+    let (own, there) = (scene.nodes("anon"), nodes(&other));
+    assert!(account.moved_bytes().abs_diff(on(&own, 0)) <= SLACK, "{own:?} {outcome:?}");
+    assert_eq!(on(&own, 0) + on(&own, 1), SIZE);
+    assert!(gone(&others).abs_diff(on(&there, 1)) <= SLACK, "{there:?} {others:?}");
+    assert_eq!(on(&there, 0) + on(&there, 1), 160 * MIB);
+    let stays: u64 = others.iter().map(|run| run.account().left_for(Reason::NotNeeded)).sum();
+    assert!(stays > 0, "{others:?}");
+    let exchanged = outcome.calls.exchanged_bytes;
+    assert!(gone(&others) <= exchanged + CHUNK + 2 * MIB, "{outcome:?} {others:?}");
+    other.check();
+    ballast.check();
+    drop((ballast, other));
+    scene.finish();
+}
+
+#[test]
+fn the_command_line_names_who_makes_room() {
+    let _lists = Setting::short_free_lists();
+    let scene = Scene::remote(&["anon:96M"]);
+    let mut other = best_effort("", 160);
+    let mut ballast = fill_home();
+    let [pid, partner] = [scene.app.pid(), other.pid()].map(|pid| pid.to_string());
+    let asked = ["--pid", &pid, "--make-room", "exchange", "--exchange-with", &partner];
+    let plan = numalocctl(&[&["plan", "--standalone", "-o", "json"][..], &asked[..]].concat());
+    let plan: Value = serde_json::from_slice(&plan.stdout).expect("JSON");
+    let room = &plan["expected_room"][0];
+    assert!(room["exchange_bytes"].as_u64() > Some(SIZE / 2), "{room}");
+    assert_eq!(on(&nodes(&other), 0), 160 * MIB, "a plan moves nothing");
+    let migrate = ["migrate", "--standalone", "--profile", "fast", "-o", "json"];
+    let output = numalocctl(&[&migrate[..], &asked[..]].concat());
+    assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    scene.assert_on("anon", 0, SIZE);
+    let partners = &document["partners"];
+    assert_eq!(partners[0]["member"]["pids"][0].as_i64(), Some(other.pid().into()), "{partners}");
+    let moved = partners[0]["moved_bytes"].as_u64().expect("a number");
+    assert!(moved.abs_diff(on(&nodes(&other), 1)) <= SLACK, "{partners}");
+    other.check();
+    ballast.check();
+    drop((ballast, other));
+    scene.finish();
+}
