@@ -21,6 +21,10 @@ use std::{
 const MIB: u64 = 1 << 20;
 const SIZE: u64 = 160 * MIB;
 
+/// What a ballast leaves free beyond the high watermark after the cache is there: too much for the kernel to reclaim any of it, and
+/// less than the reserve.
+const LEFT: u64 = 24 * MIB;
+
 /// What nobody may suffer for the sake of a move.
 const DISTRESS: [&str; 2] = ["oom_kill", "pswpout"];
 
@@ -62,16 +66,22 @@ fn ballast(spared: u64) -> App {
     scene::ballast(0, spared + high_watermark_bytes(0))
 }
 
-/// Node 0 has little free, and 320 MiB of cache that nobody uses.
-fn full(spared: u64) -> (OnDisk, App) {
-    let file = OnDisk::new("cache", 480);
-    let ballast = ballast(spared);
+/// Node 0 has little free, and `mib` MiB of cache that nobody uses. The cache comes first: it gets to the node as long as there is
+/// much free, and what takes the rest leaves enough for the kernel to reclaim nothing.
+fn full(mib: u64) -> (OnDisk, App) {
+    let file = OnDisk::new("cache", mib);
     file.read();
-    let (free, cache) = (free_bytes(0), node_bytes(0, "Inactive(file):"));
-    // What is below the reserve of 64 MiB above the high watermark is no room.
-    let little = high_watermark_bytes(0) + 32 * MIB;
-    assert!(free < little && cache > SIZE, "the scene: {free} free, {cache} in cache");
+    let ballast = ballast(LEFT);
+    assert_little_free();
+    let cache = node_bytes(0, "Inactive(file):");
+    assert!(cache > SIZE, "the scene: {cache} in cache");
     (file, ballast)
+}
+
+/// What is below the reserve of 64 MiB above the high watermark is no room.
+fn assert_little_free() {
+    let free = free_bytes(0);
+    assert!(free < high_watermark_bytes(0) + 48 * MIB, "the scene: {free} free");
 }
 
 fn distress() -> [u64; 2] {
@@ -81,7 +91,7 @@ fn distress() -> [u64; 2] {
 #[test]
 fn memory_comes_home_to_a_node_full_of_cache() {
     let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
-    let (file, mut ballast) = full(320 * MIB);
+    let (file, mut ballast) = full(320);
     let before = distress();
     let none = scene.migrate(&Options { make_room: MakeRoom::None, ..Options::default() });
     assert!(none.account().left_for(Reason::NoMemory) > SIZE / 2, "{none:?}");
@@ -123,10 +133,10 @@ fn cache_in_use_is_left_alone() {
 #[test]
 fn memory_of_a_tmpfs_is_no_room() {
     let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
-    let mut ballast = ballast(240 * MIB);
     let fill = "dd if=/dev/zero of=/tmp/numaloc-room bs=1M count=200";
     let mut fill = Command::new("taskset").args(["1", "sh", "-c", fill]).spawn().expect("busybox");
     assert!(fill.wait().expect("it ends").success());
+    let mut ballast = ballast(LEFT);
     let before = distress();
     let outcome = scene.migrate(&Options::default());
     fs::remove_file("/tmp/numaloc-room").expect("it is there");

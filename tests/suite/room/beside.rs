@@ -36,7 +36,7 @@ impl Drop for Swap {
 fn with_swap_nothing_is_swapped_out() {
     let swap = Swap::on(128);
     let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
-    let (file, mut ballast) = full(320 * MIB);
+    let (file, mut ballast) = full(320);
     let before = distress();
     let outcome = scene.migrate(&Options::default());
     assert_eq!(distress(), before, "{DISTRESS:?} {outcome:?}");
@@ -50,7 +50,7 @@ fn with_swap_nothing_is_swapped_out() {
 #[test]
 fn memory_that_is_bound_to_the_node_finds_room_meanwhile() {
     let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
-    let (file, mut ballast) = full(320 * MIB);
+    let (file, mut ballast) = full(320);
     let before = distress();
     // It allocates while the other memory moves: which of both is first does not matter.
     let mut bound = Layout::remote(&["anon:48M"]).memory_on(0).load("idle").spawn("bound");
@@ -69,7 +69,7 @@ fn memory_that_is_bound_to_the_node_finds_room_meanwhile() {
 #[test]
 fn a_run_that_is_killed_leaves_nothing_behind() {
     let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
-    let (file, mut ballast) = full(320 * MIB);
+    let (file, mut ballast) = full(320);
     // What the node has besides of what somebody uses, wherever the target's pages are.
     let spare = || {
         let spare =
@@ -101,7 +101,7 @@ fn a_run_that_is_killed_leaves_nothing_behind() {
 /// Two runs of 96 MiB into the same node at the same time. They know of each other if they share `rooms`.
 fn two_runs(rooms: Option<Arc<SharedRooms>>) {
     let scenes = [(); 2].map(|()| Scene::remote(&["anon:96M"]));
-    let (file, mut ballast) = full(360 * MIB);
+    let (file, mut ballast) = full(360);
     let before = distress();
     let targets = scenes.each_ref().map(Scene::target);
     let limits = RunLimits { duty_percent: Some(100), rooms, ..RunLimits::default() };
@@ -138,7 +138,7 @@ fn two_runs_that_do_not_know_of_each_other_both_arrive() {
 #[test]
 fn a_gentle_run_drops_cache_slowly() {
     let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
-    let (file, mut ballast) = full(320 * MIB);
+    let (file, mut ballast) = full(320);
     let pacing = Pacing { profile: Profile::Gentle, ..Pacing::default() };
     let bound = pacing.pace().drop_bytes_per_second.expect("gentle has one");
     let outcome = migrate(&scene.target(), &Options { pacing, ..Options::default() });

@@ -9,9 +9,8 @@ use numaloc_core::NodeId;
 use numaloc_executor::Outcome;
 use numaloc_sys::fixture::{Backing, Region};
 
-/// Cache in each of these scenes, in MiB. With the 64 MiB of the reserve it takes all that the ballast leaves.
+/// Cache in each of these scenes, in MiB. It comes before the ballast, see [`full`].
 const CACHE: u64 = 200;
-const LEFT: u64 = (CACHE + 40) * MIB;
 
 /// Nothing but a little that was free has found room, and nobody has been harmed.
 fn assert_no_room(outcome: &Outcome, before: [u64; 2]) {
@@ -31,10 +30,10 @@ fn dirty_cache_is_no_room_and_nobody_waits_until_it_is_written() {
     ];
     let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
     fs::write("/proc/sys/vm/drop_caches", "1").expect("root");
-    let mut ballast = ballast(LEFT);
     let file = OnDisk(Path::new("/mnt/disk/dirty").to_owned());
     let write = format!("dd if=/dev/zero of=\"$0\" bs=1M count={CACHE}");
     assert!(file.reader(&write).wait().expect("it ends").success());
+    let mut ballast = ballast(LEFT);
     let dirty = node_bytes(0, "Dirty:");
     assert!(dirty > SIZE * 3 / 4, "the scene: {dirty} dirty, {} free", free_bytes(0));
     let before = distress();
@@ -51,12 +50,12 @@ fn dirty_cache_is_no_room_and_nobody_waits_until_it_is_written() {
 fn locked_cache_is_no_room() {
     let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
     let file = OnDisk::new("locked", CACHE);
-    let mut ballast = ballast(LEFT);
     file.read();
     let opened = File::options().read(true).write(true).open(&file.0).expect("it is there");
     let region = Region::map((CACHE * MIB) as usize, Backing::File(&opened), None);
     let region = region.expect("addresses");
     region.lock().expect("root may");
+    let mut ballast = ballast(LEFT);
     let locked = node_bytes(0, "Unevictable:");
     assert!(locked > SIZE * 3 / 4, "the scene: {locked} locked, {} free", free_bytes(0));
     let before = distress();
@@ -87,11 +86,11 @@ fn is_left_alone(limit: &str) {
     cgroup.write(limit, &format!("{}M", CACHE + 56));
     let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
     let file = OnDisk::new("kept", CACHE);
-    let mut ballast = ballast(LEFT);
     let procs = cgroup.path().join("cgroup.procs");
     // Up to 6.1 a process that joins a cpuset forgets on which CPUs it was to run (kernel/cgroup/cpuset.c, `cpuset_attach`).
     let read = format!("echo $$ > {}; taskset 1 cat \"$0\"", procs.display());
     assert!(file.reader(&read).wait().expect("it ends").success());
+    let mut ballast = ballast(LEFT);
     let charged = cached(&cgroup);
     assert!(charged > SIZE, "the scene: {charged} charged, {} free", free_bytes(0));
     let plan = inspect(&scene.target(), &Options::default()).plan;

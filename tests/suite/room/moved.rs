@@ -12,9 +12,8 @@ use numaloc_host::Whose;
 use numaloc_sys::{FilePages, query_pages};
 use std::thread;
 
-/// Cache in each of these scenes, in MiB. With the 64 MiB of the reserve it takes all that the ballast leaves.
+/// Cache in each of these scenes, in MiB. It comes before the ballast, see [`full`].
 const CACHE: u64 = 200;
-const LEFT: u64 = (CACHE + 40) * MIB;
 
 fn options() -> Options {
     Options { make_room: MakeRoom::MoveCache, ..Options::default() }
@@ -43,13 +42,11 @@ fn cached(file: &OnDisk) -> Nodes {
 /// A file whose cache is on node 0, which has little else free, and the process that has it open there.
 fn in_use(command: &str) -> (OnDisk, App, Child) {
     let file = OnDisk::new("warm", CACHE);
-    let ballast = ballast(LEFT);
     file.read();
+    let ballast = ballast(LEFT);
     let nodes = cached(&file);
     assert!(on(&nodes, 0) > CACHE * MIB * 9 / 10, "the scene: {nodes:?}");
-    // Nothing to speak of beyond the high watermark and the reserve of 64 MiB.
-    let little = high_watermark_bytes(0) + 64 * MIB + SIZE / 8;
-    assert!(free_bytes(0) < little, "the scene: {} free", free_bytes(0));
+    assert_little_free();
     let user = file.reader(command);
     let opened = |pid: u32| {
         let open = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
