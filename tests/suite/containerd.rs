@@ -4,6 +4,7 @@
 mod cri;
 mod events;
 mod numa;
+mod page;
 mod plugin;
 mod redis;
 mod registering;

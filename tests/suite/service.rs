@@ -47,7 +47,7 @@ impl Installed {
     }
 
     /// Starts the service. `systemctl start` returns once the service has said that it is ready, so nothing here waits for it.
-    fn start() -> Self {
+    pub fn start() -> Self {
         let installed = Self::new();
         installed.run();
         installed
@@ -56,6 +56,12 @@ impl Installed {
     pub fn run(&self) {
         systemctl(&["start", SERVICE]);
         assert_eq!(self.property("ActiveState"), "active");
+    }
+
+    /// Adds to the configuration, as an administrator would. It counts from the next reload on.
+    pub fn add(&self, config: &str) {
+        let before = fs::read_to_string(CONFIG).expect("a configuration");
+        self.configure(&format!("{before}\n{config}\n"));
     }
 
     fn configure(&self, config: &str) {

@@ -30,16 +30,25 @@ impl Redis {
     /// Starts a server pinned to the CPUs of a node, and fills it, so that its memory is there.
     pub fn on_node(containerd: &Containerd, sandbox: &Sandbox, port: u16, node: u32) -> Self {
         let container = Container::redis(&format!("redis{port}"), port).on_cpus(&cpus_of(node));
-        let container = containerd.container(sandbox, &container);
-        until("redis listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
-        let mut redis = Self { container, port, digest: String::new() };
+        let redis = Self::listening(containerd.container(sandbox, &container), port);
         let kib = DATA >> 10;
         assert_eq!(redis.says(&format!("DEBUG POPULATE {kib} key 1024")), "+OK");
-        redis.digest = redis.says("DEBUG DIGEST");
-        let nodes = redis.nodes();
+        redis.filled_on(node)
+    }
+
+    /// The server of a container that has just been started, once it listens.
+    pub fn listening(container: Running, port: u16) -> Self {
+        until("redis listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        Self { container, port, digest: String::new() }
+    }
+
+    /// Remembers what it has been filled with, and checks that its memory is on a node.
+    pub fn filled_on(mut self, node: u32) -> Self {
+        self.digest = self.says("DEBUG DIGEST");
+        let nodes = self.nodes();
         assert!(on(&nodes, node) >= DATA, "{nodes:?}");
         assert!(off(&nodes, node) <= SLACK, "{nodes:?}");
-        redis
+        self
     }
 
     /// Sends a command and reads the first line of the answer.

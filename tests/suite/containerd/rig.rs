@@ -26,7 +26,7 @@ pub struct Containerd {
 #[derive(Clone, Copy, Debug)]
 struct Setup {
     has_nri: bool,
-    /// systemd makes the containers' cgroups, and plugins find the runtime at the usual place.
+    /// systemd makes the containers' cgroups, and clients and plugins find the runtime at the usual places.
     is_systemd: bool,
 }
 
@@ -49,7 +49,7 @@ impl Containerd {
         Self::start_with(Setup { has_nri: false, is_systemd: false })
     }
 
-    /// Listening for plugins at the usual place, with the cgroup driver `systemd`.
+    /// Listening for clients and plugins at the usual places, with the cgroup driver `systemd`.
     pub fn under_systemd() -> Self {
         Self::start_with(Setup { has_nri: true, is_systemd: true })
     }
@@ -59,13 +59,16 @@ impl Containerd {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         // Short: the path of a UNIX socket has 107 bytes.
         let dir = PathBuf::from(format!("/run/containerd-{}-{number}", std::process::id()));
-        fs::create_dir_all(dir.join("tmp")).expect("a directory");
+        let socket = socket(&dir, setup);
+        for directory in [&*dir.join("tmp"), socket.parent().expect("a directory")] {
+            fs::create_dir_all(directory).expect("a directory");
+        }
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.expect("a runtime");
         let cri = {
             let _inside = runtime.enter();
-            Cri::new(&socket(&dir))
+            Cri::new(&socket)
         };
         let mut containerd = Self { child: None, dir, setup, runtime, cri };
         containerd.spawn();
@@ -107,8 +110,17 @@ impl Containerd {
 
     /// Kills it and starts it again with NRI.
     pub fn enable_nri(&mut self) {
+        self.spawn_with_nri(true);
+    }
+
+    /// Kills it and starts it again without NRI.
+    pub fn disable_nri(&mut self) {
+        self.spawn_with_nri(false);
+    }
+
+    fn spawn_with_nri(&mut self, has_nri: bool) {
         self.kill();
-        self.setup.has_nri = true;
+        self.setup.has_nri = has_nri;
         self.spawn();
     }
 
@@ -121,9 +133,19 @@ impl Containerd {
         let archive = Path::new(&variable("NUMALOC_IMAGES")).join(format!("{name}.tar"));
         let output = self.ctr().args(["images", "import"]).arg(&archive).output();
         assert_success(name, &output.expect("ctr starts"));
-        let image = format!("numaloc.test/{name}:1");
-        until("the CRI knows the image", || {
-            matches!(self.wait(self.cri.has_image(&image)), Ok(true))
+        self.until_there(&format!("numaloc.test/{name}:1"));
+    }
+
+    /// Gives an image a second name.
+    pub fn tag(&self, image: &str, name: &str) {
+        let output = self.ctr().args(["images", "tag", image, name]).output();
+        assert_success(name, &output.expect("ctr starts"));
+        self.until_there(name);
+    }
+
+    fn until_there(&self, image: &str) {
+        until(&format!("the CRI knows {image}"), || {
+            matches!(self.wait(self.cri.has_image(image)), Ok(true))
         });
     }
 
@@ -145,7 +167,7 @@ impl Containerd {
 
     /// Where it listens itself.
     pub fn socket(&self) -> PathBuf {
-        socket(&self.dir)
+        socket(&self.dir, self.setup)
     }
 
     /// Where it finds the plugins that it launches when it starts.
@@ -218,7 +240,7 @@ impl Drop for Containerd {
 }
 
 /// The programs and images are where the scripts say that start these tests.
-fn variable(name: &str) -> String {
+pub fn variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| {
         panic!("{name} is set by tests/containerd/run and tests/vm/suite --containerd")
     })
@@ -229,8 +251,12 @@ fn assert_success(what: &str, output: &Output) {
     assert!(output.status.success(), "{what}: {}{}", text(&output.stdout), text(&output.stderr));
 }
 
-fn socket(dir: &Path) -> PathBuf {
-    dir.join("containerd.sock")
+fn socket(dir: &Path, setup: Setup) -> PathBuf {
+    if setup.is_systemd {
+        PathBuf::from("/run/containerd/containerd.sock")
+    } else {
+        dir.join("containerd.sock")
+    }
 }
 
 fn nri_socket(dir: &Path, setup: Setup) -> PathBuf {
@@ -241,8 +267,8 @@ fn nri_socket(dir: &Path, setup: Setup) -> PathBuf {
 fn configuration(dir: &Path, setup: Setup) -> String {
     let Setup { has_nri, is_systemd } = setup;
     let no_nri = !has_nri;
-    let (nri_socket, dir) = (nri_socket(dir, setup), dir.display());
-    let nri_socket = nri_socket.display();
+    let (socket, nri_socket) = (socket(dir, setup), nri_socket(dir, setup));
+    let (socket, nri_socket, dir) = (socket.display(), nri_socket.display(), dir.display());
     // A file system in memory that the kernel booted from cannot be the old root of pivot_root(2).
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let no_pivot = mounts
@@ -253,7 +279,7 @@ fn configuration(dir: &Path, setup: Setup) -> String {
 root = "{dir}/root"
 state = "{dir}/state"
 [grpc]
-  address = "{dir}/containerd.sock"
+  address = "{socket}"
 [plugins."io.containerd.internal.v1.opt"]
   path = "{dir}/opt"
 [plugins."io.containerd.nri.v1.nri"]
