@@ -3,6 +3,7 @@
 
 mod cri;
 mod events;
+mod grpcurl;
 mod numa;
 mod page;
 mod plugin;
