@@ -28,7 +28,7 @@ packages=(
 # tests/tools: clients of the daemon in Python and Go. An old Go is enough, because it fetches a newer one.
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 command -v go >/dev/null || packages+=(golang-go)
-# tests/proto: npm fetches buf. An npm that does not come from Debian is fine, too.
+# tests/proto and tests/dashboards: npm fetches buf, and the types of Grafana. An npm that does not come from Debian is fine, too.
 command -v npm >/dev/null || packages+=(npm)
 
 missing=()

@@ -18,7 +18,7 @@ const DAEMON_FILES: [File; 4] = [
     ("/var/lib/numaloc", "Jobs, schedules, workloads and events."),
     (
         "/usr/share/numaloc",
-        "Drop-ins for numalocd.service, with more rights for those who need them.",
+        "Drop-ins for numalocd.service, with more rights for those who need them; a dashboard and alerts.",
     ),
 ];
 

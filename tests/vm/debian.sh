@@ -1,7 +1,8 @@
 # shellcheck shell=bash disable=SC2154  # state is set by who sources this
-# Packages of other Debian suites, unpacked into the cache and never installed: sourced by
-# kernel and emulator. The mirror and its keyring are those of this machine's own apt
-# sources; apt's state is private, so that the machine's is neither read nor changed.
+# Packages of Debian's suites, unpacked into the cache and never installed: sourced by
+# kernel, emulator and scripts of ../tools. The mirror and its keyring are those of this
+# machine's own apt sources; apt's state is private, so that the machine's is neither read
+# nor changed.
 
 # shellcheck source=tests/cache.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../cache.sh"
@@ -76,4 +77,16 @@ open_suite() { # SUITE: reads its package lists
 
 fetch() { # PACKAGE...: downloads into $state/debs
     (cd "$state/debs" && retry apt apt-get download "$@" >&2)
+}
+
+programs() { # PACKAGE SUITE PROGRAM...: puts programs of a package into $state/tree
+    local name=$1 suite=$2 program
+    rm -rf "$state/debs" "$state/unpacked"
+    open_suite "$suite"
+    fetch "$name"
+    dpkg-deb -x "$state"/debs/"$name"_*.deb "$state/unpacked"
+    mkdir -p "$state/tree"
+    for program in "${@:3}"; do
+        cp "$(find "$state/unpacked" -type f -path "*/*bin/$program" | head -n 1)" "$state/tree/$program"
+    done
 }

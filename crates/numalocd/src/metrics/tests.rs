@@ -1,5 +1,6 @@
 //! Tests of what is counted, how it is shown, and who may read it.
 
+mod dashboards;
 mod http;
 
 use super::*;
