@@ -134,8 +134,8 @@ fn a_file_that_becomes_shorter_meanwhile_harms_nobody() {
         run.join().expect("it does not panic")
     });
     // What is cut off is free.
-    scene.assert_on("anon", 0, SIZE);
     assert_complete(&outcome);
+    scene.assert_on("anon", 0, SIZE);
     end(user);
     ballast.check();
     drop((ballast, file));
