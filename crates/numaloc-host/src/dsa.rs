@@ -45,8 +45,8 @@ pub use missing::{Missing, missing};
 pub use report::{Became, Report};
 
 use crate::{Roots, read};
-use std::path::Path;
-use tree::Sysfs;
+use std::{collections::BTreeMap, path::Path};
+use tree::{Sysfs, Tree};
 
 /// What was found on this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,6 +63,17 @@ pub struct Found {
 pub fn find(roots: &Roots) -> Found {
     let tree = Sysfs::new(roots);
     Found { bus: tree.exists(), devices: discover::devices(&tree), undriven: undriven(roots) }
+}
+
+/// The names of the devices, in order of their number.
+pub fn device_names(roots: &Roots) -> Vec<String> {
+    discover::device_names(&Sysfs::new(roots).names()).into_values().map(str::to_owned).collect()
+}
+
+/// The text of `state` and `errors` of each device and work queue, by `dsa0/state`: what tells that something has gone wrong since an
+/// earlier look. Of all devices of the driver idxd, those that compress (`iax1`) included. Less is read for it than for [`find`].
+pub fn conditions(roots: &Roots) -> BTreeMap<String, String> {
+    discover::conditions(&Sysfs::new(roots))
 }
 
 /// Whether this is how a device is named, such as `dsa0`.
