@@ -18,14 +18,15 @@
 //! | `note` | what is noted before anything is changed |
 //! | `prepare`, `undo`, `refusal` | carry it out on one device, take it back, and say what a refusal means |
 //! | `held`, `report` | all devices, from the start to the end; what has become of each |
+//! | `idxd` | a fake of the driver, for tests |
 
 mod choose;
 mod command_status;
 mod device;
 mod discover;
 mod held;
-#[cfg(test)]
-mod idxd;
+#[cfg(any(test, feature = "fake"))]
+pub mod idxd;
 mod missing;
 mod name;
 mod note;
