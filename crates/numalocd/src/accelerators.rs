@@ -31,7 +31,7 @@ impl Accelerators {
                 (Self(held), problems.map(Report::to_string).collect())
             }
             Err(error) => {
-                let line = format!("the kernel gets no work queue of a DSA device: {error}");
+                let line = format!("DSA devices: {error}");
                 tracing::warn!("{line}");
                 (Self(None), vec![line])
             }
