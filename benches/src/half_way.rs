@@ -12,7 +12,7 @@ use crate::{
 };
 use anyhow::{Context, Result, ensure};
 use numaloc_core::{HUGE, Options, Order, PAGE, Pacing, Profile};
-use numaloc_executor::{Control, RunLimits, execute};
+use numaloc_executor::{Assignment, Control, RunLimits, execute};
 use numaloc_host::{Roots, Target, heat, resolve, survey, topology::topology};
 use numaloc_sys::query_pages;
 use std::sync::atomic::Ordering::Relaxed;
@@ -98,7 +98,14 @@ fn local(mib: usize, pages: Pages, order: Order, percent: u8) -> Result<f64> {
     let mut plan = survey.take_seen().plan(&topology, &options);
     plan.order = heat::choose(&roots, &plan)?;
     let limits = RunLimits { batch_bytes: Some(4 << 20), ..RunLimits::default() };
-    let outcome = execute(&roots, &topology, &plan, &survey, &limits, &Control::default())?;
+    let outcome = execute(Assignment {
+        roots: &roots,
+        topology: &topology,
+        plan: &plan,
+        survey: &survey,
+        limits: &limits,
+        control: &Control::default(),
+    })?;
     let (moved, all) = (outcome.account().moved_bytes(), (mib as u64) << 20);
     ensure!(
         moved.abs_diff(all * u64::from(percent) / 100) <= all / 50,

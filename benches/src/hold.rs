@@ -7,7 +7,11 @@ use nix::{
     unistd::Pid,
 };
 use numaloc_core::{HUGE, PAGE};
-use numaloc_sys::fixture::{Advice, Backing, Region, set_thread_policy};
+use numaloc_sys::{
+    MoveFlag,
+    fixture::{Advice, Backing, Region, set_thread_policy},
+    move_pages,
+};
 use std::{
     fs::{self, File},
     io::{self, BufRead, BufReader, Write},
@@ -245,6 +249,18 @@ impl Holder {
     /// Base pages of memory in the first region.
     pub fn pages(&self) -> u64 {
         ((self.args.mib << 20) / self.args.regions) as u64 / PAGE
+    }
+
+    /// The addresses of these pages.
+    pub fn addresses(&self) -> Vec<u64> {
+        (0..self.pages()).map(|page| self.range.start + page * PAGE).collect()
+    }
+
+    /// Moves pages of it to a node with one call of move_pages(2).
+    pub fn put(&self, addresses: &[u64], node: u32) -> Result<()> {
+        let mut status = vec![0; addresses.len()];
+        move_pages(self.pid(), addresses, node, &mut status, MoveFlag::Own)?;
+        Ok(())
     }
 
     /// KiB of transparent huge pages in the whole process.

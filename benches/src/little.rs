@@ -12,7 +12,6 @@ use crate::{
 use anyhow::{Context, Result, ensure};
 use numaloc_core::PAGE;
 use numaloc_host::{FrameNodes, Roots};
-use numaloc_sys::{MoveFlag, move_pages};
 use std::{path::PathBuf, process::Command, time::Instant};
 
 /// How much is measured.
@@ -82,7 +81,7 @@ fn compare(holder: &Holder, place: Place, args: &Args, kernel: &str, case: &str)
         (LEAST, &|| {
             let remote = pass(holder, &frames)?[AWAY as usize];
             ensure!(remote == addresses.len() as u64, "{remote} pages are remote");
-            put(holder, &addresses, HOME)
+            holder.put(&addresses, HOME)
         }),
         (OURS, &|| ours.turn(holder, false).map(drop)),
         (START, &|| {
@@ -96,7 +95,7 @@ fn compare(holder: &Holder, place: Place, args: &Args, kernel: &str, case: &str)
     let mut times = vec![Vec::new(); subjects.len()];
     for round in 0..=args.rounds {
         for ((name, what), times) in subjects.iter().zip(&mut times) {
-            put(holder, &addresses, AWAY)?;
+            holder.put(&addresses, AWAY)?;
             let begin = Instant::now();
             what()?;
             let took = begin.elapsed().as_secs_f64() * 1e3;
@@ -108,7 +107,7 @@ fn compare(holder: &Holder, place: Place, args: &Args, kernel: &str, case: &str)
             }
         }
     }
-    put(holder, &addresses, HOME)?;
+    holder.put(&addresses, HOME)?;
     let figure = |(&(subject, _), values): (&(&str, _), Vec<f64>)| Figure {
         bench: "little".into(),
         kernel: kernel.into(),
@@ -119,11 +118,4 @@ fn compare(holder: &Holder, place: Place, args: &Args, kernel: &str, case: &str)
         values,
     };
     print::figures(&subjects.iter().zip(times).map(figure).collect::<Vec<_>>())
-}
-
-/// Moves pages to a node with one call.
-fn put(holder: &Holder, addresses: &[u64], node: u32) -> Result<()> {
-    let mut status = vec![0; addresses.len()];
-    move_pages(holder.pid(), addresses, node, &mut status, MoveFlag::Own)?;
-    Ok(())
 }

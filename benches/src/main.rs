@@ -4,6 +4,7 @@
 
 mod cache;
 mod calls;
+mod daemon;
 mod families;
 mod figure;
 mod half_way;
@@ -13,6 +14,7 @@ mod looked;
 mod measured;
 mod movers;
 mod neighbour;
+mod offload;
 mod planning;
 mod pool;
 mod pretended;
@@ -71,6 +73,8 @@ enum Bench {
     Record(scale::record::Args),
     /// Which share of an application's accesses is local while its memory is on its way. Needs root on a machine with two nodes.
     HalfWay(half_way::Args),
+    /// What asking whether a DMA engine copies costs where none can. Needs root on a machine with two nodes, and numalocd on PATH.
+    Offload(offload::Args),
     /// Makes a report with goals and plots from the output of benchmarks.
     Report(report::Args),
     /// What watching a job costs its executor. Needs root on a machine with two nodes, and numalocd on PATH.
@@ -128,6 +132,7 @@ fn main() -> Result<()> {
         Bench::Scale(args) => scale::run(&args),
         Bench::Record(args) => scale::record::run(&args),
         Bench::HalfWay(args) => half_way::run(&args),
+        Bench::Offload(args) => offload::run(&args),
         Bench::Report(args) => report::run(&args),
         Bench::Watch(args) => watching::run(&args),
         Bench::Calls(args) => calls::run(&args),

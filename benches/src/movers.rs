@@ -58,7 +58,7 @@ enum How {
     Migratepages,
     Cpuset,
     Bare { batch: u64, subpages: bool, pause_us: u64 },
-    Numalocctl { program: PathBuf, options: Vec<String> },
+    Numalocctl { program: PathBuf, options: Vec<String>, endpoint: Option<String> },
 }
 
 /// What a move took.
@@ -109,8 +109,16 @@ impl Mover {
     /// `numalocctl migrate` with these options.
     pub fn numalocctl(name: &str, options: &str) -> Self {
         let options = options.split_whitespace().map(str::to_owned).collect();
-        let how = How::Numalocctl { program: OURS.into(), options };
+        let how = How::Numalocctl { program: OURS.into(), options, endpoint: None };
         Self { name: format!("numalocctl {name}"), how }
+    }
+
+    /// The same by the daemon that listens there, in place of numalocctl's own process.
+    pub fn through(mut self, daemon: &str) -> Self {
+        if let How::Numalocctl { endpoint, .. } = &mut self.how {
+            *endpoint = Some(daemon.to_owned());
+        }
+        self
     }
 
     /// The same with another build of numalocctl.
@@ -180,9 +188,14 @@ impl Mover {
                 command.args([pid, AWAY.to_string(), HOME.to_string()]);
                 run(command, aside)
             }
-            How::Numalocctl { program, options } => {
+            How::Numalocctl { program, options, endpoint } => {
                 let mut command = Command::new(program);
-                command.args(["migrate", "--standalone", "--no-progress", "-o", "json", "--pid"]);
+                command.arg("migrate");
+                match endpoint {
+                    Some(endpoint) => command.args(["--endpoint", endpoint.as_str()]),
+                    None => command.arg("--standalone"),
+                };
+                command.args(["--no-progress", "-o", "json", "--pid"]);
                 command.arg(pid).args(options);
                 run(command, aside && !has_profiles()?)
             }

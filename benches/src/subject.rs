@@ -10,6 +10,14 @@ pub const OURS: &str = "numalocctl fast";
 pub const TO_EMPTY: &str = "balanced, to an empty node";
 /// Of `reader`: the same move to a node that is full of page cache.
 pub const TO_FULL: &str = "balanced, to a full node";
+/// Of `offload`: copies by CPU are asked for.
+pub const OFF: &str = "off";
+/// Of `offload`: the default.
+pub const AUTO: &str = "auto";
+/// Of `offload`: the same as [`OFF`]. How far the two are apart is noise.
+pub const OFF_AGAIN: &str = "off again";
+/// Of `offload`: how much `auto` costs beyond `off`, as a share of the noise.
+pub const COST: &str = "cost against the noise";
 /// Of `families`.
 pub const ONE: &str = "one process of them";
 /// Of `families`.
@@ -25,6 +33,7 @@ pub fn base(figure: &Figure) -> Option<&'static str> {
         ("scan", _) => Some("bare pagemap, looked up"),
         ("reader", _) => Some(TO_EMPTY),
         ("little", _) => Some(LEAST),
+        ("offload", _) => Some(OFF),
         ("half_way", _) => Some("address order"),
         _ => None,
     }

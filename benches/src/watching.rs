@@ -1,15 +1,13 @@
 //! What it costs a job to be watched: the CPU time of its executor, and how long it moves, with watchers against without. Jobs
 //! with and without watchers take turns on the same process, whose memory moves there and back again.
 
-mod daemon;
-
 use crate::{
+    daemon::Daemon,
     figure::{Figure, kernel, quantile},
     hold::{self, Holder},
     rounds::met_or_missed,
 };
 use anyhow::{Context, Result, ensure};
-use daemon::Daemon;
 use numaloc_api::v1::{self, migration_service_client::MigrationServiceClient, policy::Placement};
 use std::{ops::AddAssign, time::Duration};
 use tokio::{task::JoinSet, time::sleep};
@@ -60,7 +58,7 @@ type Client = MigrationServiceClient<Channel>;
 
 /// Measures jobs without watchers against jobs that all clients watch.
 pub fn run(args: &Args) -> Result<()> {
-    let daemon = Daemon::start()?;
+    let daemon = Daemon::start("")?;
     let (mib, cpu_node, memory_node) = (args.mib, Some(0), Some(1));
     let holder =
         Holder::start(&hold::Args { mib, cpu_node, memory_node, ..hold::Args::default() })?;

@@ -3,6 +3,7 @@
 pub mod balancing;
 mod clients;
 mod disk;
+mod dsa;
 mod exchange;
 mod jobs;
 mod killed;

@@ -1,7 +1,9 @@
 //! Calls the engine under test in the same way as the command line.
 
 use numaloc_core::{Options, Plan, Process, Topology};
-use numaloc_executor::{Control, InOrder, Outcome, RunLimits, execute, execute_with, homes};
+use numaloc_executor::{
+    Assignment, Control, InOrder, Outcome, RunLimits, execute, execute_with, homes,
+};
 use numaloc_host::{
     Error, Policies, Roots, Survey, Target, heat, resolve, survey_unless, topology::topology,
 };
@@ -57,7 +59,8 @@ impl Inspection {
     /// The same with other roots.
     pub fn carry_out_on(&self, roots: &Roots, limits: &RunLimits, control: &Control) -> Outcome {
         let Self { topology, survey, plan } = self;
-        let outcome = execute(roots, topology, plan, survey, limits, control).expect("it begins");
+        let run = Assignment { roots, topology, plan, survey, limits, control };
+        let outcome = execute(run).expect("it begins");
         check(&outcome);
         outcome
     }
@@ -89,7 +92,8 @@ pub fn exchange(
         survey_unless(&|| false, Policies::Ask, &roots, topology, processes, options).ok()
     };
     let mut partners = InOrder::new(topology, &plan.options, homes, limits.clone(), see);
-    let ran = execute_with(&roots, topology, plan, survey, limits, control, &mut partners);
+    let run = Assignment { roots: &roots, topology, plan, survey, limits, control };
+    let ran = execute_with(run, &mut partners);
     let (outcome, moved) = ran.expect("it begins");
     check(&outcome);
     moved.iter().for_each(check);

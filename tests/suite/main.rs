@@ -11,6 +11,7 @@
 
 mod app;
 mod engine;
+mod fuse;
 mod scene;
 mod settings;
 mod truth;

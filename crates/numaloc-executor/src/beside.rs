@@ -5,7 +5,7 @@
 //! [`Exchange`].
 
 use crate::{
-    control::Control,
+    assignment::Assignment,
     exchange::Exchange,
     execute::{execute, execute_beside},
     limits::RunLimits,
@@ -32,23 +32,18 @@ pub trait Partners: Send {
     fn next(&mut self, node: NodeId, to: &NodeSet) -> Option<Partner>;
 }
 
-/// Carries out `plan` as [`execute`] does. If that is allowed by the plan's options, `partners` make room for memory that finds
+/// Carries out a plan as [`execute`] does. If that is allowed by the plan's options, `partners` make room for memory that finds
 /// none. Gives back the outcome, and those of the partners whose memory was moved.
 ///
 /// # Errors
 /// The run could not begin. What fails later is in the outcomes.
 pub fn execute_with(
-    roots: &Roots,
-    topology: &Topology,
-    plan: &Plan,
-    survey: &Survey,
-    limits: &RunLimits,
-    control: &Control,
+    run: Assignment<'_>,
     partners: &mut dyn Partners,
 ) -> Result<(Outcome, Vec<Outcome>), Error> {
-    let sides = exchange::sides(plan);
-    if plan.options.make_room != MakeRoom::Exchange || sides.is_empty() {
-        return Ok((execute(roots, topology, plan, survey, limits, control)?, Vec::new()));
+    let sides = exchange::sides(run.plan);
+    if run.plan.options.make_room != MakeRoom::Exchange || sides.is_empty() {
+        return Ok((execute(run)?, Vec::new()));
     }
     let exchange = &Exchange::new(sides);
     // Log lines of the partners' runs belong to the caller's tracing span.
@@ -57,12 +52,12 @@ pub fn execute_with(
         let beside = scope.spawn(move || {
             span.in_scope(|| {
                 let _end = Closing(exchange);
-                serve(exchange, roots, topology, partners)
+                serve(exchange, run.roots, run.topology, partners)
             })
         });
         let outcome = {
             let _end = Closing(exchange);
-            execute_beside(roots, topology, plan, survey, limits, control, Some(exchange))
+            execute_beside(run, Some(exchange))
         };
         let outcomes = beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         Ok((outcome?, outcomes))
@@ -84,7 +79,8 @@ fn serve(
         };
         let Some(control) = exchange.begin(node) else { break };
         let Partner { plan, survey, limits } = &partner;
-        let outcome = execute(roots, topology, plan, survey, limits, &control);
+        let control = &control;
+        let outcome = execute(Assignment { roots, topology, plan, survey, limits, control });
         exchange.end(node);
         match outcome {
             Ok(outcome) => outcomes.push(outcome),

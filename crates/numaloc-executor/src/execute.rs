@@ -2,9 +2,8 @@
 
 use crate::{
     Outcome, ProcessOutcome, affinity,
-    control::Control,
+    assignment::Assignment,
     exchange::Exchange,
-    limits::RunLimits,
     placement,
     report::{self, Report},
     work::{Work, targets},
@@ -14,33 +13,22 @@ use numaloc_core::{CpuSet, Flows, Heat, Order, Plan, Reason, Topology};
 use numaloc_host::{AddressSpace, Error, Roots, Survey, heat};
 use std::{sync::atomic::Ordering, thread, time::Instant};
 
-/// Carries out `plan`, which was made from `survey`. Blocks until the run is done, cancelled or out of time.
+/// Carries out a plan. Blocks until the run is done, cancelled or out of time.
 ///
 /// # Errors
 /// The run could not begin. What fails later is in the outcome.
-pub fn execute(
-    roots: &Roots,
-    topology: &Topology,
-    plan: &Plan,
-    survey: &Survey,
-    limits: &RunLimits,
-    control: &Control,
-) -> Result<Outcome, Error> {
-    execute_beside(roots, topology, plan, survey, limits, control, None)
+pub fn execute(run: Assignment<'_>) -> Result<Outcome, Error> {
+    execute_beside(run, None)
 }
 
 /// As [`execute`], with others who may be asked for room.
 pub(crate) fn execute_beside(
-    roots: &Roots,
-    topology: &Topology,
-    plan: &Plan,
-    survey: &Survey,
-    limits: &RunLimits,
-    control: &Control,
+    run: Assignment<'_>,
     exchange: Option<&Exchange>,
 ) -> Result<Outcome, Error> {
     let begin = Instant::now();
-    let mut work = Work::new(roots, topology, plan, survey, limits, control)?;
+    let Assignment { roots, topology, plan, survey, limits, control } = run;
+    let mut work = Work::new(run)?;
     work.exchange = exchange;
     let work = work;
     if let Some(heat) = heat(roots, &work, survey)? {

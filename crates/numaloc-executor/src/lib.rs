@@ -8,7 +8,7 @@
 //!
 //! | modules | what they do |
 //! |---|---|
-//! | `execute`, `limits`, `work`, `windows` | start the workers, share out windows of the plan and room on the targets |
+//! | `assignment`, `limits`, `execute`, `work`, `windows` | what a run is given; start the workers, share out windows of the plan and room on the targets |
 //! | `worker`, `cover`, `find`, `folio`, `row` | a worker finds the pages of a window that belong to it, as folios |
 //! | `batch`, `pending`, `key`, `call`, `pagelist` | put folios into calls of move_pages(2) |
 //! | `page_status`, `verify`, `fate` | what the kernel answered, where pages are now, what becomes of those that did not move |
@@ -26,6 +26,7 @@
 
 mod affinity;
 mod allowance;
+mod assignment;
 mod batch;
 mod beside;
 mod blocks;
@@ -76,6 +77,7 @@ mod windows;
 mod work;
 mod worker;
 
+pub use assignment::Assignment;
 pub use beside::{Partner, Partners, execute_with};
 pub use control::Control;
 pub use execute::execute;

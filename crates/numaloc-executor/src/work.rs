@@ -3,6 +3,7 @@
 use crate::{
     Control, RunLimits,
     allowance::Allowance,
+    assignment::Assignment,
     cache::Dropped,
     compaction::Compaction,
     cover::Cover,
@@ -13,7 +14,7 @@ use crate::{
     windows::{Window, Windows},
 };
 use numaloc_core::{CpuSet, Heat, Move, Node, NodeId, NodeSet, Plan, Reason, Topology};
-use numaloc_host::{Error, NodeMemoryReader, Roots, Survey, probe, wait};
+use numaloc_host::{Error, NodeMemoryReader, Roots, probe, wait};
 use std::{
     sync::{
         Arc, Mutex, MutexGuard,
@@ -78,14 +79,8 @@ impl<'a> Work<'a> {
     ///
     /// # Errors
     /// The memory of the nodes cannot be read.
-    pub fn new(
-        roots: &'a Roots,
-        topology: &'a Topology,
-        plan: &'a Plan,
-        survey: &Survey,
-        limits: &'a RunLimits,
-        control: &'a Control,
-    ) -> Result<Self, Error> {
+    pub fn new(run: Assignment<'a>) -> Result<Self, Error> {
+        let Assignment { roots, topology, plan, survey, limits, control } = run;
         let targets = targets(plan);
         let cpus = |node: &Node| targets.contains(node.id).then(|| (node.id, node.cpus.clone()));
         let nodes = topology.nodes().filter_map(cpus).collect();

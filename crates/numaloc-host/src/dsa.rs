@@ -18,14 +18,15 @@
 //! | `note` | what is noted before anything is changed |
 //! | `prepare`, `undo`, `refusal` | carry it out on one device, take it back, and say what a refusal means |
 //! | `held`, `report` | all devices, from the start to the end; what has become of each |
+//! | `idxd` | a fake of the driver, for tests |
 
 mod choose;
 mod command_status;
 mod device;
 mod discover;
 mod held;
-#[cfg(test)]
-mod idxd;
+#[cfg(any(test, feature = "fake"))]
+pub mod idxd;
 mod missing;
 mod name;
 mod note;
@@ -45,8 +46,8 @@ pub use missing::{Missing, missing};
 pub use report::{Became, Report};
 
 use crate::{Roots, read};
-use std::path::Path;
-use tree::Sysfs;
+use std::{collections::BTreeMap, path::Path};
+use tree::{Sysfs, Tree};
 
 /// What was found on this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,6 +64,17 @@ pub struct Found {
 pub fn find(roots: &Roots) -> Found {
     let tree = Sysfs::new(roots);
     Found { bus: tree.exists(), devices: discover::devices(&tree), undriven: undriven(roots) }
+}
+
+/// The names of the devices, in order of their number.
+pub fn device_names(roots: &Roots) -> Vec<String> {
+    discover::device_names(&Sysfs::new(roots).names()).into_values().map(str::to_owned).collect()
+}
+
+/// The text of `state` and `errors` of each device and work queue, by `dsa0/state`: what tells that something has gone wrong since an
+/// earlier look. Of all devices of the driver idxd, those that compress (`iax1`) included. Less is read for it than for [`find`].
+pub fn conditions(roots: &Roots) -> BTreeMap<String, String> {
+    discover::conditions(&Sysfs::new(roots))
 }
 
 /// Whether this is how a device is named, such as `dsa0`.

@@ -2,7 +2,7 @@
 
 pub use crate::capabilities::Capabilities;
 
-use crate::{Roots, capabilities, node_memory::pool_directories, numa_balancing, read};
+use crate::{Roots, capabilities, dsa, node_memory::pool_directories, numa_balancing, read};
 use numaloc_core::HugePool;
 use procfs::{FromBufRead, MountEntry};
 use std::{
@@ -92,7 +92,7 @@ pub fn read(roots: &Roots) -> HostFacts {
         capabilities: capabilities::read(roots),
         hidepid: hidepid(roots, &mounts),
         offload: OFFLOAD.iter().flat_map(|name| knobs(roots.sys.join(name))).collect(),
-        dsa_devices: dsa_devices(roots),
+        dsa_devices: dsa::device_names(roots),
         swap_bytes: swap_bytes(roots),
         huge_pools: huge_pools(roots),
     }
@@ -155,15 +155,6 @@ fn names(directory: &Path) -> Vec<String> {
 fn knobs(directory: PathBuf) -> impl Iterator<Item = Knob> {
     let paths = names(&directory).into_iter().map(move |name| directory.join(name));
     paths.filter(|path| path.is_file()).map(|path| Knob { value: line(&path), path })
-}
-
-/// The directory also lists work queues, groups and engines.
-fn dsa_devices(roots: &Roots) -> Vec<String> {
-    let is_device = |name: &String| {
-        let digits = name.strip_prefix("dsa").unwrap_or("");
-        !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit())
-    };
-    names(&roots.sys.join("bus/dsa/devices")).into_iter().filter(is_device).collect()
 }
 
 fn swap_bytes(roots: &Roots) -> u64 {

@@ -17,7 +17,9 @@ pub struct Accelerators(Option<Held>);
 
 impl Accelerators {
     /// Takes down what a daemon that was killed has left, and sets up what the configuration asks for. Blocks.
-    pub fn begin(roots: &Roots, config: &Dsa) -> Self {
+    ///
+    /// Also gives back a line for each thing that is not as it should be by then. The log has these lines, too.
+    pub fn begin(roots: &Roots, config: &Dsa) -> (Self, Vec<String>) {
         let done = match config.manage_work_queue {
             true => dsa::prepare(roots, &config.devices).map(|(held, done)| (Some(held), done)),
             false => dsa::recover(roots).map(|done| (None, done)),
@@ -25,11 +27,13 @@ impl Accelerators {
         match done {
             Ok((held, reports)) => {
                 tell(&reports);
-                Self(held)
+                let problems = reports.iter().filter(|report| report.is_problem());
+                (Self(held), problems.map(Report::to_string).collect())
             }
             Err(error) => {
-                tracing::warn!(%error, "the kernel gets no work queue of a DSA device");
-                Self(None)
+                let line = format!("DSA devices: {error}");
+                tracing::warn!("{line}");
+                (Self(None), vec![line])
             }
         }
     }
@@ -78,13 +82,63 @@ mod tests {
         (host, roots)
     }
 
+    fn attribute(roots: &Roots, file: &str, text: &str) {
+        let path = roots.sys.join("bus/dsa/devices").join(file);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("directories");
+        fs::write(path, text).expect("a file");
+    }
+
     #[test]
     fn a_host_without_devices_is_no_failure() {
         let (_host, roots) = host();
         for manage_work_queue in [false, true] {
             let config = Dsa { manage_work_queue, devices: Vec::new() };
-            assert!(Accelerators::begin(&roots, &config).0.is_none());
+            let (queues, failed) = Accelerators::begin(&roots, &config);
+            assert!(queues.0.is_none());
+            // Only what is asked for is missed.
+            assert_eq!(failed.len(), usize::from(manage_work_queue), "{failed:?}");
+            assert!(failed.iter().all(|line| line.contains("modprobe idxd")), "{failed:?}");
         }
+    }
+
+    #[test]
+    fn a_refused_step_is_told_with_its_attribute_value_and_status() {
+        let (_host, roots) = host();
+        for (file, text) in [
+            ("dsa0/state", "disabled\n"),
+            ("dsa0/configurable", "1\n"),
+            // The 0 that is written before the first step leaves the rest of what is in a file, unlike in an attribute.
+            ("dsa0/cmd_status", "0x80040000\n"),
+            ("dsa0/max_work_queues_size", "128\n"),
+            ("group0.0/engines", "\n"),
+            ("engine0.0/group_id", "-1\n"),
+            ("wq0.0/state", "disabled\n"),
+            ("wq0.0/type", "none\n"),
+            ("wq0.0/name", "\n"),
+            ("wq0.0/mode", "shared\n"),
+            ("wq0.0/size", "0\n"),
+            ("wq0.0/group_id", "-1\n"),
+            ("wq0.0/priority", "0\n"),
+        ] {
+            attribute(&roots, file, text);
+        }
+        // There is no driver that could take the device.
+        let config = Dsa { manage_work_queue: true, devices: Vec::new() };
+        let (queues, failed) = Accelerators::begin(&roots, &config);
+        // One daemon at a time has them.
+        drop(queues);
+        let [line] = failed.as_slice() else { panic!("{failed:?}") };
+        for words in [
+            "dsa0: no work queue is set up",
+            "drivers/idxd/bind does not take 'dsa0'",
+            "(cmd_status 0x80040000: the work queue has no name)",
+            "what had been done is undone",
+        ] {
+            assert!(line.contains(words), "{words}: {line}");
+        }
+        let config = Dsa { manage_work_queue: true, devices: vec!["dsa7".into()] };
+        let (_queues, failed) = Accelerators::begin(&roots, &config);
+        assert!(failed.len() == 1 && failed[0].contains("there are dsa0"), "{failed:?}");
     }
 
     #[test]
@@ -94,11 +148,8 @@ mod tests {
             let note = roots.run.join("numaloc/dsa");
             fs::write(&note, NOTE).expect("a file");
             let size = roots.sys.join("bus/dsa/devices/wq0.0/size");
-            for (file, text) in [("dsa0/state", "disabled\n"), ("wq0.0/size", "128\n")] {
-                let path = roots.sys.join("bus/dsa/devices").join(file);
-                fs::create_dir_all(path.parent().expect("a directory")).expect("directories");
-                fs::write(path, text).expect("a file");
-            }
+            attribute(&roots, "dsa0/state", "disabled\n");
+            attribute(&roots, "wq0.0/size", "128\n");
             let config = Dsa { manage_work_queue, devices: Vec::new() };
             drop(Accelerators::begin(&roots, &config));
             // A file, unlike an attribute, keeps the end of what was longer.

@@ -19,6 +19,7 @@ use crate::{
     tls::Keys,
 };
 use anyhow::Context;
+use numaloc_api::value::EventType;
 use numaloc_host::{Roots, Source, heat};
 use std::{
     env,
@@ -109,7 +110,8 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
     let is_loopback = config.metrics.is_none_or(|address| address.ip().is_loopback());
 
     // Before jobs begin, which may use them. Dropping this takes them down, also if the start fails below.
-    let accelerators = Accelerators::begin(&Roots::default(), &config.dsa);
+    let (accelerators, failed) = Accelerators::begin(&Roots::default(), &config.dsa);
+    let news = failed.into_iter().map(|line| (EventType::DsaQueueFailed, line)).collect();
     let (config, in_force) = watch::channel(Arc::new(config));
     let (end, ending) = watch::channel(false);
     let (stop, stopping) = watch::channel(false);
@@ -120,7 +122,7 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
     let state_dir = args.state_directory();
     let ends = (&ending, &stopping);
     let (parts, dispatcher) =
-        wire::dispatcher(&state_dir, &in_force, &metrics, &notifier, &quotas, ends)?;
+        wire::dispatcher(&state_dir, &in_force, &metrics, &notifier, &quotas, ends, news)?;
     let handle = parts.handle.clone();
     let admission = keys.clone().filter(|_| !is_loopback);
     let admission = admission.map(|keys| Admission { keys, config: in_force.clone() });

@@ -62,7 +62,7 @@ enum_names!(both value::EventType => v1::EventType {
     Completed => Completed, Skipped => Skipped, Failed => Failed, Started => Started,
     Paused => Paused, Resumed => Resumed, TargetGone => TargetGone,
     ScheduleRemoved => ScheduleRemoved, FightBegun => FightBegun, FightEnded => FightEnded,
-    OffloadFailed => OffloadFailed,
+    OffloadFailed => OffloadFailed, DsaQueueFailed => DsaQueueFailed,
 });
 enum_names!(both value::Emit => v1::Emit { Always => Always, OnChange => OnChange });
 enum_names!(both value::MemberState => v1::MemberState {

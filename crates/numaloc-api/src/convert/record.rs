@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     v1,
-    value::{Event, Job, JobProgress, MemberResult, Schedule, Workload},
+    value::{Event, Job, JobProgress, MemberResult, Schedule, Target, Workload},
 };
 use numaloc_core::NodeSet;
 
@@ -113,7 +113,7 @@ impl From<&Event> for v1::Event {
             job: event.job.as_ref().map(ToString::to_string).unwrap_or_default(),
             schedule: event.schedule.as_ref().map(ToString::to_string).unwrap_or_default(),
             creator: event.creator.clone(),
-            target: Some((&event.target).into()),
+            target: (event.target != Target::default()).then(|| (&event.target).into()),
             from_node_ids: ids(&event.from),
             to_node_ids: ids(&event.to),
             before_percent: event.before_percent,

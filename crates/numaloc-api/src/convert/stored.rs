@@ -13,7 +13,9 @@ use super::{
 };
 use crate::{
     Violations, v1,
-    value::{Event, Job, JobId, JobProgress, Pins, PlanSummary, Schedule, ScheduleId, Workload},
+    value::{
+        Event, Job, JobId, JobProgress, Pins, PlanSummary, Schedule, ScheduleId, Target, Workload,
+    },
 };
 use prost::Message;
 use std::{sync::Arc, time::SystemTime};
@@ -220,7 +222,11 @@ impl TryFrom<v1::Event> for Event {
         let time = must_time("create_time", from.create_time, &mut bad);
         let job = resource("job", &from.job, JOB, JobId::from_record, &mut bad);
         let schedule = schedule(&from.schedule, &mut bad);
-        let target = target("target", from.target, &mut bad);
+        let target = match from.target {
+            // About the host.
+            None if job.is_none() && schedule.is_none() => Target::default(),
+            from => target("target", from, &mut bad),
+        };
         let nodes_left = nodes("from_node_ids", &from.from_node_ids, &mut bad);
         let nodes_reached = nodes("to_node_ids", &from.to_node_ids, &mut bad);
         let remote_bytes = from.remote_bytes.map(|bytes| amount("remote_bytes", bytes, &mut bad));

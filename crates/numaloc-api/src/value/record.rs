@@ -123,13 +123,14 @@ pub struct Event {
     pub kind: EventType,
     /// When it happened.
     pub time: SystemTime,
-    /// The job; `None` if the event is about a schedule alone.
+    /// The job; `None` if the event is about a schedule alone, or about the host.
     pub job: Option<JobId>,
     /// The schedule that the event is about, or that created the job.
     pub schedule: Option<ScheduleId>,
-    /// Who created the job, or the schedule that made it, in the form of [`Job::creator`]; empty if not known.
+    /// Who created the job, or the schedule that made it, in the form of [`Job::creator`]; empty if not known, and if the event is
+    /// about the host.
     pub creator: String,
-    /// Whose memory.
+    /// Whose memory; it names nobody if the event is about the host.
     pub target: Target,
     /// Nodes that memory left.
     pub from: NodeSet,

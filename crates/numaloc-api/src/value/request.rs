@@ -167,11 +167,13 @@ pub enum EventType {
     FightEnded,
     /// A job has ended whose memory a DMA engine copied until something failed.
     OffloadFailed,
+    /// A work queue of a DSA device could not be set up, or not taken down. It is about the host: about no job and no schedule.
+    DsaQueueFailed,
 }
 
 impl EventType {
     /// All types.
-    pub const ALL: [EventType; 11] = [
+    pub const ALL: [EventType; 12] = [
         Self::Completed,
         Self::Skipped,
         Self::Failed,
@@ -183,6 +185,7 @@ impl EventType {
         Self::FightBegun,
         Self::FightEnded,
         Self::OffloadFailed,
+        Self::DsaQueueFailed,
     ];
 
     /// Whether events of this type tell of the end of a job.

@@ -7,17 +7,32 @@ use super::{
     tree::Tree,
 };
 use numaloc_core::NodeId;
-use std::{collections::BTreeSet, str::FromStr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    str::FromStr,
+};
 
 /// All devices, in order of their number.
 pub fn devices(tree: &dyn Tree) -> Vec<Device> {
     let names = tree.names();
-    let mut devices: Vec<Device> = names
-        .iter()
-        .filter_map(|name| Some(read(tree, &names, name, name::device(name)?)))
-        .collect();
-    devices.sort_by_key(|device| device.number);
-    devices
+    let devices = device_names(&names).into_iter();
+    devices.map(|(number, name)| read(tree, &names, name, number)).collect()
+}
+
+/// Those of these names that are of devices, by their number.
+pub fn device_names(names: &BTreeSet<String>) -> BTreeMap<u32, &str> {
+    names.iter().filter_map(|name| Some((name::device(name)?, name.as_str()))).collect()
+}
+
+/// The text of `state` and `errors` of whatever has these, by `dsa0/state`.
+pub fn conditions(tree: &dyn Tree) -> BTreeMap<String, String> {
+    let names = tree.names();
+    let files = names.iter().flat_map(|name| ["state", "errors"].map(|file| (name, file)));
+    let texts = files.filter_map(|(name, attribute)| {
+        let text = tree.read(&format!("devices/{name}/{attribute}")).ok()?;
+        Some((format!("{name}/{attribute}"), text.trim().to_owned()))
+    });
+    texts.collect()
 }
 
 /// One device; `None` if it is not there.

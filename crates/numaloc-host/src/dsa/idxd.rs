@@ -4,7 +4,9 @@
 
 mod show;
 
-use super::{name, tree::Tree};
+pub use super::tree::Tree;
+
+use super::name;
 use nix::libc;
 use std::{
     cell::{Cell, RefCell},
@@ -29,6 +31,7 @@ pub enum Age {
 /// The driver with its devices.
 pub struct Idxd {
     age: Age,
+    /// Its devices.
     pub devices: RefCell<Vec<Accelerator>>,
     /// All that has been written, refused or not.
     pub written: RefCell<Vec<String>>,
@@ -38,35 +41,55 @@ pub struct Idxd {
     pub remove_after: Cell<Option<(usize, u32)>>,
     /// A file that refuses, with this error.
     pub refuse: RefCell<Option<(String, i32)>>,
+    /// What `cmd_status` of each device says after that.
+    pub refuse_status: Cell<u32>,
 }
 
 /// One device.
 #[derive(Clone, Debug)]
 pub struct Accelerator {
+    /// Its number in names.
     pub number: u32,
+    /// Its node; -1: none.
     pub numa_node: i32,
+    /// Whether it is bound to the driver.
     pub enabled: bool,
+    /// Whether it can be configured.
     pub configurable: bool,
     /// Whether the IOMMU lets queues be shared.
     pub svm: bool,
+    /// What its last command has come to.
     pub command_status: u32,
+    /// Its work queues.
     pub queues: Vec<Entry>,
+    /// The group of each of its engines; -1: none.
     pub engines: Vec<i32>,
 }
 
 /// One work queue.
 #[derive(Clone, Debug, Default)]
 pub struct Entry {
+    /// `type`.
     pub kind: &'static str,
+    /// `name`.
     pub name: String,
+    /// `driver_name`.
     pub driver_name: String,
+    /// `mode`.
     pub dedicated: bool,
+    /// `size`.
     pub size: u64,
+    /// `group_id`; -1: none.
     pub group: i32,
+    /// `priority`.
     pub priority: u64,
+    /// `threshold`.
     pub threshold: u64,
+    /// `max_transfer_size`, in bytes.
     pub max_transfer_size: u64,
+    /// `clients`.
     pub clients: u64,
+    /// The driver that it is bound to.
     pub driver: Option<&'static str>,
 }
 
@@ -116,6 +139,7 @@ impl Idxd {
             kill_after: Cell::default(),
             remove_after: Cell::default(),
             refuse: RefCell::default(),
+            refuse_status: Cell::default(),
         }
     }
 
@@ -128,10 +152,15 @@ impl Idxd {
             .collect()
     }
 
+    /// Takes the device with this number out of the machine.
     pub fn remove(&self, number: u32) {
         self.devices.borrow_mut().retain(|device| device.number != number);
     }
 
+    /// Changes the device with this number as somebody else would.
+    ///
+    /// # Panics
+    /// There is no such device.
     pub fn change(&self, number: u32, change: impl FnOnce(&mut Accelerator)) {
         let mut devices = self.devices.borrow_mut();
         change(devices.iter_mut().find(|device| device.number == number).expect("it is there"));
@@ -389,6 +418,8 @@ impl Tree for Idxd {
         if let Some((refused, errno)) = &*self.refuse.borrow()
             && refused == file
         {
+            let status = self.refuse_status.get();
+            self.devices.borrow_mut().iter_mut().for_each(|device| device.command_status = status);
             return self::refused(*errno);
         }
         match file {

@@ -385,6 +385,12 @@ fn a_tree_of_files_says_the_same_as_the_driver() {
         assert_eq!(first.queue("wq0.1").and_then(|queue| queue.group), None);
         assert_eq!(second.queue("wq2.3").and_then(Queue::purpose), Some("user"));
         assert_eq!(first.errors, None);
+        // The other readers see the same.
+        assert_eq!(device_names(&host.roots()), ["dsa0", "dsa2"]);
+        let conditions = conditions(&host.roots());
+        assert_eq!(conditions, discover::conditions(&idxd));
+        assert_eq!(conditions.get("wq0.0/state").map(String::as_str), Some("enabled"));
+        assert_eq!(conditions.get("wq0.1/state").map(String::as_str), Some("disabled"));
     }
 }
 

@@ -1,7 +1,10 @@
 //! The engines that copy: which there are, and whether they are well.
 
-use crate::{Roots, read};
-use std::{collections::BTreeMap, path::Path};
+use crate::{Roots, dsa, read};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 /// The channels that DMA engines have registered with the kernel (drivers/dma/dmaengine.c, `dma_devclass`), for whatever use, each
 /// with its device; `None` if the kernel does not say.
@@ -11,11 +14,12 @@ pub(super) fn channels(roots: &Roots) -> Option<Vec<String>> {
         let device = std::fs::read_link(path.join("device")).ok()?;
         Some(device.file_name()?.to_string_lossy().into_owned())
     };
-    let named = |(name, path): (String, std::path::PathBuf)| match device(&path) {
+    let named = |(name, path): (String, PathBuf)| match device(&path) {
         Some(device) => format!("{name}@{device}"),
         None => name,
     };
-    class.is_dir().then(|| entries(&class).into_iter().map(named).collect())
+    let entries = || read::entries(&class, |name| Some(name.to_owned()));
+    class.is_dir().then(|| entries().into_iter().map(named).collect())
 }
 
 /// How the engines are at a moment.
@@ -29,14 +33,7 @@ pub struct Condition {
 
 /// How the engines are now.
 pub fn condition(roots: &Roots) -> Condition {
-    let devices = entries(&roots.sys.join("bus/dsa/devices"));
-    let files = devices.iter().flat_map(|(name, path)| {
-        ["state", "errors"].into_iter().filter_map(move |file| {
-            let text = read::text(&path.join(file)).ok()?;
-            Some((format!("{name}/{file}"), text.trim().to_owned()))
-        })
-    });
-    Condition { channels: channels(roots).unwrap_or_default(), states: files.collect() }
+    Condition { channels: channels(roots).unwrap_or_default(), states: dsa::conditions(roots) }
 }
 
 impl Condition {
@@ -55,8 +52,4 @@ impl Condition {
             Some(_) => None,
         })
     }
-}
-
-fn entries(directory: &Path) -> BTreeMap<String, std::path::PathBuf> {
-    read::entries(directory, |name| Some(name.to_owned()))
 }

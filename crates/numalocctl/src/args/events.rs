@@ -54,6 +54,10 @@ pub enum Kind {
     FightBegun,
     /// What a schedule moves stays in place again.
     FightEnded,
+    /// A DMA engine copied a job's memory until something failed.
+    OffloadFailed,
+    /// A work queue of a DSA device could not be set up, or not taken down.
+    DsaQueueFailed,
 }
 
 impl EventsArgs {
@@ -70,6 +74,8 @@ impl EventsArgs {
             Kind::ScheduleRemoved => value::EventType::ScheduleRemoved,
             Kind::FightBegun => value::EventType::FightBegun,
             Kind::FightEnded => value::EventType::FightEnded,
+            Kind::OffloadFailed => value::EventType::OffloadFailed,
+            Kind::DsaQueueFailed => value::EventType::DsaQueueFailed,
         };
         EventFilter {
             types: self.kind.iter().map(kind).collect(),

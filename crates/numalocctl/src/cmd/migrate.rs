@@ -20,7 +20,7 @@ use crate::{
 };
 use numaloc_api::value::{CreateJob, OnConflict};
 use numaloc_core::{Locality, NumaBalancing};
-use numaloc_executor::{Control, Outcome, RunLimits, execute_with};
+use numaloc_executor::{Assignment, Control, Outcome, RunLimits, execute_with};
 use numaloc_host::{Policies, Roots, Survey, numa_balancing};
 use std::sync::{atomic::Ordering::Relaxed, mpsc, mpsc::RecvTimeoutError};
 use std::time::Duration;
@@ -165,7 +165,8 @@ fn watch(
         let worker = scope.spawn(move || {
             // Dropped at the end of this closure, also after a panic. This wakes the loop below at once.
             let _done = done;
-            execute_with(roots, topology, plan, survey, limits, control, &mut others)
+            let run = Assignment { roots, topology, plan, survey, limits, control };
+            execute_with(run, &mut others)
         });
         while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
             if interrupted.load(Relaxed) {

@@ -16,17 +16,17 @@ pub struct EventsDoc {
 pub struct EventDoc {
     /// `events/12`; numbers rise.
     pub name: String,
-    /// `completed`, `skipped`, `failed`, `started`, `paused`, `resumed`, `target_gone`, `schedule_removed`, `fight_begun` or
-    /// `fight_ended`.
+    /// `completed`, `skipped`, `failed`, `started`, `paused`, `resumed`, `target_gone`, `schedule_removed`, `fight_begun`,
+    /// `fight_ended`, `offload_failed` or `dsa_queue_failed`.
     #[serde(rename = "type")]
     pub kind: String,
     /// When it happened.
     pub create_time: Option<Time>,
-    /// The job; null if it is about a schedule alone.
+    /// The job; null if it is about a schedule alone, or about the host.
     pub job: Option<String>,
     /// The schedule that the event is about, or that created the job.
     pub schedule: Option<String>,
-    /// Whose memory.
+    /// Whose memory; it names nobody if the event is about the host.
     pub target: TargetDoc,
     /// Nodes that memory left.
     pub from_nodes: Vec<u32>,

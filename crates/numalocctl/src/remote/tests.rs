@@ -396,6 +396,23 @@ fn events_in_all_forms() {
 }
 
 #[test]
+fn an_event_about_the_host_names_nobody() {
+    let event = record::event(&v1::Event {
+        name: "events/14".to_owned(),
+        r#type: v1::EventType::DsaQueueFailed.into(),
+        message: "dsa0: no work queue is set up".to_owned(),
+        ..v1::Event::default()
+    });
+    assert_eq!((event.kind.as_str(), &event.job), ("dsa_queue_failed", &None));
+    let line = text::event_line(&event, View { wide: true, headers: true });
+    let words: Vec<&str> = line.split_whitespace().collect();
+    // After the time, which is not set: type, job, name, schedule, target.
+    let named = ["dsa_queue_failed", "-", "events/14", "-", "-"];
+    assert!(words.windows(named.len()).any(|words| words == named), "{line}");
+    assert!(line.ends_with("dsa0: no work queue is set up\n"), "{line}");
+}
+
+#[test]
 fn workloads_in_all_forms() {
     let full = text::workload(&workloads().workloads[0], View { wide: false, headers: true });
     insta::assert_snapshot!(forms(&workloads(), text::workloads) + "\nin full:\n" + &full);

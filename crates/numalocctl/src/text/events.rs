@@ -32,12 +32,13 @@ pub fn events(document: &EventsDoc, view: View) -> String {
 
 fn wide(event: &EventDoc) -> [String; 8] {
     let percent = |share: Option<f64>| share.map_or("?".to_owned(), percent);
+    let target = event.target.to_string();
     let failed = event.failed_processes.iter();
     let failed: Vec<_> = failed.map(|each| format!("{} ({})", each.pid, each.error)).collect();
     [
         event.name.clone(),
         dash(&event.schedule),
-        event.target.to_string(),
+        if target.is_empty() { "-".to_owned() } else { target },
         list(event.from_nodes.iter().copied()),
         list(event.to_nodes.iter().copied()),
         format!("{} -> {}", percent(event.before_percent), percent(event.after_percent)),

@@ -17,7 +17,7 @@ use crate::{
 };
 use numaloc_api::value::{CreateJob, JobId};
 use numaloc_core::{Offload, Topology};
-use numaloc_executor::{Control, Outcome, RunLimits, execute};
+use numaloc_executor::{Assignment, Control, Outcome, RunLimits, execute};
 use numaloc_host::{Policies, Roots, Survey};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -192,7 +192,8 @@ fn carry_out(
         let worker = scope.spawn(move || {
             // Dropped at the end of this closure, also after a panic. This wakes the loop below at once.
             let _done = done;
-            execute(roots, topology, plan, survey, &RunLimits::default(), control)
+            let limits = &RunLimits::default();
+            execute(Assignment { roots, topology, plan, survey, limits, control })
         });
         while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
             let is_cancelled = cancelled.load(Relaxed);

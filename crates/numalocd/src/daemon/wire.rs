@@ -15,7 +15,7 @@ use crate::{
     store::Store,
 };
 use anyhow::Context;
-use numaloc_api::value::JobId;
+use numaloc_api::value::{EventType, JobId};
 use numaloc_host::Roots;
 use std::{
     path::Path,
@@ -30,7 +30,7 @@ use tokio::{
 /// Longest time between two turns of the dispatcher when there is no watchdog.
 const TURN: Duration = Duration::from_secs(60);
 
-/// Starts the dispatcher and the engine over the store in `state_dir`.
+/// Starts the dispatcher and the engine over the store in `state_dir`. `news` is what there is to tell of the host.
 ///
 /// # Errors
 /// The store cannot be opened.
@@ -41,6 +41,7 @@ pub fn dispatcher(
     notifier: &Notifier,
     quotas: &Quotas,
     (ending, stop): (&watch::Receiver<bool>, &watch::Receiver<bool>),
+    news: Vec<(EventType, String)>,
 ) -> anyhow::Result<(Parts, JoinHandle<()>)> {
     let (store, contents) = Store::open(state_dir)?;
     let offloading = offloading(state_dir, config)?;
@@ -66,7 +67,7 @@ pub fn dispatcher(
         tell: tell(metrics.clone(), notifier.clone()),
         clock: SystemTime::now,
     };
-    let dispatcher = Dispatcher::new(edges, Records::new(store, contents));
+    let dispatcher = Dispatcher::new(edges, Records::new(store, contents)).telling(news);
     let pulse = Box::new(move || watchdog.pat());
     let (handle, task) = start(dispatcher, Ears { reports, probed, looked_up }, (pulse, turn));
     tokio::spawn(cpusets::watch(handle.clone(), engine.clone()));

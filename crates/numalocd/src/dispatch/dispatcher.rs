@@ -10,7 +10,7 @@ use crate::{
     order::{Aim, Found, Order, Report},
     refusal::Refusal,
 };
-use numaloc_api::value::{JobId, ScheduleId};
+use numaloc_api::value::{EventType, JobId, ScheduleId};
 use numaloc_core::Options;
 use numaloc_executor::SharedRooms;
 use std::{
@@ -113,6 +113,8 @@ pub struct Dispatcher {
     pub(super) late: VecDeque<Report>,
     /// Bytes moved since the start. `reports` adds to them.
     pub(super) moved_bytes: u64,
+    /// What there is to tell of the host since the start, as events with these messages. `recover` tells it.
+    pub(super) news: Vec<(EventType, String)>,
     /// Whether the jobs that the last daemon left under way have been dealt with. `recover` sets it.
     pub(super) recovered: bool,
     /// Whether anything has changed since jobs were last chosen to start. All set it; `task` clears it.
@@ -142,12 +144,19 @@ impl Dispatcher {
             rooms: Arc::default(),
             late: VecDeque::new(),
             moved_bytes: 0,
+            news: Vec::new(),
             recovered: false,
             changed: true,
             ended_bytes: 0,
             started,
             stopping: None,
         }
+    }
+
+    /// Has it tell this of the host when it begins, as events with these messages.
+    #[must_use]
+    pub fn telling(self, news: Vec<(EventType, String)>) -> Self {
+        Self { news, ..self }
     }
 
     /// The configuration in force.

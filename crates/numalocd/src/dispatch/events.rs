@@ -42,6 +42,11 @@ impl Dispatcher {
         Event { schedule: Some(schedule.id.clone()), ..event }
     }
 
+    /// An event about the host.
+    pub(super) fn of_host(&self, kind: EventType, message: String) -> Event {
+        self.event(kind, "", &Target::default(), message)
+    }
+
     /// An event with the present time. It gets its number in [`Self::tell`].
     fn event(&self, kind: EventType, creator: &str, target: &Target, message: String) -> Event {
         Event {

@@ -42,10 +42,22 @@ impl Dispatcher {
                 }
             }
         }
+        self.tell_news()?;
         self.recovered = true;
         self.set_all_due();
         self.begin_all_leases();
         self.look_up();
+        Ok(())
+    }
+
+    /// Stores what there is to tell of the host.
+    fn tell_news(&mut self) -> Result<(), Refusal> {
+        let news = self.news.iter().map(|(kind, message)| self.of_host(*kind, message.clone()));
+        let events = self.tell(news);
+        if !events.is_empty() {
+            self.commit(events)?;
+            self.news.clear();
+        }
         Ok(())
     }
 

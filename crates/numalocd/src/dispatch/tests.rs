@@ -80,7 +80,17 @@ impl Rig {
     }
 
     /// With another wall clock.
-    pub fn by(dir: &TempDir, mut config: Config, clock: fn() -> SystemTime) -> Self {
+    pub fn by(dir: &TempDir, config: Config, clock: fn() -> SystemTime) -> Self {
+        Self::telling(dir, config, clock, Vec::new())
+    }
+
+    /// With something to tell of the host when it begins.
+    pub fn telling(
+        dir: &TempDir,
+        mut config: Config,
+        clock: fn() -> SystemTime,
+        news: Vec<(numaloc_api::value::EventType, String)>,
+    ) -> Self {
         if config.grants.is_empty() {
             config.grants = grants();
         }
@@ -107,7 +117,7 @@ impl Rig {
             tell: Box::new(|_| ()),
             clock,
         };
-        let dispatcher = Dispatcher::new(edges, Records::new(store, contents));
+        let dispatcher = Dispatcher::new(edges, Records::new(store, contents)).telling(news);
         let ears = Ears { reports: reports_out, probed: probed_out, looked_up: looked_up_out };
         let (handle, task) = start(dispatcher, ears, (Box::new(|| ()), Duration::from_secs(60)));
         let task = tokio::spawn(task);

@@ -13,7 +13,7 @@ use crate::{
 };
 use numaloc_api::value;
 use numaloc_core::{Plan, Topology, exchange, offload::Amounts};
-use numaloc_executor::{Control, RunLimits, execute_with};
+use numaloc_executor::{Assignment, Control, RunLimits, execute_with};
 use numaloc_host::{Error, Policies, Roots, Survey, heat, survey_unless, topology};
 use std::{
     sync::Arc,
@@ -135,7 +135,8 @@ impl<'a> Run<'a> {
             let host = (*roots, &*topology);
             let (options, stop) = (&plan.options, || control.cancel.load(Relaxed));
             let mut others = partners.in_order(host, options, authority, &stop, Policies::Ask);
-            execute_with(roots, topology, plan, survey, limits, control, &mut others)?
+            let run = Assignment { roots, topology, plan, survey, limits, control };
+            execute_with(run, &mut others)?
         };
         drop(paused);
         // Each address names one folio.

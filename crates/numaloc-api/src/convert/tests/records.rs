@@ -336,7 +336,7 @@ fn names_are_those_of_the_api() {
     assert_eq!(ScheduleState::TargetGone.name(), "TARGET_GONE");
     assert_eq!(EventType::ALL.map(EventType::name)[..3], ["COMPLETED", "SKIPPED", "FAILED"]);
     let numbers = EventType::ALL.map(|kind| v1::EventType::from(kind) as i32);
-    assert!(numbers.into_iter().eq(1..=11), "{numbers:?}");
+    assert!(numbers.into_iter().eq(1..=12), "{numbers:?}");
     let numbers = MemberState::ALL.map(|state| v1::MemberState::from(state) as i32);
     assert!(numbers.into_iter().eq(1..=7), "{numbers:?}");
     assert_eq!(

@@ -484,11 +484,16 @@ pub fn event() -> impl Strategy<Value = Event> {
     let schedule = option::of(token().prop_map(|id| ScheduleId::new(&id).unwrap()));
     let percent = || option::of(0.0..=100.0_f64);
     let ratios = (percent(), percent(), option::of(bytes()));
-    let what = (any::<u64>(), kind, time(), job, schedule, target());
+    // Of one, or of the host.
+    let about = prop_oneof![
+        (job, schedule, target()),
+        Just((None::<JobId>, None::<ScheduleId>, Target::default())),
+    ];
+    let what = (any::<u64>(), kind, time(), about);
     let who = (words(), failed(), members(), 0..9_usize);
     (what, nodes(0), nodes(0), ratios, who, words()).prop_map(
         |(what, from, to, ratios, (creator, failed, members, more_members), message)| {
-            let (number, kind, time, job, schedule, target) = what;
+            let (number, kind, time, (job, schedule, target)) = what;
             let (before_percent, after_percent, remote_bytes) = ratios;
             Event {
                 number,

@@ -5,56 +5,65 @@ use crate::dsa::tree::Tree;
 use nix::libc;
 use std::{io, path::Path};
 
+/// The attributes of each kind of part.
+const ATTRIBUTES: [(&str, &[&str]); 4] = [
+    (
+        "dsa",
+        &[
+            "state",
+            "numa_node",
+            "configurable",
+            "pasid_enabled",
+            "clients",
+            "errors",
+            "cmd_status",
+            "max_work_queues",
+            "max_work_queues_size",
+            "max_groups",
+            "max_engines",
+            "max_batch_size",
+            "max_transfer_size",
+        ],
+    ),
+    (
+        "wq",
+        &[
+            "state",
+            "type",
+            "name",
+            "mode",
+            "size",
+            "group_id",
+            "priority",
+            "threshold",
+            "driver_name",
+            "clients",
+            "max_transfer_size",
+        ],
+    ),
+    ("engine", &["group_id"]),
+    ("group", &["engines", "work_queues"]),
+];
+
 impl Idxd {
+    /// The attributes that a device or one of its parts has.
+    pub fn attributes(&self, part: &str) -> Vec<&'static str> {
+        let kind = ATTRIBUTES.iter().filter(|(prefix, _)| part.starts_with(prefix));
+        let all = kind.flat_map(|(_, attributes)| attributes.iter().copied());
+        all.filter(|attribute| self.show(&format!("devices/{part}/{attribute}")).is_ok()).collect()
+    }
+
     /// Writes the tree as files, for a program that reads it.
+    ///
+    /// # Panics
+    /// There is no room.
     pub fn write_tree(&self, root: &Path) {
-        const OF: [(&str, &[&str]); 4] = [
-            (
-                "dsa",
-                &[
-                    "state",
-                    "numa_node",
-                    "configurable",
-                    "pasid_enabled",
-                    "clients",
-                    "errors",
-                    "cmd_status",
-                    "max_work_queues",
-                    "max_work_queues_size",
-                    "max_groups",
-                    "max_engines",
-                    "max_batch_size",
-                    "max_transfer_size",
-                ],
-            ),
-            (
-                "wq",
-                &[
-                    "state",
-                    "type",
-                    "name",
-                    "mode",
-                    "size",
-                    "group_id",
-                    "priority",
-                    "threshold",
-                    "driver_name",
-                    "clients",
-                    "max_transfer_size",
-                ],
-            ),
-            ("engine", &["group_id"]),
-            ("group", &["engines", "work_queues"]),
-        ];
         for part in self.names() {
             let directory = root.join("devices").join(&part);
             std::fs::create_dir_all(&directory).expect("a directory");
-            let of = OF.iter().find(|(prefix, _)| part.starts_with(prefix));
-            let Some(of) = of else { continue };
-            for attribute in of.1 {
-                if let Ok(text) = self.read(&format!("devices/{part}/{attribute}")) {
-                    std::fs::write(directory.join(attribute), text).expect("a file");
-                }
+            for attribute in self.attributes(&part) {
+                let text = self.show(&format!("devices/{part}/{attribute}")).expect("it is there");
+                std::fs::write(directory.join(attribute), text).expect("a file");
             }
             if let Some(driver) = self.driver(&part) {
                 let to = format!("../../drivers/{driver}");
@@ -64,6 +73,9 @@ impl Idxd {
     }
 
     /// The text of an attribute.
+    ///
+    /// # Errors
+    /// There is no such device, part or attribute, or it cannot be read.
     pub fn show(&self, file: &str) -> io::Result<String> {
         let part = file.strip_prefix("devices/").and_then(|rest| rest.split_once('/'));
         let Some((part, attribute)) = part else { return refused(libc::EACCES) };

@@ -1,4 +1,4 @@
-//! What the engine is told of offload, and the event when it fails.
+//! What the engine is told of offload, and the events when it fails, or cannot be prepared.
 
 use super::*;
 use crate::config;
@@ -69,5 +69,45 @@ async fn an_engine_that_fails_is_an_event_and_a_refusal_is_none() {
     assert!(events[0].message.contains("3 folios; copied by CPU"), "{events:?}");
     let job = rig.handle.get_job(failed.expect("a job")).await.expect("it is there");
     assert!(job.outcome.as_ref().expect("an outcome").offload.as_ref().expect("told").failed);
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_there_is_to_tell_of_the_host_is_told_once() {
+    let dir = dir();
+    let line = "dsa0: no work queue is set up: somebody else has enabled it".to_owned();
+    let news = vec![(EventType::DsaQueueFailed, line.clone())];
+    let rig = Rig::telling(&dir, Config::default(), SystemTime::now, news);
+    let all = || rig.handle.events_after(EventFilter::default(), 0, 10);
+    let (events, _) = all().await.expect("events");
+    let [event] = events.as_slice() else { panic!("{events:?}") };
+    assert_eq!((event.kind, &event.message), (EventType::DsaQueueFailed, &line));
+    let about = (&event.job, &event.schedule, event.creator.as_str(), &event.target);
+    assert_eq!(about, (&None, &None, "", &Target::default()));
+    rig.stop().await;
+    // It can be read again, and the next start has nothing to tell.
+    let rig = Rig::at(&dir);
+    let (again, _) = rig.handle.events_after(EventFilter::default(), 0, 10).await.expect("events");
+    assert_eq!(again, events);
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn news_waits_until_it_can_be_stored() {
+    let dir = dir();
+    let news = vec![(EventType::DsaQueueFailed, "dsa0: no".to_owned())];
+    let rig = Rig::telling(&dir, Config::default(), SystemTime::now, news);
+    // The first commit is that of the news: nothing else was asked for.
+    (rig.fail)(DiskFault { after: 0, takes_effect: false, errno: nix::libc::ENOSPC });
+    let told = async {
+        loop {
+            let found = rig.handle.events_after(EventFilter::default(), 0, 10).await;
+            if found.is_ok_and(|(events, _)| events.len() == 1) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), told).await.expect("it is told");
     rig.stop().await;
 }

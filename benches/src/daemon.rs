@@ -1,4 +1,4 @@
-//! A numalocd for the benchmark, and the CPU time of its threads.
+//! A numalocd for a benchmark, and the CPU time of its threads.
 
 use anyhow::{Context, Result, bail, ensure};
 use nix::{time::ClockId, unistd::Pid};
@@ -25,18 +25,24 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts the numalocd that is on PATH.
-    pub fn start() -> Result<Self> {
+    /// Starts the numalocd that is on PATH, with these sections in its configuration besides.
+    pub fn start(sections: &str) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let config = dir.path().join("numalocd.toml");
         // All clients count as one caller here, so the quota must be high. Without the log level each job would be logged among
         // the figures.
-        fs::write(&config, "[log]\nlevel = \"warn\"\n[quota]\nrequests_per_second = 1000000\n")?;
+        let always = "[log]\nlevel = \"warn\"\n[quota]\nrequests_per_second = 1000000\n";
+        fs::write(&config, format!("{always}{sections}"))?;
         let mut command = Command::new("numalocd");
         command.arg("--socket").arg(socket(&dir)).arg("--config").arg(config);
         command.arg("--state-dir").arg(dir.path().join("state"));
         let child = command.stdin(Stdio::null()).spawn().context("cannot start numalocd")?;
         Ok(Self { child, dir })
+    }
+
+    /// The URI by which clients name it.
+    pub fn endpoint(&self) -> String {
+        format!("unix://{}", socket(&self.dir).display())
     }
 
     /// Opens a new connection, once the daemon listens.
@@ -47,7 +53,7 @@ impl Daemon {
             ensure!(begin.elapsed() < PATIENCE, "numalocd does not listen: {error}");
             sleep(PAUSE).await;
         }
-        Ok(Endpoint::from_shared(format!("unix://{}", socket.display()))?.connect().await?)
+        Ok(Endpoint::from_shared(self.endpoint())?.connect().await?)
     }
 
     /// The CPU time that was used so far. Waits until no job has a thread any more.
