@@ -19,7 +19,11 @@ OUT = TOP / "target/book"
 
 
 def the_book_is_built(found):
-    mdbook = subprocess.run([TOP / "tests/tools/mdbook"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    tool = subprocess.run([TOP / "tests/tools/mdbook"], stdout=subprocess.PIPE, text=True, check=False)
+    if tool.returncode:
+        yield "tests/tools/mdbook has failed, see above"
+        return
+    mdbook = tool.stdout.strip()
     with tempfile.TemporaryDirectory() as directory:
         stage(found, Path(directory))
         shutil.rmtree(OUT, ignore_errors=True)

@@ -47,15 +47,19 @@ fn shown(program: &str) -> Vec<Shown> {
     find_pages(top, &mut pages);
     let mut shown = Vec::new();
     for page in pages {
-        let text = fs::read_to_string(&page)
-            .unwrap_or_else(|error| panic!("{}: {error}", page.display()));
+        let text =
+            fs::read_to_string(&page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
         let name = page.strip_prefix(top).unwrap_or(&page).display().to_string();
         for (line, in_text, code) in code(&text) {
             let texts = if in_text { alternatives(&code) } else { vec![code] };
             let commands = texts.iter().flat_map(|text| commands(text));
-            shown.extend(commands.filter_map(|words| of_program(words, program)).map(|words| {
-                Shown { place: format!("{name}:{line}"), words, in_text }
-            }));
+            shown.extend(
+                commands.filter_map(|words| of_program(words, program)).map(|words| Shown {
+                    place: format!("{name}:{line}"),
+                    words,
+                    in_text,
+                }),
+            );
         }
     }
     shown
@@ -63,8 +67,8 @@ fn shown(program: &str) -> Vec<Shown> {
 
 /// All pages below a directory, but for what is built or fetched there.
 fn find_pages(directory: &Path, pages: &mut Vec<PathBuf>) {
-    let entries = fs::read_dir(directory)
-        .unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let entries =
+        fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         match path.is_dir() && !path.is_symlink() {
@@ -78,7 +82,8 @@ fn find_pages(directory: &Path, pages: &mut Vec<PathBuf>) {
 
 /// The code of a page, with its line and whether it is within text: whole lines of blocks, and what stands between backticks.
 fn code(page: &str) -> Vec<(usize, bool, String)> {
-    let (mut found, mut is_fenced, mut goes_on) = (Vec::<(usize, bool, String)>::new(), false, false);
+    let (mut found, mut is_fenced, mut goes_on) =
+        (Vec::<(usize, bool, String)>::new(), false, false);
     let (mut text, mut begin) = (String::new(), 1);
     // An empty line at the end closes the last paragraph.
     for (line, content) in (1..).zip(page.lines().chain(iter::once(""))) {
@@ -220,29 +225,31 @@ mod tests {
 
     #[test]
     fn blocks_have_commands() {
-        check("    move -a  # it\n    move 'b c'; stop && A=1 sudo move \"$d\"e", &[
-            ("move -a", false),
-            ("move b c", false),
-            ("move 4711e", false),
-        ]);
-        check("```sh\n$ move -a \\\n    -b $(of (c) d) 2>&1 >>e | more\n```\nmove", &[(
-            "move -a -b 4711",
-            false,
-        )]);
-        check("    /usr/bin/move a\n    install move /usr/bin\n    move [--b]", &[(
-            "/usr/bin/move a",
-            false,
-        )]);
+        check(
+            "    move -a  # it\n    move 'b c'; stop && A=1 sudo move \"$d\"e",
+            &[("move -a", false), ("move b c", false), ("move 4711e", false)],
+        );
+        check(
+            "```sh\n$ move -a \\\n    -b $(of (c) d) 2>&1 >>e | more\n```\nmove",
+            &[("move -a -b 4711", false)],
+        );
+        check(
+            "    /usr/bin/move a\n    install move /usr/bin\n    move [--b]",
+            &[("/usr/bin/move a", false)],
+        );
     }
 
     #[test]
     fn text_has_commands() {
-        check("Say `move a\\|b c|d` or `move\nTARGET`, not `move`.", &[
-            ("move a c", true),
-            ("move a d", true),
-            ("move b c", true),
-            ("move b d", true),
-            ("move --pid 4711", true),
-        ]);
+        check(
+            "Say `move a\\|b c|d` or `move\nTARGET`, not `move`.",
+            &[
+                ("move a c", true),
+                ("move a d", true),
+                ("move b c", true),
+                ("move b d", true),
+                ("move --pid 4711", true),
+            ],
+        );
     }
 }

@@ -176,7 +176,8 @@ mod tests {
     #[test]
     fn documented_keys_are_those_that_are_read() {
         let error = parsed("surely_not = 1").expect_err("there is no such key");
-        let (_, known) = error.split_once("expected one of ").expect("it lists those that are known");
+        let (_, known) =
+            error.split_once("expected one of ").expect("it lists those that are known");
         let mut read: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
         let page = include_str!("../../../docs/containerd.md");
         let (_, page) = page.split_once("\n## Configuration\n").expect("a section");
