@@ -72,7 +72,7 @@ fn find_pages(directory: &Path, pages: &mut Vec<PathBuf>) {
     for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         match path.is_dir() && !path.is_symlink() {
-            true if name.starts_with('.') || ["target", "node_modules"].contains(&name) => {}
+            true if name.starts_with('.') || ["target", "node_modules", "env"].contains(&name) => {}
             true => find_pages(&path, pages),
             false if name.ends_with(".md") => pages.push(path),
             false => {}

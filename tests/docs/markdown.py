@@ -5,7 +5,7 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
 # What is built or fetched is none of our pages.
-SKIPPED = {"target", "node_modules"}
+SKIPPED = {"target", "node_modules", "env"}
 
 
 class Page:
