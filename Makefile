@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: setup demo lint unit test test-all packages bench
+.PHONY: setup demo lint unit test test-all packages book bench
 
 setup:
 	@./setup.sh
@@ -30,6 +30,10 @@ test-all: setup
 # Packages of Debian and of rpm, in target/packages.
 packages: setup
 	@packaging/build
+
+# All pages as a book, in target/book.
+book: setup
+	@tests/docs/check --book
 
 bench: setup
 	@benches/run all

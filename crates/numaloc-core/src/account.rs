@@ -268,3 +268,17 @@ impl Account {
         self.found_bytes == self.moved_bytes + self.moved_back_bytes + self.vanished_bytes + left
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documented_reasons_are_all_there_are() {
+        let page = include_str!("../../../docs/troubleshooting.md");
+        for reason in Reason::ALL {
+            let row = format!("| `{reason}` | `{}` |", reason.name());
+            assert!(page.contains(&row), "docs/troubleshooting.md lacks {row}");
+        }
+    }
+}

@@ -1,5 +1,9 @@
 //! The command line.
 
+#[cfg(test)]
+#[path = "../../../tests/docs/commands.rs"]
+mod documented;
+
 use crate::config::{self, Config, Problem, Source};
 use clap::Parser;
 use std::path::{Path, PathBuf};
@@ -55,5 +59,15 @@ impl Args {
         self.nri_socket.iter().for_each(|path| config.nri_socket.clone_from(path));
         self.endpoint.iter().for_each(|endpoint| config.endpoint.clone_from(endpoint));
         Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documented_commands_parse() {
+        documented::all_parse("numaloc-nri", 2, |words| Args::try_parse_from(words).map(drop));
     }
 }

@@ -174,6 +174,22 @@ mod tests {
     }
 
     #[test]
+    fn documented_keys_are_those_that_are_read() {
+        let error = parsed("surely_not = 1").expect_err("there is no such key");
+        let (_, known) =
+            error.split_once("expected one of ").expect("it lists those that are known");
+        let mut read: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
+        let page = include_str!("../../../docs/containerd.md");
+        let (_, page) = page.split_once("\n## Configuration\n").expect("a section");
+        let section = page.split("\n## ").next().expect("what there is up to the next one");
+        let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+        let mut documented: Vec<&str> = rows.map(|(key, _)| key).collect();
+        read.sort_unstable();
+        documented.sort_unstable();
+        assert_eq!(documented, read);
+    }
+
+    #[test]
     fn what_is_wrong_is_said() {
         for (text, expected) in [
             ("polices = \"nri\"", "polices"),

@@ -100,6 +100,23 @@ mod tests {
     }
 
     #[test]
+    fn documented_ceilings_are_those_that_are_read() {
+        let error = toml::from_str::<Defaults>("[ceilings]\nsurely_not = 1").expect_err("unknown");
+        let error = error.to_string();
+        let (_, known) = error.split_once("known here: ").expect("it lists those that are known");
+        let known = known.lines().next().expect("the rest of that line");
+        let mut read: Vec<&str> = known.split(", ").collect();
+        let page = include_str!("../../../docs/annotations.md");
+        let (_, table) = page.split_once("| key in `[...ceilings]` |").expect("a table of them");
+        let table = table.split("\n\n").next().expect("what there is up to an empty line");
+        let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+        let mut documented: Vec<&str> = rows.map(|(key, _)| key).collect();
+        read.sort_unstable();
+        documented.sort_unstable();
+        assert_eq!(documented, read);
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         for (text, expected) in [
             ("lrs = {}", "lrs is not known; known here: lsr, ls, be, ceilings"),

@@ -2,6 +2,9 @@
 
 mod advise;
 mod connect;
+#[cfg(test)]
+#[path = "../../../tests/docs/commands.rs"]
+mod documented;
 mod dsa;
 mod events;
 mod exchange;
@@ -286,5 +289,10 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn documented_commands_parse() {
+        documented::all_parse("numalocctl", 90, |words| Cli::try_parse_from(words).map(drop));
     }
 }

@@ -1,6 +1,9 @@
 //! The command line of the daemon.
 
 mod check;
+#[cfg(test)]
+#[path = "../../../tests/docs/commands.rs"]
+mod documented;
 mod restore;
 mod store;
 #[cfg(test)]

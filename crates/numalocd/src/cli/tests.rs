@@ -8,6 +8,15 @@ fn args(line: &[&str]) -> Args {
 }
 
 #[test]
+fn documented_commands_parse() {
+    documented::all_parse("numalocd", 10, |words| match words[1].starts_with('-') {
+        true => Args::try_parse_from(words).map(drop),
+        // A message that begins with the program's name.
+        false => Ok(()),
+    });
+}
+
+#[test]
 fn the_command_line_is_consistent() {
     Args::command().debug_assert();
     let help = Args::command().render_long_help().to_string();

@@ -463,6 +463,33 @@ fn a_missing_file_is_the_defaults_unless_it_was_asked_for() {
     assert!(lines[1].starts_with(&format!("{path}:3: queue.fast: unknown key")), "{error}");
 }
 
+/// The full names of all keys in the table that begins after `header`, as the reader lists them where it finds a key that it does not
+/// know; `None` if there is no such table.
+fn keys(header: &str, table: &str) -> Option<Vec<String>> {
+    let found = problems(&format!("{header}surely_not = 1"));
+    let refusal = "surely_not: unknown key; known here: ";
+    let known = found.iter().find_map(|problem| problem.split_once(refusal))?.1;
+    let below = known.split(", ").flat_map(|key| {
+        let name = if table.is_empty() { key.to_owned() } else { format!("{table}.{key}") };
+        let one = keys(&format!("{header}[{name}]\n"), &name);
+        let some = one.or_else(|| keys(&format!("{header}[[{name}]]\n"), &name));
+        some.unwrap_or_else(|| vec![name])
+    });
+    Some(below.collect())
+}
+
+#[test]
+fn documented_keys_are_those_that_are_read() {
+    let page = include_str!("../../../../docs/configuration.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let mut documented: Vec<String> = rows.map(|(key, _)| key.to_owned()).collect();
+    let mut read = keys("", "").unwrap();
+    documented.sort();
+    read.sort();
+    assert!(read.len() > 40, "{read:?}");
+    assert_eq!(documented, read);
+}
+
 /// The values shown in the example file are the defaults, and the lines marked as examples are accepted.
 #[test]
 fn the_example_file_shows_the_defaults() {
