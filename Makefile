@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: setup demo lint unit test test-all packages bench
+.PHONY: setup demo lint unit test test-all packages fuzz release bench
 
 setup:
 	@./setup.sh
@@ -30,6 +30,14 @@ test-all: setup
 # Packages of Debian and of rpm, in target/packages.
 packages: setup
 	@packaging/build
+
+# An hour for each target, as many at the same time as there are CPUs; TARGET=proto for one.
+fuzz: setup
+	@fuzz/run 3600 $(TARGET)
+
+# VERSION=0.1.0: packages in target/packages, and a commit with a tag. OPTIONS=--dry-run tries all but the last two.
+release: setup
+	@packaging/release $(OPTIONS) "$(VERSION)"
 
 bench: setup
 	@benches/run all
