@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: setup demo lint unit test test-all packages book bench
+.PHONY: setup demo lint unit test test-all packages book fuzz release bench
 
 setup:
 	@./setup.sh
@@ -34,6 +34,14 @@ packages: setup
 # All pages as a book, in target/book.
 book: setup
 	@tests/docs/check --book
+
+# An hour for each target, as many at the same time as there are CPUs; TARGET=proto for one.
+fuzz: setup
+	@fuzz/run 3600 $(TARGET)
+
+# VERSION=0.1.0: packages in target/packages, and a commit with a tag. OPTIONS=--dry-run tries all but the last two.
+release: setup
+	@packaging/release $(OPTIONS) "$(VERSION)"
 
 bench: setup
 	@benches/run all

@@ -22,6 +22,8 @@ packages=(
     dpkg-dev
     # a terminal for the tests of numalocctl top
     tmux
+    # fuzz: libFuzzer is C++
+    g++
     # fetching crates
     ca-certificates git
 )

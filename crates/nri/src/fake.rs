@@ -60,8 +60,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Runtime<S> {
         };
         let request: Request = decode(&payload)?;
         runtime.plugin = decode(&request.payload)?;
-        let payload = prost::Message::encode_to_vec(&Response::default());
-        runtime.send(Message { connection: RUNTIME, stream, kind: RESPONSE, payload }).await?;
+        runtime.send(registered(stream)).await?;
         let request = ConfigureRequest {
             config: String::new(),
             runtime_name: "fake".to_owned(),
@@ -175,13 +174,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Runtime<S> {
     ) -> Result<A, Error> {
         let stream = 2 * self.calls + 1;
         self.calls += 1;
-        let request = Request {
-            service: "nri.pkg.api.v1alpha1.Plugin".to_owned(),
-            method: method.to_owned(),
-            payload: request.encode_to_vec(),
-        };
-        let payload = prost::Message::encode_to_vec(&request);
-        self.send(Message { connection: PLUGIN, stream, kind: REQUEST, payload }).await?;
+        self.send(call_of(method, stream, request.encode_to_vec())).await?;
         let message = self.receive().await?;
         let is_answer =
             (message.connection, message.stream, message.kind) == (PLUGIN, stream, RESPONSE);
@@ -222,6 +215,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Runtime<S> {
             self.messages.extend(messages);
         }
     }
+}
+
+/// The answer to the registration of a plugin, whose call has this number.
+pub fn registered(stream: u32) -> Message {
+    let payload = prost::Message::encode_to_vec(&Response::default());
+    Message { connection: RUNTIME, stream, kind: RESPONSE, payload }
+}
+
+/// A call of the plugin by its name, whatever its payload is.
+pub fn call_of(method: &str, stream: u32, payload: Vec<u8>) -> Message {
+    let service = "nri.pkg.api.v1alpha1.Plugin".to_owned();
+    let request = Request { service, method: method.to_owned(), payload };
+    let payload = prost::Message::encode_to_vec(&request);
+    Message { connection: PLUGIN, stream, kind: REQUEST, payload }
 }
 
 fn method_of(event: Event) -> &'static str {

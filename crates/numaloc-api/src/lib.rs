@@ -14,6 +14,8 @@
 
 mod convert;
 pub mod encoded;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 pub mod value;
 mod violation;
 

@@ -4,8 +4,9 @@ mod crowd;
 
 pub use crowd::{Crowd, REMOTE, open_page_maps};
 
-use crate::Roots;
-use std::{fs, os::unix::fs::symlink, path::PathBuf};
+use crate::{Roots, space::AddressSpace};
+use numaloc_core::{CpuSet, Identity, Process};
+use std::{fs, os::unix::fs::symlink, path::PathBuf, sync::Arc};
 
 /// A tree with `proc`, `sys`, `cgroup` and `run` in it.
 pub(crate) struct Fake {
@@ -57,6 +58,15 @@ impl Fake {
             let _ = fs::remove_file(self.path(&link)); // of the process as it was before
             symlink(to, self.path(&link)).expect("a link");
         }
+    }
+    /// The memory of a process that is there.
+    pub(crate) fn space(&self, pid: i32) -> AddressSpace {
+        let identity = Identity { pid, start_time: 1000 + pid as u64 };
+        let (comm, mems_allowed) = ("app".into(), Default::default());
+        let process =
+            Process { identity, comm, cpus: CpuSet::new(), threads: Vec::new(), mems_allowed };
+        let space = AddressSpace::open(&Arc::new(self.roots()), process);
+        space.expect("it can be opened").expect("it is there")
     }
     /// Ends a thread. The first thread of a process stays as a zombie, as it does while other threads live.
     pub(crate) fn end(&self, pid: i32, tid: i32) {

@@ -39,6 +39,8 @@ pub mod facts;
 #[cfg_attr(not(test), allow(dead_code))]
 pub mod fake;
 mod frames;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 pub mod heat;
 mod kpage;
 mod lease;

@@ -140,7 +140,11 @@ pub fn read(path: &Path, has_to_be: bool) -> Result<Config, Problem> {
     }
 }
 
-fn parse(path: &Path, text: &str) -> Result<Config, Problem> {
+/// Reads the text of a file.
+///
+/// # Errors
+/// [`Problem`].
+pub fn parse(path: &Path, text: &str) -> Result<Config, Problem> {
     let wrong = |error| Problem::Text { path: path.to_owned(), error: Box::new(error) };
     let config: Config = toml::from_str(text).map_err(wrong)?;
     let wrong = |error: String| Problem::Value { path: path.to_owned(), error };

@@ -39,6 +39,8 @@ mod containers;
 mod daemon;
 mod events;
 mod facts;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod handlers;
 mod inbox;
 mod keeper;

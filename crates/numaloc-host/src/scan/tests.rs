@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::fake::Fake;
-use numaloc_core::{Claim, CpuSet, Identity, NodeSet, Process};
-use std::{fs, sync::Arc};
+use numaloc_core::{Claim, NodeSet};
+use std::fs;
 
 /// What reading a page map gives.
 enum Content {
@@ -22,12 +22,7 @@ fn space(fake: &Fake, pid: i32, content: Content) -> AddressSpace {
         Content::Error => fs::create_dir(path).expect("a directory"),
         Content::Pages(count) => fs::write(path, page.to_ne_bytes().repeat(count)).expect("a file"),
     }
-    let identity = Identity { pid, start_time: 1000 + pid as u64 };
-    let (comm, mems_allowed) = ("app".into(), Default::default());
-    let process =
-        Process { identity, comm, cpus: CpuSet::new(), threads: Vec::new(), mems_allowed };
-    let space = AddressSpace::open(&Arc::new(fake.roots()), process);
-    space.expect("it can be opened").expect("it is there")
+    fake.space(pid)
 }
 
 fn scanner(fake: &Fake) -> Scanner {

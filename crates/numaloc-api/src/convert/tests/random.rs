@@ -2,59 +2,9 @@
 //! and back without change.
 
 use super::shapes::Types;
-use crate::{v1, value};
+use crate::{fuzz::convert_all, v1, value};
 use proptest::{collection::vec, prelude::*, sample::Index};
 use prost::Message;
-use std::collections::BTreeSet;
-
-/// Decodes `bytes` as each kind of request and converts it. Returns the names of all requests.
-fn convert_all(bytes: &[u8]) -> BTreeSet<&'static str> {
-    macro_rules! convert {
-        ($($request:ident => $value:ident),+ $(,)?) => {{$(
-            if let Ok(request) = v1::$request::decode(bytes) {
-                if let Err(bad) = value::$value::try_from(request) {
-                    let listed = bad.iter().count();
-                    assert!((1..=16).contains(&listed), "{listed} violations");
-                    let status = tonic::Status::from(bad);
-                    let bytes = status.message().len() + status.details().len();
-                    assert!(bytes < 5 << 10, "an error of {bytes} bytes");
-                }
-            }
-        )+
-        [$(stringify!($request)),+].into()
-        }};
-    }
-    convert!(
-        GetLocalityRequest => GetLocality,
-        WatchLocalityRequest => WatchLocality,
-        GetAdviceRequest => GetAdvice,
-        PlanMigrationRequest => MigrationSpec,
-        CreateJobRequest => CreateJob,
-        GetJobRequest => JobId,
-        ListJobsRequest => ListJobs,
-        WatchJobRequest => JobId,
-        WatchJobsRequest => WatchJobs,
-        CancelJobRequest => JobId,
-        PauseJobRequest => JobId,
-        ResumeJobRequest => JobId,
-        CreateScheduleRequest => CreateSchedule,
-        GetScheduleRequest => ScheduleId,
-        ListSchedulesRequest => ListSchedules,
-        WatchSchedulesRequest => WatchSchedules,
-        RunScheduleRequest => RunSchedule,
-        UpdateScheduleRequest => UpdateSchedule,
-        DeleteScheduleRequest => DeleteSchedule,
-        ListEventsRequest => ListEvents,
-        WatchEventsRequest => WatchEvents,
-        RegisterWorkloadRequest => RegisterWorkload,
-        ReplaceWorkloadsRequest => WorkloadsPart,
-        RenewWorkloadsRequest => RenewWorkloads,
-        UnregisterWorkloadRequest => UnregisterWorkload,
-        GetWorkloadRequest => WorkloadId,
-        ListWorkloadsRequest => ListWorkloads,
-        WatchWorkloadsRequest => WatchWorkloads,
-    )
-}
 
 /// A migration with a value in most fields.
 fn full() -> v1::MigrationSpec {

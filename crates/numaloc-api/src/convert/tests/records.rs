@@ -15,7 +15,9 @@ use prost::Message;
 use std::{fmt::Debug, time::Duration};
 
 fn survives<T: Stored + PartialEq + Debug>(record: &T) -> Result<(), TestCaseError> {
-    prop_assert_eq!(&T::decode(&record.encode()).unwrap(), record);
+    let stored = record.encode();
+    prop_assert_eq!(&T::decode(&stored).unwrap(), record);
+    crate::fuzz::read_all(&stored);
     Ok(())
 }
 
