@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154  # state is set by who sources this
 # Packages of other Debian suites, unpacked into the cache and never installed: sourced by
-# kernel and emulator. The mirror and its keyring are those of this machine's own apt
+# kernel, emulator and debian-root. The mirror and its keyring are those of this machine's own apt
 # sources; apt's state is private, so that the machine's is neither read nor changed.
 
 # shellcheck source=tests/cache.sh
