@@ -3,6 +3,7 @@
 
 mod cri;
 mod events;
+mod image;
 mod numa;
 mod plugin;
 mod redis;
