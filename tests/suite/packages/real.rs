@@ -144,7 +144,9 @@ struct Session {
 
 impl Session {
     fn new() -> Self {
-        let arguments = ["-u", "postgres", "--", "psql", "-q", "-A", "-t", "-X"];
+        // Line by line, also into a pipe.
+        let psql = ["stdbuf", "-oL", "psql", "-q", "-A", "-t", "-X"];
+        let arguments = [&["-u", "postgres", "--"][..], &psql].concat();
         let mut command = Command::new("runuser");
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
