@@ -20,6 +20,8 @@ packages=(
     libseccomp2
     # packaging: the libraries that a program needs, as Debian's packages name them
     dpkg-dev
+    # Debian systems for tests/vm/run --debian
+    mmdebstrap
     # a terminal for the tests of numalocctl top
     tmux
     # fuzz: libFuzzer is C++

@@ -4,6 +4,7 @@
 mod cri;
 mod events;
 mod grpcurl;
+mod image;
 mod numa;
 mod page;
 mod plugin;

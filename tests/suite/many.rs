@@ -4,7 +4,7 @@ use crate::{
     app::until,
     engine::migrate,
     scene::assert_complete,
-    settings::{Cgroup, Setting},
+    settings::{Cgroup, Setting, cpus_of},
     truth::{Truth, off},
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -30,11 +30,7 @@ impl Sleepers {
     /// Starts them on node 1, so that their memory comes from there, and then restricts them to the CPUs of node 0.
     fn remote() -> Self {
         let cgroup = Cgroup::new("many");
-        let cpus = |node: u32| {
-            let path = format!("/sys/devices/system/node/node{node}/cpulist");
-            fs::read_to_string(path).expect("a node")
-        };
-        cgroup.write("cpuset.cpus", cpus(1).trim());
+        cgroup.write("cpuset.cpus", &cpus_of(1));
         let script = format!(
             "echo 0 > {}/cgroup.procs; for i in $(seq {PROCESSES}); do sleep 100000 & done; wait",
             cgroup.path().display()
@@ -42,7 +38,7 @@ impl Sleepers {
         let shell = Command::new("sh").args(["-c", &script]).spawn().expect("a shell");
         let sleepers = Self { shell, cgroup };
         until("all sleep", || sleepers.pids().len() == PROCESSES + 1);
-        sleepers.cgroup.write("cpuset.cpus", cpus(0).trim());
+        sleepers.cgroup.write("cpuset.cpus", &cpus_of(0));
         sleepers
     }
 

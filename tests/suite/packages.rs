@@ -1,5 +1,10 @@
 //! The packages of Debian on a Debian system whose own systemd is the first process, with its own dpkg and apt: `tests/vm/suite
-//! --packages`. Each test begins with a system that never had them, and leaves one.
+//! --packages`. Each test begins with a system that never had them, and leaves one. Only those of `restart` go on where the one before
+//! has ended: `tests/vm/suite --packages --restart`.
+
+mod manager;
+mod real;
+mod restart;
 
 use crate::{
     app::until,
@@ -21,6 +26,7 @@ const SOCKET: &str = "/run/numaloc/numalocd.sock";
 const CONFIG: &str = "/etc/numaloc/numalocd.toml";
 const STORE: &str = "/var/lib/numaloc/numalocd.redb";
 const LINK: &str = "/etc/systemd/system/numalocd.service.d/frames.conf";
+const DROP_INS: &str = "/etc/systemd/system/numalocd.service.d";
 const MIB: u64 = 1 << 20;
 
 /// Runs a program without questions, and returns its output.
@@ -68,6 +74,14 @@ impl System {
     fn pid(&self) -> i32 {
         property("numalocd.service", "MainPID").parse().expect("a pid")
     }
+
+    /// Waits until another process is the daemon than the one with this pid.
+    fn comes_back(&self, pid: i32) {
+        until("the new daemon runs", || {
+            ![0, pid].contains(&self.pid())
+                && property("numalocd.service", "ActiveState") == "active"
+        });
+    }
 }
 
 impl Drop for System {
@@ -83,7 +97,19 @@ impl Drop for System {
 /// No panic here: a test may be panicking already.
 fn purge() {
     run("dpkg", &["--purge", "numaloc-nri", "numaloc"]);
-    run("debconf-communicate", &["numaloc"]);
+    // An answer that no package has taken yet.
+    run("sh", &["-c", "echo PURGE | debconf-communicate numaloc"]);
+    fs::remove_dir_all(DROP_INS).ok();
+    run("systemctl", &["daemon-reload"]);
+    run("systemctl", &["reset-failed"]);
+}
+
+/// Adds lines to the daemon's unit, as an administrator would. They go with the packages.
+fn drop_in(section: &str, lines: &str) {
+    fs::create_dir_all(DROP_INS).expect("systemd's directory");
+    fs::write(format!("{DROP_INS}/test.conf"), format!("[{section}]\n{lines}\n"))
+        .expect("a drop-in");
+    systemctl(&["daemon-reload"]);
 }
 
 fn property(unit: &str, property: &str) -> String {
@@ -147,9 +173,7 @@ fn an_upgrade_keeps_jobs_configuration_and_socket() {
     system.install(2, &["numaloc"]);
     assert_eq!(fs::read_to_string(CONFIG).expect("kept"), config);
     assert_eq!(fs::metadata(SOCKET).expect("a socket").ino(), inode);
-    until("the new daemon runs", || {
-        ![0, pid].contains(&system.pid()) && property("numalocd.service", "ActiveState") == "active"
-    });
+    system.comes_back(pid);
     system.client().reaches(&name, v1::JobState::Succeeded);
     scene.assert_on("anon", 0, 64 * MIB);
     scene.finish();
@@ -196,9 +220,7 @@ fn the_question_adds_a_right_that_an_upgrade_keeps() {
     assert_confined(system.pid(), &WITH_FRAMES);
     let pid = system.pid();
     system.install(2, &["numaloc"]);
-    until("the new daemon runs", || {
-        ![0, pid].contains(&system.pid()) && property("numalocd.service", "ActiveState") == "active"
-    });
+    system.comes_back(pid);
     assert_confined(system.pid(), &WITH_FRAMES);
     // Who takes the link away has answered, too.
     fs::remove_file(LINK).expect("a link");

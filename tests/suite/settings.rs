@@ -107,3 +107,10 @@ impl Drop for Cgroup {
         }
     }
 }
+
+/// The CPUs of a node, in the kernel's list format.
+pub fn cpus_of(node: u32) -> String {
+    let path = format!("/sys/devices/system/node/node{node}/cpulist");
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    text.trim().to_owned()
+}

@@ -15,6 +15,8 @@ pub struct Vma {
     pub start: u64,
     pub policy: String,
     pub is_file: bool,
+    /// Anonymous memory that is mapped shared. The kernel shows it as a file, too.
+    pub is_segment: bool,
     pub nodes: Nodes,
 }
 
@@ -46,6 +48,11 @@ impl Truth {
         sum(self.vmas.iter())
     }
 
+    /// Bytes by node of anonymous memory that is mapped shared: of its pages that this process has used.
+    pub fn segments(&self) -> Nodes {
+        sum(self.vmas.iter().filter(|vma| vma.is_segment))
+    }
+
     /// Everything except mapped files: other processes may move the pages of files.
     pub fn without_files(&self) -> Self {
         Self { vmas: self.vmas.iter().filter(|vma| !vma.is_file).cloned().collect() }
@@ -75,6 +82,7 @@ fn vma(line: &str) -> Vma {
     let start = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
     let policy = words.next().unwrap_or_default().to_owned();
     let (mut counts, mut page_bytes, mut is_file) = (Nodes::new(), 4096, false);
+    let is_segment = line.contains(" file=/dev/zero");
     for (key, value) in words.filter_map(|word| word.split_once('=')) {
         match (key.strip_prefix('N').and_then(|node| node.parse().ok()), key) {
             (Some(node), _) => {
@@ -86,7 +94,8 @@ fn vma(line: &str) -> Vma {
         }
     }
     let nodes = counts.into_iter().map(|(node, pages)| (node, pages * page_bytes)).collect();
-    Vma { start: start.unwrap_or_else(|| panic!("numa_maps: {line}")), policy, is_file, nodes }
+    let start = start.unwrap_or_else(|| panic!("numa_maps: {line}"));
+    Vma { start, policy, is_file, is_segment, nodes }
 }
 
 /// Bytes in transparent huge pages in a region: AnonHugePages in /proc/PID/smaps.

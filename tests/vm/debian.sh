@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154  # state is set by who sources this
 # Packages of Debian's suites, unpacked into the cache and never installed: sourced by
-# kernel, emulator and scripts of ../tools. The mirror and its keyring are those of this
-# machine's own apt sources; apt's state is private, so that the machine's is neither read
+# kernel, emulator, debian-root and scripts of ../tools. The mirror and its keyring are those of
+# this machine's own apt sources; apt's state is private, so that the machine's is neither read
 # nor changed.
 
 # shellcheck source=tests/cache.sh

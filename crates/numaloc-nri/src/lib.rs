@@ -25,6 +25,7 @@
 //! | `seen` | events and lists of containerd to changes; pure |
 //! | `align` | memory nodes for new containers, if the operator wants that |
 //! | `account` | leaves root behind |
+//! | `watchdog` | tells the service manager that both tasks go on |
 //! | `answer`, `back_off` | what several of them use |
 #![forbid(unsafe_code)]
 
@@ -53,6 +54,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod wanted;
+mod watchdog;
 
 use anyhow::Context;
 use args::Args;
@@ -109,11 +111,19 @@ async fn serve(config: Arc<Config>, launched: Option<nri::Launched>) -> anyhow::
     let daemon = daemon::Grpc::new(&config.endpoint)?;
     let keeper = keeper::Keeper::new(Arc::clone(&config), daemon, nodes.clone());
     let connection = source::serve(Arc::clone(&config), launched, Arc::clone(&inbox), nodes);
+    let watchdog = Arc::new(watchdog::Watchdog::from_env());
+    let beating = Arc::clone(&watchdog);
     // Of its own thread: however long the keeper thinks, the runtime has its answers.
-    let connection = tokio::spawn(connection);
+    let connection = tokio::spawn(async move {
+        tokio::select! {
+            ended = connection => ended,
+            () = beating.beat() => Ok(()),
+        }
+    });
     tokio::select! {
         ended = connection => ended.context("the connection's task has failed")?,
         () = keeper.run(&inbox) => Ok(()),
+        () = watchdog.pat() => Ok(()),
         stopped = stopped() => stopped,
     }
 }

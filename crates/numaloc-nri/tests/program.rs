@@ -3,8 +3,10 @@
 
 use std::{
     fs,
+    os::unix::net::UnixDatagram,
     path::Path,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
+    time::Duration,
 };
 
 fn numaloc_nri(args: &[&str]) -> Output {
@@ -42,4 +44,39 @@ fn nonsense_is_refused() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("auto, nri, containerd"), "{output:?}");
+}
+
+/// Neither the runtime nor numalocd can be reached, and it waits for both. That is not to be stuck.
+#[test]
+fn the_watchdog_hears_of_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let notify = directory.path().join("notify");
+    let socket = UnixDatagram::bind(&notify).expect("a socket");
+    socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    let nowhere = |name: &str| directory.path().join(name).display().to_string();
+    let config = directory.path().join("nri.toml");
+    fs::write(&config, "user = \"root\"\n").expect("written");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_numaloc-nri"))
+        .arg("--config")
+        .arg(&config)
+        .args(["--nri-socket", &nowhere("nri.sock")])
+        .args(["--containerd-socket", &nowhere("containerd.sock")])
+        .args(["--endpoint", &format!("unix://{}", nowhere("numalocd.sock"))])
+        .env("NOTIFY_SOCKET", &notify)
+        .env("WATCHDOG_USEC", "200000")
+        .env_remove("WATCHDOG_PID")
+        .env_remove("JOURNAL_STREAM")
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let heard: Vec<_> = (0..3)
+        .map(|_| {
+            let mut message = [0; 64];
+            let length = socket.recv(&mut message).unwrap_or(0);
+            String::from_utf8_lossy(&message[..length]).into_owned()
+        })
+        .collect();
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    assert_eq!(heard, ["WATCHDOG=1\n"; 3]);
 }

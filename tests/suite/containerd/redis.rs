@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     app::until,
+    settings::cpus_of,
     truth::{Nodes, Truth, off, on},
 };
 use std::{
@@ -93,11 +94,4 @@ impl Redis {
     fn has_its_data(&self) {
         assert_eq!(self.says("DEBUG DIGEST"), self.digest, "port {}", self.port);
     }
-}
-
-/// The CPUs of a node, in the kernel's list format.
-fn cpus_of(node: u32) -> String {
-    let path = format!("/sys/devices/system/node/node{node}/cpulist");
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    text.trim().to_owned()
 }

@@ -1,0 +1,118 @@
+//! The service manager's watchdog (sd_watchdog_enabled(3)). It hears from this process as long as both of its tasks go on: the one
+//! that answers the runtime, and the one that speaks to numalocd.
+
+use sd_notify::NotifyState;
+use std::{
+    future::pending,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+/// The watchdog.
+#[derive(Debug)]
+pub struct Watchdog {
+    /// After so long a silence this process is taken for stuck; `None`: nobody watches.
+    patience: Option<Duration>,
+    /// Whether the connection's task has gone on since the watchdog was last told.
+    has_beaten: AtomicBool,
+}
+
+impl Watchdog {
+    /// The watchdog that the environment asks this process to serve.
+    pub fn from_env() -> Self {
+        Self::new(sd_notify::watchdog_enabled())
+    }
+
+    /// A watchdog with this patience; `None` or 0: nobody watches.
+    fn new(patience: Option<Duration>) -> Self {
+        let patience = patience.filter(|patience| !patience.is_zero());
+        Self { patience, has_beaten: AtomicBool::new(false) }
+    }
+
+    /// Shows again and again that the task that polls this goes on. Never ends.
+    pub async fn beat(&self) {
+        let Some(mut turn) = self.each(4) else { return pending().await };
+        loop {
+            turn.tick().await;
+            self.has_beaten.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells the service manager twice within its patience that this process goes on: that the task that polls this does, and the one
+    /// that polls [`Self::beat`]. Never ends.
+    pub async fn pat(&self) {
+        self.pat_by(tell).await;
+    }
+
+    async fn pat_by(&self, tell: impl AsyncFn()) {
+        let Some(mut turn) = self.each(2) else { return pending().await };
+        loop {
+            turn.tick().await;
+            if self.has_beaten.swap(false, Ordering::Relaxed) {
+                tell().await;
+            }
+        }
+    }
+
+    /// Ticks so often within the patience.
+    fn each(&self, times: u32) -> Option<Interval> {
+        let period = self.patience? / times;
+        let mut turn = interval(period.max(Duration::from_millis(1)));
+        turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Some(turn)
+    }
+}
+
+/// Tells the service manager. It may not read for a while, so a thread waits for it, and no task.
+async fn tell() {
+    let told = tokio::task::spawn_blocking(|| sd_notify::notify(&[NotifyState::Watchdog])).await;
+    if let Ok(Err(error)) = told {
+        tracing::warn!(%error, "the service manager cannot be told that this process is alive");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use tokio::time::{sleep, timeout};
+
+    /// How often it is told within five minutes, if the connection's task goes on for so long.
+    async fn told(patience: Option<Duration>, beaten_for: Duration) -> u32 {
+        let (watchdog, told) = (Watchdog::new(patience), Cell::new(0));
+        tokio::select! {
+            () = watchdog.pat_by(async || told.set(told.get() + 1)) => {}
+            // It ends, and nobody polls `beat` any more.
+            () = async {
+                timeout(beaten_for, watchdog.beat()).await.ok();
+                pending().await
+            } => {}
+            () = sleep(Duration::from_secs(301)) => {}
+        }
+        told.get()
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+    const LONG: Duration = Duration::from_secs(1000);
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_told_twice_within_its_patience() {
+        // Each 15 s; whether also at the very first moment does not matter.
+        let told = told(Some(PATIENCE), LONG).await;
+        assert!((20..=21).contains(&told), "{told}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_not_told_of_a_process_that_is_half_stuck() {
+        let told = told(Some(PATIENCE), Duration::from_secs(20)).await;
+        assert!((1..=3).contains(&told), "{told}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_told_when_nobody_watches() {
+        for patience in [None, Some(Duration::ZERO)] {
+            assert_eq!(told(patience, LONG).await, 0);
+        }
+    }
+}
