@@ -6,6 +6,7 @@ mod disk;
 mod exchange;
 mod jobs;
 mod killed;
+mod live;
 mod neighbours;
 mod offload;
 mod schedules;
