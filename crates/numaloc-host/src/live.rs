@@ -25,7 +25,7 @@ use numaloc_core::{
 };
 use processes::{Pages, Processes};
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque, btree_map::Entry},
     sync::Arc,
     time::Duration,
 };
@@ -115,8 +115,8 @@ impl Live {
             pages.into_iter().for_each(|pages| pages.mappings.clear());
         }
         for &process in processes {
-            if !self.watched.contains_key(&process) {
-                self.watched.insert(process, Threads::default());
+            if let Entry::Vacant(slot) = self.watched.entry(process) {
+                slot.insert(Threads::default());
                 self.threads.push_back(process);
                 self.looks.retain(|other| *other != process);
                 self.looks.push_front(process);
