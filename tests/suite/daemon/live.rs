@@ -91,7 +91,7 @@ fn top_goes_on_when_the_daemon_is_started_again() {
         let documents = lines.by_ref().map_while(Result::ok).take(3000);
         let mut documents =
             documents.map(|line| serde_json::from_str::<Value>(&line).expect("JSON"));
-        let found = documents.find(|document| fits(document));
+        let found = documents.find(fits);
         found.unwrap_or_else(|| panic!("{what}: {:?}", fs::read_to_string(&said)))
     };
     let is_seen = |document: &Value| {
