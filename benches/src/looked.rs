@@ -9,9 +9,10 @@ use crate::{
     stall::busy::{PERCENTILES, Window},
 };
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 use std::{
     fs::File,
-    io::Read,
+    io::{BufRead, BufReader, Read},
     os::unix::fs::FileExt,
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -45,17 +46,20 @@ enum Looker {
     Busy,
     /// Runs `numalocctl` with this command, again and again.
     Numalocctl(&'static str),
+    /// Runs `numalocctl top`, for as long as is measured.
+    Top,
     /// Reads a file in the process's directory again and again, in reads as small as a line.
     File(&'static str),
     /// Reads all of its page map.
     Pagemap,
 }
 
-const LOOKERS: [(&str, Looker); 7] = [
+const LOOKERS: [(&str, Looker); 8] = [
     ("idle", Looker::Nobody),
     ("busy elsewhere", Looker::Busy),
     ("numalocctl plan", Looker::Numalocctl("plan")),
     ("numalocctl locality", Looker::Numalocctl("locality")),
+    ("numalocctl top", Looker::Top),
     ("numa_maps", Looker::File("numa_maps")),
     ("maps", Looker::File("maps")),
     ("bare pagemap", Looker::Pagemap),
@@ -85,8 +89,7 @@ pub fn run(args: &Args) -> Result<()> {
             let (begin, time) = (Instant::now(), Duration::from_secs(args.seconds));
             let mut looks = 0;
             while begin.elapsed() < time {
-                pinned(AWAY, || looker.look(&holder, time))??;
-                looks += 1;
+                looks += pinned(AWAY, || looker.look(&holder, time))??;
             }
             let window = window(&mut holder)?;
             if round > 0 {
@@ -126,8 +129,8 @@ fn window(holder: &mut Holder) -> Result<Window> {
 }
 
 impl Looker {
-    /// Looks once.
-    fn look(self, holder: &Holder, time: Duration) -> Result<()> {
+    /// Looks once, or as long as is measured. Returns how often.
+    fn look(self, holder: &Holder, time: Duration) -> Result<usize> {
         let open = |name: &str| -> Result<File> {
             let path = format!("/proc/{}/{name}", holder.pid());
             File::open(&path).with_context(|| path)
@@ -146,6 +149,7 @@ impl Looker {
                 let status = command_line.stdout(Stdio::null()).status().context("numalocctl")?;
                 ensure!(status.success(), "{command_line:?}: {status}");
             }
+            Self::Top => return top(&holder.pid().to_string(), time),
             Self::File(name) => {
                 let mut file = open(name)?;
                 while file.read(&mut [0; 64])? > 0 {}
@@ -158,6 +162,32 @@ impl Looker {
                 }
             }
         }
-        Ok(())
+        Ok(1)
     }
+}
+
+/// Has `numalocctl top` print again and again, which looks at all processes of the host, and so at this one. Returns how often.
+fn top(pid: &str, time: Duration) -> Result<usize> {
+    let mut command = Command::new("numalocctl");
+    command.args("top --standalone --batch --delay 500ms --output json --filter".split(' '));
+    let child = command.arg(pid).stdout(Stdio::piped()).spawn();
+    let mut child = child.context("numalocctl top")?;
+    let lines = BufReader::new(child.stdout.take().context("no output")?).lines();
+    let (begin, mut count, mut is_seen) = (Instant::now(), 0, false);
+    for line in lines {
+        let document: Value = serde_json::from_str(&line?)?;
+        let rows = document["processes"].as_array().context("no processes")?;
+        is_seen |= rows.iter().any(|row| row["age_seconds"].is_number());
+        count += 1;
+        if begin.elapsed() >= time {
+            break;
+        }
+    }
+    child.kill()?;
+    child.wait()?;
+    ensure!(
+        is_seen,
+        "numalocctl top has not looked at {pid} in {count} rounds: measure for longer"
+    );
+    Ok(count)
 }

@@ -7,6 +7,7 @@ mod dsa;
 mod exchange;
 mod jobs;
 mod killed;
+mod live;
 mod neighbours;
 mod offload;
 mod schedules;

@@ -108,6 +108,7 @@ const GOALS: &[Goal] = &[
     },
     looked("numalocctl plan"),
     looked("numalocctl locality"),
+    Goal { bound: AtMost(1.2), ..looked("numalocctl top") },
     neighbour("p90", 1.028),
     neighbour("p99", 1.032),
     sooner("migratepages"),

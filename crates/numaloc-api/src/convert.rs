@@ -1,5 +1,5 @@
 //! All conversions. `spec` and `request` make values of requests, `client` makes requests of values. `topology`,
-//! `locality`, `advice`, `plan`, `outcome` and `record` make answers of values; `stored` and `ended` make values of answers and
+//! `locality`, `live`, `advice`, `plan`, `outcome` and `record` make answers of values; `stored` and `ended` make values of answers and
 //! stored records. `policy` goes both ways. `check` and `labels` check single fields, and
 //! `bounds` has what is bounded alike in several messages.
 
@@ -9,6 +9,7 @@ mod check;
 mod client;
 mod ended;
 mod labels;
+mod live;
 mod locality;
 mod member;
 mod names;
@@ -26,6 +27,7 @@ mod workload;
 
 pub use advice::AdviceView;
 pub use labels::{LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX};
+pub use live::SnapshotView;
 pub use locality::LocalityView;
 pub use names::{Known, event_number, timestamp};
 pub use outcome::left_bytes;

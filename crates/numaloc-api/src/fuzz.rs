@@ -31,6 +31,7 @@ pub fn convert_all(bytes: &[u8]) -> BTreeSet<&'static str> {
         GetLocalityRequest => GetLocality,
         WatchLocalityRequest => WatchLocality,
         GetAdviceRequest => GetAdvice,
+        GetLiveViewRequest => GetLiveView,
         PlanMigrationRequest => MigrationSpec,
         CreateJobRequest => CreateJob,
         GetJobRequest => JobId,

@@ -25,9 +25,9 @@ pub use outcome::Outcome;
 pub use partner::Partner;
 pub use record::{Event, Job, PlanSummary, Schedule, Workload};
 pub use request::{
-    CreateJob, CreateSchedule, DeleteSchedule, EventFilter, EventType, GetAdvice, GetLocality,
-    ListEvents, ListJobs, ListSchedules, OnConflict, Page, RunSchedule, WatchEvents, WatchJobs,
-    WatchLocality, WatchSchedules,
+    CreateJob, CreateSchedule, DeleteSchedule, EventFilter, EventType, GetAdvice, GetLiveView,
+    GetLocality, ListEvents, ListJobs, ListSchedules, OnConflict, Page, RunSchedule, WatchEvents,
+    WatchJobs, WatchLocality, WatchSchedules,
 };
 pub use schedule::{ScheduleFilter, ScheduleSpec, ScheduleState, ScheduleUpdate, UpdateSchedule};
 pub use selector::{Condition, NoSelector, Requirement, Selector};

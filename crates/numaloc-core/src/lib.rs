@@ -14,6 +14,7 @@
 //! | [`planner`], [`plan`] | the decision: what moves, by which routes, and what stays and why |
 //! | [`heat`], [`rotation`] | which memory is used most, as far as it was measured; what a live view looks at next |
 //! | [`mod@advise`] | who on a host is badly placed, and what would help |
+//! | [`live`] | what a live view of a host shows at one moment |
 //! | [`account`], [`outcome`], [`locality`] | what became of every byte, and the share of local memory before and after |
 //! | [`picture`] | where memory is by address, in a bounded number of cells |
 //!
@@ -75,6 +76,7 @@ pub mod heat;
 pub mod home;
 pub mod home_rule;
 pub mod ids;
+pub mod live;
 pub mod locality;
 pub mod mempolicy;
 pub mod offload;

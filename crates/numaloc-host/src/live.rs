@@ -9,13 +9,10 @@ mod groups;
 mod look;
 mod nodes;
 mod processes;
-mod snapshot;
 mod stat;
 #[cfg(test)]
 mod tests;
 mod threads;
-
-pub use snapshot::{Detail, GroupNow, MappingNow, NodeNow, ProcessNow, Seen, Snapshot, ThreadNow};
 
 use crate::{Error, Precision, Roots, Scanner, Sight};
 use groups::Groups;
@@ -23,11 +20,12 @@ use look::{Look, NoLook};
 use nodes::Nodes;
 use numaloc_core::{
     Identity, Topology,
+    live::{Detail, Seen, Snapshot},
     rotation::{Budget, order},
 };
 use processes::{Pages, Processes};
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque, btree_map::Entry},
     sync::Arc,
     time::Duration,
 };
@@ -39,10 +37,11 @@ enum Work {
     Stats,
     Looks,
     Groups,
+    Threads,
 }
 
 impl Work {
-    const ALL: [Self; 3] = [Self::Stats, Self::Looks, Self::Groups];
+    const ALL: [Self; 4] = [Self::Stats, Self::Looks, Self::Groups, Self::Threads];
 }
 
 /// The host under a live view. Times are counted from any one moment, by the caller's clock.
@@ -58,15 +57,16 @@ pub struct Live {
     nodes: Nodes,
     processes: Processes,
     groups: Groups,
-    threads: Threads,
+    /// The processes that are watched closely.
+    watched: BTreeMap<Identity, Threads>,
     /// What is next, in order, since the last refresh.
     stats: VecDeque<i32>,
     looks: VecDeque<Identity>,
     paths: VecDeque<String>,
+    threads: VecDeque<Identity>,
     look: Option<Look>,
-    watched: Option<Identity>,
     /// Time used for each kind of work since the last refresh.
-    shares: [Duration; 3],
+    shares: [Duration; 4],
     used: Duration,
 }
 
@@ -93,27 +93,31 @@ impl Live {
             nodes: Nodes::new(roots)?,
             processes: Processes::default(),
             groups: Groups::default(),
-            threads: Threads::default(),
+            watched: BTreeMap::new(),
             stats: VecDeque::new(),
             looks: VecDeque::new(),
             paths: VecDeque::new(),
+            threads: VecDeque::new(),
             look: None,
-            watched: None,
-            shares: [Duration::ZERO; 3],
+            shares: [Duration::ZERO; 4],
             used: Duration::ZERO,
         })
     }
 
-    /// Watches a process closely: its threads are read at each refresh, its pages are looked at before all others', and its
-    /// mappings are kept.
-    pub fn watch(&mut self, process: Option<Identity>) {
-        if self.watched != process {
-            self.threads = Threads::default();
-            let before = self.watched.and_then(|watched| self.processes.get_mut(watched));
-            let pages = before.and_then(|known| known.pages.as_mut());
+    /// Watches these processes closely, and no others: their threads are read after each refresh, their pages are looked at before
+    /// all others', and their mappings are kept.
+    pub fn watch(&mut self, processes: &BTreeSet<Identity>) {
+        let left = self.watched.keys().filter(|process| !processes.contains(*process));
+        for process in left.copied().collect::<Vec<_>>() {
+            self.watched.remove(&process);
+            let known = self.processes.get_mut(process);
+            let pages = known.and_then(|known| known.pages.as_mut());
             pages.into_iter().for_each(|pages| pages.mappings.clear());
-            self.watched = process;
-            if let Some(process) = process {
+        }
+        for &process in processes {
+            if let Entry::Vacant(slot) = self.watched.entry(process) {
+                slot.insert(Threads::default());
+                self.threads.push_back(process);
                 self.looks.retain(|other| *other != process);
                 self.looks.push_front(process);
             }
@@ -125,10 +129,8 @@ impl Live {
         let now = clock();
         self.nodes.read(&self.roots, &self.topology, now);
         self.processes.list(&self.roots);
-        if let Some(watched) = self.watched {
-            self.threads.read(&self.roots, &self.topology, watched, now);
-        }
-        self.shares = [Duration::ZERO; 3];
+        self.threads = self.watched.keys().copied().collect();
+        self.shares = [Duration::ZERO; 4];
         // A round that the budget has cut short goes on where it was: those at its end would never have their turn.
         if self.stats.is_empty() {
             self.stats = order(self.processes.to_read(now), self.pause).into();
@@ -141,7 +143,7 @@ impl Live {
     /// Puts what is to be looked at in order.
     fn arrange(&mut self, now: Duration) {
         self.looks = order(self.processes.to_look_at(now), self.pause).into();
-        if let Some(watched) = self.watched {
+        for &watched in self.watched.keys() {
             self.looks.retain(|other| *other != watched);
             self.looks.push_front(watched);
         }
@@ -178,6 +180,7 @@ impl Live {
             Work::Stats => !self.stats.is_empty(),
             Work::Looks => self.look.is_some() || !self.looks.is_empty(),
             Work::Groups => !self.paths.is_empty(),
+            Work::Threads => !self.threads.is_empty(),
         }
     }
 
@@ -198,6 +201,12 @@ impl Live {
                     for pid in self.processes.within(&path) {
                         self.processes.find_cgroup(&self.roots, pid);
                     }
+                }
+            }
+            Work::Threads => {
+                let Some(process) = self.threads.pop_front() else { return };
+                if let Some(threads) = self.watched.get_mut(&process) {
+                    threads.read(&self.roots, &self.topology, process, now);
                 }
             }
         }
@@ -223,7 +232,7 @@ impl Live {
     fn seen(&mut self, look: Look, now: Duration) {
         let identity = look.identity;
         self.processes.find_cgroup(&self.roots, identity.pid);
-        let is_watched = self.watched == Some(identity);
+        let is_watched = self.watched.contains_key(&identity);
         let Some(known) = self.processes.get_mut(identity) else { return };
         let pid = identity.pid;
         known.pages = Some(Pages {
@@ -261,7 +270,7 @@ impl Live {
         Snapshot {
             nodes: self.nodes.now.clone(),
             groups: self.groups.now(now),
-            detail: self.detail(),
+            details: self.details(),
             unseen: count(|seen| *seen == Seen::Never) + self.processes.unread(),
             hidden: count(|seen| *seen == Seen::Hidden),
             used: self.used,
@@ -269,15 +278,15 @@ impl Live {
         }
     }
 
-    /// The process that is watched closely; `None` once it has ended.
-    fn detail(&self) -> Option<Detail> {
-        let known = self.processes.get(self.watched?)?;
-        let mappings = known.pages.as_ref().map(|pages| pages.mappings.clone());
-        Some(Detail {
-            identity: known.identity,
-            threads: self.threads.now.clone(),
-            mappings: mappings.unwrap_or_default(),
-        })
+    /// The processes that are watched closely, without those that have ended.
+    fn details(&self) -> Vec<Detail> {
+        let detail = |(&identity, threads): (&Identity, &Threads)| {
+            let known = self.processes.get(identity)?;
+            let mappings = known.pages.as_ref().map(|pages| pages.mappings.clone());
+            let threads = threads.now.clone();
+            Some(Detail { identity, threads, mappings: mappings.unwrap_or_default() })
+        };
+        self.watched.iter().filter_map(detail).collect()
     }
 
     /// The machine.

@@ -179,6 +179,7 @@ fn memory(
             return Err(Error::Stopped);
         }
         let Found { member, .. } = &found;
+        let mut hugetlb = None;
         let (resident, exactness) = match member {
             Member::Group { resident, .. } => (resident.clone(), Exactness::Counted),
             Member::Process(process) => {
@@ -190,6 +191,10 @@ fn memory(
                     Some(pages) => pages,
                     none => none.insert(Pages::new(roots, Sight::new(roots)?)),
                 };
+                if found.hugetlb_bytes > 0 {
+                    // What is said of the rest does not depend on it.
+                    hugetlb = pages.hugetlb(process, &looked.look.topology).ok();
+                }
                 match pages.by_node(process, found.bytes, stop) {
                     Ok(Some(read)) => read,
                     Ok(None) => {
@@ -206,6 +211,10 @@ fn memory(
             }
         };
         let subject = found.subject(roots, &looked.look.topology, (resident, exactness), cpu_use);
+        let subject = match hugetlb {
+            Some(hugetlb) => Subject { hugetlb, ..subject },
+            None => subject,
+        };
         seen.push((subject, Instant::now()));
     }
     let now = Instant::now();

@@ -48,6 +48,6 @@ pub use plan::{MappingDoc, MoveDoc, MoveSumDoc, PlanDoc, RoomDoc, SkipSumDoc, Sk
 pub use schedule::{ScheduleDoc, SchedulesDoc};
 pub use spec::{LabelConditionDoc, LimitsDoc, SpecDoc, TargetDoc, TargetProcessDoc};
 pub use status::{BackupDoc, CeilingsDoc, HoldsDoc, JobCount, StatusDoc};
-pub use top::{MovedFlows, Moving, TopDoc, TopNodeDoc, TopRowDoc};
+pub use top::{MovedFlows, Moving, TopDoc, TopNodeDoc, TopRowDoc, TopSource};
 pub use topology::{NodeDoc, TopologyDoc};
 pub use workload::{RemovedDoc, RenewedDoc, ReplacedDoc, WorkloadDoc, WorkloadsDoc};

@@ -11,6 +11,7 @@ mod filter;
 mod interrupts;
 mod job;
 mod jobs;
+mod live;
 mod locality;
 mod member;
 mod patience;
@@ -19,13 +20,16 @@ mod record;
 mod schedules;
 mod services;
 mod spec;
+mod standing;
 mod status;
 #[cfg(test)]
 mod tests;
 mod topology;
 mod watch;
 
+pub use live::HostView;
 pub use schedules::Changes;
+pub use standing::Standing;
 pub use watch::{OnInterrupt, Watched};
 
 use crate::{args::ConnectArgs, endpoint::Endpoint, exit::Failure};

@@ -1,5 +1,5 @@
-//! The live view. A pure model (`state`, `rows`, `keys`) takes documents and events, and `draw` makes a picture of it. `host` and
-//! `jobs` feed it, `moving` carries out the migrations that it starts, `screen` has the terminal, `live` strings all together.
+//! The live view. A pure model (`state`, `rows`, `keys`) takes documents and events, and `draw` makes a picture of it. `host`,
+//! `views` and `jobs` feed it, `moving` carries out the migrations that it starts, `screen` has the terminal, `live` strings all together.
 
 mod batch;
 mod draw;
@@ -13,9 +13,11 @@ mod screen;
 mod state;
 #[cfg(test)]
 mod tests;
+mod views;
 
 pub use batch::run as batch;
 pub use host::Host;
 pub use jobs::Jobs;
 pub use live::run as live;
 pub use moving::By;
+pub use views::Views;

@@ -5,6 +5,7 @@ mod authority;
 mod find;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod live;
 mod members;
 mod partners;
 mod planned;
@@ -20,6 +21,8 @@ use crate::{
     refusal::Refusal,
 };
 pub use advice::Advised;
+pub use live::HostNow;
+use live::Sampler;
 use members::Members;
 use numaloc_api::value::{Missing, Pins, Target, TargetProcess};
 use numaloc_core::{Identity, NumaBalancing, Options, Plan, Topology};
@@ -54,6 +57,7 @@ pub struct Engine {
     finds: Turns,
     probes: Turns,
     looks: Turns,
+    live: Sampler,
     /// Read at the start, so that a caller that asks for the daemon's status does not wait for a turn.
     boot_id: Result<Arc<str>, Refusal>,
 }
@@ -63,7 +67,8 @@ impl Engine {
     pub fn new(roots: Roots, balancing: Balancing, offloading: Offloading) -> Self {
         let [finds, probes, looks] = [(); 3].map(|()| Turns::new(AT_ONCE));
         let boot_id = numa_balancing::boot_id(&roots).map(Arc::from).map_err(Refusal::from);
-        Self { roots, balancing, offloading, finds, probes, looks, boot_id }
+        let live = Sampler::new(roots.clone());
+        Self { roots, balancing, offloading, finds, probes, looks, live, boot_id }
     }
 
     /// Checks whether jobs that want `asked` done about the kernel's NUMA balancing can be carried out. The caller `of`
@@ -254,6 +259,25 @@ impl Engine {
             advice::advised(stop, &roots, aim.as_ref(), interval, min_bytes)
         };
         self.looks.take(of, look).await
+    }
+
+    /// What is known of the whole host by now, for a caller that watches it live, and `process` closely. Gives back, too, whether
+    /// the caller may see the mappings of that process: those who may have it moved may.
+    ///
+    /// # Errors
+    /// The host cannot be read.
+    pub async fn live(
+        &self,
+        caller: &Caller,
+        process: Option<Identity>,
+    ) -> Result<(Arc<HostNow>, bool), Refusal> {
+        let now = self.live.ask(&caller.name, process).await?;
+        let Some(process) = process else { return Ok((now, false)) };
+        let (roots, authority) = (self.roots.clone(), caller.authority.clone());
+        let includes = move |_: &(dyn Fn() -> bool + Sync)| {
+            Ok(authority::includes(&roots, process, &authority))
+        };
+        Ok((now, self.finds.take(&caller.name, includes).await?))
     }
 
     /// As [`Self::look`], for a job of `caller` for which others may make room.

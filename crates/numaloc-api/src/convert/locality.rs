@@ -81,14 +81,20 @@ impl From<Share> for v1::Share {
 
 /// Resident bytes by node, with their locality.
 pub fn resident(nodes: &BTreeMap<NodeId, u64>, locality: &Locality) -> v1::ResidentMemory {
-    let nodes = nodes
-        .iter()
-        .map(|(node, &bytes)| v1::NodeBytes { node_id: index(node.0), bytes: int(bytes) });
     v1::ResidentMemory {
-        nodes: nodes.filter(|node| node.bytes > 0).collect(),
+        nodes: node_bytes(nodes),
         movable: Some(locality.movable.into()),
         overall: Some(locality.overall.into()),
     }
+}
+
+/// Bytes by node, without nodes that have none.
+pub fn node_bytes(nodes: &BTreeMap<NodeId, u64>) -> Vec<v1::NodeBytes> {
+    let bytes = |(node, &bytes): (&NodeId, &u64)| v1::NodeBytes {
+        node_id: index(node.0),
+        bytes: int(bytes),
+    };
+    nodes.iter().map(bytes).filter(|node| node.bytes > 0).collect()
 }
 
 /// Flows as a list.

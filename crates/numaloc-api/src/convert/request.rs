@@ -9,13 +9,13 @@ use super::{
     labels::labels,
     names::{all_named, event_number, named},
     policy::policy,
-    spec::{spec, target},
+    spec::{identity, spec, target},
 };
 use crate::{
     Violations, v1,
     value::{
-        CreateJob, EventFilter, GetAdvice, GetLocality, JobFilter, JobId, ListEvents, ListJobs,
-        MigrationSpec, ScheduleId, WatchEvents, WatchJobs, WatchLocality, WorkloadId,
+        CreateJob, EventFilter, GetAdvice, GetLiveView, GetLocality, JobFilter, JobId, ListEvents,
+        ListJobs, MigrationSpec, ScheduleId, WatchEvents, WatchJobs, WatchLocality, WorkloadId,
     },
 };
 use numaloc_core::PAGE;
@@ -89,6 +89,18 @@ impl TryFrom<v1::GetAdviceRequest> for GetAdvice {
         let least = PAGE..=i64::MAX.unsigned_abs();
         let min_bytes = number("min_bytes", from.min_bytes, least, &mut bad).unwrap_or(WORTH);
         bad.or(Self { target, interval: interval.unwrap_or(USE), min_bytes })
+    }
+}
+
+impl TryFrom<v1::GetLiveViewRequest> for GetLiveView {
+    type Error = Violations;
+
+    fn try_from(from: v1::GetLiveViewRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let v1::GetLiveViewRequest { process } = from;
+        let process =
+            process.and_then(|of| identity("process", (of.pid, of.start_time_ticks), &mut bad));
+        bad.or(Self { process })
     }
 }
 

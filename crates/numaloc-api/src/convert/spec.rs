@@ -10,6 +10,7 @@ use crate::{
     Problem, Violations, v1,
     value::{Limits, MigrationSpec, Selector, TOKEN_MAX, Target, TargetProcess},
 };
+use numaloc_core::Identity;
 use std::{collections::BTreeSet, mem, time::Duration};
 
 /// Most pids of a target.
@@ -86,17 +87,28 @@ pub fn process(
     from: v1::TargetProcess,
     bad: &mut Violations,
 ) -> Option<TargetProcess> {
-    let at = |name: &str| format!("{field}.{name}");
-    let pids = 1..=i32::MAX.unsigned_abs().into();
-    let pid = number(&at("pid"), Some(from.pid.into()), pids, bad);
-    let times = 0..=i64::MAX.unsigned_abs();
-    let start_time = number(&at("start_time_ticks"), Some(from.start_time_ticks), times, bad);
+    let identity = identity(field, (from.pid, from.start_time_ticks), bad);
+    let at = format!("{field}.boot_id");
     if from.boot_id.is_empty() {
-        bad.push(at("boot_id"), Problem::Missing);
+        bad.push(at.clone(), Problem::Missing);
     }
-    let boot_id = token(&at("boot_id"), from.boot_id, TOKEN_MAX, bad);
-    let (pid, start_time) = (i32::try_from(pid?).ok()?, start_time?);
+    let boot_id = token(&at, from.boot_id, TOKEN_MAX, bad);
+    let Identity { pid, start_time } = identity?;
     Some(TargetProcess { pid, start_time, boot_id: boot_id? })
+}
+
+/// Reads a process that is named by pid and start time.
+pub fn identity(
+    field: &str,
+    (pid, start_time_ticks): (i32, i64),
+    bad: &mut Violations,
+) -> Option<Identity> {
+    let pids = 1..=i32::MAX.unsigned_abs().into();
+    let pid = number(&format!("{field}.pid"), Some(pid.into()), pids, bad);
+    let times = 0..=i64::MAX.unsigned_abs();
+    let field = format!("{field}.start_time_ticks");
+    let start_time = number(&field, Some(start_time_ticks), times, bad);
+    Some(Identity { pid: i32::try_from(pid?).ok()?, start_time: start_time? })
 }
 
 fn names(

@@ -3,6 +3,7 @@
 use super::{
     JobFilter, JobId, MigrationSpec, Policy, ScheduleFilter, ScheduleId, ScheduleSpec, Target,
 };
+use numaloc_core::Identity;
 use std::{
     collections::BTreeMap,
     time::{Duration, SystemTime},
@@ -37,6 +38,13 @@ pub struct GetAdvice {
     pub interval: Duration,
     /// Who has less memory than this is left out.
     pub min_bytes: u64,
+}
+
+/// Asks what is known of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GetLiveView {
+    /// A process that is watched closely from now on.
+    pub process: Option<Identity>,
 }
 
 /// What to do if another job works on one of the same address spaces, or waits to.

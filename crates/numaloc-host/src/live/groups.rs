@@ -1,8 +1,7 @@
 //! Cgroups with processes: where their memory is (memory.numa_stat), and what the kernel's balancing has moved of it.
 
-use super::snapshot::GroupNow;
 use crate::{Roots, cgroup, read};
-use numaloc_core::{NodeId, rotation::Candidate};
+use numaloc_core::{NodeId, live::GroupNow, rotation::Candidate};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,

@@ -1,6 +1,5 @@
 //! One look at the pages of a process: its page map, window by window, so that it can be interrupted at any of them.
 
-use super::snapshot::MappingNow;
 use crate::{
     Error, Roots,
     maps::{self, Vma},
@@ -11,6 +10,7 @@ use crate::{
 };
 use numaloc_core::{
     Claims, Identity, Mapping, NodeId, NodeSet, Options, Pages, Topology, home::home,
+    live::MappingNow,
 };
 use std::{collections::BTreeMap, sync::Arc};
 

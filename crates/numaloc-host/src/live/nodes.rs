@@ -1,8 +1,7 @@
 //! Nodes: memory, how busy their CPUs are, and what was meant for them and went elsewhere.
 
-use super::snapshot::NodeNow;
 use crate::{Error, NodeMemoryReader, Roots, cpu_use::busy, read};
-use numaloc_core::{NodeId, Topology};
+use numaloc_core::{NodeId, Topology, live::NodeNow};
 use std::{collections::BTreeMap, time::Duration};
 
 /// Counters of a node at one moment.

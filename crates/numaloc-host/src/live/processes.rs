@@ -3,11 +3,14 @@
 
 use super::{
     groups,
-    snapshot::{MappingNow, ProcessNow, Seen},
     stat::{Use, parse},
 };
 use crate::{Roots, read};
-use numaloc_core::{CpuSet, Identity, NodeId, NodeSet, Topology, rotation::Candidate};
+use numaloc_core::{
+    CpuSet, Identity, NodeId, NodeSet, Topology,
+    live::{MappingNow, ProcessNow, Seen},
+    rotation::Candidate,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,

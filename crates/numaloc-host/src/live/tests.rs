@@ -93,17 +93,23 @@ fn processes_end_and_cgroups_are_renamed() {
     let before = watch.snapshot();
     assert_eq!((before.processes.len(), before.unseen), (3, 0));
     assert!(before.groups["/crowd"].nodes.is_some() && before.nodes.len() == 2);
-    watch.live.watch(Some(before.processes[1].identity));
+    let watched = [0, 1].map(|index| before.processes[index].identity);
+    watch.live.watch(&watched.into());
     watch.run(4);
-    let detail = watch.snapshot().detail.expect("it lives");
-    let starts: Vec<u64> = detail.mappings.iter().map(|mapping| mapping.start).collect();
-    assert_eq!((starts, detail.threads.len()), (vec![0x10000, 0x20000, 0x40000], 1));
+    let details = watch.snapshot().details;
+    assert_eq!(details.iter().map(|detail| detail.identity).collect::<Vec<_>>(), watched);
+    for detail in details {
+        let starts: Vec<u64> = detail.mappings.iter().map(|mapping| mapping.start).collect();
+        assert_eq!((starts, detail.threads.len()), (vec![0x10000, 0x20000, 0x40000], 1));
+    }
+    watch.live.watch(&[watched[1]].into());
+    assert_eq!(watch.snapshot().details.len(), 1);
     crowd.end(1);
     let roots = crowd.roots(1);
     std::fs::rename(roots.cgroup.join("crowd"), roots.cgroup.join("renamed")).unwrap();
     crowd.write("proc/all/cgroup", "0::/renamed\n");
     watch.run(8);
     let after = watch.snapshot();
-    assert_eq!((after.processes.len(), after.detail), (2, None));
+    assert_eq!((after.processes.len(), after.details), (2, Vec::new()));
     assert_eq!(after.groups.keys().collect::<Vec<_>>(), ["/renamed"]);
 }

@@ -1,11 +1,8 @@
 //! The threads of one process: where they may run, where they ran, and how busy they are.
 
-use super::{
-    snapshot::ThreadNow,
-    stat::{Use, parse},
-};
+use super::stat::{Use, parse};
 use crate::{Roots, read};
-use numaloc_core::{CpuId, CpuSet, Identity, Topology};
+use numaloc_core::{CpuId, CpuSet, Identity, Topology, live::ThreadNow};
 use std::{collections::BTreeMap, time::Duration};
 
 /// How many are read, at most.

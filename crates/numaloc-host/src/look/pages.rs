@@ -9,8 +9,11 @@ use crate::{
     survey::{read_vmas, survey_unless},
     topology,
 };
-use numaloc_core::{Kind, NodeId, Options, PAGE, Process, advise::Exactness};
-use std::{collections::BTreeMap, sync::Arc};
+use numaloc_core::{Kind, NodeId, Options, PAGE, Process, Topology, advise::Exactness};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Pages of a window: 2 MiB, whose entries are one page of the page map.
 const WINDOW: u64 = 512;
@@ -18,6 +21,9 @@ const WINDOW: u64 = 512;
 const WINDOWS: u64 = 512;
 /// With fewer pages than this, most windows are holes, and the page map is scanned as a whole: holes cost little there.
 const ENOUGH: u64 = 4096;
+
+/// Hugetlb pages that are looked up of a process. Of more, every n-th.
+const HUGE_PAGES: u64 = 8192;
 
 /// Memory by node, and how exactly that is known.
 pub type ByNode = (BTreeMap<NodeId, u64>, Exactness);
@@ -76,6 +82,37 @@ impl Pages {
         Ok(Some((nodes, Exactness::Sampled(seen / PAGE))))
     }
 
+    /// The private hugetlb memory of a process, by size of a page and by node. Only numa_maps says the size, and the kernel walks
+    /// all memory of the process for that; so nothing is said where this machine has pools of several sizes. What is mapped shared
+    /// would count for each process that maps it, and is left out.
+    ///
+    /// # Errors
+    /// It may not be read.
+    pub fn hugetlb(
+        &mut self,
+        process: &Process,
+        topology: &Topology,
+    ) -> Result<BTreeMap<u64, BTreeMap<NodeId, u64>>, Error> {
+        let Some(size) = only_size(topology) else { return Ok(BTreeMap::new()) };
+        let Some(space) = AddressSpace::open(&self.roots, process.clone())? else {
+            return Ok(BTreeMap::new());
+        };
+        let vmas = read_vmas(&space, &mut Names::default())?;
+        let vmas: Vec<&Vma> = vmas.iter().filter(|vma| is_hugetlb(vma) && !vma.shared).collect();
+        let all: u64 = vmas.iter().map(|vma| (vma.end - vma.start) / size).sum();
+        let step = all.div_ceil(HUGE_PAGES).max(1);
+        let pages = vmas.iter().flat_map(|vma| (vma.start..vma.end).step_by(size as usize));
+        let mut nodes: BTreeMap<NodeId, u64> = BTreeMap::new();
+        for address in pages.step_by(step as usize) {
+            self.places.clear();
+            self.scanner.locate(&space, address, 1, &mut self.places)?;
+            if let Some(Place::On(node)) = self.places.first() {
+                *nodes.entry(*node).or_default() += size * step;
+            }
+        }
+        Ok(if nodes.is_empty() { BTreeMap::new() } else { [(size, nodes)].into() })
+    }
+
     fn scan(
         &self,
         process: &Process,
@@ -97,7 +134,20 @@ impl Pages {
 
 /// Files are mapped by others too, and hugetlb memory is not what a process's status counts.
 fn is_counted(vma: &Vma) -> bool {
-    vma.kind != Kind::File && !vma.name.starts_with("/anon_hugepage")
+    vma.kind != Kind::File && !is_hugetlb(vma)
+}
+
+/// Memory of mmap with MAP_HUGETLB (mm/hugetlb.c, `hugetlb_file_setup`).
+fn is_hugetlb(vma: &Vma) -> bool {
+    vma.name.starts_with("/anon_hugepage")
+}
+
+/// The size of all hugetlb pages, if there is one alone.
+fn only_size(topology: &Topology) -> Option<u64> {
+    let pools = topology.nodes().flat_map(|node| &node.memory.huge_pools);
+    let sizes: BTreeSet<u64> =
+        pools.filter(|pool| pool.total_pages > 0).map(|pool| pool.page_bytes).collect();
+    sizes.first().copied().filter(|_| sizes.len() == 1)
 }
 
 /// How many windows there are, and those that are read: address and pages. If there are too many, every n-th.

@@ -23,6 +23,8 @@ pub struct Found {
     pub who: Who,
     /// Its memory, as far as that was found out for little.
     pub bytes: u64,
+    /// Its hugetlb memory, of a process; that of a cgroup is counted by node.
+    pub hugetlb_bytes: u64,
     /// CPUs that it may run on.
     pub cpus: CpuSet,
     pub member: Member,
@@ -81,7 +83,8 @@ pub fn find(
             leave_out(&mut pids, &members);
             let cpus = first.cpus.clone();
             let member = Member::Group { directory, processes, resident };
-            all.subjects.push(Found { who: Who::Cgroup(path), bytes, cpus, member });
+            let who = Who::Cgroup(path);
+            all.subjects.push(Found { who, bytes, hugetlb_bytes: 0, cpus, member });
         }
     }
     let own = process::own_pid(roots);
@@ -89,12 +92,14 @@ pub fn find(
         if stop() {
             return all;
         }
-        let Some(bytes) = resident_bytes(roots, pid).filter(|&bytes| bytes >= min_bytes) else {
+        let Some((bytes, hugetlb_bytes)) = resident_bytes(roots, pid) else { continue };
+        if bytes.saturating_add(hugetlb_bytes) < min_bytes {
             continue;
-        };
+        }
         if let Some(process) = read_one(roots, topology, pid, &mut all) {
             let (who, cpus) = (Who::Process(process.identity), process.cpus.clone());
-            all.subjects.push(Found { who, bytes, cpus, member: Member::Process(process) });
+            let member = Member::Process(process);
+            all.subjects.push(Found { who, bytes, hugetlb_bytes, cpus, member });
         }
     }
     all
@@ -134,11 +139,13 @@ fn read_one(roots: &Roots, topology: &Topology, pid: i32, all: &mut All) -> Opti
     }
 }
 
-/// Anonymous and shared memory of a process, which everybody may read (proc_pid_status(5), RssAnon and RssShmem).
-fn resident_bytes(roots: &Roots, pid: i32) -> Option<u64> {
+/// Anonymous and shared memory of a process, and its hugetlb memory, which is in neither. Everybody may read that
+/// (proc_pid_status(5), RssAnon, RssShmem and HugetlbPages).
+fn resident_bytes(roots: &Roots, pid: i32) -> Option<(u64, u64)> {
     let status = read::text(&roots.proc.join(format!("{pid}/status"))).ok()?;
-    let shmem = read::kib(&status, "RssShmem").unwrap_or(0);
-    Some(read::kib(&status, "RssAnon")?.saturating_add(shmem))
+    let [shmem, huge] = ["RssShmem", "HugetlbPages"].map(|name| read::kib(&status, name));
+    let bytes = read::kib(&status, "RssAnon")?.saturating_add(shmem.unwrap_or(0));
+    Some((bytes, huge.unwrap_or(0)))
 }
 
 impl Found {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::fake::{Crowd, Fake, REMOTE, open_page_maps};
 use numaloc_core::{
-    Mempolicy, Node, NodeMemory,
+    HugePool, Mempolicy, Node, NodeMemory,
     advise::{Handle, Who},
 };
 use std::{
@@ -45,7 +45,19 @@ fn ten_thousand_processes_are_looked_at_with_few_descriptors() {
 }
 
 fn two_nodes() -> Topology {
-    let memory = NodeMemory { total_bytes: 1 << 40, ..NodeMemory::default() };
+    two_nodes_with(&[])
+}
+
+/// Each with hugetlb pools of these sizes.
+fn two_nodes_with(sizes: &[u64]) -> Topology {
+    let pool = |&page_bytes: &u64| HugePool {
+        page_bytes,
+        total_pages: 8,
+        free_pages: 0,
+        unreserved_pages: 0,
+    };
+    let huge_pools = sizes.iter().map(pool).collect();
+    let memory = NodeMemory { total_bytes: 1 << 40, huge_pools, ..NodeMemory::default() };
     let node = |id, cpus: &str| Node {
         id: NodeId(id),
         cpus: cpus.parse().unwrap(),
@@ -154,12 +166,9 @@ fn entries(fake: &Fake, path: &str, page: u64, frames: impl Iterator<Item = u64>
     file.expect("a file").write_all_at(&bytes, page * 8).expect("room for a sparse file");
 }
 
-#[test]
-fn of_large_memory_a_part_is_read_and_scaled() {
-    let fake = Fake::new();
-    fake.process(100, "large", &["0-1"]);
+/// Frames of a block of 128 MiB each: block 0 is on node 0, block 1 on node 64.
+fn frames_are_seen(fake: &Fake) {
     fake.write("proc/stat", "");
-    // Frames of a block of 128 MiB each: block 0 is on node 0, block 1 on node 64.
     fake.write("sys/devices/system/node/online", "0,64\n");
     fake.write("sys/devices/system/memory/block_size_bytes", "8000000\n");
     for block in ["node0/memory0", "node64/memory1"] {
@@ -170,7 +179,43 @@ fn of_large_memory_a_part_is_read_and_scaled() {
     fake.write("proc/self/status", "Mems_allowed_list:\t0,64\n");
     let local = 0u8;
     let here = std::hint::black_box(&raw const local) as u64 / 4096;
-    entries(&fake, "proc/self/pagemap", here - 256, (1..).take(512));
+    entries(fake, "proc/self/pagemap", here - 256, (1..).take(512));
+}
+
+#[test]
+fn private_hugetlb_memory_of_a_process_is_seen_where_pools_have_one_size() {
+    let fake = Fake::new();
+    fake.process(100, "java", &["0-1"]);
+    frames_are_seen(&fake);
+    let status = fs::read_to_string(fake.path("proc/100/status")).expect("it is there");
+    fake.write("proc/100/status", &format!("{status}HugetlbPages:\t    8192 kB\n"));
+    let maps = "100000000-100100000 rw-p 00000000 00:00 0\n\
+        200000000-200800000 rw-p 00000000 00:0f 77 /anon_hugepage (deleted)\n\
+        300000000-300800000 rw-s 00000000 00:0f 78 /anon_hugepage (deleted)\n";
+    fake.write("proc/100/maps", maps);
+    entries(&fake, "proc/100/pagemap", 0x10_0000, std::iter::repeat_n(64, 256));
+    // Four pages of 2 MiB: the first one is on node 0, the others on node 64. What is shared is not looked at.
+    let frame = |page: u64| if page < 512 { 64 } else { (1 << 15) + 64 };
+    entries(&fake, "proc/100/pagemap", 0x20_0000, (0..2048).map(frame));
+    let hugetlb = |sizes: &[u64]| {
+        let (roots, topology) = (fake.roots(), two_nodes_with(sizes));
+        let looked = look_on(&|| false, &roots, topology, &wanted(&[Target::Pid(100)]));
+        let looked = looked.expect("it can be read");
+        let [subject] = &looked.look.subjects[..] else { panic!("{looked:?}") };
+        assert!(subject.resident.contains_key(&NodeId(0)), "{subject:?}");
+        subject.hugetlb.clone()
+    };
+    let by_node: BTreeMap<NodeId, u64> = [(NodeId(0), 2 << 20), (NodeId(64), 6 << 20)].into();
+    assert_eq!(hugetlb(&[2 << 20]), [(2 << 20, by_node)].into());
+    assert_eq!(hugetlb(&[2 << 20, 1 << 30]), BTreeMap::new());
+    assert_eq!(hugetlb(&[]), BTreeMap::new());
+}
+
+#[test]
+fn of_large_memory_a_part_is_read_and_scaled() {
+    let fake = Fake::new();
+    fake.process(100, "large", &["0-1"]);
+    frames_are_seen(&fake);
     // 2 GiB: the first quarter is on node 0, the rest on node 64.
     const PAGES: u64 = 1 << 19;
     fake.write("proc/100/maps", "100000000-180000000 rw-p 00000000 00:00 0\n");

@@ -3,31 +3,52 @@
 use super::Surroundings;
 use crate::{
     args::{Cli, Format, TopArgs},
+    endpoint::{Address, Endpoint},
     exit::{Code, Failure},
-    output::Report,
+    output::{Report, complain},
     place::{self, Place},
-    top::{self, By, Host, Jobs},
+    top::{self, By, Host, Jobs, Views},
 };
 use numaloc_host::check_page_size;
 
-/// Shows the host live. The host is read by this program in any case; the daemon, where there is one, tells of its jobs and carries
-/// out migrations.
+/// Shows the host live. The daemon, where one is reached, tells what it knows of the host and of its jobs, and carries out
+/// migrations. Without one, this program reads the host itself.
 pub fn run(cli: &Cli, around: &Surroundings, args: &TopArgs) -> Result<Report, Failure> {
     check_page_size(&around.roots)?;
     if !args.batch && cli.output != Format::Table {
         let message = "-o is for what is printed: give -b, too";
         return Err(Failure::Usage(message.into()));
     }
-    let (by, jobs) = match place::choose(&cli.connect, &around.environment)? {
-        Place::Here => (By::Here(around.roots.clone()), None),
+    let here = |jobs| Host::here(&around.roots, args, jobs);
+    let (by, host, note) = match place::choose(&cli.connect, &around.environment)? {
+        Place::Here => (By::Here(around.roots.clone()), here(None)?, None),
         Place::Daemon(endpoint) => {
-            let jobs = Jobs::ask(endpoint.clone(), cli.connect.clone(), args.delay);
-            (By::Daemon(endpoint, Box::new(cli.connect.clone())), Some(jobs))
+            let connect = &cli.connect;
+            let views = Views::ask(endpoint.clone(), connect.clone(), args.delay);
+            let jobs = Jobs::ask(endpoint.clone(), connect.clone(), args.delay);
+            let (host, note) = match views {
+                Ok(views) => (Host::of_daemon(views, jobs), None),
+                Err(why) if is_this_host(&endpoint) => (here(Some(jobs))?, Some(own(&why))),
+                Err(why) => return Err(why),
+            };
+            (By::Daemon(endpoint, Box::new(connect.clone())), host, note)
         }
     };
     match args.batch {
-        true => top::batch(cli, args, Host::new(&around.roots, args, jobs)?)?,
-        false => top::live(args, by, jobs, &around.roots)?,
+        true => {
+            note.iter().for_each(|note| complain(note));
+            top::batch(cli, args, host)?;
+        }
+        false => top::live(args, by, host, note)?,
     }
     Ok(Report { text: String::new(), code: Code::Done })
+}
+
+/// Whether a daemon there is on this host. In the place of another host's daemon this program can read nothing.
+fn is_this_host(endpoint: &Endpoint) -> bool {
+    matches!(endpoint.address, Address::Unix(_))
+}
+
+fn own(why: &Failure) -> String {
+    format!("this program looks itself, because the daemon does not tell: {why}")
 }

@@ -2,8 +2,10 @@
 
 use super::parts::{NodeBytes, node_bytes};
 use crate::time::Time;
-use numaloc_core::{NodeId, NodeSet};
-use numaloc_host::live::{GroupNow, NodeNow, ProcessNow, Seen, Snapshot};
+use numaloc_core::{
+    NodeId, NodeSet,
+    live::{GroupNow, NodeNow, ProcessNow, Seen, Snapshot},
+};
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,6 +17,8 @@ use std::{
 pub struct TopDoc {
     /// When.
     pub time: Option<Time>,
+    /// Who has looked.
+    pub source: TopSource,
     /// Nodes.
     pub nodes: Vec<TopNodeDoc>,
     /// Workloads: cgroups that have processes.
@@ -25,8 +29,31 @@ pub struct TopDoc {
     pub unseen_count: usize,
     /// Processes whose page map may not be read.
     pub hidden_count: usize,
+    /// Processes that the daemon left out, because there are too many for an answer.
+    pub left_out_count: usize,
     /// CPU time that was used for looking, in percent of one CPU, since the beginning.
     pub cpu_used_percent: f64,
+}
+
+/// Who has looked at the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TopSource {
+    /// This program.
+    #[default]
+    Standalone,
+    /// The daemon.
+    Daemon,
+}
+
+impl TopSource {
+    /// As the screen says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Standalone => "standalone",
+            Self::Daemon => "daemon",
+        }
+    }
 }
 
 /// A node.
@@ -137,7 +164,7 @@ impl Moving {
 pub type MovedFlows = BTreeMap<(u32, u32), u64>;
 
 impl TopDoc {
-    /// The document of what is known at a moment, `up` after the beginning.
+    /// The document of what this program knows at a moment, `up` after the beginning.
     pub fn new(
         snapshot: &Snapshot,
         moving: &[Moving],
@@ -154,11 +181,13 @@ impl TopDoc {
         let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
         Self {
             time: Some(Time::new(seconds, since.subsec_nanos().try_into().unwrap_or(0))),
+            source: TopSource::Standalone,
             nodes: snapshot.nodes.iter().map(|each| node(each, flows)).collect(),
             workloads,
             processes,
             unseen_count: snapshot.unseen,
             hidden_count: snapshot.hidden,
+            left_out_count: 0,
             cpu_used_percent: rounded(
                 snapshot.used.as_secs_f64() * 100.0 / up.as_secs_f64().max(1e-3),
             ),

@@ -70,8 +70,8 @@ impl Bar<'_> {
             let same = layers[from..].iter().take_while(|of| **of == layers[from]).count();
             for layer in &layers[from] {
                 let (top, bottom) = (y + height - layer.end, y + height - layer.begin);
-                let color = layer.node.map_or(style::UNPLACED, |node| colours.of(node).0);
-                style::fill(area, color, (self.x(from), top), (self.x(from + same), bottom))?;
+                let (from, to) = ((self.x(from), top), (self.x(from + same), bottom));
+                part(area, colours, layer.node, from, to)?;
             }
             from += same;
         }
@@ -125,6 +125,20 @@ impl Bar<'_> {
             from += same;
         }
         Ok(())
+    }
+}
+
+/// A rectangle of what is on a node; `None`: on no known node.
+fn part(
+    area: &Area<'_>,
+    colours: &Colours,
+    node: Option<NodeId>,
+    from: (i32, i32),
+    to: (i32, i32),
+) -> Result<(), Fault> {
+    match node {
+        Some(node) => colours.of(node).fill(area, from, to),
+        None => style::fill(area, style::UNPLACED, from, to),
     }
 }
 
@@ -182,8 +196,7 @@ pub fn shares(
     // The same arithmetic as upwards.
     for layer in layers(cell, cell.resident_bytes(), width) {
         let (from, to) = (x + layer.begin, x + layer.end);
-        let color = layer.node.map_or(style::UNPLACED, |node| colours.of(node).0);
-        style::fill(area, color, (from, y), (to, y + height))?;
+        part(area, colours, layer.node, (from, y), (to, y + height))?;
         let Some(node) = layer.node else { continue };
         let bytes = cell.nodes.get(&node).copied().unwrap_or(0);
         let texts = [format!("node {node}: {}", size(bytes)), node.to_string()];

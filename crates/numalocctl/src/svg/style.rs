@@ -31,6 +31,9 @@ const PALETTE: [RGBColor; 8] = [
     RGBColor(225, 150, 185),
 ];
 
+/// Shades of each colour of the palette. A further one would be too dark to be told from the others.
+const SHADES: usize = 3;
+
 /// The colours of a picture's nodes.
 #[derive(Clone, Debug)]
 pub struct Colours {
@@ -38,7 +41,8 @@ pub struct Colours {
 }
 
 impl Colours {
-    /// Colours for these nodes. More than eight nodes have some of the colours again, darker.
+    /// Colours for these nodes. More than eight nodes have some of the colours again, darker, and more than 24 have some again with
+    /// stripes: the first 96 look different. Beyond that, numbers say which is which.
     pub fn new(nodes: &NodeSet) -> Self {
         Self { nodes: nodes.iter().collect() }
     }
@@ -47,27 +51,53 @@ impl Colours {
     pub fn of(&self, node: NodeId) -> Colour {
         let place = self.nodes.iter().position(|of| *of == node).unwrap_or(0);
         let RGBColor(red, green, blue) = PALETTE[place % PALETTE.len()];
-        let darker = |part: u8| (u32::from(part) * 2 / (2 + (place / PALETTE.len()) as u32)) as u8;
-        Colour(RGBColor(darker(red), darker(green), darker(blue)))
+        let shade = place / PALETTE.len() % SHADES;
+        let darker = |part: u8| (u32::from(part) * 2 / (2 + shade as u32)) as u8;
+        let round = place / (PALETTE.len() * SHADES);
+        let (across, down) = (round & 1 > 0, round & 2 > 0);
+        Colour { color: RGBColor(darker(red), darker(green), darker(blue)), across, down }
     }
 }
 
-/// A colour with what is readable on it.
+/// A colour with what is readable on it, and its stripes.
 #[derive(Clone, Copy, Debug)]
-pub struct Colour(pub RGBColor);
+pub struct Colour {
+    color: RGBColor,
+    /// Whether it has stripes from left to right.
+    across: bool,
+    /// Whether it has stripes from above to below.
+    down: bool,
+}
 
 impl Colour {
     /// Fills a rectangle.
     pub fn fill(self, area: &Area<'_>, from: (i32, i32), to: (i32, i32)) -> Result<(), Fault> {
-        fill(area, self.0, from, to)
+        /// Pixels from one stripe to the next.
+        const STEP: usize = 4;
+        fill(area, self.color, from, to)?;
+        if self.across {
+            for y in (from.1 + 1..to.1).step_by(STEP) {
+                fill(area, self.contrast(), (from.0, y), (to.0, y + 1))?;
+            }
+        }
+        if self.down {
+            for x in (from.0 + 1..to.0).step_by(STEP) {
+                fill(area, self.contrast(), (x, from.1), (x + 1, to.1))?;
+            }
+        }
+        Ok(())
     }
 
     /// A text in the middle of a rectangle of this colour.
     pub fn write(self, area: &Area<'_>, text: &str, at: (i32, i32)) -> Result<(), Fault> {
-        let RGBColor(red, green, blue) = self.0;
+        Style { color: self.contrast(), ..Style::small() }.middle().draw(area, text, at)
+    }
+
+    /// What is readable on it.
+    fn contrast(self) -> RGBColor {
+        let RGBColor(red, green, blue) = self.color;
         let light = u32::from(red) * 3 + u32::from(green) * 6 + u32::from(blue);
-        let color = if light > 1300 { BLACK } else { WHITE };
-        Style { color, ..Style::small() }.middle().draw(area, text, at)
+        if light > 1300 { BLACK } else { WHITE }
     }
 }
 
@@ -176,4 +206,26 @@ pub fn characters(size: i32, room: i32) -> usize {
 /// As much of a text as has room.
 pub fn fitting(text: &str, size: i32, room: i32) -> String {
     crate::captions::shortened(text, characters(size, room))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn ninety_six_nodes_look_different_and_few_have_no_stripes() {
+        let nodes: NodeSet = (0..96).map(|number| NodeId(number * 3)).collect();
+        let colours = Colours::new(&nodes);
+        let looks: Vec<_> = nodes
+            .iter()
+            .map(|node| {
+                let Colour { color: RGBColor(red, green, blue), across, down } = colours.of(node);
+                (red, green, blue, across, down)
+            })
+            .collect();
+        assert_eq!(looks.iter().collect::<BTreeSet<_>>().len(), 96);
+        let striped = looks.iter().map(|look| look.3 || look.4);
+        assert_eq!(striped.take_while(|striped| !striped).count(), 24);
+    }
 }

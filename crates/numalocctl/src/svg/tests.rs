@@ -66,6 +66,7 @@ fn many_nodes_have_a_legend_of_several_lines() {
     for node in (0..30).map(|node| node * 3) {
         assert!(text.contains(&format!("\nnode {node}\n")), "{node}");
     }
+    assert!(text.len() < 300 << 10, "{} bytes, with the stripes of six nodes", text.len());
 }
 
 #[test]

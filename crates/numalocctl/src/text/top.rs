@@ -122,7 +122,11 @@ pub fn missing(document: &TopDoc) -> String {
         0 => String::new(),
         count => format!("processes not looked at yet: {count}\n"),
     };
-    hidden + &unseen
+    let left_out = match document.left_out_count {
+        0 => String::new(),
+        count => format!("smaller processes that the daemon left out: {count}\n"),
+    };
+    hidden + &unseen + &left_out
 }
 
 /// The rows as CSV (RFC 4180): sizes in bytes, empty where nothing is known.

@@ -42,7 +42,7 @@ pub fn run(cli: &Cli, args: &TopArgs, mut host: Host) -> Result<(), Failure> {
         host.work();
         let trouble = host.trouble();
         if let Some(why) = trouble.as_ref().filter(|_| trouble != told) {
-            complain(&format!("the daemon's jobs are not shown: {why}"));
+            complain(why);
         }
         told = trouble;
         emit(&shown(cli, args, &host.now().0, printed == 0)?)?;

@@ -13,7 +13,7 @@ use crate::{
     top::rows::List,
 };
 use fit::fit;
-use numaloc_host::live::Detail;
+use numaloc_core::live::Detail;
 use ratatui::{
     buffer::Buffer,
     layout::{Position, Rect},
@@ -76,10 +76,13 @@ fn bold() -> Style {
 }
 
 fn title(state: &State, document: &TopDoc) -> String {
+    // Without the day.
     let time = document.time.map(|time| time.short()).unwrap_or_default();
+    let time = time.split_once('T').map_or("", |(_, time)| time);
     let (order, used) = (if state.sort.reverse { "-" } else { "" }, document.cpu_used_percent);
     format!(
-        "numalocctl top  {time}  {} processes  by {order}{}  {used:.1} % of a CPU",
+        "numalocctl top  {}  {time}  {} processes  by {order}{}  {used:.1} % of a CPU",
+        document.source.name(),
         document.processes.len(),
         state.sort.column.name()
     )

@@ -1,17 +1,15 @@
-//! What feeds the view: the host, and the daemon's jobs where there is one.
+//! What feeds the view: the daemon, where one is reached, with the host as it knows it and with its jobs; else this program reads the
+//! host itself.
 
-use super::jobs::Jobs;
+use super::{jobs::Jobs, views::Views};
 use crate::{
     args::TopArgs,
-    doc::{MovedFlows, Moving, TopDoc},
+    doc::{MovedFlows, Moving, TopDoc, TopSource},
     exit::Failure,
+    remote::HostView,
 };
-use numaloc_core::Identity;
-use numaloc_host::{
-    Roots,
-    live::{Live, Snapshot},
-    topology,
-};
+use numaloc_core::{Identity, live::Snapshot};
+use numaloc_host::{Roots, live::Live, topology};
 use std::{
     collections::VecDeque,
     time::{Duration, Instant, SystemTime},
@@ -20,10 +18,17 @@ use std::{
 /// Migrations without the daemon that are remembered.
 const REMEMBERED: usize = 100;
 
+/// Who looks.
+enum Feed {
+    /// This program, since a moment.
+    Here(Box<Live>, Instant),
+    /// The daemon.
+    Daemon(Box<Views>),
+}
+
 /// The host under view.
 pub struct Host {
-    live: Live,
-    begin: Instant,
+    feed: Feed,
     jobs: Option<Jobs>,
     /// Migrations that this program has carried out itself, the latest last.
     own: VecDeque<Moving>,
@@ -31,28 +36,43 @@ pub struct Host {
 }
 
 impl Host {
-    /// Begins to look.
+    /// This program looks from now on.
     ///
     /// # Errors
     /// The host cannot be read.
-    pub fn new(roots: &Roots, args: &TopArgs, jobs: Option<Jobs>) -> Result<Self, Failure> {
+    pub fn here(roots: &Roots, args: &TopArgs, jobs: Option<Jobs>) -> Result<Self, Failure> {
         // What is due with each refresh was last read a little after the one before.
         let (topology, pause) = (topology::topology(roots)?, args.delay / 2);
         let live = Live::new(roots, topology, args.cpu_budget, pause, Duration::ZERO)?;
-        let (own, flows) = (VecDeque::new(), MovedFlows::new());
-        Ok(Self { live, begin: Instant::now(), jobs, own, flows })
+        Ok(Self::fed(Feed::Here(Box::new(live), Instant::now()), jobs))
     }
 
-    /// Goes on looking, as far as the budget allows.
+    /// The daemon looks.
+    pub fn of_daemon(views: Views, jobs: Jobs) -> Self {
+        Self::fed(Feed::Daemon(Box::new(views)), Some(jobs))
+    }
+
+    fn fed(feed: Feed, jobs: Option<Jobs>) -> Self {
+        Self { feed, jobs, own: VecDeque::new(), flows: MovedFlows::new() }
+    }
+
+    /// Goes on looking, as far as the budget allows. The daemon does so by itself.
     pub fn work(&mut self) {
-        let begin = self.begin;
-        self.live.work(&move || begin.elapsed());
+        if let Feed::Here(live, begin) = &mut self.feed {
+            let begin = *begin;
+            live.work(&move || begin.elapsed());
+        }
     }
 
     /// Begins a new interval.
     pub fn refresh(&mut self) {
-        let begin = self.begin;
-        self.live.refresh(&move || begin.elapsed());
+        match &mut self.feed {
+            Feed::Here(live, begin) => {
+                let begin = *begin;
+                live.refresh(&move || begin.elapsed());
+            }
+            Feed::Daemon(views) => views.take(),
+        }
         if let Some(jobs) = &mut self.jobs {
             jobs.take();
         }
@@ -60,13 +80,14 @@ impl Host {
 
     /// Watches a process closely, or none.
     pub fn watch(&mut self, process: Option<Identity>) {
-        self.live.watch(process);
+        match &mut self.feed {
+            Feed::Here(live, _) => live.watch(&process.into_iter().collect()),
+            Feed::Daemon(views) => views.watch(process),
+        }
     }
 
     /// What is known by now.
     pub fn now(&self) -> (TopDoc, Snapshot) {
-        let up = self.begin.elapsed();
-        let snapshot = self.live.snapshot(up);
         let mut moving: Vec<Moving> = self.own.iter().cloned().collect();
         let mut flows = self.flows.clone();
         if let Some(jobs) = &self.jobs {
@@ -75,7 +96,19 @@ impl Host {
                 *flows.entry(*nodes).or_default() += bytes;
             }
         }
-        (TopDoc::new(&snapshot, &moving, &flows, SystemTime::now(), up), snapshot)
+        match &self.feed {
+            Feed::Here(live, begin) => {
+                let up = begin.elapsed();
+                let snapshot = live.snapshot(up);
+                (TopDoc::new(&snapshot, &moving, &flows, SystemTime::now(), up), snapshot)
+            }
+            Feed::Daemon(views) => {
+                let HostView { snapshot, left_out, up } = &views.view;
+                let document = TopDoc::new(snapshot, &moving, &flows, views.at, *up);
+                let (source, left_out_count) = (TopSource::Daemon, *left_out);
+                (TopDoc { source, left_out_count, ..document }, snapshot.clone())
+            }
+        }
     }
 
     /// A migration that this program carries out itself has begun.
@@ -98,8 +131,16 @@ impl Host {
         }
     }
 
-    /// Why the daemon's jobs are not known.
+    /// What the daemon does not tell, and why.
     pub fn trouble(&self) -> Option<String> {
-        self.jobs.as_ref()?.trouble.clone()
+        if let Feed::Daemon(views) = &self.feed
+            && let Some(why) = &views.trouble
+        {
+            return Some(format!(
+                "the daemon does not answer, and this is what it said last: {why}"
+            ));
+        }
+        let why = self.jobs.as_ref()?.trouble.as_ref()?;
+        Some(format!("the daemon's jobs are not shown: {why}"))
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     endpoint::Endpoint,
     exit::Failure,
     job_state::JobState,
-    remote::Daemon,
+    remote::{Daemon, Standing},
 };
 use numaloc_api::value::{JobFilter, JobState as State};
 use std::{
@@ -41,7 +41,7 @@ impl Jobs {
     /// Asks each `delay` until this value is dropped.
     pub fn ask(endpoint: Endpoint, connect: ConnectArgs, delay: Duration) -> Self {
         let (sender, answers) = channel();
-        thread::spawn(move || ask(&endpoint, &connect, delay, &sender));
+        thread::spawn(move || ask(Standing::new(endpoint, connect), delay, &sender));
         Self { answers, moving: Vec::new(), flows: MovedFlows::new(), trouble: None }
     }
 
@@ -59,15 +59,10 @@ impl Jobs {
     }
 }
 
-fn ask(
-    endpoint: &Endpoint,
-    connect: &ConnectArgs,
-    delay: Duration,
-    sender: &Sender<Result<Told, String>>,
-) {
-    let (begin, mut daemon, mut before) = (SystemTime::now(), None, None);
+fn ask(mut daemon: Standing, delay: Duration, sender: &Sender<Result<Told, String>>) {
+    let (begin, mut before) = (SystemTime::now(), None);
     loop {
-        let told = told(&mut daemon, endpoint, connect, begin).map(|(moving, flows)| {
+        let told = daemon.ask(|daemon| told(daemon, begin)).map(|(moving, flows)| {
             // A restarted daemon counts from 0.
             let first = before.get_or_insert_with(|| flows.clone());
             if flows.iter().any(|(nodes, bytes)| first.get(nodes).is_some_and(|old| old > bytes)) {
@@ -78,10 +73,6 @@ fn ask(
             };
             Told { moving, flows: flows.iter().map(since).collect() }
         });
-        if told.is_err() {
-            // It may be another one the next time.
-            daemon = None;
-        }
         if sender.send(told.map_err(|failure| failure.to_string())).is_err() {
             return;
         }
@@ -89,16 +80,7 @@ fn ask(
     }
 }
 
-fn told(
-    daemon: &mut Option<Daemon>,
-    endpoint: &Endpoint,
-    connect: &ConnectArgs,
-    begin: SystemTime,
-) -> Result<(Vec<Moving>, MovedFlows), Failure> {
-    let daemon = match daemon {
-        Some(daemon) => daemon,
-        none => none.insert(Daemon::connect(endpoint.clone(), connect)?),
-    };
+fn told(daemon: &Daemon, begin: SystemTime) -> Result<(Vec<Moving>, MovedFlows), Failure> {
     let open = [State::Queued, State::Planning, State::Running, State::Paused, State::Suspended];
     let open = JobFilter { states: open.into(), ..JobFilter::default() };
     let recent = JobFilter { created_since: Some(begin), ..JobFilter::default() };

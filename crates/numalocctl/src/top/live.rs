@@ -3,7 +3,6 @@
 use super::{
     Host,
     draw::{self, Scene},
-    jobs::Jobs,
     keys::{self, Act},
     moving::{By, Mover, Report, moving},
     rows::{Key, List, rows},
@@ -11,7 +10,7 @@ use super::{
     state::{Popup, Stage, State},
 };
 use crate::{args::TopArgs, doc::TopDoc, exit::Failure, signals};
-use numaloc_host::live::Snapshot;
+use numaloc_core::live::{Detail, Snapshot};
 use ratatui::crossterm::event::{self, Event};
 use std::{
     env, mem,
@@ -32,21 +31,16 @@ struct View {
     mover: Option<(Mover, Key)>,
 }
 
-/// Shows the view until it is left.
+/// Shows the view until it is left. `note` is said first.
 ///
 /// # Errors
-/// There is no terminal, or the host cannot be read.
-pub fn run(
-    args: &TopArgs,
-    by: By,
-    jobs: Option<Jobs>,
-    roots: &numaloc_host::Roots,
-) -> Result<(), Failure> {
+/// There is no terminal.
+pub fn run(args: &TopArgs, by: By, host: Host, note: Option<String>) -> Result<(), Failure> {
     let list = if args.processes { List::Processes } else { List::Workloads };
     let columns = args.columns.clone().map(|columns| columns.0);
     let mut state = State::new(list, args.sort, args.filter.clone().unwrap_or_default(), columns);
     state.has_colour = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let host = Host::new(roots, args, jobs)?;
+    state.message = note;
     let (document, snapshot) = (TopDoc::default(), Snapshot::default());
     let mut view = View { host, by, state, document, snapshot, mover: None };
     let interrupted = signals::interrupted()?;
@@ -64,7 +58,8 @@ pub fn run(
             view.host.work();
             view.look();
             // The first pictures come sooner, because they have little on them.
-            due = now + if is_first(&view.document) { TURN * 3 } else { args.delay };
+            let is_little = is_first(&view.document) || view.waits();
+            due = now + if is_little { TURN * 3 } else { args.delay };
             is_old = true;
         }
         is_old |= view.hear();
@@ -80,8 +75,10 @@ pub fn run(
         }
         let Ok(event) = event::read() else { break };
         is_old = true;
-        if view.take(&event) == Act::Quit {
-            break;
+        match view.take(&event) {
+            Act::Quit => break,
+            Act::Watch => due = Instant::now() + TURN * 3,
+            _ => {}
         }
     }
     drop(screen);
@@ -117,13 +114,21 @@ impl View {
         }
     }
 
+    /// The process that is opened, once it has been read.
+    fn opened(&self) -> Option<&Detail> {
+        let (opened, _) = self.state.opened.as_ref()?;
+        self.snapshot.details.iter().find(|detail| detail.identity == *opened)
+    }
+
+    /// Whether a process is opened and has not been read yet.
+    fn waits(&self) -> bool {
+        self.state.opened.is_some() && self.opened().is_none()
+    }
+
     fn draw(&mut self, buffer: &mut ratatui::buffer::Buffer) {
         let state = &self.state;
         let rows = rows(&self.document, &state.list, &state.filter, state.sort);
-        let detail = self.snapshot.detail.as_ref();
-        let detail = detail.filter(|detail| {
-            state.opened.as_ref().is_some_and(|(opened, _)| *opened == detail.identity)
-        });
+        let detail = self.opened();
         let scene = Scene { document: &self.document, rows: &rows, detail };
         let spots = draw::draw(buffer, state, scene);
         (self.state.scroll, self.state.spots) = (spots.scroll, spots);
@@ -139,6 +144,7 @@ impl View {
                 let opened = self.state.opened.as_ref().map(|(identity, _)| *identity);
                 self.host.watch(opened);
                 self.host.refresh();
+                self.host.work();
                 self.look();
             }
             Act::Plan(key) => self.mover = Some((Mover::plan(self.by.clone(), key), key.clone())),

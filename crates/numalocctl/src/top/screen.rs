@@ -15,7 +15,10 @@ use ratatui::{
 use std::{
     io::{self, IsTerminal, Stdout, stdin, stdout},
     panic,
-    sync::atomic::Ordering::Relaxed,
+    sync::atomic::{
+        AtomicBool,
+        Ordering::{Relaxed, SeqCst},
+    },
     thread,
     time::Duration,
 };
@@ -49,6 +52,7 @@ impl Screen {
     }
 
     fn take_over() -> io::Result<Self> {
+        TAKEN.store(true, SeqCst);
         enable_raw_mode()?;
         execute!(stdout(), EnterAlternateScreen, EnableMouseCapture)?;
         Ok(Self { terminal: Terminal::new(CrosstermBackend::new(stdout()))? })
@@ -66,8 +70,15 @@ impl Drop for Screen {
     }
 }
 
-/// Gives the terminal back. Where it has gone, there is nothing to give back.
+/// Whether the terminal is to be given back.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Gives the terminal back, once: doing it again would put the cursor where it was before, over what a panic has printed since. Where
+/// the terminal has gone, there is nothing to give back.
 fn restore() {
+    if !TAKEN.swap(false, SeqCst) {
+        return;
+    }
     let _ = execute!(stdout(), DisableMouseCapture, LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }

@@ -13,9 +13,9 @@ use crate::{
     text,
 };
 use clap::Parser;
-use numaloc_core::{Identity, Kind, NodeId, NodeMemory};
-use numaloc_host::live::{
-    Detail, GroupNow, MappingNow, NodeNow, ProcessNow, Seen, Snapshot, ThreadNow,
+use numaloc_core::{
+    Identity, Kind, NodeId, NodeMemory,
+    live::{Detail, GroupNow, MappingNow, NodeNow, ProcessNow, Seen, Snapshot, ThreadNow},
 };
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer, style::Color};
 use std::{
@@ -102,7 +102,7 @@ fn snapshot() -> Snapshot {
         nodes: vec![node(0, 4, Some(87.0)), node(1, 4, Some(3.0)), node(8, 22, None)],
         processes,
         groups: groups.into(),
-        detail: None,
+        details: Vec::new(),
         unseen: 1,
         hidden: 1,
         used: Duration::from_millis(190),

@@ -83,6 +83,91 @@ pub fn advice() -> v1::Advice {
     }
 }
 
+/// A host with two nodes. Of one process all is known, of another one nothing.
+pub fn live() -> v1::LiveView {
+    let seconds = |seconds| Some(Duration { seconds, nanos: 0 });
+    let on = |pairs: &[(i32, i64)]| {
+        let bytes = |&(node_id, mib): &(i32, i64)| v1::NodeBytes { node_id, bytes: mib * MIB };
+        pairs.iter().map(bytes).collect::<Vec<_>>()
+    };
+    let node = |node_id, cpu_percent| v1::LiveNode {
+        node_id,
+        total_bytes: 1 << 34,
+        free_bytes: 1 << 33,
+        cache_bytes: 3 << 30,
+        protected_bytes: 1 << 30,
+        cpu_percent,
+        foreign_per_second: Some(2.0),
+        memory_tier: Some(4),
+    };
+    let id = |pid| Some(v1::ProcessId { pid, start_time_ticks: 90_000 });
+    let pages = v1::LivePages {
+        nodes: on(&[(0, 400), (2, 600)]),
+        unplaced_bytes: 0,
+        kernel_migrated_pages: Some(7),
+        age: seconds(3),
+    };
+    let known = v1::LiveProcess {
+        process: id(4711),
+        comm: "redis-server".to_owned(),
+        group_index: Some(0),
+        home_node_ids: vec![0],
+        resident_bytes: 1000 * MIB,
+        cpu_percent: Some(12.5),
+        thread_count: 4,
+        is_hidden: false,
+        pages: Some(pages),
+    };
+    let hidden = v1::LiveProcess {
+        process: id(4712),
+        comm: "secret".to_owned(),
+        // What is not there.
+        group_index: Some(99),
+        is_hidden: true,
+        ..v1::LiveProcess::default()
+    };
+    let group = v1::LiveGroup {
+        cgroup: "/redis".to_owned(),
+        nodes: on(&[(0, 410), (2, 610)]),
+        is_counted: true,
+        kernel_migrated_pages: None,
+        age: seconds(1),
+    };
+    let thread = v1::LiveThread {
+        tid: 4713,
+        comm: "bio_close".to_owned(),
+        home_node_ids: vec![0, 2],
+        node_id: Some(2),
+        cpu_percent: None,
+    };
+    let mapping = v1::LiveMapping {
+        start_address: 0x5555_0000_0000,
+        length_bytes: 1 << 31,
+        kind: v1::MemoryKind::Heap.into(),
+        name: "[heap]".to_owned(),
+        is_shared: false,
+        nodes: on(&[(0, 400), (2, 600)]),
+    };
+    let detail = v1::LiveDetail {
+        process: id(4711),
+        threads: vec![thread],
+        mappings: vec![mapping],
+        is_hidden: false,
+    };
+    v1::LiveView {
+        nodes: vec![node(0, Some(50.0)), node(2, None)],
+        groups: vec![group],
+        processes: vec![known, hidden],
+        detail: Some(detail),
+        unseen_count: 0,
+        hidden_count: 1,
+        left_out_count: 5,
+        used_time: seconds(2),
+        up_time: seconds(100),
+        read_time: at(0),
+    }
+}
+
 pub fn locality() -> v1::Locality {
     let process = process(4711);
     v1::Locality {

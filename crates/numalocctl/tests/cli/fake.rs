@@ -40,6 +40,8 @@ pub struct Script {
     pub version: &'static str,
     /// Whether it is drained.
     pub drained: bool,
+    /// What it knows of its host; `None`: it does not know the call, as an older one.
+    pub live: Option<v1::LiveView>,
     /// All jobs.
     pub jobs: Vec<v1::Job>,
     /// Whether CreateJob returns a job that existed before.
@@ -64,6 +66,7 @@ impl Default for Script {
             refuse: None,
             version: "9.8.7",
             drained: false,
+            live: None,
             jobs: Vec::new(),
             existing: false,
             watch: Vec::new(),

@@ -1,9 +1,9 @@
 //! `top`: on a real terminal, which tmux gives, and for scripts.
 
 use crate::{
-    answers::job,
+    answers::{job, live},
     fake::{Fake, Script},
-    run::{DEADLINE, fails, interrupt, numalocctl, program, text, until},
+    run::{DEADLINE, fails, interrupt, json, numalocctl, program, text, until},
 };
 use numaloc_api::v1::JobState;
 use serde_json::Value;
@@ -14,6 +14,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use tonic::Status;
 
 /// A tmux server of its own with one window.
 struct Window {
@@ -200,6 +201,28 @@ fn a_signal_gives_the_terminal_back() {
 }
 
 #[test]
+fn a_panic_gives_the_terminal_back() {
+    // The thread of a migration gets a stack that this program may not have by then, so what starts it panics: in the thread that
+    // draws.
+    let line = format!("RUST_MIN_STACK={} $TOP -d 200ms; echo ended $?; exec cat", 256 << 20);
+    let window = Window::open(&line);
+    let is_selected = || window.screen().lines().any(|line| line.starts_with('>'));
+    until("a row is selected", is_selected);
+    assert_eq!(window.taken_over(), "11");
+    let pid = child_of(&window).expect("it runs");
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")?.strip_suffix(" kB"));
+    let kib: u64 = size.unwrap().trim().parse().unwrap();
+    let most = format!("--as={}", (kib << 10) + (64 << 20));
+    let limited = Command::new("prlimit").args(["--pid", &pid.to_string(), &most]).status();
+    assert!(limited.unwrap().success());
+    window.keys(&["m"]);
+    let screen = window.shows("ended 101");
+    assert!(screen.contains("panicked") && screen.contains("failed to spawn thread"), "{screen}");
+    assert_eq!(window.taken_over(), "00", "the terminal is as before");
+}
+
+#[test]
 fn a_terminal_that_goes_away_ends_it() {
     let window = Window::open("$TOP; exec cat");
     window.shows("numalocctl top");
@@ -284,6 +307,76 @@ fn the_daemons_jobs_are_on_their_rows_as_long_as_it_answers() {
     assert_eq!(row["moved_bytes"], 300 << 20);
     fake.stop();
     lines.with(pid, |row| row["job"].is_null());
+}
+
+#[test]
+fn the_daemon_looks_where_one_is_reached() {
+    let fake = Fake::start(Script { live: Some(live()), ..Script::default() });
+    let output = fake.run("top -b -n 1 -d 100ms -o json");
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document = json(&output, 0);
+    assert_eq!(document["source"], "daemon");
+    let node = &document["nodes"][0];
+    assert_eq!(node["reclaimable_bytes"], 2_u64 << 30, "{node}");
+    assert_eq!(node["tier"], 4, "{node}");
+    let row = &document["processes"][0];
+    assert_eq!(row["pid"], 4711, "{row}");
+    assert_eq!(row["cgroup"], "/redis", "{row}");
+    assert_eq!(row["local_percent"], 40.0, "{row}");
+    assert_eq!(row["age_seconds"], 3.0, "{row}");
+    assert_eq!(row["kernel_migrated_pages"], 7, "{row}");
+    assert_eq!(row["cpu_percent"], 12.5, "{row}");
+    let hidden = &document["processes"][1];
+    assert_eq!(hidden["is_hidden"], true, "{hidden}");
+    assert!(hidden["cgroup"].is_null() && hidden["local_percent"].is_null(), "{hidden}");
+    assert_eq!(document["workloads"][0]["remote_bytes"], 610_u64 << 20);
+    for (name, count) in [("hidden_count", 1), ("left_out_count", 5), ("unseen_count", 0)] {
+        assert_eq!(document[name], count, "{name}");
+    }
+    assert_eq!(document["cpu_used_percent"], 2.0);
+}
+
+#[test]
+fn a_daemon_that_does_not_tell_is_named_and_this_program_looks_itself() {
+    let denied = Status::permission_denied("you have no role");
+    for (script, why) in [
+        (Script::default(), "it is older than this numalocctl"),
+        (Script { refuse: Some(denied), ..Script::default() }, "you have no role"),
+    ] {
+        let fake = Fake::start(script);
+        let output = fake.run("top -b -n 1 -d 100ms -o json");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("looks itself") && said.contains(why), "{said}");
+        assert_eq!(json(&output, 0)["source"], "standalone");
+    }
+    // What is reached by TCP may be another host, which cannot be read in its place. Nothing listens on port 1.
+    fails(
+        "top -b -n 1 --endpoint http://127.0.0.1:1",
+        5,
+        "cannot reach numalocd at http://127.0.0.1:1",
+    );
+}
+
+#[test]
+fn a_daemon_that_goes_away_beneath_the_view_is_told() {
+    let mut fake = Fake::start(Script { live: Some(live()), ..Script::default() });
+    let endpoint = &fake.endpoint;
+    let line = format!("NUMALOC_ENDPOINT={endpoint} ${{TOP% --standalone}} -p -d 200ms; exec cat");
+    let window = Window::open(&line);
+    window.shows("processes:");
+    window.shows("numalocctl top  daemon  ");
+    window.shows("redis-server");
+    window.keys(&["Enter"]);
+    window.shows("bio_close");
+    window.shows("[heap]");
+    let asked = fake.seen("GetLiveView");
+    assert!(asked.iter().any(|request| request.contains("pid: 4711")), "{asked:?}");
+    window.keys(&["Escape"]);
+    fake.stop();
+    let screen = window.shows("the daemon does not answer");
+    assert!(screen.contains("redis-server"), "what it said last is still there: {screen}");
+    window.keys(&["q"]);
+    until("it ends", || window.taken_over() == "00");
 }
 
 #[test]

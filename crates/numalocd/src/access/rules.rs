@@ -77,6 +77,7 @@ pub(super) const RULES: &[Rule] = &[
     list("/numaloc.v1.LocalityService/GetLocality"),
     watch("/numaloc.v1.LocalityService/WatchLocality"),
     list("/numaloc.v1.LocalityService/GetAdvice"),
+    list("/numaloc.v1.LocalityService/GetLiveView"),
     list("/numaloc.v1.MigrationService/PlanMigration"),
     change("/numaloc.v1.MigrationService/CreateJob"),
     read("/numaloc.v1.MigrationService/GetJob"),

@@ -1,7 +1,7 @@
 //! Whether a caller may have the memory of processes moved.
 
 use crate::{access::Authority, refusal::Refusal};
-use numaloc_core::Process;
+use numaloc_core::{Identity, Process};
 use numaloc_host::{Owner, Roots, Whose, owner};
 
 /// Checks that `authority` extends to each of `processes`. Processes that have ended meanwhile do not matter.
@@ -23,6 +23,12 @@ pub fn check<'a>(
         }
     }
     Ok(())
+}
+
+/// Whether `authority` extends to a process. It does not to one that has ended or may not be read.
+pub fn includes(roots: &Roots, process: Identity, authority: &Authority) -> bool {
+    let is_included = |owner: Owner| extends_to(authority, &owner);
+    *authority == Authority::All || owner(roots, process).ok().flatten().is_some_and(is_included)
 }
 
 /// Whose page cache may be moved: that of files that nobody else uses.

@@ -118,6 +118,21 @@ async fn this_machine_is_seen() {
 }
 
 #[tokio::test]
+async fn mappings_are_for_those_who_may_have_the_process_moved() {
+    let (asleep, engine) = (Asleep::new(), engine(Roots::default()));
+    let found = identify(&Roots::default(), [asleep.pid()]).expect("it is there");
+    let process = found[&asleep.pid()];
+    let of = |uid| Authority::Of { uid, cgroups: Vec::new() };
+    let own = Some(nix::unistd::getuid().as_raw());
+    for (authority, expected) in [(Authority::All, true), (of(own), true), (of(None), false)] {
+        let live = engine.live(&caller(authority.clone()), Some(process)).await;
+        let (now, may_see) = live.expect("this host can be read");
+        assert_eq!(may_see, expected, "{authority:?}");
+        assert!(!now.snapshot.nodes.is_empty());
+    }
+}
+
+#[tokio::test]
 async fn what_is_not_there_is_told_first() {
     let engine = engine(Roots::default());
     let mut ended = Asleep::new();

@@ -4,15 +4,16 @@ use super::{
     Parts,
     watch::{LocalityWatch, stream},
 };
-use crate::{access::caller, refusal::Refusal};
+use crate::{access::caller, engine::HostNow, refusal::Refusal};
 use numaloc_api::{
-    AdviceView, LocalityView,
+    AdviceView, LocalityView, SnapshotView,
     v1::{self, locality_service_server::LocalityService},
-    value::{GetAdvice, GetLocality, Target, WatchLocality},
+    value::{GetAdvice, GetLiveView, GetLocality, Target, WatchLocality},
 };
 use numaloc_core::Options;
 use numaloc_host::Policies;
 use std::time::SystemTime;
+use tokio::task::{JoinError, spawn_blocking};
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
 /// Tells where memory is.
@@ -72,6 +73,23 @@ impl LocalityService for Service {
         };
         let missing = advised.missing.iter().map(Into::into).collect();
         Ok(Response::new(v1::GetAdviceResponse { advice: Some(view.into()), missing }))
+    }
+
+    async fn get_live_view(
+        &self,
+        request: Request<v1::GetLiveViewRequest>,
+    ) -> Result<Response<v1::GetLiveViewResponse>, Status> {
+        let caller = caller(&request)?;
+        let GetLiveView { process } = request.into_inner().try_into()?;
+        let (now, may_see) = self.0.engine.live(&caller, process).await?;
+        let detail = process.map(|process| (process, may_see));
+        // Of ten thousand processes it takes some milliseconds.
+        let view = spawn_blocking(move || {
+            let HostNow { snapshot, up, time } = &*now;
+            v1::LiveView::from(SnapshotView { snapshot, detail, up: *up, time: *time })
+        });
+        let failed = |error: JoinError| Refusal::Internal { message: error.to_string() };
+        Ok(Response::new(v1::GetLiveViewResponse { view: Some(view.await.map_err(failed)?) }))
     }
 
     type WatchLocalityStream = BoxStream<v1::WatchLocalityResponse>;

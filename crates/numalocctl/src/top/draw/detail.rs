@@ -2,8 +2,10 @@
 
 use super::{bar, bold, write};
 use crate::{columns::Slot, top::state::State, units::short};
-use numaloc_core::{Identity, NodeSet};
-use numaloc_host::live::{Detail, MappingNow, ThreadNow};
+use numaloc_core::{
+    Identity, NodeSet,
+    live::{Detail, MappingNow, ThreadNow},
+};
 use ratatui::{buffer::Buffer, layout::Rect, style::Style};
 
 /// Draws them as one list, which is scrolled as a whole. Returns how far it is scrolled.

@@ -33,6 +33,15 @@ impl locality_service_server::LocalityService for Services {
             missing: Vec::new(),
         }))
     }
+    async fn get_live_view(
+        &self,
+        request: Request<GetLiveViewRequest>,
+    ) -> Answer<GetLiveViewResponse> {
+        let (_, script) = self.asked("GetLiveView", request)?;
+        let unknown = || Status::unimplemented("not known");
+        let view = script.live.clone().ok_or_else(unknown)?;
+        Ok(Response::new(GetLiveViewResponse { view: Some(view) }))
+    }
     type WatchLocalityStream = Watch<WatchLocalityResponse>;
     async fn watch_locality(
         &self,

@@ -99,9 +99,8 @@ fn calls_are_of_the_kind_that_their_name_says() {
         let kind = match method {
             "GetStatus" | "GetJob" | "GetSchedule" | "GetWorkload" | "Check" => Kind::Read,
             "ReplaceWorkloads" => Kind::Bulk,
-            "GetTopology" | "GetLocality" | "GetAdvice" | "GetMetrics" | "PlanMigration" => {
-                Kind::List
-            }
+            "GetTopology" | "GetLocality" | "GetAdvice" | "GetLiveView" | "GetMetrics"
+            | "PlanMigration" => Kind::List,
             "Watch" | "ServerReflectionInfo" => Kind::Stream,
             _ if method.starts_with("List") => Kind::List,
             _ if method.starts_with("Watch") => Kind::Watch,

@@ -1,6 +1,6 @@
 //! What a live view shows, as of one moment.
 
-use numaloc_core::{Identity, Kind, NodeId, NodeMemory, NodeSet};
+use crate::{Identity, Kind, NodeId, NodeMemory, NodeSet};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// All that is known.
@@ -12,8 +12,8 @@ pub struct Snapshot {
     pub processes: Vec<ProcessNow>,
     /// The cgroups that have them, by path.
     pub groups: BTreeMap<String, GroupNow>,
-    /// The threads and mappings of the process that is watched closely.
-    pub detail: Option<Detail>,
+    /// The threads and mappings of the processes that are watched closely, as far as these have not ended.
+    pub details: Vec<Detail>,
     /// Processes with memory that have not been looked at yet.
     pub unseen: usize,
     /// Processes whose page map this process may not read.
@@ -97,7 +97,7 @@ pub struct GroupNow {
 pub struct Detail {
     /// Which.
     pub identity: Identity,
-    /// Its threads.
+    /// Its threads; none before they have been read.
     pub threads: Vec<ThreadNow>,
     /// Its mappings that have pages, in order of their addresses, as of its last look; none before the first.
     pub mappings: Vec<MappingNow>,

@@ -1,0 +1,305 @@
+//! What a live view shows.
+
+use super::{
+    locality::node_bytes,
+    names::{duration, index, int, timestamp},
+};
+use crate::v1;
+use numaloc_core::{
+    Identity, NodeSet,
+    live::{Detail, GroupNow, MappingNow, NodeNow, ProcessNow, Seen, Snapshot, ThreadNow},
+};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, SystemTime},
+};
+
+/// Most bytes of the processes and cgroups of an answer, approximately. Many clients take no answer above 4 MiB.
+const MOST_BYTES: usize = 3 << 20;
+/// The same for the threads and for the mappings of one process, and most of each.
+const MOST_DETAIL_BYTES: usize = 256 << 10;
+const MOST_DETAILS: usize = 4096;
+/// What a number of bytes on a node takes at most.
+const NODE_BYTES: usize = 16;
+
+/// What is known of a host, and what belongs to it.
+#[derive(Clone, Copy, Debug)]
+pub struct SnapshotView<'a> {
+    /// The host.
+    pub snapshot: &'a Snapshot,
+    /// The process whose details are wanted, and whether its mappings may be told.
+    pub detail: Option<(Identity, bool)>,
+    /// How long ago looking began.
+    pub up: Duration,
+    /// When this was known.
+    pub time: SystemTime,
+}
+
+impl From<SnapshotView<'_>> for v1::LiveView {
+    fn from(view: SnapshotView<'_>) -> Self {
+        let SnapshotView { snapshot, detail, up, time } = view;
+        let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+        let shown = shown(snapshot);
+        let paths: BTreeSet<&str> =
+            shown.iter().filter_map(|process| process.cgroup.as_deref()).collect();
+        let numbers: BTreeMap<&str, i32> = paths.iter().copied().zip(0..).collect();
+        let detail = detail.and_then(|(identity, may_see)| {
+            let found = snapshot.details.iter().find(|detail| detail.identity == identity)?;
+            Some(self::detail(found, may_see))
+        });
+        Self {
+            nodes: snapshot.nodes.iter().map(node).collect(),
+            groups: paths.iter().map(|path| group(path, snapshot.groups.get(*path))).collect(),
+            processes: shown.iter().map(|each| process(each, &numbers)).collect(),
+            detail,
+            unseen_count: count(snapshot.unseen),
+            hidden_count: count(snapshot.hidden),
+            left_out_count: count(snapshot.processes.len() - shown.len()),
+            used_time: Some(duration(snapshot.used)),
+            up_time: Some(duration(up)),
+            read_time: Some(timestamp(time)),
+        }
+    }
+}
+
+/// The processes that have room in an answer, in order of their pid.
+fn shown(snapshot: &Snapshot) -> Vec<&ProcessNow> {
+    let mut told = BTreeSet::new();
+    let bytes = |process: &ProcessNow| process.resident_bytes;
+    let mut shown = fitting(&snapshot.processes, MOST_BYTES, bytes, |process| {
+        let nodes = match &process.seen {
+            Seen::Pages { nodes, .. } => nodes.len(),
+            Seen::Never | Seen::Hidden => 0,
+        };
+        let group = process.cgroup.as_deref().filter(|path| told.insert(*path));
+        let group = group.map_or(0, |path| {
+            let nodes = snapshot.groups.get(path).and_then(|group| group.nodes.as_ref());
+            64 + path.len() + nodes.map_or(0, BTreeMap::len) * NODE_BYTES
+        });
+        96 + process.comm.len() + 2 * process.home.len() + nodes * NODE_BYTES + group
+    });
+    shown.sort_by_key(|process| process.identity);
+    shown
+}
+
+/// As many as have room, those with most memory first.
+fn fitting<'a, T>(
+    all: &'a [T],
+    most_bytes: usize,
+    memory: impl Fn(&T) -> u64,
+    mut size: impl FnMut(&'a T) -> usize,
+) -> Vec<&'a T> {
+    let mut sorted: Vec<&'a T> = all.iter().collect();
+    sorted.sort_by_key(|each| Reverse(memory(each)));
+    let (mut used, mut count) = (0, 0);
+    for &each in &sorted {
+        used += size(each);
+        if used > most_bytes {
+            break;
+        }
+        count += 1;
+    }
+    sorted.truncate(count);
+    sorted
+}
+
+fn ids(nodes: &NodeSet) -> Vec<i32> {
+    nodes.iter().map(|node| index(node.0)).collect()
+}
+
+fn node(node: &NodeNow) -> v1::LiveNode {
+    v1::LiveNode {
+        node_id: index(node.id.0),
+        total_bytes: int(node.memory.total_bytes),
+        free_bytes: int(node.memory.free_bytes),
+        cache_bytes: int(node.memory.cache_bytes),
+        protected_bytes: int(node.memory.protected_bytes),
+        cpu_percent: node.cpu_percent,
+        foreign_per_second: node.foreign_per_second,
+        memory_tier: node.tier.map(index),
+    }
+}
+
+fn group(path: &str, group: Option<&GroupNow>) -> v1::LiveGroup {
+    let nodes = group.and_then(|group| group.nodes.as_ref());
+    v1::LiveGroup {
+        cgroup: path.to_owned(),
+        nodes: nodes.map_or(Vec::new(), node_bytes),
+        is_counted: nodes.is_some(),
+        kernel_migrated_pages: group.and_then(|group| group.kernel_migrated_pages).map(int),
+        age: group.and_then(|group| group.age).map(duration),
+    }
+}
+
+fn process(process: &ProcessNow, groups: &BTreeMap<&str, i32>) -> v1::LiveProcess {
+    let pages = match &process.seen {
+        Seen::Never | Seen::Hidden => None,
+        Seen::Pages { nodes, unplaced_bytes, kernel_migrated_pages, age } => Some(v1::LivePages {
+            nodes: node_bytes(nodes),
+            unplaced_bytes: int(*unplaced_bytes),
+            kernel_migrated_pages: kernel_migrated_pages.map(int),
+            age: Some(duration(*age)),
+        }),
+    };
+    v1::LiveProcess {
+        process: Some(process.identity.into()),
+        comm: process.comm.clone(),
+        group_index: process.cgroup.as_deref().and_then(|path| groups.get(path).copied()),
+        home_node_ids: ids(&process.home),
+        resident_bytes: int(process.resident_bytes),
+        cpu_percent: process.cpu_percent,
+        thread_count: int(process.threads),
+        is_hidden: process.seen == Seen::Hidden,
+        pages,
+    }
+}
+
+fn detail(detail: &Detail, may_see: bool) -> v1::LiveDetail {
+    // Of threads none is larger: the first ones are told.
+    let size = |thread: &ThreadNow| 48 + thread.comm.len() + 2 * thread.home.len();
+    let mut threads = fitting(&detail.threads, MOST_DETAIL_BYTES, |_| 0, size);
+    threads.truncate(MOST_DETAILS);
+    let mappings: &[MappingNow] = if may_see { &detail.mappings } else { &[] };
+    let memory = |mapping: &MappingNow| mapping.nodes.values().sum::<u64>();
+    let size = |mapping: &MappingNow| 48 + mapping.name.len() + mapping.nodes.len() * NODE_BYTES;
+    let mut mappings = fitting(mappings, MOST_DETAIL_BYTES, memory, size);
+    mappings.truncate(MOST_DETAILS);
+    mappings.sort_by_key(|mapping| mapping.start);
+    v1::LiveDetail {
+        process: Some(detail.identity.into()),
+        threads: threads.into_iter().map(thread).collect(),
+        mappings: mappings.into_iter().map(mapping).collect(),
+        is_hidden: !may_see,
+    }
+}
+
+fn thread(thread: &ThreadNow) -> v1::LiveThread {
+    v1::LiveThread {
+        tid: thread.tid,
+        comm: thread.comm.clone(),
+        home_node_ids: ids(&thread.home),
+        node_id: thread.node.map(|node| index(node.0)),
+        cpu_percent: thread.cpu_percent,
+    }
+}
+
+fn mapping(mapping: &MappingNow) -> v1::LiveMapping {
+    v1::LiveMapping {
+        start_address: mapping.start,
+        length_bytes: int(mapping.bytes),
+        kind: v1::MemoryKind::from(mapping.kind).into(),
+        name: mapping.name.to_string(),
+        is_shared: mapping.shared,
+        nodes: node_bytes(&mapping.nodes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numaloc_core::{Kind, NodeId};
+    use prost::Message;
+
+    fn process(pid: i32, bytes: u64, cgroup: &str) -> ProcessNow {
+        ProcessNow {
+            identity: Identity { pid, start_time: 7 },
+            comm: "\u{7}redis".to_owned(),
+            cgroup: Some(cgroup.to_owned()),
+            home: "0,8".parse().unwrap(),
+            resident_bytes: bytes,
+            cpu_percent: Some(1.5),
+            threads: 4,
+            seen: Seen::Pages {
+                nodes: [(NodeId(0), bytes)].into(),
+                unplaced_bytes: 0,
+                kernel_migrated_pages: Some(3),
+                age: Duration::from_secs(2),
+            },
+        }
+    }
+
+    fn view(snapshot: &Snapshot, detail: Option<(Identity, bool)>) -> v1::LiveView {
+        let up = Duration::from_secs(9);
+        SnapshotView { snapshot, detail, up, time: SystemTime::UNIX_EPOCH }.into()
+    }
+
+    #[test]
+    fn processes_name_their_cgroups_by_number() {
+        let group = GroupNow { nodes: Some([(NodeId(8), 5)].into()), ..GroupNow::default() };
+        let snapshot = Snapshot {
+            processes: vec![
+                ProcessNow { cgroup: None, seen: Seen::Hidden, ..process(1, 10, "") },
+                process(2, 20, "/b"),
+                process(3, 30, "/a"),
+                ProcessNow { seen: Seen::Never, ..process(4, 5, "/b") },
+            ],
+            groups: [("/a".to_owned(), group)].into(),
+            ..Snapshot::default()
+        };
+        let view = view(&snapshot, None);
+        let groups: Vec<_> = view.groups.iter().map(|group| group.cgroup.as_str()).collect();
+        assert_eq!(groups, ["/a", "/b"]);
+        assert_eq!((view.groups[0].is_counted, view.groups[0].nodes[0].bytes), (true, 5));
+        assert_eq!((view.groups[1].is_counted, view.groups[1].nodes.len()), (false, 0));
+        let named: Vec<_> = view.processes.iter().map(|process| process.group_index).collect();
+        assert_eq!(named, [None, Some(1), Some(0), Some(1)]);
+        let seen: Vec<_> =
+            view.processes.iter().map(|each| (each.is_hidden, each.pages.is_some())).collect();
+        assert_eq!(seen, [(true, false), (false, true), (false, true), (false, false)]);
+        assert_eq!((view.left_out_count, view.detail), (0, None));
+    }
+
+    #[test]
+    fn an_answer_is_bounded_and_those_with_most_memory_are_in_it() {
+        let cgroup = |pid: i32| format!("/kubepods.slice/{}/{pid}", "x".repeat(200));
+        let snapshot = Snapshot {
+            processes: (1..=40_000).map(|pid| process(pid, pid as u64, &cgroup(pid))).collect(),
+            ..Snapshot::default()
+        };
+        let view = view(&snapshot, None);
+        let length = view.encoded_len();
+        assert!((1 << 20..4 << 20).contains(&length), "{length}");
+        let pids: Vec<i32> =
+            view.processes.iter().filter_map(|each| Some(each.process.as_ref()?.pid)).collect();
+        assert!(pids.is_sorted() && pids.last() == Some(&40_000), "{:?}", pids.last());
+        assert_eq!(view.left_out_count as usize, 40_000 - pids.len());
+        assert_eq!(view.groups.len(), pids.len());
+    }
+
+    #[test]
+    fn mappings_are_for_those_who_may_see_them() {
+        let identity = Identity { pid: 2, start_time: 7 };
+        let mapping = |start| MappingNow {
+            start,
+            bytes: 4096,
+            kind: Kind::Heap,
+            name: "[heap]".into(),
+            shared: false,
+            nodes: [(NodeId(0), 4096)].into(),
+        };
+        let thread = ThreadNow {
+            tid: 2,
+            comm: "a".to_owned(),
+            home: "8".parse().unwrap(),
+            node: Some(NodeId(8)),
+            cpu_percent: None,
+        };
+        let detail = Detail {
+            identity,
+            threads: vec![thread],
+            mappings: (1..=5000).map(|number| mapping(number << 12)).collect(),
+        };
+        let snapshot = Snapshot { details: vec![detail], ..Snapshot::default() };
+        let told = |may_see| view(&snapshot, Some((identity, may_see))).detail.unwrap();
+        let (all, hidden) = (told(true), told(false));
+        assert_eq!((all.is_hidden, all.threads.len()), (false, 1));
+        assert!((1000..=4096).contains(&all.mappings.len()), "{}", all.mappings.len());
+        assert!(all.mappings.is_sorted_by_key(|mapping| mapping.start_address));
+        assert_eq!(all.mappings[0].kind(), v1::MemoryKind::Heap);
+        assert_eq!((hidden.is_hidden, hidden.mappings.len()), (true, 0));
+        assert_eq!(hidden.threads[0].node_id, Some(8));
+        let other = Identity { pid: 3, start_time: 7 };
+        assert_eq!(view(&snapshot, Some((other, true))).detail, None);
+    }
+}

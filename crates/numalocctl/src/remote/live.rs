@@ -1,0 +1,150 @@
+//! What the daemon knows of its host, for a live view.
+
+use super::{
+    Daemon, client,
+    fields::{amount, node, span},
+};
+use crate::exit::Failure;
+use numaloc_api::v1;
+use numaloc_core::{
+    Identity, Kind, NodeId, NodeMemory, NodeSet,
+    live::{Detail, GroupNow, MappingNow, NodeNow, ProcessNow, Seen, Snapshot, ThreadNow},
+};
+use std::{collections::BTreeMap, time::Duration};
+
+/// A host as its daemon knows it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HostView {
+    /// What is known.
+    pub snapshot: Snapshot,
+    /// Processes that did not fit into the answer.
+    pub left_out: usize,
+    /// For how long the daemon has been looking.
+    pub up: Duration,
+}
+
+impl Daemon {
+    /// What the daemon knows of its host by now. It watches `process` closely from now on.
+    pub fn live_view(&self, process: Option<Identity>) -> Result<HostView, Failure> {
+        let mut service = client!(self, locality_service_client, LocalityServiceClient);
+        let message = v1::GetLiveViewRequest { process: process.map(Into::into) };
+        let answer =
+            self.call(message, |request| async move { service.get_live_view(request).await })?;
+        Ok(view(&answer.view.unwrap_or_default()))
+    }
+}
+
+/// A host from a message.
+pub fn view(message: &v1::LiveView) -> HostView {
+    let count = |number: i32| usize::try_from(number).unwrap_or(0);
+    let time = |span: Option<prost_types::Duration>| span.map(self::span).unwrap_or_default();
+    let group = |group: &v1::LiveGroup| (group.cgroup.clone(), self::group(group));
+    let snapshot = Snapshot {
+        nodes: message.nodes.iter().map(one).collect(),
+        processes: message.processes.iter().map(|each| process(each, &message.groups)).collect(),
+        groups: message.groups.iter().map(group).collect(),
+        details: message.detail.iter().map(detail).collect(),
+        unseen: count(message.unseen_count),
+        hidden: count(message.hidden_count),
+        used: time(message.used_time),
+    };
+    HostView { snapshot, left_out: count(message.left_out_count), up: time(message.up_time) }
+}
+
+fn identity(message: Option<&v1::ProcessId>) -> Identity {
+    let (pid, start_time) =
+        message.map_or((0, 0), |process| (process.pid, amount(process.start_time_ticks)));
+    Identity { pid, start_time }
+}
+
+fn set(indexes: &[i32]) -> NodeSet {
+    indexes.iter().map(|&index| NodeId(node(index))).collect()
+}
+
+fn by_node(nodes: &[v1::NodeBytes]) -> BTreeMap<NodeId, u64> {
+    nodes.iter().map(|each| (NodeId(node(each.node_id)), amount(each.bytes))).collect()
+}
+
+fn one(message: &v1::LiveNode) -> NodeNow {
+    NodeNow {
+        id: NodeId(node(message.node_id)),
+        memory: NodeMemory {
+            total_bytes: amount(message.total_bytes),
+            free_bytes: amount(message.free_bytes),
+            cache_bytes: amount(message.cache_bytes),
+            protected_bytes: amount(message.protected_bytes),
+            // What is shown does without the rest.
+            ..NodeMemory::default()
+        },
+        cpu_percent: message.cpu_percent,
+        foreign_per_second: message.foreign_per_second,
+        tier: message.memory_tier.map(node),
+    }
+}
+
+fn group(message: &v1::LiveGroup) -> GroupNow {
+    GroupNow {
+        nodes: message.is_counted.then(|| by_node(&message.nodes)),
+        kernel_migrated_pages: message.kernel_migrated_pages.map(amount),
+        age: message.age.map(span),
+    }
+}
+
+fn process(message: &v1::LiveProcess, groups: &[v1::LiveGroup]) -> ProcessNow {
+    let group = message.group_index.and_then(|index| groups.get(usize::try_from(index).ok()?));
+    ProcessNow {
+        identity: identity(message.process.as_ref()),
+        comm: message.comm.clone(),
+        cgroup: group.map(|group| group.cgroup.clone()),
+        home: set(&message.home_node_ids),
+        resident_bytes: amount(message.resident_bytes),
+        cpu_percent: message.cpu_percent,
+        threads: amount(message.thread_count),
+        seen: match &message.pages {
+            Some(pages) => Seen::Pages {
+                nodes: by_node(&pages.nodes),
+                unplaced_bytes: amount(pages.unplaced_bytes),
+                kernel_migrated_pages: pages.kernel_migrated_pages.map(amount),
+                age: pages.age.map(span).unwrap_or_default(),
+            },
+            None if message.is_hidden => Seen::Hidden,
+            None => Seen::Never,
+        },
+    }
+}
+
+fn detail(message: &v1::LiveDetail) -> Detail {
+    Detail {
+        identity: identity(message.process.as_ref()),
+        threads: message.threads.iter().map(thread).collect(),
+        mappings: message.mappings.iter().map(mapping).collect(),
+    }
+}
+
+fn thread(message: &v1::LiveThread) -> ThreadNow {
+    ThreadNow {
+        tid: message.tid,
+        comm: message.comm.clone(),
+        home: set(&message.home_node_ids),
+        node: message.node_id.map(|index| NodeId(node(index))),
+        cpu_percent: message.cpu_percent,
+    }
+}
+
+fn mapping(message: &v1::LiveMapping) -> MappingNow {
+    MappingNow {
+        start: message.start_address,
+        bytes: amount(message.length_bytes),
+        kind: match message.kind() {
+            v1::MemoryKind::Heap => Kind::Heap,
+            v1::MemoryKind::Stack => Kind::Stack,
+            v1::MemoryKind::File => Kind::File,
+            v1::MemoryKind::Shmem => Kind::Shmem,
+            // Also what only a newer daemon knows.
+            v1::MemoryKind::Anonymous | v1::MemoryKind::Unspecified => Kind::Anonymous,
+        },
+        name: message.name.as_str().into(),
+        shared: message.is_shared,
+        nodes: by_node(&message.nodes),
+    }
+}
