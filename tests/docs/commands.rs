@@ -1,7 +1,7 @@
 //! The command lines that the documentation shows, for the tests of the programs: each has to parse. Every program includes this file
 //! by its path, because it is too little for a crate.
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::{
     fs, iter,
     path::{Path, PathBuf},
@@ -33,6 +33,12 @@ pub fn all_parse(
             ErrorKind::MissingRequiredArgument
             | ErrorKind::MissingSubcommand
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => shown.in_text,
+            // An option that is named in a sentence, without its value.
+            ErrorKind::InvalidValue => {
+                let value = error.get(ContextKind::InvalidValue);
+                shown.in_text
+                    && matches!(value, Some(ContextValue::String(value)) if value.is_empty())
+            }
             _ => false,
         };
         (!is_fine).then(|| format!("{}: {}\n{error}", shown.place, shown.words.join(" ")))

@@ -87,9 +87,11 @@ impl Dispatcher {
             self.make_room();
             slice = self.next_slice(now);
             let next = self.next_tick(now);
-            // If the end of a lease cannot be stored now, it waits for the next try, too.
+            // If something cannot be stored now, the ends of leases and what is to be forgotten wait for the next try, too: they
+            // stay due, and this would spin.
             let lease = self.next_lease().filter(|_| retry.is_none());
-            let wake = [retry, next, slice, lease, Some(forget), Some(pulse_due), self.stopping];
+            let forgets = retry.is_none().then_some(forget);
+            let wake = [retry, next, slice, lease, forgets, Some(pulse_due), self.stopping];
             let wake = wake.into_iter().flatten().min().unwrap_or(now + RETRY);
             tokio::select! {
                 command = commands.recv() => match command {
