@@ -48,7 +48,9 @@ pub fn await_room(
     }
     if balance.vacated_bytes() >= AHEAD {
         // Others take what has become free.
-        if !lasts(patience, work, node) {
+        let Ok(memory) = work.memory.read_for(node, Supply::BASE) else { return false };
+        let (free, now) = (memory.free_bytes, Instant::now());
+        if !patience.get_or_insert_with(|| Patience::new(free, now)).lasts(free, now) {
             moved.end(node, CacheStop::Stuck);
         }
         rests.pause(PAUSE);
@@ -62,8 +64,7 @@ pub fn await_room(
         }
         Err(TryLockError::Poisoned(_)) => panic!("no worker panics while it holds this"),
     };
-    let walk = walks.entry(node).or_default();
-    match step(walk, work, rests, node) {
+    match step(walks.entry(node).or_default(), work, rests, node) {
         Step::Moved(to, bytes) => {
             ledger.cache_moved(node, to, bytes);
             moved.left(node, bytes);
@@ -72,22 +73,11 @@ pub fn await_room(
         Step::Busy => {
             rests.pause(PAUSE);
         }
-        // Memory may become free without us: so it is while a file is cut short, or a process ends.
-        Step::End(_) if lasts(&mut walk.ending, work, node) => {
-            rests.pause(PAUSE);
-        }
         Step::End(stop) => moved.end(node, stop),
     }
     drop(walks);
     rests.rest();
     true
-}
-
-/// Whether to wait on for memory of `node` that becomes free.
-fn lasts(patience: &mut Option<Patience>, work: &Work<'_>, node: NodeId) -> bool {
-    let Ok(memory) = work.memory.read_for(node, Supply::BASE) else { return false };
-    let (free, now) = (memory.free_bytes, Instant::now());
-    patience.get_or_insert_with(|| Patience::new(free, now)).lasts(free, now)
 }
 
 /// What has become of a piece.

@@ -1,6 +1,5 @@
 //! What a run knows of page cache that moves away from its targets: how much has left, and which files are still to be looked at.
 
-use crate::cache::Patience;
 use numaloc_core::{
     CacheStop, NodeId, NodeMemory, NodeSet, Topology, cache_move::others, exchange::Balance,
 };
@@ -93,8 +92,6 @@ pub struct Walk {
     own_only: bool,
     /// Nodes where this process may put nothing.
     pub refused: NodeSet,
-    /// There is no more to look at; this is for memory that becomes free all the same.
-    pub ending: Option<Patience>,
 }
 
 /// A file that is open.
