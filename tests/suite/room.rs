@@ -22,8 +22,8 @@ const MIB: u64 = 1 << 20;
 const SIZE: u64 = 160 * MIB;
 
 /// What a ballast leaves free beyond the high watermark after the cache is there: too much for the kernel to reclaim any of it, and
-/// less than the reserve.
-const LEFT: u64 = 24 * MIB;
+/// less than the reserve of 64 MiB. With 200 MiB of cache it is room for [`SIZE`] and little more.
+const LEFT: u64 = 40 * MIB;
 
 /// What nobody may suffer for the sake of a move.
 const DISTRESS: [&str; 2] = ["oom_kill", "pswpout"];
@@ -81,7 +81,7 @@ fn full(mib: u64) -> (OnDisk, App) {
 /// What is below the reserve of 64 MiB above the high watermark is no room.
 fn assert_little_free() {
     let free = free_bytes(0);
-    assert!(free < high_watermark_bytes(0) + 48 * MIB, "the scene: {free} free");
+    assert!(free < high_watermark_bytes(0) + 56 * MIB, "the scene: {free} free");
 }
 
 fn distress() -> [u64; 2] {

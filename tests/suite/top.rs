@@ -3,6 +3,7 @@
 use crate::{
     app::{App, Layout},
     cli::{as_nobody, code, command, numalocctl},
+    settings::Setting,
     truth::Truth,
 };
 use serde_json::Value;
@@ -59,6 +60,7 @@ fn placed() -> Vec<(App, &'static [u32])> {
 
 #[test]
 fn shares_are_those_of_numa_maps() {
+    let _balancing = Setting::numa_balancing(false);
     let apps = placed();
     let document = after_a_full_pass(&["--cpu-budget", "50"]);
     let mut shares = Vec::new();
@@ -79,9 +81,11 @@ fn shares_are_those_of_numa_maps() {
 
 #[test]
 fn a_full_pass_comes_with_a_small_budget_too() {
+    let _balancing = Setting::numa_balancing(false);
     let app = Layout::remote(&["anon:16M"]).start("top");
     let document = after_a_full_pass(&["--cpu-budget", "2"]);
-    assert!(row(&document, app.pid())["remote_bytes"].as_u64() >= Some(16 << 20));
+    let row = row(&document, app.pid());
+    assert!(row["remote_bytes"].as_u64() >= Some(16 << 20), "{row}");
 }
 
 #[test]
