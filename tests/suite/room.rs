@@ -78,10 +78,11 @@ fn full(mib: u64) -> (OnDisk, App) {
     (file, ballast)
 }
 
-/// What is below the reserve of 64 MiB above the high watermark is no room.
+/// What is below the reserve of 64 MiB above the high watermark is no room, and what is above it is little of what is to come. Some
+/// more may be free than the ballast has left: each CPU's own list of free pages gives back up to a few MiB.
 fn assert_little_free() {
     let free = free_bytes(0);
-    assert!(free < high_watermark_bytes(0) + 56 * MIB, "the scene: {free} free");
+    assert!(free < high_watermark_bytes(0) + 64 * MIB + SIZE / 8, "the scene: {free} free");
 }
 
 fn distress() -> [u64; 2] {
