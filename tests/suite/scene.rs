@@ -21,7 +21,7 @@ pub struct Scene {
     control_before: Truth,
     checked_before: u64,
     layout: Layout,
-    _balancing: Setting,
+    _settings: [Setting; 2],
 }
 
 impl Scene {
@@ -33,7 +33,7 @@ impl Scene {
     /// Starts the application and its control process. The control process does not write, so that it leaves the machine's time
     /// to the test. It is in no cgroup, and its files are its own.
     pub fn of(layout: Layout) -> Self {
-        let balancing = Setting::numa_balancing(false);
+        let settings = [Setting::numa_balancing(false), Setting::steady_watermarks()];
         let control = layout.control();
         let mut app = layout.start("target");
         let control_before = Truth::of(control.pid());
@@ -48,7 +48,7 @@ impl Scene {
             );
         }
         let checked_before = app.check();
-        Self { app, control, control_before, checked_before, layout, _balancing: balancing }
+        Self { app, control, control_before, checked_before, layout, _settings: settings }
     }
 
     /// The application as a target.

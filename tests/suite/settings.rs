@@ -33,6 +33,18 @@ impl Setting {
         Self::set("/proc/sys/vm/percpu_pagelist_high_fraction", "1000000")
     }
 
+    /// Has watermarks stay where they are. The kernel raises them by up to 150 % when it has to mix movable and other pages
+    /// (mm/page_alloc.c, `boost_watermark`), until kswapd has run. A node that was filled up to a raised watermark has a hundred
+    /// MiB free a moment later.
+    pub fn steady_watermarks() -> Self {
+        let setting = Self::set("/proc/sys/vm/watermark_boost_factor", "0");
+        // Whatever is written, this takes back what has been raised (`__setup_per_zone_wmarks`).
+        let path = "/proc/sys/vm/min_free_kbytes";
+        let reserved = fs::read_to_string(path).expect("all kernels have it");
+        fs::write(path, reserved).expect("root");
+        setting
+    }
+
     /// Reserves 2 MiB pages on a node.
     ///
     /// # Panics
