@@ -72,13 +72,7 @@ fn without_nri_other_cpus_are_told() {
 #[test]
 fn without_nri_whoever_was_gone_is_caught_up_with() {
     let mut watched = watched("restarted");
-    let (stays, goes) = (watched.container("stays"), watched.container("goes"));
-    until_known(&watched.daemon, [&*stays, &*goes]);
-    watched.plugin.kill();
-    watched.remove(&goes);
-    let comes = watched.container("comes");
-    watched.plugin.spawn();
-    until_known(&watched.daemon, [&*stays, &*comes]);
+    let (stays, comes) = watched.catches_up_after_being_gone();
 
     watched.containerd.kill();
     watched.containerd.spawn();

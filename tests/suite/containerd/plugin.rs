@@ -199,6 +199,19 @@ impl Watched {
         fs::write(format!("/proc/{}/root/tmp/end", brief.pid), "").expect("it runs");
         until_known(&self.daemon, [&*stays]);
     }
+
+    /// While the plugin is gone, a container goes and another one comes; the plugin catches up with both. Returns the container that
+    /// was there all the time, and the one that has come.
+    pub fn catches_up_after_being_gone(&mut self) -> (String, String) {
+        let (stays, goes) = (self.container("stays"), self.container("goes"));
+        until_known(&self.daemon, [&*stays, &*goes]);
+        self.plugin.kill();
+        self.remove(&goes);
+        let comes = self.container("comes");
+        self.plugin.spawn();
+        until_known(&self.daemon, [&*stays, &*comes]);
+        (stays, comes)
+    }
 }
 
 /// Asserts that a workload has the cgroup of this process.
@@ -240,13 +253,7 @@ fn a_container_that_ends_by_itself_is_forgotten() {
 #[test]
 fn a_plugin_that_was_gone_catches_up() {
     let mut watched = Watched::start(&Pod::new("restarted"));
-    let (stays, goes) = (watched.container("stays"), watched.container("goes"));
-    until_known(&watched.daemon, [&*stays, &*goes]);
-    watched.plugin.kill();
-    watched.remove(&goes);
-    let comes = watched.container("comes");
-    watched.plugin.spawn();
-    until_known(&watched.daemon, [&*stays, &*comes]);
+    watched.catches_up_after_being_gone();
 }
 
 #[test]
