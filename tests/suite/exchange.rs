@@ -5,7 +5,6 @@ use crate::{
     cli::{code, numalocctl},
     engine::{exchange, inspect},
     scene::{SLACK, Scene, assert_complete, ballast},
-    settings::Setting,
     truth::{Nodes, Truth, free_bytes, high_watermark_bytes, node_bytes, on, unused_bytes, vmstat},
 };
 use numaloc_core::{Flows, MakeRoom, NodeId, Options, Reason, exchange::CHUNK};
@@ -80,7 +79,6 @@ fn gone(runs: &[Outcome]) -> u64 {
 
 #[test]
 fn memory_comes_home_in_exchange_for_best_effort() {
-    let _lists = Setting::short_free_lists();
     let scene = Scene::remote(&["anon:96M"]);
     let mut other = best_effort("", 160);
     let mut ballast = fill_home();
@@ -108,7 +106,6 @@ fn memory_comes_home_in_exchange_for_best_effort() {
 
 #[test]
 fn who_is_pinned_to_the_full_node_stays_while_others_are_there() {
-    let _lists = Setting::short_free_lists();
     let scene = Scene::remote(&["anon:96M"]);
     let (mut pinned, mut other) = (best_effort("0", 128), best_effort("", 128));
     let mut ballast = fill_home();
@@ -126,7 +123,6 @@ fn who_is_pinned_to_the_full_node_stays_while_others_are_there() {
 
 #[test]
 fn who_is_pinned_makes_room_once_nobody_else_can() {
-    let _lists = Setting::short_free_lists();
     let scene = Scene::remote(&["anon:96M"]);
     let (mut pinned, mut other) = (best_effort("0", 128), best_effort("", 32));
     let mut ballast = fill_home();
@@ -145,7 +141,6 @@ fn who_is_pinned_makes_room_once_nobody_else_can() {
 
 #[test]
 fn without_others_the_rest_stays() {
-    let _lists = Setting::short_free_lists();
     let scene = Scene::remote(&["anon:96M"]);
     let mut ballast = fill_home();
     let (outcome, others) = run(&scene, &[]);
@@ -159,7 +154,6 @@ fn without_others_the_rest_stays() {
 
 #[test]
 fn nothing_is_pushed_onto_a_node_that_is_full_itself() {
-    let _lists = Setting::short_free_lists();
     let scene = Scene::remote(&["anon:96M"]);
     let mut other = best_effort("", 128);
     let (mut here, mut there) = (fill_home(), fill(1, RESERVE / 2));
@@ -178,7 +172,6 @@ fn nothing_is_pushed_onto_a_node_that_is_full_itself() {
 
 #[test]
 fn a_cancelled_exchange_leaves_closed_accounts() {
-    let _lists = Setting::short_free_lists();
     let scene = Scene::remote(&["anon:96M"]);
     let mut other = best_effort("", 160);
     let mut ballast = fill_home();
@@ -213,7 +206,6 @@ fn a_cancelled_exchange_leaves_closed_accounts() {
 
 #[test]
 fn the_command_line_names_who_makes_room() {
-    let _lists = Setting::short_free_lists();
     let scene = Scene::remote(&["anon:96M"]);
     let mut other = best_effort("", 160);
     let mut ballast = fill_home();

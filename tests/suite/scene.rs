@@ -21,7 +21,7 @@ pub struct Scene {
     control_before: Truth,
     checked_before: u64,
     layout: Layout,
-    _settings: [Setting; 2],
+    _settings: [Setting; 3],
 }
 
 impl Scene {
@@ -33,7 +33,8 @@ impl Scene {
     /// Starts the application and its control process. The control process does not write, so that it leaves the machine's time
     /// to the test. It is in no cgroup, and its files are its own.
     pub fn of(layout: Layout) -> Self {
-        let settings = [Setting::numa_balancing(false), Setting::steady_watermarks()];
+        let balancing = Setting::numa_balancing(false);
+        let settings = [balancing, Setting::steady_watermarks(), Setting::short_free_lists()];
         let control = layout.control();
         let mut app = layout.start("target");
         let control_before = Truth::of(control.pid());

@@ -3,7 +3,6 @@
 use super::*;
 use crate::{
     engine::inspect,
-    settings::Setting,
     truth::{Nodes, Truth},
 };
 use numaloc_core::{Flows, NodeId};
@@ -71,7 +70,6 @@ fn to_the_other_node(flows: &Flows) -> u64 {
 
 #[test]
 fn cache_of_a_file_in_use_stays_warm() {
-    let _lists = Setting::short_free_lists();
     let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
     let (file, mut ballast, user) = in_use("exec 3<\"$0\"; while cat \"$0\"; do :; done");
     let read = || [vmstat("workingset_refault_file"), vmstat("pgpgin")];
@@ -96,7 +94,6 @@ fn cache_of_a_file_in_use_stays_warm() {
 
 #[test]
 fn the_other_node_is_not_filled() {
-    let _lists = Setting::short_free_lists();
     let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
     let (file, mut ballast, user) = in_use(ASLEEP);
     // Less than its reserve is left.
@@ -118,7 +115,6 @@ fn the_other_node_is_not_filled() {
 
 #[test]
 fn a_file_that_becomes_shorter_meanwhile_harms_nobody() {
-    let _lists = Setting::short_free_lists();
     let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
     let (file, mut ballast, user) = in_use(ASLEEP);
     let (pid, range) = (scene.app.pid(), scene.app.range("anon"));
@@ -144,7 +140,6 @@ fn a_file_that_becomes_shorter_meanwhile_harms_nobody() {
 
 #[test]
 fn files_of_others_are_left_alone() {
-    let _lists = Setting::short_free_lists();
     let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
     let (file, mut ballast, user) = in_use(ASLEEP);
     let cache_of = Whose::Of { uid: Some(4711), cgroups: Vec::new() };
