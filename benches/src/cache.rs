@@ -3,6 +3,7 @@
 use crate::{
     hold::{self, Holder, meminfo, pinned},
     movers::HOME,
+    setting::{Setting, steady_watermarks},
 };
 use anyhow::{Context, Result, ensure};
 use std::{
@@ -19,6 +20,7 @@ const SPARE_MIB: usize = 64;
 pub struct Cache {
     path: PathBuf,
     _ballast: Holder,
+    _watermarks: Option<Setting>,
 }
 
 impl Cache {
@@ -27,6 +29,7 @@ impl Cache {
         let path = Path::new("/mnt/disk/numaloc-bench-cache").to_owned();
         write(&path, mib)?;
         drop_caches()?;
+        let watermarks = steady_watermarks()?;
         let ballast = meminfo(HOME, "MemFree:")?.saturating_sub(mib + SPARE_MIB);
         let ballast = hold::Args {
             mib: ballast / 2 * 2,
@@ -34,7 +37,12 @@ impl Cache {
             memory_node: Some(HOME),
             ..hold::Args::default()
         };
-        Ok(Self { path, _ballast: Holder::start(&ballast)? })
+        Ok(Self { path, _ballast: Holder::start(&ballast)?, _watermarks: watermarks })
+    }
+
+    /// The file that is in the cache once it has been filled.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Reads the file again, so that all that is free of the node goes to its cache.

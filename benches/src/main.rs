@@ -21,6 +21,7 @@ mod pretended;
 mod print;
 mod reader;
 mod report;
+mod reread;
 mod rounds;
 mod scale;
 mod scanning;
@@ -57,6 +58,8 @@ enum Bench {
     /// What a reader of page cache feels while memory comes to its node, with room there and without. Needs root on a machine with
     /// two nodes.
     Reader(reader::Args),
+    /// What those who read page cache again pay for the room that was made of it. Needs root on a machine with two nodes.
+    Reread(reread::Args),
     /// Moving the little that is remote of a process, against the least work that finds and moves it. Needs root on a machine
     /// with two nodes.
     Little(little::Args),
@@ -125,6 +128,7 @@ fn main() -> Result<()> {
         Bench::Throughput(args) => throughput::run(&args),
         Bench::Stall(args) => stall::run(&args),
         Bench::Reader(args) => reader::run(&args),
+        Bench::Reread(args) => reread::run(&args),
         Bench::Little(args) => little::run(&args),
         Bench::Looked(args) => looked::run(&args),
         Bench::Soonest(args) => soonest::run(&args),

@@ -40,7 +40,8 @@ pub struct Args {
 
 /// How long the reader is watched before a move.
 const BEFORE: Duration = Duration::from_secs(1);
-const MIB: f64 = (1 << 20) as f64;
+/// Bytes of a MiB.
+pub const MIB: f64 = (1 << 20) as f64;
 
 /// What was read between two lines of input.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -125,7 +126,7 @@ fn window(reader: &mut Holder) -> Result<Window> {
 }
 
 /// Bytes that a process has had read from a disk (proc_pid_io(5)).
-fn read_bytes(pid: i32) -> Result<u64> {
+pub fn read_bytes(pid: i32) -> Result<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/io"))?;
     let bytes = text.lines().find_map(|line| line.strip_prefix("read_bytes: "));
     Ok(bytes.context("read_bytes")?.parse()?)

@@ -25,6 +25,16 @@ impl Setting {
     }
 }
 
+/// Has watermarks stay where they are. The kernel raises them by up to 150 % when it has to mix movable and other pages
+/// (mm/page_alloc.c, `boost_watermark`), and reclaims that much more of a full node.
+pub fn steady_watermarks() -> Result<Option<Setting>> {
+    let setting = Setting::set("/proc/sys/vm/watermark_boost_factor", "0")?;
+    // Whatever is written, this takes back what has been raised (`__setup_per_zone_wmarks`).
+    let reserved = "/proc/sys/vm/min_free_kbytes";
+    fs::write(reserved, fs::read_to_string(reserved)?).context(reserved)?;
+    Ok(setting)
+}
+
 impl Drop for Setting {
     fn drop(&mut self) {
         if let Err(error) = fs::write(self.path, self.before.trim()) {

@@ -10,6 +10,10 @@ pub const OURS: &str = "numalocctl fast";
 pub const TO_EMPTY: &str = "balanced, to an empty node";
 /// Of `reader`: the same move to a node that is full of page cache.
 pub const TO_FULL: &str = "balanced, to a full node";
+/// Of `reread`: page cache was dropped to make room.
+pub const DROPPED: &str = "balanced, cache dropped";
+/// Of `reread`: it went to the other node.
+pub const MOVED: &str = "balanced, cache moved";
 /// Of `offload`: copies by CPU are asked for.
 pub const OFF: &str = "off";
 /// Of `offload`: the default.
@@ -32,6 +36,7 @@ pub fn base(figure: &Figure) -> Option<&'static str> {
         ("throughput" | "stall" | "soonest", _) => Some("migratepages"),
         ("scan", _) => Some("bare pagemap, looked up"),
         ("reader", _) => Some(TO_EMPTY),
+        ("reread", _) => Some(DROPPED),
         ("little", _) => Some(LEAST),
         ("offload", _) => Some(OFF),
         ("half_way", _) => Some("address order"),
