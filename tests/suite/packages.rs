@@ -139,10 +139,10 @@ fn a_first_start_serves_root_alone_and_changes_nothing() {
             serde_json::from_str(&ctl(&[kind, "ls", "-o", "json"])).expect("JSON");
         assert_eq!(document[kind].as_array().map(Vec::len), Some(0), "{document}");
     }
-    // Who is not in the group cannot connect, and who is has no grant.
-    let arguments = ["-u", "nobody", "--", "/usr/bin/numalocctl", "jobs", "ls"];
+    // Who is not in the group cannot connect, and who is has no grant. Not nobody, whom no grant reaches.
+    let arguments = ["-u", "daemon", "--", "/usr/bin/numalocctl", "jobs", "ls"];
     assert_eq!(run("runuser", &arguments).status.code(), Some(5));
-    let arguments = ["-u", "nobody", "-G", "numaloc", "--", "/usr/bin/numalocctl", "jobs", "ls"];
+    let arguments = ["-u", "daemon", "-G", "numaloc", "--", "/usr/bin/numalocctl", "jobs", "ls"];
     assert_eq!(run("runuser", &arguments).status.code(), Some(4));
     done("numalocd", &["--check-config"]);
     for file in [

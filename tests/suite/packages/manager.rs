@@ -88,7 +88,8 @@ fn a_reload_takes_grants_over_and_leaves_jobs_alone() {
     let grant = "\n[[grants]]\ngroup = \"numaloc\"\nrole = \"viewer\"\n";
     fs::write(CONFIG, shipped + grant).expect("written");
     systemctl(&["reload", SERVICE]);
-    let arguments = ["-u", "nobody", "-G", "numaloc", "--", "/usr/bin/numalocctl", "jobs", "ls"];
+    // Not nobody, whom no grant reaches.
+    let arguments = ["-u", "daemon", "-G", "numaloc", "--", "/usr/bin/numalocctl", "jobs", "ls"];
     until("the grant is in force", || run("runuser", &arguments).status.success());
     assert_eq!(system.pid(), pid);
     assert!(client.job(&name).end_time.is_none(), "jobs go on");
@@ -174,13 +175,14 @@ fn a_plugin_that_is_stuck_is_started_again() {
     const PLUGIN: &str = "numaloc-nri.service";
     let system = System::new();
     system.install(1, &["numaloc", "numaloc-nri"]);
+    // There is no runtime. It waits for one, which is not to be stuck. systemd 252 tells the bound of services that run.
+    systemctl(&["start", PLUGIN]);
     assert_eq!(property(PLUGIN, "WatchdogUSec"), "30s");
     let directory = format!("/run/systemd/system/{PLUGIN}.d");
     fs::create_dir_all(&directory).expect("systemd's directory");
     fs::write(format!("{directory}/test.conf"), "[Service]\nWatchdogSec=10\n").expect("a drop-in");
     systemctl(&["daemon-reload"]);
-    // There is no runtime. It waits for one, which is not to be stuck.
-    systemctl(&["start", PLUGIN]);
+    systemctl(&["restart", PLUGIN]);
     let pid = || property(PLUGIN, "MainPID").parse::<i32>().expect("a pid");
     let first = pid();
     for _ in 0..3 {
