@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Installs what building and testing numaloc needs on Debian. Run it as root; it may be run again at any time.
 #
+#     ./setup.sh [--all]      --all: also what only make test-all needs
+#
 # No package here starts a service. The Redis server of the tests comes with redis-tools: its redis-check-rdb is the same program
 # as the server under another name.
 set -euo pipefail
@@ -34,6 +36,9 @@ python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 command -v go >/dev/null || packages+=(golang-go)
 # tests/proto and tests/dashboards: npm fetches buf, and the types of Grafana. An npm that does not come from Debian is fine, too.
 command -v npm >/dev/null || packages+=(npm)
+
+# tests/packages: what checks packages, and brings a hundred others along.
+[[ ${1:-} != --all ]] || packages+=(lintian rpm)
 
 missing=()
 for package in "${packages[@]}"; do
