@@ -128,6 +128,8 @@ fn start(dir: &Path, port: u16) -> Daemon {
     let mut command = Command::new(env!("CARGO_BIN_EXE_numalocd"));
     command.arg("--socket").arg(dir.join("socket")).arg("--state-dir").arg(dir.join("state"));
     command.arg("--config").arg(config).env_remove("NOTIFY_SOCKET").env_remove("LISTEN_FDS");
+    // As systemd/numalocd.service has it.
+    command.env("MALLOC_ARENA_MAX", "1");
     let log = fs::File::create(dir.join("log")).expect("a file");
     let child = command.stdin(Stdio::null()).stderr(log).spawn().expect("it starts");
     let mut daemon = Daemon(child);
