@@ -26,6 +26,36 @@ pub struct Figure {
     pub values: Vec<f64>,
 }
 
+/// What one subject showed in one case, round by round. Figures are made of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Series<'a, T> {
+    /// As in [`Figure::bench`].
+    pub bench: &'a str,
+    /// As in [`Figure::kernel`].
+    pub kernel: &'a str,
+    /// As in [`Figure::case`].
+    pub case: &'a str,
+    /// As in [`Figure::subject`].
+    pub subject: &'a str,
+    /// What each round showed, in order.
+    pub rounds: &'a [T],
+}
+
+impl<T> Series<'_, T> {
+    /// The figure for one metric, which `value` takes from each round.
+    pub fn figure(&self, metric: &str, unit: &str, value: impl Fn(&T) -> f64) -> Figure {
+        Figure {
+            bench: self.bench.into(),
+            kernel: self.kernel.into(),
+            case: self.case.into(),
+            subject: self.subject.into(),
+            metric: metric.into(),
+            unit: unit.into(),
+            values: self.rounds.iter().map(value).collect(),
+        }
+    }
+}
+
 /// The kernel of a figure that was measured on this machine, not in a virtual one.
 pub const NATIVE: &str = "native";
 

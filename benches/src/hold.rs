@@ -283,6 +283,18 @@ impl Holder {
         ensure!(!counts.is_empty(), "numa_maps shows no pages: {line}");
         Ok(counts)
     }
+
+    /// Checks that what `mover` was to bring to a node is there: at least 99 of 100 pages, as one that is being written to may not
+    /// move.
+    ///
+    /// # Errors
+    /// More pages are elsewhere.
+    pub fn ensure_on(&self, node: u32, mover: &str) -> Result<()> {
+        let nodes = self.pages_by_node()?;
+        let there = nodes.iter().find(|(of, _)| *of == node).map_or(0, |&(_, pages)| pages);
+        ensure!(there * 100 >= self.pages() * 99, "{mover} left pages behind: {nodes:?}");
+        Ok(())
+    }
 }
 
 /// The `N0=123` words of a line of numa_maps.

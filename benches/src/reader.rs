@@ -3,7 +3,7 @@
 
 use crate::{
     cache::{self, Cache},
-    figure::{Figure, kernel},
+    figure::{Figure, Series, kernel},
     hold::{self, Holder, pinned},
     movers::{AWAY, HOME, Mover},
     print,
@@ -114,9 +114,7 @@ fn turn(args: &Args, file: &Path, cache: Option<&Cache>, mover: &Mover) -> Resul
     let turn = mover.turn(&holder, true)?;
     let during = window(&mut reader)?;
     let from_disk_bytes = read_bytes(reader.pid())?.saturating_sub(disk);
-    let nodes = holder.pages_by_node()?;
-    let there = nodes.iter().find(|(node, _)| *node == HOME).map_or(0, |&(_, pages)| pages);
-    ensure!(there * 100 >= holder.pages() * 99, "{} left pages behind: {nodes:?}", mover.name);
+    holder.ensure_on(HOME, &mover.name)?;
     Ok(Shown { wall: turn.wall, before, during, from_disk_bytes })
 }
 
@@ -133,20 +131,12 @@ pub fn read_bytes(pid: i32) -> Result<u64> {
 }
 
 fn figures(kernel: &str, case: &str, subject: &str, shown: &[Shown]) -> Vec<Figure> {
-    let figure = |metric: &str, unit: &str, value: &dyn Fn(&Shown) -> f64| Figure {
-        bench: "reader".into(),
-        kernel: kernel.into(),
-        case: case.into(),
-        subject: subject.into(),
-        metric: metric.into(),
-        unit: unit.into(),
-        values: shown.iter().map(value).collect(),
-    };
+    let series = Series { bench: "reader", kernel, case, subject, rounds: shown };
     vec![
-        figure("wall", "ms", &|of| of.wall.as_secs_f64() * 1e3),
-        figure("read before", "MiB/s", &|of| of.before.mib_per_second()),
-        figure("read during", "MiB/s", &|of| of.during.mib_per_second()),
-        figure("from the disk", "MiB", &|of| of.from_disk_bytes as f64 / MIB),
+        series.figure("wall", "ms", |of| of.wall.as_secs_f64() * 1e3),
+        series.figure("read before", "MiB/s", |of| of.before.mib_per_second()),
+        series.figure("read during", "MiB/s", |of| of.during.mib_per_second()),
+        series.figure("from the disk", "MiB", |of| of.from_disk_bytes as f64 / MIB),
     ]
 }
 

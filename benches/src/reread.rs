@@ -3,7 +3,7 @@
 
 use crate::{
     cache::Cache,
-    figure::{Figure, kernel},
+    figure::{Figure, Series, kernel},
     hold::{self, Holder, pinned},
     movers::{AWAY, HOME, Mover},
     print,
@@ -11,7 +11,7 @@ use crate::{
     setting::{NUMA_BALANCING, Setting},
     subject::{DROPPED, MOVED},
 };
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use std::{
     fs::File,
     io,
@@ -66,9 +66,7 @@ fn turn(mib: usize, cache: &Cache, mover: &Mover) -> Result<Shown> {
     let holder = Holder::start(&target)?;
     cache.fill()?;
     let turn = mover.turn(&holder, true)?;
-    let nodes = holder.pages_by_node()?;
-    let there = nodes.iter().find(|(node, _)| *node == HOME).map_or(0, |&(_, pages)| pages);
-    ensure!(there * 100 >= holder.pages() * 99, "{} left pages behind: {nodes:?}", mover.name);
+    holder.ensure_on(HOME, &mover.name)?;
     let (own, begin) = (std::process::id() as i32, Instant::now());
     let disk = read_bytes(own)?;
     pinned(HOME, || io::copy(&mut File::open(cache.path())?, &mut io::sink()))??;
@@ -77,18 +75,10 @@ fn turn(mib: usize, cache: &Cache, mover: &Mover) -> Result<Shown> {
 }
 
 fn figures(kernel: &str, case: &str, subject: &str, shown: &[Shown]) -> Vec<Figure> {
-    let figure = |metric: &str, unit: &str, value: &dyn Fn(&Shown) -> f64| Figure {
-        bench: "reread".into(),
-        kernel: kernel.into(),
-        case: case.into(),
-        subject: subject.into(),
-        metric: metric.into(),
-        unit: unit.into(),
-        values: shown.iter().map(value).collect(),
-    };
+    let series = Series { bench: "reread", kernel, case, subject, rounds: shown };
     vec![
-        figure("wall", "ms", &|of| of.wall.as_secs_f64() * 1e3),
-        figure("read again", "ms", &|of| of.reread.as_secs_f64() * 1e3),
-        figure("from the disk", "MiB", &|of| of.from_disk_bytes as f64 / MIB),
+        series.figure("wall", "ms", |of| of.wall.as_secs_f64() * 1e3),
+        series.figure("read again", "ms", |of| of.reread.as_secs_f64() * 1e3),
+        series.figure("from the disk", "MiB", |of| of.from_disk_bytes as f64 / MIB),
     ]
 }

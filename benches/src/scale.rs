@@ -8,7 +8,7 @@ mod queue;
 pub mod record;
 
 use crate::{
-    figure::{Figure, NATIVE},
+    figure::{NATIVE, Series},
     measured::{measured, peak_bytes},
     print,
 };
@@ -41,14 +41,10 @@ pub fn run(args: &Args) -> Result<()> {
             let mut words = vec!["--maps", name];
             words.extend(together.then_some("--together"));
             let results = measured::<4>(args.rounds, &words)?;
-            let figure = |metric: &str, unit: &str, value: &dyn Fn(&[u64; 4]) -> f64| Figure {
-                bench: "scale".into(),
-                kernel: NATIVE.into(),
-                case: case.clone(),
-                subject: subject.into(),
-                metric: metric.into(),
-                unit: unit.into(),
-                values: results.iter().map(value).collect(),
+            let rounds = &*results;
+            let series = Series { bench: "scale", kernel: NATIVE, case: &case, subject, rounds };
+            let figure = |metric: &str, unit: &str, value: &dyn Fn(&[u64; 4]) -> f64| {
+                series.figure(metric, unit, value)
             };
             figures.extend([
                 figure("extents", "", &|_| extents as f64),

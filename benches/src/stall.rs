@@ -6,13 +6,13 @@ mod redis;
 
 use crate::{
     cache::Cache,
-    figure::{Figure, kernel},
+    figure::{Figure, Series, kernel},
     hold::{self, Holder, Pages},
     movers::{AWAY, HOME, Mover, Turn},
     print,
     setting::{NUMA_BALANCING, Setting},
 };
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use busy::{PERCENTILES, Window};
 use std::{thread, time::Duration};
 
@@ -129,11 +129,7 @@ fn turn(mib: usize, pages: Pages, cache: Option<&Cache>, mover: &Mover) -> Resul
     let during = window(&mut holder)?;
     thread::sleep(IDLE);
     let after = window(&mut holder)?;
-    let nodes = holder.pages_by_node()?;
-    let end = if mover.moves() { HOME } else { AWAY };
-    // A page that is being written to may not move: at least 99 of 100 pages have to.
-    let there = nodes.iter().find(|(node, _)| *node == end).map_or(0, |&(_, pages)| pages);
-    ensure!(there * 100 >= holder.pages() * 99, "{} left pages behind: {nodes:?}", mover.name);
+    holder.ensure_on(if mover.moves() { HOME } else { AWAY }, &mover.name)?;
     Ok(Shown { turn, before, during, after })
 }
 
@@ -144,14 +140,10 @@ fn window(holder: &mut Holder) -> Result<Window> {
 
 impl Subject {
     fn figures(&self, kernel: &str, case: &str) -> Vec<Figure> {
-        let figure = |metric: &str, unit: &str, value: &dyn Fn(&Shown) -> f64| Figure {
-            bench: "stall".into(),
-            kernel: kernel.into(),
-            case: case.into(),
-            subject: self.mover.name.clone(),
-            metric: metric.into(),
-            unit: unit.into(),
-            values: self.shown.iter().map(value).collect(),
+        let (subject, rounds) = (&*self.mover.name, &*self.shown);
+        let series = Series { bench: "stall", kernel, case, subject, rounds };
+        let figure = |metric: &str, unit: &str, value: &dyn Fn(&Shown) -> f64| {
+            series.figure(metric, unit, value)
         };
         let writes = |window: &Window| window.writes.operations as f64 / window.seconds;
         let maps = |window: &Window| window.maps.operations as f64 / window.seconds;

@@ -2,7 +2,7 @@
 //! machine with two CPUs the server has one for itself.
 
 use crate::{
-    figure::Figure,
+    figure::Series,
     hold::{node_counts, pinned},
     movers::{AWAY, HOME, Mover},
     print,
@@ -64,16 +64,10 @@ pub fn run(rounds: usize, kernel: &str) -> Result<()> {
     }
     let mut figures = Vec::new();
     for (mover, shown) in movers.iter().zip(&shown) {
+        let (subject, rounds) = (&*mover.name, &**shown);
+        let series = Series { bench: "stall", kernel, case: "Redis", subject, rounds };
         let mut add = |metric: &str, unit: &str, value: &dyn Fn(&Shown) -> f64| {
-            figures.push(Figure {
-                bench: "stall".into(),
-                kernel: kernel.into(),
-                case: "Redis".into(),
-                subject: mover.name.clone(),
-                metric: metric.into(),
-                unit: unit.into(),
-                values: shown.iter().map(value).collect(),
-            });
+            figures.push(series.figure(metric, unit, value));
         };
         if mover.moves() {
             add("wall", "ms", &|of| of.wall.as_secs_f64() * 1e3);

@@ -5,7 +5,7 @@ use crate::{
     app::{App, Layout},
     exchange::{SIZE, fill_home, nodes},
     scene::{SLACK, Scene},
-    settings::{Cgroup, Setting},
+    settings::Cgroup,
     truth::on,
 };
 
@@ -37,7 +37,6 @@ fn exchange(client: &Client, scene: &Scene, class: v1::QosClass) -> v1::Job {
 fn registered_best_effort_makes_room_and_others_do_not() {
     let daemon = Daemon::start();
     let client = daemon.client();
-    let _lists = Setting::short_free_lists();
     let scene = Scene::remote(&["anon:96M"]);
     let (first, second) = (Cgroup::new("exchange-be"), Cgroup::new("exchange-ls"));
     let (mut other, mut spared) = (within(&first), within(&second));
@@ -68,7 +67,6 @@ fn registered_best_effort_makes_room_and_others_do_not() {
 fn what_a_schedule_moves_makes_no_room() {
     let daemon = Daemon::start();
     let client = daemon.client();
-    let _lists = Setting::short_free_lists();
     let scene = Scene::remote(&["anon:96M"]);
     let cgroup = Cgroup::new("exchange-own");
     let mut other = within(&cgroup);
