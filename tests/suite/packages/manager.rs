@@ -50,7 +50,9 @@ fn the_journal_has_a_field_for_each_value() {
     client.reaches(&name, v1::JobState::Succeeded);
     scene.finish();
 
-    let audit = journal(SERVICE, &["TARGET=audit"]);
+    // Jobs of the services of other tests have had the same name.
+    let this = format!("_PID={}", system.pid());
+    let audit = journal(SERVICE, &[&this, "TARGET=audit"]);
     let told = [
         ("_SYSTEMD_UNIT", SERVICE),
         ("SYSLOG_IDENTIFIER", "numalocd"),
@@ -64,7 +66,7 @@ fn the_journal_has_a_field_for_each_value() {
     let subject = entry["NUMALOC_SUBJECT"].as_str().expect("text");
     assert!(subject.starts_with(&name), "{subject}");
 
-    let of_job = journal(SERVICE, &[&format!("NUMALOC_JOB={name}")]);
+    let of_job = journal(SERVICE, &[&this, &format!("NUMALOC_JOB={name}")]);
     let ended = of_job.iter().find(|entry| has(entry, &[("MESSAGE", "job ended")]));
     let ended = ended.unwrap_or_else(|| panic!("{of_job:?}"));
     let state = ended["NUMALOC_STATE"].as_str().expect("text");
