@@ -48,7 +48,9 @@ fn at_rate<T>(
     act: impl Fn(&mut App) -> T,
 ) -> (Seen<T>, Outcome) {
     let inspected = only(scene, region);
-    let limits = RunLimits { rate_bytes_per_second: Some(rate), ..RunLimits::default() };
+    // One worker: while one of two waits, the other may be in a call, and numa_maps does not count what is under migration.
+    let rate_bytes_per_second = Some(rate);
+    let limits = RunLimits { rate_bytes_per_second, workers: Some(1), ..RunLimits::default() };
     let control = Control::default();
     thread::scope(|scope| {
         let run = scope.spawn(|| inspected.carry_out(&limits, &control));
