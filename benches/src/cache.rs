@@ -3,7 +3,7 @@
 use crate::{
     hold::{self, Holder, meminfo, pinned},
     movers::HOME,
-    setting::{Setting, steady_watermarks},
+    setting::{Setting, short_free_lists, steady_watermarks},
 };
 use anyhow::{Context, Result, ensure};
 use std::{
@@ -20,7 +20,7 @@ const SPARE_MIB: usize = 64;
 pub struct Cache {
     path: PathBuf,
     _ballast: Holder,
-    _watermarks: Option<Setting>,
+    _settings: [Option<Setting>; 2],
 }
 
 impl Cache {
@@ -29,7 +29,7 @@ impl Cache {
         let path = Path::new("/mnt/disk/numaloc-bench-cache").to_owned();
         write(&path, mib)?;
         drop_caches()?;
-        let watermarks = steady_watermarks()?;
+        let settings = [short_free_lists()?, steady_watermarks()?];
         let ballast = meminfo(HOME, "MemFree:")?.saturating_sub(mib + SPARE_MIB);
         let ballast = hold::Args {
             mib: ballast / 2 * 2,
@@ -37,7 +37,7 @@ impl Cache {
             memory_node: Some(HOME),
             ..hold::Args::default()
         };
-        Ok(Self { path, _ballast: Holder::start(&ballast)?, _watermarks: watermarks })
+        Ok(Self { path, _ballast: Holder::start(&ballast)?, _settings: settings })
     }
 
     /// The file that is in the cache once it has been filled.

@@ -223,12 +223,14 @@ fn run(mut command: Command, aside: bool) -> Result<Turn> {
     let wall = begin.elapsed();
     let output = output.with_context(|| format!("{command:?}"))?;
     let said = [&output.stdout, &output.stderr].map(|of| String::from_utf8_lossy(of).into_owned());
+    let report: Option<Value> = serde_json::from_slice(&output.stdout).ok();
     if output.status.code() == Some(PARTLY) {
-        println!("says that a part is left: {command:?}");
+        let why = |path| report.as_ref().and_then(|report| report.pointer(path));
+        let (left, stop) = (why("/left"), why("/calls/cache_stop"));
+        println!("says that a part is left, {left:?}, cache {stop:?}: {command:?}");
     } else {
         ensure!(output.status.success(), "{command:?}: {}\n{}", output.status, said.concat());
     }
-    let report = serde_json::from_slice(&output.stdout).ok();
     Ok(Turn { wall, cpu: Some(children()?.saturating_sub(used)), report })
 }
 

@@ -25,6 +25,12 @@ impl Setting {
     }
 }
 
+/// Keeps the CPUs' own lists of free pages short. Else they hold up to 100 MiB of a node, which come back as free memory after the node
+/// has been filled.
+pub fn short_free_lists() -> Result<Option<Setting>> {
+    Setting::set("/proc/sys/vm/percpu_pagelist_high_fraction", "1000000")
+}
+
 /// Has watermarks stay where they are. The kernel raises them by up to 150 % when it has to mix movable and other pages
 /// (mm/page_alloc.c, `boost_watermark`), and reclaims that much more of a full node.
 pub fn steady_watermarks() -> Result<Option<Setting>> {
