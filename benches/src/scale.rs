@@ -43,15 +43,14 @@ pub fn run(args: &Args) -> Result<()> {
             let results = measured::<4>(args.rounds, &words)?;
             let rounds = &*results;
             let series = Series { bench: "scale", kernel: NATIVE, case: &case, subject, rounds };
-            let figure = |metric: &str, unit: &str, value: &dyn Fn(&[u64; 4]) -> f64| {
-                series.figure(metric, unit, value)
-            };
             figures.extend([
-                figure("extents", "", &|_| extents as f64),
-                figure("planning", "ms", &|[ns, ..]| *ns as f64 / 1e6),
-                figure("longest plan", "ms", &|[_, longest, ..]| *longest as f64 / 1e6),
-                figure("planning by extent", "ns", &|[ns, ..]| *ns as f64 / extents as f64),
-                figure("memory", "MiB", &|[.., before, peak]| (peak - before) as f64 / 1048576.0),
+                series.figure("extents", "", |_| extents as f64),
+                series.figure("planning", "ms", |[ns, ..]| *ns as f64 / 1e6),
+                series.figure("longest plan", "ms", |[_, longest, ..]| *longest as f64 / 1e6),
+                series.figure("planning by extent", "ns", |[ns, ..]| *ns as f64 / extents as f64),
+                series.figure("memory", "MiB", |[.., before, peak]| {
+                    (peak - before) as f64 / 1048576.0
+                }),
             ]);
         }
         print::figures(&figures)?;
