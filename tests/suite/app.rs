@@ -20,6 +20,10 @@ use std::{
 /// Longest wait for anything. It is long because emulation is slow; only a hang takes longer.
 const DEADLINE: Duration = Duration::from_secs(120);
 
+/// An option of regions that are to stay where they are: a few words tell their pages apart. To write and check all words of a full
+/// node takes longer than most tests.
+pub const FEW_WORDS: &str = "words=8";
+
 /// Polls `condition` until it holds.
 ///
 /// # Panics
@@ -134,7 +138,9 @@ impl Layout {
 
     /// Starts it as a control process: idle, in no cgroup. It has answered once, so that it allocates nothing more.
     pub fn control(&self) -> App {
-        let mut app = Self { cgroup: None, load: "idle", ..self.clone() }.start("control");
+        let regions = self.regions.iter().map(|region| format!("{region}:{FEW_WORDS}")).collect();
+        let layout = Self { regions, cgroup: None, load: "idle", ..self.clone() };
+        let mut app = layout.start("control");
         app.check();
         app
     }

@@ -1,7 +1,7 @@
 //! The usual scene: an application with remote memory, and beside it the same application, unmanaged.
 
 use crate::{
-    app::{App, Layout},
+    app::{App, FEW_WORDS, Layout},
     engine::migrate,
     settings::Setting,
     truth::{Nodes, Truth, free_bytes, off, on},
@@ -114,7 +114,8 @@ impl Scene {
 /// An application that takes what is free on a node, but for so many bytes.
 pub fn ballast(node: u32, spared: u64) -> App {
     let mib = free_bytes(node).saturating_sub(spared) / (2 << 20) * 2;
-    let ballast = Layout::remote(&[&format!("thp:{mib}M")]).memory_on(node).load("idle");
+    let ballast =
+        Layout::remote(&[&format!("thp:{mib}M:{FEW_WORDS}")]).memory_on(node).load("idle");
     ballast.start("ballast")
 }
 

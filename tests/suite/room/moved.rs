@@ -28,12 +28,16 @@ fn cached(file: &OnDisk) -> Nodes {
     }
     let pages = FilePages::map(&opened, 0, bytes).expect("addresses");
     let resident = pages.resident().expect("memory");
-    for page in (0..pages.len()).filter(|page| resident[*page]) {
-        pages.populate(page..page + 1).expect("it is in memory");
-        let mut status = [0];
-        query_pages(0, &[pages.address() + page as u64 * 4096], &mut status).expect("it is ours");
-        let node = u32::try_from(status[0]).expect("a node");
-        *nodes.entry(node).or_default() += 4096;
+    let resident: Vec<usize> = (0..pages.len()).filter(|page| resident[*page]).collect();
+    for run in resident.chunk_by(|page, next| page + 1 == *next) {
+        pages.populate(run[0]..run[run.len() - 1] + 1).expect("it is in memory");
+    }
+    let addresses = resident.iter().map(|&page| pages.address() + page as u64 * 4096);
+    let addresses: Vec<u64> = addresses.collect();
+    let mut status = vec![0; addresses.len()];
+    query_pages(0, &addresses, &mut status).expect("they are ours");
+    for node in status {
+        *nodes.entry(u32::try_from(node).expect("a node")).or_default() += 4096;
     }
     nodes
 }

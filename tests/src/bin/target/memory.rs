@@ -10,7 +10,10 @@ use std::{
     ops::Range,
     os::unix::fs::OpenOptionsExt,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, atomic::Ordering::Relaxed},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     thread,
 };
 
@@ -187,7 +190,7 @@ impl Slot {
     pub fn write(&mut self, index: usize, generation: u32) {
         self.generations[index] = generation;
         let seed = self.seed(index);
-        for (word, position) in self.region.page(self.pages[index] as usize).iter().zip(0..) {
+        for (word, position) in self.words(index).zip(0..) {
             word.store(pattern(seed, position), Relaxed);
         }
     }
@@ -195,11 +198,11 @@ impl Slot {
     /// Checks the page at `index` of `pages`. Returns what is wrong with it.
     pub fn verify(&self, index: usize) -> Result<(), String> {
         let seed = self.seed(index);
-        let page = self.pages[index];
-        for (word, position) in self.region.page(page as usize).iter().zip(0..) {
+        for (word, position) in self.words(index).zip(0..) {
             let (found, expected) = (word.load(Relaxed), pattern(seed, position));
             if found != expected {
-                let address = self.region.range().start + u64::from(page) * 4096 + position * 8;
+                let page = u64::from(self.pages[index]);
+                let address = self.region.range().start + page * 4096 + position * 8;
                 let name = &self.spec.name;
                 return Err(format!("{name} at {address:x}: {found:x} instead of {expected:x}"));
             }
@@ -223,6 +226,11 @@ impl Slot {
     fn protect(&mut self, inaccessible: bool) -> io::Result<()> {
         let region = Arc::get_mut(&mut self.region).expect("only direct regions are shared");
         region.protect(inaccessible)
+    }
+
+    /// The words with a pattern of the page at `index` of `pages`.
+    fn words(&self, index: usize) -> impl Iterator<Item = &AtomicU64> {
+        self.region.page(self.pages[index] as usize).iter().take(self.spec.words)
     }
 
     fn seed(&self, index: usize) -> u64 {
