@@ -26,10 +26,11 @@ pub struct Cache {
 impl Cache {
     /// Makes ready what fills the node: a file of so many MiB, for which the node has room once nothing is in its cache.
     pub fn new(mib: usize) -> Result<Self> {
+        // First of all: what is dropped goes to the CPUs' lists as long as they are long, and is missing from what counts as free.
+        let settings = [short_free_lists()?, steady_watermarks()?];
         let path = Path::new("/mnt/disk/numaloc-bench-cache").to_owned();
         write(&path, mib)?;
         drop_caches()?;
-        let settings = [short_free_lists()?, steady_watermarks()?];
         let ballast = meminfo(HOME, "MemFree:")?.saturating_sub(mib + SPARE_MIB);
         let ballast = hold::Args {
             mib: ballast / 2 * 2,
