@@ -20,9 +20,9 @@ use std::{
 /// Longest wait for anything. It is long because emulation is slow; only a hang takes longer.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// An option of regions that are to stay where they are: a few words tell their pages apart. To write and check all words of a full
-/// node takes longer than most tests.
-pub const FEW_WORDS: &str = "words=8";
+/// An option of regions that are to stay where they are: eight words, spread over each page, tell their pages apart. To write and check
+/// all words of a full node takes longer than most tests.
+pub const FEW_WORDS: &str = "every=64";
 
 /// Polls `condition` until it holds.
 ///

@@ -190,7 +190,7 @@ impl Slot {
     pub fn write(&mut self, index: usize, generation: u32) {
         self.generations[index] = generation;
         let seed = self.seed(index);
-        for (word, position) in self.words(index).zip(0..) {
+        for (word, position) in self.words(index) {
             word.store(pattern(seed, position), Relaxed);
         }
     }
@@ -198,7 +198,7 @@ impl Slot {
     /// Checks the page at `index` of `pages`. Returns what is wrong with it.
     pub fn verify(&self, index: usize) -> Result<(), String> {
         let seed = self.seed(index);
-        for (word, position) in self.words(index).zip(0..) {
+        for (word, position) in self.words(index) {
             let (found, expected) = (word.load(Relaxed), pattern(seed, position));
             if found != expected {
                 let page = u64::from(self.pages[index]);
@@ -228,9 +228,10 @@ impl Slot {
         region.protect(inaccessible)
     }
 
-    /// The words with a pattern of the page at `index` of `pages`.
-    fn words(&self, index: usize) -> impl Iterator<Item = &AtomicU64> {
-        self.region.page(self.pages[index] as usize).iter().take(self.spec.words)
+    /// The words with a pattern of the page at `index` of `pages`, and their positions.
+    fn words(&self, index: usize) -> impl Iterator<Item = (&AtomicU64, u64)> {
+        let words = self.region.page(self.pages[index] as usize).iter().zip(0..);
+        words.step_by(self.spec.every.get())
     }
 
     fn seed(&self, index: usize) -> u64 {

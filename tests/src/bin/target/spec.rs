@@ -1,8 +1,8 @@
 //! Parses the description of a region: `[NAME=]KIND[:PATH]:SIZE[:OPTION]...`, such as `anon:64M`, `sparse:100G:touch=100M`,
-//! `seg=file:/dev/shm/seg:256M:stripe=0/8`, `heap=anon:64M:at=c000000000`, `thp:1G:words=8`.
+//! `seg=file:/dev/shm/seg:256M:stripe=0/8`, `heap=anon:64M:at=c000000000`, `thp:1G:every=64`.
 
 use anyhow::{Context, Result, bail, ensure};
-use std::{path::PathBuf, str::FromStr};
+use std::{num::NonZeroUsize, path::PathBuf, str::FromStr};
 
 /// What a region is made of, and its special properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,12 +64,9 @@ pub struct Spec {
     /// Address to map it at, a multiple of its page size and of 2 MiB.
     pub at: Option<usize>,
     pub access: Access,
-    /// How many words of each page hold what is expected of it, from the page's beginning on. Fewer are faster to write and check.
-    pub words: usize,
+    /// The first word of so many holds what is expected of the page. Fewer words are faster to write and check.
+    pub every: NonZeroUsize,
 }
-
-/// Words of 8 bytes in a page.
-const WORDS: usize = 4096 / 8;
 
 impl FromStr for Spec {
     type Err = anyhow::Error;
@@ -94,7 +91,7 @@ impl FromStr for Spec {
             bind: None,
             at: None,
             access: if kind == Kind::File { Access::ReadOnly } else { Access::Write },
-            words: WORDS,
+            every: NonZeroUsize::MIN,
         };
         for word in words {
             match word.split_once('=').unwrap_or((word, "")) {
@@ -103,7 +100,7 @@ impl FromStr for Spec {
                 ("touch", "") => spec.access = Access::Touch,
                 ("touch", bytes) => spec.touched_bytes = size(bytes)?,
                 ("at", address) => spec.at = Some(usize::from_str_radix(address, 16)?),
-                ("words", count) => spec.words = count.parse()?,
+                ("every", words) => spec.every = words.parse()?,
                 ("bind", node) => spec.bind = Some(node.parse()?),
                 ("stripe", share) => {
                     let (first, of) = share.split_once('/').context("stripe=FIRST/OF")?;
