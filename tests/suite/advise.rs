@@ -7,6 +7,7 @@ use crate::{
     settings::{Cgroup, Setting},
     truth::{Truth, on},
 };
+use numaloc_sys::fixture::skipped;
 use serde_json::Value;
 use std::{fs, path::Path, process::Command};
 
@@ -101,7 +102,7 @@ fn has_v2() -> bool {
 #[test]
 fn a_cgroup_that_fits_on_one_node_is_brought_there() {
     if !has_v2() {
-        println!("no cgroup v2 here: it would be advice for single processes");
+        skipped("without cgroup v2 it would be advice for single processes");
         return;
     }
     let _balancing = Setting::numa_balancing(false);

@@ -51,6 +51,7 @@ pub struct Layout {
     pub load: &'static str,
     pub user: Option<u32>,
     pub cgroup: Option<PathBuf>,
+    pub ipc: Option<String>,
     pub helper: bool,
     /// As numaloc-target takes them. `{}` stands for a name that each process has for itself.
     pub regions: Vec<String>,
@@ -67,6 +68,7 @@ impl Layout {
             load: "write",
             user: None,
             cgroup: None,
+            ipc: None,
             helper: false,
             regions,
         }
@@ -107,6 +109,17 @@ impl Layout {
         self
     }
 
+    /// Is in an IPC namespace of its own.
+    pub fn in_new_ipc(mut self) -> Self {
+        self.ipc = Some("new".into());
+        self
+    }
+    /// Is in the IPC namespace of another application.
+    pub fn in_ipc_of(mut self, app: &App) -> Self {
+        self.ipc = Some(app.pid().to_string());
+        self
+    }
+
     /// The command that starts it. `name` replaces `{}`.
     pub fn command(&self, name: &str) -> Command {
         let target = env::var_os("NUMALOC_TARGET").unwrap_or_else(|| "numaloc-target".into());
@@ -123,6 +136,9 @@ impl Layout {
         }
         if let Some(cgroup) = &self.cgroup {
             command.arg("--cgroup").arg(cgroup);
+        }
+        if let Some(ipc) = &self.ipc {
+            command.args(["--ipc", ipc]);
         }
         if self.helper {
             command.arg("--helper");

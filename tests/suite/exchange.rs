@@ -178,7 +178,7 @@ fn a_cancelled_exchange_leaves_closed_accounts() {
     let inspected = inspect(&scene.target(), &options());
     let control = Control::default();
     // Slow enough to be cancelled in its middle.
-    let limits = RunLimits { rate_bytes_per_second: Some(16 << 20), ..hurried() };
+    let limits = RunLimits { rate_bytes_per_second: Some(8 << 20), ..hurried() };
     let partners = [Target::Pid(other.pid())];
     let (outcome, others) = thread::scope(|scope| {
         let run = scope.spawn(|| exchange(&inspected, &partners, &limits, &control));

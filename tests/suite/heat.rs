@@ -10,6 +10,7 @@ use crate::{
 use numaloc_core::{HeatSource, Options, Order, Pacing, Profile, Reason};
 use numaloc_executor::{Control, RunLimits};
 use numaloc_host::{Error, Roots, Target, heat};
+use numaloc_sys::fixture::skipped;
 use std::{fs, path::Path, sync::atomic::Ordering::Relaxed, thread};
 
 const MIB: u64 = 1 << 20;
@@ -19,6 +20,15 @@ const DAMON_STAT: &str = "/sys/module/damon_stat/parameters/enabled";
 
 fn has_damon() -> bool {
     Path::new(KDAMONDS).exists()
+}
+
+/// Skips a test that needs DAMON where the kernel has none. Returns whether it did.
+fn skip_without_damon() -> bool {
+    let skips = !has_damon();
+    if skips {
+        skipped("this kernel has no DAMON");
+    }
+    skips
 }
 
 /// Makes DAMON available to the test.
@@ -94,7 +104,7 @@ fn what_damon_sees_in_use_comes_home_first() {
 #[test]
 fn a_family_with_copies_can_be_watched() {
     let _damon = free_damon();
-    if !has_damon() {
+    if skip_without_damon() {
         return;
     }
     let layout = Layout::remote(&["cow:32M"]).load("idle").copies_on(1);
@@ -112,7 +122,7 @@ fn a_family_with_copies_can_be_watched() {
 #[test]
 fn who_cancels_meanwhile_finds_damon_as_it_was() {
     let _damon = free_damon();
-    if !has_damon() {
+    if skip_without_damon() {
         return;
     }
     let (scene, options) = half(Order::Damon);
@@ -133,7 +143,7 @@ fn who_cancels_meanwhile_finds_damon_as_it_was() {
 #[test]
 fn who_ends_meanwhile_is_gone() {
     let _damon = free_damon();
-    if !has_damon() {
+    if skip_without_damon() {
         return;
     }
     let (mut scene, options) = half(Order::Damon);
@@ -167,7 +177,7 @@ fn watch(pid: i32) {
 #[test]
 fn what_others_watch_stays_and_what_a_killed_run_left_goes() {
     let _damon = free_damon();
-    if !has_damon() {
+    if skip_without_damon() {
         return;
     }
     let roots = Roots::default();

@@ -6,12 +6,14 @@
 //!
 //! The suites run as root on a machine with two nodes and change its settings: `tests/vm/suite` runs them in a virtual machine.
 //! Tests that need another machine are in modules with its name, which that script selects: `sparse4`, `memonly`; `unit` and
-//! `service` need systemd, `packages` a Debian system, `containerd` needs containerd, `mthp` needs a kernel from 6.8 on, `gigantic` needs pools of 1 GiB pages.
+//! `service` need systemd, `packages` a Debian system, `containerd` needs containerd, `mthp` needs a kernel from 6.8 on, `gigantic` needs pools of 1 GiB pages,
+//! `stressors` needs programs that are not ours.
 #![forbid(unsafe_code)]
 
 mod app;
 mod engine;
 mod fuse;
+mod kernel_log;
 mod scene;
 mod settings;
 mod truth;
@@ -27,6 +29,7 @@ mod daemon;
 mod exchange;
 mod family;
 mod file;
+mod forks;
 mod gigantic;
 mod heat;
 mod homes;
@@ -49,6 +52,9 @@ mod shared;
 mod sparse;
 mod sparse4;
 mod stale;
+mod stressors;
+mod sysv;
 mod top;
 mod topology;
 mod unit;
+mod zeros;

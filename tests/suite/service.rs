@@ -10,10 +10,11 @@ mod work;
 use crate::{
     app::until,
     daemon::Client,
+    kernel_log::KernelLog,
     unit::{UNITS, systemctl},
 };
 use numaloc_api::v1;
-use std::{fs, io::Read, os::unix::fs::OpenOptionsExt, process::Command, sync::OnceLock};
+use std::{fs, io::Read, process::Command, sync::OnceLock};
 
 const SERVICE: &str = "numalocd.service";
 const SOCKET_UNIT: &str = "numalocd.socket";
@@ -162,34 +163,16 @@ fn ids() -> (u32, u32) {
 
 /// What systemd logs from now on, at level debug: this includes every message that is sent to it.
 #[derive(Debug)]
-struct SystemdLog {
-    file: fs::File,
-    text: String,
-}
+struct SystemdLog(KernelLog);
 
 impl SystemdLog {
     fn new() -> Self {
         systemctl(&["log-level", "debug"]);
-        let mut options = fs::File::options();
-        let file = options.read(true).custom_flags(nix::libc::O_NONBLOCK).open("/dev/kmsg");
-        let mut log = Self { file: file.expect("the kernel's log"), text: String::new() };
-        log.read();
-        log.text.clear();
-        log
+        Self(KernelLog::from_now())
     }
 
-    /// Each read returns one record. An error means that there are no more, or (EPIPE) that some were overwritten.
     fn read(&mut self) -> &str {
-        let mut record = [0; 8192];
-        loop {
-            match self.file.read(&mut record) {
-                Ok(0) => break,
-                Ok(bytes) => self.text.push_str(&String::from_utf8_lossy(&record[..bytes])),
-                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
-                Err(_) => break,
-            }
-        }
-        &self.text
+        self.0.read()
     }
 }
 

@@ -2,14 +2,20 @@
 
 use crate::{
     app::Layout,
+    cli::{code, command},
     engine::{inspect, inspect_again},
     scene::{Scene, assert_complete},
     settings::Setting,
 };
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use numaloc_core::Options;
 use numaloc_executor::{Control, RunLimits};
 use numaloc_host::Target;
-use std::fs;
+use numaloc_sys::FilePages;
+use std::{
+    fs::{self, File},
+    process::Command,
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -52,4 +58,41 @@ fn what_a_stranger_leaves_behind_is_late() {
     // The stranger mapped the program file too.
     assert!((16 * MIB..20 * MIB).contains(&late), "{late} of {account:?}");
     assert!(!account.is_partial(), "it was the stranger's, too");
+}
+
+/// Maps a memfd of so many pages once for each page, from that page to its end.
+fn overlapping(pages: usize) -> Vec<FilePages> {
+    let file = File::from(memfd_create("overlaps", MFdFlags::empty()).expect("a memfd"));
+    file.set_len(pages as u64 * 4096).expect("its length");
+    let map = |page: usize| FilePages::map(&file, page as u64 * 4096, (pages - page) * 4096);
+    (0..pages).map(|page| map(page).expect("fewer than vm.max_map_count")).collect()
+}
+
+/// What the mappings of one process are compared for grows with the square of their number. A client may have its own process
+/// looked at, and numalocd has to live on.
+#[test]
+fn mappings_that_overlap_by_the_thousand_cost_little_memory() {
+    let mappings = overlapping(65_000);
+    let pid = std::process::id().to_string();
+    for subcommand in ["plan", "locality"] {
+        let mut bounded = Command::new("/bin/sh");
+        bounded.args(["-c", "ulimit -d 65536 && exec \"$0\" \"$@\""]);
+        bounded.arg(command().get_program()).args([subcommand, "--standalone", "--pid", &pid]);
+        let output = bounded.output().expect("a shell");
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(code(&output), Some(1), "{words}");
+        assert!(words.contains(&pid) && words.contains("/memfd:overlaps"), "{words}");
+    }
+    drop(mappings);
+}
+
+#[test]
+fn some_hundred_mappings_that_overlap_are_looked_at() {
+    const PAGES: usize = 300;
+    let mappings = overlapping(PAGES);
+    mappings.iter().for_each(|mapping| mapping.populate(0..1).expect("memory"));
+    let own = Target::Pid(std::process::id() as i32);
+    let inspected = inspect(&[own], &Options::default());
+    let seen = inspected.plan.locality.overall;
+    assert!(seen.local_bytes + seen.remote_bytes >= PAGES as u64 * 4096, "{seen:?}");
 }

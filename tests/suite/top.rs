@@ -17,7 +17,7 @@ const PROCESSES: usize = 40;
 const POINTS: f64 = 3.0;
 
 /// The document of the first line in which all processes have been looked at.
-fn after_a_full_pass(arguments: &[&str]) -> Value {
+pub fn after_a_full_pass(arguments: &[&str]) -> Value {
     let mut child = command()
         .args(["top", "-b", "-d", "500ms", "-n", "2000", "-o", "json", "--standalone"])
         .args(arguments)
@@ -34,7 +34,7 @@ fn after_a_full_pass(arguments: &[&str]) -> Value {
     found
 }
 
-fn row(document: &Value, pid: i32) -> &Value {
+pub fn row(document: &Value, pid: i32) -> &Value {
     let rows = document["processes"].as_array().expect("rows");
     rows.iter().find(|row| row["pid"] == pid).unwrap_or_else(|| panic!("no row of {pid}"))
 }

@@ -105,6 +105,8 @@ fn drain(jobs: &[Job], limits: &Queue) -> Drained {
     let (mut now, mut begins, mut order) = (0.0, vec![f64::NAN; jobs.len()], Vec::new());
     while !waiting.is_empty() || !active.is_empty() {
         let all = waiting.iter().map(|(&number, job)| Waiting {
+            tenant: "",
+            tenant_turn: 0,
             number,
             line: number,
             qos_class: job.qos_class,
@@ -114,6 +116,7 @@ fn drain(jobs: &[Job], limits: &Queue) -> Drained {
         });
         let all = all.collect();
         let moving = active.iter().map(|(_, job)| Active {
+            tenant: "",
             number: JOBS,
             qos_class: job.qos_class,
             owner: "",

@@ -149,13 +149,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Runtime<S> {
         pod: &PodSandbox,
         container: &Container,
         resources: LinuxResources,
-    ) -> Result<(), Error> {
+    ) -> Result<UpdateContainerResponse, Error> {
         if !self.wants(Event::UpdateContainer) {
-            return Ok(());
+            return Ok(UpdateContainerResponse::default());
         }
         let (pod, container) = (Some(pod.clone()), Some(container.clone()));
         let request = UpdateContainerRequest { pod, container, linux_resources: Some(resources) };
-        self.call::<_, UpdateContainerResponse>("UpdateContainer", &request).await.map(|_| ())
+        self.call("UpdateContainer", &request).await
     }
 
     /// The connection itself, to send something else.

@@ -7,9 +7,10 @@ use crate::{
     frame::{Decoder, Message, REQUEST, RESPONSE},
     v1alpha1::{
         ConfigureRequest, ConfigureResponse, Container, ContainerAdjustment, ContainerEvent,
-        CreateContainerRequest, CreateContainerResponse, Empty, Event, LinuxResources, PodSandbox,
-        RegisterPluginRequest, StateChangeEvent, StopContainerResponse, SynchronizeRequest,
-        SynchronizeResponse, UpdateContainerRequest, UpdateContainerResponse,
+        ContainerUpdate, CreateContainerRequest, CreateContainerResponse, Empty, Event,
+        LinuxContainerUpdate, LinuxResources, PodSandbox, RegisterPluginRequest, StateChangeEvent,
+        StopContainerResponse, SynchronizeRequest, SynchronizeResponse, UpdateContainerRequest,
+        UpdateContainerResponse,
     },
 };
 use std::time::Duration;
@@ -59,8 +60,6 @@ pub struct Notice {
     pub pod: Option<PodSandbox>,
     /// The container; `None` if it is about the pod.
     pub container: Option<Container>,
-    /// What the container gets, with [`Event::UpdateContainer`].
-    pub resources: Option<LinuxResources>,
 }
 
 /// A plugin. While one of its functions runs, the runtime waits, and so does whoever wants to start a container: they have to
@@ -75,11 +74,22 @@ pub trait Plugin {
     /// All pods and containers that there are. Each connection has one, before anything else happens in it.
     fn synchronize(&mut self, pods: Vec<PodSandbox>, containers: Vec<Container>);
 
-    /// Something has happened. [`Event::CreateContainer`] does not come here.
+    /// Something has happened. [`Event::CreateContainer`] and [`Event::UpdateContainer`] do not come here.
     fn notice(&mut self, notice: Notice);
 
     /// A container is about to be created. The answer is how it is adjusted.
     fn create(&mut self, _pod: PodSandbox, _container: Container) -> Option<ContainerAdjustment> {
+        None
+    }
+
+    /// The resources of a container are about to change to `resources`, in which empty fields stay as they are. The answer is what is
+    /// changed besides.
+    fn update(
+        &mut self,
+        _pod: PodSandbox,
+        _container: Container,
+        _resources: LinuxResources,
+    ) -> Option<LinuxResources> {
         None
     }
 }
@@ -208,17 +218,24 @@ impl<P: Plugin + ?Sized> Session<'_, P> {
             }
             "UpdateContainer" => {
                 let request: UpdateContainerRequest = decode(name, &payload)?;
-                let UpdateContainerRequest { pod, container, linux_resources: resources } = request;
-                let event = Event::UpdateContainer;
-                self.plugin.notice(Notice { event, pod, container, resources });
-                encoded(&UpdateContainerResponse {})
+                let UpdateContainerRequest { pod, container, linux_resources: asked } = request;
+                let container = container.unwrap_or_default();
+                let container_id = container.id.clone();
+                let (pod, asked) = (pod.unwrap_or_default(), asked.unwrap_or_default());
+                let resources = self.plugin.update(pod, container, asked);
+                let linux = |resources| LinuxContainerUpdate { resources: Some(resources) };
+                let update = resources.map(|resources| ContainerUpdate {
+                    container_id,
+                    linux: Some(linux(resources)),
+                });
+                encoded(&UpdateContainerResponse { update: update.into_iter().collect() })
             }
             "StateChange" => {
                 let change: StateChangeEvent = decode(name, &payload)?;
                 let (event, StateChangeEvent { pod, container, .. }) = (change.event(), change);
                 // Events that this crate does not know yet are Unknown.
                 if event != Event::Unknown {
-                    self.plugin.notice(Notice { event, pod, container, resources: None });
+                    self.plugin.notice(Notice { event, pod, container });
                 }
                 encoded(&Empty {})
             }
@@ -227,7 +244,7 @@ impl<P: Plugin + ?Sized> Session<'_, P> {
                     return Ok(unimplemented(&service, &method));
                 };
                 let ContainerEvent { pod, container } = decode(name, &payload)?;
-                self.plugin.notice(Notice { event, pod, container, resources: None });
+                self.plugin.notice(Notice { event, pod, container });
                 match event {
                     Event::StopContainer => encoded(&StopContainerResponse {}),
                     _ => encoded(&Empty {}),

@@ -45,8 +45,19 @@ impl Plugin for Notes {
 
     fn notice(&mut self, notice: Notice) {
         let id = notice.container.map(|container| container.id).unwrap_or_default();
-        let cpus = notice.resources.and_then(|resources| resources.cpu).map(|cpu| cpu.cpus);
-        self.lines.push(format!("{:?} {id} {}", notice.event, cpus.unwrap_or_default()));
+        self.lines.push(format!("{:?} {id}", notice.event));
+    }
+
+    fn update(
+        &mut self,
+        pod: PodSandbox,
+        container: Container,
+        resources: LinuxResources,
+    ) -> Option<LinuxResources> {
+        let cpus = resources.cpu.map(|cpu| cpu.cpus).unwrap_or_default();
+        self.lines.push(format!("update {} {} {cpus}", pod.id, container.id));
+        let cpu = Some(LinuxCpu { mems: "1".to_owned(), ..LinuxCpu::default() });
+        (cpus != "0").then_some(LinuxResources { cpu, ..LinuxResources::default() })
     }
 
     fn create(&mut self, _: PodSandbox, container: Container) -> Option<ContainerAdjustment> {
@@ -99,9 +110,19 @@ async fn both_generations_of_runtimes_are_understood() {
         for event in [Event::StartContainer, Event::PostStartContainer] {
             runtime.tell(event, &pod("p"), Some(&c)).await.expect("it answers");
         }
-        let cpu = Some(LinuxCpu { cpus: "0-3".to_owned(), ..LinuxCpu::default() });
-        let resources = LinuxResources { cpu, ..LinuxResources::default() };
-        runtime.update(&pod("p"), &c, resources).await.expect("it answers");
+        for (cpus, expected) in [("0-3", &[("c", "1")][..]), ("0", &[])] {
+            let cpu = Some(LinuxCpu { cpus: cpus.to_owned(), ..LinuxCpu::default() });
+            let resources = LinuxResources { cpu, ..LinuxResources::default() };
+            let answer = runtime.update(&pod("p"), &c, resources).await.expect("it answers");
+            let mems = |linux: &nri::v1alpha1::LinuxContainerUpdate| {
+                Some(linux.resources.as_ref()?.cpu.as_ref()?.mems.clone())
+            };
+            let changed = answer.update.iter().map(|update| {
+                (update.container_id.clone(), update.linux.as_ref().and_then(mems).expect("nodes"))
+            });
+            let expected = expected.iter().map(|&(id, mems)| (id.to_owned(), mems.to_owned()));
+            assert!(changed.eq(expected), "{cpus}");
+        }
         runtime.tell(Event::StopContainer, &pod("p"), Some(&c)).await.expect("it answers");
         runtime.tell(Event::RemovePodSandbox, &pod("p"), None).await.expect("it answers");
         let _: Empty = runtime.call("Shutdown", &Empty {}).await.expect("it answers");
@@ -112,10 +133,11 @@ async fn both_generations_of_runtimes_are_understood() {
             "runtime fake",
             r#"there are ["p", "q"] ["a", "b"]"#,
             "create c",
-            "PostStartContainer c ",
-            "UpdateContainer c 0-3",
-            "StopContainer c ",
-            "RemovePodSandbox  ",
+            "PostStartContainer c",
+            "update p c 0-3",
+            "update p c 0",
+            "StopContainer c",
+            "RemovePodSandbox ",
         ];
         assert_eq!(notes.lines, expected, "{generation:?}");
     }

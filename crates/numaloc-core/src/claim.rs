@@ -47,6 +47,13 @@ impl Claims {
         self.by_process[process]
     }
 
+    /// Adds a process, if its claim is one that another process has. Returns whether it was added.
+    pub fn admit(&mut self, claim: &Claim) -> bool {
+        let number = self.different.iter().position(|known| known == claim);
+        self.by_process.extend(number);
+        number.is_some()
+    }
+
     /// The claims of several processes.
     pub fn of(&self, processes: impl IntoIterator<Item = usize>) -> ClaimSet {
         processes.into_iter().map(|process| self.number(process)).collect()
@@ -91,6 +98,9 @@ mod tests {
         assert_eq!(claims.of([0, 2]), claims.of([2]));
         assert_ne!(claims.of([0, 1]), claims.of([0]));
         assert_eq!(claims.of([0]).with(claims.number(1)), claims.of([1, 0]));
+        let mut more = claims.clone();
+        assert!(!more.admit(&claim("0-1", "0-1")), "nobody has this one");
+        assert!(more.admit(&claim("1", "0-1")) && more.number(3) == claims.number(1));
     }
 
     #[test]

@@ -13,9 +13,13 @@ use crate::{
     pace::Order,
     plan::{CommonStay, Move, Plan, Skipped},
     planner::BASE_RATE,
+    process::Identity,
     room::MakeRoom,
 };
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 /// Most bytes that have left a node while nothing has come in their place yet. It is the smallest reserve that a node keeps by
 /// default ([`Options::reserve`]): an exchange has no more under way than what a node keeps free anyway. If others take what has
@@ -38,6 +42,17 @@ pub fn sides(plan: &Plan) -> BTreeMap<NodeId, NodeSet> {
         }
     }
     sides
+}
+
+/// Adds the processes `own` of a partner to `taken`, those of the target and of the partners before it, and returns true. Returns
+/// false, and adds none, if there are none or if `taken` has one of them: a partner takes part as a whole, so that its result is that
+/// of all of its processes.
+pub fn enlist(taken: &mut BTreeSet<Identity>, own: BTreeSet<Identity>) -> bool {
+    let is_apart = !own.is_empty() && own.is_disjoint(taken);
+    if is_apart {
+        taken.extend(own);
+    }
+    is_apart
 }
 
 /// The order in which others are asked to make room on `node`; `homes` has the nodes of each one's CPUs. First come those that

@@ -4,7 +4,7 @@ use crate::{
     blocks::make_huge_pages,
     cache::Patience,
     cache_moving,
-    call::Caller,
+    call::{Called, Caller},
     deferred::{self, Deferred},
     exchange::Exchange,
     fate::{Fate, fate},
@@ -13,15 +13,17 @@ use crate::{
     key::Key,
     ledger::Ledger,
     others,
+    page_status::PageStatus,
     pending::Pending,
     report::Report,
     rest::Rests,
     rooms::Room,
     row::{self, Row, fitting, take},
+    verify::Sighting,
     ways::{Way, ask_for_room},
     work::Work,
 };
-use numaloc_core::{CacheStop, MakeRoom, NodeMemory, Reason, Supply};
+use numaloc_core::{CacheStop, Identity, MakeRoom, NodeId, NodeMemory, Reason, Supply};
 use numaloc_host::{Roots, Survey};
 use std::{
     collections::VecDeque,
@@ -37,7 +39,6 @@ const UNSETTLED_PAUSE: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct Mover<'a> {
     work: &'a Work<'a>,
-    survey: &'a Survey,
     /// What was found, moved and left.
     pub ledger: Ledger<'a>,
     /// Keeps to the pace.
@@ -54,7 +55,6 @@ impl<'a> Mover<'a> {
     pub fn new(roots: &Roots, work: &'a Work<'a>, survey: &'a Survey) -> Self {
         Self {
             work,
-            survey,
             ledger: Ledger::new(work.plan, work.control),
             rests: Rests::new(work),
             deferred: Deferred::new(&work.plan.moves, deferred::MOST / work.workers),
@@ -84,7 +84,7 @@ impl<'a> Mover<'a> {
         let way = folio.choice.checked_div(route.len());
         let way = way.and_then(|way| plan.options.ways(hugetlb_bytes).get(way));
         let Some(&make_room) = way else {
-            self.ledger.left(folio.process, Reason::NoMemory, row.bytes());
+            self.ledger.left(folio.account, Reason::NoMemory, row.bytes());
             return;
         };
         let to = route[folio.choice % route.len()];
@@ -123,9 +123,13 @@ impl<'a> Mover<'a> {
         let mut patience = None;
         let rooms = &self.work.rooms;
         while let Some(first) = todo.front().map(|row| row.first) {
-            let gone = !self.survey.spaces[key.process].is_alive();
-            if let Some(reason) = gone.then_some(Reason::ProcessGone).or_else(|| self.work.stop()) {
-                todo.iter().for_each(|row| self.ledger.left(key.process, reason, row.bytes()));
+            if let Some(reason) = self.work.stop() {
+                todo.iter()
+                    .for_each(|row| self.ledger.left(row.first.account, reason, row.bytes()));
+                return;
+            }
+            if !self.finder.space(key.process).is_alive() {
+                todo.into_iter().for_each(|row| self.orphaned(row));
                 return;
             }
             if first.class() == Class::Huge {
@@ -309,11 +313,16 @@ impl<'a> Mover<'a> {
 
     /// Does one call and settles its folios. Returns the folios that are to be passed again at once.
     fn batch(&mut self, key: Key, rows: &[Row]) -> Vec<Row> {
-        let space = &self.survey.spaces[key.process];
+        let space = &self.finder.space(key.process).clone();
         let called = self.caller.call(space, key, rows);
         let (sightings, failed) = self.finder.verify(key.process, rows, key.to);
-        failed.iter().for_each(|error| self.ledger.error(key.process, error));
-        let alive = space.is_alive();
+        if let (Some(error), Some(row)) = (&failed, rows.first()) {
+            self.ledger.error(row.first.account, error);
+        }
+        if !space.is_alive() {
+            self.settle_orphans(space.process.identity, key.to, rows, &called);
+            return Vec::new();
+        }
         let (mut again, mut hinted) = (Vec::new(), Vec::new());
         let mut before = 0;
         for (row, sighting) in sightings {
@@ -321,16 +330,21 @@ impl<'a> Mover<'a> {
                 let index = (folio.address - row.first.address) / row.first.bytes;
                 let is_part = folio.bytes < row.first.bytes;
                 let status = called.status(before + index as usize);
-                match fate(&folio, is_part, called.errno, status) {
-                    _ if !alive => {
-                        self.ledger.left(folio.process, Reason::ProcessGone, folio.bytes)
+                let decided = match fate(&folio, is_part, called.errno, status) {
+                    // The target gets no processes that could be the ones that map it.
+                    Fate::Later(Reason::Shared) if !self.finder.is_growing() => {
+                        Fate::Leave(Reason::Shared)
                     }
+                    decided => decided,
+                };
+                match decided {
                     Fate::Again => row::push(&mut again, folio),
                     Fate::Hint => hinted.push(Folio { hinted: true, ..folio }),
-                    Fate::Later(reason) => self.defer(folio, reason),
+                    Fate::Later(reason) => self.defer_row(folio.into(), reason),
+                    Fate::Leave(Reason::ProcessGone) => self.orphaned(folio.into()),
                     Fate::Reroute => self.reroute(folio.into()),
                     Fate::MovedBack => self.ledger.moved_back(&folio),
-                    Fate::Leave(reason) => self.ledger.left(folio.process, reason, folio.bytes),
+                    Fate::Leave(reason) => self.ledger.left(folio.account, reason, folio.bytes),
                     Fate::Refused(reason, errno) => self.ledger.refused(&folio, reason, errno),
                 }
             }
@@ -343,14 +357,64 @@ impl<'a> Mover<'a> {
         again
     }
 
-    /// Sets a folio aside for a later try. Leaves it if it has had all its tries, or if too much is set aside already.
-    fn defer(&mut self, folio: Folio, reason: Reason) {
-        let start = folio.offset(&self.work.plan.moves[folio.move_index]);
-        let may_try = folio.attempts + 1 < self.work.limits.attempts;
-        if !may_try
-            || !self.deferred.add(folio.move_index, folio.process, start..start + folio.bytes)
-        {
-            self.ledger.left(folio.process, reason, folio.bytes);
+    /// Settles folios of a process that has ended, as far as the call has answered for them: its page map tells nothing any more.
+    fn settle_orphans(&mut self, process: Identity, to: NodeId, rows: &[Row], called: &Called) {
+        for (index, folio) in rows.iter().flat_map(|row| row.folios()).enumerate() {
+            match called.status(index) {
+                PageStatus::On(node) if node == to => {
+                    let sighting = Sighting { arrived_bytes: folio.bytes, ..Sighting::default() };
+                    self.ledger.seen(process, to, folio.into(), sighting).for_each(drop);
+                }
+                _ => self.orphaned(folio.into()),
+            }
         }
+    }
+
+    /// Sets folios aside whose process has ended, if another process may still map them. Leaves them otherwise.
+    fn orphaned(&mut self, row: Row) {
+        let Folio { move_index, account, .. } = row.first;
+        match self.finder.outlives(move_index, account) {
+            true => self.defer_row(row, Reason::Busy),
+            false => self.ledger.left(account, Reason::ProcessGone, row.bytes()),
+        }
+    }
+
+    fn defer_row(&mut self, row: Row, reason: Reason) {
+        let Folio { move_index, account, attempts, .. } = row.first;
+        let start = row.first.offset();
+        self.defer((move_index, account), start..start + row.bytes(), attempts, reason);
+    }
+
+    /// Sets pages aside for a later try: those at `bytes` from the start of the extent of a move, in the account of a process,
+    /// after so many failed visits. Leaves them if they have had all their tries, or if too much is set aside already.
+    pub fn defer(
+        &mut self,
+        (move_index, account): (usize, usize),
+        bytes: Range<u64>,
+        attempts: u32,
+        reason: Reason,
+    ) {
+        let all = bytes.end - bytes.start;
+        match self.set_aside((move_index, account), bytes, attempts) {
+            // A page that moves while it is looked for may be seen twice, through two processes.
+            Some(new) => self.ledger.vanished(account, all - new),
+            None => self.ledger.left(account, reason, all),
+        }
+    }
+
+    /// As [`Self::defer`], but settles nothing. Returns how many bytes were not set aside before; `None`: they are not tried again.
+    pub fn set_aside(
+        &mut self,
+        (move_index, account): (usize, usize),
+        bytes: Range<u64>,
+        attempts: u32,
+    ) -> Option<u64> {
+        let may_try = attempts + 1 < self.work.limits.attempts;
+        may_try.then(|| self.deferred.add(move_index, account, bytes)).flatten()
+    }
+
+    /// Whether a process may still map pages of this account, in the extent of a move.
+    pub fn outlives(&self, move_index: usize, account: usize) -> bool {
+        self.finder.outlives(move_index, account)
     }
 }

@@ -5,7 +5,10 @@
 //! set after the visit have vanished.
 
 use numaloc_core::{HUGE, Move, PAGE};
-use std::{collections::BTreeMap, ops::Range};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 /// Bits are kept in chunks of this many bytes of an extent. A chunk begins at a multiple of it, in addresses of the first
 /// mapping.
@@ -16,12 +19,12 @@ const WINDOW: u64 = (1 << 30) / CHUNK;
 /// nodes that are at least about half full, so 24 MiB in all.
 pub const MOST: usize = 1 << 17;
 
-/// The key of a chunk. It is sorted by place first, so that neighbouring chunks follow each other, whatever their processes.
+/// The key of a chunk. It is sorted by place first, so that neighbouring chunks follow each other, whatever their accounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     move_index: u32,
     chunk: u32,
-    process: u32,
+    account: u32,
 }
 
 /// A bit for each page of a chunk.
@@ -51,22 +54,26 @@ impl<'p> Deferred<'p> {
         Self { chunks: std::mem::take(&mut self.chunks), ..*self }
     }
 
-    /// Adds the pages at `bytes` from the start of the extent of move `move_index`, as `process` maps them. Returns whether they
-    /// could be kept: all of them are, or none.
-    pub fn add(&mut self, move_index: usize, process: usize, bytes: Range<u64>) -> bool {
+    /// Adds the pages at `bytes` from the start of the extent of move `move_index`, in the account of a process. Returns how many
+    /// bytes of them had not been added before; `None` if they could not be kept.
+    pub fn add(&mut self, move_index: usize, account: usize, bytes: Range<u64>) -> Option<u64> {
         let places = || {
             masks(self.skew(move_index), bytes.clone())
-                .map(|(chunk, _)| place(move_index, chunk, process))
+                .map(|(chunk, _)| place(move_index, chunk, account))
         };
         let new = places().filter(|place| !self.chunks.contains_key(place)).count();
         if self.chunks.len() + new > self.most {
-            return false;
+            return None;
         }
+        let mut added_pages = 0;
         for (chunk, mask) in masks(self.skew(move_index), bytes) {
-            let bits = self.chunks.entry(place(move_index, chunk, process)).or_default();
-            bits.iter_mut().zip(mask).for_each(|(bits, mask)| *bits |= mask);
+            let bits = self.chunks.entry(place(move_index, chunk, account)).or_default();
+            for (bits, mask) in bits.iter_mut().zip(mask) {
+                added_pages += u64::from((mask & !*bits).count_ones());
+                *bits |= mask;
+            }
         }
-        true
+        Some(added_pages * PAGE)
     }
 
     /// Takes out the first window.
@@ -109,11 +116,17 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Takes out the marks of `process` on the pages at `bytes` from the extent's start. Returns these pages in order.
-    pub fn take(&mut self, process: usize, bytes: Range<u64>) -> Vec<Range<u64>> {
+    /// The accounts of marked pages.
+    pub fn accounts(&self) -> BTreeSet<usize> {
+        self.chunks.keys().map(|place| place.account as usize).collect()
+    }
+
+    /// Takes out the marks of the pages at `bytes` from the extent's start in the account of a process. Returns these pages in
+    /// order.
+    pub fn take(&mut self, account: usize, bytes: Range<u64>) -> Vec<Range<u64>> {
         let mut taken: Vec<Range<u64>> = Vec::new();
         for (chunk, mask) in masks(self.skew, bytes) {
-            let place = place(self.move_index, chunk, process);
+            let place = place(self.move_index, chunk, account);
             let Some(bits) = self.chunks.get_mut(&place) else { continue };
             for (word, (bits, mask)) in (0..).zip(bits.iter_mut().zip(mask)) {
                 let mut both = *bits & mask;
@@ -132,18 +145,18 @@ impl Marks {
         taken
     }
 
-    /// What is still marked: a process and bytes for each chunk.
+    /// What is still marked: an account and bytes for each chunk.
     pub fn rest(self) -> impl Iterator<Item = (usize, u64)> {
         let pages = |bits: Bits| bits.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
         let rest = self.chunks.into_iter();
-        let rest = rest.map(move |(place, bits)| (place.process as usize, pages(bits) * PAGE));
+        let rest = rest.map(move |(place, bits)| (place.account as usize, pages(bits) * PAGE));
         rest.filter(|&(_, bytes)| bytes > 0)
     }
 }
 
 /// The casts lose nothing: 2^32 chunks are 8 PiB.
-fn place(move_index: usize, chunk: u64, process: usize) -> Place {
-    Place { move_index: move_index as u32, chunk: chunk as u32, process: process as u32 }
+fn place(move_index: usize, chunk: u64, account: usize) -> Place {
+    Place { move_index: move_index as u32, chunk: chunk as u32, account: account as u32 }
 }
 
 /// The chunks in which `bytes` lie, each with a bit for each page of `bytes` there.
@@ -164,7 +177,6 @@ mod tests {
     use super::*;
     use numaloc_core::{Chunks, Kind, Mapping, NodeId, Pages};
     use proptest::{collection::vec, prelude::*, sample::select};
-    use std::collections::BTreeSet;
 
     fn planned_move(start: u64, bytes: u64) -> Move {
         Move {
@@ -212,7 +224,7 @@ mod tests {
             let (moves, mut model) = (extents(), BTreeSet::new());
             let mut deferred = Deferred::new(&moves, MOST);
             for (move_index, process, first, pages) in folios {
-                prop_assert!(deferred.add(move_index, process, first * PAGE..(first + pages) * PAGE));
+                prop_assert!(deferred.add(move_index, process, first * PAGE..(first + pages) * PAGE).is_some());
                 model.extend((first..first + pages).map(|page| (move_index, process, page)));
             }
             for mut marks in windows(deferred) {
@@ -294,7 +306,7 @@ mod tests {
                 (0..folios).map(|index| if index % 2 == 0 { index } else { folios - index })
             {
                 let at = folio * stride * FOLIO;
-                assert!(deferred.add(0, 0, at..at + FOLIO), "no room for {folio}");
+                assert!(deferred.add(0, 0, at..at + FOLIO).is_some(), "no room for {folio}");
             }
             assert!(bound(deferred.chunks.len()) < 32 << 20, "{}", deferred.chunks.len());
             let found: u64 =
@@ -307,10 +319,15 @@ mod tests {
     fn what_there_is_no_room_for_is_not_kept_in_part() {
         let moves = [planned_move(0, 8 * HUGE)];
         let mut deferred = Deferred::new(&moves, 2);
-        assert!(deferred.add(0, 0, 0..PAGE));
-        assert!(!deferred.add(0, 0, 0..3 * HUGE));
-        assert!(deferred.add(0, 0, HUGE..HUGE + PAGE) && deferred.add(0, 0, 0..2 * HUGE));
-        assert!(!deferred.add(0, 1, 0..PAGE));
+        assert_eq!(deferred.add(0, 0, 0..PAGE), Some(PAGE));
+        assert_eq!(deferred.add(0, 0, 0..3 * HUGE), None);
+        assert_eq!(deferred.add(0, 0, HUGE..HUGE + PAGE), Some(PAGE));
+        assert_eq!(
+            deferred.add(0, 0, 0..2 * HUGE),
+            Some(2 * HUGE - 2 * PAGE),
+            "the others are kept already"
+        );
+        assert_eq!(deferred.add(0, 1, 0..PAGE), None);
         let rest: Vec<_> = windows(deferred).into_iter().flat_map(Marks::rest).collect();
         assert_eq!(rest, [(0, HUGE), (0, HUGE)]);
     }

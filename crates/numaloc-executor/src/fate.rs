@@ -42,7 +42,8 @@ pub fn fate(folio: &Folio, is_part: bool, call_errno: Option<i32>, status: PageS
         _ if is_part => Fate::Again,
         (_, PageStatus::On(_)) => Fate::MovedBack,
         (_, PageStatus::Busy) => Fate::Later(Reason::Busy),
-        (_, PageStatus::Shared) => Fate::Leave(Reason::Shared),
+        // A process has mapped it since it was found. A later look tells whose process that is.
+        (_, PageStatus::Shared) => Fate::Later(Reason::Shared),
         (_, PageStatus::NoMemory) => Fate::Reroute,
         // Either it cannot be moved, or the kernel has marked it again since its hint fault was taken.
         (_, PageStatus::Unseen) if folio.hinted => Fate::Later(Reason::NotMovable),

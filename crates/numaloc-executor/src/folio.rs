@@ -1,6 +1,6 @@
 //! Divides page runs into folios, so that each thing that the kernel moves as a whole is passed once.
 
-use numaloc_core::{HUGE, Move, NodeId, PAGE};
+use numaloc_core::{HUGE, Mapping, Move, NodeId, PAGE, Pages};
 use numaloc_host::{COMPOUND_HEAD, COMPOUND_TAIL, Entries, FrameFile, PageRun};
 use numaloc_sys::MoveFlag;
 
@@ -17,6 +17,10 @@ pub struct Folio {
     pub from: NodeId,
     /// Index of the process through which it is moved.
     pub process: usize,
+    /// Index of the process in whose account it is: see [`account`].
+    pub account: usize,
+    /// The address of the first byte of its extent in the process through which it is moved.
+    pub extent_start: u64,
     /// Whether the call may move pages that several processes map.
     pub flag: MoveFlag,
     /// Index of its extent among the plan's moves.
@@ -52,6 +56,8 @@ impl Folio {
             hugetlb_bytes: None,
             from: NodeId(1),
             process: 0,
+            account: 0,
+            extent_start: 0,
             flag: MoveFlag::Own,
             move_index: 0,
             choice: 0,
@@ -70,11 +76,18 @@ impl Folio {
         }
     }
 
-    /// Where it is in its the extent of move `move_index`, in bytes from the extent's start.
-    pub fn offset(&self, planned_move: &Move) -> u64 {
-        let own = planned_move.mappings.iter().filter(|mapping| mapping.process == self.process);
-        let mut offsets = own.filter_map(|mapping| self.address.checked_sub(mapping.start));
-        offsets.find(|&offset| offset < planned_move.bytes).expect("a folio is found in its extent")
+    /// Where it is in its extent, in bytes from the extent's start.
+    pub fn offset(&self) -> u64 {
+        self.address - self.extent_start
+    }
+}
+
+/// Index of the process in whose account the pages are that `mapping` shows of a move. Memory that is mapped shared is in
+/// the account of the first process, whoever shows it: it outlives each of them.
+pub fn account(planned_move: &Move, mapping: Mapping) -> usize {
+    match planned_move.pages {
+        Pages::All => planned_move.mappings[0].process,
+        Pages::Own | Pages::Common(_) => mapping.process,
     }
 }
 

@@ -33,7 +33,7 @@ impl<'a> Ledger<'a> {
         self.report.error(process, error);
     }
 
-    /// Settles what the verification saw of `row`, which was to go from its place in `process` to `to`. Returns the folios that
+    /// Settles what was seen of `row`, which was to go from its place in `process` to `to`. Returns the folios that
     /// are still off their target.
     pub fn seen(
         &mut self,
@@ -48,16 +48,16 @@ impl<'a> Ledger<'a> {
             self.report.sample.add(Moved { process, address: start, to }, end - start);
         }
         let Sighting { arrived_bytes, absent_bytes, elsewhere, unread_bytes } = sighting;
-        self.left(folio.process, Reason::Unreadable, unread_bytes);
-        self.report.accounts[folio.process].moved(arrived_bytes);
+        self.left(folio.account, Reason::Unreadable, unread_bytes);
+        self.report.accounts[folio.account].moved(arrived_bytes);
         if arrived_bytes > 0 {
-            let flows = &mut self.report.flows[folio.process];
+            let flows = &mut self.report.flows[folio.account];
             *flows.entry((folio.from, to)).or_default() += arrived_bytes;
         }
         self.moved_bytes += arrived_bytes;
         self.control.moved_bytes.fetch_add(arrived_bytes, Ordering::Relaxed);
         self.settled(arrived_bytes);
-        self.vanished(folio.process, absent_bytes);
+        self.vanished(folio.account, absent_bytes);
         // A folio of which a part arrived or vanished was split, or unmapped in part: what is left of it counts as base pages.
         let bytes = if arrived_bytes + absent_bytes == 0 { folio.bytes } else { PAGE };
         elsewhere.into_iter().map(move |address| Folio { address, bytes, ..folio })
@@ -77,15 +77,15 @@ impl<'a> Ledger<'a> {
 
     /// Settles a folio that the kernel reported on a node and that was then found off its target.
     pub fn moved_back(&mut self, folio: &Folio) {
-        self.report.accounts[folio.process].moved_back(folio.bytes);
+        self.report.accounts[folio.account].moved_back(folio.bytes);
         self.settled(folio.bytes);
     }
 
     /// Settles a folio that the kernel refused to move, with the reason and its errno.
     pub fn refused(&mut self, folio: &Folio, reason: Reason, errno: i32) {
         let (address, error) = (folio.address, io::Error::from_raw_os_error(errno));
-        self.error(folio.process, format_args!("move_pages at {address:#x}: {error}"));
-        self.left(folio.process, reason, folio.bytes);
+        self.error(folio.account, format_args!("move_pages at {address:#x}: {error}"));
+        self.left(folio.account, reason, folio.bytes);
     }
 
     /// Counts bytes that came to a target in place of page cache.

@@ -9,7 +9,6 @@ use crate::{
     work::Work,
 };
 use numaloc_core::Reason;
-use numaloc_host::Survey;
 use std::{ops::Range, time::Duration};
 
 /// The first pause before pages that could not be moved are tried again; it grows fourfold each time.
@@ -19,7 +18,6 @@ const PAUSE: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub struct Retry<'m, 'a> {
     work: &'a Work<'a>,
-    survey: &'a Survey,
     mover: &'m mut Mover<'a>,
     /// How often the windows that are visited now were visited before.
     tries: u32,
@@ -27,8 +25,8 @@ pub struct Retry<'m, 'a> {
 
 impl<'m, 'a> Retry<'m, 'a> {
     /// Begins after the first visit.
-    pub fn new(work: &'a Work<'a>, survey: &'a Survey, mover: &'m mut Mover<'a>) -> Self {
-        Self { work, survey, mover, tries: 0 }
+    pub fn new(work: &'a Work<'a>, mover: &'m mut Mover<'a>) -> Self {
+        Self { work, mover, tries: 0 }
     }
 
     /// Visits the deferred pages again, with growing pauses, until none are left.
@@ -51,25 +49,50 @@ impl<'m, 'a> Retry<'m, 'a> {
 
     /// Moves the pages of a window that are found remote and are marked. Marked pages that are not found are settled.
     fn revisit(&mut self, mut marks: Marks) {
+        let move_index = marks.move_index;
         let mut reason = self.work.stop();
         if reason.is_none() {
-            let Found { rows, strangers, error } =
-                self.mover.find(marks.move_index, marks.range.clone(), self.tries);
-            for (process, bytes) in strangers {
-                for Range { start, end } in marks.take(process, bytes) {
-                    self.mover.ledger.left(process, Reason::Shared, end - start);
+            let Found { rows, strangers, is_growing, error } =
+                self.mover.find(move_index, marks.range.clone(), self.tries);
+            for (account, bytes) in strangers {
+                for marked in marks.take(account, bytes) {
+                    match is_growing {
+                        true => {
+                            let place = (move_index, account);
+                            self.mover.defer(place, marked, self.tries, Reason::Shared);
+                        }
+                        false => {
+                            let bytes = marked.end - marked.start;
+                            self.mover.ledger.left(account, Reason::Shared, bytes);
+                        }
+                    }
                 }
             }
             rows.into_iter().for_each(|row| self.put_marked(row, &mut marks));
+            if is_growing && error.is_none() {
+                self.await_mapping(&mut marks);
+            }
             reason = error.map(|_| Reason::Unreadable);
         }
-        for (process, bytes) in marks.rest() {
+        for (account, bytes) in marks.rest() {
             match reason {
-                Some(reason) => self.mover.ledger.left(process, reason, bytes),
-                None if !self.survey.spaces[process].is_alive() => {
-                    self.mover.ledger.left(process, Reason::ProcessGone, bytes)
+                Some(reason) => self.mover.ledger.left(account, reason, bytes),
+                None if !self.mover.outlives(move_index, account) => {
+                    self.mover.ledger.left(account, Reason::ProcessGone, bytes)
                 }
-                None => self.mover.ledger.vanished(process, bytes),
+                None => self.mover.ledger.vanished(account, bytes),
+            }
+        }
+    }
+
+    /// Sets the marked pages aside once more that nobody maps at the moment: the next process that comes to the target may.
+    fn await_mapping(&mut self, marks: &mut Marks) {
+        for account in marks.accounts() {
+            for Range { start, end } in marks.take(account, marks.range.clone()) {
+                let place = (marks.move_index, account);
+                if self.mover.set_aside(place, start..end, self.tries).is_none() {
+                    self.mover.ledger.vanished(account, end - start);
+                }
             }
         }
     }
@@ -78,9 +101,9 @@ impl<'m, 'a> Retry<'m, 'a> {
     /// folio: it moves as a whole through any of its pages.
     fn put_marked(&mut self, row: Row, marks: &mut Marks) {
         let (mut rows, folio) = (Vec::new(), row.first);
-        let start = folio.offset(&self.work.plan.moves[folio.move_index]);
+        let start = folio.offset();
         for at in (0..row.count).map(|index| index * folio.bytes) {
-            for marked in marks.take(folio.process, start + at..start + at + folio.bytes) {
+            for marked in marks.take(folio.account, start + at..start + at + folio.bytes) {
                 let address = folio.address + (marked.start - start);
                 let bytes = marked.end - marked.start;
                 row::push(&mut rows, Folio { address, bytes, ..folio });

@@ -70,10 +70,16 @@ pub(crate) fn of(roots: &Roots, pid: i32) -> Option<String> {
     normal.then(|| path.to_owned())
 }
 
-/// The directories where a cgroup v2 may be: below the mount point, or below `unified` beside v1.
-pub(crate) fn unified(roots: &Roots, path: &str) -> [PathBuf; 2] {
-    let relative = path.trim_start_matches('/');
-    [roots.cgroup.join(relative), roots.cgroup.join("unified").join(relative)]
+/// The root of the v2 hierarchy: the mount point, or `unified` in it beside v1. `None` if there is only v1.
+pub(crate) fn unified_root(roots: &Roots) -> Option<PathBuf> {
+    // With v1 the mount point is a tmpfs, in which hierarchies of v1 are directories like any other.
+    let places = [roots.cgroup.clone(), roots.cgroup.join("unified")];
+    places.into_iter().find(|place| is_cgroup(place))
+}
+
+/// The directory of a cgroup v2, whether or not it exists. `None` if there is only v1.
+pub(crate) fn unified(roots: &Roots, path: &str) -> Option<PathBuf> {
+    Some(unified_root(roots)?.join(path.trim_start_matches('/')))
 }
 
 /// The directories of a cgroup, one per hierarchy that has it, in the order in which they are to be asked.

@@ -135,6 +135,7 @@ intr 1 2 3\n";
     fn of_many_processes_the_cgroups_tell() {
         let fake = Fake::new();
         fake.write("proc/stat", "");
+        fake.write("cgroup/cgroup.procs", "");
         for (cgroup, micros) in [("a", 2_000_000), ("a/b", 1_000_000), ("c", 500_000)] {
             let stat = format!("usage_usec {micros}\nuser_usec 1\n");
             fake.write(&format!("cgroup/{cgroup}/cpu.stat"), &stat);

@@ -41,7 +41,8 @@ pub enum Error {
     },
     /// The caller may not look into the process.
     #[error(
-        "no right to read {what} of process {pid} ({comm}): run as the same user, or with CAP_SYS_PTRACE"
+        "no right to read {what} of process {pid} ({comm}): run as its user, or with CAP_SYS_PTRACE in its user namespace; a \
+         security module may forbid it all the same"
     )]
     NoRights {
         /// The pid asked for.
@@ -64,6 +65,21 @@ pub enum Error {
         how: &'static str,
         /// Why not.
         source: io::Error,
+    },
+    /// The process maps the same memory so often that its mappings cannot be compared.
+    #[error(
+        "process {pid} ({comm}) maps {name} {mappings} times, and these mappings overlap too much to be compared: name a \
+         target without this process"
+    )]
+    Overlaps {
+        /// The process.
+        pid: i32,
+        /// Its name.
+        comm: String,
+        /// What it maps.
+        name: String,
+        /// How many mappings of that it has.
+        mappings: usize,
     },
     /// No such cgroup in any mounted hierarchy.
     #[error("no cgroup {path}: give its path below {root}, as in /proc/PID/cgroup")]
@@ -303,6 +319,7 @@ impl Error {
             | Self::PageSize { .. }
             | Self::Stopped
             | Self::ManyCgroups { .. }
+            | Self::Overlaps { .. }
             | Self::NoDsa { .. }
             | Self::DsaRefused { .. }
             | Self::DsaInUse { .. }

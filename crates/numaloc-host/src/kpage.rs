@@ -64,3 +64,5 @@ impl FrameFile {
 pub const COMPOUND_HEAD: u64 = 1 << 15;
 /// KPF_COMPOUND_TAIL: another page of it.
 pub const COMPOUND_TAIL: u64 = 1 << 16;
+/// KPF_ZERO_PAGE: the base page or the huge page of zeros.
+pub(crate) const ZERO_PAGE: u64 = 1 << 24;

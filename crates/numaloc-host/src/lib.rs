@@ -24,11 +24,13 @@
 //! | `read`, `wait`, `roots`, `error`, `lease`, `own_process` | what the others share |
 #![forbid(unsafe_code)]
 
+mod arrivals;
 mod capabilities;
 mod cgroup;
 mod containers;
 mod cpu_use;
 mod cpuset;
+mod crew;
 #[cfg(test)]
 mod crowd_tests;
 pub mod dsa;
@@ -78,14 +80,17 @@ pub mod topology;
 mod unit;
 mod unix_socket;
 mod used_files;
+mod vmas;
 mod vmstat;
 mod wait;
 mod zoneinfo;
 
+pub use arrivals::{Arrivals, Groups};
 pub use cgroup::numa_stat;
 pub use containers::containers;
 pub use cpu_use::CpuUse;
 pub use cpuset::cpusets;
+pub use crew::{Crew, Cut, Growth, Newcomers};
 pub use error::{Error, ErrorKind};
 pub use facts::HostFacts;
 pub use frames::FrameNodes;
@@ -105,8 +110,8 @@ pub use roots::Roots;
 pub use scan::{Ownership, PageRun, Place, Precision, Scanned, Scanner};
 pub use sight::{Sight, Source};
 pub use space::{AddressSpace, allow_files};
-pub use survey::{Survey, survey, survey_unless};
-pub use target::{Resolved, Target, identify, resolve, resolve_each};
+pub use survey::{Survey, survey, survey_growing, survey_unless};
+pub use target::{Found, LeftOut, Resolved, Target, identify, resolve, resolve_each};
 pub use unix_socket::{UnixSocket, unix_socket};
 pub use used_files::{UsedFile, Whose, used_files};
 pub use vmstat::{Migrations, Reclaimed, migrations, reclaimed};

@@ -10,8 +10,8 @@ mod subjects;
 mod work;
 
 use crate::{
-    CpuUse, Error, Roots, Target, facts, read::numbered, resolve, sight::Sight, topology, unit,
-    wait,
+    CpuUse, Error, LeftOut, Roots, Target, facts, read::numbered, resolve, sight::Sight, topology,
+    unit, wait,
 };
 use numaloc_core::{
     NodeId, Topology,
@@ -46,8 +46,8 @@ pub struct Wanted {
 pub struct Looked {
     /// The host.
     pub look: HostLook,
-    /// Targets that do not exist, by their index, and why.
-    pub missing: Vec<(usize, Error)>,
+    /// Targets that take no part.
+    pub missing: Vec<LeftOut>,
     /// Processes that may not be read: of other users, without CAP_SYS_PTRACE.
     pub unreadable: usize,
     /// Subjects that were left out because there are too many, or because reading took too long.
@@ -59,7 +59,8 @@ pub struct Looked {
 /// Looks at the host. Ends with an error if `stop` returns true between two steps.
 ///
 /// # Errors
-/// If no target exists: the error of the first one. If the host itself cannot be read. [`Error::Stopped`].
+/// If no target takes part: the error of the first one that exists, else of the first one. If the host itself cannot be read.
+/// [`Error::Stopped`].
 pub fn look(
     stop: &(dyn Fn() -> bool + Sync),
     roots: &Roots,
@@ -79,7 +80,7 @@ fn look_on(
     let mut looked = Looked::default();
     let (groups, pids) = scope(roots, &topology, wanted, &mut looked)?;
     let mut found = subjects::find(stop, roots, &topology, (groups, pids), wanted.min_bytes);
-    looked.unreadable = found.unreadable;
+    looked.unreadable = found.unreadable.len();
     looked.ended = found.ended;
     found.subjects.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.who.cmp(&b.who)));
     looked.left_out += found.subjects.len().saturating_sub(SUBJECTS);
@@ -140,12 +141,14 @@ fn scope(
             }
         };
         match found {
-            Err(error) if error.is_missing() => looked.missing.push((index, error)),
+            Err(why) if why.leaves_out() => {
+                looked.missing.push(LeftOut { target: index, processes: 0, why });
+            }
             found => found?,
         }
     }
-    match groups.is_empty() && pids.is_empty() && !looked.missing.is_empty() {
-        true => Err(looked.missing.swap_remove(0).1),
+    match groups.is_empty() && pids.is_empty() {
+        true => LeftOut::first(std::mem::take(&mut looked.missing)).map_or(Ok((groups, pids)), Err),
         false => Ok((groups, pids)),
     }
 }

@@ -18,6 +18,29 @@ pub enum Object {
         /// Inode on it.
         inode: u64,
     },
+    /// A System V segment. The kernel shows its id as the inode (ipc/shm.c, `newseg`). Each IPC namespace numbers its own
+    /// segments, the first one 0, and all are on one device, on which memfds have inodes of their own.
+    Segment {
+        /// Device as major and minor number.
+        device: (u32, u32),
+        /// Inode of the IPC namespace; 0 until [`Object::within`].
+        namespace: u64,
+        /// Its id there.
+        id: u64,
+    },
+}
+
+impl Object {
+    /// The same object, of a process in this IPC namespace.
+    #[must_use]
+    pub fn within(self, ipc_namespace: u64) -> Self {
+        match self {
+            Self::Segment { device, id, .. } => {
+                Self::Segment { device, namespace: ipc_namespace, id }
+            }
+            other => other,
+        }
+    }
 }
 
 /// One virtual memory area that holds pages of the process.
@@ -76,19 +99,27 @@ pub fn parse_line(line: &str) -> Option<Vma> {
     if start >= end || name.starts_with("[v") || name == "[uprobes]" {
         return None;
     }
+    let shared = perms.ends_with('s');
     let (object, offset) = match inode {
-        0 => (Object::Anonymous, start),
+        id if is_segment(name, device, shared) => {
+            (Object::Segment { device, namespace: 0, id }, offset)
+        }
+        0 if !shared => (Object::Anonymous, start),
         inode => (Object::File { device, inode }, offset),
     };
     let kind = match name {
         "[heap]" => Kind::Heap,
         _ if name.starts_with("[stack") => Kind::Stack,
-        _ if inode == 0 => Kind::Anonymous,
+        _ if object == Object::Anonymous => Kind::Anonymous,
         _ if is_shmem(name, perms) => Kind::Shmem,
         _ => Kind::File,
     };
-    let shared = perms.ends_with('s');
     Some(Vma { start, end, offset, object, shared, kind, name: name.into() })
+}
+
+/// A System V segment: an unlinked file of a kernel-internal mount, whose device has the major number 0.
+fn is_segment(name: &str, device: (u32, u32), shared: bool) -> bool {
+    shared && device.0 == 0 && name.starts_with("/SYSV") && name.ends_with(" (deleted)")
 }
 
 /// Memory that has an inode, but no file on a disk: System V, memfd, shared anonymous and POSIX shared memory.
@@ -131,6 +162,21 @@ mod tests {
             let vma = parse_line(&line).unwrap();
             assert_eq!((vma.kind, vma.shared), (Kind::Shmem, true), "{name}");
         }
+    }
+
+    #[test]
+    fn a_segment_is_known_by_its_namespace_and_id() {
+        let line = |id, name| format!("1000-2000 rw-s 00000000 00:01 {id} {name}");
+        let object = |line: &str| parse_line(line).unwrap().object;
+        let segment = |namespace, id| Object::Segment { device: (0, 1), namespace, id };
+        let first = parse_line(&line(0, "/SYSV00000000 (deleted)")).unwrap();
+        assert_eq!((first.kind, first.object, first.offset), (Kind::Shmem, segment(0, 0), 0));
+        assert_eq!(object(&line(7, "/SYSV00000000 (deleted)")).within(4711), segment(4711, 7));
+        // A file on a disk, and a memfd with the inode of a segment.
+        let file = |device, inode| Object::File { device, inode };
+        let named = "1000-2000 rw-s 00000000 fe:01 7 /SYSV00000000 (deleted)";
+        assert_eq!(object(named), file((0xfe, 1), 7));
+        assert_eq!(object(&line(7, "/memfd:x (deleted)")).within(4711), file((0, 1), 7));
     }
 
     #[test]

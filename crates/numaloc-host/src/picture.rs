@@ -8,7 +8,7 @@ use crate::{
     scan::{Ownership, PageRun, Precision, Scanned, Scanner},
     sight::{Sight, Source},
     space::{AddressSpace, distinct},
-    survey::read_vmas,
+    vmas,
 };
 use numaloc_core::{
     Claims, HUGE, Mapping, NodeSet, Options, PAGE, Pages, Process, Topology,
@@ -159,7 +159,7 @@ impl<'a> Viewer<'a> {
 
 /// The areas of a process; none if it has ended.
 fn areas_of(space: &AddressSpace) -> Result<Vec<Area>, Error> {
-    let vmas = read_vmas(space, &mut Default::default())?;
+    let vmas = vmas::read(space, &mut Default::default())?;
     Ok(areas(vmas.into_iter().map(|vma| Area {
         start: vma.start,
         end: vma.end,

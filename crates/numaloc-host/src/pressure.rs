@@ -122,6 +122,7 @@ full avg10=1.00 avg60=0.50 avg300=0.00 total=7\n";
         for (pid, cgroup) in [(1, "/a.slice/x"), (2, "/a.slice/x"), (3, "/b"), (4, "/../c")] {
             fake.write(&format!("proc/{pid}/cgroup"), &format!("4:memory:/other\n0::{cgroup}\n"));
         }
+        fake.write("cgroup/unified/cgroup.procs", "");
         fake.write("cgroup/unified/a.slice/x/io.pressure", TEXT);
         fake.write("proc/pressure/io", TEXT);
         let scopes = |pids: &[i32], most| -> Vec<Scope> {

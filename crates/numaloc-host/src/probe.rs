@@ -5,7 +5,7 @@ use crate::{
     pagemap::{Entry, Pagemap},
 };
 use numaloc_core::{HUGE, PAGE};
-use numaloc_sys::{Categories, PageRegion};
+use numaloc_sys::{Categories, PageRegion, Scratch};
 use std::fs::File;
 
 /// Whether page frame numbers are shown to this process (fs/proc/task_mmu.c, `pagemap_open`: CAP_SYS_ADMIN).
@@ -16,6 +16,15 @@ pub fn pfns_readable(roots: &Roots) -> bool {
             pagemap.read(address, &mut bytes).ok().and_then(|entries| entries.iter().next());
         entry.is_some_and(|entry: Entry| entry.pfn() != 0)
     })
+}
+
+/// The frame of the base page of zeros: of a page of our own that was only read. `None` if frames are hidden.
+pub fn zero_frame(roots: &Roots) -> Option<u64> {
+    let read = Scratch::read().ok()?;
+    let pagemap = Pagemap::new(File::open(roots.proc.join("self/pagemap")).ok()?);
+    let mut bytes = [0; 8];
+    let entry = pagemap.read(read.address(), &mut bytes).ok()?.get(0)?;
+    (entry.is_present() && !entry.is_exclusive() && entry.pfn() != 0).then_some(entry.pfn())
 }
 
 /// Whether the kernel has the PAGEMAP_SCAN ioctl (6.7 and later).

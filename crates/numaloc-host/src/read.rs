@@ -80,6 +80,17 @@ pub(crate) fn numbered<N: Ord + std::str::FromStr>(directory: &Path) -> BTreeMap
     entries(directory, |name| name.parse().ok())
 }
 
+/// The inode of a namespace (namespaces(7)), from a link such as `ipc:[4026531839]` in /proc/PID/ns.
+pub(crate) fn namespace(path: &Path) -> Result<u64, Error> {
+    let link = fs::read_link(path).map_err(|source| Error::Read { path: path.into(), source })?;
+    let number = link.to_str().and_then(|link| link.split_once('[')?.1.strip_suffix(']'));
+    let inode = number.and_then(|number| number.parse().ok());
+    inode.ok_or_else(|| Error::Parse {
+        path: path.into(),
+        reason: format!("{} names no namespace", link.display()),
+    })
+}
+
 /// Whether an error means that the process has ended meanwhile.
 pub(crate) fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(nix::libc::ESRCH)

@@ -2,6 +2,7 @@
 
 use crate::{
     Error,
+    crew::Cut,
     extents::Part,
     pagemap::Entry,
     scan::{Ownership, PageRun, Scanned, Scanner},
@@ -100,6 +101,36 @@ pub(crate) fn find(
         found?.into_iter().for_each(|(index, found)| all[index].join(found));
     }
     Ok(all)
+}
+
+/// Where the pages of an extent are, looked at cut by cut.
+///
+/// # Errors
+/// [`Error::Pages`].
+pub(crate) fn of_cuts(
+    scanner: &mut Scanner,
+    (spaces, claims): (&[AddressSpace], &Claims),
+    extent: &Extent,
+    cuts: &[Cut],
+) -> Result<Residency, Error> {
+    let Extent { mappings, pages, .. } = extent;
+    let (start, home) = (mappings[0].start, claims.on(mappings, pages).home);
+    let mut residency = Residency::default();
+    for Cut { range, mappings: all, is_shared } in cuts {
+        let scanned = Scanned { spaces, claims, mappings: all, pages };
+        scanner.scan(&scanned, range.clone(), &mut |run: PageRun<'_>| {
+            let is_copy = !is_shared && run.mapping >= mappings.len();
+            match pages {
+                _ if is_copy => {}
+                Pages::Common(sharers) if run.claims == Some(sharers) => {
+                    tally(&mut residency, &run, start, None)
+                }
+                Pages::Common(_) | Pages::Own => {}
+                Pages::All => tally(&mut residency, &run, start, Some(&home)),
+            }
+        })?;
+    }
+    Ok(residency)
 }
 
 impl Found {

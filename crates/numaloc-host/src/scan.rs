@@ -12,6 +12,7 @@ mod single;
 mod table;
 #[cfg(test)]
 mod tests;
+mod zeros;
 
 pub use page_run::{Ownership, PageRun, Place};
 
@@ -23,12 +24,13 @@ use crate::{
     space::AddressSpace,
 };
 use halt::Halt;
-use nix::libc::{EINVAL, ESRCH};
+use nix::libc::{EFAULT, EINVAL, ESRCH};
 use numaloc_core::{Claims, Mapping, NodeId, PAGE, Pages};
 use numaloc_sys::query_pages;
 use page_run::PageRuns;
 use std::ops::Range;
 use table::Table;
+use zeros::Zeros;
 
 /// How closely huge pages, and memory that is mapped shared by several processes, are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +48,7 @@ pub struct Scanner {
     sight: Sight,
     precision: Precision,
     counts: Option<FrameFile>,
+    zeros: Zeros,
     buffer: Vec<u8>,
     table: Table,
     queried: Vec<i32>,
@@ -78,6 +81,7 @@ impl Scanner {
             sight: sight.clone(),
             precision,
             counts,
+            zeros: Zeros::new(roots, sight.zero_frame),
             buffer: Vec::new(),
             table: Table::default(),
             queried: Vec::new(),
@@ -98,6 +102,7 @@ impl Scanner {
         if let Some(counts) = &mut self.counts {
             counts.refresh();
         }
+        self.zeros.refresh();
         let mut buffer = std::mem::take(&mut self.buffer);
         let result = match (scanned.mappings, scanned.pages) {
             ([only], Pages::All | Pages::Own) => {
@@ -123,6 +128,7 @@ impl Scanner {
         pages: usize,
         places: &mut Vec<Place>,
     ) -> Result<(), Error> {
+        self.zeros.refresh();
         let mut buffer = std::mem::take(&mut self.buffer);
         let view = View { space, start: address, lookup: false };
         let entries = view.read(0, pages, &mut buffer);
@@ -135,12 +141,28 @@ impl Scanner {
             for index in 0..pages {
                 places.push(match entries.get(index).filter(|entry| entry.is_present()) {
                     None => Place::Absent,
+                    Some(entry) if self.is_zeros(view, index as u64 * PAGE, index, entry) => {
+                        Place::Absent
+                    }
                     Some(entry) => self.node(index, entry).map_or(Place::Unknown, Place::On),
                 });
             }
         });
         self.buffer = buffer;
         located
+    }
+
+    /// Whether the present page at `offset` is one of zeros, which belongs to nobody. `index` is its place in what was read.
+    #[inline]
+    fn is_zeros(&mut self, view: View<'_>, offset: u64, index: usize, entry: Entry) -> bool {
+        if entry.is_exclusive() {
+            return false;
+        }
+        match self.sight.source {
+            Source::Pagemap => self.zeros.contain(view.start + offset, entry),
+            // What move_pages(2) answers for it (mm/migrate.c, `do_pages_stat_array`).
+            Source::Query => self.queried.get(index) == Some(&-EFAULT),
+        }
     }
 
     /// The ownership of a page that was seen in one mapping. `None` as in [`Self::ownership`].
@@ -153,14 +175,13 @@ impl Scanner {
     }
 
     /// The ownership of a page that was seen in `ours` mappings of the target. `None` for a page that belongs to no
-    /// process, such as the zero page (the kernel does not count its mappings).
+    /// process any more.
     fn ownership(&mut self, entry: Entry, ours: u64) -> Option<Ownership> {
         if entry.is_exclusive() {
             return Some(Ownership::Exclusive);
         }
         // The page has several mappings and one of them is ours, so the others are strangers'. To read the count would
-        // cost ten times as much as finding the page. The count is needed only for pages of no file: one of these can
-        // be the zero page, which belongs to nobody.
+        // cost ten times as much as finding the page.
         if ours == 1 && entry.is_file() {
             return Some(Ownership::Stranger);
         }

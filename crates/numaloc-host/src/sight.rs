@@ -29,6 +29,8 @@ pub struct Sight {
     pub frames: Arc<FrameNodes>,
     /// Whether the kernel has PAGEMAP_SCAN, which passes over what is empty or huge.
     pub can_scan: bool,
+    /// The frame of the base page of zeros; `None` if frames are hidden.
+    pub(crate) zero_frame: Option<u64>,
 }
 
 impl Sight {
@@ -38,7 +40,8 @@ impl Sight {
     /// As [`FrameNodes::read`].
     pub fn new(roots: &Roots) -> Result<Self, Error> {
         let frames = Arc::new(FrameNodes::read(roots)?);
-        Ok(Self { source: Source::probe(roots), frames, can_scan: probe::pagemap_scan(roots) })
+        let (source, can_scan) = (Source::probe(roots), probe::pagemap_scan(roots));
+        Ok(Self { source, frames, can_scan, zero_frame: probe::zero_frame(roots) })
     }
 
     /// The same, with page frames read again: memory may have been plugged since.

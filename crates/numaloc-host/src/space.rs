@@ -11,6 +11,7 @@ use nix::{
     sys::resource::{Resource, getrlimit, setrlimit},
 };
 use numaloc_core::{Identity, Process};
+use numaloc_sys::kcmp_vm;
 use std::{
     fs::File,
     io,
@@ -21,8 +22,8 @@ use std::{
     },
 };
 
-/// The memory of a process, which others may share.
-#[derive(Debug)]
+/// The memory of a process, which others may share. A clone is another handle to the same memory.
+#[derive(Clone, Debug)]
 pub struct AddressSpace {
     /// The process; if several share the memory, the one that was there first.
     pub process: Process,
@@ -35,7 +36,7 @@ pub struct AddressSpace {
     /// The processes that have the memory, `process` first. The memory lives for as long as one of them has it.
     holders: Vec<Holder>,
     /// The thread through which the memory was reached last.
-    tid: AtomicI32,
+    tid: Arc<AtomicI32>,
 }
 
 /// A process that has an address space.
@@ -60,7 +61,7 @@ impl AddressSpace {
             layout: found.layout,
             is_random: thread::is_random(roots, found.tid),
             holders: vec![Holder { identity, parent: found.parent }],
-            tid: found.tid.into(),
+            tid: Arc::new(found.tid.into()),
         };
         match space.pagemap.get(&roots.open_files, || space.open_pagemap()) {
             Ok(_) => Ok(Some(space)),
@@ -101,6 +102,21 @@ impl AddressSpace {
     /// The pid of the process, for messages. That process may have ended while the memory lives on.
     pub fn pid(&self) -> i32 {
         self.process.identity.pid
+    }
+
+    /// The pids of all processes that had this memory at the survey.
+    pub(crate) fn pids(&self) -> impl Iterator<Item = i32> {
+        self.holders.iter().map(|holder| holder.identity.pid)
+    }
+
+    /// Whether this may be the memory of `other`, too: it is, or that cannot be found out although both exist. Only equal
+    /// layouts can be the same memory.
+    pub(crate) fn may_be_same(&self, other: &Self) -> bool {
+        let same = || match kcmp_vm(self.tid(), other.tid()) {
+            Ok(order) => order.is_eq(),
+            Err(_) => self.is_alive() && other.is_alive(),
+        };
+        self.layout == other.layout && same()
     }
 
     /// The id of a thread that has this memory, for calls to the kernel: the thread that [`Self::is_alive`] has found

@@ -2,20 +2,24 @@
 
 use crate::{
     Error, Roots,
-    extents::{self, Part},
-    maps::{self, Names, Vma},
+    crew::{Growth, Newcomers},
+    extents::{self, Overlaps, Part},
+    maps::{Names, Vma},
     placement::{Known, Placements, Placing, Policies},
     read,
     residency::{self, Found},
     scan::{Precision, Scanner},
     sight::Sight,
     space::{AddressSpace, distinct},
+    vmas,
 };
 use numaloc_core::{
     Claims, Extent, NodeSet, Options, Pages, Process, Topology,
     planner::{self, Seen},
 };
 use std::sync::Arc;
+
+mod growing;
 
 /// Everything that the planner and the executor need to know.
 #[derive(Debug)]
@@ -32,6 +36,8 @@ pub struct Survey {
     pub sight: Sight,
     /// What was read about memory policies.
     pub(crate) placements: Placements,
+    /// The processes that the target has got since; none without [`survey_growing`].
+    pub newcomers: Newcomers,
 }
 
 impl Survey {
@@ -50,14 +56,21 @@ impl Survey {
     pub fn processes(&self) -> Vec<Process> {
         self.spaces.iter().map(|space| space.process.clone()).collect()
     }
+
+    /// The processes, and those that the target has got by now.
+    pub fn processes_now(&self) -> Vec<Process> {
+        let mut processes = self.processes();
+        processes.extend(self.newcomers.now());
+        processes
+    }
 }
 
 /// Finds where all memory of `processes` is. Moves and changes nothing. Memory policies are read only of processes with
 /// pages that `options` would have moved, but all of them. As many threads scan as the pace of `options` has workers.
 ///
 /// # Errors
-/// [`Error::NoRights`] if a process may not be read, [`Error::Pages`] if its pages cannot be read, and the errors of
-/// reading the host's page frames and the process's files.
+/// [`Error::NoRights`] if a process may not be read, [`Error::Pages`] if its pages cannot be read, [`Error::Overlaps`] if
+/// its mappings cannot be compared, and the errors of reading the host's page frames and the process's files.
 pub fn survey(
     roots: &Roots,
     topology: &Topology,
@@ -80,6 +93,32 @@ pub fn survey_unless(
     processes: Vec<Process>,
     options: &Options,
 ) -> Result<Survey, Error> {
+    look(stop, policies, None, (roots, topology), processes, options)
+}
+
+/// As [`survey_unless`], of a target that gets processes while it is looked at and moved. What these map counts as the
+/// target's.
+///
+/// # Errors
+/// As [`survey_unless`].
+pub fn survey_growing(
+    stop: &(dyn Fn() -> bool + Sync),
+    policies: Policies<'_>,
+    growth: &Arc<Growth>,
+    processes: Vec<Process>,
+) -> Result<Survey, Error> {
+    let Growth { roots, topology, options, .. } = &**growth;
+    look(stop, policies, Some(growth), (roots, topology), processes, options)
+}
+
+fn look(
+    stop: &(dyn Fn() -> bool + Sync),
+    policies: Policies<'_>,
+    growth: Option<&Arc<Growth>>,
+    (roots, topology): (&Roots, &Topology),
+    processes: Vec<Process>,
+    options: &Options,
+) -> Result<Survey, Error> {
     let go_on = || if stop() { Err(Error::Stopped) } else { Ok(()) };
     let sight = match policies {
         Policies::Known(before) => before.sight.again(roots)?,
@@ -92,17 +131,28 @@ pub fn survey_unless(
         spaces.extend(AddressSpace::open(&shared_roots, process)?);
     }
     let spaces = distinct(spaces);
-    let (mut vmas, mut names) = (Vec::new(), Names::default());
+    let (mut all, mut names) = (Vec::new(), Names::default());
     for space in &spaces {
         go_on()?;
-        vmas.push(read_vmas(space, &mut names)?);
+        all.push(vmas::read(space, &mut names)?);
     }
     let processes: Vec<Process> = spaces.iter().map(|space| space.process.clone()).collect();
     let claims = planner::claims(topology, &processes, options);
     let scanner = || Scanner::new(roots, &sight, Precision::Sampled);
     let threads = options.pacing.pace().workers;
     let find = |parts: &[Part]| residency::find(parts, &spaces, &claims, threads, &scanner, stop);
-    let mut extents = find_extents(vmas, find)?;
+    go_on()?;
+    let refused = |Overlaps { process, mappings, name }: Overlaps| {
+        let Process { identity, comm, .. } = &processes[process];
+        let (pid, comm, name) = (identity.pid, comm.clone(), name.to_string());
+        Error::Overlaps { pid, comm, name, mappings }
+    };
+    let mut extents = find_extents(all, refused, find)?;
+    let newcomers = match growth {
+        Some(growth) => Newcomers::new(growth.clone(), &spaces, &claims),
+        None => Newcomers::default(),
+    };
+    growing::count(&newcomers, &mut extents, &scanner, stop)?;
     go_on()?;
     let placing = Placing {
         spaces: &spaces,
@@ -114,21 +164,22 @@ pub fn survey_unless(
     };
     let placements = placing.place(&mut extents)?;
     let caller_mems = read::mems_allowed(roots)?;
-    Ok(Survey { spaces, claims, extents, caller_mems, sight, placements })
+    Ok(Survey { spaces, claims, extents, caller_mems, sight, placements, newcomers })
 }
 
 /// All extents that have pages, in the order of processes and addresses.
 fn find_extents(
     vmas: Vec<Vec<Vma>>,
+    refused: impl Fn(Overlaps) -> Error,
     find: impl Fn(&[Part]) -> Result<Vec<Found>, Error>,
 ) -> Result<Vec<Extent>, Error> {
-    let parts = extents::parts(vmas);
+    let parts = extents::parts(vmas).map_err(&refused)?;
     let found = find(&parts)?;
     let several = parts.iter().zip(&found).map(|(part, found)| {
         found.several.ranges(part.offset, part.extent.bytes).collect::<Vec<_>>()
     });
     let several: Vec<_> = several.collect();
-    let common = extents::common(&parts, &several);
+    let common = extents::common(&parts, &several).map_err(refused)?;
     let found_common = find(&common)?;
     let own = parts.into_iter().zip(found);
     let mut extents: Vec<Extent> =
@@ -143,11 +194,4 @@ fn find_extents(
         .retain(|extent| !extent.residency.nodes.is_empty() || extent.residency.unplaced_bytes > 0);
     extents.sort_by_key(|extent| (extent.mappings[0].process, extent.mappings[0].start));
     Ok(extents)
-}
-
-/// The VMAs of a process; none if it has ended.
-pub(crate) fn read_vmas(space: &AddressSpace, names: &mut Names) -> Result<Vec<Vma>, Error> {
-    let text = space.read("maps", read::text)?.unwrap_or_default();
-    let vmas = text.lines().filter_map(maps::parse_line);
-    Ok(vmas.map(|vma| Vma { name: names.once(vma.name), ..vma }).collect())
 }

@@ -51,32 +51,69 @@ impl fmt::Display for Target {
 pub struct Resolved {
     /// Their processes, one per thread group and each once, in ascending order of pid.
     pub processes: Vec<Process>,
-    /// Targets that are not there or have no process, by their index, and why.
-    pub missing: Vec<(usize, Error)>,
+    /// What takes no part.
+    pub missing: Vec<LeftOut>,
+}
+
+/// A target that takes no part, or not with all of its processes.
+#[derive(Debug)]
+pub struct LeftOut {
+    /// The index of the target.
+    pub target: usize,
+    /// Number of its processes that may not be read, while others take part. 0: the target takes no part at all.
+    pub processes: usize,
+    /// Why; for processes, why the first of them may not be read.
+    pub why: Error,
+}
+
+/// The processes of one target.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Those that may be read: at least one.
+    pub processes: Vec<Process>,
+    /// How many others of its cgroup may not be read, and why the first of them may not.
+    pub unreadable: Option<(usize, Error)>,
+}
+
+impl Found {
+    fn one(process: Process) -> Self {
+        Self { processes: vec![process], unreadable: None }
+    }
 }
 
 /// The processes of all targets. Processes that end meanwhile, kernel threads, zombies and this process itself are left out
 /// of cgroups and units.
 ///
-/// Processes that share one address space are all listed; the survey joins them.
+/// Processes that share one address space are all listed; the survey joins them. What does not exist or may not be read is left
+/// out, with the reason.
 ///
 /// # Errors
-/// If no target exists: the error of the first one. If one of them may not be read, or cannot be a target: its error.
+/// If no target takes part: the error of the first one that exists, else of the first one. If a path leads out of the cgroups.
 pub fn resolve(roots: &Roots, targets: &[Target], topology: &Topology) -> Result<Resolved, Error> {
     let mut processes = BTreeMap::new();
     let mut missing = Vec::new();
-    for (index, found) in resolve_each(roots, targets, topology).enumerate() {
+    for (target, found) in resolve_each(roots, targets, topology).enumerate() {
         match found {
-            Ok(found) => {
+            Ok(Found { processes: found, unreadable }) => {
                 processes.extend(found.into_iter().map(|process| (process.identity.pid, process)));
+                let left = unreadable.map(|(processes, why)| LeftOut { target, processes, why });
+                missing.extend(left);
             }
-            Err(error) if error.is_missing() => missing.push((index, error)),
+            Err(why) if why.leaves_out() => missing.push(LeftOut { target, processes: 0, why }),
             Err(error) => return Err(error),
         }
     }
-    match processes.is_empty() && !missing.is_empty() {
-        true => Err(missing.swap_remove(0).1),
+    match processes.is_empty() {
+        true => LeftOut::first(missing).map_or(Ok(Resolved::default()), Err),
         false => Ok(Resolved { processes: processes.into_values().collect(), missing }),
+    }
+}
+
+impl LeftOut {
+    /// Why nothing takes part: the error of the first target that exists, else of the first one.
+    pub(crate) fn first(mut missing: Vec<Self>) -> Option<Error> {
+        let exists = missing.iter().position(|left| !left.why.is_missing()).unwrap_or(0);
+        (!missing.is_empty()).then(|| missing.swap_remove(exists).why)
     }
 }
 
@@ -86,7 +123,7 @@ pub fn resolve_each(
     roots: &Roots,
     targets: &[Target],
     topology: &Topology,
-) -> impl Iterator<Item = Result<Vec<Process>, Error>> {
+) -> impl Iterator<Item = Result<Found, Error>> {
     let units: Vec<&str> = targets.iter().filter_map(Target::unit).collect();
     let mut control_groups = unit::control_groups(&units).into_iter();
     targets.iter().map(move |target| {
@@ -101,20 +138,20 @@ fn find(
     target: &Target,
     of_unit: Option<Result<String, Error>>,
     topology: &Topology,
-) -> Result<Vec<Process>, Error> {
+) -> Result<Found, Error> {
     let read = |pid| {
         let process = process::read(roots, pid, topology);
         process.map_err(|miss| miss.into_error(pid))
     };
     match target {
-        Target::Pid(pid) => Ok(vec![read(*pid)?]),
+        Target::Pid(pid) => Ok(Found::one(read(*pid)?)),
         Target::Process { identity, boot_id } => {
             let other = Error::OtherProcess { pid: identity.pid };
             if numa_balancing::boot_id(roots)? != *boot_id {
                 return Err(other);
             }
             let process = read(identity.pid)?;
-            if process.identity == *identity { Ok(vec![process]) } else { Err(other) }
+            if process.identity == *identity { Ok(Found::one(process)) } else { Err(other) }
         }
         Target::Cgroup(path) => members(roots, path, target, topology),
         Target::Unit(_) => {
@@ -150,6 +187,11 @@ impl Error {
         );
         is_out_of_reach || self.is_missing()
     }
+
+    /// As [`Self::is_of_target`], without paths that lead out of the cgroups: a request that names one is invalid.
+    pub(crate) fn leaves_out(&self) -> bool {
+        self.is_of_target() && !matches!(self, Self::CgroupOutside { .. })
+    }
 }
 
 /// The process that each of these pids, or ids of threads, names now. Ids that name none are left out.
@@ -181,25 +223,26 @@ fn members(
     path: &str,
     target: &Target,
     topology: &Topology,
-) -> Result<Vec<Process>, Error> {
+) -> Result<Found, Error> {
     let own_pid = process::own_pid(roots);
     let mut processes = Vec::new();
-    let mut unreadable = None;
+    let mut unreadable: Option<(usize, Error)> = None;
     let found = roots.open_files.patiently(Error::read, || cgroup::processes(roots, path))?;
     for pid in found.into_iter().filter(|&pid| Some(pid) != own_pid) {
         match process::read(roots, pid, topology) {
             Ok(process) => processes.push(process),
             Err(Miss::Failed(error)) => return Err(error),
             Err(miss @ Miss::NoRights { .. }) => {
-                unreadable.get_or_insert_with(|| miss.into_error(pid));
+                unreadable.get_or_insert_with(|| (0, miss.into_error(pid))).0 += 1;
             }
             Err(Miss::Gone | Miss::Ended { .. } | Miss::KernelThread { .. }) => {}
         }
     }
     if processes.is_empty() {
-        return Err(unreadable.unwrap_or(Error::Empty { target: target.to_string() }));
+        let empty = || Error::Empty { target: target.to_string() };
+        return Err(unreadable.map_or_else(empty, |(_, first)| first));
     }
-    Ok(processes)
+    Ok(Found { processes, unreadable })
 }
 
 #[cfg(test)]

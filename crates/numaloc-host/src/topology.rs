@@ -18,7 +18,7 @@ use hwlocality::{
     },
 };
 use numaloc_core::{
-    CpuId, CpuSet, IdSet, Node, NodeId, NodeMemory, NodeSet, Topology,
+    CpuId, CpuSet, IdSet, Node, NodeId, NodeMemory, NodeSet, Options, Topology,
     ids::{INDEX_MAX, Index},
 };
 use std::{collections::BTreeMap, io};
@@ -124,11 +124,16 @@ pub fn from_hwloc(hwloc: &Hwloc) -> Topology {
     Topology::new(nodes(hwloc), distances(hwloc))
 }
 
-/// Checks that each of these nodes is online and has memory.
+/// Checks that each node that the options name is online and has memory.
 ///
 /// # Errors
 /// [`Error::BadNode`] with the first that is not.
-pub fn check_nodes(roots: &Roots, topology: &Topology, nodes: &NodeSet) -> Result<(), Error> {
+pub fn check_options(roots: &Roots, topology: &Topology, options: &Options) -> Result<(), Error> {
+    let mut named = options.to.iter().chain(&options.from);
+    named.try_for_each(|nodes| check_nodes(roots, topology, nodes))
+}
+
+fn check_nodes(roots: &Roots, topology: &Topology, nodes: &NodeSet) -> Result<(), Error> {
     let with_memory = topology.with_memory();
     let Some(node) = nodes.minus(&with_memory).iter().next() else { return Ok(()) };
     let reason = if topology.node(node).is_some() {

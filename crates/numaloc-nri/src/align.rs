@@ -14,6 +14,12 @@ impl Nodes {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
     }
 
+    /// All of them, as a list.
+    pub fn all(&self) -> String {
+        let nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        nodes.iter().map(|(id, _)| *id).collect::<NodeSet>().to_string()
+    }
+
     /// `cpuset.mems` for a container with these `cpuset.cpus`; `None` if it is not to be bound.
     pub fn mems(&self, cpus: &str) -> Option<String> {
         local(cpus, &self.0.lock().unwrap_or_else(PoisonError::into_inner))

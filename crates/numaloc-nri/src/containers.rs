@@ -2,7 +2,7 @@
 
 use crate::{
     answer::within,
-    facts::{Facts, ToldBy, kept},
+    facts::{Facts, Pods, ToldBy, bounded},
     seen::Look,
 };
 use containerd::{
@@ -35,6 +35,7 @@ enum Asked {
 #[derive(Debug)]
 pub struct Containers {
     client: RuntimeServiceClient<Channel>,
+    shared: Pods,
     /// What was said of containers about which containerd gives no answer, so that it is said once.
     said: BTreeMap<String, String>,
 }
@@ -43,7 +44,7 @@ impl Containers {
     /// By this connection.
     pub fn new(channel: Channel) -> Self {
         let client = RuntimeServiceClient::new(channel).max_decoding_message_size(ANSWER_MAX);
-        Self { client, said: BTreeMap::new() }
+        Self { client, shared: Pods::default(), said: BTreeMap::new() }
     }
 
     /// All that run.
@@ -67,7 +68,8 @@ impl Containers {
             };
             match self.asked(&id).await? {
                 Asked::Runs(told) => {
-                    look.found.insert(id, facts(pod.clone(), *told));
+                    let facts = facts(&mut self.shared, pod.clone(), *told);
+                    look.found.insert(id, facts);
                 }
                 // Meanwhile.
                 Asked::Gone => {}
@@ -90,7 +92,7 @@ impl Containers {
             Some(pod) => Some(pod),
             None => self.pods(&told.1.sandbox_id).await?.remove(&told.1.sandbox_id),
         };
-        Ok(pod.map(|pod| facts(pod, *told)))
+        Ok(pod.map(|pod| facts(&mut self.shared, pod, *told)))
     }
 
     /// The pods, by the ids of their sandboxes; only this one, unless the id is empty.
@@ -140,10 +142,10 @@ fn pod(sandbox: v1::PodSandbox) -> Pod {
     let v1::PodSandboxMetadata { name, uid, namespace, .. } = metadata.unwrap_or_default();
     // Its cgroup is told with its containers.
     let cgroup_parent = String::new();
-    Pod { namespace, name, uid, labels, annotations: kept(annotations), cgroup_parent }
+    bounded(Pod { namespace, name, uid, labels, annotations, cgroup_parent })
 }
 
-fn facts(mut pod: Pod, (status, info): (v1::ContainerStatus, Info)) -> Facts {
+fn facts(shared: &mut Pods, mut pod: Pod, (status, info): (v1::ContainerStatus, Info)) -> Facts {
     let spec = info.runtime_spec.unwrap_or_default();
     let linux = spec.linux.unwrap_or_default();
     let all = linux.resources.unwrap_or_default();
@@ -160,7 +162,7 @@ fn facts(mut pod: Pod, (status, info): (v1::ContainerStatus, Info)) -> Facts {
         id: status.id,
         name: status.metadata.unwrap_or_default().name,
         pid: info.pid,
-        pod,
+        pod: shared.share(info.sandbox_id, pod),
         resources,
         cpus: cpu.cpus,
         mems: cpu.mems,

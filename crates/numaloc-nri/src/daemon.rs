@@ -29,11 +29,11 @@ pub trait Daemon {
     fn connect(&mut self) -> impl Future<Output = Result<String, Status>> + Send;
     /// The machine's nodes.
     fn nodes(&mut self) -> impl Future<Output = Result<Vec<v1::Node>, Status>> + Send;
-    /// Declares all of our workloads.
+    /// Declares all of our workloads. Gives back the names of those that are not registered: each has no cgroup, or several.
     fn replace(
         &mut self,
         all: Vec<v1::Workload>,
-    ) -> impl Future<Output = Result<(), Status>> + Send;
+    ) -> impl Future<Output = Result<Vec<String>, Status>> + Send;
     /// Registers one workload.
     fn register(
         &mut self,
@@ -63,8 +63,12 @@ pub trait Daemon {
     fn run(&mut self, name: String) -> impl Future<Output = Result<(), Status>> + Send;
     /// Removes the schedule of this name.
     fn delete(&mut self, name: String) -> impl Future<Output = Result<(), Status>> + Send;
-    /// Cancels the jobs for a container that have not ended.
-    fn cancel(&mut self, container: String) -> impl Future<Output = Result<(), Status>> + Send;
+    /// Cancels the jobs of ours for a container that have not ended.
+    fn cancel(
+        &mut self,
+        me: String,
+        container: String,
+    ) -> impl Future<Output = Result<(), Status>> + Send;
 }
 
 /// Whether an error is about the connection or the daemon as a whole, not about one request.
@@ -100,18 +104,29 @@ impl Grpc {
     }
 }
 
-/// Jobs for a container that have not ended.
-async fn open_jobs(channel: Channel, container: String) -> Result<Vec<v1::Job>, Status> {
+/// Jobs for a container that have not ended and are ours alone: a run under way whose schedule was removed belongs to the schedule's
+/// creator, and all others end with it. Others may give their jobs the same labels.
+async fn open_jobs(
+    channel: Channel,
+    creator: String,
+    container: String,
+) -> Result<Vec<v1::Job>, Status> {
     use v1::JobState::{Paused, Planning, Queued, Running, Suspended};
     let states = [Queued, Planning, Running, Paused, Suspended].map(i32::from).to_vec();
     let labels = [(MANAGED.to_owned(), SOURCE.to_owned()), (CONTAINER.to_owned(), container)];
-    let filter = v1::JobFilter { states, labels: labels.into(), ..Default::default() };
-    let request =
-        v1::ListJobsRequest { filter: Some(filter), page_size: PAGE, ..Default::default() };
+    let filter = v1::JobFilter { states, creator, labels: labels.into(), ..Default::default() };
     let mut client = MigrationServiceClient::new(channel);
-    // A schedule has one at a time, so they are on one page.
-    let answer = within(LONG_ANSWER, client.list_jobs(request)).await?;
-    Ok(answer.jobs)
+    let (mut all, mut page_token) = (Vec::new(), String::new());
+    loop {
+        let filter = Some(filter.clone());
+        let request = v1::ListJobsRequest { filter, page_size: PAGE, page_token };
+        let answer = within(LONG_ANSWER, client.list_jobs(request)).await?;
+        all.extend(answer.jobs);
+        page_token = answer.next_page_token;
+        if page_token.is_empty() {
+            return Ok(all);
+        }
+    }
 }
 
 impl Daemon for Grpc {
@@ -136,16 +151,13 @@ impl Daemon for Grpc {
         Ok(answer.topology.unwrap_or_default().nodes)
     }
 
-    async fn replace(&mut self, all: Vec<v1::Workload>) -> Result<(), Status> {
+    async fn replace(&mut self, all: Vec<v1::Workload>) -> Result<Vec<String>, Status> {
         let mut client = WorkloadServiceClient::new(self.channel()?);
         // Each has its own lease.
         let parts = v1::ReplaceWorkloadsRequest::parts(Some(SOURCE), all, None);
         let stream = tokio_stream::iter(parts);
         let answer = within(LONG_ANSWER, client.replace_workloads(Request::new(stream))).await?;
-        for name in answer.missing {
-            tracing::debug!(workload = %name, "its container has no cgroup, or several: not registered");
-        }
-        Ok(())
+        Ok(answer.missing)
     }
 
     async fn register(&mut self, workload: v1::Workload) -> Result<(), Status> {
@@ -220,13 +232,13 @@ impl Daemon for Grpc {
         within(ANSWER, client.delete_schedule(request)).await.map(drop)
     }
 
-    async fn cancel(&mut self, container: String) -> Result<(), Status> {
+    async fn cancel(&mut self, me: String, container: String) -> Result<(), Status> {
         let mut client = MigrationServiceClient::new(self.channel()?);
-        for job in open_jobs(self.channel()?, container).await? {
+        for job in open_jobs(self.channel()?, me, container).await? {
             let cancelled =
                 within(ANSWER, client.cancel_job(v1::CancelJobRequest { name: job.name })).await;
             match cancelled {
-                // It has ended meanwhile, or is somebody else's.
+                // It has ended meanwhile.
                 Err(status) if is_lost(&status) => return Err(status),
                 _ => {}
             }

@@ -191,7 +191,7 @@ async fn happened(
         Event::Updated { container } => {
             // One that does not run yet is told when it starts.
             let Some(known) = seen.known().get(&container) else { return Ok(()) };
-            let (pod, pid) = (known.pod.clone(), known.pid);
+            let (pod, pid) = ((*known.pod).clone(), known.pid);
             let facts = containers.container(&container, Some(pod)).await?;
             let change = facts.and_then(|mut facts| {
                 if facts.pid == 0 {

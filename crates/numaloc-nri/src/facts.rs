@@ -1,8 +1,12 @@
 //! What is known of a container.
 
 use nri::v1alpha1::{Container, PodSandbox};
-use numaloc_policy::{Pod, Resources};
-use std::collections::BTreeMap;
+use numaloc_api::{LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX};
+use numaloc_policy::{Pod, QOS_LABEL, Resources, VALUE_MAX};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+};
 
 /// The way by which a container was told of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,8 +37,8 @@ pub struct Facts {
     pub name: String,
     /// Its first process; 0 if that is not known.
     pub pid: u32,
-    /// Its pod, of whose annotations only those are kept that concern us.
-    pub pod: Pod,
+    /// Its pod, of whose annotations only those are kept that concern us. Containers of a pod share it.
+    pub pod: Arc<Pod>,
     /// What it was given.
     pub resources: Resources,
     /// cpuset.cpus as the runtime has set it; empty if it has not.
@@ -49,11 +53,7 @@ pub struct Facts {
 
 impl Facts {
     /// What a runtime says of a container and its pod.
-    pub fn new(pod: PodSandbox, container: Container) -> Self {
-        let PodSandbox { name, uid, namespace, labels, annotations, linux, .. } = pod;
-        let cgroup_parent = linux.unwrap_or_default().cgroup_parent;
-        let annotations = kept(annotations);
-        let pod = Pod { namespace, name, uid, labels, annotations, cgroup_parent };
+    pub fn new(pod: Arc<Pod>, container: Container) -> Self {
         let linux = container.linux.unwrap_or_default();
         let all = linux.resources.unwrap_or_default();
         let cpu = all.cpu.unwrap_or_default();
@@ -78,8 +78,54 @@ impl Facts {
     }
 }
 
-/// The annotations that concern us. A pod may have 256 KiB of others.
-pub fn kept(annotations: BTreeMap<String, String>) -> BTreeMap<String, String> {
+/// What a runtime says of a pod.
+pub fn pod(sandbox: PodSandbox) -> Pod {
+    let PodSandbox { name, uid, namespace, labels, annotations, linux, .. } = sandbox;
+    let cgroup_parent = linux.unwrap_or_default().cgroup_parent;
+    bounded(Pod { namespace, name, uid, labels, annotations, cgroup_parent })
+}
+
+/// A pod with as much of its labels and annotations as is read. A pod may have 256 KiB of annotations, and more of labels.
+pub fn bounded(mut pod: Pod) -> Pod {
     let is_ours = |key: &str| key.starts_with("numaloc.io/") || key.starts_with("koordinator.sh/");
-    annotations.into_iter().filter(|(key, _)| is_ours(key)).collect()
+    pod.annotations.retain(|key, _| is_ours(key));
+    // A character more than is read: then it is known to be too long.
+    pod.annotations.values_mut().for_each(|value| cut(value, VALUE_MAX + 4));
+    let mut labels = 0;
+    pod.labels.retain(|key, value| {
+        let fits = key.len() <= LABEL_KEY_MAX && value.len() <= LABEL_VALUE_MAX;
+        labels += usize::from(fits);
+        key == QOS_LABEL || (fits && labels <= LABELS_MAX)
+    });
+    if let Some(class) = pod.labels.get_mut(QOS_LABEL) {
+        cut(class, LABEL_VALUE_MAX);
+    }
+    pod
+}
+
+/// Takes away what is after `most` bytes, and a character that would be cut.
+fn cut(text: &mut String, most: usize) {
+    if text.len() > most {
+        let end = (0..=most).rev().find(|&at| text.is_char_boundary(at));
+        text.truncate(end.unwrap_or(0));
+        text.shrink_to_fit();
+    }
+}
+
+/// Pods by the ids of their sandboxes. Each container is told of with all of its pod; what all of them have in common is kept once.
+#[derive(Debug, Default)]
+pub struct Pods(BTreeMap<String, Weak<Pod>>);
+
+impl Pods {
+    /// `pod`, or what is the same and kept already.
+    pub fn share(&mut self, sandbox: String, pod: Pod) -> Arc<Pod> {
+        let known = self.0.get(&sandbox).and_then(Weak::upgrade);
+        if let Some(known) = known.filter(|known| **known == pod) {
+            return known;
+        }
+        self.0.retain(|_, pod| pod.strong_count() > 0);
+        let pod = Arc::new(pod);
+        self.0.insert(sandbox, Arc::downgrade(&pod));
+        pod
+    }
 }

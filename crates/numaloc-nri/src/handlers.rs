@@ -1,6 +1,12 @@
 //! What the runtime calls. Nothing here waits for anybody: facts go into the inbox, and the answer back to the runtime.
 
-use crate::{align::Nodes, config::AlignMems, facts::Facts, inbox::Inbox, queue::Change};
+use crate::{
+    align::Nodes,
+    config::AlignMems,
+    facts::{Facts, Pods, pod},
+    inbox::Inbox,
+    queue::Change,
+};
 use nri::{
     Events, Notice, Plugin,
     v1alpha1::{
@@ -17,6 +23,7 @@ pub struct Handlers {
     inbox: Arc<Inbox>,
     align: AlignMems,
     nodes: Nodes,
+    pods: Pods,
     /// Whether the runtime has told all containers, and is connected still.
     is_told: watch::Sender<bool>,
 }
@@ -24,7 +31,8 @@ pub struct Handlers {
 impl Handlers {
     /// Handlers that fill this inbox.
     pub fn new(inbox: Arc<Inbox>, align: AlignMems, nodes: Nodes) -> Self {
-        Self { inbox, align, nodes, is_told: watch::Sender::new(false) }
+        let pods = Pods::default();
+        Self { inbox, align, nodes, pods, is_told: watch::Sender::new(false) }
     }
 
     /// Whether the runtime tells of containers, from now on.
@@ -43,16 +51,21 @@ impl Plugin for Handlers {
     fn configure(&mut self, request: ConfigureRequest) -> Result<Events, String> {
         let ConfigureRequest { runtime_name, runtime_version, request_timeout, .. } = request;
         tracing::info!(runtime = %runtime_name, version = %runtime_version, timeout_ms = request_timeout, "registered");
-        let create = (self.align != AlignMems::Off).then_some(Event::CreateContainer);
+        let aligning = [Event::CreateContainer, Event::UpdateContainer];
+        let aligning = aligning.into_iter().filter(|_| self.align != AlignMems::Off);
         // PostUpdateContainer and not UpdateContainer: only then the cgroup has the new CPUs, and the container the new values.
         let always = [Event::PostStartContainer, Event::PostUpdateContainer];
         let ends = [Event::StopContainer, Event::RemoveContainer];
-        Ok(always.into_iter().chain(ends).chain(create).collect())
+        Ok(always.into_iter().chain(ends).chain(aligning).collect())
     }
 
     /// Containers that do not run yet are told when they start.
     fn synchronize(&mut self, pods: Vec<PodSandbox>, containers: Vec<Container>) {
-        let pods: BTreeMap<_, _> = pods.into_iter().map(|pod| (pod.id.clone(), pod)).collect();
+        let shared = pods.into_iter().map(|sandbox| {
+            let id = sandbox.id.clone();
+            (id.clone(), self.pods.share(id, pod(sandbox)))
+        });
+        let pods: BTreeMap<_, _> = shared.collect();
         let runs = |container: &Container| {
             matches!(
                 container.state(),
@@ -70,12 +83,16 @@ impl Plugin for Handlers {
     }
 
     fn notice(&mut self, notice: Notice) {
-        let Notice { event, pod, container, .. } = notice;
+        let Notice { event, pod: told, container } = notice;
         let Some(container) = container.filter(|container| !container.id.is_empty()) else {
             return;
         };
         let id = container.id.clone();
-        let facts = |container| Box::new(Facts::new(pod.unwrap_or_default(), container));
+        let facts = |container| {
+            let sandbox = told.unwrap_or_default();
+            let shared = self.pods.share(sandbox.id.clone(), pod(sandbox));
+            Box::new(Facts::new(shared, container))
+        };
         let change = match event {
             Event::PostStartContainer => Change::Started(facts(container)),
             Event::PostUpdateContainer => Change::Updated(facts(container)),
@@ -94,8 +111,37 @@ impl Plugin for Handlers {
         // What somebody has set stays.
         let mems = self.nodes.mems(&cpu.cpus).filter(|_| cpu.mems.is_empty())?;
         tracing::info!(container = %container.id, cpus = %cpu.cpus, %mems, "bound to the memory of its nodes");
-        let cpu = Some(LinuxCpu { mems, ..LinuxCpu::default() });
-        let resources = Some(LinuxResources { cpu, ..LinuxResources::default() });
+        let resources = Some(only_mems(mems));
         Some(ContainerAdjustment { linux: Some(LinuxContainerAdjustment { resources }) })
     }
+
+    /// The kubelet and others change the CPUs of containers that run. A container that stayed bound to the nodes of its first CPUs
+    /// could never have its memory brought home. It is bound to no nodes then: bound to its new ones, the kernel would move all of its
+    /// memory at once (`cpuset.mems` in Documentation/admin-guide/cgroup-v2.rst), as fast as it can.
+    fn update(
+        &mut self,
+        _pod: PodSandbox,
+        container: Container,
+        resources: LinuxResources,
+    ) -> Option<LinuxResources> {
+        if self.align == AlignMems::Off {
+            return None;
+        }
+        let asked = resources.cpu.filter(|cpu| !cpu.cpus.is_empty() && cpu.mems.is_empty())?;
+        let now = container.linux?.resources?.cpu?;
+        // What somebody else has set stays.
+        let own = self.nodes.mems(&now.cpus).filter(|own| *own == now.mems)?;
+        if self.nodes.mems(&asked.cpus).as_ref() == Some(&own) {
+            return None;
+        }
+        let mems = self.nodes.all();
+        tracing::info!(container = %container.id, cpus = %asked.cpus, %mems, "no longer bound to the memory of its nodes");
+        Some(only_mems(mems))
+    }
+}
+
+/// Resources that change nothing but `cpuset.mems`.
+fn only_mems(mems: String) -> LinuxResources {
+    let cpu = Some(LinuxCpu { mems, ..LinuxCpu::default() });
+    LinuxResources { cpu, ..LinuxResources::default() }
 }

@@ -186,22 +186,27 @@ impl<D: Daemon> Keeper<D> {
 
     /// Declares all workloads. If numalocd refuses the set because of one of them, it gets the others.
     async fn declare_workloads(&mut self, mut all: Vec<v1::Workload>) -> Result<(), Status> {
-        if let Err(status) = self.daemon.replace(all.clone()).await {
-            if is_lost(&status) {
-                return Err(status);
-            }
-            let mut taken = Vec::new();
-            for workload in all {
-                let done = self.daemon.register(workload.clone()).await;
-                if self.is_done(&workload.name, done)?.is_some() {
-                    taken.push(workload);
+        let missing = match self.daemon.replace(all.clone()).await {
+            Ok(missing) => missing,
+            Err(status) if is_lost(&status) => return Err(status),
+            Err(_) => {
+                let mut taken = Vec::new();
+                for workload in all {
+                    let done = self.daemon.register(workload.clone()).await;
+                    if self.is_done(&workload.name, done)?.is_some() {
+                        taken.push(workload);
+                    }
                 }
+                let done = self.daemon.replace(taken.clone()).await;
+                all = taken;
+                self.is_done("the set of workloads", done)?.unwrap_or_default()
             }
-            let done = self.daemon.replace(taken.clone()).await;
-            self.is_done("the set of workloads", done)?;
-            all = taken;
-        }
+        };
         self.registered = all.into_iter().map(|workload| workload.name).collect();
+        for name in missing {
+            self.registered.remove(&name);
+            self.put_off(&name, "its container has no cgroup, or several: not registered");
+        }
         Ok(())
     }
 
@@ -259,6 +264,14 @@ impl<D: Daemon> Keeper<D> {
     async fn settle(&mut self, schedule: v1::Schedule) -> Result<(), Status> {
         let name = schedule.name.clone();
         let Some(stored) = self.stored.get(&name) else {
+            let most = self.config.pods.ceilings.containers;
+            let is_of_pod = |other: &&v1::Schedule| tenant(other) == tenant(&schedule);
+            if self.stored.values().filter(is_of_pod).count() >= most {
+                let why =
+                    format!("its pod has {most} schedules already (pods.ceilings.containers)");
+                self.put_off(&name, &why);
+                return Ok(());
+            }
             let made = self.daemon.create(schedule).await;
             // If there is one of that id, the next look at all of them shows whose it is.
             if let Some(made) = self.is_done(&name, made)? {
@@ -300,7 +313,7 @@ impl<D: Daemon> Keeper<D> {
             }
         }
         self.stored.remove(schedule);
-        let cancelled = self.daemon.cancel(container.to_owned()).await;
+        let cancelled = self.daemon.cancel(self.me.clone(), container.to_owned()).await;
         self.is_done(schedule, cancelled)?;
         Ok(())
     }
@@ -317,21 +330,30 @@ impl<D: Daemon> Keeper<D> {
             }
             Err(status) if is_lost(&status) => Err(status),
             Err(status) => {
-                self.again = Some(Instant::now() + AGAIN);
                 let (code, message) = (status.code(), status.message());
-                if self.refused.len() >= REFUSALS {
-                    self.refused.clear();
-                }
-                let before = self.refused.insert(what.to_owned(), message.to_owned());
-                if before.as_deref() != Some(message) {
-                    tracing::warn!(
-                        "numalocd refuses {what}: {message} ({code:?}). It is asked again each {AGAIN:?}"
-                    );
-                }
+                self.put_off(what, &format!("numalocd refuses it: {message} ({code:?})"));
                 Ok(None)
             }
         }
     }
+
+    /// Something cannot be done now: it is tried again later, and logged once.
+    fn put_off(&mut self, what: &str, why: &str) {
+        self.again = Some(Instant::now() + AGAIN);
+        if self.refused.len() >= REFUSALS {
+            self.refused.clear();
+        }
+        let before = self.refused.insert(what.to_owned(), why.to_owned());
+        if before.as_deref() != Some(why) {
+            tracing::warn!("{what}: {why}. It is tried again each {AGAIN:?}");
+        }
+    }
+}
+
+/// The pod that a schedule is for.
+fn tenant(schedule: &v1::Schedule) -> &str {
+    let policy = schedule.spec.as_ref().and_then(|spec| spec.policy.as_ref());
+    policy.map_or("", |policy| &policy.tenant)
 }
 
 /// Says what is to be said of a container, once.

@@ -174,6 +174,76 @@ async fn what_one_container_is_refused_does_not_hold_up_others() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_has_no_cgroup_is_not_taken_for_registered() {
+    let fake = Fake::default();
+    fake.take_cgroup("nri-b");
+    let mut plugin = Plugin::start(config(), fake.clone(), Nodes::default());
+    let mut runtime = plugin.connect(Generation::Calls, AlignMems::Off, Nodes::default()).await;
+    let containers = ["a", "b"].map(|id| container(1, id)).to_vec();
+    runtime.synchronize(vec![(vec![pod(1)], containers)]).await.expect("it answers");
+    // No schedule waits for it, and no renewal takes what is there for less than there should be: it is tried again each minute.
+    until(async || fake.has(&["a"], &["a"])).await;
+    sleep(Duration::from_secs(595)).await;
+    assert!(fake.declared() <= 11, "{} times", fake.declared());
+    fake.take_cgroup("");
+    until(async || fake.has(&["a", "b"], &["a", "b"])).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_pod_leaves_schedules_to_others() {
+    let fake = Fake::default();
+    let mut plugin = Plugin::start(Config::default(), fake.clone(), Nodes::default());
+    let mut runtime = plugin.connect(Generation::Calls, AlignMems::Off, Nodes::default()).await;
+    let other = nri::v1alpha1::PodSandbox { id: "other".to_owned(), uid: "2".to_owned(), ..pod(1) };
+    let mut containers: Vec<_> = (0..20).map(|n| container(1, &format!("c{n:02}"))).collect();
+    containers
+        .push(nri::v1alpha1::Container { pod_sandbox_id: "other".to_owned(), ..container(1, "d") });
+    runtime.synchronize(vec![(vec![pod(1), other], containers)]).await.expect("it answers");
+    let first: Vec<String> = (0..8).map(|n| format!("c{n:02}")).collect();
+    let with = |more: &[&str]| {
+        [&first[..], &more.iter().map(|&id| id.to_owned()).collect::<Vec<_>>()].concat()
+    };
+    until(async || fake.names().1 == with(&["d"])).await;
+    assert_eq!(fake.names().0.len(), 21, "all are registered");
+    // When one of them ends, the next one gets its schedule.
+    let gone = container(1, "c00");
+    runtime.tell(Event::StopContainer, &pod(1), Some(&gone)).await.expect("it answers");
+    until(async || fake.names().1 == with(&["c08", "d"])[1..]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_kept_once_and_not_more_of_it_than_is_read() {
+    use nri::Plugin as _;
+    let inbox = Arc::new(Inbox::new(queue::MOST));
+    let mut handlers = Handlers::new(Arc::clone(&inbox), AlignMems::Off, Nodes::default());
+    let mut large = pod(2);
+    large.annotations = [("numaloc.io/x", 100), ("numaloc.io/policy", 100), ("example.com/x", 50)]
+        .map(|(key, kib)| (key.to_owned(), "ä".repeat(kib << 9)))
+        .into();
+    large.labels = (0..5000).map(|n| (format!("label-{n}"), "x".repeat(63))).collect();
+    let containers: Vec<_> = (0..250).map(|n| container(2, &format!("a{n}"))).collect();
+    handlers.synchronize(vec![large.clone()], containers);
+    let mut known = std::collections::BTreeMap::new();
+    inbox.take().expect("all").apply(&mut known);
+    for n in 0..250 {
+        let (pod, container) = (Some(large.clone()), Some(container(2, &format!("b{n}"))));
+        handlers.notice(nri::Notice { event: Event::PostStartContainer, pod, container });
+    }
+    inbox.take().expect("changes").apply(&mut known);
+    assert_eq!(known.len(), 500);
+    let one = Arc::clone(&known["a0"].pod);
+    assert!(known.values().all(|facts| Arc::ptr_eq(&facts.pod, &one)));
+    let kept =
+        one.annotations.iter().chain(&one.labels).map(|(key, value)| key.len() + value.len());
+    let kept: usize = kept.sum();
+    assert!(kept < 64 << 10, "{kept} bytes");
+    // It is known that the policy is too long.
+    let wanted =
+        crate::wanted::wanted(&known["b7"], &config(), "uid:990").expect("its id is valid");
+    assert!(wanted.notes.iter().any(|note| note.contains("is longer than 16384 bytes")));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lease_that_has_ended_is_begun_anew() {
     let fake = Fake::default();
     let mut plugin = Plugin::start(config(), fake.clone(), Nodes::default());
@@ -206,5 +276,27 @@ async fn new_containers_are_bound_to_their_nodes_if_the_operator_wants_that() {
         own.clone_into(&mut linux.expect("it has one").mems);
         let answer = runtime.create(&pod(1), &created).await.expect("it answers");
         assert_eq!(mems(answer).as_deref(), expected, "{cpus} {own}");
+    }
+    // Its CPUs change: then it is bound no longer, unless somebody else has bound it.
+    for (own, cpus, expected) in [
+        ("1", "0-3", Some("0-1")),
+        ("1", "0-7", Some("0-1")),
+        ("1", "5-6", None),
+        ("0-1", "0-3", None),
+        ("0", "0-3", None),
+        ("", "0-3", None),
+        ("1", "", None),
+    ] {
+        let mut bound = cpuset(container(1, "a"), "4-7");
+        let linux = bound.linux.as_mut().and_then(|linux| linux.resources.as_mut()?.cpu.as_mut());
+        own.clone_into(&mut linux.expect("it has one").mems);
+        let cpu = Some(LinuxCpu { cpus: cpus.to_owned(), ..LinuxCpu::default() });
+        let asked = nri::v1alpha1::LinuxResources { cpu, ..Default::default() };
+        let answer = runtime.update(&pod(1), &bound, asked).await.expect("it answers");
+        let mems = answer.update.into_iter().map(|update| {
+            assert_eq!(update.container_id, "a");
+            update.linux.and_then(|linux| Some(linux.resources?.cpu?.mems)).expect("nodes")
+        });
+        assert_eq!(mems.collect::<Vec<_>>(), Vec::from_iter(expected), "{own} {cpus}");
     }
 }

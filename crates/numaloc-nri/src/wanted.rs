@@ -11,7 +11,11 @@ use numaloc_api::{
 };
 use numaloc_policy::{Decision, decide, qos_class};
 use prost::Message;
-use std::{collections::BTreeMap, hash::Hasher, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::Hasher,
+    time::Duration,
+};
 
 /// A schedule goes this many leases after its target: a plugin that comes back within that finds it as it was.
 const LEASES_AFTER_GONE: u32 = 2;
@@ -56,7 +60,7 @@ pub fn wanted(facts: &Facts, config: &Config, me: &str) -> Option<Wanted> {
         pod_uid: token(&facts.pod.uid),
         namespace: token(&facts.pod.namespace),
         labels: labels(facts),
-        qos_class: Some(qos_class(&facts.pod, &container)),
+        qos_class: Some(qos_class(&facts.pod, &container, &config.pods.ceilings)),
         source: Some(SOURCE.to_owned()),
         ttl: Some(config.lease),
     };
@@ -85,6 +89,8 @@ fn scheduled(
         text("numaloc.io/container", &facts.name),
     ];
     let mut spec = decision.settings.as_ref()?.schedule(target, fitting(labels));
+    // Pods are served in turns, although all of their schedules are ours.
+    spec.migration.policy.tenant = token(&facts.pod.uid).or_else(|| token(&facts.id));
     spec.ttl_after_gone = Some(LEASES_AFTER_GONE * lease);
     let mut schedule =
         v1::Schedule { name: format!("{}{id}", ScheduleId::PREFIX), ..(&spec).into() };
@@ -142,9 +148,12 @@ fn labels(facts: &Facts) -> BTreeMap<String, String> {
         text("numaloc.io/pid", &pid),
         text(TOLD_BY, told_by.name()),
     ];
+    // Also where the runtime has set nothing: nobody else says what it has set.
+    let ours: BTreeSet<String> = who.iter().map(|(key, _)| key.clone()).collect();
     let who = who.into_iter().filter(|(_, value)| !value.is_empty());
-    let clone = |(key, value): (&String, &String)| (key.clone(), value.clone());
-    fitting(who.chain(pod.annotations.iter().map(clone)).chain(pod.labels.iter().map(clone)))
+    let theirs = pod.annotations.iter().chain(&pod.labels);
+    let theirs = theirs.filter(|(key, _)| !ours.contains(*key));
+    fitting(who.chain(theirs.map(|(key, value)| (key.clone(), value.clone()))))
 }
 
 /// Those labels that the API takes. The first of a key counts.
@@ -169,11 +178,15 @@ fn token(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::samples::{container, cpuset, pod};
+    use crate::{
+        facts,
+        tests::samples::{container, cpuset, pod},
+    };
     use nri::v1alpha1::{Container, PodSandbox};
 
     fn made(pod: PodSandbox, container: Container, config: &Config) -> Wanted {
-        wanted(&Facts::new(pod, container), config, "uid:990").expect("its id is valid")
+        let facts = Facts::new(facts::pod(pod).into(), container);
+        wanted(&facts, config, "uid:990").expect("its id is valid")
     }
 
     #[test]
@@ -198,7 +211,10 @@ mod tests {
         let seconds = |span: Option<prost_types::Duration>| span.map(|span| span.seconds);
         assert_eq!(seconds(schedule.interval), Some(60));
         assert_eq!(seconds(schedule.ttl_after_gone), Some(600));
-        let target = schedule.spec.and_then(|spec| spec.target).expect("a target");
+        let spec = schedule.spec.expect("a migration");
+        let tenant = spec.policy.map(|policy| policy.tenant);
+        assert_eq!(tenant.as_deref(), Some("0000-1"), "pods take turns");
+        let target = spec.target.expect("a target");
         assert_eq!(target.container_ids, ["c1"]);
         assert_eq!(target.workload_creators, ["uid:990"]);
         assert_eq!(notes, Vec::<String>::new());
@@ -248,6 +264,34 @@ mod tests {
         assert_eq!(labels.len(), LABELS_MAX);
         assert_eq!(labels["numaloc.io/pid"], "4711", "ours count");
         assert!(!labels.contains_key("a-long") && !labels.contains_key("a-line"));
+    }
+
+    #[test]
+    fn a_pod_does_not_say_what_the_runtime_has_set() {
+        let keys = ["numaloc.io/cpuset-cpus", "numaloc.io/cpuset-mems", "numaloc.io/pid", TOLD_BY];
+        let claims = |value: &str| keys.map(|key| (key.to_owned(), value.to_owned())).into();
+        let mut liar = pod(2);
+        (liar.annotations, liar.labels) = (claims("1"), claims("2"));
+        let created = Container { pid: 0, ..cpuset(container(2, "c"), "") };
+        let labels = made(liar, created, &Config::default()).workload.labels;
+        let told: Vec<_> = keys.map(|key| labels.get(key).map(String::as_str)).into();
+        assert_eq!(told, [None, None, None, Some("nri")]);
+    }
+
+    #[test]
+    fn a_pod_that_labels_itself_gets_no_better_class() {
+        let mut labelled = pod(1);
+        labelled.labels.insert(numaloc_policy::QOS_LABEL.to_owned(), "LSR".to_owned());
+        labelled.linux.as_mut().expect("it has one").cgroup_parent =
+            "kubepods-besteffort-pod1.slice".to_owned();
+        let class = |config: &Config| {
+            let made = made(labelled.clone(), container(1, "c"), config);
+            (made.workload.qos_class(), made.notes.len())
+        };
+        assert_eq!(class(&Config::default()), (v1::QosClass::Be, 1));
+        let mut trusting = Config::default();
+        trusting.pods.ceilings.qos_label = true;
+        assert_eq!(class(&trusting), (v1::QosClass::Lsr, 0));
     }
 
     #[test]

@@ -73,8 +73,8 @@ impl BadAnnotation {
     }
 
     /// The value is too long to be read.
-    pub(crate) fn too_long(pod: &Pod, key: &str, bytes: usize, most: usize) -> Self {
-        let problem = format!("has {bytes} bytes, and may have {most}");
+    pub(crate) fn too_long(pod: &Pod, key: &str, most: usize) -> Self {
+        let problem = format!("is longer than {most} bytes");
         Self::new(pod, key, Position::Whole, problem, String::new())
     }
 

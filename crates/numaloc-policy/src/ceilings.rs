@@ -2,7 +2,7 @@
 
 use crate::Settings;
 use numaloc_api::value::QosClass;
-use numaloc_core::{HugetlbSource, MakeRoom, NumaBalancing, Offload, Pacing, Profile};
+use numaloc_core::{Compact, HugetlbSource, MakeRoom, NumaBalancing, Offload, Pacing, Profile};
 use std::time::Duration;
 
 /// The most that pods may ask for by annotations. It is the operator's: pods cannot change it. The default ceilings keep a pod from
@@ -13,6 +13,15 @@ pub struct Ceilings {
     pub profile: Profile,
     /// Most bytes per second, also of pods that name no rate; `None`: only the profile limits the rate.
     pub rate_bytes_per_second: Option<u64>,
+    /// The least rate in bytes per second that a pod may ask for: a run keeps its target node and its processes from others for
+    /// as long as it moves. `rate_bytes_per_second` goes before it.
+    pub min_rate_bytes_per_second: u64,
+    /// The longest time that a run moves, also of pods that name none.
+    pub timeout: Duration,
+    /// How many containers of one pod get a schedule by annotations. The daemon's quota of schedules is for all pods together.
+    pub containers: usize,
+    /// Whether the label `koordinator.sh/qosClass` may give a container a better class than its cgroup and its resources do.
+    pub qos_label: bool,
     /// Most threads of a run.
     pub workers: usize,
     /// The shortest interval of repeating schedules.
@@ -21,13 +30,21 @@ pub struct Ceilings {
     pub include_shared: bool,
     /// Whether memory may be moved against the application's own memory policy.
     pub include_bound: bool,
-    /// Whether memory may be brought to other nodes than its home.
+    /// Whether pods may move hugetlb pages that take longer than one call may take.
+    pub include_gigantic: bool,
+    /// Whether pods may name nodes: those that memory goes to, instead of its home, or those that it comes from, which may be of
+    /// another memory tier.
     pub named_nodes: bool,
+    /// Whether pods may name how much is kept free on the nodes that memory goes to.
+    pub reserve_bytes: bool,
     /// Whether the sizes of the nodes' hugetlb pools may be changed (`hugetlb` `fresh`).
     pub fresh_hugetlb: bool,
     /// Whether page cache may go to other nodes for room (`make_room` `move-cache`). It may be that of files of any pod, because the
     /// request comes with the plugin's rights.
     pub move_cache: bool,
+    /// Whether memory of best-effort containers may go to other nodes for room (`make_room` `exchange`). It may be that of any pod,
+    /// for the same reason.
+    pub exchange: bool,
     /// Whether kernel.numa_balancing may be switched off for a time.
     pub pause_numa_balancing: bool,
     /// Whether offload may be required: it changes settings of the host.
@@ -39,13 +56,20 @@ impl Default for Ceilings {
         Self {
             profile: Profile::Balanced,
             rate_bytes_per_second: None,
+            min_rate_bytes_per_second: 16 << 20,
+            timeout: Duration::from_secs(3600),
+            containers: 8,
+            qos_label: false,
             workers: 1,
             min_interval: Duration::from_secs(60),
             include_shared: false,
             include_bound: false,
+            include_gigantic: false,
             named_nodes: false,
+            reserve_bytes: false,
             fresh_hugetlb: false,
             move_cache: false,
+            exchange: false,
             pause_numa_balancing: false,
             offload: false,
         }
@@ -62,11 +86,15 @@ impl Ceilings {
         notes: &mut Vec<String>,
     ) -> Option<Settings> {
         let mut say =
-            |what: &str| notes.push(format!("{what}; the operator of the node allows no more"));
+            |what: &str| notes.push(format!("{what}; the operator of the node has set this bound"));
         let policy = &mut settings.policy;
         let options = &mut policy.options;
         if options.to.is_some() && !self.named_nodes {
             say("nothing is moved, because pods may not name the nodes that memory goes to");
+            return None;
+        }
+        if options.from.is_some() && !self.named_nodes {
+            say("nothing is moved, because pods may not name the nodes that memory comes from");
             return None;
         }
         if options.include_shared && !self.include_shared {
@@ -77,6 +105,19 @@ impl Ceilings {
             options.include_bound = false;
             say("memory that the application has bound stays where it is");
         }
+        if options.include_gigantic && !self.include_gigantic {
+            options.include_gigantic = false;
+            say("hugetlb pages that take too long stay where they are");
+        }
+        if options.reserve_bytes.is_some() && !self.reserve_bytes {
+            options.reserve_bytes = None;
+            say("as much is kept free on each node as by default");
+        }
+        // As the daemon has it: to compact a node costs others there more than the fastest allowed profile does.
+        if options.compact == Compact::Always && !Compact::Auto.applies(self.profile) {
+            options.compact = Compact::Auto;
+            say("a node is compacted only where the profile does that");
+        }
         if options.hugetlb == HugetlbSource::Fresh && !self.fresh_hugetlb {
             options.hugetlb = HugetlbSource::Pool;
             say("hugetlb pages come from the node's pool alone");
@@ -84,6 +125,10 @@ impl Ceilings {
         if options.make_room == MakeRoom::MoveCache && !self.move_cache {
             options.make_room = MakeRoom::Cache;
             say("page cache makes room by being dropped");
+        }
+        if options.make_room == MakeRoom::Exchange && !self.exchange {
+            options.make_room = MakeRoom::Cache;
+            say("memory of other containers stays where it is");
         }
         if policy.numa_balancing == NumaBalancing::Pause && !self.pause_numa_balancing {
             policy.numa_balancing = NumaBalancing::Warn;
@@ -131,13 +176,20 @@ impl Ceilings {
         let own = pacing.pace().workers;
         let workers = limits.workers.or((own > self.workers).then_some(own));
         limits.workers = workers.map(|workers| workers.min(self.workers));
-        if let Some(rate) = self.rate_bytes_per_second {
-            if limits.rate_bytes_per_second.is_some_and(|asked| asked > rate) {
-                say(&format!("the rate is {rate} bytes per second"));
-            }
-            let asked = limits.rate_bytes_per_second.unwrap_or(rate);
-            limits.rate_bytes_per_second = Some(asked.min(rate));
+        let asked = limits.rate_bytes_per_second;
+        let most = self.rate_bytes_per_second.unwrap_or(u64::MAX);
+        let least = self.min_rate_bytes_per_second.min(most);
+        limits.rate_bytes_per_second =
+            asked.or(self.rate_bytes_per_second).map(|rate| rate.clamp(least, most));
+        if let (Some(asked), Some(rate)) = (asked, limits.rate_bytes_per_second)
+            && asked != rate
+        {
+            say(&format!("the rate is {rate} bytes per second"));
         }
+        if limits.timeout.is_some_and(|asked| asked > self.timeout) {
+            say(&format!("a run moves for at most {:?}", self.timeout));
+        }
+        limits.timeout = Some(limits.timeout.unwrap_or(self.timeout).min(self.timeout));
     }
 }
 
@@ -149,12 +201,14 @@ mod tests {
     const ALL: &str = r#"{
         "options": {
             "include_shared": true, "include_bound": true, "hugetlb": "fresh", "make_room": "move-cache", "profile": "fast",
-            "max_stall_seconds": 1
+            "include_gigantic": true, "reserve_bytes": 0, "compact": "always", "max_stall_seconds": 1
         },
         "qos_class": "lsr",
         "numa_balancing": "pause",
         "offload": "require",
-        "limits": {"workers": 8, "batch_bytes": 1073741824, "rate_bytes_per_second": 1000000000},
+        "limits": {
+            "workers": 8, "batch_bytes": 1073741824, "rate_bytes_per_second": 1000000000, "timeout_seconds": 86400
+        },
         "interval_seconds": 1
     }"#;
 
@@ -165,14 +219,20 @@ mod tests {
 
     #[test]
     fn what_exceeds_a_ceiling_is_lowered_and_said() {
-        let ceilings = Ceilings { rate_bytes_per_second: Some(1 << 20), ..Ceilings::default() };
+        let ceilings = Ceilings {
+            profile: Profile::Gentle,
+            rate_bytes_per_second: Some(1 << 20),
+            ..Ceilings::default()
+        };
         let mut notes = Vec::new();
         let bounded = ceilings.bound(settings(ALL), QosClass::Ls, &mut notes).expect("not off");
         let expected = settings(
             r#"{
-            "options": {"profile": "balanced", "max_stall_seconds": 0.01},
+            "options": {"profile": "gentle", "max_stall_seconds": 0.005},
             "qos_class": "ls",
-            "limits": {"workers": 1, "batch_bytes": 16777216, "rate_bytes_per_second": 1048576},
+            "limits": {
+                "workers": 1, "batch_bytes": 4194304, "rate_bytes_per_second": 1048576, "timeout_seconds": 3600
+            },
             "interval_seconds": 60
         }"#,
         );
@@ -185,21 +245,64 @@ mod tests {
         let ceilings = Ceilings {
             profile: Profile::Fast,
             rate_bytes_per_second: None,
+            min_rate_bytes_per_second: 4096,
+            timeout: Duration::from_secs(86_400),
+            containers: 8,
+            qos_label: false,
             workers: 8,
             min_interval: Duration::from_secs(1),
             include_shared: true,
             include_bound: true,
+            include_gigantic: true,
             named_nodes: true,
+            reserve_bytes: true,
             fresh_hugetlb: true,
             move_cache: true,
+            exchange: true,
             pause_numa_balancing: true,
             offload: true,
         };
         let mut asked = settings(ALL);
         asked.policy.options.to = "0,8".parse().ok();
+        asked.policy.options.from = "1".parse().ok();
+        for make_room in [MakeRoom::MoveCache, MakeRoom::Exchange] {
+            asked.policy.options.make_room = make_room;
+            let mut notes = Vec::new();
+            assert_eq!(
+                ceilings.bound(asked.clone(), QosClass::Lsr, &mut notes),
+                Some(asked.clone())
+            );
+            assert_eq!(notes, [""; 0]);
+        }
+    }
+
+    #[test]
+    fn a_pod_keeps_its_node_from_others_for_no_longer_than_it_may() {
+        let bounded = |ceilings: &Ceilings, text: &str| {
+            let mut notes = Vec::new();
+            let limits =
+                ceilings.bound(settings(text), QosClass::Ls, &mut notes).expect("not off").limits;
+            (limits.rate_bytes_per_second, limits.timeout.map(|time| time.as_secs()), notes.len())
+        };
+        let default = Ceilings::default();
+        let slow = r#"{"limits": {"rate_bytes_per_second": 4096, "timeout_seconds": 86400}}"#;
+        assert_eq!(bounded(&default, slow), (Some(16 << 20), Some(3600), 2));
+        assert_eq!(bounded(&default, "{}"), (None, Some(3600), 0));
+        let within = r#"{"limits": {"rate_bytes_per_second": 33554432, "timeout_seconds": 60}}"#;
+        assert_eq!(bounded(&default, within), (Some(32 << 20), Some(60), 0));
+        // The operator wants it slow.
+        let low = Ceilings { rate_bytes_per_second: Some(1 << 20), ..default };
+        assert_eq!(bounded(&low, slow), (Some(1 << 20), Some(3600), 2));
+        assert_eq!(bounded(&low, "{}"), (Some(1 << 20), Some(3600), 0));
+    }
+
+    #[test]
+    fn memory_of_other_pods_makes_no_room() {
         let mut notes = Vec::new();
-        assert_eq!(ceilings.bound(asked.clone(), QosClass::Lsr, &mut notes), Some(asked));
-        assert_eq!(notes, [""; 0]);
+        let asked = settings(r#"{"options": {"make_room": "exchange"}}"#);
+        let bounded = Ceilings::default().bound(asked, QosClass::Ls, &mut notes).expect("not off");
+        assert_eq!(bounded.policy.options.make_room, MakeRoom::Cache);
+        assert_eq!(notes.len(), 1);
     }
 
     #[test]
@@ -219,9 +322,11 @@ mod tests {
 
     #[test]
     fn memory_for_named_nodes_goes_nowhere_else() {
-        let mut notes = Vec::new();
-        let asked = settings(r#"{"options": {"to_nodes": [1]}}"#);
-        assert_eq!(Ceilings::default().bound(asked, QosClass::Ls, &mut notes), None);
-        assert_eq!(notes.len(), 1);
+        for asked in [r#"{"options": {"to_nodes": [1]}}"#, r#"{"options": {"from_nodes": [1]}}"#] {
+            let mut notes = Vec::new();
+            let asked = settings(asked);
+            assert_eq!(Ceilings::default().bound(asked, QosClass::Ls, &mut notes), None);
+            assert_eq!(notes.len(), 1);
+        }
     }
 }

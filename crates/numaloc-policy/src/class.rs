@@ -1,7 +1,8 @@
-//! The quality-of-service class of a container: the one that its pod's label names, else the one that Kubernetes gives it.
+//! The quality-of-service class of a container: the one that Kubernetes gives it, or the one that its pod's label names, if that is no
+//! better or the operator trusts it.
 
 use crate::{
-    Container, Pod, Resources,
+    Ceilings, Container, Pod, Resources,
     text::{SHOWN_MAX, shown},
 };
 use numaloc_api::value::QosClass;
@@ -16,20 +17,36 @@ const SHARES_MAX: u64 = 1 << 18;
 /// The shares of a container that requests no CPU.
 const NO_SHARES: u64 = 2;
 
-/// The class of a container. It is that of the label `koordinator.sh/qosClass` of its pod: LSR, LS or BE, and LSE, which counts
-/// as LSR. Without it, a container of a guaranteed pod with whole CPUs is LSR, because the kubelet's static CPU manager gives it CPUs
-/// of its own; other ones of guaranteed and burstable pods are LS, and those of best-effort pods BE.
-pub fn qos_class(pod: &Pod, container: &Container) -> QosClass {
-    of_label(pod).ok().flatten().unwrap_or_else(|| own_class(pod, container))
+/// The class of a container. A container of a guaranteed pod with whole CPUs is LSR, because the kubelet's static CPU manager gives it
+/// CPUs of its own; other ones of guaranteed and burstable pods are LS, and those of best-effort pods BE. The label
+/// `koordinator.sh/qosClass` of its pod may name a lower class, and a better one if [`Ceilings::qos_label`] allows that: LSR, LS or
+/// BE, and LSE, which counts as LSR.
+pub fn qos_class(pod: &Pod, container: &Container, ceilings: &Ceilings) -> QosClass {
+    let own = own_class(pod, container);
+    match of_label(pod) {
+        // Classes are ordered from the best to the worst.
+        Ok(Some(named)) if ceilings.qos_label || named >= own => named,
+        _ => own,
+    }
 }
 
-/// What is to be said about the class; `None`: nothing.
+/// What is to be said about the class that [`qos_class`] has given; `None`: nothing.
 pub fn note(pod: &Pod, class: QosClass) -> Option<String> {
-    let unknown = of_label(pod).err()?;
-    let (unknown, class) = (shown(unknown, SHOWN_MAX), class.name());
-    Some(format!(
-        "label {QOS_LABEL} is '{unknown}', which is none of LSE, LSR, LS and BE: it counts as {class}"
-    ))
+    let class_name = class.name();
+    match of_label(pod) {
+        Err(unknown) => {
+            let unknown = shown(unknown, SHOWN_MAX);
+            Some(format!(
+                "label {QOS_LABEL} is '{unknown}', which is none of LSE, LSR, LS and BE: it counts as {class_name}"
+            ))
+        }
+        Ok(Some(named)) if named < class => Some(format!(
+            "label {QOS_LABEL} names the class {}, and the container has the resources of {class_name}: it counts as \
+             {class_name}, because the operator of the node does not trust the label (pods.ceilings.qos_label)",
+            named.name()
+        )),
+        Ok(_) => None,
+    }
 }
 
 /// The class that the label names; the error is a value that names none.
@@ -143,7 +160,7 @@ mod tests {
 
     fn class(parent: &str, resources: Resources) -> QosClass {
         let pod = Pod { cgroup_parent: parent.to_owned(), ..Pod::default() };
-        qos_class(&pod, &Container { resources, ..Container::default() })
+        qos_class(&pod, &Container { resources, ..Container::default() }, &Ceilings::default())
     }
 
     fn cpus(shares: u64) -> Resources {
@@ -214,13 +231,37 @@ mod tests {
     }
 
     #[test]
-    fn the_label_goes_first() {
+    fn a_pod_labels_itself_no_better_than_it_is() {
+        for (parent, resources, label, expected, is_noted) in [
+            ("/kubepods/besteffort/pod1", cpus(2), "LSR", QosClass::Be, true),
+            ("/kubepods/besteffort/pod1", cpus(2), "LSE", QosClass::Be, true),
+            ("/kubepods/burstable/pod1", cpus(2048), "LSR", QosClass::Ls, true),
+            ("/kubepods/burstable/pod1", cpus(2048), "LS", QosClass::Ls, false),
+            ("/kubepods/pod1", cpus(2048), "LSR", QosClass::Lsr, false),
+            ("/kubepods/pod1", cpus(2048), "BE", QosClass::Be, false),
+            ("/kubepods/pod1", cpus(2048), "LS", QosClass::Ls, false),
+        ] {
+            let labels = [(QOS_LABEL.to_owned(), label.to_owned())].into();
+            let pod = Pod { labels, cgroup_parent: parent.to_owned(), ..Pod::default() };
+            let container = Container { resources, ..Container::default() };
+            let class = qos_class(&pod, &container, &Ceilings::default());
+            assert_eq!(
+                (class, note(&pod, class).is_some()),
+                (expected, is_noted),
+                "{parent} {label}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_trusted_label_goes_first() {
         let labelled = |value: &str| Pod {
             labels: [(QOS_LABEL.to_owned(), value.to_owned())].into(),
             cgroup_parent: "/kubepods/besteffort/pod1".to_owned(),
             ..Pod::default()
         };
         let container = Container::default();
+        let trusting = Ceilings { qos_label: true, ..Ceilings::default() };
         for (value, expected, is_noted) in [
             ("LSE", QosClass::Lsr, false),
             ("LSR", QosClass::Lsr, false),
@@ -230,7 +271,7 @@ mod tests {
             ("SYSTEM", QosClass::Be, true),
         ] {
             let pod = labelled(value);
-            let class = qos_class(&pod, &container);
+            let class = qos_class(&pod, &container, &trusting);
             assert_eq!((class, note(&pod, class).is_some()), (expected, is_noted), "{value}");
         }
         let said = note(&labelled("a\nb"), QosClass::Be);
@@ -258,8 +299,10 @@ mod tests {
             };
             let labels = label.map(|label| (QOS_LABEL.to_owned(), label)).into_iter().collect();
             let pod = Pod { labels, cgroup_parent: parent, ..Pod::default() };
-            let class = qos_class(&pod, &Container { resources, ..Container::default() });
+            let container = Container { resources, ..Container::default() };
+            let class = qos_class(&pod, &container, &Ceilings::default());
             prop_assert!([QosClass::Lsr, QosClass::Ls, QosClass::Be].contains(&class));
+            let _ = note(&pod, class);
         }
     }
 }

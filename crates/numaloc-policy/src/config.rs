@@ -8,6 +8,7 @@ use crate::{
 };
 use numaloc_core::Profile;
 use serde::de::{Deserialize, Deserializer, Error};
+use std::time::Duration;
 
 impl<'de> Deserialize<'de> for Defaults {
     /// Reads a table with the keys `lsr`, `ls` and `be`, each a policy in the form of the annotation `numaloc.io/policy`, and
@@ -41,13 +42,22 @@ fn ceilings(path: &str, tree: &Tree) -> Result<Ceilings, Problem> {
     let ceilings = Ceilings {
         profile: fields.take("profile", profile)?.unwrap_or(default.profile),
         rate_bytes_per_second: fields.take("rate_bytes_per_second", rate)?,
+        min_rate_bytes_per_second: fields
+            .take("min_rate_bytes_per_second", rate)?
+            .unwrap_or(default.min_rate_bytes_per_second),
+        timeout: fields.take("timeout_seconds", timeout)?.unwrap_or(default.timeout),
+        containers: fields.take("containers", whole(0..=1000))?.unwrap_or(default.containers),
+        qos_label: flag(&mut fields, "qos_label", default.qos_label)?,
         workers: fields.take("workers", whole(1..=256))?.unwrap_or(default.workers),
         min_interval: fields.take("min_interval_seconds", seconds)?.unwrap_or(default.min_interval),
         include_shared: flag(&mut fields, "include_shared", default.include_shared)?,
         include_bound: flag(&mut fields, "include_bound", default.include_bound)?,
+        include_gigantic: flag(&mut fields, "include_gigantic", default.include_gigantic)?,
         named_nodes: flag(&mut fields, "named_nodes", default.named_nodes)?,
+        reserve_bytes: flag(&mut fields, "reserve_bytes", default.reserve_bytes)?,
         fresh_hugetlb: flag(&mut fields, "fresh_hugetlb", default.fresh_hugetlb)?,
         move_cache: flag(&mut fields, "move_cache", default.move_cache)?,
+        exchange: flag(&mut fields, "exchange", default.exchange)?,
         pause_numa_balancing: flag(
             &mut fields,
             "pause_numa_balancing",
@@ -66,11 +76,18 @@ fn rate(path: &str, tree: &Tree) -> Result<u64, Problem> {
     (rate >= numaloc_core::PAGE).then_some(rate).ok_or_else(problem)
 }
 
+/// A time for a run: some.
+fn timeout(path: &str, tree: &Tree) -> Result<Duration, Problem> {
+    let timeout = seconds(path, tree)?;
+    (!timeout.is_zero())
+        .then_some(timeout)
+        .ok_or_else(|| Problem::new(path, "is 0, and a run needs some time".to_owned(), ""))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::time::Duration;
 
     #[test]
     fn a_configuration_has_defaults_and_ceilings() {
@@ -124,6 +141,7 @@ mod tests {
                 "[ls.options]\nprofile = \"fats\"",
                 "ls.options.profile is \"fats\", which is not known",
             ),
+            ("[ceilings]\ntimeout_seconds = 0", "ceilings.timeout_seconds is 0"),
             ("[ceilings]\nworkers = 0", "ceilings.workers must be a whole number from 1 to 256"),
             ("[ceilings]\nrate_bytes_per_second = 1", "ceilings.rate_bytes_per_second is 1, less"),
         ] {

@@ -20,9 +20,8 @@ pub const POLICIES_KEY: &str = "numaloc.io/policies";
 /// Our own annotation for one container: this and the container's name. Kubernetes allows 63 characters after the slash, so names of
 /// up to 46 characters fit; longer ones go into [`POLICIES_KEY`].
 pub const CONTAINER_KEY: &str = "numaloc.io/policy.container.";
-/// Longest value of an annotation in bytes. All annotations of a pod together have at most as many (`TotalAnnotationSizeLimitB` in
-/// k8s.io/apimachinery, pkg/api/validation/objectmeta.go).
-pub const VALUE_MAX: usize = 256 << 10;
+/// Longest value of an annotation in bytes: far more than a policy for each of some hundred containers. A pod may have 256 KiB.
+pub const VALUE_MAX: usize = 16 << 10;
 
 /// Keys of ours that are no policies.
 const OTHER_KEYS: [&str; 2] = ["numaloc.io/status", "numaloc.io/run-now"];
@@ -103,7 +102,7 @@ pub fn decide(
     container: &Container,
     defaults: &Defaults,
 ) -> Result<Decision, BadAnnotation> {
-    let class = class::qos_class(pod, container);
+    let class = class::qos_class(pod, container, &defaults.ceilings);
     let mut notes: Vec<String> = class::note(pod, class).into_iter().collect();
     notes.extend(unknown_keys(pod));
     let (source, settings) = match asked(pod, container, &mut notes)? {
@@ -170,7 +169,7 @@ fn value(
 ) -> Result<Option<Tree>, BadAnnotation> {
     let Some(text) = pod.annotations.get(key) else { return Ok(None) };
     if text.len() > VALUE_MAX {
-        return Err(BadAnnotation::too_long(pod, key, text.len(), VALUE_MAX));
+        return Err(BadAnnotation::too_long(pod, key, VALUE_MAX));
     }
     if let Some(tree) = word(text) {
         return Ok(Some(tree));

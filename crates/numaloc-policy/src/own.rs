@@ -61,6 +61,7 @@ pub fn read(path: &str, tree: &Tree) -> Result<Option<Settings>, Problem> {
         numa_balancing: numa_balancing.unwrap_or_default(),
         offload: offload.unwrap_or_default(),
         emit: emit.unwrap_or_default(),
+        tenant: None,
     };
     let settings = Settings {
         policy,

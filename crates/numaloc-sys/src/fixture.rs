@@ -1,14 +1,18 @@
 //! For test programs: mappings of every kind, memory policies, a forked child, a child that shares its parent's memory,
-//! pinned buffers.
+//! pinned buffers, System V segments; and how tests say that they were skipped.
 
 mod fork;
 mod policy;
 mod region;
+mod segment;
 mod sharer;
+mod skipped;
 mod uring;
 
-pub use fork::fork_paused;
+pub use fork::{fork_paused, fork_reader};
 pub use policy::set_thread_policy;
 pub use region::{Advice, Backing, Region};
+pub use segment::{new_segment, remove_segment};
 pub use sharer::{Then, leave_thread, share_memory, tell_sharer};
+pub use skipped::skipped;
 pub use uring::PinnedBuffer;

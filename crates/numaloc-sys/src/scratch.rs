@@ -29,11 +29,31 @@ pub struct Scratch {
 unsafe impl Send for Scratch {}
 
 impl Scratch {
-    /// Maps and touches `bytes`.
+    /// Maps and writes `bytes`.
     ///
     /// # Errors
     /// Those of mmap(2) and madvise(2); EINVAL if the kernel has no transparent huge pages and they are asked for.
     pub fn new(bytes: usize, pages: ScratchPages) -> io::Result<Self> {
+        let scratch = Self::map(bytes, pages)?;
+        for page in (0..bytes).step_by(PAGE) {
+            // SAFETY: within the mapping, which is writable and which nobody else knows. Volatile, so that the write is made.
+            unsafe { scratch.start.add(page).write_volatile(1) };
+        }
+        Ok(scratch)
+    }
+
+    /// Maps a base page and reads it. Never written, it is the kernel's page of zeros.
+    ///
+    /// # Errors
+    /// Those of mmap(2).
+    pub fn read() -> io::Result<Self> {
+        let scratch = Self::map(PAGE, ScratchPages::Base)?;
+        // SAFETY: within the mapping, which is readable. Volatile, so that the read is made.
+        unsafe { scratch.start.read_volatile() };
+        Ok(scratch)
+    }
+
+    fn map(bytes: usize, pages: ScratchPages) -> io::Result<Self> {
         let mapped_bytes = bytes + HUGE;
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -57,10 +77,6 @@ impl Scratch {
         // A kernel without huge pages knows neither advice, and has base pages in any case.
         if advised != 0 && pages == ScratchPages::Huge {
             return Err(io::Error::last_os_error());
-        }
-        for page in (0..bytes).step_by(PAGE) {
-            // SAFETY: within the mapping, which is writable and which nobody else knows. Volatile, so that the write is made.
-            unsafe { start.add(page).write_volatile(1) };
         }
         Ok(scratch)
     }

@@ -33,7 +33,7 @@ pub use schedules::{
     CreateScheduleArgs, DeleteScheduleArgs, RunSchedulesArgs, SchedulesCommand, UpdateScheduleArgs,
     WhenArgs,
 };
-pub use target::{TargetArgs, cgroup_path, joined};
+pub use target::{TargetArgs, cgroup_path, joined, name_of};
 pub use top::TopArgs;
 pub use workloads::{
     ListWorkloadsArgs, RegisterArgs, ReplaceArgs, UnregisterArgs, WorkloadsCommand,

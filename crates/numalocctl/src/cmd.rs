@@ -92,6 +92,17 @@ fn reach(cli: &Cli, around: &Surroundings, command: &'static str) -> Result<Daem
     Daemon::connect(endpoint, &cli.connect)
 }
 
+/// As [`shown`], for a document about a target or the host, which is not whole if something that was asked for is left out.
+fn shown_part<D: Serialize>(
+    cli: &Cli,
+    document: &D,
+    is_whole: bool,
+    text: impl Fn(&D, View) -> String,
+) -> Result<Report, Failure> {
+    let code = if is_whole { Code::Done } else { Code::Partly };
+    Ok(Report { code, ..shown(cli, document, text)? })
+}
+
 /// The report of a command that succeeded.
 fn shown<D: Serialize>(
     cli: &Cli,

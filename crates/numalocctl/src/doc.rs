@@ -16,6 +16,7 @@ mod locality;
 mod map;
 mod member;
 mod migration;
+mod missing;
 mod offload;
 mod options;
 mod partner;
@@ -40,6 +41,7 @@ pub use locality::{LocalityDoc, PlacedDoc, ProcessDoc, WideThreadDoc, skip_name}
 pub use map::MapDoc;
 pub use member::MemberDoc;
 pub use migration::{CallsDoc, End, MigrationDoc, MigrationParts, MovedDoc, rate};
+pub use missing::MissingDoc;
 pub use offload::OffloadDoc;
 pub use options::OptionsDoc;
 pub use partner::PartnerDoc;

@@ -84,6 +84,9 @@ pub enum Failure {
         /// Its message.
         message: String,
     },
+    /// The daemon refused a job because no process of the target has a node to go to.
+    #[error("{0}")]
+    NoTargetNode(String),
     /// Ctrl-C ended the waiting.
     #[error("{0}")]
     Left(String),
@@ -126,7 +129,7 @@ impl From<&Failure> for Code {
             // The reader has closed the pipe, because it has seen enough.
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Self::Done,
             Failure::Signals(_) | Failure::Json(_) | Failure::Output(_) => Self::Failure,
-            Failure::Write { .. } | Failure::Runtime(_) => Self::Failure,
+            Failure::NoTargetNode(_) | Failure::Write { .. } | Failure::Runtime(_) => Self::Failure,
         }
     }
 }

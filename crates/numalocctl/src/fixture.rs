@@ -3,7 +3,7 @@
 pub mod pictures;
 
 use crate::inspect::Inspection;
-use numaloc_api::value::{Partner, Target};
+use numaloc_api::value::{Missing, Partner, Target};
 use numaloc_core::{
     Account, CacheStop, CpuSet, Extent, HugePool, Identity, Kind, Mapping, Mempolicy, Node, NodeId,
     NodeMemory, NodeResidency, NodeSet, Options, Pages, Process, Reason, Residency, Thread,
@@ -130,7 +130,16 @@ pub fn inspection(options: Options) -> Inspection {
     let caller_mems: NodeSet = topology.with_memory();
     let scene = Scene { topology: &topology, processes: &processes, caller_mems: &caller_mems };
     let plan = planner::plan(scene, extents(), &options);
-    Inspection { plan, topology, source: Source::Pagemap }
+    Inspection { plan, topology, source: Source::Pagemap, missing: missing() }
+}
+
+/// A cgroup of which two processes may not be read, and a process that has ended.
+pub fn missing() -> Vec<Missing> {
+    let pid = Target { pids: [4999].into(), ..Target::default() };
+    let no_right = "no right to read maps of process 4712 (nginx): run as its user";
+    [(Target::cgroup("/system.slice/nginx.service"), no_right, 2), (pid, "no process 4999", 0)]
+        .map(|(member, reason, processes)| Missing { member, reason: reason.into(), processes })
+        .into()
 }
 
 /// A target of one process with many extents.
@@ -142,7 +151,7 @@ pub fn many_extents() -> Inspection {
     let extents = (1..=25).map(|i| extent(&[(0, i << 32)], Kind::Anonymous, "", &[(2, i, 0)]));
     let options = Options::default();
     let plan = planner::plan(scene, extents, &options);
-    Inspection { plan, topology, source: Source::Query }
+    Inspection { plan, topology, source: Source::Query, missing: Vec::new() }
 }
 
 /// A process that made room for that outcome.

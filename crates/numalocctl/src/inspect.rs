@@ -1,16 +1,17 @@
 //! From a target to a plan, or to a picture: the steps that `locality`, `plan` and `migrate` share.
 
 use crate::{
-    args::{PlanArgs, TargetArgs},
+    args::{PlanArgs, TargetArgs, name_of},
     exit::Failure,
-    output::complain,
 };
+use numaloc_api::value::Missing;
 use numaloc_core::{Offload, OffloadUse, Options, Plan, Process, Topology};
 use numaloc_executor::Outcome;
 use numaloc_host::{
-    Error, Policies, Resolved, Roots, Source, Survey, Viewer, heat, offload, resolve,
-    survey_unless, topology,
+    Error, Groups, Growth, LeftOut, Policies, Resolved, Roots, Source, Survey, Target, Viewer,
+    heat, offload, resolve, survey_growing, survey_unless, topology,
 };
+use std::sync::Arc;
 
 /// A target with the machine around it.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub struct Inspection {
     pub plan: Plan,
     /// How page locations were found.
     pub source: Source,
+    /// What of the target is left out.
+    pub missing: Vec<Missing>,
 }
 
 /// Inspects a target in order to move it. Fails on a machine where memory cannot move anywhere. The survey keeps the
@@ -32,14 +35,14 @@ pub fn to_move(
     policies: Policies<'_>,
 ) -> Result<(Inspection, Survey), Failure> {
     let topology = topology::topology(roots)?;
-    topology::check_several(&topology)?;
     let options = options.options(&topology)?;
-    for nodes in options.to.iter().chain(&options.from) {
-        topology::check_nodes(roots, &topology, nodes)?;
-    }
-    let processes = found_of(roots, target, &topology)?;
-    let mut found = inspect(roots, topology, processes, &options, policies)?;
+    topology::check_options(roots, &topology, &options)?;
+    topology::check_several(&topology)?;
+    let (processes, missing) = found_of(roots, target, &topology)?;
+    let growth = growth(roots, target, &topology, &options)?;
+    let mut found = inspect(roots, topology, (processes, growth), &options, policies)?;
     check_any(&found.0, target)?;
+    found.0.missing = missing;
     found.0.plan.order = heat::choose(roots, &found.0.plan)?;
     Ok(found)
 }
@@ -47,34 +50,62 @@ pub fn to_move(
 /// Inspects a target on any machine, without a plan to move it.
 pub fn to_see(roots: &Roots, target: &TargetArgs) -> Result<Inspection, Failure> {
     let topology = topology::topology(roots)?;
-    let processes = found_of(roots, target, &topology)?;
-    let found = inspect(roots, topology, processes, &Options::default(), Policies::Leave)?.0;
+    let (processes, missing) = found_of(roots, target, &topology)?;
+    let options = Options::default();
+    let growth = growth(roots, target, &topology, &options)?;
+    let found = inspect(roots, topology, (processes, growth), &options, Policies::Leave)?.0;
     check_any(&found, target)?;
-    Ok(found)
+    Ok(Inspection { missing, ..found })
 }
 
 /// Opens the processes of a target for a picture with that many cells in a row. The picture looks at them by itself, so
-/// there is no plan.
+/// there is no plan. Also returns what of the target is left out.
 pub fn to_draw<'a>(
     roots: &'a Roots,
     target: &TargetArgs,
     cells: u64,
     exact: bool,
-) -> Result<Viewer<'a>, Failure> {
+) -> Result<(Viewer<'a>, Vec<Missing>), Failure> {
     let topology = topology::topology(roots)?;
-    let processes = found_of(roots, target, &topology)?;
-    Ok(Viewer::open(roots, &topology, processes, &Options::default(), cells, exact)?)
+    let (processes, missing) = found_of(roots, target, &topology)?;
+    let viewer = Viewer::open(roots, &topology, processes, &Options::default(), cells, exact)?;
+    Ok((viewer, missing))
 }
 
-/// The processes of a target. Reports members that do not exist on standard error. It is an error only if none exists.
+/// The processes of a target, and what of it is left out. It is an error only if nothing takes part.
 fn found_of(
     roots: &Roots,
     target: &TargetArgs,
     topology: &Topology,
-) -> Result<Vec<Process>, Failure> {
-    let Resolved { processes, missing } = resolve(roots, &target.targets()?, topology)?;
-    missing.iter().for_each(|(_, why)| complain(&format!("left out: {why}")));
-    Ok(processes)
+) -> Result<(Vec<Process>, Vec<Missing>), Failure> {
+    let targets = target.targets()?;
+    let Resolved { processes, missing } = resolve(roots, &targets, topology)?;
+    Ok((processes, missing_of(&targets, &missing)))
+}
+
+/// What is left out of these targets, by the names that the API gives them.
+pub fn missing_of(targets: &[Target], left_out: &[LeftOut]) -> Vec<Missing> {
+    let missing = |left: &LeftOut| Missing {
+        member: name_of(&targets[left.target]),
+        reason: left.why.to_string(),
+        processes: left.processes,
+    };
+    left_out.iter().map(missing).collect()
+}
+
+/// How processes are found that the target gets from now on; `None`: it gets none.
+fn growth(
+    roots: &Roots,
+    target: &TargetArgs,
+    topology: &Topology,
+    options: &Options,
+) -> Result<Option<Arc<Growth>>, Failure> {
+    let groups = Groups::of(roots, topology, &target.targets()?);
+    Ok(groups.map(|groups| {
+        let (roots, topology, options) =
+            (Arc::new(roots.clone()), topology.clone(), options.clone());
+        Arc::new(Growth { roots, topology, options, arrivals: Arc::new(groups) })
+    }))
 }
 
 /// Fails if all processes of the target have ended while they were inspected.
@@ -85,22 +116,28 @@ fn check_any(found: &Inspection, target: &TargetArgs) -> Result<(), Failure> {
     }
 }
 
-/// Inspects again the processes of a survey, as of now.
+/// Inspects again the processes of a survey, and those that the target has got since, as of now.
 pub fn again(roots: &Roots, before: &Inspection, survey: &Survey) -> Result<Inspection, Failure> {
     let (topology, options) = (before.topology.clone(), &before.plan.options);
-    Ok(inspect(roots, topology, survey.processes(), options, survey.known())?.0)
+    let found = (survey.processes_now(), survey.newcomers.growth());
+    Ok(inspect(roots, topology, found, options, survey.known())?.0)
 }
 
 fn inspect(
     roots: &Roots,
     topology: Topology,
-    processes: Vec<Process>,
+    (processes, growth): (Vec<Process>, Option<Arc<Growth>>),
     options: &Options,
     policies: Policies<'_>,
 ) -> Result<(Inspection, Survey), Failure> {
-    let mut seen = survey_unless(&|| false, policies, roots, &topology, processes, options)?;
+    let never = || false;
+    let mut seen = match &growth {
+        Some(growth) => survey_growing(&never, policies, growth, processes)?,
+        None => survey_unless(&never, policies, roots, &topology, processes, options)?,
+    };
     let plan = seen.take_seen().plan(&topology, options);
-    Ok((Inspection { topology, plan, source: seen.sight.source }, seen))
+    let source = seen.sight.source;
+    Ok((Inspection { topology, plan, source, missing: Vec::new() }, seen))
 }
 
 /// What became of offload. Only the daemon changes these settings of the host: nobody else would put them back after a crash.

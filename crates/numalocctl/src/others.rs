@@ -2,7 +2,7 @@
 
 use crate::{args::ExchangeArgs, exit::Failure, output::complain};
 use numaloc_api::value::{Partner, Target};
-use numaloc_core::{Identity, Options, Process, Topology};
+use numaloc_core::{Identity, Options, Process, Topology, exchange};
 use numaloc_executor::{InOrder, Outcome, RunLimits, homes};
 use numaloc_host::{Policies, Roots, Survey, resolve_each, survey_unless};
 use std::collections::BTreeSet;
@@ -15,8 +15,8 @@ pub struct Others {
 }
 
 impl Others {
-    /// Finds the processes of the partners. Leaves out, with a message, who is not there or is part of the target, of which this is
-    /// the survey.
+    /// Finds the processes of the partners. Leaves out, with a message, those that do not exist and those that have processes of
+    /// the target, of which this is the survey, or of a partner before them.
     ///
     /// # Errors
     /// The host cannot be read.
@@ -38,16 +38,15 @@ impl Others {
                 }
                 found => found?,
             };
-            let all = found.len();
-            let own: Vec<Process> =
-                found.into_iter().filter(|process| taken.insert(process.identity)).collect();
-            if own.len() < all {
+            let own = found.processes.iter().map(|process| process.identity).collect();
+            if exchange::enlist(&mut taken, own) {
+                others.names.push(name);
+                others.processes.push(found.processes);
+            } else {
                 complain(&format!(
-                    "{name}: what the target or another partner has, too, makes no room"
+                    "makes no room: {name}: the target or another partner has processes of it, too"
                 ));
             }
-            others.names.push(name);
-            others.processes.push(own);
         }
         Ok(others)
     }

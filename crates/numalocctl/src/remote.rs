@@ -14,6 +14,7 @@ mod jobs;
 mod live;
 mod locality;
 mod member;
+mod missing;
 mod patience;
 mod plan;
 mod record;
@@ -27,6 +28,7 @@ mod tests;
 mod topology;
 mod watch;
 
+pub use jobs::nowhere;
 pub use live::HostView;
 pub use schedules::Changes;
 pub use standing::Standing;

@@ -1,6 +1,6 @@
 //! The configuration files, so that the daemon's address need not be on each command line.
 
-use crate::exit::Failure;
+use crate::{exit::Failure, output::complain};
 use serde::Deserialize;
 use std::{
     fs, io,
@@ -30,10 +30,11 @@ pub struct TlsSettings {
     pub key: Option<PathBuf>,
 }
 
-/// Reads the files. Each value comes from the first file that has it. Files that do not exist are ignored.
+/// Reads the files. Each value comes from the first file that has it. Files that do not exist are ignored. So are those that this
+/// user may not read, with a warning: HOME may still be that of root after a change of users.
 ///
 /// # Errors
-/// A file cannot be read or has an unknown key.
+/// A file cannot be read for another reason, or has an unknown key.
 pub fn read(files: &[PathBuf]) -> Result<Settings, Failure> {
     let mut settings = Settings::default();
     for path in files {
@@ -41,6 +42,13 @@ pub fn read(files: &[PathBuf]) -> Result<Settings, Failure> {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => continue,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let path = path.display();
+                complain(&format!(
+                    "warning: {path} is left out, because it cannot be read: {error}"
+                ));
+                continue;
+            }
             Err(error) => return Err(refuse(path, &error.to_string())),
         };
         let found = parse(&text, path)?;

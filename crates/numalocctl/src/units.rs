@@ -150,6 +150,11 @@ pub fn span(seconds: u64) -> String {
     }
 }
 
+/// A number of things, by their name for one and for several of them.
+pub fn counted(count: u64, one: &str, many: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
+}
+
 /// Node numbers, separated by commas; a dash if there are none.
 pub fn list(nodes: impl IntoIterator<Item = u32>) -> String {
     let nodes: Vec<_> = nodes.into_iter().map(|node| node.to_string()).collect();

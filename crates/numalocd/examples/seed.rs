@@ -89,6 +89,7 @@ fn job(number: u64, ended: SystemTime, plan: &Arc<PlanSummary>, outcome: &Arc<Ou
         pins: Default::default(),
         members: Vec::new(),
         labels: Default::default(),
+        more_members: 0,
         requester: None,
         request_id: Some(format!("seed-{number}")),
         created: started - Duration::from_millis(20),

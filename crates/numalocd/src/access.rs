@@ -13,6 +13,9 @@ mod lines;
 mod peer;
 mod quota;
 mod rules;
+mod shares;
+mod standing;
+mod whole;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -23,6 +26,8 @@ pub use hangup::{Hangup, Via};
 pub use layer::{Access, Guarded};
 pub use peer::{Peer, UnixPeer, is_host};
 pub use quota::{Quotas, Watching};
+pub use rules::{REQUEST_MAX, SMALL_REQUEST_MAX};
+pub use shares::{Client, Cohort};
 
 use crate::refusal::Refusal;
 use tonic::{Request, Status};

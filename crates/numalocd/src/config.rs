@@ -128,8 +128,10 @@ pub struct Quota {
     pub schedules: usize,
     /// Registered workloads.
     pub workloads: usize,
-    /// Approximate size of all of these, in bytes.
+    /// Approximate size of all of these and of the open jobs of schedules, in bytes.
     pub bytes: usize,
+    /// The same of all clients together.
+    pub all_bytes: usize,
     /// Watches open at the same time.
     pub watches: usize,
     /// Calls per second. As many may come in one burst.
@@ -143,6 +145,7 @@ impl Default for Quota {
             schedules: 1000,
             workloads: 10_000,
             bytes: 32 << 20,
+            all_bytes: 128 << 20,
             watches: 2000,
             requests_per_second: 1000,
         }

@@ -5,6 +5,7 @@ mod authority;
 mod find;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod joining;
 mod live;
 mod members;
 mod partners;
@@ -283,8 +284,8 @@ impl Engine {
     /// As [`Self::look`], for a job of `caller` for which others may make room.
     ///
     /// # Errors
-    /// As [`Self::look`].
-    pub async fn look_for_room(
+    /// As [`Self::look`], and on a machine with only one node.
+    pub async fn plan(
         &self,
         caller: &Caller,
         aim: Aim,
@@ -295,6 +296,7 @@ impl Engine {
         let (roots, authority) = (self.roots.clone(), caller.authority.clone());
         let look = move |stop: &(dyn Fn() -> bool + Sync)| {
             let ((mut plan, topology), members) = look(stop, &roots, &aim, &options, policies)?;
+            topology::check_several(&topology)?;
             let offers = (offers, &authority);
             Partners::expected((&roots, &topology), &mut plan, offers, &members, stop);
             Ok((plan, members.missing()))
@@ -340,9 +342,7 @@ fn look(
     policies: Policies<'_>,
 ) -> Result<((Plan, Topology), Members), Refusal> {
     let topology = topology::topology(roots)?;
-    if let Some(nodes) = &options.to {
-        topology::check_nodes(roots, &topology, nodes)?;
-    }
+    topology::check_options(roots, &topology, options)?;
     let all = Authority::All;
     let mut members = Members::look(roots, aim, &topology, &all)?;
     let mut survey = members.survey(stop, policies, (roots, &topology), options, &all)?;

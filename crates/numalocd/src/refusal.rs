@@ -6,12 +6,27 @@ pub mod status;
 use numaloc_api::{Violations, value::JobId};
 use std::time::Duration;
 
+/// A node to which, or from which, no memory can be moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// The request names it, and it is not online with memory.
+    Named(u32),
+    /// No other node of the host has memory.
+    Only,
+}
+
 /// Why a call is refused. [`status`] turns it into a gRPC status, in one place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Fields are out of bounds.
     #[error("{0}")]
     Invalid(#[from] Violations),
+    /// A request of more bytes than its call may have.
+    #[error("the request is too large: it may have {most} bytes; ask for less at a time")]
+    TooLarge {
+        /// How many it may have.
+        most: usize,
+    },
     /// A page token that this daemon did not make, or that belongs to another list or filter.
     #[error("page_token belongs to another list: start again without it")]
     PageToken,
@@ -54,6 +69,8 @@ pub enum Refusal {
     NoTargetNode {
         /// Why not.
         message: String,
+        /// The node that is the reason, if it is not the target's processes alone.
+        node: Option<Unfit>,
     },
     /// This host cannot do what was asked for.
     #[error("{message}")]

@@ -14,7 +14,11 @@ mod schedule;
 mod watch;
 mod workload;
 
-use crate::{access::Quotas, dispatch::Handle, engine::Engine};
+use crate::{
+    access::{Quotas, REQUEST_MAX, SMALL_REQUEST_MAX},
+    dispatch::Handle,
+    engine::Engine,
+};
 use numaloc_api::{
     FILE_DESCRIPTOR_SET,
     encoded::migration_service_server::MigrationServiceServer,
@@ -29,11 +33,6 @@ use std::{fmt, sync::Arc};
 use tokio::sync::watch::Receiver;
 use tonic::service::Routes;
 use tonic_reflection::server::Builder;
-
-/// Largest request in bytes; a larger one is refused with OUT_OF_RANGE before it is read.
-pub const REQUEST_MAX: usize = 1 << 20;
-/// The same for services whose requests name no target, only some names and a filter.
-const SMALL_REQUEST_MAX: usize = 16 << 10;
 
 /// What the services use.
 #[derive(Clone)]

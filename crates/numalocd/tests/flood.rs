@@ -1,6 +1,8 @@
-//! Runs the program under a thousand connections of one viewer, which make the most expensive calls. Root is still answered, and
-//! the daemon stays within its memory bound.
+//! Runs the program under a thousand connections of one viewer, which make the most expensive calls, and under calls of which half
+//! the request never comes. Others are still answered, and the daemon stays within its memory bound.
 
+use http_body_util::StreamBody;
+use hyper::body::{Bytes, Frame};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use numaloc_api::{
     v1::{
@@ -13,6 +15,7 @@ use numaloc_api::{
 use numaloc_core::NodeSet;
 use numalocd::store::{Store, Write};
 use std::{
+    convert::Infallible,
     fs,
     net::TcpListener,
     os::unix::net::UnixStream,
@@ -25,12 +28,15 @@ use std::{
     thread,
     time::{Duration, Instant, SystemTime},
 };
+use tokio_stream::StreamExt;
 use tonic::{
     Request, Status,
+    body::Body,
     client::Grpc,
     transport::{Channel, Endpoint},
 };
 use tonic_prost::ProstCodec;
+use tower::{Service, ServiceExt};
 
 const CONNECTIONS: usize = 1000;
 /// Number of records, about 4 KiB each, so that a page of a list has the largest allowed size.
@@ -40,6 +46,8 @@ const MEMORY_MAX: u64 = 112 << 20;
 /// After this long, an answer counts as missing.
 const PATIENCE: Duration = Duration::from_secs(120);
 const ANSWER_MAX: usize = 16 << 20;
+/// Bytes of a request that are sent at a time.
+const PIECE: usize = 16 << 10;
 
 /// The program. Dropping this ends it.
 struct Daemon(Child);
@@ -84,6 +92,7 @@ fn seed(state: &Path) {
             schedule: None,
             creator: "uid:0".to_owned(),
             creator_gid: None,
+            more_members: 0,
             requester: None,
             request_id: None,
             pins: Default::default(),
@@ -251,4 +260,77 @@ fn root_is_answered_and_memory_stays_within_its_bound() {
     });
     let peak = daemon.peak();
     assert!(peak < MEMORY_MAX, "{} MiB", peak >> 20);
+}
+
+/// Most bytes that half requests of one viewer add.
+const HALF_MAX: u64 = 64 << 20;
+const HALF_CALLS: usize = 600;
+
+/// A request of `announced` bytes that never ends. When all but its last byte have been taken by the connection, `sent` counts it.
+fn half(path: &'static str, announced: u32, sent: Arc<AtomicUsize>) -> http::Request<Body> {
+    let prefix = [&[0][..], &announced.to_be_bytes()].concat();
+    let pieces = (announced as usize - 1) / PIECE;
+    let last = vec![b'a'; announced as usize - 1 - pieces * PIECE];
+    let pieces = std::iter::repeat_n(vec![b'a'; PIECE], pieces);
+    let mut left = [prefix].into_iter().chain(pieces).chain([last]);
+    let frames = tokio_stream::iter(std::iter::from_fn(move || {
+        let next = left.next();
+        if next.is_none() {
+            sent.fetch_add(1, Relaxed);
+        }
+        next.map(|bytes| Ok::<_, Infallible>(Frame::data(Bytes::from(bytes))))
+    }));
+    let body = Body::new(StreamBody::new(frames.chain(tokio_stream::pending())));
+    let request = http::Request::post(path).header("content-type", "application/grpc");
+    request.header("te", "trailers").body(body).expect("a request")
+}
+
+/// A watch takes its turn for as long as its client likes, and has no deadline. That does not hold for its request.
+#[test]
+fn half_requests_of_watches_take_little_memory() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let port = free.expect("a free port").port();
+    let daemon = start(dir.path(), port);
+    let before = daemon.peak();
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).enable_all().build().expect("threads");
+    let paths = [
+        "/numaloc.v1.LocalityService/WatchLocality",
+        "/numaloc.v1.MigrationService/WatchJobs",
+        "/numaloc.v1.MigrationService/WatchJob",
+        "/numaloc.v1.EventService/WatchEvents",
+    ];
+    runtime.block_on(async {
+        let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{port}"));
+        let channel = endpoint.expect("an address").connect().await.expect("a connection");
+        let (sent, answered) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let calls: Vec<_> = (0..HALF_CALLS)
+            .map(|number| {
+                let request = half(paths[number % paths.len()], 1 << 20, sent.clone());
+                let (mut channel, answered) = (channel.clone(), answered.clone());
+                tokio::spawn(async move {
+                    channel.ready().await.expect("it is connected");
+                    let answer = channel.call(request).await;
+                    answered.fetch_add(1, Relaxed);
+                    answer
+                })
+            })
+            .collect();
+        let deadline = Instant::now() + PATIENCE;
+        while sent.load(Relaxed) + answered.load(Relaxed) < HALF_CALLS {
+            assert!(Instant::now() < deadline, "{sent:?} sent, {answered:?} answered");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let socket = format!("unix://{}", dir.path().join("socket").display());
+        let root = Endpoint::from_shared(socket).expect("a path");
+        let channel = root.connect().await.expect("root gets a connection");
+        let request = v1::WatchEventsRequest::default();
+        EventServiceClient::new(channel).watch_events(request).await.expect("root is answered");
+        println!("{sent:?} sent, {answered:?} answered");
+        calls.iter().for_each(tokio::task::JoinHandle::abort);
+    });
+    let more = daemon.peak() - before;
+    println!("{} MiB, then {} MiB more", before >> 20, more >> 20);
+    assert!(more < HALF_MAX, "{} MiB more", more >> 20);
 }

@@ -21,6 +21,31 @@ fn grpcurl_lists_describes_and_calls() {
     scene.finish();
 }
 
+/// grpc-health-probe is what Kubernetes' probes run. Its exit codes: 0 serving, 2 no connection, 3 the call failed, 4 not serving.
+#[test]
+fn grpc_health_probe_sees_whether_it_serves() {
+    let mut daemon = Daemon::start();
+    let address = format!("-addr={}", daemon.endpoint());
+    let probe = |service: &str| {
+        let service = format!("-service={service}");
+        let output = Command::new("grpc-health-probe").args([&address, &service]).output();
+        let output = output.expect("it starts");
+        (output.status.code(), text(&output.stdout) + &text(&output.stderr))
+    };
+    for service in ["", "numaloc.v1.MigrationService", "numaloc.v1.DaemonService"] {
+        let (code, said) = probe(service);
+        assert_eq!(code, Some(0), "{service}: {said}");
+        assert!(said.contains("status: SERVING"), "{service}: {said}");
+    }
+    assert_eq!(probe("numaloc.v1.NoService").0, Some(3));
+    // A drained daemon answers, and takes jobs that wait.
+    assert!(daemon.ctl(&["drain"]).status.success());
+    assert_eq!(probe("").0, Some(0));
+    daemon.stop();
+    let (code, said) = probe("");
+    assert_eq!(code, Some(2), "{said}");
+}
+
 /// The client's code is generated from the proto files.
 #[test]
 fn python_runs_a_job_to_its_end() {

@@ -1,7 +1,12 @@
 //! Jobs on real processes.
 
 use super::*;
-use crate::scene::Scene;
+use crate::{
+    app::Layout,
+    forks::{assert_nearly_home, churn},
+    scene::Scene,
+    settings::Cgroup,
+};
 use serde_json::Value;
 
 #[test]
@@ -230,4 +235,25 @@ fn a_stop_saves_what_is_under_way() {
     let account = done.outcome.unwrap().account.unwrap();
     assert!(account.moved_bytes as u64 >= 64 * MIB, "{account:?}");
     scene.finish();
+}
+
+#[test]
+fn a_server_that_forks_comes_home() {
+    let daemon = Daemon::start();
+    let client = daemon.client();
+    let cgroup = Cgroup::new("jobs-forks");
+    let layout = Layout::remote(&["memfd:32M", "anon:8M:cold"]).load("idle");
+    let mut scene = Scene::of(layout.within(cgroup.path()));
+    churn(&mut scene.app, "memfd");
+    let target =
+        v1::Target { cgroups: vec!["/numaloc-jobs-forks".into()], ..v1::Target::default() };
+    let spec = v1::MigrationSpec { target: Some(target), ..v1::MigrationSpec::default() };
+    let request = v1::CreateJobRequest { spec: Some(spec), ..v1::CreateJobRequest::default() };
+    let job = client.try_create(request).expect("it is taken");
+    let done = client.reaches(&job.name, v1::JobState::Succeeded);
+    assert_nearly_home(&scene.nodes("memfd"), 32 * MIB, &done);
+    assert_nearly_home(&scene.nodes("anon"), 8 * MIB, &done);
+    let after = done.members[0].movable_after.as_ref().expect("a look afterwards");
+    assert!(after.local_percent > 99.0, "{done:?}");
+    drop(scene.finish());
 }

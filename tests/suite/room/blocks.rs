@@ -3,6 +3,7 @@
 use super::*;
 use crate::{settings::Setting, truth::huge_bytes};
 use numaloc_core::Compact;
+use numaloc_sys::fixture::skipped;
 
 /// Whether this kernel and these rights allow it to compact a node.
 const COMPACT: &str = "/sys/devices/system/node/node0/compact";
@@ -27,7 +28,7 @@ fn blocks() -> u64 {
 #[test]
 fn huge_pages_arrive_whole() {
     if !Path::new(COMPACT).exists() {
-        println!("this kernel cannot compact");
+        skipped("this kernel cannot compact");
         return;
     }
     let khugepaged = "/sys/kernel/mm/transparent_hugepage/khugepaged";

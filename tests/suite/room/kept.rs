@@ -7,7 +7,7 @@ use crate::{
 };
 use numaloc_core::NodeId;
 use numaloc_executor::Outcome;
-use numaloc_sys::fixture::{Backing, Region};
+use numaloc_sys::fixture::{Backing, Region, skipped};
 
 /// Cache in each of these scenes, in MiB. It comes before the ballast, see [`full`].
 const CACHE: u64 = 200;
@@ -80,7 +80,7 @@ fn cached(cgroup: &Cgroup) -> u64 {
 fn is_left_alone(limit: &str) {
     let cgroup = Cgroup::new("kept");
     if !cgroup.path().join(limit).exists() {
-        println!("cgroup v1 has no {limit}");
+        skipped(&format!("cgroup v1 has no {limit}"));
         return;
     }
     cgroup.write(limit, &format!("{}M", CACHE + 56));

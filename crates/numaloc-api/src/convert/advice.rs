@@ -2,7 +2,7 @@
 
 use super::{
     locality::flows,
-    names::{duration, index, int, timestamp},
+    names::{duration, index, int, int32, timestamp},
 };
 use crate::v1;
 use numaloc_core::{
@@ -30,13 +30,12 @@ pub struct AdviceView<'a> {
 
 impl From<AdviceView<'_>> for v1::Advice {
     fn from(view: AdviceView<'_>) -> Self {
-        let count = |number| i32::try_from(number).unwrap_or(i32::MAX);
         Self {
             findings: view.findings.iter().map(|found| finding(view.look, found)).collect(),
-            subject_count: count(view.look.subjects.len()),
-            unreadable_count: count(view.unreadable),
-            left_out_count: count(view.left_out),
-            ended_count: count(view.ended),
+            subject_count: int32(view.look.subjects.len()),
+            unreadable_count: int32(view.unreadable),
+            left_out_count: int32(view.left_out),
+            ended_count: int32(view.ended),
             is_whole: view.look.is_whole,
             read_time: Some(timestamp(view.time)),
         }

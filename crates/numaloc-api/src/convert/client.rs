@@ -1,7 +1,7 @@
 //! Values to requests of a client, and to the same parts of the daemon's answers.
 
 use super::{
-    names::{duration, int},
+    names::{duration, int, int32},
     workload::PART_MAX,
 };
 use crate::{v1, value};
@@ -35,7 +35,11 @@ impl From<&value::TargetProcess> for v1::TargetProcess {
 
 impl From<&value::Missing> for v1::MissingMember {
     fn from(missing: &value::Missing) -> Self {
-        Self { member: Some((&missing.member).into()), reason: missing.reason.clone() }
+        Self {
+            member: Some((&missing.member).into()),
+            reason: missing.reason.clone(),
+            process_count: int32(missing.processes),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     locality::node_bytes,
-    names::{duration, index, int, timestamp},
+    names::{duration, index, int, int32, timestamp},
 };
 use crate::v1;
 use numaloc_core::{
@@ -39,7 +39,6 @@ pub struct SnapshotView<'a> {
 impl From<SnapshotView<'_>> for v1::LiveView {
     fn from(view: SnapshotView<'_>) -> Self {
         let SnapshotView { snapshot, detail, up, time } = view;
-        let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
         let shown = shown(snapshot);
         let paths: BTreeSet<&str> =
             shown.iter().filter_map(|process| process.cgroup.as_deref()).collect();
@@ -53,9 +52,9 @@ impl From<SnapshotView<'_>> for v1::LiveView {
             groups: paths.iter().map(|path| group(path, snapshot.groups.get(*path))).collect(),
             processes: shown.iter().map(|each| process(each, &numbers)).collect(),
             detail,
-            unseen_count: count(snapshot.unseen),
-            hidden_count: count(snapshot.hidden),
-            left_out_count: count(snapshot.processes.len() - shown.len()),
+            unseen_count: int32(snapshot.unseen),
+            hidden_count: int32(snapshot.hidden),
+            left_out_count: int32(snapshot.processes.len() - shown.len()),
             used_time: Some(duration(snapshot.used)),
             up_time: Some(duration(up)),
             read_time: Some(timestamp(time)),

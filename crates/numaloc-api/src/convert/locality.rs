@@ -1,6 +1,6 @@
 //! Where memory is.
 
-use super::names::{duration, index, int, timestamp};
+use super::names::{duration, index, int, int32, timestamp};
 use crate::v1;
 use numaloc_core::{Identity, Locality, NodeId, Plan, PlannedProcess, Share, WideThread};
 use std::{collections::BTreeMap, time::SystemTime};
@@ -44,7 +44,7 @@ impl From<&PlannedProcess> for v1::ProcessLocality {
             skip: skip.into(),
             memory: Some(resident(&planned.resident, &planned.locality)),
             wide_threads: planned.wide_threads_by_name().into_iter().map(Into::into).collect(),
-            wide_thread_count: i32::try_from(planned.wide_thread_count()).unwrap_or(i32::MAX),
+            wide_thread_count: int32(planned.wide_thread_count()),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{
     ended::{account, amount, flows, identity, locality, node, nodes},
     locality::flows as flows_of,
-    names::{index, int, must_name},
+    names::{index, int, int32, must_name},
     spec::target,
 };
 use crate::{
@@ -23,7 +23,7 @@ impl From<&MemberResult> for v1::MemberResult {
             member: Some((&result.member).into()),
             state: v1::MemberState::from(result.state).into(),
             reason: result.reason.clone(),
-            process_count: i32::try_from(result.processes).unwrap_or(i32::MAX),
+            process_count: int32(result.processes),
             home_node_ids: result.home.iter().map(|node| index(node.0)).collect(),
             remote: remote.collect(),
             movable_before: movable(result.before),
@@ -33,6 +33,7 @@ impl From<&MemberResult> for v1::MemberResult {
             account: Some((&result.account).into()),
             flows: flows_of(&result.flows),
             failed_processes: result.failed.iter().map(Into::into).collect(),
+            unreadable_process_count: int32(result.unreadable),
         }
     }
 }
@@ -76,6 +77,7 @@ fn member(field: &str, from: v1::MemberResult, bad: &mut Violations) -> MemberRe
         account: account(&at("account"), from.account.unwrap_or_default(), bad),
         flows: flows(&at("flows"), &from.flows, bad),
         failed: failed(&at("failed_processes"), from.failed_processes, bad),
+        unreadable: usize::try_from(from.unreadable_process_count).unwrap_or(0),
     }
 }
 

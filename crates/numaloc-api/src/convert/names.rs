@@ -164,6 +164,11 @@ pub fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
+/// A number of processes or other things for the API; at most the largest i32.
+pub fn int32(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
 /// Index of a node for the API.
 pub fn index(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)

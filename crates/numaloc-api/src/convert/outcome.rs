@@ -2,7 +2,7 @@
 
 use super::{
     locality::flows,
-    names::{Known, duration, int},
+    names::{Known, duration, int, int32},
 };
 use crate::{
     v1,
@@ -61,7 +61,7 @@ impl From<&Partner> for v1::ExchangePartner {
     fn from(partner: &Partner) -> Self {
         Self {
             member: Some((&partner.member).into()),
-            process_count: i32::try_from(partner.processes).unwrap_or(i32::MAX),
+            process_count: int32(partner.processes),
             account: Some((&partner.account).into()),
             flows: flows(&partner.flows),
             error: partner.error.clone().unwrap_or_default(),

@@ -1,10 +1,13 @@
 //! A policy from the API and to it: a new field has its line in each of the two functions here.
 
 use super::{
-    check::{count, duration, number},
+    check::{count, duration, number, token},
     names::{self, index, int, named},
 };
-use crate::{Problem, Violations, v1, value::Policy};
+use crate::{
+    Problem, Violations, v1,
+    value::{Policy, TOKEN_MAX},
+};
 use numaloc_core::{NodeId, NodeSet, Options, Pacing, ids::INDEX_MAX};
 use std::time::Duration;
 
@@ -59,6 +62,7 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
         emit: named(&at("emit"), from.emit, bad).unwrap_or_default(),
         numa_balancing: named(&at("numa_balancing"), from.numa_balancing, bad).unwrap_or_default(),
         offload: named(&at("offload"), from.offload, bad).unwrap_or_default(),
+        tenant: token(&at("tenant"), from.tenant, TOKEN_MAX, bad),
     }
 }
 
@@ -95,6 +99,7 @@ impl From<&Policy> for v1::Policy {
             hugetlb_source: v1::HugetlbSource::from(options.hugetlb).into(),
             emit: v1::Emit::from(policy.emit).into(),
             offload: v1::Offload::from(policy.offload).into(),
+            tenant: policy.tenant.clone().unwrap_or_default(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     client::pins,
-    names::{index, int, timestamp},
+    names::{index, int, int32, timestamp},
     outcome::summed_up,
 };
 use crate::{
@@ -14,7 +14,8 @@ use numaloc_core::NodeSet;
 impl Job {
     /// The job as lists show it: without its plan, its members, and the processes in its outcome.
     pub fn listed(&self) -> v1::Job {
-        self.shown(None, self.outcome.as_deref().map(summed_up), &[])
+        let shown = self.shown(None, self.outcome.as_deref().map(summed_up), &[]);
+        v1::Job { more_members: 0, ..shown }
     }
 
     fn shown(
@@ -37,6 +38,7 @@ impl Job {
             members: members.iter().map(Into::into).collect(),
             labels: self.labels.clone(),
             request_id: self.request_id.clone().unwrap_or_default(),
+            more_members: int32(self.more_members),
             requester: self.requester.clone().unwrap_or_default(),
             create_time: Some(timestamp(self.created)),
             start_time: self.started.map(timestamp),
@@ -122,7 +124,7 @@ impl From<&Event> for v1::Event {
             failed_processes: event.failed.iter().map(Into::into).collect(),
             message: event.message.clone(),
             members: event.members.iter().map(Into::into).collect(),
-            more_members: i32::try_from(event.more_members).unwrap_or(i32::MAX),
+            more_members: int32(event.more_members),
         }
     }
 }

@@ -47,6 +47,8 @@ pub trait Stored: Sized {
     /// The bytes of the record. Not kept are the durations of single calls ([`CallStats::times`](crate::value::CallStats))
     /// and times before 1970.
     fn encode(&self) -> Vec<u8>;
+    /// How many bytes [`Self::encode`] gives.
+    fn encoded_len(&self) -> usize;
     /// Reads the record in these bytes. The bounds of requests do not matter: it may have been made when they were wider.
     ///
     /// # Errors
@@ -59,6 +61,9 @@ macro_rules! stored {
         impl Stored for $record {
             fn encode(&self) -> Vec<u8> {
                 v1::$record::from(self).encode_to_vec()
+            }
+            fn encoded_len(&self) -> usize {
+                v1::$record::from(self).encoded_len()
             }
             fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
                 let message = v1::$record::decode(bytes)
@@ -111,6 +116,7 @@ impl TryFrom<v1::Job> for Job {
             creator_gid: from.creator_gid,
             pins,
             members,
+            more_members: usize::try_from(from.more_members).unwrap_or(0),
             labels,
             requester: Some(from.requester).filter(|requester| !requester.is_empty()),
             request_id,

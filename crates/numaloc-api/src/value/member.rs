@@ -68,6 +68,8 @@ pub struct MemberResult {
     pub flows: Flows,
     /// The first of its processes that failed, at most [`Self::FAILED`].
     pub failed: Vec<FailedProcess>,
+    /// Number of further processes of it that may not be read. They are in none of the other fields.
+    pub unreadable: usize,
 }
 
 impl MemberResult {
@@ -93,7 +95,10 @@ impl MemberResult {
             }
             known => known,
         };
-        (self.state, self.reason) = (state, reason);
+        (self.state, self.reason) = match (self.unreadable, state) {
+            (0, _) | (_, MemberState::Failed) => (state, reason),
+            (unreadable, _) => (MemberState::Partial, with_unreadable(unreadable, reason)),
+        };
         self
     }
 
@@ -130,6 +135,17 @@ impl MemberResult {
         let mut joined: Vec<Self> = next.into_iter().map(join).collect();
         joined.extend(known.into_values().cloned());
         joined
+    }
+}
+
+/// A reason with the processes that may not be read. It may name them already: a result is settled again for each leg of a job.
+fn with_unreadable(unreadable: usize, reason: String) -> String {
+    let processes = if unreadable == 1 { "process" } else { "processes" };
+    let first = format!("{unreadable} {processes} of it may not be read");
+    match reason {
+        reason if reason.starts_with(&first) => reason,
+        reason if reason.is_empty() => first,
+        reason => format!("{first}; {reason}"),
     }
 }
 
@@ -202,6 +218,21 @@ mod tests {
         assert_eq!(unpinned.settled(100).reason, "no target node");
         let refused = MemberResult::left_out(Target::default(), MemberState::Refused, "r".into());
         assert_eq!(refused.clone().settled(100), refused);
+    }
+
+    #[test]
+    fn a_member_with_processes_that_may_not_be_read_is_partial_at_best() {
+        let settled = |unreadable, moved, left: &[(Reason, u64)]| {
+            let ended = MemberResult { unreadable, ..result(moved, left) }.settled(100);
+            // It is settled again for each leg of a job.
+            assert_eq!(ended.clone().settled(100), ended);
+            (ended.state, ended.reason)
+        };
+        let one = "1 process of it may not be read".to_owned();
+        assert_eq!(settled(1, 7, &[]), (MemberState::Partial, one));
+        let two = "2 processes of it may not be read; all memory is local".to_owned();
+        assert_eq!(settled(2, 0, &[]), (MemberState::Partial, two));
+        assert_eq!(settled(2, 0, &[(Reason::ProcessGone, 3)]).0, MemberState::Failed);
     }
 
     #[test]

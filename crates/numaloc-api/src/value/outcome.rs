@@ -86,6 +86,13 @@ impl Outcome {
         sum
     }
 
+    /// The outcome without single processes and partners, whose accounts are summed up.
+    #[must_use]
+    pub fn summed_up(&self) -> Self {
+        let (processes, others, partners) = (Vec::new(), self.account(), Vec::new());
+        Self { processes, others, partners, ..self.clone() }
+    }
+
     /// Bytes that are remote and may be moved by now, when `target_ratio` percent were to be local: see
     /// [`Account::late_bytes`].
     pub fn late_bytes(&self, target_ratio: u8) -> u64 {

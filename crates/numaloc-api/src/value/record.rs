@@ -6,6 +6,7 @@ use super::{
 };
 use crate::v1;
 use numaloc_core::{NodeSet, Plan};
+use prost::Message;
 use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
 /// A job.
@@ -34,8 +35,11 @@ pub struct Job {
     pub request_id: Option<String>,
     /// The processes that the pids of its target stand for.
     pub pins: Pins,
-    /// The members of its target, and the result of each so far.
+    /// The members of its target, and the result of each so far. Of those that take no part, only the first
+    /// [`Self::LEFT_OUT`]: [`Self::with_members`] sets them.
     pub members: Vec<MemberResult>,
+    /// How many more members take no part.
+    pub more_members: usize,
     /// The labels that its creator gave it, or those of its schedule.
     pub labels: BTreeMap<String, String>,
     /// When it was accepted.
@@ -52,6 +56,46 @@ pub struct Job {
     pub outcome: Option<Arc<Outcome>>,
 }
 
+impl Job {
+    /// Most members that are listed although they take no part. A target may name thousands that do not exist.
+    pub const LEFT_OUT: usize = 64;
+
+    /// The job with these members of its target.
+    #[must_use]
+    pub fn with_members(mut self, members: Vec<MemberResult>) -> Self {
+        self.members = members;
+        self.more_members = 0;
+        self.leave_out();
+        self
+    }
+
+    /// Keeps [`Self::LEFT_OUT`] of the members that take no part, and counts the rest.
+    fn leave_out(&mut self) {
+        let mut listed = 0;
+        let before = self.members.len();
+        self.members.retain(|member| {
+            listed += usize::from(member.state.is_left_out());
+            listed <= Self::LEFT_OUT || !member.state.is_left_out()
+        });
+        self.more_members += before - self.members.len();
+    }
+
+    /// A record that an earlier version has written, within the bounds of this one.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        self.leave_out();
+        self
+    }
+
+    /// The job with as little as it needs to be planned again: without members, plan and single processes.
+    #[must_use]
+    pub fn reduced(self) -> Self {
+        let outcome = self.outcome.map(|outcome| Arc::new(outcome.summed_up()));
+        let more_members = self.more_members + self.members.len();
+        Self { members: Vec::new(), more_members, plan: None, outcome, ..self }
+    }
+}
+
 /// A plan as it is stored and shown, with its extents summed up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanSummary(pub(crate) v1::Plan);
@@ -59,6 +103,14 @@ pub struct PlanSummary(pub(crate) v1::Plan);
 impl From<&Plan> for PlanSummary {
     fn from(plan: &Plan) -> Self {
         Self(plan.into())
+    }
+}
+
+impl PlanSummary {
+    /// Its approximate size in memory, in bytes. Its processes are most of it.
+    pub fn bytes(&self) -> usize {
+        let process = |process: &v1::ProcessLocality| size_of_val(process) + process.encoded_len();
+        self.0.processes.iter().map(process).sum()
     }
 }
 

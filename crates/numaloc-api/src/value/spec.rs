@@ -44,13 +44,15 @@ pub struct TargetProcess {
 /// The processes that pids, or ids of threads, stand for, as found when the target of a record was set.
 pub type Pins = BTreeMap<i32, TargetProcess>;
 
-/// A member of a target that is left out.
+/// A member of a target that is left out, or some of its processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
     /// A target with one member.
     pub member: Target,
-    /// Why it is left out, as text for people.
+    /// Why it is left out, as text for people; for processes, why the first of them is.
     pub reason: String,
+    /// Number of its processes that may not be read, while others take part. 0: the member is left out as a whole.
+    pub processes: usize,
 }
 
 impl fmt::Display for Target {
@@ -143,6 +145,8 @@ pub struct Policy {
     pub offload: Offload,
     /// Which runs are reported as events.
     pub emit: Emit,
+    /// On whose behalf the owner asks: tenants of one owner take turns. `None`: on its own.
+    pub tenant: Option<String>,
 }
 
 impl Policy {

@@ -196,3 +196,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_partner_joins_as_a_whole_or_not_at_all() {
+    let of = |pids: &[i32]| -> BTreeSet<Identity> {
+        pids.iter().map(|&pid| Identity { pid, start_time: 1 }).collect()
+    };
+    let mut taken = of(&[1, 2]);
+    assert!(!enlist(&mut taken, of(&[2, 3])), "2 is of the target");
+    assert!(enlist(&mut taken, of(&[3, 4])), "3 was not taken by the one that did not join");
+    assert!(!enlist(&mut taken, of(&[4])), "4 is of a partner");
+    assert!(!enlist(&mut taken, of(&[])), "it has none");
+    assert_eq!(taken, of(&[1, 2, 3, 4]));
+}

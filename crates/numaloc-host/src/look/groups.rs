@@ -11,13 +11,13 @@ use std::{
 /// More cgroups than this are not looked at.
 const MOST: usize = 100_000;
 
-/// The cgroups at or below a path whose memory is accounted by node; their paths below the mount point. None under v1.
+/// The cgroups v2 at or below a path whose memory is accounted by node; their paths below the mount point. None where v1 has
+/// the memory controller: its memory.numa_stat has another form, and says nothing of shared memory.
 pub fn below(roots: &Roots, path: &str) -> Result<Vec<String>, Error> {
     let top = Path::new(path).strip_prefix(&roots.cgroup).unwrap_or(Path::new(path));
     let top = top.to_string_lossy().into_owned();
     let mut found = Vec::new();
-    let mut left: Vec<PathBuf> =
-        cgroup::unified(roots, &top).into_iter().filter(|path| path.is_dir()).take(1).collect();
+    let mut left: Vec<PathBuf> = directory(roots, &top).into_iter().collect();
     let mut seen = 0;
     while let Some(directory) = left.pop() {
         seen += 1;
@@ -40,9 +40,8 @@ pub fn below(roots: &Roots, path: &str) -> Result<Vec<String>, Error> {
 
 /// Its path as in /proc/PID/cgroup. `None` if it cannot be written on a command line.
 fn name(roots: &Roots, directory: &Path) -> Option<String> {
-    let unified = roots.cgroup.join("unified");
-    let below = directory.strip_prefix(&unified).or(directory.strip_prefix(&roots.cgroup)).ok()?;
-    let path = format!("/{}", below.to_str()?);
+    let below = directory.strip_prefix(cgroup::unified_root(roots)?).ok()?.to_str()?;
+    let path = format!("/{below}");
     (!path.chars().any(char::is_control)).then_some(path)
 }
 
@@ -52,9 +51,9 @@ fn is_one_workload(path: &str) -> bool {
     !(last.is_empty() || last.starts_with("session-") && last.ends_with(".scope"))
 }
 
-/// Where a cgroup of v2 is.
+/// The directory of a cgroup v2 that exists.
 pub fn directory(roots: &Roots, path: &str) -> Option<PathBuf> {
-    cgroup::unified(roots, path).into_iter().find(|path| path.is_dir())
+    cgroup::unified(roots, path).filter(|path| path.is_dir())
 }
 
 /// The processes whose memory is charged to the cgroup itself: its own, and those of cgroups below it that have no memory
@@ -158,6 +157,7 @@ mod tests {
         let fake = Fake::new();
         let stat =
             |path: &str| fake.write(&format!("cgroup{path}/memory.numa_stat"), "anon N0=1\n");
+        fake.write("cgroup/cgroup.procs", "");
         for path in ["", "/a", "/a/b c", "/user/session-1.scope", "/bad\u{1b}[2J"] {
             stat(path);
         }

@@ -6,8 +6,8 @@ use crate::{
     scan::{Place, Precision, Scanner},
     sight::Sight,
     space::AddressSpace,
-    survey::{read_vmas, survey_unless},
-    topology,
+    survey::survey_unless,
+    topology, vmas,
 };
 use numaloc_core::{Kind, NodeId, Options, PAGE, Process, Topology, advise::Exactness};
 use std::{
@@ -56,7 +56,7 @@ impl Pages {
         let Some(space) = AddressSpace::open(&self.roots, process.clone())? else {
             return Ok(None);
         };
-        let vmas = read_vmas(&space, &mut Names::default())?;
+        let vmas = vmas::read(&space, &mut Names::default())?;
         let vmas: Vec<&Vma> = vmas.iter().filter(|vma| is_counted(vma)).collect();
         let (all, chosen) = windows(&vmas);
         let mut nodes: BTreeMap<NodeId, u64> = BTreeMap::new();
@@ -97,7 +97,7 @@ impl Pages {
         let Some(space) = AddressSpace::open(&self.roots, process.clone())? else {
             return Ok(BTreeMap::new());
         };
-        let vmas = read_vmas(&space, &mut Names::default())?;
+        let vmas = vmas::read(&space, &mut Names::default())?;
         let vmas: Vec<&Vma> = vmas.iter().filter(|vma| is_hugetlb(vma) && !vma.shared).collect();
         let all: u64 = vmas.iter().map(|vma| (vma.end - vma.start) / size).sum();
         let step = all.div_ceil(HUGE_PAGES).max(1);

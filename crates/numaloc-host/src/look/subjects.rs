@@ -41,7 +41,7 @@ pub enum Member {
 #[derive(Debug, Default)]
 pub struct All {
     pub subjects: Vec<Found>,
-    pub unreadable: usize,
+    pub unreadable: BTreeSet<i32>,
     pub ended: usize,
 }
 
@@ -72,10 +72,8 @@ pub fn find(
             leave_out(&mut pids, &members);
             continue;
         }
-        let Some(processes) = read_all(roots, topology, &members, &mut all) else {
-            leave_out(&mut pids, &members);
-            continue;
-        };
+        // If one may not be read, nothing is known of all: those that may be are looked at one by one.
+        let Some(processes) = read_all(roots, topology, &members, &mut all) else { continue };
         let same = processes.iter().all(|process| process.cpus == processes[0].cpus);
         let plain = processes.iter().all(|process| process.threads.is_empty());
         // One process is looked at by itself if its threads matter. So are processes with different pins.
@@ -118,10 +116,10 @@ fn read_all(
     pids: &[i32],
     all: &mut All,
 ) -> Option<Vec<Process>> {
-    let before = all.unreadable;
+    let before = all.unreadable.len();
     let pids = pids.iter().step_by(pids.len().div_ceil(MEMBERS).max(1));
     let read: Vec<Process> = pids.filter_map(|&pid| read_one(roots, topology, pid, all)).collect();
-    (all.unreadable == before).then_some(read)
+    (all.unreadable.len() == before).then_some(read)
 }
 
 fn read_one(roots: &Roots, topology: &Topology, pid: i32, all: &mut All) -> Option<Process> {
@@ -133,7 +131,7 @@ fn read_one(roots: &Roots, topology: &Topology, pid: i32, all: &mut All) -> Opti
             None
         }
         Err(Miss::NoRights { .. } | Miss::Failed(_)) => {
-            all.unreadable += 1;
+            all.unreadable.insert(pid);
             None
         }
     }

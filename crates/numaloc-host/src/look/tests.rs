@@ -141,6 +141,39 @@ fn processes_with_different_pins_are_not_taken_together() {
     assert!(looked.look.subjects.is_empty(), "{looked:?}");
 }
 
+/// Each process of a host with v1's memory controller is looked at, as if it had no cgroup.
+#[test]
+fn with_cgroup_v1_everybody_is_looked_at_process_by_process() {
+    const V1: &str = "total=2 N0=1 N64=1\nanon=2 N0=1 N64=1\nhierarchical_total=2 N0=1 N64=1\n";
+    for unified in [None, Some("unified")] {
+        let fake = Fake::new();
+        fake.process(100, "app", &["0-1"]);
+        fake.process(200, "hidden", &["0-1"]);
+        fs::remove_file(fake.path("proc/200/maps")).expect("it is there");
+        std::os::unix::fs::symlink("maps", fake.path("proc/200/maps")).expect("a link to itself");
+        frames_are_seen(&fake);
+        fake.write("proc/100/maps", "100000000-100100000 rw-p 00000000 00:00 0\n");
+        entries(&fake, "proc/100/pagemap", 0x10_0000, std::iter::repeat_n(64, 256));
+        for hierarchy in ["memory", "cpuset"].into_iter().chain(unified) {
+            fake.write(&format!("cgroup/{hierarchy}/cgroup.procs"), "");
+            fake.write(&format!("cgroup/{hierarchy}/app/cgroup.procs"), "100\n200\n");
+        }
+        fake.write("cgroup/memory/memory.numa_stat", V1);
+        fake.write("cgroup/memory/app/memory.numa_stat", V1);
+        fake.write("proc/100/cgroup", "2:memory:/app\n1:cpuset:/app\n0::/app\n");
+        let look = |targets: &[Target]| {
+            let looked = look_on(&|| false, &fake.roots(), two_nodes(), &wanted(targets));
+            let looked = looked.expect("it can be read");
+            let [subject] = &looked.look.subjects[..] else { panic!("{looked:?}") };
+            assert!(matches!(&subject.who, Who::Process(id) if id.pid == 100), "{subject:?}");
+            assert_eq!(looked.unreadable, 1);
+        };
+        look(&[]);
+        look(&[Target::Cgroup("/".into())]);
+        look(&[Target::Cgroup("/app".into())]);
+    }
+}
+
 #[test]
 fn what_is_named_and_not_there_is_told() {
     let fake = Fake::new();
@@ -148,7 +181,7 @@ fn what_is_named_and_not_there_is_told() {
     group(&fake, "/a", &[(100, &["0-1"])]);
     let gone = Target::Cgroup("/gone".into());
     let looked = seen(&fake, &[gone.clone(), Target::Cgroup("/a".into())]);
-    assert_eq!((looked.missing.len(), looked.missing[0].0), (1, 0));
+    assert_eq!((looked.missing.len(), looked.missing[0].target), (1, 0));
     assert_eq!(looked.look.subjects.len(), 1);
     let refused = look_on(&|| false, &fake.roots(), two_nodes(), &wanted(&[gone, Target::Pid(7)]));
     assert!(matches!(refused, Err(Error::NoCgroup { .. })), "{refused:?}");

@@ -65,6 +65,9 @@ impl Scanner {
             let entries = view.read(offset, 1, buffer)?;
             let Some(entry) = entries.get(0).filter(|entry| entry.is_present()) else { continue };
             self.query(view.space, view.start + offset, entries)?;
+            if self.is_zeros(view, offset, 0, entry) {
+                continue;
+            }
             let Some(ownership) = self.alone(view, entry) else { continue };
             let node = self.node(0, entry);
             let (bytes, huge) = (HUGE, true);

@@ -100,6 +100,9 @@ impl Scanner {
             present += 1;
             contiguous += usize::from(entry.pfn() == last_pfn + 1);
             last_pfn = entry.pfn();
+            if self.is_zeros(view, offset + index as u64 * PAGE, index, entry) {
+                continue;
+            }
             let Some(ownership) = self.alone(view, entry) else { continue };
             runs.push(index, self.node(index, entry), ownership, entries);
         }

@@ -1,5 +1,11 @@
 use super::*;
 use crate::{ErrorKind, fake::Fake};
+use nix::unistd::{Uid, setfsuid};
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    thread,
+};
 
 fn pids(fake: &Fake, targets: &[Target]) -> Result<Vec<i32>, Error> {
     let found = resolve(&fake.roots(), targets, &Topology::default())?;
@@ -66,10 +72,9 @@ fn members_that_are_gone_are_named_and_the_rest_is_found() {
     let found = resolve(&fake.roots(), &targets, &Topology::default()).expect("some are there");
     let pids: Vec<i32> = found.processes.iter().map(|process| process.identity.pid).collect();
     assert_eq!(pids, [10, 20, 30]);
-    let missing: Vec<_> =
-        found.missing.iter().map(|(index, error)| (*index, error.kind())).collect();
+    let missing: Vec<_> = found.missing.iter().map(|left| (left.target, left.why.kind())).collect();
     assert_eq!(missing, [0, 2, 3, 4].map(|index| (index, ErrorKind::NotFound)));
-    let words: Vec<String> = found.missing.iter().map(|(_, error)| error.to_string()).collect();
+    let words: Vec<String> = found.missing.iter().map(|left| left.why.to_string()).collect();
     assert!(words[0].contains("gone") && words[2].contains("99"), "{words:?}");
     // If no target exists, the error is that of the first one.
     let error = pids_of_none(&fake, &targets[2..5]);
@@ -104,4 +109,46 @@ fn pids_and_threads_are_identified() {
     let known = identify(&fake.roots(), [10, 11, 99, 30]).expect("readable");
     let identity = |pid| Identity { pid, start_time: 1000 + u64::try_from(pid).expect("positive") };
     assert_eq!(known, [(10, identity(10)), (11, identity(10)), (30, identity(30))].into());
+}
+
+/// Process 20 belongs to somebody else. A file without any mode bits is not readable for its own owner either; root has to set its
+/// rights to files aside, which a thread does alone.
+#[test]
+fn what_may_not_be_read_is_counted() {
+    let fake = host();
+    for thread in ["20", "21"] {
+        let maps = fake.path(&format!("proc/20/task/{thread}/maps"));
+        fs::set_permissions(maps, Permissions::from_mode(0o0)).expect("ours");
+    }
+    for folder in ["", "proc", "cgroup"] {
+        fs::set_permissions(fake.path(folder), Permissions::from_mode(0o755)).expect("ours");
+    }
+    let resolved = |targets: &[Target]| resolve(&fake.roots(), targets, &Topology::default());
+    let other = Uid::from_raw(65_534);
+    let is_root = Uid::effective().is_root();
+    thread::scope(|scope| {
+        let looks = scope.spawn(|| {
+            if is_root {
+                setfsuid(other);
+            }
+            let cgroup = Target::Cgroup("a".into());
+            // Of a cgroup the others take part.
+            let found = resolved(std::slice::from_ref(&cgroup)).expect("10 may be read");
+            assert_eq!(found.processes.len(), 1, "{found:?}");
+            let [left] = &found.missing[..] else { panic!("{found:?}") };
+            assert_eq!(
+                (left.target, left.processes, left.why.kind()),
+                (0, 1, ErrorKind::Permission)
+            );
+            assert!(left.why.to_string().contains("process 20"), "{}", left.why);
+            // One that is named by itself is left out as a whole.
+            let found = resolved(&[Target::Pid(20), Target::Pid(30), Target::Pid(99)]).expect("30");
+            let left = found.missing.iter().map(|left| (left.target, left.processes));
+            assert_eq!(left.collect::<Vec<_>>(), [(0, 0), (2, 0)]);
+            // If nothing takes part, the error is that of the one that is there.
+            let error = resolved(&[Target::Pid(99), Target::Pid(20)]).expect_err("none");
+            assert_eq!(error.kind(), ErrorKind::Permission, "{error}");
+        });
+        looks.join().expect("no panic");
+    });
 }

@@ -131,12 +131,17 @@ fn where_memory_belongs_is_known_without_a_look_at_what_is_free() {
 fn named_nodes_are_checked() {
     let fake = Fake::new();
     fake.write("sys/devices/system/node/possible", "0-127\n");
-    let check = |nodes: &str| check_nodes(&fake.roots(), &recorded(), &set(nodes));
-    assert!(check("").is_ok() && check("0,70").is_ok());
+    let to = |nodes: &str| Options { to: Some(set(nodes)), ..Options::default() };
+    let from = |nodes: &str| Options { from: Some(set(nodes)), ..Options::default() };
+    let check = |options: Options| check_options(&fake.roots(), &recorded(), &options);
+    assert!(check(Options::default()).is_ok());
+    assert!(check(to("0,70")).is_ok() && check(from("0,70")).is_ok());
     for (node, reason) in [("8", "has no memory"), ("1", "is offline"), ("900", "does not exist")] {
-        let error = check(&format!("0,{node}")).unwrap_err();
-        assert_eq!(error.to_string(), format!("node {node} {reason}; nodes with memory: 0,70"));
-        assert_eq!(error.kind(), ErrorKind::Usage);
+        let nodes = format!("0,{node}");
+        for error in [to(&nodes), from(&nodes)].map(|options| check(options).unwrap_err()) {
+            assert_eq!(error.to_string(), format!("node {node} {reason}; nodes with memory: 0,70"));
+            assert_eq!(error.kind(), ErrorKind::Usage);
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     align::Nodes,
     config::{Config, Source},
     containers::Containers,
-    facts::{Facts, ToldBy},
+    facts::{self, Facts, ToldBy},
     inbox::Inbox,
     labels::TOLD_BY,
     source,
@@ -190,7 +190,7 @@ async fn a_container_that_containerd_cannot_tell_about_holds_up_no_other() {
     // Both ways know the same of a container, so that a schedule is not begun anew by a change of the way.
     host.containerd.has("d", "sandbox-1", "0-3", 4711);
     let by_cri = containers.container("d", None).await.expect("it answers").expect("it runs");
-    let by_nri = Facts::new(pod(1), container(1, "d"));
+    let by_nri = Facts::new(facts::pod(pod(1)).into(), container(1, "d"));
     assert_eq!(by_cri, Facts { told_by: ToldBy::Containerd, ..by_nri });
     assert_eq!(containers.container("sandbox-1", None).await.expect("it answers"), None);
 }

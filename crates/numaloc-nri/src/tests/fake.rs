@@ -23,9 +23,12 @@ struct World {
     /// Schedules that have run since they were changed.
     ran: BTreeSet<String>,
     runs: usize,
+    declared: usize,
     cancelled: Vec<String>,
     etags: u64,
     refused: String,
+    /// Workloads whose names end like this have no cgroup.
+    without_cgroup: String,
     hangs: bool,
     /// How often of a hundred a call fails.
     failures: u8,
@@ -51,6 +54,16 @@ impl Fake {
     /// It refuses workloads whose names end like this; the empty text refuses none.
     pub fn refuse(&self, name: &str) {
         name.clone_into(&mut self.world().refused);
+    }
+
+    /// Containers whose names end like this have no cgroup; the empty text: all have one.
+    pub fn take_cgroup(&self, name: &str) {
+        name.clone_into(&mut self.world().without_cgroup);
+    }
+
+    /// How often all workloads were declared.
+    pub fn declared(&self) -> usize {
+        self.world().declared
     }
 
     /// It forgets a workload.
@@ -156,12 +169,17 @@ impl Daemon for Fake {
         self.call(|_| Ok([(0, "0-3"), (1, "4-7")].map(node).to_vec())).await
     }
 
-    async fn replace(&mut self, all: Vec<v1::Workload>) -> Result<(), Status> {
+    async fn replace(&mut self, all: Vec<v1::Workload>) -> Result<Vec<String>, Status> {
         self.call(|world| {
             all.iter().try_for_each(|workload| check(world, workload))?;
+            world.declared += 1;
+            let is_missing = |workload: &v1::Workload| {
+                !world.without_cgroup.is_empty() && workload.name.ends_with(&world.without_cgroup)
+            };
+            let (missing, there): (Vec<_>, Vec<_>) = all.into_iter().partition(is_missing);
             world.workloads =
-                all.into_iter().map(|workload| (workload.name.clone(), workload)).collect();
-            Ok(())
+                there.into_iter().map(|workload| (workload.name.clone(), workload)).collect();
+            Ok(missing.into_iter().map(|workload| workload.name).collect())
         })
         .await
     }
@@ -247,7 +265,7 @@ impl Daemon for Fake {
         .await
     }
 
-    async fn cancel(&mut self, container: String) -> Result<(), Status> {
+    async fn cancel(&mut self, _me: String, container: String) -> Result<(), Status> {
         self.call(|world| {
             world.cancelled.push(container);
             Ok(())

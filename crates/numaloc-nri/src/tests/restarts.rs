@@ -7,7 +7,13 @@ use super::{
     samples::{config, container, cpuset, pod},
     until,
 };
-use crate::{align::Nodes, config::AlignMems, facts::Facts, labels::STATE, wanted::wanted};
+use crate::{
+    align::Nodes,
+    config::AlignMems,
+    facts::{self, Facts},
+    labels::STATE,
+    wanted::wanted,
+};
 use nri::{
     fake::{Generation, Runtime},
     v1alpha1::{Container, Event},
@@ -66,7 +72,7 @@ impl Host {
         let mut states = BTreeMap::new();
         for (id, container) in &self.containers {
             let number = if container.pod_sandbox_id == "sandbox-1" { 1 } else { 2 };
-            let facts = Facts::new(pod(number), container.clone());
+            let facts = Facts::new(facts::pod(pod(number)).into(), container.clone());
             let wanted = wanted(&facts, &config(), "uid:990").expect("its id is valid");
             if let Some(schedule) = wanted.schedule {
                 states.insert(id.clone(), schedule.labels[STATE].clone());

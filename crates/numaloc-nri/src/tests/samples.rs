@@ -6,9 +6,11 @@ use nri::v1alpha1::{
     PodSandbox,
 };
 
-/// A configuration.
+/// A configuration, in which a pod may have many containers.
 pub fn config() -> Config {
-    Config::default()
+    let mut config = Config::default();
+    config.pods.ceilings.containers = 1000;
+    config
 }
 
 /// A pod. 1: repeats each minute. 2: has no policy. 3: has one that cannot be read.

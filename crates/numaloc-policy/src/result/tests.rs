@@ -193,6 +193,7 @@ mod records {
             schedule: None,
             creator: "uid:0".to_owned(),
             creator_gid: None,
+            more_members: 0,
             requester: None,
             request_id: None,
             pins: BTreeMap::new(),

@@ -1,6 +1,6 @@
 //! Whose memory makes room.
 
-use super::target::cgroup_path;
+use super::target::{cgroup_path, name_of};
 use crate::exit::Failure;
 use clap::Args;
 use numaloc_api::value;
@@ -58,23 +58,7 @@ impl ExchangeArgs {
 
     /// The names of those who make room, in the order of `exchange_with`.
     pub fn names(&self) -> Vec<value::Target> {
-        let name = |target: &Target| {
-            let mut name = value::Target::default();
-            match target {
-                Target::Pid(pid)
-                | Target::Process { identity: numaloc_core::Identity { pid, .. }, .. } => {
-                    name.pids.insert(*pid);
-                }
-                Target::Cgroup(path) => {
-                    name.cgroups.insert(path.clone());
-                }
-                Target::Unit(unit) => {
-                    name.units.insert(unit.clone());
-                }
-            }
-            name
-        };
-        self.exchange_with.iter().map(name).collect()
+        self.exchange_with.iter().map(name_of).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::exit::Failure;
 use clap::Args;
 use numaloc_api::value::{self, Selector};
+use numaloc_core::Identity;
 use numaloc_host::Target;
 use std::fmt;
 
@@ -61,6 +62,19 @@ pub fn cgroup_path(path: &str) -> String {
     match path.is_empty() {
         true => String::new(),
         false => format!("/{}", parts.join("/")),
+    }
+}
+
+/// The name that the API has for a target of the host crate.
+pub fn name_of(target: &Target) -> value::Target {
+    match target {
+        Target::Pid(pid) | Target::Process { identity: Identity { pid, .. }, .. } => {
+            value::Target { pids: [*pid].into(), ..value::Target::default() }
+        }
+        Target::Cgroup(path) => value::Target::cgroup(&cgroup_path(path)),
+        Target::Unit(unit) => {
+            value::Target { units: [unit.clone()].into(), ..value::Target::default() }
+        }
     }
 }
 

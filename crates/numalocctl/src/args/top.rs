@@ -39,7 +39,8 @@ pub struct TopArgs {
     /// Begin with processes instead of workloads (cgroups).
     #[arg(short, long)]
     pub processes: bool,
-    /// Most CPU time for looking where memory is, in percent of one CPU; the daemon, where it is the one that looks, uses 2 %.
+    /// Most CPU time for looking where memory is, in percent of one CPU, after 0.1 s for a first look; the daemon, where it is
+    /// the one that looks, uses 2 %.
     #[arg(long, value_name = "PERCENT", default_value = "2", value_parser = parse_budget, allow_hyphen_values = true)]
     pub cpu_budget: f64,
 }

@@ -5,6 +5,8 @@ use crate::{doc::Check, units::size};
 use numaloc_core::PAGE;
 use numaloc_host::Error;
 
+/// The oldest kernel on which numaloc is tested.
+const OLDEST: (u32, u32) = (6, 1);
 /// Bit of kernel.numa_balancing: pages are marked and follow the CPU that faults on them.
 const BALANCING: u32 = 1;
 /// Bit of kernel.numa_balancing: hot pages are promoted from slower memory.
@@ -36,6 +38,11 @@ pub fn release(found: &Findings) -> Check {
     };
     match version(release) {
         None => Check::warning(NAME, release, "cannot tell the version's known traps"),
+        Some(version) if version < OLDEST => Check::problem(
+            NAME,
+            format!("{release}, older than Linux 6.1, on which nothing was tested"),
+            "boot Linux 6.1 or later",
+        ),
         // In 6.1 to 6.4, move_pages(2) misses pages with NUMA hints (mm/migrate.c, `add_page_for_migration` lost
         // FOLL_NUMA).
         Some(version)

@@ -129,6 +129,16 @@ fn a_bad_host_is_told_what_to_do() {
 }
 
 #[test]
+fn a_kernel_before_6_1_is_a_problem() {
+    let level = |release: &str| {
+        let facts = HostFacts { kernel_release: Some(release.into()), ..good().facts };
+        kernel::release(&Findings { facts, ..good() }).level.name()
+    };
+    let releases = ["5.14.0-503.el9.x86_64", "6.0.19", "6.1.0-31-amd64", "6.12.1", "x"];
+    assert_eq!(releases.map(level), ["problem", "problem", "ok", "ok", "warning"]);
+}
+
+#[test]
 fn a_machine_of_one_full_node_is_a_problem() {
     let mut topology = fixture::topology();
     let node = topology.node(numaloc_core::NodeId(0)).unwrap().clone();

@@ -1,11 +1,12 @@
 //! `numalocctl advise`.
 
-use super::{Surroundings, daemon, shown};
+use super::{Surroundings, daemon, shown_part};
 use crate::{
     args::{AdviseArgs, Cli, TargetArgs},
     doc::AdviceDoc,
     exit::Failure,
-    output::{Report, complain},
+    inspect::missing_of,
+    output::Report,
     text,
 };
 use numaloc_core::advise::advise;
@@ -28,7 +29,8 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<Report
         }
         None => here(&around.roots, &target, interval, args.min_bytes)?,
     };
-    shown(cli, &document, text::advice)
+    let is_whole = document.missing.is_empty() && document.unreadable_count == 0;
+    shown_part(cli, &document, is_whole, text::advice)
 }
 
 fn here(
@@ -38,7 +40,7 @@ fn here(
     min_bytes: u64,
 ) -> Result<AdviceDoc, Failure> {
     let targets = target.targets()?;
-    let looked = look(&|| false, roots, &Wanted { targets, min_bytes, interval })?;
-    looked.missing.iter().for_each(|(_, why)| complain(&format!("left out: {why}")));
-    Ok(AdviceDoc::new(&looked, &advise(&looked.look, min_bytes)))
+    let looked = look(&|| false, roots, &Wanted { targets: targets.clone(), min_bytes, interval })?;
+    let missing = missing_of(&targets, &looked.missing);
+    Ok(AdviceDoc::new(&looked, &advise(&looked.look, min_bytes), &missing))
 }

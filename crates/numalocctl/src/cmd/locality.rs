@@ -1,6 +1,6 @@
 //! `numalocctl locality`.
 
-use super::{Surroundings, daemon, map, shown};
+use super::{Surroundings, daemon, map, shown_part};
 use crate::{
     args::{Cli, MapArgs, TargetArgs},
     doc::LocalityDoc,
@@ -25,12 +25,12 @@ pub fn run(
         Some(daemon) => daemon.locality(&target.request())?,
         None => here(&around.roots, target)?,
     };
-    shown(cli, &document, text::locality)
+    shown_part(cli, &document, document.missing.is_empty(), text::locality)
 }
 
 fn here(roots: &Roots, target: &TargetArgs) -> Result<LocalityDoc, Failure> {
     let inspected = inspect::to_see(roots, target)?;
     let stat = |path: &String| Some((path.clone(), numa_stat(roots, path)?));
     let cgroups: Vec<_> = target.cgroup.iter().filter_map(stat).collect();
-    Ok(LocalityDoc::new(&inspected.plan, &inspected.topology, inspected.source, &cgroups))
+    Ok(LocalityDoc::new(&inspected, &cgroups))
 }

@@ -1,6 +1,6 @@
 //! `numalocctl locality --map`, and the picture of `numalocctl migrate --map`.
 
-use super::{Surroundings, shown};
+use super::{Surroundings, shown_part};
 use crate::{
     args::{Cli, TargetArgs},
     clean::clean,
@@ -14,6 +14,7 @@ use crate::{
 };
 use numaloc_core::picture::Picture;
 use numaloc_host::{Error, Roots, Survey, Viewer, check_page_size};
+use ratatui::crossterm::terminal;
 use std::{
     env,
     io::{IsTerminal, stdout},
@@ -33,17 +34,20 @@ pub fn run(
     let file = self::file(file)?;
     let canvas = canvas();
     let cells = if file.is_some() { svg::CELLS } else { canvas.blocks() as u64 };
-    let viewer = inspect::to_draw(&around.roots, target, cells, exact)?;
+    let (viewer, missing) = inspect::to_draw(&around.roots, target, cells, exact)?;
     let picture = viewer.look()?;
     if picture.panels.is_empty() {
         return Err(Error::Empty { target: target.to_string() }.into());
     }
     let path = file.map(|file| save(file, &picture)).transpose()?;
     let name = path.as_ref().map(|path| path.display().to_string());
-    let document = MapDoc::new(&picture, viewer.source(), name);
-    shown(cli, &document, |document, _| match &document.file {
-        Some(file) => format!("{}\n", clean(file)),
-        None => text::map(&picture, canvas),
+    let document = MapDoc::new(&picture, viewer.source(), name, &missing);
+    shown_part(cli, &document, missing.is_empty(), |document, _| {
+        let shown = match &document.file {
+            Some(file) => format!("{}\n", clean(file)),
+            None => text::map(&picture, canvas),
+        };
+        shown + &text::left_out(&document.missing)
     })
 }
 
@@ -71,13 +75,15 @@ fn save(file: MapFile, picture: &Picture) -> Result<PathBuf, Failure> {
     file.write(&drawn)
 }
 
-/// How wide the terminal is, as shells say it in COLUMNS, and whether it has colours.
+/// The width of the terminal, and whether it has colours. The variable COLUMNS overrides the width, as with ls(1).
 fn canvas() -> text::Canvas {
-    let columns = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let columns = columns.filter(|columns| (40..=400).contains(columns)).unwrap_or(80);
+    let is_terminal = stdout().is_terminal();
+    let asked = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let of_terminal = || Some(usize::from(terminal::size().ok()?.0)).filter(|_| is_terminal);
+    let columns = asked.or_else(of_terminal).filter(|&columns| columns > 0).unwrap_or(80);
     let plain = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
         || env::var_os("TERM").is_some_and(|value| value == "dumb");
-    text::Canvas { columns, colours: stdout().is_terminal() && !plain }
+    text::Canvas { columns: columns.clamp(40, 400), colours: is_terminal && !plain }
 }
 
 /// A picture of a move: looked at before it, and again after it.

@@ -15,7 +15,7 @@ use crate::{
     others::Others,
     output::{Report, complain, render},
     progress::{Progress, Wish},
-    remote::{Daemon, OnInterrupt},
+    remote::{Daemon, OnInterrupt, nowhere},
     signals, text,
 };
 use numaloc_api::value::{CreateJob, OnConflict};
@@ -52,7 +52,13 @@ fn by_daemon(cli: &Cli, daemon: &Daemon, args: &MigrateArgs) -> Result<Report, F
         validate_only: args.validate_only,
     };
     let mut interrupts = daemon.interrupts()?;
-    let (job, existing) = daemon.create_job(&request, &mut interrupts)?;
+    let (job, existing) = match daemon.create_job(&request, &mut interrupts) {
+        // There is nothing to follow. What only asks for a job still fails.
+        Err(Failure::NoTargetNode(why)) if !args.detach && !args.validate_only => {
+            return wait::report(cli, &nowhere(why));
+        }
+        made => made?,
+    };
     if args.validate_only {
         let document = JobsDoc { jobs: vec![job] };
         return shown(cli, &document, |document, view| {
@@ -119,6 +125,7 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<Report, Failure>
     }
     let parts = MigrationParts {
         plan: &inspected.plan,
+        missing: &inspected.missing,
         outcome: &outcome,
         partners: &partners,
         offload: &offload,
@@ -126,7 +133,7 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<Report, Failure>
     };
     let document = MigrationDoc::from(parts);
     let text = render(&document, cli.output, !cli.no_headers, text::migration)?;
-    Ok(Report { text, code: document.result.code() })
+    Ok(Report { text, code: document.code() })
 }
 
 /// Warns if the kernel's NUMA balancing may work against the move.

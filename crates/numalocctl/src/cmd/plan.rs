@@ -1,6 +1,6 @@
 //! `numalocctl plan`.
 
-use super::{Surroundings, daemon, shown};
+use super::{Surroundings, daemon, shown_part};
 use crate::{
     args::{Cli, ExchangeArgs, LimitArgs, PlanArgs, QueueArgs, TargetArgs, spec},
     doc::PlanDoc,
@@ -46,7 +46,7 @@ pub fn run(
             PlanDoc::from(&found)
         }
     };
-    shown(cli, &document, text::plan)
+    shown_part(cli, &document, document.missing.is_empty(), text::plan)
 }
 
 /// The daemon's machine, if the options cannot be read without it.

@@ -42,7 +42,7 @@ pub fn follow(
 /// The report of a job's result, with its exit code.
 pub fn report(cli: &Cli, ended: &MigrationDoc) -> Result<Report, Failure> {
     let text = render(ended, cli.output, !cli.no_headers, text::migration)?;
-    Ok(Report { text, code: ended.result.code() })
+    Ok(Report { text, code: ended.code() })
 }
 
 /// The id in a job's name.

@@ -1,9 +1,10 @@
 //! `advise`.
 
 use super::{
-    locality::ids,
-    parts::{FlowDoc, flows},
+    MissingDoc,
+    parts::{FlowDoc, flows, ids},
 };
+use numaloc_api::value::Missing;
 use numaloc_core::advise::{Exactness, Finding, HostLook, Who};
 use numaloc_host::Looked;
 use serde::Serialize;
@@ -23,6 +24,8 @@ pub struct AdviceDoc {
     pub ended_count: u64,
     /// Whether everybody was looked at.
     pub whole_host: bool,
+    /// What of the target is left out.
+    pub missing: Vec<MissingDoc>,
 }
 
 /// What is wrong, what it would bring to change that, and how.
@@ -70,7 +73,7 @@ pub struct FindingDoc {
 
 impl AdviceDoc {
     /// A document from a look at this host.
-    pub fn new(looked: &Looked, findings: &[Finding]) -> Self {
+    pub fn new(looked: &Looked, findings: &[Finding], missing: &[Missing]) -> Self {
         let finding = |found| finding(&looked.look, found);
         Self {
             findings: findings.iter().map(finding).collect(),
@@ -79,6 +82,7 @@ impl AdviceDoc {
             left_out_count: looked.left_out as u64,
             ended_count: looked.ended as u64,
             whole_host: looked.look.is_whole,
+            missing: missing.iter().map(Into::into).collect(),
         }
     }
 }

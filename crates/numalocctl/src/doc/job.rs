@@ -28,6 +28,8 @@ pub struct JobDoc {
     pub labels: BTreeMap<String, String>,
     /// Members of the target and their results so far; none in lists.
     pub members: Vec<MemberDoc>,
+    /// Number of members that take no part and are not listed.
+    pub more_members: u64,
     /// The schedule that created it.
     pub schedule: Option<String>,
     /// Who created it.

@@ -1,10 +1,11 @@
 //! Where the memory of a target is.
 
-use super::parts::{LocalityPair, NodeBytes, ShareDoc, node_bytes, source_name, source_reason};
-use numaloc_core::{
-    Locality, NodeId, NodeSet, Plan, PlannedProcess, Share, Skip, Topology, WideThread,
+use super::MissingDoc;
+use super::parts::{
+    LocalityPair, NodeBytes, ShareDoc, ids, node_bytes, source_name, source_reason,
 };
-use numaloc_host::Source;
+use crate::inspect::Inspection;
+use numaloc_core::{Locality, NodeId, NodeSet, Plan, PlannedProcess, Share, Skip, WideThread};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -29,6 +30,8 @@ pub struct LocalityDoc {
     pub unplaced_bytes: u64,
     /// What memory.numa_stat of the cgroups says, if cgroups were named.
     pub cgroups: Vec<CgroupDoc>,
+    /// What of the target is left out: none of the numbers include it.
+    pub missing: Vec<MissingDoc>,
 }
 
 /// A process.
@@ -144,11 +147,6 @@ impl From<&PlannedProcess> for ProcessDoc {
     }
 }
 
-/// Node numbers.
-pub fn ids(nodes: &NodeSet) -> Vec<u32> {
-    nodes.iter().map(|node| node.0).collect()
-}
-
 /// The stable name of the reason for which a process is skipped.
 pub fn skip_name(skip: Skip) -> &'static str {
     match skip {
@@ -158,13 +156,9 @@ pub fn skip_name(skip: Skip) -> &'static str {
 }
 
 impl LocalityDoc {
-    /// A document from a plan and the kernel's counts for the named cgroups.
-    pub fn new(
-        plan: &Plan,
-        topology: &Topology,
-        source: Source,
-        cgroups: &[(String, BTreeMap<NodeId, u64>)],
-    ) -> Self {
+    /// A document from a look at a target and the kernel's counts for the named cgroups.
+    pub fn new(inspected: &Inspection, cgroups: &[(String, BTreeMap<NodeId, u64>)]) -> Self {
+        let Inspection { topology, plan, source, missing } = inspected;
         let mut total = plan.family_resident.clone();
         for (&node, bytes) in plan.processes.iter().flat_map(|process| &process.resident) {
             *total.entry(node).or_default() += bytes;
@@ -172,14 +166,15 @@ impl LocalityDoc {
         let home = common_home(plan);
         let columns = topology.with_memory().or(&total.keys().copied().collect());
         Self {
-            source: Some(source_name(source)),
-            source_reason: Some(source_reason(source)),
+            source: Some(source_name(*source)),
+            source_reason: Some(source_reason(*source)),
             columns: ids(&columns),
             processes: plan.processes.iter().map(ProcessDoc::from).collect(),
             shared: PlacedDoc::new(&plan.family_resident, plan.family_locality),
             total: PlacedDoc::new(&total, plan.locality),
             unplaced_bytes: plan.unplaced_bytes,
             cgroups: cgroups.iter().map(|(path, nodes)| cgroup(path, nodes, home)).collect(),
+            missing: missing.iter().map(Into::into).collect(),
         }
     }
 }

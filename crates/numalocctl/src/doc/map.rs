@@ -1,6 +1,8 @@
 //! A picture as numbers.
 
-use super::parts::{NodeBytes, node_bytes, source_name};
+use super::MissingDoc;
+use super::parts::{NodeBytes, ids, node_bytes, source_name};
+use numaloc_api::value::Missing;
 use numaloc_core::picture::{Cell, Other, Panel, Picture, Row};
 use numaloc_host::Source;
 use serde::Serialize;
@@ -22,6 +24,8 @@ pub struct MapDoc {
     pub left_out_bytes: u64,
     /// How many processes ended while they were looked at.
     pub ended_processes: u64,
+    /// What of the target is left out: none of the numbers include it.
+    pub missing: Vec<MissingDoc>,
 }
 
 /// A process.
@@ -95,8 +99,13 @@ pub struct OtherDoc {
 }
 
 impl MapDoc {
-    /// A picture, and the file that it was drawn into.
-    pub fn new(picture: &Picture, source: Source, file: Option<String>) -> Self {
+    /// A picture, the file that it was drawn into, and what is not in it.
+    pub fn new(
+        picture: &Picture,
+        source: Source,
+        file: Option<String>,
+        missing: &[Missing],
+    ) -> Self {
         Self {
             source: source_name(source),
             file,
@@ -105,6 +114,7 @@ impl MapDoc {
             left_out_processes: picture.left_out,
             left_out_bytes: picture.left_out_bytes,
             ended_processes: picture.ended,
+            missing: missing.iter().map(Into::into).collect(),
         }
     }
 }
@@ -114,7 +124,7 @@ fn panel(panel: &Panel) -> PanelDoc {
     PanelDoc {
         pid: panel.pid,
         comm: panel.comm.clone(),
-        home_nodes: panel.home.iter().map(|node| node.0).collect(),
+        home_nodes: ids(&panel.home),
         sampled: side.is_sampled(),
         remote_bytes: total.remote_bytes(&panel.home),
         total: (&total).into(),

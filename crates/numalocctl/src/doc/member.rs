@@ -29,4 +29,6 @@ pub struct MemberDoc {
     pub after: Option<LocalityPair>,
     /// The first of its processes that failed.
     pub failed_processes: Vec<FailedDoc>,
+    /// Number of further processes of it that may not be read.
+    pub unreadable_process_count: u64,
 }

@@ -3,11 +3,12 @@
 use super::account::AccountDoc;
 use super::locality::ProcessDoc;
 use super::member::MemberDoc;
+use super::missing::MissingDoc;
 use super::offload::OffloadDoc;
 use super::partner::PartnerDoc;
 use super::parts::{FlowDoc, LocalityPair, flows};
 use crate::exit::Code;
-use numaloc_api::value::Partner;
+use numaloc_api::value::{Missing, Partner};
 use numaloc_core::{CacheStop, LATE, Locality, OffloadUse, Plan, Reason};
 use numaloc_executor::{CallStats, Outcome, ProcessOutcome};
 use serde::{Serialize, Serializer};
@@ -103,6 +104,8 @@ pub struct MigrationDoc {
     pub before: Option<LocalityPair>,
     /// Locality in a second look afterwards; null if that was not possible.
     pub after: Option<LocalityPair>,
+    /// What of the target is left out: none of the numbers include it.
+    pub missing: Vec<MissingDoc>,
 }
 
 /// One process's part of the result.
@@ -168,6 +171,8 @@ pub struct CallsDoc {
 pub struct MigrationParts<'a> {
     /// The plan that was carried out.
     pub plan: &'a Plan,
+    /// What of the target is left out.
+    pub missing: &'a [Missing],
     /// The outcome of the run.
     pub outcome: &'a Outcome,
     /// Those who made room for it.
@@ -180,7 +185,7 @@ pub struct MigrationParts<'a> {
 
 impl From<MigrationParts<'_>> for MigrationDoc {
     fn from(parts: MigrationParts<'_>) -> Self {
-        let MigrationParts { plan, outcome, partners, offload, after } = parts;
+        let MigrationParts { plan, missing, outcome, partners, offload, after } = parts;
         let account = outcome.account();
         // If nothing was to be moved, memory that is remote now is no shortfall.
         let after_moving = after.filter(|_| !plan.moves.is_empty());
@@ -206,6 +211,17 @@ impl From<MigrationParts<'_>> for MigrationDoc {
             returned_bytes: None,
             before: Some(plan.locality.into()),
             after: after.map(LocalityPair::from),
+            missing: missing.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl MigrationDoc {
+    /// The exit code. What was left out was not done, however the rest ended.
+    pub fn code(&self) -> Code {
+        match self.result.code() {
+            Code::Done if !self.missing.is_empty() => Code::Partly,
+            code => code,
         }
     }
 }

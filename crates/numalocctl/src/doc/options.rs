@@ -1,6 +1,6 @@
 //! The options of a migration: a new one has its lines here, for JSON and for people.
 
-use super::locality::ids;
+use super::parts::ids;
 use crate::units::{list, size};
 use numaloc_core::Options;
 use serde::Serialize;

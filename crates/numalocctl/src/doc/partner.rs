@@ -1,7 +1,7 @@
 //! Those whose memory made room.
 
 use super::{AccountDoc, FlowDoc, TargetDoc, parts::flows};
-use numaloc_api::value::{Partner, Target};
+use numaloc_api::value::Partner;
 use serde::Serialize;
 
 /// What was moved of a workload or process to make room for others on a node.
@@ -22,16 +22,8 @@ pub struct PartnerDoc {
 
 impl From<&Partner> for PartnerDoc {
     fn from(partner: &Partner) -> Self {
-        // Without the daemon these are all that a partner can be.
-        let Target { pids, cgroups, units, .. } = &partner.member;
-        let member = TargetDoc {
-            pids: pids.iter().copied().collect(),
-            cgroups: cgroups.iter().cloned().collect(),
-            units: units.iter().cloned().collect(),
-            ..TargetDoc::default()
-        };
         Self {
-            member,
+            member: (&partner.member).into(),
             process_count: partner.processes as u64,
             account: (&partner.account).into(),
             flows: flows(&partner.flows),

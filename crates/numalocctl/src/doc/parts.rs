@@ -1,6 +1,6 @@
 //! Parts that several documents share.
 
-use numaloc_core::{Locality, NodeId, Plan, Reason, Routes, Share, Topology};
+use numaloc_core::{Locality, NodeId, NodeSet, Plan, Reason, Routes, Share, Topology};
 use numaloc_host::Source;
 use serde::{Serialize, Serializer};
 use std::{collections::BTreeMap, fmt};
@@ -17,6 +17,11 @@ pub struct NodeBytes {
 /// Bytes by node as a list.
 pub fn node_bytes(nodes: &BTreeMap<NodeId, u64>) -> Vec<NodeBytes> {
     nodes.iter().map(|(node, &bytes)| NodeBytes { node: node.0, bytes }).collect()
+}
+
+/// The numbers of nodes, in ascending order.
+pub fn ids(nodes: &NodeSet) -> Vec<u32> {
+    nodes.iter().map(|node| node.0).collect()
 }
 
 /// Bytes from one node to another.

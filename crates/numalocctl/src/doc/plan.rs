@@ -1,5 +1,6 @@
 //! What a migration would do.
 
+use super::MissingDoc;
 use super::locality::ProcessDoc;
 use super::options::OptionsDoc;
 use super::parts::{
@@ -64,6 +65,8 @@ pub struct PlanDoc {
     pub before: LocalityPair,
     /// Locality if nothing changes meanwhile.
     pub after: LocalityPair,
+    /// What of the target is left out: none of the numbers include it.
+    pub missing: Vec<MissingDoc>,
 }
 
 /// Where the room on a target node comes from.
@@ -188,6 +191,7 @@ impl From<&Inspection> for PlanDoc {
             order_words: plan.order.to_string(),
             before: plan.locality.into(),
             after: after(plan.locality, plan.expected_share(), plan.expected_bytes),
+            missing: inspected.missing.iter().map(Into::into).collect(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The migration that the daemon was asked for.
 
 use super::OptionsDoc;
+use numaloc_api::value::Target;
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt};
 
@@ -21,6 +22,8 @@ pub struct SpecDoc {
     pub offload: &'static str,
     /// Which runs are reported as events: `always` or `on_change`.
     pub emit: &'static str,
+    /// On whose behalf the owner asks; null: on its own.
+    pub tenant: Option<String>,
     /// Bounds for the execution.
     pub limits: LimitsDoc,
 }
@@ -48,6 +51,19 @@ pub struct TargetDoc {
     pub workload_creators: Vec<String>,
     /// Processes by pid, start time and boot, so that no later process with the same pid is meant.
     pub processes: Vec<TargetProcessDoc>,
+}
+
+impl From<&Target> for TargetDoc {
+    /// What a target can be without the daemon.
+    fn from(target: &Target) -> Self {
+        let Target { pids, cgroups, units, .. } = target;
+        Self {
+            pids: pids.iter().copied().collect(),
+            cgroups: cgroups.iter().cloned().collect(),
+            units: units.iter().cloned().collect(),
+            ..Self::default()
+        }
+    }
 }
 
 /// A condition on a label.

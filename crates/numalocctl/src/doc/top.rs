@@ -1,6 +1,6 @@
 //! What `top` shows.
 
-use super::parts::{NodeBytes, node_bytes};
+use super::parts::{NodeBytes, ids, node_bytes};
 use crate::time::Time;
 use numaloc_core::{
     NodeId, NodeSet,
@@ -9,6 +9,7 @@ use numaloc_core::{
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::Path,
     time::{Duration, SystemTime},
 };
 
@@ -218,10 +219,6 @@ fn rounded(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 
-fn ids(nodes: &NodeSet) -> Vec<u32> {
-    nodes.iter().map(|node| node.0).collect()
-}
-
 /// Fills in what follows from where the memory is.
 fn place(row: &mut TopRowDoc, nodes: &BTreeMap<NodeId, u64>, home: &NodeSet) {
     let is_local = |node: &NodeId| home.contains(*node);
@@ -258,22 +255,31 @@ fn process(process: &ProcessNow) -> TopRowDoc {
     row
 }
 
-/// A row for each cgroup that has processes. Its home is that of all of them.
+/// A row for each cgroup that has processes of its own. The kernel's count of its memory includes the cgroups below it, so home and
+/// CPU time include the processes of those, too.
 fn workloads(snapshot: &Snapshot) -> Vec<TopRowDoc> {
-    let mut members: BTreeMap<&str, Vec<&ProcessNow>> = BTreeMap::new();
-    for process in &snapshot.processes {
-        if let Some(cgroup) = &process.cgroup {
-            members.entry(cgroup).or_default().push(process);
+    fn placed(process: &ProcessNow) -> Option<(&str, &ProcessNow)> {
+        Some((process.cgroup.as_deref()?, process))
+    }
+    let mut members: BTreeMap<&str, (usize, Vec<&ProcessNow>)> = BTreeMap::new();
+    for (cgroup, _) in snapshot.processes.iter().filter_map(placed) {
+        members.entry(cgroup).or_default().0 += 1;
+    }
+    for (cgroup, process) in snapshot.processes.iter().filter_map(placed) {
+        for path in Path::new(cgroup).ancestors().filter_map(Path::to_str) {
+            if let Some((_, within)) = members.get_mut(path) {
+                within.push(process);
+            }
         }
     }
     let unknown = GroupNow::default();
-    let row = |(path, members): (&str, Vec<&ProcessNow>)| {
+    let row = |(path, (process_count, within)): (&str, (usize, Vec<&ProcessNow>))| {
         let group = snapshot.groups.get(path).unwrap_or(&unknown);
-        let home = members.iter().fold(NodeSet::new(), |home, each| home.or(&each.home));
-        let used: Vec<f64> = members.iter().filter_map(|each| each.cpu_percent).collect();
+        let home = within.iter().fold(NodeSet::new(), |home, each| home.or(&each.home));
+        let used: Vec<f64> = within.iter().filter_map(|each| each.cpu_percent).collect();
         let mut row = TopRowDoc {
             cgroup: Some(path.to_owned()),
-            process_count: members.len(),
+            process_count,
             home_nodes: ids(&home),
             cpu_percent: (!used.is_empty()).then(|| rounded(used.iter().sum())),
             kernel_migrated_pages: group.kernel_migrated_pages,
@@ -305,6 +311,39 @@ fn mark(row: &mut TopRowDoc, moving: &[Moving]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use numaloc_core::Identity;
+
+    /// As on hosts with cgroup v1, where `/` has processes of its own.
+    #[test]
+    fn a_workload_has_the_processes_below_it() {
+        let process = |pid, cgroup: &str, home: &str| ProcessNow {
+            identity: Identity { pid, start_time: 1 },
+            comm: "x".into(),
+            cgroup: Some(cgroup.into()),
+            home: home.parse().unwrap(),
+            resident_bytes: 0,
+            cpu_percent: Some(10.0),
+            threads: 1,
+            seen: Seen::Never,
+        };
+        let processes = vec![
+            process(1, "/", "0"),
+            process(2, "/a", "0"),
+            process(3, "/a/b", "1"),
+            process(4, "/ab", "2"),
+        ];
+        let counted = GroupNow { nodes: Some([(NodeId(1), 4096)].into()), ..GroupNow::default() };
+        let groups = [("/a".to_owned(), counted)].into();
+        let rows = workloads(&Snapshot { processes, groups, ..Snapshot::default() });
+        let shown: Vec<_> = rows
+            .iter()
+            .map(|row| (row.cgroup.as_deref().unwrap(), row.process_count, row.cpu_percent))
+            .collect();
+        let expected = [("/", 40.0), ("/a", 20.0), ("/a/b", 10.0), ("/ab", 10.0)];
+        assert_eq!(shown, expected.map(|(path, percent)| (path, 1, Some(percent))));
+        assert_eq!(rows[1].home_nodes, [0, 1]);
+        assert_eq!(rows[1].remote_bytes, Some(0), "it is at home where a process below it is");
+    }
 
     #[test]
     fn a_migration_is_on_what_it_names_and_what_lies_below() {

@@ -3,11 +3,11 @@
 use super::{
     Daemon, client,
     fields::{amount, name, node, nodes, seconds, text},
+    missing::missing,
 };
 use crate::{
     doc::{AdviceDoc, FindingDoc, FlowDoc, hundredths},
     exit::Failure,
-    output::complain,
 };
 use numaloc_api::{v1, value};
 use std::time::Duration;
@@ -28,11 +28,8 @@ impl Daemon {
         };
         let answer =
             self.call(message, |request| async move { service.get_advice(request).await })?;
-        answer
-            .missing
-            .iter()
-            .for_each(|missing| complain(&format!("left out: {}", missing.reason)));
-        Ok(advice(&answer.advice.unwrap_or_default()))
+        let document = advice(&answer.advice.unwrap_or_default());
+        Ok(AdviceDoc { missing: missing(&answer.missing), ..document })
     }
 }
 
@@ -45,6 +42,7 @@ fn advice(message: &v1::Advice) -> AdviceDoc {
         left_out_count: count(message.left_out_count),
         ended_count: count(message.ended_count),
         whole_host: message.is_whole,
+        missing: Vec::new(),
     }
 }
 

@@ -10,7 +10,8 @@ use super::{
 };
 use crate::{
     doc::{
-        CallsDoc, End, JobDoc, LocalityPair, MigrationDoc, MovedDoc, PartnerDoc, ProgressDoc, rate,
+        CallsDoc, End, JobDoc, LocalityPair, MigrationDoc, MissingDoc, MovedDoc, PartnerDoc,
+        ProgressDoc, rate,
     },
     job_state::JobState,
 };
@@ -28,6 +29,7 @@ pub fn job(message: &v1::Job, topology: &Topology) -> JobDoc {
         spec: spec(message.spec.as_ref()),
         labels: message.labels.clone(),
         members: members(&message.members),
+        more_members: amount(message.more_members.into()),
         schedule: text(&message.schedule),
         creator: message.creator.clone(),
         request_id: text(&message.request_id),
@@ -69,10 +71,11 @@ fn progress(message: &v1::JobProgress) -> ProgressDoc {
 }
 
 /// The result of a job that has ended.
-fn migration(job: &v1::Job) -> MigrationDoc {
+pub fn migration(job: &v1::Job) -> MigrationDoc {
     let outcome = job.outcome.clone().unwrap_or_default();
     let account = account(outcome.account.as_ref());
     let elapsed_seconds = seconds(outcome.elapsed);
+    let members = members(&job.members);
     let planned = job.plan.iter().flat_map(|plan| &plan.processes).map(process);
     MigrationDoc {
         result: end(job),
@@ -82,7 +85,8 @@ fn migration(job: &v1::Job) -> MigrationDoc {
         rate_bytes_per_second: rate(account.moved_bytes, elapsed_seconds),
         flows: flows(&outcome.flows),
         cache_flows: flows(&outcome.cache_flows),
-        members: members(&job.members),
+        missing: members.iter().filter_map(MissingDoc::of).collect(),
+        members,
         processes: outcome.processes.iter().map(moved).collect(),
         skipped: planned.filter(|process| process.skip.is_some()).collect(),
         partners: outcome.partners.iter().map(partner).collect(),

@@ -1,8 +1,13 @@
 //! Calls about jobs.
 
-use super::{Daemon, client, interrupts::Interrupts, job::job, watch::change};
+use super::{
+    Daemon, client,
+    interrupts::Interrupts,
+    job::{job, migration},
+    watch::change,
+};
 use crate::{
-    doc::{ChangeDoc, JobDoc, JobsDoc},
+    doc::{ChangeDoc, JobDoc, JobsDoc, MigrationDoc},
     exit::Failure,
 };
 use numaloc_api::{
@@ -10,6 +15,14 @@ use numaloc_api::{
     value::{CreateJob, JobFilter, JobId},
 };
 use numaloc_core::Topology;
+
+/// The result of a migration for which there is no job, because no process of its target has a node to go to. Without the
+/// daemon such a migration is skipped as well.
+pub fn nowhere(why: String) -> MigrationDoc {
+    let message =
+        v1::Job { state: v1::JobState::Skipped.into(), state_message: why, ..v1::Job::default() };
+    migration(&message)
+}
 
 /// Most entries of a page.
 pub const PAGE: i32 = 1000;

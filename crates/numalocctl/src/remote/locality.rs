@@ -3,6 +3,7 @@
 use super::{
     Daemon, client,
     fields::{amount, node, nodes, seconds, share},
+    missing::missing,
 };
 use crate::{
     doc::{LocalityDoc, NodeBytes, PlacedDoc, ProcessDoc, WideThreadDoc, skip_name},
@@ -19,7 +20,8 @@ impl Daemon {
         let message = v1::GetLocalityRequest { target: Some(target.into()), policy: None };
         let answer =
             self.call(message, |request| async move { service.get_locality(request).await })?;
-        Ok(locality(&answer.locality.unwrap_or_default(), &self.topology()?))
+        let document = locality(&answer.locality.unwrap_or_default(), &self.topology()?);
+        Ok(LocalityDoc { missing: missing(&answer.missing), ..document })
     }
 }
 
@@ -37,6 +39,7 @@ pub fn locality(message: &v1::Locality, topology: &Topology) -> LocalityDoc {
         total,
         unplaced_bytes: amount(message.unplaced_bytes),
         cgroups: Vec::new(),
+        missing: Vec::new(),
     }
 }
 

@@ -29,6 +29,7 @@ fn member(message: &v1::MemberResult) -> MemberDoc {
         before: pair(message.movable_before.as_ref(), message.overall_before.as_ref()),
         after: pair(message.movable_after.as_ref(), message.overall_after.as_ref()),
         failed_processes: failed(&message.failed_processes),
+        unreadable_process_count: amount(message.unreadable_process_count.into()),
     }
 }
 

@@ -4,6 +4,7 @@ use super::{
     Daemon, client,
     fields::{amount, left, node, seconds, share, why},
     locality::process,
+    missing::missing,
     spec::options,
 };
 use crate::{
@@ -22,7 +23,8 @@ impl Daemon {
         let answer =
             self.call(message, |request| async move { service.plan_migration(request).await })?;
         let policy = spec.policy.unwrap_or_default();
-        Ok(plan(&answer.plan.unwrap_or_default(), &policy, &self.topology()?))
+        let document = plan(&answer.plan.unwrap_or_default(), &policy, &self.topology()?);
+        Ok(PlanDoc { missing: missing(&answer.missing), ..document })
     }
 }
 
@@ -58,6 +60,7 @@ pub fn plan(message: &v1::Plan, policy: &v1::Policy, topology: &Topology) -> Pla
         order_words: order.to_string(),
         before: before.into(),
         after: after(before, share(message.movable_after.as_ref()), expected_bytes),
+        missing: Vec::new(),
     }
 }
 

@@ -18,6 +18,7 @@ pub fn spec(message: Option<&v1::MigrationSpec>) -> SpecDoc {
         qos_class: qos_class(policy.qos_class()),
         on_interrupt: on_interrupt(&policy),
         emit: emit(&policy),
+        tenant: text(&policy.tenant),
         offload: Policy::from(policy.clone()).offload.name(),
         numa_balancing: Policy::from(policy).numa_balancing.name(),
         limits: limits_doc(message.limits.as_ref()),

@@ -14,6 +14,13 @@ pub fn failure(status: &Status, endpoint: &str) -> Failure {
         return unreachable(endpoint, cause.unwrap_or_else(|| message(status)));
     }
     let code = match status.code() {
+        Code::FailedPrecondition if has_reason(status, "NO_TARGET_NODE") => {
+            match about(status, "node").as_deref() {
+                None => return Failure::NoTargetNode(message(status)),
+                Some("only") => Exit::Failure,
+                Some(_) => Exit::Usage,
+            }
+        }
         Code::NotFound => Exit::NotFound,
         Code::PermissionDenied | Code::Unauthenticated => Exit::Permission,
         Code::FailedPrecondition if has_reason(status, "DAEMON_LACKS_RIGHTS") => Exit::Permission,
@@ -44,6 +51,11 @@ pub fn is_forgotten(status: &Status) -> bool {
 fn has_reason(status: &Status, reason: &str) -> bool {
     let info = status.get_details_error_info();
     info.is_some_and(|info| info.domain == DOMAIN && info.reason == reason)
+}
+
+/// What an error's metadata say by this name.
+fn about(status: &Status, key: &str) -> Option<String> {
+    status.get_details_error_info()?.metadata.remove(key)
 }
 
 /// The message, with the violations of all fields.

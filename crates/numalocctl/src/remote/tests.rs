@@ -91,6 +91,7 @@ fn spec() -> MigrationSpec {
         numa_balancing: NumaBalancing::Pause,
         offload: Offload::Require,
         emit: Emit::Always,
+        tenant: Some("6f1e-42".to_owned()),
     };
     let limits = Limits { timeout: Some(Duration::from_secs(300)), ..Limits::default() };
     MigrationSpec { target: target(), policy, limits }
@@ -172,6 +173,7 @@ fn a_job(id: u64, state: JobState) -> Job {
         pins: Default::default(),
         members: members(),
         labels: labels(),
+        more_members: 2,
         requester: None,
         request_id: Some("r-1".to_owned()),
         created: at(0),

@@ -1,10 +1,11 @@
 //! `advise`.
 
+use super::left_out::left_out;
 use crate::{
     clean::clean,
     doc::{AdviceDoc, FindingDoc},
     output::View,
-    units::{list, seconds, size},
+    units::{counted, list, seconds, size},
 };
 use std::fmt::Write;
 
@@ -28,15 +29,11 @@ pub fn advice(document: &AdviceDoc, view: View) -> String {
         true => writeln!(text, "nothing to advise: {looked} {enough} looked at"),
         false => writeln!(text, "{looked} {enough} looked at; follow from the top, and ask again"),
     };
-    text + &missing(document)
-}
-
-fn counted(count: u64, one: &str, many: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
+    text + &left_out(&document.missing) + &unseen(document)
 }
 
 /// What was not seen.
-fn missing(document: &AdviceDoc) -> String {
+fn unseen(document: &AdviceDoc) -> String {
     let mut text = String::new();
     let processes = |count| counted(count, "process", "processes");
     if document.unreadable_count > 0 {
@@ -172,6 +169,7 @@ mod tests {
             left_out_count: 0,
             ended_count: 0,
             whole_host: true,
+            missing: Vec::new(),
         };
         advice(&document, View { wide: true, headers: true })
     }

@@ -77,6 +77,15 @@ pub fn job_to_be(job: &JobDoc, view: View) -> String {
     }
 }
 
+/// `2 more members that take no part`; empty if there are none.
+fn more_members(count: u64) -> String {
+    match count {
+        0 => String::new(),
+        1 => "1 more member that takes no part".to_owned(),
+        _ => format!("{count} more members that take no part"),
+    }
+}
+
 /// One job in full. Its plan is shown only with `-o wide`.
 pub fn job(job: &JobDoc, view: View) -> String {
     let reason =
@@ -100,6 +109,7 @@ pub fn job(job: &JobDoc, view: View) -> String {
         ("ended", time(job.end_time)),
         ("progress", progress),
         ("labels", labels(&job.labels)),
+        ("not listed", more_members(job.more_members)),
     ];
     text += &fields(spec_fields(&job.spec).into_iter().chain(rest));
     // After the job's end the members are shown with its outcome.

@@ -1,6 +1,7 @@
 //! `locality`.
 
 use super::homes::homes;
+use super::left_out::left_out;
 use super::table::{Table, list};
 use crate::clean::clean;
 use crate::doc::{LocalityDoc, PlacedDoc, ProcessDoc};
@@ -59,11 +60,11 @@ fn summed(document: &LocalityDoc, name: &str, sum: &PlacedDoc, view: View) -> Ve
 }
 
 fn footer(document: &LocalityDoc) -> String {
-    let mut text = String::new();
+    let mut text = format!("\n{}", left_out(&document.missing));
     let movable = &document.total.locality.movable;
     let _ = writeln!(
         text,
-        "\nmovable: {} % local, {} to bring home",
+        "movable: {} % local, {} to bring home",
         percent(movable.local_percent),
         size(movable.remote_bytes)
     );

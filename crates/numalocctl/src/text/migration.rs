@@ -1,5 +1,6 @@
 //! `migrate`.
 
+use super::left_out::left_out;
 use super::members::members;
 use super::offload::offload;
 use super::plan::{change, skips};
@@ -18,8 +19,10 @@ pub fn migration(document: &MigrationDoc, view: View) -> String {
         text.push('\n');
     }
     let members = members(&document.members, view);
-    if !members.is_empty() {
-        text += &(members + "\n");
+    match members.is_empty() {
+        true => text += &left_out(&document.missing),
+        // The table has them.
+        false => text += &(members + "\n"),
     }
     text += &skips(&document.skipped, view);
     let message = document.message.as_deref().map(clean);

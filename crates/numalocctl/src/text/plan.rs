@@ -1,6 +1,7 @@
 //! `plan`.
 
 use super::homes::homes;
+use super::left_out::left_out;
 use super::table::{Table, list};
 use crate::clean::clean;
 use crate::doc::{LocalityPair, MappingDoc, MoveDoc, PlanDoc, ProcessDoc, RouteDoc, SkippedDoc};
@@ -29,6 +30,7 @@ pub fn plan(document: &PlanDoc, view: View) -> String {
     if !text.is_empty() {
         text.push('\n');
     }
+    text += &left_out(&document.missing);
     text += &skips(&document.processes, view);
     text += &homes(&document.processes, view);
     for route in &document.routes {

@@ -27,7 +27,8 @@ fn migrated(outcome: &Outcome, options: Options) -> MigrationDoc {
     let reason = "unavailable: this kernel cannot".to_owned();
     let offload = OffloadUse { reason, cpu_folios: Some(70_000), ..OffloadUse::default() };
     let (plan, partners, offload) = (&inspected.plan, &partners[..], &offload);
-    MigrationParts { plan, outcome, partners, offload, after }.into()
+    let missing = &inspected.missing;
+    MigrationParts { plan, missing, outcome, partners, offload, after }.into()
 }
 
 #[test]
@@ -60,8 +61,7 @@ fn topology_as_numactl() {
 fn locality_in_all_forms() {
     let inspected = fixture::inspection(Options::default());
     let cgroup = ("/redis".to_owned(), inspected.plan.processes[0].resident.clone());
-    let document =
-        LocalityDoc::new(&inspected.plan, &inspected.topology, inspected.source, &[cgroup]);
+    let document = LocalityDoc::new(&inspected, &[cgroup]);
     insta::assert_snapshot!(forms(&document, locality));
 }
 
@@ -69,8 +69,7 @@ fn locality_in_all_forms() {
 fn locality_of_a_cgroup_with_one_home() {
     let inspected = fixture::many_extents();
     let cgroup = ("/redis".to_owned(), inspected.plan.processes[0].resident.clone());
-    let document =
-        LocalityDoc::new(&inspected.plan, &inspected.topology, inspected.source, &[cgroup]);
+    let document = LocalityDoc::new(&inspected, &[cgroup]);
     insta::assert_snapshot!(locality(&document, View { wide: false, headers: true }));
 }
 
@@ -178,12 +177,7 @@ fn every_json_field_is_documented() {
     let cgroup = ("/redis".to_owned(), inspected.plan.processes[0].resident.clone());
     let documents = [
         serde_json::to_value(TopologyDoc::from(&inspected.topology)),
-        serde_json::to_value(LocalityDoc::new(
-            &inspected.plan,
-            &inspected.topology,
-            inspected.source,
-            &[cgroup],
-        )),
+        serde_json::to_value(LocalityDoc::new(&inspected, &[cgroup])),
         serde_json::to_value(PlanDoc::from(&inspected)),
         serde_json::to_value(migrated(&fixture::outcome(), Options::default())),
         serde_json::to_value(DoctorDoc::from(vec![Check::ok("kernel", "6.12")])),

@@ -168,6 +168,7 @@ fn here(
     let offload = inspect::by_cpu(roots, Offload::Auto, &outcome);
     let parts = MigrationParts {
         plan: &inspected.plan,
+        missing: &inspected.missing,
         outcome: &outcome,
         partners: &[],
         offload: &offload,

@@ -42,6 +42,8 @@ pub struct Script {
     pub drained: bool,
     /// What it knows of its host; `None`: it does not know the call, as an older one.
     pub live: Option<v1::LiveView>,
+    /// What is left out of each target.
+    pub missing: Vec<v1::MissingMember>,
     /// All jobs.
     pub jobs: Vec<v1::Job>,
     /// Whether CreateJob returns a job that existed before.
@@ -67,6 +69,7 @@ impl Default for Script {
             version: "9.8.7",
             drained: false,
             live: None,
+            missing: Vec::new(),
             jobs: Vec::new(),
             existing: false,
             watch: Vec::new(),

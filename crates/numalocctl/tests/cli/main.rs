@@ -7,6 +7,7 @@ mod events;
 mod fake;
 mod generated;
 mod jobs;
+mod left_out;
 mod map;
 mod migrate;
 mod operators;

@@ -1,7 +1,14 @@
 //! Without a daemon.
 
 use crate::run::{fails, json, numalocctl};
-use std::process::{Command, Stdio};
+use std::{
+    fs,
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt},
+        process::CommandExt,
+    },
+    process::{Command, Stdio},
+};
 
 #[test]
 fn nonsense_is_refused() {
@@ -70,6 +77,14 @@ fn advice_is_given_on_any_machine() {
     let advice = json(&numalocctl(&format!("advise --pid {pid} --seconds 1 -o json")), 0);
     assert_eq!(advice["whole_host"], false);
     assert!(advice["findings"].is_array(), "{advice}");
+    // At least this test has memory.
+    let output = numalocctl("advise --min-bytes 4K --seconds 1 -o json");
+    let code = output.status.code().unwrap_or(-1);
+    let advice = json(&output, code);
+    let is_whole = advice["unreadable_count"] == 0;
+    assert_eq!(code, if is_whole { 0 } else { 6 }, "{advice}");
+    assert_eq!(advice["whole_host"], true);
+    assert!(advice["subject_count"].as_u64() > Some(0), "{advice}");
 }
 
 #[test]
@@ -106,4 +121,36 @@ fn many_processes_are_no_matter_of_open_files() {
         child.wait().unwrap();
     }
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// As after `setpriv --reuid=65534`, which leaves root's HOME.
+#[test]
+fn a_configuration_that_may_not_be_read_is_left_out_with_a_warning() {
+    let [home, open] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let folder = home.path().join(".config/numaloc");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("numalocctl.toml"), "endpoint = \"unix:///no/such/socket\"\n").unwrap();
+    // Other users may not reach the directory of the build.
+    fs::set_permissions(open.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = open.path().join("numalocctl");
+    // By another process: as long as any child of this one, forked meanwhile, has the copy open for writing, it cannot be run.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_numalocctl")).arg(&copy).status();
+    assert!(copied.unwrap().success());
+    let run = |user: Option<u32>| {
+        let mut command = Command::new(&copy);
+        command.env_remove("NUMALOC_ENDPOINT").env_remove("XDG_CONFIG_HOME");
+        command.env("HOME", home.path()).args(["advise", "--pid", "999999999"]);
+        user.map(|user| command.uid(user).gid(user));
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, message) = run(None);
+    assert_eq!(code, Some(5), "{message}");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o0)).unwrap();
+    // root may read it all the same.
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    let (code, message) = run(is_root.then_some(65534));
+    assert_eq!(code, Some(3), "{message}");
+    assert!(message.contains("numalocctl.toml is left out"), "{message}");
+    assert!(message.contains("no process 999999999"), "{message}");
 }

@@ -413,3 +413,15 @@ fn lines_come_until_ctrl_c() {
     interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn a_picture_is_as_wide_as_the_terminal() {
+    let line = format!(
+        "env -u COLUMNS ${{TOP%% *}} locality --standalone --map --pid {}; sleep 600",
+        std::process::id()
+    );
+    let window = Window::open(&line);
+    let screen = window.shows("|");
+    let widest = |screen: &str| screen.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    assert!((81..=100).contains(&widest(&screen)), "{screen}");
+}

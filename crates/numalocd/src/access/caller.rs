@@ -1,5 +1,6 @@
 //! The caller of a request, and what the caller may do.
 
+use super::{Client, Cohort};
 use crate::config::{Ceilings, Role};
 use numaloc_api::value::Workload;
 
@@ -48,6 +49,11 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// Whom its calls count for.
+    pub fn client(&self) -> Client {
+        Client { name: self.name.clone(), cohort: self.gid.map(Cohort::Group) }
+    }
+
     /// Whether the caller may change a record of `creator`. An admin may change all records, others only their own.
     pub fn may_change(&self, creator: &str) -> bool {
         self.role == Role::Admin || self.name == creator

@@ -3,7 +3,9 @@
 use super::{
     Hangup,
     lines::{Kind, Turn},
+    standing::Standing,
 };
+use http::HeaderMap;
 use hyper::body::{Bytes, Frame, SizeHint};
 use std::{
     convert::Infallible,
@@ -18,11 +20,18 @@ use tonic::{Status, body::Body};
 
 /// Wraps an answer so that its call keeps its turn until all bytes have been written to the connection or dropped. What a client
 /// does not take stays in memory here, however large a flow-control window it has opened. A call that goes on (a stream) makes its
-/// next message only when the message before has been written, and waits for that as long as its client likes. Each piece of any
-/// other answer waits no longer than `patience` says.
-pub(super) fn held(body: Body, turn: Turn, kind: Kind, patience: Option<Patience>) -> Body {
+/// next message only when the message before has been written, and waits for that as long as its client likes. It ends when its
+/// caller loses its `standing`. Each piece of any other answer waits no longer than `patience` says.
+pub(super) fn held(
+    body: Body,
+    turn: Turn,
+    kind: Kind,
+    patience: Option<Patience>,
+    standing: Standing,
+) -> Body {
     let one_by_one = kind.goes_on();
-    Body::new(Held { body, turn: Arc::new(turn), written: None, one_by_one, patience })
+    let standing = one_by_one.then_some(standing);
+    Body::new(Held { body, turn: Arc::new(turn), written: None, one_by_one, patience, standing })
 }
 
 /// How long a piece of an answer waits for its client to take it. After that the whole connection is closed, because what HTTP/2
@@ -58,6 +67,8 @@ struct Held {
     written: Option<oneshot::Receiver<Infallible>>,
     one_by_one: bool,
     patience: Option<Patience>,
+    /// `None`: the answer does not depend on it any more.
+    standing: Option<Standing>,
 }
 
 /// Bytes of an answer that have not been written yet.
@@ -93,6 +104,15 @@ impl hyper::body::Body for Held {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if let Some(standing) = &mut self.standing
+            && let Poll::Ready(refusal) = standing.poll_lost(context)
+        {
+            // What makes the answers is dropped here, and the stream ends after its status.
+            (self.body, self.standing, self.written) = (Body::empty(), None, None);
+            let mut trailers = HeaderMap::new();
+            Status::from(refusal).add_header(&mut trailers)?;
+            return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
+        }
         if let Some(written) = &mut self.written {
             // Nothing is ever sent: the receiver ends when the sender is dropped.
             let _ = ready!(Pin::new(written).poll(context));

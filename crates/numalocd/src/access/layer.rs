@@ -1,15 +1,14 @@
 //! Stands before all services: no call reaches a service unless its caller may make it.
 
 use super::{
-    Caller, Grants, Peer, Quotas, UnixPeer, audit, connection,
+    Caller, Client, Cohort, Grants, Peer, Quotas, UnixPeer, audit, connection,
     held::{Patience, held},
     lines::Lines,
-    rules::{self, Need, Rule},
+    rules::{self, Asks, Rule},
+    standing::{Standing, permit},
+    whole::Requests,
 };
-use crate::{
-    config::{Config, Role},
-    refusal::Refusal,
-};
+use crate::{config::Config, refusal::Refusal};
 use http::{Extensions, Request, Response};
 use std::{
     future::Future,
@@ -23,70 +22,65 @@ use tokio::{sync::watch, time::timeout};
 use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
-/// A layer for the whole server that lets a call through if the configuration allows it at that moment. Calls under way go on
-/// when their caller loses its role.
+/// A layer for the whole server that lets a call through if the configuration allows it at that moment. A stream ends when its
+/// caller loses its role; other calls under way go on.
 ///
-/// Services learn from [`super::caller`] who calls. A refused call gets a status and reaches no service. A call that is not
-/// answered by its deadline is given up, and the connection of a client that does not take its answers is closed. Both limits are
-/// those of the configuration when the call comes.
+/// Services learn from [`super::caller`] who calls. A refused call gets a status and reaches no service. The request of a call is
+/// there as a whole before it gets a turn; of those that come in parts, the service reads the parts. A call that is not answered
+/// by its deadline is given up, and the connection of a client that does not take its answers is closed. Both limits are those of
+/// the configuration when the call comes.
 #[derive(Clone, Debug)]
 pub struct Access {
     config: watch::Receiver<Arc<Config>>,
     quotas: Quotas,
+    requests: Requests,
     lines: Lines,
+}
+
+/// A call that may be made.
+struct Permitted {
+    rule: &'static Rule,
+    client: Client,
+    /// `None`: the caller has no role, and the call needs none.
+    caller: Option<Caller>,
+    standing: Standing,
 }
 
 impl Access {
     /// With the grants of `config`. The services use the same `quotas`.
     pub fn new(config: watch::Receiver<Arc<Config>>, quotas: Quotas) -> Self {
-        Self { config, quotas, lines: Lines::default() }
+        Self { config, quotas, requests: Requests::default(), lines: Lines::default() }
     }
 
-    /// Whether a call may be made. Returns the caller's name, the rule of the call, and the caller if it has a role.
-    fn permit(
-        &self,
-        path: &str,
-        connection: &Extensions,
-    ) -> Result<(String, &'static Rule, Option<Caller>), Status> {
+    /// Whether a call may be made.
+    fn permit(&self, path: &str, connection: &Extensions) -> Result<Permitted, Status> {
         let peer = Peer::of(connection)?;
+        let socket = UnixPeer::socket(connection).cloned();
         let caller = {
             let config = self.config.borrow();
-            Grants::from(&**config).caller_at(&peer, UnixPeer::socket(connection))
+            Grants::from(&**config).caller_at(&peer, socket.as_deref())
         };
-        let name = caller.as_ref().map_or_else(|| peer.name(), |caller| caller.name.clone());
+        let client = caller.as_ref().map_or_else(
+            || Client { name: peer.name(), cohort: Some(Cohort::WithoutRole) },
+            Caller::client,
+        );
         // Checked before anything is logged, so that nobody can flood the log.
-        self.quotas.admit(&name, Instant::now())?;
+        self.quotas.admit(&client, Instant::now())?;
         let Some(rule) = rules::find(path) else { return Err(unknown(path, caller.as_ref())) };
-        let permitted = permit(rule, &name, caller.as_ref());
+        let permitted = permit(rule, &client.name, caller.as_ref());
         if let (true, Err(refusal)) = (rule.is_change(), &permitted) {
-            audit::denied(&name, rule.method(), refusal);
+            audit::denied(&client.name, rule.method(), refusal);
         }
         permitted?;
-        Ok((name, rule, caller))
+        let standing = Standing::new(rule, peer, socket, self.config.clone());
+        Ok(Permitted { rule, client, caller, standing })
     }
 }
 
-/// Whether `caller`, known as `name`, may make the call of `rule`.
-fn permit(rule: &Rule, name: &str, caller: Option<&Caller>) -> Result<(), Refusal> {
-    let Need::Role(needed) = rule.need else { return Ok(()) };
-    let method = rule.method();
-    let message = match caller {
-        Some(caller) if caller.role >= needed => return Ok(()),
-        Some(caller) => format!(
-            "{method} needs the role {needed}, {name} has the role {}: ask for a grant in the daemon's configuration",
-            caller.role
-        ),
-        None => format!(
-            "{method} needs the role {needed}, {name} has none: ask for a grant in the daemon's configuration"
-        ),
-    };
-    Err(Refusal::NotPermitted { message })
-}
-
-/// The answer to a call without a rule, which never reaches a service. An admin is told that there is no such call, others that
-/// they may not make it.
+/// The answer to a call without a rule, which never reaches a service. Who may call anything learns that there is no such call, so
+/// that a newer client can tell an older daemon from a missing right.
 fn unknown(path: &str, caller: Option<&Caller>) -> Status {
-    if caller.is_some_and(|caller| caller.role == Role::Admin) {
+    if caller.is_some() {
         return Status::unimplemented("no such call: the client may be newer than the daemon");
     }
     let message = format!("{} may be called by nobody: see the API", path.escape_debug());
@@ -108,11 +102,10 @@ pub struct Guarded<S> {
     inner: S,
 }
 
-impl<S, B> Service<Request<B>> for Guarded<S>
+impl<S> Service<Request<Body>> for Guarded<S>
 where
-    S: Service<Request<B>, Response = Response<Body>> + Clone + Send + 'static,
+    S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + 'static,
     S::Future: Send,
-    B: Send + 'static,
 {
     type Response = Response<Body>;
     type Error = S::Error;
@@ -122,43 +115,75 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
         // Call the service that `poll_ready` was asked about, not its clone.
         let clone = self.inner.clone();
-        let mut inner = mem::replace(&mut self.inner, clone);
+        let inner = mem::replace(&mut self.inner, clone);
         let access = self.access.clone();
         Box::pin(async move {
-            let (mut head, body) = request.into_parts();
-            let permitted = access.permit(head.uri.path(), &head.extensions);
-            let (name, rule, caller) = match permitted {
-                Ok(permitted) => permitted,
-                Err(status) => return Ok(status.into_http()),
-            };
-            // `None`: the caller has no role, and the call needs none.
-            caller.map(|caller| head.extensions.insert(caller));
-            let calls = access.config.borrow().calls;
-            let patience = connection::hangup(&head.extensions).map(|hangup| Patience {
-                limit: calls.take_timeout,
-                caller: name.clone(),
-                hangup: hangup.clone(),
-            });
-            let answered = async {
-                match access.lines.turn(&name, rule.kind).await {
-                    Err(refusal) => Ok(Status::from(refusal).into_http()),
-                    Ok(turn) => {
-                        let answer = inner.call(Request::from_parts(head, body)).await;
-                        answer
-                            .map(|answer| answer.map(|body| held(body, turn, rule.kind, patience)))
-                    }
-                }
-            };
-            match rule.kind.deadline(&calls) {
-                None => answered.await,
-                Some(limit) => {
-                    let late = |_| Ok(Status::from(Refusal::Late { limit }).into_http());
-                    timeout(limit, answered).await.unwrap_or_else(late)
-                }
+            match access.permit(request.uri().path(), request.extensions()) {
+                Ok(permitted) => access.answer(permitted, request, inner).await,
+                Err(status) => Ok(status.into_http()),
             }
         })
+    }
+}
+
+impl Access {
+    /// The answer to a call that may be made.
+    async fn answer<S>(
+        &self,
+        permitted: Permitted,
+        request: Request<Body>,
+        mut inner: S,
+    ) -> Result<Response<Body>, S::Error>
+    where
+        S: Service<Request<Body>, Response = Response<Body>>,
+    {
+        let Permitted { rule, client, caller, standing } = permitted;
+        let (mut head, body) = request.into_parts();
+        caller.map(|caller| head.extensions.insert(caller));
+        let calls = self.config.borrow().calls;
+        let patience = connection::hangup(&head.extensions).map(|hangup| Patience {
+            limit: calls.take_timeout,
+            caller: client.name.clone(),
+            hangup: hangup.clone(),
+        });
+        let asking = match self.requests.begin(&client, &head.headers) {
+            Ok(asking) => asking,
+            Err(refusal) => return Ok(Status::from(refusal).into_http()),
+        };
+        let ready = async {
+            match rule.asks {
+                Asks::Once(most) => {
+                    let body = asking.whole(body, most, calls.timeout).await?;
+                    Ok((body, self.lines.turn(&client, rule.kind).await?))
+                }
+                // What has come of it is kept by HTTP/2 until the service reads it.
+                Asks::Stream => {
+                    let turn = self.lines.turn(&client, rule.kind).await;
+                    drop(asking);
+                    Ok((body, turn?))
+                }
+            }
+        };
+        let answered = async {
+            match ready.await {
+                Err(status) => Ok(Status::into_http(status)),
+                Ok((body, turn)) => {
+                    let answer = inner.call(Request::from_parts(head, body)).await;
+                    answer.map(|answer| {
+                        answer.map(|body| held(body, turn, rule.kind, patience, standing))
+                    })
+                }
+            }
+        };
+        match rule.kind.deadline(&calls) {
+            None => answered.await,
+            Some(limit) => {
+                let late = |_| Ok(Status::from(Refusal::Late { limit }).into_http());
+                timeout(limit, answered).await.unwrap_or_else(late)
+            }
+        }
     }
 }

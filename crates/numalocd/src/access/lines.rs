@@ -2,7 +2,7 @@
 //! number is bounded, too. So a caller that does not take its answers holds up nobody else, and takes only a bounded amount of
 //! memory.
 
-use super::peer::is_host_name;
+use super::shares::{Client, Holder};
 use crate::{config::Calls, refusal::Refusal};
 use std::{
     collections::HashMap,
@@ -14,7 +14,7 @@ use std::{
 };
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-/// Most calls of one caller that wait, for each kind of call.
+/// Most calls of one caller that wait, for each kind of call; of root and of members of a group's grant together, twice as many.
 const WAITING: usize = 1024;
 /// How many lines are kept before those without a call are removed.
 const LINES: usize = 64;
@@ -26,6 +26,8 @@ pub(super) enum Kind {
     Read,
     /// A list or a look at the host. The answer may have megabytes.
     List,
+    /// A look that mostly waits for time to pass.
+    Advice,
     /// A change, which waits for the disk.
     Change,
     /// A change that comes in parts. They may have megabytes, which are kept until the request is whole.
@@ -41,7 +43,7 @@ impl Kind {
     pub fn at_once(self) -> usize {
         match self {
             Self::Read => 256,
-            Self::List => 4,
+            Self::List | Self::Advice => 4,
             Self::Bulk => 2,
             Self::Change | Self::Stream => 64,
             Self::Watch => Semaphore::MAX_PERMITS,
@@ -54,7 +56,7 @@ impl Kind {
         match self {
             Self::Read => 1024,
             // The answers have some megabytes each.
-            Self::List => 16,
+            Self::List | Self::Advice => 16,
             Self::Bulk => 8,
             Self::Change | Self::Stream => 256,
             // `Quotas` bounds the watches, for each caller and for all together.
@@ -66,7 +68,7 @@ impl Kind {
     pub fn deadline(self, calls: &Calls) -> Option<Duration> {
         match self {
             Self::Read | Self::Change => Some(calls.timeout),
-            Self::List | Self::Bulk => Some(calls.long_timeout),
+            Self::List | Self::Advice | Self::Bulk => Some(calls.long_timeout),
             Self::Stream | Self::Watch => None,
         }
     }
@@ -89,6 +91,7 @@ pub(super) struct Lines {
 struct All {
     reads: Arc<Semaphore>,
     lists: Arc<Semaphore>,
+    advice: Arc<Semaphore>,
     changes: Arc<Semaphore>,
     bulk: Arc<Semaphore>,
     streams: Arc<Semaphore>,
@@ -101,6 +104,7 @@ impl Default for All {
         Self {
             reads: turns(Kind::Read),
             lists: turns(Kind::List),
+            advice: turns(Kind::Advice),
             changes: turns(Kind::Change),
             bulk: turns(Kind::Bulk),
             streams: turns(Kind::Stream),
@@ -114,6 +118,7 @@ impl All {
         let turns = match kind {
             Kind::Read => &self.reads,
             Kind::List => &self.lists,
+            Kind::Advice => &self.advice,
             Kind::Change => &self.changes,
             Kind::Bulk => &self.bulk,
             Kind::Stream => &self.streams,
@@ -125,7 +130,7 @@ impl All {
 
 #[derive(Debug, Default)]
 struct Remembered {
-    lines: HashMap<(String, Kind), Weak<Line>>,
+    lines: HashMap<(Holder, Kind), Weak<Line>>,
     /// How many lines were left when idle ones were last removed.
     busy: usize,
 }
@@ -134,14 +139,32 @@ struct Remembered {
 struct Line {
     turns: Arc<Semaphore>,
     waiting: AtomicUsize,
+    /// Most calls that wait.
+    most_waiting: usize,
+}
+
+impl Line {
+    /// Waits for a turn of `caller`.
+    async fn turn(&self, caller: &str) -> Result<OwnedSemaphorePermit, Refusal> {
+        if let Ok(permit) = self.turns.clone().try_acquire_owned() {
+            return Ok(permit);
+        }
+        let waiting = self.waiting.fetch_add(1, Relaxed);
+        let _waits = Waits(&self.waiting);
+        if waiting >= self.most_waiting {
+            let (what, limit, caller) = ("waiting calls", self.most_waiting, caller.to_owned());
+            return Err(Refusal::Quota { what, limit, caller });
+        }
+        self.turns.clone().acquire_owned().await.map_err(closed)
+    }
 }
 
 /// A call that is being answered. It counts until this is dropped: keep it with the answer.
 #[derive(Debug)]
 pub(super) struct Turn {
-    _permit: OwnedSemaphorePermit,
+    /// Of the caller, and of its cohort.
+    _own: Vec<(OwnedSemaphorePermit, Arc<Line>)>,
     _of_all: Option<OwnedSemaphorePermit>,
-    _line: Arc<Line>,
 }
 
 /// A waiting call. It is counted until this is dropped.
@@ -154,46 +177,41 @@ impl Drop for Waits<'_> {
 }
 
 impl Lines {
-    /// Waits for the turn of a call of `name`.
+    /// Waits for the turn of a call of `client`.
     ///
     /// # Errors
-    /// [`Refusal::Quota`]: as many calls wait already as may.
-    pub async fn turn(&self, name: &str, kind: Kind) -> Result<Turn, Refusal> {
-        let line = self.line(name, kind);
-        let permit = match line.turns.clone().try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(_) => {
-                let waiting = line.waiting.fetch_add(1, Relaxed);
-                let _waits = Waits(&line.waiting);
-                if waiting >= WAITING {
-                    let (what, limit) = ("waiting calls", WAITING);
-                    return Err(Refusal::Quota { what, limit, caller: name.to_owned() });
-                }
-                line.turns.clone().acquire_owned().await.map_err(closed)?
-            }
-        };
-        // Taken after the caller's own turn, so that no caller waits here with more calls than it may have at once.
-        let of_all = match is_host_name(name) {
+    /// [`Refusal::Quota`]: as many calls of this caller wait already as may.
+    pub async fn turn(&self, client: &Client, kind: Kind) -> Result<Turn, Refusal> {
+        let share = if client.is_host() { 2 } else { 1 };
+        let mut own = Vec::with_capacity(2);
+        // The caller's own turn is taken first and that of all callers last, so that no caller waits for others with more calls
+        // than it may have at once.
+        for (holder, times) in client.holders() {
+            let line = self.line(holder, kind, share * times as usize);
+            own.push((line.turn(&client.name).await?, line));
+        }
+        let of_all = match client.is_host() {
             true => None,
             false => Some(self.all.of(kind).acquire_owned().await.map_err(closed)?),
         };
-        Ok(Turn { _permit: permit, _of_all: of_all, _line: line })
+        Ok(Turn { _own: own, _of_all: of_all })
     }
 
-    /// The line of a caller. It is a new one if none of the caller's calls is under way.
-    fn line(&self, name: &str, kind: Kind) -> Arc<Line> {
+    /// The line of a caller or cohort. It is a new one if none of its calls is under way.
+    fn line(&self, holder: Holder, kind: Kind, share: usize) -> Arc<Line> {
         // Nothing panics while holding the lock, so the contents of a poisoned lock are consistent.
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         if remembered.lines.len() >= LINES.max(2 * remembered.busy) {
             remembered.lines.retain(|_, line| line.strong_count() > 0);
             remembered.busy = remembered.lines.len();
         }
-        let known = remembered.lines.entry((name.to_owned(), kind)).or_default();
+        let known = remembered.lines.entry((holder, kind)).or_default();
         known.upgrade().unwrap_or_else(|| {
-            let share = if is_host_name(name) { 2 } else { 1 };
-            let most = (share * kind.at_once()).min(Semaphore::MAX_PERMITS);
+            let most = kind.at_once().saturating_mul(share).min(Semaphore::MAX_PERMITS);
             let turns = Arc::new(Semaphore::new(most));
-            let line = Arc::new(Line { turns, waiting: AtomicUsize::new(0) });
+            let waiting = WAITING.saturating_mul(share);
+            let line =
+                Arc::new(Line { turns, waiting: AtomicUsize::new(0), most_waiting: waiting });
             *known = Arc::downgrade(&line);
             line
         })

@@ -66,8 +66,8 @@ impl UnixPeer {
     }
 
     /// The additional socket that a request came by; `None`: it came by the main socket or by TCP.
-    pub(super) fn socket(extensions: &Extensions) -> Option<&Socket> {
-        noted::<Self>(extensions)?.socket.as_deref()
+    pub(super) fn socket(extensions: &Extensions) -> Option<&Arc<Socket>> {
+        noted::<Self>(extensions)?.socket.as_ref()
     }
 }
 

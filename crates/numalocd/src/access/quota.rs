@@ -1,6 +1,9 @@
-//! Quotas of one caller: calls per second, and watches.
+//! Quotas of one caller, and of the members of a group's grant together: calls per second, and watches.
 
-use super::{Caller, peer::is_host_name};
+use super::{
+    Caller, Client,
+    shares::{Holder, Share, Shares, Words},
+};
 use crate::{
     config::{Config, Quota},
     refusal::Refusal,
@@ -15,9 +18,8 @@ use tokio::sync::watch;
 /// Token units per call: 10^9, so that each nanosecond adds as many units as the rate has calls per second.
 const CALL: u64 = 1_000_000_000;
 
-/// Most watches of all callers together, as a multiple of the quota of one caller. root and the daemon's own user may go beyond
-/// it.
-const OF_ALL: usize = 4;
+/// A watch. It counts until this is dropped.
+pub type Watching = Share;
 
 /// How many callers are remembered before idle ones are removed.
 const CALLERS: usize = 64;
@@ -28,12 +30,12 @@ const CALLERS: usize = 64;
 pub struct Quotas {
     config: watch::Receiver<Arc<Config>>,
     callers: Arc<Mutex<Callers>>,
+    watches: Shares,
 }
 
 #[derive(Debug, Default)]
 struct Callers {
-    used: HashMap<String, Used>,
-    watches: usize,
+    used: HashMap<Holder, Used>,
     /// How many callers were left when idle ones were last removed.
     busy: usize,
 }
@@ -43,20 +45,19 @@ struct Used {
     /// Tokens left, in billionths of a call.
     left: u64,
     updated: Instant,
-    watches: usize,
-}
-
-/// A watch. It counts until this is dropped.
-#[derive(Debug)]
-pub struct Watching {
-    callers: Arc<Mutex<Callers>>,
-    name: String,
+    /// Calls per second.
+    limit: u32,
 }
 
 impl Quotas {
     /// With the quotas of `config`. Changes of the configuration take effect at once.
     pub fn new(config: watch::Receiver<Arc<Config>>) -> Self {
-        Self { config, callers: Arc::default() }
+        let watches = Shares::new(Words {
+            caller: "watches",
+            cohort: "watches of all members of the group",
+            all: "watches of all callers",
+        });
+        Self { config, callers: Arc::default(), watches }
     }
 
     /// The quotas of each caller as configured now.
@@ -64,46 +65,35 @@ impl Quotas {
         self.config.borrow().quota
     }
 
-    /// Whether the caller of this name may make a call now. A `now` before the previous one adds nothing to the bucket.
+    /// Whether the caller may make a call now. A `now` before the previous one adds nothing to the bucket.
     ///
     /// # Errors
     /// [`Refusal::TooFast`], with how long to wait before the next call.
-    pub fn admit(&self, name: &str, now: Instant) -> Result<(), Refusal> {
+    pub fn admit(&self, client: &Client, now: Instant) -> Result<(), Refusal> {
         let limit = self.config.borrow().quota.requests_per_second;
-        let wait = lock(&self.callers).of(name, limit, now).take(limit, now);
-        match wait {
-            None => Ok(()),
-            Some(retry_after) => {
-                Err(Refusal::TooFast { limit, caller: name.to_owned(), retry_after })
+        let mut callers = lock(&self.callers);
+        for (holder, times) in client.holders() {
+            let limit = limit.saturating_mul(times);
+            if let Some(retry_after) = callers.of(holder, limit, now).take(limit, now) {
+                return Err(Refusal::TooFast { limit, caller: client.name.clone(), retry_after });
             }
         }
+        Ok(())
     }
 
-    /// Counts a watch of `caller` until the result is dropped: keep it with the stream.
+    /// Counts a watch of `caller` until the result is dropped: keep it with the stream. All callers together may have four times
+    /// the quota of one; root and the daemon's own user may go beyond that.
     ///
     /// # Errors
-    /// [`Refusal::Quota`]: the caller, or all callers together, have as many watches as they may.
+    /// [`Refusal::Quota`]: the caller, the members of the group that its grant names, or all callers together, have as many
+    /// watches as they may.
     pub fn watch(&self, caller: &Caller) -> Result<Watching, Refusal> {
-        let quota = self.config.borrow().quota;
-        let mut callers = lock(&self.callers);
-        let of_all = quota.watches.saturating_mul(OF_ALL);
-        if callers.watches >= of_all && !is_host_name(&caller.name) {
-            let (what, caller) = ("watches of all callers", caller.name.clone());
-            return Err(Refusal::Quota { what, limit: of_all, caller });
-        }
-        let used = callers.of(&caller.name, quota.requests_per_second, Instant::now());
-        if used.watches >= quota.watches {
-            let caller = caller.name.clone();
-            return Err(Refusal::Quota { what: "watches", limit: quota.watches, caller });
-        }
-        used.watches += 1;
-        callers.watches += 1;
-        Ok(Watching { callers: Arc::clone(&self.callers), name: caller.name.clone() })
+        self.watches.take(&caller.client(), 1, self.quota().watches)
     }
 
     /// How many watches all callers have now.
     pub fn watches(&self) -> usize {
-        lock(&self.callers).watches
+        self.watches.all()
     }
 
     #[cfg(test)]
@@ -112,26 +102,18 @@ impl Quotas {
     }
 }
 
-impl Drop for Watching {
-    fn drop(&mut self) {
-        let mut callers = lock(&self.callers);
-        callers.watches = callers.watches.saturating_sub(1);
-        if let Some(used) = callers.used.get_mut(&self.name) {
-            used.watches = used.watches.saturating_sub(1);
-        }
-    }
-}
-
 impl Callers {
-    /// What `name` has used; a new caller has a full bucket. Idle callers are forgotten each time the number of callers has
+    /// What `holder` has used; a new one has a full bucket. Idle callers are forgotten each time the number of callers has
     /// doubled, so that the cost of a call does not depend on their number.
-    fn of(&mut self, name: &str, limit: u32, now: Instant) -> &mut Used {
-        if self.used.len() >= CALLERS.max(2 * self.busy) && !self.used.contains_key(name) {
-            self.used.retain(|_, used| used.watches > 0 || used.fill(limit, now) < full(limit));
+    fn of(&mut self, holder: Holder, limit: u32, now: Instant) -> &mut Used {
+        if self.used.len() >= CALLERS.max(2 * self.busy) && !self.used.contains_key(&holder) {
+            self.used.retain(|_, used| used.fill(used.limit, now) < full(used.limit));
             self.busy = self.used.len();
         }
-        let new = || Used { left: full(limit), updated: now, watches: 0 };
-        self.used.entry(name.to_owned()).or_insert_with(new)
+        let new = || Used { left: full(limit), updated: now, limit };
+        let used = self.used.entry(holder).or_insert_with(new);
+        used.limit = limit;
+        used
     }
 }
 

@@ -1,4 +1,5 @@
-//! The role that each call needs, and its kind. A call without a rule is refused, and a test fails for it.
+//! The role that each call needs, its kind, and how large its request may be. A call without a rule is refused, and a test fails
+//! for it.
 
 use super::lines::Kind;
 use crate::config::Role;
@@ -12,6 +13,20 @@ pub(super) enum Need {
     Role(Role),
 }
 
+/// Largest message of a request, in bytes, of calls that take a target, labels or workloads.
+pub const REQUEST_MAX: usize = 1 << 20;
+/// The same for all other calls. Their requests have a few names.
+pub const SMALL_REQUEST_MAX: usize = 16 << 10;
+
+/// How a request comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asks {
+    /// As one message of at most so many bytes, which is read before the call gets a turn.
+    Once(usize),
+    /// As a stream of messages, which the service reads.
+    Stream,
+}
+
 /// What a call needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
@@ -21,10 +36,12 @@ pub(super) struct Rule {
     pub need: Need,
     /// What it costs while it is answered.
     pub kind: Kind,
+    /// How its request comes.
+    pub asks: Asks,
 }
 
 const fn open(path: &'static str) -> Rule {
-    Rule { path, need: Need::Open, kind: Kind::Read }
+    new(path, Need::Open, Kind::Read)
 }
 
 const fn read(path: &'static str) -> Rule {
@@ -44,19 +61,23 @@ const fn watch(path: &'static str) -> Rule {
 }
 
 const fn viewer(path: &'static str, kind: Kind) -> Rule {
-    Rule { path, need: Need::Role(Role::Viewer), kind }
+    new(path, Need::Role(Role::Viewer), kind)
 }
 
 const fn change(path: &'static str) -> Rule {
-    Rule { path, need: Need::Role(Role::Operator), kind: Kind::Change }
+    new(path, Need::Role(Role::Operator), Kind::Change)
 }
 
 const fn bulk(path: &'static str) -> Rule {
-    Rule { path, need: Need::Role(Role::Operator), kind: Kind::Bulk }
+    new(path, Need::Role(Role::Operator), Kind::Bulk)
 }
 
 const fn admin(path: &'static str) -> Rule {
-    Rule { path, need: Need::Role(Role::Admin), kind: Kind::Change }
+    new(path, Need::Role(Role::Admin), Kind::Change)
+}
+
+const fn new(path: &'static str, need: Need, kind: Kind) -> Rule {
+    Rule { path, need, kind, asks: Asks::Once(SMALL_REQUEST_MAX) }
 }
 
 /// One rule for each call. `Check` of the health service is open to everybody, because probes have no role. Watching health and
@@ -64,8 +85,8 @@ const fn admin(path: &'static str) -> Rule {
 pub(super) const RULES: &[Rule] = &[
     open("/grpc.health.v1.Health/Check"),
     stream("/grpc.health.v1.Health/Watch"),
-    stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"),
-    stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"),
+    stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo").streamed(),
+    stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo").streamed(),
     read("/numaloc.v1.DaemonService/GetStatus"),
     list("/numaloc.v1.DaemonService/GetMetrics"),
     admin("/numaloc.v1.DaemonService/DrainDaemon"),
@@ -74,35 +95,35 @@ pub(super) const RULES: &[Rule] = &[
     admin("/numaloc.v1.DaemonService/ResumeDaemon"),
     admin("/numaloc.v1.DaemonService/BackupStore"),
     list("/numaloc.v1.LocalityService/GetTopology"),
-    list("/numaloc.v1.LocalityService/GetLocality"),
-    watch("/numaloc.v1.LocalityService/WatchLocality"),
-    list("/numaloc.v1.LocalityService/GetAdvice"),
+    list("/numaloc.v1.LocalityService/GetLocality").large(),
+    watch("/numaloc.v1.LocalityService/WatchLocality").large(),
+    viewer("/numaloc.v1.LocalityService/GetAdvice", Kind::Advice).large(),
     list("/numaloc.v1.LocalityService/GetLiveView"),
-    list("/numaloc.v1.MigrationService/PlanMigration"),
-    change("/numaloc.v1.MigrationService/CreateJob"),
+    list("/numaloc.v1.MigrationService/PlanMigration").large(),
+    change("/numaloc.v1.MigrationService/CreateJob").large(),
     read("/numaloc.v1.MigrationService/GetJob"),
-    list("/numaloc.v1.MigrationService/ListJobs"),
+    list("/numaloc.v1.MigrationService/ListJobs").large(),
     watch("/numaloc.v1.MigrationService/WatchJob"),
-    watch("/numaloc.v1.MigrationService/WatchJobs"),
+    watch("/numaloc.v1.MigrationService/WatchJobs").large(),
     change("/numaloc.v1.MigrationService/CancelJob"),
     change("/numaloc.v1.MigrationService/PauseJob"),
     change("/numaloc.v1.MigrationService/ResumeJob"),
-    change("/numaloc.v1.ScheduleService/CreateSchedule"),
+    change("/numaloc.v1.ScheduleService/CreateSchedule").large(),
     read("/numaloc.v1.ScheduleService/GetSchedule"),
-    list("/numaloc.v1.ScheduleService/ListSchedules"),
-    watch("/numaloc.v1.ScheduleService/WatchSchedules"),
-    change("/numaloc.v1.ScheduleService/UpdateSchedule"),
+    list("/numaloc.v1.ScheduleService/ListSchedules").large(),
+    watch("/numaloc.v1.ScheduleService/WatchSchedules").large(),
+    change("/numaloc.v1.ScheduleService/UpdateSchedule").large(),
     change("/numaloc.v1.ScheduleService/DeleteSchedule"),
     change("/numaloc.v1.ScheduleService/RunSchedule"),
     list("/numaloc.v1.EventService/ListEvents"),
     watch("/numaloc.v1.EventService/WatchEvents"),
-    change("/numaloc.v1.WorkloadService/RegisterWorkload"),
-    bulk("/numaloc.v1.WorkloadService/ReplaceWorkloads"),
+    change("/numaloc.v1.WorkloadService/RegisterWorkload").large(),
+    bulk("/numaloc.v1.WorkloadService/ReplaceWorkloads").streamed(),
     change("/numaloc.v1.WorkloadService/RenewWorkloads"),
     change("/numaloc.v1.WorkloadService/UnregisterWorkload"),
     read("/numaloc.v1.WorkloadService/GetWorkload"),
-    list("/numaloc.v1.WorkloadService/ListWorkloads"),
-    watch("/numaloc.v1.WorkloadService/WatchWorkloads"),
+    list("/numaloc.v1.WorkloadService/ListWorkloads").large(),
+    watch("/numaloc.v1.WorkloadService/WatchWorkloads").large(),
 ];
 
 /// The rule for the call with this path.
@@ -111,6 +132,16 @@ pub(super) fn find(path: &str) -> Option<&'static Rule> {
 }
 
 impl Rule {
+    /// With a request that may be large.
+    const fn large(self) -> Self {
+        Self { asks: Asks::Once(REQUEST_MAX), ..self }
+    }
+
+    /// With a request that is a stream.
+    const fn streamed(self) -> Self {
+        Self { asks: Asks::Stream, ..self }
+    }
+
     /// Whether the call is a change. Changes are audited.
     pub fn is_change(&self) -> bool {
         matches!(self.kind, Kind::Change | Kind::Bulk)

@@ -8,18 +8,25 @@ mod lines;
 mod quota;
 mod rules;
 mod server;
+mod standing;
 mod table;
 mod untaken;
+mod whole;
 
 pub(crate) use audit::Log;
 
-use super::Authority;
+use super::{Authority, Client};
 use crate::config::{Ceilings, Config, Grant, Grantee, Role};
 use std::sync::Arc;
 
 /// A grant without cgroups.
 fn grant(to: Grantee, role: Role) -> Grant {
     Grant { to, role, cgroups: Vec::new(), ceilings: Ceilings::default() }
+}
+
+/// A caller with a grant of its own.
+fn client(name: &str) -> Client {
+    Client { name: name.to_owned(), cohort: None }
 }
 
 /// A configuration with these grants.

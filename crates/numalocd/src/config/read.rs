@@ -206,6 +206,7 @@ fn quota(at: &mut Section<'_>) -> Quota {
         schedules: at.read("schedules", count(1..=MANY)).unwrap_or(default.schedules),
         workloads: at.read("workloads", count(1..=MANY)).unwrap_or(default.workloads),
         bytes: at.read("bytes", bytes).unwrap_or(default.bytes),
+        all_bytes: at.read("all_bytes", bytes).unwrap_or(default.all_bytes),
         watches: at.read("watches", count(1..=MANY)).unwrap_or(default.watches),
         requests_per_second: rate.unwrap_or(default.requests_per_second),
     }

@@ -63,6 +63,7 @@ fn every_key_is_read() {
         schedules = 2
         workloads = 3
         bytes = "2M"
+        all_bytes = "3M"
         watches = 4
         requests_per_second = 5
         [calls]
@@ -152,6 +153,7 @@ fn every_key_is_read() {
             schedules: 2,
             workloads: 3,
             bytes: 2 << 20,
+            all_bytes: 3 << 20,
             watches: 4,
             requests_per_second: 5,
         },

@@ -130,14 +130,13 @@ async fn probe(
 async fn answer_lookups(
     engine: Engine,
     mut sought: mpsc::UnboundedReceiver<Lookup>,
-    found: mpsc::UnboundedSender<(JobId, Found)>,
+    found: mpsc::UnboundedSender<(JobId, Option<Found>)>,
 ) {
     while let Some(Lookup { job, aim, options, owner }) = sought.recv().await {
-        match engine.probe(&owner, aim, options).await {
-            // Fails only when the daemon ends.
-            Ok(there) => drop(found.send((job, there))),
-            Err(refusal) => tracing::debug!(%job, %refusal, "not looked up"),
-        }
+        let there = engine.probe(&owner, aim, options).await;
+        let there = there.inspect_err(|refusal| tracing::debug!(%job, %refusal, "not looked up"));
+        // Fails only when the daemon ends.
+        let _ = found.send((job, there.ok()));
     }
 }
 

@@ -52,12 +52,14 @@ impl Agenda {
         self.due.values().min().copied()
     }
 
-    /// Takes the schedules that are due by `now`; they are not due any more.
-    pub fn take_due(&mut self, now: Instant) -> Vec<u64> {
-        let due = self.due.iter().filter(|(_, due)| **due <= now);
-        let due: Vec<u64> = due.map(|(number, _)| *number).collect();
-        self.due.retain(|_, due| *due > now);
-        due
+    /// Takes the schedule that has been due longest by `now`; it is not due any more. `None`: none is due.
+    pub fn take_due(&mut self, now: Instant) -> Option<u64> {
+        let (&number, &due) = self.due.iter().min_by_key(|(_, due)| **due)?;
+        if due > now {
+            return None;
+        }
+        self.due.remove(&number);
+        Some(number)
     }
 
     /// Notes that a schedule's target is gone at `now`. Gives back since when.
@@ -135,8 +137,8 @@ mod tests {
             .into_iter()
             .for_each(|(number, due)| agenda.set_due(number, Some(due)));
         assert_eq!(agenda.next_due(), Some(now));
-        assert_eq!(agenda.take_due(now), [3, 7]);
-        assert_eq!((agenda.take_due(now), agenda.next_due()), (Vec::new(), Some(later)));
+        assert_eq!([(); 3].map(|()| agenda.take_due(now)), [Some(3), Some(7), None]);
+        assert_eq!(agenda.next_due(), Some(later));
         agenda.set_due(5, None);
         assert_eq!((agenda.due(5), agenda.next_due()), (None, None));
     }

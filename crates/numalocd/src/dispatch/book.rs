@@ -6,12 +6,16 @@ use super::{
     names::Names,
     used::{Sort, Used},
 };
-use crate::store::{Contents, EventHead, Holds, Kept, Last, Weight, Write};
+use crate::{
+    config::Quota,
+    refusal::Refusal,
+    store::{Contents, EventHead, Holds, Kept, Last, Weight, Write},
+};
 use numaloc_api::value::{
     EventType, Job, JobId, JobState, Schedule, ScheduleId, Workload, WorkloadId,
 };
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::Arc,
 };
 use tokio::sync::watch;
@@ -21,7 +25,7 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub struct Book {
     jobs: BTreeMap<u64, Kept>,
-    open: BTreeSet<u64>,
+    open: BTreeMap<u64, Counted>,
     counts: BTreeMap<JobState, usize>,
     schedules: BTreeMap<u64, Arc<Schedule>>,
     workloads: BTreeMap<WorkloadId, Arc<Workload>>,
@@ -48,7 +52,7 @@ impl Book {
     pub fn new(contents: Contents) -> Self {
         let mut book = Self {
             jobs: BTreeMap::new(),
-            open: BTreeSet::new(),
+            open: BTreeMap::new(),
             counts: BTreeMap::new(),
             schedules: BTreeMap::new(),
             workloads: BTreeMap::new(),
@@ -67,8 +71,9 @@ impl Book {
             watchers: HashMap::new(),
             last_event: watch::Sender::new(contents.last.event),
         };
-        contents.jobs.into_iter().for_each(|kept| book.keep(kept));
+        // A schedule's open job counts for the owner of the schedule, so schedules come first.
         contents.schedules.into_iter().for_each(|schedule| book.put_schedule(Arc::new(schedule)));
+        contents.jobs.into_iter().for_each(|kept| book.keep(kept));
         contents.workloads.into_iter().for_each(|workload| book.put_workload(Arc::new(workload)));
         book.job_changes.publish();
         book.schedule_changes.publish();
@@ -179,11 +184,11 @@ impl Book {
         }
         *self.counts.entry(job.state).or_default() += 1;
         self.uncount(number);
-        if job.state.is_end() {
-            self.open.remove(&number);
-        } else {
-            self.open.insert(number);
-            self.used.add(&job.creator, Sort::OpenJob, job.weight());
+        if !job.state.is_end() {
+            let (owner, _) = self.owner(job);
+            let counted = Counted { owner: owner.to_owned(), sort: sort(job), bytes: job.weight() };
+            self.used.add(&counted.owner, counted.sort, counted.bytes);
+            self.open.insert(number, counted);
         }
         self.jobs.insert(number, kept);
     }
@@ -194,15 +199,33 @@ impl Book {
         if let Some(count) = self.counts.get_mut(&job.state) {
             *count -= 1;
         }
-        if !job.state.is_end() {
-            self.used.take(&job.creator, Sort::OpenJob, job.weight());
+        if let Some(Counted { owner, sort, bytes }) = self.open.remove(&number) {
+            self.used.take(&owner, sort, bytes);
         }
+    }
+
+    /// Whom a job belongs to, and that client's group, which a grant may be for: the creator of its schedule, or its own.
+    pub fn owner<'a>(&'a self, job: &'a Job) -> (&'a str, Option<u32>) {
+        match job.schedule.as_ref().and_then(|id| self.schedule(id)) {
+            Some(schedule) => (&schedule.creator, schedule.creator_gid),
+            None => (&job.creator, job.creator_gid),
+        }
+    }
+
+    /// Checks whether the quota of its owner allows a job that is new or has changed.
+    ///
+    /// # Errors
+    /// As [`Used::check`].
+    pub fn check_job(&self, job: &Job, quota: &Quota) -> Result<(), Refusal> {
+        let before = job.id.number().and_then(|number| self.open.get(&number));
+        let before = before.map(|counted| counted.bytes);
+        self.used.check(self.owner(job).0, sort(job), job.weight(), before, quota)
     }
 
     /// The daemon is drained or all moves are paused, or no more: each queued job says so.
     fn hold(&mut self, holds: Holds) {
         self.holds = holds;
-        for number in &self.open {
+        for number in self.open.keys() {
             if let Some(Kept { job, .. }) = self.jobs.get(number)
                 && job.state == JobState::Queued
             {
@@ -215,7 +238,6 @@ impl Book {
         let Some(number) = id.number() else { return };
         self.job_changes.remove(id);
         self.chosen_jobs.remove(id.id());
-        self.open.remove(&number);
         self.uncount(number);
         let dropped = self.jobs.remove(&number);
         if let Some(key) =
@@ -284,7 +306,11 @@ impl Book {
     }
     /// Jobs that have not ended, the oldest first.
     pub fn open_jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
-        self.open.iter().filter_map(|number| Some(&self.jobs.get(number)?.job))
+        self.open.keys().filter_map(|number| Some(&self.jobs.get(number)?.job))
+    }
+    /// The numbers of jobs that have not ended, the oldest first.
+    pub fn open_numbers(&self) -> impl Iterator<Item = u64> {
+        self.open.keys().copied()
     }
     /// How many jobs are in each state.
     pub fn counts(&self) -> &BTreeMap<JobState, usize> {
@@ -386,6 +412,18 @@ impl Book {
             watchers.send_replace(Arc::new(job));
         }
     }
+}
+
+/// What an open job counts for.
+#[derive(Debug)]
+struct Counted {
+    owner: String,
+    sort: Sort,
+    bytes: usize,
+}
+
+fn sort(job: &Job) -> Sort {
+    if job.schedule.is_some() { Sort::Run } else { Sort::OpenJob }
 }
 
 /// Who has asked for a job: its creator, or who has had its schedule run.

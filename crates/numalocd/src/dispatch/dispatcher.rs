@@ -115,6 +115,10 @@ pub struct Dispatcher {
     pub(super) moved_bytes: u64,
     /// What there is to tell of the host since the start, as events with these messages. `recover` tells it.
     pub(super) news: Vec<(EventType, String)>,
+    /// Jobs that the last daemon left open and whose processes are still to be looked up. `recover` has it.
+    pub(super) unseen: VecDeque<u64>,
+    /// Probes whose answers have not come yet. `ticks` counts them.
+    pub(super) probing: usize,
     /// Whether the jobs that the last daemon left under way have been dealt with. `recover` sets it.
     pub(super) recovered: bool,
     /// Whether anything has changed since jobs were last chosen to start. All set it; `task` clears it.
@@ -145,6 +149,8 @@ impl Dispatcher {
             late: VecDeque::new(),
             moved_bytes: 0,
             news: Vec::new(),
+            unseen: VecDeque::new(),
+            probing: 0,
             recovered: false,
             changed: true,
             ended_bytes: 0,

@@ -45,7 +45,7 @@ impl Dispatcher {
         local_percent: Option<f64>,
     ) -> Result<(), Refusal> {
         let now = self.wall();
-        let state_message = joined([state_message, left_out(&job.members)]);
+        let state_message = joined([state_message, left_out(&job)]);
         let members = all_ended(&job.members, state, &state_message);
         let ended = Some(now);
         let job = Arc::new(Job { state, state_message, wanted: None, ended, members, ..job });
@@ -112,14 +112,21 @@ fn all_ended(members: &[MemberResult], state: JobState, why: &str) -> Vec<Member
     members.iter().map(one).collect()
 }
 
-/// Names the members that took no part, for people; empty if all did.
-fn left_out(members: &[MemberResult]) -> String {
-    let of = |words, state| {
-        let fitting = members.iter().filter(|member| member.state == state);
+/// Names the members that took no part, or not with all of their processes, for people; empty if there are none.
+fn left_out(job: &Job) -> String {
+    let of = |words, fits: fn(&MemberResult) -> bool| {
+        let fitting = job.members.iter().filter(|member| fits(member));
         let names: Vec<&Target> = fitting.map(|member| &member.member).collect();
         first_few(names.into_iter()).map(|names| format!("{words}: {names}")).unwrap_or_default()
     };
-    joined([of("not there", MemberState::Missing), of("left out", MemberState::Refused)])
+    let more = match job.more_members {
+        0 => String::new(),
+        more => format!("{more} more take no part"),
+    };
+    let missing = of("not there", |member| member.state == MemberState::Missing);
+    let refused = of("left out", |member| member.state == MemberState::Refused);
+    let in_part = of("not all of its processes may be read", |member| member.unreadable > 0);
+    joined([missing, refused, in_part, more])
 }
 
 /// Joins those parts of a message that are not empty.

@@ -112,7 +112,7 @@ impl Dispatcher {
             remote_bytes: after.map(|after| after.movable.remote_bytes),
             failed: failed.take(FAILED).collect(),
             members: told(&job.members),
-            more_members: job.members.len().saturating_sub(MEMBERS),
+            more_members: job.members.len().saturating_sub(MEMBERS) + job.more_members,
             ..self.of_job(job, kind, message)
         };
         self.is_news(job, &event).then_some(event)

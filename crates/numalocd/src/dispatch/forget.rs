@@ -7,7 +7,7 @@ use super::{
 use crate::{
     config::Retention,
     refusal::Refusal,
-    store::{EventHead, Kept, Weight, Write},
+    store::{EventHead, Kept, Write},
 };
 use numaloc_api::value::JobId;
 use std::{
@@ -44,7 +44,7 @@ impl Dispatcher {
         let mut of_schedule: BTreeMap<&str, usize> = BTreeMap::new();
         let (mut old, mut kept) = (Vec::new(), Vec::new());
         let jobs = self.records.jobs().values();
-        for Kept { job, listed } in jobs.rev().filter(|kept| kept.job.state.is_end()) {
+        for Kept { job, bytes, .. } in jobs.rev().filter(|kept| kept.job.state.is_end()) {
             let schedule = job.schedule.as_ref().map(|schedule| schedule.id());
             let runs = schedule.map(|schedule| of_schedule.entry(schedule).or_default());
             let too_many = runs.is_some_and(|runs| {
@@ -54,8 +54,7 @@ impl Dispatcher {
             if too_many || job.ended.is_some_and(is_old) {
                 old.push(job.id.clone());
             } else {
-                let bytes = listed.as_ref().map_or(0, Weight::weight);
-                kept.push(Record { key: &job.id, creator: self.owner_name(job), bytes });
+                kept.push(Record { key: &job.id, creator: self.owner_name(job), bytes: *bytes });
             }
         }
         // The oldest first, as for events.

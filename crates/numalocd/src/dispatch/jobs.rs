@@ -22,13 +22,8 @@
 //! nothing has been moved yet. A RUNNING job becomes INTERRUPTED, unless its policy is to resume: then it is SUSPENDED (if
 //! the daemon could still store that), and QUEUED again at the next start.
 
-use super::{Made, command::Change, dispatcher::Dispatcher, used::Sort};
-use crate::{
-    access::Caller,
-    order::Found,
-    refusal::Refusal,
-    store::{Weight, Write},
-};
+use super::{Made, command::Change, dispatcher::Dispatcher, ends::joined};
+use crate::{access::Caller, order::Found, refusal::Refusal, store::Write};
 use numaloc_api::value::{
     CreateJob, EventType, Job, JobId, JobState, MigrationSpec, OnConflict, Pins,
 };
@@ -87,12 +82,10 @@ impl Dispatcher {
             request_id,
             creator_gid: caller.gid,
             pins,
-            members: found.members.clone(),
             labels,
-            ..new
+            ..new.with_members(found.members.clone())
         });
-        let quota = &self.config().quota;
-        self.records.used().check(&caller.name, Sort::OpenJob, job.weight(), None, quota)?;
+        self.records.check_job(&job, &self.config().quota)?;
         if validate_only {
             return Ok((job, false));
         }
@@ -117,6 +110,7 @@ impl Dispatcher {
             pins: Pins::new(),
             members: Vec::new(),
             labels: BTreeMap::new(),
+            more_members: 0,
             requester: None,
             request_id: None,
             created: self.wall(),
@@ -261,6 +255,25 @@ impl Dispatcher {
         let changed = Job { state, wanted: None, state_message, ..job.clone() };
         let writes = [Write::Job(Arc::new(changed))].into_iter().chain(self.tell(event));
         self.commit(writes.collect())
+    }
+}
+
+impl Dispatcher {
+    /// Stores a job whose run has ended early and that stays open. If its record has become larger than the quota of its owner
+    /// allows, the job ends: nothing may stay in memory for as long as clients like without counting for one.
+    pub(super) fn stay_open(
+        &mut self,
+        job: &Job,
+        state: JobState,
+        message: String,
+    ) -> Result<(), Refusal> {
+        match self.records.check_job(job, &self.config().quota) {
+            Ok(()) => self.put_job(job, state, message),
+            Err(refusal) => {
+                let message = joined([message, refusal.to_string()]);
+                self.end_job(job, JobState::Failed, message, None)
+            }
+        }
     }
 }
 

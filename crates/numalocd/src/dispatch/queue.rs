@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
-/// How long a job moves before it makes room for a waiting job: one of a better class, or one of another owner in its own
-/// class.
+/// How long a job moves before it makes room for a waiting job: one of a better class, or one of another owner or tenant in
+/// its own class.
 pub const SLICE: Duration = Duration::from_secs(120);
 
 /// A queued job.
@@ -24,8 +24,12 @@ pub struct Waiting<'a> {
     pub qos_class: QosClass,
     /// Its owner.
     pub owner: &'a str,
-    /// How many jobs of the same owner come before it in its class, including those under way.
+    /// On whose behalf the owner asks; empty: on its own.
+    pub tenant: &'a str,
+    /// How many jobs of the same owner come before it in its class, including those under way. See [`take_turns`].
     pub turn: usize,
+    /// How many of these are of the same tenant.
+    pub tenant_turn: usize,
     /// Its processes and nodes, as far as known.
     pub found: Option<&'a Found>,
 }
@@ -50,6 +54,8 @@ pub struct Active<'a> {
     pub qos_class: QosClass,
     /// Its owner.
     pub owner: &'a str,
+    /// On whose behalf the owner asks; empty: on its own.
+    pub tenant: &'a str,
     /// How far it is.
     pub stage: Stage,
     /// Its processes and nodes, as far as known.
@@ -154,8 +160,9 @@ pub fn preempted<'a>(waiting: &[Waiting<'a>], active: &[Active<'a>], limits: &Qu
 }
 
 /// A job that has moved for at least a slice and has to go behind a job that waits for what it has. The waiting job is of a
-/// better class; or it is of the same class and of another owner, who has no more jobs under way. Without the first job,
-/// the waiting one can be planned or moved. If there are several to choose from, the one that has moved longest.
+/// better class; or it is of the same class and of another owner, or of another tenant of the same owner, with no more jobs
+/// under way. Without the first job, the waiting one can be planned or moved. If there are several to choose from, the one that
+/// has moved longest.
 pub fn overstayed<'a>(
     waiting: &[Waiting<'a>],
     active: &[Active<'a>],
@@ -166,7 +173,9 @@ pub fn overstayed<'a>(
         line: job.number,
         qos_class: job.qos_class,
         owner: job.owner,
+        tenant: job.tenant,
         turn: others_of(job, active),
+        tenant_turn: others_of_tenant(job, active),
         found: job.found,
     });
     let mut waiting: Vec<Waiting<'a>> = ready.chain(waiting.iter().copied()).collect();
@@ -187,7 +196,10 @@ pub fn overstayed<'a>(
     };
     let is_for = |job: &&Waiting<'a>, late: &Active<'a>| match job.qos_class.cmp(&late.qos_class) {
         Ordering::Less => true,
-        Ordering::Equal => job.owner != late.owner && job.turn <= others_of(late, active),
+        Ordering::Equal if job.owner != late.owner => job.turn <= others_of(late, active),
+        Ordering::Equal => {
+            job.tenant != late.tenant && job.tenant_turn <= others_of_tenant(late, active)
+        }
         Ordering::Greater => false,
     };
     let starts = |job: &Waiting<'a>, beside: &[Active<'a>]| {
@@ -205,13 +217,44 @@ pub fn overstayed<'a>(
 
 /// How many other jobs of the same owner and class are under way.
 fn others_of(job: &Active<'_>, active: &[Active<'_>]) -> usize {
-    let is_other = |other: &&Active<'_>| {
-        other.owner == job.owner && other.qos_class == job.qos_class && other.number != job.number
-    };
-    active.iter().filter(is_other).count()
+    others(job, active).count()
 }
 
-/// The order of queued jobs: by class, then owners take turns, then by age.
+/// How many of these are of the same tenant.
+fn others_of_tenant(job: &Active<'_>, active: &[Active<'_>]) -> usize {
+    others(job, active).filter(|other| other.tenant == job.tenant).count()
+}
+
+fn others<'a>(job: &Active<'_>, active: &'a [Active<'a>]) -> impl Iterator<Item = &'a Active<'a>> {
+    let (number, class, owner) = (job.number, job.qos_class, job.owner.to_owned());
+    active.iter().filter(move |other| {
+        other.number != number && other.qos_class == class && other.owner == owner
+    })
+}
+
+/// Sets the turns of queued jobs, which are given by age. The tenants of an owner take turns for the turns of the owner, so an
+/// owner gets no more by naming more tenants.
+pub fn take_turns<'a>(waiting: &mut [Waiting<'a>], active: &[Active<'a>]) {
+    let mut of_tenants: BTreeMap<(QosClass, &str, &str), usize> = BTreeMap::new();
+    let mut of_owners: BTreeMap<(QosClass, &str), usize> = BTreeMap::new();
+    for job in active {
+        *of_tenants.entry((job.qos_class, job.owner, job.tenant)).or_default() += 1;
+        *of_owners.entry((job.qos_class, job.owner)).or_default() += 1;
+    }
+    for job in &mut *waiting {
+        let turns = of_tenants.entry((job.qos_class, job.owner, job.tenant)).or_default();
+        job.tenant_turn = *turns;
+        *turns += 1;
+    }
+    waiting.sort_by_key(|job| (job.tenant_turn, job.line, job.number));
+    for job in waiting {
+        let turns = of_owners.entry((job.qos_class, job.owner)).or_default();
+        job.turn = *turns;
+        *turns += 1;
+    }
+}
+
+/// The order of queued jobs: by class, then owners and their tenants take turns, then by age.
 fn key(job: &Waiting<'_>) -> (QosClass, usize, u64, u64) {
     (job.qos_class, job.turn, job.line, job.number)
 }

@@ -1,7 +1,7 @@
 //! The start: jobs that the last daemon left under way, and what only memory had.
 
 use super::dispatcher::{Dispatcher, Lookup};
-use crate::{order::Found, refusal::Refusal};
+use crate::{order::Found, refusal::Refusal, store::Kept};
 use numaloc_api::value::{Job, JobId, JobState, OnInterrupt};
 
 impl Dispatcher {
@@ -46,6 +46,7 @@ impl Dispatcher {
         self.recovered = true;
         self.set_all_due();
         self.begin_all_leases();
+        self.unseen = self.records.open_numbers().collect();
         self.look_up();
         Ok(())
     }
@@ -61,9 +62,14 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Asks the engine for the processes of open jobs. Only the last daemon knew which jobs share memory.
-    fn look_up(&self) {
-        for job in self.records.open_jobs() {
+    /// Asks the engine for the processes of the next open job of the last daemon, which alone knew which jobs share memory. One at
+    /// a time: all targets together may be large.
+    fn look_up(&mut self) {
+        while let Some(number) = self.unseen.pop_front() {
+            let kept = self.records.jobs().get(&number);
+            let Some(Kept { job, .. }) = kept.filter(|kept| !kept.job.state.is_end()) else {
+                continue;
+            };
             // A job whose target cannot be resolved now ends at its turn.
             let Ok(owner) = self.owner_of(job) else { continue };
             let (target, options) = (&job.spec.target, job.spec.policy.options.clone());
@@ -71,15 +77,17 @@ impl Dispatcher {
             let lookup = Lookup { job: job.id.clone(), aim: selected.aim, options, owner };
             // This fails only when the daemon ends.
             let _ = self.edges.lookups.send(lookup);
+            return;
         }
     }
 
-    /// Notes the processes and nodes of a job that was open at the start, unless more is known by now.
-    pub(super) fn on_looked_up(&mut self, id: &JobId, found: Found) {
+    /// Notes the processes and nodes of a job that was open at the start, unless more is known by now. `None`: nothing was found.
+    pub(super) fn on_looked_up(&mut self, id: &JobId, found: Option<Found>) {
         let is_open = self.records.job(id).is_some_and(|job| !job.state.is_end());
-        if let Some(number) = id.number().filter(|_| is_open) {
+        if let Some((number, found)) = id.number().filter(|_| is_open).zip(found) {
             self.open.learn_first(number, &found);
         }
+        self.look_up();
     }
 }
 

@@ -68,13 +68,19 @@ impl Dispatcher {
                 let members = planned.found.members.clone();
                 if let Some(why) = &planned.nothing {
                     let share = Some(planned.local_percent);
-                    let job = Job { members: all_legs(&job, members), ..job };
+                    let members = all_legs(&job, members);
+                    let job = job.with_members(members);
                     self.end_without_moving(&job, why.clone(), share)?;
                 } else {
                     self.open.learn(number, &planned.found);
                     // Until this run has ended, the members keep their results from earlier runs.
-                    let members = if job.outcome.is_some() { job.members.clone() } else { members };
-                    return self.proceed(number, Job { members, ..job });
+                    let job = if job.outcome.is_some() { job } else { job.with_members(members) };
+                    match self.records.check_job(&job, &self.config().quota) {
+                        Ok(()) => return self.proceed(number, job),
+                        Err(refusal) => {
+                            self.end_job(&job, JobState::Failed, refusal.to_string(), None)?;
+                        }
+                    }
                 }
             }
         }
@@ -157,7 +163,8 @@ impl Dispatcher {
                     Some(before) => Arc::new(before.continued_by(outcome)),
                     None => outcome.clone(),
                 };
-                let job = Job { members: all_legs(&job, members.clone()), ..job };
+                let members = all_legs(&job, members.clone());
+                let job = job.with_members(members);
                 // A run may be finished before it notices that it is to stop. Then nothing is left for this reason.
                 if outcome.account().left_for(Reason::Cancelled) > 0 {
                     self.stopped(&job, Some(whole))?;
@@ -195,11 +202,11 @@ impl Dispatcher {
             }
             Some(_) => {
                 let message = by("paused");
-                self.put_job(&with(job, outcome), JobState::Paused, message)
+                self.stay_open(&with(job, outcome), JobState::Paused, message)
             }
             None if self.stopping.is_some() && job.state == JobState::Running && resumes(job) => {
                 let message = "the daemon was stopped; goes on when it is back".to_owned();
-                self.put_job(&with(job, outcome), JobState::Suspended, message)
+                self.stay_open(&with(job, outcome), JobState::Suspended, message)
             }
             None if self.stopping.is_some() && job.state == JobState::Running => {
                 let message = "the daemon was stopped".to_owned();
@@ -207,7 +214,7 @@ impl Dispatcher {
             }
             None => {
                 let why = run.and_then(|run| run.back).unwrap_or_default().to_owned();
-                self.put_job(&with(job, outcome), JobState::Queued, why)
+                self.stay_open(&with(job, outcome), JobState::Queued, why)
             }
         }
     }

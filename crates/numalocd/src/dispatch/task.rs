@@ -38,8 +38,8 @@ pub struct Ears {
     pub reports: mpsc::UnboundedReceiver<Report>,
     /// Answers to probes.
     pub probed: mpsc::UnboundedReceiver<Probed>,
-    /// Answers to lookups that have found something.
-    pub looked_up: mpsc::UnboundedReceiver<(JobId, Found)>,
+    /// Answers to lookups; `None`: nothing was found.
+    pub looked_up: mpsc::UnboundedReceiver<(JobId, Option<Found>)>,
 }
 
 /// Something that the dispatcher does each time `.1` has passed: feeding a watchdog.
@@ -99,7 +99,7 @@ impl Dispatcher {
                     None => self.begin_stop(),
                 },
                 Some(report) = ears.reports.recv() => self.on_report(report),
-                Some(probed) = ears.probed.recv() => self.on_probed(probed),
+                Some(probed) = ears.probed.recv() => self.on_answered(probed),
                 Some((job, found)) = ears.looked_up.recv() => self.on_looked_up(&job, found),
                 // Without a sender the configuration stays as it is.
                 Ok(()) = config.changed() => self.changed = true,
@@ -114,9 +114,7 @@ impl Dispatcher {
         let now = Instant::now();
         self.recover()?;
         self.catch_up();
-        if self.stopping.is_none() {
-            self.tick_schedules(now);
-        }
+        self.tick_schedules(now);
         // Repeated until nothing changes any more. For example, a job that could not start has ended, so another one may
         // start.
         while self.changed {
@@ -143,7 +141,7 @@ impl Dispatcher {
     }
 
     fn next_tick(&self, now: Instant) -> Option<Instant> {
-        let due = self.agenda.next_due().filter(|_| self.stopping.is_none());
+        let due = self.agenda.next_due().filter(|_| self.may_probe());
         let is_shown = |number: &u64| {
             self.records
                 .jobs()

@@ -1,5 +1,6 @@
 //! The dispatcher with a real store, and an engine that the tests play themselves.
 
+mod bounds;
 mod classes;
 mod declared;
 mod fights;
@@ -60,7 +61,7 @@ pub struct Rig {
     pub probes: mpsc::UnboundedReceiver<Probe>,
     pub probed: mpsc::UnboundedSender<Probed>,
     pub lookups: mpsc::UnboundedReceiver<Lookup>,
-    pub looked_up: mpsc::UnboundedSender<(JobId, Found)>,
+    pub looked_up: mpsc::UnboundedSender<(JobId, Option<Found>)>,
     pub config: watch::Sender<Arc<Config>>,
     /// How many commits there were.
     pub commits: Arc<AtomicU64>,

@@ -20,19 +20,35 @@ const LOOK_MIN: Duration = Duration::from_secs(1);
 const LOOK_MAX: Duration = Duration::from_secs(10);
 /// Longest wait if the target has been gone for long.
 const LOOK_GONE: Duration = Duration::from_secs(60);
+/// At most this many schedules are probed at a time: a probe has all members of its target.
+const PROBES: usize = 16;
 /// First and longest wait before a failed probe of a schedule is repeated.
 const RETRY: Duration = Duration::from_secs(10);
 const RETRY_MAX: Duration = Duration::from_secs(600);
 
 impl Dispatcher {
-    /// Probes the targets of the schedules that are due.
+    /// Probes the target of one schedule that is due. Others follow in the dispatcher's next turns, so that clients are
+    /// answered in between.
     pub(super) fn tick_schedules(&mut self, now: Instant) {
-        // The answers to the probes set them again.
-        for number in self.agenda.take_due(now) {
-            if let Some(schedule) = self.records.schedules().get(&number).cloned() {
-                self.probe(&schedule);
-            }
+        if !self.may_probe() {
+            return;
         }
+        // The answer to the probe sets it again.
+        let schedule = self.agenda.take_due(now).and_then(|it| self.records.schedules().get(&it));
+        if let Some(schedule) = schedule.cloned() {
+            self.probe(&schedule);
+        }
+    }
+
+    /// Whether another schedule may be probed now.
+    pub(super) fn may_probe(&self) -> bool {
+        self.stopping.is_none() && self.probing < PROBES
+    }
+
+    /// Handles the answer of the engine to a probe.
+    pub(super) fn on_answered(&mut self, probed: Probed) {
+        self.probing = self.probing.saturating_sub(1);
+        self.on_probed(probed);
     }
 
     /// Asks the engine whether the target of a schedule is there.
@@ -49,6 +65,7 @@ impl Dispatcher {
             Err(refusal) => self.on_probed(Probed { schedule, etag, found: Err(refusal) }),
             Ok((aim, creator)) => {
                 let options = migration.policy.options.clone();
+                self.probing += 1;
                 // This fails only when the daemon ends.
                 let _ = self.edges.probes.send(Probe { schedule, etag, aim, options, creator });
             }
@@ -68,9 +85,9 @@ impl Dispatcher {
         // A schedule that is not due stays as it is if a run that a client has asked for is not possible.
         let is_due = matches!(known.state, ScheduleState::Waiting | ScheduleState::TargetGone);
         let (answer, done) = match found {
-            Ok(found) => self.ran(&known, Some(found)),
+            Ok(found) => self.ran(&known, Some(found), is_due),
             // The end of the job says that there is no node to move to, as clients expect.
-            Err(Refusal::NoTargetNode { .. }) => self.ran(&known, None),
+            Err(Refusal::NoTargetNode { .. }) => self.ran(&known, None, is_due),
             Err(refusal) if !is_due => (Err(refusal), Ok(())),
             Err(refusal @ (Refusal::TargetNotFound { .. } | Refusal::TargetEmpty { .. })) => {
                 let done = self.target_is_gone(&known, refusal.to_string());
@@ -94,10 +111,17 @@ impl Dispatcher {
         &mut self,
         known: &Schedule,
         found: Option<Found>,
+        is_due: bool,
     ) -> (Result<Made, Refusal>, Result<(), Refusal>) {
-        let job = self.run_schedule(known, found);
-        let done = job.as_ref().map(|_| ()).map_err(Clone::clone);
-        (job.map(|job| (job, false)), done)
+        match self.run_schedule(known, found) {
+            Ok(job) => (Ok((job, false)), Ok(())),
+            // Other records of the owner have to end first.
+            Err(refusal @ Refusal::Quota { .. }) => {
+                let done = if is_due { self.postpone(known, refusal.to_string()) } else { Ok(()) };
+                (Err(refusal), done)
+            }
+            Err(refusal) => (Err(refusal.clone()), Err(refusal)),
+        }
     }
 
     fn run_schedule(
@@ -112,7 +136,7 @@ impl Dispatcher {
         job.schedule = Some(known.id.clone());
         job.pins.clone_from(&known.pins);
         if let Some(found) = &found {
-            job.members.clone_from(&found.members);
+            job = job.with_members(found.members.clone());
         }
         job.labels.clone_from(&known.spec.labels);
         let asker = self.agenda.asker(known.id.number().unwrap_or_default());
@@ -125,6 +149,7 @@ impl Dispatcher {
         let qos_class = &mut job.spec.policy.qos_class;
         *qos_class = qos_class.or(selected.qos_class);
         let job = Arc::new(job);
+        self.records.check_job(&job, &self.config().quota)?;
         let schedule = Schedule {
             state: ScheduleState::Active,
             state_message: self.fight_message(&known.id),

@@ -4,7 +4,10 @@ use super::{
     dispatcher::Dispatcher,
     limits::limits,
     measured::Measured,
-    queue::{Active, SLICE, Stage, Waiting, has_place, makes_room, next, overstayed, preempted},
+    queue::{
+        Active, SLICE, Stage, Waiting, has_place, makes_room, next, overstayed, preempted,
+        take_turns,
+    },
     run::{Run, Shown},
 };
 use crate::{
@@ -17,7 +20,6 @@ use crate::{
 use numaloc_api::value::{Job, JobState, Limits, MigrationSpec, QosClass};
 use numaloc_executor::Control;
 use std::{
-    collections::HashMap,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -98,6 +100,7 @@ impl Dispatcher {
                 number,
                 qos_class: run.qos_class,
                 owner: kept.map_or("", |kept| self.owner_name(&kept.job)),
+                tenant: kept.map_or("", |kept| tenant(&kept.job)),
                 stage: run.stage(now),
                 found: run.found.as_ref(),
             }
@@ -120,7 +123,7 @@ impl Dispatcher {
     fn turn(&mut self) -> Vec<u64> {
         let limits = self.config().queue;
         let active = self.active();
-        let waiting = self.waiting();
+        let waiting = self.waiting(&active);
         let preempted = preempted(&waiting, &active, &limits);
         // Only one at a time: a run that is ending already may free what others wait for.
         let is_ending = self.runs.values().any(Run::is_cancelled) || !preempted.is_empty();
@@ -154,42 +157,29 @@ impl Dispatcher {
     }
 
     /// Queued jobs, with their turns.
-    fn waiting(&self) -> Vec<Waiting<'_>> {
-        let mut ahead: HashMap<(QosClass, &str), usize> = HashMap::new();
-        for (number, run) in &self.runs {
-            let Some(kept) = self.records.jobs().get(number) else { continue };
-            *ahead.entry((run.qos_class, self.owner_name(&kept.job))).or_default() += 1;
-        }
+    fn waiting<'a>(&'a self, active: &[Active<'a>]) -> Vec<Waiting<'a>> {
         let config = self.config();
         let mut owners = Creators::new(Grants::from(&*config));
         let waiting = self.records.jobs_in(JobState::Queued).filter_map(|job| {
-            let (owner, gid) = self.owner_key(job);
+            let (owner, gid) = self.records.owner(job);
             let bound = |owner: &Caller| owner.ceilings.bound_class(job.spec.policy.class());
             // If the owner has lost its rights, the job is ended at its turn. Until then it counts as best effort, so that
             // no other job has to go back for it.
             let qos_class = owners.get(owner, gid).map_or(QosClass::Be, bound);
             let number = job.id.number()?;
-            let ahead = ahead.entry((qos_class, owner)).or_default();
-            let turn = *ahead;
-            *ahead += 1;
             let line = self.open.place(number);
             let found = self.open.found(number);
-            Some(Waiting { number, line, qos_class, owner, turn, found })
+            let (tenant, turn, tenant_turn) = (tenant(job), 0, 0);
+            Some(Waiting { number, line, qos_class, owner, tenant, turn, tenant_turn, found })
         });
-        waiting.collect()
+        let mut waiting: Vec<_> = waiting.collect();
+        take_turns(&mut waiting, active);
+        waiting
     }
 
     /// The name of a job's owner: its creator, or the creator of its schedule.
     pub(super) fn owner_name<'a>(&'a self, job: &'a Job) -> &'a str {
-        self.owner_key(job).0
-    }
-
-    /// The name of a job's owner, and the owner's group, which a grant may be for.
-    fn owner_key<'a>(&'a self, job: &'a Job) -> (&'a str, Option<u32>) {
-        match job.schedule.as_ref().and_then(|id| self.records.schedule(id)) {
-            Some(schedule) => (&schedule.creator, schedule.creator_gid),
-            None => (&job.creator, job.creator_gid),
-        }
+        self.records.owner(job).0
     }
 
     fn start_job(&mut self, number: u64, job: &Job) -> Result<(), Refusal> {
@@ -271,6 +261,11 @@ impl Dispatcher {
         })?;
         self.creator(&schedule.creator, schedule.creator_gid)
     }
+}
+
+/// On whose behalf a job's owner asks; empty: on its own.
+fn tenant(job: &Job) -> &str {
+    job.spec.policy.tenant.as_deref().unwrap_or_default()
 }
 
 /// What is left of the time for which a job may move, but at least 1 ms. A job with no time left ends as soon as it begins,

@@ -1,4 +1,4 @@
-//! How much of its quota each client uses.
+//! How much of its quota each client uses, and how much all clients together.
 
 use crate::{config::Quota, refusal::Refusal};
 use std::collections::HashMap;
@@ -6,8 +6,10 @@ use std::collections::HashMap;
 /// The kinds of record that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// A job that has not ended.
+    /// A job that has not ended, of a client.
     OpenJob,
+    /// A job that has not ended, of a schedule. Their number is that of schedules at most, so only their bytes are bounded.
+    Run,
     /// A schedule.
     Schedule,
     /// A workload.
@@ -35,6 +37,7 @@ impl Amount {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Own {
     open_jobs: usize,
+    runs: usize,
     schedules: usize,
     workloads: usize,
     bytes: usize,
@@ -44,6 +47,7 @@ impl Own {
     fn count(&mut self, sort: Sort) -> &mut usize {
         match sort {
             Sort::OpenJob => &mut self.open_jobs,
+            Sort::Run => &mut self.runs,
             Sort::Schedule => &mut self.schedules,
             Sort::Workload => &mut self.workloads,
         }
@@ -52,26 +56,32 @@ impl Own {
 
 /// What all clients have.
 #[derive(Debug, Default)]
-pub struct Used(HashMap<String, Own>);
+pub struct Used {
+    clients: HashMap<String, Own>,
+    /// The bytes of all clients.
+    bytes: usize,
+}
 
 impl Used {
     /// Counts a record of this weight.
     pub fn add(&mut self, creator: &str, sort: Sort, bytes: usize) {
-        let own = match self.0.get_mut(creator) {
+        let own = match self.clients.get_mut(creator) {
             Some(own) => own,
-            None => self.0.entry(creator.to_owned()).or_default(),
+            None => self.clients.entry(creator.to_owned()).or_default(),
         };
         *own.count(sort) += 1;
         own.bytes += bytes;
+        self.bytes += bytes;
     }
 
     /// Subtracts a record that was counted.
     pub fn take(&mut self, creator: &str, sort: Sort, bytes: usize) {
-        let Some(own) = self.0.get_mut(creator) else { return };
+        let Some(own) = self.clients.get_mut(creator) else { return };
         *own.count(sort) -= 1;
         own.bytes -= bytes;
+        self.bytes -= bytes;
         if *own == Own::default() {
-            self.0.remove(creator);
+            self.clients.remove(creator);
         }
     }
 
@@ -79,7 +89,7 @@ impl Used {
     /// replaces; `None`: it is a new one.
     ///
     /// # Errors
-    /// [`Refusal::Quota`]: the creator has used up the number of records or their bytes.
+    /// [`Refusal::Quota`]: the creator has used up the number of records or their bytes, or all clients together their bytes.
     pub fn check(
         &self,
         creator: &str,
@@ -104,9 +114,10 @@ impl Used {
         before: Amount,
         quota: &Quota,
     ) -> Result<(), Refusal> {
-        let mut own = self.0.get(creator).copied().unwrap_or_default();
+        let mut own = self.clients.get(creator).copied().unwrap_or_default();
         let (what, limit) = match sort {
             Sort::OpenJob => ("open jobs", quota.open_jobs),
+            Sort::Run => ("runs of schedules", usize::MAX),
             Sort::Schedule => ("schedules", quota.schedules),
             Sort::Workload => ("workloads", quota.workloads),
         };
@@ -116,8 +127,17 @@ impl Used {
         if after.records > before.records && records > limit {
             return refused(what, limit);
         }
-        let bytes = (own.bytes + after.bytes).saturating_sub(before.bytes);
-        let grows = after.bytes > before.bytes;
-        if grows && bytes > quota.bytes { refused("bytes of records", quota.bytes) } else { Ok(()) }
+        if after.bytes <= before.bytes {
+            return Ok(());
+        }
+        let fits =
+            |bytes: usize, limit| (bytes + after.bytes).saturating_sub(before.bytes) <= limit;
+        match () {
+            () if !fits(own.bytes, quota.bytes) => refused("bytes of records", quota.bytes),
+            () if !fits(self.bytes, quota.all_bytes) => {
+                refused("bytes of records of all clients together", quota.all_bytes)
+            }
+            () => Ok(()),
+        }
     }
 }

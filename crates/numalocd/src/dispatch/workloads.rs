@@ -89,7 +89,7 @@ impl Dispatcher {
             }
             if !any {
                 let reason = not_registered(&named, &target.workload_creators, of);
-                missing.push(Missing { reason, member: named });
+                missing.push(Missing { reason, member: named, processes: 0 });
             }
         };
         for id in &target.container_ids {

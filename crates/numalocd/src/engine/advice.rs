@@ -34,9 +34,10 @@ pub fn advised(
     }
     let targets = members.iter().map(|member| member.target.clone()).collect();
     let mut looked = look(stop, roots, &Wanted { targets, min_bytes, interval })?;
-    missing.extend(looked.missing.drain(..).map(|(index, why)| Missing {
-        member: members[index].name.clone(),
-        reason: why.to_string(),
+    missing.extend(looked.missing.drain(..).map(|left| Missing {
+        member: members[left.target].name.clone(),
+        reason: left.why.to_string(),
+        processes: left.processes,
     }));
     let findings = advise(&looked.look, min_bytes);
     Ok(Advised { looked, findings, missing })
@@ -51,7 +52,7 @@ mod tests {
     fn a_target_of_which_nothing_is_there_does_not_mean_everybody() {
         let reason = "no workload of this container is registered".to_owned();
         let member = Target { container_ids: ["a".to_owned()].into(), ..Target::default() };
-        let missing = vec![Missing { member, reason: reason.clone() }];
+        let missing = vec![Missing { member, reason: reason.clone(), processes: 0 }];
         let aim = Aim { members: Vec::new(), missing };
         let roots = Roots::default();
         let refused = advised(&|| false, &roots, Some(&aim), Duration::ZERO, 4096);

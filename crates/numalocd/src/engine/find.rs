@@ -19,9 +19,7 @@ pub fn find(
     let topology = topology::places(roots)?;
     let members = Members::look(roots, aim, &topology, authority)?;
     let processes = members.processes();
-    for nodes in options.to.iter().chain(&options.from) {
-        topology::check_nodes(roots, &topology, nodes)?;
-    }
+    topology::check_options(roots, &topology, options)?;
     topology::check_several(&topology)?;
     heat::check(roots, options.order)?;
     let nodes = homes(&topology, &processes, options)?;
@@ -44,7 +42,9 @@ fn homes(
         }
     }
     match skipped.filter(|_| nodes.is_empty()) {
-        Some((process, skip)) => Err(Refusal::NoTargetNode { message: explain(process, skip) }),
+        Some((process, skip)) => {
+            Err(Refusal::NoTargetNode { message: explain(process, skip), node: None })
+        }
         None => Ok(nodes),
     }
 }

@@ -1,30 +1,37 @@
 //! The members of a target, each judged by itself: which processes it has, why it takes no part, and what became of it.
 
-use super::authority;
+use super::{authority, joining::Joining};
 use crate::{access::Authority, order::Aim, refusal::Refusal};
 use numaloc_api::value::{FailedProcess, MemberResult, MemberState, Missing, Target};
 use numaloc_core::{
     Identity, Locality, NodeSet, Options, Outcome, Plan, PlannedProcess, Process, Skip, Topology,
     planner,
 };
-use numaloc_host::{Error, Policies, Roots, Survey, resolve_each, survey_unless};
-use std::collections::{BTreeMap, BTreeSet};
+use numaloc_host::{Error, Policies, Roots, Survey, resolve_each, survey_growing, survey_unless};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// The members of a target as they were found.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Members {
     judged: Vec<Judged>,
     /// Members known to be missing before the host was looked at.
     missing: Vec<Missing>,
     /// The processes by pid.
     processes: BTreeMap<i32, Process>,
+    /// The processes that they get from now on; `None`: they get none.
+    joining: Option<Arc<Joining>>,
 }
 
 /// A member: its processes, or why it takes no part.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Judged {
     name: Target,
     found: Result<BTreeSet<Identity>, Refusal>,
+    /// Number of its further processes, which may not be read, and why the first of them may not.
+    unreadable: Option<(usize, String)>,
 }
 
 impl Members {
@@ -34,10 +41,11 @@ impl Members {
         let judged = processes.iter().map(|process| Judged {
             name: Target { pids: [process.identity.pid].into(), ..Target::default() },
             found: Ok([process.identity].into()),
+            unreadable: None,
         });
         let judged = judged.collect();
         let processes = processes.into_iter().map(|process| (process.identity.pid, process));
-        Self { judged, missing: Vec::new(), processes: processes.collect() }
+        Self { judged, missing: Vec::new(), processes: processes.collect(), joining: None }
     }
 
     /// Finds the processes of the members, and checks that `authority` extends to them.
@@ -58,8 +66,13 @@ impl Members {
         let targets: Vec<_> = aim.members.iter().map(|member| member.target.clone()).collect();
         let (mut judged, mut processes) = (Vec::new(), BTreeMap::new());
         for (member, found) in aim.members.iter().zip(resolve_each(roots, &targets, topology)) {
+            let mut unreadable = None;
             let found = match found {
-                Ok(found) => own(authority::check(roots, &found, authority))?.map(|()| found),
+                Ok(found) => {
+                    unreadable = found.unreadable.map(|(count, why)| (count, why.to_string()));
+                    let found = found.processes;
+                    own(authority::check(roots, &found, authority))?.map(|()| found)
+                }
                 Err(error) if error.is_of_target() => Err(error.into()),
                 Err(error) => return Err(error.into()),
             };
@@ -68,15 +81,16 @@ impl Members {
                 processes.extend(found.into_iter().map(|process| (process.identity.pid, process)));
                 identities
             });
-            judged.push(Judged { name: member.name.clone(), found });
+            judged.push(Judged { name: member.name.clone(), found, unreadable });
         }
-        let members = Self { judged, missing: aim.missing.clone(), processes };
+        let joining = Joining::of(roots, topology, aim, authority);
+        let members = Self { judged, missing: aim.missing.clone(), processes, joining };
         members.check()?;
         Ok(members)
     }
 
-    /// Surveys the members that take part. A member is left out if it turns out not to be readable, or to be somebody
-    /// else's by now.
+    /// Surveys the members that take part, with the processes that they get meanwhile. A member is left out if it turns out not
+    /// to be readable, to be somebody else's by now, or to have mappings that cannot be compared.
     ///
     /// # Errors
     /// As [`Self::look`], if no member is left. As [`survey_unless`], if the error is not that of one member.
@@ -88,13 +102,19 @@ impl Members {
         options: &Options,
         authority: &Authority,
     ) -> Result<Survey, Refusal> {
+        let growth = self.joining.as_ref().map(|joining| joining.growth(topology, options));
         loop {
-            match survey_unless(stop, policies, roots, topology, self.processes(), options) {
+            let processes = self.processes();
+            let survey = match &growth {
+                Some(growth) => survey_growing(stop, policies, growth, processes),
+                None => survey_unless(stop, policies, roots, topology, processes, options),
+            };
+            match survey {
                 // Checked again now that the processes are held open. If one becomes somebody else's by a later exec, it
                 // has other memory than what is held open, and that is not touched.
                 Ok(survey) if self.leave_to_others(roots, &survey, authority)? => {}
                 Ok(survey) => return Ok(survey),
-                Err(error @ Error::NoRights { pid, .. }) => {
+                Err(error @ (Error::NoRights { pid, .. } | Error::Overlaps { pid, .. })) => {
                     let refusal = Refusal::from(error);
                     if !self.leave_out(pid, &refusal) {
                         return Err(refusal);
@@ -104,6 +124,20 @@ impl Members {
             }
             self.check()?;
         }
+    }
+
+    /// With the processes of `after`, a later look, that the members have got since they were found.
+    fn joined(&self, after: Option<&Plan>) -> Self {
+        let mut members = self.clone();
+        let (Some(joining), Some(after)) = (&self.joining, after) else { return members };
+        let identities = after.processes.iter().map(|planned| planned.process.identity);
+        for (index, process) in joining.among(identities) {
+            if let Some(Judged { found: Ok(found), .. }) = members.judged.get_mut(index) {
+                found.insert(process.identity);
+                members.processes.entry(process.identity.pid).or_insert(process);
+            }
+        }
+        members
     }
 
     /// Leaves out members that `authority` does not extend to by now. Gives back whether there are any.
@@ -156,11 +190,14 @@ impl Members {
         processes.filter(|process| taking.contains(&process.identity)).cloned().collect()
     }
 
-    /// The members that take no part.
+    /// The members that take no part, or not with all of their processes.
     pub fn missing(&self) -> Vec<Missing> {
         let left_out = self.judged.iter().filter_map(|judged| {
-            let reason = judged.found.as_ref().err()?.to_string();
-            Some(Missing { member: judged.name.clone(), reason })
+            let (processes, reason) = match &judged.found {
+                Ok(_) => judged.unreadable.clone()?,
+                Err(refusal) => (0, refusal.to_string()),
+            };
+            Some(Missing { member: judged.name.clone(), reason, processes })
         });
         self.missing.iter().cloned().chain(left_out).collect()
     }
@@ -208,7 +245,7 @@ impl Members {
     /// What became of the members in a run. `after` is a look at them after the run.
     pub fn ended(&self, plan: &Plan, outcome: &Outcome, after: Option<&Plan>) -> Vec<MemberResult> {
         let (places, places_after) = (places(plan), after.map(places).unwrap_or_default());
-        let results = self.results(|identities| {
+        let results = self.joined(after).results(|identities| {
             let at_first = at(&places, identities);
             let mut result = before(plan, &at_first);
             for &index in &at_first {
@@ -230,13 +267,14 @@ impl Members {
 
     /// One result for each member. For the members that take part, `of` gives the result of their processes.
     fn results(&self, of: impl Fn(&BTreeSet<Identity>) -> MemberResult) -> Vec<MemberResult> {
-        let missing = self.missing.iter().map(|Missing { member, reason }| {
+        let missing = self.missing.iter().map(|Missing { member, reason, .. }| {
             MemberResult::left_out(member.clone(), MemberState::Missing, reason.clone())
         });
-        let judged = self.judged.iter().map(|Judged { name, found }| match found {
+        let judged = self.judged.iter().map(|Judged { name, found, unreadable }| match found {
             Ok(identities) => {
                 let (member, processes) = (name.clone(), identities.len());
-                MemberResult { member, processes, ..of(identities) }
+                let unreadable = unreadable.as_ref().map_or(0, |(count, _)| *count);
+                MemberResult { member, processes, unreadable, ..of(identities) }
             }
             Err(refusal) => {
                 MemberResult::left_out(name.clone(), state(refusal), refusal.to_string())

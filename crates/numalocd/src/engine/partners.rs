@@ -39,8 +39,7 @@ impl Partners {
             match found {
                 Ok(members) => {
                     let own = identities(&members.processes());
-                    if !own.is_empty() && own.is_disjoint(&taken) {
-                        taken.extend(own);
+                    if exchange::enlist(&mut taken, own) {
                         each.push((name, members));
                     }
                 }

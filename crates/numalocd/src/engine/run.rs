@@ -14,7 +14,7 @@ use crate::{
 use numaloc_api::value;
 use numaloc_core::{Plan, Topology, exchange, offload::Amounts};
 use numaloc_executor::{Assignment, Control, RunLimits, execute_with};
-use numaloc_host::{Error, Policies, Roots, Survey, heat, survey_unless, topology};
+use numaloc_host::{Error, Policies, Roots, Survey, heat, survey_growing, survey_unless, topology};
 use std::{
     sync::Arc,
     sync::atomic::Ordering::Relaxed,
@@ -89,9 +89,7 @@ impl<'a> Run<'a> {
         let Order { aim, options, authority, control, .. } = order;
         let cancelled = || control.cancel.load(Relaxed);
         let topology = topology::topology(roots)?;
-        if let Some(nodes) = &options.to {
-            topology::check_nodes(roots, &topology, nodes)?;
-        }
+        topology::check_options(roots, &topology, options)?;
         let mut members = Members::look(roots, aim, &topology, authority)?;
         let host = (roots, &topology);
         let mut survey = members.survey(&cancelled, Policies::Ask, host, options, authority)?;
@@ -177,8 +175,11 @@ impl<'a> Run<'a> {
         let Self { roots, topology, plan, survey, .. } = self;
         let begin = Instant::now();
         let stop = || control.cancel.load(Relaxed) && begin.elapsed() > CANCELLED_LOOK;
-        let processes = survey.processes();
-        let again = survey_unless(&stop, survey.known(), roots, topology, processes, &plan.options);
+        let (processes, known) = (survey.processes_now(), survey.known());
+        let again = match survey.newcomers.growth() {
+            Some(growth) => survey_growing(&stop, known, &growth, processes),
+            None => survey_unless(&stop, known, roots, topology, processes, &plan.options),
+        };
         match again.map(|mut survey| survey.take_seen().plan(topology, &plan.options)) {
             Ok(plan) if plan.processes.is_empty() => None,
             Ok(plan) => Some(plan),

@@ -6,6 +6,7 @@ use crate::{
     config::{Ceilings, Role},
     offload::Asked,
     order::{Ended, Member, Planned},
+    refusal::Unfit,
 };
 use nix::{
     sys::wait::{Id, WaitPidFlag, waitid},
@@ -177,6 +178,26 @@ async fn where_nothing_can_move_there_is_no_target_node() {
 }
 
 #[tokio::test]
+async fn a_look_and_a_plan_refuse_nodes_that_do_not_exist() {
+    let (engine, asleep) = (engine(Roots::default()), Asleep::new());
+    let nodes = || "1023".parse().ok();
+    let to = Options { to: nodes(), ..Options::default() };
+    let from = Options { from: nodes(), ..Options::default() };
+    for options in [to, from] {
+        let looked = engine.look("a", asleep.aim(), options.clone(), Policies::Ask).await;
+        let (policies, offers) = (Policies::AskBriefly, Offers::default());
+        let all = caller(Authority::All);
+        let planned = engine.plan(&all, asleep.aim(), options.clone(), policies, offers).await;
+        let found = engine.find(&all, asleep.aim(), options).await.map(drop);
+        for refused in [looked.map(drop), planned.map(drop), found] {
+            let named = Some(Unfit::Named(1023));
+            let Err(Refusal::NoTargetNode { node, .. }) = refused else { panic!("{refused:?}") };
+            assert_eq!(node, named);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_look_needs_no_target_node_and_moves_nothing() {
     let (engine, asleep) = (engine(Roots::default()), Asleep::new());
     let looked = engine.look("a", asleep.aim(), Options::default(), Policies::Ask).await;
@@ -289,7 +310,11 @@ async fn what_is_gone_is_named_and_the_rest_is_found() {
     whole.members.extend(aim(Target::Cgroup("/numaloc-no-such".into())).members);
     // This can never be a target. That concerns only this member.
     whole.members.extend(aim(Target::Cgroup("../../etc".into())).members);
-    let known = Missing { member: value::Target::default(), reason: "not registered".to_owned() };
+    let known = Missing {
+        member: value::Target::default(),
+        reason: "not registered".to_owned(),
+        processes: 0,
+    };
     whole.missing.push(known.clone());
     let (plan, missing) =
         engine.look("a", whole, Options::default(), Policies::Ask).await.expect("one is there");

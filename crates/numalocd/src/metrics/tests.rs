@@ -25,6 +25,7 @@ fn job(state: JobState, seconds: u64, outcome: Option<Outcome>) -> Job {
         pins: Default::default(),
         members: Vec::new(),
         labels: Default::default(),
+        more_members: 0,
         requester: None,
         request_id: None,
         created: start,

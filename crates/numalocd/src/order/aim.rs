@@ -44,7 +44,7 @@ impl Aim {
             let Target::Pid(pid) = target else { return Some(Member { target, name }) };
             let pin = pins.get(&pid).map(exactly);
             if pin.is_none() {
-                missing.push(Missing { member: name.clone(), reason: why(pid) });
+                missing.push(Missing { member: name.clone(), reason: why(pid), processes: 0 });
             }
             Some(Member { target: pin?, name })
         };

@@ -1,6 +1,6 @@
 //! Turns errors of numaloc-host into refusals.
 
-use super::Refusal;
+use super::{Refusal, Unfit};
 use numaloc_host::{Error, ErrorKind};
 
 impl From<Error> for Refusal {
@@ -16,10 +16,14 @@ impl From<Error> for Refusal {
             Error::Ended { .. } | Error::KernelThread { .. } | Error::Empty { .. } => {
                 Self::TargetEmpty { message }
             }
-            Error::NoDamon { .. } | Error::SeveralCgroups { .. } | Error::ManyCgroups { .. } => {
-                Self::HostCannot { message }
+            Error::NoDamon { .. }
+            | Error::SeveralCgroups { .. }
+            | Error::ManyCgroups { .. }
+            | Error::Overlaps { .. } => Self::HostCannot { message },
+            Error::BadNode { node, .. } => {
+                Self::NoTargetNode { message, node: Some(Unfit::Named(node)) }
             }
-            Error::BadNode { .. } | Error::OneNode { .. } => Self::NoTargetNode { message },
+            Error::OneNode { .. } => Self::NoTargetNode { message, node: Some(Unfit::Only) },
             Error::Stopped => Self::Unavailable { message },
             Error::Systemd { .. } => Self::HostUnavailable { message },
             error if error.kind() == ErrorKind::Permission => Self::DaemonLacksRights { message },
@@ -72,6 +76,10 @@ mod tests {
             ),
             (Error::ManyCgroups { root: "/cg".into(), most: 9 }, "HostCannot"),
             (Error::NoDamon { reason: "r".into() }, "HostCannot"),
+            (
+                Error::Overlaps { pid, comm: "a".into(), name: "n".into(), mappings: 9 },
+                "HostCannot",
+            ),
             (Error::Stopped, "Unavailable"),
             (Error::Systemd { unit: "u".into(), reason: "r".into() }, "HostUnavailable"),
             (Error::Hwloc { reason: "r".into() }, "Internal"),

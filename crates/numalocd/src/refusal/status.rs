@@ -1,14 +1,14 @@
 //! The one place where refusals become gRPC statuses.
 //!
 //! Each status carries a google.rpc.ErrorInfo with the reason as in `numaloc.v1.ErrorReason`, and metadata about what it
-//! concerns, as far as known: `resource` (a name), `etag`, `state` and `action`, `request_id`, `field`, `ceiling` and
+//! concerns, as far as known: `resource` (a name), `etag`, `state` and `action`, `request_id`, `field`, `node`, `ceiling` and
 //! `most`, `oldest` and `last`, or `caller` and `limit`. If there is no more to say than the message does, the metadata are
 //! empty.
 
 #[cfg(test)]
 mod tests;
 
-use super::Refusal;
+use super::{Refusal, Unfit};
 use numaloc_api::{DOMAIN, v1::ErrorReason};
 use std::{borrow::Cow, collections::HashMap, time::Duration};
 use tonic::{Code, Status};
@@ -74,6 +74,7 @@ fn class(refusal: &Refusal) -> (Code, ErrorReason) {
     use ErrorReason as R;
     match refusal {
         Refusal::Invalid(_) | Refusal::PageToken => (Code::InvalidArgument, R::InvalidField),
+        Refusal::TooLarge { .. } => (Code::InvalidArgument, R::RequestTooLarge),
         Refusal::Cursor { .. } | Refusal::ResumeToken => (Code::OutOfRange, R::CursorOutOfRange),
         Refusal::NotFound { .. } => (Code::NotFound, R::ResourceNotFound),
         Refusal::TargetNotFound { .. } => (Code::NotFound, R::TargetNotFound),
@@ -104,6 +105,7 @@ fn class(refusal: &Refusal) -> (Code, ErrorReason) {
 fn about(refusal: &Refusal) -> Vec<(&'static str, String)> {
     match refusal {
         Refusal::PageToken => vec![("field", "page_token".to_owned())],
+        Refusal::TooLarge { most } => vec![("most", most.to_string())],
         Refusal::NotFound { name } | Refusal::NameTaken { name } => {
             vec![("resource", name.clone())]
         }
@@ -124,6 +126,12 @@ fn about(refusal: &Refusal) -> Vec<(&'static str, String)> {
         Refusal::Cursor { oldest, last, .. } => {
             vec![("oldest", format!("events/{oldest}")), ("last", format!("events/{last}"))]
         }
+        Refusal::NoTargetNode { node: Some(Unfit::Named(node)), .. } => {
+            vec![("node", node.to_string())]
+        }
+        Refusal::NoTargetNode { node: Some(Unfit::Only), .. } => {
+            vec![("node", "only".to_owned())]
+        }
         Refusal::Conflict { job } => vec![("resource", job.to_string())],
         Refusal::Quota { what, limit, caller } => {
             vec![("caller", caller.clone()), ("limit", format!("{limit} {what}"))]
@@ -135,7 +143,7 @@ fn about(refusal: &Refusal) -> Vec<(&'static str, String)> {
         | Refusal::ResumeToken
         | Refusal::TargetNotFound { .. }
         | Refusal::TargetEmpty { .. }
-        | Refusal::NoTargetNode { .. }
+        | Refusal::NoTargetNode { node: None, .. }
         | Refusal::HostCannot { .. }
         | Refusal::NotPermitted { .. }
         | Refusal::DaemonLacksRights { .. }

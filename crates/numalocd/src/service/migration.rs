@@ -9,7 +9,7 @@ use crate::{
     access::{Caller, caller},
     config::Role,
     dispatch::{Handle, Made, RecordKind},
-    order::Found,
+    order::{Found, Offers},
     refusal::Refusal,
 };
 use numaloc_api::{
@@ -18,9 +18,8 @@ use numaloc_api::{
     v1,
     value::{CreateJob, Job, JobId, ListJobs, MigrationSpec, Pins, WatchJobs},
 };
-use numaloc_core::{Plan, Skip};
 use numaloc_host::Policies;
-use std::{collections::BTreeSet, future::ready, sync::Arc};
+use std::{future::ready, sync::Arc};
 use tokio_stream::StreamExt;
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
@@ -70,23 +69,6 @@ fn only_checked((job, existing): Made) -> v1::CreateJobResponse {
     v1::CreateJobResponse { job: Some(v1::Job { name, ..shown }), existing }
 }
 
-/// Refuses a plan in which no process has a target node.
-fn with_target_node(plan: Plan) -> Result<Plan, Refusal> {
-    let reasons = plan.processes.iter().map(|process| process.skip.map(Skip::message));
-    match reasons.collect::<Option<BTreeSet<_>>>() {
-        Some(reasons) if !reasons.is_empty() => {
-            let reasons: Vec<_> = reasons.into_iter().collect();
-            let message = format!(
-                "no process of the target has memory to bring home: {}; pin it to CPUs of some nodes, or name nodes in the \
-                 policy",
-                reasons.join(", ")
-            );
-            Err(Refusal::NoTargetNode { message })
-        }
-        _ => Ok(plan),
-    }
-}
-
 #[tonic::async_trait]
 impl MigrationService for Service {
     async fn plan_migration(
@@ -107,14 +89,11 @@ impl MigrationService for Service {
         spec.policy.qos_class = spec.policy.qos_class.or(selected.qos_class);
         let (aim, policies) = (selected.aim, Policies::AskBriefly);
         let engine = &self.0.engine;
-        let (plan, missing) = match caller.role {
-            Role::Viewer => engine.look(&caller.name, aim, options, policies).await?,
-            Role::Operator | Role::Admin => {
-                let offers = handle.offers(caller.clone(), spec).await?;
-                engine.look_for_room(&caller, aim, options, policies, offers).await?
-            }
+        let offers = match caller.role {
+            Role::Viewer => Offers::default(),
+            Role::Operator | Role::Admin => handle.offers(caller.clone(), spec).await?,
         };
-        let plan = with_target_node(plan)?;
+        let (plan, missing) = engine.plan(&caller, aim, options, policies, offers).await?;
         let missing = missing.iter().map(Into::into).collect();
         Ok(Response::new(v1::PlanMigrationResponse { plan: Some((&plan).into()), missing }))
     }
@@ -229,6 +208,3 @@ impl MigrationService for Service {
         Ok(Response::new(v1::ResumeJobResponse { job }))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -184,10 +184,17 @@ async fn too_much_is_refused() {
     let status = client.plan_migration(request).await.unwrap_err();
     assert_eq!(status.code(), Code::OutOfRange, "{status}");
     // Services with small requests accept less.
-    let mut events = EventServiceClient::new(channel);
+    let mut events = EventServiceClient::new(channel.clone());
     let request = v1::ListEventsRequest { page_token: "a".repeat(1 << 16), ..Default::default() };
     let status = events.list_events(request).await.unwrap_err();
     assert_eq!(status.code(), Code::OutOfRange, "{status}");
+    // A part of a set, which only its service reads.
+    let workload = v1::Workload { name: "a".repeat(REQUEST_MAX), ..Default::default() };
+    let part = v1::ReplaceWorkloadsRequest { workloads: vec![workload], ..Default::default() };
+    let mut workloads = WorkloadServiceClient::new(channel.clone());
+    let status = workloads.replace_workloads(tokio_stream::iter([part])).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    assert!(status.message().contains("may have 1048576 bytes"), "{status}");
     // The connection has survived them.
     let name = "nonsense".to_owned();
     let status = client.watch_job(v1::WatchJobRequest { name }).await.unwrap_err();

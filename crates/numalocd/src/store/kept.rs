@@ -1,6 +1,6 @@
 //! What is kept in memory of a job.
 
-use numaloc_api::{encoded::ListedJob, value::Job};
+use numaloc_api::{Stored, encoded::ListedJob, value::Job};
 use std::sync::Arc;
 
 /// A job as it is kept in memory.
@@ -11,16 +11,26 @@ pub struct Kept {
     /// What lists show of the job, if it has ended. It is encoded once, because it does not change and ended jobs are most of
     /// what is listed.
     pub listed: Option<ListedJob>,
+    /// How many bytes the whole job takes in the store, if it has ended; 0: it has not.
+    pub bytes: usize,
 }
 
 impl From<Arc<Job>> for Kept {
     fn from(job: Arc<Job>) -> Self {
+        let bytes = if job.state.is_end() { job.encoded_len() } else { 0 };
+        Self::new(job, bytes)
+    }
+}
+
+impl Kept {
+    /// A job that takes this many bytes in the store.
+    pub fn new(job: Arc<Job>, bytes: usize) -> Self {
         if !job.state.is_end() {
-            return Self { job, listed: None };
+            return Self { job, listed: None, bytes: 0 };
         }
         let listed = Some(ListedJob::from(&*job));
         let job = Arc::unwrap_or_clone(job);
         let job = Job { plan: None, members: Vec::new(), outcome: None, ..job };
-        Self { job: Arc::new(job), listed }
+        Self { job: Arc::new(job), listed, bytes }
     }
 }

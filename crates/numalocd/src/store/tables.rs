@@ -5,7 +5,7 @@ mod transfer;
 
 pub use transfer::{Aside, copy, salvage};
 
-use super::{Contents, EventHead, Holds, Kept, Last, Write};
+use super::{Contents, EventHead, Holds, Kept, Last, Weight, Write};
 use numaloc_api::{
     Damaged, Stored,
     value::{Event, Job, Schedule, Workload},
@@ -17,6 +17,11 @@ use std::{
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
+
+/// Bytes of a record's checksum.
+const CHECKSUM: usize = 4;
+/// Open jobs are whole in memory. Earlier versions had no bound for them: of what is beyond this weight, the rest is planned anew.
+const OPEN: usize = 128 << 20;
 
 /// The version of this layout. A store of another version is refused.
 pub const SCHEMA: u64 = 1;
@@ -126,7 +131,7 @@ impl Place for &str {
     }
 }
 
-fn checksum(table: &str, key: &impl Place, record: &[u8]) -> [u8; 4] {
+fn checksum(table: &str, key: &impl Place, record: &[u8]) -> [u8; CHECKSUM] {
     let mut hasher = crc32fast::Hasher::new();
     for part in [table.as_bytes(), &key.bytes(), record] {
         hasher.update(&(part.len() as u64).to_le_bytes());
@@ -142,7 +147,8 @@ fn seal(table: &str, key: &impl Place, record: &impl Stored) -> Vec<u8> {
 
 fn unseal<T: Stored>(table: &str, key: &impl Place, value: &[u8]) -> Result<T, Fault> {
     let name = || format!("{table}/{}", key.text());
-    let (sum, record) = value.split_first_chunk::<4>().ok_or_else(|| Fault::Checksum(name()))?;
+    let (sum, record) =
+        value.split_first_chunk::<CHECKSUM>().ok_or_else(|| Fault::Checksum(name()))?;
     if *sum != checksum(table, key, record) {
         return Err(Fault::Checksum(name()));
     }
@@ -193,27 +199,39 @@ pub fn contents(db: &Database) -> Result<Contents, Fault> {
     let hold = |name| Ok::<_, Fault>(meta.get(name)?.and_then(|since| time(since.value())));
     let holds = Holds { drained: hold(HOLDS[0])?, paused: hold(HOLDS[1])? };
     let mut contents = Contents { last, holds, ..Contents::default() };
-    each(&transaction, JOBS, |key: u64, job: Job| {
+    let mut open = 0;
+    each(&transaction, JOBS, |key: u64, job: Job, bytes| {
         fits_job(key, &job)?;
-        contents.jobs.push(Kept::from(Arc::new(job)));
+        contents.jobs.push(Kept::new(Arc::new(within(job, &mut open)), bytes));
         Ok(())
     })?;
-    each(&transaction, SCHEDULES, |key: u64, schedule: Schedule| {
+    each(&transaction, SCHEDULES, |key: u64, schedule: Schedule, _| {
         fits_schedule(key, &schedule)?;
         contents.schedules.push(schedule);
         Ok(())
     })?;
-    each(&transaction, WORKLOADS, |key: &str, workload: Workload| {
+    each(&transaction, WORKLOADS, |key: &str, workload: Workload, _| {
         fits_workload(key, &workload)?;
         contents.workloads.push(workload);
         Ok(())
     })?;
-    each(&transaction, EVENTS, |key: u64, event: Event| {
+    each(&transaction, EVENTS, |key: u64, event: Event, _| {
         fits_event(key, &event)?;
         contents.events.push(EventHead::from(&event));
         Ok(())
     })?;
     Ok(contents)
+}
+
+/// An open job with no more than fits into memory beside those that take `open` bytes already.
+fn within(job: Job, open: &mut usize) -> Job {
+    if job.state.is_end() {
+        return job;
+    }
+    let job = job.bounded();
+    let job = if *open + job.weight() > OPEN { job.reduced() } else { job };
+    *open += job.weight();
+    job
 }
 
 /// The time for seconds since the epoch; 0 means none.
@@ -253,7 +271,7 @@ fn placed(fits: bool, name: &impl ToString, table: &str, key: &impl Place) -> Re
 fn each<K, T>(
     transaction: &ReadTransaction,
     table: TableDefinition<K, &[u8]>,
-    mut visit: impl for<'a> FnMut(K::SelfType<'a>, T) -> Result<(), Fault>,
+    mut visit: impl for<'a> FnMut(K::SelfType<'a>, T, usize) -> Result<(), Fault>,
 ) -> Result<(), Fault>
 where
     K: Key + 'static,
@@ -264,7 +282,7 @@ where
     for entry in transaction.open_table(table)?.iter()? {
         let (key, value) = entry?;
         let record = unseal(&name, &key.value(), value.value())?;
-        visit(key.value(), record)?;
+        visit(key.value(), record, value.value().len() - CHECKSUM)?;
     }
     Ok(())
 }

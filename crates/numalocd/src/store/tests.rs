@@ -1,5 +1,6 @@
 //! Tests of the store on real files, with full disks and killed processes.
 
+mod bounds;
 mod contents;
 mod copies;
 mod crashes;
@@ -55,6 +56,7 @@ fn job(number: u64, state: JobState) -> Job {
         pins: Default::default(),
         members: Vec::new(),
         labels: Default::default(),
+        more_members: 0,
         requester: None,
         request_id: None,
         created: at(number),

@@ -4,7 +4,10 @@
 use super::EventHead;
 use numaloc_api::{
     encoded::ListedJob,
-    value::{Event, Job, MemberResult, Schedule, Selector, Target, Workload, WorkloadSpec},
+    value::{
+        Event, Job, MemberResult, Outcome, Partner, ProcessOutcome, Schedule, Selector, Target,
+        Workload, WorkloadSpec,
+    },
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,6 +17,8 @@ pub trait Weight {
     fn weight(&self) -> usize;
 }
 
+/// Bytes counted for each process of a member: the dispatcher remembers which processes an open job has.
+const PROCESS: usize = 32;
 /// Bytes counted for everything whose length clients do not choose.
 const REST: usize = 1024;
 
@@ -53,9 +58,23 @@ fn members(members: &[MemberResult]) -> usize {
         let entries = member.remote.len() + member.account.left_bytes().len() + member.flows.len();
         let failed = member.failed.iter().map(|failed| failed.comm.len() + failed.error.len() + 32);
         let words = names(&member.member) + member.reason.len() + failed.sum::<usize>();
-        size_of::<MemberResult>() + words + 24 * entries
+        // The name of the member is in a block of its own.
+        size_of::<MemberResult>() + 64 + words + 24 * entries + PROCESS * member.processes
     };
     members.iter().map(each).sum()
+}
+
+/// The size of an outcome in memory.
+fn outcome(outcome: &Outcome) -> usize {
+    let process = |process: &ProcessOutcome| {
+        let words = process.comm.len() + process.error.as_ref().map_or(0, String::len);
+        size_of::<ProcessOutcome>() + words + 24 * process.account.left_bytes().len()
+    };
+    let partner = |partner: &Partner| {
+        size_of::<Partner>() + names(&partner.member) + 24 * partner.flows.len()
+    };
+    let processes = outcome.processes.iter().map(process).sum::<usize>();
+    processes + outcome.partners.iter().map(partner).sum::<usize>()
 }
 
 impl Weight for ListedJob {
@@ -76,7 +95,9 @@ impl<T: Weight> Weight for Arc<T> {
 impl Weight for Job {
     fn weight(&self) -> usize {
         let words = weight(&self.spec.target) + labels(&self.labels);
-        words + 64 * self.pins.len() + members(&self.members)
+        let plan = self.plan.as_ref().map_or(0, |plan| plan.bytes());
+        let outcome = self.outcome.as_ref().map_or(0, |it| outcome(it));
+        words + 64 * self.pins.len() + members(&self.members) + plan + outcome
     }
 }
 impl Weight for Schedule {

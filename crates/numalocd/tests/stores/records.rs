@@ -138,6 +138,7 @@ fn spec() -> MigrationSpec {
         numa_balancing: NumaBalancing::Ignore,
         offload: Offload::Off,
         emit: Emit::Always,
+        tenant: Some("6f1e-42".to_owned()),
     };
     let limits = Limits {
         batch_bytes: Some(MIB),
@@ -283,6 +284,7 @@ fn members() -> Vec<MemberResult> {
         account: account(),
         flows: [((NodeId(1), NodeId(0)), 380 * MIB)].into(),
         failed: failed(),
+        unreadable: 0,
     };
     states.map(member).collect()
 }
@@ -300,6 +302,7 @@ fn job(number: u64, state: JobState) -> Job {
         creator: "schedule".to_owned(),
         creator_gid: Some(12_100),
         request_id: Some(format!("request-{number}")),
+        more_members: 4092,
         requester: Some("uid:1000".to_owned()),
         pins: pins(),
         members: members(),
@@ -331,6 +334,7 @@ fn little_job(number: u64) -> Job {
         creator: "uid:0".to_owned(),
         creator_gid: None,
         request_id: None,
+        more_members: 0,
         requester: None,
         pins: Pins::new(),
         members: Vec::new(),

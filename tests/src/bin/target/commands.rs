@@ -4,6 +4,7 @@
 //! - `unmap NAME`: unmaps a region
 //! - `free NAME BYTES first|last`: gives that half of each BYTES of a region back to the kernel, and no longer checks it
 //! - `fork N`: makes children that share all memory and do nothing but wait
+//! - `churn NAME EVERY LIFE`: from now on, forks a child each EVERY ms that reads all pages of a region and ends LIFE ms later
 //! - `share`: makes a process with the same memory, as vfork does, and answers with its pid; `sharer exit` and `sharer exec` end
 //!   that process or make it execute another program
 //! - `leave`: the first thread ends, and another one continues to answer
@@ -16,13 +17,15 @@ use crate::{
     writer,
 };
 use anyhow::{Context, Result, bail};
-use numaloc_sys::fixture::{Then, fork_paused, share_memory, tell_sharer};
+use numaloc_sys::fixture::{Then, fork_paused, fork_reader, share_memory, tell_sharer};
 use std::{
     env,
     io::{self, BufRead, Write},
     os::unix::process::CommandExt,
     process::Command,
     sync::{MutexGuard, atomic::Ordering::Relaxed},
+    thread,
+    time::Duration,
 };
 
 /// Why a thread stops serving commands.
@@ -48,6 +51,7 @@ pub fn serve(memory: &Memory, child: Option<i32>) -> Result<End> {
                 let children = children.collect::<io::Result<Vec<_>>>()?;
                 format!("forked {children:?}")
             }
+            ("churn", words) => churn(memory, words)?,
             ("share", _) => share_memory()?.to_string(),
             ("sharer", then) => {
                 tell_sharer(if then == "exec" { Then::Exec } else { Then::Exit });
@@ -93,6 +97,22 @@ fn free(memory: &Memory, words: &str) -> Result<String> {
     let slot = slot.as_mut().context("it was unmapped")?;
     slot.free_halves(unit.parse::<usize>()?, half == "first")?;
     Ok(format!("freed {name}"))
+}
+
+fn churn(memory: &Memory, words: &str) -> Result<String> {
+    let [name, every, life] = words.split(' ').collect::<Vec<_>>()[..] else {
+        bail!("churn NAME EVERY LIFE")
+    };
+    let region = named(memory, name)?.as_ref().context("it was unmapped")?.region.clone();
+    let (every, life) =
+        (Duration::from_millis(every.parse()?), Duration::from_millis(life.parse()?));
+    thread::spawn(move || {
+        loop {
+            fork_reader(&region, life).expect("a child");
+            thread::sleep(every);
+        }
+    });
+    Ok(format!("churning {name}"))
 }
 
 fn named<'m>(memory: &'m Memory, name: &str) -> Result<MutexGuard<'m, Option<Slot>>> {

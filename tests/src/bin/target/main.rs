@@ -38,6 +38,9 @@ struct Args {
     /// Directory of a cgroup to enter first.
     #[arg(long)]
     cgroup: Option<PathBuf>,
+    /// IPC namespace to enter first: `new`, or that of the process with this pid.
+    #[arg(long)]
+    ipc: Option<String>,
     /// What the second thread does.
     #[arg(long, value_enum, default_value_t = Load::Write)]
     load: Load,
@@ -67,6 +70,9 @@ fn main() -> Result<()> {
     if let Some(cgroup) = &args.cgroup {
         let procs = cgroup.join("cgroup.procs");
         std::fs::write(&procs, "0").with_context(|| format!("enter {}", procs.display()))?;
+    }
+    if let Some(ipc) = &args.ipc {
+        place::enter_ipc(ipc)?;
     }
     let nodes: Vec<_> = args.cpu_nodes.iter().flat_map(NodeSet::iter).collect();
     place::pin(nodes.first().copied())?;

@@ -3,7 +3,7 @@
 use crate::spec::{Access, Kind, Spec};
 use anyhow::{Context, Result};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use numaloc_sys::fixture::{Advice, Backing, PinnedBuffer, Region};
+use numaloc_sys::fixture::{Advice, Backing, PinnedBuffer, Region, new_segment, remove_segment};
 use std::{
     fs::{File, OpenOptions},
     io,
@@ -105,15 +105,19 @@ impl Slot {
     fn new(spec: Spec) -> Result<Self> {
         let file = match (spec.kind, &spec.path) {
             (Kind::File, Some(path)) => Some(long_enough(path, spec.bytes)?),
-            (Kind::Memfd, _) => {
-                let file = File::from(memfd_create("numaloc-target", MFdFlags::empty())?);
-                file.set_len(spec.bytes as u64)?;
-                Some(file)
+            (Kind::Memfd, _) => Some(memfd(MFdFlags::empty(), spec.bytes)?),
+            (Kind::HugeMemfd, _) => {
+                Some(memfd(MFdFlags::MFD_HUGETLB | MFdFlags::MFD_HUGE_2MB, spec.bytes)?)
             }
             _ => None,
         };
+        let id = if spec.kind == Kind::SysV { Some(segment(&spec)?) } else { None };
         let backing = match (&file, spec.kind) {
+            (Some(file), Kind::File) if spec.touched_bytes < spec.bytes => {
+                Backing::Unreserved(file)
+            }
             (Some(file), _) => Backing::File(file),
+            (_, Kind::SysV) => Backing::Segment(id.context("a segment has an id")?),
             (_, Kind::Hugetlb) => Backing::Hugetlb(2 << 20),
             (_, Kind::Gigantic) => Backing::Hugetlb(1 << 30),
             (_, Kind::Shm) => Backing::Shared,
@@ -121,9 +125,13 @@ impl Slot {
             _ => Backing::Private,
         };
         let region = Region::map(spec.bytes, backing, spec.at)?;
+        if let (Some(id), true) = (id, is_new(&spec)) {
+            remove_segment(id)?;
+        }
         match spec.kind {
             Kind::Thp => region.advise(Advice::Huge)?,
-            Kind::Hugetlb | Kind::Gigantic | Kind::File | Kind::Memfd | Kind::Shm => {}
+            Kind::Hugetlb | Kind::Gigantic | Kind::File | Kind::Memfd | Kind::HugeMemfd => {}
+            Kind::Shm | Kind::SysV => {}
             _ => region.advise(Advice::NoHuge)?,
         }
         if let Some(node) = spec.bind {
@@ -143,7 +151,10 @@ impl Slot {
     }
 
     fn filled(spec: Spec, region: Region) -> Self {
-        let all = 0..region.pages();
+        let all = 0..match spec.kind {
+            Kind::File => region.pages().min(spec.touched_bytes / 4096),
+            _ => region.pages(),
+        };
         let pages: Vec<u32> = match spec.access {
             Access::Touch => Vec::new(),
             Access::Stripe { first, of } => {
@@ -250,6 +261,22 @@ fn sparse(pages: usize, touched_bytes: usize) -> Vec<u32> {
     let distance = pages / runs;
     let run = |index: usize| (index * distance..).take(SPARSE_RUN.min(distance));
     (0..runs).flat_map(run).map(|page| page as u32).collect()
+}
+
+fn memfd(flags: MFdFlags, bytes: usize) -> Result<File> {
+    let file = File::from(memfd_create("numaloc-target", flags)?);
+    file.set_len(bytes as u64)?;
+    Ok(file)
+}
+
+/// The id of a System V segment, which is made if it is to be a new one.
+fn segment(spec: &Spec) -> Result<i32> {
+    let word = spec.path.as_deref().and_then(Path::to_str).context("sysv has an id")?;
+    Ok(if is_new(spec) { new_segment(spec.bytes)? } else { word.parse()? })
+}
+
+fn is_new(spec: &Spec) -> bool {
+    spec.path.as_deref() == Some(Path::new("new"))
 }
 
 fn long_enough(path: &Path, bytes: usize) -> Result<File> {

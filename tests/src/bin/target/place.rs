@@ -1,8 +1,8 @@
-//! On which CPUs a thread runs.
+//! On which CPUs a thread runs, and in which IPC namespace.
 
 use anyhow::{Context, Result};
 use nix::{
-    sched::{CpuSet, sched_setaffinity},
+    sched::{CloneFlags, CpuSet, sched_setaffinity, setns, unshare},
     unistd::Pid,
 };
 use numaloc_core::NodeId;
@@ -25,6 +25,16 @@ pub fn start_helper() -> Result<()> {
         }
     })?;
     ready.recv()?
+}
+
+/// Enters a `new` IPC namespace, or that of the process with this pid. Threads that are started later are in it, too.
+pub fn enter_ipc(which: &str) -> Result<()> {
+    if which == "new" {
+        return unshare(CloneFlags::CLONE_NEWIPC).context("a new IPC namespace");
+    }
+    let path = format!("/proc/{which}/ns/ipc");
+    let namespace = std::fs::File::open(&path).with_context(|| path.clone())?;
+    setns(namespace, CloneFlags::CLONE_NEWIPC).context(path)
 }
 
 /// Restricts this thread to the CPUs of the list in a file.

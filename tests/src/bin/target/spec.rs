@@ -1,5 +1,5 @@
-//! Parses the description of a region: `[NAME=]KIND[:PATH]:SIZE[:OPTION]...`, such as `anon:64M`, `sparse:100G:touch=100M`,
-//! `seg=file:/dev/shm/seg:256M:stripe=0/8`, `heap=anon:64M:at=c000000000`, `thp:1G:every=64`.
+//! Parses the description of a region: `[NAME=]KIND[:PATH|:ID]:SIZE[:OPTION]...`, such as `anon:64M`, `sparse:100G:touch=100M`,
+//! `sysv:new:64M`, `sysv:0:64M:touch`, `seg=file:/dev/shm/seg:256M:stripe=0/8`, `heap=anon:64M:at=c000000000`, `thp:1G:every=64`.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::{num::NonZeroUsize, path::PathBuf, str::FromStr};
@@ -19,7 +19,12 @@ pub enum Kind {
     Shm,
     /// A memfd.
     Memfd,
-    /// A file, mapped shared. It is created or extended if it is too short.
+    /// A memfd in 2 MiB pages of the hugetlb pools.
+    HugeMemfd,
+    /// A System V segment: a `new` one, which is removed when the last process ends that has it attached, or the one with this ID.
+    SysV,
+    /// A file, mapped shared. It is created or extended if it is too short. With `touch=SIZE` only its first bytes are touched, and
+    /// no hugetlb pages are reserved for it.
     File,
     /// Locked anonymous memory.
     Mlock,
@@ -57,6 +62,7 @@ pub enum Access {
 pub struct Spec {
     pub name: String,
     pub kind: Kind,
+    /// Of `sysv`: `new`, or an id.
     pub path: Option<PathBuf>,
     pub bytes: usize,
     pub touched_bytes: usize,
@@ -76,7 +82,7 @@ impl FromStr for Spec {
         let head = words.next().unwrap_or_default();
         let (name, kind_word) = head.split_once('=').unwrap_or((head, head));
         let kind = kind(kind_word)?;
-        let path = if matches!(kind, Kind::File | Kind::Direct) {
+        let path = if matches!(kind, Kind::File | Kind::Direct | Kind::SysV) {
             Some(PathBuf::from(words.next().context("a path is missing")?))
         } else {
             None
@@ -122,6 +128,8 @@ fn kind(word: &str) -> Result<Kind> {
         "gigantic" => Kind::Gigantic,
         "shm" => Kind::Shm,
         "memfd" => Kind::Memfd,
+        "huge-memfd" => Kind::HugeMemfd,
+        "sysv" => Kind::SysV,
         "file" => Kind::File,
         "mlock" => Kind::Mlock,
         "bound" => Kind::Bound,

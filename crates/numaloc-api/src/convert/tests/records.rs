@@ -50,6 +50,7 @@ proptest! {
         let mut whole = v1::Job::from(&job);
         whole.plan = None;
         whole.members.clear();
+        whole.more_members = 0;
         whole.outcome.iter_mut().for_each(|outcome| {
             outcome.processes.clear();
             outcome.partners.clear();

@@ -70,6 +70,7 @@ fn full() -> MigrationSpec {
             numa_balancing: NumaBalancing::Pause,
             offload: Offload::Require,
             emit: Emit::Always,
+            tenant: Some("pod-1".to_owned()),
         },
         limits: Limits {
             batch_bytes: Some(4 << 20),

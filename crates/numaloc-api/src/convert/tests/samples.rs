@@ -114,12 +114,19 @@ fn flows() -> impl Strategy<Value = Flows> {
 }
 
 fn members() -> impl Strategy<Value = Vec<MemberResult>> {
-    let state = (prop::sample::select(&MemberState::ALL[..]), words(), 0..9_usize);
+    let state = (prop::sample::select(&MemberState::ALL[..]), words(), [0..9_usize, 0..9]);
     let remote = btree_map((0..65_536_u32).prop_map(NodeId), bytes(), 0..4);
     let sides = (option::of(locality()), option::of(locality()));
     let what = (account(), flows(), failed());
     let member = (target(), state, nodes(0), remote, sides, what).prop_map(
-        |(member, (state, reason, processes), home, remote, (before, after), what)| {
+        |(
+            member,
+            (state, reason, [processes, unreadable]),
+            home,
+            remote,
+            (before, after),
+            what,
+        )| {
             let (account, flows, failed) = what;
             MemberResult {
                 member,
@@ -133,6 +140,7 @@ fn members() -> impl Strategy<Value = Vec<MemberResult>> {
                 account,
                 flows,
                 failed,
+                unreadable,
             }
         },
     );
@@ -160,7 +168,8 @@ fn policy() -> impl Strategy<Value = Policy> {
     let balancing = prop::sample::select(balancing.to_vec());
     let on_interrupt = prop_oneof![Just(OnInterrupt::Stop), Just(OnInterrupt::Resume)];
     let emit = prop_oneof![Just(Emit::Always), Just(Emit::OnChange)];
-    let emit = (emit, prop::sample::select(&Offload::ALL[..]));
+    let tenant = option::of(token());
+    let emit = (emit, prop::sample::select(&Offload::ALL[..]), tenant);
     let nodes_and_home = (option::of(nodes(1)), prop::sample::select(&HomeRule::ALL[..]));
     let room = (
         prop::sample::select(&HugetlbSource::ALL[..]),
@@ -169,7 +178,7 @@ fn policy() -> impl Strategy<Value = Policy> {
     );
     let pace = (pacing, order, balancing, room, nodes_and_home);
     (options, qos_class(), on_interrupt, emit, pace).prop_map(
-        |(options, qos_class, on_interrupt, (emit, offload), pace)| {
+        |(options, qos_class, on_interrupt, (emit, offload, tenant), pace)| {
             let (pacing, order, numa_balancing, (hugetlb, make_room, compact), (from, home)) = pace;
             let (
                 [include_shared, exclude_file, include_bound, include_gigantic],
@@ -193,7 +202,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                 home,
                 reserve_bytes,
             };
-            Policy { options, qos_class, on_interrupt, numa_balancing, offload, emit }
+            Policy { options, qos_class, on_interrupt, numa_balancing, offload, emit, tenant }
         },
     )
 }
@@ -380,10 +389,11 @@ pub fn job() -> impl Strategy<Value = Job> {
     let times = (time(), option::of(time()), option::of(time()));
     let plan = option::of(Just(Arc::new(PlanSummary::from(&super::answers::plan()))));
     let far = (option::of(progress()), plan, option::of(outcome().prop_map(Arc::new)));
-    let who = (who, pins(), members(), labels());
+    let who = (who, pins(), (members(), 0..10_000_usize), labels());
     (id, migration(), state, schedule, who, times, far).prop_map(
         |(id, spec, state, schedule, who, times, far)| {
             let ((creator, creator_gid, requester, request_id), pins, members, labels) = who;
+            let (members, more_members) = members;
             let (state, wanted, state_message) = state;
             let ((created, started, ended), (progress, plan, outcome)) = (times, far);
             Job {
@@ -397,6 +407,7 @@ pub fn job() -> impl Strategy<Value = Job> {
                 creator_gid,
                 pins,
                 members,
+                more_members,
                 labels,
                 requester,
                 request_id,

@@ -20,17 +20,17 @@ impl locality_service_server::LocalityService for Services {
         &self,
         request: Request<GetLocalityRequest>,
     ) -> Answer<GetLocalityResponse> {
-        drop(self.asked("GetLocality", request)?);
+        let (_, script) = self.asked("GetLocality", request)?;
         Ok(Response::new(GetLocalityResponse {
             locality: Some(answers::locality()),
-            missing: Vec::new(),
+            missing: script.missing.clone(),
         }))
     }
     async fn get_advice(&self, request: Request<GetAdviceRequest>) -> Answer<GetAdviceResponse> {
-        drop(self.asked("GetAdvice", request)?);
+        let (_, script) = self.asked("GetAdvice", request)?;
         Ok(Response::new(GetAdviceResponse {
             advice: Some(answers::advice()),
-            missing: Vec::new(),
+            missing: script.missing.clone(),
         }))
     }
     async fn get_live_view(
@@ -57,10 +57,10 @@ impl migration_service_server::MigrationService for Services {
         &self,
         request: Request<PlanMigrationRequest>,
     ) -> Answer<PlanMigrationResponse> {
-        drop(self.asked("PlanMigration", request)?);
+        let (_, script) = self.asked("PlanMigration", request)?;
         Ok(Response::new(PlanMigrationResponse {
             plan: Some(answers::plan()),
-            missing: Vec::new(),
+            missing: script.missing.clone(),
         }))
     }
     async fn create_job(&self, request: Request<CreateJobRequest>) -> Answer<CreateJobResponse> {

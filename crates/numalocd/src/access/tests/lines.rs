@@ -1,8 +1,9 @@
 //! Tests of how many calls are answered at once.
 
-use super::{config, server::access};
+use super::{client, config, server::access};
 use crate::{
     access::{
+        Client, Cohort,
         lines::{Kind, Lines},
         rules::RULES,
     },
@@ -23,15 +24,15 @@ async fn a_caller_waits_for_its_own_calls_and_nobody_elses() {
     let lines = Lines::default();
     let mut turns = Vec::new();
     for _ in 0..Kind::List.at_once() {
-        turns.push(lines.turn("a", Kind::List).await.expect("a turn"));
+        turns.push(lines.turn(&client("a"), Kind::List).await.expect("a turn"));
     }
-    timeout(MOMENT, lines.turn("a", Kind::List)).await.expect_err("one too many at once");
-    let quick = timeout(MOMENT, lines.turn("a", Kind::Read)).await;
+    timeout(MOMENT, lines.turn(&client("a"), Kind::List)).await.expect_err("one too many at once");
+    let quick = timeout(MOMENT, lines.turn(&client("a"), Kind::Read)).await;
     quick.expect("a quick call waits for a list").expect("a turn");
-    let other = timeout(MOMENT, lines.turn("b", Kind::List)).await;
+    let other = timeout(MOMENT, lines.turn(&client("b"), Kind::List)).await;
     other.expect("another caller waits").expect("a turn");
     turns.pop();
-    let next = timeout(MOMENT, lines.turn("a", Kind::List)).await;
+    let next = timeout(MOMENT, lines.turn(&client("a"), Kind::List)).await;
     next.expect("its turn has come").expect("a turn");
 }
 
@@ -40,29 +41,29 @@ async fn a_line_has_an_end() {
     let lines = Lines::default();
     let mut turns = Vec::new();
     for _ in 0..Kind::List.at_once() {
-        turns.push(lines.turn("a", Kind::List).await.expect("a turn"));
+        turns.push(lines.turn(&client("a"), Kind::List).await.expect("a turn"));
     }
     let waiting: Vec<_> = (0..1024)
         .map(|_| {
             let lines = lines.clone();
-            tokio::spawn(async move { drop(lines.turn("a", Kind::List).await) })
+            tokio::spawn(async move { drop(lines.turn(&client("a"), Kind::List).await) })
         })
         .collect();
     tokio::time::sleep(MOMENT).await;
-    let refused = lines.turn("a", Kind::List).await;
+    let refused = lines.turn(&client("a"), Kind::List).await;
     assert!(matches!(&refused, Err(Refusal::Quota { limit: 1024, .. })), "{refused:?}");
     // Calls that are given up leave the line.
     waiting.iter().for_each(tokio::task::JoinHandle::abort);
     tokio::time::sleep(MOMENT).await;
-    timeout(MOMENT, lines.turn("a", Kind::List)).await.expect_err("it may wait again");
+    timeout(MOMENT, lines.turn(&client("a"), Kind::List)).await.expect_err("it may wait again");
 }
 
 #[tokio::test]
 async fn who_calls_no_more_is_forgotten() {
     let lines = Lines::default();
-    let _kept = lines.turn("kept", Kind::Change).await.expect("a turn");
+    let _kept = lines.turn(&client("kept"), Kind::Change).await.expect("a turn");
     for number in 0..10_000 {
-        drop(lines.turn(&number.to_string(), Kind::Read).await.expect("a turn"));
+        drop(lines.turn(&client(&number.to_string()), Kind::Read).await.expect("a turn"));
         assert!(lines.remembered() <= 65, "{} after {number}", lines.remembered());
     }
 }
@@ -128,19 +129,43 @@ async fn all_callers_together_leave_some_to_root() {
     let mut turns = Vec::new();
     for number in 0..Kind::List.over_all() {
         let name = format!("uid:{}", 70_000 + number / Kind::List.at_once());
-        let turn = timeout(MOMENT, lines.turn(&name, Kind::List)).await;
+        let turn = timeout(MOMENT, lines.turn(&client(&name), Kind::List)).await;
         turns.push(turn.expect("there is room").expect("a turn"));
     }
-    timeout(MOMENT, lines.turn("cert:a", Kind::List)).await.expect_err("all are taken");
-    timeout(MOMENT, lines.turn("cert:a", Kind::Read)).await.expect("others").expect("a turn");
+    timeout(MOMENT, lines.turn(&client("cert:a"), Kind::List)).await.expect_err("all are taken");
+    timeout(MOMENT, lines.turn(&client("cert:a"), Kind::Read))
+        .await
+        .expect("others")
+        .expect("a turn");
     for _ in 0..2 * Kind::List.at_once() {
-        let turn = timeout(MOMENT, lines.turn("uid:0", Kind::List)).await;
+        let turn = timeout(MOMENT, lines.turn(&client("uid:0"), Kind::List)).await;
         turns.push(turn.expect("root waits for others").expect("a turn"));
     }
-    timeout(MOMENT, lines.turn("uid:0", Kind::List)).await.expect_err("it has its share");
+    timeout(MOMENT, lines.turn(&client("uid:0"), Kind::List)).await.expect_err("it has its share");
     turns.remove(0);
-    let next = timeout(MOMENT, lines.turn("cert:a", Kind::List)).await;
+    let next = timeout(MOMENT, lines.turn(&client("cert:a"), Kind::List)).await;
     next.expect("its turn has come").expect("a turn");
+}
+
+/// Who may use many user ids is as many callers with one grant. The members of a group have half of all turns together.
+#[tokio::test(start_paused = true)]
+async fn members_of_one_group_leave_turns_to_others() {
+    for kind in [Kind::Read, Kind::List, Kind::Advice, Kind::Change, Kind::Bulk, Kind::Stream] {
+        let lines = Lines::default();
+        let member =
+            |uid: usize| Client { cohort: Some(Cohort::Group(8)), ..client(&format!("uid:{uid}")) };
+        let mut turns = Vec::new();
+        for number in 0..kind.over_all() / 2 {
+            let turn = timeout(MOMENT, lines.turn(&member(100_000 + number), kind)).await;
+            turns.push(turn.expect("there is room").expect("a turn"));
+        }
+        timeout(MOMENT, lines.turn(&member(200_000), kind)).await.expect_err("the group has half");
+        let own = timeout(MOMENT, lines.turn(&client("uid:70000"), kind)).await;
+        own.expect("another waits for the group").expect("a turn");
+        turns.pop();
+        let next = timeout(MOMENT, lines.turn(&member(200_000), kind)).await;
+        next.expect("its turn has come").expect("a turn");
+    }
 }
 
 /// A stuck call is given up. A stream goes on until its client ends it.

@@ -1,5 +1,6 @@
+use super::client;
 use crate::{
-    access::{Authority, Caller, Quotas},
+    access::{Authority, Caller, Client, Cohort, Quotas},
     config::{Config, Quota, Role},
     refusal::Refusal,
 };
@@ -50,7 +51,7 @@ proptest! {
         for gap in gaps {
             now += gap;
             left = (left + u128::from(gap) * u128::from(rate)).min(u128::from(rate) * 1_000_000_000);
-            let admitted = quotas.admit("a", start + Duration::from_nanos(now)).is_ok();
+            let admitted = quotas.admit(&client("a"), start + Duration::from_nanos(now)).is_ok();
             prop_assert_eq!(admitted, left >= 1_000_000_000);
             if admitted {
                 left -= 1_000_000_000;
@@ -70,12 +71,12 @@ proptest! {
     fn nobody_starves(rate in 1_u32..=u32::MAX, tries in 1_usize..200) {
         let (quotas, start) = (quotas(rate.min(150), 0), Instant::now());
         for _ in 0..tries {
-            let _ = quotas.admit("a", start);
+            let _ = quotas.admit(&client("a"), start);
         }
-        if let Some(wait) = wait(quotas.admit("a", start)) {
+        if let Some(wait) = wait(quotas.admit(&client("a"), start)) {
             prop_assert!(wait <= Duration::from_secs(1));
-            prop_assert!(quotas.admit("a", start + wait - Duration::from_nanos(1)).is_err());
-            prop_assert!(quotas.admit("a", start + wait).is_ok());
+            prop_assert!(quotas.admit(&client("a"), start + wait - Duration::from_nanos(1)).is_err());
+            prop_assert!(quotas.admit(&client("a"), start + wait).is_ok());
         }
     }
 
@@ -86,12 +87,12 @@ proptest! {
         let quotas = Quotas::new(receiver);
         let start = Instant::now();
         for gap in gaps {
-            let _ = quotas.admit("a", start + Duration::from_secs(u64::from(gap)));
-            let _ = quotas.admit("a", start);
+            let _ = quotas.admit(&client("a"), start + Duration::from_secs(u64::from(gap)));
+            let _ = quotas.admit(&client("a"), start);
             let _ = sender.send(config(later, 0));
         }
         let full = start + Duration::from_secs(1 << 33);
-        prop_assert_eq!(quotas.admit("a", full).is_ok(), sender.borrow().quota.requests_per_second > 0);
+        prop_assert_eq!(quotas.admit(&client("a"), full).is_ok(), sender.borrow().quota.requests_per_second > 0);
     }
 }
 
@@ -100,10 +101,10 @@ fn callers_do_not_use_up_each_others_calls() {
     let (quotas, now) = (quotas(3, 0), Instant::now());
     for name in ["a", "b"] {
         for _ in 0..3 {
-            assert_eq!(quotas.admit(name, now), Ok(()));
+            assert_eq!(quotas.admit(&client(name), now), Ok(()));
         }
         assert_eq!(
-            quotas.admit(name, now),
+            quotas.admit(&client(name), now),
             Err(Refusal::TooFast {
                 limit: 3,
                 caller: name.to_owned(),
@@ -117,9 +118,9 @@ fn callers_do_not_use_up_each_others_calls() {
 fn a_new_rate_holds_at_once() {
     let (sender, receiver) = watch::channel(config(100, 0));
     let (quotas, now) = (Quotas::new(receiver), Instant::now());
-    assert_eq!(quotas.admit("a", now), Ok(()));
+    assert_eq!(quotas.admit(&client("a"), now), Ok(()));
     sender.send(config(2, 0)).expect("it listens");
-    let passed = (0..10).filter(|_| quotas.admit("a", now).is_ok()).count();
+    let passed = (0..10).filter(|_| quotas.admit(&client("a"), now).is_ok()).count();
     assert_eq!(passed, 2);
 }
 
@@ -131,7 +132,7 @@ fn idle_callers_are_forgotten() {
     for number in 0..100_000_u64 {
         // A new caller each 10 ms, so that 100 of them have used something in any second.
         let now = start + Duration::from_millis(number * 10);
-        quotas.admit(&format!("caller {number}"), now).expect("its first call");
+        quotas.admit(&client(&format!("caller {number}")), now).expect("its first call");
         assert!(quotas.remembered() <= 300, "{} after {number}", quotas.remembered());
     }
     assert!(quotas.watch(&watcher).is_err(), "who watches is not idle");
@@ -143,11 +144,11 @@ fn idle_callers_are_forgotten() {
 #[test]
 fn who_is_remembered_is_not_reset() {
     let (quotas, now) = (quotas(1, 0), Instant::now());
-    assert_eq!(quotas.admit("a", now), Ok(()));
+    assert_eq!(quotas.admit(&client("a"), now), Ok(()));
     for number in 0..1000 {
-        quotas.admit(&number.to_string(), now).expect("its first call");
+        quotas.admit(&client(&number.to_string()), now).expect("its first call");
     }
-    assert!(quotas.admit("a", now).is_err());
+    assert!(quotas.admit(&client("a"), now).is_err());
 }
 
 #[test]
@@ -194,4 +195,28 @@ fn all_callers_together_have_so_many_watches_and_root_its_own() {
     drop(watch("uid:0").expect("root waits for nobody"));
     held.pop();
     drop(watch("cert:a").expect("there is room again"));
+}
+
+/// Who may use many user ids is as many callers with one grant.
+#[test]
+fn members_of_one_group_have_twice_what_one_caller_has() {
+    let (quotas, now) = (quotas(3, 2), Instant::now());
+    let member = |uid: u32| Caller { gid: Some(8), ..caller(&format!("uid:{uid}")) };
+    let passed = |uid| quotas.admit(&member(uid).client(), now).is_ok();
+    assert_eq!((100_000..100_100).filter(|&uid| passed(uid)).count(), 6);
+    let watching = |uid| quotas.watch(&member(uid));
+    let held: Vec<_> = (100_000..100_100).filter_map(|uid| watching(uid).ok()).collect();
+    assert_eq!(held.len(), 4);
+    let refused = watching(200_000);
+    assert!(matches!(&refused, Err(Refusal::Quota { limit: 4, .. })), "{refused:?}");
+    let other = caller("uid:70000");
+    assert_eq!(quotas.admit(&other.client(), now), Ok(()));
+    drop(quotas.watch(&other).expect("others have their own"));
+    // Callers without a role have no quotas of their own beyond that.
+    let without =
+        |uid: u32| Client { name: format!("uid:{uid}"), cohort: Some(Cohort::WithoutRole) };
+    let passed = (0..100).filter(|&uid| quotas.admit(&without(uid), now).is_ok()).count();
+    assert_eq!(passed, 6);
+    drop(held);
+    drop(watching(200_000).expect("they were given back"));
 }

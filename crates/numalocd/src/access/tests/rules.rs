@@ -99,8 +99,10 @@ fn calls_are_of_the_kind_that_their_name_says() {
         let kind = match method {
             "GetStatus" | "GetJob" | "GetSchedule" | "GetWorkload" | "Check" => Kind::Read,
             "ReplaceWorkloads" => Kind::Bulk,
-            "GetTopology" | "GetLocality" | "GetAdvice" | "GetLiveView" | "GetMetrics"
-            | "PlanMigration" => Kind::List,
+            "GetAdvice" => Kind::Advice,
+            "GetTopology" | "GetLocality" | "GetLiveView" | "GetMetrics" | "PlanMigration" => {
+                Kind::List
+            }
             "Watch" | "ServerReflectionInfo" => Kind::Stream,
             _ if method.starts_with("List") => Kind::List,
             _ if method.starts_with("Watch") => Kind::Watch,

@@ -176,7 +176,7 @@ fn unregister(names: &Names) -> v1::UnregisterWorkloadRequest {
 
 #[rustfmt::skip]
 fn table(names: &Names) -> Vec<Row> {
-    use Kind::{Bulk, Change, List, Read, Stream, Watch};
+    use Kind::{Advice, Bulk, Change, List, Read, Stream, Watch};
     let locality = |spec: v1::MigrationSpec| v1::GetLocalityRequest { target: spec.target, ..Default::default() };
     let plan = |spec| v1::PlanMigrationRequest { spec: Some(spec) };
     let watch = |spec: v1::MigrationSpec| v1::WatchLocalityRequest { target: spec.target, ..Default::default() };
@@ -197,8 +197,8 @@ fn table(names: &Names) -> Vec<Row> {
         row("/numaloc.v1.LocalityService/GetLocality", "process", List, locality(names.process()), SEES),
         row("/numaloc.v1.LocalityService/GetLocality", "container", List, locality(Names::container()), SEES),
         row("/numaloc.v1.LocalityService/WatchLocality", "process", Watch, watch(names.process()), SEES),
-        row("/numaloc.v1.LocalityService/GetAdvice", "process", List, advice(names.process()), SEES),
-        row("/numaloc.v1.LocalityService/GetAdvice", "container", List, advice(Names::container()), SEES),
+        row("/numaloc.v1.LocalityService/GetAdvice", "process", Advice, advice(names.process()), SEES),
+        row("/numaloc.v1.LocalityService/GetAdvice", "container", Advice, advice(Names::container()), SEES),
         row("/numaloc.v1.LocalityService/GetLiveView", "", List, v1::GetLiveViewRequest::default(), SEES),
         row("/numaloc.v1.EventService/ListEvents", "", List, v1::ListEventsRequest::default(), SEES),
         row("/numaloc.v1.EventService/WatchEvents", "", Watch, v1::WatchEventsRequest::default(), SEES),

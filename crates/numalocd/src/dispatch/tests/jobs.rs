@@ -49,7 +49,7 @@ async fn ends_are_told_apart() {
         rig.reaches(&id, state).await;
     }
     let refusal = Refusal::TargetNotFound { message: "no process 1".into() };
-    let nowhere = Refusal::NoTargetNode { message: "no target node".into() };
+    let nowhere = Refusal::NoTargetNode { message: "no target node".into(), node: None };
     for (planned, state) in [
         (Err(refusal), JobState::Failed),
         (Err(nowhere), JobState::Skipped),

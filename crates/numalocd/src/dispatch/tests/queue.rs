@@ -3,7 +3,9 @@
 use super::*;
 use crate::{
     config::Queue,
-    dispatch::queue::{Active, SLICE, Stage, Waiting, has_place, next, overstayed, preempted},
+    dispatch::queue::{
+        Active, SLICE, Stage, Waiting, has_place, next, overstayed, preempted, take_turns,
+    },
 };
 use numaloc_api::value::QosClass;
 use proptest::prelude::*;
@@ -15,11 +17,12 @@ const BEGUN: Stage = Stage::Moving(Duration::ZERO);
 const LATE: Stage = Stage::Moving(SLICE);
 
 fn waiting(number: u64, qos_class: QosClass, found: Option<&Found>) -> Waiting<'_> {
-    Waiting { number, line: number, qos_class, owner: "a", turn: 0, found }
+    let (owner, tenant) = ("a", "");
+    Waiting { number, line: number, qos_class, owner, tenant, turn: 0, tenant_turn: 0, found }
 }
 
 fn active(number: u64, qos_class: QosClass, stage: Stage, found: &Found) -> Active<'_> {
-    Active { number, qos_class, owner: "a", stage, found: Some(found) }
+    Active { number, qos_class, owner: "a", tenant: "", stage, found: Some(found) }
 }
 
 #[test]
@@ -44,6 +47,37 @@ fn owners_take_turns() {
     assert_eq!(next(all, &[], &WIDE), [1, 4, 2, 5, 3]);
     let all = vec![at(1, 1), at(2, 2), at(3, 3), at(4, 0), at(5, 1)];
     assert_eq!(next(all, &[], &WIDE), [4, 1, 5, 2, 3]);
+}
+
+#[test]
+fn tenants_of_an_owner_take_turns_among_themselves() {
+    let ls = QosClass::Ls;
+    let at = |number, owner, tenant| Waiting { owner, tenant, ..waiting(number, ls, None) };
+    let order = |mut all: Vec<Waiting<'static>>, active: &[Active<'static>]| {
+        take_turns(&mut all, active);
+        next(all, active, &WIDE)
+    };
+    // Pod p has asked for 1 to 3, pod q for 4; another owner, who names no tenant, for 5 and 6.
+    let all = vec![
+        at(1, "a", "p"),
+        at(2, "a", "p"),
+        at(3, "a", "p"),
+        at(4, "a", "q"),
+        at(5, "b", ""),
+        at(6, "b", ""),
+    ];
+    assert_eq!(order(all.clone(), &[]), [1, 5, 4, 6, 2, 3]);
+    // A job of p is under way: it is the turn of the other owner, and then of q.
+    let node = Box::leak(Box::new(found(&[9], "9")));
+    let busy = [Active { tenant: "p", ..active(9, ls, BEGUN, node) }];
+    assert_eq!(order(all.clone(), &busy), [5, 4, 6, 1, 2, 3]);
+    // Among all others' jobs, more tenants get an owner no more turns.
+    let many =
+        vec![at(1, "a", "p"), at(2, "a", "q"), at(3, "a", "r"), at(5, "b", ""), at(6, "b", "")];
+    assert_eq!(order(many, &[]), [1, 5, 2, 6, 3]);
+    // A job that was put behind others goes behind another tenant's first one, not behind the second one.
+    let behind = [Waiting { line: 7, ..all[0] }, all[3], at(5, "a", "q")];
+    assert_eq!(order(behind.to_vec(), &[]), [4, 1, 5]);
 }
 
 #[test]
@@ -134,6 +168,15 @@ fn who_has_moved_for_long_makes_room_for_others_of_its_class() {
     let shared = [of("b", both[0]), both[1]];
     assert_eq!(overstayed(&waits("b", 1, ls, free), &shared, &limits), None);
     assert_eq!(overstayed(&waits("c", 0, ls, free), &shared, &limits), Some(1));
+    // A job of another tenant of the same owner comes next, unless that tenant has as many jobs under way.
+    let of_tenant = |tenant, job| Active { tenant, ..job };
+    let pods = [of_tenant("p", both[0]), of_tenant("p", both[1])];
+    let wait =
+        |tenant, tenant_turn| [Waiting { tenant, turn: 2, tenant_turn, ..waiting(9, ls, free) }];
+    assert_eq!(overstayed(&wait("q", 0), &pods, &limits), Some(1));
+    assert_eq!(overstayed(&wait("p", 2), &pods, &limits), None);
+    let shared = [pods[0], of_tenant("q", both[1])];
+    assert_eq!(overstayed(&wait("q", 1), &shared, &limits), None);
     // The job that has the node waited for makes room; else the one that has moved longer; and none before its slice is
     // over.
     let wide = Queue { moves: 9, ..limits };

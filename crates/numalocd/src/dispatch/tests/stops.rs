@@ -200,7 +200,9 @@ async fn what_is_in_the_way_is_known_again_after_a_restart() {
     for (id, pid) in [(&first, 1), (&second, 2)] {
         let lookup = rig.lookups.recv().await.expect("it is looked up");
         assert_eq!((&lookup.job, lookup.aim.members.len()), (id, 1));
-        rig.looked_up.send((lookup.job, found(&[pid], "0"))).expect("the dispatcher is there");
+        rig.looked_up
+            .send((lookup.job, Some(found(&[pid], "0"))))
+            .expect("the dispatcher is there");
     }
     tokio::time::sleep(Duration::from_millis(1)).await;
     let pids = [2];

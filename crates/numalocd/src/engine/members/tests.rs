@@ -22,7 +22,11 @@ fn refused() -> Refusal {
 fn members() -> Members {
     let pinned = [process(7, "0-3"), process(8, "0-7"), process(9, "0-3")];
     let mut members = Members::of(pinned.into());
-    members.missing.push(Missing { member: Target::cgroup("/x"), reason: "gone".to_owned() });
+    members.missing.push(Missing {
+        member: Target::cgroup("/x"),
+        reason: "gone".to_owned(),
+        processes: 0,
+    });
     assert!(members.leave_out(9, &refused()) && !members.leave_out(10, &refused()));
     members
 }

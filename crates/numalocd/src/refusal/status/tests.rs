@@ -17,11 +17,16 @@ fn all(text: &str) -> Vec<(Refusal, Code, &'static str)> {
         (Refusal::Invalid(violations), Code::InvalidArgument, "INVALID_FIELD"),
         (Refusal::PageToken, Code::InvalidArgument, "INVALID_FIELD"),
         (Refusal::NotFound { name: own() }, Code::NotFound, "RESOURCE_NOT_FOUND"),
+        (Refusal::TooLarge { most: 7 }, Code::InvalidArgument, "REQUEST_TOO_LARGE"),
         (Refusal::Cursor { after: 3, oldest: 7, last: 9 }, Code::OutOfRange, "CURSOR_OUT_OF_RANGE"),
         (Refusal::ResumeToken, Code::OutOfRange, "CURSOR_OUT_OF_RANGE"),
         (Refusal::TargetNotFound { message: own() }, Code::NotFound, "TARGET_NOT_FOUND"),
         (Refusal::TargetEmpty { message: own() }, Code::FailedPrecondition, "TARGET_EMPTY"),
-        (Refusal::NoTargetNode { message: own() }, Code::FailedPrecondition, "NO_TARGET_NODE"),
+        (
+            Refusal::NoTargetNode { message: own(), node: None },
+            Code::FailedPrecondition,
+            "NO_TARGET_NODE",
+        ),
         (Refusal::HostCannot { message: own() }, Code::FailedPrecondition, "HOST_CANNOT"),
         (
             Refusal::WrongState { name, state: "SUCCEEDED", action: "paused" },
@@ -65,7 +70,7 @@ fn all(text: &str) -> Vec<(Refusal, Code, &'static str)> {
     ];
     let mut seen: Vec<_> = all.iter().map(|(refusal, ..)| number(refusal)).collect();
     seen.sort_unstable();
-    assert_eq!(seen, (0..24).collect::<Vec<_>>());
+    assert_eq!(seen, (0..25).collect::<Vec<_>>());
     all
 }
 
@@ -96,6 +101,7 @@ fn number(refusal: &Refusal) -> usize {
         Refusal::Late { .. } => 21,
         Refusal::NameTaken { .. } => 22,
         Refusal::ResumeToken => 23,
+        Refusal::TooLarge { .. } => 24,
     }
 }
 
@@ -124,7 +130,7 @@ fn every_reason_of_the_api_is_used() {
     let used: Vec<_> = all("x").into_iter().map(|(.., reason)| reason).collect();
     let reasons = (1..).map_while(|number| ErrorReason::try_from(number).ok());
     let names: Vec<_> = reasons.map(|reason| reason.as_str_name()).collect();
-    assert_eq!(names.len(), 20);
+    assert_eq!(names.len(), 21);
     for name in names {
         assert!(used.iter().any(|used| format!("ERROR_REASON_{used}") == name), "{name}");
     }

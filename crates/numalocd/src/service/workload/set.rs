@@ -1,7 +1,7 @@
 //! A set of workloads that comes in parts.
 
 use crate::{
-    access::Caller,
+    access::{Caller, REQUEST_MAX},
     config::Quota,
     refusal::Refusal,
     service::{
@@ -16,7 +16,7 @@ use numaloc_api::{
 };
 use std::{collections::HashSet, time::Duration};
 use tokio::time::timeout;
-use tonic::{Status, Streaming};
+use tonic::{Code, Status, Streaming};
 
 /// How long a client may be silent before the call is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -42,7 +42,7 @@ pub async fn read(
         };
         let added = match message {
             Err(_) => Err(silent()),
-            Ok(message) => match message? {
+            Ok(message) => match message.map_err(too_large)? {
                 Some(message) => gathered.add(message),
                 None => Err(ended_early()),
             },
@@ -52,6 +52,14 @@ pub async fn read(
             Ok(true) => return Ok(Ok(gathered.set)),
             Err(refusal) => return Ok(Err(refusal)),
         }
+    }
+}
+
+/// tonic's only use of OUT_OF_RANGE is a message of too many bytes. Of this API that code means something else.
+fn too_large(status: Status) -> Status {
+    match status.code() {
+        Code::OutOfRange => Refusal::TooLarge { most: REQUEST_MAX }.into(),
+        _ => status,
     }
 }
 

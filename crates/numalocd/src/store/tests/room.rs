@@ -15,7 +15,7 @@ fn on_tmpfs(options: &str, test: impl FnOnce(&Path) + Send + 'static) {
     let thread = std::thread::spawn(move || {
         if let Err(error) = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS) {
             assert_eq!(error, nix::errno::Errno::EPERM);
-            eprintln!("SKIPPED: mounts of one's own need root with CAP_SYS_ADMIN");
+            numaloc_sys::fixture::skipped("mounts of one's own need root with CAP_SYS_ADMIN");
             return;
         }
         let dir = tempfile::tempdir().unwrap();

@@ -23,6 +23,7 @@ fn job(state: JobState, moved_bytes: u64) -> Arc<Job> {
         pins: Default::default(),
         members: Vec::new(),
         labels: Default::default(),
+        more_members: 0,
         requester: None,
         request_id: None,
         created: measured,

@@ -1,0 +1,76 @@
+//! Processes that members of a target get while a job looks at them and moves their memory.
+
+use super::authority;
+use crate::{access::Authority, order::Aim};
+use numaloc_core::{Identity, Options, Process, Topology};
+use numaloc_host::{Arrivals, Groups, Growth, Roots};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// Processes of the members that are cgroups or units, as far as the authority of a job extends to them.
+#[derive(Debug)]
+pub struct Joining {
+    roots: Roots,
+    groups: Groups,
+    authority: Authority,
+    /// Those that were found, by the index of the member among those of the aim.
+    found: Mutex<BTreeMap<Identity, (usize, Process)>>,
+}
+
+impl Joining {
+    /// Those of the members of `aim`; `None`: no member gets processes.
+    pub fn of(
+        roots: &Roots,
+        topology: &Topology,
+        aim: &Aim,
+        authority: &Authority,
+    ) -> Option<Arc<Self>> {
+        let targets = aim.members.iter().map(|member| &member.target);
+        let groups = Groups::of(roots, topology, targets)?;
+        let (roots, authority) = (roots.clone(), authority.clone());
+        Some(Arc::new(Self { roots, groups, authority, found: Mutex::default() }))
+    }
+
+    /// How a survey with these options takes them in.
+    pub fn growth(self: &Arc<Self>, topology: &Topology, options: &Options) -> Arc<Growth> {
+        let (roots, topology) = (Arc::new(self.roots.clone()), topology.clone());
+        Arc::new(Growth { roots, topology, options: options.clone(), arrivals: self.clone() })
+    }
+
+    /// Those of `identities` that were found, with the index of their member.
+    pub fn among(&self, identities: impl IntoIterator<Item = Identity>) -> Vec<(usize, Process)> {
+        let found = self.found();
+        identities.into_iter().filter_map(|identity| found.get(&identity).cloned()).collect()
+    }
+
+    fn includes(&self, process: &Process) -> bool {
+        authority::includes(&self.roots, process.identity, &self.authority)
+    }
+
+    fn found(&self) -> MutexGuard<'_, BTreeMap<Identity, (usize, Process)>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Arrivals for Joining {
+    fn arrived(&self, is_known: &dyn Fn(i32) -> bool) -> Vec<Process> {
+        let mut found = self.found();
+        // Of those that were found before, the ones that are known are alive.
+        found.retain(|identity, _| is_known(identity.pid));
+        let mut arrived = BTreeMap::new();
+        for (member, process) in self.groups.arrived_by_target(is_known) {
+            if self.includes(&process) {
+                found.entry(process.identity).or_insert_with(|| (member, process.clone()));
+                arrived.insert(process.identity, process);
+            }
+        }
+        arrived.into_values().collect()
+    }
+
+    /// Asked once its memory is held open: a process that becomes somebody else's by a later exec has other memory.
+    fn admits(&self, process: &Process) -> bool {
+        self.includes(process)
+    }
+}

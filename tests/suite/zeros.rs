@@ -1,0 +1,110 @@
+//! Memory that was only read: the kernel shows one page of zeros for all of it, which takes no memory and is on no side.
+
+use crate::{
+    app::{App, Layout},
+    cli::{NOBODY, as_nobody, code, numalocctl},
+    settings::Setting,
+    top::{after_a_full_pass, row},
+    truth::{Truth, off, on},
+};
+use numaloc_core::PAGE;
+use serde_json::Value;
+use std::{fs::File, os::unix::fs::FileExt};
+
+const MIB: u64 = 1 << 20;
+/// What a process may have besides its regions, and how far its counters may be from its page tables.
+const SLACK: u64 = 4 * MIB;
+
+/// The page table entries of a region that show a page, as the kernel counts them in the page map.
+fn present_pages(app: &App, name: &str) -> u64 {
+    let range = app.range(name);
+    let map = File::open(format!("/proc/{}/pagemap", app.pid())).expect("our own child");
+    let mut bytes = vec![0; ((range.end - range.start) / PAGE * 8) as usize];
+    map.read_exact_at(&mut bytes, range.start / PAGE * 8).expect("a page map");
+    bytes.chunks_exact(8).filter(|entry| entry[7] & 0x80 != 0).count() as u64
+}
+
+/// A process with 8 MiB on node 1, its home, and another region that it has only read. The page of zeros is on either node.
+fn reader(region: &str) -> App {
+    let app = Layout::remote(&["own=anon:8M", region]).on("1").load("idle").start("zeros");
+    let truth = Truth::of(app.pid());
+    assert_eq!(on(&truth.region(app.range("own")), 1), 8 * MIB);
+    assert_eq!(truth.region(app.range("read")), [].into(), "numa_maps does not count zeros");
+    let range = app.range("read");
+    assert_eq!(present_pages(&app, "read"), (range.end - range.start) / PAGE, "all of it is shown");
+    app
+}
+
+/// What `top` and `locality` say of a process is what numa_maps says.
+fn nobody_has_zeros(region: &str) {
+    let _balancing = Setting::numa_balancing(false);
+    let app = reader(region);
+    let pid = app.pid().to_string();
+    let truth = Truth::of(app.pid()).all();
+    let all: u64 = truth.values().sum();
+
+    let document = after_a_full_pass(&["--cpu-budget", "50"]);
+    let row = row(&document, app.pid());
+    let seen = row["local_bytes"].as_u64().unwrap() + row["remote_bytes"].as_u64().unwrap();
+    assert!(seen.abs_diff(all) <= SLACK, "top: {row}, numa_maps: {truth:?}");
+
+    let output = numalocctl(&["locality", "--pid", &pid, "-o", "json", "--standalone"]);
+    assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let seen = document["total"]["resident_bytes"].as_u64().expect("bytes");
+    assert!(seen.abs_diff(all) <= SLACK, "locality: {document:#}, numa_maps: {truth:?}");
+    assert_eq!(document["unplaced_bytes"], 0);
+}
+
+#[test]
+fn base_pages_of_zeros_are_nobodys() {
+    nobody_has_zeros("read=anon:256M:touch");
+}
+
+#[test]
+fn huge_pages_of_zeros_are_nobodys() {
+    nobody_has_zeros("read=thp:256M:touch");
+}
+
+/// Advice samples what is large: what was only read weighs nothing there.
+#[test]
+fn advice_is_about_memory_that_is_there() {
+    let _balancing = Setting::numa_balancing(false);
+    let layout = Layout::remote(&["own=anon:64M", "read=anon:1100M:touch"]).load("idle");
+    let app = layout.start("zeros");
+    let pid = app.pid().to_string();
+    let output = numalocctl(&[
+        "advise",
+        "--seconds",
+        "1",
+        "--min-bytes",
+        "16M",
+        "--pid",
+        &pid,
+        "-o",
+        "json",
+    ]);
+    assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let advice: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let bytes = advice["findings"][0]["bytes"].as_u64().expect("a finding");
+    let truth = off(&Truth::of(app.pid()).all(), 0);
+    assert!(bytes.abs_diff(truth) <= SLACK, "{advice:#}, {truth} in numa_maps");
+}
+
+/// Without CAP_SYS_ADMIN frames are hidden, and the page of zeros is told by what move_pages(2) answers.
+#[test]
+fn without_page_frames_zeros_are_nobodys_either() {
+    let _balancing = Setting::numa_balancing(false);
+    for region in ["read=anon:64M:touch", "read=thp:64M:touch"] {
+        let layout = Layout::remote(&["own=anon:8M", region]).on("1").load("idle");
+        let app = layout.owned_by(NOBODY).start("zeros");
+        let pid = app.pid().to_string();
+        let output = as_nobody(&["locality", "--pid", &pid, "-o", "json"]);
+        assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let seen = document["total"]["resident_bytes"].as_u64().expect("bytes");
+        let all = Truth::of(app.pid()).all().values().sum();
+        assert!(seen.abs_diff(all) <= SLACK, "{region}: {document:#}");
+        assert_eq!(document["unplaced_bytes"], 0, "{region}");
+    }
+}
