@@ -1,4 +1,4 @@
-//! Folios that change between the scan that found them and the call that moves them. A low rate makes this time long. The account
+//! Folios that change between the scan that found them and the call that moves them. A pause makes this time long. The account
 //! must agree with numa_maps to the page.
 
 use crate::{
@@ -12,13 +12,21 @@ use numaloc_core::{
     HUGE, Options,
     pace::{Pacing, Profile},
 };
-use numaloc_executor::{Control, Outcome, RunLimits};
-use std::{fs, sync::atomic::Ordering::Relaxed, thread};
+use numaloc_executor::{Control, Outcome, RunLimits, SharedRate};
+use std::{
+    fs,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
 
 const MIB: u64 = 1 << 20;
 
-/// Bytes per second. The next lower rate is used when a call happened while the test acted.
-const RATES: [u64; 3] = [8 * MIB, 2 * MIB, MIB / 2];
+/// Bytes per second.
+const RATE: u64 = 8 * MIB;
+
+/// Seconds for which the run is held back while the test acts. The next one is used when a call happened meanwhile.
+const PAUSES: [u64; 3] = [1, 5, 30];
 
 /// What `act` returned, while pages that had been found waited for their call.
 enum Seen<T> {
@@ -27,41 +35,45 @@ enum Seen<T> {
     Call,
 }
 
-/// Moves one region alone, at first at a quarter of a second for each huge page. Calls `act` while pages that have been found
-/// wait for their call. Repeats all of it at a lower rate if a call happened in between.
+/// Moves one region alone. Calls `act` while pages that have been found wait for their call. Repeats all of it with a longer pause
+/// if a call happened in between.
 fn while_some_wait<T>(region: &str, act: impl Fn(&mut App) -> T) -> (Scene, T, Outcome) {
-    for rate in RATES {
+    for pause in PAUSES {
         let mut scene = Scene::remote(&[&format!("{region}:32M")]);
-        let (seen, outcome) = at_rate(&mut scene, region, rate, &act);
+        let (seen, outcome) = in_a_pause(&mut scene, region, pause, &act);
         if let Seen::Quiet(seen) = seen {
             return (scene, seen, outcome);
         }
-        println!("a call was in between, at {rate} bytes per second");
+        println!("a call was in between, in {pause} s");
     }
     panic!("a call was in between each time");
 }
 
-fn at_rate<T>(
+fn in_a_pause<T>(
     scene: &mut Scene,
     region: &str,
-    rate: u64,
+    seconds: u64,
     act: impl Fn(&mut App) -> T,
 ) -> (Seen<T>, Outcome) {
     let inspected = only(scene, region);
+    let rate = Arc::new(SharedRate::new(RATE));
     // One worker: while one of two waits, the other may be in a call, and numa_maps does not count what is under migration.
-    let rate_bytes_per_second = Some(rate);
-    let limits = RunLimits { rate_bytes_per_second, workers: Some(1), ..RunLimits::default() };
+    let shared_rate = Some(rate.clone());
+    let limits = RunLimits { shared_rate, workers: Some(1), ..RunLimits::default() };
     let control = Control::default();
     thread::scope(|scope| {
         let run = scope.spawn(|| inspected.carry_out(&limits, &control));
         let moved = || control.moved_bytes.load(Relaxed);
-        until("some have moved and others wait", || {
-            moved() > 0 && control.held_back() == "bandwidth limit"
-        });
+        let waits = || control.held_back() == "bandwidth limit";
+        until("some have moved and others wait", || moved() > 0 && waits());
+        rate.take(seconds * RATE);
+        // What was paid for before the pause has its call first.
+        thread::sleep(Duration::from_millis(500));
+        until("others wait", waits);
         let settled = || control.settled_bytes.load(Relaxed);
         let before = settled();
         let seen = act(&mut scene.app);
-        let is_quiet = settled() == before && control.held_back() == "bandwidth limit";
+        let is_quiet = settled() == before && waits();
         // The result of a run that was not quiet is not used: end it early.
         control.cancel.store(!is_quiet, Relaxed);
         let outcome = run.join().expect("it ends");

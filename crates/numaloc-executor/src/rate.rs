@@ -64,8 +64,9 @@ impl SharedRate {
         self.batch_bytes
     }
 
-    /// Uses up the time that `bytes` need. Returns how long to wait before they may move.
-    pub(crate) fn take(&self, bytes: u64) -> Duration {
+    /// Uses up the time that `bytes` need, for a call or to hold back the runs that share the rate. Returns how long to wait before
+    /// they may move.
+    pub fn take(&self, bytes: u64) -> Duration {
         let mut rate = self.rate.lock().expect("nobody panics while holding it");
         let now = self.begin.elapsed();
         rate.take(now, bytes).saturating_sub(now)
