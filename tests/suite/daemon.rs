@@ -11,6 +11,7 @@ mod live;
 mod neighbours;
 mod offload;
 mod schedules;
+mod silent;
 mod watchers;
 
 use crate::app::until;

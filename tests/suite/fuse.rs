@@ -2,7 +2,7 @@
 //! and what files say may follow from that.
 //!
 //! It speaks to the kernel's FUSE by /dev/fuse. include/uapi/linux/fuse.h has the messages; the numbers here are offsets and lengths
-//! of theirs. All is looked up anew each time, nothing is cached.
+//! of theirs. Names and attributes are looked up anew each time.
 
 use nix::{
     libc::{EIO, ENODEV, ENOENT, ENOSYS},
@@ -28,6 +28,10 @@ pub trait Files {
     fn write(&self, file: &str, text: &str) -> io::Result<()>;
     /// Where a link leads to.
     fn target(&self, link: &str) -> io::Result<String>;
+    /// Whether what is read may be kept in the page cache, so that files can be mapped shared.
+    fn is_cached(&self) -> bool {
+        false
+    }
 }
 
 /// What there is at a path.
@@ -128,8 +132,11 @@ impl<F: Files> Server<F> {
             }
             // READLINK
             5 => self.files.target(&path).map(String::into_bytes).map_err(errno),
-            // OPEN. Each read and each write comes here (FOPEN_DIRECT_IO), whatever the file's size is.
-            14 => Ok([&[0; 8][..], &1_u32.to_ne_bytes(), &[0; 4]].concat()),
+            // OPEN. Each read and each write comes here (FOPEN_DIRECT_IO) if nothing is cached, whatever the file's size is.
+            14 => {
+                let flags = u32::from(!self.files.is_cached());
+                Ok([&[0; 8][..], &flags.to_ne_bytes(), &[0; 4]].concat())
+            }
             // OPENDIR
             27 => Ok(vec![0; 16]),
             // READ

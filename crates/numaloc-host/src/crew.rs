@@ -182,7 +182,7 @@ impl Crew {
         let pids: BTreeSet<i32> = known.iter().flat_map(|space| space.pids()).collect();
         let mut fresh: Vec<(AddressSpace, Vec<Vma>)> = Vec::new();
         for process in growth.arrivals.arrived(&|pid| pids.contains(&pid)).into_iter().take(MOST) {
-            let Ok(Some(space)) = AddressSpace::open(&growth.roots, process) else { continue };
+            let Ok(Some(space)) = AddressSpace::answering(&growth.roots, process) else { continue };
             let same = |other: &AddressSpace| other.may_be_same(&space);
             let is_known = known.iter().any(|&other| same(other))
                 || fresh.iter().any(|(other, _)| same(other));

@@ -66,6 +66,18 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// The memory of the process can neither be read nor moved now: one of its threads holds the mmap_lock.
+    #[error(
+        "the memory of process {pid} ({comm}) cannot be read now: one of its threads holds the lock of its address space \
+         (mmap_lock) and does not give it back, which a file system that does not answer can cause; see /proc/{pid}/task/*/stack, \
+         and try again once it runs"
+    )]
+    Silent {
+        /// The process.
+        pid: i32,
+        /// Its name.
+        comm: String,
+    },
     /// The process maps the same memory so often that its mappings cannot be compared.
     #[error(
         "process {pid} ({comm}) maps {name} {mappings} times, and these mappings overlap too much to be compared: name a \
@@ -319,6 +331,7 @@ impl Error {
             | Self::PageSize { .. }
             | Self::Stopped
             | Self::ManyCgroups { .. }
+            | Self::Silent { .. }
             | Self::Overlaps { .. }
             | Self::NoDsa { .. }
             | Self::DsaRefused { .. }

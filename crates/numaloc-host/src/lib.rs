@@ -13,7 +13,7 @@
 //! | `survey` | all of this together: the first look at a target |
 //! | `picture` | where the memory of a few processes is, by address, for pictures |
 //! | `look` | one look at everybody on the host, for advice |
-//! | `space`, `open_files` | the memory of processes, held so that it is never another's; how many page maps are open |
+//! | `space`, `open_files`, `answering` | the memory of processes, held so that it is never another's; how many page maps are open; whether they can be read now |
 //! | `pressure`, `cpu_use`, `vmstat` | what is read again and again during a run |
 //! | `used_files` | files that processes use, whose page cache may move |
 //! | [`heat`] | which memory is used most |
@@ -24,6 +24,7 @@
 //! | `read`, `wait`, `roots`, `error`, `lease`, `own_process` | what the others share |
 #![forbid(unsafe_code)]
 
+mod answering;
 mod arrivals;
 mod capabilities;
 mod cgroup;
@@ -85,6 +86,7 @@ mod vmstat;
 mod wait;
 mod zoneinfo;
 
+pub use answering::Answering;
 pub use arrivals::{Arrivals, Groups};
 pub use cgroup::numa_stat;
 pub use containers::containers;

@@ -62,7 +62,7 @@ impl<'a> Viewer<'a> {
         let shared_roots = Arc::new(roots.clone());
         let (all, mut spaces) = (processes.len(), Vec::new());
         for process in processes {
-            spaces.extend(AddressSpace::open(&shared_roots, process)?);
+            spaces.extend(AddressSpace::answering(&shared_roots, process)?);
         }
         let ended = (all - spaces.len()) as u64;
         let mut by_size = Vec::new();

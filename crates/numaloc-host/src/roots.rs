@@ -1,6 +1,6 @@
 //! Where the kernel's file systems are.
 
-use crate::OpenFiles;
+use crate::{Answering, OpenFiles};
 use std::path::PathBuf;
 
 /// Mount points that every reader gets passed, and how many files it may keep open there.
@@ -16,6 +16,8 @@ pub struct Roots {
     pub run: PathBuf,
     /// The bound on open page maps. Clones share it.
     pub open_files: OpenFiles,
+    /// Processes whose memory cannot be read now. Clones share them.
+    pub answering: Answering,
 }
 
 impl Default for Roots {
@@ -26,6 +28,7 @@ impl Default for Roots {
             cgroup: "/sys/fs/cgroup".into(),
             run: "/run".into(),
             open_files: OpenFiles::default(),
+            answering: Answering::default(),
         }
     }
 }

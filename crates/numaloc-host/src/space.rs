@@ -39,6 +39,16 @@ pub struct AddressSpace {
     tid: Arc<AtomicI32>,
 }
 
+/// Checks that the memory of all of these can be read now.
+///
+/// # Errors
+/// [`Error::Silent`], about the first one that does not answer.
+pub(crate) fn check_answering(roots: &Roots, spaces: &[AddressSpace]) -> Result<(), Error> {
+    let Some(first) = roots.answering.first_silent(spaces) else { return Ok(()) };
+    let Process { identity, comm, .. } = &first.process;
+    Err(Error::Silent { pid: identity.pid, comm: comm.clone() })
+}
+
 /// A process that has an address space.
 #[derive(Clone, Copy, Debug)]
 struct Holder {
@@ -72,6 +82,16 @@ impl AddressSpace {
             }
             Err(source) => Err(Error::Read { path: space.path("pagemap"), source }),
         }
+    }
+
+    /// As [`Self::open`], if its memory can be read now.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; [`Error::Silent`].
+    pub(crate) fn answering(roots: &Arc<Roots>, process: Process) -> Result<Option<Self>, Error> {
+        let space = Self::open(roots, process)?;
+        check_answering(roots, space.as_slice())?;
+        Ok(space)
     }
 
     /// Its pagemap: opened again if it was closed to make room for others ([`Roots::open_files`]).

@@ -10,7 +10,7 @@ use crate::{
     residency::{self, Found},
     scan::{Precision, Scanner},
     sight::Sight,
-    space::{AddressSpace, distinct},
+    space::{AddressSpace, check_answering, distinct},
     vmas,
 };
 use numaloc_core::{
@@ -69,7 +69,7 @@ impl Survey {
 /// pages that `options` would have moved, but all of them. As many threads scan as the pace of `options` has workers.
 ///
 /// # Errors
-/// [`Error::NoRights`] if a process may not be read, [`Error::Pages`] if its pages cannot be read, [`Error::Overlaps`] if
+/// [`Error::NoRights`] if a process may not be read, [`Error::Silent`] if it cannot be read now, [`Error::Pages`] if its pages cannot be read, [`Error::Overlaps`] if
 /// its mappings cannot be compared, and the errors of reading the host's page frames and the process's files.
 pub fn survey(
     roots: &Roots,
@@ -130,6 +130,7 @@ fn look(
         go_on()?;
         spaces.extend(AddressSpace::open(&shared_roots, process)?);
     }
+    check_answering(roots, &spaces)?;
     let spaces = distinct(spaces);
     let (mut all, mut names) = (Vec::new(), Names::default());
     for space in &spaces {

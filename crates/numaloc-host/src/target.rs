@@ -183,6 +183,7 @@ impl Error {
             Self::CgroupOutside { .. }
                 | Self::KernelThread { .. }
                 | Self::NoRights { .. }
+                | Self::Silent { .. }
                 | Self::Systemd { .. }
         );
         is_out_of_reach || self.is_missing()

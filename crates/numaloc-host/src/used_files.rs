@@ -10,6 +10,7 @@
 
 use crate::{
     Error, Owner, Roots,
+    answering::AT_ONCE,
     maps::{self, Object},
     owner::owner,
     process::{Open, own_pid},
@@ -128,17 +129,20 @@ pub fn used_files(
     let cpus = topology.node(node).map(|node| node.cpus.clone()).unwrap_or_default();
     let mut search = Search { whose, cpus, mounts: BTreeMap::new(), files: BTreeMap::new() };
     let own = own_pid(roots);
-    for (pid, directory) in numbered::<i32>(&roots.proc) {
-        if stop() {
-            return Ok(Vec::new());
-        }
-        if Some(pid) == own {
-            continue;
-        }
-        // One that has ended uses nothing. One that this process may not look into may use any file.
-        let may_use_any = search.process(roots, pid, &directory).is_err();
-        if may_use_any && *whose != Whose::Anybody {
-            return Ok(Vec::new());
+    let mut processes: Vec<_> = numbered::<i32>(&roots.proc).into_iter().collect();
+    processes.retain(|(pid, _)| Some(*pid) != own);
+    for some in processes.chunks(AT_ONCE) {
+        let silent = roots.answering.silent_pids(roots, some);
+        for (pid, directory) in some {
+            if stop() {
+                return Ok(Vec::new());
+            }
+            // One that has ended uses nothing. One that this process may not look into, or cannot now, may use any file.
+            let may_use_any =
+                silent.contains(pid) || search.process(roots, *pid, directory).is_err();
+            if may_use_any && *whose != Whose::Anybody {
+                return Ok(Vec::new());
+            }
         }
     }
     let leased = leased(&read::text(&roots.proc.join("locks")).unwrap_or_default());

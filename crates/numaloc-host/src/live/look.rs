@@ -38,7 +38,7 @@ pub(super) struct Look {
 pub(super) enum NoLook {
     /// It has ended, or has no memory.
     Gone,
-    /// Its page map may not be read.
+    /// Its page map may not be read, or cannot be read now.
     Hidden,
 }
 
@@ -56,9 +56,9 @@ impl Look {
             _ => return Err(NoLook::Gone),
         };
         let home = home(topology, &process, &Options::default());
-        let space = match AddressSpace::open(roots, process) {
+        let space = match AddressSpace::answering(roots, process) {
             Ok(Some(space)) => space,
-            Err(Error::NoRights { .. }) => return Err(NoLook::Hidden),
+            Err(Error::NoRights { .. } | Error::Silent { .. }) => return Err(NoLook::Hidden),
             _ => return Err(NoLook::Gone),
         };
         let text = match space.read("maps", read::text) {

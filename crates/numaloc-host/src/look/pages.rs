@@ -53,7 +53,7 @@ impl Pages {
         resident_bytes: u64,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Option<ByNode>, Error> {
-        let Some(space) = AddressSpace::open(&self.roots, process.clone())? else {
+        let Some(space) = AddressSpace::answering(&self.roots, process.clone())? else {
             return Ok(None);
         };
         let vmas = vmas::read(&space, &mut Names::default())?;
@@ -94,7 +94,7 @@ impl Pages {
         topology: &Topology,
     ) -> Result<BTreeMap<u64, BTreeMap<NodeId, u64>>, Error> {
         let Some(size) = only_size(topology) else { return Ok(BTreeMap::new()) };
-        let Some(space) = AddressSpace::open(&self.roots, process.clone())? else {
+        let Some(space) = AddressSpace::answering(&self.roots, process.clone())? else {
             return Ok(BTreeMap::new());
         };
         let vmas = vmas::read(&space, &mut Names::default())?;

@@ -28,6 +28,7 @@ use numaloc_api::value::{
     CreateJob, EventType, Job, JobId, JobState, MigrationSpec, OnConflict, Pins,
 };
 use std::{collections::BTreeMap, sync::Arc};
+use tokio::time::Instant;
 
 impl Dispatcher {
     pub(super) fn find_request(
@@ -232,6 +233,8 @@ impl Dispatcher {
         self.then(move |dispatcher| {
             if let Some(run) = dispatcher.runs.get_mut(&number) {
                 run.ended_by = ended_by;
+                let is_cancel = wanted == Some(JobState::Cancelled);
+                run.cancelled = is_cancel.then(|| run.cancelled.unwrap_or_else(Instant::now));
                 run.cancel();
             }
         });

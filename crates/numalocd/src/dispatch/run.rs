@@ -13,6 +13,10 @@ use std::{
 };
 use tokio::{sync::oneshot, time::Instant};
 
+/// How long the planning of a cancelled job may take to end. Nothing has been moved by then. Its thread may wait in the kernel for
+/// a process that does not answer, and ends when it returns from there.
+const GIVE_UP: Duration = Duration::from_secs(10);
+
 /// A job that the engine is working on.
 #[derive(Debug)]
 pub struct Run {
@@ -32,6 +36,8 @@ pub struct Run {
     pub back: Option<&'static str>,
     /// The client that wants the job cancelled or paused, if one does. The record says what it wants.
     pub ended_by: Option<String>,
+    /// Since when a client has wanted the job cancelled, if one does.
+    pub cancelled: Option<Instant>,
     /// Its processes and nodes; before it is planned, only those known then.
     pub found: Option<Found>,
     /// Bytes that the plan is to move; 0 before it is planned.
@@ -77,6 +83,11 @@ impl Run {
     /// Whether it has been told to move.
     pub fn is_moving(&self) -> bool {
         self.go.is_none()
+    }
+    /// From when on a cancelled job that is still being planned is not waited for. `None`: it is not such a job.
+    pub fn given_up(&self) -> Option<Instant> {
+        let is_planning = !self.is_planned && !self.is_moving();
+        self.cancelled.filter(|_| is_planning).map(|since| since + GIVE_UP)
     }
     /// How far it is.
     pub fn stage(&self, now: Instant) -> Stage {

@@ -114,6 +114,7 @@ impl Dispatcher {
         let now = Instant::now();
         self.recover()?;
         self.catch_up();
+        self.give_up(now)?;
         self.tick_schedules(now);
         // Repeated until nothing changes any more. For example, a job that could not start has ended, so another one may
         // start.
@@ -152,7 +153,8 @@ impl Dispatcher {
         let is_told = self.records.job_changes().is_watched();
         let is_told = is_told && self.runs.values().any(Run::is_moving);
         let of_all = is_told.then(|| now + PROGRESS_OF_ALL);
-        [due, progress, of_all].into_iter().flatten().min()
+        let given_up = self.runs.values().filter_map(Run::given_up).min();
+        [due, progress, of_all, given_up].into_iter().flatten().min()
     }
 
     /// Shows watchers of jobs under way how far they are and what holds them back, where that has changed.

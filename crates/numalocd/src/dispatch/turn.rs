@@ -214,6 +214,7 @@ impl Dispatcher {
             moving: None,
             back: None,
             ended_by: None,
+            cancelled: None,
             found: self.open.found(number).cloned(),
             planned_bytes: 0,
             note: None,

@@ -114,7 +114,11 @@ impl Members {
                 // has other memory than what is held open, and that is not touched.
                 Ok(survey) if self.leave_to_others(roots, &survey, authority)? => {}
                 Ok(survey) => return Ok(survey),
-                Err(error @ (Error::NoRights { pid, .. } | Error::Overlaps { pid, .. })) => {
+                Err(
+                    error @ (Error::NoRights { pid, .. }
+                    | Error::Silent { pid, .. }
+                    | Error::Overlaps { pid, .. }),
+                ) => {
                     let refusal = Refusal::from(error);
                     if !self.leave_out(pid, &refusal) {
                         return Err(refusal);

@@ -10,8 +10,12 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
+    time::Duration,
 };
-use tokio::{sync::oneshot, task::spawn_blocking};
+use tokio::{runtime::Handle, sync::oneshot, task::spawn_blocking, time::sleep};
+
+/// How long work whose caller has gone keeps its turn.
+const GIVE_UP: Duration = Duration::from_secs(10);
 
 /// Lets a limited number of requests work at a time. Clones share the same turns.
 #[derive(Clone, Debug)]
@@ -97,13 +101,29 @@ fn lock(line: &Mutex<Line>) -> MutexGuard<'_, Line> {
     line.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// When it is dropped, it tells the work that nobody waits for it any more.
-struct Interest(Arc<AtomicBool>);
+/// When it is dropped, the work is notified that nobody waits for it any more.
+struct Interest {
+    gone: Arc<AtomicBool>,
+    turn: Arc<Mutex<Option<Turn>>>,
+}
 
 impl Drop for Interest {
     fn drop(&mut self) {
-        self.0.store(true, Relaxed);
+        self.gone.store(true, Relaxed);
+        let turn = self.turn.clone();
+        let has_ended = turn.lock().unwrap_or_else(PoisonError::into_inner).is_none();
+        // Without a runtime the daemon is ending.
+        if let (false, Ok(runtime)) = (has_ended, Handle::try_current()) {
+            runtime.spawn(async move {
+                sleep(GIVE_UP).await;
+                end(&turn);
+            });
+        }
     }
+}
+
+fn end(turn: &Mutex<Option<Turn>>) {
+    drop(turn.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
 impl Turns {
@@ -115,7 +135,8 @@ impl Turns {
     }
 
     /// Waits for a turn of the caller `of`, then runs `work` in a thread. If the caller goes away before its turn, nothing
-    /// is begun. If it goes away later, the argument of `work` returns true.
+    /// is begun. If it goes away later, the argument of `work` returns true. Work that has not ended [`GIVE_UP`] after that loses
+    /// its turn: it may wait in the kernel for a process that does not answer.
     ///
     /// # Errors
     /// Those of the work; internal, if it panics.
@@ -127,12 +148,13 @@ impl Turns {
         let bug = |message: String| Refusal::Internal { message };
         let turn = self.turn(of).await.map_err(|error| bug(error.to_string()))?;
         let gone = Arc::new(AtomicBool::new(false));
-        let _interest = Interest(gone.clone());
+        let turn = Arc::new(Mutex::new(Some(turn)));
+        let _interest = Interest { gone: gone.clone(), turn: turn.clone() };
         let span = tracing::Span::current();
         let work = move || {
-            // The turn lasts until the work ends, also if the caller has gone.
-            let _turn = turn;
-            span.in_scope(|| caught(|| work(&|| gone.load(Relaxed))))
+            let done = span.in_scope(|| caught(|| work(&|| gone.load(Relaxed))));
+            end(&turn);
+            done
         };
         spawn_blocking(work).await.unwrap_or_else(|error| Err(bug(error.to_string())))
     }
@@ -176,8 +198,11 @@ fn words(panic: &(dyn Any + Send)) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{sync::mpsc, time::Duration};
-    use tokio::{task::yield_now, time::timeout};
+    use std::sync::mpsc;
+    use tokio::{
+        task::yield_now,
+        time::{advance, timeout},
+    };
 
     const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -232,6 +257,31 @@ mod tests {
         first.await.expect_err("it was aborted");
         let ended = timeout(DEADLINE, turns.take("b", move |_| Ok(told.try_recv().is_ok()))).await;
         assert_eq!(ended.expect("its turn comes"), Ok(true), "the turn was given away early");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_does_not_end_after_its_caller_has_gone_loses_its_turn() {
+        let turns = Turns::new(1);
+        let (begin, begun) = tokio::sync::oneshot::channel();
+        let (release, held) = mpsc::channel::<()>();
+        let first = turns.clone();
+        let first = tokio::spawn(async move {
+            let work = move |_: &(dyn Fn() -> bool + Sync)| {
+                begin.send(()).expect("somebody waits");
+                let _ = held.recv();
+                Ok(())
+            };
+            first.take("a", work).await
+        });
+        begun.await.expect("it begins");
+        first.abort();
+        first.await.expect_err("it was aborted");
+        yield_now().await;
+        assert_eq!(turns.free(), 0);
+        advance(GIVE_UP + Duration::from_secs(1)).await;
+        assert_eq!(turns.take("b", |_| Ok(1)).await, Ok(1));
+        assert_eq!(turns.free(), 1);
+        drop(release);
     }
 
     #[tokio::test]

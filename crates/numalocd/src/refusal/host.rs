@@ -25,7 +25,7 @@ impl From<Error> for Refusal {
             }
             Error::OneNode { .. } => Self::NoTargetNode { message, node: Some(Unfit::Only) },
             Error::Stopped => Self::Unavailable { message },
-            Error::Systemd { .. } => Self::HostUnavailable { message },
+            Error::Systemd { .. } | Error::Silent { .. } => Self::HostUnavailable { message },
             error if error.kind() == ErrorKind::Permission => Self::DaemonLacksRights { message },
             _ => Self::Internal { message },
         }
@@ -50,6 +50,7 @@ mod tests {
             (Error::Ended { pid, comm: comm.clone() }, "TargetEmpty"),
             (Error::KernelThread { pid, comm: comm.clone() }, "TargetEmpty"),
             (Error::Empty { target: "t".into() }, "TargetEmpty"),
+            (Error::Silent { pid, comm: comm.clone() }, "HostUnavailable"),
             (Error::NoRights { pid, comm, what: "maps".into() }, "DaemonLacksRights"),
             (read(io::ErrorKind::PermissionDenied), "DaemonLacksRights"),
             (

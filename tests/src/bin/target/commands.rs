@@ -5,6 +5,8 @@
 //! - `free NAME BYTES first|last`: gives that half of each BYTES of a region back to the kernel, and no longer checks it
 //! - `fork N`: makes children that share all memory and do nothing but wait
 //! - `churn NAME EVERY LIFE`: from now on, forks a child each EVERY ms that reads all pages of a region and ends LIFE ms later
+//! - `hold FILE`: a thread faults on a mapping of this file with the lock of all memory (mmap_lock) held, and another one then waits
+//!   to map. If the file system does not answer, nobody gets the lock any more
 //! - `share`: makes a process with the same memory, as vfork does, and answers with its pid; `sharer exit` and `sharer exec` end
 //!   that process or make it execute another program
 //! - `leave`: the first thread ends, and another one continues to answer
@@ -17,13 +19,17 @@ use crate::{
     writer,
 };
 use anyhow::{Context, Result, bail};
-use numaloc_sys::fixture::{Then, fork_paused, fork_reader, share_memory, tell_sharer};
+use numaloc_sys::{
+    FilePages, Scratch,
+    fixture::{Then, fork_paused, fork_reader, share_memory, tell_sharer},
+};
 use std::{
     env,
+    fs::File,
     io::{self, BufRead, Write},
-    os::unix::process::CommandExt,
+    os::unix::{fs::FileExt, process::CommandExt},
     process::Command,
-    sync::{MutexGuard, atomic::Ordering::Relaxed},
+    sync::{MutexGuard, atomic::Ordering::Relaxed, mpsc},
     thread,
     time::Duration,
 };
@@ -52,6 +58,7 @@ pub fn serve(memory: &Memory, child: Option<i32>) -> Result<End> {
                 format!("forked {children:?}")
             }
             ("churn", words) => churn(memory, words)?,
+            ("hold", file) => hold(file)?,
             ("share", _) => share_memory()?.to_string(),
             ("sharer", then) => {
                 tell_sharer(if then == "exec" { Then::Exec } else { Then::Exit });
@@ -113,6 +120,29 @@ fn churn(memory: &Memory, words: &str) -> Result<String> {
         }
     });
     Ok(format!("churning {name}"))
+}
+
+fn hold(file: &str) -> Result<String> {
+    let pages = FilePages::map(&File::open(file)?, 0, 4096)?;
+    let memory = File::open("/proc/self/mem")?;
+    // The kernel maps the stacks of both threads before one of them has the lock.
+    let (begin, may_begin) = mpsc::channel();
+    let (begin_mapping, may_map) = mpsc::channel();
+    thread::spawn(move || -> Result<()> {
+        may_begin.recv()?;
+        // access_remote_vm() (mm/memory.c) does not give the lock back while the fault waits for the file system.
+        memory.read_at(&mut [0], pages.address()).ok();
+        Ok(())
+    });
+    thread::spawn(move || -> Result<()> {
+        may_map.recv()?;
+        thread::sleep(Duration::from_millis(500));
+        Scratch::read()?;
+        Ok(())
+    });
+    begin.send(())?;
+    begin_mapping.send(())?;
+    Ok(format!("holding by {file}"))
 }
 
 fn named<'m>(memory: &'m Memory, name: &str) -> Result<MutexGuard<'m, Option<Slot>>> {
