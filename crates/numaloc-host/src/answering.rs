@@ -5,12 +5,10 @@
 //! thread that waits to map. All who come later wait as well. So one entry of each page map is read first, in a thread that is
 //! given up if it does not return. `pagemap_read` (fs/proc/task_mmu.c) takes the lock killably: such threads end with the process.
 
-use crate::{Roots, pagemap::Pagemap, process::Open, space::AddressSpace};
+use crate::pagemap::Pagemap;
 use numaloc_core::Identity;
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs::File,
-    path::PathBuf,
+    collections::BTreeMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
@@ -48,33 +46,18 @@ struct Batch {
 }
 
 impl Answering {
-    /// The first of `spaces` that does not answer. Returns within seconds.
-    pub(crate) fn first_silent<'a>(&self, spaces: &'a [AddressSpace]) -> Option<&'a AddressSpace> {
-        spaces.chunks(AT_ONCE).find_map(|some| {
-            let questions =
-                some.iter().enumerate().filter_map(|(index, space)| -> Option<Question> {
-                    // One whose page map cannot be opened has no lock to wait for.
-                    let pagemap = space.pagemap().ok()?;
-                    Some((index, space.process.identity, Arc::new(move || one(&pagemap))))
-                });
-            let silent = self.without_answer(questions.collect(), PATIENCE, LESS);
-            silent.first().map(|&first| &some[first])
-        })
-    }
-
-    /// Those of these processes, by their pids and directories in /proc, that do not answer. Returns within seconds.
-    pub(crate) fn silent_pids(&self, roots: &Roots, processes: &[(i32, PathBuf)]) -> BTreeSet<i32> {
-        let mut questions: Vec<Question> = Vec::new();
-        for (index, (pid, directory)) in processes.iter().enumerate() {
-            let stat = Open::new(roots, *pid).and_then(|process| process.stat());
-            let opened = File::open(directory.join("pagemap")).map(Pagemap::new);
-            if let (Ok(stat), Ok(pagemap)) = (stat, opened) {
-                let identity = Identity { pid: *pid, start_time: stat.starttime };
-                questions.push((index, identity, Arc::new(move || one(&pagemap))));
-            }
-        }
-        let silent = self.without_answer(questions, PATIENCE, LESS);
-        silent.into_iter().map(|index| processes[index].0).collect()
+    /// Which of these processes do not answer, in order: the numbers that they came with. Returns within seconds.
+    pub(crate) fn silent<N>(&self, processes: Vec<(N, Identity, Arc<Pagemap>)>) -> Vec<N> {
+        let (numbers, questions): (Vec<N>, Vec<Question>) = processes
+            .into_iter()
+            .enumerate()
+            .map(|(index, (number, identity, pagemap))| -> (N, Question) {
+                (number, (index, identity, Arc::new(move || one(&pagemap))))
+            })
+            .unzip();
+        let mut silent = self.without_answer(questions, PATIENCE, LESS).into_iter().peekable();
+        let numbered = numbers.into_iter().enumerate();
+        numbered.filter_map(|(index, number)| silent.next_if_eq(&index).map(|_| number)).collect()
     }
 
     fn without_answer(

@@ -5,7 +5,9 @@ mod distinct;
 
 pub(crate) use distinct::distinct;
 
-use crate::{Error, Roots, open_files::Kept, pagemap::Pagemap, read::is_gone, thread};
+use crate::{
+    Error, Roots, answering::AT_ONCE, open_files::Kept, pagemap::Pagemap, read::is_gone, thread,
+};
 use nix::{
     libc::ESRCH,
     sys::resource::{Resource, getrlimit, setrlimit},
@@ -44,9 +46,17 @@ pub struct AddressSpace {
 /// # Errors
 /// [`Error::Silent`], about the first one that does not answer.
 pub(crate) fn check_answering(roots: &Roots, spaces: &[AddressSpace]) -> Result<(), Error> {
-    let Some(first) = roots.answering.first_silent(spaces) else { return Ok(()) };
-    let Process { identity, comm, .. } = &first.process;
-    Err(Error::Silent { pid: identity.pid, comm: comm.clone() })
+    for some in spaces.chunks(AT_ONCE) {
+        // One whose page map cannot be opened has no lock to wait for.
+        let open = some.iter().filter_map(|space| {
+            Some((&space.process, space.process.identity, space.pagemap().ok()?))
+        });
+        if let Some(Process { identity, comm, .. }) = roots.answering.silent(open.collect()).first()
+        {
+            return Err(Error::Silent { pid: identity.pid, comm: comm.clone() });
+        }
+    }
+    Ok(())
 }
 
 /// A process that has an address space.

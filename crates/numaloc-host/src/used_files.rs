@@ -13,6 +13,7 @@ use crate::{
     answering::AT_ONCE,
     maps::{self, Object},
     owner::owner,
+    pagemap::Pagemap,
     process::{Open, own_pid},
     read::{self, field, is_gone, numbered},
 };
@@ -27,6 +28,7 @@ use std::{
     },
     path::{Path, PathBuf},
     rc::Rc,
+    sync::Arc,
 };
 
 /// File systems on disks of this machine whose pages the kernel moves without writing them first (`migrate_folio` in their
@@ -132,7 +134,7 @@ pub fn used_files(
     let mut processes: Vec<_> = numbered::<i32>(&roots.proc).into_iter().collect();
     processes.retain(|(pid, _)| Some(*pid) != own);
     for some in processes.chunks(AT_ONCE) {
-        let silent = roots.answering.silent_pids(roots, some);
+        let silent = silent(roots, some);
         for (pid, directory) in some {
             if stop() {
                 return Ok(Vec::new());
@@ -147,6 +149,17 @@ pub fn used_files(
     }
     let leased = leased(&read::text(&roots.proc.join("locks")).unwrap_or_default());
     Ok(search.found(&leased))
+}
+
+/// Those of these processes, by their pids and directories in /proc, whose memory cannot be read now.
+fn silent(roots: &Roots, processes: &[(i32, PathBuf)]) -> BTreeSet<i32> {
+    let open = processes.iter().filter_map(|(pid, directory)| {
+        let stat = Open::new(roots, *pid).and_then(|process| process.stat()).ok()?;
+        let identity = Identity { pid: *pid, start_time: stat.starttime };
+        let pagemap = Pagemap::new(File::open(directory.join("pagemap")).ok()?);
+        Some((*pid, identity, Arc::new(pagemap)))
+    });
+    roots.answering.silent(open.collect()).into_iter().collect()
 }
 
 struct Search<'a> {
