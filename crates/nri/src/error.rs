@@ -83,7 +83,7 @@ pub enum Error {
         index: String,
     },
     /// The variable with the number of the socket has no number.
-    #[error("{variable} is {value:?}, which is no file descriptor")]
+    #[error("{variable} is {value:?}, which is not a file descriptor")]
     Socket {
         /// The variable.
         variable: &'static str,

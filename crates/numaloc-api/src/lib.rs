@@ -9,9 +9,11 @@
 //! | [`value`] | requests that have been checked, and the daemon's records |
 //! | `convert` | all conversions; its first lines say which file has which |
 //! | `violation` | what is wrong with a request, field by field |
+//! | [`amount`] | sizes, durations and percentages as people write them |
 //! | [`encoded`] | lists of jobs that are encoded already |
 #![forbid(unsafe_code)]
 
+pub mod amount;
 mod convert;
 pub mod encoded;
 #[cfg(any(test, feature = "fuzz"))]

@@ -156,7 +156,9 @@ impl<I: Index> fmt::Debug for IdSet<I> {
 
 /// Why a list such as `0-3,8` could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{text}' is no list of numbers from 0 to {INDEX_MAX} such as 0-3,8")]
+#[error(
+    "'{text}' is not a valid list of numbers from 0 to {INDEX_MAX}: expected for example 0-3,8"
+)]
 pub struct ListError {
     /// The text that was refused.
     pub text: String,

@@ -37,7 +37,7 @@ impl Kept {
     }
     fn number(&self) -> Result<u64, Error> {
         let text = self.text::<64>()?;
-        text.trim().parse().map_err(|_| self.nonsense(format!("'{}' is no number", text.trim())))
+        text.trim().parse().map_err(|_| self.nonsense(format!("'{}' is not a number", text.trim())))
     }
     /// A field of nodeN/meminfo (`Node 0 MemFree:   3834612 kB`) in bytes.
     fn meminfo_bytes(&self, text: &str, field: &str) -> Result<u64, Error> {

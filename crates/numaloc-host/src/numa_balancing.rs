@@ -21,7 +21,9 @@ pub fn read(roots: &Roots) -> Result<Option<u32>, Error> {
     match read::text(&path) {
         Ok(text) => match text.trim().parse() {
             Ok(value) => Ok(Some(value)),
-            Err(_) => Err(Error::Parse { path, reason: format!("'{}' is no number", text.trim()) }),
+            Err(_) => {
+                Err(Error::Parse { path, reason: format!("'{}' is not a number", text.trim()) })
+            }
         },
         Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),

@@ -76,7 +76,7 @@ fn full_name(unit: &str) -> Result<String, Error> {
     let is_one = !stem.is_empty() && !stem.starts_with(['-', '@']) && !stem.ends_with('@');
     if !is_one || length > NAME_MAX || !unit.chars().all(allowed) {
         let unit = unit.chars().filter(|c| !c.is_control()).take(NAME_MAX).collect();
-        return Err(Error::NoUnit { unit, reason: "this is no name of a unit".into() });
+        return Err(Error::NoUnit { unit, reason: "this is not the name of a unit".into() });
     }
     Ok(if suffix.is_some() { unit.into() } else { format!("{unit}.service") })
 }

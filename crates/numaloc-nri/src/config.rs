@@ -1,7 +1,8 @@
 //! The configuration: TOML, checked strictly.
 
+use numaloc_api::amount;
 use numaloc_policy::Defaults;
-use serde::Deserialize;
+use serde::{Deserialize, de::Error as _};
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -46,8 +47,8 @@ pub struct Config {
     pub policies: Policies,
     /// Whether new containers are bound to the memory of their nodes.
     pub align_mems: AlignMems,
-    /// How long numalocd keeps containers, and their schedules, of which it is told nothing any more.
-    #[serde(rename = "lease_seconds", deserialize_with = "seconds")]
+    /// How long numalocd keeps containers and their schedules that are not renewed.
+    #[serde(deserialize_with = "lease")]
     pub lease: Duration,
     /// Policies for pods that name none, and the most that pods may ask for.
     pub pods: Defaults,
@@ -90,10 +91,14 @@ impl Default for Config {
     }
 }
 
-fn seconds<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    match u64::deserialize(from)? {
-        seconds @ 30..=86_400 => Ok(Duration::from_secs(seconds)),
-        other => Err(serde::de::Error::custom(format!("{other} s is not from 30 s to 86400 s"))),
+fn lease<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    const LEAST: Duration = Duration::from_secs(30);
+    const MOST: Duration = Duration::from_secs(86_400);
+    let text = String::deserialize(from)?;
+    match amount::duration(&text) {
+        Ok(lease) if (LEAST..=MOST).contains(&lease) => Ok(lease),
+        Ok(_) => Err(D::Error::custom(format!("'{text}' is out of range: 30s to 1d"))),
+        Err(error) => Err(D::Error::custom(format!("invalid value '{text}': {error}"))),
     }
 }
 
@@ -200,7 +205,8 @@ mod tests {
             ("policies = \"both\"", "both"),
             ("source = \"cri\"", "cri"),
             ("index = \"7\"", "two digits"),
-            ("lease_seconds = 5", "5 s is not from 30 s"),
+            ("lease = \"5s\"", "'5s' is out of range: 30s to 1d"),
+            ("lease = \"5w\"", "expected a duration"),
             ("endpoint = \"here\"", "endpoint"),
             ("[pods]\nlsx = {}", "lsx"),
         ] {

@@ -93,7 +93,7 @@ impl Grpc {
         let is_known = ["unix:///", "http://"].iter().any(|scheme| address.starts_with(scheme));
         anyhow::ensure!(
             is_known,
-            "'{address}' is no address of numalocd: write unix:///PATH, or http://HOST:PORT for this machine"
+            "'{address}' is not a valid address of numalocd: write unix:///PATH, or http://HOST:PORT for this machine"
         );
         let endpoint = Endpoint::from_shared(address.to_owned())?.connect_timeout(CONNECT);
         Ok(Self { endpoint, channel: None })

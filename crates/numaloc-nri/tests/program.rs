@@ -25,12 +25,12 @@ fn it_says_what_it_is() {
 fn a_configuration_is_checked() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nri.toml");
     let path = file.to_str().expect("UTF-8");
-    fs::write(&file, "lease_seconds = 1\n").expect("written");
+    fs::write(&file, "lease = \"1s\"\n").expect("written");
     let output = numaloc_nri(&["--check-config", "--config", path]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains(path) && said.contains("lease_seconds"), "{output:?}");
-    fs::write(&file, "lease_seconds = 30\n").expect("written");
+    assert!(said.contains(path) && said.contains("lease"), "{output:?}");
+    fs::write(&file, "lease = \"30s\"\n").expect("written");
     let output = numaloc_nri(&["--check-config", "--config", path]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
 }

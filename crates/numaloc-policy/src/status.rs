@@ -49,7 +49,7 @@ pub struct LastResult {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadStatus {
     /// It is not the JSON of a status.
-    #[error("annotation {STATUS_KEY}, line {line} column {column}: is no status")]
+    #[error("annotation {STATUS_KEY}, line {line} column {column}: is not a status")]
     Json {
         /// Line, from 1; 0 if the whole is meant.
         line: usize,
@@ -64,11 +64,11 @@ pub enum BadStatus {
     },
     /// Its time is no time of RFC 3339 after 1970.
     #[error(
-        "annotation {STATUS_KEY}, lastResult.completedTime: is no time such as 2026-05-28T20:26:40Z"
+        "annotation {STATUS_KEY}, lastResult.completedTime: is not a valid time: expected for example 2026-05-28T20:26:40Z"
     )]
     Time,
     /// Its result is the reason of no event.
-    #[error("annotation {STATUS_KEY}, lastResult.result: is no reason of an event")]
+    #[error("annotation {STATUS_KEY}, lastResult.result: is not the reason of an event")]
     Reason,
 }
 

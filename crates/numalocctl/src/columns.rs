@@ -92,7 +92,7 @@ impl FromStr for Column {
         let same = |column: &Self| column.name().eq_ignore_ascii_case(text.trim());
         Self::ALL.into_iter().find(same).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            format!("'{}' is no column: there are {names}", text.trim())
+            format!("'{}' is not a valid column: there are {names}", text.trim())
         })
     }
 }
@@ -189,7 +189,10 @@ mod tests {
         assert_eq!(columns("age,n%l"), Ok(vec![Column::Age, Column::Share]));
         assert_eq!(columns(" , "), Err("no column is named".into()));
         let refused = columns("mem,rss").unwrap_err();
-        assert!(refused.starts_with("'rss' is no column: there are PID, NAME"), "{refused}");
+        assert!(
+            refused.starts_with("'rss' is not a valid column: there are PID, NAME"),
+            "{refused}"
+        );
         assert!(Column::ALL.iter().all(|column| refused.contains(column.name())), "{refused}");
     }
 

@@ -50,7 +50,7 @@ impl Endpoint {
 }
 
 fn address(text: &str) -> Result<Address, String> {
-    let refuse = |what: &str| format!("'{text}' is no address of numalocd: {what}");
+    let refuse = |what: &str| format!("'{text}' is not a valid address of numalocd: {what}");
     if let Some(path) = text.strip_prefix("unix://") {
         return match path.starts_with('/') && !path.ends_with('/') {
             true => Ok(Address::Unix(Path::new(path).to_owned())),

@@ -144,7 +144,10 @@ mod tests {
         assert!(both.unwrap_err().to_string().contains("exclude each other"));
         environment.endpoint = Some("nonsense".into());
         let nonsense = place("ctl topology", &environment).unwrap_err().to_string();
-        assert!(nonsense.starts_with("NUMALOC_ENDPOINT: 'nonsense' is no address"), "{nonsense}");
+        assert!(
+            nonsense.starts_with("NUMALOC_ENDPOINT: 'nonsense' is not a valid address"),
+            "{nonsense}"
+        );
     }
 
     #[test]

@@ -1,77 +1,71 @@
 //! Sizes, durations, shares and lists of nodes as people write and read them.
 
-use numaloc_api::{STALL_MAX, STALL_MIN};
+use numaloc_api::{
+    STALL_MAX, STALL_MIN,
+    amount::{self, AmountError},
+};
 use std::time::Duration;
 
-const SIZES: [(&str, u64); 5] = [("", 0), ("k", 10), ("m", 20), ("g", 30), ("t", 40)];
-
-/// Reads a size: bytes, or K, M, G, T in multiples of 1,024, also written KB or KiB.
-pub fn parse_size(text: &str) -> Result<u64, String> {
-    let refuse = || format!("'{text}' is no size such as 4096, 512K, 64M or 2GiB");
-    let (digits, suffix) = split(text);
-    let suffix = suffix.trim_start().to_ascii_lowercase();
-    let unit = suffix.strip_suffix("ib").or(suffix.strip_suffix('b')).unwrap_or(&suffix);
-    let (_, shift) = SIZES.iter().find(|(name, _)| *name == unit).ok_or_else(refuse)?;
-    if unit.is_empty() && suffix.len() > 1 {
-        return Err(refuse());
-    }
-    let number: u64 = digits.parse().map_err(|_| refuse())?;
-    number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is more than 16 EiB"))
+/// Parses a size.
+pub fn parse_size(text: &str) -> Result<u64, AmountError> {
+    amount::size(text)
 }
 
-/// Reads a size of at least one page.
+/// Parses a size of at least one page.
 pub fn parse_batch(text: &str) -> Result<u64, String> {
-    match parse_size(text)? {
-        bytes if bytes < numaloc_core::PAGE => Err("a batch holds at least one page, 4K".into()),
+    match amount::size(text).map_err(|error| error.to_string())? {
+        bytes if bytes < numaloc_core::PAGE => Err("expected at least one page, 4K".into()),
         bytes => Ok(bytes),
     }
 }
 
-/// Reads an amount per second of at least one page.
+/// Parses an amount per second of at least one page: `512M`, or `512M/s`.
 pub fn parse_rate(text: &str) -> Result<u64, String> {
-    match parse_size(text)? {
+    let size = text.strip_suffix("/s").unwrap_or(text);
+    match amount::size(size).map_err(|error| error.to_string())? {
         bytes if bytes < numaloc_core::PAGE => {
-            Err("a rate is at least one page a second, 4K".into())
+            Err("expected at least one page a second, 4K".into())
         }
         bytes => Ok(bytes),
     }
 }
 
-/// Reads `--max-stall`: how long a call may take.
+/// Parses `--max-stall`: how long a call may take.
 pub fn parse_stall(text: &str) -> Result<Duration, String> {
-    let span = parse_span(text)?;
+    let span = amount::duration(text).map_err(|error| error.to_string())?;
     match (STALL_MIN..=STALL_MAX).contains(&span) {
         true => Ok(span),
-        false => Err("a call may take from 100us to 60s".into()),
+        false => Err("expected a duration from 100us to 60s".into()),
     }
 }
 
-/// Reads a duration above 0: seconds, or a number with us, ms, s, m or h.
+/// Parses a duration above 0.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    match parse_span(text)? {
-        Duration::ZERO => Err("a duration has to be more than 0".into()),
+    match amount::duration(text).map_err(|error| error.to_string())? {
+        Duration::ZERO => Err("expected a duration above 0".into()),
         duration => Ok(duration),
     }
 }
 
-/// Reads a duration that may be 0.
-pub fn parse_span(text: &str) -> Result<Duration, String> {
-    let refuse = || format!("'{text}' is no duration such as 500ms, 10s, 5m or 1h");
-    let (digits, suffix) = split(text);
-    let unit_us: u64 = match suffix {
-        "us" => 1,
-        "ms" => 1000,
-        "" | "s" => 1_000_000,
-        "m" => 60_000_000,
-        "h" => 3_600_000_000,
-        _ => return Err(refuse()),
-    };
-    let number: u64 = digits.parse().map_err(|_| refuse())?;
-    number.checked_mul(unit_us).map(Duration::from_micros).ok_or_else(refuse)
+/// Parses a duration that may be 0.
+pub fn parse_span(text: &str) -> Result<Duration, AmountError> {
+    amount::duration(text)
 }
 
-fn split(text: &str) -> (&str, &str) {
-    text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
+/// Parses a percentage without decimals.
+pub fn parse_percent(text: &str) -> Result<u8, String> {
+    match amount::percent(text).map_err(|error| error.to_string())? {
+        percent if percent.fract() == 0.0 => Ok(percent as u8),
+        _ => Err("expected a whole percentage".into()),
+    }
+}
+
+/// Parses a percentage without decimals, above 0.
+pub fn parse_some_percent(text: &str) -> Result<u8, String> {
+    match parse_percent(text)? {
+        0 => Err("expected a percentage from 1 to 100".into()),
+        percent => Ok(percent),
+    }
 }
 
 /// A size for people: `512.0 MiB`.
@@ -166,41 +160,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read() {
-        let cases = [
-            ("0", 0),
-            ("4096", 4096),
-            ("1b", 1),
-            ("4k", 4096),
-            ("4 KiB", 4096),
-            ("2M", 2 << 20),
-            ("2MB", 2 << 20),
-            ("3GiB", 3 << 30),
-            ("1t", 1 << 40),
-        ];
-        for (text, bytes) in cases {
-            assert_eq!(parse_size(text), Ok(bytes), "{text}");
-        }
-        for text in ["", "-1", "+1", "x", "1x", "1.5G", "M", "1 ib", "1kk", "20000000T", "1e9"] {
-            assert!(parse_size(text).is_err(), "{text:?} was taken");
-        }
+    fn amounts_have_bounds() {
         assert!(parse_batch("4095").is_err() && parse_batch("4K") == Ok(4096));
-        assert!(parse_rate("0").is_err() && parse_rate("4K") == Ok(4096));
-    }
-
-    #[test]
-    fn durations_are_read() {
-        for (text, ms) in [("10", 10_000), ("10s", 10_000), ("5m", 300_000), ("500ms", 500)] {
-            assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)));
-        }
-        assert_eq!(parse_span("0"), Ok(Duration::ZERO));
+        assert!(parse_rate("0").is_err() && parse_rate("4K/s") == Ok(4096));
+        assert!(parse_duration("0ms").is_err() && parse_duration("1d").is_ok());
         assert_eq!(parse_stall("100us"), Ok(Duration::from_micros(100)));
         for text in ["0", "99us", "61s", "-1", "fast"] {
             assert!(parse_stall(text).is_err(), "{text:?} was taken");
         }
-        for text in ["", "0", "0ms", "-1", "-5s", "1d", "s", "1.5s", "99999999999999999999"] {
-            assert!(parse_duration(text).is_err(), "{text:?} was taken");
+        assert_eq!(["0", "90%", "100"].map(parse_percent), [Ok(0), Ok(90), Ok(100)]);
+        for text in ["0.5", "101", "x"] {
+            assert!(parse_percent(text).is_err(), "{text:?} was taken");
         }
+        assert!(parse_some_percent("0").is_err() && parse_some_percent("1%") == Ok(1));
+    }
+
+    #[test]
+    fn what_is_printed_is_parsed() {
+        for seconds in [59, 3720, 86_400, 90_000] {
+            assert_eq!(parse_span(&span(seconds)), Ok(Duration::from_secs(seconds)), "{seconds}");
+        }
+        assert_eq!(parse_size(&size(3 << 29)), Ok(3 << 29));
     }
 
     #[test]

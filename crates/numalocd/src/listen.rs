@@ -37,13 +37,15 @@ pub enum ListenError {
         path: PathBuf,
     },
     /// A file that is no socket is there.
-    #[error("{path}: exists and is no socket; move it away, or choose another path with --socket")]
+    #[error(
+        "{path}: exists and is not a socket; move it away, or choose another path with --socket"
+    )]
     NotASocket {
         /// The path.
         path: PathBuf,
     },
     /// A path without a file name.
-    #[error("{path}: is no path of a socket; name a file in a directory")]
+    #[error("{path}: is not the path of a socket; name a file in a directory")]
     NoName {
         /// The path.
         path: PathBuf,
@@ -99,7 +101,7 @@ pub enum ListenError {
     )]
     PassedTcp(SocketAddr),
     /// Without TLS only loopback addresses are allowed.
-    #[error("{0}: is no loopback address, and there is no [listen.tls]: add that")]
+    #[error("{0}: is not a loopback address, and there is no [listen.tls]: add that")]
     Plain(SocketAddr),
 }
 

@@ -135,6 +135,15 @@ pub fn jvm_goes_round() {
     until("the JVM has looked at its heap", || rounds() >= before + 2);
 }
 
+/// Debian's cluster of PostgreSQL, on a node.
+fn postgresql_on(node: u32) -> Pinned {
+    let clusters = done("pg_lsclusters", &["-h"]);
+    let version = clusters.split_whitespace().next().expect("a cluster");
+    let server = Pinned::start(&format!("postgresql@{version}-main.service"), node);
+    until("it answers", || run("pg_isready", &["-q"]).status.success());
+    server
+}
+
 /// A client of PostgreSQL that stays connected, so that the process that serves it stays as well.
 struct Session {
     child: Child,
@@ -188,10 +197,7 @@ fn redis_comes_home_with_its_data() {
 fn postgresql_comes_home_with_its_data() {
     let _balancing = Setting::numa_balancing(false);
     let _system = with_frames();
-    let clusters = done("pg_lsclusters", &["-h"]);
-    let version = clusters.split_whitespace().next().expect("a cluster");
-    let server = Pinned::start(&format!("postgresql@{version}-main.service"), 1);
-    until("it answers", || run("pg_isready", &["-q"]).status.success());
+    let server = postgresql_on(1);
     let mut session = Session::new();
     session.ask("drop table if exists kept");
     session.ask("create table kept (id integer, words text)");
@@ -211,6 +217,97 @@ fn postgresql_comes_home_with_its_data() {
     server.comes_home(pid, Truth::segments);
     assert_eq!(session.ask(sum), before);
     session.ask("drop table kept");
+}
+
+/// A program that makes a service fork, outside of its unit. It ends when this value is dropped.
+struct Load(Child);
+
+impl Load {
+    fn new(program: &str, arguments: &[&str]) -> Self {
+        let mut command = Command::new(program);
+        let command = command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(command.spawn().unwrap_or_else(|error| panic!("{program}: {error}")))
+    }
+
+    fn assert_runs(&mut self) {
+        assert_eq!(self.0.try_wait().expect("a child"), None, "the load has ended");
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// Processes that were forked since the machine has started.
+fn forks() -> u64 {
+    let stat = fs::read_to_string("/proc/stat").expect("readable");
+    let line = stat.lines().find_map(|line| line.strip_prefix("processes "));
+    line.and_then(|count| count.parse().ok()).expect("a number")
+}
+
+/// Brings a server home that forks all the time, and asserts that at most 1 % of what `nodes` picks of this process stays.
+fn comes_home_while_it_forks(
+    server: &Pinned,
+    load: &mut Load,
+    pid: i32,
+    nodes: impl Fn(&Truth) -> Nodes,
+) {
+    let begun = forks();
+    until("the server forks", || forks() >= begun + 8);
+    let before = nodes(&Truth::of(pid));
+    assert!(off(&before, 0) >= REMOTE, "{}: {before:?}", server.unit);
+    let output = run("/usr/bin/numalocctl", &["migrate", "--unit", &server.unit]);
+    load.assert_runs();
+    let after = nodes(&Truth::of(pid));
+    println!("{}: {before:?}, then {after:?}, {} forks", server.unit, forks() - begun);
+    let all: u64 = after.values().sum();
+    assert!(off(&after, 0) <= all / 100, "{}: {before:?}, then {after:?}: {output:?}", server.unit);
+}
+
+/// The command line of pgbench as the user of the cluster, for runuser.
+fn pgbench<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    [&["-u", "postgres", "--", "pgbench"], arguments, &["postgres"]].concat()
+}
+
+/// A backend for each transaction maps the shared buffers.
+#[test]
+fn postgresql_that_forks_for_each_transaction_comes_home() {
+    let _balancing = Setting::numa_balancing(false);
+    let _system = with_frames();
+    let server = postgresql_on(1);
+    done("runuser", &pgbench(&["-i", "-q", "-s", "3"]));
+    let mut session = Session::new();
+    session.ask("create extension if not exists pg_prewarm");
+    session.ask("select pg_prewarm('pgbench_accounts')");
+    server.pin(0);
+    let pid = session.ask("select pg_backend_pid()").parse().expect("a pid");
+    let mut load = Load::new("runuser", &pgbench(&["-S", "-C", "-n", "-c", "3", "-T", "3600"]));
+    comes_home_while_it_forks(&server, &mut load, pid, Truth::segments);
+    assert_eq!(session.ask("select count(*) from pgbench_accounts"), "300000");
+}
+
+/// The memory of the first process is shared with each child by fork(2).
+#[test]
+fn apache_that_forks_for_each_connection_comes_home() {
+    const AVAILABLE: &str = "/etc/apache2/conf-available/numaloc.conf";
+    let _balancing = Setting::numa_balancing(false);
+    let _system = with_frames();
+    // Directives that no request meets fill the heap that the children share.
+    let aliases = (0..100_000).map(|number| format!("Alias /unused/{number} /var/www/{number}\n"));
+    let limits = "MaxConnectionsPerChild 1\nKeepAlive Off\n";
+    let unused =
+        format!("<VirtualHost 127.0.0.1:81>\n{}</VirtualHost>\n", aliases.collect::<String>());
+    fs::write(AVAILABLE, format!("{limits}{unused}")).expect("written");
+    done("a2dismod", &["-f", "-q", "mpm_event"]);
+    done("a2enmod", &["-q", "mpm_prefork"]);
+    done("a2enconf", &["-q", "numaloc"]);
+    let server = Pinned::start("apache2.service", 1);
+    server.pin(0);
+    let mut load = Load::new("ab", &["-q", "-r", "-c", "3", "-n", "10000000", "http://127.0.0.1/"]);
+    comes_home_while_it_forks(&server, &mut load, server.pid(), own);
 }
 
 #[test]

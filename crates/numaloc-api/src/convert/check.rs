@@ -172,7 +172,7 @@ pub fn chosen<T>(
     bad: &mut Violations,
 ) -> Option<T> {
     let id = token(field, id, crate::value::TOKEN_MAX, bad)?;
-    let expected = "an id that is no number";
+    let expected = "an id that is not a number";
     form(field, id, expected, |id| id.parse::<u64>().is_err(), bad).and_then(|id| read(&id))
 }
 

@@ -129,7 +129,9 @@ impl fmt::Display for Requirement {
 
 /// Why a text cannot be read as a selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{text}' is no selector such as app=redis,tier in (db,cache),!old: {reason}")]
+#[error(
+    "'{text}' is not a valid selector, for example app=redis,tier in (db,cache),!old: {reason}"
+)]
 pub struct NoSelector {
     text: String,
     reason: String,

@@ -108,7 +108,9 @@ pub(super) fn count(directory: &Path, name: &str) -> Result<Option<u64>, Error> 
     match read::text(&path) {
         Ok(text) => match text.trim().parse() {
             Ok(count) => Ok(Some(count)),
-            Err(_) => Err(Error::Parse { path, reason: format!("'{}' is no count", text.trim()) }),
+            Err(_) => {
+                Err(Error::Parse { path, reason: format!("'{}' is not a count", text.trim()) })
+            }
         },
         // Not counted, as long as the rest is there; a module that is gone takes all with it.
         Err(Error::Read { source, .. })

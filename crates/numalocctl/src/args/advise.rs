@@ -1,7 +1,8 @@
 //! Options of `advise`.
 
-use crate::units::parse_size;
+use crate::units::{parse_duration, parse_size};
 use clap::Args;
+use std::time::Duration;
 
 /// Whom to look at, and how.
 #[derive(Clone, Debug, Args)]
@@ -15,18 +16,25 @@ pub struct AdviseArgs {
     /// Only this systemd unit (repeatable).
     #[arg(long, value_name = "NAME")]
     pub unit: Vec<String>,
-    /// How many seconds to watch who uses which CPUs.
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=60), allow_hyphen_values = true)]
-    pub seconds: u64,
+    /// Time between the two readings of who uses which CPUs, from 1s to 60s.
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_seconds, allow_hyphen_values = true)]
+    pub seconds: Duration,
     /// Leave out who has less memory than this, and what would move less.
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_min, allow_hyphen_values = true)]
     pub min_bytes: u64,
 }
 
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        time if (Duration::from_secs(1)..=Duration::from_secs(60)).contains(&time) => Ok(time),
+        _ => Err("expected a duration from 1s to 60s".into()),
+    }
+}
+
 fn parse_min(text: &str) -> Result<u64, String> {
-    match parse_size(text)? {
-        bytes if bytes < numaloc_core::PAGE => Err("at least one page, 4K".into()),
-        bytes if bytes > i64::MAX.unsigned_abs() => Err("at most 8 EiB".into()),
+    match parse_size(text).map_err(|error| error.to_string())? {
+        bytes if bytes < numaloc_core::PAGE => Err("expected at least one page, 4K".into()),
+        bytes if bytes > i64::MAX.unsigned_abs() => Err("expected at most 8 EiB".into()),
         bytes => Ok(bytes),
     }
 }

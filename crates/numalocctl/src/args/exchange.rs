@@ -23,7 +23,9 @@ fn parse(text: &str) -> Result<Target, String> {
         Ok(pid) if pid > 0 => Ok(Target::Pid(pid)),
         _ if text.starts_with('/') => Ok(Target::Cgroup(cgroup_path(text))),
         Err(_) if !text.is_empty() && !text.starts_with('-') => Ok(Target::Unit(text.to_owned())),
-        _ => Err(format!("'{text}' is no pid, cgroup's path such as /batch, or systemd unit")),
+        _ => {
+            Err(format!("'{text}' is not a pid, the path of a cgroup (/batch), or a systemd unit"))
+        }
     }
 }
 

@@ -32,7 +32,9 @@ fn parse(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     match path.extension() {
         Some(extension) if extension.eq_ignore_ascii_case("svg") => Ok(path),
-        _ => Err(format!("'{text}' is no name of a picture: pictures are SVG, such as before.svg")),
+        _ => Err(format!(
+            "'{text}' is not a valid name for a picture: expected an SVG file, for example before.svg"
+        )),
     }
 }
 

@@ -11,25 +11,30 @@ fn bare<'a>(text: &'a str, prefix: &str) -> &'a str {
 /// Reads `42` or `jobs/42`.
 pub fn parse_job(text: &str) -> Result<JobId, String> {
     let id = JobId::new(bare(text, JobId::PREFIX));
-    id.ok_or_else(|| format!("'{text}' is no job such as 42 or jobs/42"))
+    id.ok_or_else(|| format!("'{text}' is not a valid job: expected for example 42 or jobs/42"))
 }
 
 /// Reads `7` or `schedules/7`.
 pub fn parse_schedule(text: &str) -> Result<ScheduleId, String> {
     let id = ScheduleId::new(bare(text, ScheduleId::PREFIX));
-    id.ok_or_else(|| format!("'{text}' is no schedule such as 7 or schedules/7"))
+    id.ok_or_else(|| {
+        format!("'{text}' is not a valid schedule: expected for example 7 or schedules/7")
+    })
 }
 
 /// Reads `redis` or `workloads/redis`.
 pub fn parse_workload(text: &str) -> Result<WorkloadId, String> {
     let id = WorkloadId::new(bare(text, WorkloadId::PREFIX));
-    id.ok_or_else(|| format!("'{text}' is no workload's name: letters, digits, '.', '_', '-'"))
+    id.ok_or_else(|| {
+        format!("'{text}' is not a valid name for a workload: letters, digits, '.', '_', '-'")
+    })
 }
 
 /// Reads `12` or `events/12`.
 pub fn parse_event(text: &str) -> Result<u64, String> {
     let number = bare(text, "events/").parse();
-    number.map_err(|_| format!("'{text}' is no event such as 12 or events/12"))
+    number
+        .map_err(|_| format!("'{text}' is not a valid event: expected for example 12 or events/12"))
 }
 
 /// Reads a time, or how long ago it was.
@@ -37,7 +42,7 @@ pub fn parse_since(text: &str) -> Result<SystemTime, String> {
     let now = SystemTime::now();
     let ago = || now.checked_sub(crate::units::parse_duration(text).ok()?);
     time::parse(text).or_else(ago).ok_or_else(|| {
-        format!("'{text}' is no time such as 2026-11-20T08:00:00Z, nor how long ago, such as 10m")
+        format!("'{text}' is not a valid time: expected for example 2026-11-20T08:00:00Z, or a duration before now, for example 10m")
     })
 }
 

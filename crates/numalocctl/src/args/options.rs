@@ -1,7 +1,10 @@
 //! What to move and where to.
 
 use super::pace::{PaceArgs, by_name};
-use crate::{exit::Failure, units::parse_size};
+use crate::{
+    exit::Failure,
+    units::{parse_percent, parse_size},
+};
 use clap::Args;
 use numaloc_api::value::Policy;
 use numaloc_core::{Compact, HomeRule, HugetlbSource, MakeRoom, NodeSet, Options, Order, Topology};
@@ -36,7 +39,7 @@ pub struct PlanArgs {
     #[arg(long, value_name = "WHEN", value_parser = by_name(Compact::ALL, Compact::name))]
     pub compact: Option<Compact>,
     /// Stop when this percentage of what can be moved is local [default: 100]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=100), allow_hyphen_values = true)]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, allow_hyphen_values = true)]
     pub target_ratio: Option<u8>,
     /// Bring pages to these nodes instead of those of the CPUs: 0-1,8, all, or !0 for all but 0 [default: local]
     #[arg(long, value_name = "NODES", value_parser = parse_targets, allow_hyphen_values = true)]
@@ -95,7 +98,9 @@ fn parse_nodes(text: &str, default: &str) -> Result<Nodes, String> {
         Ok(nodes) if !nodes.is_empty() => {
             Ok(if except { Nodes::Except(nodes) } else { Nodes::Only(nodes) })
         }
-        _ => Err(format!("'{text}' is no list of nodes such as 0-1,8, all, !0 or {default}")),
+        _ => Err(format!(
+            "'{text}' is not a valid list of nodes: expected for example 0-1,8, all, !0 or {default}"
+        )),
     }
 }
 

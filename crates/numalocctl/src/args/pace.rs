@@ -1,6 +1,9 @@
 //! How gently to move.
 
-use crate::{exit::Failure, units::parse_stall};
+use crate::{
+    exit::Failure,
+    units::{parse_some_percent, parse_stall},
+};
 use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser},
@@ -21,7 +24,7 @@ pub struct PaceArgs {
     pub max_stall: Option<Duration>,
     /// Hold back while others keep the CPUs of the target node busier than this; 100: never hold back for this [default:
     /// 100]
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100), allow_hyphen_values = true)]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_some_percent, allow_hyphen_values = true)]
     pub node_cpu_max: Option<u8>,
     /// What to do about kernel.numa_balancing; pause switches it off meanwhile and needs the daemon [default: warn]
     #[arg(long, value_name = "ACTION", value_parser = by_name(NumaBalancing::ALL, NumaBalancing::name))]

@@ -15,7 +15,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Bounds")]
 pub struct LimitArgs {
-    /// Give up after this time: 500ms, 10s, 5m, 1h, or seconds.
+    /// Give up after this time, for example 500ms, 10s, 5m or 1h.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     pub timeout: Option<Duration>,
     /// Largest amount in one call, such as 4M or 64M [default: 16M; gentle: 4M, fast: 64M]

@@ -152,7 +152,7 @@ fn parse_ttl(text: &str) -> Result<Ttl, String> {
     if text == "never" {
         return Ok(Ttl::Never);
     }
-    parse_span(text).map(Ttl::After)
+    parse_span(text).map(Ttl::After).map_err(|error| format!("{error}, or never"))
 }
 
 /// A new schedule.

@@ -50,7 +50,7 @@ pub fn joined(selectors: &[Selector], namespace: Option<&String>) -> Selector {
 pub fn parse_label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err(format!("'{text}' is no label of the form key=value")),
+        _ => Err(format!("'{text}' is not a valid label: expected key=value")),
     }
 }
 

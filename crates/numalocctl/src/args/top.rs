@@ -5,6 +5,7 @@ use crate::{
     units::parse_span,
 };
 use clap::Args;
+use numaloc_api::amount;
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
@@ -24,8 +25,8 @@ pub struct TopArgs {
     /// How many times to print [default: until Ctrl-C]
     #[arg(short = 'n', long, value_name = "COUNT", requires = "batch", value_parser = clap::value_parser!(u64).range(1..), allow_hyphen_values = true)]
     pub count: Option<u64>,
-    /// Time between two looks: seconds, or with a unit, such as 500ms.
-    #[arg(short, long, value_name = "SECONDS", default_value = "2s", value_parser = parse_delay, allow_hyphen_values = true)]
+    /// Time between two scans, from 100ms to 1h.
+    #[arg(short, long, value_name = "DURATION", default_value = "2s", value_parser = parse_delay, allow_hyphen_values = true)]
     pub delay: Duration,
     /// Show these columns, in this order, such as name,nhn,mem,n%l,nd [default: what fits; all of them with -b]
     #[arg(long, value_name = "COLUMNS")]
@@ -48,16 +49,16 @@ pub struct TopArgs {
 fn parse_delay(text: &str) -> Result<Duration, String> {
     const LEAST: Duration = Duration::from_millis(100);
     const MOST: Duration = Duration::from_secs(3600);
-    match parse_span(text)? {
+    match parse_span(text).map_err(|error| error.to_string())? {
         delay if (LEAST..=MOST).contains(&delay) => Ok(delay),
-        _ => Err("the time between two looks may be from 100ms to 1h".into()),
+        _ => Err("expected a duration from 100ms to 1h".into()),
     }
 }
 
 fn parse_budget(text: &str) -> Result<f64, String> {
-    match text.trim_end_matches('%').parse::<f64>() {
-        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent),
-        _ => Err(format!("'{text}' is no share of a CPU: more than 0 and at most 100 percent")),
+    match amount::percent(text).map_err(|error| error.to_string())? {
+        percent if percent > 0.0 => Ok(percent),
+        _ => Err("expected a share of a CPU above 0 %".into()),
     }
 }
 

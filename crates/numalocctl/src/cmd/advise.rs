@@ -21,7 +21,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<Report
         unit: args.unit.clone(),
         ..TargetArgs::default()
     };
-    let interval = Duration::from_secs(args.seconds);
+    let interval = args.seconds;
     let document = match daemon(cli, around)? {
         Some(daemon) => {
             let target = (!target.is_empty()).then(|| target.request());

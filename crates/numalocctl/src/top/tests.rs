@@ -307,8 +307,11 @@ fn batches_are_tables_csv_and_json() {
 #[test]
 fn nonsense_is_refused() {
     for (line, words) in [
-        ("top --columns name,rss", "'rss' is no column: there are PID, NAME, NHN, MEM, NRMEM"),
-        ("top --sort size", "'size' is no column"),
+        (
+            "top --columns name,rss",
+            "'rss' is not a valid column: there are PID, NAME, NHN, MEM, NRMEM",
+        ),
+        ("top --sort size", "'size' is not a valid column"),
         ("top --cpu-budget 0", "more than 0 and at most 100"),
         ("top --cpu-budget 101", "more than 0 and at most 100"),
         ("top -d 0", "from 100ms to 1h"),

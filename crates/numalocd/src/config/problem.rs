@@ -1,5 +1,6 @@
 //! What can be wrong with a configuration.
 
+use numaloc_api::amount::AmountError;
 use std::{fmt, io, net::SocketAddr};
 
 /// Something in a configuration file that has to be changed.
@@ -35,11 +36,13 @@ pub enum Fault {
     Missing,
     #[error("{wanted} expected, found {found}")]
     Type { wanted: &'static str, found: &'static str },
-    #[error("'{text}' is no {wanted}")]
+    #[error("'{text}' is not a valid {wanted}")]
     Form { text: String, wanted: &'static str },
+    #[error("invalid value '{text}': {error}")]
+    Amount { text: String, error: AmountError },
     #[error("{value} is out of range: {least} to {most}")]
     Range { value: String, least: String, most: String },
-    #[error("'{text}' is no absolute path without '..'")]
+    #[error("'{text}' is not an absolute path without '..'")]
     Path { text: String },
     #[error("longer than {most} bytes, which a socket cannot have; take a shorter one")]
     SocketPath { most: usize },
@@ -79,7 +82,7 @@ pub enum Fault {
     )]
     Ceilings,
     #[error(
-        "{0} is no loopback address, and without TLS no other is allowed: add [listen.tls], or use 127.0.0.1 or [::1]"
+        "{0} is not a loopback address, and without TLS no other is allowed: add [listen.tls], or use 127.0.0.1 or [::1]"
     )]
     Metrics(SocketAddr),
     #[error(
@@ -87,7 +90,7 @@ pub enum Fault {
          or set plain_loopback = true for a loopback address"
     )]
     Plain,
-    #[error("{0} is no loopback address, and without TLS no other is allowed: add [listen.tls]")]
+    #[error("{0} is not a loopback address, and without TLS no other is allowed: add [listen.tls]")]
     PlainBeyondLoopback(SocketAddr),
     #[error("has no effect without listen.tcp: add that, or remove this")]
     WithoutTcp,

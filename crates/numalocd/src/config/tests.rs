@@ -221,14 +221,20 @@ fn each_mistake_is_told_with_its_line_and_key() {
         ("[queue]\nmoves = 99999999999999999999", "2: queue.moves: 99999999999999999999 is out"),
         ("[queue]\nmoves = \"2\"", "2: queue.moves: whole number expected, found string"),
         ("[queue]\nrate_bytes_per_second = 0", "2: queue.rate_bytes_per_second: 0 is out of range"),
-        ("[mover]\nscheduling = \"fifo\"", "2: mover.scheduling: 'fifo' is no scheduling: there"),
+        (
+            "[mover]\nscheduling = \"fifo\"",
+            "2: mover.scheduling: 'fifo' is not a valid scheduling: there",
+        ),
         ("[mover]\nnice = -1", "2: mover.nice: -1 is out of range: 0 to 19"),
         ("[queue]\nmoves = 1.5", "2: queue.moves: whole number expected, found float"),
         ("[queue]\nmoves = 1\nmoves = 2", "3: not TOML: duplicate key"),
         ("[queue\nmoves = 1", "1: not TOML: "),
         ("[limits]\nbatch_bytes = \"1K\"", "2: limits.batch_bytes: 1K is out of range: 4096 to"),
         ("[limits]\nbatch_bytes = \"2G\"", "2: limits.batch_bytes: 2G is out of range"),
-        ("[limits]\nbatch_bytes = \"16X\"", "2: limits.batch_bytes: '16X' is no size such as"),
+        (
+            "[limits]\nbatch_bytes = \"16X\"",
+            "2: limits.batch_bytes: invalid value '16X': expected a size such as",
+        ),
         ("[limits]\ntimeout = \"0s\"", "2: limits.timeout: 0s is out of range"),
         ("[limits]\ntimeout = 30", "2: limits.timeout: duration such as \"30s\" expected"),
         ("[limits]\nworkers = 257", "2: limits.workers: 257 is out of range: 1 to 256"),
@@ -236,29 +242,44 @@ fn each_mistake_is_told_with_its_line_and_key() {
         ("[calls]\ntimeout = \"0s\"", "2: calls.timeout: 0s is out of range: 1s to 3600s"),
         ("[calls]\nlong_timeout = \"2h\"", "2: calls.long_timeout: 2h is out of range"),
         ("[calls]\ntake_timeout = \"999ms\"", "2: calls.take_timeout: 999ms is out of range"),
-        ("[retention]\nage = \"1w\"", "2: retention.age: '1w' is no duration such as"),
+        (
+            "[retention]\nage = \"1w\"",
+            "2: retention.age: invalid value '1w': expected a duration such as",
+        ),
         ("[retention]\njobs = 0", "2: retention.jobs: 0 is out of range"),
-        ("[listen]\nmode = 660", "2: listen.mode: '660' is no mode such as \"0660\""),
-        ("[listen]\nmode = \"0999\"", "2: listen.mode: '0999' is no mode"),
-        ("[listen]\nmode = \"1660\"", "2: listen.mode: '1660' is no mode"),
+        (
+            "[listen]\nmode = 660",
+            "2: listen.mode: '660' is not a valid mode: expected for example \"0660\"",
+        ),
+        ("[listen]\nmode = \"0999\"", "2: listen.mode: '0999' is not a valid mode"),
+        ("[listen]\nmode = \"1660\"", "2: listen.mode: '1660' is not a valid mode"),
         ("[listen]\nmode = \"0440\"", "2: listen.mode: mode 0440 keeps the daemon itself out"),
         ("[listen]\ngroup = \"no such\"", "2: listen.group: there is no group 'no such'"),
-        ("[listen]\nsocket = \"run/x\"", "2: listen.socket: 'run/x' is no absolute path"),
-        ("[listen]\nsocket = \"/run/../x\"", "2: listen.socket: '/run/../x' is no absolute path"),
-        ("[listen]\nsocket = \"/\"", "2: listen.socket: '/' is no path of a socket"),
+        ("[listen]\nsocket = \"run/x\"", "2: listen.socket: 'run/x' is not an absolute path"),
+        (
+            "[listen]\nsocket = \"/run/../x\"",
+            "2: listen.socket: '/run/../x' is not an absolute path",
+        ),
+        ("[listen]\nsocket = \"/\"", "2: listen.socket: '/' is not the path of a socket"),
         ("[listen]\ntcp = \"0.0.0.0:1\"", "2: listen.tcp: TCP needs TLS"),
-        ("[listen]\ntcp = \"localhost:1\"", "2: listen.tcp: 'localhost:1' is no address"),
-        ("[listen]\ntcp = \"127.0.0.1:0\"", "2: listen.tcp: '127.0.0.1:0' is no address"),
+        ("[listen]\ntcp = \"localhost:1\"", "2: listen.tcp: 'localhost:1' is not a valid address"),
+        ("[listen]\ntcp = \"127.0.0.1:0\"", "2: listen.tcp: '127.0.0.1:0' is not a valid address"),
         (
             "[listen]\ntcp = \"10.0.0.1:1\"\nplain_loopback = true",
-            "2: listen.tcp: 10.0.0.1:1 is no loopback address",
+            "2: listen.tcp: 10.0.0.1:1 is not a loopback address",
         ),
         ("[listen]\nplain_loopback = true", "2: listen.plain_loopback: has no effect without"),
-        ("[metrics]\nlisten = \"0.0.0.0:9464\"", "2: metrics.listen: 0.0.0.0:9464 is no loopback"),
-        ("[log]\nlevel = \"inof\"", "2: log.level: 'inof' is no log level"),
+        (
+            "[metrics]\nlisten = \"0.0.0.0:9464\"",
+            "2: metrics.listen: 0.0.0.0:9464 is not a loopback",
+        ),
+        ("[log]\nlevel = \"inof\"", "2: log.level: 'inof' is not a valid log level"),
         ("[dsa]\nmanage_work_queue = 1", "2: dsa.manage_work_queue: true or false expected"),
         ("[dsa]\ndevices = \"dsa0\"", "2: dsa.devices: list of devices expected, found string"),
-        ("[dsa]\ndevices = [\"iax1\"]", "2: dsa.devices: 'iax1' is no DSA device such as dsa0"),
+        (
+            "[dsa]\ndevices = [\"iax1\"]",
+            "2: dsa.devices: 'iax1' is not a valid DSA device: expected for example dsa0",
+        ),
         ("[dsa]\ndevices = [\"dsa0\"]", "2: dsa.devices: has no effect without dsa.manage_"),
         (
             "[dsa]\nmanage = true",
@@ -282,17 +303,17 @@ fn each_mistake_is_told_with_its_line_and_key() {
         ("[[listen.sockets]]\nmax_role = \"viewer\"", "1: listen.sockets[0].path: missing"),
         (
             "[[listen.sockets]]\npath = \"/a/n\"\nmax_role = \"root\"",
-            "3: listen.sockets[0].max_role: 'root' is no role",
+            "3: listen.sockets[0].max_role: 'root' is not a valid role",
         ),
         (
             "[[listen.sockets]]\npath = \"a/n\"\nmax_role = \"viewer\"",
-            "2: listen.sockets[0].path: 'a/n' is no absolute path",
+            "2: listen.sockets[0].path: 'a/n' is not an absolute path",
         ),
         (
             "[[listen.sockets]]\npath = \"/run/numaloc/n\"\nmax_role = \"viewer\"",
             "2: listen.sockets[0].path: there is another socket in this directory",
         ),
-        ("[[grants]]\nuser = 1\nrole = \"root\"", "3: grants[0].role: 'root' is no role"),
+        ("[[grants]]\nuser = 1\nrole = \"root\"", "3: grants[0].role: 'root' is not a valid role"),
         ("[[grants]]\nuser = 0\nrole = \"viewer\"", "1: grants[0]: root is always an admin"),
         (
             "[[grants]]\nuser = 4294967295\nrole = \"viewer\"",
@@ -316,11 +337,11 @@ fn each_mistake_is_told_with_its_line_and_key() {
         ),
         (
             "[[grants]]\nuser = 1\nrole = \"operator\"\nceilings.profile = \"x\"",
-            "4: grants[0].ceilings.profile: 'x' is no profile",
+            "4: grants[0].ceilings.profile: 'x' is not a valid profile",
         ),
         (
             "[[grants]]\nuser = 1\nrole = \"operator\"\nceilings.qos_class = \"LS\"",
-            "4: grants[0].ceilings.qos_class: 'LS' is no class",
+            "4: grants[0].ceilings.qos_class: 'LS' is not a valid class",
         ),
         (
             "[[grants]]\nuser = 1\nrole = \"viewer\"\n[[grants]]\nuser = 1\nrole = \"admin\"",
@@ -379,7 +400,7 @@ fn a_spiffe_id_has_the_form_of_the_standard() {
         "https://a/b",
         &long,
     ] {
-        check(&text(bad), &format!("2: grants[0].spiffe: '{bad}' is no SPIFFE ID"));
+        check(&text(bad), &format!("2: grants[0].spiffe: '{bad}' is not a valid SPIFFE ID"));
     }
 }
 

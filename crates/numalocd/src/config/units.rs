@@ -2,7 +2,10 @@
 
 use super::Fault;
 use nix::unistd::{Group, User};
-use numaloc_api::value::{CGROUP_MAX, is_cgroup};
+use numaloc_api::{
+    amount::{self, AmountError},
+    value::{CGROUP_MAX, is_cgroup},
+};
 use numaloc_host::dsa::is_device_name;
 use std::{
     io,
@@ -13,9 +16,6 @@ use std::{
 };
 use toml::de::DeValue;
 
-const SIZES: [(&str, u32); 5] = [("", 0), ("k", 10), ("m", 20), ("g", 30), ("t", 40)];
-const SPANS_MS: [(&str, u64); 5] =
-    [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 /// Longest path of a Unix socket: the kernel's limit, less what is added to the name while the socket is being made.
 pub(crate) const SOCKET_PATH_MAX: usize = 107 - ".".len() - ".new".len();
 
@@ -55,8 +55,7 @@ pub(super) fn size(range: RangeInclusive<u64>) -> impl Fn(&DeValue<'_>) -> Resul
             return count(range.clone())(value);
         }
         let text = text(value)?;
-        let wanted = "size such as 4096, \"512K\", \"64M\" or \"2GiB\"";
-        let bytes = parse_size(text).ok_or_else(|| form(text, wanted))?;
+        let bytes = amount::size(text).map_err(|error| amiss(text, error))?;
         if range.contains(&bytes) {
             return Ok(bytes);
         }
@@ -71,8 +70,7 @@ pub(super) fn span(
 ) -> impl Fn(&DeValue<'_>) -> Result<Duration, Fault> {
     move |value| {
         let text = value.as_str().ok_or_else(|| wrong("duration such as \"30s\"", value))?;
-        let wanted = "duration such as \"500ms\", \"30s\", \"5m\", \"12h\" or \"30d\"";
-        let span = parse_span(text).ok_or_else(|| form(text, wanted))?;
+        let span = amount::duration(text).map_err(|error| amiss(text, error))?;
         if range.contains(&span) {
             return Ok(span);
         }
@@ -83,7 +81,7 @@ pub(super) fn span(
 
 /// Permission bits of a socket, in octal.
 pub(super) fn mode(value: &DeValue<'_>) -> Result<u32, Fault> {
-    let wanted = "mode such as \"0660\"";
+    let wanted = "mode: expected for example \"0660\"";
     let mode = match value {
         // 660 without quotes is a decimal number, which is not what it looks like.
         DeValue::Integer(number) if number.radix() != 8 => {
@@ -103,7 +101,9 @@ pub(super) fn mode(value: &DeValue<'_>) -> Result<u32, Fault> {
 pub(super) fn address(value: &DeValue<'_>) -> Result<SocketAddr, Fault> {
     let text = text(value)?;
     let address = text.parse().ok().filter(|address: &SocketAddr| address.port() != 0);
-    address.ok_or_else(|| form(text, "address with a port such as 127.0.0.1:7430 or [::1]:7430"))
+    address.ok_or_else(|| {
+        form(text, "address: expected one with a port, for example 127.0.0.1:7430 or [::1]:7430")
+    })
 }
 
 /// The path of a file.
@@ -122,7 +122,9 @@ pub(super) fn socket(value: &DeValue<'_>) -> Result<PathBuf, Fault> {
     let socket = path(value)?;
     match socket.as_os_str().len() {
         0..=SOCKET_PATH_MAX if socket.file_name().is_some() => Ok(socket),
-        0..=SOCKET_PATH_MAX => Err(form(&socket.to_string_lossy(), "path of a socket")),
+        0..=SOCKET_PATH_MAX => {
+            Err(form(&socket.to_string_lossy(), "path of a socket: expected a file in a directory"))
+        }
         _ => Err(Fault::SocketPath { most: SOCKET_PATH_MAX }),
     }
 }
@@ -135,7 +137,8 @@ pub(super) fn cgroups(value: &DeValue<'_>) -> Result<Vec<String>, Fault> {
 
 fn cgroup(text: &str) -> Result<String, Fault> {
     let fits = is_cgroup(text) && text.len() <= CGROUP_MAX && !text.chars().any(char::is_control);
-    let wanted = "absolute cgroup path such as /kubepods.slice, without '..' and '//'";
+    let wanted =
+        "cgroup: expected an absolute path without '..' and '//', for example /kubepods.slice";
     if fits { Ok(text.to_owned()) } else { Err(form(text, wanted)) }
 }
 
@@ -144,7 +147,9 @@ pub(super) fn devices(value: &DeValue<'_>) -> Result<Vec<String>, Fault> {
     let list = value.as_array().ok_or_else(|| wrong("list of devices", value))?;
     let device = |text: &str| match is_device_name(text) {
         true => Ok(text.to_owned()),
-        false => Err(form(text, "DSA device such as dsa0 (numalocctl dsa lists them)")),
+        false => {
+            Err(form(text, "DSA device: expected for example dsa0 (numalocctl dsa lists them)"))
+        }
     };
     list.iter().map(|entry| device(text(entry.get_ref())?)).collect()
 }
@@ -162,7 +167,7 @@ pub(super) fn spiffe(value: &DeValue<'_>) -> Result<String, Fault> {
         let domain = parts.next().unwrap_or_default();
         !domain.is_empty() && domain.chars().all(is_domain) && parts.all(is_segment)
     });
-    let wanted = "SPIFFE ID such as spiffe://example.org/ns/web/sa/agent";
+    let wanted = "SPIFFE ID: expected for example spiffe://example.org/ns/web/sa/agent";
     if fits && text.len() <= SPIFFE_MAX { Ok(text.to_owned()) } else { Err(form(text, wanted)) }
 }
 
@@ -199,31 +204,12 @@ fn within(number: i128, range: &RangeInclusive<u64>) -> bool {
     u64::try_from(number).is_ok_and(|number| range.contains(&number))
 }
 
-fn parse_size(text: &str) -> Option<u64> {
-    let (number, unit) = split(text)?;
-    let unit = unit.trim_start().to_ascii_lowercase();
-    let letter = unit.strip_suffix("ib").or(unit.strip_suffix('b')).unwrap_or(&unit);
-    if letter.is_empty() && unit.len() > 1 {
-        return None;
-    }
-    let (_, shift) = SIZES.iter().find(|(name, _)| *name == letter)?;
-    number.checked_mul(1 << shift)
-}
-
-fn parse_span(text: &str) -> Option<Duration> {
-    let (number, unit) = split(text)?;
-    let (_, unit_ms) = SPANS_MS.iter().find(|(name, _)| *name == unit)?;
-    number.checked_mul(*unit_ms).map(Duration::from_millis)
-}
-
-fn split(text: &str) -> Option<(u64, &str)> {
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, unit) = text.split_at(end);
-    Some((digits.parse().ok()?, unit))
-}
-
 fn wrong(wanted: &'static str, value: &DeValue<'_>) -> Fault {
     Fault::Type { wanted, found: value.type_str() }
+}
+
+fn amiss(text: &str, error: AmountError) -> Fault {
+    Fault::Amount { text: text.to_owned(), error }
 }
 
 fn form(text: &str, wanted: &'static str) -> Fault {

@@ -15,7 +15,7 @@ pub struct Levels(Targets);
 /// A text that names no valid levels.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is no log level: there are off, error, warn, info, debug and trace, \
+    "'{0}' is not a valid log level: there are off, error, warn, info, debug and trace, \
      also for a part of the program as in 'info,numalocd=debug'"
 )]
 pub struct LevelsError(pub(super) String);

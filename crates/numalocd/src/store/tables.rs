@@ -65,7 +65,7 @@ pub enum Fault {
     #[error("{0}/? cannot be reached: the database's pages are damaged")]
     Unreachable(String),
     /// The id of a record is not a number.
-    #[error("{0} is no name that the daemon gives")]
+    #[error("{0} is not a name that the daemon gives")]
     Unnumbered(String),
 }
 

@@ -130,7 +130,7 @@ mod tests {
             ("{", "no JSON: EOF"),
             ("[1]", "workload 1: invalid type"),
             (r#"{"name": "a"} {"cgroup": "/a"}"#, "workload 2: missing field `name`"),
-            (r#"{"name": "a b"}"#, "workload 1: 'a b' is no workload's name"),
+            (r#"{"name": "a b"}"#, "workload 1: 'a b' is not a valid name for a workload"),
             (r#"{"name": "a", "qos_class": "x"}"#, "workload 1: qos_class is none"),
             (r#"{"name": "a", "ttl_seconds": -1}"#, "workload 1: ttl_seconds"),
         ] {

@@ -88,7 +88,7 @@ fn all_or_nothing() {
     let (mut store, _) = Store::open(dir.path()).unwrap();
     let nameless = Job { id: JobId::new("x").unwrap(), ..job(1, JobState::Queued) };
     let text = store.commit(&[write_job(2), Write::Job(Arc::new(nameless))]).unwrap_err();
-    assert!(text.to_string().ends_with("jobs/x is no name that the daemon gives"), "{text}");
+    assert!(text.to_string().ends_with("jobs/x is not a name that the daemon gives"), "{text}");
     assert_eq!(store.job(&JobId::numbered(2)).unwrap(), None);
     store.commit(&[write_job(3)]).unwrap();
     drop(store);
