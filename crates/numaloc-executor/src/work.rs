@@ -10,9 +10,10 @@ use crate::{
     moved_cache::MovedCache,
     pacer::Pacer,
     rooms::SharedRooms,
+    row::Row,
     windows::{Window, Windows},
 };
-use numaloc_core::{CpuSet, Heat, Move, Node, NodeId, NodeSet, Plan, Reason, Topology};
+use numaloc_core::{CpuSet, Heat, Mappers, Move, Node, NodeId, NodeSet, Plan, Reason, Topology};
 use numaloc_host::{Error, NodeMemoryReader, Roots, probe, wait};
 use std::{
     sync::{
@@ -112,6 +113,11 @@ impl<'a> Work<'a> {
     /// Begins again at the plan's first window, in the order of `heat`: the most used memory first.
     pub fn hottest_first(&self, heat: &Heat) {
         *self.windows() = Windows::hottest_first(&self.plan.moves, self.pacer.most_bytes, heat);
+    }
+
+    /// Whether processes may share the page tables that show these folios.
+    pub fn shares_tables(&self, row: &Row) -> bool {
+        self.plan.moves[row.first.move_index].mappers != Mappers::Counted
     }
 
     /// The next window to visit.
