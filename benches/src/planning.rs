@@ -139,6 +139,7 @@ fn extent(start: u64, bytes: u64) -> Extent {
         kind: Kind::Anonymous,
         policy: Mempolicy::Default,
         hugetlb_bytes: None,
+        mappers: Default::default(),
         name: "".into(),
         residency: Residency { nodes: nodes.into(), ..Residency::default() },
     }

@@ -34,6 +34,7 @@ mod gigantic;
 mod heat;
 mod homes;
 mod huge;
+mod hugetlb;
 mod lifecycle;
 mod many;
 mod map;

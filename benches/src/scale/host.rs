@@ -164,6 +164,7 @@ fn extent(
         kind,
         policy,
         hugetlb_bytes: None,
+        mappers: Default::default(),
         name: "".into(),
         residency: Residency { nodes, ..Residency::default() },
     }

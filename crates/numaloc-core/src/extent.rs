@@ -58,6 +58,19 @@ pub enum Pages {
     Common(ClaimSet),
 }
 
+/// How the processes that map a page are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mappers {
+    /// The kernel counts the mappings of each page.
+    #[default]
+    Counted,
+    /// Processes may share the page tables (hugetlb, 1 GiB and more), and the kernel counts all that share one as a single
+    /// mapping. No process outside the target was found to map the extent.
+    Target,
+    /// The same, but processes outside the target map the extent, or this cannot be ruled out.
+    Strangers,
+}
+
 /// Pages of one node in an extent, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeResidency {
@@ -103,6 +116,8 @@ pub struct Extent {
     pub policy: Mempolicy,
     /// hugetlb page size in bytes, if it is hugetlb memory.
     pub hugetlb_bytes: Option<u64>,
+    /// How the processes that map its pages are known.
+    pub mappers: Mappers,
     /// Path or name as /proc/PID/maps shows it; empty for plain anonymous memory.
     pub name: Arc<str>,
     /// Where its pages are.

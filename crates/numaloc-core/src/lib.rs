@@ -49,6 +49,7 @@
 //!     kind: Kind::Heap,
 //!     policy: Mempolicy::Default,
 //!     hugetlb_bytes: None,
+//!     mappers: Default::default(),
 //!     name: "[heap]".into(),
 //!     residency: Residency {
 //!         nodes: [(NodeId(0), on(16 << 20)), (NodeId(1), on(48 << 20))].into(),
@@ -99,7 +100,7 @@ pub use chunks::Chunks;
 pub use claim::{Claim, Claims};
 pub use claim_set::ClaimSet;
 pub use compact::Compact;
-pub use extent::{Extent, Kind, Mapping, NodeResidency, Pages, Residency};
+pub use extent::{Extent, Kind, Mappers, Mapping, NodeResidency, Pages, Residency};
 pub use heat::{Heat, HeatSource, Sightings};
 pub use home_rule::HomeRule;
 pub use ids::{CpuId, CpuSet, IdSet, NodeId, NodeSet};

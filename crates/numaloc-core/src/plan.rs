@@ -3,7 +3,7 @@
 use crate::{
     account::Reason,
     chunks::Chunks,
-    extent::{Kind, Mapping, Pages},
+    extent::{Kind, Mappers, Mapping, Pages},
     heat::HeatSource,
     ids::{CpuSet, NodeId, NodeSet},
     locality::{Locality, Share},
@@ -117,6 +117,8 @@ pub struct Move {
     pub kind: Kind,
     /// hugetlb page size in bytes, if it is hugetlb memory.
     pub hugetlb_bytes: Option<u64>,
+    /// How the processes that map its pages are known.
+    pub mappers: Mappers,
     /// Path or name as in /proc/PID/maps.
     pub name: Arc<str>,
     /// Index into [`Plan::routes`].

@@ -186,14 +186,15 @@ impl<'a> Planner<'a> {
                     self.plan.unasked_bytes += owned_bytes;
                 }
                 let routes = self.routes(home, targets);
-                let Extent { mappings, pages, bytes, kind, hugetlb_bytes, name, residency, .. } =
-                    extent;
+                let Extent { mappings, pages, bytes, kind, hugetlb_bytes, mappers, .. } = extent;
+                let (name, residency) = (extent.name, extent.residency);
                 let planned_move = Move {
                     mappings,
                     pages,
                     bytes,
                     kind,
                     hugetlb_bytes,
+                    mappers,
                     name,
                     routes,
                     remote,

@@ -35,6 +35,16 @@ use std::{
 /// Pause before the next try when other workers have reserved the last of the room or of the target ratio.
 const UNSETTLED_PAUSE: Duration = Duration::from_millis(1);
 
+/// What is known of a folio that a process no longer shows.
+enum Unshared {
+    /// It has gone.
+    Not,
+    /// The kernel has moved it, and this process has lost the page table.
+    Arrived(Sighting),
+    /// Another process may still show it.
+    Unseen,
+}
+
 /// Moves folios to their targets. Each part keeps what it knows to itself.
 #[derive(Debug)]
 pub struct Mover<'a> {
@@ -326,6 +336,15 @@ impl<'a> Mover<'a> {
         let (mut again, mut hinted) = (Vec::new(), Vec::new());
         let mut before = 0;
         for (row, sighting) in sightings {
+            let sighting = match self.unshared(row, &sighting, called.status(before), key.to) {
+                Unshared::Not => sighting,
+                Unshared::Arrived(sighting) => sighting,
+                Unshared::Unseen => {
+                    self.defer_row(row, Reason::Busy);
+                    before += row.count as usize;
+                    continue;
+                }
+            };
             for folio in self.ledger.seen(space.process.identity, key.to, row, sighting) {
                 let index = (folio.address - row.first.address) / row.first.bytes;
                 let is_part = folio.bytes < row.first.bytes;
@@ -335,6 +354,7 @@ impl<'a> Mover<'a> {
                     Fate::Later(Reason::Shared) if !self.finder.is_growing() => {
                         Fate::Leave(Reason::Shared)
                     }
+                    Fate::Hint if !self.caller.hints() => Fate::Later(Reason::NotMovable),
                     decided => decided,
                 };
                 match decided {
@@ -355,6 +375,21 @@ impl<'a> Mover<'a> {
             hinted.into_iter().for_each(|folio| row::push(&mut again, folio));
         }
         again
+    }
+
+    /// Tells a folio that a call has taken out of this process's page tables, although it still exists: the kernel takes away page
+    /// tables that processes share before it moves a page (mm/rmap.c, `try_to_migrate_one`, `huge_pmd_unshare`).
+    fn unshared(&self, row: Row, sighting: &Sighting, status: PageStatus, to: NodeId) -> Unshared {
+        let bytes = row.bytes();
+        if sighting.absent_bytes < bytes || row.count > 1 || !self.work.shares_tables(&row) {
+            return Unshared::Not;
+        }
+        match status {
+            PageStatus::On(node) if node == to => {
+                Unshared::Arrived(Sighting { arrived_bytes: bytes, ..Sighting::default() })
+            }
+            _ => Unshared::Unseen,
+        }
     }
 
     /// Settles folios of a process that has ended, as far as the call has answered for them: its page map tells nothing any more.

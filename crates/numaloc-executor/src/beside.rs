@@ -10,9 +10,9 @@ use crate::{
     execute::{execute, execute_beside},
     limits::RunLimits,
 };
-use numaloc_core::{MakeRoom, NodeId, NodeSet, Outcome, Plan, Topology, exchange};
+use numaloc_core::{Account, MakeRoom, NodeId, NodeSet, Outcome, Plan, Topology, exchange};
 use numaloc_host::{Error, Roots, Survey};
-use std::thread;
+use std::{collections::BTreeMap, thread};
 
 /// Somebody whose memory makes room.
 #[derive(Debug)]
@@ -72,8 +72,17 @@ fn serve(
     partners: &mut dyn Partners,
 ) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
+    // Those who have made way for another node, and which of the outcomes is theirs.
+    let mut waiting: BTreeMap<NodeId, (Partner, usize)> = BTreeMap::new();
     while let Some(node) = exchange.wanted() {
-        let Some(partner) = partners.next(node, &exchange.sources(node)) else {
+        let next = match waiting.remove(&node) {
+            Some((partner, index)) => {
+                outcomes.get_mut(index).into_iter().for_each(goes_on);
+                Some(partner)
+            }
+            None => partners.next(node, &exchange.sources(node)),
+        };
+        let Some(partner) = next else {
             exchange.nobody_more(node);
             continue;
         };
@@ -81,13 +90,25 @@ fn serve(
         let Partner { plan, survey, limits } = &partner;
         let control = &control;
         let outcome = execute(Assignment { roots, topology, plan, survey, limits, control });
-        exchange.end(node);
+        let has_made_way = exchange.end(node);
         match outcome {
-            Ok(outcome) => outcomes.push(outcome),
+            Ok(outcome) => {
+                if has_made_way {
+                    waiting.insert(node, (partner, outcomes.len()));
+                }
+                outcomes.push(outcome);
+            }
             Err(error) => tracing::warn!(%error, "a partner of an exchange cannot be moved"),
         }
     }
     outcomes
+}
+
+/// Of memory that this run has left, the outcome of the next one tells.
+fn goes_on(outcome: &mut Outcome) {
+    for process in &mut outcome.processes {
+        process.account = process.account.continued_by(&Account::default());
+    }
 }
 
 /// Ends an exchange when it is dropped, also by a panic: neither side waits for one that has gone.

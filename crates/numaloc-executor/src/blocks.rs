@@ -23,7 +23,10 @@ pub fn make_huge_pages(
     ledger: &mut Ledger<'_>,
     node: NodeId,
 ) {
-    let Some(compaction) = &work.compaction else { return };
+    if !work.compacts {
+        return;
+    }
+    let compaction = &work.rooms.compaction;
     let free = || {
         let memory = work.memory.read_for(node, Supply::BASE).unwrap_or_default();
         memory.free_bytes.saturating_sub(memory.high_watermark_bytes)

@@ -6,12 +6,16 @@
 //! (mm/page_alloc.c, `__alloc_pages_slowpath`), while the application waits for the pages that the call has taken away. Where a
 //! run may ask the node itself for room it does that instead ([`Way`]).
 
-use crate::ways::Way;
-use numaloc_core::{CacheStop, NodeId, PAGE};
+use crate::{
+    drops::{Drops, Lately, stop},
+    rooms::SharedRooms,
+    ways::Way,
+};
+use numaloc_core::{CacheStop, NodeId};
 use numaloc_host::{Reclaimed, Roots, reclaimed};
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
@@ -24,11 +28,6 @@ const LONGEST: Duration = Duration::from_secs(10);
 const RISE: u64 = 1 << 20;
 /// How often in a row a worker waits in vain before a run drops no more cache on a node.
 const STUCK_MOST: u32 = 3;
-
-/// Up to this share of what was dropped, in percent, may be read again at once. Beyond, the cache was in use.
-const REFAULT_PERCENT: u64 = 10;
-/// Fewer pages than these that were read again say nothing.
-const REFAULTS_MIN: u64 = 1024;
 
 /// How often the counters of a node are compared while its cache is dropped.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -62,12 +61,17 @@ impl Patience {
 }
 
 /// What a run has had dropped, by node.
-#[derive(Debug, Default)]
-pub struct Dropped(Mutex<BTreeMap<NodeId, OfNode>>);
+#[derive(Debug)]
+pub struct Dropped {
+    nodes: Mutex<BTreeMap<NodeId, OfNode>>,
+    /// That of all runs.
+    rooms: Arc<SharedRooms>,
+}
 
 #[derive(Debug)]
 struct OfNode {
     before: Option<Reclaimed>,
+    /// By this run, and by others just before it.
     bytes: u64,
     looked: Instant,
     way: Way,
@@ -77,24 +81,26 @@ struct OfNode {
 }
 
 impl OfNode {
-    fn new(roots: &Roots, node: NodeId, now: Instant) -> Self {
-        Self {
-            before: reclaimed(roots, node),
-            bytes: 0,
-            looked: now,
-            way: Way::of(roots, node),
-            stuck: 0,
-            stop: None,
-        }
+    fn new(roots: &Roots, node: NodeId, now: Instant, drops: &Drops) -> Self {
+        let counters = reclaimed(roots, node);
+        let Lately { before, bytes, .. } = drops.begin(node, counters, now);
+        let stop = before.zip(counters).and_then(|(before, now)| stop(before, now, bytes));
+        Self { before, bytes, looked: now, way: Way::of(roots, node), stuck: 0, stop }
     }
 }
 
 impl Dropped {
+    /// Nothing yet by this run. `rooms` has what other runs have dropped.
+    pub fn new(rooms: &Arc<SharedRooms>) -> Self {
+        Self { nodes: Mutex::default(), rooms: rooms.clone() }
+    }
+
     /// Why no more is to be dropped on a node, if so. The counters are read the first time and then now and then.
     pub fn stop(&self, roots: &Roots, node: NodeId) -> Option<CacheStop> {
         let mut nodes = self.nodes();
         let now = Instant::now();
-        let of_node = nodes.entry(node).or_insert_with(|| OfNode::new(roots, node, now));
+        let new = || OfNode::new(roots, node, now, &self.rooms.drops);
+        let of_node = nodes.entry(node).or_insert_with(new);
         if of_node.stop.is_none() && now.saturating_duration_since(of_node.looked) >= LOOK_EVERY {
             of_node.looked = now;
             let counters = of_node.before.zip(reclaimed(roots, node));
@@ -105,7 +111,7 @@ impl Dropped {
 
     /// How cache on a node is dropped at the moment.
     pub fn way(&self, roots: &Roots, node: NodeId) -> Way {
-        let new = || OfNode::new(roots, node, Instant::now());
+        let new = || OfNode::new(roots, node, Instant::now(), &self.rooms.drops);
         self.nodes().entry(node).or_insert_with(new).way
     }
 
@@ -118,6 +124,7 @@ impl Dropped {
 
     /// So many bytes more have come to a node in place of cache.
     pub fn add(&self, node: NodeId, bytes: u64) {
+        self.rooms.drops.add(node, bytes);
         self.nodes().entry(node).and_modify(|of_node| {
             of_node.bytes += bytes;
             of_node.stuck = if bytes > 0 { 0 } else { of_node.stuck };
@@ -135,27 +142,14 @@ impl Dropped {
     }
 
     fn nodes(&self) -> MutexGuard<'_, BTreeMap<NodeId, OfNode>> {
-        self.0.lock().expect("no worker panics while it holds this")
-    }
-}
-
-/// Why no more cache is to be dropped on a node of which `dropped_bytes` were taken since `before` was read, if so. Others cause
-/// such counts, too: they are a reason to leave the node alone all the same.
-pub fn stop(before: Reclaimed, now: Reclaimed, dropped_bytes: u64) -> Option<CacheStop> {
-    let refaults = now.refaulted_pages.saturating_sub(before.refaulted_pages);
-    let most = (dropped_bytes / PAGE * REFAULT_PERCENT / 100).max(REFAULTS_MIN);
-    if now.swapped_out_pages > before.swapped_out_pages {
-        Some(CacheStop::Swap)
-    } else if refaults > most {
-        Some(CacheStop::Refaults)
-    } else {
-        None
+        self.nodes.lock().expect("no worker panics while it holds this")
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use numaloc_core::PAGE;
 
     #[test]
     fn patience_begins_anew_when_memory_becomes_free() {
@@ -185,7 +179,8 @@ mod tests {
 
     #[test]
     fn who_waits_in_vain_again_and_again_gives_up() {
-        let (dropped, roots, node) = (Dropped::default(), Roots::default(), NodeId(u32::MAX));
+        let dropped = Dropped::new(&Arc::default());
+        let (roots, node) = (Roots::default(), NodeId(u32::MAX));
         assert_eq!(dropped.stop(&roots, node), None);
         assert!(!dropped.other_way(node), "nobody may ask this node");
         dropped.stuck(node);
@@ -194,23 +189,5 @@ mod tests {
         assert_eq!(dropped.stop(&roots, node), None);
         dropped.stuck(node);
         assert_eq!(dropped.stop(&roots, node), Some(CacheStop::Stuck));
-    }
-
-    #[test]
-    fn cache_that_is_read_again_is_left_alone_and_so_is_a_node_that_swaps() {
-        let before = Reclaimed { swapped_out_pages: 7, refaulted_pages: 100 };
-        let dropped = 100 << 20;
-        let after = |swapped, refaulted| {
-            let now = Reclaimed {
-                swapped_out_pages: before.swapped_out_pages + swapped,
-                refaulted_pages: before.refaulted_pages + refaulted,
-            };
-            stop(before, now, dropped)
-        };
-        assert_eq!(after(0, 0), None);
-        assert_eq!(after(0, 2560), None);
-        assert_eq!(after(0, 2561), Some(CacheStop::Refaults));
-        assert_eq!(after(1, 0), Some(CacheStop::Swap));
-        assert_eq!(stop(before, before, 0), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     folio::Folio,
-    hint::take_faults,
+    hint::Hints,
     key::Key,
     page_status::{CallStatuses, PageStatus},
     pagelist::{Length, Pagelists},
@@ -21,6 +21,7 @@ pub struct Caller<'a> {
     work: &'a Work<'a>,
     /// How many bytes of a call the kernel may unmap from the application at once.
     length: Length,
+    hints: Hints,
     calls: CallStats,
 }
 
@@ -44,12 +45,17 @@ impl<'a> Caller<'a> {
     /// Begins with the page list length of the plan's profile.
     pub fn new(work: &'a Work<'a>) -> Self {
         let length = Length::new(work.plan.options.pacing.pace().pagelist_bytes);
-        Self { work, length, calls: CallStats::default() }
+        Self { work, length, hints: Hints::new(work.roots), calls: CallStats::default() }
     }
 
     /// Passes all folios of `rows`, which are of one class, in one call.
     pub fn call(&mut self, space: &AddressSpace, key: Key, rows: &[Row]) -> Called {
-        let pagelists = Pagelists::new(rows, self.length.bytes(&rows[0].first));
+        // The first page list would take the page table away through which the others are reached.
+        let list_bytes = match rows.iter().any(|row| self.work.shares_tables(row)) {
+            true => None,
+            false => self.length.bytes(&rows[0].first),
+        };
+        let pagelists = Pagelists::new(rows, list_bytes);
         let mut statuses = vec![0; pagelists.addresses.len()];
         let class = rows[0].first.class();
         let splits = self.work.pacer.splits_before(class);
@@ -74,11 +80,16 @@ impl<'a> Caller<'a> {
         Called { errno, pagelists, call_statuses: CallStatuses::new(statuses) }
     }
 
+    /// Whether the kernel needs [`Self::hint`].
+    pub fn hints(&self) -> bool {
+        self.hints.are_taken()
+    }
+
     /// Takes the NUMA-hint faults of folios that are to go to `to`.
     pub fn hint(&mut self, space: &AddressSpace, to: NodeId, folios: &[Folio]) {
         let addresses: Vec<u64> = folios.iter().map(|folio| folio.address).collect();
         self.calls.hinted_addresses += addresses.len() as u64;
-        take_faults(space.tid(), &addresses, &self.work.target_cpus(to));
+        self.hints.take(space.tid(), addresses, self.work.target_cpus(to));
     }
 
     /// The calls so far.

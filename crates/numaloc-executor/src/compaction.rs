@@ -9,27 +9,37 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often a run has one node compacted, at most. What the kernel has not made by then it cannot make.
-const MOST: u32 = 2;
-/// Time between two of these: the kernel goes through all of the node's memory.
+/// Least time between two compactions of a node, by whichever run: the kernel goes through all of the node's memory.
 const EVERY: Duration = Duration::from_secs(60);
+/// The time doubles up to this one while the node is short of blocks again each time: what the kernel has not made by then it
+/// cannot make.
+const SELDOM: Duration = Duration::from_secs(3600);
 /// How often the free blocks of a node are counted.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long a run waits for one. It goes on by itself, and the run with the blocks that there are.
 pub const LONGEST: Duration = Duration::from_secs(10);
 
-/// What a run has had compacted, by node.
+/// What the runs of one process have had compacted, by node.
 #[derive(Debug, Default)]
 pub struct Compaction(Mutex<BTreeMap<NodeId, OfNode>>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct OfNode {
-    times: u32,
     looked: Option<Instant>,
     begun: Option<Instant>,
+    /// What was wanted when the last one began, in bytes.
+    wanted: u64,
+    /// How long none begins after the last one.
+    pause: Duration,
     /// The write to nodeN/compact blocks in a thread of its own, so that a cancel is heard. Where the process ends meanwhile, the
     /// kernel leaves off (mm/compaction.c, `isolate_migratepages_block`: a fatal signal).
     running: Option<JoinHandle<()>>,
+}
+
+impl Default for OfNode {
+    fn default() -> Self {
+        Self { looked: None, begun: None, wanted: 0, pause: EVERY, running: None }
+    }
 }
 
 impl OfNode {
@@ -38,7 +48,24 @@ impl OfNode {
         let past = |since: Option<Instant>, span| {
             since.is_none_or(|since| now.saturating_duration_since(since) >= span)
         };
-        self.times < MOST && past(self.looked, LOOK_EVERY) && past(self.begun, EVERY)
+        past(self.looked, LOOK_EVERY) && past(self.begun, self.pause)
+    }
+
+    /// Notes so many bytes in free blocks. The last compaction has helped if they are as many as were wanted then.
+    fn look(&mut self, blocks_bytes: u64, now: Instant) {
+        self.looked = Some(now);
+        if blocks_bytes >= self.wanted {
+            (self.pause, self.wanted) = (EVERY, 0);
+        }
+    }
+
+    /// Notes that a compaction begins.
+    fn begin(&mut self, wanted: u64, now: Instant) {
+        // It is short again of what was wanted at the last one.
+        if self.wanted > 0 {
+            self.pause = (self.pause * 2).min(SELDOM);
+        }
+        (self.begun, self.wanted) = (Some(now), wanted.max(self.wanted));
     }
 
     fn is_running(&self) -> bool {
@@ -56,7 +83,7 @@ fn is_short(blocks_bytes: u64, free_bytes: u64, wanted: u64) -> bool {
 pub enum Next {
     /// Nothing: there are blocks, or no more is done for them.
     Go,
-    /// It waits: another worker of the run has begun a compaction.
+    /// It waits: another worker has begun a compaction.
     Wait,
     /// It waits for the compaction that it has begun.
     Begun,
@@ -75,8 +102,8 @@ impl Compaction {
         if !of_node.is_due(now) {
             return Next::Go;
         }
-        of_node.looked = Some(now);
         let blocks = node_room::huge_free_bytes(roots, node).unwrap_or(u64::MAX);
+        of_node.look(blocks, now);
         if !is_short(blocks, free(), wanted) || !node_room::can_compact(roots, node) {
             return Next::Go;
         }
@@ -89,12 +116,12 @@ impl Compaction {
         let running = thread::Builder::new().name("compact".into()).spawn(compact).ok();
         let next = if running.is_some() { Next::Begun } else { Next::Go };
         tracing::debug!(node = node.0, blocks, wanted, ?next, "compact");
-        *of_node =
-            OfNode { times: of_node.times + 1, begun: Some(now), running, looked: Some(now) };
+        of_node.begin(wanted, now);
+        of_node.running = running;
         next
     }
 
-    /// Whether a node is being compacted for the run.
+    /// Whether a node is being compacted.
     pub fn is_running(&self, node: NodeId) -> bool {
         self.nodes().get(&node).is_some_and(OfNode::is_running)
     }
@@ -117,10 +144,29 @@ mod tests {
         of_node.looked = Some(now);
         assert!(!of_node.is_due(now), "it has just been looked at");
         assert!(of_node.is_due(now + LOOK_EVERY));
-        (of_node.begun, of_node.times) = (Some(now), 1);
+        of_node.begin(8 * HUGE, now);
         assert!(!of_node.is_due(now + LOOK_EVERY) && of_node.is_due(now + EVERY));
-        of_node.times = MOST;
-        assert!(!of_node.is_due(now + 10 * EVERY));
+    }
+
+    #[test]
+    fn a_node_that_stays_short_is_compacted_less_and_less_often() {
+        let (begin, mut of_node, mut times) = (Instant::now(), OfNode::default(), 0);
+        let day = 24 * 60 * 60;
+        // Some run or other, each second.
+        for now in (0..day).map(|second| begin + Duration::from_secs(second)) {
+            if of_node.is_due(now) {
+                of_node.look(HUGE, now);
+                of_node.begin(8 * HUGE, now);
+                times += 1;
+            }
+        }
+        assert!((24..=32).contains(&times), "{times} in a day");
+        let now = begin + Duration::from_secs(day);
+        of_node.look(7 * HUGE, now);
+        assert_eq!(of_node.pause, SELDOM, "fewer than were wanted");
+        of_node.look(8 * HUGE, now);
+        assert_eq!(of_node.pause, EVERY, "it has helped");
+        assert!(of_node.is_due(now + SELDOM));
     }
 
     #[test]

@@ -90,6 +90,7 @@ mod tests {
             bytes: 1 << 20,
             kind: Kind::Anonymous,
             hugetlb_bytes: None,
+            mappers: Default::default(),
             name: "".into(),
             routes: 0,
             remote: [].into(),

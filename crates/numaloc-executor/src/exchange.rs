@@ -24,8 +24,10 @@ pub struct Exchange {
 #[derive(Debug, Default)]
 struct State {
     /// The node on which room is made now. It is one at a time, because nobody is moved by two runs at once: another one has its
-    /// turn when nobody can make room here any more.
+    /// turn when what was asked for here has left.
     node: Option<NodeId>,
+    /// Another node waits for its turn: the partner's run under way is to end.
+    yields: bool,
     balances: BTreeMap<NodeId, Balance>,
     /// The partner's run under way, and what had left the node before it.
     run: Option<(Arc<Control>, u64)>,
@@ -42,6 +44,22 @@ impl State {
             balance.out_bytes = before + control.moved_bytes.load(Relaxed);
         }
         balance
+    }
+
+    /// Whether room may be made on `node` now. If not, it has its turn as soon as what was asked for on another node has left.
+    fn has_turn(&mut self, node: NodeId) -> bool {
+        let Some(other) = self.node.filter(|&other| other != node) else { return !self.yields };
+        let balance = *self.balance(other);
+        if balance.out_bytes < balance.asked_bytes && !self.given_up.contains(&other) {
+            return false;
+        }
+        if self.run.is_none() {
+            (self.node, self.yields) = (None, false);
+            return true;
+        }
+        self.yields = true;
+        self.allowance().into_iter().for_each(Allowance::close);
+        false
     }
 
     /// That of the partner's run under way.
@@ -76,9 +94,11 @@ impl Exchange {
     pub fn ask(&self, node: NodeId, waiting_bytes: u64, room: impl Fn(NodeId) -> u64) -> Answer {
         let Some(to) = self.sides.get(&node) else { return Answer::No };
         let mut state = self.state();
-        let elsewhere = state.node.is_some_and(|other| other != node);
-        if state.closed || elsewhere || state.given_up.contains(&node) {
+        if state.closed || state.given_up.contains(&node) {
             return Answer::No;
+        }
+        if !state.has_turn(node) {
+            return Answer::Wait;
         }
         let balance = state.balance(node);
         match balance.step(waiting_bytes, to.iter().map(room).sum()) {
@@ -151,11 +171,16 @@ impl Exchange {
         (!state.closed).then_some(control)
     }
 
-    /// A partner's run has ended.
-    pub fn end(&self, node: NodeId) {
+    /// A partner's run has ended. Returns whether it has only made way for another node: then it may go on later.
+    pub fn end(&self, node: NodeId) -> bool {
         let mut state = self.state();
         state.balance(node);
         state.run = None;
+        let yields = std::mem::take(&mut state.yields);
+        if yields {
+            state.node = None;
+        }
+        yields && !state.given_up.contains(&node)
     }
 
     /// The run has ended, or those who make room: no more is asked for, or made.
@@ -195,7 +220,7 @@ mod tests {
         assert_eq!(exchange.ask(NodeId(1), MIB, ample), Answer::No, "nothing comes to it");
         assert_eq!(exchange.ask(NODE, 8 * MIB, ample), Answer::Wait);
         assert_eq!(exchange.wanted(), Some(NODE));
-        assert_eq!(exchange.ask(NodeId(2), MIB, ample), Answer::No, "one node at a time");
+        assert_eq!(exchange.ask(NodeId(2), MIB, ample), Answer::Wait, "one node at a time");
         let control = exchange.begin(NODE).expect("it goes on");
         let allowed = |control: &Control| control.allowance.as_ref().map(Allowance::bytes);
         assert_eq!(allowed(&control), Some(8 * MIB));
@@ -214,6 +239,32 @@ mod tests {
         assert_eq!(exchange.ask(NODE, MIB, ample), Answer::No);
         assert_eq!(exchange.wanted(), None);
         assert!(exchange.begin(NODE).is_none());
+    }
+
+    #[test]
+    fn another_node_has_its_turn_when_what_was_asked_for_has_left() {
+        let (exchange, other) = (exchange(), NodeId(2));
+        assert_eq!(exchange.ask(NODE, 8 * MIB, ample), Answer::Wait);
+        let control = exchange.begin(NODE).expect("it goes on");
+        let is_closed = || control.allowance.as_ref().is_some_and(Allowance::is_closed);
+        assert_eq!(exchange.ask(other, MIB, ample), Answer::Wait);
+        assert!(!is_closed(), "8 MiB are still to leave");
+        control.moved_bytes.store(8 * MIB, Relaxed);
+        assert_eq!(exchange.ask(other, MIB, ample), Answer::Wait);
+        assert!(is_closed(), "its run ends");
+        assert_eq!(exchange.ask(NODE, 8 * MIB, ample), Answer::Wait, "for its next turn");
+        assert!(exchange.end(NODE), "it has made way");
+        assert_eq!(exchange.ask(other, MIB, ample), Answer::Wait);
+        assert_eq!(exchange.wanted(), Some(other));
+        let control = exchange.begin(other).expect("it goes on");
+        assert_eq!(control.allowance.as_ref().map(Allowance::bytes), Some(MIB));
+        control.moved_bytes.store(MIB, Relaxed);
+        exchange.came(NODE, 8 * MIB);
+        assert_eq!(exchange.ask(NODE, 8 * MIB, ample), Answer::Wait);
+        assert!(exchange.end(other));
+        assert_eq!(exchange.ask(NODE, 8 * MIB, ample), Answer::Wait);
+        assert_eq!(exchange.wanted(), Some(NODE), "and its turn comes again");
+        assert!(exchange.begin(NODE).is_some() && !exchange.end(NODE), "it has no more");
     }
 
     #[test]

@@ -136,7 +136,7 @@ impl<'a> Finder<'a> {
             None => (&self.survey.spaces, &self.survey.claims),
         };
         let (mappings, pages) = (&cut.mappings, &planned_move.pages);
-        let scanned = Scanned { spaces, claims, mappings, pages };
+        let scanned = Scanned { spaces, claims, mappings, pages, mappers: planned_move.mappers };
         self.scanner.scan(&scanned, cut.range.clone(), &mut |run: PageRun| {
             let Some(from) = run.node.filter(|&node| !routes.from(node).is_empty()) else { return };
             let mapping = mappings[run.mapping];

@@ -13,7 +13,7 @@
 //! | `batch`, `pending`, `key`, `call`, `pagelist` | put folios into calls of move_pages(2) |
 //! | `page_status`, `verify`, `fate` | what the kernel answered, where pages are now, what becomes of those that did not move |
 //! | `hint`, `deferred`, `retry` | pages that are tried again: NUMA-hint entries at once, others later |
-//! | `cache`, `ways`, `rooms` | how room is made on a full target: the kernel drops page cache |
+//! | `cache`, `ways`, `rooms`, `drops` | how room is made on a full target: the kernel drops page cache; what all runs together do there |
 //! | `cache_moving`, `moved_cache` | how room is made by page cache that moves to another node |
 //! | `beside`, `exchange`, `allowance`, `partners`, `others` | how others make room on a full target: their memory leaves it |
 //! | `blocks`, `compaction` | free blocks on a target for huge pages |
@@ -39,6 +39,7 @@ mod compaction;
 mod control;
 mod cover;
 mod deferred;
+mod drops;
 mod duty;
 mod exchange;
 mod execute;

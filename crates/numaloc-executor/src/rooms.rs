@@ -1,5 +1,6 @@
 //! Room on the targets, shared out among the workers of a run, and among runs of one process into the same nodes.
 
+use crate::{compaction::Compaction, drops::Drops};
 use numaloc_core::NodeId;
 use std::{
     collections::BTreeMap,
@@ -25,8 +26,16 @@ pub enum Room {
 ///
 /// Who may take what is free is not put in order: whoever asks first. Each asks again within milliseconds, and nobody holds a
 /// reservation but for one call.
+///
+/// What runs do to a node as a whole is bounded for all of them together: compaction, and page cache that is dropped.
 #[derive(Debug, Default)]
-pub struct SharedRooms(Mutex<BTreeMap<Pool, u64>>);
+pub struct SharedRooms {
+    in_flight: Mutex<BTreeMap<Pool, u64>>,
+    /// Memory that was compacted for huge pages.
+    pub(crate) compaction: Compaction,
+    /// Page cache that was dropped for room.
+    pub(crate) drops: Drops,
+}
 
 impl SharedRooms {
     /// Reserves up to `bytes` in a pool. `room` gives the pool's free bytes; what others are about to put there is taken off.
@@ -61,7 +70,7 @@ impl SharedRooms {
     }
 
     fn in_flight(&self) -> MutexGuard<'_, BTreeMap<Pool, u64>> {
-        self.0.lock().expect("no worker panics while it holds this")
+        self.in_flight.lock().expect("no worker panics while it holds this")
     }
 }
 

@@ -166,6 +166,7 @@ mod tests {
             bytes,
             kind,
             hugetlb_bytes,
+            mappers: Default::default(),
             name,
             routes: 0,
             remote,

@@ -5,15 +5,15 @@ use crate::{
     allowance::Allowance,
     assignment::Assignment,
     cache::Dropped,
-    compaction::Compaction,
     cover::Cover,
     exchange::Exchange,
     moved_cache::MovedCache,
     pacer::Pacer,
     rooms::SharedRooms,
+    row::Row,
     windows::{Window, Windows},
 };
-use numaloc_core::{CpuSet, Heat, Move, Node, NodeId, NodeSet, Plan, Reason, Topology};
+use numaloc_core::{CpuSet, Heat, Mappers, Move, Node, NodeId, NodeSet, Plan, Reason, Topology};
 use numaloc_host::{Error, NodeMemoryReader, Roots, probe, wait};
 use std::{
     sync::{
@@ -44,8 +44,8 @@ pub struct Work<'a> {
     pub memory: NodeMemoryReader,
     /// Room on the targets, as far as it is taken.
     pub rooms: Arc<SharedRooms>,
-    /// Memory that was compacted for huge pages; `None`: that is not to be done.
-    pub compaction: Option<Compaction>,
+    /// Whether memory may be compacted for huge pages.
+    pub compacts: bool,
     /// Page cache that was dropped for room.
     pub dropped: Dropped,
     /// Page cache that was moved away for room.
@@ -85,6 +85,7 @@ impl<'a> Work<'a> {
         let cpus = |node: &Node| targets.contains(node.id).then(|| (node.id, node.cpus.clone()));
         let nodes = topology.nodes().filter_map(cpus).collect();
         let pacer = Pacer::new(roots, plan, survey, nodes, limits, control);
+        let rooms = limits.rooms.clone().unwrap_or_default();
         let workers =
             limits.workers.unwrap_or_else(|| useful_workers(plan, pacer.most_bytes)).max(1);
         Ok(Self {
@@ -97,13 +98,9 @@ impl<'a> Work<'a> {
             pacer,
             workers,
             memory: NodeMemoryReader::new(roots)?,
-            rooms: limits.rooms.clone().unwrap_or_default(),
-            compaction: plan
-                .options
-                .compact
-                .applies(plan.options.pacing.profile)
-                .then(Compaction::default),
-            dropped: Dropped::default(),
+            compacts: plan.options.compact.applies(plan.options.pacing.profile),
+            dropped: Dropped::new(&rooms),
+            rooms,
             moved_cache: MovedCache::new(topology, &targets),
             exchange: None,
             roots,
@@ -116,6 +113,11 @@ impl<'a> Work<'a> {
     /// Begins again at the plan's first window, in the order of `heat`: the most used memory first.
     pub fn hottest_first(&self, heat: &Heat) {
         *self.windows() = Windows::hottest_first(&self.plan.moves, self.pacer.most_bytes, heat);
+    }
+
+    /// Whether processes may share the page tables that show these folios.
+    pub fn shares_tables(&self, row: &Row) -> bool {
+        self.plan.moves[row.first.move_index].mappers != Mappers::Counted
     }
 
     /// The next window to visit.

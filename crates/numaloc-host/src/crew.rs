@@ -4,12 +4,7 @@
 //! the kernel counts. So in a server that forks, the mappings of processes that were born meanwhile have to be known as
 //! well. They are looked for where a page has more mappings than are known.
 
-use crate::{
-    Arrivals, Roots,
-    maps::{Names, Vma},
-    space::AddressSpace,
-    vmas,
-};
+use crate::{Arrivals, Roots, maps::Vma, space::AddressSpace, vmas};
 use numaloc_core::{ClaimSet, Claims, Mapping, Options, Pages, Process, Topology, planner};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -165,7 +160,7 @@ impl Crew {
     fn layout(&self, process: usize) -> Option<Arc<Vec<Vma>>> {
         let mut layouts = lock(&self.layouts);
         let read = || {
-            let vmas = vmas::read(&self.spaces[process], &mut Names::default()).ok()?;
+            let vmas = vmas::read(&self.spaces[process], &mut vmas::Common::default()).ok()?;
             Some(vmas).filter(|vmas| !vmas.is_empty()).map(Arc::new)
         };
         layouts.entry(process).or_insert_with(read).clone()
@@ -189,7 +184,7 @@ impl Crew {
             if is_known || !growth.arrivals.admits(&space.process) {
                 continue;
             }
-            let vmas = vmas::read(&space, &mut Names::default());
+            let vmas = vmas::read(&space, &mut vmas::Common::default());
             fresh.extend(vmas.ok().filter(|vmas| !vmas.is_empty()).map(|vmas| (space, vmas)));
         }
         if fresh.is_empty() && gone.is_empty() {

@@ -114,7 +114,8 @@ pub(crate) fn parts(vmas: Vec<Vec<Vma>>) -> Result<Vec<Part>, Overlaps> {
 pub(crate) fn common(parts: &[Part], seen: &[Vec<Range<u64>>]) -> Result<Vec<Part>, Overlaps> {
     let mut objects: BTreeMap<Object, Vec<Piece>> = BTreeMap::new();
     for (part, seen) in parts.iter().zip(seen) {
-        let (Extent { mappings, kind, name, .. }, object) = (&part.extent, part.object);
+        let Extent { mappings, kind, hugetlb_bytes, mappers, name, .. } = &part.extent;
+        let object = part.object;
         for range in seen {
             let Mapping { process, start } = mappings[0];
             let vma = Vma {
@@ -124,6 +125,8 @@ pub(crate) fn common(parts: &[Part], seen: &[Vec<Range<u64>>]) -> Result<Vec<Par
                 object,
                 shared: false,
                 kind: *kind,
+                hugetlb_bytes: *hugetlb_bytes,
+                mappers: *mappers,
                 name: name.clone(),
             };
             objects.entry(object).or_default().push(Piece { process, vma });
@@ -197,7 +200,8 @@ fn part(active: &[&Piece], from: u64, to: u64, pages: Pages) -> Part {
         bytes: to - from,
         kind: first.kind,
         policy: Mempolicy::Default,
-        hugetlb_bytes: None,
+        hugetlb_bytes: first.hugetlb_bytes,
+        mappers: active.iter().map(|piece| piece.vma.mappers).max().unwrap_or_default(),
         name: first.name.clone(),
         residency: Residency::default(),
     };
@@ -283,7 +287,8 @@ mod tests {
         let object = Object::File { device: (0, 1), inode: 7 };
         let (end, offset) = (start + (pages.end - pages.start) * 4096, pages.start * 4096);
         let (kind, name) = (numaloc_core::Kind::Shmem, "/memfd:x (deleted)".into());
-        Vma { start, end, offset, object, shared, kind, name }
+        let (hugetlb_bytes, mappers) = Default::default();
+        Vma { start, end, offset, object, shared, kind, hugetlb_bytes, mappers, name }
     }
 
     /// Mappings of one process from each page to the end.

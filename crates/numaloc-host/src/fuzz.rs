@@ -12,7 +12,7 @@ use crate::{
     sight::{Sight, Source},
     space::AddressSpace,
 };
-use numaloc_core::{Claim, Claims, Mapping, NodeId, PAGE, Pages};
+use numaloc_core::{Claim, Claims, Mappers, Mapping, NodeId, PAGE, Pages};
 use std::fs;
 
 /// The two processes of the host.
@@ -127,7 +127,13 @@ impl Scene {
     }
 
     fn scanned<'a>(&'a self, mappings: &'a [Mapping], pages: &'a Pages) -> Scanned<'a> {
-        Scanned { spaces: &self.spaces, claims: &self.claims, mappings, pages }
+        Scanned {
+            spaces: &self.spaces,
+            claims: &self.claims,
+            mappings,
+            pages,
+            mappers: Mappers::Counted,
+        }
     }
 
     /// One mapping: its pages come in order.

@@ -3,7 +3,7 @@
 //! Read here rather than with the procfs crate: its reader slices fixed columns of a `/SYSV...` name, and any
 //! container can map a file of such a name.
 
-use numaloc_core::Kind;
+use numaloc_core::{Kind, Mappers};
 use std::{collections::HashSet, sync::Arc};
 
 /// The object behind a VMA. VMAs with the same object may share pages.
@@ -58,6 +58,10 @@ pub struct Vma {
     pub shared: bool,
     /// What backs it.
     pub kind: Kind,
+    /// hugetlb page size in bytes, if it is known to be hugetlb memory.
+    pub hugetlb_bytes: Option<u64>,
+    /// How the processes that map its pages are known.
+    pub mappers: Mappers,
     /// Path or name; empty for plain anonymous memory.
     pub name: Arc<str>,
 }
@@ -114,7 +118,8 @@ pub fn parse_line(line: &str) -> Option<Vma> {
         _ if is_shmem(name, perms) => Kind::Shmem,
         _ => Kind::File,
     };
-    Some(Vma { start, end, offset, object, shared, kind, name: name.into() })
+    let (hugetlb_bytes, mappers, name) = (None, Mappers::Counted, name.into());
+    Some(Vma { start, end, offset, object, shared, kind, hugetlb_bytes, mappers, name })
 }
 
 /// A System V segment: an unlinked file of a kernel-internal mount, whose device has the major number 0.

@@ -11,7 +11,7 @@ use crate::{
     vmas,
 };
 use numaloc_core::{
-    Claims, HUGE, Mapping, NodeSet, Options, PAGE, Pages, Process, Topology,
+    Claims, HUGE, Mappers, Mapping, NodeSet, Options, PAGE, Pages, Process, Topology,
     picture::{After, Area, Bounds, Panel, Picture, Read, Side, Stretch, again, areas, side},
     planner,
 };
@@ -142,6 +142,7 @@ impl<'a> Viewer<'a> {
                 claims: &claims,
                 mappings: &mappings,
                 pages: &Pages::All,
+                mappers: Mappers::Counted,
             };
             let bytes = range.end - range.start;
             // Page maps are read by multiples of 2 MiB. From such an address on, no read ends within a huge page.

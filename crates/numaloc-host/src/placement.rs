@@ -22,9 +22,6 @@ use std::{collections::BTreeMap, path::Path};
 /// (`residency`).
 const BRIEF_BYTES: u64 = 16 << 20;
 
-/// How `maps` names private hugetlb memory (fs/hugetlbfs/inode.c, `hugetlb_file_setup`).
-const HUGETLB: &str = "/anon_hugepage (deleted)";
-
 const FILE: &str = "numa_maps";
 
 /// How far memory policies are read.
@@ -120,7 +117,8 @@ impl Placing<'_> {
         questions.resize_with(self.spaces.len(), Questions::default);
         for (index, extent) in extents.iter().enumerate() {
             let resident = extent.residency.nodes.values().map(NodeResidency::total_bytes);
-            let bytes = if &*extent.name == HUGETLB { 0 } else { resident.sum() };
+            // Huge pages have an entry each.
+            let bytes = if extent.hugetlb_bytes.is_some() { 0 } else { resident.sum() };
             let is_away = self.is_away(extent);
             for &Mapping { process, start } in &extent.mappings {
                 questions[process].walks.push((start, bytes));
@@ -247,6 +245,7 @@ mod tests {
             kind: Kind::Shmem,
             policy: Mempolicy::Default,
             hugetlb_bytes: None,
+            mappers: Default::default(),
             name: "/SYSV00000000".into(),
             residency: Residency { nodes, ..Residency::default() },
         }];

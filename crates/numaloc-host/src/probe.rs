@@ -36,6 +36,17 @@ pub fn pagemap_scan(roots: &Roots) -> bool {
     })
 }
 
+/// Whether this kernel is of this version or a later one. For what cannot be found out by trying.
+pub fn is_kernel_from(roots: &Roots, version: (u32, u32)) -> bool {
+    let path = roots.proc.join("sys/kernel/osrelease");
+    let release = std::fs::read_to_string(path).unwrap_or_default();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(first)), Some(Ok(second))) => (first, second) >= version,
+        _ => false,
+    }
+}
+
 /// This process's pagemap, with the address of a page that is certainly present: one of the stack.
 fn own_page(roots: &Roots) -> Option<(Pagemap, u64)> {
     let local = 1u8;
@@ -66,6 +77,22 @@ pub fn small_folios(roots: &Roots) -> bool {
 mod tests {
     use super::*;
     use crate::fake::Fake;
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        let fake = Fake::new();
+        let is_from = |release: &str| {
+            fake.write("proc/sys/kernel/osrelease", release);
+            is_kernel_from(&fake.roots(), (6, 10))
+        };
+        assert!(
+            ["6.10.0\n", "6.12.48+deb13-amd64\n", "7.2.0-rc1\n", "6.10-x\n"].map(is_from)
+                == [true; 4]
+        );
+        assert!(
+            ["6.9.12\n", "6.1.0-31-amd64\n", "5.14\n", "nonsense\n", ""].map(is_from) == [false; 5]
+        );
+    }
 
     #[test]
     fn only_sizes_that_anonymous_memory_may_have_count() {

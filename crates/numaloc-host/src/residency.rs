@@ -113,11 +113,11 @@ pub(crate) fn of_cuts(
     extent: &Extent,
     cuts: &[Cut],
 ) -> Result<Residency, Error> {
-    let Extent { mappings, pages, .. } = extent;
+    let &Extent { ref mappings, ref pages, mappers, .. } = extent;
     let (start, home) = (mappings[0].start, claims.on(mappings, pages).home);
     let mut residency = Residency::default();
     for Cut { range, mappings: all, is_shared } in cuts {
-        let scanned = Scanned { spaces, claims, mappings: all, pages };
+        let scanned = Scanned { spaces, claims, mappings: all, pages, mappers };
         scanner.scan(&scanned, range.clone(), &mut |run: PageRun<'_>| {
             let is_copy = !is_shared && run.mapping >= mappings.len();
             match pages {
@@ -143,8 +143,8 @@ impl Found {
         Part { extent, offset, .. }: &Part,
         range: Range<u64>,
     ) -> Result<(), Error> {
-        let Extent { mappings, pages, .. } = extent;
-        let scanned = Scanned { spaces, claims, mappings, pages };
+        let &Extent { ref mappings, ref pages, mappers, .. } = extent;
+        let scanned = Scanned { spaces, claims, mappings, pages, mappers };
         let (start, home) = (mappings[0].start, claims.on(mappings, pages).home);
         scanner.scan(&scanned, range, &mut |run: PageRun<'_>| match (pages, run.claims) {
             (Pages::Own, _) if run.ownership == Ownership::Several => {
@@ -220,6 +220,7 @@ mod tests {
             kind: Kind::Anonymous,
             policy: Mempolicy::Default,
             hugetlb_bytes: None,
+            mappers: Default::default(),
             name: "".into(),
             residency: Residency::default(),
         };

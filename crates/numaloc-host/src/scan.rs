@@ -25,7 +25,7 @@ use crate::{
 };
 use halt::Halt;
 use nix::libc::{EFAULT, EINVAL, ESRCH};
-use numaloc_core::{Claims, Mapping, NodeId, PAGE, Pages};
+use numaloc_core::{Claims, Mappers, Mapping, NodeId, PAGE, Pages};
 use numaloc_sys::query_pages;
 use page_run::PageRuns;
 use std::ops::Range;
@@ -68,6 +68,8 @@ pub struct Scanned<'a> {
     /// that several processes map ([`Ownership::Several`]). In a [`Pages::Common`] extent these are the pages that
     /// nobody else maps, and those with other claims.
     pub pages: &'a Pages,
+    /// How the processes that map its pages are known.
+    pub mappers: Mappers,
 }
 
 impl Scanner {
@@ -108,7 +110,8 @@ impl Scanner {
             ([only], Pages::All | Pages::Own) => {
                 let (space, start) = (&scanned.spaces[only.process], only.start);
                 let lookup = *scanned.pages == Pages::All;
-                self.scan_one(View { space, start, lookup }, range, &mut buffer, visit)
+                let view = View { space, start, lookup, mappers: scanned.mappers };
+                self.scan_one(view, range, &mut buffer, visit)
             }
             _ => self.scan_family(scanned, range, &mut buffer, visit),
         };
@@ -130,7 +133,7 @@ impl Scanner {
     ) -> Result<(), Error> {
         self.zeros.refresh();
         let mut buffer = std::mem::take(&mut self.buffer);
-        let view = View { space, start: address, lookup: false };
+        let view = View { space, start: address, lookup: false, mappers: Mappers::Counted };
         let entries = view.read(0, pages, &mut buffer);
         let entries = entries.and_then(|entries| {
             self.query(space, address, entries)?;
@@ -167,11 +170,19 @@ impl Scanner {
 
     /// The ownership of a page that was seen in one mapping. `None` as in [`Self::ownership`].
     fn alone(&mut self, view: View<'_>, entry: Entry) -> Option<Ownership> {
-        match entry.is_exclusive() {
+        match self.is_exclusive(view, entry) {
             true => Some(Ownership::Exclusive),
-            false if view.lookup => self.ownership(entry, 1),
-            false => Some(Ownership::Several),
+            false if !view.lookup => Some(Ownership::Several),
+            false => uncounted(view.mappers).or_else(|| self.ownership(entry, 1)),
         }
+    }
+
+    /// Whether one mapping alone shows a page. Before Linux 6.10 several processes may, if they share the page table
+    /// (fs/proc/task_mmu.c, `pagemap_hugetlb_range`).
+    #[inline]
+    fn is_exclusive(&self, view: View<'_>, entry: Entry) -> bool {
+        let is_counted = view.mappers == Mappers::Counted || !entry.is_file();
+        entry.is_exclusive() && (is_counted || self.sight.tells_shared_tables)
     }
 
     /// The ownership of a page that was seen in `ours` mappings of the target. `None` for a page that belongs to no
@@ -236,6 +247,15 @@ impl Scanner {
     }
 }
 
+/// The ownership of pages with several mappings where the kernel's count does not tell it; `None`: it does.
+fn uncounted(mappers: Mappers) -> Option<Ownership> {
+    match mappers {
+        Mappers::Counted => None,
+        Mappers::Target => Some(Ownership::Family),
+        Mappers::Strangers => Some(Ownership::Stranger),
+    }
+}
+
 /// One process's view of an extent.
 #[derive(Clone, Copy, Debug)]
 struct View<'a> {
@@ -244,6 +264,8 @@ struct View<'a> {
     start: u64,
     /// Whether to look up the ownership of a page with several mappings.
     lookup: bool,
+    /// How the processes that map its pages are known.
+    mappers: Mappers,
 }
 
 impl View<'_> {

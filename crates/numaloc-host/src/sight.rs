@@ -29,6 +29,8 @@ pub struct Sight {
     pub frames: Arc<FrameNodes>,
     /// Whether the kernel has PAGEMAP_SCAN, which passes over what is empty or huge.
     pub can_scan: bool,
+    /// Whether a page that several processes map through one page table never shows as mapped once (Linux 6.10 and later).
+    pub(crate) tells_shared_tables: bool,
     /// The frame of the base page of zeros; `None` if frames are hidden.
     pub(crate) zero_frame: Option<u64>,
 }
@@ -41,7 +43,9 @@ impl Sight {
     pub fn new(roots: &Roots) -> Result<Self, Error> {
         let frames = Arc::new(FrameNodes::read(roots)?);
         let (source, can_scan) = (Source::probe(roots), probe::pagemap_scan(roots));
-        Ok(Self { source, frames, can_scan, zero_frame: probe::zero_frame(roots) })
+        let tells_shared_tables = probe::is_kernel_from(roots, (6, 10));
+        let zero_frame = probe::zero_frame(roots);
+        Ok(Self { source, frames, can_scan, tells_shared_tables, zero_frame })
     }
 
     /// The same, with page frames read again: memory may have been plugged since.

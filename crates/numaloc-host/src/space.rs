@@ -129,6 +129,11 @@ impl AddressSpace {
         }
     }
 
+    /// Where the kernel's file systems are.
+    pub(crate) fn roots(&self) -> &Roots {
+        &self.roots
+    }
+
     /// The pid of the process, for messages. That process may have ended while the memory lives on.
     pub fn pid(&self) -> i32 {
         self.process.identity.pid

@@ -4,7 +4,8 @@ use crate::{
     Error, Roots,
     crew::{Growth, Newcomers},
     extents::{self, Overlaps, Part},
-    maps::{Names, Vma},
+    mappers::Search,
+    maps::Vma,
     placement::{Known, Placements, Placing, Policies},
     read,
     residency::{self, Found},
@@ -132,11 +133,15 @@ fn look(
     }
     check_answering(roots, &spaces)?;
     let spaces = distinct(spaces);
-    let (mut all, mut names) = (Vec::new(), Names::default());
+    let (mut all, mut common) = (Vec::new(), vmas::Common::default());
     for space in &spaces {
         go_on()?;
-        all.push(vmas::read(space, &mut names)?);
+        all.push(vmas::read(space, &mut common)?);
     }
+    let arrivals = growth.map(|growth| &*growth.arrivals);
+    let tells_shared_tables = sight.tells_shared_tables;
+    let search = Search { roots, spaces: &spaces, arrivals, tells_shared_tables, stop };
+    search.fill(&mut all)?;
     let processes: Vec<Process> = spaces.iter().map(|space| space.process.clone()).collect();
     let claims = planner::claims(topology, &processes, options);
     let scanner = || Scanner::new(roots, &sight, Precision::Sampled);

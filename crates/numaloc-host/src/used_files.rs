@@ -152,7 +152,7 @@ pub fn used_files(
 }
 
 /// Those of these processes, by their pids and directories in /proc, whose memory cannot be read now.
-fn silent(roots: &Roots, processes: &[(i32, PathBuf)]) -> BTreeSet<i32> {
+pub(crate) fn silent(roots: &Roots, processes: &[(i32, PathBuf)]) -> BTreeSet<i32> {
     let open = processes.iter().filter_map(|(pid, directory)| {
         let stat = Open::new(roots, *pid).and_then(|process| process.stat()).ok()?;
         let identity = Identity { pid: *pid, start_time: stat.starttime };

@@ -75,6 +75,7 @@ fn extent(mappings: &[(usize, u64)], kind: Kind, name: &str, nodes: &[(u32, u64,
         kind,
         policy: Mempolicy::Default,
         hugetlb_bytes: None,
+        mappers: Default::default(),
         name: name.into(),
         residency: Residency {
             nodes: nodes.iter().map(resident).collect(),

@@ -207,6 +207,7 @@ fn extent(process: u64, index: u64) -> Extent {
         kind: Kind::Anonymous,
         policy: Mempolicy::Default,
         hugetlb_bytes: None,
+        mappers: Default::default(),
         name: "".into(),
         residency: Residency {
             nodes: [(NodeId(0), resident), (NodeId(1), resident)].into(),

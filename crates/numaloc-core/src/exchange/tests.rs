@@ -34,6 +34,7 @@ fn extent(process: usize, on: &[(u32, u64)]) -> Extent {
         kind: Kind::Anonymous,
         policy: Mempolicy::Default,
         hugetlb_bytes: None,
+        mappers: Default::default(),
         name: "".into(),
         residency: Residency {
             nodes: on.iter().map(resident).collect(),

@@ -57,6 +57,7 @@ fn extent(start: u64, resident: &[(u32, u64)]) -> Extent {
         kind: Kind::Anonymous,
         policy: Mempolicy::Default,
         hugetlb_bytes: None,
+        mappers: Default::default(),
         name: "".into(),
         residency: Residency {
             nodes: resident.iter().map(tally).collect(),

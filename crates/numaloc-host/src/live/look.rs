@@ -9,7 +9,7 @@ use crate::{
     space::AddressSpace,
 };
 use numaloc_core::{
-    Claims, Identity, Mapping, NodeId, NodeSet, Options, Pages, Topology, home::home,
+    Claims, Identity, Mappers, Mapping, NodeId, NodeSet, Options, Pages, Topology, home::home,
     live::MappingNow,
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -98,6 +98,7 @@ impl Look {
                 claims: &Claims::default(),
                 mappings: &mappings,
                 pages: &Pages::Own,
+                mappers: Mappers::Counted,
             };
             let (mut nodes, mut unplaced_bytes) = (BTreeMap::new(), 0);
             let mut visit = |run: PageRun<'_>| match run.node {

@@ -2,7 +2,7 @@
 
 use crate::{
     Error, Policies, Roots,
-    maps::{Names, Vma},
+    maps::Vma,
     scan::{Place, Precision, Scanner},
     sight::Sight,
     space::AddressSpace,
@@ -56,7 +56,7 @@ impl Pages {
         let Some(space) = AddressSpace::answering(&self.roots, process.clone())? else {
             return Ok(None);
         };
-        let vmas = vmas::read(&space, &mut Names::default())?;
+        let vmas = vmas::read(&space, &mut vmas::Common::default())?;
         let vmas: Vec<&Vma> = vmas.iter().filter(|vma| is_counted(vma)).collect();
         let (all, chosen) = windows(&vmas);
         let mut nodes: BTreeMap<NodeId, u64> = BTreeMap::new();
@@ -97,7 +97,7 @@ impl Pages {
         let Some(space) = AddressSpace::answering(&self.roots, process.clone())? else {
             return Ok(BTreeMap::new());
         };
-        let vmas = vmas::read(&space, &mut Names::default())?;
+        let vmas = vmas::read(&space, &mut vmas::Common::default())?;
         let vmas: Vec<&Vma> = vmas.iter().filter(|vma| is_hugetlb(vma) && !vma.shared).collect();
         let all: u64 = vmas.iter().map(|vma| (vma.end - vma.start) / size).sum();
         let step = all.div_ceil(HUGE_PAGES).max(1);
@@ -137,9 +137,9 @@ fn is_counted(vma: &Vma) -> bool {
     vma.kind != Kind::File && !is_hugetlb(vma)
 }
 
-/// Memory of mmap with MAP_HUGETLB (mm/hugetlb.c, `hugetlb_file_setup`).
+/// Known by its device, or as memory of mmap with MAP_HUGETLB (mm/hugetlb.c, `hugetlb_file_setup`).
 fn is_hugetlb(vma: &Vma) -> bool {
-    vma.name.starts_with("/anon_hugepage")
+    vma.hugetlb_bytes.is_some() || vma.name.starts_with("/anon_hugepage")
 }
 
 /// The size of all hugetlb pages, if there is one alone.
@@ -184,6 +184,8 @@ mod tests {
             object: Object::Anonymous,
             shared: false,
             kind: Kind::Anonymous,
+            hugetlb_bytes: None,
+            mappers: Default::default(),
             name: "".into(),
         }
     }

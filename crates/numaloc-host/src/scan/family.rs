@@ -1,9 +1,10 @@
 //! Extents with several mappings: scanned one mapping after the other, part by part, each page visited once.
 //!
 //! A page that the kernel says is mapped once goes straight to the visitor. The others are joined in a [`Table`]: a frame
-//! that as many mappings show as the kernel counts belongs to the target alone.
+//! that as many mappings show as the kernel counts belongs to the target alone. Where processes share page tables, this
+//! count says nothing, and the survey has found out who maps the memory ([`Mappers`](numaloc_core::Mappers)).
 
-use super::{Halt, Ownership, PageRun, Precision, Scanned, Scanner, View, table};
+use super::{Halt, Ownership, PageRun, Precision, Scanned, Scanner, View, table, uncounted};
 use crate::pagemap::Entries;
 use numaloc_core::{HUGE, PAGE, Pages};
 use std::ops::Range;
@@ -43,15 +44,14 @@ struct Parts {
 
 impl Parts {
     fn new(scanned: &Scanned<'_>, precision: Precision, range: Range<u64>) -> Self {
+        let known = uncounted(scanned.mappers).filter(|_| *scanned.pages == Pages::All);
         let sampled = *scanned.pages == Pages::All && precision == Precision::Sampled;
         let distance = STRETCH.max(STRETCH / FEW * scanned.mappings.len() as u64);
-        Self {
-            end: range.end,
-            at: range.start,
-            bytes: HUGE,
-            samples: sampled.then_some((distance, range.start)),
-            assumed: None,
-        }
+        let samples = match known {
+            Some(_) => Some((distance, u64::MAX)), // none is needed
+            None => sampled.then_some((distance, range.start)),
+        };
+        Self { end: range.end, at: range.start, bytes: HUGE, samples, assumed: known }
     }
 
     fn next(&mut self) -> Option<(Range<u64>, PartScan)> {
@@ -102,7 +102,8 @@ impl Scanner {
                     break;
                 }
                 let space = &scanned.spaces[mapping.process];
-                let view = View { space, start: mapping.start, lookup: false };
+                let (start, mappers) = (mapping.start, scanned.mappers);
+                let view = View { space, start, lookup: false, mappers };
                 let claim = scanned.claims.number(mapping.process);
                 let result =
                     self.scan_one(view, part.clone(), buffer, &mut |run| match run.ownership {
@@ -118,6 +119,8 @@ impl Scanner {
                     result => result?,
                 }
             }
+            let known = uncounted(scanned.mappers);
+            let part_scan = known.map_or(part_scan, PartScan::Assumed);
             let found = self.joined_runs(&joined, part.start, part_scan, visit);
             parts.learn(joined.seen(), found);
         }
@@ -184,11 +187,13 @@ impl Scanner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use numaloc_core::Mappers;
 
     fn parts(pages: &Pages, precision: Precision, mappings: usize, bytes: u64) -> Vec<(u64, bool)> {
         let mappings = vec![numaloc_core::Mapping { process: 0, start: 0 }; mappings];
         let claims = Default::default();
-        let scanned = Scanned { spaces: &[], claims: &claims, mappings: &mappings, pages };
+        let mappers = Mappers::Counted;
+        let scanned = Scanned { spaces: &[], claims: &claims, mappings: &mappings, pages, mappers };
         let mut parts = Parts::new(&scanned, precision, 0..bytes);
         let mut all = Vec::new();
         while let Some((range, part_scan)) = parts.next() {
@@ -221,7 +226,8 @@ mod tests {
     fn parts_grow_where_nothing_is_found() {
         let mappings = [numaloc_core::Mapping { process: 0, start: 0 }; 2];
         let (claims, pages) = Default::default();
-        let scanned = Scanned { spaces: &[], claims: &claims, mappings: &mappings, pages: &pages };
+        let (mappers, pages) = (Mappers::Counted, &pages);
+        let scanned = Scanned { spaces: &[], claims: &claims, mappings: &mappings, pages, mappers };
         let mut parts = Parts::new(&scanned, Precision::Exact, 0..16 << 40);
         let mut count = 0;
         while parts.next().is_some() {

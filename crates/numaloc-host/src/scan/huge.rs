@@ -89,7 +89,7 @@ impl Scanner {
         let offsets: Vec<u64> = range.clone().step_by(HUGE as usize).collect();
         for offset in offsets.iter().step_by(SAMPLE).chain(offsets.last()) {
             let entries = view.read(*offset, 1, buffer)?;
-            if !entries.get(0).is_some_and(|entry| entry.is_exclusive()) {
+            if !entries.get(0).is_some_and(|entry| self.is_exclusive(view, entry)) {
                 return Ok(false);
             }
         }

@@ -37,7 +37,8 @@ fn scan(fake: &Fake, spaces: &[AddressSpace]) -> Result<u64, Error> {
         (0..spaces.len()).map(|process| Mapping { process, start: 0 }).collect();
     let claim = Claim { home: NodeSet::new(), allowed: NodeSet::new() };
     let claims: Claims = spaces.iter().map(|_| claim.clone()).collect();
-    let scanned = Scanned { spaces, claims: &claims, mappings: &mappings, pages: &Pages::All };
+    let (pages, mappers) = (&Pages::All, Mappers::Counted);
+    let scanned = Scanned { spaces, claims: &claims, mappings: &mappings, pages, mappers };
     let mut bytes = 0;
     scanner(fake).scan(&scanned, 0..64 * PAGE, &mut |run| bytes += run.bytes)?;
     Ok(bytes)

@@ -62,10 +62,16 @@ fn merged(
     merged
 }
 
-/// One entry for both: that of the process that was there first, with the CPUs of the other added.
+/// One entry for both: that of the process that was there first, with the CPUs and threads of the other added, and the nodes that
+/// both may use.
 fn together(a: AddressSpace, b: AddressSpace) -> AddressSpace {
     let (mut elder, other) = if is_elder(&a.holders[0], &b.holders[0]) { (a, b) } else { (b, a) };
     elder.process.cpus = elder.process.cpus.or(&other.process.cpus);
+    elder.process.mems_allowed = elder.process.mems_allowed.and(&other.process.mems_allowed);
+    // Without any, all CPUs count alike.
+    if !elder.process.threads.is_empty() {
+        elder.process.threads.extend(other.process.threads);
+    }
     elder.holders.extend(other.holders);
     elder
 }
@@ -84,7 +90,7 @@ fn is_elder(a: &Holder, b: &Holder) -> bool {
 mod tests {
     use super::*;
     use crate::{fake::Fake, space::tests::open};
-    use numaloc_core::Identity;
+    use numaloc_core::{Identity, Threads};
 
     /// Which address space a pid is said to have.
     fn of(pid: i32) -> i32 {
@@ -108,6 +114,26 @@ mod tests {
         let expected = [(100, "1,3,5"), (201, "2,4"), (202, "0,6")].map(|(a, b)| (a, b.to_owned()));
         // 300 and 202 leave the same remainder when divided by 7.
         assert_eq!(spaces.iter().map(cpus).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn one_for_both_has_the_threads_of_both_and_the_nodes_that_both_may_use() {
+        let fake = Fake::new();
+        let space = |pid, cpus: [&str; 2], nodes: &str| {
+            fake.process(pid, "x", &cpus);
+            let mut space = open(&fake, pid).unwrap();
+            let threads = |cpus: &str| Threads {
+                cpus: cpus.parse().expect("CPUs"),
+                count: 1,
+                ..Threads::default()
+            };
+            space.process.threads = cpus.map(threads).into();
+            space.process.mems_allowed = nodes.parse().expect("nodes");
+            space
+        };
+        let both = together(space(100, ["0", "4"], "0-1"), space(110, ["1", "5"], "1-2")).process;
+        let cpus: Vec<String> = both.threads.iter().map(|some| some.cpus.to_string()).collect();
+        assert_eq!((cpus.join(" "), both.mems_allowed.to_string()), ("0 4 1 5".into(), "1".into()));
     }
 
     #[test]

@@ -41,6 +41,7 @@ pub fn extent(process: usize, on: [NodeResidency; 2]) -> Extent {
         kind: Kind::Anonymous,
         policy: Mempolicy::Default,
         hugetlb_bytes: None,
+        mappers: Default::default(),
         name: "".into(),
         residency: Residency { nodes, ..Residency::default() },
     }

@@ -56,6 +56,7 @@ pub fn plan() -> Plan {
             kind,
             policy: Mempolicy::Default,
             hugetlb_bytes: None,
+            mappers: Default::default(),
             name: "".into(),
             residency: Residency { nodes, unplaced_bytes: 4096, ..Residency::default() },
         }
