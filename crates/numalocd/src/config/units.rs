@@ -2,7 +2,7 @@
 
 use super::Fault;
 use nix::unistd::{Group, User};
-use numaloc_api::value::{CGROUP_MAX, is_cgroup};
+use numaloc_api::value::{CGROUP_MAX, WorkloadId, is_cgroup};
 use numaloc_host::dsa::is_device_name;
 use std::{
     io,
@@ -137,6 +137,19 @@ fn cgroup(text: &str) -> Result<String, Fault> {
     let fits = is_cgroup(text) && text.len() <= CGROUP_MAX && !text.chars().any(char::is_control);
     let wanted = "absolute cgroup path such as /kubepods.slice, without '..' and '//'";
     if fits { Ok(text.to_owned()) } else { Err(form(text, wanted)) }
+}
+
+/// A list of what names begin with.
+pub(super) fn names(value: &DeValue<'_>) -> Result<Vec<String>, Fault> {
+    let list = value.as_array().ok_or_else(|| wrong("list of beginnings of names", value))?;
+    // Ids that are numbers are given by the daemon.
+    let prefix = |text: &str| match WorkloadId::new(text).filter(|id| id.number().is_none()) {
+        Some(id) => Ok(id.id().to_owned()),
+        None => {
+            Err(form(text, "beginning of names: letters, digits, '.', '_' or '-', such as agent-"))
+        }
+    };
+    list.iter().map(|entry| prefix(text(entry.get_ref())?)).collect()
 }
 
 /// A list of DSA devices.
