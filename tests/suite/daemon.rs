@@ -12,6 +12,7 @@ mod neighbours;
 mod offload;
 mod schedules;
 mod silent;
+mod turns;
 mod watchers;
 
 use crate::app::until;

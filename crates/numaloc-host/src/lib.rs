@@ -100,7 +100,7 @@ pub use error::{Error, ErrorKind};
 pub use facts::HostFacts;
 pub use frames::FrameNodes;
 pub use kpage::{COMPOUND_HEAD, COMPOUND_TAIL, FrameFile};
-pub use look::{Looked, Wanted, look};
+pub use look::{Begun, Looked, Wanted, look};
 pub use movers::{Mover, movers};
 pub use node_memory::NodeMemoryReader;
 pub use open_files::OpenFiles;

@@ -37,7 +37,7 @@ pub struct Wanted {
     pub targets: Vec<Target>,
     /// Who has less memory than this is left out.
     pub min_bytes: u64,
-    /// The time between the two readings of CPU times.
+    /// The time between the two readings of CPU times. [`Begun`] leaves it to its caller.
     pub interval: Duration,
 }
 
@@ -76,44 +76,98 @@ fn look_on(
     topology: Topology,
     wanted: &Wanted,
 ) -> Result<Looked, Error> {
-    let go_on = || if stop() { Err(Error::Stopped) } else { Ok(()) };
-    let mut looked = Looked::default();
-    let (groups, pids) = scope(roots, &topology, wanted, &mut looked)?;
-    let mut found = subjects::find(stop, roots, &topology, (groups, pids), wanted.min_bytes);
-    looked.unreadable = found.unreadable.len();
-    looked.ended = found.ended;
-    found.subjects.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.who.cmp(&b.who)));
-    looked.left_out += found.subjects.len().saturating_sub(SUBJECTS);
-    found.subjects.truncate(SUBJECTS);
-    go_on()?;
-    let (begin, before) = (Instant::now(), Work::read(roots, &found.subjects));
-    let mut cpu_use = CpuUse::open(roots, [])?;
-    let nodes = |cpu_use: &mut CpuUse| -> BTreeMap<NodeId, Duration> {
-        topology.nodes().map(|node| (node.id, cpu_use.busy(&node.cpus))).collect()
-    };
-    let busy_before = nodes(&mut cpu_use);
+    let begun = Begun::on(stop, roots, topology, wanted)?;
     wait(wanted.interval, stop);
-    go_on()?;
-    let after = Work::read(roots, &found.subjects);
-    let (busy_after, span) = (nodes(&mut cpu_use), begin.elapsed().as_secs_f64().max(0.001));
-    let busy = busy_after.into_iter().map(|(node, time)| {
-        let before = busy_before.get(&node).copied().unwrap_or(time);
-        (node, time.saturating_sub(before).as_secs_f64() / span)
-    });
-    let facts = facts::read(roots);
-    looked.look = HostLook {
-        busy: busy.filter(|&(_, cpus)| cpus > 0.0).collect(),
-        numa_balancing: facts.numa_balancing,
-        thp_enabled: facts.thp_enabled,
-        is_whole: wanted.targets.is_empty(),
-        subjects: Vec::new(),
-        topology,
-    };
-    let used = |index: usize| work::used((&before, &after), index, span, &looked.look.topology);
-    let used: Vec<BTreeMap<NodeId, f64>> = (0..found.subjects.len()).map(used).collect();
-    let members = found.subjects.into_iter().zip(used);
-    memory(stop, roots, members, &mut looked)?;
-    Ok(looked)
+    begun.end(stop, roots)
+}
+
+/// A look after its first reading of CPU times. It holds one open file, and no thread need wait for its second reading.
+#[derive(Debug)]
+pub struct Begun {
+    looked: Looked,
+    topology: Topology,
+    is_whole: bool,
+    subjects: Vec<Found>,
+    begin: Instant,
+    before: Work,
+    cpu_use: CpuUse,
+    busy_before: BTreeMap<NodeId, Duration>,
+}
+
+impl Begun {
+    /// Finds who is to be looked at, and reads their CPU times for the first time. [`Wanted::interval`] is for the caller to wait.
+    ///
+    /// # Errors
+    /// As [`look`].
+    pub fn new(
+        stop: &(dyn Fn() -> bool + Sync),
+        roots: &Roots,
+        wanted: &Wanted,
+    ) -> Result<Self, Error> {
+        Self::on(stop, roots, topology::topology(roots)?, wanted)
+    }
+
+    fn on(
+        stop: &(dyn Fn() -> bool + Sync),
+        roots: &Roots,
+        topology: Topology,
+        wanted: &Wanted,
+    ) -> Result<Self, Error> {
+        let mut looked = Looked::default();
+        let (groups, pids) = scope(roots, &topology, wanted, &mut looked)?;
+        let mut found = subjects::find(stop, roots, &topology, (groups, pids), wanted.min_bytes);
+        looked.unreadable = found.unreadable.len();
+        looked.ended = found.ended;
+        found.subjects.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.who.cmp(&b.who)));
+        looked.left_out += found.subjects.len().saturating_sub(SUBJECTS);
+        found.subjects.truncate(SUBJECTS);
+        go_on(stop)?;
+        let subjects = found.subjects;
+        let (begin, before) = (Instant::now(), Work::read(roots, &subjects));
+        let mut cpu_use = CpuUse::open(roots, [])?;
+        let busy_before = busy(&mut cpu_use, &topology);
+        let is_whole = wanted.targets.is_empty();
+        Ok(Self { looked, topology, is_whole, subjects, begin, before, cpu_use, busy_before })
+    }
+
+    /// Reads the CPU times again, and where everybody's memory is.
+    ///
+    /// # Errors
+    /// If the host itself cannot be read. [`Error::Stopped`].
+    pub fn end(self, stop: &(dyn Fn() -> bool + Sync), roots: &Roots) -> Result<Looked, Error> {
+        go_on(stop)?;
+        let Self { mut looked, topology, subjects, begin, before, mut cpu_use, .. } = self;
+        let after = Work::read(roots, &subjects);
+        let busy_after = busy(&mut cpu_use, &topology);
+        let span = begin.elapsed().as_secs_f64().max(0.001);
+        let busy = busy_after.into_iter().map(|(node, time)| {
+            let before = self.busy_before.get(&node).copied().unwrap_or(time);
+            (node, time.saturating_sub(before).as_secs_f64() / span)
+        });
+        let facts = facts::read(roots);
+        looked.look = HostLook {
+            busy: busy.filter(|&(_, cpus)| cpus > 0.0).collect(),
+            numa_balancing: facts.numa_balancing,
+            thp_enabled: facts.thp_enabled,
+            is_whole: self.is_whole,
+            subjects: Vec::new(),
+            topology,
+        };
+        let used = |index: usize| work::used((&before, &after), index, span, &looked.look.topology);
+        let used: Vec<BTreeMap<NodeId, f64>> = (0..subjects.len()).map(used).collect();
+        let members = subjects.into_iter().zip(used);
+        memory(stop, roots, members, &mut looked)?;
+        Ok(looked)
+    }
+}
+
+fn go_on(stop: &(dyn Fn() -> bool + Sync)) -> Result<(), Error> {
+    if stop() { Err(Error::Stopped) } else { Ok(()) }
+}
+
+/// How long the CPUs of each node have been busy.
+fn busy(cpu_use: &mut CpuUse, topology: &Topology) -> BTreeMap<NodeId, Duration> {
+    topology.nodes().map(|node| (node.id, cpu_use.busy(&node.cpus))).collect()
 }
 
 /// The cgroups and the processes that are to be looked at.

@@ -12,6 +12,7 @@ mod layer;
 mod lines;
 mod peer;
 mod quota;
+mod reserved;
 mod rules;
 mod shares;
 mod standing;

@@ -13,7 +13,7 @@ mod section;
 mod tests;
 mod units;
 
-pub use grant::{Ceilings, Grant, Grantee, NOBODY, Role};
+pub use grant::{Ceilings, Grant, Grantee, NOBODY, Reserved, Role};
 pub use load::{ConfigError, Problems};
 pub use problem::{Fault, Problem};
 pub use reload::reload;
@@ -47,6 +47,8 @@ pub struct Config {
     pub offload: Offload,
     /// Who may do what. The first grant that matches decides. root and the daemon's own user are always admins.
     pub grants: Vec<Grant>,
+    /// Names of jobs, schedules and workloads that are kept for those whom a grant names.
+    pub reserved: Vec<Reserved>,
     /// Where metrics are served: by plain HTTP at a loopback address, with TLS at others. Not changed at run time.
     pub metrics: Option<SocketAddr>,
     /// What is logged.

@@ -38,12 +38,12 @@ use std::{
     thread,
     time::Duration,
 };
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::sleep};
 use turns::Turns;
 
-/// How many pieces of work of each kind run at a time. There are three kinds with turns of their own, so that none waits
-/// for another: surveys of memory for clients; short looks at processes, without their memory, for clients; and looks for
-/// the targets and cpusets of schedules.
+/// How many pieces of work of each kind run at a time. There are four kinds with turns of their own, so that none waits
+/// for another: surveys of memory for clients; looks at the whole host, for advice; short looks at processes, without their
+/// memory, for clients; and looks for the targets and cpusets of schedules.
 const AT_ONCE: usize = 3;
 
 /// The caller's name for the daemon's own turns. No caller has such a name.
@@ -58,6 +58,7 @@ pub struct Engine {
     finds: Turns,
     probes: Turns,
     looks: Turns,
+    advice: Turns,
     live: Sampler,
     /// Read at the start, so that a caller that asks for the daemon's status does not wait for a turn.
     boot_id: Result<Arc<str>, Refusal>,
@@ -66,10 +67,10 @@ pub struct Engine {
 impl Engine {
     /// An engine for these kernel file systems. `balancing` and `offloading` have to be about the same ones.
     pub fn new(roots: Roots, balancing: Balancing, offloading: Offloading) -> Self {
-        let [finds, probes, looks] = [(); 3].map(|()| Turns::new(AT_ONCE));
+        let [finds, probes, looks, advice] = [(); 4].map(|()| Turns::new(AT_ONCE));
         let boot_id = numa_balancing::boot_id(&roots).map(Arc::from).map_err(Refusal::from);
         let live = Sampler::new(roots.clone());
-        Self { roots, balancing, offloading, finds, probes, looks, live, boot_id }
+        Self { roots, balancing, offloading, finds, probes, looks, advice, live, boot_id }
     }
 
     /// Checks whether jobs that want `asked` done about the kernel's NUMA balancing can be carried out. The caller `of`
@@ -132,17 +133,22 @@ impl Engine {
     }
 
     /// Finds the cgroups of containers by their full ids, whatever cgroup driver and runtime have made them. For each id:
-    /// its cgroup, or why there is none, or not only one. The caller `of` asks.
+    /// its cgroup, or why there is none, or not only one.
     ///
     /// # Errors
     /// Host cannot: there are too many cgroups to look through.
     pub async fn containers(
         &self,
-        of: &str,
+        caller: &Caller,
         ids: BTreeSet<String>,
     ) -> Result<BTreeMap<String, Result<String, Refusal>>, Refusal> {
         let roots = self.roots.clone();
-        let found = self.finds.take(of, move |stop| Ok(containers(&roots, &ids, stop)?)).await?;
+        let own = match caller.authority {
+            Authority::Of { uid, .. } => uid,
+            Authority::All => None,
+        };
+        let find = move |stop: &(dyn Fn() -> bool + Sync)| Ok(containers(&roots, &ids, own, stop)?);
+        let found = self.finds.take(&caller.name, find).await?;
         Ok(found.into_iter().map(|(id, path)| (id, path.map_err(Refusal::from))).collect())
     }
 
@@ -243,8 +249,8 @@ impl Engine {
         self.looks.take(of, look).await
     }
 
-    /// Looks at those whom `aim` means, or at everybody, and decides what would help. CPU times are read twice, `interval` apart.
-    /// Only a few looks run at a time; others wait. The caller `of` asks.
+    /// Looks at those whom `aim` means, or at everybody, and decides what would help. CPU times are read twice, `interval` apart;
+    /// in between it has no turn. Only a few looks run at a time; others wait. The caller `of` asks.
     ///
     /// # Errors
     /// Target not found or empty; the host cannot be read.
@@ -256,10 +262,14 @@ impl Engine {
         min_bytes: u64,
     ) -> Result<Advised, Refusal> {
         let roots = self.roots.clone();
-        let look = move |stop: &(dyn Fn() -> bool + Sync)| {
-            advice::advised(stop, &roots, aim.as_ref(), interval, min_bytes)
+        let begin = move |stop: &(dyn Fn() -> bool + Sync)| {
+            advice::begin(stop, &roots, aim, interval, min_bytes)
         };
-        self.looks.take(of, look).await
+        let begun = self.advice.take(of, begin).await?;
+        sleep(interval).await;
+        let roots = self.roots.clone();
+        let end = move |stop: &(dyn Fn() -> bool + Sync)| begun.end(stop, &roots);
+        self.advice.take(of, end).await
     }
 
     /// What is known of the whole host by now, for a caller that watches it live, and `process` closely. Gives back, too, whether

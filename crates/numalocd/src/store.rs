@@ -5,6 +5,7 @@ mod disk;
 mod kept;
 mod opening;
 mod quiet;
+mod reader;
 mod spare;
 mod tables;
 mod weight;
@@ -23,6 +24,7 @@ use numaloc_api::value::{
 };
 use opening::{Failure, Opened, Parts};
 pub use opening::{Lock, lock};
+pub use reader::Reader;
 use redb::{Database, ReadableDatabase};
 use spare::Spare;
 use std::{
@@ -402,7 +404,16 @@ impl Store {
     /// The file cannot be read.
     pub fn job(&mut self, id: &JobId) -> Result<Option<Job>, StoreError> {
         let Some(number) = id.number() else { return Ok(None) };
-        self.with(|db, _| tables::job(db, number))
+        self.with(|db, _| tables::job(&db.begin_read()?, number))
+    }
+
+    /// The contents at this moment, to be read by others.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn reader(&mut self) -> Result<Reader, StoreError> {
+        let read = self.with(|db, _| Ok(db.begin_read()?))?;
+        Ok(Reader::new(read, self.path.clone()))
     }
 
     /// The contents at this moment, to be copied while the store goes on.
@@ -419,7 +430,7 @@ impl Store {
     /// # Errors
     /// The file cannot be read.
     pub fn events(&mut self, numbers: &[u64]) -> Result<Vec<Event>, StoreError> {
-        self.with(|db, _| tables::events(db, numbers))
+        self.with(|db, _| tables::events(&db.begin_read()?, numbers))
     }
 
     /// Runs `work` with the database. The database is opened first if it is closed, and closed if `work` fails.

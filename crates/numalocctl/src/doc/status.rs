@@ -63,8 +63,14 @@ pub struct CeilingsDoc {
     pub qos_class: String,
     /// Whether pages that processes outside the target map may be moved.
     pub include_shared: bool,
+    /// Whether memory may be moved against the application's own memory policy.
+    pub include_bound: bool,
     /// Whether target nodes may be named.
     pub named_nodes: bool,
+    /// Whether hugetlb pages may be made for a migration, which changes the nodes' pools permanently.
+    pub fresh_hugetlb: bool,
+    /// Whether it may be said how much stays free on a target node.
+    pub reserve_bytes: bool,
     /// Most bytes per second of a job; null: no limit.
     pub rate_bytes_per_second: Option<u64>,
     /// Most threads of a job.

@@ -43,7 +43,10 @@ pub fn status(document: &StatusDoc, _: View) -> String {
 fn ceilings(ceilings: &CeilingsDoc) -> String {
     let allowed = [
         ("shared pages", ceilings.include_shared),
+        ("bound memory", ceilings.include_bound),
         ("named nodes", ceilings.named_nodes),
+        ("fresh hugetlb pages", ceilings.fresh_hugetlb),
+        ("reserve", ceilings.reserve_bytes),
         ("pausing NUMA balancing", ceilings.pause_numa_balancing),
         ("offload", ceilings.offload),
     ];

@@ -63,7 +63,12 @@ impl Caller {
     /// caller's authority. A workload that somebody else registers under the same label, pod or container takes no part in the
     /// caller's jobs.
     pub fn may_select(&self, workload: &Workload) -> bool {
-        self.name == workload.creator || self.authority.is_over(&workload.spec.cgroup)
+        self.may_select_in(&workload.spec.cgroup, &workload.creator)
+    }
+
+    /// The same of workloads of `creator` in `cgroup`.
+    pub fn may_select_in(&self, cgroup: &str, creator: &str) -> bool {
+        self.name == creator || self.authority.is_over(cgroup)
     }
 
     /// Whether [`Self::may_select`] can hold for a workload of `creator`.

@@ -3,7 +3,7 @@
 
 use crate::{config::Ceilings, refusal::Refusal};
 use numaloc_api::value::{Limits, MigrationSpec, QosClass};
-use numaloc_core::{Compact, NumaBalancing, Offload, Pacing, Profile};
+use numaloc_core::{Compact, HugetlbSource, NumaBalancing, Offload, Pacing, Profile};
 
 impl Ceilings {
     /// Checks a request for a migration against the ceilings.
@@ -24,7 +24,11 @@ impl Ceilings {
         over(is_faster, "profile", self.profile.name().to_owned())?;
         let no = || "no".to_owned();
         over(options.include_shared && !self.include_shared, "include_shared", no())?;
+        over(options.include_bound && !self.include_bound, "include_bound", no())?;
         over(options.to.is_some() && !self.named_nodes, "named_nodes", no())?;
+        let is_fresh = options.hugetlb == HugetlbSource::Fresh;
+        over(is_fresh && !self.fresh_hugetlb, "fresh_hugetlb", no())?;
+        over(options.reserve_bytes.is_some() && !self.reserve_bytes, "reserve_bytes", no())?;
         let pauses = policy.numa_balancing == NumaBalancing::Pause;
         over(pauses && !self.pause_numa_balancing, "pause_numa_balancing", no())?;
         // AUTO goes without it where it is not allowed.

@@ -34,6 +34,15 @@ pub enum Grantee {
     Spiffe(String),
 }
 
+/// Names that begin like this are for whom a grant names, and for admins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reserved {
+    /// How they begin.
+    pub prefix: String,
+    /// Whom they are for.
+    pub to: Grantee,
+}
+
 /// What a caller may do. Each role includes the rights of the roles before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
@@ -66,8 +75,15 @@ pub struct Ceilings {
     pub qos_class: QosClass,
     /// Whether pages that processes outside of the target map may be moved (MPOL_MF_MOVE_ALL).
     pub include_shared: bool,
+    /// Whether memory may be moved against the application's own memory policy.
+    pub include_bound: bool,
     /// Whether memory may be brought to other nodes than its home.
     pub named_nodes: bool,
+    /// Whether hugetlb pages may be taken that are made for it (`HugetlbSource::Fresh`): the sizes of the nodes' pools change
+    /// permanently.
+    pub fresh_hugetlb: bool,
+    /// Whether a policy may say how much stays free on a target. It may be nothing.
+    pub reserve_bytes: bool,
     /// Most bytes per second of a job, also of a job that names no rate; `None`: only the profile limits the rate.
     pub rate_bytes_per_second: Option<u64>,
     /// Most threads of a job.
@@ -84,7 +100,10 @@ impl Default for Ceilings {
             profile: Profile::Balanced,
             qos_class: QosClass::Ls,
             include_shared: false,
+            include_bound: false,
             named_nodes: false,
+            fresh_hugetlb: false,
+            reserve_bytes: false,
             rate_bytes_per_second: None,
             workers: 1,
             pause_numa_balancing: false,
@@ -99,7 +118,10 @@ impl Ceilings {
         profile: Profile::Fast,
         qos_class: QosClass::Lsr,
         include_shared: true,
+        include_bound: true,
         named_nodes: true,
+        fresh_hugetlb: true,
+        reserve_bytes: true,
         rate_bytes_per_second: None,
         workers: usize::MAX,
         pause_numa_balancing: true,

@@ -78,6 +78,10 @@ pub enum Fault {
     )]
     Cgroups,
     #[error(
+        "names are kept for an operator; a viewer makes nothing, an admin may take any name: remove them"
+    )]
+    Names,
+    #[error(
         "ceilings bound what an operator may ask for; a viewer asks for nothing, an admin has none: remove them"
     )]
     Ceilings,

@@ -2,11 +2,11 @@
 
 use super::{
     Calls, Ceilings, Config, Dsa, Fault, Grant, Grantee, Listen, NOBODY, Offload, Problem, Queue,
-    Quota, Retention, Role, Socket, Stop,
+    Quota, Reserved, Retention, Role, Socket, Stop,
     section::{Report, Section},
     units::{
-        address, cgroups, count, devices, flag, group, mode, path, size, socket, span, spiffe,
-        text, user,
+        address, cgroups, count, devices, flag, group, mode, names, path, size, socket, span,
+        spiffe, text, user,
     },
 };
 use crate::{
@@ -38,7 +38,7 @@ pub(super) fn read(from: &str) -> Result<Config, Vec<Problem>> {
         return report.conclude(Config::default());
     }
     let config = Section::document(&report, document.into_inner(), |root| {
-        let mut seen = Vec::new();
+        let (mut seen, mut reserved) = (Vec::new(), Vec::new());
         let tls_line = |at: &Section<'_>| at.has("tls").then(|| at.line_of("tls"));
         let (tls_line, listen) = root.within("listen", |at| (tls_line(at), listen(at)));
         let config = Config {
@@ -50,7 +50,11 @@ pub(super) fn read(from: &str) -> Result<Config, Vec<Problem>> {
             calls: root.within("calls", calls),
             retention: root.within("retention", retention),
             offload: root.within("offload", offload),
-            grants: root.each("grants", |at| grant(at, &mut seen)).into_iter().flatten().collect(),
+            grants: {
+                let grants = root.each("grants", |at| grant(at, &mut seen, &mut reserved));
+                grants.into_iter().flatten().collect()
+            },
+            reserved,
             metrics: root.within("metrics", |at| metrics(at, tls_line.is_some())),
             log: root.within("log", |at| at.read("level", levels)).unwrap_or_default(),
             stop: root.within("stop", stop),
@@ -264,7 +268,11 @@ fn dsa(at: &mut Section<'_>) -> Dsa {
     Dsa { manage_work_queue: manage, devices }
 }
 
-fn grant(at: &mut Section<'_>, seen: &mut Vec<Grantee>) -> Option<Grant> {
+fn grant(
+    at: &mut Section<'_>,
+    seen: &mut Vec<Grantee>,
+    reserved: &mut Vec<Reserved>,
+) -> Option<Grant> {
     let keys = ["user", "group", "certificate", "spiffe"];
     let given = keys.into_iter().filter(|key| at.has(key)).count();
     let user = at.read("user", user).map(Grantee::Uid);
@@ -274,6 +282,8 @@ fn grant(at: &mut Section<'_>, seen: &mut Vec<Grantee>) -> Option<Grant> {
     let role = at.require("role", role);
     let cgroups_line = at.line_of("cgroups");
     let cgroups = at.read("cgroups", cgroups).unwrap_or_default();
+    let names_line = at.line_of("names");
+    let names = at.read("names", names).unwrap_or_default();
     let ceilings_line = at.line_of("ceilings");
     let ceilings = at.optional("ceilings", ceilings);
     if given != 1 {
@@ -289,6 +299,9 @@ fn grant(at: &mut Section<'_>, seen: &mut Vec<Grantee>) -> Option<Grant> {
     if role != Role::Operator && !cgroups.is_empty() {
         at.complain_at(cgroups_line, "cgroups", Fault::Cgroups);
     }
+    if role != Role::Operator && !names.is_empty() {
+        at.complain_at(names_line, "names", Fault::Names);
+    }
     if role != Role::Operator && ceilings.is_some() {
         at.complain_at(ceilings_line, "ceilings", Fault::Ceilings);
     }
@@ -296,6 +309,7 @@ fn grant(at: &mut Section<'_>, seen: &mut Vec<Grantee>) -> Option<Grant> {
         at.complain("", Fault::Shadowed);
     }
     seen.push(to.clone());
+    reserved.extend(names.into_iter().map(|prefix| Reserved { prefix, to: to.clone() }));
     Some(Grant { to, role, cgroups, ceilings: ceilings.unwrap_or_default() })
 }
 
@@ -305,7 +319,10 @@ fn ceilings(at: &mut Section<'_>) -> Ceilings {
         profile: at.read("profile", profile).unwrap_or(default.profile),
         qos_class: at.read("qos_class", qos_class).unwrap_or(default.qos_class),
         include_shared: at.read("include_shared", flag).unwrap_or(default.include_shared),
+        include_bound: at.read("include_bound", flag).unwrap_or(default.include_bound),
         named_nodes: at.read("named_nodes", flag).unwrap_or(default.named_nodes),
+        fresh_hugetlb: at.read("fresh_hugetlb", flag).unwrap_or(default.fresh_hugetlb),
+        reserve_bytes: at.read("reserve_bytes", flag).unwrap_or(default.reserve_bytes),
         rate_bytes_per_second: at.read("rate_bytes_per_second", rate),
         workers: at.read("workers", count(1..=256)).unwrap_or(default.workers),
         pause_numa_balancing: at

@@ -83,11 +83,15 @@ fn every_key_is_read() {
         user = "daemon"
         role = "operator"
         cgroups = ["/", "/a.slice/b c"]
+        names = ["agent-", "a.b_"]
         [grants.ceilings]
         profile = "fast"
         qos_class = "lsr"
         include_shared = true
+        include_bound = true
         named_nodes = true
+        fresh_hugetlb = true
+        reserve_bytes = true
         rate_bytes_per_second = "1G"
         workers = 8
         pause_numa_balancing = true
@@ -199,6 +203,9 @@ fn every_key_is_read() {
                 ceilings: Ceilings::default(),
             },
         ],
+        reserved: ["agent-", "a.b_"]
+            .map(|prefix| Reserved { prefix: prefix.into(), to: Grantee::Uid(daemon) })
+            .into(),
         metrics: Some("127.0.0.1:9464".parse().unwrap()),
         log: "warn,numalocd=debug".parse().unwrap(),
         stop: Stop { grace: Duration::from_millis(1500) },
@@ -330,6 +337,18 @@ fn each_mistake_is_told_with_its_line_and_key() {
         (
             "[[grants]]\nuser = 1\nrole = \"admin\"\ncgroups = [\"/a\"]",
             "4: grants[0].cgroups: cgroups widen what an operator",
+        ),
+        (
+            "[[grants]]\nuser = 1\nrole = \"viewer\"\nnames = [\"a-\"]",
+            "4: grants[0].names: names are kept for an operator",
+        ),
+        (
+            "[[grants]]\nuser = 1\nrole = \"operator\"\nnames = [\"a/\"]",
+            "4: grants[0].names: 'a/' is no beginning of names",
+        ),
+        (
+            "[[grants]]\nuser = 1\nrole = \"operator\"\nnames = [\"12\"]",
+            "4: grants[0].names: '12' is no beginning of names",
         ),
         (
             "[[grants]]\nuser = 1\nrole = \"admin\"\nceilings.workers = 2",

@@ -4,7 +4,7 @@ use super::Fault;
 use nix::unistd::{Group, User};
 use numaloc_api::{
     amount::{self, AmountError},
-    value::{CGROUP_MAX, is_cgroup},
+    value::{CGROUP_MAX, WorkloadId, is_cgroup},
 };
 use numaloc_host::dsa::is_device_name;
 use std::{
@@ -140,6 +140,19 @@ fn cgroup(text: &str) -> Result<String, Fault> {
     let wanted =
         "cgroup: expected an absolute path without '..' and '//', for example /kubepods.slice";
     if fits { Ok(text.to_owned()) } else { Err(form(text, wanted)) }
+}
+
+/// A list of what names begin with.
+pub(super) fn names(value: &DeValue<'_>) -> Result<Vec<String>, Fault> {
+    let list = value.as_array().ok_or_else(|| wrong("list of beginnings of names", value))?;
+    // Ids that are numbers are given by the daemon.
+    let prefix = |text: &str| match WorkloadId::new(text).filter(|id| id.number().is_none()) {
+        Some(id) => Ok(id.id().to_owned()),
+        None => {
+            Err(form(text, "beginning of names: letters, digits, '.', '_' or '-', such as agent-"))
+        }
+    };
+    list.iter().map(|entry| prefix(text(entry.get_ref())?)).collect()
 }
 
 /// A list of DSA devices.

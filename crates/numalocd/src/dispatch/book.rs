@@ -3,6 +3,7 @@
 
 use super::{
     changes::Changes,
+    labels::Labels,
     names::Names,
     used::{Sort, Used},
 };
@@ -12,7 +13,7 @@ use crate::{
     store::{Contents, EventHead, Holds, Kept, Last, Weight, Write},
 };
 use numaloc_api::value::{
-    EventType, Job, JobId, JobState, Schedule, ScheduleId, Workload, WorkloadId,
+    Event, EventType, Job, JobId, JobState, Schedule, ScheduleId, Workload, WorkloadId,
 };
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -30,11 +31,14 @@ pub struct Book {
     schedules: BTreeMap<u64, Arc<Schedule>>,
     workloads: BTreeMap<WorkloadId, Arc<Workload>>,
     names: Names,
+    labels: Labels,
     job_changes: Changes<JobId>,
     schedule_changes: Changes<ScheduleId>,
     workload_changes: Changes<WorkloadId>,
     used: Used,
     events: VecDeque<EventHead>,
+    /// The last events, whole: all who watch events read them.
+    recent: Recent,
     last: Last,
     holds: Holds,
     /// (who asked for it, request_id) -> number of the job or schedule.
@@ -57,11 +61,13 @@ impl Book {
             schedules: BTreeMap::new(),
             workloads: BTreeMap::new(),
             names: Names::default(),
+            labels: Labels::default(),
             job_changes: Changes::new(fastrand::u64(..)),
             schedule_changes: Changes::new(fastrand::u64(..)),
             workload_changes: Changes::new(fastrand::u64(..)),
             used: Used::default(),
             events: contents.events.into(),
+            recent: Recent::default(),
             last: contents.last,
             holds: contents.holds,
             job_requests: HashMap::new(),
@@ -104,11 +110,13 @@ impl Book {
             Write::Event(event) => {
                 self.last.event = self.last.event.max(event.number);
                 self.events.push_back(EventHead::from(&*event));
+                self.recent.add(event);
             }
             Write::DropEvent(number) => {
                 // Usually this is the oldest event.
                 let at = self.events.binary_search_by_key(&number, |head| head.number);
                 at.ok().and_then(|at| self.events.remove(at));
+                self.recent.remove(number);
             }
             Write::Holds(holds) => self.hold(holds),
         }
@@ -277,6 +285,7 @@ impl Book {
     fn put_workload(&mut self, workload: Arc<Workload>) {
         self.drop_workload(&workload.spec.id);
         self.names.add(&workload);
+        self.labels.put(&workload);
         self.workload_changes.put(&workload.spec.id);
         self.used.add(&workload.creator, Sort::Workload, workload.weight());
         self.workloads.insert(workload.spec.id.clone(), workload);
@@ -285,6 +294,7 @@ impl Book {
     fn drop_workload(&mut self, id: &WorkloadId) {
         if let Some(dropped) = self.workloads.remove(id) {
             self.names.remove(&dropped);
+            self.labels.remove(id);
             self.used.take(&dropped.creator, Sort::Workload, dropped.weight());
         }
     }
@@ -348,6 +358,10 @@ impl Book {
     pub fn names(&self) -> &Names {
         &self.names
     }
+    /// Index of the workloads by namespace and labels.
+    pub fn labels(&self) -> &Labels {
+        &self.labels
+    }
     /// The last change of each job, in order.
     pub fn job_changes(&self) -> &Changes<JobId> {
         &self.job_changes
@@ -372,6 +386,10 @@ impl Book {
     /// The parts of events that are kept in memory, the oldest event first.
     pub fn events(&self) -> &VecDeque<EventHead> {
         &self.events
+    }
+    /// An event, if it is one of the last.
+    pub fn recent_event(&self, number: u64) -> Option<&Arc<Event>> {
+        self.recent.get(number)
     }
     /// The schedule's last event that is the end of a run, or `TargetGone`.
     pub fn last_end_of(&self, schedule: &ScheduleId) -> Option<&EventHead> {
@@ -410,6 +428,41 @@ impl Book {
     pub fn show(&self, job: Job) {
         if let Some(watchers) = job.id.number().and_then(|number| self.watchers.get(&number)) {
             watchers.send_replace(Arc::new(job));
+        }
+    }
+}
+
+/// The last events, at most [`Recent::MOST`] and about [`Recent::BYTES`].
+#[derive(Debug, Default)]
+struct Recent {
+    events: VecDeque<Arc<Event>>,
+    bytes: usize,
+}
+
+impl Recent {
+    const MOST: usize = 512;
+    const BYTES: usize = 1 << 20;
+
+    fn add(&mut self, event: Arc<Event>) {
+        self.bytes += event.weight();
+        self.events.push_back(event);
+        while self.events.len() > Self::MOST || self.bytes > Self::BYTES {
+            let Some(oldest) = self.events.pop_front() else { return };
+            self.bytes -= oldest.weight();
+        }
+    }
+
+    fn at(&self, number: u64) -> Option<usize> {
+        self.events.binary_search_by_key(&number, |event| event.number).ok()
+    }
+
+    fn get(&self, number: u64) -> Option<&Arc<Event>> {
+        self.events.get(self.at(number)?)
+    }
+
+    fn remove(&mut self, number: u64) {
+        if let Some(removed) = self.at(number).and_then(|at| self.events.remove(at)) {
+            self.bytes -= removed.weight();
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::{
     changes::{Begin, RecordChanges, RecordKind},
     page::Listed,
+    rest::{AnyEvents, AnyJob},
     selected::Selected,
     status::Status,
 };
@@ -89,13 +90,17 @@ pub enum Command {
     /// Creates or finds a job.
     CreateJob(Caller, CreateJob, Pins, Found, Reply<Made>),
     /// Finds the job of a request.
-    FindRequest(Caller, CreateJob, Reply<Option<Arc<Job>>>),
+    FindRequest(Caller, CreateJob, Reply<Option<AnyJob>>),
     /// One job.
-    GetJob(JobId, Reply<Arc<Job>>),
+    GetJob(JobId, Reply<AnyJob>),
+    /// A job as the store has it: for what could not be read beside the dispatcher.
+    StoredJob(JobId, Reply<Option<Job>>),
+    /// Events as the store has them, for the same.
+    StoredEvents(Vec<u64>, Reply<Vec<Event>>),
     /// Jobs.
     ListJobs(ListJobs, Reply<Listed<ListedJob>>),
     /// Watches a job.
-    WatchJob(JobId, Reply<watch::Receiver<Arc<Job>>>),
+    WatchJob(JobId, Reply<(watch::Receiver<Arc<Job>>, AnyJob)>),
     /// Changes a job.
     ChangeJob(Caller, JobId, Change, Reply<Arc<Job>>),
     /// Creates a schedule.
@@ -137,11 +142,11 @@ pub enum Command {
     /// The CPUs or nodes of these cgroups have changed.
     CpusetsChanged(BTreeSet<String>, Reply<()>),
     /// Events.
-    ListEvents(ListEvents, Reply<Listed<Arc<Event>>>),
+    ListEvents(ListEvents, Reply<(AnyEvents, Option<String>)>),
     /// Whether all events after a number are kept.
     CheckCursor(u64, Reply<()>),
     /// Events after a number.
-    EventsAfter(EventFilter, u64, usize, Reply<(Vec<Arc<Event>>, u64)>),
+    EventsAfter(EventFilter, u64, usize, Reply<(AnyEvents, u64)>),
     /// Sets or clears a hold (drained or paused).
     SetHold(Caller, Hold, bool, Reply<Holds>),
     /// What the store holds at this moment.

@@ -6,6 +6,13 @@ use numaloc_host::Target as HostTarget;
 use std::{collections::BTreeSet, ops::Bound};
 use tokio::time::Instant;
 
+/// Cgroups that have other CPUs or nodes, and the number from which on schedules are still to be compared with them.
+#[derive(Debug)]
+pub struct Changed {
+    cgroups: BTreeSet<String>,
+    next: u64,
+}
+
 impl Dispatcher {
     /// At most `most` workloads with their cgroups, after `after` in the order of names. None while no schedule waits for
     /// its next run.
@@ -22,17 +29,26 @@ impl Dispatcher {
         rest.take(most).map(|(id, known)| (id.clone(), known.spec.cgroup.clone())).collect()
     }
 
-    /// Makes each waiting schedule due whose target includes one of these cgroups or an ancestor of one.
-    pub(super) fn cpusets_changed(&mut self, cgroups: &BTreeSet<String>) {
-        let schedules = self.records.schedules().values().filter(|schedule| waits(schedule));
-        let due: Vec<_> = schedules.filter(|it| self.means(it, cgroups)).cloned().collect();
-        for schedule in due {
-            tracing::info!(
-                schedule = %schedule.id,
-                "runs now: a cgroup of its target has other CPUs or nodes"
-            );
-            self.set_due(&schedule.id, Some(Instant::now()));
+    /// Makes each waiting schedule due whose target includes one of these cgroups or an ancestor of one. There may be a thousand
+    /// schedules with selectors, so [`Self::tick_cpusets`] takes one after the other.
+    pub(super) fn cpusets_changed(&mut self, cgroups: BTreeSet<String>) {
+        let earlier = self.cpusets.take().map_or_else(BTreeSet::new, |changed| changed.cgroups);
+        let cgroups = cgroups.into_iter().chain(earlier).collect();
+        self.cpusets = Some(Changed { cgroups, next: 0 });
+    }
+
+    /// Compares one schedule with the cgroups that have changed. Others follow in the dispatcher's next turns, so that clients are
+    /// answered in between.
+    pub(super) fn tick_cpusets(&mut self) {
+        let Some(Changed { cgroups, next }) = self.cpusets.take() else { return };
+        let mut left = self.records.schedules().range(next..);
+        let Some((&number, schedule)) = left.find(|(_, schedule)| waits(schedule)) else { return };
+        if self.means(schedule, &cgroups) {
+            let id = schedule.id.clone();
+            tracing::info!(schedule = %id, "runs now: a cgroup of its target has other CPUs or nodes");
+            self.set_due(&id, Some(Instant::now()));
         }
+        self.cpusets = Some(Changed { cgroups, next: number + 1 });
     }
 
     fn means(&self, schedule: &Schedule, cgroups: &BTreeSet<String>) -> bool {

@@ -1,8 +1,8 @@
 //! The dispatcher's state. Its parts change only through their own functions; each plain field says which file changes it.
 
 use super::{
-    Status, agenda::Agenda, group::Group, leases::Leases, limits::SharedLimit, measured::Measured,
-    open::OpenJobs, records::Records, run::Run,
+    Status, agenda::Agenda, cpusets::Changed, group::Group, leases::Leases, limits::SharedLimit,
+    measured::Measured, open::OpenJobs, records::Records, run::Run,
 };
 use crate::{
     access::{Caller, Grants},
@@ -119,6 +119,8 @@ pub struct Dispatcher {
     pub(super) unseen: VecDeque<u64>,
     /// Probes whose answers have not come yet. `ticks` counts them.
     pub(super) probing: usize,
+    /// Cgroups whose CPUs or nodes have changed, as far as schedules are still to be compared with them. `cpusets` has it.
+    pub(super) cpusets: Option<Changed>,
     /// Whether the jobs that the last daemon left under way have been dealt with. `recover` sets it.
     pub(super) recovered: bool,
     /// Whether anything has changed since jobs were last chosen to start. All set it; `task` clears it.
@@ -151,6 +153,7 @@ impl Dispatcher {
             news: Vec::new(),
             unseen: VecDeque::new(),
             probing: 0,
+            cpusets: None,
             recovered: false,
             changed: true,
             ended_bytes: 0,

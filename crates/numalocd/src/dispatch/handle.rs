@@ -4,6 +4,7 @@ use super::{
     changes::{Begin, RecordChanges, RecordKind},
     command::{Change, Command, Hold, Made, Replaced, Reply},
     page::Listed,
+    rest::{AnyEvents, AnyJob, Reading},
     selected::{Selected, plain},
     status::Status,
 };
@@ -31,11 +32,18 @@ use tokio::sync::{mpsc, oneshot, watch};
 pub struct Handle {
     commands: mpsc::Sender<Command>,
     last_event: watch::Receiver<u64>,
+    reading: Reading,
 }
 
 impl Handle {
     pub(super) fn new(commands: mpsc::Sender<Command>, last_event: watch::Receiver<u64>) -> Self {
-        Self { commands, last_event }
+        Self { commands, last_event, reading: Reading::default() }
+    }
+
+    /// The turns in which records are read beside the dispatcher.
+    #[cfg(test)]
+    pub(super) fn reading(&self) -> &Reading {
+        &self.reading
     }
 
     /// A handle whose dispatcher has stopped.
@@ -118,7 +126,10 @@ impl Handle {
         caller: Caller,
         request: CreateJob,
     ) -> Result<Option<Arc<Job>>, Refusal> {
-        self.ask(|reply| Command::FindRequest(caller, request, reply)).await
+        match self.ask(|reply| Command::FindRequest(caller, request, reply)).await? {
+            Some(job) => self.whole(job).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// One job, with its plan and outcome.
@@ -126,7 +137,32 @@ impl Handle {
     /// # Errors
     /// Not found, store.
     pub async fn get_job(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
-        self.ask(|reply| Command::GetJob(id, reply)).await
+        let job = self.ask(|reply| Command::GetJob(id, reply)).await?;
+        self.whole(job).await
+    }
+
+    /// A job with its plan and outcome, which is read beside the dispatcher.
+    async fn whole(&self, (job, reader): AnyJob) -> Result<Arc<Job>, Refusal> {
+        let Some(reader) = reader else { return Ok(job) };
+        let id = job.id.clone();
+        let whole = match self.reading.take(move || Ok(reader.job(&id)?)).await {
+            Ok(whole) => whole,
+            // The dispatcher can have the store opened anew.
+            Err(_) => self.ask(|reply| Command::StoredJob(job.id.clone(), reply)).await?,
+        };
+        Ok(whole.map_or(job, Arc::new))
+    }
+
+    /// The same of events.
+    async fn whole_events(&self, mut events: AnyEvents) -> Result<Vec<Arc<Event>>, Refusal> {
+        let Some(reader) = events.reader.take() else { return Ok(events.with(Vec::new())) };
+        let numbers = events.numbers();
+        let asked = numbers.clone();
+        let read = match self.reading.take(move || Ok(reader.events(&asked)?)).await {
+            Ok(read) => read,
+            Err(_) => self.ask(|reply| Command::StoredEvents(numbers, reply)).await?,
+        };
+        Ok(events.with(read))
     }
 
     /// Jobs, newest first.
@@ -142,7 +178,12 @@ impl Handle {
     /// # Errors
     /// Not found.
     pub async fn watch_job(&self, id: JobId) -> Result<watch::Receiver<Arc<Job>>, Refusal> {
-        self.ask(|reply| Command::WatchJob(id, reply)).await
+        let (changes, job) = self.ask(|reply| Command::WatchJob(id, reply)).await?;
+        match job.1 {
+            None => Ok(changes),
+            // It has ended, so this is its only value.
+            Some(_) => Ok(watch::channel(self.whole(job).await?).1),
+        }
     }
 
     /// Ends a job after its current batches.
@@ -397,7 +438,8 @@ impl Handle {
     /// # Errors
     /// Page token, store.
     pub async fn list_events(&self, request: ListEvents) -> Result<Listed<Arc<Event>>, Refusal> {
-        self.ask(|reply| Command::ListEvents(request, reply)).await
+        let (events, next) = self.ask(|reply| Command::ListEvents(request, reply)).await?;
+        Ok(Listed { entries: self.whole_events(events).await?, next })
     }
 
     /// At most `most` stored events after number `after` that match the filter, oldest first; and the number of the last
@@ -411,7 +453,9 @@ impl Handle {
         after: u64,
         most: usize,
     ) -> Result<(Vec<Arc<Event>>, u64), Refusal> {
-        self.ask(|reply| Command::EventsAfter(filter, after, most, reply)).await
+        let asked = |reply| Command::EventsAfter(filter, after, most, reply);
+        let (events, seen) = self.ask(asked).await?;
+        Ok((self.whole_events(events).await?, seen))
     }
 
     /// Whether a client that has seen this event can go on after it.

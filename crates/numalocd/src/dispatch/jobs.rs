@@ -22,7 +22,7 @@
 //! nothing has been moved yet. A RUNNING job becomes INTERRUPTED, unless its policy is to resume: then it is SUSPENDED (if
 //! the daemon could still store that), and QUEUED again at the next start.
 
-use super::{Made, command::Change, dispatcher::Dispatcher, ends::joined};
+use super::{Made, command::Change, dispatcher::Dispatcher, ends::joined, rest::AnyJob};
 use crate::{access::Caller, order::Found, refusal::Refusal, store::Write};
 use numaloc_api::value::{
     CreateJob, EventType, Job, JobId, JobState, MigrationSpec, OnConflict, Pins,
@@ -36,12 +36,28 @@ impl Dispatcher {
         caller: &Caller,
         request: &CreateJob,
     ) -> Result<Option<Arc<Job>>, Refusal> {
+        let known = self.known_request(caller, request)?;
+        known.map(|job| self.get_job(&job.id)).transpose()
+    }
+
+    /// As [`Self::find_request`], to be read beside the dispatcher.
+    pub(super) fn find_any_request(
+        &mut self,
+        caller: &Caller,
+        request: &CreateJob,
+    ) -> Result<Option<AnyJob>, Refusal> {
+        let known = self.known_request(caller, request)?;
+        known.map(|job| self.get_any_job(&job.id)).transpose()
+    }
+
+    fn known_request(
+        &self,
+        caller: &Caller,
+        request: &CreateJob,
+    ) -> Result<Option<Arc<Job>>, Refusal> {
         let Some(request_id) = &request.request_id else { return Ok(None) };
         match self.records.job_of_request(&caller.name, request_id) {
-            Some(job) if is_same(job, request) => {
-                let id = job.id.clone();
-                self.get_job(&id).map(Some)
-            }
+            Some(job) if is_same(job, request) => Ok(Some(job.clone())),
             Some(job) => Err(Refusal::AlreadyExists {
                 request_id: request_id.clone(),
                 name: job.id.to_string(),
@@ -62,6 +78,9 @@ impl Dispatcher {
         }
         if let Some(taken) = request.id.as_ref().and_then(|id| self.records.job(id)) {
             return Err(Refusal::NameTaken { name: taken.id.to_string() });
+        }
+        if let Some(id) = &request.id {
+            self.config().check_name(caller, id.id())?;
         }
         let in_the_way = self.in_the_way(&found);
         if let Some(other) = in_the_way.first() {
@@ -145,6 +164,15 @@ impl Dispatcher {
         }
         let whole = self.records.stored_job(&job.id)?;
         Ok(whole.map_or(job, Arc::new))
+    }
+
+    /// As [`Self::get_job`]; of a job that has ended, where its plan and outcome are.
+    pub(super) fn get_any_job(&mut self, id: &JobId) -> Result<AnyJob, Refusal> {
+        let job = self.known(id)?;
+        match job.state.is_end() {
+            true => Ok((job, Some(self.records.reader()?))),
+            false => Ok((self.with_progress(job), None)),
+        }
     }
 
     /// A job as the book has it. One that has ended is without plan and outcome.

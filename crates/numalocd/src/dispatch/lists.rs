@@ -5,6 +5,7 @@ use super::{
     changes::{Changes, Told},
     dispatcher::Dispatcher,
     page::page,
+    rest::AnyEvents,
     workloads::is_named,
 };
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
 use numaloc_api::{
     encoded::ListedJob,
     value::{
-        Event, EventFilter, Job, JobFilter, JobId, JobState, ListEvents, ListJobs, ListSchedules,
+        EventFilter, Job, JobFilter, JobId, JobState, ListEvents, ListJobs, ListSchedules,
         ListWorkloads, QosClass, Schedule, ScheduleFilter, ScheduleId, Target, Workload,
         WorkloadFilter, WorkloadId,
     },
@@ -73,7 +74,13 @@ impl Dispatcher {
             };
             let rest = self.records.workloads().range((begin, Bound::Unbounded));
             let of_prefix = rest.take_while(move |(id, _)| id.id().starts_with(prefix));
-            let fitting = of_prefix.filter(move |(_, workload)| is_listed(workload, filter));
+            let selector = &filter.selector;
+            let selected = (!selector.is_empty()).then(|| self.records.labels().select(selector));
+            let fitting = of_prefix.filter(move |(id, workload)| {
+                is_listed_if(workload, filter, || {
+                    selected.as_ref().is_none_or(|selected| selected.has(id))
+                })
+            });
             Some(fitting.map(|(id, workload)| (id.id().to_owned(), self.with_lease(workload))))
         })
     }
@@ -148,7 +155,7 @@ impl Dispatcher {
     pub(super) fn list_events(
         &mut self,
         request: &ListEvents,
-    ) -> Result<Listed<Arc<Event>>, Refusal> {
+    ) -> Result<(AnyEvents, Option<String>), Refusal> {
         // The events' parts in memory say where the page ends, so only its events are read from the store.
         let listed = page(&request.page, &("events", &request.filter), |after| {
             let after = after.map_or(Some(0), |after| after.parse().ok())?;
@@ -157,7 +164,7 @@ impl Dispatcher {
         })?;
         let numbers: Vec<u64> = listed.entries.iter().map(|head| head.number).collect();
         let next = listed.next;
-        Ok(Listed { entries: self.read_events(&numbers)?, next })
+        Ok((self.any_events(&numbers)?, next))
     }
 
     /// The parts in memory of those events after a number that match the filter.
@@ -171,9 +178,12 @@ impl Dispatcher {
         heads.range(first..).filter(move |head| is_wanted(head, filter))
     }
 
-    fn read_events(&mut self, numbers: &[u64]) -> Result<Vec<Arc<Event>>, Refusal> {
-        let events = self.records.stored_events(numbers)?;
-        Ok(events.into_iter().map(Arc::new).collect())
+    fn any_events(&mut self, numbers: &[u64]) -> Result<AnyEvents, Refusal> {
+        let recent = |&number: &u64| self.records.recent_event(number).cloned().ok_or(number);
+        let events: Vec<_> = numbers.iter().map(recent).collect();
+        let has_all = events.iter().all(Result::is_ok);
+        let reader = if has_all { None } else { Some(self.records.reader()?) };
+        Ok(AnyEvents { events, reader })
     }
 
     /// Events after a number, and the number of the last event that was looked at. At most `most` events, and no more once
@@ -184,7 +194,7 @@ impl Dispatcher {
         after: u64,
         most: usize,
         most_bytes: usize,
-    ) -> Result<(Vec<Arc<Event>>, u64), Refusal> {
+    ) -> Result<(AnyEvents, u64), Refusal> {
         // Only events to be shown are read from the store.
         let mut wanted = self.wanted(filter, after).peekable();
         let (mut numbers, mut bytes) = (Vec::new(), 0);
@@ -201,7 +211,7 @@ impl Dispatcher {
             Some(&last) if !is_all => last,
             _ => self.records.last().event.max(after),
         };
-        Ok((self.read_events(&numbers)?, seen))
+        Ok((self.any_events(&numbers)?, seen))
     }
 
     /// Whether all events after a number are kept. 0 is always allowed: it means those events that are kept.
@@ -369,9 +379,18 @@ fn never_was_among(schedule: &Schedule, filter: &ScheduleFilter) -> bool {
 }
 
 fn is_listed(workload: &Workload, filter: &WorkloadFilter) -> bool {
+    is_listed_if(workload, filter, || workload.spec.is_selected(&filter.selector))
+}
+
+/// The same, if `is_selected` says whether the filter's selector selects it.
+fn is_listed_if(
+    workload: &Workload,
+    filter: &WorkloadFilter,
+    is_selected: impl FnOnce() -> bool,
+) -> bool {
     filter.creator.as_ref().is_none_or(|creator| workload.creator == *creator)
         && (filter.source.is_none() || workload.spec.source == filter.source)
-        && workload.spec.is_selected(&filter.selector)
+        && is_selected()
 }
 
 fn is_wanted(event: &EventHead, filter: &EventFilter) -> bool {

@@ -1,8 +1,8 @@
 //! Finds workloads by cgroup, container id, pod uid, and the set that they were declared in. Needed because a target may
 //! name thousands of each, among thousands of workloads.
 
-use numaloc_api::value::{Workload, WorkloadId};
-use std::collections::{BTreeSet, HashMap};
+use numaloc_api::value::{QosClass, Workload, WorkloadId};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 type Index = HashMap<String, BTreeSet<WorkloadId>>;
 
@@ -13,6 +13,16 @@ pub struct Names {
     containers: Index,
     pods: Index,
     sets: Index,
+    /// What clients say of the class of each cgroup, and how many workloads say so.
+    classes: HashMap<String, BTreeMap<Says, usize>>,
+}
+
+/// A client, its group, and the class that it says a cgroup has.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Says {
+    pub creator: String,
+    pub creator_gid: Option<u32>,
+    pub qos_class: QosClass,
 }
 
 impl Names {
@@ -20,6 +30,10 @@ impl Names {
     pub fn add(&mut self, workload: &Workload) {
         for (index, name) in self.of(workload) {
             index.entry(name).or_default().insert(workload.spec.id.clone());
+        }
+        if let Some(says) = says(workload) {
+            let of_cgroup = self.classes.entry(workload.spec.cgroup.clone()).or_default();
+            *of_cgroup.entry(says).or_default() += 1;
         }
     }
 
@@ -30,6 +44,17 @@ impl Names {
             ids.remove(&workload.spec.id);
             if ids.is_empty() {
                 index.remove(&name);
+            }
+        }
+        let cgroup = &workload.spec.cgroup;
+        if let Some((says, of_cgroup)) = says(workload).zip(self.classes.get_mut(cgroup)) {
+            if let Some(count) = of_cgroup.get_mut(&says).filter(|count| **count > 1) {
+                *count -= 1;
+                return;
+            }
+            of_cgroup.remove(&says);
+            if of_cgroup.is_empty() {
+                self.classes.remove(cgroup);
             }
         }
     }
@@ -48,6 +73,11 @@ impl Names {
         self.cgroups.get(path).into_iter().flatten()
     }
 
+    /// What clients say of the class of a cgroup, each once.
+    pub fn classes_of(&self, path: &str) -> impl Iterator<Item = &Says> {
+        self.classes.get(path).into_iter().flat_map(BTreeMap::keys)
+    }
+
     /// The workloads of a container.
     pub fn in_container(&self, id: &str) -> impl Iterator<Item = &WorkloadId> {
         self.containers.get(id).into_iter().flatten()
@@ -62,6 +92,12 @@ impl Names {
     pub fn in_set(&self, creator: &str, source: Option<&str>) -> impl Iterator<Item = &WorkloadId> {
         self.sets.get(&set(creator, source)).into_iter().flatten()
     }
+}
+
+fn says(workload: &Workload) -> Option<Says> {
+    let qos_class = workload.spec.qos_class?;
+    let (creator, creator_gid) = (workload.creator.clone(), workload.creator_gid);
+    Some(Says { creator, creator_gid, qos_class })
 }
 
 /// The key of a set. A source has no slash, so no key can look like that of another client's set.

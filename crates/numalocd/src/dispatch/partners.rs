@@ -3,13 +3,13 @@
 use super::{
     dispatcher::Dispatcher,
     limits::limits,
-    workloads::{is_named, name_of},
+    workloads::{is_named_if, name_of},
 };
 use crate::{
     access::{Caller, Creators, Grants},
     order::{Member, Offer, Offers},
 };
-use numaloc_api::value::{Limits, MigrationSpec, QosClass, Target};
+use numaloc_api::value::{Limits, MigrationSpec, QosClass, Target, Workload};
 use numaloc_core::MakeRoom;
 use numaloc_executor::RunLimits;
 use numaloc_host::Target as HostTarget;
@@ -44,10 +44,15 @@ impl Dispatcher {
         spared.extend(better.map(|known| known.spec.cgroup.clone()));
         let config = self.config();
         let mut creators = Creators::new(Grants::from(&*config));
+        let labels = &target.labels;
+        let labelled = (!labels.is_empty()).then(|| self.records.labels().select(labels));
+        let is_labelled = |known: &Workload| {
+            labelled.as_ref().is_some_and(|labelled| labelled.has(&known.spec.id))
+        };
         let fitting = all().filter(|known| {
             known.spec.qos_class == Some(QosClass::Be)
                 && owner.may_select(known)
-                && !is_named(target, known)
+                && !is_named_if(target, known, || is_labelled(known))
                 && !meets(&spared, &known.spec.cgroup)
         });
         let offers = fitting.filter_map(|known| {

@@ -4,6 +4,7 @@ use crate::{config::Queue, order::Found};
 use numaloc_api::value::QosClass;
 use numaloc_core::{Identity, NodeId};
 use std::{
+    borrow::Cow,
     cmp::{Ordering, Reverse},
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -191,9 +192,7 @@ pub fn overstayed<'a>(
         return None;
     }
     moving.sort_by_key(|(time, job)| (Reverse(*time), job.number));
-    let without = |numbers: [u64; 2]| -> Vec<Active<'a>> {
-        active.iter().filter(|job| !numbers.contains(&job.number)).copied().collect()
-    };
+    let all = Beside::new(active, [None; 2]);
     let is_for = |job: &&Waiting<'a>, late: &Active<'a>| match job.qos_class.cmp(&late.qos_class) {
         Ordering::Less => true,
         Ordering::Equal if job.owner != late.owner => job.turn <= others_of(late, active),
@@ -202,17 +201,49 @@ pub fn overstayed<'a>(
         }
         Ordering::Greater => false,
     };
-    let starts = |job: &Waiting<'a>, beside: &[Active<'a>]| {
-        has_place(job.qos_class, beside, limits) && !next(vec![*job], beside, limits).is_empty()
-    };
     // A job that can start anyway needs no place of another.
-    let stuck = |job: &&Waiting<'a>| !starts(job, &without([job.number; 2]));
+    let stuck = |job: &&Waiting<'a>| !all.without(job.number, None, active).lets_start(job, limits);
     let stuck: Vec<&Waiting<'a>> = waiting.iter().filter(stuck).collect();
     let late = moving.iter().map(|(_, late)| *late).find(|late| {
+        let rest = Beside::new(active, [None, Some(late.number)]);
+        let rest = |number| rest.without(number, Some(late.number), active);
         let mut for_it = stuck.iter().filter(|job| is_for(job, late));
-        for_it.any(|job| starts(job, &without([job.number, late.number])))
+        for_it.any(|job| rest(job.number).lets_start(job, limits))
     });
     late.map(|late| late.number)
+}
+
+/// Jobs under way, with what they have taken: many jobs that wait are compared with them.
+#[derive(Clone, Debug)]
+struct Beside<'a> {
+    active: Vec<Active<'a>>,
+    taken: Taken<'a>,
+}
+
+impl<'a> Beside<'a> {
+    /// The jobs under way, without those of these numbers.
+    fn new(active: &[Active<'a>], without: [Option<u64>; 2]) -> Self {
+        let is_one = |job: &&Active<'a>| !without.contains(&Some(job.number));
+        let active: Vec<Active<'a>> = active.iter().filter(is_one).copied().collect();
+        let taken = Taken::by(active.iter().filter_map(|job| job.found));
+        Self { active, taken }
+    }
+
+    /// The same, which are those of `active` without `late`, as a job meets them: without itself, if it is one of them. Most jobs
+    /// only wait, so what has been taken is not added up again for each.
+    fn without(&self, number: u64, late: Option<u64>, active: &[Active<'a>]) -> Cow<'_, Self> {
+        match self.active.iter().any(|job| job.number == number) {
+            true => Cow::Owned(Self::new(active, [Some(number), late])),
+            false => Cow::Borrowed(self),
+        }
+    }
+
+    /// Whether a job could be planned or moved now, if it were the only one that waits.
+    fn lets_start(&self, job: &Waiting<'a>, limits: &Queue) -> bool {
+        has_place(job.qos_class, &self.active, limits)
+            && self.taken.leaves_room(job.found, limits)
+            && may_begin(job, &self.active, &BTreeMap::new(), limits)
+    }
 }
 
 /// How many other jobs of the same owner and class are under way.
@@ -265,36 +296,46 @@ fn key(job: &Waiting<'_>) -> (QosClass, usize, u64, u64) {
 pub fn next<'a>(mut waiting: Vec<Waiting<'a>>, active: &[Active<'a>], limits: &Queue) -> Vec<u64> {
     let mut taken = Taken::by(active.iter().filter_map(|job| job.found));
     waiting.sort_by_key(key);
-    let planned = active.iter().filter(|job| job.stage == Stage::Planning).count();
-    let mut plans = limits.plans.saturating_sub(planned);
     let mut begun: BTreeMap<QosClass, usize> = BTreeMap::new();
     let mut next = Vec::new();
     for job in waiting {
-        let class = job.qos_class;
-        let is_ahead = |other: &&Active<'a>| match other.stage {
-            Stage::Moving(_) => true,
-            Stage::Ready => other.qos_class <= class,
-            Stage::Planning => other.qos_class < class,
-        };
-        let ahead = active.iter().filter(is_ahead).count()
-            + begun.range(..class).map(|(_, jobs)| jobs).sum::<usize>();
-        // A job that was put behind others is not planned long before its turn: for it, planning jobs of its class count,
-        // too. The jobs after it wait with it.
-        let same = |other: &&Active<'a>| other.stage == Stage::Planning && other.qos_class == class;
-        let beside = match job.line == job.number {
-            true => 0,
-            false => active.iter().filter(same).count() + begun.get(&class).copied().unwrap_or(0),
-        };
-        if plans == 0 || ahead + beside >= limits.moves {
+        if !may_begin(&job, active, &begun, limits) {
             break;
         }
         // If nothing is known of a job yet, it is planned to find out.
         if taken.leaves_room(job.found, limits) {
             next.push(job.number);
-            plans -= 1;
-            *begun.entry(class).or_default() += 1;
+            *begun.entry(job.qos_class).or_default() += 1;
         }
         job.found.into_iter().for_each(|found| taken.add(found));
     }
     next
+}
+
+/// Whether there is a place to plan for a job, and no more jobs before it than there are places to move. `begun` has the number of
+/// jobs of each class that begin beside those under way.
+fn may_begin(
+    job: &Waiting<'_>,
+    active: &[Active<'_>],
+    begun: &BTreeMap<QosClass, usize>,
+    limits: &Queue,
+) -> bool {
+    let class = job.qos_class;
+    let is_planned = |other: &&Active<'_>| other.stage == Stage::Planning;
+    let plans = active.iter().filter(is_planned).count() + begun.values().sum::<usize>();
+    let is_ahead = |other: &&Active<'_>| match other.stage {
+        Stage::Moving(_) => true,
+        Stage::Ready => other.qos_class <= class,
+        Stage::Planning => other.qos_class < class,
+    };
+    let ahead = active.iter().filter(is_ahead).count()
+        + begun.range(..class).map(|(_, jobs)| jobs).sum::<usize>();
+    // A job that was put behind others is not planned long before its turn: for it, planning jobs of its class count,
+    // too. The jobs after it wait with it.
+    let same = |other: &&Active<'_>| is_planned(other) && other.qos_class == class;
+    let beside = match job.line == job.number {
+        true => 0,
+        false => active.iter().filter(same).count() + begun.get(&class).copied().unwrap_or(0),
+    };
+    plans < limits.plans && ahead + beside < limits.moves
 }

@@ -4,7 +4,7 @@
 use super::{book::Book, measured::Measured};
 use crate::{
     refusal::Refusal,
-    store::{Contents, Last, Snapshot, Store, StoreError, Write},
+    store::{Contents, Last, Reader, Snapshot, Store, StoreError, Write},
 };
 use numaloc_api::value::{Event, Job, JobId};
 use std::{mem, ops::Deref, sync::Arc};
@@ -156,6 +156,14 @@ impl Records {
     /// The store cannot be read.
     pub fn stored_events(&mut self, numbers: &[u64]) -> Result<Vec<Event>, Refusal> {
         Ok(blocking(|| self.store.events(numbers))?)
+    }
+
+    /// All records as they are now, to be read by others.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn reader(&mut self) -> Result<Reader, Refusal> {
+        Ok(blocking(|| self.store.reader())?)
     }
 
     /// All records as they are now, to be copied while others change them.

@@ -48,6 +48,9 @@ impl Dispatcher {
         if let Some(taken) = id.as_ref().and_then(|id| self.records.schedule(id)) {
             return Err(Refusal::NameTaken { name: taken.id.to_string() });
         }
+        if let Some(id) = &id {
+            self.config().check_name(caller, id.id())?;
+        }
         let now = self.wall();
         let number = self.records.last().schedule + 1;
         let state = if spec.paused { ScheduleState::Paused } else { ScheduleState::Waiting };

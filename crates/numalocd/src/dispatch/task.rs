@@ -116,6 +116,7 @@ impl Dispatcher {
         self.catch_up();
         self.give_up(now)?;
         self.tick_schedules(now);
+        self.tick_cpusets();
         // Repeated until nothing changes any more. For example, a job that could not start has ended, so another one may
         // start.
         while self.changed {
@@ -154,7 +155,8 @@ impl Dispatcher {
         let is_told = is_told && self.runs.values().any(Run::is_moving);
         let of_all = is_told.then(|| now + PROGRESS_OF_ALL);
         let given_up = self.runs.values().filter_map(Run::given_up).min();
-        [due, progress, of_all, given_up].into_iter().flatten().min()
+        let cpusets = self.cpusets.as_ref().map(|_| now);
+        [due, progress, of_all, given_up, cpusets].into_iter().flatten().min()
     }
 
     /// Shows watchers of jobs under way how far they are and what holds them back, where that has changed.
@@ -227,16 +229,20 @@ impl Dispatcher {
             }
             Command::Offers(spec, of, reply) => drop(reply.send(Ok(self.offers(&spec, &of)))),
             Command::FindRequest(caller, request, reply) => {
-                let _ = reply.send(self.find_request(&caller, &request));
+                let _ = reply.send(self.find_any_request(&caller, &request));
             }
             Command::FindScheduleRequest(caller, request, reply) => {
                 let _ = reply.send(self.find_schedule_request(&caller, &request));
             }
-            Command::GetJob(id, reply) => drop(reply.send(self.get_job(&id))),
+            Command::GetJob(id, reply) => drop(reply.send(self.get_any_job(&id))),
+            Command::StoredJob(id, reply) => drop(reply.send(self.records.stored_job(&id))),
+            Command::StoredEvents(numbers, reply) => {
+                let _ = reply.send(self.records.stored_events(&numbers));
+            }
             Command::ListJobs(request, reply) => drop(reply.send(self.list_jobs(&request))),
             Command::WatchJob(id, reply) => {
-                let job = self.get_job(&id);
-                let _ = reply.send(job.map(|job| self.records.watch_job(job)));
+                let any = self.get_any_job(&id);
+                let _ = reply.send(any.map(|any| (self.records.watch_job(any.0.clone()), any)));
             }
             Command::GetSchedule(id, reply) => drop(reply.send(self.get_schedule(&id))),
             Command::ListSchedules(request, reply) => {
@@ -270,7 +276,7 @@ impl Dispatcher {
                 let _ = reply.send(Ok(self.watched_workloads(after.as_ref(), most)));
             }
             Command::CpusetsChanged(cgroups, reply) => {
-                self.cpusets_changed(&cgroups);
+                self.cpusets_changed(cgroups);
                 let _ = reply.send(Ok(()));
             }
             Command::ListEvents(request, reply) => drop(reply.send(self.list_events(&request))),

@@ -4,6 +4,7 @@ use super::{
     command::Replaced,
     dispatcher::Dispatcher,
     measured::Measured,
+    names::Says,
     schedules::etag,
     selected::{Selected, processes, units},
     used::{Amount, Sort},
@@ -20,7 +21,7 @@ use numaloc_api::value::{
 };
 use numaloc_host::Target as HostTarget;
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 use tokio::time::Instant;
@@ -44,9 +45,14 @@ impl Dispatcher {
     ) -> Result<Selected, Refusal> {
         of.map_or(Ok(()), |of| check_creators(target, of))?;
         let (cgroups, missing) = self.cgroups(target, of);
-        let known = cgroups.keys().flat_map(|path| self.records.names().in_cgroup(path));
-        let known = known.filter_map(|id| self.selectable(id, target, of));
-        let qos_class = self.best_class(known);
+        let said = cgroups.keys().flat_map(|&path| {
+            let said = self.records.names().classes_of(path);
+            said.filter(move |says| {
+                target.means_workloads_of(&says.creator)
+                    && of.is_none_or(|of| of.may_select_in(path, &says.creator))
+            })
+        });
+        let qos_class = self.best_class(said);
         // The job's class is no better than its creator may ask for, whatever class others have given the workload.
         let qos_class =
             qos_class.map(|class| of.map_or(class, |of| of.ceilings.bound_class(class)));
@@ -101,23 +107,37 @@ impl Dispatcher {
         }
         if !target.labels.is_empty() {
             let named = Target { labels: target.labels.clone(), ..Target::default() };
-            let all = self.records.workloads().iter();
-            let mut fitting = all.filter(|(_, known)| known.spec.is_selected(&target.labels));
-            add(named, &mut fitting.by_ref().map(|(id, _)| id));
+            add(named, &mut self.labelled(target, of).into_iter());
         }
         (cgroups, missing)
     }
 
-    /// The best class of these workloads. Each one's class counts as no better than the client that registered it may ask
-    /// for now.
-    fn best_class<'a>(&self, known: impl Iterator<Item = &'a Workload>) -> Option<QosClass> {
+    /// Workloads that the labels of a target select, if they may be meant by a target of `of`: in each cgroup one of each client, the
+    /// first by name, because thousands may share a cgroup.
+    fn labelled<'a>(&'a self, target: &Target, of: Option<&Caller>) -> BTreeSet<&'a WorkloadId> {
+        let mut places: HashMap<(&str, &str), Option<&WorkloadId>> = HashMap::new();
+        for workload in self.records.labels().select(&target.labels).iter() {
+            let (spec, creator) = (&workload.spec, &workload.creator);
+            let first = places.entry((&spec.cgroup, creator)).or_insert_with(|| {
+                let is_meant = target.means_workloads_of(creator)
+                    && of.is_none_or(|of| of.may_select(workload));
+                is_meant.then_some(&spec.id)
+            });
+            if let Some(first) = first {
+                *first = (*first).min(&spec.id);
+            }
+        }
+        places.into_values().flatten().collect()
+    }
+
+    /// The best of these classes. Each counts as no better than the client that says it may ask for now.
+    fn best_class<'a>(&self, said: impl Iterator<Item = &'a Says>) -> Option<QosClass> {
         let config = self.config();
         let mut creators = Creators::new(Grants::from(&*config));
-        let classes = known.filter_map(|workload| {
-            let class = workload.spec.qos_class?;
+        let classes = said.filter_map(|says| {
             // A client that may not have memory moved any more has no say.
-            let creator = creators.get(&workload.creator, workload.creator_gid)?;
-            Some(creator.ceilings.bound_class(class))
+            let creator = creators.get(&says.creator, says.creator_gid)?;
+            Some(creator.ceilings.bound_class(says.qos_class))
         });
         classes.min()
     }
@@ -164,8 +184,9 @@ impl Dispatcher {
         let RegisterWorkload { spec, etag } = request;
         spec.qos_class.map_or(Ok(()), |class| caller.ceilings.check_class(class))?;
         let known = self.records.workloads().get(&spec.id).cloned();
-        if let Some(known) = &known {
-            self.check_owner(caller, known)?;
+        match &known {
+            Some(known) => self.check_owner(caller, known)?,
+            None => self.config().check_name(caller, spec.id.id())?,
         }
         check_etag(&spec.id, etag.as_deref(), known.as_deref())?;
         if let Some(known) = known.as_ref().filter(|known| is_as_before(caller, &spec, known)) {
@@ -209,6 +230,7 @@ impl Dispatcher {
         let mut declared = HashSet::with_capacity(specs.len());
         let (mut writes, mut unchanged) = (Vec::new(), Vec::new());
         let (mut before, mut after) = (Amount::default(), Amount::default());
+        let config = self.config();
         for spec in specs {
             spec.qos_class.map_or(Ok(()), |class| caller.ceilings.check_class(class))?;
             declared.insert(spec.id.clone());
@@ -217,6 +239,9 @@ impl Dispatcher {
                 Some(known) if known.creator != caller.name => return Err(not_own(known)),
                 Some(known) if is_as_before(caller, &spec, known) => unchanged.push(spec),
                 known => {
+                    if known.is_none() {
+                        config.check_name(caller, spec.id.id())?;
+                    }
                     known.into_iter().for_each(|known| before.add(known.weight()));
                     let workload = self.record(caller, spec, known);
                     after.add(workload.weight());
@@ -228,7 +253,7 @@ impl Dispatcher {
         let removed: Vec<_> = of_set.filter(|id| !declared.contains(*id)).cloned().collect();
         let dropped = removed.iter().filter_map(|id| self.records.workloads().get(id));
         dropped.for_each(|dropped| before.add(dropped.weight()));
-        let quota = &self.config().quota;
+        let quota = &config.quota;
         self.records.used().check_many(&caller.name, Sort::Workload, after, before, quota)?;
         let done =
             Replaced { written: writes.len(), unchanged: unchanged.len(), removed: removed.len() };
@@ -372,13 +397,23 @@ pub(super) fn name_of(spec: &WorkloadSpec) -> Target {
 
 /// Whether a target names a workload.
 pub(super) fn is_named(target: &Target, workload: &Workload) -> bool {
+    let is_selected = || !target.labels.is_empty() && workload.spec.is_selected(&target.labels);
+    is_named_if(target, workload, is_selected)
+}
+
+/// The same, if `is_selected` says whether the target's labels select it.
+pub(super) fn is_named_if(
+    target: &Target,
+    workload: &Workload,
+    is_selected: impl FnOnce() -> bool,
+) -> bool {
     let spec = &workload.spec;
     let is_among = |id: &Option<String>, ids: &BTreeSet<String>| {
         id.as_ref().is_some_and(|id| ids.contains(id))
     };
     let is_registered_so = is_among(&spec.container_id, &target.container_ids)
         || is_among(&spec.pod_uid, &target.pod_uids)
-        || (!target.labels.is_empty() && spec.is_selected(&target.labels));
+        || is_selected();
     target.cgroups.contains(&spec.cgroup)
         || (is_registered_so && target.means_workloads_of(&workload.creator))
 }

@@ -3,7 +3,7 @@
 use crate::{order::Aim, refusal::Refusal};
 use numaloc_api::value::Missing;
 use numaloc_core::advise::{Finding, advise};
-use numaloc_host::{Looked, Roots, Wanted, look};
+use numaloc_host::{Begun, Looked, Roots, Wanted};
 use std::time::Duration;
 
 /// What was seen, and what would help.
@@ -17,30 +17,49 @@ pub struct Advised {
     pub missing: Vec<Missing>,
 }
 
-/// Looks, and decides. See [`super::Engine::advise`].
-pub fn advised(
+/// A look after its first reading. Nobody needs a turn until its second one.
+#[derive(Debug)]
+pub struct BeforeAdvice {
+    begun: Begun,
+    aim: Option<Aim>,
+    min_bytes: u64,
+}
+
+/// Begins a look at those whom `aim` means, or at everybody. See [`super::Engine::advise`].
+pub fn begin(
     stop: &(dyn Fn() -> bool + Sync),
     roots: &Roots,
-    aim: Option<&Aim>,
+    aim: Option<Aim>,
     interval: Duration,
     min_bytes: u64,
-) -> Result<Advised, Refusal> {
-    let mut missing = aim.map_or(Vec::new(), |aim| aim.missing.clone());
-    let members = aim.map_or(&[][..], |aim| &aim.members[..]);
+) -> Result<BeforeAdvice, Refusal> {
+    let members = aim.as_ref().map_or(&[][..], |aim| &aim.members[..]);
     // A target without members must not mean everybody.
-    if aim.is_some() && members.is_empty() {
+    if let Some(Aim { members, missing }) = &aim
+        && members.is_empty()
+    {
         let message = missing.first().map_or(String::new(), |missing| missing.reason.clone());
         return Err(Refusal::TargetNotFound { message });
     }
     let targets = members.iter().map(|member| member.target.clone()).collect();
-    let mut looked = look(stop, roots, &Wanted { targets, min_bytes, interval })?;
-    missing.extend(looked.missing.drain(..).map(|left| Missing {
-        member: members[left.target].name.clone(),
-        reason: left.why.to_string(),
-        processes: left.processes,
-    }));
-    let findings = advise(&looked.look, min_bytes);
-    Ok(Advised { looked, findings, missing })
+    let begun = Begun::new(stop, roots, &Wanted { targets, min_bytes, interval })?;
+    Ok(BeforeAdvice { begun, aim, min_bytes })
+}
+
+impl BeforeAdvice {
+    /// Ends the look, and decides.
+    pub fn end(self, stop: &(dyn Fn() -> bool + Sync), roots: &Roots) -> Result<Advised, Refusal> {
+        let (members, mut missing) =
+            self.aim.map_or_else(Default::default, |aim| (aim.members, aim.missing));
+        let mut looked = self.begun.end(stop, roots)?;
+        missing.extend(looked.missing.drain(..).map(|left| Missing {
+            member: members[left.target].name.clone(),
+            reason: left.why.to_string(),
+            processes: left.processes,
+        }));
+        let findings = advise(&looked.look, self.min_bytes);
+        Ok(Advised { looked, findings, missing })
+    }
 }
 
 #[cfg(test)]
@@ -55,7 +74,7 @@ mod tests {
         let missing = vec![Missing { member, reason: reason.clone(), processes: 0 }];
         let aim = Aim { members: Vec::new(), missing };
         let roots = Roots::default();
-        let refused = advised(&|| false, &roots, Some(&aim), Duration::ZERO, 4096);
+        let refused = begin(&|| false, &roots, Some(aim), Duration::ZERO, 4096);
         assert_eq!(refused.err(), Some(Refusal::TargetNotFound { message: reason }));
     }
 }

@@ -49,6 +49,41 @@ impl Asleep {
     }
 }
 
+#[tokio::test]
+async fn advice_that_waits_has_no_turn() {
+    let engine = engine(Roots::default());
+    let advise = |of: &'static str, interval| {
+        let engine = engine.clone();
+        // Nobody has that much memory, so the looks themselves are short.
+        async move { engine.advise(of, None, interval, 1 << 50).await.map(drop) }
+    };
+    // More than there are turns for one caller, and for all.
+    let long = Duration::from_secs(3600);
+    let waiting = ["a", "a", "a", "b", "b", "b"].map(|of| tokio::spawn(advise(of, long)));
+    for of in ["a", "b", "c"] {
+        let advised = timeout(DEADLINE, advise(of, Duration::ZERO)).await;
+        advised.expect("its turn comes").expect("this machine can be read");
+    }
+    assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
+    waiting.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[tokio::test]
+async fn advice_does_not_keep_others_from_looking() {
+    let (engine, asleep) = (engine(Roots::default()), Asleep::new());
+    let held = ["a", "a", "b"].map(|of| {
+        let (engine, (release, held)) = (engine.clone(), std::sync::mpsc::channel::<()>());
+        let work = async move { engine.advice.take(of, move |_| Ok(held.recv().ok())).await };
+        (release, tokio::spawn(work))
+    });
+    let look = engine.look("c", asleep.aim(), Options::default(), Policies::Leave);
+    timeout(DEADLINE, look).await.expect("its turn comes").expect("the process is there");
+    for (release, held) in held {
+        drop(release);
+        timeout(DEADLINE, held).await.expect("it ends").expect("no panic").expect("no error");
+    }
+}
+
 /// An engine at work, with the other ends of its channels.
 struct Desk {
     orders: mpsc::UnboundedSender<Order>,
@@ -124,8 +159,13 @@ async fn mappings_are_for_those_who_may_have_the_process_moved() {
     let found = identify(&Roots::default(), [asleep.pid()]).expect("it is there");
     let process = found[&asleep.pid()];
     let of = |uid| Authority::Of { uid, cgroups: Vec::new() };
-    let own = Some(nix::unistd::getuid().as_raw());
-    for (authority, expected) in [(Authority::All, true), (of(own), true), (of(None), false)] {
+    let own = nix::unistd::getuid().as_raw();
+    for (authority, expected) in [
+        (Authority::All, true),
+        (of(Some(own)), true),
+        (of(Some(own + 1)), false),
+        (of(None), false),
+    ] {
         let live = engine.live(&caller(authority.clone()), Some(process)).await;
         let (now, may_see) = live.expect("this host can be read");
         assert_eq!(may_see, expected, "{authority:?}");

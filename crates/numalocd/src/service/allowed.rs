@@ -7,7 +7,7 @@ use crate::{
     order::{Aim, Member},
     refusal::Refusal,
 };
-use numaloc_api::value::{Pins, Target, WorkloadId, WorkloadSpec};
+use numaloc_api::value::{Pins, Target, Workload, WorkloadId, WorkloadSpec};
 use numaloc_core::{NumaBalancing, Options};
 use std::collections::BTreeSet;
 
@@ -82,6 +82,33 @@ pub async fn register(
     Ok(())
 }
 
+/// As [`locate`], for a set: a workload whose container could be one of several cgroups keeps the cgroup that it was registered with,
+/// so that nobody takes it away by making a cgroup of that name.
+///
+/// # Errors
+/// The host could not be read.
+pub async fn locate_set(
+    parts: &Parts,
+    caller: &Caller,
+    specs: &mut Vec<WorkloadSpec>,
+) -> Result<Vec<WorkloadId>, Refusal> {
+    let mut lost = Vec::new();
+    for (spec, refusal) in locate(parts, caller, specs).await? {
+        let known = match refusal {
+            Refusal::HostCannot { .. } => parts.handle.get_workload(spec.id.clone()).await.ok(),
+            _ => None,
+        };
+        let is_same = |known: &Workload| {
+            known.creator == caller.name && known.spec.container_id == spec.container_id
+        };
+        match known.filter(|known| is_same(known)) {
+            Some(known) => specs.push(WorkloadSpec { cgroup: known.spec.cgroup.clone(), ..spec }),
+            None => lost.push(spec.id),
+        }
+    }
+    Ok(lost)
+}
+
 /// Finds the cgroups of workloads that are given without one, all in one look at the host. Removes workloads from `specs`
 /// whose container is not there, or could be one of several cgroups. Gives these back, with the reason.
 ///
@@ -91,13 +118,13 @@ pub async fn locate(
     parts: &Parts,
     caller: &Caller,
     specs: &mut Vec<WorkloadSpec>,
-) -> Result<Vec<(WorkloadId, Refusal)>, Refusal> {
+) -> Result<Vec<(WorkloadSpec, Refusal)>, Refusal> {
     let sought = specs.iter().filter(|spec| spec.cgroup.is_empty());
     let sought: BTreeSet<_> = sought.filter_map(|spec| spec.container_id.clone()).collect();
     if sought.is_empty() {
         return Ok(Vec::new());
     }
-    let found = parts.engine.containers(&caller.name, sought).await?;
+    let found = parts.engine.containers(caller, sought).await?;
     let mut lost = Vec::new();
     specs.retain_mut(|spec| match spec.container_id.as_ref().and_then(|id| found.get(id)) {
         Some(Ok(cgroup)) if spec.cgroup.is_empty() => {
@@ -105,7 +132,7 @@ pub async fn locate(
             true
         }
         Some(Err(refusal)) if spec.cgroup.is_empty() => {
-            lost.push((spec.id.clone(), refusal.clone()));
+            lost.push((spec.clone(), refusal.clone()));
             false
         }
         _ => true,
@@ -129,5 +156,85 @@ async fn check_processes(parts: &Parts, caller: &Caller, cgroup: &str) -> Result
             Err(Refusal::NotPermitted { message })
         }
         Err(refusal) => Err(refusal),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        access::Quotas,
+        balancing::Balancing,
+        config::Config,
+        dispatch::tests::{Rig, dir, operator},
+        engine::Engine,
+        offload::Offloading,
+    };
+    use numaloc_api::value::RegisterWorkload;
+    use numaloc_host::Roots;
+    use std::{fs, path::Path, sync::Arc};
+    use tokio::sync::watch;
+
+    fn parts(rig: &Rig, cgroup: &Path) -> Parts {
+        let roots = Roots { cgroup: cgroup.into(), ..Roots::default() };
+        let nowhere = "/nowhere".as_ref();
+        let balancing = Balancing::new(roots.clone(), nowhere);
+        let engine = Engine::new(roots.clone(), balancing, Offloading::new(roots, nowhere));
+        Parts {
+            handle: rig.handle.clone(),
+            engine,
+            quotas: Quotas::new(watch::channel(Arc::new(Config::default())).1),
+            metrics: Arc::new(String::new),
+            ending: watch::channel(false).1,
+            stop: watch::channel(false).1,
+        }
+    }
+
+    fn spec(name: &str, container: &str) -> WorkloadSpec {
+        WorkloadSpec {
+            id: WorkloadId::new(name).expect("an id"),
+            cgroup: String::new(),
+            container_id: Some(container.repeat(64)),
+            pod_uid: None,
+            namespace: None,
+            labels: Default::default(),
+            qos_class: None,
+            source: None,
+            ttl: None,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cgroup_with_the_name_of_a_container_takes_no_registered_workload_away() {
+        let (dir, root) = (dir(), dir());
+        let rig = Rig::at(&dir);
+        let parts = parts(&rig, root.path());
+        let make = |path: String| {
+            fs::create_dir_all(root.path().join(&path)).expect("a directory");
+            fs::write(root.path().join(path).join("cgroup.procs"), "").expect("a file");
+        };
+        fs::write(root.path().join("cgroup.procs"), "").expect("a file");
+        make(format!("docker/{}", "a".repeat(64)));
+        let mut known = vec![spec("known", "a")];
+        let lost = locate_set(&parts, &operator(), &mut known).await.expect("it can be read");
+        assert_eq!(
+            (lost.len(), known[0].cgroup.clone()),
+            (0, format!("/docker/{}", "a".repeat(64)))
+        );
+        let request = RegisterWorkload { spec: known[0].clone(), etag: None };
+        rig.handle.register_workload(operator(), request).await.expect("it is taken");
+
+        // Somebody makes others of that name. Nothing says which of them is meant by a new workload.
+        make(format!("elsewhere/{}", "a".repeat(64)));
+        let asked = || vec![spec("known", "a"), spec("new", "a"), spec("gone", "b")];
+        let mut specs = asked();
+        let lost = locate_set(&parts, &operator(), &mut specs).await.expect("it can be read");
+        assert_eq!(specs, known);
+        assert_eq!(lost.iter().map(WorkloadId::id).collect::<Vec<_>>(), ["new", "gone"]);
+        // Under the name that another client has registered, nothing is known of this client's.
+        let other = Caller { name: "uid:1001".to_owned(), ..operator() };
+        let lost = locate_set(&parts, &other, &mut asked()).await.expect("it can be read");
+        assert_eq!(lost.len(), 3);
+        rig.stop().await;
     }
 }

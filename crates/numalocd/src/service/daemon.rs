@@ -33,6 +33,9 @@ fn shown(ceilings: &Ceilings) -> v1::Ceilings {
         profile: v1::Profile::from(ceilings.profile).into(),
         qos_class: v1::QosClass::from(ceilings.qos_class).into(),
         include_shared: ceilings.include_shared,
+        include_bound: ceilings.include_bound,
+        fresh_hugetlb: ceilings.fresh_hugetlb,
+        reserve_bytes: ceilings.reserve_bytes,
         named_nodes: ceilings.named_nodes,
         rate_bytes_per_second: ceilings
             .rate_bytes_per_second

@@ -52,14 +52,14 @@ impl WorkloadService for Service {
         let read = set::read(&self.0, &caller, request.into_inner()).await?;
         let mut set = change.first(ready(read)).await?;
         change.is_about(&set);
-        let lost = change.first(allowed::locate(&self.0, &caller, &mut set.specs)).await?;
+        let lost = change.first(allowed::locate_set(&self.0, &caller, &mut set.specs)).await?;
         change.first(allowed::register(&self.0, &caller, &set.specs)).await?;
         let done = change.make(async move { handle.replace_workloads(caller, set).await }).await?;
         Ok(Response::new(v1::ReplaceWorkloadsResponse {
             written_count: count(done.written),
             unchanged_count: count(done.unchanged),
             removed_count: count(done.removed),
-            missing: lost.iter().map(|(id, _)| id.to_string()).collect(),
+            missing: lost.iter().map(WorkloadId::to_string).collect(),
         }))
     }
 

@@ -301,6 +301,6 @@ fn verified(mut opened: Opened) -> Result<(Opened, Contents), Failure> {
 }
 
 /// Treats a panic of the database as damage.
-fn corrupted(reason: String) -> Fault {
+pub fn corrupted(reason: String) -> Fault {
     Fault::Database(redb::Error::Corrupted(reason))
 }

@@ -288,15 +288,15 @@ where
 }
 
 /// One job.
-pub fn job(db: &Database, number: u64) -> Result<Option<Job>, Fault> {
-    let jobs = db.begin_read()?.open_table(JOBS)?;
+pub fn job(read: &ReadTransaction, number: u64) -> Result<Option<Job>, Fault> {
+    let jobs = read.open_table(JOBS)?;
     let value = jobs.get(number)?;
     value.map(|value| unseal("jobs", &number, value.value())).transpose()
 }
 
 /// Events by their numbers.
-pub fn events(db: &Database, numbers: &[u64]) -> Result<Vec<Event>, Fault> {
-    let events = db.begin_read()?.open_table(EVENTS)?;
+pub fn events(read: &ReadTransaction, numbers: &[u64]) -> Result<Vec<Event>, Fault> {
+    let events = read.open_table(EVENTS)?;
     let mut found = Vec::new();
     for &number in numbers {
         if let Some(value) = events.get(number)? {

@@ -409,3 +409,76 @@ async fn a_note_is_told_at_the_end() {
     }
     rig.stop().await;
 }
+
+/// Reading them may take long. The other calls of this test would wait for it for ever if the dispatcher read them.
+#[tokio::test(start_paused = true)]
+async fn ended_jobs_and_old_events_are_read_beside_the_dispatcher() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let (ended, _) = rig.moving(&[1], "0").await;
+    rig.report(Report::Ended(ended.clone(), Ok(outcome(4096, None))));
+    rig.reaches(&ended, JobState::Succeeded).await;
+    rig.stop().await;
+    let rig = Rig::at(&dir);
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let held = Arc::new(std::sync::Mutex::new(held));
+    let turns = [(); 2].map(|()| {
+        let (handle, held) = (rig.handle.clone(), held.clone());
+        let wait = move || Ok(held.lock().expect("no panic").recv().is_err());
+        tokio::spawn(async move { handle.reading().take(wait).await })
+    });
+    while rig.handle.reading().free() > 0 {
+        tokio::task::yield_now().await;
+    }
+    let [get, watch] = [rig.handle.clone(), rig.handle.clone()];
+    let id = ended.clone();
+    let get = tokio::spawn(async move { get.get_job(id).await });
+    let watch = tokio::spawn(async move { watch.watch_job(ended).await });
+    let old = rig.handle.clone();
+    let old = tokio::spawn(async move { old.events_after(EventFilter::default(), 0, 10).await });
+    let open = rig.create(&[2], "0").await;
+    assert_eq!(rig.handle.get_job(open).await.expect("it is there").creator, "uid:0");
+    assert!(!get.is_finished() && !watch.is_finished() && !old.is_finished());
+    drop(release);
+    for turn in turns {
+        assert_eq!(turn.await.expect("no panic"), Ok(true));
+    }
+    let whole = get.await.expect("no panic").expect("it is there");
+    assert!(whole.plan.is_some() && whole.outcome.is_some());
+    let watched = watch.await.expect("no panic").expect("it is there");
+    assert_eq!(*watched.borrow(), whole);
+    let (old, _) = old.await.expect("no panic").expect("they are there");
+    assert_eq!(old[0].kind, EventType::Completed);
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_events_are_not_read_from_the_store() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let (id, _) = rig.moving(&[1], "0").await;
+    rig.report(Report::Ended(id.clone(), Ok(outcome(4096, None))));
+    rig.reaches(&id, JobState::Succeeded).await;
+    let read = || rig.handle.events_after(EventFilter::default(), 0, 10);
+    let (first, _) = read().await.expect("they are there");
+    let (second, _) = read().await.expect("they are there");
+    assert!(Arc::ptr_eq(&first[0], &second[0]), "all who watch share one");
+    rig.stop().await;
+}
+
+/// A failed read closes the database, and only the dispatcher may open it anew.
+#[tokio::test(start_paused = true)]
+async fn a_failed_read_is_tried_again_by_the_dispatcher() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let (id, _) = rig.moving(&[1], "0").await;
+    rig.report(Report::Ended(id.clone(), Ok(outcome(4096, None))));
+    rig.reaches(&id, JobState::Succeeded).await;
+    let fault = DiskFault { after: 0, takes_effect: false, errno: nix::libc::EIO };
+    (rig.fail)(fault);
+    let failed = rig.handle.create_job(admin(), request(&[2]), pins(&[2]), found(&[2], "0")).await;
+    assert!(failed.is_err(), "the disk does not fail");
+    let whole = rig.handle.get_job(id).await.expect("it is there");
+    assert!(whole.outcome.is_some());
+    rig.stop().await;
+}

@@ -4,10 +4,10 @@ use super::{
     workloads::{targets, workload},
     *,
 };
-use crate::dispatch::Selected;
+use crate::{config::Reserved, dispatch::Selected};
 use numaloc_api::value::{
-    self, CreateSchedule, QosClass, ScheduleSpec, ScheduleState, ScheduleUpdate, UpdateSchedule,
-    WorkloadId, WorkloadSpec,
+    self, CreateSchedule, QosClass, ScheduleId, ScheduleSpec, ScheduleState, ScheduleUpdate,
+    UpdateSchedule, WorkloadId, WorkloadSet, WorkloadSpec,
 };
 use numaloc_host::Target as HostTarget;
 
@@ -467,5 +467,41 @@ async fn the_group_of_a_creator_is_kept_up_to_date() {
     let again = rig.handle.find_schedule_request(agent(), request.clone()).await;
     assert_eq!(again.expect("it is known").expect("it is known").id, id);
     assert_eq!(rig.handle.find_schedule_request(other(), request).await, Ok(None));
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_that_are_kept_for_one_client_are_taken_by_no_other() {
+    let dir = dir();
+    let kept = Reserved { prefix: "nri-".to_owned(), to: Grantee::Uid(1000) };
+    let rig = Rig::with(&dir, Config { reserved: vec![kept], ..config() });
+    let job = || CreateJob { id: JobId::new("nri-a"), ..request(&[1]) };
+    let schedule = || CreateSchedule {
+        id: ScheduleId::new("nri-a"),
+        spec: ScheduleSpec::default(),
+        request_id: None,
+        validate_only: false,
+    };
+    let workload = |cgroup: &str| redis("nri-a", cgroup, QosClass::Be);
+    let set = |cgroup: &str| WorkloadSet { source: None, specs: vec![workload(cgroup)] };
+
+    let made = rig.handle.create_job(other(), job(), pins(&[1]), found(&[1], "0")).await;
+    assert_refused!(made, Refusal::NotPermitted { .. });
+    let made = rig.handle.create_schedule(other(), schedule(), Pins::new()).await;
+    assert_refused!(made, Refusal::NotPermitted { .. });
+    let made = rig.register(other(), workload("/other/redis")).await;
+    assert_refused!(made, Refusal::NotPermitted { .. });
+    let made = rig.handle.replace_workloads(other(), set("/other/redis")).await;
+    assert_refused!(made, Refusal::NotPermitted { .. });
+
+    let made = rig.handle.create_job(agent(), job(), pins(&[1]), found(&[1], "0")).await;
+    made.expect("it is its own name");
+    rig.handle.create_schedule(agent(), schedule(), Pins::new()).await.expect("it is its own name");
+    rig.register(agent(), workload("/pods/redis")).await.expect("it is its own name");
+    rig.handle.replace_workloads(agent(), set("/pods/redis")).await.expect("it is its own name");
+    // What was made before the name was kept stays its maker's.
+    let kept = Reserved { prefix: "nri-".to_owned(), to: Grantee::Uid(1001) };
+    rig.config.send_replace(Arc::new(Config { reserved: vec![kept], ..config() }));
+    rig.register(agent(), workload("/pods/other")).await.expect("it has that name already");
     rig.stop().await;
 }

@@ -9,6 +9,7 @@ use numaloc_api::value::{
     CreateSchedule, ListWorkloads, Page, QosClass, RegisterWorkload, RenewWorkloads, ScheduleSpec,
     Selector, UnregisterWorkload, Workload, WorkloadFilter, WorkloadId, WorkloadSet, WorkloadSpec,
 };
+use numaloc_host::Target as HostTarget;
 use std::collections::BTreeMap;
 
 pub(super) fn workload(id: &str) -> WorkloadSpec {
@@ -594,4 +595,32 @@ async fn schedules_run_soon_when_their_cpus_change() {
     due.sort_unstable();
     assert_eq!(due, ["cgroup /pods", "label app=a"]);
     rig.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_in_one_cgroup_the_first_names_it_and_the_best_class_counts() {
+    let dir = dir();
+    let rig = Rig::at(&dir);
+    let labels = [("app".to_owned(), "a".to_owned())];
+    for (id, qos_class) in [("c", None), ("a", Some(QosClass::Be)), ("b", Some(QosClass::Ls))] {
+        let cgroup = "/pods/one".to_owned();
+        let spec =
+            WorkloadSpec { cgroup, labels: labels.clone().into(), qos_class, ..workload(id) };
+        rig.register(operator(), spec).await.expect("it is taken");
+    }
+    // Another name in the same cgroup, which the labels do not select, has its say, too.
+    let other = WorkloadSpec { cgroup: "/pods/one".to_owned(), ..workload("d") };
+    let lsr = WorkloadSpec { qos_class: Some(QosClass::Lsr), ..other };
+    rig.register(operator(), lsr).await.expect("it is taken");
+    let target = Target { labels: labels.into(), ..Target::default() };
+    let select = || rig.handle.select_for(operator(), target.clone());
+    let selected = select().await.expect("found");
+    assert_eq!(targets(&selected.aim), [HostTarget::Cgroup("/pods/one".to_owned())]);
+    assert_eq!(selected.aim.members[0].name, Target::container("c-a"));
+    assert_eq!(selected.qos_class, Some(QosClass::Lsr));
+    for (id, expected) in [("d", Some(QosClass::Ls)), ("b", Some(QosClass::Be)), ("a", None)] {
+        rig.unregister(operator(), workload(id).id).await.expect("it is known");
+        assert_eq!(select().await.expect("found").qos_class, expected);
+    }
+    rig.stop().await;
 }

@@ -1,0 +1,76 @@
+//! What the book does not keep of ended jobs and of events. The dispatcher says where it is; it is read and decoded in threads of
+//! their own, which may take some milliseconds for a job with thousands of processes.
+
+use crate::{refusal::Refusal, store::Reader};
+use numaloc_api::value::{Event, Job};
+use std::sync::Arc;
+use tokio::{sync::Semaphore, task::spawn_blocking};
+
+/// How many records are read at a time: each may have megabytes.
+const AT_ONCE: usize = 2;
+
+/// A job: all of it, or as the book has it and where the rest is.
+pub type AnyJob = (Arc<Job>, Option<Reader>);
+
+/// Events: those that the book has, and where the others are.
+#[derive(Debug, Default)]
+pub struct AnyEvents {
+    /// In the order of the answer; an event that the book does not have by its number.
+    pub events: Vec<Result<Arc<Event>, u64>>,
+    /// `None`: the book has them all.
+    pub reader: Option<Reader>,
+}
+
+/// Takes turns in reading. Clones share the same turns.
+#[derive(Clone, Debug)]
+pub struct Reading(Arc<Semaphore>);
+
+impl Default for Reading {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(AT_ONCE)))
+    }
+}
+
+impl Reading {
+    /// Runs `work` in a thread of its own.
+    ///
+    /// # Errors
+    /// Those of the work; internal, if it panics.
+    pub async fn take<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let bug = |message: String| Refusal::Internal { message };
+        let turn = self.0.clone().acquire_owned().await.map_err(|error| bug(error.to_string()))?;
+        let work = move || {
+            let _turn = turn;
+            work()
+        };
+        spawn_blocking(work).await.unwrap_or_else(|error| Err(bug(error.to_string())))
+    }
+}
+
+#[cfg(test)]
+impl Reading {
+    /// How many turns are free.
+    pub fn free(&self) -> usize {
+        self.0.available_permits()
+    }
+}
+
+impl AnyEvents {
+    /// The numbers of those that the book does not have.
+    pub fn numbers(&self) -> Vec<u64> {
+        self.events.iter().filter_map(|event| event.as_ref().err().copied()).collect()
+    }
+
+    /// All of them, with those that were `read`. Events that have been forgotten meanwhile are left out.
+    pub fn with(self, read: Vec<Event>) -> Vec<Arc<Event>> {
+        let mut read = read.into_iter().map(Arc::new).peekable();
+        let each = self.events.into_iter().filter_map(|event| match event {
+            Ok(event) => Some(event),
+            Err(number) => read.next_if(|event| event.number == number),
+        });
+        each.collect()
+    }
+}

@@ -1,0 +1,57 @@
+//! Reads records of one moment, in any thread, while the store goes on.
+
+use super::{
+    StoreError,
+    opening::{Failure, corrupted},
+    quiet::quietly,
+    tables::{self, Fault},
+};
+use numaloc_api::value::{Event, Job, JobId};
+use redb::ReadTransaction;
+use std::{fmt, path::PathBuf};
+
+/// The records of a store at one moment. While it exists, the room of records removed meanwhile cannot be used again: read at once.
+///
+/// A failure leaves the store as it is, also where only opening it anew would help. So read what has failed by [`super::Store`].
+pub struct Reader {
+    read: ReadTransaction,
+    path: PathBuf,
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Reader {
+    pub(super) fn new(read: ReadTransaction, path: PathBuf) -> Self {
+        Self { read, path }
+    }
+
+    /// As [`super::Store::job`].
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn job(&self, id: &JobId) -> Result<Option<Job>, StoreError> {
+        let Some(number) = id.number() else { return Ok(None) };
+        self.with(|read| tables::job(read, number))
+    }
+
+    /// As [`super::Store::events`].
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn events(&self, numbers: &[u64]) -> Result<Vec<Event>, StoreError> {
+        self.with(|read| tables::events(read, numbers))
+    }
+
+    fn with<T>(
+        &self,
+        work: impl FnOnce(&ReadTransaction) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        let result = quietly(|| work(&self.read)).unwrap_or_else(|panic| Err(corrupted(panic)));
+        let failed = |fault| StoreError::of(self.path.clone(), Failure { fault, error: None });
+        result.map_err(failed)
+    }
+}
