@@ -7,7 +7,7 @@ mod grpcurl;
 mod image;
 mod numa;
 mod page;
-mod plugin;
+pub mod plugin;
 mod redis;
 mod registering;
 mod rig;

@@ -6,7 +6,7 @@
 //!
 //! The suites run as root on a machine with two nodes and change its settings: `tests/vm/suite` runs them in a virtual machine.
 //! Tests that need another machine are in modules with its name, which that script selects: `sparse4`, `memonly`; `unit` and
-//! `service` need systemd, `packages` a Debian system, `containerd` needs containerd, `mthp` needs a kernel from 6.8 on, `gigantic` needs pools of 1 GiB pages,
+//! `service` need systemd, `packages` a Debian system, `containerd` needs containerd, `nri` needs a runtime side of NRI, `mthp` needs a kernel from 6.8 on, `gigantic` needs pools of 1 GiB pages,
 //! `stressors` needs programs that are not ours.
 #![forbid(unsafe_code)]
 
@@ -40,6 +40,8 @@ mod many;
 mod map;
 mod memonly;
 mod mthp;
+mod nri;
+mod numastat;
 mod offload;
 mod orders;
 mod pacing;

@@ -3,7 +3,7 @@
 
 use crate::{
     app::until,
-    cli::{code, numalocctl},
+    cli::{NOBODY, code, numalocctl},
     kernel_log::KernelLog,
     service::proc_status,
     settings::{Cgroup, Setting, cpus_of},
@@ -15,6 +15,8 @@ use nix::{
 };
 use std::{
     fs,
+    io::Write,
+    os::unix::process::CommandExt,
     path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
 };
@@ -41,21 +43,31 @@ struct Chase {
 }
 
 impl Stressor {
-    /// Starts it on the CPUs of node 0.
+    /// Starts it as root on the CPUs of node 0.
     fn start(name: &str, command: &str) -> Self {
+        Self::start_as(0, name, command)
+    }
+
+    /// Starts it as this user on the CPUs of node 0.
+    fn start_as(user: u32, name: &str, command: &str) -> Self {
         let balancing = Setting::numa_balancing(false);
         let (log, cgroup) = (KernelLog::from_now(), Cgroup::new(name));
         cgroup.write("cpuset.cpus", &cpus_of(0));
         let output = PathBuf::from(format!("/tmp/{name}.log"));
         let file = fs::File::create(&output).expect("/tmp is a tmpfs");
-        let enter = format!("echo 0 > {}/cgroup.procs && exec {command}", cgroup.path().display());
-        let child = Command::new("sh")
-            .args(["-c", &enter])
-            .stdin(Stdio::null())
+        let mut child = Command::new("sh")
+            .args(["-c", &format!("read line && exec {command} < /dev/null")])
+            .uid(user)
+            .gid(user)
+            .stdin(Stdio::piped())
             .stderr(file.try_clone().expect("a descriptor"))
             .stdout(file)
             .spawn()
             .expect("sh");
+        // It waits until it is in its cgroup, where only root can put it.
+        cgroup.write("cgroup.procs", &child.id().to_string());
+        let mut waiting = child.stdin.take().expect("a pipe");
+        writeln!(waiting, "go").expect("it reads");
         Self { child, cgroup, output, log, node: 0, _balancing: balancing }
     }
 
@@ -196,9 +208,10 @@ fn memtester_on_locked_memory() {
 }
 
 /// Many small stressors at a time, whose memory comes and goes: they verify, and `--verify` makes a wrong byte an error.
-fn stress_ng(name: &str, stressors: &str) {
-    let command = format!("stress-ng --verify --oomable --timeout 15 --temp-path /tmp {stressors}");
-    let chase = Stressor::start(name, &command).chase(0);
+fn stress_ng(user: u32, name: &str, seconds: u32, stressors: &str) {
+    let command =
+        format!("stress-ng --verify --oomable --timeout {seconds} --temp-path /tmp {stressors}");
+    let chase = Stressor::start_as(user, name, &command).chase(0);
     assert!(!chase.output.contains("fail:"), "{}", chase.output);
     chase.assert_moved(256);
 }
@@ -206,7 +219,9 @@ fn stress_ng(name: &str, stressors: &str) {
 #[test]
 fn stress_ng_on_anonymous_memory() {
     stress_ng(
+        0,
         "stress-anon",
+        15,
         "--vm 1 --vm-bytes 24M --mremap 1 --mremap-bytes 8M --fork 1 --userfaultfd 1 --userfaultfd-bytes 4M",
     );
 }
@@ -214,7 +229,20 @@ fn stress_ng_on_anonymous_memory() {
 #[test]
 fn stress_ng_on_shared_memory() {
     stress_ng(
+        0,
         "stress-shared",
+        15,
         "--memfd 1 --memfd-bytes 16M --shm 1 --shm-bytes 8M --shm-sysv 1 --shm-sysv-bytes 8M --vm 1 --vm-bytes 16M --numa 1",
+    );
+}
+
+/// As root, the stressor of madvise(2) has the kernel take pages for broken (MADV_HWPOISON), which it may then not move.
+#[test]
+fn stress_ng_on_advised_memory() {
+    stress_ng(
+        NOBODY,
+        "stress-advised",
+        30,
+        "--madvise 1 --mmap 1 --mmap-bytes 8M --vm 1 --vm-bytes 16M",
     );
 }

@@ -32,7 +32,11 @@ impl Plugin {
     /// As root, who is an administrator of numalocd: this machine has no account for it. It is not connected yet when this returns.
     /// A containerd with NRI is used by NRI alone, so that the other way does not hide what fails; without, both ways are open.
     pub fn start(containerd: &Containerd, daemon: &Daemon) -> Self {
-        let arguments = arguments(containerd, daemon);
+        Self::with(arguments(containerd, daemon), daemon)
+    }
+
+    /// With these arguments.
+    pub fn with(arguments: Vec<String>, daemon: &Daemon) -> Self {
         let mut plugin = Self { child: None, arguments, log: daemon.dir.join("nri.log") };
         plugin.spawn();
         plugin
@@ -56,14 +60,23 @@ impl Plugin {
             child.wait().ok();
         }
     }
+
+    /// Its pid.
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("it runs").id()
+    }
+
+    /// What it has logged since its first start.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
 }
 
 impl Drop for Plugin {
     fn drop(&mut self) {
         self.kill();
         if std::thread::panicking() {
-            let log = fs::read_to_string(&self.log).unwrap_or_default();
-            eprintln!("the log of numaloc-nri:\n{log}");
+            eprintln!("the log of numaloc-nri:\n{}", self.log());
         }
     }
 }

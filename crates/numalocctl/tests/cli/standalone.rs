@@ -123,6 +123,19 @@ fn many_processes_are_no_matter_of_open_files() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// docs/troubleshooting.md says so: it is no result of a look at the target, which may need to move.
+#[test]
+fn on_a_machine_with_one_node_plan_and_migrate_fail() {
+    if fs::exists("/sys/devices/system/node/node1").unwrap() {
+        numaloc_sys::fixture::skipped("this machine has more than one node");
+        return;
+    }
+    let pid = std::process::id();
+    for command in ["plan", "migrate"] {
+        fails(&format!("{command} --standalone --pid {pid}"), 1, "one NUMA node with memory");
+    }
+}
+
 /// As after `setpriv --reuid=65534`, which leaves root's HOME.
 #[test]
 fn a_configuration_that_may_not_be_read_is_left_out_with_a_warning() {

@@ -1,0 +1,72 @@
+//! `numastat -p`, which is not ours, beside numa_maps as the suites read it and beside `numalocctl locality`: all three say the same.
+
+use crate::{
+    cli::{code, numalocctl},
+    scene::{SLACK, Scene},
+    settings::Setting,
+    truth::{Nodes, on},
+};
+use serde_json::Value;
+use std::process::Command;
+
+const MIB: u64 = 1 << 20;
+
+/// The last row of `numastat -p`: MiB with two decimals for each node, and their sum.
+fn numastat(pid: i32) -> Nodes {
+    let output = Command::new("numastat").args(["-p", &pid.to_string()]).output();
+    let output = output.expect("setup.sh installs numactl");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let row = |name: &str| text.lines().rfind(|line| line.starts_with(name));
+    let row = row("Total").unwrap_or_else(|| panic!("no total: {text}"));
+    let bytes = |number: &str| (number.parse::<f64>().expect("MiB") * MIB as f64) as u64;
+    let mut columns: Vec<u64> = row.split_whitespace().skip(1).map(bytes).collect();
+    let sum = columns.pop().expect("a sum");
+    assert!(sum.abs_diff(columns.iter().sum()) <= SLACK, "{text}");
+    (0..).zip(columns).collect()
+}
+
+/// What `locality` says of a process that is the only one of the target.
+fn locality(pid: i32) -> Nodes {
+    let output = numalocctl(&["locality", "--pid", &pid.to_string(), "-o", "json"]);
+    assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let number = |of: &Value, field: &str| of[field].as_u64().expect("a number");
+    let nodes = document["total"]["nodes"].as_array().expect("a list").iter();
+    nodes.map(|of| (number(of, "node") as u32, number(of, "bytes"))).collect()
+}
+
+/// Compares all three. Returns what numastat says.
+fn compare(scene: &Scene) -> Nodes {
+    let pid = scene.app.pid();
+    let (truth, told, ours) = (scene.truth().all(), numastat(pid), locality(pid));
+    for node in [0, 1] {
+        let [truth, told, ours] = [&truth, &told, &ours].map(|nodes| on(nodes, node));
+        assert!(told.abs_diff(truth) <= SLACK, "node {node}: {told} in numastat, {truth} true");
+        assert!(ours.abs_diff(told) <= SLACK, "node {node}: {ours} ours, {told} in numastat");
+    }
+    told
+}
+
+fn agrees(regions: &[&str], bytes: u64) {
+    let scene = Scene::remote(regions);
+    let before = compare(&scene);
+    assert!(on(&before, 1) >= bytes, "{before:?}");
+    let output = numalocctl(&["migrate", "--pid", &scene.app.pid().to_string()]);
+    assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let after = compare(&scene);
+    assert!(on(&after, 0) >= bytes && on(&after, 1) + bytes <= on(&before, 1) + SLACK, "{after:?}");
+    scene.finish();
+}
+
+#[test]
+fn numastat_agrees_before_and_after_a_migration() {
+    agrees(&["anon:16M", "thp:32M", "shm:8M", "file:/dev/shm/numastat{}:8M"], 64 * MIB);
+}
+
+/// numa_maps counts these by their own size, and numastat multiplies.
+#[test]
+fn numastat_agrees_on_hugetlb_pages() {
+    let _pools = [0, 1].map(|node| Setting::huge_pool(node, 32));
+    agrees(&["hugetlb:32M", "anon:16M"], 48 * MIB);
+}
