@@ -344,11 +344,11 @@ fn each_mistake_is_told_with_its_line_and_key() {
         ),
         (
             "[[grants]]\nuser = 1\nrole = \"operator\"\nnames = [\"a/\"]",
-            "4: grants[0].names: 'a/' is no beginning of names",
+            "4: grants[0].names: 'a/' is not a valid beginning of names",
         ),
         (
             "[[grants]]\nuser = 1\nrole = \"operator\"\nnames = [\"12\"]",
-            "4: grants[0].names: '12' is no beginning of names",
+            "4: grants[0].names: '12' is not a valid beginning of names",
         ),
         (
             "[[grants]]\nuser = 1\nrole = \"admin\"\nceilings.workers = 2",
