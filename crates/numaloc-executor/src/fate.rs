@@ -84,7 +84,13 @@ mod tests {
         assert_eq!(of(Some(EINVAL), PageStatus::Tried), Fate::Leave(Reason::ProcessGone));
         assert_eq!(of(Some(EACCES), PageStatus::Tried), Fate::Refused(Reason::NotAllowed, EACCES));
         assert_eq!(of(Some(ENODEV), PageStatus::Tried), Fate::Refused(Reason::NotMovable, ENODEV));
+        assert_eq!(of(Some(EPERM), PageStatus::Untried), Fate::Refused(Reason::NotAllowed, EPERM));
+        assert_eq!(of(Some(EINTR), PageStatus::Untried), Fate::Later(Reason::Busy));
         assert_eq!(of(None, PageStatus::Busy), Fate::Later(Reason::Busy));
+        assert_eq!(of(Some(EINTR), PageStatus::Shared), Fate::Later(Reason::Shared));
+        assert_eq!(of(None, PageStatus::NoMemory), Fate::Reroute);
+        let refused = of(None, PageStatus::Refused(EFAULT));
+        assert_eq!(refused, Fate::Refused(Reason::NotMovable, EFAULT));
     }
 
     #[test]
