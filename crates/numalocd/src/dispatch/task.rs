@@ -232,6 +232,9 @@ impl Dispatcher {
             Command::FindScheduleRequest(caller, request, reply) => {
                 let _ = reply.send(self.find_schedule_request(&caller, &request));
             }
+            Command::BeginRegister(caller, request, reply) => {
+                let _ = reply.send(self.begin_register(&caller, &request));
+            }
             Command::GetJob(id, reply) => drop(reply.send(self.get_job(&id))),
             Command::ListJobs(request, reply) => drop(reply.send(self.list_jobs(&request))),
             Command::WatchJob(id, reply) => {
@@ -305,6 +308,9 @@ impl Dispatcher {
             }
             Command::ChangeJob(caller, id, change, reply) => {
                 answer!(reply, self.change_job(&caller, &id, change));
+            }
+            Command::DeleteJob(caller, request, reply) => {
+                answer!(reply, self.delete_job(&caller, &request));
             }
             Command::CreateSchedule(caller, request, pins, reply) => {
                 answer!(reply, self.create_schedule(&caller, request, pins));
