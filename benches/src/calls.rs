@@ -96,7 +96,8 @@ async fn write(endpoint: &Endpoint, writers: usize) -> Result<JoinSet<Result<()>
                     labels: [("number".to_owned(), number.to_string())].into(),
                     ..Workload::default()
                 };
-                let request = RegisterWorkloadRequest { workload: Some(workload) };
+                let request =
+                    RegisterWorkloadRequest { workload: Some(workload), ..Default::default() };
                 workloads.register_workload(request).await?;
             }
             Ok(())

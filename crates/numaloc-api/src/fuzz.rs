@@ -41,6 +41,7 @@ pub fn convert_all(bytes: &[u8]) -> BTreeSet<&'static str> {
         CancelJobRequest => JobId,
         PauseJobRequest => JobId,
         ResumeJobRequest => JobId,
+        DeleteJobRequest => DeleteJob,
         CreateScheduleRequest => CreateSchedule,
         GetScheduleRequest => ScheduleId,
         ListSchedulesRequest => ListSchedules,

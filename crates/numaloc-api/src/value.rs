@@ -25,9 +25,9 @@ pub use outcome::Outcome;
 pub use partner::Partner;
 pub use record::{Event, Job, PlanSummary, Schedule, Workload};
 pub use request::{
-    CreateJob, CreateSchedule, DeleteSchedule, EventFilter, EventType, GetAdvice, GetLiveView,
-    GetLocality, ListEvents, ListJobs, ListSchedules, OnConflict, Page, RunSchedule, WatchEvents,
-    WatchJobs, WatchLocality, WatchSchedules,
+    CreateJob, CreateSchedule, DeleteJob, DeleteSchedule, EventFilter, EventType, GetAdvice,
+    GetLiveView, GetLocality, ListEvents, ListJobs, ListSchedules, OnConflict, Page, RunSchedule,
+    WatchEvents, WatchJobs, WatchLocality, WatchSchedules,
 };
 pub use schedule::{ScheduleFilter, ScheduleSpec, ScheduleState, ScheduleUpdate, UpdateSchedule};
 pub use selector::{Condition, NoSelector, Requirement, Selector};
@@ -35,8 +35,7 @@ pub use spec::{
     Emit, Limits, MigrationSpec, Missing, OnInterrupt, Pins, Policy, QosClass, Target,
     TargetProcess,
 };
-pub(crate) use workload::is_container_id;
 pub use workload::{
     ListWorkloads, RegisterWorkload, RenewWorkloads, UnregisterWorkload, WatchWorkloads,
-    WorkloadFilter, WorkloadSet, WorkloadSpec, WorkloadsPart,
+    WorkloadField, WorkloadFilter, WorkloadSet, WorkloadSpec, WorkloadsPart,
 };

@@ -60,6 +60,12 @@ pub enum Problem {
     /// A field mask names something that is not a field that can be changed.
     #[error("names a field that cannot be changed")]
     UnknownPath,
+    /// Two fields cannot be set in one request.
+    #[error("must not be set together with {other}")]
+    Excludes {
+        /// The other field.
+        other: &'static str,
+    },
     /// The value contradicts another field.
     #[error("must not be longer than {other}")]
     LongerThan {

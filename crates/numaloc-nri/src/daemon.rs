@@ -162,7 +162,8 @@ impl Daemon for Grpc {
 
     async fn register(&mut self, workload: v1::Workload) -> Result<(), Status> {
         let mut client = WorkloadServiceClient::new(self.channel()?);
-        let request = v1::RegisterWorkloadRequest { workload: Some(workload) };
+        let request =
+            v1::RegisterWorkloadRequest { workload: Some(workload), ..Default::default() };
         within(ANSWER, client.register_workload(request)).await.map(drop)
     }
 

@@ -24,7 +24,7 @@ pub use connect::ConnectArgs;
 pub use dsa::DsaArgs;
 pub use events::EventsArgs;
 pub use exchange::ExchangeArgs;
-pub use jobs::{JobsCommand, ListJobsArgs};
+pub use jobs::{DeleteJobsArgs, JobsCommand, ListJobsArgs};
 pub use map::{MapArgs, MoveMapArgs};
 pub use names::parse_workload;
 pub use options::PlanArgs;

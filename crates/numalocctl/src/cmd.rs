@@ -33,6 +33,9 @@ use crate::{
 use numaloc_host::{Roots, check_page_size};
 use serde::Serialize;
 
+/// Message for a request that was only checked.
+const TAKEN: &str = "the daemon would take it; nothing has changed\n";
+
 /// The surroundings of this program.
 #[derive(Clone, Debug)]
 pub struct Surroundings {

@@ -139,7 +139,8 @@ fn workload(number: u64, created: SystemTime) -> Workload {
         ttl: None,
     };
     let (creator, etag) = (CREATOR.to_owned(), "1".to_owned());
-    Workload { spec, created, creator, creator_gid: None, etag, expires: None }
+    let request_id = None;
+    Workload { spec, created, creator, creator_gid: None, etag, request_id, expires: None }
 }
 
 fn schedule(number: u64, now: SystemTime) -> Schedule {
@@ -158,6 +159,7 @@ fn schedule(number: u64, now: SystemTime) -> Schedule {
         creator_gid: None,
         pins: Default::default(),
         request_id: None,
+        request_digest: 0,
         etag: "1".to_owned(),
     }
 }

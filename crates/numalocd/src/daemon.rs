@@ -33,6 +33,8 @@ use tokio::{net::TcpListener, sync::watch, task::JoinHandle, time::timeout};
 
 /// How long open calls may take to end once all jobs have been saved.
 const GOODBYE: Duration = Duration::from_secs(1);
+/// How long storing the jobs and putting settings back may take.
+const SAVING: Duration = Duration::from_secs(5);
 
 /// Starts the program anew without its HWLOC_ variables, if there are any. With them hwloc may read another topology than that of
 /// this machine (hwloc's manual, "Environment Variables"). They cannot be removed in place, because the environment of a process
@@ -172,7 +174,8 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
     }
     // Health checks fail from now on, so that clients send their changes elsewhere.
     end.send_replace(true);
-    self::end(&handle, &stop, dispatcher, server, &notifier).await;
+    let grace = config.borrow().stop.grace;
+    self::end(&handle, &stop, dispatcher, server, &notifier, grace).await;
     // Jobs that did not end in time cannot put the setting back any more.
     if let Err(error) = parts.engine.put_back() {
         tracing::error!(%error, "kernel.numa_balancing stays as a job has left it");
@@ -192,9 +195,10 @@ async fn end(
     dispatcher: JoinHandle<()>,
     server: JoinHandle<Result<(), listen::ServeError>>,
     notifier: &Notifier,
+    grace: Duration,
 ) {
     let begin = Instant::now();
-    notifier.stopping("ending the batches in hand");
+    notifier.stopping("ending the batches in hand", grace + GOODBYE + SAVING);
     tracing::info!("stopping: the batches in hand are ended, the jobs saved");
     handle.stop().await;
     // The dispatcher itself bounds how long it waits for runs.

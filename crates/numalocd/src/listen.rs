@@ -100,6 +100,12 @@ pub enum ListenError {
          remove the address from the socket unit"
     )]
     PassedTcp(SocketAddr),
+    /// A Unix socket was passed of which the configuration does not say what its callers may do.
+    #[error(
+        "{0}: passed by the service manager, but neither listen.socket nor an entry of [[listen.sockets]] has this path: add it \
+         there, or remove it from the socket unit"
+    )]
+    PassedUnix(String),
     /// Without TLS only loopback addresses are allowed.
     #[error("{0}: is not a loopback address, and there is no [listen.tls]: add that")]
     Plain(SocketAddr),
@@ -114,17 +120,18 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Takes the passed sockets, and opens those that `config` names besides. A passed Unix socket stands for the additional
-    /// socket with its path, or else for `config.socket`. A passed TCP socket stands for the address in `config.tcp`.
+    /// Takes the passed sockets, and opens those that `config` names besides. A passed Unix socket stands for the socket of
+    /// `config` with its path; the only one stands for `config.socket` if there are no additional ones. A passed TCP socket stands for the address in `config.tcp`.
     ///
     /// # Errors
     /// A socket cannot be made (another daemon or file is there, or the rights do not suffice), or the TLS files cannot be used.
     pub async fn open(config: &Listen, passed: Passed) -> Result<Self, ListenError> {
         let tcp = tcp(config, passed.tcp).await?;
         let keys = config.tls.as_ref().map(Keys::read).transpose()?;
+        let is_only = passed.unix.len() == 1;
         let passed = passed.unix.into_iter();
-        let mut unix: Vec<_> =
-            passed.map(|listener| unix::Socket::passed(listener, &config.sockets)).collect();
+        let passed = passed.map(|listener| unix::Socket::passed(listener, config, is_only));
+        let mut unix = passed.collect::<Result<Vec<_>, _>>()?;
         if unix.iter().all(|socket| socket.further.is_some()) {
             unix.insert(0, unix::bind(config).await?);
         }

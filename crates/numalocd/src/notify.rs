@@ -53,9 +53,17 @@ impl Notifier {
         }
     }
 
-    /// The daemon has begun to end.
-    pub fn stopping(&self, status: &str) {
-        self.send(&[NotifyState::Stopping, NotifyState::Status(&line(status))], Some(PATIENCE));
+    /// The daemon has begun to end, which takes at most `within`. The service manager waits that long, also where its own time limit
+    /// (TimeoutStopSec=) is shorter.
+    pub fn stopping(&self, status: &str, within: Duration) {
+        let usec = u32::try_from(within.as_micros()).unwrap_or(u32::MAX);
+        let status = line(status);
+        let states = [
+            NotifyState::Stopping,
+            NotifyState::ExtendTimeoutUsec(usec),
+            NotifyState::Status(&status),
+        ];
+        self.send(&states, Some(PATIENCE));
     }
 
     /// Sets the line that `systemctl status` shows. Does not wait.

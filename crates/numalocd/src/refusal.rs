@@ -88,6 +88,14 @@ pub enum Refusal {
         /// What was asked.
         action: &'static str,
     },
+    /// A job that has not ended cannot be deleted.
+    #[error("{name} has not ended ({state}): cancel it before it is deleted")]
+    NotEnded {
+        /// Its resource name.
+        name: String,
+        /// Its state as in the API.
+        state: &'static str,
+    },
     /// The request_id was used for another request.
     #[error("request_id {request_id} was used for {name} with another request: take a new one")]
     AlreadyExists {

@@ -78,7 +78,8 @@ fn workload(
                 labels: [("step".to_owned(), label.to_owned())].into(),
                 ..v1::Workload::default()
             };
-            let request = v1::RegisterWorkloadRequest { workload: Some(workload) };
+            let request =
+                v1::RegisterWorkloadRequest { workload: Some(workload), ..Default::default() };
             client.runtime.block_on(workloads.register_workload(request))?;
             Some(label.to_owned())
         }

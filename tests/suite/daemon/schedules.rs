@@ -34,7 +34,7 @@ fn memory_that_is_pushed_away_comes_back_again_and_again() {
     let schedule = client.runtime.block_on(client.schedules().get_schedule(get)).unwrap();
     let schedule = schedule.into_inner().schedule.unwrap();
     assert!(!schedule.last_job.is_empty() && schedule.last_run_time.is_some());
-    let delete = v1::DeleteScheduleRequest { name, etag: String::new() };
+    let delete = v1::DeleteScheduleRequest { name, ..Default::default() };
     client.runtime.block_on(client.schedules().delete_schedule(delete)).unwrap();
     scene.finish();
 }

@@ -8,6 +8,8 @@ pub const CREATOR_MAX: usize = 256;
 pub const ETAG_MAX: usize = 64;
 /// Longest request_id in bytes.
 pub const REQUEST_ID_MAX: usize = 64;
+/// Most paths of a field mask.
+pub const PATHS_MAX: usize = 32;
 /// Longest duration in any request.
 pub const SPAN_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 

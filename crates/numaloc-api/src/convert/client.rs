@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{v1, value};
 use prost::Message;
-use std::{mem, time::Duration};
+use std::{collections::BTreeSet, mem, time::Duration};
 
 impl From<&value::Target> for v1::Target {
     fn from(target: &value::Target) -> Self {
@@ -87,6 +87,16 @@ impl From<&value::CreateJob> for v1::CreateJobRequest {
     }
 }
 
+impl From<&value::DeleteJob> for v1::DeleteJobRequest {
+    fn from(request: &value::DeleteJob) -> Self {
+        Self {
+            name: request.id.to_string(),
+            allow_missing: request.allow_missing,
+            validate_only: request.validate_only,
+        }
+    }
+}
+
 impl From<&value::ScheduleSpec> for v1::Schedule {
     /// Sets only the fields that a client sets.
     fn from(spec: &value::ScheduleSpec) -> Self {
@@ -124,7 +134,21 @@ impl From<&value::WorkloadSpec> for v1::Workload {
 impl From<&value::RegisterWorkload> for v1::RegisterWorkloadRequest {
     fn from(request: &value::RegisterWorkload) -> Self {
         let etag = request.etag.clone().unwrap_or_default();
-        Self { workload: Some(v1::Workload { etag, ..(&request.spec).into() }) }
+        let named = |mask: &BTreeSet<value::WorkloadField>| prost_types::FieldMask {
+            paths: value::WorkloadField::ALL
+                .iter()
+                .filter(|(_, field)| mask.contains(field))
+                .map(|&(name, _)| name.to_owned())
+                .collect(),
+        };
+        Self {
+            workload: Some(v1::Workload { etag, ..(&request.spec).into() }),
+            update_mask: request.mask.as_ref().map(named),
+            create_only: request.create_only,
+            allow_missing: request.allow_missing,
+            validate_only: request.validate_only,
+            request_id: request.request_id.clone().unwrap_or_default(),
+        }
     }
 }
 
@@ -165,6 +189,18 @@ impl From<&value::UnregisterWorkload> for v1::UnregisterWorkloadRequest {
             name: request.id.to_string(),
             etag: request.etag.clone().unwrap_or_default(),
             allow_missing: request.allow_missing,
+            validate_only: request.validate_only,
+        }
+    }
+}
+
+impl From<&value::DeleteSchedule> for v1::DeleteScheduleRequest {
+    fn from(request: &value::DeleteSchedule) -> Self {
+        Self {
+            name: request.id.to_string(),
+            etag: request.etag.clone().unwrap_or_default(),
+            allow_missing: request.allow_missing,
+            validate_only: request.validate_only,
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     v1,
-    value::{Event, Job, JobProgress, MemberResult, Schedule, Target, Workload},
+    value::{Event, Job, JobProgress, MemberResult, Schedule, ScheduleId, Target, Workload},
 };
 use numaloc_core::NodeSet;
 
@@ -32,6 +32,7 @@ impl Job {
             wanted_state: self.wanted.map_or(v1::JobState::Unspecified, Into::into).into(),
             state_message: self.state_message.clone(),
             schedule: self.schedule.as_ref().map(ToString::to_string).unwrap_or_default(),
+            schedule_number: number(self.schedule.as_ref()),
             creator: self.creator.clone(),
             creator_gid: self.creator_gid,
             pinned_processes: pins(&self.pins),
@@ -48,6 +49,11 @@ impl Job {
             outcome,
         }
     }
+}
+
+/// The number of a schedule; 0: it is not known.
+fn number(schedule: Option<&ScheduleId>) -> i64 {
+    int(schedule.and_then(ScheduleId::number).unwrap_or(0))
 }
 
 impl From<&Job> for v1::Job {
@@ -86,6 +92,7 @@ impl From<&Schedule> for v1::Schedule {
             creator_gid: schedule.creator_gid,
             pinned_processes: pins(&schedule.pins),
             request_id: schedule.request_id.clone().unwrap_or_default(),
+            request_digest: schedule.request_digest.cast_signed(),
             etag: schedule.etag.clone(),
             ..(&schedule.spec).into()
         }
@@ -100,6 +107,7 @@ impl From<&Workload> for v1::Workload {
             creator_gid: workload.creator_gid,
             expire_time: workload.expires.map(timestamp),
             etag: workload.etag.clone(),
+            request_id: workload.request_id.clone().unwrap_or_default(),
             ..(&workload.spec).into()
         }
     }
@@ -114,6 +122,7 @@ impl From<&Event> for v1::Event {
             create_time: Some(timestamp(event.time)),
             job: event.job.as_ref().map(ToString::to_string).unwrap_or_default(),
             schedule: event.schedule.as_ref().map(ToString::to_string).unwrap_or_default(),
+            schedule_number: number(event.schedule.as_ref()),
             creator: event.creator.clone(),
             target: (event.target != Target::default()).then(|| (&event.target).into()),
             from_node_ids: ids(&event.from),

@@ -14,8 +14,9 @@ use super::{
 use crate::{
     Violations, v1,
     value::{
-        CreateJob, EventFilter, GetAdvice, GetLiveView, GetLocality, JobFilter, JobId, ListEvents,
-        ListJobs, MigrationSpec, ScheduleId, WatchEvents, WatchJobs, WatchLocality, WorkloadId,
+        CreateJob, DeleteJob, EventFilter, GetAdvice, GetLiveView, GetLocality, JobFilter, JobId,
+        ListEvents, ListJobs, MigrationSpec, ScheduleId, WatchEvents, WatchJobs, WatchLocality,
+        WorkloadId,
     },
 };
 use numaloc_core::PAGE;
@@ -129,6 +130,17 @@ impl TryFrom<v1::CreateJobRequest> for CreateJob {
     }
 }
 
+impl TryFrom<v1::DeleteJobRequest> for DeleteJob {
+    type Error = Violations;
+
+    fn try_from(from: v1::DeleteJobRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let v1::DeleteJobRequest { name: of, allow_missing, validate_only } = from;
+        let id = name("name", &of, JOB, JobId::from_name, &mut bad);
+        bad.or_of(id.map(|id| Self { id, allow_missing, validate_only }))
+    }
+}
+
 impl TryFrom<v1::ListJobsRequest> for ListJobs {
     type Error = Violations;
 
@@ -174,6 +186,7 @@ fn events(from: Option<v1::EventFilter>, bad: &mut Violations) -> EventFilter {
         job: resource("filter.job", &from.job, JOB, JobId::from_name, bad),
         schedule: schedule(&from.schedule, bad),
         since: time("filter.since", from.since, bad),
+        creator: text("filter.creator", from.creator, CREATOR_MAX, bad),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Requests about schedules.
 
 use super::{
-    bounds::{CREATOR_MAX, ETAG_MAX, REQUEST_ID_MAX, SCHEDULE, SPAN_MAX},
+    bounds::{CREATOR_MAX, ETAG_MAX, PATHS_MAX, REQUEST_ID_MAX, SCHEDULE, SPAN_MAX},
     check::{
         chosen, count, duration, name, page, required, resume_token, text, token, workload_name,
     },
@@ -17,10 +17,8 @@ use crate::{
         ScheduleSpec, ScheduleUpdate, UpdateSchedule, WatchSchedules,
     },
 };
+use prost::Message;
 use std::{ops::RangeInclusive, time::Duration};
-
-/// Most paths of a field mask.
-const PATHS_MAX: usize = 32;
 
 /// Reads an interval: zero, or at least one second.
 fn interval(field: &str, from: Option<prost_types::Duration>, bad: &mut Violations) -> Duration {
@@ -53,6 +51,14 @@ impl ScheduleSpec {
         let mut bad = Violations::default();
         let checked = settings("", self.into(), &mut bad);
         bad.or(checked)
+    }
+
+    /// A number that differs, as good as certainly, where the settings do; never 0. Later versions give the same one for the same
+    /// settings: it is the 64 bit FNV-1a hash of their message, in which maps are ordered.
+    pub fn digest(&self) -> u64 {
+        let bytes = v1::Schedule::from(self).encode_to_vec();
+        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, step).max(1)
     }
 }
 
@@ -185,6 +191,7 @@ impl TryFrom<v1::DeleteScheduleRequest> for DeleteSchedule {
         let mut bad = Violations::default();
         let id = name("name", &from.name, SCHEDULE, ScheduleId::from_name, &mut bad);
         let etag = token("etag", from.etag, ETAG_MAX, &mut bad);
-        bad.or_of(id.map(|id| Self { id, etag }))
+        let (allow_missing, validate_only) = (from.allow_missing, from.validate_only);
+        bad.or_of(id.map(|id| Self { id, etag, allow_missing, validate_only }))
     }
 }

@@ -95,7 +95,7 @@ impl TryFrom<v1::Job> for Job {
         let spec = spec("spec", from.spec, &mut bad);
         let state = must_name("state", from.state, &mut bad);
         let wanted = named("wanted_state", from.wanted_state, &mut bad);
-        let schedule = schedule(&from.schedule, &mut bad);
+        let schedule = schedule(&from.schedule, from.schedule_number, &mut bad);
         let request_id = token("request_id", from.request_id, REQUEST_ID_MAX, &mut bad);
         let created = must_time("create_time", from.create_time, &mut bad);
         let started = time("start_time", from.start_time, &mut bad);
@@ -180,6 +180,7 @@ impl TryFrom<v1::Schedule> for Schedule {
         let creator = std::mem::take(&mut from.creator);
         let etag = std::mem::take(&mut from.etag);
         let creator_gid = from.creator_gid.take();
+        let request_digest = from.request_digest.cast_unsigned();
         let pins = pins(std::mem::take(&mut from.pinned_processes), &mut bad);
         let spec = settings("", from, &mut bad);
         let schedule = id.zip(state).map(|(id, state)| Self {
@@ -197,6 +198,7 @@ impl TryFrom<v1::Schedule> for Schedule {
             creator_gid,
             pins,
             request_id,
+            request_digest,
             etag,
         });
         bad.or_of(schedule)
@@ -212,9 +214,19 @@ impl TryFrom<v1::Workload> for Workload {
         let creator = std::mem::take(&mut from.creator);
         let creator_gid = from.creator_gid.take();
         let etag = std::mem::take(&mut from.etag);
+        let request_id = std::mem::take(&mut from.request_id);
+        let request_id = token("request_id", request_id, REQUEST_ID_MAX, &mut bad);
         let expires = time("expire_time", from.expire_time, &mut bad);
         let spec = workload("", from, &mut bad);
-        bad.or_of(spec.map(|spec| Self { spec, created, creator, creator_gid, etag, expires }))
+        bad.or_of(spec.map(|spec| Self {
+            spec,
+            created,
+            creator,
+            creator_gid,
+            etag,
+            request_id,
+            expires,
+        }))
     }
 }
 
@@ -227,7 +239,7 @@ impl TryFrom<v1::Event> for Event {
         let kind = must_name("type", from.r#type, &mut bad);
         let time = must_time("create_time", from.create_time, &mut bad);
         let job = resource("job", &from.job, JOB, JobId::from_record, &mut bad);
-        let schedule = schedule(&from.schedule, &mut bad);
+        let schedule = schedule(&from.schedule, from.schedule_number, &mut bad);
         let target = match from.target {
             // About the host.
             None if job.is_none() && schedule.is_none() => Target::default(),
@@ -269,8 +281,13 @@ fn pins(from: Vec<v1::PinnedProcess>, bad: &mut Violations) -> Pins {
     from.into_iter().filter_map(&mut pin).collect()
 }
 
-fn schedule(name: &str, bad: &mut Violations) -> Option<ScheduleId> {
-    resource("schedule", name, SCHEDULE, ScheduleId::from_record, bad)
+fn schedule(name: &str, number: i64, bad: &mut Violations) -> Option<ScheduleId> {
+    let id = resource("schedule", name, SCHEDULE, ScheduleId::from_record, bad);
+    // An earlier version has not stored the number.
+    match amount("schedule_number", number, bad) {
+        0 => id,
+        number => id.map(|id| id.with_number(number)),
+    }
 }
 
 /// Reads a time that is required. Returns 1970 if it adds a violation.

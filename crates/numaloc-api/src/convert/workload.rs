@@ -1,7 +1,7 @@
 //! Requests about workloads.
 
 use super::{
-    bounds::{CREATOR_MAX, ETAG_MAX, SPAN_MAX, WORKLOAD},
+    bounds::{CREATOR_MAX, ETAG_MAX, PATHS_MAX, REQUEST_ID_MAX, SPAN_MAX, WORKLOAD},
     check::{cgroup, count, duration, name, page, required, resume_token, text, token},
     labels::labels,
     names::named,
@@ -11,10 +11,10 @@ use crate::{
     Problem, Violations, v1,
     value::{
         ListWorkloads, RegisterWorkload, RenewWorkloads, Selector, TOKEN_MAX, UnregisterWorkload,
-        WatchWorkloads, WorkloadFilter, WorkloadId, WorkloadSpec, WorkloadsPart, is_container_id,
+        WatchWorkloads, WorkloadField, WorkloadFilter, WorkloadId, WorkloadSpec, WorkloadsPart,
     },
 };
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 /// Most workloads in one message.
 pub const PART_MAX: usize = 1000;
@@ -23,19 +23,25 @@ const TTL_MIN: Duration = Duration::from_secs(1);
 
 /// Reads what a client registers. `path` is where the workload is within the message: empty, or ending in a dot.
 pub fn workload(path: &str, from: v1::Workload, bad: &mut Violations) -> Option<WorkloadSpec> {
+    fields(path, from, true, bad)
+}
+
+/// The same. With `is_whole` it has to be said where the workload is.
+fn fields(
+    path: &str,
+    from: v1::Workload,
+    is_whole: bool,
+    bad: &mut Violations,
+) -> Option<WorkloadSpec> {
     let at = |name: &str| format!("{path}{name}");
     let read = match bad.are_of_request() {
         true => WorkloadId::from_name,
         false => WorkloadId::from_record,
     };
     let id = name(&at("name"), &from.name, WORKLOAD, read, bad);
-    if from.cgroup.is_empty() && from.container_id.is_empty() {
-        bad.push(at("cgroup"), Problem::Missing);
-    }
-    let is_sought = from.cgroup.is_empty() && !from.container_id.is_empty();
-    if is_sought && !is_container_id(&from.container_id) {
-        let expected = "of 64 hexadecimal digits where no cgroup is given";
-        bad.push(at("container_id"), Problem::Malformed { expected });
+    if is_whole {
+        let container_id = Some(from.container_id.as_str()).filter(|id| !id.is_empty());
+        WorkloadSpec::check_place(path, &from.cgroup, container_id, bad);
     }
     let is_given = !from.cgroup.is_empty();
     let cgroup = cgroup(&at("cgroup"), from.cgroup, bad);
@@ -74,11 +80,52 @@ impl TryFrom<v1::RegisterWorkloadRequest> for RegisterWorkload {
 
     fn try_from(from: v1::RegisterWorkloadRequest) -> Result<Self, Violations> {
         let mut bad = Violations::default();
-        let mut from = required("workload", from.workload, &mut bad).unwrap_or_default();
-        let etag = token("workload.etag", std::mem::take(&mut from.etag), ETAG_MAX, &mut bad);
-        let spec = workload("workload.", from, &mut bad);
-        bad.or_of(spec.map(|spec| Self { spec, etag }))
+        let v1::RegisterWorkloadRequest {
+            workload,
+            update_mask,
+            create_only,
+            allow_missing,
+            validate_only,
+            request_id,
+        } = from;
+        let mut workload = required("workload", workload, &mut bad).unwrap_or_default();
+        let etag = token("workload.etag", std::mem::take(&mut workload.etag), ETAG_MAX, &mut bad);
+        let mask = mask(update_mask.map_or_else(Vec::new, |mask| mask.paths), &mut bad);
+        if create_only && mask.is_some() {
+            bad.push("create_only", Problem::Excludes { other: "update_mask" });
+        }
+        // Where only some fields change, the result says where the workload is.
+        let is_whole = mask.is_none() || allow_missing;
+        let spec = fields("workload.", workload, is_whole, &mut bad);
+        let request_id = token("request_id", request_id, REQUEST_ID_MAX, &mut bad);
+        bad.or_of(spec.map(|spec| Self {
+            spec,
+            mask,
+            etag,
+            create_only,
+            allow_missing,
+            validate_only,
+            request_id,
+        }))
     }
+}
+
+/// Reads the fields that a mask names; `None`: it names none, so that all are meant.
+fn mask(paths: Vec<String>, bad: &mut Violations) -> Option<BTreeSet<WorkloadField>> {
+    if paths.is_empty() || !count("update_mask.paths", paths.len(), PATHS_MAX, bad) {
+        return None;
+    }
+    let mut fields = BTreeSet::new();
+    for (index, path) in paths.iter().enumerate() {
+        let named = |(name, _): &&(&str, _)| name == path || path == "*";
+        let before = fields.len();
+        fields.extend(WorkloadField::ALL.iter().filter(named).map(|&(_, field)| field));
+        let is_known = path == "*" || WorkloadField::ALL.iter().any(|(name, _)| name == path);
+        if before == fields.len() && !is_known {
+            bad.push(format!("update_mask.paths[{index}]"), Problem::UnknownPath);
+        }
+    }
+    Some(fields)
 }
 
 impl TryFrom<v1::ReplaceWorkloadsRequest> for WorkloadsPart {
@@ -93,7 +140,8 @@ impl TryFrom<v1::ReplaceWorkloadsRequest> for WorkloadsPart {
             let one = |(index, from)| workload(&format!("workloads[{index}]."), from, &mut bad);
             specs.extend(from.workloads.into_iter().enumerate().filter_map(one));
         }
-        bad.or(Self { source, ttl, specs, is_last: from.last })
+        let (is_last, validate_only) = (from.last, from.validate_only);
+        bad.or(Self { source, ttl, specs, is_last, validate_only })
     }
 }
 
@@ -114,8 +162,8 @@ impl TryFrom<v1::UnregisterWorkloadRequest> for UnregisterWorkload {
         let mut bad = Violations::default();
         let id = name("name", &from.name, WORKLOAD, WorkloadId::from_name, &mut bad);
         let etag = token("etag", from.etag, ETAG_MAX, &mut bad);
-        let allow_missing = from.allow_missing;
-        bad.or_of(id.map(|id| Self { id, etag, allow_missing }))
+        let (allow_missing, validate_only) = (from.allow_missing, from.validate_only);
+        bad.or_of(id.map(|id| Self { id, etag, allow_missing, validate_only }))
     }
 }
 

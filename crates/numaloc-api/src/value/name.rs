@@ -51,6 +51,12 @@ macro_rules! id {
             pub fn id(&self) -> &str {
                 &self.id
             }
+            /// Whether both name the same record. An id that a client has chosen may be chosen again when its record is gone: where
+            /// both numbers are known, they have to be the same.
+            pub fn is_same(&self, other: &Self) -> bool {
+                let numbers = self.number.zip(other.number);
+                self == other && numbers.is_none_or(|(own, others)| own == others)
+            }
         }
 
         impl PartialEq for $name {

@@ -143,6 +143,8 @@ pub struct Schedule {
     pub creator_gid: Option<u32>,
     /// The request_id that it was created with.
     pub request_id: Option<String>,
+    /// A digest of what it was created with ([`ScheduleSpec::digest`]); 0: not known.
+    pub request_digest: u64,
     /// The processes that the pids of its target stand for.
     pub pins: Pins,
     /// Changes with each update by a client.
@@ -162,6 +164,8 @@ pub struct Workload {
     pub creator_gid: Option<u32>,
     /// Changes with each change of it.
     pub etag: String,
+    /// The request_id of its creator's request that last changed it.
+    pub request_id: Option<String>,
     /// When its lease ends, as far as is known. It is only for answers: the value in a stored record means nothing.
     pub expires: Option<SystemTime>,
 }

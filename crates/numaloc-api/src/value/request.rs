@@ -74,6 +74,17 @@ pub struct CreateJob {
     pub validate_only: bool,
 }
 
+/// Asks to delete a job that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteJob {
+    /// The job.
+    pub id: JobId,
+    /// Whether the call succeeds if there is no such job.
+    pub allow_missing: bool,
+    /// Only check whether the job could be deleted.
+    pub validate_only: bool,
+}
+
 /// Asks for a schedule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CreateSchedule {
@@ -103,6 +114,17 @@ pub struct DeleteSchedule {
     pub id: ScheduleId,
     /// The etag that it must have.
     pub etag: Option<String>,
+    /// Whether the call succeeds if there is no such schedule.
+    pub allow_missing: bool,
+    /// Only check whether the schedule could be removed.
+    pub validate_only: bool,
+}
+
+impl DeleteSchedule {
+    /// Removes what is there, whatever its etag.
+    pub fn new(id: ScheduleId) -> Self {
+        Self { id, etag: None, allow_missing: false, validate_only: false }
+    }
 }
 
 /// A page of a list.
@@ -213,6 +235,8 @@ pub struct EventFilter {
     pub schedule: Option<ScheduleId>,
     /// From this time on.
     pub since: Option<SystemTime>,
+    /// About what this client owns.
+    pub creator: Option<String>,
 }
 
 /// Asks for stored events.

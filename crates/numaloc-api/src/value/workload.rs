@@ -1,7 +1,11 @@
 //! Workloads.
 
 use super::{Page, QosClass, Selector, WorkloadId};
-use std::{collections::BTreeMap, time::Duration};
+use crate::{Problem, Violations};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// What a client registers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +35,60 @@ impl WorkloadSpec {
     pub fn is_selected(&self, selector: &Selector) -> bool {
         selector.matches(self.namespace.as_deref(), &self.labels)
     }
+
+    /// Adds violations if neither its cgroup is given nor a container whose cgroup can be looked for. `path` is where the workload is
+    /// within the message: empty, or ending in a dot.
+    pub(crate) fn check_place(
+        path: &str,
+        cgroup: &str,
+        container_id: Option<&str>,
+        bad: &mut Violations,
+    ) {
+        match container_id {
+            _ if !cgroup.is_empty() => {}
+            None => bad.push(format!("{path}cgroup"), Problem::Missing),
+            Some(id) if is_container_id(id) => {}
+            Some(_) => {
+                let expected = "of 64 hexadecimal digits where no cgroup is given";
+                bad.push(format!("{path}container_id"), Problem::Malformed { expected });
+            }
+        }
+    }
+}
+
+/// A field of a workload that a client sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WorkloadField {
+    /// [`WorkloadSpec::cgroup`].
+    Cgroup,
+    /// [`WorkloadSpec::container_id`].
+    ContainerId,
+    /// [`WorkloadSpec::pod_uid`].
+    PodUid,
+    /// [`WorkloadSpec::namespace`].
+    Namespace,
+    /// [`WorkloadSpec::labels`].
+    Labels,
+    /// [`WorkloadSpec::qos_class`].
+    QosClass,
+    /// [`WorkloadSpec::source`].
+    Source,
+    /// [`WorkloadSpec::ttl`].
+    Ttl,
+}
+
+impl WorkloadField {
+    /// All fields, each with its path in a field mask.
+    pub const ALL: [(&str, Self); 8] = [
+        ("cgroup", Self::Cgroup),
+        ("container_id", Self::ContainerId),
+        ("pod_uid", Self::PodUid),
+        ("namespace", Self::Namespace),
+        ("labels", Self::Labels),
+        ("qos_class", Self::QosClass),
+        ("source", Self::Source),
+        ("ttl", Self::Ttl),
+    ];
 }
 
 /// Asks to register a workload.
@@ -38,8 +96,59 @@ impl WorkloadSpec {
 pub struct RegisterWorkload {
     /// The workload.
     pub spec: WorkloadSpec,
+    /// The fields that change of what is registered; `None`: it is registered or replaced as a whole.
+    pub mask: Option<BTreeSet<WorkloadField>>,
     /// The etag that the workload registered under its name must have.
     pub etag: Option<String>,
+    /// Whether the call fails if a workload is registered under its name.
+    pub create_only: bool,
+    /// With a mask: whether the workload is registered as a whole if there is none under its name.
+    pub allow_missing: bool,
+    /// Only check whether the workload could be registered.
+    pub validate_only: bool,
+    /// Makes the request safe to repeat.
+    pub request_id: Option<String>,
+}
+
+impl RegisterWorkload {
+    /// Registers or replaces a workload as a whole.
+    pub fn new(spec: WorkloadSpec) -> Self {
+        Self {
+            spec,
+            mask: None,
+            etag: None,
+            create_only: false,
+            allow_missing: false,
+            validate_only: false,
+            request_id: None,
+        }
+    }
+
+    /// The workload that results where `known` is registered under the name. Its cgroup is empty if the daemon is to look for the one
+    /// of its container.
+    ///
+    /// # Errors
+    /// The fields that the mask names and the others contradict each other.
+    pub fn over(&self, known: &WorkloadSpec) -> Result<WorkloadSpec, Violations> {
+        let Some(mask) = &self.mask else { return Ok(self.spec.clone()) };
+        let (asked, mut spec) = (self.spec.clone(), known.clone());
+        for field in mask {
+            match field {
+                WorkloadField::Cgroup => spec.cgroup.clone_from(&asked.cgroup),
+                WorkloadField::ContainerId => spec.container_id.clone_from(&asked.container_id),
+                WorkloadField::PodUid => spec.pod_uid.clone_from(&asked.pod_uid),
+                WorkloadField::Namespace => spec.namespace.clone_from(&asked.namespace),
+                WorkloadField::Labels => spec.labels.clone_from(&asked.labels),
+                WorkloadField::QosClass => spec.qos_class = asked.qos_class,
+                WorkloadField::Source => spec.source.clone_from(&asked.source),
+                WorkloadField::Ttl => spec.ttl = asked.ttl,
+            }
+        }
+        let mut bad = Violations::default();
+        let container_id = spec.container_id.as_deref();
+        WorkloadSpec::check_place("workload.", &spec.cgroup, container_id, &mut bad);
+        bad.or(spec)
+    }
 }
 
 /// A part of a set of workloads.
@@ -53,6 +162,8 @@ pub struct WorkloadsPart {
     pub specs: Vec<WorkloadSpec>,
     /// Whether it is the last part.
     pub is_last: bool,
+    /// Only check whether the set could be declared.
+    pub validate_only: bool,
 }
 
 /// All workloads of a set. Each has another name, and all have this source.
@@ -62,6 +173,8 @@ pub struct WorkloadSet {
     pub source: Option<String>,
     /// The workloads.
     pub specs: Vec<WorkloadSpec>,
+    /// Only check whether the set could be declared.
+    pub validate_only: bool,
 }
 
 /// Asks to renew the leases of a set.
@@ -80,6 +193,8 @@ pub struct UnregisterWorkload {
     pub etag: Option<String>,
     /// Whether the call succeeds if there is no such workload.
     pub allow_missing: bool,
+    /// Only check whether the workload could be unregistered.
+    pub validate_only: bool,
 }
 
 /// Which workloads: those that meet every condition that is set.
@@ -114,6 +229,6 @@ pub struct WatchWorkloads {
 }
 
 /// Whether `id` is a full container id: 64 hexadecimal digits. Only a full id belongs to one cgroup for certain.
-pub(crate) fn is_container_id(id: &str) -> bool {
+fn is_container_id(id: &str) -> bool {
     id.len() == 64 && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }

@@ -26,6 +26,9 @@ pub struct EventsArgs {
     /// Only those of this schedule.
     #[arg(long, value_name = "ID", value_parser = parse_schedule)]
     pub schedule: Option<ScheduleId>,
+    /// Only those of jobs and schedules of this client, such as uid:1000.
+    #[arg(long, value_name = "NAME")]
+    pub creator: Option<String>,
     /// Only those after this one; 0 stands for the beginning.
     #[arg(long, value_name = "N", value_parser = parse_event)]
     pub after: Option<u64>,
@@ -82,6 +85,7 @@ impl EventsArgs {
             job: self.job.clone(),
             schedule: self.schedule.clone(),
             since: self.since,
+            creator: self.creator.clone(),
         }
     }
 }

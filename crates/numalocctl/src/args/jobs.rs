@@ -34,6 +34,25 @@ pub enum JobsCommand {
     Pause(JobsArgs),
     /// Queue paused jobs again; their target is looked at anew.
     Resume(JobsArgs),
+    /// Delete jobs that have ended; their ids can be used again.
+    Delete(DeleteJobsArgs),
+}
+
+/// Which jobs to delete.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "Examples:\n  numalocctl jobs delete nightly\n  numalocctl jobs delete $(numalocctl jobs ls -q --state failed)"
+)]
+pub struct DeleteJobsArgs {
+    /// The jobs, such as 42 or jobs/42.
+    #[arg(required = true, value_name = "ID", value_parser = parse_job)]
+    pub jobs: Vec<JobId>,
+    /// Succeed also if a job does not exist.
+    #[arg(long)]
+    pub allow_missing: bool,
+    /// Only check whether the daemon would delete them.
+    #[arg(long, visible_alias = "dry-run")]
+    pub validate_only: bool,
 }
 
 /// Some jobs.

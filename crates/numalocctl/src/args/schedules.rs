@@ -240,4 +240,10 @@ pub struct DeleteScheduleArgs {
     /// Fail unless the schedule still has this etag.
     #[arg(long)]
     pub etag: Option<String>,
+    /// Succeed also if a schedule does not exist.
+    #[arg(long)]
+    pub allow_missing: bool,
+    /// Only check whether the daemon would remove them.
+    #[arg(long, visible_alias = "dry-run")]
+    pub validate_only: bool,
 }

@@ -61,7 +61,7 @@ pub struct ListWorkloadsArgs {
 /// A workload.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Examples:\n  numalocctl workloads register redis --cgroup /system.slice/redis.service --label app=redis\n  numalocctl workloads register web-1 --container $(docker inspect -f {{.Id}} web) --ttl 10m"
+    after_help = "Examples:\n  numalocctl workloads register redis --cgroup /system.slice/redis.service --label app=redis\n  numalocctl workloads register web-1 --container $(docker inspect -f {{.Id}} web) --ttl 10m\n  numalocctl workloads register redis --update --qos lsr"
 )]
 pub struct RegisterArgs {
     /// Its name: letters, digits, '.', '_', '-'.
@@ -69,7 +69,7 @@ pub struct RegisterArgs {
     pub workload: WorkloadId,
     /// Its cgroup, as in /proc/PID/cgroup. It need not exist yet. Without it the daemon looks for the cgroup of the
     /// container.
-    #[arg(long, value_name = "PATH", required_unless_present = "container")]
+    #[arg(long, value_name = "PATH", required_unless_present_any = ["container", "update"])]
     pub cgroup: Option<String>,
     /// Id of its container; without --cgroup the full one.
     #[arg(long, value_name = "ID")]
@@ -95,6 +95,21 @@ pub struct RegisterArgs {
     /// Fail unless what is registered under its name has this etag.
     #[arg(long)]
     pub etag: Option<String>,
+    /// Fail if a workload is registered under the name.
+    #[arg(long, conflicts_with = "update")]
+    pub create_only: bool,
+    /// Change only the given fields of what is registered under the name.
+    #[arg(long)]
+    pub update: bool,
+    /// With --update: register it if there is none under the name.
+    #[arg(long, requires = "update")]
+    pub allow_missing: bool,
+    /// Makes the request safe to repeat: the same id returns the same workload.
+    #[arg(long, value_name = "ID")]
+    pub request_id: Option<String>,
+    /// Only check whether the daemon would accept it.
+    #[arg(long, visible_alias = "dry-run")]
+    pub validate_only: bool,
 }
 
 /// A set of workloads.
@@ -115,6 +130,9 @@ pub struct ReplaceArgs {
     /// Forget workloads without a ttl_seconds of their own when nobody has renewed them for this long [default: never]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub ttl: Option<Duration>,
+    /// Only check whether the daemon would accept it, and count what would change.
+    #[arg(long, visible_alias = "dry-run")]
+    pub validate_only: bool,
 }
 
 /// Which workloads to forget.
@@ -129,4 +147,7 @@ pub struct UnregisterArgs {
     /// Succeed also if a workload is not registered.
     #[arg(long)]
     pub allow_missing: bool,
+    /// Only check whether the daemon would unregister them.
+    #[arg(long, visible_alias = "dry-run")]
+    pub validate_only: bool,
 }

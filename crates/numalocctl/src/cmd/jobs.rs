@@ -1,17 +1,17 @@
 //! `numalocctl jobs`.
 
-use super::{changes, shown, wait};
+use super::{TAKEN, changes, shown, wait};
 use crate::{
-    args::{Cli, Format, JobsCommand, ListJobsArgs, ProgressArgs},
+    args::{Cli, DeleteJobsArgs, Format, JobsCommand, ListJobsArgs, ProgressArgs},
     clean::clean,
-    doc::{JobDoc, JobsDoc},
+    doc::{JobDoc, JobsDoc, RemovedDoc},
     exit::Failure,
     output::{Report, View, emit, json_line},
     progress::Wish,
     remote::{Daemon, OnInterrupt},
     text,
 };
-use numaloc_api::value::JobId;
+use numaloc_api::value::{DeleteJob, JobId};
 
 /// Lists, watches and controls jobs.
 pub fn run(cli: &Cli, daemon: &Daemon, command: &JobsCommand) -> Result<Report, Failure> {
@@ -32,7 +32,27 @@ pub fn run(cli: &Cli, daemon: &Daemon, command: &JobsCommand) -> Result<Report, 
         JobsCommand::Resume(args) => {
             shown(cli, &each(&args.jobs, &|id| daemon.resume_job(id))?, states)
         }
+        JobsCommand::Delete(args) if args.validate_only => {
+            shown(cli, &delete(daemon, args)?, |_, _| TAKEN.to_owned())
+        }
+        JobsCommand::Delete(args) => shown(cli, &delete(daemon, args)?, text::removed),
     }
+}
+
+/// Deletes one after the other. Before the first one that fails, all are deleted.
+fn delete(daemon: &Daemon, args: &DeleteJobsArgs) -> Result<RemovedDoc, Failure> {
+    let DeleteJobsArgs { jobs, allow_missing, validate_only } = args;
+    let mut removed = Vec::new();
+    for id in jobs {
+        let request = DeleteJob {
+            id: id.clone(),
+            allow_missing: *allow_missing,
+            validate_only: *validate_only,
+        };
+        daemon.delete_job(&request)?;
+        removed.push(id.to_string());
+    }
+    Ok(RemovedDoc { removed })
 }
 
 fn list(cli: &Cli, daemon: &Daemon, args: &ListJobsArgs) -> Result<Report, Failure> {

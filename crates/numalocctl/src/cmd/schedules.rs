@@ -1,6 +1,6 @@
 //! `numalocctl schedules`.
 
-use super::{changes, shown, wait};
+use super::{TAKEN, changes, shown, wait};
 use crate::{
     args::{
         Cli, CreateScheduleArgs, DeleteScheduleArgs, RunSchedulesArgs, SchedulesCommand,
@@ -13,10 +13,7 @@ use crate::{
     remote::{Changes, Daemon},
     text,
 };
-use numaloc_api::value::{CreateSchedule, ScheduleId, ScheduleSpec};
-
-/// Message for a request that was only checked.
-const TAKEN: &str = "the daemon would take it; nothing has changed\n";
+use numaloc_api::value::{CreateSchedule, DeleteSchedule, ScheduleId, ScheduleSpec};
 
 /// Lists and changes schedules.
 pub fn run(cli: &Cli, daemon: &Daemon, command: &SchedulesCommand) -> Result<Report, Failure> {
@@ -46,6 +43,9 @@ pub fn run(cli: &Cli, daemon: &Daemon, command: &SchedulesCommand) -> Result<Rep
         SchedulesCommand::Update(args) => shown(cli, &update(daemon, args)?, states),
         SchedulesCommand::Run(args) => {
             shown(cli, &run_now(daemon, args)?, |document, _| wait::names(&document.jobs))
+        }
+        SchedulesCommand::Delete(args) if args.validate_only => {
+            shown(cli, &delete(daemon, args)?, |_, _| TAKEN.to_owned())
         }
         SchedulesCommand::Delete(args) => shown(cli, &delete(daemon, args)?, text::removed),
         SchedulesCommand::Pause(args) => shown(cli, &hold(daemon, &args.schedules, true)?, states),
@@ -116,7 +116,13 @@ fn hold(daemon: &Daemon, ids: &[ScheduleId], paused: bool) -> Result<SchedulesDo
 fn delete(daemon: &Daemon, args: &DeleteScheduleArgs) -> Result<RemovedDoc, Failure> {
     let mut removed = Vec::new();
     for id in &args.schedules {
-        daemon.delete_schedule(id, args.etag.as_deref())?;
+        let request = DeleteSchedule {
+            id: id.clone(),
+            etag: args.etag.clone(),
+            allow_missing: args.allow_missing,
+            validate_only: args.validate_only,
+        };
+        daemon.delete_schedule(&request)?;
         removed.push(id.to_string());
     }
     Ok(RemovedDoc { removed })

@@ -2,7 +2,7 @@
 
 mod file;
 
-use super::{changes, shown};
+use super::{TAKEN, changes, shown};
 use crate::{
     args::{
         Cli, ListWorkloadsArgs, RegisterArgs, ReplaceArgs, UnregisterArgs, WorkloadsCommand,
@@ -16,8 +16,10 @@ use crate::{
     text,
 };
 use numaloc_api::value::{
-    RegisterWorkload, UnregisterWorkload, WorkloadFilter, WorkloadId, WorkloadSet, WorkloadSpec,
+    RegisterWorkload, UnregisterWorkload, WorkloadField, WorkloadFilter, WorkloadId, WorkloadSet,
+    WorkloadSpec,
 };
+use std::collections::BTreeSet;
 
 /// Lists, registers and unregisters workloads.
 pub fn run(cli: &Cli, daemon: &Daemon, command: &WorkloadsCommand) -> Result<Report, Failure> {
@@ -35,14 +37,26 @@ pub fn run(cli: &Cli, daemon: &Daemon, command: &WorkloadsCommand) -> Result<Rep
         }
         WorkloadsCommand::Get { workloads } => shown(cli, &get(daemon, workloads)?, in_full),
         WorkloadsCommand::Register(args) => {
-            let workloads = vec![daemon.register(&request(args))?];
-            shown(cli, &WorkloadsDoc { workloads }, |document, _| names(document))
+            let request = request(args);
+            if request.mask.as_ref().is_some_and(BTreeSet::is_empty) {
+                let message =
+                    "nothing to change is given; see `numalocctl workloads register --help`";
+                return Err(Failure::Usage(message.into()));
+            }
+            let workloads = vec![daemon.register(&request)?];
+            shown(cli, &WorkloadsDoc { workloads }, |document, _| match args.validate_only {
+                true => TAKEN.to_owned(),
+                false => names(document),
+            })
         }
         WorkloadsCommand::Replace(args) => {
             shown(cli, &daemon.replace_workloads(&set(args)?, args.ttl)?, text::replaced)
         }
         WorkloadsCommand::Renew { source } => {
             shown(cli, &daemon.renew_workloads(source.as_deref())?, text::renewed)
+        }
+        WorkloadsCommand::Unregister(args) if args.validate_only => {
+            shown(cli, &unregister(daemon, args)?, |_, _| TAKEN.to_owned())
         }
         WorkloadsCommand::Unregister(args) => shown(cli, &unregister(daemon, args)?, text::removed),
     }
@@ -74,21 +88,49 @@ fn request(args: &RegisterArgs) -> RegisterWorkload {
         source: args.source.clone(),
         ttl: args.ttl,
     };
-    RegisterWorkload { spec, etag: args.etag.clone() }
+    RegisterWorkload {
+        mask: args.update.then(|| given(args)),
+        etag: args.etag.clone(),
+        create_only: args.create_only,
+        allow_missing: args.allow_missing,
+        validate_only: args.validate_only,
+        request_id: args.request_id.clone(),
+        ..RegisterWorkload::new(spec)
+    }
+}
+
+/// The fields that are given.
+fn given(args: &RegisterArgs) -> BTreeSet<WorkloadField> {
+    let fields = [
+        (args.cgroup.is_some(), WorkloadField::Cgroup),
+        (args.container.is_some(), WorkloadField::ContainerId),
+        (args.pod.is_some(), WorkloadField::PodUid),
+        (args.namespace.is_some(), WorkloadField::Namespace),
+        (!args.label.is_empty(), WorkloadField::Labels),
+        (args.qos.is_some(), WorkloadField::QosClass),
+        (args.source.is_some(), WorkloadField::Source),
+        (args.ttl.is_some(), WorkloadField::Ttl),
+    ];
+    fields.into_iter().filter(|(is_given, _)| *is_given).map(|(_, field)| field).collect()
 }
 
 fn set(args: &ReplaceArgs) -> Result<WorkloadSet, Failure> {
     let source = args.source.clone();
     let of_source = |spec| WorkloadSpec { source: source.clone(), ..spec };
     let specs = file::read(&args.file)?.into_iter().map(of_source).collect();
-    Ok(WorkloadSet { source, specs })
+    Ok(WorkloadSet { source, specs, validate_only: args.validate_only })
 }
 
 fn unregister(daemon: &Daemon, args: &UnregisterArgs) -> Result<RemovedDoc, Failure> {
     let mut removed = Vec::new();
     for id in &args.workloads {
-        let (etag, allow_missing) = (args.etag.clone(), args.allow_missing);
-        daemon.unregister(&UnregisterWorkload { id: id.clone(), etag, allow_missing })?;
+        let request = UnregisterWorkload {
+            id: id.clone(),
+            etag: args.etag.clone(),
+            allow_missing: args.allow_missing,
+            validate_only: args.validate_only,
+        };
+        daemon.unregister(&request)?;
         removed.push(id.to_string());
     }
     Ok(RemovedDoc { removed })

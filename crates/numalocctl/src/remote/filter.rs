@@ -9,5 +9,6 @@ pub fn wanted(filter: &EventFilter) -> v1::EventFilter {
         job: filter.job.as_ref().map(ToString::to_string).unwrap_or_default(),
         schedule: filter.schedule.as_ref().map(ToString::to_string).unwrap_or_default(),
         since: filter.since.map(timestamp),
+        creator: filter.creator.clone().unwrap_or_default(),
     }
 }

@@ -12,7 +12,7 @@ use crate::{
 };
 use numaloc_api::{
     timestamp, v1,
-    value::{CreateJob, JobFilter, JobId},
+    value::{CreateJob, DeleteJob, JobFilter, JobId},
 };
 use numaloc_core::Topology;
 
@@ -118,6 +118,14 @@ impl Daemon {
     /// Pauses a job.
     pub fn pause_job(&self, id: &JobId) -> Result<JobDoc, Failure> {
         Ok(job(&by_name!(self, pause_job, PauseJobRequest, id), &Topology::default()))
+    }
+
+    /// Deletes a job that has ended.
+    pub fn delete_job(&self, request: &DeleteJob) -> Result<(), Failure> {
+        let mut service = client!(self, migration_service_client, MigrationServiceClient);
+        let message = v1::DeleteJobRequest::from(request);
+        self.call(message, |request| async move { service.delete_job(request).await })?;
+        Ok(())
     }
 
     /// Queues a paused job again.

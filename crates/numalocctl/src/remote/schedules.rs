@@ -8,7 +8,7 @@ use crate::{
 };
 use numaloc_api::{
     v1,
-    value::{CreateSchedule, Limits, Policy, ScheduleFilter, ScheduleId, Target},
+    value::{CreateSchedule, DeleteSchedule, Limits, Policy, ScheduleFilter, ScheduleId, Target},
 };
 use numaloc_core::Topology;
 use std::{collections::BTreeMap, time::Duration};
@@ -156,10 +156,9 @@ impl Daemon {
     }
 
     /// Removes a schedule.
-    pub fn delete_schedule(&self, id: &ScheduleId, etag: Option<&str>) -> Result<(), Failure> {
+    pub fn delete_schedule(&self, request: &DeleteSchedule) -> Result<(), Failure> {
         let mut service = client!(self, schedule_service_client, ScheduleServiceClient);
-        let etag = etag.unwrap_or_default().to_owned();
-        let message = v1::DeleteScheduleRequest { name: id.to_string(), etag };
+        let message = v1::DeleteScheduleRequest::from(request);
         self.call(message, |request| async move { service.delete_schedule(request).await })?;
         Ok(())
     }

@@ -100,6 +100,10 @@ impl Daemon {
         let mut service = client!(self, workload_service_client, WorkloadServiceClient);
         let workloads = set.specs.iter().map(v1::Workload::from);
         let parts = v1::ReplaceWorkloadsRequest::parts(set.source.as_deref(), workloads, ttl);
+        let validate_only = set.validate_only;
+        let parts = parts
+            .into_iter()
+            .map(move |part| v1::ReplaceWorkloadsRequest { validate_only, ..part });
         let parts = tokio_stream::iter(parts);
         let answer =
             self.call(parts, |request| async move { service.replace_workloads(request).await })?;

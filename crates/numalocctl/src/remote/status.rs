@@ -3,7 +3,7 @@
 use super::channel::{reason, unreachable};
 use crate::exit::{Code as Exit, Failure};
 use numaloc_api::DOMAIN;
-use std::error::Error;
+use std::{error::Error, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
@@ -46,6 +46,11 @@ pub fn is_lost(status: &Status) -> bool {
 /// Whether it cannot be said any more what has happened since: a watch begins anew.
 pub fn is_forgotten(status: &Status) -> bool {
     has_reason(status, "CURSOR_OUT_OF_RANGE")
+}
+
+/// How long the daemon asks to wait before the call is made again.
+pub fn retry_after(status: &Status) -> Option<Duration> {
+    status.get_details_retry_info()?.retry_delay
 }
 
 fn has_reason(status: &Status, reason: &str) -> bool {

@@ -257,6 +257,7 @@ fn schedules() -> SchedulesDoc {
         creator_gid: None,
         pins: Default::default(),
         request_id: None,
+        request_digest: 0,
         etag: "e-1".to_owned(),
     };
     SchedulesDoc { schedules: vec![record::schedule(&(&schedule).into())] }
@@ -310,7 +311,15 @@ fn workloads() -> WorkloadsDoc {
         ttl: Some(Duration::from_secs(300)),
     };
     let (creator, etag, expires) = ("uid:0".to_owned(), "e1".to_owned(), Some(at(60_000)));
-    let workload = Workload { spec, created: at(0), creator, creator_gid: None, etag, expires };
+    let workload = Workload {
+        spec,
+        created: at(0),
+        creator,
+        creator_gid: None,
+        etag,
+        request_id: None,
+        expires,
+    };
     WorkloadsDoc { workloads: vec![record::workload(&(&workload).into())] }
 }
 

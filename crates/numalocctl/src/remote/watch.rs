@@ -9,7 +9,7 @@ use super::{
     job::job,
     patience::Patience,
     record::event,
-    status::{is_forgotten, is_lost},
+    status::{is_forgotten, is_lost, retry_after},
     topology::topology,
 };
 use crate::{
@@ -23,6 +23,7 @@ use numaloc_api::{
 };
 use numaloc_core::Topology;
 use std::time::SystemTime;
+use tokio::time::sleep;
 use tonic::{Code, Response, Status, Streaming};
 
 /// What Ctrl-C does while this program waits for a job.
@@ -219,6 +220,8 @@ impl Daemon {
                 if is_forgotten(&broken) && !token.is_empty() {
                     complain("the daemon does not know any more what has changed since: all is told anew");
                     token.clear();
+                    // The daemon spreads the watches that begin anew: after its restart that is all of them.
+                    sleep(retry_after(&broken).unwrap_or_default()).await;
                     continue;
                 }
                 self.endure(broken, &mut patience, "the watch").await?;

@@ -58,6 +58,20 @@ fn jobs_are_named_with_and_without_their_kind() {
 }
 
 #[test]
+fn jobs_are_deleted() {
+    let fake = many(3);
+    assert_eq!(text(&fake.run("jobs delete 1 jobs/2"), 0), "jobs/1 removed\njobs/2 removed\n");
+    assert_eq!(json(&fake.run("jobs delete 1 -o json"), 0)["removed"][0], "jobs/1");
+    refused("jobs delete 9", &fake.run("jobs delete 9"), 3, "jobs/9 does not exist");
+    text(&fake.run("jobs delete 9 --allow-missing"), 0);
+    let taken = text(&fake.run("jobs delete 1 --dry-run"), 0);
+    assert!(taken.contains("nothing has changed"), "{taken}");
+    let asked = fake.seen("DeleteJob");
+    let last = "DeleteJobRequest { name: \"jobs/1\", allow_missing: false, validate_only: true }";
+    assert_eq!(asked.last().map(String::as_str), Some(last));
+}
+
+#[test]
 fn a_watch_is_a_line_per_change_and_goes_on_after_a_break() {
     let running = |moved| job(JobState::Running, moved);
     let fake = Fake::start(Script {

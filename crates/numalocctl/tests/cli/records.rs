@@ -138,6 +138,30 @@ fn workloads_are_registered_listed_and_forgotten() {
 }
 
 #[test]
+fn workloads_are_changed_in_part_and_checked() {
+    let fake = Fake::start(Script::default());
+    let line = "workloads register redis --update --label app=redis --qos lsr --allow-missing --request-id r1";
+    assert_eq!(text(&fake.run(line), 0), "workloads/redis\n");
+    let taken = text(&fake.run("workloads register redis --cgroup /a --create-only --dry-run"), 0);
+    assert!(taken.contains("nothing has changed"), "{taken}");
+    let asked = fake.seen("RegisterWorkload");
+    for words in ["paths: [\"labels\", \"qos_class\"]", "allow_missing: true", "request_id: \"r1\""]
+    {
+        assert!(asked[0].contains(words), "{words} is not in {}", asked[0]);
+    }
+    for words in ["update_mask: None", "create_only: true", "validate_only: true"] {
+        assert!(asked[1].contains(words), "{words} is not in {}", asked[1]);
+    }
+    let nothing = fake.run("workloads register redis --update");
+    refused("register", &nothing, 2, "nothing to change");
+    let both = fake.run("workloads register redis --update --qos be --create-only");
+    refused("register", &both, 2, "cannot be used with");
+    let taken = text(&fake.run("workloads unregister redis --validate-only"), 0);
+    assert!(taken.contains("nothing has changed"), "{taken}");
+    assert!(fake.seen("UnregisterWorkload")[0].contains("validate_only: true"));
+}
+
+#[test]
 fn workloads_may_be_named_by_their_container_and_leased() {
     let fake = Fake::start(Script::default());
     let line =

@@ -108,6 +108,7 @@ pub(super) const RULES: &[Rule] = &[
     change("/numaloc.v1.MigrationService/CancelJob"),
     change("/numaloc.v1.MigrationService/PauseJob"),
     change("/numaloc.v1.MigrationService/ResumeJob"),
+    change("/numaloc.v1.MigrationService/DeleteJob"),
     change("/numaloc.v1.ScheduleService/CreateSchedule").large(),
     read("/numaloc.v1.ScheduleService/GetSchedule"),
     list("/numaloc.v1.ScheduleService/ListSchedules").large(),

@@ -148,9 +148,10 @@ pub(super) fn names(value: &DeValue<'_>) -> Result<Vec<String>, Fault> {
     // Ids that are numbers are given by the daemon.
     let prefix = |text: &str| match WorkloadId::new(text).filter(|id| id.number().is_none()) {
         Some(id) => Ok(id.id().to_owned()),
-        None => {
-            Err(form(text, "beginning of names: letters, digits, '.', '_' or '-', for example agent-"))
-        }
+        None => Err(form(
+            text,
+            "beginning of names: letters, digits, '.', '_' or '-', for example agent-",
+        )),
     };
     list.iter().map(|entry| prefix(text(entry.get_ref())?)).collect()
 }

@@ -149,10 +149,12 @@ impl Book {
         }
     }
 
-    /// The write that undoes `write`; to be asked before `write` is taken over. `None`: nothing undoes it (removal of a job
-    /// or an event), or the record to remove is not there.
-    pub fn inverse(&self, write: &Write) -> Option<Write> {
+    /// What undoes `write`; to be asked before `write` is taken over. `None`: nothing undoes it (removal of an event), or the
+    /// record to remove is not there.
+    pub fn inverse(&self, write: &Write) -> Option<Undo> {
         let write = match write {
+            // Of an ended job the book has less than a write brings.
+            Write::DropJob(id) => return self.kept(id).cloned().map(Undo::Keep),
             Write::Job(job) => match self.job(&job.id) {
                 Some(before) => Write::Job(before.clone()),
                 None => Write::DropJob(job.id.clone()),
@@ -169,9 +171,17 @@ impl Book {
             Write::DropWorkload(id) => Write::Workload(self.workloads.get(id)?.clone()),
             Write::Event(event) => Write::DropEvent(event.number),
             Write::Holds(_) => Write::Holds(self.holds),
-            Write::DropJob(_) | Write::DropEvent(_) => return None,
+            Write::DropEvent(_) => return None,
         };
-        Some(write)
+        Some(Undo::Write(write))
+    }
+
+    /// Puts back what [`Self::inverse`] gave.
+    pub fn undo(&mut self, undo: Undo) {
+        match undo {
+            Undo::Write(write) => self.take(write),
+            Undo::Keep(kept) => self.keep(kept),
+        }
     }
 
     /// Resets the highest numbers given to `last`, after the records made since have been removed.
@@ -394,8 +404,9 @@ impl Book {
     /// The schedule's last event that is the end of a run, or `TargetGone`.
     pub fn last_end_of(&self, schedule: &ScheduleId) -> Option<&EventHead> {
         let is_end = |kind: EventType| kind.is_end() || kind == EventType::TargetGone;
-        let mut of_schedule =
-            self.events.iter().rev().filter(|head| head.schedule.as_ref() == Some(schedule));
+        let is_of =
+            |head: &&EventHead| head.schedule.as_ref().is_some_and(|of| of.is_same(schedule));
+        let mut of_schedule = self.events.iter().rev().filter(is_of);
         of_schedule.find(|head| is_end(head.kind))
     }
     /// The highest numbers ever given.
@@ -465,6 +476,15 @@ impl Recent {
             self.bytes -= removed.weight();
         }
     }
+}
+
+/// What puts the book back.
+#[derive(Debug)]
+pub enum Undo {
+    /// A write.
+    Write(Write),
+    /// The job that was removed.
+    Keep(Kept),
 }
 
 /// What an open job counts for.

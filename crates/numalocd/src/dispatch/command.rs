@@ -16,10 +16,11 @@ use crate::{
 use numaloc_api::{
     encoded::ListedJob,
     value::{
-        CreateJob, CreateSchedule, DeleteSchedule, Event, EventFilter, Job, JobFilter, JobId,
-        ListEvents, ListJobs, ListSchedules, ListWorkloads, MigrationSpec, Pins, RegisterWorkload,
-        RenewWorkloads, RunSchedule, Schedule, ScheduleFilter, ScheduleId, Target,
-        UnregisterWorkload, UpdateSchedule, Workload, WorkloadFilter, WorkloadId, WorkloadSet,
+        CreateJob, CreateSchedule, DeleteJob, DeleteSchedule, Event, EventFilter, Job, JobFilter,
+        JobId, ListEvents, ListJobs, ListSchedules, ListWorkloads, MigrationSpec, Pins,
+        RegisterWorkload, RenewWorkloads, RunSchedule, Schedule, ScheduleFilter, ScheduleId,
+        Target, UnregisterWorkload, UpdateSchedule, Workload, WorkloadFilter, WorkloadId,
+        WorkloadSet, WorkloadSpec,
     },
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -30,6 +31,18 @@ pub type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 
 /// A job, and whether it was there before.
 pub type Made = (Arc<Job>, bool);
+
+/// A schedule, and whether it was there before.
+pub type MadeSchedule = (Arc<Schedule>, bool);
+
+/// What is to be done to register a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Registering {
+    /// Nothing: an earlier request with the same request_id has registered this.
+    Done(Arc<Workload>),
+    /// Registering this, if the etag of what is registered under its name is still this one (empty: nothing is).
+    Whole(Box<WorkloadSpec>, String),
+}
 
 /// What has become of a set of workloads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,6 +82,7 @@ impl Command {
             self,
             Self::CreateJob(..)
                 | Self::ChangeJob(..)
+                | Self::DeleteJob(..)
                 | Self::CreateSchedule(..)
                 | Self::UpdateSchedule(..)
                 | Self::DeleteSchedule(..)
@@ -103,8 +117,10 @@ pub enum Command {
     WatchJob(JobId, Reply<(watch::Receiver<Arc<Job>>, AnyJob)>),
     /// Changes a job.
     ChangeJob(Caller, JobId, Change, Reply<Arc<Job>>),
+    /// Deletes a job that has ended.
+    DeleteJob(Caller, DeleteJob, Reply<()>),
     /// Creates a schedule.
-    CreateSchedule(Caller, CreateSchedule, Pins, Reply<Arc<Schedule>>),
+    CreateSchedule(Caller, CreateSchedule, Pins, Reply<MadeSchedule>),
     /// Finds the schedule of a request.
     FindScheduleRequest(Caller, CreateSchedule, Reply<Option<Arc<Schedule>>>),
     /// One schedule.
@@ -117,6 +133,8 @@ pub enum Command {
     UpdateSchedule(Caller, UpdateSchedule, Pins, Reply<Arc<Schedule>>),
     /// Removes a schedule.
     DeleteSchedule(Caller, DeleteSchedule, Reply<()>),
+    /// What a request changes of a workload, and whether it has been made already.
+    BeginRegister(Caller, RegisterWorkload, Reply<Registering>),
     /// Registers a workload.
     RegisterWorkload(Caller, RegisterWorkload, Reply<Arc<Workload>>),
     /// Registers a set of workloads, and forgets what is not in it.

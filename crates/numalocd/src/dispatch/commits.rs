@@ -62,10 +62,11 @@ impl Dispatcher {
         answer: Result<T, Refusal>,
     ) {
         let send = move |failed: Option<&Refusal>| {
-            let answer = answer.and_then(|answer| match failed {
+            // A refusal, too, may be due to changes of the group that have not been made: it may name a job that does not exist.
+            let answer = match failed {
                 Some(refusal) => Err(refusal.clone()),
-                None => Ok(answer),
-            });
+                None => answer,
+            };
             // This fails only if the caller has gone.
             let _ = reply.send(answer);
         };

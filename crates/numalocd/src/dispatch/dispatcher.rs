@@ -1,8 +1,8 @@
 //! The dispatcher's state. Its parts change only through their own functions; each plain field says which file changes it.
 
 use super::{
-    Status, agenda::Agenda, cpusets::Changed, group::Group, leases::Leases, limits::SharedLimit,
-    measured::Measured, open::OpenJobs, records::Records, run::Run,
+    Status, agenda::Agenda, cpusets::Changed, group::Group, jumps::Jumps, leases::Leases,
+    limits::SharedLimit, measured::Measured, open::OpenJobs, records::Records, run::Run,
 };
 use crate::{
     access::{Caller, Grants},
@@ -127,6 +127,8 @@ pub struct Dispatcher {
     pub(super) changed: bool,
     /// Total weight of the jobs that have ended since old records were last removed. `ends` adds to it, `forget` clears it.
     pub(super) ended_bytes: usize,
+    /// Whether the wall clock has jumped. `forget` asks it.
+    pub(super) jumps: Jumps,
     /// When the daemon started.
     pub(super) started: SystemTime,
     /// Set by `task` when the daemon stops: the deadline for runs to end.
@@ -157,6 +159,7 @@ impl Dispatcher {
             recovered: false,
             changed: true,
             ended_bytes: 0,
+            jumps: Jumps::default(),
             started,
             stopping: None,
         }

@@ -14,6 +14,7 @@ use std::{
     collections::BTreeMap,
     time::{Duration, SystemTime},
 };
+use tokio::time::Instant;
 
 /// Each schedule keeps at most this many ended jobs, so that they do not push out the jobs of clients.
 const JOBS_OF_SCHEDULE: usize = 20;
@@ -23,7 +24,10 @@ const AT_ONCE: usize = 1000;
 impl Dispatcher {
     /// Removes records that are too old or too many, [`AT_ONCE`] at most. Gives back whether there may be more.
     pub(super) fn forget(&mut self) -> Result<bool, Refusal> {
-        let retention = self.config().retention;
+        let mut retention = self.config().retention;
+        if self.jumps.hold(self.wall(), Instant::now()) {
+            retention.age = Duration::MAX;
+        }
         self.ended_bytes = 0;
         let jobs = self.old_jobs(&retention).into_iter().map(Write::DropJob);
         let events = self.old_events(&retention).into_iter().map(Write::DropEvent);
@@ -41,11 +45,11 @@ impl Dispatcher {
     fn old_jobs(&self, retention: &Retention) -> Vec<JobId> {
         let now = self.wall();
         let is_old = |time| is_older(now, time, retention.age);
-        let mut of_schedule: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut of_schedule: BTreeMap<(&str, Option<u64>), usize> = BTreeMap::new();
         let (mut old, mut kept) = (Vec::new(), Vec::new());
         let jobs = self.records.jobs().values();
         for Kept { job, bytes, .. } in jobs.rev().filter(|kept| kept.job.state.is_end()) {
-            let schedule = job.schedule.as_ref().map(|schedule| schedule.id());
+            let schedule = job.schedule.as_ref().map(|schedule| (schedule.id(), schedule.number()));
             let runs = schedule.map(|schedule| of_schedule.entry(schedule).or_default());
             let too_many = runs.is_some_and(|runs| {
                 *runs += 1;

@@ -2,7 +2,7 @@
 
 use super::{
     changes::{Begin, RecordChanges, RecordKind},
-    command::{Change, Command, Hold, Made, Replaced, Reply},
+    command::{Change, Command, Hold, Made, MadeSchedule, Registering, Replaced, Reply},
     page::Listed,
     rest::{AnyEvents, AnyJob, Reading},
     selected::{Selected, plain},
@@ -17,10 +17,11 @@ use crate::{
 use numaloc_api::{
     encoded::ListedJob,
     value::{
-        CreateJob, CreateSchedule, DeleteSchedule, Event, EventFilter, Job, JobFilter, JobId,
-        ListEvents, ListJobs, ListSchedules, ListWorkloads, MigrationSpec, Pins, RegisterWorkload,
-        RenewWorkloads, RunSchedule, Schedule, ScheduleFilter, ScheduleId, Target,
-        UnregisterWorkload, UpdateSchedule, Workload, WorkloadFilter, WorkloadId, WorkloadSet,
+        CreateJob, CreateSchedule, DeleteJob, DeleteSchedule, Event, EventFilter, Job, JobFilter,
+        JobId, ListEvents, ListJobs, ListSchedules, ListWorkloads, MigrationSpec, Pins,
+        RegisterWorkload, RenewWorkloads, RunSchedule, Schedule, ScheduleFilter, ScheduleId,
+        Target, UnregisterWorkload, UpdateSchedule, Workload, WorkloadFilter, WorkloadId,
+        WorkloadSet,
     },
 };
 use numaloc_core::MakeRoom;
@@ -210,17 +211,39 @@ impl Handle {
         self.ask(|reply| Command::ChangeJob(caller, id, Change::Resume, reply)).await
     }
 
-    /// Creates a schedule, or gives back what an earlier request with the same request_id made.
+    /// Deletes a job that has ended.
+    ///
+    /// # Errors
+    /// Not found, wrong state, not permitted, store.
+    pub async fn delete_job(&self, caller: Caller, request: DeleteJob) -> Result<(), Refusal> {
+        self.ask(|reply| Command::DeleteJob(caller, request, reply)).await
+    }
+
+    /// Creates a schedule (`false`), or gives back what an earlier request with the same request_id made (`true`).
     ///
     /// # Errors
     /// Already exists, quota, store.
+    pub async fn make_schedule(
+        &self,
+        caller: Caller,
+        request: CreateSchedule,
+        pins: Pins,
+    ) -> Result<MadeSchedule, Refusal> {
+        self.ask(|reply| Command::CreateSchedule(caller, request, pins, reply)).await
+    }
+
+    /// The schedule of [`Self::make_schedule`].
+    ///
+    /// # Errors
+    /// Those of [`Self::make_schedule`].
+    #[cfg(test)]
     pub async fn create_schedule(
         &self,
         caller: Caller,
         request: CreateSchedule,
         pins: Pins,
     ) -> Result<Arc<Schedule>, Refusal> {
-        self.ask(|reply| Command::CreateSchedule(caller, request, pins, reply)).await
+        Ok(self.make_schedule(caller, request, pins).await?.0)
     }
 
     /// The schedule that an earlier request of the caller with this request_id made. To be asked before the target is
@@ -293,10 +316,22 @@ impl Handle {
         self.ask(|reply| Command::DeleteSchedule(caller, request, reply)).await
     }
 
-    /// Registers a workload.
+    /// What a request with a mask or a request_id comes to. To be asked before the cgroup of the workload is looked for.
     ///
     /// # Errors
-    /// Etag, not permitted, quota, store.
+    /// Invalid, not found, name taken, already exists, etag, not permitted.
+    pub async fn begin_register(
+        &self,
+        caller: Caller,
+        request: RegisterWorkload,
+    ) -> Result<Registering, Refusal> {
+        self.ask(|reply| Command::BeginRegister(caller, request, reply)).await
+    }
+
+    /// Registers a workload as a whole.
+    ///
+    /// # Errors
+    /// Name taken, etag, not permitted, quota, store.
     pub async fn register_workload(
         &self,
         caller: Caller,

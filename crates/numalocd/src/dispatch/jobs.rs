@@ -204,12 +204,7 @@ impl Dispatcher {
         change: Change,
     ) -> Result<Arc<Job>, Refusal> {
         let job = self.known(id)?;
-        // A schedule's jobs belong to the owner of the schedule.
-        let owner = self.owner_name(&job);
-        if !caller.may_change(owner) {
-            let message = format!("{id} belongs to {owner}: only {owner} and admins may change it");
-            return Err(Refusal::NotPermitted { message });
-        }
+        self.check_owner_of(caller, &job)?;
         if job.state.is_end() {
             return match change {
                 Change::Cancel if job.state == JobState::Cancelled => self.get_job(id),
@@ -244,6 +239,16 @@ impl Dispatcher {
             _ => {}
         }
         Ok(self.with_progress(self.known(id)?))
+    }
+
+    /// Refuses a caller that may not change this job. A schedule's jobs belong to the owner of the schedule.
+    pub(super) fn check_owner_of(&self, caller: &Caller, job: &Job) -> Result<(), Refusal> {
+        let (id, owner) = (&job.id, self.owner_name(job));
+        if caller.may_change(owner) {
+            return Ok(());
+        }
+        let message = format!("{id} belongs to {owner}: only {owner} and admins may change it");
+        Err(Refusal::NotPermitted { message })
     }
 
     /// Stores what the client `by` wants of a job that is under way (`None`: that it goes on), and ends its run after the

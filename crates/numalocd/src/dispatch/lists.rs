@@ -30,14 +30,21 @@ impl Dispatcher {
     pub(super) fn list_jobs(&self, request: &ListJobs) -> Result<Listed<ListedJob>, Refusal> {
         let filter = &request.filter;
         let workload = Named::by(self.records.workloads(), filter.workload.as_ref());
+        let schedule = self.named(filter.schedule.as_ref());
+        let schedule = schedule.as_ref();
         page(&request.page, &("jobs", filter), |before| {
             let end = before.map_or(Some(u64::MAX), |before| before.parse().ok())?;
             let older = self.records.jobs().range(..end).rev();
             let fitting = older.filter(move |(_, kept)| {
-                fits(&kept.job, filter) && workload.is_in(&kept.job.spec.target)
+                fits(&kept.job, filter, schedule) && workload.is_in(&kept.job.spec.target)
             });
             Some(fitting.map(|(number, kept)| (number.to_string(), self.listed(kept))))
         })
+    }
+
+    /// The schedule that a filter names, with its number if it is there: the id may have been that of another one before.
+    fn named(&self, id: Option<&ScheduleId>) -> Option<ScheduleId> {
+        id.map(|id| self.records.schedule(id).map_or(id, |known| &known.id).clone())
     }
 
     fn listed(&self, kept: &Kept) -> ListedJob {
@@ -93,9 +100,12 @@ impl Dispatcher {
         most: usize,
     ) -> Result<RecordChanges<ListedJob, JobId>, Refusal> {
         let workload = Named::by(self.records.workloads(), filter.workload.as_ref());
+        let schedule = self.named(filter.schedule.as_ref());
         changes_after(self.records.job_changes(), after, most, |id| {
             let Some(kept) = self.records.kept(id) else { return Sight::Hidden };
-            match fits(&kept.job, filter) && workload.is_in(&kept.job.spec.target) {
+            match fits(&kept.job, filter, schedule.as_ref())
+                && workload.is_in(&kept.job.spec.target)
+            {
                 true => Sight::Shown(self.listed(kept)),
                 false if never_fitted(&kept.job, filter) => Sight::Never,
                 false => Sight::Hidden,
@@ -350,9 +360,12 @@ fn is_among(schedule: &Schedule, filter: &ScheduleFilter) -> bool {
         && has_all(&schedule.spec.labels, &filter.labels)
 }
 
-fn fits(job: &Job, filter: &JobFilter) -> bool {
+/// Whether a job meets a filter, which names `schedule`.
+fn fits(job: &Job, filter: &JobFilter, schedule: Option<&ScheduleId>) -> bool {
+    let is_of =
+        |schedule: &ScheduleId| job.schedule.as_ref().is_some_and(|of| of.is_same(schedule));
     (filter.states.is_empty() || filter.states.contains(&job.state))
-        && filter.schedule.as_ref().is_none_or(|schedule| job.schedule.as_ref() == Some(schedule))
+        && schedule.is_none_or(is_of)
         && filter.creator.as_ref().is_none_or(|creator| job.creator == *creator)
         && filter.created_since.is_none_or(|since| job.created >= since)
         && has_all(&job.labels, &filter.labels)
@@ -398,4 +411,5 @@ fn is_wanted(event: &EventHead, filter: &EventFilter) -> bool {
         && filter.job.as_ref().is_none_or(|job| event.job.as_ref() == Some(job))
         && filter.schedule.as_ref().is_none_or(|schedule| event.schedule.as_ref() == Some(schedule))
         && filter.since.is_none_or(|since| event.time >= since)
+        && filter.creator.as_ref().is_none_or(|creator| *event.creator == **creator)
 }

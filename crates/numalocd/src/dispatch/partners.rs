@@ -13,7 +13,11 @@ use numaloc_api::value::{Limits, MigrationSpec, QosClass, Target, Workload};
 use numaloc_core::MakeRoom;
 use numaloc_executor::RunLimits;
 use numaloc_host::Target as HostTarget;
-use std::{collections::BTreeSet, ops::Bound};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+    sync::Arc,
+};
 
 /// At most this many workloads are offered to one job: the engine finds the processes of each before it plans.
 const MOST: usize = 512;
@@ -55,7 +59,7 @@ impl Dispatcher {
                 && !is_named_if(target, known, || is_labelled(known))
                 && !meets(&spared, &known.spec.cgroup)
         });
-        let offers = fitting.filter_map(|known| {
+        let offers = in_turns(fitting).into_iter().filter_map(|known| {
             let by = creators.get(&known.creator, known.creator_gid)?.authority.clone();
             let target = HostTarget::Cgroup(known.spec.cgroup.clone());
             Some(Offer { member: Member { target, name: name_of(&known.spec) }, by })
@@ -81,6 +85,20 @@ impl Dispatcher {
         }
         cgroups
     }
+}
+
+/// One workload of each client, then a second one of each: none fills the list alone.
+fn in_turns<'a>(workloads: impl Iterator<Item = &'a Arc<Workload>>) -> Vec<&'a Arc<Workload>> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let numbered = workloads.map(|workload| {
+        let count = counts.entry(&workload.creator).or_default();
+        *count += 1;
+        (*count, workload)
+    });
+    let mut numbered: Vec<_> = numbered.collect();
+    // Stable: within a turn they stay in the order of their names.
+    numbered.sort_by_key(|(turn, _)| *turn);
+    numbered.into_iter().map(|(_, workload)| workload).collect()
 }
 
 /// Whether one of `cgroups` is this one, above it or below it.

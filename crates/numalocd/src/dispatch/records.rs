@@ -1,7 +1,10 @@
 //! The records, in memory and on the disk. A change is stored first, then taken over into the book. Changes of a draft are
 //! taken over at once and stored together; if they cannot be stored, the book is put back.
 
-use super::{book::Book, measured::Measured};
+use super::{
+    book::{Book, Undo},
+    measured::Measured,
+};
 use crate::{
     refusal::Refusal,
     store::{Contents, Last, Reader, Snapshot, Store, StoreError, Write},
@@ -29,8 +32,8 @@ pub struct Records {
 #[derive(Debug)]
 struct Draft {
     writes: Vec<Write>,
-    /// Writes that put the book back, in the order of the changes; they are applied from the last to the first.
-    undo: Vec<Write>,
+    /// What puts the book back, in the order of the changes; it is applied from the last to the first.
+    undo: Vec<Undo>,
     /// The highest numbers given before.
     last: Last,
 }
@@ -100,7 +103,7 @@ impl Records {
                 Ok(true)
             }
             Err(refusal) => {
-                undo.into_iter().rev().for_each(|write| self.book.take(write));
+                undo.into_iter().rev().for_each(|undo| self.book.undo(undo));
                 self.book.set_last(last);
                 Err(refusal)
             }

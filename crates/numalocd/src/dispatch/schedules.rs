@@ -1,6 +1,12 @@
 //! Schedules as clients see them: created, read, changed, removed.
 
-use super::{Made, agenda::Asked, command::Reply, dispatcher::Dispatcher, used::Sort};
+use super::{
+    Made,
+    agenda::Asked,
+    command::{MadeSchedule, Reply},
+    dispatcher::Dispatcher,
+    used::Sort,
+};
 use crate::{
     access::Caller,
     refusal::Refusal,
@@ -21,11 +27,13 @@ impl Dispatcher {
     ) -> Result<Option<Arc<Schedule>>, Refusal> {
         let CreateSchedule { id, spec, request_id, .. } = request;
         let Some(request_id) = request_id else { return Ok(None) };
-        let is_other = |known: &Schedule| {
-            // The spec of a schedule that was changed since cannot be compared: what it was created with is not kept.
-            id.as_ref().is_some_and(|id| *id != known.id)
-                || (known.created == known.updated && known.spec != *spec)
+        let differs = |known: &Schedule| match known.request_digest {
+            // An earlier version has made it. If it was changed since, it is not known what it was created with.
+            0 => known.created == known.updated && known.spec != *spec,
+            digest => digest != spec.digest(),
         };
+        let is_other =
+            |known: &Schedule| id.as_ref().is_some_and(|id| *id != known.id) || differs(known);
         match self.records.schedule_of_request(&caller.name, request_id) {
             Some(known) if is_other(known) => Err(Refusal::AlreadyExists {
                 request_id: request_id.clone(),
@@ -40,9 +48,9 @@ impl Dispatcher {
         caller: &Caller,
         request: CreateSchedule,
         pins: Pins,
-    ) -> Result<Arc<Schedule>, Refusal> {
+    ) -> Result<MadeSchedule, Refusal> {
         if let Some(known) = self.find_schedule_request(caller, &request)? {
-            return Ok(known);
+            return Ok((known, true));
         }
         let CreateSchedule { id, spec, request_id, validate_only } = request;
         if let Some(taken) = id.as_ref().and_then(|id| self.records.schedule(id)) {
@@ -60,6 +68,7 @@ impl Dispatcher {
                 None => ScheduleId::numbered(number),
             },
             next_run: (!spec.paused).then_some(now),
+            request_digest: request_id.as_ref().map_or(0, |_| spec.digest()),
             spec,
             state,
             state_message: String::new(),
@@ -77,12 +86,12 @@ impl Dispatcher {
         let quota = &self.config().quota;
         self.records.used().check(&caller.name, Sort::Schedule, schedule.weight(), None, quota)?;
         if validate_only {
-            return Ok(schedule);
+            return Ok((schedule, false));
         }
         self.commit(vec![Write::Schedule(schedule.clone())])?;
         let (id, due) = (schedule.id.clone(), schedule.next_run.map(|_| Instant::now()));
         self.then(move |dispatcher| dispatcher.set_due(&id, due));
-        Ok(schedule)
+        Ok((schedule, false))
     }
 
     pub(super) fn get_schedule(&self, id: &ScheduleId) -> Result<Arc<Schedule>, Refusal> {
@@ -159,8 +168,14 @@ impl Dispatcher {
         caller: &Caller,
         request: DeleteSchedule,
     ) -> Result<(), Refusal> {
-        let DeleteSchedule { id, etag } = request;
-        let known = self.changeable(caller, &id, etag.as_deref())?;
+        let DeleteSchedule { id, etag, allow_missing, validate_only } = request;
+        let known = match self.changeable(caller, &id, etag.as_deref()) {
+            Err(Refusal::NotFound { .. }) if allow_missing => return Ok(()),
+            known => known?,
+        };
+        if validate_only {
+            return Ok(());
+        }
         let id = known.id.clone();
         let last = known.last_job.as_ref().and_then(|job| self.records.job(job)).cloned();
         let is_under_way =

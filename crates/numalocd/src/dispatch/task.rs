@@ -234,6 +234,9 @@ impl Dispatcher {
             Command::FindScheduleRequest(caller, request, reply) => {
                 let _ = reply.send(self.find_schedule_request(&caller, &request));
             }
+            Command::BeginRegister(caller, request, reply) => {
+                let _ = reply.send(self.begin_register(&caller, &request));
+            }
             Command::GetJob(id, reply) => drop(reply.send(self.get_any_job(&id))),
             Command::StoredJob(id, reply) => drop(reply.send(self.records.stored_job(&id))),
             Command::StoredEvents(numbers, reply) => {
@@ -311,6 +314,9 @@ impl Dispatcher {
             }
             Command::ChangeJob(caller, id, change, reply) => {
                 answer!(reply, self.change_job(&caller, &id, change));
+            }
+            Command::DeleteJob(caller, request, reply) => {
+                answer!(reply, self.delete_job(&caller, &request));
             }
             Command::CreateSchedule(caller, request, pins, reply) => {
                 answer!(reply, self.create_schedule(&caller, request, pins));

@@ -3,6 +3,7 @@
 mod bounds;
 mod classes;
 mod declared;
+mod deleted;
 mod fights;
 mod groups;
 mod holds;

@@ -1,7 +1,7 @@
 //! Registered workloads, and targets that name them.
 
 use super::{
-    command::Replaced,
+    command::{Registering, Replaced},
     dispatcher::Dispatcher,
     measured::Measured,
     names::Says,
@@ -181,27 +181,89 @@ impl Dispatcher {
         caller: &Caller,
         request: RegisterWorkload,
     ) -> Result<Arc<Workload>, Refusal> {
-        let RegisterWorkload { spec, etag } = request;
+        let known = self.registrable(caller, &request)?;
+        let RegisterWorkload { spec, validate_only, request_id, .. } = request;
         spec.qos_class.map_or(Ok(()), |class| caller.ceilings.check_class(class))?;
-        let known = self.records.workloads().get(&spec.id).cloned();
-        match &known {
-            Some(known) => self.check_owner(caller, known)?,
-            None => self.config().check_name(caller, spec.id.id())?,
-        }
-        check_etag(&spec.id, etag.as_deref(), known.as_deref())?;
-        if let Some(known) = known.as_ref().filter(|known| is_as_before(caller, &spec, known)) {
-            self.renew(&spec);
+        let is_known = |known: &&Arc<Workload>| {
+            is_as_before(caller, &spec, known)
+                && (request_id.is_none() || request_id == known.request_id)
+        };
+        if let Some(known) = known.as_ref().filter(is_known) {
+            if !validate_only {
+                self.renew(&spec);
+            }
             return Ok(self.with_lease(known));
         }
-        let workload = self.record(caller, spec, known.as_deref());
+        let workload = self.record(caller, spec, known.as_deref(), request_id);
         let (before, quota) = (known.map(|known| known.weight()), &self.config().quota);
         let weight = workload.weight();
         self.records.used().check(&workload.creator, Sort::Workload, weight, before, quota)?;
+        if validate_only {
+            return Ok(workload);
+        }
         self.commit(vec![Write::Workload(workload.clone())])?;
         let written = workload.clone();
         self.then(move |dispatcher| dispatcher.renew(&written.spec));
         let expires = workload.spec.ttl.map(|ttl| self.wall() + ttl);
         Ok(Arc::new(Workload { expires, ..(*workload).clone() }))
+    }
+
+    /// What a request comes to: its mask is applied to what is registered, and a repeated request is recognized.
+    pub(super) fn begin_register(
+        &self,
+        caller: &Caller,
+        request: &RegisterWorkload,
+    ) -> Result<Registering, Refusal> {
+        let (id, known) = (&request.spec.id, self.records.workloads().get(&request.spec.id));
+        let repeated = known.filter(|known| {
+            known.creator == caller.name
+                && request.request_id.is_some()
+                && request.request_id == known.request_id
+        });
+        if let Some(known) = repeated {
+            let mut spec = request.over(&known.spec)?;
+            if spec.cgroup.is_empty() {
+                // The daemon has found it for the first request. The container may have gone meanwhile.
+                spec.cgroup.clone_from(&known.spec.cgroup);
+            }
+            return match spec == known.spec {
+                true => Ok(Registering::Done(self.with_lease(known))),
+                false => Err(Refusal::AlreadyExists {
+                    request_id: request.request_id.clone().unwrap_or_default(),
+                    name: id.to_string(),
+                }),
+            };
+        }
+        let known = self.registrable(caller, request)?;
+        let (spec, etag) = match &known {
+            Some(known) => (request.over(&known.spec)?, known.etag.clone()),
+            None if request.mask.is_none() || request.allow_missing => {
+                (request.spec.clone(), String::new())
+            }
+            None => return Err(Refusal::NotFound { name: id.to_string() }),
+        };
+        Ok(Registering::Whole(Box::new(spec), etag))
+    }
+
+    /// What is registered under the name of a request, if the request may replace or change it.
+    fn registrable(
+        &self,
+        caller: &Caller,
+        request: &RegisterWorkload,
+    ) -> Result<Option<Arc<Workload>>, Refusal> {
+        let id = &request.spec.id;
+        let known = self.records.workloads().get(id).cloned();
+        match &known {
+            Some(known) => {
+                self.check_owner(caller, known)?;
+                if request.create_only {
+                    return Err(Refusal::NameTaken { name: id.to_string() });
+                }
+            }
+            None => self.config().check_name(caller, id.id())?,
+        }
+        check_etag(id, request.etag.as_deref(), known.as_deref())?;
+        Ok(known)
     }
 
     /// The record to store for a workload that `caller` registers. `known` is the record that it replaces, if any.
@@ -210,14 +272,20 @@ impl Dispatcher {
         caller: &Caller,
         spec: WorkloadSpec,
         known: Option<&Workload>,
+        request_id: Option<String>,
     ) -> Arc<Workload> {
         let (created, creator) = match known {
             Some(known) => (known.created, known.creator.clone()),
             None => (self.wall(), caller.name.clone()),
         };
         let before = known.and_then(|known| known.creator_gid);
-        let creator_gid = if creator == caller.name { caller.gid } else { before };
-        Arc::new(Workload { spec, created, creator, creator_gid, etag: etag(), expires: None })
+        let is_own = creator == caller.name;
+        let creator_gid = if is_own { caller.gid } else { before };
+        // Request ids are those of one client.
+        let request_id = request_id.filter(|_| is_own);
+        let same = known.filter(|known| is_as_before(caller, &spec, known));
+        let etag = same.map_or_else(etag, |known| known.etag.clone());
+        Arc::new(Workload { spec, created, creator, creator_gid, etag, request_id, expires: None })
     }
 
     /// Each workload is looked up and written at most once, so the time taken is linear in the size of the set.
@@ -226,7 +294,7 @@ impl Dispatcher {
         caller: &Caller,
         set: WorkloadSet,
     ) -> Result<Replaced, Refusal> {
-        let WorkloadSet { source, specs } = set;
+        let WorkloadSet { source, specs, validate_only } = set;
         let mut declared = HashSet::with_capacity(specs.len());
         let (mut writes, mut unchanged) = (Vec::new(), Vec::new());
         let (mut before, mut after) = (Amount::default(), Amount::default());
@@ -243,7 +311,7 @@ impl Dispatcher {
                         config.check_name(caller, spec.id.id())?;
                     }
                     known.into_iter().for_each(|known| before.add(known.weight()));
-                    let workload = self.record(caller, spec, known);
+                    let workload = self.record(caller, spec, known, None);
                     after.add(workload.weight());
                     writes.push(workload);
                 }
@@ -257,6 +325,9 @@ impl Dispatcher {
         self.records.used().check_many(&caller.name, Sort::Workload, after, before, quota)?;
         let done =
             Replaced { written: writes.len(), unchanged: unchanged.len(), removed: removed.len() };
+        if validate_only {
+            return Ok(done);
+        }
         let written = writes.iter().cloned().map(Write::Workload);
         // Removals come first, so that no quota is exceeded on the way.
         let commit = removed.iter().cloned().map(Write::DropWorkload).chain(written).collect();
@@ -283,13 +354,16 @@ impl Dispatcher {
         caller: &Caller,
         request: &UnregisterWorkload,
     ) -> Result<(), Refusal> {
-        let UnregisterWorkload { id, etag, allow_missing } = request;
+        let UnregisterWorkload { id, etag, allow_missing, validate_only } = request;
         let Some(known) = self.records.workloads().get(id).cloned() else {
             let missing = || Refusal::NotFound { name: id.to_string() };
             return if *allow_missing { Ok(()) } else { Err(missing()) };
         };
         self.check_owner(caller, &known)?;
         check_etag(id, etag.as_deref(), Some(&known))?;
+        if *validate_only {
+            return Ok(());
+        }
         self.commit(vec![Write::DropWorkload(id.clone())])?;
         let id = id.clone();
         self.then(move |dispatcher| dispatcher.forget_workload(&id));

@@ -8,7 +8,7 @@ use crate::refusal::Refusal;
 use numaloc_core::{Identity, live::Snapshot};
 use numaloc_host::{Roots, live::Live, topology};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant, SystemTime},
@@ -81,8 +81,24 @@ impl Viewers {
         {
             self.closely.remove(first);
         }
+        if self.closely.len() >= CLOSELY {
+            self.take_from_most(of);
+        }
         if self.closely.len() < CLOSELY {
             self.closely.push(Closely { of: of.to_owned(), process, asked: now });
+        }
+    }
+
+    /// Whoever has most watched closely loses the one asked for longest ago, if `of` has less even with one more.
+    fn take_from_most(&mut self, of: &str) {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        self.closely.iter().for_each(|each| *counts.entry(&each.of).or_default() += 1);
+        let own = counts.get(of).copied().unwrap_or(0);
+        let most = counts.values().copied().max().unwrap_or(0);
+        let has_most = |each: &Closely| counts.get(each.of.as_str()) == Some(&most);
+        let first = self.closely.iter().position(has_most).filter(|_| most > own + 1);
+        if let Some(first) = first {
+            self.closely.remove(first);
         }
     }
 
@@ -313,6 +329,34 @@ mod tests {
                 viewers.watch(&format!("c{caller}"), process(100 * caller + pid), at(16));
             }
         }
+        assert_eq!(viewers.closely.len(), CLOSELY);
+    }
+
+    /// Few callers must not keep all others out.
+    #[test]
+    fn callers_share_what_can_be_watched_closely() {
+        let now = Instant::now();
+        let mut viewers = Viewers::default();
+        let ask = |viewers: &mut Viewers, caller: usize| {
+            for pid in 0..4 {
+                let pid = i32::try_from(10 * caller + pid).expect("small");
+                viewers.watch(&format!("c{caller}"), Identity { pid, start_time: 1 }, now);
+            }
+        };
+        (0..4).for_each(|caller| ask(&mut viewers, caller));
+        let count = |viewers: &Viewers, caller: usize| {
+            let name = format!("c{caller}");
+            viewers.closely.iter().filter(|each| each.of == name).count()
+        };
+        assert_eq!((0..4).map(|caller| count(&viewers, caller)).collect::<Vec<_>>(), [4; 4]);
+        viewers.watch("root", Identity { pid: 999, start_time: 1 }, now);
+        assert!(viewers.closely().iter().any(|process| process.pid == 999));
+        // Those who ask again and again take it from nobody who has less.
+        for _ in 0..3 {
+            (0..8).for_each(|caller| ask(&mut viewers, caller));
+            assert!(viewers.closely().iter().any(|process| process.pid == 999));
+        }
+        assert!((0..8).all(|caller| (1..=3).contains(&count(&viewers, caller))));
         assert_eq!(viewers.closely.len(), CLOSELY);
     }
 }

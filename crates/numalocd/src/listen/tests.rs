@@ -9,7 +9,7 @@ use crate::{
 use std::{
     fs,
     os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt},
-    path::Path,
+    path::{Path, PathBuf},
     time::Duration,
 };
 use tempfile::TempDir;
@@ -308,6 +308,44 @@ async fn a_passed_socket_with_the_path_of_a_further_one_is_that() {
     let expected = [None, Some(&config.sockets[0]), Some(&config.sockets[1])];
     assert_eq!(further.collect::<Vec<_>>(), expected);
     assert!(config.socket.exists(), "nothing stood in for the main one");
+}
+
+/// The sockets that the service manager has bound at these paths.
+fn bound(paths: &[PathBuf]) -> Passed {
+    let bind = |path: &PathBuf| tokio::net::UnixListener::bind(path).unwrap();
+    Passed { unix: paths.iter().map(bind).collect(), tcp: Vec::new() }
+}
+
+/// Whoever connects to an additional socket must not get the rights of the main one, because its path is written in another way.
+#[tokio::test]
+async fn a_passed_socket_is_known_by_another_path_to_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let real = directory.path().join("run");
+    fs::create_dir(&real).unwrap();
+    std::os::unix::fs::symlink(&real, directory.path().join("var-run")).unwrap();
+    let sockets = vec![further(&directory, "var-run/a.sock", 0o660)];
+    let config = Listen { sockets, ..at(&directory, "var-run/n.sock") };
+    let passed = bound(&[real.join("n.sock"), real.join("a.sock")]);
+    let listeners = Listeners::open(&config, passed).await.unwrap();
+    let further: Vec<_> = listeners.unix.iter().map(|socket| socket.further.is_some()).collect();
+    assert_eq!(further, [false, true]);
+}
+
+#[tokio::test]
+async fn a_passed_socket_that_nothing_names_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let none = at(&directory, "n.sock");
+    let sockets = vec![further(&directory, "a.sock", 0o660)];
+    let one = Listen { sockets, ..none.clone() };
+    // The entry was removed, the socket of the unit was not.
+    let beside_main = (&none, vec![path("n.sock"), path("b.sock")]);
+    // The entry has another path than the unit.
+    for (config, paths) in [beside_main, (&one, vec![path("c.sock")])] {
+        let error = Listeners::open(config, bound(&paths)).await.unwrap_err().to_string();
+        let named = format!("unix://{}: passed by", paths.last().unwrap().display());
+        assert!(error.starts_with(&named) && error.contains("[[listen.sockets]]"), "{error}");
+    }
 }
 
 /// A symbolic link in the place of the lock. Anybody who may write in the directory could put it there.

@@ -32,12 +32,24 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// A socket of the service manager. If it has the path of an additional socket, it is that one.
-    pub(super) fn passed(listener: UnixListener, sockets: &[config::Socket]) -> Self {
+    /// A socket of the service manager. If it has the path of an additional socket, it is that one. One with another path is the
+    /// main socket, if it is the only one (`is_only`) and there are no additional ones that it could be meant for.
+    ///
+    /// # Errors
+    /// The configuration does not say which socket it is, and so not what its callers may do.
+    pub(super) fn passed(
+        listener: UnixListener,
+        config: &Listen,
+        is_only: bool,
+    ) -> Result<Self, ListenError> {
         let address = listener.local_addr().ok();
-        let path = address.as_ref().and_then(|address| address.as_pathname());
-        let further = sockets.iter().find(|socket| Some(socket.path.as_path()) == path);
-        Self { made: None, listener, further: further.cloned().map(Arc::new) }
+        let path = address.as_ref().and_then(|address| address.as_pathname()).map(resolved);
+        let is_here = |configured: &Path| path.as_deref() == Some(&resolved(configured));
+        let further = config.sockets.iter().find(|socket| is_here(&socket.path));
+        let is_main = is_here(&config.socket) || (is_only && config.sockets.is_empty());
+        let is_known = is_main || further.is_some();
+        let socket = Self { made: None, listener, further: further.cloned().map(Arc::new) };
+        if is_known { Ok(socket) } else { Err(ListenError::PassedUnix(socket.to_string())) }
     }
 }
 
@@ -51,6 +63,11 @@ impl fmt::Display for Socket {
             None => f.write_str("an unnamed Unix socket"),
         }
     }
+}
+
+/// The path without symbolic links, such as /run for /var/run. One that is not there stays as it is.
+fn resolved(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// A socket file that this daemon made. Dropping this removes the file, unless something else has taken its place.

@@ -14,19 +14,23 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque, convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc,
+    time::Duration,
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, watch},
-    task::JoinSet,
+    sync::watch,
+    task::{AbortHandle, JoinSet},
     time::timeout,
 };
 
 /// The content type of the answer to `GET /metrics`.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Most connections at a time. Further ones wait to be accepted.
+/// Most connections at a time. A further one takes the place of the oldest: an answer takes milliseconds, so what is open for long is
+/// a client that keeps others out.
 const MAX_CONNECTIONS: usize = 16;
 /// Time limit for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
@@ -73,27 +77,26 @@ pub async fn serve(
     if admission.is_none() && !address.ip().to_canonical().is_loopback() {
         return Err(ServeError::NotLoopback(address));
     }
-    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut connections = JoinSet::new();
+    // In the order in which they came.
+    let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
-        let accepted = async {
-            // The semaphore is never closed, so this waits until there is a permit.
-            let permit = Arc::clone(&room).acquire_owned().await;
-            (listener.accept().await, permit)
-        };
-        let (stream, permit) = tokio::select! {
-            accepted = accepted => accepted,
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
             _ = stop.wait_for(|stop| *stop) => break,
         };
         // Forget the connections that have ended.
         while connections.try_join_next().is_some() {}
-        match stream {
+        open.retain(|connection| !connection.is_finished());
+        match accepted {
             Ok((stream, _)) => {
+                if open.len() >= MAX_CONNECTIONS
+                    && let Some(oldest) = open.pop_front()
+                {
+                    oldest.abort();
+                }
                 let connection = let_in(stream, metrics.clone(), admission.clone(), stop.clone());
-                connections.spawn(async move {
-                    let _permit = permit;
-                    connection.await;
-                });
+                open.push_back(connections.spawn(connection));
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection for metrics");
@@ -102,7 +105,8 @@ pub async fn serve(
         }
     }
     drop(listener);
-    connections.join_all().await;
+    // Not join_all(), which panics for a connection that had to make room.
+    while connections.join_next().await.is_some() {}
     Ok(())
 }
 

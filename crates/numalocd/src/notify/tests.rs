@@ -29,8 +29,9 @@ fn states_are_told_in_systemds_words() {
     assert_eq!(said(&socket), "READY=1\nSTATUS=2 jobs MAINPID=1\n");
     notifier.status("idle");
     assert_eq!(said(&socket), "STATUS=idle\n");
-    notifier.stopping("saving jobs");
-    assert_eq!(said(&socket), "STOPPING=1\nSTATUS=saving jobs\n");
+    notifier.stopping("saving jobs", Duration::from_secs(300));
+    let stopping = "STOPPING=1\nEXTEND_TIMEOUT_USEC=300000000\nSTATUS=saving jobs\n";
+    assert_eq!(said(&socket), stopping);
 
     notifier.reloading();
     let reloading = said(&socket);

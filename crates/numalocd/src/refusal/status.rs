@@ -23,6 +23,10 @@ const VALUE_MAX: usize = 200;
 /// How long clients are told to wait before they try again, while the daemon, or what it has to ask, starts or stops.
 const RESTART: Duration = Duration::from_secs(1);
 
+/// Clients whose watches have to begin anew are told to wait for random times up to this: after a restart of the daemon that is all of
+/// them at once.
+const SPREAD: Duration = Duration::from_secs(5);
+
 impl From<Refusal> for Status {
     fn from(refusal: Refusal) -> Self {
         if let Refusal::Invalid(violations) = refusal {
@@ -53,6 +57,9 @@ impl From<Refusal> for Status {
             Refusal::Unavailable { .. } | Refusal::HostUnavailable { .. } => {
                 details.set_retry_info(Some(RESTART));
             }
+            Refusal::ResumeToken => {
+                details.set_retry_info(Some(SPREAD.mul_f64(fastrand::f64())));
+            }
             _ => {}
         }
         Self::with_error_details(code, message, details)
@@ -81,7 +88,9 @@ fn class(refusal: &Refusal) -> (Code, ErrorReason) {
         Refusal::TargetEmpty { .. } => (Code::FailedPrecondition, R::TargetEmpty),
         Refusal::NoTargetNode { .. } => (Code::FailedPrecondition, R::NoTargetNode),
         Refusal::HostCannot { .. } => (Code::FailedPrecondition, R::HostCannot),
-        Refusal::WrongState { .. } => (Code::FailedPrecondition, R::WrongState),
+        Refusal::WrongState { .. } | Refusal::NotEnded { .. } => {
+            (Code::FailedPrecondition, R::WrongState)
+        }
         Refusal::AlreadyExists { .. } | Refusal::NameTaken { .. } => {
             (Code::AlreadyExists, R::AlreadyExists)
         }
@@ -116,6 +125,11 @@ fn about(refusal: &Refusal) -> Vec<(&'static str, String)> {
             ("resource", name.clone()),
             ("state", (*state).to_owned()),
             ("action", (*action).to_owned()),
+        ],
+        Refusal::NotEnded { name, state } => vec![
+            ("resource", name.clone()),
+            ("state", (*state).to_owned()),
+            ("action", "deleted".to_owned()),
         ],
         Refusal::AlreadyExists { request_id, name } => {
             vec![("resource", name.clone()), ("request_id", request_id.clone())]

@@ -8,7 +8,7 @@ use crate::{
 use numaloc_api::{
     Violations,
     value::{
-        CreateJob, CreateSchedule, DeleteSchedule, JobId, RegisterWorkload, RunSchedule,
+        CreateJob, CreateSchedule, DeleteJob, DeleteSchedule, JobId, RegisterWorkload, RunSchedule,
         UnregisterWorkload, UpdateSchedule, WorkloadSet,
     },
 };
@@ -91,6 +91,21 @@ impl Change {
         self.create(make, |_| None).await
     }
 
+    /// Makes the change; if it is only checked, only a refusal is logged.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub async fn make_or_check<T: Send + 'static>(
+        self,
+        is_check: bool,
+        make: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+    ) -> Result<T, Status> {
+        match is_check {
+            true => self.first(make).await,
+            false => self.make(make).await,
+        }
+    }
+
     /// As [`Self::make`]. The log also names what was made: `name`.
     ///
     /// # Errors
@@ -140,6 +155,7 @@ subjects! {
         None => request.id.to_string(),
         Some(new) => format!("{} ({new})", request.id),
     };
+    DeleteJob => |request| request.id.to_string();
     DeleteSchedule => |request| request.id.to_string();
     RegisterWorkload => |request| {
         let spec = &request.spec;

@@ -16,7 +16,7 @@ use numaloc_api::{
     Violations,
     encoded::{ListedJob, ListedJobs, WatchedJob, migration_service_server::MigrationService},
     v1,
-    value::{CreateJob, Job, JobId, ListJobs, MigrationSpec, Pins, WatchJobs},
+    value::{CreateJob, DeleteJob, Job, JobId, ListJobs, MigrationSpec, Pins, WatchJobs},
 };
 use numaloc_host::Policies;
 use std::{future::ready, sync::Arc};
@@ -206,5 +206,17 @@ impl MigrationService for Service {
         let steer = async |handle: Handle, caller, id| handle.resume_job(caller, id).await;
         let job = self.steer("ResumeJob", request, steer).await?;
         Ok(Response::new(v1::ResumeJobResponse { job }))
+    }
+
+    async fn delete_job(
+        &self,
+        request: Request<v1::DeleteJobRequest>,
+    ) -> Result<Response<v1::DeleteJobResponse>, Status> {
+        let (change, request) = Change::read::<_, DeleteJob>("DeleteJob", request)?;
+        let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
+        let is_check = request.validate_only;
+        let delete = async move { handle.delete_job(caller, request).await };
+        change.make_or_check(is_check, delete).await?;
+        Ok(Response::new(v1::DeleteJobResponse {}))
     }
 }

@@ -7,17 +7,17 @@ use super::{
 };
 use crate::{
     access::{Caller, caller},
-    dispatch::RecordKind,
+    dispatch::{MadeSchedule, RecordKind},
     refusal::Refusal,
 };
 use numaloc_api::{
     v1::{self, schedule_service_server::ScheduleService},
     value::{
-        CreateSchedule, DeleteSchedule, MigrationSpec, Pins, RunSchedule, Schedule, ScheduleId,
+        CreateSchedule, DeleteSchedule, MigrationSpec, Pins, RunSchedule, ScheduleId,
         UpdateSchedule, WatchSchedules,
     },
 };
-use std::{future::ready, sync::Arc};
+use std::future::ready;
 use tokio_stream::StreamExt;
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
@@ -37,6 +37,14 @@ impl Service {
     }
 }
 
+/// The answer to a request with `validate_only`: the schedule that is there already, or the one that would be made, without a
+/// name.
+fn only_checked((schedule, existing): MadeSchedule) -> v1::CreateScheduleResponse {
+    let shown: v1::Schedule = (&*schedule).into();
+    let name = if existing { shown.name.clone() } else { String::new() };
+    v1::CreateScheduleResponse { schedule: Some(v1::Schedule { name, ..shown }), existing }
+}
+
 #[tonic::async_trait]
 impl ScheduleService for Service {
     async fn create_schedule(
@@ -45,7 +53,7 @@ impl ScheduleService for Service {
     ) -> Result<Response<v1::CreateScheduleResponse>, Status> {
         let (change, request) = Change::read::<_, CreateSchedule>("CreateSchedule", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
-        let name = |schedule: &Arc<Schedule>| Some(schedule.id.to_string());
+        let name = |(schedule, _): &MadeSchedule| Some(schedule.id.to_string());
         // Asked first, because the target of an earlier request may have gone meanwhile.
         let earlier = match &request.request_id {
             None => None,
@@ -54,21 +62,20 @@ impl ScheduleService for Service {
                 change.first(found).await?
             }
         };
-        let schedule = match earlier {
-            Some(schedule) => change.create(ready(Ok(schedule)), name).await?,
+        let (schedule, existing) = match earlier {
+            Some(schedule) => change.create(ready(Ok((schedule, true))), name).await?,
             None => {
                 let pins = change.first(self.pins(&caller, &request)).await?;
                 if request.validate_only {
-                    let asked = change.first(handle.create_schedule(caller, request, pins)).await?;
-                    let schedule = v1::Schedule { name: String::new(), ..(&*asked).into() };
-                    let schedule = Some(schedule);
-                    return Ok(Response::new(v1::CreateScheduleResponse { schedule }));
+                    let asked = handle.make_schedule(caller, request, pins);
+                    return Ok(Response::new(only_checked(change.first(asked).await?)));
                 }
-                let make = async move { handle.create_schedule(caller, request, pins).await };
+                let make = async move { handle.make_schedule(caller, request, pins).await };
                 change.create(make, name).await?
             }
         };
-        Ok(Response::new(v1::CreateScheduleResponse { schedule: Some((&*schedule).into()) }))
+        let schedule = Some((&*schedule).into());
+        Ok(Response::new(v1::CreateScheduleResponse { schedule, existing }))
     }
 
     async fn get_schedule(
@@ -151,7 +158,9 @@ impl ScheduleService for Service {
     ) -> Result<Response<v1::DeleteScheduleResponse>, Status> {
         let (change, request) = Change::read::<_, DeleteSchedule>("DeleteSchedule", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
-        change.make(async move { handle.delete_schedule(caller, request).await }).await?;
+        let is_check = request.validate_only;
+        let make = async move { handle.delete_schedule(caller, request).await };
+        change.make_or_check(is_check, make).await?;
         Ok(Response::new(v1::DeleteScheduleResponse {}))
     }
 

@@ -9,14 +9,14 @@ use super::{
 };
 use crate::{
     access::{Caller, caller},
-    dispatch::RecordKind,
+    dispatch::{RecordKind, Registering},
     refusal::Refusal,
 };
 use numaloc_api::{
     v1::{self, workload_service_server::WorkloadService},
     value::{
         ListWorkloads, RegisterWorkload, RenewWorkloads, UnregisterWorkload, WatchWorkloads,
-        WorkloadId, WorkloadSpec,
+        Workload, WorkloadId, WorkloadSpec,
     },
 };
 use std::future::ready;
@@ -36,11 +36,26 @@ impl WorkloadService for Service {
         let (change, mut request) =
             Change::read::<_, RegisterWorkload>("RegisterWorkload", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
+        let is_check = request.validate_only;
+        // Asked first, because the container of an earlier request may have gone meanwhile.
+        if request.mask.is_some() || request.request_id.is_some() {
+            let begun = handle.begin_register(caller.clone(), request.clone());
+            match change.first(begun).await? {
+                Registering::Done(known) => {
+                    let workload = change.make_or_check(is_check, ready(Ok(known))).await?;
+                    return Ok(registered(&workload));
+                }
+                Registering::Whole(spec, etag) => {
+                    request.spec = *spec;
+                    request.mask = None;
+                    request.etag = Some(etag);
+                }
+            }
+        }
         let spec = change.first(self.placed(&caller, request.spec)).await?;
         request.spec = spec;
         let make = async move { handle.register_workload(caller, request).await };
-        let workload = change.make(make).await?;
-        Ok(Response::new(v1::RegisterWorkloadResponse { workload: Some((&*workload).into()) }))
+        Ok(registered(&*change.make_or_check(is_check, make).await?))
     }
 
     async fn replace_workloads(
@@ -54,7 +69,9 @@ impl WorkloadService for Service {
         change.is_about(&set);
         let lost = change.first(allowed::locate_set(&self.0, &caller, &mut set.specs)).await?;
         change.first(allowed::register(&self.0, &caller, &set.specs)).await?;
-        let done = change.make(async move { handle.replace_workloads(caller, set).await }).await?;
+        let is_check = set.validate_only;
+        let make = async move { handle.replace_workloads(caller, set).await };
+        let done = change.make_or_check(is_check, make).await?;
         Ok(Response::new(v1::ReplaceWorkloadsResponse {
             written_count: count(done.written),
             unchanged_count: count(done.unchanged),
@@ -81,7 +98,9 @@ impl WorkloadService for Service {
         let (change, request) =
             Change::read::<_, UnregisterWorkload>("UnregisterWorkload", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
-        change.make(async move { handle.unregister_workload(caller, request).await }).await?;
+        let is_check = request.validate_only;
+        let make = async move { handle.unregister_workload(caller, request).await };
+        change.make_or_check(is_check, make).await?;
         Ok(Response::new(v1::UnregisterWorkloadResponse {}))
     }
 
@@ -140,6 +159,10 @@ impl Service {
         allowed::register(&self.0, caller, &specs).await?;
         specs.pop().ok_or_else(|| Refusal::Internal { message: "a workload was lost".to_owned() })
     }
+}
+
+fn registered(workload: &Workload) -> Response<v1::RegisterWorkloadResponse> {
+    Response::new(v1::RegisterWorkloadResponse { workload: Some(workload.into()) })
 }
 
 fn count(number: usize) -> i32 {

@@ -84,6 +84,7 @@ fn schedule(number: u64) -> Schedule {
         creator_gid: None,
         pins: Default::default(),
         request_id: None,
+        request_digest: 0,
         etag: "1".to_owned(),
     }
 }
@@ -101,7 +102,8 @@ fn workload(id: &str) -> Workload {
         ttl: None,
     };
     let (creator, etag) = ("uid:0".to_owned(), "1".to_owned());
-    Workload { spec, created: at(3), creator, creator_gid: None, etag, expires: None }
+    let request_id = None;
+    Workload { spec, created: at(3), creator, creator_gid: None, etag, request_id, expires: None }
 }
 
 fn event(number: u64) -> Event {

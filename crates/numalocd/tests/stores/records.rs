@@ -370,6 +370,7 @@ fn schedule(number: u64, state: ScheduleState) -> Schedule {
         creator: "cert:node-agent".to_owned(),
         creator_gid: Some(12_100),
         request_id: Some(format!("request-{number}")),
+        request_digest: 0x1234_5678_9abc_def0,
         pins: pins(),
         etag: "etag-1".to_owned(),
     }
@@ -394,6 +395,7 @@ fn workload() -> Workload {
         creator: "spiffe://example.org/agent".to_owned(),
         creator_gid: Some(12_100),
         etag: "etag-2".to_owned(),
+        request_id: Some("request-w".to_owned()),
         // Means nothing in a store.
         expires: None,
     }
@@ -412,7 +414,8 @@ fn little_workload() -> Workload {
         ttl: None,
     };
     let (creator, etag) = ("uid:1000@/run/numaloc/web/numalocd.sock".to_owned(), "1".to_owned());
-    Workload { spec, created: at(9), creator, creator_gid: None, etag, expires: None }
+    let request_id = None;
+    Workload { spec, created: at(9), creator, creator_gid: None, etag, request_id, expires: None }
 }
 
 fn event(number: u64, kind: EventType) -> Event {

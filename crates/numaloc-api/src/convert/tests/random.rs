@@ -82,7 +82,7 @@ fn workload() -> v1::RegisterWorkloadRequest {
         etag: "e-1".to_owned(),
         ..Default::default()
     };
-    v1::RegisterWorkloadRequest { workload: Some(workload) }
+    v1::RegisterWorkloadRequest { workload: Some(workload), ..Default::default() }
 }
 
 #[test]
@@ -105,7 +105,10 @@ fn the_largest_errors_fit_into_headers() {
     let long = |index: u32| format!("{index:02}{}", "\u{10ffff}".repeat(78));
     let labels = (0..64).map(|index| (long(index), "a".repeat(300))).collect();
     let workload = v1::Workload { labels, ..Default::default() };
-    convert_all(&v1::RegisterWorkloadRequest { workload: Some(workload) }.encode_to_vec());
+    convert_all(
+        &v1::RegisterWorkloadRequest { workload: Some(workload), ..Default::default() }
+            .encode_to_vec(),
+    );
     let target = v1::Target { cgroups: vec!["..".to_owned(); 1024], ..Default::default() };
     let spec = v1::MigrationSpec { target: Some(target), ..Default::default() };
     convert_all(&v1::PlanMigrationRequest { spec: Some(spec) }.encode_to_vec());

@@ -268,7 +268,8 @@ fn bounds_of_requests_are_none_of_records() {
         create_time: now(),
         ..v1::Workload::default()
     };
-    let asked = v1::RegisterWorkloadRequest { workload: Some(workload.clone()) };
+    let asked =
+        v1::RegisterWorkloadRequest { workload: Some(workload.clone()), ..Default::default() };
     RegisterWorkload::try_from(asked).expect_err("a request may not have this");
     let workload = Workload::decode(&workload.encode_to_vec()).expect("a record");
     assert_eq!(workload.spec.container_id.as_deref(), Some("a container"));

@@ -5,8 +5,8 @@ use crate::{
     value::{
         Condition, CreateJob, CreateSchedule, Emit, Limits, ListWorkloads, MigrationSpec,
         OnConflict, OnInterrupt, Page, Policy, QosClass, RegisterWorkload, Requirement, ScheduleId,
-        ScheduleSpec, Selector, Target, TargetProcess, UnregisterWorkload, WorkloadFilter,
-        WorkloadId, WorkloadSet, WorkloadSpec, WorkloadsPart,
+        ScheduleSpec, Selector, Target, TargetProcess, UnregisterWorkload, WorkloadField,
+        WorkloadFilter, WorkloadId, WorkloadSet, WorkloadSpec, WorkloadsPart,
     },
 };
 use numaloc_core::{
@@ -152,14 +152,50 @@ fn redis() -> WorkloadSpec {
 #[test]
 fn workloads() {
     for etag in [None, Some("e-1".to_owned())] {
-        let request = RegisterWorkload { spec: redis(), etag };
+        let request = RegisterWorkload { etag, ..RegisterWorkload::new(redis()) };
         let sent = v1::RegisterWorkloadRequest::from(&request);
         assert_eq!(RegisterWorkload::try_from(wire(&sent)), Ok(request.clone()));
         let id = request.spec.id;
-        let forget = UnregisterWorkload { id, etag: request.etag, allow_missing: true };
+        let forget = UnregisterWorkload {
+            id,
+            etag: request.etag,
+            allow_missing: true,
+            validate_only: false,
+        };
         let sent = v1::UnregisterWorkloadRequest::from(&forget);
         assert_eq!(UnregisterWorkload::try_from(wire(&sent)), Ok(forget));
     }
+}
+
+#[test]
+fn workloads_in_part() {
+    let mask = [WorkloadField::Labels, WorkloadField::Ttl].into();
+    let spec = WorkloadSpec { cgroup: String::new(), container_id: None, ..redis() };
+    let request = RegisterWorkload {
+        mask: Some(mask),
+        validate_only: true,
+        request_id: Some("r-1".to_owned()),
+        ..RegisterWorkload::new(spec)
+    };
+    let sent = v1::RegisterWorkloadRequest::from(&request);
+    assert_eq!(RegisterWorkload::try_from(wire(&sent)), Ok(request));
+    let text = |request: v1::RegisterWorkloadRequest| {
+        RegisterWorkload::try_from(request).unwrap_err().to_string()
+    };
+    let either = v1::RegisterWorkloadRequest { allow_missing: true, ..sent.clone() };
+    assert_eq!(text(either), "workload.cgroup is required");
+    let new = v1::RegisterWorkloadRequest { create_only: true, ..sent.clone() };
+    assert_eq!(text(new), "create_only must not be set together with update_mask");
+    let paths = |paths: &[&str]| {
+        let paths = paths.iter().map(|&path| path.to_owned()).collect();
+        let update_mask = Some(prost_types::FieldMask { paths });
+        v1::RegisterWorkloadRequest { update_mask, ..sent.clone() }
+    };
+    let unknown = text(paths(&["labels", "etag"]));
+    assert_eq!(unknown, "update_mask.paths[1] names a field that cannot be changed");
+    let all = RegisterWorkload::try_from(paths(&["*"])).unwrap().mask.unwrap();
+    assert_eq!(all.len(), WorkloadField::ALL.len());
+    assert_eq!(RegisterWorkload::try_from(paths(&["*", "labels"])).unwrap().mask, Some(all));
 }
 
 #[test]
@@ -170,7 +206,7 @@ fn sets_are_cut_into_messages_that_are_taken() {
     let light = WorkloadSpec { labels: BTreeMap::new(), ..redis() };
     for (spec, count, messages) in [(&heavy, 100, 4..8), (&light, 2500, 3..4), (&light, 0, 1..2)] {
         let specs = vec![spec.clone(); count];
-        let set = WorkloadSet { source: Some("node".to_owned()), specs };
+        let set = WorkloadSet { source: Some("node".to_owned()), specs, ..Default::default() };
         let ttl = Some(Duration::from_secs(60));
         let workloads = set.specs.iter().map(v1::Workload::from);
         let sent = v1::ReplaceWorkloadsRequest::parts(set.source.as_deref(), workloads, ttl);
@@ -217,7 +253,7 @@ fn one_value_is_a_label() {
 #[test]
 fn an_incomplete_workload_is_refused() {
     let text = |workload| {
-        let request = v1::RegisterWorkloadRequest { workload };
+        let request = v1::RegisterWorkloadRequest { workload, ..Default::default() };
         RegisterWorkload::try_from(request).unwrap_err().to_string()
     };
     assert!(text(None).starts_with("workload is required"));
@@ -231,7 +267,7 @@ fn a_container_without_a_cgroup_has_its_full_id() {
         let name = "workloads/a".to_owned();
         let container_id = container_id.to_owned();
         let workload = Some(v1::Workload { name, container_id, ..Default::default() });
-        RegisterWorkload::try_from(v1::RegisterWorkloadRequest { workload })
+        RegisterWorkload::try_from(v1::RegisterWorkloadRequest { workload, ..Default::default() })
     };
     let full = "0123456789abcdef".repeat(4);
     let spec = of(&full).expect("it is the full id").spec;

@@ -455,6 +455,7 @@ pub fn schedule() -> impl Strategy<Value = Schedule> {
                 creator_gid,
                 pins,
                 request_id,
+                request_digest: 0,
                 etag,
             }
         },
@@ -483,7 +484,8 @@ pub fn workload() -> impl Strategy<Value = Workload> {
                 ttl,
             };
             let (creator, creator_gid, etag) = who;
-            Workload { spec, created, creator, creator_gid, etag, expires }
+            let request_id = None;
+            Workload { spec, created, creator, creator_gid, etag, request_id, expires }
         },
     )
 }

@@ -97,6 +97,7 @@ fn etags() {
     let request = |etag: &str| v1::DeleteScheduleRequest {
         name: "schedules/1".to_owned(),
         etag: etag.to_owned(),
+        ..Default::default()
     };
     assert_eq!(DeleteSchedule::try_from(request("")).unwrap().etag, None);
     assert_eq!(DeleteSchedule::try_from(request("7")).unwrap().etag.as_deref(), Some("7"));

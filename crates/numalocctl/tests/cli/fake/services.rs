@@ -101,6 +101,13 @@ impl migration_service_server::MigrationService for Services {
         }
         Ok(Response::new(CancelJobResponse { job: Some(Job { name: asked.name, ..gone() }) }))
     }
+    async fn delete_job(&self, request: Request<DeleteJobRequest>) -> Answer<DeleteJobResponse> {
+        let (asked, script) = self.asked("DeleteJob", request)?;
+        match asked.allow_missing || script.jobs.iter().any(|job| job.name == asked.name) {
+            true => Ok(Response::new(DeleteJobResponse {})),
+            false => Err(Status::not_found(format!("{} does not exist", asked.name))),
+        }
+    }
     async fn list_jobs(&self, request: Request<ListJobsRequest>) -> Answer<ListJobsResponse> {
         let (asked, script) = self.asked("ListJobs", request)?;
         let (jobs, next_page_token) = page(&script.jobs, asked.page_size, &asked.page_token);
@@ -170,7 +177,8 @@ impl schedule_service_server::ScheduleService for Services {
         request: Request<CreateScheduleRequest>,
     ) -> Answer<CreateScheduleResponse> {
         drop(self.asked("CreateSchedule", request)?);
-        Ok(Response::new(CreateScheduleResponse { schedule: Some(answers::schedule()) }))
+        let (schedule, existing) = (Some(answers::schedule()), false);
+        Ok(Response::new(CreateScheduleResponse { schedule, existing }))
     }
     async fn get_schedule(
         &self,

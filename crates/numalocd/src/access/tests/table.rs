@@ -161,7 +161,8 @@ fn own(names: &Names, cgroup: &str, qos_class: v1::QosClass) -> v1::Workload {
 }
 
 fn register(names: &Names, cgroup: &str, qos_class: v1::QosClass) -> v1::RegisterWorkloadRequest {
-    v1::RegisterWorkloadRequest { workload: Some(own(names, cgroup, qos_class)) }
+    let workload = Some(own(names, cgroup, qos_class));
+    v1::RegisterWorkloadRequest { workload, ..Default::default() }
 }
 
 /// A set that consists of this one workload.
@@ -263,6 +264,7 @@ fn table(names: &Names) -> Vec<Row> {
         row("/numaloc.v1.MigrationService/PauseJob", "", Change, named!(PauseJobRequest, names.job), OWNS),
         row("/numaloc.v1.MigrationService/ResumeJob", "", Change, named!(ResumeJobRequest, names.job), OWNS),
         row("/numaloc.v1.MigrationService/CancelJob", "", Change, named!(CancelJobRequest, names.job), OWNS),
+        row("/numaloc.v1.MigrationService/DeleteJob", "", Change, v1::DeleteJobRequest { name: names.job.clone(), ..Default::default() }, OWNS),
         row("/numaloc.v1.ScheduleService/DeleteSchedule", "", Change, v1::DeleteScheduleRequest { name: names.schedule.clone(), ..Default::default() }, OWNS),
         row("/numaloc.v1.WorkloadService/UnregisterWorkload", "", Change, unregister(names), OWNS),
     ]);
@@ -328,7 +330,7 @@ async fn records(rig: &Rig, pid: i32) -> Names {
         source: None,
         ttl: None,
     };
-    let workload = RegisterWorkload { spec, etag: None };
+    let workload = RegisterWorkload::new(spec);
     let workload = rig.handle.register_workload(owner.clone(), workload).await.expect("taken");
     // For another process, so that it is in the way of no later request.
     let pids = [i32::MAX];

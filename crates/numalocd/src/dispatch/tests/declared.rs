@@ -6,8 +6,9 @@ use super::{
     *,
 };
 use numaloc_api::value::{
-    CreateSchedule, DeleteSchedule, ListSchedules, RunSchedule, Schedule, ScheduleFilter,
-    ScheduleId, ScheduleSpec, ScheduleState, ScheduleUpdate, UpdateSchedule, WorkloadId,
+    CreateSchedule, DeleteJob, DeleteSchedule, EventFilter, ListEvents, ListSchedules, RunSchedule,
+    Schedule, ScheduleFilter, ScheduleId, ScheduleSpec, ScheduleState, ScheduleUpdate,
+    UpdateSchedule, WorkloadId,
 };
 use std::collections::BTreeMap;
 
@@ -89,12 +90,103 @@ async fn clients_choose_ids_that_last() {
     let job = rig.reaches(&run, JobState::Succeeded).await;
     assert_eq!(job.schedule, Some(schedule_id.clone()));
     assert_eq!(get(&rig, &schedule_id).await.last_job, Some(run));
-    let delete = DeleteSchedule { id: schedule_id.clone(), etag: None };
+    let delete = DeleteSchedule::new(schedule_id.clone());
     rig.handle.delete_schedule(operator(), delete).await.expect("it is there");
     assert_refused!(rig.handle.get_schedule(schedule_id.clone()).await, Refusal::NotFound { .. });
     // The id of the removed schedule is free again.
     let again = rig.handle.create_schedule(operator(), create(paused()), pins(&[1])).await;
     assert_eq!(again.expect("it is taken").id.number(), Some(2));
+    rig.kill().await;
+}
+
+/// A request_id stands for what was asked for with it, also after the schedule has been changed.
+#[tokio::test(start_paused = true)]
+async fn a_request_is_compared_with_what_was_asked_for_first() {
+    let dir = dir();
+    let rig = Rig::at(&dir);
+    let request_id = || Some("r".to_owned());
+    let asked = |spec| CreateSchedule { spec, request_id: request_id(), ..Default::default() };
+    let make =
+        async |rig: &Rig, spec| rig.handle.make_schedule(operator(), asked(spec), pins(&[1])).await;
+    let (made, existing) = make(&rig, paused()).await.expect("it is taken");
+    assert!(!existing);
+    let update = ScheduleUpdate { interval: Some(2 * MINUTE), ..ScheduleUpdate::default() };
+    let changed = ScheduleSpec { interval: 2 * MINUTE, ..paused() };
+    let update = UpdateSchedule { id: made.id.clone(), etag: None, update, validate_only: false };
+    rig.handle.update_schedule(operator(), update, Pins::new()).await.expect("it is taken");
+    rig.kill().await;
+    let rig = Rig::at(&dir);
+    let (again, existing) = make(&rig, paused()).await.expect("it is the same request");
+    assert!(existing && again.id == made.id && again.spec == changed, "{again:?}");
+    // Not even what the schedule is by now.
+    for other in [changed, spec(MINUTE)] {
+        assert_refused!(make(&rig, other).await, Refusal::AlreadyExists { .. });
+    }
+    rig.kill().await;
+}
+
+/// A schedule under an id that was used before begins without the past of the one that had it.
+#[tokio::test(start_paused = true)]
+async fn a_schedule_inherits_nothing_from_one_of_its_name() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let id = ScheduleId::new("nightly").expect("an id");
+    let create = || CreateSchedule {
+        id: Some(id.clone()),
+        spec: ScheduleSpec { ttl_after_gone: None, ..spec(MINUTE) },
+        ..Default::default()
+    };
+    rig.handle.create_schedule(operator(), create(), pins(&[1])).await.expect("it is taken");
+    let first = rig.run(outcome(4096, None)).await;
+    rig.reaches(&first, JobState::Succeeded).await;
+    let delete = DeleteSchedule::new(id.clone());
+    rig.handle.delete_schedule(operator(), delete).await.expect("it is there");
+    let other = caller("uid:1001", Role::Operator);
+    rig.handle.create_schedule(other.clone(), create(), pins(&[1])).await.expect("it is free");
+    // Also what is read from the store is told apart.
+    rig.kill().await;
+    let mut rig = Rig::at(&dir);
+    let second = rig.run(outcome(4096, None)).await;
+    rig.reaches(&second, JobState::Succeeded).await;
+    let of_schedule = JobFilter { schedule: Some(id.clone()), ..JobFilter::default() };
+    assert_eq!(jobs(&rig, of_schedule).await, [second.number().expect("it has one")]);
+    let (events, _) = rig.handle.events_after(EventFilter::default(), 0, 10).await.expect("events");
+    let ends: Vec<_> = events.iter().filter(|event| event.kind.is_end()).collect();
+    assert_eq!(ends.len(), 2, "the first end of the second one was left out");
+    // The first one's job is not the second owner's.
+    let delete =
+        |id: &JobId| DeleteJob { id: id.clone(), allow_missing: false, validate_only: false };
+    let refused = rig.handle.delete_job(other.clone(), delete(&first)).await;
+    assert_refused!(refused, Refusal::NotPermitted { .. });
+    assert_eq!(rig.handle.delete_job(other, delete(&second)).await, Ok(()));
+    rig.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_filtered_by_their_owner() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    for (number, who) in ["uid:1000", "uid:1001"].into_iter().enumerate() {
+        let pid = i32::try_from(number).expect("small") + 1;
+        let caller = caller(who, Role::Operator);
+        let made = rig.handle.create_job(caller, request(&[pid]), pins(&[pid]), found(&[pid], "0"));
+        let id = made.await.expect("it is taken").0.id.clone();
+        let order = rig.order().await;
+        rig.planned(&order, &[pid], "0");
+        told(order).await;
+        rig.report(Report::Ended(id.clone(), Ok(outcome(4096, None))));
+        rig.reaches(&id, JobState::Succeeded).await;
+    }
+    let of =
+        |creator: &str| EventFilter { creator: Some(creator.to_owned()), ..Default::default() };
+    for (creator, expected) in [("uid:1001", &["uid:1001"][..]), ("uid:7", &[])] {
+        let (told, seen) = rig.handle.events_after(of(creator), 0, 10).await.expect("events");
+        let creators: Vec<_> = told.iter().map(|event| event.creator.as_str()).collect();
+        assert_eq!((&creators[..], seen), (expected, 2));
+        let page = Page { size: 10, token: None };
+        let listed = rig.handle.list_events(ListEvents { filter: of(creator), page }).await;
+        assert_eq!(listed.expect("a list").entries.len(), expected.len());
+    }
     rig.kill().await;
 }
 

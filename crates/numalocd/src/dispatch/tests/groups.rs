@@ -108,6 +108,21 @@ async fn a_group_that_cannot_be_stored_leaves_nothing_behind() {
     rig.kill().await;
 }
 
+/// An answer that follows from changes which are not stored must not name what does not exist.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_for_what_is_not_stored_is_none() {
+    let dir = dir();
+    let rig = Rig::at(&dir);
+    rig.handle.status().await.expect("it is there");
+    (rig.fail)(DiskFault { after: 0, takes_effect: false, errno: nix::libc::ENOSPC });
+    // The second one is for the same process as the first one, which there is not in the end.
+    for answer in together(&rig, &[1, 1]).await {
+        assert_refused!(answer, Refusal::StoreFull { .. });
+    }
+    together(&rig, &[1]).await.remove(0).expect("nothing is in its way");
+    rig.kill().await;
+}
+
 /// What clients can read, as text.
 async fn snapshot(rig: &Rig) -> String {
     let page = || Page { size: 100, token: None };

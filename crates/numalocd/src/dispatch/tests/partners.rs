@@ -26,7 +26,7 @@ fn workload(id: &str, cgroup: &str, qos_class: Option<QosClass>) -> WorkloadSpec
 impl Rig {
     async fn has(&self, caller: Caller, id: &str, cgroup: &str, qos_class: Option<QosClass>) {
         let spec = workload(id, cgroup, qos_class);
-        let request = RegisterWorkload { spec, etag: None };
+        let request = RegisterWorkload::new(spec);
         self.handle.register_workload(caller, request).await.expect("it is taken");
     }
 }
@@ -62,6 +62,22 @@ async fn best_effort_makes_room_for_better_classes_that_ask_for_it() {
     let mut cache = migration(Ls);
     cache.policy.options.make_room = MakeRoom::Cache;
     assert!(offered(&rig, admin(), cache).await.is_empty());
+    rig.stop().await;
+}
+
+/// A client that registers many workloads does not keep those of others from being offered.
+#[tokio::test(start_paused = true)]
+async fn clients_take_turns_in_what_is_offered() {
+    let dir = dir();
+    let rig = Rig::at(&dir);
+    for number in 0..600 {
+        rig.has(operator(), &format!("-{number:03}"), &format!("/many/{number:03}"), Some(Be))
+            .await;
+    }
+    rig.has(caller("uid:1001", Role::Operator), "z", "/few/z", Some(Be)).await;
+    let offered = offered(&rig, admin(), migration(Ls)).await;
+    assert_eq!(offered.len(), 512);
+    assert!(offered.contains(&"cgroup /few/z".to_owned()));
     rig.stop().await;
 }
 

@@ -189,7 +189,7 @@ async fn what_becomes_of_a_schedule_is_told() {
         let changed = rig.handle.update_schedule(operator(), hold(paused), Pins::new()).await;
         changed.expect("it is changed");
     }
-    let delete = DeleteSchedule { id: id.clone(), etag: None };
+    let delete = DeleteSchedule::new(id.clone());
     rig.handle.delete_schedule(admin(), delete).await.expect("it is there");
     let short = ScheduleSpec { ttl_after_gone: Some(Duration::ZERO), ..spec(MINUTE) };
     let brief = schedule(&rig, short).await;

@@ -291,17 +291,23 @@ async fn schedules_are_changed() {
         rig.handle.update_schedule(operator(), update(None, too_much), Pins::new()).await,
         Refusal::Invalid(_)
     );
-    let delete =
-        |etag: Option<&str>| DeleteSchedule { id: id.clone(), etag: etag.map(str::to_owned) };
+    let delete = |etag: Option<&str>| DeleteSchedule {
+        etag: etag.map(str::to_owned),
+        ..DeleteSchedule::new(id.clone())
+    };
     assert_refused!(
         rig.handle.delete_schedule(operator(), delete(Some("0"))).await,
         Refusal::Etag { .. }
     );
+    let only = DeleteSchedule { validate_only: true, ..delete(None) };
+    rig.handle.delete_schedule(operator(), only).await.unwrap();
     rig.handle.delete_schedule(operator(), delete(None)).await.unwrap();
     assert_refused!(
         rig.handle.delete_schedule(operator(), delete(None)).await,
         Refusal::NotFound { .. }
     );
+    let again = DeleteSchedule { allow_missing: true, ..delete(None) };
+    assert_eq!(rig.handle.delete_schedule(operator(), again).await, Ok(()));
     rig.stop().await;
 }
 
@@ -349,7 +355,7 @@ async fn removing_a_schedule_ends_its_queued_run_and_no_other() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let run = get(&rig, &id).await.last_job.clone().unwrap();
-    rig.handle.delete_schedule(operator(), DeleteSchedule { id, etag: None }).await.unwrap();
+    rig.handle.delete_schedule(operator(), DeleteSchedule::new(id)).await.unwrap();
     assert_eq!(rig.handle.get_job(run).await.unwrap().state, JobState::Cancelled);
     assert_eq!(rig.handle.get_job(client).await.unwrap().state, JobState::Planning);
     rig.kill().await;
@@ -363,7 +369,7 @@ async fn a_run_goes_on_without_its_schedule_as_its_owners_own() {
     let probe = rig.probe().await;
     rig.answer(&probe, Ok(found(&[1], "0")));
     let job = rig.order().await.job.clone();
-    rig.handle.delete_schedule(operator(), DeleteSchedule { id, etag: None }).await.unwrap();
+    rig.handle.delete_schedule(operator(), DeleteSchedule::new(id)).await.unwrap();
     let run = rig.handle.get_job(job.clone()).await.unwrap();
     assert_eq!((run.state, &run.schedule), (JobState::Planning, &None));
     assert_eq!(run.creator, operator().name);
@@ -409,7 +415,7 @@ async fn removing_a_schedule_ends_its_run_that_is_paused() {
     rig.handle.pause_job(operator(), job.clone()).await.unwrap();
     rig.report(Report::Planned(job.clone(), Ok(planned(&[1], "0"))));
     rig.reaches(&job, JobState::Paused).await;
-    rig.handle.delete_schedule(operator(), DeleteSchedule { id, etag: None }).await.unwrap();
+    rig.handle.delete_schedule(operator(), DeleteSchedule::new(id)).await.unwrap();
     assert_eq!(rig.handle.get_job(job).await.unwrap().state, JobState::Cancelled);
     rig.stop().await;
 }

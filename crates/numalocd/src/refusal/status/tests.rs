@@ -34,6 +34,11 @@ fn all(text: &str) -> Vec<(Refusal, Code, &'static str)> {
             "WRONG_STATE",
         ),
         (
+            Refusal::NotEnded { name: own(), state: "RUNNING" },
+            Code::FailedPrecondition,
+            "WRONG_STATE",
+        ),
+        (
             Refusal::AlreadyExists { request_id: own(), name: own() },
             Code::AlreadyExists,
             "ALREADY_EXISTS",
@@ -70,7 +75,7 @@ fn all(text: &str) -> Vec<(Refusal, Code, &'static str)> {
     ];
     let mut seen: Vec<_> = all.iter().map(|(refusal, ..)| number(refusal)).collect();
     seen.sort_unstable();
-    assert_eq!(seen, (0..25).collect::<Vec<_>>());
+    assert_eq!(seen, (0..26).collect::<Vec<_>>());
     all
 }
 
@@ -102,11 +107,23 @@ fn number(refusal: &Refusal) -> usize {
         Refusal::NameTaken { .. } => 22,
         Refusal::ResumeToken => 23,
         Refusal::TooLarge { .. } => 24,
+        Refusal::NotEnded { .. } => 25,
     }
 }
 
 fn status(refusal: Refusal) -> Status {
     refusal.into()
+}
+
+/// After a restart of the daemon all watches have to begin anew, but not at the same moment.
+#[test]
+fn watches_that_begin_anew_are_spread() {
+    let waits: std::collections::BTreeSet<Duration> = (0..100)
+        .filter_map(|_| status(Refusal::ResumeToken).get_details_retry_info()?.retry_delay)
+        .collect();
+    assert!(waits.len() > 50, "{waits:?}");
+    assert!(waits.iter().all(|wait| *wait <= Duration::from_secs(5)), "{waits:?}");
+    assert!(waits.last() > Some(&Duration::from_secs(1)), "{waits:?}");
 }
 
 #[test]

@@ -100,11 +100,16 @@ impl Gathered {
 
     /// Adds a message. Gives back whether it is the last one.
     fn add(&mut self, message: v1::ReplaceWorkloadsRequest) -> Result<bool, Refusal> {
-        let WorkloadsPart { source, ttl, specs, is_last } = message.try_into()?;
+        let WorkloadsPart { source, ttl, specs, is_last, validate_only } = message.try_into()?;
         let mut bad = Violations::default();
         match self.is_begun {
-            false => (self.set.source, self.ttl, self.is_begun) = (source, ttl, true),
+            false => {
+                (self.set.source, self.ttl, self.is_begun) = (source, ttl, true);
+                self.set.validate_only = validate_only;
+            }
             true => {
+                let is_other = validate_only && !self.set.validate_only;
+                differs("validate_only", is_other, &mut bad);
                 differs("source", source.is_some() && source != self.set.source, &mut bad);
                 differs("ttl", ttl.is_some() && ttl != self.ttl, &mut bad);
             }
@@ -157,7 +162,8 @@ mod tests {
             ..Default::default()
         };
         let workloads = names.iter().map(workload).collect();
-        v1::ReplaceWorkloadsRequest { source: source.to_owned(), workloads, ttl: None, last }
+        let source = source.to_owned();
+        v1::ReplaceWorkloadsRequest { source, workloads, last, ..Default::default() }
     }
 
     fn seconds(seconds: i64) -> Option<prost_types::Duration> {
@@ -203,10 +209,13 @@ mod tests {
         let mut foreign = part("node", &["a", "b"], true);
         foreign.workloads[1].source = "other".to_owned();
         let late_ttl = v1::ReplaceWorkloadsRequest { ttl: seconds(60), ..part("", &[], true) };
+        let late_check = v1::ReplaceWorkloadsRequest { validate_only: true, ..part("", &[], true) };
+        let late_check = vec![part("x", &["a"], false), late_check];
         for (quota, parts, expected) in [
             (any, vec![part("x", &["a"], false), part("y", &[], true)], "source differs from"),
             (any, vec![part("", &["a"], false), part("y", &[], true)], "source differs from"),
             (any, vec![part("x", &["a"], false), late_ttl], "ttl differs from"),
+            (any, late_check, "validate_only differs from"),
             (any, vec![foreign], "workloads[1].source differs from"),
             (
                 any,

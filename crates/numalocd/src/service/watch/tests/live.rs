@@ -12,8 +12,8 @@ use numaloc_api::{
     encoded::ListedJob,
     v1,
     value::{
-        CreateSchedule, DeleteSchedule, JobFilter, JobId, JobState, MigrationSpec, Pins, Schedule,
-        ScheduleFilter, ScheduleId, ScheduleSpec, ScheduleUpdate, UpdateSchedule,
+        CreateSchedule, DeleteJob, DeleteSchedule, JobFilter, JobId, JobState, MigrationSpec, Pins,
+        Schedule, ScheduleFilter, ScheduleId, ScheduleSpec, ScheduleUpdate, UpdateSchedule,
     },
 };
 use prost::Message;
@@ -132,6 +132,21 @@ async fn jobs_come_first_and_then_each_change_once_and_in_order() {
     assert_quiet(&mut answers).await;
     rig.kill().await;
     assert_eq!(end(&mut answers).await, Code::Unavailable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_job_is_told_as_removed() {
+    let (dir, around) = (dir(), Around::new());
+    let rig = drained(&dir, Config::default()).await;
+    let one = rig.create(&[1], "0").await;
+    cancel(&rig, &one).await;
+    let mut answers = jobs(&around, &rig, JobFilter::default(), None).await;
+    assert_eq!(told(&mut answers, 2).await.0, ["+jobs/1 CANCELLED", "all"]);
+    let delete = DeleteJob { id: one, allow_missing: false, validate_only: false };
+    rig.handle.delete_job(admin(), delete).await.expect("it has ended");
+    assert_eq!(told(&mut answers, 1).await.0, ["-jobs/1"]);
+    assert_quiet(&mut answers).await;
+    rig.kill().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -288,7 +303,7 @@ async fn schedules_are_told_from_first_to_last() {
     let update = UpdateSchedule { id: id.clone(), etag: None, update, validate_only: false };
     rig.handle.update_schedule(admin(), update, Pins::new()).await.expect("it is changed");
     assert_eq!(told(&mut all, 1).await.0, ["+schedules/1 WAITING"]);
-    let delete = DeleteSchedule { id, etag: None };
+    let delete = DeleteSchedule::new(id);
     rig.handle.delete_schedule(admin(), delete).await.expect("it is removed");
     assert_eq!(told(&mut all, 1).await.0, ["-schedules/1"]);
     rig.kill().await;

@@ -20,7 +20,8 @@ fn present(id: &str) -> WorkloadChange {
     let (creator, etag) = (String::new(), String::new());
     let created = SystemTime::UNIX_EPOCH;
     let (creator_gid, expires) = (None, None);
-    let workload = Workload { spec, created, creator, creator_gid, etag, expires };
+    let workload =
+        Workload { spec, created, creator, creator_gid, etag, request_id: None, expires };
     WorkloadChange::Present(Arc::new(workload))
 }
 
