@@ -137,7 +137,8 @@ fn workload(number: u64) -> Workload {
         ttl: None,
     };
     let (created, creator, etag) = (SystemTime::now(), CREATOR.to_owned(), "1".to_owned());
-    Workload { spec, created, creator, creator_gid: None, etag, expires: None }
+    let (creator_gid, request_id, expires) = (None, None, None);
+    Workload { spec, created, creator, creator_gid, etag, request_id, expires }
 }
 
 /// One that all workloads meet but for the last condition.
@@ -170,6 +171,7 @@ fn schedule(number: u64) -> Schedule {
         creator_gid: None,
         pins: Default::default(),
         request_id: None,
+        request_digest: 0,
         etag: "1".to_owned(),
     }
 }

@@ -288,8 +288,8 @@ mod tests {
             ttl: None,
         };
         let (created, creator) = (SystemTime::UNIX_EPOCH, "uid:7".to_owned());
-        let (creator_gid, etag) = (None, String::new());
-        Arc::new(Workload { spec, created, creator, creator_gid, etag, expires: None })
+        let (creator_gid, request_id, etag, expires) = (None, None, String::new(), None);
+        Arc::new(Workload { spec, created, creator, creator_gid, etag, request_id, expires })
     }
 
     fn selectors() -> impl Strategy<Value = Selector> {

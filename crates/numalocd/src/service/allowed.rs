@@ -221,7 +221,7 @@ mod tests {
             (lost.len(), known[0].cgroup.clone()),
             (0, format!("/docker/{}", "a".repeat(64)))
         );
-        let request = RegisterWorkload { spec: known[0].clone(), etag: None };
+        let request = RegisterWorkload::new(known[0].clone());
         rig.handle.register_workload(operator(), request).await.expect("it is taken");
 
         // Somebody makes others of that name. Nothing says which of them is meant by a new workload.

@@ -483,7 +483,11 @@ async fn names_that_are_kept_for_one_client_are_taken_by_no_other() {
         validate_only: false,
     };
     let workload = |cgroup: &str| redis("nri-a", cgroup, QosClass::Be);
-    let set = |cgroup: &str| WorkloadSet { source: None, specs: vec![workload(cgroup)] };
+    let set = |cgroup: &str| WorkloadSet {
+        source: None,
+        specs: vec![workload(cgroup)],
+        validate_only: false,
+    };
 
     let made = rig.handle.create_job(other(), job(), pins(&[1]), found(&[1], "0")).await;
     assert_refused!(made, Refusal::NotPermitted { .. });
