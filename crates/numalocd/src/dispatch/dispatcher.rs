@@ -1,8 +1,15 @@
 //! The dispatcher's state. Its parts change only through their own functions; each plain field says which file changes it.
 
 use super::{
-    Status, agenda::Agenda, cpusets::Changed, group::Group, leases::Leases, limits::SharedLimit,
-    measured::Measured, open::OpenJobs, records::Records, run::Run,
+    Status,
+    agenda::{Agenda, Changed},
+    group::Group,
+    leases::Leases,
+    limits::SharedLimit,
+    measured::Measured,
+    open::OpenJobs,
+    records::Records,
+    run::Run,
 };
 use crate::{
     access::{Caller, Grants},
