@@ -5,7 +5,7 @@ use super::{
     command::{Made, Reply},
     fight::Fight,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tokio::time::Instant;
 
 /// A client that has asked for a run of a schedule.
@@ -17,6 +17,15 @@ pub struct Asked {
     pub request_id: Option<String>,
     /// Where the job goes.
     pub reply: Reply<Made>,
+}
+
+/// Cgroups that have other CPUs or nodes, as far as schedules are still to be compared with them.
+#[derive(Debug)]
+pub struct Changed {
+    /// The cgroups.
+    pub cgroups: BTreeSet<String>,
+    /// The number of the first schedule that is left.
+    pub next: u64,
 }
 
 /// What memory keeps of all schedules.

@@ -1,17 +1,10 @@
 //! Runs schedules early when the CPUs or nodes of their workloads' cgroups have changed.
 
-use super::dispatcher::Dispatcher;
+use super::{agenda::Changed, dispatcher::Dispatcher};
 use numaloc_api::value::{Schedule, ScheduleState, WorkloadId};
 use numaloc_host::Target as HostTarget;
 use std::{collections::BTreeSet, ops::Bound};
 use tokio::time::Instant;
-
-/// Cgroups that have other CPUs or nodes, and the number from which on schedules are still to be compared with them.
-#[derive(Debug)]
-pub struct Changed {
-    cgroups: BTreeSet<String>,
-    next: u64,
-}
 
 impl Dispatcher {
     /// At most `most` workloads with their cgroups, after `after` in the order of names. None while no schedule waits for

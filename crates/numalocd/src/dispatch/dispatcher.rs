@@ -1,8 +1,16 @@
 //! The dispatcher's state. Its parts change only through their own functions; each plain field says which file changes it.
 
 use super::{
-    Status, agenda::Agenda, cpusets::Changed, group::Group, jumps::Jumps, leases::Leases,
-    limits::SharedLimit, measured::Measured, open::OpenJobs, records::Records, run::Run,
+    Status,
+    agenda::{Agenda, Changed},
+    group::Group,
+    jumps::Jumps,
+    leases::Leases,
+    limits::SharedLimit,
+    measured::Measured,
+    open::OpenJobs,
+    records::Records,
+    run::Run,
 };
 use crate::{
     access::{Caller, Grants},

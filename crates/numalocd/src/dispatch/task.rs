@@ -17,6 +17,7 @@ use numaloc_api::value::{Job, JobId};
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::mpsc,
+    task::yield_now,
     time::{Instant, sleep_until},
 };
 
@@ -93,6 +94,11 @@ impl Dispatcher {
             let forgets = retry.is_none().then_some(forget);
             let wake = [retry, next, slice, lease, forgets, Some(pulse_due), self.stopping];
             let wake = wake.into_iter().flatten().min().unwrap_or(now + RETRY);
+            if wake <= now {
+                // There is more to do at once. Calls that were answered are woken on this thread, and only this task's giving way lets
+                // them run.
+                yield_now().await;
+            }
             tokio::select! {
                 command = commands.recv() => match command {
                     Some(command) => self.on_commands(command, &mut commands),
