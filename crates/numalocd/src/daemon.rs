@@ -4,6 +4,7 @@ mod cpusets;
 mod reading;
 mod signals;
 mod wire;
+mod writing;
 
 use crate::{
     accelerators::Accelerators,

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     doc::{ChangeDoc, JobDoc, JobsDoc, MigrationDoc},
     exit::Failure,
+    output::complain,
 };
 use numaloc_api::{
     timestamp, v1,
@@ -55,7 +56,14 @@ impl Daemon {
                 )),
             }
         })?;
-        Ok((job(&answer.job.unwrap_or_default(), &Topology::default()), answer.existing))
+        let document = job(&answer.job.unwrap_or_default(), &Topology::default());
+        if answer.differs {
+            complain(&format!(
+                "{} does something else than asked for: see jobs get",
+                document.name
+            ));
+        }
+        Ok((document, answer.existing))
     }
 
     /// One job in full.

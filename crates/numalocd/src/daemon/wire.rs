@@ -1,6 +1,6 @@
 //! Connects the dispatcher with its store, its engine and the services that ask it.
 
-use super::{cpusets, line};
+use super::{cpusets, line, writing::Writing};
 use crate::{
     access::Quotas,
     balancing::Balancing,
@@ -57,13 +57,17 @@ pub fn dispatcher(
     tokio::spawn(answer_lookups(engine.clone(), sought, tell_found));
     let watchdog = notifier.watchdog();
     let turn = watchdog.interval().unwrap_or(TURN);
-    let counted = metrics.clone();
+    let (counted, writing) = (metrics.clone(), Writing::default());
+    tokio::spawn(writing.clone().serve(watchdog.clone()));
     let edges = Edges {
         config: config.clone(),
         orders,
         probes,
         lookups,
-        measured: Box::new(move |measured| counted.measured(measured)),
+        measured: Box::new(move |measured| {
+            writing.note(&measured);
+            counted.measured(measured);
+        }),
         tell: tell(metrics.clone(), notifier.clone()),
         clock: SystemTime::now,
     };

@@ -9,6 +9,8 @@ use std::{
 /// Something that the dispatcher has counted or measured. Each is told once.
 #[derive(Debug)]
 pub enum Measured<'a> {
+    /// The store begins a commit; [`Self::Commit`] follows.
+    Committing,
     /// The store took `elapsed` for a commit. `done`: the commit took effect.
     Commit {
         /// How long the commit took.

@@ -111,6 +111,7 @@ impl Records {
     }
 
     fn store(&mut self, writes: &[Write], tell: &dyn Fn(Measured<'_>)) -> Result<(), Refusal> {
+        tell(Measured::Committing);
         let begin = Instant::now();
         let done = blocking(|| self.store.commit(writes));
         tell(Measured::Commit { elapsed: begin.elapsed(), done: done.is_ok() });

@@ -7,6 +7,7 @@ impl Metrics {
     /// Takes in what the dispatcher has counted or measured.
     pub fn measured(&self, measured: Measured<'_>) {
         match measured {
+            Measured::Committing => {}
             Measured::Commit { elapsed, done } => self.committed(elapsed, done),
             Measured::StoreBytes(bytes) => self.store_bytes(bytes),
             Measured::Dequeued(waited) => self.job_dequeued(waited),

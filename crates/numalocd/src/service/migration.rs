@@ -63,10 +63,19 @@ impl Service {
 
 /// The answer to a request with `validate_only`: the job that is there already, or the job that would be made, without a
 /// name.
-fn only_checked((job, existing): Made) -> v1::CreateJobResponse {
-    let shown: v1::Job = (&*job).into();
-    let name = if existing { shown.name.clone() } else { String::new() };
-    v1::CreateJobResponse { job: Some(v1::Job { name, ..shown }), existing }
+fn only_checked(made: Made, asked: &MigrationSpec) -> v1::CreateJobResponse {
+    let answer = created(made, asked);
+    let name = |job: v1::Job| match answer.existing {
+        true => job,
+        false => v1::Job { name: String::new(), ..job },
+    };
+    v1::CreateJobResponse { job: answer.job.map(name), ..answer }
+}
+
+/// The answer to a request for a job with this spec.
+fn created((job, existing): Made, asked: &MigrationSpec) -> v1::CreateJobResponse {
+    let differs = existing && job.spec != *asked;
+    v1::CreateJobResponse { job: Some((&*job).into()), existing, differs }
 }
 
 #[tonic::async_trait]
@@ -110,19 +119,19 @@ impl MigrationService for Service {
             None => None,
             Some(_) => change.first(handle.find_request(caller.clone(), request.clone())).await?,
         };
-        let (job, existing) = match earlier {
-            Some(job) => change.create(ready(Ok((job, true))), name).await?,
-            None => {
-                let (pins, found) = change.first(self.find(&change, &mut request)).await?;
-                if request.validate_only {
-                    let asked = handle.create_job(caller, request, pins, found);
-                    return Ok(Response::new(only_checked(change.first(asked).await?)));
-                }
-                let make = async move { handle.create_job(caller, request, pins, found).await };
-                change.create(make, name).await?
-            }
-        };
-        Ok(Response::new(v1::CreateJobResponse { job: Some((&*job).into()), existing }))
+        if let Some(job) = earlier {
+            let spec = job.spec.clone();
+            let made = change.create(ready(Ok((job, true))), name).await?;
+            return Ok(Response::new(created(made, &spec)));
+        }
+        let (pins, found) = change.first(self.find(&change, &mut request)).await?;
+        let spec = request.spec.clone();
+        if request.validate_only {
+            let asked = handle.create_job(caller, request, pins, found);
+            return Ok(Response::new(only_checked(change.first(asked).await?, &spec)));
+        }
+        let make = async move { handle.create_job(caller, request, pins, found).await };
+        Ok(Response::new(created(change.create(make, name).await?, &spec)))
     }
 
     async fn get_job(
@@ -218,5 +227,31 @@ impl MigrationService for Service {
         let delete = async move { handle.delete_job(caller, request).await };
         change.make_or_check(is_check, delete).await?;
         Ok(Response::new(v1::DeleteJobResponse {}))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::tests::{Rig, admin, dir, found, pins, request};
+    use numaloc_api::value::OnConflict;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_joined_job_that_does_something_else_says_so() {
+        let dir = dir();
+        let rig = Rig::at(&dir);
+        let ask = async |asked: CreateJob| {
+            let spec = asked.spec.clone();
+            let made = rig.handle.create_job(admin(), asked, pins(&[1]), found(&[1], "0")).await;
+            let answer = created(made.expect("it is taken or joined"), &spec);
+            (answer.existing, answer.differs)
+        };
+        let join = CreateJob { on_conflict: OnConflict::Join, ..request(&[1]) };
+        assert_eq!(ask(request(&[1])).await, (false, false));
+        assert_eq!(ask(join.clone()).await, (true, false));
+        let mut other = join;
+        other.spec.limits.workers = Some(1);
+        assert_eq!(ask(other).await, (true, true));
+        rig.kill().await;
     }
 }

@@ -65,7 +65,8 @@ impl migration_service_server::MigrationService for Services {
     }
     async fn create_job(&self, request: Request<CreateJobRequest>) -> Answer<CreateJobResponse> {
         let (_, script) = self.asked("CreateJob", request)?;
-        Ok(Response::new(CreateJobResponse { job: Some(gone()), existing: script.existing }))
+        let (job, existing) = (Some(gone()), script.existing);
+        Ok(Response::new(CreateJobResponse { job, existing, differs: false }))
     }
     async fn get_job(&self, request: Request<GetJobRequest>) -> Answer<GetJobResponse> {
         let (asked, script) = self.asked("GetJob", request)?;
