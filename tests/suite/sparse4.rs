@@ -1,12 +1,16 @@
 //! Four nodes in a ring.
 
 use crate::{
-    app::Layout,
-    engine::inspect,
-    scene::{Scene, assert_complete},
-    truth::node_count,
+    app::{App, Layout},
+    engine::{self, inspect},
+    exchange::fill,
+    scene::{SLACK, Scene, assert_complete},
+    settings::Setting,
+    truth::{Truth, node_count, off, on},
 };
-use numaloc_core::{NodeId, Options};
+use numaloc_core::{MakeRoom, NodeId, Options};
+use numaloc_executor::{Control, RunLimits};
+use numaloc_host::Target;
 use std::fs;
 
 const MIB: u64 = 1 << 20;
@@ -63,6 +67,50 @@ fn a_process_that_may_run_everywhere_is_skipped() {
     assert!(inspect(&scene.target(), &Options::default()).plan.is_skipped());
     scene.assert_on("anon", 3, 16 * MIB);
     scene.finish();
+}
+
+/// An application with 48 MiB on node 2 and its CPUs on this one.
+fn far(home: u32) -> App {
+    let layout = Layout::remote(&["anon:48M"]).on(&home.to_string()).memory_on(2);
+    layout.load("idle").start("far")
+}
+
+/// Best-effort work with 96 MiB on a node, which may run everywhere.
+fn best_effort(node: u32) -> App {
+    Layout::remote(&["anon:96M"]).on("").memory_on(node).load("idle").start("be")
+}
+
+#[test]
+fn room_is_made_on_two_full_nodes_in_turns() {
+    const RESERVE: u64 = 32 * MIB;
+    let _settings =
+        [Setting::numa_balancing(false), Setting::steady_watermarks(), Setting::short_free_lists()];
+    let (mut apps, others) = ([0, 1].map(far), [0, 1].map(best_effort));
+    let ballast = [0, 1].map(|node| fill(node, RESERVE + 2 * MIB));
+    let target = |app: &App| Target::Pid(app.pid());
+    let (make_room, reserve_bytes) = (MakeRoom::Exchange, Some(RESERVE));
+    let options = Options { make_room, reserve_bytes, ..Options::default() };
+    let inspected = inspect(&apps.each_ref().map(target), &options);
+    let limits = RunLimits { duty_percent: Some(100), ..RunLimits::default() };
+    let partners = others.each_ref().map(target);
+    let (outcome, runs) = engine::exchange(&inspected, &partners, &limits, &Control::default());
+    for (home, app) in (0..).zip(&mut apps) {
+        let nodes = Truth::of(app.pid()).region(app.range("anon"));
+        assert_eq!(nodes, [(home, 48 * MIB)].into(), "{outcome:?} {runs:?}");
+        app.check();
+    }
+    assert_complete(&outcome);
+    for (home, mut other) in (0..).zip(others) {
+        let nodes = Truth::of(other.pid()).region(other.range("anon"));
+        let there = off(&nodes, home);
+        assert!(there > 24 * MIB && there + on(&nodes, home) == 96 * MIB, "{nodes:?} {runs:?}");
+        let of_it = runs.iter().flat_map(|run| &run.processes);
+        let of_it = of_it.filter(|process| process.identity.pid == other.pid());
+        let moved: u64 = of_it.map(|process| process.account.moved_bytes()).sum();
+        assert!(moved.abs_diff(there) <= SLACK, "{nodes:?} {runs:?}");
+        other.check();
+    }
+    drop(ballast);
 }
 
 #[test]
