@@ -6,7 +6,7 @@ use crate::{
     exchange::fill,
     scene::{SLACK, Scene, assert_complete},
     settings::Setting,
-    truth::{Truth, node_count, on},
+    truth::{Truth, node_count, off, on},
 };
 use numaloc_core::{MakeRoom, NodeId, Options};
 use numaloc_executor::{Control, RunLimits};
@@ -102,7 +102,7 @@ fn room_is_made_on_two_full_nodes_in_turns() {
     assert_complete(&outcome);
     for (home, mut other) in (0..).zip(others) {
         let nodes = Truth::of(other.pid()).region(other.range("anon"));
-        let there = on(&nodes, 2);
+        let there = off(&nodes, home);
         assert!(there > 24 * MIB && there + on(&nodes, home) == 96 * MIB, "{nodes:?} {runs:?}");
         let of_it = runs.iter().flat_map(|run| &run.processes);
         let of_it = of_it.filter(|process| process.identity.pid == other.pid());
