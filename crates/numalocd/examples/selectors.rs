@@ -95,7 +95,7 @@ fn start(program: &OsStr, schedules: u64) -> Result<Daemon, Box<dyn Error>> {
     let dir = env::temp_dir().join(format!("numalocd-selectors-{}", std::process::id()));
     fs::create_dir(&dir)?;
     let begun = seed(&dir.join("state"), schedules).and_then(|()| {
-        fs::write(dir.join("numalocd.toml"), "")?;
+        fs::write(dir.join("numalocd.toml"), "[quota]\nrequests_per_second = 1000000\n")?;
         let mut command = Command::new(program);
         command.arg("--socket").arg(dir.join("socket")).arg("--state-dir").arg(dir.join("state"));
         command.arg("--config").arg(dir.join("numalocd.toml"));

@@ -53,8 +53,8 @@ fn advice_of_two_viewers_holds_up_no_third() {
     assert!(looked.status.success(), "{looked:?}");
     println!("answered after {took:?}");
     // They wait for a minute, so with one of their turns the third would have waited until one of them has its answer.
-    let ended = waiting.iter_mut().map(|waiting| waiting.0.try_wait().expect("it is ours"));
-    assert!(ended.into_iter().all(|ended| ended.is_none()), "it has waited for the others");
+    let mut ended = waiting.iter_mut().map(|waiting| waiting.0.try_wait().expect("it is ours"));
+    assert!(ended.all(|ended| ended.is_none()), "it has waited for the others");
     drop(waiting);
     scene.finish();
 }
