@@ -272,6 +272,146 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Share;
+
+    /// 100 bytes, each part with a number of its own.
+    fn sample() -> Account {
+        let mut account = Account::default();
+        account.found(100);
+        account.moved(50);
+        account.moved_back(5);
+        account.vanished(7);
+        for (reason, bytes) in
+            [(Reason::Busy, 11), (Reason::Shared, 13), (Reason::Cancelled, 8), (Reason::Pinned, 0)]
+        {
+            account.left(reason, bytes);
+        }
+        account.left(Reason::ProcessGone, 4);
+        account.left(Reason::ProcessGone, 2);
+        account
+    }
+
+    #[test]
+    fn what_was_found_is_settled_in_one_place() {
+        let account = sample();
+        let parts = (
+            account.found_bytes(),
+            account.moved_bytes(),
+            account.moved_back_bytes(),
+            account.vanished_bytes(),
+        );
+        assert_eq!(parts, (100, 50, 5, 7));
+        let left = [
+            (Reason::Busy, 11),
+            (Reason::Shared, 13),
+            (Reason::ProcessGone, 6),
+            (Reason::Cancelled, 8),
+        ];
+        assert_eq!(account.left_bytes(), &left.into(), "nothing was left for Pinned");
+        assert_eq!((account.left_for(Reason::Shared), account.left_for(Reason::Pinned)), (13, 0));
+        assert!(account.closes());
+        let settle: [fn(&mut Account); 5] = [
+            |account| account.found(1),
+            |account| account.moved(1),
+            |account| account.moved_back(1),
+            |account| account.vanished(1),
+            |account| account.left(Reason::Bound, 1),
+        ];
+        for settle in settle {
+            let mut other = sample();
+            settle(&mut other);
+            assert!(!other.closes(), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_sum_has_each_part_of_both() {
+        let mut sum = sample();
+        sum.add(&sample());
+        let mut twice = Account::default();
+        twice.found(200);
+        twice.moved(100);
+        twice.moved_back(10);
+        twice.vanished(14);
+        for (&reason, &bytes) in sample().left_bytes() {
+            twice.left(reason, 2 * bytes);
+        }
+        assert_eq!(sum, twice);
+    }
+
+    #[test]
+    fn a_shortfall_is_what_was_asked_for_and_not_done() {
+        use Reason::*;
+        let short = Reason::ALL.into_iter().filter(|reason| reason.is_shortfall());
+        let expected = [
+            Busy,
+            Pinned,
+            NoMemory,
+            NotAllowed,
+            NotMovable,
+            ProcessGone,
+            Cancelled,
+            OutOfTime,
+            Unreadable,
+        ];
+        assert_eq!(short.collect::<Vec<_>>(), expected);
+        // Busy, cancelled, gone and moved back.
+        assert_eq!(sample().shortfall_bytes(), 11 + 8 + 6 + 5);
+    }
+
+    #[test]
+    fn what_has_ended_or_was_not_asked_for_leaves_nothing_to_try_again() {
+        let mut account = Account::default();
+        assert!(!account.is_partial());
+        account.left(Reason::ProcessGone, 5);
+        account.left(Reason::Bound, 5);
+        assert!(!account.is_partial());
+        account.moved_back(1);
+        assert!(account.is_partial());
+    }
+
+    #[test]
+    fn a_run_that_was_continued_counts_nothing_twice() {
+        let mut next = Account::default();
+        next.found(30);
+        next.moved(20);
+        next.left(Reason::Shared, 10);
+        let joined = sample().continued_by(&next);
+        let mut expected = Account::default();
+        expected.found(30 + 50 + 7 + 6);
+        expected.moved(20 + 50);
+        expected.vanished(7);
+        expected.left(Reason::Shared, 10);
+        expected.left(Reason::ProcessGone, 6);
+        assert_eq!(joined, expected);
+        assert!(joined.closes());
+    }
+
+    #[test]
+    fn what_a_cancelled_run_had_not_reached_goes_with_the_process() {
+        let ended = sample().ended();
+        assert_eq!(ended.left_for(Reason::Cancelled), 0);
+        assert_eq!(ended.left_for(Reason::ProcessGone), 8 + 6);
+        assert!(ended.closes());
+    }
+
+    #[test]
+    fn memory_that_came_late_counts_if_it_is_much_and_was_asked_for() {
+        let mut account = Account::default();
+        account.left(Reason::Busy, 10);
+        account.left(Reason::RatioReached, 20);
+        let late = |local_bytes, remote_bytes, ratio| {
+            let movable = Share { local_bytes, remote_bytes };
+            account.late_bytes(&Locality { movable, ..Locality::default() }, ratio)
+        };
+        // 30 of what is remote are known.
+        assert_eq!(late(900, 100, 100), 70);
+        assert_eq!(late(900, 100, 91), 70);
+        assert_eq!(late(900, 100, 90), 0, "that was asked for");
+        assert_eq!(late(960, 40, 100), 0, "1 % of all");
+        assert_eq!(late(959, 41, 100), 11);
+        assert_eq!(late(100, 20, 100), 0, "all of it is known");
+    }
 
     #[test]
     fn documented_reasons_are_all_there_are() {
