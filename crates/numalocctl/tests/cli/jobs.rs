@@ -50,7 +50,7 @@ fn jobs_are_named_with_and_without_their_kind() {
     let shown = text(&fake.run("jobs get 1 jobs/2"), 0);
     assert!(shown.contains("jobs/1 queued") && shown.contains("jobs/2 queued"), "{shown}");
     refused("jobs get 9", &fake.run("jobs get 1 9"), 3, "jobs/9 does not exist");
-    refused("jobs get x/y", &fake.run("jobs get x/y"), 2, "is no job");
+    refused("jobs get x/y", &fake.run("jobs get x/y"), 2, "is not a valid job");
     assert_eq!(text(&fake.run("jobs pause 1"), 0), "jobs/1 queued\n");
     assert_eq!(text(&fake.run("jobs resume 1"), 0), "jobs/1 queued\n");
     assert_eq!(text(&fake.run("jobs cancel 1 2"), 0), "jobs/1 queued\njobs/2 queued\n");

@@ -7,7 +7,7 @@ use std::fs;
 #[test]
 fn nonsense_is_refused() {
     for command in ["locality --pid 1", "migrate --pid 1"] {
-        fails(&format!("{command} --map a.png"), 2, "pictures are SVG");
+        fails(&format!("{command} --map a.png"), 2, "expected an SVG file");
         fails(&format!("{command} --map-exact"), 2, "--map");
         let daemon = format!("{command} --map a.svg --endpoint unix:///no/such/socket");
         fails(&daemon, 2, "--standalone");

@@ -199,7 +199,7 @@ fn workloads_are_listed_by_conditions() {
     ] {
         assert!(asked.contains(words), "{words} is not in {asked}");
     }
-    refused("ls", &fake.run("workloads ls -l app>1"), 2, "no selector");
+    refused("ls", &fake.run("workloads ls -l app>1"), 2, "not a valid selector");
 }
 
 #[test]

@@ -250,7 +250,7 @@ fn without_a_terminal_it_says_what_to_do() {
     fails("top --standalone -o json", 2, "give -b, too");
     fails("topology -o csv", 2, "top -b alone");
     fails("top --columns name,rss", 2, "there are PID, NAME, NHN, MEM");
-    fails("top --cpu-budget 0", 2, "more than 0 and at most 100");
+    fails("top --cpu-budget 0", 2, "expected a share of a CPU above 0 %");
 }
 
 /// The lines of JSON of a run, read as they come.

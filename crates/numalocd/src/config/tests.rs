@@ -267,7 +267,7 @@ fn each_mistake_is_told_with_its_line_and_key() {
             "[listen]\nsocket = \"/run/../x\"",
             "2: listen.socket: '/run/../x' is not an absolute path",
         ),
-        ("[listen]\nsocket = \"/\"", "2: listen.socket: '/' is not the path of a socket"),
+        ("[listen]\nsocket = \"/\"", "2: listen.socket: '/' is not a valid path of a socket"),
         ("[listen]\ntcp = \"0.0.0.0:1\"", "2: listen.tcp: TCP needs TLS"),
         ("[listen]\ntcp = \"localhost:1\"", "2: listen.tcp: 'localhost:1' is not a valid address"),
         ("[listen]\ntcp = \"127.0.0.1:0\"", "2: listen.tcp: '127.0.0.1:0' is not a valid address"),
