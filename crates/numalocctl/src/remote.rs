@@ -88,6 +88,12 @@ impl Daemon {
         Ok(Self { runtime, channel, endpoint, request_timeout, reconnect_timeout })
     }
 
+    /// With so much more time for each answer, for calls that wait before they answer.
+    #[must_use]
+    pub fn patient(self, more: Duration) -> Self {
+        Self { request_timeout: self.request_timeout + more, ..self }
+    }
+
     /// The daemon's address.
     pub fn endpoint(&self) -> &str {
         &self.endpoint.uri

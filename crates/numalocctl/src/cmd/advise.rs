@@ -25,7 +25,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<Report
     let document = match daemon(cli, around)? {
         Some(daemon) => {
             let target = (!target.is_empty()).then(|| target.request());
-            daemon.advice(target.as_ref(), interval, args.min_bytes)?
+            daemon.patient(interval).advice(target.as_ref(), interval, args.min_bytes)?
         }
         None => here(&around.roots, &target, interval, args.min_bytes)?,
     };
