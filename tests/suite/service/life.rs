@@ -28,8 +28,12 @@ fn a_reload_takes_the_configuration_over_unless_it_is_wrong() {
     let pid = installed.pid();
 
     installed.configure("[quota]\nopen_jobs = 2\nnonsense = 1\n");
+    let reload = Command::new("systemctl").args(["reload", SERVICE]).output().expect("systemctl");
+    assert!(!reload.status.success(), "{reload:?}");
+    assert_eq!(reason(second()), full);
+    // Who sends the signal without a check finds the old configuration in force, too.
     let mut log = SystemdLog::new();
-    systemctl(&["reload", SERVICE]);
+    systemctl(&["kill", "--signal=HUP", "--kill-whom=main", SERVICE]);
     until("it says that it is wrong", || installed.property("StatusText").contains("is wrong"));
     assert_eq!(reason(second()), full);
     let told = installed.log();
