@@ -212,7 +212,7 @@ fn cgroups_that_a_service_makes_are_part_of_it() {
 fn units_without_processes_are_not_found() {
     assert_refused(&["migrate", "--unit", "numaloc-none"], 3, "systemd does not know it");
     assert_refused(&["locality", "--unit", "numaloc-none.slice"], 3, "numaloc-none.slice");
-    assert_refused(&["migrate", "--unit", "a/b"], 3, "no name of a unit");
+    assert_refused(&["migrate", "--unit", "a/b"], 3, "not the name of a unit");
     // A target groups units and has no processes of its own.
     assert_refused(&["migrate", "--unit", "sysinit.target"], 3, "its state is active");
 }
