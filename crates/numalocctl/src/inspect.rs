@@ -26,16 +26,17 @@ pub struct Inspection {
     pub missing: Vec<Missing>,
 }
 
-/// Inspects a target in order to move it. Fails on a machine where memory cannot move anywhere. The survey keeps the
+/// Inspects a target in order to move it, with at most `workers` threads if there is a number. Fails on a machine where memory cannot move anywhere. The survey keeps the
 /// target's processes open; its extents have been moved into the plan.
 pub fn to_move(
     roots: &Roots,
     target: &TargetArgs,
-    options: &PlanArgs,
+    (options, workers): (&PlanArgs, Option<usize>),
     policies: Policies<'_>,
 ) -> Result<(Inspection, Survey), Failure> {
     let topology = topology::topology(roots)?;
-    let options = options.options(&topology)?;
+    let mut options = options.options(&topology)?;
+    options.pacing.workers = workers;
     topology::check_options(roots, &topology, &options)?;
     topology::check_several(&topology)?;
     let (processes, missing) = found_of(roots, target, &topology)?;
