@@ -7,6 +7,7 @@
 mod family;
 mod halt;
 mod huge;
+mod merged;
 mod page_run;
 mod single;
 mod table;
@@ -14,6 +15,7 @@ mod table;
 mod tests;
 mod zeros;
 
+pub(crate) use merged::Assigned;
 pub use page_run::{Ownership, PageRun, Place};
 
 use crate::{
@@ -24,6 +26,7 @@ use crate::{
     space::AddressSpace,
 };
 use halt::Halt;
+use merged::Merged;
 use nix::libc::{EFAULT, EINVAL, ESRCH};
 use numaloc_core::{Claims, Mappers, Mapping, NodeId, PAGE, Pages};
 use numaloc_sys::query_pages;
@@ -49,6 +52,7 @@ pub struct Scanner {
     precision: Precision,
     counts: Option<FrameFile>,
     zeros: Zeros,
+    merged: Option<Merged>,
     buffer: Vec<u8>,
     table: Table,
     queried: Vec<i32>,
@@ -84,6 +88,7 @@ impl Scanner {
             precision,
             counts,
             zeros: Zeros::new(roots, sight.zero_frame),
+            merged: Merged::new(roots, sight.merged.as_ref()),
             buffer: Vec::new(),
             table: Table::default(),
             queried: Vec::new(),
@@ -105,6 +110,7 @@ impl Scanner {
             counts.refresh();
         }
         self.zeros.refresh();
+        self.merged.iter_mut().for_each(Merged::refresh);
         let mut buffer = std::mem::take(&mut self.buffer);
         let result = match (scanned.mappings, scanned.pages) {
             ([only], Pages::All | Pages::Own) => {
@@ -168,12 +174,14 @@ impl Scanner {
         }
     }
 
-    /// The ownership of a page that was seen in one mapping. `None` as in [`Self::ownership`].
-    fn alone(&mut self, view: View<'_>, entry: Entry) -> Option<Ownership> {
+    /// The ownership of a page that was seen in one mapping, at `offset`. `None` as in [`Self::ownership`].
+    fn alone(&mut self, view: View<'_>, offset: u64, entry: Entry) -> Option<Ownership> {
         match self.is_exclusive(view, entry) {
             true => Some(Ownership::Exclusive),
             false if !view.lookup => Some(Ownership::Several),
-            false => uncounted(view.mappers).or_else(|| self.ownership(entry, 1)),
+            false => {
+                uncounted(view.mappers).or_else(|| self.ownership(entry, 1, view.mapped(offset)))
+            }
         }
     }
 
@@ -185,9 +193,9 @@ impl Scanner {
         entry.is_exclusive() && (is_counted || self.sight.tells_shared_tables)
     }
 
-    /// The ownership of a page that was seen in `ours` mappings of the target. `None` for a page that belongs to no
-    /// process any more.
-    fn ownership(&mut self, entry: Entry, ours: u64) -> Option<Ownership> {
+    /// The ownership of a page that was seen in `ours` mappings of the target, first at the address `mapped` of a process. `None`
+    /// for a page that belongs to no process any more, or that KSM has merged and that is counted at another address.
+    fn ownership(&mut self, entry: Entry, ours: u64, mapped: (i32, u64)) -> Option<Ownership> {
         if entry.is_exclusive() {
             return Some(Ownership::Exclusive);
         }
@@ -202,7 +210,11 @@ impl Scanner {
             Some(1) => Some(Ownership::Exclusive),
             Some(count) if count <= ours => Some(Ownership::Family),
             // What is not known counts as mapped by strangers, too.
-            Some(_) | None => Some(Ownership::Stranger),
+            Some(_) | None => {
+                let merged = self.merged.as_mut();
+                let is_elsewhere = merged.is_some_and(|merged| merged.is_elsewhere(entry, mapped));
+                (!is_elsewhere).then_some(Ownership::Stranger)
+            }
         }
     }
 
@@ -269,6 +281,10 @@ struct View<'a> {
 }
 
 impl View<'_> {
+    /// The process, and the address of the extent's byte at `offset` in it.
+    fn mapped(&self, offset: u64) -> (i32, u64) {
+        (self.space.process.identity.pid, self.start + offset)
+    }
     /// Reads `pages` entries from `offset` on.
     fn read<'b>(
         &self,
