@@ -138,7 +138,7 @@ impl Scanner {
         places: &mut Vec<Place>,
     ) -> Result<(), Error> {
         self.zeros.refresh();
-        let mut buffer = std::mem::take(&mut self.buffer);
+        let (mut buffer, first) = (std::mem::take(&mut self.buffer), places.len());
         let view = View { space, start: address, lookup: false, mappers: Mappers::Counted };
         let entries = view.read(0, pages, &mut buffer);
         let entries = entries.and_then(|entries| {
@@ -158,7 +158,22 @@ impl Scanner {
             }
         });
         self.buffer = buffer;
-        located
+        located?;
+        // Memory may have come online since the table of frames was read.
+        let is_unknown = |&index: &usize| places[first + index] == Place::Unknown;
+        let unknown: Vec<usize> = (0..pages).filter(is_unknown).collect();
+        if unknown.is_empty() || self.sight.source == Source::Query {
+            return Ok(());
+        }
+        let addresses: Vec<u64> =
+            unknown.iter().map(|&page| address + page as u64 * PAGE).collect();
+        let nodes = Halt::unless_ended(ask(space, &addresses))?.unwrap_or_default();
+        for (page, node) in unknown.into_iter().zip(nodes) {
+            if let Ok(node) = u32::try_from(node) {
+                places[first + page] = Place::On(NodeId(node));
+            }
+        }
+        Ok(())
     }
 
     /// Whether the present page at `offset` is one of zeros, which belongs to nobody. `index` is its place in what was read.
@@ -241,21 +256,26 @@ impl Scanner {
         let indices: Vec<usize> = entries.iter().enumerate().filter_map(present).collect();
         let addresses: Vec<u64> =
             indices.iter().map(|&index| address + index as u64 * PAGE).collect();
-        let mut status = vec![0; addresses.len()];
-        loop {
-            let tid = space.tid();
-            let Err(error) = query_pages(tid, &addresses, &mut status) else { break };
-            // A thread that is ending releases its memory before its id (mm/migrate.c, `find_mm_struct`).
-            if !matches!(error.raw_os_error(), Some(ESRCH | EINVAL)) {
-                return Err(Halt::at(space, "asking move_pages(2) for their nodes", error));
-            }
-            // Another thread may still have the memory.
-            if !space.is_alive() || space.tid() == tid {
-                return Err(Halt::Ended);
-            }
-        }
+        let status = ask(space, &addresses)?;
         indices.iter().zip(status).for_each(|(&index, status)| self.queried[index] = status);
         Ok(())
+    }
+}
+
+/// Asks the kernel for the nodes of pages: one status for each address, which is a node or a negative errno.
+fn ask(space: &AddressSpace, addresses: &[u64]) -> Result<Vec<i32>, Halt> {
+    let mut status = vec![0; addresses.len()];
+    loop {
+        let tid = space.tid();
+        let Err(error) = query_pages(tid, addresses, &mut status) else { return Ok(status) };
+        // A thread that is ending releases its memory before its id (mm/migrate.c, `find_mm_struct`).
+        if !matches!(error.raw_os_error(), Some(ESRCH | EINVAL)) {
+            return Err(Halt::at(space, "asking move_pages(2) for their nodes", error));
+        }
+        // Another thread may still have the memory.
+        if !space.is_alive() || space.tid() == tid {
+            return Err(Halt::Ended);
+        }
     }
 }
 
