@@ -5,7 +5,7 @@
 //! ahead of the disk.
 
 use super::{
-    command::{Command, Reply},
+    command::{Reply, Work},
     dispatcher::Dispatcher,
     group::Group,
 };
@@ -25,13 +25,13 @@ impl Dispatcher {
     }
 
     /// Makes changes that wait together, in one commit.
-    pub(super) fn on_changes(&mut self, changes: Vec<Command>) {
+    pub(super) fn on_changes(&mut self, changes: Vec<Work<Self>>) {
         if changes.is_empty() {
             return;
         }
         self.records.begin_draft();
         self.group = Some(Group::default());
-        changes.into_iter().for_each(|change| self.on_change(change));
+        changes.into_iter().for_each(|change| change(self));
         let Group { effects, answers } = self.group.take().unwrap_or_default();
         let stored = self.records.store_draft(&*self.edges.measured);
         match &stored {

@@ -2,7 +2,9 @@
 
 use super::{
     changes::{Begin, RecordChanges, RecordKind},
-    command::{Change, Command, Hold, Made, MadeSchedule, Registering, Replaced, Reply},
+    command::{Command, Hold, JobAction, Made, MadeSchedule, Registering, Replaced, stopping},
+    dispatcher::Dispatcher,
+    lists::WATCHED_BYTES,
     page::Listed,
     rest::{AnyEvents, AnyJob, Reading},
     selected::{Selected, plain},
@@ -31,13 +33,16 @@ use tokio::sync::{mpsc, oneshot, watch};
 /// Talks to the dispatcher. Cheap to clone. Every call fails with [`Refusal::Unavailable`] once the dispatcher has stopped.
 #[derive(Clone, Debug)]
 pub struct Handle {
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<Command<Dispatcher>>,
     last_event: watch::Receiver<u64>,
     reading: Reading,
 }
 
 impl Handle {
-    pub(super) fn new(commands: mpsc::Sender<Command>, last_event: watch::Receiver<u64>) -> Self {
+    pub(super) fn new(
+        commands: mpsc::Sender<Command<Dispatcher>>,
+        last_event: watch::Receiver<u64>,
+    ) -> Self {
         Self { commands, last_event, reading: Reading::default() }
     }
 
@@ -53,12 +58,43 @@ impl Handle {
         Self::new(mpsc::channel(1).0, watch::channel(0).1)
     }
 
-    /// Sends a command and waits for the answer.
-    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Refusal> {
-        let gone = || Refusal::Unavailable { message: "the daemon is stopping".into() };
+    /// Asks the dispatcher a question, which changes no record.
+    async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Dispatcher) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
         let (reply, answer) = oneshot::channel();
-        self.commands.send(command(reply)).await.map_err(|_| gone())?;
-        answer.await.unwrap_or_else(|_| Err(gone()))
+        let question = move |dispatcher: &mut Dispatcher| {
+            // This fails only if the caller has gone.
+            let _ = reply.send(question(dispatcher));
+        };
+        self.send(Command::Question(Box::new(question)), answer).await
+    }
+
+    /// Has the dispatcher change records. If the caller goes away, the change is made nevertheless.
+    async fn change<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&mut Dispatcher) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let (reply, answer) = oneshot::channel();
+        let change = move |dispatcher: &mut Dispatcher| {
+            let done = match dispatcher.stopping {
+                Some(_) => Err(stopping()),
+                None => change(dispatcher),
+            };
+            dispatcher.answer(reply, done);
+        };
+        self.send(Command::Change(Box::new(change)), answer).await
+    }
+
+    /// Sends a command and waits for its answer.
+    async fn send<T>(
+        &self,
+        command: Command<Dispatcher>,
+        answer: oneshot::Receiver<Result<T, Refusal>>,
+    ) -> Result<T, Refusal> {
+        self.commands.send(command).await.map_err(|_| stopping())?;
+        answer.await.unwrap_or_else(|_| Err(stopping()))
     }
 
     /// Ends the runs under way after their current batches, saves them, and ends the dispatcher.
@@ -75,7 +111,7 @@ impl Handle {
     pub async fn select(&self, target: Target) -> Result<Selected, Refusal> {
         match plain(&target) {
             Some(selected) => Ok(selected),
-            None => self.ask(|reply| Command::Select(target, None, reply)).await,
+            None => self.ask(move |dispatcher| dispatcher.select(&target, None, None)).await,
         }
     }
 
@@ -87,7 +123,7 @@ impl Handle {
     pub async fn select_for(&self, of: Caller, target: Target) -> Result<Selected, Refusal> {
         match plain(&target) {
             Some(selected) => Ok(selected),
-            None => self.ask(|reply| Command::Select(target, Some(of), reply)).await,
+            None => self.ask(move |dispatcher| dispatcher.select(&target, Some(&of), None)).await,
         }
     }
 
@@ -99,7 +135,7 @@ impl Handle {
         if spec.policy.options.make_room != MakeRoom::Exchange {
             return Ok(Offers::default());
         }
-        self.ask(|reply| Command::Offers(spec, of, reply)).await
+        self.ask(move |dispatcher| Ok(dispatcher.offers(&spec, &of))).await
     }
 
     /// Creates a job for what was found (`false`). Or gives back the job that the request joins, or that an earlier request
@@ -114,7 +150,7 @@ impl Handle {
         pins: Pins,
         found: Found,
     ) -> Result<Made, Refusal> {
-        self.ask(|reply| Command::CreateJob(caller, request, pins, found, reply)).await
+        self.change(move |dispatcher| dispatcher.create_job(&caller, request, pins, found)).await
     }
 
     /// The job that an earlier request of the caller with this request_id made. To be asked before the target is looked at,
@@ -127,7 +163,7 @@ impl Handle {
         caller: Caller,
         request: CreateJob,
     ) -> Result<Option<Arc<Job>>, Refusal> {
-        match self.ask(|reply| Command::FindRequest(caller, request, reply)).await? {
+        match self.ask(move |dispatcher| dispatcher.find_any_request(&caller, &request)).await? {
             Some(job) => self.whole(job).await.map(Some),
             None => Ok(None),
         }
@@ -138,7 +174,7 @@ impl Handle {
     /// # Errors
     /// Not found, store.
     pub async fn get_job(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
-        let job = self.ask(|reply| Command::GetJob(id, reply)).await?;
+        let job = self.ask(move |dispatcher| dispatcher.get_any_job(&id)).await?;
         self.whole(job).await
     }
 
@@ -149,7 +185,10 @@ impl Handle {
         let whole = match self.reading.take(move || Ok(reader.job(&id)?)).await {
             Ok(whole) => whole,
             // The dispatcher can have the store opened anew.
-            Err(_) => self.ask(|reply| Command::StoredJob(job.id.clone(), reply)).await?,
+            Err(_) => {
+                let id = job.id.clone();
+                self.ask(move |dispatcher| dispatcher.records.stored_job(&id)).await?
+            }
         };
         Ok(whole.map_or(job, Arc::new))
     }
@@ -161,7 +200,9 @@ impl Handle {
         let asked = numbers.clone();
         let read = match self.reading.take(move || Ok(reader.events(&asked)?)).await {
             Ok(read) => read,
-            Err(_) => self.ask(|reply| Command::StoredEvents(numbers, reply)).await?,
+            Err(_) => {
+                self.ask(move |dispatcher| dispatcher.records.stored_events(&numbers)).await?
+            }
         };
         Ok(events.with(read))
     }
@@ -171,7 +212,7 @@ impl Handle {
     /// # Errors
     /// Page token.
     pub async fn list_jobs(&self, request: ListJobs) -> Result<Listed<ListedJob>, Refusal> {
-        self.ask(|reply| Command::ListJobs(request, reply)).await
+        self.ask(move |dispatcher| dispatcher.list_jobs(&request)).await
     }
 
     /// A job and its changes. The sender is dropped after the last one. For a job that has ended there is only one value.
@@ -179,7 +220,7 @@ impl Handle {
     /// # Errors
     /// Not found.
     pub async fn watch_job(&self, id: JobId) -> Result<watch::Receiver<Arc<Job>>, Refusal> {
-        let (changes, job) = self.ask(|reply| Command::WatchJob(id, reply)).await?;
+        let (changes, job) = self.ask(move |dispatcher| dispatcher.watch_job(&id)).await?;
         match job.1 {
             None => Ok(changes),
             // It has ended, so this is its only value.
@@ -192,7 +233,7 @@ impl Handle {
     /// # Errors
     /// Not found, wrong state, not permitted, store.
     pub async fn cancel_job(&self, caller: Caller, id: JobId) -> Result<Arc<Job>, Refusal> {
-        self.ask(|reply| Command::ChangeJob(caller, id, Change::Cancel, reply)).await
+        self.change(move |dispatcher| dispatcher.change_job(&caller, &id, JobAction::Cancel)).await
     }
 
     /// Pauses a job after its current batches.
@@ -200,7 +241,7 @@ impl Handle {
     /// # Errors
     /// Not found, wrong state, not permitted, store.
     pub async fn pause_job(&self, caller: Caller, id: JobId) -> Result<Arc<Job>, Refusal> {
-        self.ask(|reply| Command::ChangeJob(caller, id, Change::Pause, reply)).await
+        self.change(move |dispatcher| dispatcher.change_job(&caller, &id, JobAction::Pause)).await
     }
 
     /// Queues a paused job again.
@@ -208,7 +249,7 @@ impl Handle {
     /// # Errors
     /// Not found, wrong state, not permitted, store.
     pub async fn resume_job(&self, caller: Caller, id: JobId) -> Result<Arc<Job>, Refusal> {
-        self.ask(|reply| Command::ChangeJob(caller, id, Change::Resume, reply)).await
+        self.change(move |dispatcher| dispatcher.change_job(&caller, &id, JobAction::Resume)).await
     }
 
     /// Deletes a job that has ended.
@@ -216,7 +257,7 @@ impl Handle {
     /// # Errors
     /// Not found, wrong state, not permitted, store.
     pub async fn delete_job(&self, caller: Caller, request: DeleteJob) -> Result<(), Refusal> {
-        self.ask(|reply| Command::DeleteJob(caller, request, reply)).await
+        self.change(move |dispatcher| dispatcher.delete_job(&caller, &request)).await
     }
 
     /// Creates a schedule (`false`), or gives back what an earlier request with the same request_id made (`true`).
@@ -229,7 +270,7 @@ impl Handle {
         request: CreateSchedule,
         pins: Pins,
     ) -> Result<MadeSchedule, Refusal> {
-        self.ask(|reply| Command::CreateSchedule(caller, request, pins, reply)).await
+        self.change(move |dispatcher| dispatcher.create_schedule(&caller, request, pins)).await
     }
 
     /// The schedule of [`Self::make_schedule`].
@@ -256,7 +297,7 @@ impl Handle {
         caller: Caller,
         request: CreateSchedule,
     ) -> Result<Option<Arc<Schedule>>, Refusal> {
-        self.ask(|reply| Command::FindScheduleRequest(caller, request, reply)).await
+        self.ask(move |dispatcher| dispatcher.find_schedule_request(&caller, &request)).await
     }
 
     /// One schedule.
@@ -264,7 +305,7 @@ impl Handle {
     /// # Errors
     /// Not found.
     pub async fn get_schedule(&self, id: ScheduleId) -> Result<Arc<Schedule>, Refusal> {
-        self.ask(|reply| Command::GetSchedule(id, reply)).await
+        self.ask(move |dispatcher| dispatcher.get_schedule(&id)).await
     }
 
     /// Schedules, newest first.
@@ -275,7 +316,7 @@ impl Handle {
         &self,
         request: ListSchedules,
     ) -> Result<Listed<Arc<Schedule>>, Refusal> {
-        self.ask(|reply| Command::ListSchedules(request, reply)).await
+        self.ask(move |dispatcher| dispatcher.list_schedules(&request)).await
     }
 
     /// Runs a schedule now. Gives back its job, and whether that existed before: queued or under way, or made by an earlier request
@@ -288,7 +329,10 @@ impl Handle {
         caller: Caller,
         request: RunSchedule,
     ) -> Result<Made, Refusal> {
-        self.ask(|reply| Command::RunSchedule(caller, request, reply)).await
+        // The dispatcher answers once the engine has looked for the target.
+        let (reply, answer) = oneshot::channel();
+        let run = move |dispatcher: &mut Dispatcher| dispatcher.run_now(&caller, request, reply);
+        self.send(Command::Question(Box::new(run)), answer).await
     }
 
     /// Changes a schedule. `pins` belong to the new target, if the change has one.
@@ -301,7 +345,7 @@ impl Handle {
         request: UpdateSchedule,
         pins: Pins,
     ) -> Result<Arc<Schedule>, Refusal> {
-        self.ask(|reply| Command::UpdateSchedule(caller, request, pins, reply)).await
+        self.change(move |dispatcher| dispatcher.update_schedule(&caller, request, pins)).await
     }
 
     /// Removes a schedule.
@@ -313,7 +357,7 @@ impl Handle {
         caller: Caller,
         request: DeleteSchedule,
     ) -> Result<(), Refusal> {
-        self.ask(|reply| Command::DeleteSchedule(caller, request, reply)).await
+        self.change(move |dispatcher| dispatcher.delete_schedule(&caller, request)).await
     }
 
     /// What a request with a mask or a request_id comes to. To be asked before the cgroup of the workload is looked for.
@@ -325,7 +369,7 @@ impl Handle {
         caller: Caller,
         request: RegisterWorkload,
     ) -> Result<Registering, Refusal> {
-        self.ask(|reply| Command::BeginRegister(caller, request, reply)).await
+        self.ask(move |dispatcher| dispatcher.begin_register(&caller, &request)).await
     }
 
     /// Registers a workload as a whole.
@@ -337,7 +381,7 @@ impl Handle {
         caller: Caller,
         request: RegisterWorkload,
     ) -> Result<Arc<Workload>, Refusal> {
-        self.ask(|reply| Command::RegisterWorkload(caller, request, reply)).await
+        self.change(move |dispatcher| dispatcher.register_workload(&caller, request)).await
     }
 
     /// Replaces a set of the caller's workloads by what the set declares, all or nothing.
@@ -349,7 +393,7 @@ impl Handle {
         caller: Caller,
         set: WorkloadSet,
     ) -> Result<Replaced, Refusal> {
-        self.ask(|reply| Command::ReplaceWorkloads(caller, set, reply)).await
+        self.change(move |dispatcher| dispatcher.replace_workloads(&caller, set)).await
     }
 
     /// Renews the leases of a set of the caller's workloads. Gives back how many workloads the set has.
@@ -361,7 +405,7 @@ impl Handle {
         caller: Caller,
         request: RenewWorkloads,
     ) -> Result<usize, Refusal> {
-        self.ask(|reply| Command::RenewWorkloads(caller, request, reply)).await
+        self.ask(move |dispatcher| Ok(dispatcher.renew_workloads(&caller, &request))).await
     }
 
     /// Forgets a workload.
@@ -373,7 +417,7 @@ impl Handle {
         caller: Caller,
         request: UnregisterWorkload,
     ) -> Result<(), Refusal> {
-        self.ask(|reply| Command::UnregisterWorkload(caller, request, reply)).await
+        self.change(move |dispatcher| dispatcher.unregister_workload(&caller, &request)).await
     }
 
     /// One workload.
@@ -381,7 +425,7 @@ impl Handle {
     /// # Errors
     /// Not found.
     pub async fn get_workload(&self, id: WorkloadId) -> Result<Arc<Workload>, Refusal> {
-        self.ask(|reply| Command::GetWorkload(id, reply)).await
+        self.ask(move |dispatcher| dispatcher.get_workload(&id)).await
     }
 
     /// Workloads in the order of their names.
@@ -392,7 +436,7 @@ impl Handle {
         &self,
         request: ListWorkloads,
     ) -> Result<Listed<Arc<Workload>>, Refusal> {
-        self.ask(|reply| Command::ListWorkloads(request, reply)).await
+        self.ask(move |dispatcher| dispatcher.list_workloads(&request)).await
     }
 
     /// At most `most` changes of workloads after number `after`, oldest first. 0: all workloads.
@@ -405,7 +449,7 @@ impl Handle {
         after: u64,
         most: usize,
     ) -> Result<RecordChanges<Arc<Workload>, WorkloadId>, Refusal> {
-        self.ask(|reply| Command::WorkloadsAfter(filter, after, most, reply)).await
+        self.ask(move |dispatcher| dispatcher.workloads_after(&filter, after, most)).await
     }
 
     /// Changes of jobs with numbers above `after` (0: all jobs), as lists show them; at most `most`, oldest first.
@@ -418,7 +462,7 @@ impl Handle {
         after: u64,
         most: usize,
     ) -> Result<RecordChanges<ListedJob, JobId>, Refusal> {
-        self.ask(|reply| Command::JobsAfter(filter, after, most, reply)).await
+        self.ask(move |dispatcher| dispatcher.jobs_after(&filter, after, most)).await
     }
 
     /// Changes of schedules with numbers above `after` (0: all schedules); at most `most`, oldest first.
@@ -431,7 +475,7 @@ impl Handle {
         after: u64,
         most: usize,
     ) -> Result<RecordChanges<Arc<Schedule>, ScheduleId>, Refusal> {
-        self.ask(|reply| Command::SchedulesAfter(filter, after, most, reply)).await
+        self.ask(move |dispatcher| dispatcher.schedules_after(&filter, after, most)).await
     }
 
     /// Begins a watch of all records of a kind; with a token of an earlier watch, after the change that the token names.
@@ -443,7 +487,7 @@ impl Handle {
         of: RecordKind,
         token: Option<String>,
     ) -> Result<Begin, Refusal> {
-        self.ask(|reply| Command::BeginWatch(of, token, reply)).await
+        self.ask(move |dispatcher| dispatcher.begin_watch(of, token.as_deref())).await
     }
 
     /// At most `most` workloads with their cgroups, after `after` in the order of names. None while no schedule waits for
@@ -456,7 +500,7 @@ impl Handle {
         after: Option<WorkloadId>,
         most: usize,
     ) -> Result<Vec<(WorkloadId, String)>, Refusal> {
-        self.ask(|reply| Command::WatchedWorkloads(after, most, reply)).await
+        self.ask(move |dispatcher| Ok(dispatcher.watched_workloads(after.as_ref(), most))).await
     }
 
     /// Makes waiting schedules due whose targets include one of these cgroups. The CPUs or nodes of these cgroups have
@@ -465,7 +509,11 @@ impl Handle {
     /// # Errors
     /// Only when it has stopped.
     pub async fn cpusets_changed(&self, cgroups: BTreeSet<String>) -> Result<(), Refusal> {
-        self.ask(|reply| Command::CpusetsChanged(cgroups, reply)).await
+        self.ask(move |dispatcher| {
+            dispatcher.cpusets_changed(cgroups);
+            Ok(())
+        })
+        .await
     }
 
     /// Stored events, oldest first.
@@ -473,7 +521,7 @@ impl Handle {
     /// # Errors
     /// Page token, store.
     pub async fn list_events(&self, request: ListEvents) -> Result<Listed<Arc<Event>>, Refusal> {
-        let (events, next) = self.ask(|reply| Command::ListEvents(request, reply)).await?;
+        let (events, next) = self.ask(move |dispatcher| dispatcher.list_events(&request)).await?;
         Ok(Listed { entries: self.whole_events(events).await?, next })
     }
 
@@ -488,7 +536,9 @@ impl Handle {
         after: u64,
         most: usize,
     ) -> Result<(Vec<Arc<Event>>, u64), Refusal> {
-        let asked = |reply| Command::EventsAfter(filter, after, most, reply);
+        let asked = move |dispatcher: &mut Dispatcher| {
+            dispatcher.events_after(&filter, after, most, WATCHED_BYTES)
+        };
         let (events, seen) = self.ask(asked).await?;
         Ok((self.whole_events(events).await?, seen))
     }
@@ -498,7 +548,7 @@ impl Handle {
     /// # Errors
     /// [`Refusal::Cursor`]: some later events have been forgotten, or there never was an event with this number.
     pub async fn check_cursor(&self, after: u64) -> Result<(), Refusal> {
-        self.ask(|reply| Command::CheckCursor(after, reply)).await
+        self.ask(move |dispatcher| dispatcher.check_cursor(after)).await
     }
 
     /// Receives the number of the last event, which changes with each new one. A watcher reads the events it has not seen
@@ -512,7 +562,7 @@ impl Handle {
     /// # Errors
     /// Store.
     pub async fn set_hold(&self, caller: Caller, hold: Hold, on: bool) -> Result<Holds, Refusal> {
-        self.ask(|reply| Command::SetHold(caller, hold, on, reply)).await
+        self.change(move |dispatcher| dispatcher.set_hold(&caller, hold, on)).await
     }
 
     /// What the store holds at this moment. It can be copied while the store is used.
@@ -520,7 +570,7 @@ impl Handle {
     /// # Errors
     /// Store.
     pub async fn snapshot(&self) -> Result<Snapshot, Refusal> {
-        self.ask(Command::Snapshot).await
+        self.ask(|dispatcher| dispatcher.records.snapshot()).await
     }
 
     /// What the daemon is doing.
@@ -528,6 +578,6 @@ impl Handle {
     /// # Errors
     /// Only when it has stopped.
     pub async fn status(&self) -> Result<Status, Refusal> {
-        self.ask(Command::Status).await
+        self.ask(|dispatcher| Ok(dispatcher.status())).await
     }
 }

@@ -3,7 +3,7 @@
 use super::{
     Made,
     agenda::Asked,
-    command::{MadeSchedule, Reply},
+    command::{MadeSchedule, Reply, stopping},
     dispatcher::Dispatcher,
     used::Sort,
 };
@@ -206,6 +206,9 @@ impl Dispatcher {
     /// Runs a schedule now. The caller gets the job once the target has been found. If a run is queued or under way
     /// is given back, and so is the one that an earlier request with the same request_id has made.
     pub(super) fn run_now(&mut self, caller: &Caller, request: RunSchedule, reply: Reply<Made>) {
+        if self.stopping.is_some() {
+            return drop(reply.send(Err(stopping())));
+        }
         let known = match self.find_run(caller, &request) {
             Ok(None) => self.changeable(caller, &request.id, None),
             Ok(Some(job)) => return drop(reply.send(Ok((job, true)))),

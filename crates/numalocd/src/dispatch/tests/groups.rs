@@ -1,10 +1,8 @@
 //! Changes that wait together: they share one commit, all or none are made, and nobody hears of them before.
 
 use super::{workloads::workload, *};
-use crate::dispatch::command::Command;
 use crate::store::DiskFault;
 use numaloc_api::value::{CreateSchedule, ListSchedules, Page, ScheduleFilter, ScheduleSpec};
-use tokio::sync::oneshot;
 
 /// How many commits there were.
 pub(super) fn commits(rig: &Rig) -> u64 {
@@ -136,11 +134,16 @@ async fn snapshot(rig: &Rig) -> String {
 }
 
 /// Questions that wait behind changes are answered first, so they do not wait for the commit.
-#[test]
-fn changes_are_told_from_questions() {
-    let id = JobId::numbered(1);
-    let get = Command::GetJob(id.clone(), oneshot::channel().0);
-    assert!(!get.is_change());
-    let change = crate::dispatch::command::Change::Pause;
-    assert!(Command::ChangeJob(admin(), id, change, oneshot::channel().0).is_change());
+#[tokio::test(start_paused = true)]
+async fn questions_do_not_wait_for_changes() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let (id, _) = rig.moving(&[1], "0").await;
+    let asked = async |job: JobId| rig.handle.get_job(job).await.expect("it is known");
+    let (paused, before) =
+        tokio::join!(rig.handle.pause_job(admin(), id.clone()), asked(id.clone()));
+    assert_eq!(paused.expect("it is taken").wanted, Some(JobState::Paused));
+    assert_eq!(before.wanted, None, "the question waited for the commit");
+    assert_eq!(asked(id).await.wanted, Some(JobState::Paused));
+    rig.kill().await;
 }
