@@ -61,10 +61,18 @@ pub type Work<S> = Box<dyn FnOnce(&mut S) + Send>;
 pub enum Command<S> {
     /// Changes no record. Questions that wait behind changes are answered first.
     Question(Work<S>),
-    /// Changes records. Changes that wait together share a commit.
-    Change(Work<S>),
+    /// Changes records.
+    Change(Change<S>),
     /// Ends runs after their current batches, then the dispatcher.
     Stop,
+}
+
+/// A change of records. Changes that wait together share a commit.
+pub struct Change<S> {
+    /// About how much it writes, in bytes.
+    pub bytes: usize,
+    /// Makes it, and answers its caller once it is stored.
+    pub make: Work<S>,
 }
 
 impl<S> fmt::Debug for Command<S> {

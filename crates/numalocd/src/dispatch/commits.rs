@@ -1,4 +1,5 @@
-//! Changes that wait at the same moment share one commit, so that the disk is synchronized once for all of them.
+//! Changes that wait at the same moment share one commit, so that the disk is synchronized once for all of them. A large one
+//! (`task` says what that is) shares it with none.
 //!
 //! Each change is made to the book as if the changes before it were stored. It is answered when all are stored. If they
 //! cannot be stored, the book is put back and none of them has happened. Questions are never answered from a book that is

@@ -2,7 +2,9 @@
 
 use super::{
     changes::{Begin, RecordChanges, RecordKind},
-    command::{Command, Hold, JobAction, Made, MadeSchedule, Registering, Replaced, stopping},
+    command::{
+        Change, Command, Hold, JobAction, Made, MadeSchedule, Registering, Replaced, stopping,
+    },
     dispatcher::Dispatcher,
     lists::WATCHED_BYTES,
     page::Listed,
@@ -14,7 +16,7 @@ use crate::{
     access::Caller,
     order::{Found, Offers},
     refusal::Refusal,
-    store::{Holds, Snapshot},
+    store::{Holds, Snapshot, Weight},
 };
 use numaloc_api::{
     encoded::ListedJob,
@@ -29,6 +31,9 @@ use numaloc_api::{
 use numaloc_core::MakeRoom;
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::{mpsc, oneshot, watch};
+
+/// What a change counts for whose request names nothing of any length, in bytes.
+const SMALL: usize = 1024;
 
 /// Talks to the dispatcher. Cheap to clone. Every call fails with [`Refusal::Unavailable`] once the dispatcher has stopped.
 #[derive(Clone, Debug)]
@@ -71,9 +76,11 @@ impl Handle {
         self.send(Command::Question(Box::new(question)), answer).await
     }
 
-    /// Has the dispatcher change records. If the caller goes away, the change is made nevertheless.
+    /// Has the dispatcher change records; the change writes about this number of bytes. If the caller goes away, the change
+    /// is made nevertheless.
     async fn change<T: Send + 'static>(
         &self,
+        bytes: usize,
         change: impl FnOnce(&mut Dispatcher) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         let (reply, answer) = oneshot::channel();
@@ -84,7 +91,7 @@ impl Handle {
             };
             dispatcher.answer(reply, done);
         };
-        self.send(Command::Change(Box::new(change)), answer).await
+        self.send(Command::Change(Change { bytes, make: Box::new(change) }), answer).await
     }
 
     /// Sends a command and waits for its answer.
@@ -150,7 +157,9 @@ impl Handle {
         pins: Pins,
         found: Found,
     ) -> Result<Made, Refusal> {
-        self.change(move |dispatcher| dispatcher.create_job(&caller, request, pins, found)).await
+        let bytes = request.spec.weight() + found.members.weight();
+        self.change(bytes, move |dispatcher| dispatcher.create_job(&caller, request, pins, found))
+            .await
     }
 
     /// The job that an earlier request of the caller with this request_id made. To be asked before the target is looked at,
@@ -233,7 +242,8 @@ impl Handle {
     /// # Errors
     /// Not found, wrong state, not permitted, store.
     pub async fn cancel_job(&self, caller: Caller, id: JobId) -> Result<Arc<Job>, Refusal> {
-        self.change(move |dispatcher| dispatcher.change_job(&caller, &id, JobAction::Cancel)).await
+        self.change(SMALL, move |dispatcher| dispatcher.change_job(&caller, &id, JobAction::Cancel))
+            .await
     }
 
     /// Pauses a job after its current batches.
@@ -241,7 +251,8 @@ impl Handle {
     /// # Errors
     /// Not found, wrong state, not permitted, store.
     pub async fn pause_job(&self, caller: Caller, id: JobId) -> Result<Arc<Job>, Refusal> {
-        self.change(move |dispatcher| dispatcher.change_job(&caller, &id, JobAction::Pause)).await
+        self.change(SMALL, move |dispatcher| dispatcher.change_job(&caller, &id, JobAction::Pause))
+            .await
     }
 
     /// Queues a paused job again.
@@ -249,7 +260,8 @@ impl Handle {
     /// # Errors
     /// Not found, wrong state, not permitted, store.
     pub async fn resume_job(&self, caller: Caller, id: JobId) -> Result<Arc<Job>, Refusal> {
-        self.change(move |dispatcher| dispatcher.change_job(&caller, &id, JobAction::Resume)).await
+        self.change(SMALL, move |dispatcher| dispatcher.change_job(&caller, &id, JobAction::Resume))
+            .await
     }
 
     /// Deletes a job that has ended.
@@ -257,7 +269,7 @@ impl Handle {
     /// # Errors
     /// Not found, wrong state, not permitted, store.
     pub async fn delete_job(&self, caller: Caller, request: DeleteJob) -> Result<(), Refusal> {
-        self.change(move |dispatcher| dispatcher.delete_job(&caller, &request)).await
+        self.change(SMALL, move |dispatcher| dispatcher.delete_job(&caller, &request)).await
     }
 
     /// Creates a schedule (`false`), or gives back what an earlier request with the same request_id made (`true`).
@@ -270,7 +282,9 @@ impl Handle {
         request: CreateSchedule,
         pins: Pins,
     ) -> Result<MadeSchedule, Refusal> {
-        self.change(move |dispatcher| dispatcher.create_schedule(&caller, request, pins)).await
+        let bytes = request.spec.migration.weight();
+        self.change(bytes, move |dispatcher| dispatcher.create_schedule(&caller, request, pins))
+            .await
     }
 
     /// The schedule of [`Self::make_schedule`].
@@ -345,7 +359,9 @@ impl Handle {
         request: UpdateSchedule,
         pins: Pins,
     ) -> Result<Arc<Schedule>, Refusal> {
-        self.change(move |dispatcher| dispatcher.update_schedule(&caller, request, pins)).await
+        let bytes = request.update.target.as_ref().map_or(SMALL, Weight::weight);
+        self.change(bytes, move |dispatcher| dispatcher.update_schedule(&caller, request, pins))
+            .await
     }
 
     /// Removes a schedule.
@@ -357,7 +373,7 @@ impl Handle {
         caller: Caller,
         request: DeleteSchedule,
     ) -> Result<(), Refusal> {
-        self.change(move |dispatcher| dispatcher.delete_schedule(&caller, request)).await
+        self.change(SMALL, move |dispatcher| dispatcher.delete_schedule(&caller, request)).await
     }
 
     /// What a request with a mask or a request_id comes to. To be asked before the cgroup of the workload is looked for.
@@ -381,7 +397,8 @@ impl Handle {
         caller: Caller,
         request: RegisterWorkload,
     ) -> Result<Arc<Workload>, Refusal> {
-        self.change(move |dispatcher| dispatcher.register_workload(&caller, request)).await
+        let bytes = request.spec.weight();
+        self.change(bytes, move |dispatcher| dispatcher.register_workload(&caller, request)).await
     }
 
     /// Replaces a set of the caller's workloads by what the set declares, all or nothing.
@@ -393,7 +410,8 @@ impl Handle {
         caller: Caller,
         set: WorkloadSet,
     ) -> Result<Replaced, Refusal> {
-        self.change(move |dispatcher| dispatcher.replace_workloads(&caller, set)).await
+        let bytes = set.specs.weight();
+        self.change(bytes, move |dispatcher| dispatcher.replace_workloads(&caller, set)).await
     }
 
     /// Renews the leases of a set of the caller's workloads. Gives back how many workloads the set has.
@@ -417,7 +435,8 @@ impl Handle {
         caller: Caller,
         request: UnregisterWorkload,
     ) -> Result<(), Refusal> {
-        self.change(move |dispatcher| dispatcher.unregister_workload(&caller, &request)).await
+        self.change(SMALL, move |dispatcher| dispatcher.unregister_workload(&caller, &request))
+            .await
     }
 
     /// One workload.
@@ -562,7 +581,7 @@ impl Handle {
     /// # Errors
     /// Store.
     pub async fn set_hold(&self, caller: Caller, hold: Hold, on: bool) -> Result<Holds, Refusal> {
-        self.change(move |dispatcher| dispatcher.set_hold(&caller, hold, on)).await
+        self.change(SMALL, move |dispatcher| dispatcher.set_hold(&caller, hold, on)).await
     }
 
     /// What the store holds at this moment. It can be copied while the store is used.

@@ -30,6 +30,9 @@ const RETRY: Duration = Duration::from_secs(1);
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 /// How many commands may be queued. When the queue is full, callers wait.
 const COMMANDS: usize = 256;
+/// About how many bytes the changes have that share a commit. A larger change has a commit of its own: if there is no room for
+/// it, changes of other clients do not fail with it.
+const COMMIT_BYTES: usize = 1 << 20;
 
 /// The channels from the engine.
 #[derive(Debug)]
@@ -68,6 +71,7 @@ impl Dispatcher {
         let mut retry: Option<Instant> = None;
         let mut pulse_due = Instant::now();
         let mut slice: Option<Instant> = None;
+        let mut left = None;
         loop {
             let now = Instant::now();
             if pulse_due <= now {
@@ -99,8 +103,8 @@ impl Dispatcher {
                 yield_now().await;
             }
             tokio::select! {
-                command = commands.recv() => match command {
-                    Some(command) => self.on_commands(command, &mut commands),
+                command = next_command(&mut left, &mut commands) => match command {
+                    Some(command) => left = self.on_commands(command, &mut commands),
                     None => self.begin_stop(),
                 },
                 Some(report) = ears.reports.recv() => self.on_report(report),
@@ -211,17 +215,40 @@ impl Dispatcher {
     }
 
     /// Handles a command and those queued behind it. Questions are answered first, so that none waits for more than one
-    /// commit. Changes share one commit.
-    fn on_commands(&mut self, first: Command<Self>, rest: &mut mpsc::Receiver<Command<Self>>) {
-        let mut changes = Vec::new();
-        let waiting = std::iter::from_fn(|| rest.try_recv().ok());
-        for command in std::iter::once(first).chain(waiting.take(COMMANDS)) {
+    /// commit. Changes share one commit, as far as they fit into it; the first that does not is given back, for the next turn.
+    fn on_commands(
+        &mut self,
+        first: Command<Self>,
+        rest: &mut mpsc::Receiver<Command<Self>>,
+    ) -> Option<Command<Self>> {
+        let (mut changes, mut bytes, mut left) = (Vec::new(), 0, None);
+        let mut waiting = std::iter::once(first).chain(std::iter::from_fn(|| rest.try_recv().ok()));
+        for command in waiting.by_ref().take(COMMANDS) {
             match command {
                 Command::Question(answer) => answer(self),
-                Command::Change(make) => changes.push(make),
+                Command::Change(change) if bytes > 0 && bytes + change.bytes > COMMIT_BYTES => {
+                    left = Some(Command::Change(change));
+                    break;
+                }
+                Command::Change(change) => {
+                    bytes += change.bytes;
+                    changes.push(change.make);
+                }
                 Command::Stop => self.begin_stop(),
             }
         }
         self.on_changes(changes);
+        left
+    }
+}
+
+/// The command that is `left` over, or else the next one.
+async fn next_command<S>(
+    left: &mut Option<Command<S>>,
+    commands: &mut mpsc::Receiver<Command<S>>,
+) -> Option<Command<S>> {
+    match left.take() {
+        None => commands.recv().await,
+        left => left,
     }
 }

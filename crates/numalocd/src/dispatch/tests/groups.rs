@@ -1,8 +1,10 @@
 //! Changes that wait together: they share one commit, all or none are made, and nobody hears of them before.
 
 use super::{workloads::workload, *};
-use crate::store::DiskFault;
-use numaloc_api::value::{CreateSchedule, ListSchedules, Page, ScheduleFilter, ScheduleSpec};
+use crate::store::{DiskFault, Weight};
+use numaloc_api::value::{
+    CreateSchedule, ListSchedules, Page, ScheduleFilter, ScheduleSpec, WorkloadSpec,
+};
 
 /// How many commits there were.
 pub(super) fn commits(rig: &Rig) -> u64 {
@@ -118,6 +120,39 @@ async fn a_refusal_for_what_is_not_stored_is_none() {
         assert_refused!(answer, Refusal::StoreFull { .. });
     }
     together(&rig, &[1]).await.remove(0).expect("nothing is in its way");
+    rig.kill().await;
+}
+
+/// Clients whose changes wait together with a large one of another client do not pay for it.
+#[tokio::test(start_paused = true)]
+async fn a_large_change_fails_alone() {
+    let dir = dir();
+    let rig = Rig::at(&dir);
+    rig.handle.status().await.expect("it is there");
+    let large = |number: i32| WorkloadSpec {
+        labels: (0..20).map(|label| (format!("l{label}"), "x".repeat(60))).collect(),
+        ..workload(&number.to_string())
+    };
+    let large: Vec<_> = (0..1000).map(large).collect();
+    assert!(large.weight() > 1 << 20);
+    let create = async |pid: i32| {
+        let found = found(&[pid], &pid.to_string());
+        rig.handle.create_job(admin(), request(&[pid]), pins(&[pid]), found).await
+    };
+    let before = commits(&rig);
+    (rig.fail)(DiskFault { after: 0, takes_effect: false, errno: nix::libc::ENOSPC });
+    let set = async || rig.replace(admin(), None, large.clone()).await;
+    let (declared, first, second) = tokio::join!(set(), create(1), create(2));
+    assert_refused!(declared, Refusal::StoreFull { .. });
+    first.expect("it is small");
+    second.expect("it is small");
+    assert_eq!(rig.workloads(Page { size: 1000, token: None }).await.expect("a list").entries, []);
+    // Of changes before a large one the same is true: they are stored before it.
+    let (third, declared, fourth) = tokio::join!(create(3), set(), create(4));
+    assert_eq!(declared.expect("there is room").written, 1000);
+    let number = |made: Result<(Arc<Job>, bool), _>| made.expect("it is taken").0.id.number();
+    assert_eq!((number(third), number(fourth)), (Some(3), Some(4)));
+    assert!(commits(&rig) - before >= 5, "each has a commit of its own");
     rig.kill().await;
 }
 

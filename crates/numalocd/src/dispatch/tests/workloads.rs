@@ -43,7 +43,7 @@ impl Rig {
     }
 
     /// Replaces the set of `caller` and `source` by these workloads.
-    async fn replace(
+    pub(super) async fn replace(
         &self,
         caller: Caller,
         source: Option<&str>,
