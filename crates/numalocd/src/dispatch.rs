@@ -7,6 +7,7 @@
 mod agenda;
 mod book;
 mod changes;
+mod collection;
 mod command;
 mod commits;
 mod cpusets;
@@ -29,6 +30,7 @@ mod lists;
 mod measured;
 mod names;
 mod open;
+mod owned;
 mod page;
 mod partners;
 pub mod queue;

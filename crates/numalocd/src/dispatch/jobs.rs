@@ -22,7 +22,10 @@
 //! nothing has been moved yet. A RUNNING job becomes INTERRUPTED, unless its policy is to resume: then it is SUSPENDED (if
 //! the daemon could still store that), and QUEUED again at the next start.
 
-use super::{Made, command::JobAction, dispatcher::Dispatcher, ends::joined, rest::AnyJob};
+use super::{
+    Made, command::JobAction, dispatcher::Dispatcher, ends::joined, owned::check_owner,
+    rest::AnyJob,
+};
 use crate::{access::Caller, order::Found, refusal::Refusal, store::Write};
 use numaloc_api::value::{
     CreateJob, EventType, Job, JobId, JobState, MigrationSpec, OnConflict, Pins,
@@ -56,7 +59,7 @@ impl Dispatcher {
         request: &CreateJob,
     ) -> Result<Option<Arc<Job>>, Refusal> {
         let Some(request_id) = &request.request_id else { return Ok(None) };
-        match self.records.job_of_request(&caller.name, request_id) {
+        match self.records.jobs().of_request(&caller.name, request_id).map(|kept| &kept.job) {
             Some(job) if is_same(job, request) => Ok(Some(job.clone())),
             Some(job) => Err(Refusal::AlreadyExists {
                 request_id: request_id.clone(),
@@ -186,8 +189,7 @@ impl Dispatcher {
 
     /// A job as the book has it. One that has ended is without plan and outcome.
     pub(super) fn known(&self, id: &JobId) -> Result<Arc<Job>, Refusal> {
-        let job = self.records.job(id).cloned();
-        job.ok_or_else(|| Refusal::NotFound { name: id.to_string() })
+        Ok(self.records.jobs().known(id)?.job.clone())
     }
 
     /// A job with its present progress. If it is queued and a hold is set, its message says so.
@@ -252,12 +254,7 @@ impl Dispatcher {
 
     /// Refuses a caller that may not change this job. A schedule's jobs belong to the owner of the schedule.
     pub(super) fn check_owner_of(&self, caller: &Caller, job: &Job) -> Result<(), Refusal> {
-        let (id, owner) = (&job.id, self.owner_name(job));
-        if caller.may_change(owner) {
-            return Ok(());
-        }
-        let message = format!("{id} belongs to {owner}: only {owner} and admins may change it");
-        Err(Refusal::NotPermitted { message })
+        check_owner(caller, &job.id, self.owner_name(job))
     }
 
     /// Stores what the client `by` wants of a job that is under way (`None`: that it goes on), and ends its run after the

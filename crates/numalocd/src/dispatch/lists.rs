@@ -101,8 +101,8 @@ impl Dispatcher {
     ) -> Result<RecordChanges<ListedJob, JobId>, Refusal> {
         let workload = Named::by(self.records.workloads(), filter.workload.as_ref());
         let schedule = self.named(filter.schedule.as_ref());
-        changes_after(self.records.job_changes(), after, most, |id| {
-            let Some(kept) = self.records.kept(id) else { return Sight::Hidden };
+        changes_after(self.records.jobs().changes(), after, most, |id| {
+            let Some(kept) = self.records.jobs().by_id(id) else { return Sight::Hidden };
             match fits(&kept.job, filter, schedule.as_ref())
                 && workload.is_in(&kept.job.spec.target)
             {
@@ -121,7 +121,7 @@ impl Dispatcher {
         most: usize,
     ) -> Result<RecordChanges<Arc<Schedule>, ScheduleId>, Refusal> {
         let workload = Named::by(self.records.workloads(), filter.workload.as_ref());
-        changes_after(self.records.schedule_changes(), after, most, |id| {
+        changes_after(self.records.schedules().changes(), after, most, |id| {
             let Some(schedule) = self.records.schedule(id) else { return Sight::Hidden };
             let target = &schedule.spec.migration.target;
             match is_among(schedule, filter) && workload.is_in(target) {
@@ -140,7 +140,7 @@ impl Dispatcher {
         most: usize,
     ) -> Result<RecordChanges<Arc<Workload>, WorkloadId>, Refusal> {
         let prefix = filter.id_prefix.as_deref().unwrap_or_default();
-        changes_after(self.records.workload_changes(), after, most, |id| {
+        changes_after(self.records.workloads().changes(), after, most, |id| {
             match self.records.workloads().get(id) {
                 _ if !id.id().starts_with(prefix) => Sight::Never,
                 Some(known) if is_listed(known, filter) => Sight::Shown(self.with_lease(known)),
@@ -156,9 +156,9 @@ impl Dispatcher {
         token: Option<&str>,
     ) -> Result<Begin, Refusal> {
         match of {
-            RecordKind::Job => self.records.job_changes().begin(token),
-            RecordKind::Schedule => self.records.schedule_changes().begin(token),
-            RecordKind::Workload => self.records.workload_changes().begin(token),
+            RecordKind::Job => self.records.jobs().changes().begin(token),
+            RecordKind::Schedule => self.records.schedules().changes().begin(token),
+            RecordKind::Workload => self.records.workloads().changes().begin(token),
         }
     }
 

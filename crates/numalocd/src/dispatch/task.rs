@@ -160,7 +160,7 @@ impl Dispatcher {
                 .is_some_and(|kept| self.records.is_watched(&kept.job.id))
         };
         let progress = self.runs.keys().any(is_shown).then(|| now + PROGRESS);
-        let is_told = self.records.job_changes().is_watched();
+        let is_told = self.records.jobs().changes().is_watched();
         let is_told = is_told && self.runs.values().any(Run::is_moving);
         let of_all = is_told.then(|| now + PROGRESS_OF_ALL);
         let given_up = self.runs.values().filter_map(Run::given_up).min();
@@ -172,7 +172,7 @@ impl Dispatcher {
     fn show_progress(&mut self) {
         let now = Instant::now();
         let wall = self.wall();
-        let are_all_watched = self.records.job_changes().is_watched();
+        let are_all_watched = self.records.jobs().changes().is_watched();
         for (number, run) in self.runs.iter_mut().filter(|(_, run)| run.is_moving()) {
             let Some(Kept { job, .. }) = self.records.jobs().get(number) else { continue };
             let is_watched = self.records.is_watched(&job.id);
