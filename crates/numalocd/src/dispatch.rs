@@ -51,10 +51,11 @@ mod turn;
 mod used;
 mod workloads;
 
-pub use changes::{Begin, RecordChange, RecordChanges, RecordKind};
+pub use changes::{Begin, RecordChange, RecordChanges};
 pub use command::{Hold, Made, MadeSchedule, Registering, Replaced};
 pub use dispatcher::{Dispatcher, Edges, Lookup, Probe, Probed};
 pub use handle::Handle;
+pub use lists::Listable;
 pub use measured::Measured;
 pub use page::Listed;
 pub use records::Records;

@@ -1,12 +1,12 @@
 //! What the services ask of the dispatcher.
 
 use super::{
-    changes::{Begin, RecordChanges, RecordKind},
+    changes::{Begin, RecordChanges},
     command::{
         Change, Command, Hold, JobAction, Made, MadeSchedule, Registering, Replaced, stopping,
     },
     dispatcher::Dispatcher,
-    lists::WATCHED_BYTES,
+    lists::{Listable, WATCHED_BYTES},
     page::Listed,
     rest::{AnyEvents, AnyJob, Reading},
     selected::{Selected, plain},
@@ -18,15 +18,11 @@ use crate::{
     refusal::Refusal,
     store::{Holds, Snapshot, Weight},
 };
-use numaloc_api::{
-    encoded::ListedJob,
-    value::{
-        CreateJob, CreateSchedule, DeleteJob, DeleteSchedule, Event, EventFilter, Job, JobFilter,
-        JobId, ListEvents, ListJobs, ListSchedules, ListWorkloads, MigrationSpec, Pins,
-        RegisterWorkload, RenewWorkloads, RunSchedule, Schedule, ScheduleFilter, ScheduleId,
-        Target, UnregisterWorkload, UpdateSchedule, Workload, WorkloadFilter, WorkloadId,
-        WorkloadSet,
-    },
+use numaloc_api::value::{
+    CreateJob, CreateSchedule, DeleteJob, DeleteSchedule, Event, EventFilter, Job, JobId,
+    ListEvents, ListOf, MigrationSpec, Pins, RegisterWorkload, RenewWorkloads, RunSchedule,
+    Schedule, ScheduleId, Target, UnregisterWorkload, UpdateSchedule, Workload, WorkloadId,
+    WorkloadSet,
 };
 use numaloc_core::MakeRoom;
 use std::{collections::BTreeSet, sync::Arc};
@@ -216,14 +212,6 @@ impl Handle {
         Ok(events.with(read))
     }
 
-    /// Jobs, newest first.
-    ///
-    /// # Errors
-    /// Page token.
-    pub async fn list_jobs(&self, request: ListJobs) -> Result<Listed<ListedJob>, Refusal> {
-        self.ask(move |dispatcher| dispatcher.list_jobs(&request)).await
-    }
-
     /// A job and its changes. The sender is dropped after the last one. For a job that has ended there is only one value.
     ///
     /// # Errors
@@ -320,17 +308,6 @@ impl Handle {
     /// Not found.
     pub async fn get_schedule(&self, id: ScheduleId) -> Result<Arc<Schedule>, Refusal> {
         self.ask(move |dispatcher| dispatcher.get_schedule(&id)).await
-    }
-
-    /// Schedules, newest first.
-    ///
-    /// # Errors
-    /// Page token.
-    pub async fn list_schedules(
-        &self,
-        request: ListSchedules,
-    ) -> Result<Listed<Arc<Schedule>>, Refusal> {
-        self.ask(move |dispatcher| dispatcher.list_schedules(&request)).await
     }
 
     /// Runs a schedule now. Gives back its job, and whether that existed before: queued or under way, or made by an earlier request
@@ -447,66 +424,36 @@ impl Handle {
         self.ask(move |dispatcher| dispatcher.get_workload(&id)).await
     }
 
-    /// Workloads in the order of their names.
+    /// Jobs and schedules, newest first; workloads in the order of their names.
     ///
     /// # Errors
     /// Page token.
-    pub async fn list_workloads(
+    pub async fn list<R: Listable>(
         &self,
-        request: ListWorkloads,
-    ) -> Result<Listed<Arc<Workload>>, Refusal> {
-        self.ask(move |dispatcher| dispatcher.list_workloads(&request)).await
+        request: ListOf<R::Filter>,
+    ) -> Result<Listed<R::Shown>, Refusal> {
+        self.ask(move |dispatcher| dispatcher.list::<R>(&request)).await
     }
 
-    /// At most `most` changes of workloads after number `after`, oldest first. 0: all workloads.
+    /// At most `most` changes of records with numbers above `after`, oldest first. 0: all records.
     ///
     /// # Errors
     /// [`Refusal::ResumeToken`]: some of these changes are not known any more.
-    pub async fn workloads_after(
+    pub async fn changes_after<R: Listable>(
         &self,
-        filter: WorkloadFilter,
+        filter: R::Filter,
         after: u64,
         most: usize,
-    ) -> Result<RecordChanges<Arc<Workload>, WorkloadId>, Refusal> {
-        self.ask(move |dispatcher| dispatcher.workloads_after(&filter, after, most)).await
-    }
-
-    /// Changes of jobs with numbers above `after` (0: all jobs), as lists show them; at most `most`, oldest first.
-    ///
-    /// # Errors
-    /// [`Refusal::ResumeToken`]: some changes after it are not known any more.
-    pub async fn jobs_after(
-        &self,
-        filter: JobFilter,
-        after: u64,
-        most: usize,
-    ) -> Result<RecordChanges<ListedJob, JobId>, Refusal> {
-        self.ask(move |dispatcher| dispatcher.jobs_after(&filter, after, most)).await
-    }
-
-    /// Changes of schedules with numbers above `after` (0: all schedules); at most `most`, oldest first.
-    ///
-    /// # Errors
-    /// [`Refusal::ResumeToken`]: some changes after it are not known any more.
-    pub async fn schedules_after(
-        &self,
-        filter: ScheduleFilter,
-        after: u64,
-        most: usize,
-    ) -> Result<RecordChanges<Arc<Schedule>, ScheduleId>, Refusal> {
-        self.ask(move |dispatcher| dispatcher.schedules_after(&filter, after, most)).await
+    ) -> Result<RecordChanges<R::Shown, R::Id>, Refusal> {
+        self.ask(move |dispatcher| dispatcher.changes_after::<R>(&filter, after, most)).await
     }
 
     /// Begins a watch of all records of a kind; with a token of an earlier watch, after the change that the token names.
     ///
     /// # Errors
     /// [`Refusal::ResumeToken`]: not all changes after it are known.
-    pub async fn begin_watch(
-        &self,
-        of: RecordKind,
-        token: Option<String>,
-    ) -> Result<Begin, Refusal> {
-        self.ask(move |dispatcher| dispatcher.begin_watch(of, token.as_deref())).await
+    pub async fn begin_watch<R: Listable>(&self, token: Option<String>) -> Result<Begin, Refusal> {
+        self.ask(move |dispatcher| dispatcher.begin_watch::<R>(token.as_deref())).await
     }
 
     /// At most `most` workloads with their cgroups, after `after` in the order of names. None while no schedule waits for

@@ -3,7 +3,7 @@
 use super::{workloads::workload, *};
 use crate::store::{DiskFault, Weight};
 use numaloc_api::value::{
-    CreateSchedule, ListSchedules, Page, ScheduleFilter, ScheduleSpec, WorkloadSpec,
+    CreateSchedule, ListSchedules, Page, Schedule, ScheduleFilter, ScheduleSpec, WorkloadSpec,
 };
 
 /// How many commits there were.
@@ -160,9 +160,9 @@ async fn a_large_change_fails_alone() {
 async fn snapshot(rig: &Rig) -> String {
     let page = || Page { size: 100, token: None };
     let jobs = ListJobs { filter: JobFilter::default(), page: page() };
-    let jobs = listed_jobs(&rig.handle.list_jobs(jobs).await.expect("a list"));
+    let jobs = listed_jobs(&rig.handle.list::<Job>(jobs).await.expect("a list"));
     let schedules = ListSchedules { filter: ScheduleFilter::default(), page: page() };
-    let schedules = rig.handle.list_schedules(schedules).await.expect("a list").entries;
+    let schedules = rig.handle.list::<Schedule>(schedules).await.expect("a list").entries;
     let workloads = rig.workloads(page()).await.expect("a list").entries;
     let jobs: Vec<_> = jobs.iter().map(|job| (&job.id, job.state, job.wanted)).collect();
     format!("{jobs:?} {schedules:?} {workloads:?}")
