@@ -141,23 +141,6 @@ impl Handle {
         self.ask(move |dispatcher| Ok(dispatcher.offers(&spec, &of))).await
     }
 
-    /// Creates a job for what was found (`false`). Or gives back the job that the request joins, or that an earlier request
-    /// with the same request_id made (`true`).
-    ///
-    /// # Errors
-    /// Conflict, already exists, quota, store.
-    pub async fn create_job(
-        &self,
-        caller: Caller,
-        request: CreateJob,
-        pins: Pins,
-        found: Found,
-    ) -> Result<Made, Refusal> {
-        let bytes = request.spec.weight() + found.members.weight();
-        self.change(bytes, move |dispatcher| dispatcher.create_job(&caller, request, pins, found))
-            .await
-    }
-
     /// The job that an earlier request of the caller with this request_id made. To be asked before the target is looked at,
     /// because the target may have gone meanwhile.
     ///
@@ -225,56 +208,6 @@ impl Handle {
         }
     }
 
-    /// Ends a job after its current batches.
-    ///
-    /// # Errors
-    /// Not found, wrong state, not permitted, store.
-    pub async fn cancel_job(&self, caller: Caller, id: JobId) -> Result<Arc<Job>, Refusal> {
-        self.change(SMALL, move |dispatcher| dispatcher.change_job(&caller, &id, JobAction::Cancel))
-            .await
-    }
-
-    /// Pauses a job after its current batches.
-    ///
-    /// # Errors
-    /// Not found, wrong state, not permitted, store.
-    pub async fn pause_job(&self, caller: Caller, id: JobId) -> Result<Arc<Job>, Refusal> {
-        self.change(SMALL, move |dispatcher| dispatcher.change_job(&caller, &id, JobAction::Pause))
-            .await
-    }
-
-    /// Queues a paused job again.
-    ///
-    /// # Errors
-    /// Not found, wrong state, not permitted, store.
-    pub async fn resume_job(&self, caller: Caller, id: JobId) -> Result<Arc<Job>, Refusal> {
-        self.change(SMALL, move |dispatcher| dispatcher.change_job(&caller, &id, JobAction::Resume))
-            .await
-    }
-
-    /// Deletes a job that has ended.
-    ///
-    /// # Errors
-    /// Not found, wrong state, not permitted, store.
-    pub async fn delete_job(&self, caller: Caller, request: DeleteJob) -> Result<(), Refusal> {
-        self.change(SMALL, move |dispatcher| dispatcher.delete_job(&caller, &request)).await
-    }
-
-    /// Creates a schedule (`false`), or gives back what an earlier request with the same request_id made (`true`).
-    ///
-    /// # Errors
-    /// Already exists, quota, store.
-    pub async fn make_schedule(
-        &self,
-        caller: Caller,
-        request: CreateSchedule,
-        pins: Pins,
-    ) -> Result<MadeSchedule, Refusal> {
-        let bytes = request.spec.migration.weight();
-        self.change(bytes, move |dispatcher| dispatcher.create_schedule(&caller, request, pins))
-            .await
-    }
-
     /// The schedule of [`Self::make_schedule`].
     ///
     /// # Errors
@@ -287,27 +220,6 @@ impl Handle {
         pins: Pins,
     ) -> Result<Arc<Schedule>, Refusal> {
         Ok(self.make_schedule(caller, request, pins).await?.0)
-    }
-
-    /// The schedule that an earlier request of the caller with this request_id made. To be asked before the target is
-    /// looked at, because the target may have gone meanwhile.
-    ///
-    /// # Errors
-    /// Already exists: the request_id was used for another request.
-    pub async fn find_schedule_request(
-        &self,
-        caller: Caller,
-        request: CreateSchedule,
-    ) -> Result<Option<Arc<Schedule>>, Refusal> {
-        self.ask(move |dispatcher| dispatcher.find_schedule_request(&caller, &request)).await
-    }
-
-    /// One schedule.
-    ///
-    /// # Errors
-    /// Not found.
-    pub async fn get_schedule(&self, id: ScheduleId) -> Result<Arc<Schedule>, Refusal> {
-        self.ask(move |dispatcher| dispatcher.get_schedule(&id)).await
     }
 
     /// Runs a schedule now. Gives back its job, and whether that existed before: queued or under way, or made by an earlier request
@@ -324,104 +236,6 @@ impl Handle {
         let (reply, answer) = oneshot::channel();
         let run = move |dispatcher: &mut Dispatcher| dispatcher.run_now(&caller, request, reply);
         self.send(Command::Question(Box::new(run)), answer).await
-    }
-
-    /// Changes a schedule. `pins` belong to the new target, if the change has one.
-    ///
-    /// # Errors
-    /// Invalid, not found, etag, not permitted, store.
-    pub async fn update_schedule(
-        &self,
-        caller: Caller,
-        request: UpdateSchedule,
-        pins: Pins,
-    ) -> Result<Arc<Schedule>, Refusal> {
-        let bytes = request.update.target.as_ref().map_or(SMALL, Weight::weight);
-        self.change(bytes, move |dispatcher| dispatcher.update_schedule(&caller, request, pins))
-            .await
-    }
-
-    /// Removes a schedule.
-    ///
-    /// # Errors
-    /// Not found, etag, not permitted, store.
-    pub async fn delete_schedule(
-        &self,
-        caller: Caller,
-        request: DeleteSchedule,
-    ) -> Result<(), Refusal> {
-        self.change(SMALL, move |dispatcher| dispatcher.delete_schedule(&caller, request)).await
-    }
-
-    /// What a request with a mask or a request_id comes to. To be asked before the cgroup of the workload is looked for.
-    ///
-    /// # Errors
-    /// Invalid, not found, name taken, already exists, etag, not permitted.
-    pub async fn begin_register(
-        &self,
-        caller: Caller,
-        request: RegisterWorkload,
-    ) -> Result<Registering, Refusal> {
-        self.ask(move |dispatcher| dispatcher.begin_register(&caller, &request)).await
-    }
-
-    /// Registers a workload as a whole.
-    ///
-    /// # Errors
-    /// Name taken, etag, not permitted, quota, store.
-    pub async fn register_workload(
-        &self,
-        caller: Caller,
-        request: RegisterWorkload,
-    ) -> Result<Arc<Workload>, Refusal> {
-        let bytes = request.spec.weight();
-        self.change(bytes, move |dispatcher| dispatcher.register_workload(&caller, request)).await
-    }
-
-    /// Replaces a set of the caller's workloads by what the set declares, all or nothing.
-    ///
-    /// # Errors
-    /// Not permitted, quota, store.
-    pub async fn replace_workloads(
-        &self,
-        caller: Caller,
-        set: WorkloadSet,
-    ) -> Result<Replaced, Refusal> {
-        let bytes = set.specs.weight();
-        self.change(bytes, move |dispatcher| dispatcher.replace_workloads(&caller, set)).await
-    }
-
-    /// Renews the leases of a set of the caller's workloads. Gives back how many workloads the set has.
-    ///
-    /// # Errors
-    /// Only when the daemon stops.
-    pub async fn renew_workloads(
-        &self,
-        caller: Caller,
-        request: RenewWorkloads,
-    ) -> Result<usize, Refusal> {
-        self.ask(move |dispatcher| Ok(dispatcher.renew_workloads(&caller, &request))).await
-    }
-
-    /// Forgets a workload.
-    ///
-    /// # Errors
-    /// Not found, etag, not permitted, store.
-    pub async fn unregister_workload(
-        &self,
-        caller: Caller,
-        request: UnregisterWorkload,
-    ) -> Result<(), Refusal> {
-        self.change(SMALL, move |dispatcher| dispatcher.unregister_workload(&caller, &request))
-            .await
-    }
-
-    /// One workload.
-    ///
-    /// # Errors
-    /// Not found.
-    pub async fn get_workload(&self, id: WorkloadId) -> Result<Arc<Workload>, Refusal> {
-        self.ask(move |dispatcher| dispatcher.get_workload(&id)).await
     }
 
     /// Jobs and schedules, newest first; workloads in the order of their names.
@@ -456,32 +270,6 @@ impl Handle {
         self.ask(move |dispatcher| dispatcher.begin_watch::<R>(token.as_deref())).await
     }
 
-    /// At most `most` workloads with their cgroups, after `after` in the order of names. None while no schedule waits for
-    /// its next run.
-    ///
-    /// # Errors
-    /// Only when it has stopped.
-    pub async fn watched_workloads(
-        &self,
-        after: Option<WorkloadId>,
-        most: usize,
-    ) -> Result<Vec<(WorkloadId, String)>, Refusal> {
-        self.ask(move |dispatcher| Ok(dispatcher.watched_workloads(after.as_ref(), most))).await
-    }
-
-    /// Makes waiting schedules due whose targets include one of these cgroups. The CPUs or nodes of these cgroups have
-    /// changed.
-    ///
-    /// # Errors
-    /// Only when it has stopped.
-    pub async fn cpusets_changed(&self, cgroups: BTreeSet<String>) -> Result<(), Refusal> {
-        self.ask(move |dispatcher| {
-            dispatcher.cpusets_changed(cgroups);
-            Ok(())
-        })
-        .await
-    }
-
     /// Stored events, oldest first.
     ///
     /// # Errors
@@ -509,41 +297,124 @@ impl Handle {
         Ok((self.whole_events(events).await?, seen))
     }
 
-    /// Whether a client that has seen this event can go on after it.
-    ///
-    /// # Errors
-    /// [`Refusal::Cursor`]: some later events have been forgotten, or there never was an event with this number.
-    pub async fn check_cursor(&self, after: u64) -> Result<(), Refusal> {
-        self.ask(move |dispatcher| dispatcher.check_cursor(after)).await
-    }
-
     /// Receives the number of the last event, which changes with each new one. A watcher reads the events it has not seen
     /// with [`Self::events_after`], so that nothing queues up for a slow watcher.
     pub fn last_event(&self) -> watch::Receiver<u64> {
         self.last_event.clone()
     }
+}
+
+/// Calls that only ask or change: their documentation, what a change is about to write in bytes, and what the dispatcher does.
+macro_rules! calls {
+    ($(
+        $(#[$doc:meta])*
+        $kind:ident $([$bytes:expr])? $name:ident($($arg:ident: $type:ty),*) -> $answer:ty
+            = |$d:ident| $call:expr;
+    )+) => {
+        impl Handle {$(
+            $(#[$doc])*
+            pub async fn $name(&self, $($arg: $type),*) -> Result<$answer, Refusal> {
+                self.$kind($($bytes,)? move |$d: &mut Dispatcher| $call).await
+            }
+        )+}
+    };
+}
+
+calls! {
+    /// Creates a job for what was found (`false`). Or gives back the job that the request joins, or that an earlier request
+    /// with the same request_id made (`true`). Refused for: conflict, already exists, quota, store.
+    change[request.spec.weight() + found.members.weight()]
+    create_job(caller: Caller, request: CreateJob, pins: Pins, found: Found) -> Made
+        = |d| d.create_job(&caller, request, pins, found);
+
+    /// Ends a job after its current batches. Refused for: not found, wrong state, not permitted, store.
+    change[SMALL] cancel_job(caller: Caller, id: JobId) -> Arc<Job>
+        = |d| d.change_job(&caller, &id, JobAction::Cancel);
+
+    /// Pauses a job after its current batches. Refused as [`Self::cancel_job`].
+    change[SMALL] pause_job(caller: Caller, id: JobId) -> Arc<Job>
+        = |d| d.change_job(&caller, &id, JobAction::Pause);
+
+    /// Queues a paused job again. Refused as [`Self::cancel_job`].
+    change[SMALL] resume_job(caller: Caller, id: JobId) -> Arc<Job>
+        = |d| d.change_job(&caller, &id, JobAction::Resume);
+
+    /// Deletes a job that has ended. Refused as [`Self::cancel_job`].
+    change[SMALL] delete_job(caller: Caller, request: DeleteJob) -> ()
+        = |d| d.delete_job(&caller, &request);
+
+    /// The schedule that an earlier request of the caller with this request_id made. To be asked before the target is looked at,
+    /// because the target may have gone meanwhile. Refused if the request_id was used for another request.
+    ask find_schedule_request(caller: Caller, request: CreateSchedule) -> Option<Arc<Schedule>>
+        = |d| d.find_schedule_request(&caller, &request);
+
+    /// Creates a schedule (`false`), or gives back what an earlier request with the same request_id made (`true`). Refused for:
+    /// already exists, quota, store.
+    change[request.spec.migration.weight()]
+    make_schedule(caller: Caller, request: CreateSchedule, pins: Pins) -> MadeSchedule
+        = |d| d.create_schedule(&caller, request, pins);
+
+    /// One schedule.
+    ask get_schedule(id: ScheduleId) -> Arc<Schedule> = |d| d.get_schedule(&id);
+
+    /// Changes a schedule. `pins` belong to the new target, if the change has one. Refused for: invalid, not found, etag, not
+    /// permitted, store.
+    change[request.update.target.as_ref().map_or(SMALL, Weight::weight)]
+    update_schedule(caller: Caller, request: UpdateSchedule, pins: Pins) -> Arc<Schedule>
+        = |d| d.update_schedule(&caller, request, pins);
+
+    /// Removes a schedule. Refused for: not found, etag, not permitted, store.
+    change[SMALL] delete_schedule(caller: Caller, request: DeleteSchedule) -> ()
+        = |d| d.delete_schedule(&caller, request);
+
+    /// What a request with a mask or a request_id comes to. To be asked before the cgroup of the workload is looked for. Refused
+    /// for: invalid, not found, name taken, already exists, etag, not permitted.
+    ask begin_register(caller: Caller, request: RegisterWorkload) -> Registering
+        = |d| d.begin_register(&caller, &request);
+
+    /// Registers a workload as a whole. Refused for: name taken, etag, not permitted, quota, store.
+    change[request.spec.weight()]
+    register_workload(caller: Caller, request: RegisterWorkload) -> Arc<Workload>
+        = |d| d.register_workload(&caller, request);
+
+    /// Replaces a set of the caller's workloads by what the set declares, all or nothing. Refused for: not permitted, quota,
+    /// store.
+    change[set.specs.weight()] replace_workloads(caller: Caller, set: WorkloadSet) -> Replaced
+        = |d| d.replace_workloads(&caller, set);
+
+    /// Renews the leases of a set of the caller's workloads. Gives back how many workloads the set has.
+    ask renew_workloads(caller: Caller, request: RenewWorkloads) -> usize
+        = |d| Ok(d.renew_workloads(&caller, &request));
+
+    /// Forgets a workload. Refused for: not found, etag, not permitted, store.
+    change[SMALL] unregister_workload(caller: Caller, request: UnregisterWorkload) -> ()
+        = |d| d.unregister_workload(&caller, &request);
+
+    /// One workload.
+    ask get_workload(id: WorkloadId) -> Arc<Workload> = |d| d.get_workload(&id);
+
+    /// At most `most` workloads with their cgroups, after `after` in the order of names. None while no schedule waits for its next
+    /// run.
+    ask watched_workloads(after: Option<WorkloadId>, most: usize) -> Vec<(WorkloadId, String)>
+        = |d| Ok(d.watched_workloads(after.as_ref(), most));
+
+    /// Makes waiting schedules due whose targets include one of these cgroups. The CPUs or nodes of these cgroups have changed.
+    ask cpusets_changed(cgroups: BTreeSet<String>) -> () = |d| {
+        d.cpusets_changed(cgroups);
+        Ok(())
+    };
+
+    /// Whether a client that has seen this event can go on after it. Refused ([`Refusal::Cursor`]) if some later events have been
+    /// forgotten, or there never was an event with this number.
+    ask check_cursor(after: u64) -> () = |d| d.check_cursor(after);
 
     /// Sets (`on`) or clears a hold. Gives back all holds as they are now.
-    ///
-    /// # Errors
-    /// Store.
-    pub async fn set_hold(&self, caller: Caller, hold: Hold, on: bool) -> Result<Holds, Refusal> {
-        self.change(SMALL, move |dispatcher| dispatcher.set_hold(&caller, hold, on)).await
-    }
+    change[SMALL] set_hold(caller: Caller, hold: Hold, on: bool) -> Holds
+        = |d| d.set_hold(&caller, hold, on);
 
     /// What the store holds at this moment. It can be copied while the store is used.
-    ///
-    /// # Errors
-    /// Store.
-    pub async fn snapshot(&self) -> Result<Snapshot, Refusal> {
-        self.ask(|dispatcher| dispatcher.records.snapshot()).await
-    }
+    ask snapshot() -> Snapshot = |d| d.records.snapshot();
 
     /// What the daemon is doing.
-    ///
-    /// # Errors
-    /// Only when it has stopped.
-    pub async fn status(&self) -> Result<Status, Refusal> {
-        self.ask(|dispatcher| Ok(dispatcher.status())).await
-    }
+    ask status() -> Status = |d| Ok(d.status());
 }
