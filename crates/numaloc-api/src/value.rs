@@ -26,8 +26,9 @@ pub use partner::Partner;
 pub use record::{Event, Job, PlanSummary, Schedule, Workload};
 pub use request::{
     CreateJob, CreateSchedule, DeleteJob, DeleteSchedule, EventFilter, EventType, GetAdvice,
-    GetLiveView, GetLocality, ListEvents, ListJobs, ListSchedules, OnConflict, Page, RunSchedule,
-    WatchEvents, WatchJobs, WatchLocality, WatchSchedules,
+    GetLiveView, GetLocality, ListEvents, ListJobs, ListOf, ListSchedules, ListWorkloads,
+    OnConflict, Page, RunSchedule, WatchEvents, WatchJobs, WatchLocality, WatchOf, WatchSchedules,
+    WatchWorkloads,
 };
 pub use schedule::{ScheduleFilter, ScheduleSpec, ScheduleState, ScheduleUpdate, UpdateSchedule};
 pub use selector::{Condition, NoSelector, Requirement, Selector};
@@ -36,6 +37,6 @@ pub use spec::{
     TargetProcess,
 };
 pub use workload::{
-    ListWorkloads, RegisterWorkload, RenewWorkloads, UnregisterWorkload, WatchWorkloads,
-    WorkloadField, WorkloadFilter, WorkloadSet, WorkloadSpec, WorkloadsPart,
+    RegisterWorkload, RenewWorkloads, UnregisterWorkload, WorkloadField, WorkloadFilter,
+    WorkloadSet, WorkloadSpec, WorkloadsPart,
 };

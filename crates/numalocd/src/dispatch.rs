@@ -49,6 +49,7 @@
 mod agenda;
 mod book;
 mod changes;
+mod collection;
 mod command;
 mod commits;
 mod cpusets;
@@ -71,6 +72,7 @@ mod lists;
 mod measured;
 mod names;
 mod open;
+mod owned;
 mod page;
 mod partners;
 pub mod queue;
@@ -91,10 +93,11 @@ mod turn;
 mod used;
 mod workloads;
 
-pub use changes::{Begin, RecordChange, RecordChanges, RecordKind};
+pub use changes::{Begin, RecordChange, RecordChanges};
 pub use command::{Hold, Made, MadeSchedule, Registering, Replaced};
 pub use dispatcher::{Dispatcher, Edges, Lookup, Probe, Probed};
 pub use handle::Handle;
+pub use lists::Listable;
 pub use measured::Measured;
 pub use page::Listed;
 pub use records::Records;

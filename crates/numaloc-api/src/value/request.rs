@@ -2,6 +2,7 @@
 
 use super::{
     JobFilter, JobId, MigrationSpec, Policy, ScheduleFilter, ScheduleId, ScheduleSpec, Target,
+    WorkloadFilter,
 };
 use numaloc_core::Identity;
 use std::{
@@ -136,41 +137,37 @@ pub struct Page {
     pub token: Option<String>,
 }
 
+/// Asks for records that match a filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListOf<F> {
+    /// Which records.
+    pub filter: F,
+    /// Which page.
+    pub page: Page,
+}
+
 /// Asks for jobs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListJobs {
-    /// Which jobs.
-    pub filter: JobFilter,
-    /// Which page.
-    pub page: Page,
-}
-
+pub type ListJobs = ListOf<JobFilter>;
 /// Asks for schedules.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListSchedules {
-    /// Which schedules.
-    pub filter: ScheduleFilter,
-    /// Which page.
-    pub page: Page,
-}
+pub type ListSchedules = ListOf<ScheduleFilter>;
+/// Asks for workloads.
+pub type ListWorkloads = ListOf<WorkloadFilter>;
 
-/// Asks to be told of jobs and what becomes of them.
+/// Asks for records that match a filter, and for their changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WatchJobs {
-    /// Which ones.
-    pub filter: JobFilter,
-    /// Go on after this; `None`: all that there are come first. Not checked further.
+pub struct WatchOf<F> {
+    /// Which records.
+    pub filter: F,
+    /// Continue after the answer with this token; `None`: all records come first. It is not checked yet.
     pub resume_token: Option<String>,
 }
 
-/// Asks to be told of schedules and what becomes of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WatchSchedules {
-    /// Which ones.
-    pub filter: ScheduleFilter,
-    /// Go on after this; `None`: all that there are come first. Not checked further.
-    pub resume_token: Option<String>,
-}
+/// Asks for jobs and their changes.
+pub type WatchJobs = WatchOf<JobFilter>;
+/// Asks for schedules and their changes.
+pub type WatchSchedules = WatchOf<ScheduleFilter>;
+/// Asks for workloads and their changes.
+pub type WatchWorkloads = WatchOf<WorkloadFilter>;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

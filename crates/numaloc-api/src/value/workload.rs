@@ -1,6 +1,6 @@
 //! Workloads.
 
-use super::{Page, QosClass, Selector, WorkloadId};
+use super::{QosClass, Selector, WorkloadId};
 use crate::{Problem, Violations};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -208,24 +208,6 @@ pub struct WorkloadFilter {
     pub id_prefix: Option<String>,
     /// Selected by this.
     pub selector: Selector,
-}
-
-/// Asks for workloads.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListWorkloads {
-    /// Which workloads.
-    pub filter: WorkloadFilter,
-    /// Which page.
-    pub page: Page,
-}
-
-/// Asks for workloads and their changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WatchWorkloads {
-    /// Which workloads.
-    pub filter: WorkloadFilter,
-    /// Continue after the answer with this token; `None`: all workloads come first. It is not checked yet.
-    pub resume_token: Option<String>,
 }
 
 /// Whether `id` is a full container id: 64 hexadecimal digits. Only a full id belongs to one cgroup for certain.

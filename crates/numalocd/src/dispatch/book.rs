@@ -1,12 +1,7 @@
 //! The book: all records, as far as they are kept in memory. They change only by `Write`s, which are committed to the
 //! store.
 
-use super::{
-    changes::Changes,
-    labels::Labels,
-    names::Names,
-    used::{Sort, Used},
-};
+use super::{collection::Collection, labels::Labels, names::Names, used::Used};
 use crate::{
     config::Quota,
     refusal::Refusal,
@@ -21,32 +16,21 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// All records, by number or name. Of a job that has ended, the book does not keep the plan and the outcome; the store has
-/// the whole record.
-#[derive(Debug)]
+/// All records. Of a job that has ended, the book does not keep the plan and the outcome; the store has the whole record.
+#[derive(Debug, Default)]
 pub struct Book {
-    jobs: BTreeMap<u64, Kept>,
-    open: BTreeMap<u64, Counted>,
+    jobs: Collection<Job>,
     counts: BTreeMap<JobState, usize>,
-    schedules: BTreeMap<u64, Arc<Schedule>>,
-    workloads: BTreeMap<WorkloadId, Arc<Workload>>,
+    schedules: Collection<Schedule>,
+    workloads: Collection<Workload>,
     names: Names,
     labels: Labels,
-    job_changes: Changes<JobId>,
-    schedule_changes: Changes<ScheduleId>,
-    workload_changes: Changes<WorkloadId>,
     used: Used,
     events: VecDeque<EventHead>,
     /// The last events, whole: all who watch events read them.
     recent: Recent,
     last: Last,
     holds: Holds,
-    /// (who asked for it, request_id) -> number of the job or schedule.
-    job_requests: HashMap<(String, String), u64>,
-    schedule_requests: HashMap<(String, String), u64>,
-    /// Ids that clients have chosen.
-    chosen_jobs: HashMap<String, u64>,
-    chosen_schedules: HashMap<String, u64>,
     watchers: HashMap<u64, watch::Sender<Arc<Job>>>,
     last_event: watch::Sender<u64>,
 }
@@ -55,35 +39,19 @@ impl Book {
     /// A book with the records of the store.
     pub fn new(contents: Contents) -> Self {
         let mut book = Self {
-            jobs: BTreeMap::new(),
-            open: BTreeMap::new(),
-            counts: BTreeMap::new(),
-            schedules: BTreeMap::new(),
-            workloads: BTreeMap::new(),
-            names: Names::default(),
-            labels: Labels::default(),
-            job_changes: Changes::new(fastrand::u64(..)),
-            schedule_changes: Changes::new(fastrand::u64(..)),
-            workload_changes: Changes::new(fastrand::u64(..)),
-            used: Used::default(),
             events: contents.events.into(),
-            recent: Recent::default(),
             last: contents.last,
             holds: contents.holds,
-            job_requests: HashMap::new(),
-            schedule_requests: HashMap::new(),
-            chosen_jobs: HashMap::new(),
-            chosen_schedules: HashMap::new(),
-            watchers: HashMap::new(),
             last_event: watch::Sender::new(contents.last.event),
+            ..Self::default()
         };
         // A schedule's open job counts for the owner of the schedule, so schedules come first.
         contents.schedules.into_iter().for_each(|schedule| book.put_schedule(Arc::new(schedule)));
-        contents.jobs.into_iter().for_each(|kept| book.keep(kept));
+        contents.jobs.into_iter().for_each(|kept| book.put_job(kept));
         contents.workloads.into_iter().for_each(|workload| book.put_workload(Arc::new(workload)));
-        book.job_changes.publish();
-        book.schedule_changes.publish();
-        book.workload_changes.publish();
+        book.jobs.publish();
+        book.schedules.publish();
+        book.workloads.publish();
         book
     }
 
@@ -98,26 +66,18 @@ impl Book {
     /// Takes over a write without notifying watchers.
     pub fn take(&mut self, write: Write) {
         match write {
-            Write::Job(job) => self.keep(job.into()),
+            Write::Job(job) => self.put_job(job.into()),
             Write::DropJob(id) => self.drop_job(&id),
             Write::Schedule(schedule) => self.put_schedule(schedule),
-            Write::DropSchedule(id) => self.drop_schedule(&id),
+            Write::DropSchedule(id) => drop(self.schedules.remove(&id, &mut self.used)),
             Write::Workload(workload) => self.put_workload(workload),
-            Write::DropWorkload(id) => {
-                self.drop_workload(&id);
-                self.workload_changes.remove(&id);
-            }
+            Write::DropWorkload(id) => self.drop_workload(&id),
             Write::Event(event) => {
                 self.last.event = self.last.event.max(event.number);
                 self.events.push_back(EventHead::from(&*event));
                 self.recent.add(event);
             }
-            Write::DropEvent(number) => {
-                // Usually this is the oldest event.
-                let at = self.events.binary_search_by_key(&number, |head| head.number);
-                at.ok().and_then(|at| self.events.remove(at));
-                self.recent.remove(number);
-            }
+            Write::DropEvent(number) => self.drop_event(number),
             Write::Holds(holds) => self.hold(holds),
         }
     }
@@ -126,7 +86,7 @@ impl Book {
     pub fn publish(&mut self, write: &Write) {
         match write {
             Write::Job(job) => {
-                self.job_changes.publish();
+                self.jobs.publish();
                 let Some(number) = job.id.number() else { return };
                 if let Some(watchers) = self.watchers.get(&number) {
                     watchers.send_replace(job.clone());
@@ -137,50 +97,49 @@ impl Book {
                 }
             }
             Write::DropJob(id) => {
-                self.job_changes.publish();
+                self.jobs.publish();
                 drop(id.number().and_then(|number| self.watchers.remove(&number)));
             }
             Write::Event(event) => drop(self.last_event.send_replace(event.number)),
-            Write::Schedule(_) | Write::DropSchedule(_) => self.schedule_changes.publish(),
-            Write::Workload(_) | Write::DropWorkload(_) => self.workload_changes.publish(),
-            // It is said of queued jobs.
-            Write::Holds(_) => self.job_changes.publish(),
+            Write::Schedule(_) | Write::DropSchedule(_) => self.schedules.publish(),
+            Write::Workload(_) | Write::DropWorkload(_) => self.workloads.publish(),
+            // The state messages of queued jobs name the hold.
+            Write::Holds(_) => self.jobs.publish(),
             Write::DropEvent(_) => {}
         }
     }
 
-    /// What undoes `write`; to be asked before `write` is taken over. `None`: nothing undoes it (removal of an event), or the
-    /// record to remove is not there.
+    /// What undoes `write`; to be asked before `write` is taken over. `None`: nothing undoes it (removal of an event).
     pub fn inverse(&self, write: &Write) -> Option<Undo> {
-        let write = match write {
-            // Of an ended job the book has less than a write brings.
-            Write::DropJob(id) => return self.kept(id).cloned().map(Undo::Keep),
-            Write::Job(job) => match self.job(&job.id) {
-                Some(before) => Write::Job(before.clone()),
-                None => Write::DropJob(job.id.clone()),
-            },
-            Write::Schedule(schedule) => match self.schedule(&schedule.id) {
-                Some(before) => Write::Schedule(before.clone()),
-                None => Write::DropSchedule(schedule.id.clone()),
-            },
-            Write::Workload(workload) => match self.workloads.get(&workload.spec.id) {
-                Some(before) => Write::Workload(before.clone()),
-                None => Write::DropWorkload(workload.spec.id.clone()),
-            },
-            Write::DropSchedule(id) => Write::Schedule(self.schedule(id)?.clone()),
-            Write::DropWorkload(id) => Write::Workload(self.workloads.get(id)?.clone()),
-            Write::Event(event) => Write::DropEvent(event.number),
-            Write::Holds(_) => Write::Holds(self.holds),
+        let job = |id: &JobId| Undo::Job(id.clone(), self.jobs.by_id(id).cloned());
+        let schedule =
+            |id: &ScheduleId| Undo::Schedule(id.clone(), self.schedules.by_id(id).cloned());
+        let workload =
+            |id: &WorkloadId| Undo::Workload(id.clone(), self.workloads.by_id(id).cloned());
+        Some(match write {
+            Write::Job(new) => job(&new.id),
+            Write::DropJob(id) => job(id),
+            Write::Schedule(new) => schedule(&new.id),
+            Write::DropSchedule(id) => schedule(id),
+            Write::Workload(new) => workload(&new.spec.id),
+            Write::DropWorkload(id) => workload(id),
+            Write::Event(event) => Undo::Event(event.number),
+            Write::Holds(_) => Undo::Holds(self.holds),
             Write::DropEvent(_) => return None,
-        };
-        Some(Undo::Write(write))
+        })
     }
 
     /// Puts back what [`Self::inverse`] gave.
     pub fn undo(&mut self, undo: Undo) {
         match undo {
-            Undo::Write(write) => self.take(write),
-            Undo::Keep(kept) => self.keep(kept),
+            Undo::Job(_, Some(before)) => self.put_job(before),
+            Undo::Job(id, None) => self.drop_job(&id),
+            Undo::Schedule(_, Some(before)) => self.put_schedule(before),
+            Undo::Schedule(id, None) => drop(self.schedules.remove(&id, &mut self.used)),
+            Undo::Workload(_, Some(before)) => self.put_workload(before),
+            Undo::Workload(id, None) => self.drop_workload(&id),
+            Undo::Event(number) => self.drop_event(number),
+            Undo::Holds(before) => self.hold(before),
         }
     }
 
@@ -189,42 +148,67 @@ impl Book {
         self.last = last;
     }
 
-    fn keep(&mut self, kept: Kept) {
+    fn put_job(&mut self, kept: Kept) {
         let job = &kept.job;
-        let Some(number) = job.id.number() else { return };
-        self.job_changes.put(&job.id);
-        self.last.job = self.last.job.max(number);
-        if job.id.id() != number.to_string() {
-            self.chosen_jobs.insert(job.id.id().to_owned(), number);
-        }
-        if let Some(key) = request(asked_by(job), &job.request_id) {
-            self.job_requests.insert(key, number);
-        }
+        self.last.job = self.last.job.max(job.id.number().unwrap_or_default());
         *self.counts.entry(job.state).or_default() += 1;
-        self.uncount(number);
-        if !job.state.is_end() {
-            let (owner, _) = self.owner(job);
-            let counted = Counted { owner: owner.to_owned(), sort: sort(job), bytes: job.weight() };
-            self.used.add(&counted.owner, counted.sort, counted.bytes);
-            self.open.insert(number, counted);
-        }
-        self.jobs.insert(number, kept);
+        let owner = self.owner(job).0.to_owned();
+        let before = self.jobs.put(kept, &owner, &mut self.used);
+        self.uncount(before);
     }
 
-    /// Subtracts the version of a job that the book has from the counts.
-    fn uncount(&mut self, number: u64) {
-        let Some(Kept { job, .. }) = self.jobs.get(&number) else { return };
-        if let Some(count) = self.counts.get_mut(&job.state) {
+    fn drop_job(&mut self, id: &JobId) {
+        let removed = self.jobs.remove(id, &mut self.used);
+        self.uncount(removed);
+    }
+
+    /// Subtracts a job that was in the book from the counts.
+    fn uncount(&mut self, before: Option<Kept>) {
+        if let Some(count) = before.and_then(|before| self.counts.get_mut(&before.job.state)) {
             *count -= 1;
         }
-        if let Some(Counted { owner, sort, bytes }) = self.open.remove(&number) {
-            self.used.take(&owner, sort, bytes);
+    }
+
+    fn put_schedule(&mut self, schedule: Arc<Schedule>) {
+        self.last.schedule = self.last.schedule.max(schedule.id.number().unwrap_or_default());
+        let owner = schedule.creator.clone();
+        self.schedules.put(schedule, &owner, &mut self.used);
+    }
+
+    fn put_workload(&mut self, workload: Arc<Workload>) {
+        if let Some(before) = self.workloads.by_id(&workload.spec.id) {
+            self.names.remove(before);
         }
+        self.names.add(&workload);
+        self.labels.put(&workload);
+        let owner = workload.creator.clone();
+        self.workloads.put(workload, &owner, &mut self.used);
+    }
+
+    fn drop_workload(&mut self, id: &WorkloadId) {
+        if let Some(dropped) = self.workloads.remove(id, &mut self.used) {
+            self.names.remove(&dropped);
+            self.labels.remove(id);
+        }
+    }
+
+    fn drop_event(&mut self, number: u64) {
+        // Usually this is the oldest event.
+        let at = self.events.binary_search_by_key(&number, |head| head.number);
+        at.ok().and_then(|at| self.events.remove(at));
+        self.recent.remove(number);
+    }
+
+    /// The daemon is drained or all moves are paused, or no more: the state message of each queued job changes.
+    fn hold(&mut self, holds: Holds) {
+        self.holds = holds;
+        let queued: Vec<_> = self.jobs_in(JobState::Queued).map(|job| job.id.clone()).collect();
+        queued.iter().for_each(|id| self.jobs.progress(id));
     }
 
     /// Whom a job belongs to, and that client's group, which a grant may be for: the creator of its schedule, or its own.
     pub fn owner<'a>(&'a self, job: &'a Job) -> (&'a str, Option<u32>) {
-        match job.schedule.as_ref().and_then(|id| self.schedule(id)) {
+        match job.schedule.as_ref().and_then(|id| self.schedules.by_id(id)) {
             Some(schedule) => (&schedule.creator, schedule.creator_gid),
             None => (&job.creator, job.creator_gid),
         }
@@ -233,104 +217,52 @@ impl Book {
     /// Checks whether the quota of its owner allows a job that is new or has changed.
     ///
     /// # Errors
-    /// As [`Used::check`].
+    /// As [`Collection::check`].
     pub fn check_job(&self, job: &Job, quota: &Quota) -> Result<(), Refusal> {
-        let before = job.id.number().and_then(|number| self.open.get(&number));
-        let before = before.map(|counted| counted.bytes);
-        self.used.check(self.owner(job).0, sort(job), job.weight(), before, quota)
+        self.jobs.check(job, self.owner(job).0, &self.used, quota)
+    }
+    /// The same of a schedule.
+    ///
+    /// # Errors
+    /// As [`Self::check_job`].
+    pub fn check_schedule(&self, schedule: &Schedule, quota: &Quota) -> Result<(), Refusal> {
+        self.schedules.check(schedule, &schedule.creator, &self.used, quota)
+    }
+    /// The same of a workload.
+    ///
+    /// # Errors
+    /// As [`Self::check_job`].
+    pub fn check_workload(&self, workload: &Workload, quota: &Quota) -> Result<(), Refusal> {
+        self.workloads.check(workload, &workload.creator, &self.used, quota)
     }
 
-    /// The daemon is drained or all moves are paused, or no more: each queued job says so.
-    fn hold(&mut self, holds: Holds) {
-        self.holds = holds;
-        for number in self.open.keys() {
-            if let Some(Kept { job, .. }) = self.jobs.get(number)
-                && job.state == JobState::Queued
-            {
-                self.job_changes.progress(&job.id);
-            }
-        }
+    /// All jobs, by number.
+    pub fn jobs(&self) -> &Collection<Job> {
+        &self.jobs
     }
-
-    fn drop_job(&mut self, id: &JobId) {
-        let Some(number) = id.number() else { return };
-        self.job_changes.remove(id);
-        self.chosen_jobs.remove(id.id());
-        self.uncount(number);
-        let dropped = self.jobs.remove(&number);
-        if let Some(key) =
-            dropped.and_then(|Kept { job, .. }| request(asked_by(&job), &job.request_id))
-        {
-            self.job_requests.remove(&key);
-        }
+    /// All schedules, by number.
+    pub fn schedules(&self) -> &Collection<Schedule> {
+        &self.schedules
     }
-
-    fn put_schedule(&mut self, schedule: Arc<Schedule>) {
-        let Some(number) = schedule.id.number() else { return };
-        self.schedule_changes.put(&schedule.id);
-        self.last.schedule = self.last.schedule.max(number);
-        if schedule.id.id() != number.to_string() {
-            self.chosen_schedules.insert(schedule.id.id().to_owned(), number);
-        }
-        if let Some(key) = request(&schedule.creator, &schedule.request_id) {
-            self.schedule_requests.insert(key, number);
-        }
-        self.used.add(&schedule.creator, Sort::Schedule, schedule.weight());
-        if let Some(before) = self.schedules.insert(number, schedule) {
-            self.used.take(&before.creator, Sort::Schedule, before.weight());
-        }
+    /// All workloads, by name.
+    pub fn workloads(&self) -> &Collection<Workload> {
+        &self.workloads
     }
-
-    fn drop_schedule(&mut self, id: &ScheduleId) {
-        self.schedule_changes.remove(id);
-        self.chosen_schedules.remove(id.id());
-        let dropped = id.number().and_then(|number| self.schedules.remove(&number));
-        if let Some(dropped) = &dropped {
-            self.used.take(&dropped.creator, Sort::Schedule, dropped.weight());
-        }
-        let key = dropped.and_then(|schedule| request(&schedule.creator, &schedule.request_id));
-        key.and_then(|key| self.schedule_requests.remove(&key));
-    }
-
-    fn put_workload(&mut self, workload: Arc<Workload>) {
-        self.drop_workload(&workload.spec.id);
-        self.names.add(&workload);
-        self.labels.put(&workload);
-        self.workload_changes.put(&workload.spec.id);
-        self.used.add(&workload.creator, Sort::Workload, workload.weight());
-        self.workloads.insert(workload.spec.id.clone(), workload);
-    }
-
-    fn drop_workload(&mut self, id: &WorkloadId) {
-        if let Some(dropped) = self.workloads.remove(id) {
-            self.names.remove(&dropped);
-            self.labels.remove(id);
-            self.used.take(&dropped.creator, Sort::Workload, dropped.weight());
-        }
-    }
-
     /// A job.
     pub fn job(&self, id: &JobId) -> Option<&Arc<Job>> {
-        Some(&self.kept(id)?.job)
+        Some(&self.jobs.by_id(id)?.job)
     }
-    /// A job as it is kept, with what lists show of it.
-    pub fn kept(&self, id: &JobId) -> Option<&Kept> {
-        let chosen = || self.chosen_jobs.get(id.id()).copied();
-        let kept = self.jobs.get(&id.number().or_else(chosen)?)?;
-        // A job whose id a client has chosen cannot be found by its number.
-        Some(kept).filter(|kept| kept.job.id == *id)
-    }
-    /// All jobs by number.
-    pub fn jobs(&self) -> &BTreeMap<u64, Kept> {
-        &self.jobs
+    /// A schedule.
+    pub fn schedule(&self, id: &ScheduleId) -> Option<&Arc<Schedule>> {
+        self.schedules.by_id(id)
     }
     /// Jobs that have not ended, the oldest first.
     pub fn open_jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
-        self.open.keys().filter_map(|number| Some(&self.jobs.get(number)?.job))
+        self.open_numbers().filter_map(|number| Some(&self.jobs.get(&number)?.job))
     }
     /// The numbers of jobs that have not ended, the oldest first.
     pub fn open_numbers(&self) -> impl Iterator<Item = u64> {
-        self.open.keys().copied()
+        self.jobs.counted().copied()
     }
     /// How many jobs are in each state.
     pub fn counts(&self) -> &BTreeMap<JobState, usize> {
@@ -340,30 +272,6 @@ impl Book {
     pub fn jobs_in(&self, state: JobState) -> impl Iterator<Item = &Arc<Job>> {
         self.open_jobs().filter(move |job| job.state == state)
     }
-    /// The job that a request of this client made.
-    pub fn job_of_request(&self, creator: &str, request_id: &str) -> Option<&Arc<Job>> {
-        let number = self.job_requests.get(&(creator.to_owned(), request_id.to_owned()))?;
-        Some(&self.jobs.get(number)?.job)
-    }
-    /// A schedule.
-    pub fn schedule(&self, id: &ScheduleId) -> Option<&Arc<Schedule>> {
-        let chosen = || self.chosen_schedules.get(id.id()).copied();
-        let known = self.schedules.get(&id.number().or_else(chosen)?);
-        known.filter(|schedule| schedule.id == *id)
-    }
-    /// All schedules by number.
-    pub fn schedules(&self) -> &BTreeMap<u64, Arc<Schedule>> {
-        &self.schedules
-    }
-    /// The schedule that a request made.
-    pub fn schedule_of_request(&self, creator: &str, request_id: &str) -> Option<&Arc<Schedule>> {
-        let number = self.schedule_requests.get(&(creator.to_owned(), request_id.to_owned()))?;
-        self.schedules.get(number)
-    }
-    /// All workloads by name.
-    pub fn workloads(&self) -> &BTreeMap<WorkloadId, Arc<Workload>> {
-        &self.workloads
-    }
     /// Index of the workloads by cgroup, container id, pod uid and set.
     pub fn names(&self) -> &Names {
         &self.names
@@ -372,22 +280,10 @@ impl Book {
     pub fn labels(&self) -> &Labels {
         &self.labels
     }
-    /// The last change of each job, in order.
-    pub fn job_changes(&self) -> &Changes<JobId> {
-        &self.job_changes
-    }
-    /// The last change of each schedule, in order.
-    pub fn schedule_changes(&self) -> &Changes<ScheduleId> {
-        &self.schedule_changes
-    }
-    /// The last change of each workload, in order.
-    pub fn workload_changes(&self) -> &Changes<WorkloadId> {
-        &self.workload_changes
-    }
-    /// Notes progress of a job for those who watch jobs.
+    /// Notes progress of a job for clients that watch jobs.
     pub fn progressed(&mut self, id: &JobId) {
-        self.job_changes.progress(id);
-        self.job_changes.publish();
+        self.jobs.progress(id);
+        self.jobs.publish();
     }
     /// How much of its quota each client uses.
     pub fn used(&self) -> &Used {
@@ -478,32 +374,13 @@ impl Recent {
     }
 }
 
-/// What puts the book back.
+/// What puts the book back: what a record was before, or nothing if there was none.
 #[derive(Debug)]
 pub enum Undo {
-    /// A write.
-    Write(Write),
-    /// The job that was removed.
-    Keep(Kept),
-}
-
-/// What an open job counts for.
-#[derive(Debug)]
-struct Counted {
-    owner: String,
-    sort: Sort,
-    bytes: usize,
-}
-
-fn sort(job: &Job) -> Sort {
-    if job.schedule.is_some() { Sort::Run } else { Sort::OpenJob }
-}
-
-/// Who has asked for a job: its creator, or who has had its schedule run.
-fn asked_by(job: &Job) -> &str {
-    job.requester.as_ref().unwrap_or(&job.creator)
-}
-
-fn request(creator: &str, request_id: &Option<String>) -> Option<(String, String)> {
-    Some((creator.to_owned(), request_id.clone()?))
+    Job(JobId, Option<Kept>),
+    Schedule(ScheduleId, Option<Arc<Schedule>>),
+    Workload(WorkloadId, Option<Arc<Workload>>),
+    /// The event with this number was added.
+    Event(u64),
+    Holds(Holds),
 }

@@ -9,7 +9,7 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// How many removals are remembered. A watcher that has missed an older one has to read all workloads again.
+/// How many removals are remembered. A watcher that has missed an older one has to read all records again.
 const REMOVALS: usize = 10_000;
 
 /// The last change of each record, by numbers that rise.
@@ -55,7 +55,7 @@ pub enum RecordChange<T, K> {
     Present(T),
     /// It is not there, or not among those that are watched.
     Removed(K),
-    /// All workloads that were there before the watch have been told.
+    /// All records that were there before the watch have been sent.
     CaughtUp,
 }
 
@@ -68,17 +68,6 @@ pub struct RecordChanges<T, K> {
     pub seen: u64,
     /// Resume token to go on after `seen`.
     pub token: String,
-}
-
-/// What can be watched as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecordKind {
-    /// Jobs.
-    Job,
-    /// Schedules.
-    Schedule,
-    /// Workloads.
-    Workload,
 }
 
 impl<K: Clone + Eq + Hash> Changes<K> {
@@ -123,7 +112,7 @@ impl<K: Clone + Eq + Hash> Changes<K> {
         self.removals.push_back(self.last);
         let surplus = self.removals.len() > REMOVALS;
         let oldest = surplus.then(|| self.removals.pop_front()).flatten();
-        // A workload that was registered again has a later number; then `order` has nothing under this one.
+        // A record that was made again has a later number; then `order` has nothing under this one.
         if let Some(oldest) = oldest
             && let Some((id, _)) = self.order.remove(&oldest)
         {

@@ -1,30 +1,9 @@
-//! What is asked of the dispatcher: one variant per call, with the channel for its answer.
+//! Commands: what clients have the dispatcher do, one after the other.
 
-use super::{
-    changes::{Begin, RecordChanges, RecordKind},
-    page::Listed,
-    rest::{AnyEvents, AnyJob},
-    selected::Selected,
-    status::Status,
-};
-use crate::{
-    access::Caller,
-    order::{Found, Offers},
-    refusal::Refusal,
-    store::{Holds, Snapshot},
-};
-use numaloc_api::{
-    encoded::ListedJob,
-    value::{
-        CreateJob, CreateSchedule, DeleteJob, DeleteSchedule, Event, EventFilter, Job, JobFilter,
-        JobId, ListEvents, ListJobs, ListSchedules, ListWorkloads, MigrationSpec, Pins,
-        RegisterWorkload, RenewWorkloads, RunSchedule, Schedule, ScheduleFilter, ScheduleId,
-        Target, UnregisterWorkload, UpdateSchedule, Workload, WorkloadFilter, WorkloadId,
-        WorkloadSet, WorkloadSpec,
-    },
-};
-use std::{collections::BTreeSet, sync::Arc};
-use tokio::sync::{oneshot, watch};
+use crate::refusal::Refusal;
+use numaloc_api::value::{Job, Schedule, Workload, WorkloadSpec};
+use std::{fmt, sync::Arc};
+use tokio::sync::oneshot;
 
 /// The channel for an answer. If the caller has gone, the answer is dropped, but the change stays made.
 pub type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
@@ -57,7 +36,7 @@ pub struct Replaced {
 
 /// What a client does to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum JobAction {
     /// Ends it.
     Cancel,
     /// Pauses it.
@@ -75,102 +54,38 @@ pub enum Hold {
     Pause,
 }
 
-impl Command {
-    /// Whether the command changes records. Changes that wait together share a commit.
-    pub fn is_change(&self) -> bool {
-        matches!(
-            self,
-            Self::CreateJob(..)
-                | Self::ChangeJob(..)
-                | Self::DeleteJob(..)
-                | Self::CreateSchedule(..)
-                | Self::UpdateSchedule(..)
-                | Self::DeleteSchedule(..)
-                | Self::RegisterWorkload(..)
-                | Self::ReplaceWorkloads(..)
-                | Self::UnregisterWorkload(..)
-                | Self::SetHold(..)
-        )
+/// Something that `S`, the dispatcher, does in its turn.
+pub type Work<S> = Box<dyn FnOnce(&mut S) + Send>;
+
+/// What waits for the dispatcher. Each command answers its caller.
+pub enum Command<S> {
+    /// Changes no record. Questions that wait behind changes are answered first.
+    Question(Work<S>),
+    /// Changes records.
+    Change(Change<S>),
+    /// Ends runs after their current batches, then the dispatcher.
+    Stop,
+}
+
+/// A change of records. Changes that wait together share a commit.
+pub struct Change<S> {
+    /// About how much it writes, in bytes.
+    pub bytes: usize,
+    /// Makes it, and answers its caller once it is stored.
+    pub make: Work<S>,
+}
+
+impl<S> fmt::Debug for Command<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Question(_) => "Question",
+            Self::Change(_) => "Change",
+            Self::Stop => "Stop",
+        })
     }
 }
 
-/// A question or a change; see the methods of [`super::Handle`].
-#[derive(Debug)]
-pub enum Command {
-    /// Resolves workloads of a caller, or of everybody.
-    Select(Target, Option<Caller>, Reply<Selected>),
-    /// Who may make room for a migration of a caller.
-    Offers(MigrationSpec, Caller, Reply<Offers>),
-    /// Creates or finds a job.
-    CreateJob(Caller, CreateJob, Pins, Found, Reply<Made>),
-    /// Finds the job of a request.
-    FindRequest(Caller, CreateJob, Reply<Option<AnyJob>>),
-    /// One job.
-    GetJob(JobId, Reply<AnyJob>),
-    /// A job as the store has it: for what could not be read beside the dispatcher.
-    StoredJob(JobId, Reply<Option<Job>>),
-    /// Events as the store has them, for the same.
-    StoredEvents(Vec<u64>, Reply<Vec<Event>>),
-    /// Jobs.
-    ListJobs(ListJobs, Reply<Listed<ListedJob>>),
-    /// Watches a job.
-    WatchJob(JobId, Reply<(watch::Receiver<Arc<Job>>, AnyJob)>),
-    /// Changes a job.
-    ChangeJob(Caller, JobId, Change, Reply<Arc<Job>>),
-    /// Deletes a job that has ended.
-    DeleteJob(Caller, DeleteJob, Reply<()>),
-    /// Creates a schedule.
-    CreateSchedule(Caller, CreateSchedule, Pins, Reply<MadeSchedule>),
-    /// Finds the schedule of a request.
-    FindScheduleRequest(Caller, CreateSchedule, Reply<Option<Arc<Schedule>>>),
-    /// One schedule.
-    GetSchedule(ScheduleId, Reply<Arc<Schedule>>),
-    /// Schedules.
-    ListSchedules(ListSchedules, Reply<Listed<Arc<Schedule>>>),
-    /// Has a schedule run now.
-    RunSchedule(Caller, RunSchedule, Reply<Made>),
-    /// Changes a schedule.
-    UpdateSchedule(Caller, UpdateSchedule, Pins, Reply<Arc<Schedule>>),
-    /// Removes a schedule.
-    DeleteSchedule(Caller, DeleteSchedule, Reply<()>),
-    /// What a request changes of a workload, and whether it has been made already.
-    BeginRegister(Caller, RegisterWorkload, Reply<Registering>),
-    /// Registers a workload.
-    RegisterWorkload(Caller, RegisterWorkload, Reply<Arc<Workload>>),
-    /// Registers a set of workloads, and forgets what is not in it.
-    ReplaceWorkloads(Caller, WorkloadSet, Reply<Replaced>),
-    /// Renews the leases of a set and counts its workloads. Stores nothing, so it is a question.
-    RenewWorkloads(Caller, RenewWorkloads, Reply<usize>),
-    /// Forgets a workload.
-    UnregisterWorkload(Caller, UnregisterWorkload, Reply<()>),
-    /// One workload.
-    GetWorkload(WorkloadId, Reply<Arc<Workload>>),
-    /// Workloads.
-    ListWorkloads(ListWorkloads, Reply<Listed<Arc<Workload>>>),
-    /// Changes of workloads after a number.
-    WorkloadsAfter(WorkloadFilter, u64, usize, Reply<RecordChanges<Arc<Workload>, WorkloadId>>),
-    /// Changes of jobs after a number.
-    JobsAfter(JobFilter, u64, usize, Reply<RecordChanges<ListedJob, JobId>>),
-    /// Changes of schedules after a number.
-    SchedulesAfter(ScheduleFilter, u64, usize, Reply<RecordChanges<Arc<Schedule>, ScheduleId>>),
-    /// Begins a watch of all records of a kind, or goes on with one after a token.
-    BeginWatch(RecordKind, Option<String>, Reply<Begin>),
-    /// Workloads whose cpusets are watched, after this one in the order of names.
-    WatchedWorkloads(Option<WorkloadId>, usize, Reply<Vec<(WorkloadId, String)>>),
-    /// The CPUs or nodes of these cgroups have changed.
-    CpusetsChanged(BTreeSet<String>, Reply<()>),
-    /// Events.
-    ListEvents(ListEvents, Reply<(AnyEvents, Option<String>)>),
-    /// Whether all events after a number are kept.
-    CheckCursor(u64, Reply<()>),
-    /// Events after a number.
-    EventsAfter(EventFilter, u64, usize, Reply<(AnyEvents, u64)>),
-    /// Sets or clears a hold (drained or paused).
-    SetHold(Caller, Hold, bool, Reply<Holds>),
-    /// What the store holds at this moment.
-    Snapshot(Reply<Snapshot>),
-    /// What the daemon is doing.
-    Status(Reply<Status>),
-    /// Ends runs after their current batches, then the dispatcher.
-    Stop,
+/// The refusal of calls once the daemon is stopping.
+pub fn stopping() -> Refusal {
+    Refusal::Unavailable { message: "the daemon is stopping".to_owned() }
 }

@@ -1,11 +1,12 @@
-//! Changes that wait at the same moment share one commit, so that the disk is synchronized once for all of them.
+//! Changes that wait at the same moment share one commit, so that the disk is synchronized once for all of them. A large one
+//! (`task` says what that is) shares it with none.
 //!
 //! Each change is made to the book as if the changes before it were stored. It is answered when all are stored. If they
 //! cannot be stored, the book is put back and none of them has happened. Questions are never answered from a book that is
 //! ahead of the disk.
 
 use super::{
-    command::{Command, Reply},
+    command::{Reply, Work},
     dispatcher::Dispatcher,
     group::Group,
 };
@@ -25,13 +26,13 @@ impl Dispatcher {
     }
 
     /// Makes changes that wait together, in one commit.
-    pub(super) fn on_changes(&mut self, changes: Vec<Command>) {
+    pub(super) fn on_changes(&mut self, changes: Vec<Work<Self>>) {
         if changes.is_empty() {
             return;
         }
         self.records.begin_draft();
         self.group = Some(Group::default());
-        changes.into_iter().for_each(|change| self.on_change(change));
+        changes.into_iter().for_each(|change| change(self));
         let Group { effects, answers } = self.group.take().unwrap_or_default();
         let stored = self.records.store_draft(&*self.edges.measured);
         match &stored {

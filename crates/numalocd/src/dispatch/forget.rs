@@ -2,7 +2,7 @@
 
 use super::{
     dispatcher::Dispatcher,
-    retain::{Record, Room, surplus},
+    retain::{Candidate, Room, surplus},
 };
 use crate::{
     config::Retention,
@@ -58,7 +58,7 @@ impl Dispatcher {
             if too_many || job.ended.is_some_and(is_old) {
                 old.push(job.id.clone());
             } else {
-                kept.push(Record { key: &job.id, creator: self.owner_name(job), bytes: *bytes });
+                kept.push(Candidate { key: &job.id, creator: self.owner_name(job), bytes: *bytes });
             }
         }
         // The oldest first, as for events.
@@ -86,8 +86,8 @@ impl Dispatcher {
     }
 }
 
-fn record(head: &EventHead) -> Record<'_, u64> {
-    Record { key: head.number, creator: &head.creator, bytes: head.bytes }
+fn record(head: &EventHead) -> Candidate<'_, u64> {
+    Candidate { key: head.number, creator: &head.creator, bytes: head.bytes }
 }
 
 fn is_older(now: SystemTime, time: SystemTime, age: Duration) -> bool {

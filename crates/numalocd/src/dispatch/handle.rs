@@ -1,8 +1,12 @@
 //! What the services ask of the dispatcher.
 
 use super::{
-    changes::{Begin, RecordChanges, RecordKind},
-    command::{Change, Command, Hold, Made, MadeSchedule, Registering, Replaced, Reply},
+    changes::{Begin, RecordChanges},
+    command::{
+        Change, Command, Hold, JobAction, Made, MadeSchedule, Registering, Replaced, stopping,
+    },
+    dispatcher::Dispatcher,
+    lists::{Listable, WATCHED_BYTES},
     page::Listed,
     rest::{AnyEvents, AnyJob, Reading},
     selected::{Selected, plain},
@@ -12,32 +16,34 @@ use crate::{
     access::Caller,
     order::{Found, Offers},
     refusal::Refusal,
-    store::{Holds, Snapshot},
+    store::{Holds, Snapshot, Weight},
 };
-use numaloc_api::{
-    encoded::ListedJob,
-    value::{
-        CreateJob, CreateSchedule, DeleteJob, DeleteSchedule, Event, EventFilter, Job, JobFilter,
-        JobId, ListEvents, ListJobs, ListSchedules, ListWorkloads, MigrationSpec, Pins,
-        RegisterWorkload, RenewWorkloads, RunSchedule, Schedule, ScheduleFilter, ScheduleId,
-        Target, UnregisterWorkload, UpdateSchedule, Workload, WorkloadFilter, WorkloadId,
-        WorkloadSet,
-    },
+use numaloc_api::value::{
+    CreateJob, CreateSchedule, DeleteJob, DeleteSchedule, Event, EventFilter, Job, JobId,
+    ListEvents, ListOf, MigrationSpec, Pins, RegisterWorkload, RenewWorkloads, RunSchedule,
+    Schedule, ScheduleId, Target, UnregisterWorkload, UpdateSchedule, Workload, WorkloadId,
+    WorkloadSet,
 };
 use numaloc_core::MakeRoom;
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::{mpsc, oneshot, watch};
 
+/// What a change counts for whose request names nothing of any length, in bytes.
+const SMALL: usize = 1024;
+
 /// Talks to the dispatcher. Cheap to clone. Every call fails with [`Refusal::Unavailable`] once the dispatcher has stopped.
 #[derive(Clone, Debug)]
 pub struct Handle {
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<Command<Dispatcher>>,
     last_event: watch::Receiver<u64>,
     reading: Reading,
 }
 
 impl Handle {
-    pub(super) fn new(commands: mpsc::Sender<Command>, last_event: watch::Receiver<u64>) -> Self {
+    pub(super) fn new(
+        commands: mpsc::Sender<Command<Dispatcher>>,
+        last_event: watch::Receiver<u64>,
+    ) -> Self {
         Self { commands, last_event, reading: Reading::default() }
     }
 
@@ -53,12 +59,45 @@ impl Handle {
         Self::new(mpsc::channel(1).0, watch::channel(0).1)
     }
 
-    /// Sends a command and waits for the answer.
-    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Refusal> {
-        let gone = || Refusal::Unavailable { message: "the daemon is stopping".into() };
+    /// Asks the dispatcher a question, which changes no record.
+    async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Dispatcher) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
         let (reply, answer) = oneshot::channel();
-        self.commands.send(command(reply)).await.map_err(|_| gone())?;
-        answer.await.unwrap_or_else(|_| Err(gone()))
+        let question = move |dispatcher: &mut Dispatcher| {
+            // This fails only if the caller has gone.
+            let _ = reply.send(question(dispatcher));
+        };
+        self.send(Command::Question(Box::new(question)), answer).await
+    }
+
+    /// Has the dispatcher change records; the change writes about this number of bytes. If the caller goes away, the change
+    /// is made nevertheless.
+    async fn change<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        change: impl FnOnce(&mut Dispatcher) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let (reply, answer) = oneshot::channel();
+        let change = move |dispatcher: &mut Dispatcher| {
+            let done = match dispatcher.stopping {
+                Some(_) => Err(stopping()),
+                None => change(dispatcher),
+            };
+            dispatcher.answer(reply, done);
+        };
+        self.send(Command::Change(Change { bytes, make: Box::new(change) }), answer).await
+    }
+
+    /// Sends a command and waits for its answer.
+    async fn send<T>(
+        &self,
+        command: Command<Dispatcher>,
+        answer: oneshot::Receiver<Result<T, Refusal>>,
+    ) -> Result<T, Refusal> {
+        self.commands.send(command).await.map_err(|_| stopping())?;
+        answer.await.unwrap_or_else(|_| Err(stopping()))
     }
 
     /// Ends the runs under way after their current batches, saves them, and ends the dispatcher.
@@ -75,7 +114,7 @@ impl Handle {
     pub async fn select(&self, target: Target) -> Result<Selected, Refusal> {
         match plain(&target) {
             Some(selected) => Ok(selected),
-            None => self.ask(|reply| Command::Select(target, None, reply)).await,
+            None => self.ask(move |dispatcher| dispatcher.select(&target, None, None)).await,
         }
     }
 
@@ -87,7 +126,7 @@ impl Handle {
     pub async fn select_for(&self, of: Caller, target: Target) -> Result<Selected, Refusal> {
         match plain(&target) {
             Some(selected) => Ok(selected),
-            None => self.ask(|reply| Command::Select(target, Some(of), reply)).await,
+            None => self.ask(move |dispatcher| dispatcher.select(&target, Some(&of), None)).await,
         }
     }
 
@@ -99,22 +138,7 @@ impl Handle {
         if spec.policy.options.make_room != MakeRoom::Exchange {
             return Ok(Offers::default());
         }
-        self.ask(|reply| Command::Offers(spec, of, reply)).await
-    }
-
-    /// Creates a job for what was found (`false`). Or gives back the job that the request joins, or that an earlier request
-    /// with the same request_id made (`true`).
-    ///
-    /// # Errors
-    /// Conflict, already exists, quota, store.
-    pub async fn create_job(
-        &self,
-        caller: Caller,
-        request: CreateJob,
-        pins: Pins,
-        found: Found,
-    ) -> Result<Made, Refusal> {
-        self.ask(|reply| Command::CreateJob(caller, request, pins, found, reply)).await
+        self.ask(move |dispatcher| Ok(dispatcher.offers(&spec, &of))).await
     }
 
     /// The job that an earlier request of the caller with this request_id made. To be asked before the target is looked at,
@@ -127,7 +151,7 @@ impl Handle {
         caller: Caller,
         request: CreateJob,
     ) -> Result<Option<Arc<Job>>, Refusal> {
-        match self.ask(|reply| Command::FindRequest(caller, request, reply)).await? {
+        match self.ask(move |dispatcher| dispatcher.find_any_request(&caller, &request)).await? {
             Some(job) => self.whole(job).await.map(Some),
             None => Ok(None),
         }
@@ -138,7 +162,7 @@ impl Handle {
     /// # Errors
     /// Not found, store.
     pub async fn get_job(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
-        let job = self.ask(|reply| Command::GetJob(id, reply)).await?;
+        let job = self.ask(move |dispatcher| dispatcher.get_any_job(&id)).await?;
         self.whole(job).await
     }
 
@@ -149,7 +173,10 @@ impl Handle {
         let whole = match self.reading.take(move || Ok(reader.job(&id)?)).await {
             Ok(whole) => whole,
             // The dispatcher can have the store opened anew.
-            Err(_) => self.ask(|reply| Command::StoredJob(job.id.clone(), reply)).await?,
+            Err(_) => {
+                let id = job.id.clone();
+                self.ask(move |dispatcher| dispatcher.records.stored_job(&id)).await?
+            }
         };
         Ok(whole.map_or(job, Arc::new))
     }
@@ -161,17 +188,11 @@ impl Handle {
         let asked = numbers.clone();
         let read = match self.reading.take(move || Ok(reader.events(&asked)?)).await {
             Ok(read) => read,
-            Err(_) => self.ask(|reply| Command::StoredEvents(numbers, reply)).await?,
+            Err(_) => {
+                self.ask(move |dispatcher| dispatcher.records.stored_events(&numbers)).await?
+            }
         };
         Ok(events.with(read))
-    }
-
-    /// Jobs, newest first.
-    ///
-    /// # Errors
-    /// Page token.
-    pub async fn list_jobs(&self, request: ListJobs) -> Result<Listed<ListedJob>, Refusal> {
-        self.ask(|reply| Command::ListJobs(request, reply)).await
     }
 
     /// A job and its changes. The sender is dropped after the last one. For a job that has ended there is only one value.
@@ -179,57 +200,12 @@ impl Handle {
     /// # Errors
     /// Not found.
     pub async fn watch_job(&self, id: JobId) -> Result<watch::Receiver<Arc<Job>>, Refusal> {
-        let (changes, job) = self.ask(|reply| Command::WatchJob(id, reply)).await?;
+        let (changes, job) = self.ask(move |dispatcher| dispatcher.watch_job(&id)).await?;
         match job.1 {
             None => Ok(changes),
             // It has ended, so this is its only value.
             Some(_) => Ok(watch::channel(self.whole(job).await?).1),
         }
-    }
-
-    /// Ends a job after its current batches.
-    ///
-    /// # Errors
-    /// Not found, wrong state, not permitted, store.
-    pub async fn cancel_job(&self, caller: Caller, id: JobId) -> Result<Arc<Job>, Refusal> {
-        self.ask(|reply| Command::ChangeJob(caller, id, Change::Cancel, reply)).await
-    }
-
-    /// Pauses a job after its current batches.
-    ///
-    /// # Errors
-    /// Not found, wrong state, not permitted, store.
-    pub async fn pause_job(&self, caller: Caller, id: JobId) -> Result<Arc<Job>, Refusal> {
-        self.ask(|reply| Command::ChangeJob(caller, id, Change::Pause, reply)).await
-    }
-
-    /// Queues a paused job again.
-    ///
-    /// # Errors
-    /// Not found, wrong state, not permitted, store.
-    pub async fn resume_job(&self, caller: Caller, id: JobId) -> Result<Arc<Job>, Refusal> {
-        self.ask(|reply| Command::ChangeJob(caller, id, Change::Resume, reply)).await
-    }
-
-    /// Deletes a job that has ended.
-    ///
-    /// # Errors
-    /// Not found, wrong state, not permitted, store.
-    pub async fn delete_job(&self, caller: Caller, request: DeleteJob) -> Result<(), Refusal> {
-        self.ask(|reply| Command::DeleteJob(caller, request, reply)).await
-    }
-
-    /// Creates a schedule (`false`), or gives back what an earlier request with the same request_id made (`true`).
-    ///
-    /// # Errors
-    /// Already exists, quota, store.
-    pub async fn make_schedule(
-        &self,
-        caller: Caller,
-        request: CreateSchedule,
-        pins: Pins,
-    ) -> Result<MadeSchedule, Refusal> {
-        self.ask(|reply| Command::CreateSchedule(caller, request, pins, reply)).await
     }
 
     /// The schedule of [`Self::make_schedule`].
@@ -246,38 +222,6 @@ impl Handle {
         Ok(self.make_schedule(caller, request, pins).await?.0)
     }
 
-    /// The schedule that an earlier request of the caller with this request_id made. To be asked before the target is
-    /// looked at, because the target may have gone meanwhile.
-    ///
-    /// # Errors
-    /// Already exists: the request_id was used for another request.
-    pub async fn find_schedule_request(
-        &self,
-        caller: Caller,
-        request: CreateSchedule,
-    ) -> Result<Option<Arc<Schedule>>, Refusal> {
-        self.ask(|reply| Command::FindScheduleRequest(caller, request, reply)).await
-    }
-
-    /// One schedule.
-    ///
-    /// # Errors
-    /// Not found.
-    pub async fn get_schedule(&self, id: ScheduleId) -> Result<Arc<Schedule>, Refusal> {
-        self.ask(|reply| Command::GetSchedule(id, reply)).await
-    }
-
-    /// Schedules, newest first.
-    ///
-    /// # Errors
-    /// Page token.
-    pub async fn list_schedules(
-        &self,
-        request: ListSchedules,
-    ) -> Result<Listed<Arc<Schedule>>, Refusal> {
-        self.ask(|reply| Command::ListSchedules(request, reply)).await
-    }
-
     /// Runs a schedule now. Gives back its job, and whether that existed before: queued or under way, or made by an earlier request
     /// with the same request_id.
     ///
@@ -288,184 +232,42 @@ impl Handle {
         caller: Caller,
         request: RunSchedule,
     ) -> Result<Made, Refusal> {
-        self.ask(|reply| Command::RunSchedule(caller, request, reply)).await
+        // The dispatcher answers once the engine has looked for the target.
+        let (reply, answer) = oneshot::channel();
+        let run = move |dispatcher: &mut Dispatcher| dispatcher.run_now(&caller, request, reply);
+        self.send(Command::Question(Box::new(run)), answer).await
     }
 
-    /// Changes a schedule. `pins` belong to the new target, if the change has one.
-    ///
-    /// # Errors
-    /// Invalid, not found, etag, not permitted, store.
-    pub async fn update_schedule(
-        &self,
-        caller: Caller,
-        request: UpdateSchedule,
-        pins: Pins,
-    ) -> Result<Arc<Schedule>, Refusal> {
-        self.ask(|reply| Command::UpdateSchedule(caller, request, pins, reply)).await
-    }
-
-    /// Removes a schedule.
-    ///
-    /// # Errors
-    /// Not found, etag, not permitted, store.
-    pub async fn delete_schedule(
-        &self,
-        caller: Caller,
-        request: DeleteSchedule,
-    ) -> Result<(), Refusal> {
-        self.ask(|reply| Command::DeleteSchedule(caller, request, reply)).await
-    }
-
-    /// What a request with a mask or a request_id comes to. To be asked before the cgroup of the workload is looked for.
-    ///
-    /// # Errors
-    /// Invalid, not found, name taken, already exists, etag, not permitted.
-    pub async fn begin_register(
-        &self,
-        caller: Caller,
-        request: RegisterWorkload,
-    ) -> Result<Registering, Refusal> {
-        self.ask(|reply| Command::BeginRegister(caller, request, reply)).await
-    }
-
-    /// Registers a workload as a whole.
-    ///
-    /// # Errors
-    /// Name taken, etag, not permitted, quota, store.
-    pub async fn register_workload(
-        &self,
-        caller: Caller,
-        request: RegisterWorkload,
-    ) -> Result<Arc<Workload>, Refusal> {
-        self.ask(|reply| Command::RegisterWorkload(caller, request, reply)).await
-    }
-
-    /// Replaces a set of the caller's workloads by what the set declares, all or nothing.
-    ///
-    /// # Errors
-    /// Not permitted, quota, store.
-    pub async fn replace_workloads(
-        &self,
-        caller: Caller,
-        set: WorkloadSet,
-    ) -> Result<Replaced, Refusal> {
-        self.ask(|reply| Command::ReplaceWorkloads(caller, set, reply)).await
-    }
-
-    /// Renews the leases of a set of the caller's workloads. Gives back how many workloads the set has.
-    ///
-    /// # Errors
-    /// Only when the daemon stops.
-    pub async fn renew_workloads(
-        &self,
-        caller: Caller,
-        request: RenewWorkloads,
-    ) -> Result<usize, Refusal> {
-        self.ask(|reply| Command::RenewWorkloads(caller, request, reply)).await
-    }
-
-    /// Forgets a workload.
-    ///
-    /// # Errors
-    /// Not found, etag, not permitted, store.
-    pub async fn unregister_workload(
-        &self,
-        caller: Caller,
-        request: UnregisterWorkload,
-    ) -> Result<(), Refusal> {
-        self.ask(|reply| Command::UnregisterWorkload(caller, request, reply)).await
-    }
-
-    /// One workload.
-    ///
-    /// # Errors
-    /// Not found.
-    pub async fn get_workload(&self, id: WorkloadId) -> Result<Arc<Workload>, Refusal> {
-        self.ask(|reply| Command::GetWorkload(id, reply)).await
-    }
-
-    /// Workloads in the order of their names.
+    /// Jobs and schedules, newest first; workloads in the order of their names.
     ///
     /// # Errors
     /// Page token.
-    pub async fn list_workloads(
+    pub async fn list<R: Listable>(
         &self,
-        request: ListWorkloads,
-    ) -> Result<Listed<Arc<Workload>>, Refusal> {
-        self.ask(|reply| Command::ListWorkloads(request, reply)).await
+        request: ListOf<R::Filter>,
+    ) -> Result<Listed<R::Shown>, Refusal> {
+        self.ask(move |dispatcher| dispatcher.list::<R>(&request)).await
     }
 
-    /// At most `most` changes of workloads after number `after`, oldest first. 0: all workloads.
+    /// At most `most` changes of records with numbers above `after`, oldest first. 0: all records.
     ///
     /// # Errors
     /// [`Refusal::ResumeToken`]: some of these changes are not known any more.
-    pub async fn workloads_after(
+    pub async fn changes_after<R: Listable>(
         &self,
-        filter: WorkloadFilter,
+        filter: R::Filter,
         after: u64,
         most: usize,
-    ) -> Result<RecordChanges<Arc<Workload>, WorkloadId>, Refusal> {
-        self.ask(|reply| Command::WorkloadsAfter(filter, after, most, reply)).await
-    }
-
-    /// Changes of jobs with numbers above `after` (0: all jobs), as lists show them; at most `most`, oldest first.
-    ///
-    /// # Errors
-    /// [`Refusal::ResumeToken`]: some changes after it are not known any more.
-    pub async fn jobs_after(
-        &self,
-        filter: JobFilter,
-        after: u64,
-        most: usize,
-    ) -> Result<RecordChanges<ListedJob, JobId>, Refusal> {
-        self.ask(|reply| Command::JobsAfter(filter, after, most, reply)).await
-    }
-
-    /// Changes of schedules with numbers above `after` (0: all schedules); at most `most`, oldest first.
-    ///
-    /// # Errors
-    /// [`Refusal::ResumeToken`]: some changes after it are not known any more.
-    pub async fn schedules_after(
-        &self,
-        filter: ScheduleFilter,
-        after: u64,
-        most: usize,
-    ) -> Result<RecordChanges<Arc<Schedule>, ScheduleId>, Refusal> {
-        self.ask(|reply| Command::SchedulesAfter(filter, after, most, reply)).await
+    ) -> Result<RecordChanges<R::Shown, R::Id>, Refusal> {
+        self.ask(move |dispatcher| dispatcher.changes_after::<R>(&filter, after, most)).await
     }
 
     /// Begins a watch of all records of a kind; with a token of an earlier watch, after the change that the token names.
     ///
     /// # Errors
     /// [`Refusal::ResumeToken`]: not all changes after it are known.
-    pub async fn begin_watch(
-        &self,
-        of: RecordKind,
-        token: Option<String>,
-    ) -> Result<Begin, Refusal> {
-        self.ask(|reply| Command::BeginWatch(of, token, reply)).await
-    }
-
-    /// At most `most` workloads with their cgroups, after `after` in the order of names. None while no schedule waits for
-    /// its next run.
-    ///
-    /// # Errors
-    /// Only when it has stopped.
-    pub async fn watched_workloads(
-        &self,
-        after: Option<WorkloadId>,
-        most: usize,
-    ) -> Result<Vec<(WorkloadId, String)>, Refusal> {
-        self.ask(|reply| Command::WatchedWorkloads(after, most, reply)).await
-    }
-
-    /// Makes waiting schedules due whose targets include one of these cgroups. The CPUs or nodes of these cgroups have
-    /// changed.
-    ///
-    /// # Errors
-    /// Only when it has stopped.
-    pub async fn cpusets_changed(&self, cgroups: BTreeSet<String>) -> Result<(), Refusal> {
-        self.ask(|reply| Command::CpusetsChanged(cgroups, reply)).await
+    pub async fn begin_watch<R: Listable>(&self, token: Option<String>) -> Result<Begin, Refusal> {
+        self.ask(move |dispatcher| dispatcher.begin_watch::<R>(token.as_deref())).await
     }
 
     /// Stored events, oldest first.
@@ -473,7 +275,7 @@ impl Handle {
     /// # Errors
     /// Page token, store.
     pub async fn list_events(&self, request: ListEvents) -> Result<Listed<Arc<Event>>, Refusal> {
-        let (events, next) = self.ask(|reply| Command::ListEvents(request, reply)).await?;
+        let (events, next) = self.ask(move |dispatcher| dispatcher.list_events(&request)).await?;
         Ok(Listed { entries: self.whole_events(events).await?, next })
     }
 
@@ -488,17 +290,11 @@ impl Handle {
         after: u64,
         most: usize,
     ) -> Result<(Vec<Arc<Event>>, u64), Refusal> {
-        let asked = |reply| Command::EventsAfter(filter, after, most, reply);
+        let asked = move |dispatcher: &mut Dispatcher| {
+            dispatcher.events_after(&filter, after, most, WATCHED_BYTES)
+        };
         let (events, seen) = self.ask(asked).await?;
         Ok((self.whole_events(events).await?, seen))
-    }
-
-    /// Whether a client that has seen this event can go on after it.
-    ///
-    /// # Errors
-    /// [`Refusal::Cursor`]: some later events have been forgotten, or there never was an event with this number.
-    pub async fn check_cursor(&self, after: u64) -> Result<(), Refusal> {
-        self.ask(|reply| Command::CheckCursor(after, reply)).await
     }
 
     /// Receives the number of the last event, which changes with each new one. A watcher reads the events it has not seen
@@ -506,28 +302,119 @@ impl Handle {
     pub fn last_event(&self) -> watch::Receiver<u64> {
         self.last_event.clone()
     }
+}
+
+/// Calls that only ask or change: their documentation, what a change is about to write in bytes, and what the dispatcher does.
+macro_rules! calls {
+    ($(
+        $(#[$doc:meta])*
+        $kind:ident $([$bytes:expr])? $name:ident($($arg:ident: $type:ty),*) -> $answer:ty
+            = |$d:ident| $call:expr;
+    )+) => {
+        impl Handle {$(
+            $(#[$doc])*
+            pub async fn $name(&self, $($arg: $type),*) -> Result<$answer, Refusal> {
+                self.$kind($($bytes,)? move |$d: &mut Dispatcher| $call).await
+            }
+        )+}
+    };
+}
+
+calls! {
+    /// Creates a job for what was found (`false`). Or gives back the job that the request joins, or that an earlier request
+    /// with the same request_id made (`true`). Refused for: conflict, already exists, quota, store.
+    change[request.spec.weight() + found.members.weight()]
+    create_job(caller: Caller, request: CreateJob, pins: Pins, found: Found) -> Made
+        = |d| d.create_job(&caller, request, pins, found);
+
+    /// Ends a job after its current batches. Refused for: not found, wrong state, not permitted, store.
+    change[SMALL] cancel_job(caller: Caller, id: JobId) -> Arc<Job>
+        = |d| d.change_job(&caller, &id, JobAction::Cancel);
+
+    /// Pauses a job after its current batches. Refused as [`Self::cancel_job`].
+    change[SMALL] pause_job(caller: Caller, id: JobId) -> Arc<Job>
+        = |d| d.change_job(&caller, &id, JobAction::Pause);
+
+    /// Queues a paused job again. Refused as [`Self::cancel_job`].
+    change[SMALL] resume_job(caller: Caller, id: JobId) -> Arc<Job>
+        = |d| d.change_job(&caller, &id, JobAction::Resume);
+
+    /// Deletes a job that has ended. Refused as [`Self::cancel_job`].
+    change[SMALL] delete_job(caller: Caller, request: DeleteJob) -> ()
+        = |d| d.delete_job(&caller, &request);
+
+    /// The schedule that an earlier request of the caller with this request_id made. To be asked before the target is looked at,
+    /// because the target may have gone meanwhile. Refused if the request_id was used for another request.
+    ask find_schedule_request(caller: Caller, request: CreateSchedule) -> Option<Arc<Schedule>>
+        = |d| d.find_schedule_request(&caller, &request);
+
+    /// Creates a schedule (`false`), or gives back what an earlier request with the same request_id made (`true`). Refused for:
+    /// already exists, quota, store.
+    change[request.spec.migration.weight()]
+    make_schedule(caller: Caller, request: CreateSchedule, pins: Pins) -> MadeSchedule
+        = |d| d.create_schedule(&caller, request, pins);
+
+    /// One schedule.
+    ask get_schedule(id: ScheduleId) -> Arc<Schedule> = |d| d.get_schedule(&id);
+
+    /// Changes a schedule. `pins` belong to the new target, if the change has one. Refused for: invalid, not found, etag, not
+    /// permitted, store.
+    change[request.update.target.as_ref().map_or(SMALL, Weight::weight)]
+    update_schedule(caller: Caller, request: UpdateSchedule, pins: Pins) -> Arc<Schedule>
+        = |d| d.update_schedule(&caller, request, pins);
+
+    /// Removes a schedule. Refused for: not found, etag, not permitted, store.
+    change[SMALL] delete_schedule(caller: Caller, request: DeleteSchedule) -> ()
+        = |d| d.delete_schedule(&caller, request);
+
+    /// What a request with a mask or a request_id comes to. To be asked before the cgroup of the workload is looked for. Refused
+    /// for: invalid, not found, name taken, already exists, etag, not permitted.
+    ask begin_register(caller: Caller, request: RegisterWorkload) -> Registering
+        = |d| d.begin_register(&caller, &request);
+
+    /// Registers a workload as a whole. Refused for: name taken, etag, not permitted, quota, store.
+    change[request.spec.weight()]
+    register_workload(caller: Caller, request: RegisterWorkload) -> Arc<Workload>
+        = |d| d.register_workload(&caller, request);
+
+    /// Replaces a set of the caller's workloads by what the set declares, all or nothing. Refused for: not permitted, quota,
+    /// store.
+    change[set.specs.weight()] replace_workloads(caller: Caller, set: WorkloadSet) -> Replaced
+        = |d| d.replace_workloads(&caller, set);
+
+    /// Renews the leases of a set of the caller's workloads. Gives back how many workloads the set has.
+    ask renew_workloads(caller: Caller, request: RenewWorkloads) -> usize
+        = |d| Ok(d.renew_workloads(&caller, &request));
+
+    /// Forgets a workload. Refused for: not found, etag, not permitted, store.
+    change[SMALL] unregister_workload(caller: Caller, request: UnregisterWorkload) -> ()
+        = |d| d.unregister_workload(&caller, &request);
+
+    /// One workload.
+    ask get_workload(id: WorkloadId) -> Arc<Workload> = |d| d.get_workload(&id);
+
+    /// At most `most` workloads with their cgroups, after `after` in the order of names. None while no schedule waits for its next
+    /// run.
+    ask watched_workloads(after: Option<WorkloadId>, most: usize) -> Vec<(WorkloadId, String)>
+        = |d| Ok(d.watched_workloads(after.as_ref(), most));
+
+    /// Makes waiting schedules due whose targets include one of these cgroups. The CPUs or nodes of these cgroups have changed.
+    ask cpusets_changed(cgroups: BTreeSet<String>) -> () = |d| {
+        d.cpusets_changed(cgroups);
+        Ok(())
+    };
+
+    /// Whether a client that has seen this event can go on after it. Refused ([`Refusal::Cursor`]) if some later events have been
+    /// forgotten, or there never was an event with this number.
+    ask check_cursor(after: u64) -> () = |d| d.check_cursor(after);
 
     /// Sets (`on`) or clears a hold. Gives back all holds as they are now.
-    ///
-    /// # Errors
-    /// Store.
-    pub async fn set_hold(&self, caller: Caller, hold: Hold, on: bool) -> Result<Holds, Refusal> {
-        self.ask(|reply| Command::SetHold(caller, hold, on, reply)).await
-    }
+    change[SMALL] set_hold(caller: Caller, hold: Hold, on: bool) -> Holds
+        = |d| d.set_hold(&caller, hold, on);
 
     /// What the store holds at this moment. It can be copied while the store is used.
-    ///
-    /// # Errors
-    /// Store.
-    pub async fn snapshot(&self) -> Result<Snapshot, Refusal> {
-        self.ask(Command::Snapshot).await
-    }
+    ask snapshot() -> Snapshot = |d| d.records.snapshot();
 
     /// What the daemon is doing.
-    ///
-    /// # Errors
-    /// Only when it has stopped.
-    pub async fn status(&self) -> Result<Status, Refusal> {
-        self.ask(Command::Status).await
-    }
+    ask status() -> Status = |d| Ok(d.status());
 }

@@ -22,13 +22,16 @@
 //! nothing has been moved yet. A RUNNING job becomes INTERRUPTED, unless its policy is to resume: then it is SUSPENDED (if
 //! the daemon could still store that), and QUEUED again at the next start.
 
-use super::{Made, command::Change, dispatcher::Dispatcher, ends::joined, rest::AnyJob};
+use super::{
+    Made, command::JobAction, dispatcher::Dispatcher, ends::joined, owned::check_owner,
+    rest::AnyJob,
+};
 use crate::{access::Caller, order::Found, refusal::Refusal, store::Write};
 use numaloc_api::value::{
     CreateJob, EventType, Job, JobId, JobState, MigrationSpec, OnConflict, Pins,
 };
 use std::{collections::BTreeMap, sync::Arc};
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 
 impl Dispatcher {
     pub(super) fn find_request(
@@ -56,7 +59,7 @@ impl Dispatcher {
         request: &CreateJob,
     ) -> Result<Option<Arc<Job>>, Refusal> {
         let Some(request_id) = &request.request_id else { return Ok(None) };
-        match self.records.job_of_request(&caller.name, request_id) {
+        match self.records.jobs().of_request(&caller.name, request_id).map(|kept| &kept.job) {
             Some(job) if is_same(job, request) => Ok(Some(job.clone())),
             Some(job) => Err(Refusal::AlreadyExists {
                 request_id: request_id.clone(),
@@ -175,10 +178,18 @@ impl Dispatcher {
         }
     }
 
+    /// Watches a job; with the job as it is now.
+    pub(super) fn watch_job(
+        &mut self,
+        id: &JobId,
+    ) -> Result<(watch::Receiver<Arc<Job>>, AnyJob), Refusal> {
+        let any = self.get_any_job(id)?;
+        Ok((self.records.watch_job(any.0.clone()), any))
+    }
+
     /// A job as the book has it. One that has ended is without plan and outcome.
     pub(super) fn known(&self, id: &JobId) -> Result<Arc<Job>, Refusal> {
-        let job = self.records.job(id).cloned();
-        job.ok_or_else(|| Refusal::NotFound { name: id.to_string() })
+        Ok(self.records.jobs().known(id)?.job.clone())
     }
 
     /// A job with its present progress. If it is queued and a hold is set, its message says so.
@@ -201,13 +212,13 @@ impl Dispatcher {
         &mut self,
         caller: &Caller,
         id: &JobId,
-        change: Change,
+        change: JobAction,
     ) -> Result<Arc<Job>, Refusal> {
         let job = self.known(id)?;
         self.check_owner_of(caller, &job)?;
         if job.state.is_end() {
             return match change {
-                Change::Cancel if job.state == JobState::Cancelled => self.get_job(id),
+                JobAction::Cancel if job.state == JobState::Cancelled => self.get_job(id),
                 _ => Err(Refusal::WrongState {
                     name: id.to_string(),
                     state: job.state.name(),
@@ -218,22 +229,22 @@ impl Dispatcher {
         let by = &caller.name;
         let under_way = matches!(job.state, JobState::Planning | JobState::Running);
         match (change, job.wanted) {
-            (Change::Cancel, _) if !under_way => {
+            (JobAction::Cancel, _) if !under_way => {
                 self.end_job(&job, JobState::Cancelled, format!("cancelled by {by}"), None)?;
             }
-            (Change::Cancel, wanted) if wanted != Some(JobState::Cancelled) => {
+            (JobAction::Cancel, wanted) if wanted != Some(JobState::Cancelled) => {
                 self.want(&job, Some(JobState::Cancelled), by)?;
             }
-            (Change::Pause, None) if under_way => {
+            (JobAction::Pause, None) if under_way => {
                 self.want(&job, Some(JobState::Paused), by)?;
             }
-            (Change::Pause, None) if job.state == JobState::Queued => {
+            (JobAction::Pause, None) if job.state == JobState::Queued => {
                 self.put_job(&job, JobState::Paused, format!("paused by {by}"))?;
             }
-            (Change::Resume, Some(JobState::Paused)) => {
+            (JobAction::Resume, Some(JobState::Paused)) => {
                 self.want(&job, None, by)?;
             }
-            (Change::Resume, None) if job.state == JobState::Paused => {
+            (JobAction::Resume, None) if job.state == JobState::Paused => {
                 self.put_job(&job, JobState::Queued, String::new())?;
             }
             _ => {}
@@ -243,12 +254,7 @@ impl Dispatcher {
 
     /// Refuses a caller that may not change this job. A schedule's jobs belong to the owner of the schedule.
     pub(super) fn check_owner_of(&self, caller: &Caller, job: &Job) -> Result<(), Refusal> {
-        let (id, owner) = (&job.id, self.owner_name(job));
-        if caller.may_change(owner) {
-            return Ok(());
-        }
-        let message = format!("{id} belongs to {owner}: only {owner} and admins may change it");
-        Err(Refusal::NotPermitted { message })
+        check_owner(caller, &job.id, self.owner_name(job))
     }
 
     /// Stores what the client `by` wants of a job that is under way (`None`: that it goes on), and ends its run after the
@@ -324,7 +330,7 @@ fn is_same(stored: &Job, request: &CreateJob) -> bool {
     !is_run && stored.spec == asked && stored.labels == request.labels && stored.id == *id
 }
 
-impl Change {
+impl JobAction {
     fn participle(self) -> &'static str {
         match self {
             Self::Cancel => "cancelled",

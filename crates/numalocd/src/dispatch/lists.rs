@@ -1,8 +1,10 @@
 //! Lists, one page at a time.
 
 use super::{
-    Begin, Listed, RecordChange, RecordChanges, RecordKind, Status,
-    changes::{Changes, Told},
+    Begin, Listed, RecordChange, RecordChanges, Status,
+    book::Book,
+    changes::Told,
+    collection::{Collection, Record},
     dispatcher::Dispatcher,
     page::page,
     rest::AnyEvents,
@@ -15,151 +17,252 @@ use crate::{
 use numaloc_api::{
     encoded::ListedJob,
     value::{
-        EventFilter, Job, JobFilter, JobId, JobState, ListEvents, ListJobs, ListSchedules,
-        ListWorkloads, QosClass, Schedule, ScheduleFilter, ScheduleId, Target, Workload,
-        WorkloadFilter, WorkloadId,
+        EventFilter, Job, JobFilter, JobId, JobState, ListEvents, ListOf, QosClass, Schedule,
+        ScheduleFilter, ScheduleId, Target, Workload, WorkloadFilter, WorkloadId,
     },
 };
-use std::{collections::BTreeMap, hash::Hash, ops::Bound, sync::Arc, time::SystemTime};
+use std::{
+    collections::BTreeMap,
+    fmt::{Debug, Display},
+    ops::Bound,
+    sync::Arc,
+    time::SystemTime,
+};
 
 /// About how many bytes of events or records are read for a watcher at once. The watcher holds them until its client has taken
 /// them.
 pub(super) const WATCHED_BYTES: usize = 1 << 20;
 
-impl Dispatcher {
-    pub(super) fn list_jobs(&self, request: &ListJobs) -> Result<Listed<ListedJob>, Refusal> {
-        let filter = &request.filter;
-        let workload = Named::by(self.records.workloads(), filter.workload.as_ref());
-        let schedule = self.named(filter.schedule.as_ref());
-        let schedule = schedule.as_ref();
-        page(&request.page, &("jobs", filter), |before| {
-            let end = before.map_or(Some(u64::MAX), |before| before.parse().ok())?;
-            let older = self.records.jobs().range(..end).rev();
-            let fitting = older.filter(move |(_, kept)| {
-                fits(&kept.job, filter, schedule) && workload.is_in(&kept.job.spec.target)
-            });
-            Some(fitting.map(|(number, kept)| (number.to_string(), self.listed(kept))))
-        })
+/// Records in the order of a list.
+type Rest<'a, R> = Box<dyn Iterator<Item = &'a <R as Record>::Kept> + 'a>;
+
+/// A kind of record as clients list and watch it. A record's position in a list is its key.
+pub trait Listable: Record<Key: Display> {
+    /// Which records a client asks for.
+    type Filter: Debug + Send + 'static;
+    /// What a client gets of a record.
+    type Shown: Weight + Send + 'static;
+    /// The name of the list, for page tokens.
+    const LIST: &str;
+
+    /// The records of the book.
+    fn collection(book: &Book) -> &Collection<Self>;
+
+    /// The records that may match the filter, in the order of the list, after this position; `None`: the list has no such
+    /// position.
+    fn after<'a>(
+        book: &'a Book,
+        filter: &'a Self::Filter,
+        position: Option<&str>,
+    ) -> Option<Rest<'a, Self>>;
+
+    /// Whether a record matches the filter.
+    fn matches<'a>(book: &'a Book, filter: &'a Self::Filter) -> Box<dyn Fn(&Self) -> bool + 'a>;
+
+    /// Whether a record that does not match the filter, or is gone (`None`), has never matched it, by what does not change.
+    fn never_matched(id: &Self::Id, known: Option<&Self>, filter: &Self::Filter) -> bool;
+
+    /// What clients get of the record.
+    fn shown(dispatcher: &Dispatcher, kept: &Self::Kept) -> Self::Shown;
+}
+
+impl Listable for Job {
+    type Filter = JobFilter;
+    type Shown = ListedJob;
+    const LIST: &str = "jobs";
+
+    fn collection(book: &Book) -> &Collection<Self> {
+        book.jobs()
     }
 
-    /// The schedule that a filter names, with its number if it is there: the id may have been that of another one before.
-    fn named(&self, id: Option<&ScheduleId>) -> Option<ScheduleId> {
-        id.map(|id| self.records.schedule(id).map_or(id, |known| &known.id).clone())
+    fn after<'a>(
+        book: &'a Book,
+        _: &'a JobFilter,
+        position: Option<&str>,
+    ) -> Option<Rest<'a, Self>> {
+        older(book.jobs(), position)
     }
 
-    fn listed(&self, kept: &Kept) -> ListedJob {
-        let open = || ListedJob::from(&*self.with_progress(kept.job.clone()));
+    fn matches<'a>(book: &'a Book, filter: &'a JobFilter) -> Box<dyn Fn(&Self) -> bool + 'a> {
+        let workload = Named::by(book.workloads(), filter.workload.as_ref());
+        // With its number if it is there: the id may have been that of another one before.
+        let number = |id| book.schedule(id).map_or(id, |known| &known.id);
+        let schedule = filter.schedule.as_ref().map(number);
+        Box::new(move |job| fits(job, filter, schedule) && workload.is_in(&job.spec.target))
+    }
+
+    /// Under an id that a client has chosen there may have been another job, and a run whose schedule is removed becomes its
+    /// owner's.
+    fn never_matched(_: &JobId, known: Option<&Self>, filter: &JobFilter) -> bool {
+        let Some(job) = known else { return false };
+        let is_only = job.id.number().map(JobId::numbered).as_ref() == Some(&job.id);
+        let is_others = |creator: &String| job.creator != *creator && creator != "schedule";
+        let is_of_other =
+            |of: &ScheduleId| job.schedule.as_ref().is_some_and(|schedule| schedule != of);
+        is_only
+            && (filter.creator.as_ref().is_some_and(is_others)
+                || filter.schedule.as_ref().is_some_and(is_of_other)
+                || filter.created_since.is_some_and(|since| job.created < since)
+                || !has_all(&job.labels, &filter.labels))
+    }
+
+    fn shown(dispatcher: &Dispatcher, kept: &Kept) -> ListedJob {
+        let open = || ListedJob::from(&*dispatcher.with_progress(kept.job.clone()));
         kept.listed.clone().unwrap_or_else(open)
     }
+}
 
-    pub(super) fn list_schedules(
-        &self,
-        request: &ListSchedules,
-    ) -> Result<Listed<Arc<Schedule>>, Refusal> {
-        let filter = &request.filter;
-        let workload = Named::by(self.records.workloads(), filter.workload.as_ref());
-        page(&request.page, &("schedules", filter), |before| {
-            let end = before.map_or(Some(u64::MAX), |before| before.parse().ok())?;
-            let older = self.records.schedules().range(..end).rev();
-            let fitting = older.filter(move |(_, schedule)| {
-                is_among(schedule, filter) && workload.is_in(&schedule.spec.migration.target)
-            });
-            Some(fitting.map(|(number, schedule)| (number.to_string(), schedule.clone())))
+impl Listable for Schedule {
+    type Filter = ScheduleFilter;
+    type Shown = Arc<Self>;
+    const LIST: &str = "schedules";
+
+    fn collection(book: &Book) -> &Collection<Self> {
+        book.schedules()
+    }
+
+    fn after<'a>(
+        book: &'a Book,
+        _: &'a ScheduleFilter,
+        position: Option<&str>,
+    ) -> Option<Rest<'a, Self>> {
+        older(book.schedules(), position)
+    }
+
+    fn matches<'a>(book: &'a Book, filter: &'a ScheduleFilter) -> Box<dyn Fn(&Self) -> bool + 'a> {
+        let workload = Named::by(book.workloads(), filter.workload.as_ref());
+        Box::new(move |schedule| {
+            (filter.states.is_empty() || filter.states.contains(&schedule.state))
+                && filter.creator.as_ref().is_none_or(|creator| schedule.creator == *creator)
+                && has_all(&schedule.spec.labels, &filter.labels)
+                && workload.is_in(&schedule.spec.migration.target)
         })
     }
 
-    pub(super) fn list_workloads(
-        &self,
-        request: &ListWorkloads,
-    ) -> Result<Listed<Arc<Workload>>, Refusal> {
-        let filter = &request.filter;
-        page(&request.page, &("workloads", filter), |after| {
-            let prefix = filter.id_prefix.as_deref().unwrap_or_default();
-            let begin = match after {
-                Some(after) => Bound::Excluded(WorkloadId::new(after)?),
-                None => WorkloadId::new(prefix).map_or(Bound::Unbounded, Bound::Included),
-            };
-            let rest = self.records.workloads().range((begin, Bound::Unbounded));
-            let of_prefix = rest.take_while(move |(id, _)| id.id().starts_with(prefix));
-            let selector = &filter.selector;
-            let selected = (!selector.is_empty()).then(|| self.records.labels().select(selector));
-            let fitting = of_prefix.filter(move |(id, workload)| {
-                is_listed_if(workload, filter, || {
-                    selected.as_ref().is_none_or(|selected| selected.has(id))
-                })
-            });
-            Some(fitting.map(|(id, workload)| (id.id().to_owned(), self.with_lease(workload))))
-        })
+    /// A schedule's creator does not change, but under an id that a client has chosen there may have been another schedule.
+    fn never_matched(_: &ScheduleId, known: Option<&Self>, filter: &ScheduleFilter) -> bool {
+        let Some(schedule) = known else { return false };
+        let numbered = schedule.id.number().map(ScheduleId::numbered);
+        let is_only = numbered.as_ref() == Some(&schedule.id);
+        is_only && filter.creator.as_ref().is_some_and(|creator| schedule.creator != *creator)
     }
 
-    /// At most `most` changes of jobs after a number. A job that does not match the filter counts as removed.
-    pub(super) fn jobs_after(
-        &self,
-        filter: &JobFilter,
-        after: u64,
-        most: usize,
-    ) -> Result<RecordChanges<ListedJob, JobId>, Refusal> {
-        let workload = Named::by(self.records.workloads(), filter.workload.as_ref());
-        let schedule = self.named(filter.schedule.as_ref());
-        changes_after(self.records.job_changes(), after, most, |id| {
-            let Some(kept) = self.records.kept(id) else { return Sight::Hidden };
-            match fits(&kept.job, filter, schedule.as_ref())
-                && workload.is_in(&kept.job.spec.target)
-            {
-                true => Sight::Shown(self.listed(kept)),
-                false if never_fitted(&kept.job, filter) => Sight::Never,
-                false => Sight::Hidden,
-            }
-        })
+    fn shown(_: &Dispatcher, kept: &Arc<Self>) -> Arc<Self> {
+        kept.clone()
+    }
+}
+
+impl Listable for Workload {
+    type Filter = WorkloadFilter;
+    type Shown = Arc<Self>;
+    const LIST: &str = "workloads";
+
+    fn collection(book: &Book) -> &Collection<Self> {
+        book.workloads()
     }
 
-    /// The same for schedules.
-    pub(super) fn schedules_after(
-        &self,
-        filter: &ScheduleFilter,
-        after: u64,
-        most: usize,
-    ) -> Result<RecordChanges<Arc<Schedule>, ScheduleId>, Refusal> {
-        let workload = Named::by(self.records.workloads(), filter.workload.as_ref());
-        changes_after(self.records.schedule_changes(), after, most, |id| {
-            let Some(schedule) = self.records.schedule(id) else { return Sight::Hidden };
-            let target = &schedule.spec.migration.target;
-            match is_among(schedule, filter) && workload.is_in(target) {
-                true => Sight::Shown(schedule.clone()),
-                false if never_was_among(schedule, filter) => Sight::Never,
-                false => Sight::Hidden,
-            }
-        })
-    }
-
-    /// The same for workloads.
-    pub(super) fn workloads_after(
-        &self,
-        filter: &WorkloadFilter,
-        after: u64,
-        most: usize,
-    ) -> Result<RecordChanges<Arc<Workload>, WorkloadId>, Refusal> {
+    fn after<'a>(
+        book: &'a Book,
+        filter: &'a WorkloadFilter,
+        position: Option<&str>,
+    ) -> Option<Rest<'a, Self>> {
         let prefix = filter.id_prefix.as_deref().unwrap_or_default();
-        changes_after(self.records.workload_changes(), after, most, |id| {
-            match self.records.workloads().get(id) {
-                _ if !id.id().starts_with(prefix) => Sight::Never,
-                Some(known) if is_listed(known, filter) => Sight::Shown(self.with_lease(known)),
-                _ => Sight::Hidden,
-            }
+        let begin = match position {
+            Some(after) => Bound::Excluded(WorkloadId::from_name(after)?),
+            None => WorkloadId::new(prefix).map_or(Bound::Unbounded, Bound::Included),
+        };
+        let rest = book.workloads().range((begin, Bound::Unbounded));
+        let of_prefix = rest.take_while(move |(id, _)| id.id().starts_with(prefix));
+        // A list goes through all workloads, so the index selects them first.
+        let selector = &filter.selector;
+        let selected = (!selector.is_empty()).then(|| book.labels().select(selector));
+        let is_selected = move |id| selected.as_ref().is_none_or(|selected| selected.has(id));
+        Some(Box::new(of_prefix.filter(move |(id, _)| is_selected(id)).map(|(_, known)| known)))
+    }
+
+    fn matches<'a>(_: &'a Book, filter: &'a WorkloadFilter) -> Box<dyn Fn(&Self) -> bool + 'a> {
+        Box::new(move |workload| {
+            let spec = &workload.spec;
+            filter.creator.as_ref().is_none_or(|creator| workload.creator == *creator)
+                && (filter.source.is_none() || spec.source == filter.source)
+                && filter.id_prefix.as_ref().is_none_or(|prefix| spec.id.id().starts_with(prefix))
+                && spec.is_selected(&filter.selector)
         })
+    }
+
+    fn never_matched(id: &WorkloadId, _: Option<&Self>, filter: &WorkloadFilter) -> bool {
+        filter.id_prefix.as_ref().is_some_and(|prefix| !id.id().starts_with(prefix))
+    }
+
+    fn shown(dispatcher: &Dispatcher, kept: &Arc<Self>) -> Arc<Self> {
+        dispatcher.with_lease(kept)
+    }
+}
+
+/// Records with numbers, the newest first, that are older than the one at this position.
+fn older<'a, R: Record<Key = u64>>(
+    all: &'a Collection<R>,
+    position: Option<&str>,
+) -> Option<Rest<'a, R>> {
+    let end = position.map_or(Some(u64::MAX), |position| position.parse().ok())?;
+    Some(Box::new(all.range(..end).rev().map(|(_, kept)| kept)))
+}
+
+impl Dispatcher {
+    pub(super) fn list<R: Listable>(
+        &self,
+        request: &ListOf<R::Filter>,
+    ) -> Result<Listed<R::Shown>, Refusal> {
+        let ListOf { filter, page } = request;
+        let matches = R::matches(&self.records, filter);
+        self::page(page, &(R::LIST, filter), |position| {
+            let rest = R::after(&self.records, filter, position)?;
+            let matching = rest.filter(move |kept| matches((*kept).as_ref()));
+            Some(matching.map(|kept| (kept.as_ref().key().to_string(), R::shown(self, kept))))
+        })
+    }
+
+    /// Changes after a number, `most` at most and no more once their records have [`WATCHED_BYTES`]. A record that does not match
+    /// the filter counts as removed.
+    pub(super) fn changes_after<R: Listable>(
+        &self,
+        filter: &R::Filter,
+        after: u64,
+        most: usize,
+    ) -> Result<RecordChanges<R::Shown, R::Id>, Refusal> {
+        let all = R::collection(&self.records);
+        let known = all.changes();
+        let matches = R::matches(&self.records, filter);
+        let mut rest = known.after(after).ok_or(Refusal::ResumeToken)?.peekable();
+        let (mut changes, mut bytes, mut seen) = (Vec::new(), 0, after);
+        while changes.len() < most
+            && bytes < WATCHED_BYTES
+            && let Some(Told { number, id, is_progress }) = rest.next()
+        {
+            seen = number;
+            let kept = all.by_id(id);
+            let change = match kept.filter(|kept| matches((*kept).as_ref())) {
+                Some(kept) => {
+                    let shown = R::shown(self, kept);
+                    bytes += shown.weight();
+                    RecordChange::Present(shown)
+                }
+                // If it matched before, its change has told of its removal.
+                None if is_progress => continue,
+                None if R::never_matched(id, kept.map(AsRef::as_ref), filter) => continue,
+                None => RecordChange::Removed(id.clone()),
+            };
+            changes.push((number, change, known.token(number)));
+        }
+        if rest.peek().is_none() {
+            seen = known.last();
+        }
+        Ok(RecordChanges { changes, seen, token: known.token(seen) })
     }
 
     /// Begins a watch of the records of a kind: with all of them, or after the change of a token.
-    pub(super) fn begin_watch(
-        &self,
-        of: RecordKind,
-        token: Option<&str>,
-    ) -> Result<Begin, Refusal> {
-        match of {
-            RecordKind::Job => self.records.job_changes().begin(token),
-            RecordKind::Schedule => self.records.schedule_changes().begin(token),
-            RecordKind::Workload => self.records.workload_changes().begin(token),
-        }
+    pub(super) fn begin_watch<R: Listable>(&self, token: Option<&str>) -> Result<Begin, Refusal> {
+        R::collection(&self.records).changes().begin(token)
     }
 
     pub(super) fn list_events(
@@ -277,50 +380,6 @@ impl Dispatcher {
     }
 }
 
-/// What a watch shows of a record.
-#[derive(Debug)]
-enum Sight<T> {
-    /// It is among those that are watched.
-    Shown(T),
-    /// It is not, and may have been.
-    Hidden,
-    /// It never was.
-    Never,
-}
-
-/// Changes after a number, `most` at most and no more once their records have [`WATCHED_BYTES`]. What is hidden has gone, for
-/// who watches.
-fn changes_after<K: Clone + Eq + Hash, T: Weight>(
-    known: &Changes<K>,
-    after: u64,
-    most: usize,
-    sight: impl Fn(&K) -> Sight<T>,
-) -> Result<RecordChanges<T, K>, Refusal> {
-    let mut rest = known.after(after).ok_or(Refusal::ResumeToken)?.peekable();
-    let (mut changes, mut bytes, mut seen) = (Vec::new(), 0, after);
-    while changes.len() < most
-        && bytes < WATCHED_BYTES
-        && let Some(Told { number, id, is_progress }) = rest.next()
-    {
-        seen = number;
-        let change = match sight(id) {
-            Sight::Shown(record) => {
-                bytes += record.weight();
-                RecordChange::Present(record)
-            }
-            Sight::Never => continue,
-            // Its change has said so.
-            Sight::Hidden if is_progress => continue,
-            Sight::Hidden => RecordChange::Removed(id.clone()),
-        };
-        changes.push((number, change, known.token(number)));
-    }
-    if rest.peek().is_none() {
-        seen = known.last();
-    }
-    Ok(RecordChanges { changes, seen, token: known.token(seen) })
-}
-
 /// The workload that a filter names, if it does.
 #[derive(Clone, Copy, Debug)]
 enum Named<'a> {
@@ -333,7 +392,7 @@ enum Named<'a> {
 }
 
 impl<'a> Named<'a> {
-    fn by(known: &'a BTreeMap<WorkloadId, Arc<Workload>>, id: Option<&WorkloadId>) -> Self {
+    fn by(known: &'a Collection<Workload>, id: Option<&WorkloadId>) -> Self {
         match id.map(|id| known.get(id)) {
             None => Self::Any,
             Some(None) => Self::None,
@@ -354,12 +413,6 @@ fn has_all(labels: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>)
     wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
 }
 
-fn is_among(schedule: &Schedule, filter: &ScheduleFilter) -> bool {
-    (filter.states.is_empty() || filter.states.contains(&schedule.state))
-        && filter.creator.as_ref().is_none_or(|creator| schedule.creator == *creator)
-        && has_all(&schedule.spec.labels, &filter.labels)
-}
-
 /// Whether a job meets a filter, which names `schedule`.
 fn fits(job: &Job, filter: &JobFilter, schedule: Option<&ScheduleId>) -> bool {
     let is_of =
@@ -369,41 +422,6 @@ fn fits(job: &Job, filter: &JobFilter, schedule: Option<&ScheduleId>) -> bool {
         && filter.creator.as_ref().is_none_or(|creator| job.creator == *creator)
         && filter.created_since.is_none_or(|since| job.created >= since)
         && has_all(&job.labels, &filter.labels)
-}
-
-/// Whether a job has never met a filter, by what of it does not change. Under an id that a client has chosen there may have been
-/// another job, and a run whose schedule is removed becomes its owner's.
-fn never_fitted(job: &Job, filter: &JobFilter) -> bool {
-    let is_only = job.id.number().map(JobId::numbered).as_ref() == Some(&job.id);
-    let is_others = |creator: &String| job.creator != *creator && creator != "schedule";
-    let is_of_other =
-        |of: &ScheduleId| job.schedule.as_ref().is_some_and(|schedule| schedule != of);
-    is_only
-        && (filter.creator.as_ref().is_some_and(is_others)
-            || filter.schedule.as_ref().is_some_and(is_of_other)
-            || filter.created_since.is_some_and(|since| job.created < since)
-            || !has_all(&job.labels, &filter.labels))
-}
-
-/// The same of a schedule: its creator does not change.
-fn never_was_among(schedule: &Schedule, filter: &ScheduleFilter) -> bool {
-    let is_only = schedule.id.number().map(ScheduleId::numbered).as_ref() == Some(&schedule.id);
-    is_only && filter.creator.as_ref().is_some_and(|creator| schedule.creator != *creator)
-}
-
-fn is_listed(workload: &Workload, filter: &WorkloadFilter) -> bool {
-    is_listed_if(workload, filter, || workload.spec.is_selected(&filter.selector))
-}
-
-/// The same, if `is_selected` says whether the filter's selector selects it.
-fn is_listed_if(
-    workload: &Workload,
-    filter: &WorkloadFilter,
-    is_selected: impl FnOnce() -> bool,
-) -> bool {
-    filter.creator.as_ref().is_none_or(|creator| workload.creator == *creator)
-        && (filter.source.is_none() || workload.spec.source == filter.source)
-        && is_selected()
 }
 
 fn is_wanted(event: &EventHead, filter: &EventFilter) -> bool {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// A record that may be forgotten.
 #[derive(Clone, Copy, Debug)]
-pub struct Record<'a, K> {
+pub struct Candidate<'a, K> {
     /// Its key.
     pub key: K,
     /// Its creator.
@@ -51,12 +51,12 @@ impl Share {
 
 /// The keys of at most `most` records to remove so that the rest fits into `room`. `records` come oldest first.
 pub fn surplus<'a, K>(
-    records: impl IntoIterator<Item = Record<'a, K>>,
+    records: impl IntoIterator<Item = Candidate<'a, K>>,
     room: Room,
     most: usize,
 ) -> Vec<K> {
     let mut all = Share::default();
-    let mut creators: BTreeMap<&str, (Share, VecDeque<Record<'a, K>>)> = BTreeMap::new();
+    let mut creators: BTreeMap<&str, (Share, VecDeque<Candidate<'a, K>>)> = BTreeMap::new();
     for record in records {
         let (own, kept) = creators.entry(record.creator).or_default();
         own.add(record.bytes);
@@ -82,8 +82,8 @@ mod tests {
     use super::*;
     use proptest::{collection::vec, prelude::*};
 
-    fn records(of: &[(&'static str, usize)]) -> Vec<Record<'static, usize>> {
-        let record = |(key, &(creator, bytes))| Record { key, creator, bytes };
+    fn records(of: &[(&'static str, usize)]) -> Vec<Candidate<'static, usize>> {
+        let record = |(key, &(creator, bytes))| Candidate { key, creator, bytes };
         of.iter().enumerate().map(record).collect()
     }
 

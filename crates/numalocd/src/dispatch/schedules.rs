@@ -3,14 +3,14 @@
 use super::{
     Made,
     agenda::Asked,
-    command::{MadeSchedule, Reply},
+    command::{MadeSchedule, Reply, stopping},
     dispatcher::Dispatcher,
-    used::Sort,
+    owned::{check_etag, check_owner, etag},
 };
 use crate::{
     access::Caller,
     refusal::Refusal,
-    store::{Weight, Write},
+    store::{Kept, Write},
 };
 use numaloc_api::value::{
     CreateSchedule, DeleteSchedule, EventType, Job, JobState, Pins, RunSchedule, Schedule,
@@ -34,7 +34,7 @@ impl Dispatcher {
         };
         let is_other =
             |known: &Schedule| id.as_ref().is_some_and(|id| *id != known.id) || differs(known);
-        match self.records.schedule_of_request(&caller.name, request_id) {
+        match self.records.schedules().of_request(&caller.name, request_id) {
             Some(known) if is_other(known) => Err(Refusal::AlreadyExists {
                 request_id: request_id.clone(),
                 name: known.id.to_string(),
@@ -83,8 +83,7 @@ impl Dispatcher {
             request_id,
             etag: etag(),
         });
-        let quota = &self.config().quota;
-        self.records.used().check(&caller.name, Sort::Schedule, schedule.weight(), None, quota)?;
+        self.records.check_schedule(&schedule, &self.config().quota)?;
         if validate_only {
             return Ok((schedule, false));
         }
@@ -95,8 +94,7 @@ impl Dispatcher {
     }
 
     pub(super) fn get_schedule(&self, id: &ScheduleId) -> Result<Arc<Schedule>, Refusal> {
-        let schedule = self.records.schedule(id).cloned();
-        schedule.ok_or_else(|| Refusal::NotFound { name: id.to_string() })
+        self.records.schedules().known(id).cloned()
     }
 
     pub(super) fn update_schedule(
@@ -143,9 +141,7 @@ impl Dispatcher {
             },
             ..(*known).clone()
         });
-        let (before, quota) = (Some(known.weight()), &self.config().quota);
-        let weight = schedule.weight();
-        self.records.used().check(&known.creator, Sort::Schedule, weight, before, quota)?;
+        self.records.check_schedule(&schedule, &self.config().quota)?;
         if validate_only {
             return Ok(schedule);
         }
@@ -206,6 +202,9 @@ impl Dispatcher {
     /// Runs a schedule now. The caller gets the job once the target has been found. If a run is queued or under way
     /// is given back, and so is the one that an earlier request with the same request_id has made.
     pub(super) fn run_now(&mut self, caller: &Caller, request: RunSchedule, reply: Reply<Made>) {
+        if self.stopping.is_some() {
+            return drop(reply.send(Err(stopping())));
+        }
         let known = match self.find_run(caller, &request) {
             Ok(None) => self.changeable(caller, &request.id, None),
             Ok(Some(job)) => return drop(reply.send(Ok((job, true)))),
@@ -233,7 +232,8 @@ impl Dispatcher {
     ) -> Result<Option<Arc<Job>>, Refusal> {
         let RunSchedule { id, request_id } = request;
         let Some(request_id) = request_id else { return Ok(None) };
-        let Some(job) = self.records.job_of_request(&caller.name, request_id) else {
+        let Some(Kept { job, .. }) = self.records.jobs().of_request(&caller.name, request_id)
+        else {
             return Ok(None);
         };
         // One that was under way when its schedule was removed has none any more.
@@ -272,17 +272,9 @@ impl Dispatcher {
         etag: Option<&str>,
     ) -> Result<Arc<Schedule>, Refusal> {
         let known = self.get_schedule(id)?;
-        if !caller.may_change(&known.creator) {
-            let owner = &known.creator;
-            let message = format!("{id} belongs to {owner}: only {owner} and admins may change it");
-            return Err(Refusal::NotPermitted { message });
-        }
-        match etag {
-            Some(etag) if etag != known.etag => {
-                Err(Refusal::Etag { name: id.to_string(), present: known.etag.clone() })
-            }
-            _ => Ok(known),
-        }
+        check_owner(caller, id, &known.creator)?;
+        check_etag(id, etag, &known.etag)?;
+        Ok(known)
     }
 
     /// Forgets what was learnt of a schedule that was changed or removed, and sets when it is due.
@@ -299,9 +291,4 @@ impl Dispatcher {
             self.agenda.set_due(number, due);
         }
     }
-}
-
-/// A new, random etag.
-pub(super) fn etag() -> String {
-    format!("{:016x}", fastrand::u64(..))
 }

@@ -4,7 +4,6 @@ use super::{
     command::Command,
     dispatcher::{Dispatcher, Probed},
     handle::Handle,
-    lists::WATCHED_BYTES,
     measured::Measured,
     run::Run,
 };
@@ -31,6 +30,9 @@ const RETRY: Duration = Duration::from_secs(1);
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 /// How many commands may be queued. When the queue is full, callers wait.
 const COMMANDS: usize = 256;
+/// About how many bytes the changes have that share a commit. A larger change has a commit of its own: if there is no room for
+/// it, changes of other clients do not fail with it.
+const COMMIT_BYTES: usize = 1 << 20;
 
 /// The channels from the engine.
 #[derive(Debug)]
@@ -60,7 +62,7 @@ pub fn start(
 impl Dispatcher {
     async fn serve(
         mut self,
-        mut commands: mpsc::Receiver<Command>,
+        mut commands: mpsc::Receiver<Command<Self>>,
         mut ears: Ears,
         mut pulse: Pulse,
     ) {
@@ -69,6 +71,7 @@ impl Dispatcher {
         let mut retry: Option<Instant> = None;
         let mut pulse_due = Instant::now();
         let mut slice: Option<Instant> = None;
+        let mut left = None;
         loop {
             let now = Instant::now();
             if pulse_due <= now {
@@ -100,8 +103,8 @@ impl Dispatcher {
                 yield_now().await;
             }
             tokio::select! {
-                command = commands.recv() => match command {
-                    Some(command) => self.on_commands(command, &mut commands),
+                command = next_command(&mut left, &mut commands) => match command {
+                    Some(command) => left = self.on_commands(command, &mut commands),
                     None => self.begin_stop(),
                 },
                 Some(report) = ears.reports.recv() => self.on_report(report),
@@ -157,7 +160,7 @@ impl Dispatcher {
                 .is_some_and(|kept| self.records.is_watched(&kept.job.id))
         };
         let progress = self.runs.keys().any(is_shown).then(|| now + PROGRESS);
-        let is_told = self.records.job_changes().is_watched();
+        let is_told = self.records.jobs().changes().is_watched();
         let is_told = is_told && self.runs.values().any(Run::is_moving);
         let of_all = is_told.then(|| now + PROGRESS_OF_ALL);
         let given_up = self.runs.values().filter_map(Run::given_up).min();
@@ -169,7 +172,7 @@ impl Dispatcher {
     fn show_progress(&mut self) {
         let now = Instant::now();
         let wall = self.wall();
-        let are_all_watched = self.records.job_changes().is_watched();
+        let are_all_watched = self.records.jobs().changes().is_watched();
         for (number, run) in self.runs.iter_mut().filter(|(_, run)| run.is_moving()) {
             let Some(Kept { job, .. }) = self.records.jobs().get(number) else { continue };
             let is_watched = self.records.is_watched(&job.id);
@@ -212,140 +215,40 @@ impl Dispatcher {
     }
 
     /// Handles a command and those queued behind it. Questions are answered first, so that none waits for more than one
-    /// commit. Changes share one commit.
-    fn on_commands(&mut self, first: Command, rest: &mut mpsc::Receiver<Command>) {
-        let mut changes = Vec::new();
-        let waiting = std::iter::from_fn(|| rest.try_recv().ok());
-        for command in std::iter::once(first).chain(waiting.take(COMMANDS)) {
-            match command.is_change() {
-                true => changes.push(command),
-                false => self.on_question(command),
+    /// commit. Changes share one commit, as far as they fit into it; the first that does not is given back, for the next turn.
+    fn on_commands(
+        &mut self,
+        first: Command<Self>,
+        rest: &mut mpsc::Receiver<Command<Self>>,
+    ) -> Option<Command<Self>> {
+        let (mut changes, mut bytes, mut left) = (Vec::new(), 0, None);
+        let mut waiting = std::iter::once(first).chain(std::iter::from_fn(|| rest.try_recv().ok()));
+        for command in waiting.by_ref().take(COMMANDS) {
+            match command {
+                Command::Question(answer) => answer(self),
+                Command::Change(change) if bytes > 0 && bytes + change.bytes > COMMIT_BYTES => {
+                    left = Some(Command::Change(change));
+                    break;
+                }
+                Command::Change(change) => {
+                    bytes += change.bytes;
+                    changes.push(change.make);
+                }
+                Command::Stop => self.begin_stop(),
             }
         }
         self.on_changes(changes);
+        left
     }
+}
 
-    /// Answers a command that changes no record, also while runs are being ended. Sending fails only if the caller has
-    /// gone.
-    fn on_question(&mut self, question: Command) {
-        match question {
-            Command::Stop => self.begin_stop(),
-            Command::Select(target, of, reply) => {
-                let _ = reply.send(self.select(&target, of.as_ref(), None));
-            }
-            Command::Offers(spec, of, reply) => drop(reply.send(Ok(self.offers(&spec, &of)))),
-            Command::FindRequest(caller, request, reply) => {
-                let _ = reply.send(self.find_any_request(&caller, &request));
-            }
-            Command::FindScheduleRequest(caller, request, reply) => {
-                let _ = reply.send(self.find_schedule_request(&caller, &request));
-            }
-            Command::BeginRegister(caller, request, reply) => {
-                let _ = reply.send(self.begin_register(&caller, &request));
-            }
-            Command::GetJob(id, reply) => drop(reply.send(self.get_any_job(&id))),
-            Command::StoredJob(id, reply) => drop(reply.send(self.records.stored_job(&id))),
-            Command::StoredEvents(numbers, reply) => {
-                let _ = reply.send(self.records.stored_events(&numbers));
-            }
-            Command::ListJobs(request, reply) => drop(reply.send(self.list_jobs(&request))),
-            Command::WatchJob(id, reply) => {
-                let any = self.get_any_job(&id);
-                let _ = reply.send(any.map(|any| (self.records.watch_job(any.0.clone()), any)));
-            }
-            Command::GetSchedule(id, reply) => drop(reply.send(self.get_schedule(&id))),
-            Command::ListSchedules(request, reply) => {
-                let _ = reply.send(self.list_schedules(&request));
-            }
-            Command::RunSchedule(.., reply) if self.stopping.is_some() => {
-                let message = "the daemon is stopping".into();
-                let _ = reply.send(Err(Refusal::Unavailable { message }));
-            }
-            Command::RunSchedule(caller, request, reply) => self.run_now(&caller, request, reply),
-            Command::RenewWorkloads(caller, request, reply) => {
-                let _ = reply.send(Ok(self.renew_workloads(&caller, &request)));
-            }
-            Command::GetWorkload(id, reply) => drop(reply.send(self.get_workload(&id))),
-            Command::ListWorkloads(request, reply) => {
-                let _ = reply.send(self.list_workloads(&request));
-            }
-            Command::WorkloadsAfter(filter, after, most, reply) => {
-                let _ = reply.send(self.workloads_after(&filter, after, most));
-            }
-            Command::JobsAfter(filter, after, most, reply) => {
-                let _ = reply.send(self.jobs_after(&filter, after, most));
-            }
-            Command::SchedulesAfter(filter, after, most, reply) => {
-                let _ = reply.send(self.schedules_after(&filter, after, most));
-            }
-            Command::BeginWatch(of, token, reply) => {
-                let _ = reply.send(self.begin_watch(of, token.as_deref()));
-            }
-            Command::WatchedWorkloads(after, most, reply) => {
-                let _ = reply.send(Ok(self.watched_workloads(after.as_ref(), most)));
-            }
-            Command::CpusetsChanged(cgroups, reply) => {
-                self.cpusets_changed(cgroups);
-                let _ = reply.send(Ok(()));
-            }
-            Command::ListEvents(request, reply) => drop(reply.send(self.list_events(&request))),
-            Command::CheckCursor(after, reply) => drop(reply.send(self.check_cursor(after))),
-            Command::EventsAfter(filter, after, most, reply) => {
-                let _ = reply.send(self.events_after(&filter, after, most, WATCHED_BYTES));
-            }
-            Command::Snapshot(reply) => {
-                let _ = reply.send(self.records.snapshot());
-            }
-            Command::Status(reply) => drop(reply.send(Ok(self.status()))),
-            change => self.on_changes(vec![change]),
-        }
-    }
-
-    /// Makes a change as part of the present group.
-    pub(super) fn on_change(&mut self, change: Command) {
-        macro_rules! answer {
-            ($reply:expr, $answer:expr) => {{
-                let answer = match self.stopping {
-                    Some(_) => {
-                        Err(Refusal::Unavailable { message: "the daemon is stopping".into() })
-                    }
-                    None => $answer,
-                };
-                self.answer($reply, answer);
-            }};
-        }
-        match change {
-            Command::CreateJob(caller, request, pins, found, reply) => {
-                answer!(reply, self.create_job(&caller, request, pins, found));
-            }
-            Command::ChangeJob(caller, id, change, reply) => {
-                answer!(reply, self.change_job(&caller, &id, change));
-            }
-            Command::DeleteJob(caller, request, reply) => {
-                answer!(reply, self.delete_job(&caller, &request));
-            }
-            Command::CreateSchedule(caller, request, pins, reply) => {
-                answer!(reply, self.create_schedule(&caller, request, pins));
-            }
-            Command::UpdateSchedule(caller, request, pins, reply) => {
-                answer!(reply, self.update_schedule(&caller, request, pins));
-            }
-            Command::DeleteSchedule(caller, request, reply) => {
-                answer!(reply, self.delete_schedule(&caller, request));
-            }
-            Command::RegisterWorkload(caller, request, reply) => {
-                answer!(reply, self.register_workload(&caller, request));
-            }
-            Command::ReplaceWorkloads(caller, set, reply) => {
-                answer!(reply, self.replace_workloads(&caller, set));
-            }
-            Command::UnregisterWorkload(caller, request, reply) => {
-                answer!(reply, self.unregister_workload(&caller, &request));
-            }
-            Command::SetHold(caller, hold, on, reply) => {
-                answer!(reply, self.set_hold(&caller, hold, on));
-            }
-            question => self.on_question(question),
-        }
+/// The command that is `left` over, or else the next one.
+async fn next_command<S>(
+    left: &mut Option<Command<S>>,
+    commands: &mut mpsc::Receiver<Command<S>>,
+) -> Option<Command<S>> {
+    match left.take() {
+        None => commands.recv().await,
+        left => left,
     }
 }

@@ -195,7 +195,7 @@ impl Rig {
     pub async fn only_listed(&self) -> Job {
         let page = Page { size: 100, token: None };
         let all = ListJobs { filter: JobFilter::default(), page };
-        let listed = self.handle.list_jobs(all).await.expect("a list");
+        let listed = self.handle.list::<Job>(all).await.expect("a list");
         let [job] = listed_jobs(&listed).try_into().expect("one job");
         job
     }

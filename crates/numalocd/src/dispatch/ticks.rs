@@ -142,7 +142,7 @@ impl Dispatcher {
         let asker = self.agenda.asker(known.id.number().unwrap_or_default());
         if let Some(Asked { who, request_id, .. }) = asker {
             // Of two that were under way with the same request_id the first has it.
-            let is_new = |id: &String| self.records.job_of_request(who, id).is_none();
+            let is_new = |id: &String| self.records.jobs().of_request(who, id).is_none();
             job.request_id = request_id.clone().filter(is_new);
             job.requester = Some(who.clone());
         }
@@ -243,7 +243,7 @@ impl Dispatcher {
     /// schedule is delayed by more than its own interval and jitter.
     pub(super) fn set_all_due(&mut self) {
         let (now, wall) = (Instant::now(), self.wall());
-        for (&number, schedule) in self.records.schedules() {
+        for (&number, schedule) in self.records.schedules().iter() {
             let spec = &schedule.spec;
             match schedule.state {
                 ScheduleState::Waiting => {

@@ -33,25 +33,22 @@ impl Amount {
     }
 }
 
-/// What one client has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Own {
-    open_jobs: usize,
-    runs: usize,
-    schedules: usize,
-    workloads: usize,
-    bytes: usize,
+/// What a record counts for.
+#[derive(Debug)]
+pub struct Counted {
+    /// Its owner.
+    pub owner: String,
+    /// As what.
+    pub sort: Sort,
+    /// Its weight.
+    pub bytes: usize,
 }
 
-impl Own {
-    fn count(&mut self, sort: Sort) -> &mut usize {
-        match sort {
-            Sort::OpenJob => &mut self.open_jobs,
-            Sort::Run => &mut self.runs,
-            Sort::Schedule => &mut self.schedules,
-            Sort::Workload => &mut self.workloads,
-        }
-    }
+/// What one client has: how many records of each [`Sort`], and their weights together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Own {
+    records: [usize; 4],
+    bytes: usize,
 }
 
 /// What all clients have.
@@ -63,30 +60,29 @@ pub struct Used {
 }
 
 impl Used {
-    /// Counts a record of this weight.
-    pub fn add(&mut self, creator: &str, sort: Sort, bytes: usize) {
-        let own = match self.clients.get_mut(creator) {
+    /// Counts a record.
+    pub fn add(&mut self, record: &Counted) {
+        let own = match self.clients.get_mut(&record.owner) {
             Some(own) => own,
-            None => self.clients.entry(creator.to_owned()).or_default(),
+            None => self.clients.entry(record.owner.clone()).or_default(),
         };
-        *own.count(sort) += 1;
-        own.bytes += bytes;
-        self.bytes += bytes;
+        own.records[record.sort as usize] += 1;
+        own.bytes += record.bytes;
+        self.bytes += record.bytes;
     }
 
     /// Subtracts a record that was counted.
-    pub fn take(&mut self, creator: &str, sort: Sort, bytes: usize) {
-        let Some(own) = self.clients.get_mut(creator) else { return };
-        *own.count(sort) -= 1;
-        own.bytes -= bytes;
-        self.bytes -= bytes;
+    pub fn take(&mut self, record: &Counted) {
+        let Some(own) = self.clients.get_mut(&record.owner) else { return };
+        own.records[record.sort as usize] -= 1;
+        own.bytes -= record.bytes;
+        self.bytes -= record.bytes;
         if *own == Own::default() {
-            self.clients.remove(creator);
+            self.clients.remove(&record.owner);
         }
     }
 
-    /// Checks whether the quota of `creator` allows a record of this weight. `before` is the weight of the record that it
-    /// replaces; `None`: it is a new one.
+    /// Checks whether the quota of `creator` allows these records instead of those of `before`.
     ///
     /// # Errors
     /// [`Refusal::Quota`]: the creator has used up the number of records or their bytes, or all clients together their bytes.
@@ -94,27 +90,11 @@ impl Used {
         &self,
         creator: &str,
         sort: Sort,
-        bytes: usize,
-        before: Option<usize>,
-        quota: &Quota,
-    ) -> Result<(), Refusal> {
-        let before = before.map_or_else(Amount::default, |bytes| Amount { records: 1, bytes });
-        self.check_many(creator, sort, Amount { records: 1, bytes }, before, quota)
-    }
-
-    /// As [`Self::check`], for many records that replace those of `before`.
-    ///
-    /// # Errors
-    /// As [`Self::check`].
-    pub fn check_many(
-        &self,
-        creator: &str,
-        sort: Sort,
         after: Amount,
         before: Amount,
         quota: &Quota,
     ) -> Result<(), Refusal> {
-        let mut own = self.clients.get(creator).copied().unwrap_or_default();
+        let own = self.clients.get(creator).copied().unwrap_or_default();
         let (what, limit) = match sort {
             Sort::OpenJob => ("open jobs", quota.open_jobs),
             Sort::Run => ("runs of schedules", usize::MAX),
@@ -123,7 +103,7 @@ impl Used {
         };
         let refused = |what, limit| Err(Refusal::Quota { what, limit, caller: creator.to_owned() });
         // A change that makes nothing larger is never refused.
-        let records = (*own.count(sort) + after.records).saturating_sub(before.records);
+        let records = (own.records[sort as usize] + after.records).saturating_sub(before.records);
         if after.records > before.records && records > limit {
             return refused(what, limit);
         }

@@ -5,7 +5,7 @@ use super::{
     dispatcher::Dispatcher,
     measured::Measured,
     names::Says,
-    schedules::etag,
+    owned::{check_etag, check_owner, etag},
     selected::{Selected, processes, units},
     used::{Amount, Sort},
 };
@@ -172,8 +172,7 @@ impl Dispatcher {
     }
 
     pub(super) fn get_workload(&self, id: &WorkloadId) -> Result<Arc<Workload>, Refusal> {
-        let known = self.records.workloads().get(id).map(|known| self.with_lease(known));
-        known.ok_or_else(|| Refusal::NotFound { name: id.to_string() })
+        Ok(self.with_lease(self.records.workloads().known(id)?))
     }
 
     pub(super) fn register_workload(
@@ -195,9 +194,7 @@ impl Dispatcher {
             return Ok(self.with_lease(known));
         }
         let workload = self.record(caller, spec, known.as_deref(), request_id);
-        let (before, quota) = (known.map(|known| known.weight()), &self.config().quota);
-        let weight = workload.weight();
-        self.records.used().check(&workload.creator, Sort::Workload, weight, before, quota)?;
+        self.records.check_workload(&workload, &self.config().quota)?;
         if validate_only {
             return Ok(workload);
         }
@@ -255,14 +252,15 @@ impl Dispatcher {
         let known = self.records.workloads().get(id).cloned();
         match &known {
             Some(known) => {
-                self.check_owner(caller, known)?;
+                check_owner(caller, id, &known.creator)?;
                 if request.create_only {
                     return Err(Refusal::NameTaken { name: id.to_string() });
                 }
             }
             None => self.config().check_name(caller, id.id())?,
         }
-        check_etag(id, request.etag.as_deref(), known.as_deref())?;
+        let present = known.as_ref().map_or("", |known| &known.etag);
+        check_etag(id, request.etag.as_deref(), present)?;
         Ok(known)
     }
 
@@ -322,7 +320,7 @@ impl Dispatcher {
         let dropped = removed.iter().filter_map(|id| self.records.workloads().get(id));
         dropped.for_each(|dropped| before.add(dropped.weight()));
         let quota = &config.quota;
-        self.records.used().check_many(&caller.name, Sort::Workload, after, before, quota)?;
+        self.records.used().check(&caller.name, Sort::Workload, after, before, quota)?;
         let done =
             Replaced { written: writes.len(), unchanged: unchanged.len(), removed: removed.len() };
         if validate_only {
@@ -355,12 +353,12 @@ impl Dispatcher {
         request: &UnregisterWorkload,
     ) -> Result<(), Refusal> {
         let UnregisterWorkload { id, etag, allow_missing, validate_only } = request;
-        let Some(known) = self.records.workloads().get(id).cloned() else {
-            let missing = || Refusal::NotFound { name: id.to_string() };
-            return if *allow_missing { Ok(()) } else { Err(missing()) };
+        let known = match self.records.workloads().known(id) {
+            Err(_) if *allow_missing => return Ok(()),
+            known => known?.clone(),
         };
-        self.check_owner(caller, &known)?;
-        check_etag(id, etag.as_deref(), Some(&known))?;
+        check_owner(caller, id, &known.creator)?;
+        check_etag(id, etag.as_deref(), &known.etag)?;
         if *validate_only {
             return Ok(());
         }
@@ -424,15 +422,6 @@ impl Dispatcher {
         let left = end.saturating_duration_since(Instant::now());
         Arc::new(Workload { expires: Some(self.wall() + left), ..(**workload).clone() })
     }
-
-    fn check_owner(&self, caller: &Caller, known: &Workload) -> Result<(), Refusal> {
-        if caller.may_change(&known.creator) {
-            return Ok(());
-        }
-        let (id, owner) = (&known.spec.id, &known.creator);
-        let message = format!("{id} belongs to {owner}: only {owner} and admins may change it");
-        Err(Refusal::NotPermitted { message })
-    }
 }
 
 /// Whether nothing would change if `caller` registered this workload with `spec`.
@@ -445,20 +434,6 @@ fn not_own(known: &Workload) -> Refusal {
     let (id, owner) = (&known.spec.id, &known.creator);
     let message = format!("{id} belongs to {owner}: leave it out of the set, or take another name");
     Refusal::NotPermitted { message }
-}
-
-fn check_etag(
-    id: &WorkloadId,
-    expected: Option<&str>,
-    known: Option<&Workload>,
-) -> Result<(), Refusal> {
-    let present = known.map_or("", |known| &known.etag);
-    match expected {
-        Some(etag) if etag != present => {
-            Err(Refusal::Etag { name: id.to_string(), present: present.to_owned() })
-        }
-        _ => Ok(()),
-    }
 }
 
 /// The name of a workload as a member of a target: its container id, or else its cgroup.

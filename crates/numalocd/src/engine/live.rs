@@ -1,7 +1,8 @@
 //! One look at the whole host, again and again, for all who watch it live.
 //!
 //! A thread looks as long as somebody asks: however many do, the host is read once. What is shown is made by that thread, and
-//! nothing is kept for a viewer but which processes it watches closely.
+//! nothing is kept for a viewer but which processes it watches closely, and whether it has the present snapshot: a viewer that has
+//! waits for the next one, because of each snapshot megabytes may have to be encoded.
 
 use super::turns::caught;
 use crate::refusal::Refusal;
@@ -13,7 +14,7 @@ use std::{
     thread,
     time::{Duration, Instant, SystemTime},
 };
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 
 /// What looking may use, in percent of one CPU.
 const BUDGET_PERCENT: f64 = 2.0;
@@ -22,6 +23,8 @@ const PERIOD: Duration = Duration::from_secs(1);
 const SECOND: Duration = Duration::from_millis(300);
 /// Time between two turns of looking.
 const TURN: Duration = Duration::from_millis(50);
+/// How long a viewer that has the present snapshot waits for the next one at most. Then it gets the present one again.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// How long after the last question looking goes on.
 const LASTS: Duration = Duration::from_secs(15);
 /// Most processes that are watched closely for one caller, and for all.
@@ -61,6 +64,8 @@ struct Viewers {
     asked: Option<Instant>,
     /// In the order in which they were asked for last.
     closely: Vec<Closely>,
+    /// Who has the present snapshot.
+    served: BTreeSet<String>,
 }
 
 /// A process that is watched closely.
@@ -126,34 +131,45 @@ impl Sampler {
         Self(Arc::new(Shared { roots, lasts, viewers, shown }))
     }
 
-    /// What is known by now. The caller `of` asks, and watches `process` closely.
+    /// What is known by now; what is known next, if the caller `of` has that already. It watches `process` closely.
     ///
     /// # Errors
     /// The host cannot be read, or there can be no thread.
     pub async fn ask(&self, of: &str, process: Option<Identity>) -> Result<Arc<HostNow>, Refusal> {
-        self.begin(of, process)?;
-        let mut shown = self.0.shown.subscribe();
+        let (mut shown, is_served) = self.begin(of, process)?;
+        if is_served {
+            // A look that hangs must not keep viewers waiting. The sender is there as long as `self` is.
+            let _ = timeout(PATIENCE, shown.changed()).await;
+        }
         let gone =
             |error: watch::error::RecvError| Refusal::Internal { message: error.to_string() };
-        let shown = shown.wait_for(Option::is_some).await.map_err(gone)?;
+        let shown = shown.wait_for(Option::is_some).await.map_err(gone)?.clone();
         let none = || Refusal::Internal { message: "nothing was seen".to_owned() };
-        shown.clone().ok_or_else(none)?
+        let now = shown.ok_or_else(none)??;
+        self.0.viewers().served.insert(of.to_owned());
+        Ok(now)
     }
 
-    /// Notes the question, and starts the thread if none looks.
-    fn begin(&self, of: &str, process: Option<Identity>) -> Result<(), Refusal> {
+    /// Notes the question, and starts the thread if none looks. Gives back where snapshots come, and whether the caller has the
+    /// present one.
+    fn begin(
+        &self,
+        of: &str,
+        process: Option<Identity>,
+    ) -> Result<(watch::Receiver<Shown>, bool), Refusal> {
         let (mut viewers, now) = (self.0.viewers(), Instant::now());
         if let Some(process) = process {
             viewers.watch(of, process, now);
         }
         if viewers.asked.replace(now).is_some() {
-            return Ok(());
+            return Ok((self.0.shown.subscribe(), viewers.served.contains(of)));
         }
         self.0.shown.send_replace(None);
+        let shown = self.0.shown.subscribe();
         let shared = self.0.clone();
         let thread = thread::Builder::new().name("live-view".to_owned());
         let started = thread.spawn(move || shared.run());
-        started.map(drop).map_err(|error| {
+        started.map(|_| (shown, false)).map_err(|error| {
             viewers.asked = None;
             Refusal::Internal { message: format!("cannot start a thread: {error}") }
         })
@@ -193,12 +209,19 @@ impl Shared {
                 live.work(&clock);
                 let up = clock();
                 let now = HostNow { snapshot: live.snapshot(up), up, time: SystemTime::now() };
-                self.shown.send_replace(Some(Ok(Arc::new(now))));
+                self.show(now);
                 (due, next) = (up + next, PERIOD);
             }
             thread::sleep(TURN);
             live.work(&clock);
         }
+    }
+
+    /// Shows a snapshot, which nobody has yet.
+    fn show(&self, now: HostNow) {
+        let mut viewers = self.viewers();
+        viewers.served.clear();
+        self.shown.send_replace(Some(Ok(Arc::new(now))));
     }
 
     /// As [`Viewers::wanted`]. If nobody asks any more, what was shown is forgotten, and the next question starts a thread.
@@ -273,6 +296,33 @@ mod tests {
         assert_eq!(threads.iter().map(|thread| thread.tid).collect::<Vec<_>>(), [asleep.pid()]);
         let now = sampler.ask("uid:8", None).await.expect("it looks");
         assert!(!now.snapshot.nodes.is_empty() && now.up >= now.snapshot.used);
+    }
+
+    /// Who asks again and again gets each snapshot once. The clock is paused: it moves on while a viewer waits.
+    #[tokio::test(start_paused = true)]
+    async fn a_viewer_that_has_the_snapshot_waits_for_the_next() {
+        let sampler = Sampler::new(Roots::default());
+        // As if a thread looked.
+        sampler.0.viewers().asked = Some(Instant::now());
+        let snapshot = |seconds| HostNow {
+            snapshot: Snapshot::default(),
+            up: Duration::from_secs(seconds),
+            time: SystemTime::UNIX_EPOCH,
+        };
+        let ask = async |of| sampler.ask(of, None).await.expect("it is seen").up.as_secs();
+        sampler.0.show(snapshot(1));
+        let begin = tokio::time::Instant::now();
+        assert_eq!((ask("a").await, ask("b").await), (1, 1));
+        assert_eq!(begin.elapsed(), Duration::ZERO, "nobody has waited");
+        let next = async {
+            tokio::task::yield_now().await;
+            sampler.0.show(snapshot(2));
+        };
+        assert_eq!(tokio::join!(ask("a"), ask("a"), ask("c"), next), (2, 2, 1, ()));
+        assert_eq!(begin.elapsed(), Duration::ZERO, "they have waited for the snapshot alone");
+        // A look that hangs keeps nobody waiting for ever.
+        assert_eq!((ask("b").await, ask("b").await), (2, 2));
+        assert_eq!(begin.elapsed(), PATIENCE);
     }
 
     #[tokio::test]

@@ -3,12 +3,12 @@
 use super::{
     Parts,
     change::Change,
-    watch::{AT_ONCE, JobWatch, RecordWatch, stream, told},
+    watch::{JobWatch, stream, watch_records},
 };
 use crate::{
     access::{Caller, caller},
     config::Role,
-    dispatch::{Handle, Made, RecordKind},
+    dispatch::{Handle, Made},
     order::{Found, Offers},
     refusal::Refusal,
 };
@@ -16,7 +16,7 @@ use numaloc_api::{
     Violations,
     encoded::{ListedJob, ListedJobs, WatchedJob, migration_service_server::MigrationService},
     v1,
-    value::{CreateJob, DeleteJob, Job, JobId, ListJobs, MigrationSpec, Pins, WatchJobs},
+    value::{CreateJob, DeleteJob, Job, JobId, MigrationSpec, Pins},
 };
 use numaloc_host::Policies;
 use std::{future::ready, sync::Arc};
@@ -146,8 +146,7 @@ impl MigrationService for Service {
         &self,
         request: Request<v1::ListJobsRequest>,
     ) -> Result<Response<ListedJobs>, Status> {
-        let request: ListJobs = request.into_inner().try_into()?;
-        let listed = self.0.handle.list_jobs(request).await?;
+        let listed = self.0.handle.list::<Job>(request.into_inner().try_into()?).await?;
         Ok(Response::new(ListedJobs::new(listed.entries, listed.next)))
     }
 
@@ -173,21 +172,9 @@ impl MigrationService for Service {
         request: Request<v1::WatchJobsRequest>,
     ) -> Result<Response<Self::WatchJobsStream>, Status> {
         let caller = caller(&request)?;
-        let WatchJobs { filter, resume_token } = request.into_inner().try_into()?;
-        let counted = self.0.quotas.watch(&caller)?;
-        let handle = self.0.handle.clone();
-        let begin = handle.begin_watch(RecordKind::Job, resume_token).await?;
-        let watch = RecordWatch::new(begin, move |after| {
-            let (handle, filter) = (handle.clone(), filter.clone());
-            async move { handle.jobs_after(filter, after, AT_ONCE).await }
-        });
-        let answers = stream(watch, self.0.stop.clone(), counted).map(|answer| {
-            let (change, resume_token) = answer?;
-            let named = |id: JobId| ListedJob::from(&id);
-            let (change, job) = told(change, |job| job, named);
-            Ok(WatchedJob::new(change, job, resume_token))
-        });
-        Ok(Response::new(Box::pin(answers)))
+        let asked = request.into_inner().try_into()?;
+        let named = |id: JobId| ListedJob::from(&id);
+        watch_records::<Job, _, _>(&self.0, &caller, asked, |job| job, named, WatchedJob::new).await
     }
 
     async fn cancel_job(

@@ -1,24 +1,19 @@
 //! ScheduleService.
 
-use super::{
-    Parts, allowed,
-    change::Change,
-    watch::{AT_ONCE, RecordWatch, stream, told},
-};
+use super::{Parts, allowed, change::Change, watch::watch_records};
 use crate::{
     access::{Caller, caller},
-    dispatch::{MadeSchedule, RecordKind},
+    dispatch::MadeSchedule,
     refusal::Refusal,
 };
 use numaloc_api::{
     v1::{self, schedule_service_server::ScheduleService},
     value::{
-        CreateSchedule, DeleteSchedule, MigrationSpec, Pins, RunSchedule, ScheduleId,
-        UpdateSchedule, WatchSchedules,
+        CreateSchedule, DeleteSchedule, MigrationSpec, Pins, RunSchedule, Schedule, ScheduleId,
+        UpdateSchedule,
     },
 };
-use std::future::ready;
-use tokio_stream::StreamExt;
+use std::{future::ready, sync::Arc};
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
 /// Repeats migrations.
@@ -90,7 +85,7 @@ impl ScheduleService for Service {
         &self,
         request: Request<v1::ListSchedulesRequest>,
     ) -> Result<Response<v1::ListSchedulesResponse>, Status> {
-        let listed = self.0.handle.list_schedules(request.into_inner().try_into()?).await?;
+        let listed = self.0.handle.list::<Schedule>(request.into_inner().try_into()?).await?;
         let schedules = listed.entries.iter().map(|schedule| (&**schedule).into()).collect();
         let next_page_token = listed.next.unwrap_or_default();
         Ok(Response::new(v1::ListSchedulesResponse { schedules, next_page_token }))
@@ -103,22 +98,13 @@ impl ScheduleService for Service {
         request: Request<v1::WatchSchedulesRequest>,
     ) -> Result<Response<Self::WatchSchedulesStream>, Status> {
         let caller = caller(&request)?;
-        let WatchSchedules { filter, resume_token } = request.into_inner().try_into()?;
-        let counted = self.0.quotas.watch(&caller)?;
-        let handle = self.0.handle.clone();
-        let begin = handle.begin_watch(RecordKind::Schedule, resume_token).await?;
-        let watch = RecordWatch::new(begin, move |after| {
-            let (handle, filter) = (handle.clone(), filter.clone());
-            async move { handle.schedules_after(filter, after, AT_ONCE).await }
-        });
-        let answers = stream(watch, self.0.stop.clone(), counted).map(|answer| {
-            let (change, resume_token) = answer?;
-            let named =
-                |id: ScheduleId| v1::Schedule { name: id.to_string(), ..Default::default() };
-            let (change, schedule) = told(change, |schedule| (&*schedule).into(), named);
-            Ok(v1::WatchSchedulesResponse { change: change.into(), schedule, resume_token })
-        });
-        Ok(Response::new(Box::pin(answers)))
+        let asked = request.into_inner().try_into()?;
+        let present = |schedule: Arc<Schedule>| (&*schedule).into();
+        let named = |id: ScheduleId| v1::Schedule { name: id.to_string(), ..Default::default() };
+        let answer = |change: v1::RecordChange, schedule, resume_token| {
+            v1::WatchSchedulesResponse { change: change.into(), schedule, resume_token }
+        };
+        watch_records::<Schedule, _, _>(&self.0, &caller, asked, present, named, answer).await
     }
 
     async fn update_schedule(

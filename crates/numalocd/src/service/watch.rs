@@ -9,7 +9,9 @@ mod record;
 pub use event::{AT_ONCE, EventWatch};
 pub use job::JobWatch;
 pub use locality::LocalityWatch;
-pub use record::{RecordWatch, told};
+pub use record::watch_records;
+#[cfg(test)]
+use record::{RecordWatch, records};
 
 use crate::{access::Watching, refusal::Refusal, service::caught::caught};
 use std::{

@@ -2,25 +2,19 @@
 
 mod set;
 
-use super::{
-    Parts, allowed,
-    change::Change,
-    watch::{AT_ONCE, RecordWatch, stream, told},
-};
+use super::{Parts, allowed, change::Change, watch::watch_records};
 use crate::{
     access::{Caller, caller},
-    dispatch::{RecordKind, Registering},
+    dispatch::Registering,
     refusal::Refusal,
 };
 use numaloc_api::{
     v1::{self, workload_service_server::WorkloadService},
     value::{
-        ListWorkloads, RegisterWorkload, RenewWorkloads, UnregisterWorkload, WatchWorkloads,
-        Workload, WorkloadId, WorkloadSpec,
+        RegisterWorkload, RenewWorkloads, UnregisterWorkload, Workload, WorkloadId, WorkloadSpec,
     },
 };
-use std::future::ready;
-use tokio_stream::StreamExt;
+use std::{future::ready, sync::Arc};
 use tonic::{Request, Response, Status, Streaming, codegen::BoxStream};
 
 /// Registers workloads: the names that clients have for cgroups.
@@ -119,30 +113,20 @@ impl WorkloadService for Service {
         request: Request<v1::WatchWorkloadsRequest>,
     ) -> Result<Response<Self::WatchWorkloadsStream>, Status> {
         let caller = caller(&request)?;
-        let WatchWorkloads { filter, resume_token } = request.into_inner().try_into()?;
-        let counted = self.0.quotas.watch(&caller)?;
-        let handle = self.0.handle.clone();
-        let begin = handle.begin_watch(RecordKind::Workload, resume_token).await?;
-        let watch = RecordWatch::new(begin, move |after| {
-            let (handle, filter) = (handle.clone(), filter.clone());
-            async move { handle.workloads_after(filter, after, AT_ONCE).await }
-        });
-        let answers = stream(watch, self.0.stop.clone(), counted).map(|answer| {
-            let (change, resume_token) = answer?;
-            let named =
-                |id: WorkloadId| v1::Workload { name: id.to_string(), ..Default::default() };
-            let (change, workload) = told(change, |workload| (&*workload).into(), named);
-            Ok(v1::WatchWorkloadsResponse { change: change.into(), workload, resume_token })
-        });
-        Ok(Response::new(Box::pin(answers)))
+        let asked = request.into_inner().try_into()?;
+        let present = |workload: Arc<Workload>| (&*workload).into();
+        let named = |id: WorkloadId| v1::Workload { name: id.to_string(), ..Default::default() };
+        let answer = |change: v1::RecordChange, workload, resume_token| {
+            v1::WatchWorkloadsResponse { change: change.into(), workload, resume_token }
+        };
+        watch_records::<Workload, _, _>(&self.0, &caller, asked, present, named, answer).await
     }
 
     async fn list_workloads(
         &self,
         request: Request<v1::ListWorkloadsRequest>,
     ) -> Result<Response<v1::ListWorkloadsResponse>, Status> {
-        let request: ListWorkloads = request.into_inner().try_into()?;
-        let listed = self.0.handle.list_workloads(request).await?;
+        let listed = self.0.handle.list::<Workload>(request.into_inner().try_into()?).await?;
         let workloads = listed.entries.iter().map(|workload| (&**workload).into()).collect();
         let next_page_token = listed.next.unwrap_or_default();
         Ok(Response::new(v1::ListWorkloadsResponse { workloads, next_page_token }))

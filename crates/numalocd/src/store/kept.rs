@@ -15,6 +15,12 @@ pub struct Kept {
     pub bytes: usize,
 }
 
+impl AsRef<Job> for Kept {
+    fn as_ref(&self) -> &Job {
+        &self.job
+    }
+}
+
 impl From<Arc<Job>> for Kept {
     fn from(job: Arc<Job>) -> Self {
         let bytes = if job.state.is_end() { job.encoded_len() } else { 0 };

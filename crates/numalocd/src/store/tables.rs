@@ -11,7 +11,8 @@ use numaloc_api::{
     value::{Event, Job, Schedule, Workload},
 };
 use redb::{
-    Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError,
+    Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, Table, TableDefinition,
+    TableError, TableHandle, Value,
 };
 use std::{
     sync::Arc,
@@ -27,11 +28,6 @@ const OPEN: usize = 128 << 20;
 pub const SCHEMA: u64 = 1;
 
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
-const JOBS: TableDefinition<u64, &[u8]> = TableDefinition::new("jobs");
-const SCHEDULES: TableDefinition<u64, &[u8]> = TableDefinition::new("schedules");
-const WORKLOADS: TableDefinition<&str, &[u8]> = TableDefinition::new("workloads");
-const EVENTS: TableDefinition<u64, &[u8]> = TableDefinition::new("events");
-
 const VERSION: &str = "schema";
 const COMMITS: &str = "commits";
 /// The id that distinguishes a store from all others.
@@ -131,6 +127,45 @@ impl Place for &str {
     }
 }
 
+/// A kind of record, which has a table of its own.
+trait Row: Stored {
+    /// What the table is sorted by.
+    type Key: Key + 'static;
+    /// Its table.
+    const TABLE: TableDefinition<'static, Self::Key, &'static [u8]>;
+
+    /// The key that the record is stored under; `None`: it has no number.
+    fn key(&self) -> Option<<Self::Key as Value>::SelfType<'_>>;
+    /// Its name, for people.
+    fn name(&self) -> String;
+}
+
+macro_rules! rows {
+    ($($record:ty, $table:literal, $key:ty, |$it:ident| $its_key:expr, $name:expr;)+) => {$(
+        impl Row for $record {
+            type Key = $key;
+            const TABLE: TableDefinition<'static, $key, &'static [u8]> =
+                TableDefinition::new($table);
+
+            fn key(&self) -> Option<<$key as Value>::SelfType<'_>> {
+                let $it = self;
+                $its_key
+            }
+            fn name(&self) -> String {
+                let $it = self;
+                $name
+            }
+        }
+    )+};
+}
+
+rows! {
+    Job, "jobs", u64, |it| it.id.number(), it.id.to_string();
+    Schedule, "schedules", u64, |it| it.id.number(), it.id.to_string();
+    Workload, "workloads", &'static str, |it| Some(it.spec.id.id()), it.spec.id.to_string();
+    Event, "events", u64, |it| Some(it.number), format!("events/{}", it.number);
+}
+
 fn checksum(table: &str, key: &impl Place, record: &[u8]) -> [u8; CHECKSUM] {
     let mut hasher = crc32fast::Hasher::new();
     for part in [table.as_bytes(), &key.bytes(), record] {
@@ -140,19 +175,35 @@ fn checksum(table: &str, key: &impl Place, record: &[u8]) -> [u8; CHECKSUM] {
     hasher.finalize().to_le_bytes()
 }
 
-fn seal(table: &str, key: &impl Place, record: &impl Stored) -> Vec<u8> {
-    let record = record.encode();
-    [&checksum(table, key, &record)[..], &record].concat()
-}
-
-fn unseal<T: Stored>(table: &str, key: &impl Place, value: &[u8]) -> Result<T, Fault> {
-    let name = || format!("{table}/{}", key.text());
+/// Reads a record, and checks that it is the one that was stored under this key.
+fn unseal<R: Row>(key: &impl Place, value: &[u8]) -> Result<R, Fault>
+where
+    for<'a> <R::Key as Value>::SelfType<'a>: Place,
+{
+    let table = R::TABLE;
+    let name = || format!("{}/{}", table.name(), key.text());
     let (sum, record) =
         value.split_first_chunk::<CHECKSUM>().ok_or_else(|| Fault::Checksum(name()))?;
-    if *sum != checksum(table, key, record) {
+    if *sum != checksum(table.name(), key, record) {
         return Err(Fault::Checksum(name()));
     }
-    T::decode(record).map_err(|why| Fault::Record(name(), why))
+    let record = R::decode(record).map_err(|why| Fault::Record(name(), why))?;
+    if record.key().is_none_or(|own| own.bytes() != key.bytes()) {
+        return Err(Fault::Misplaced(record.name(), name()));
+    }
+    Ok(record)
+}
+
+/// Stores a record. Returns its number, if it has one.
+fn insert<R: Row>(table: &mut Table<'_, R::Key, &'static [u8]>, record: &R) -> Result<u64, Fault>
+where
+    for<'a> <R::Key as Value>::SelfType<'a>: Place,
+{
+    let key = record.key().ok_or_else(|| Fault::Unnumbered(record.name()))?;
+    let (number, bytes) = (key.number(), record.encode());
+    let sum = checksum(R::TABLE.name(), &key, &bytes);
+    table.insert(key, &[&sum[..], &bytes].concat()[..])?;
+    Ok(number)
 }
 
 /// Makes the tables of a new store.
@@ -167,10 +218,10 @@ pub fn create(db: &Database, id: u64) -> Result<(), Fault> {
         for name in LAST {
             meta.insert(name, 0)?;
         }
-        transaction.open_table(JOBS)?;
-        transaction.open_table(SCHEDULES)?;
-        transaction.open_table(WORKLOADS)?;
-        transaction.open_table(EVENTS)?;
+        transaction.open_table(Job::TABLE)?;
+        transaction.open_table(Schedule::TABLE)?;
+        transaction.open_table(Workload::TABLE)?;
+        transaction.open_table(Event::TABLE)?;
     }
     Ok(transaction.commit()?)
 }
@@ -200,26 +251,12 @@ pub fn contents(db: &Database) -> Result<Contents, Fault> {
     let holds = Holds { drained: hold(HOLDS[0])?, paused: hold(HOLDS[1])? };
     let mut contents = Contents { last, holds, ..Contents::default() };
     let mut open = 0;
-    each(&transaction, JOBS, |key: u64, job: Job, bytes| {
-        fits_job(key, &job)?;
+    each(&transaction, |job: Job, bytes| {
         contents.jobs.push(Kept::new(Arc::new(within(job, &mut open)), bytes));
-        Ok(())
     })?;
-    each(&transaction, SCHEDULES, |key: u64, schedule: Schedule, _| {
-        fits_schedule(key, &schedule)?;
-        contents.schedules.push(schedule);
-        Ok(())
-    })?;
-    each(&transaction, WORKLOADS, |key: &str, workload: Workload, _| {
-        fits_workload(key, &workload)?;
-        contents.workloads.push(workload);
-        Ok(())
-    })?;
-    each(&transaction, EVENTS, |key: u64, event: Event, _| {
-        fits_event(key, &event)?;
-        contents.events.push(EventHead::from(&event));
-        Ok(())
-    })?;
+    each(&transaction, |schedule: Schedule, _| contents.schedules.push(schedule))?;
+    each(&transaction, |workload: Workload, _| contents.workloads.push(workload))?;
+    each(&transaction, |event: Event, _| contents.events.push(EventHead::from(&event)))?;
     Ok(contents)
 }
 
@@ -245,62 +282,32 @@ fn seconds(time: Option<SystemTime>) -> u64 {
     since.map_or(0, |since| since.as_secs().max(1))
 }
 
-fn fits_job(key: u64, job: &Job) -> Result<(), Fault> {
-    placed(job.id.number() == Some(key), &job.id, "jobs", &key)
-}
-
-fn fits_schedule(key: u64, schedule: &Schedule) -> Result<(), Fault> {
-    placed(schedule.id.number() == Some(key), &schedule.id, "schedules", &key)
-}
-
-fn fits_workload(key: &str, workload: &Workload) -> Result<(), Fault> {
-    placed(workload.spec.id.id() == key, &workload.spec.id, "workloads", &key)
-}
-
-fn fits_event(key: u64, event: &Event) -> Result<(), Fault> {
-    placed(event.number == key, &format_args!("events/{}", event.number), "events", &key)
-}
-
-/// Checks that a record is stored under the key that its name gives.
-fn placed(fits: bool, name: &impl ToString, table: &str, key: &impl Place) -> Result<(), Fault> {
-    let place = || format!("{table}/{}", key.text());
-    if fits { Ok(()) } else { Err(Fault::Misplaced(name.to_string(), place())) }
-}
-
-/// Reads the records of a table.
-fn each<K, T>(
-    transaction: &ReadTransaction,
-    table: TableDefinition<K, &[u8]>,
-    mut visit: impl for<'a> FnMut(K::SelfType<'a>, T, usize) -> Result<(), Fault>,
-) -> Result<(), Fault>
+/// Reads the records of a table, each with the bytes that it takes.
+fn each<R: Row>(transaction: &ReadTransaction, mut visit: impl FnMut(R, usize)) -> Result<(), Fault>
 where
-    K: Key + 'static,
-    T: Stored,
-    for<'a> K::SelfType<'a>: Place,
+    for<'a> <R::Key as Value>::SelfType<'a>: Place,
 {
-    let name = redb::TableHandle::name(&table).to_owned();
-    for entry in transaction.open_table(table)?.iter()? {
+    for entry in transaction.open_table(R::TABLE)?.iter()? {
         let (key, value) = entry?;
-        let record = unseal(&name, &key.value(), value.value())?;
-        visit(key.value(), record, value.value().len() - CHECKSUM)?;
+        visit(unseal(&key.value(), value.value())?, value.value().len() - CHECKSUM);
     }
     Ok(())
 }
 
 /// One job.
 pub fn job(read: &ReadTransaction, number: u64) -> Result<Option<Job>, Fault> {
-    let jobs = read.open_table(JOBS)?;
+    let jobs = read.open_table(Job::TABLE)?;
     let value = jobs.get(number)?;
-    value.map(|value| unseal("jobs", &number, value.value())).transpose()
+    value.map(|value| unseal(&number, value.value())).transpose()
 }
 
 /// Events by their numbers.
 pub fn events(read: &ReadTransaction, numbers: &[u64]) -> Result<Vec<Event>, Fault> {
-    let events = read.open_table(EVENTS)?;
+    let events = read.open_table(Event::TABLE)?;
     let mut found = Vec::new();
     for &number in numbers {
         if let Some(value) = events.get(number)? {
-            found.push(unseal("events", &number, value.value())?);
+            found.push(unseal(&number, value.value())?);
         }
     }
     Ok(found)
@@ -318,35 +325,21 @@ pub fn commit(db: &Database, writes: &[Write], commits: u64, id: u64) -> Result<
     transaction.set_two_phase_commit(true);
     {
         let mut meta = transaction.open_table(META)?;
-        let mut jobs = transaction.open_table(JOBS)?;
-        let mut schedules = transaction.open_table(SCHEDULES)?;
-        let mut workloads = transaction.open_table(WORKLOADS)?;
-        let mut events = transaction.open_table(EVENTS)?;
+        let mut jobs = transaction.open_table(Job::TABLE)?;
+        let mut schedules = transaction.open_table(Schedule::TABLE)?;
+        let mut workloads = transaction.open_table(Workload::TABLE)?;
+        let mut events = transaction.open_table(Event::TABLE)?;
         let mut last = [0; 3];
         let mut taken = |which: usize, number: u64| last[which] = number.max(last[which]);
         for write in writes {
             match write {
-                Write::Job(job) => {
-                    let key = number(job.id.number(), &job.id)?;
-                    taken(0, key);
-                    jobs.insert(key, &seal("jobs", &key, &**job)[..])?;
-                }
+                Write::Job(job) => taken(0, insert(&mut jobs, &**job)?),
                 Write::DropJob(id) => drop(jobs.remove(number(id.number(), id)?)?),
-                Write::Schedule(schedule) => {
-                    let key = number(schedule.id.number(), &schedule.id)?;
-                    taken(1, key);
-                    schedules.insert(key, &seal("schedules", &key, &**schedule)[..])?;
-                }
+                Write::Schedule(schedule) => taken(1, insert(&mut schedules, &**schedule)?),
                 Write::DropSchedule(id) => drop(schedules.remove(number(id.number(), id)?)?),
-                Write::Workload(workload) => {
-                    let key = workload.spec.id.id();
-                    workloads.insert(key, &seal("workloads", &key, &**workload)[..])?;
-                }
+                Write::Workload(workload) => drop(insert(&mut workloads, &**workload)?),
                 Write::DropWorkload(id) => drop(workloads.remove(id.id())?),
-                Write::Event(event) => {
-                    taken(2, event.number);
-                    events.insert(event.number, &seal("events", &event.number, &**event)[..])?;
-                }
+                Write::Event(event) => taken(2, insert(&mut events, &**event)?),
                 Write::DropEvent(number) => drop(events.remove(number)?),
                 Write::Holds(holds) => {
                     for (name, since) in HOLDS.into_iter().zip([holds.drained, holds.paused]) {

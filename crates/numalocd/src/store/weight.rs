@@ -5,8 +5,8 @@ use super::EventHead;
 use numaloc_api::{
     encoded::ListedJob,
     value::{
-        Event, Job, MemberResult, Outcome, Partner, ProcessOutcome, Schedule, Selector, Target,
-        Workload, WorkloadSpec,
+        Event, Job, MemberResult, MigrationSpec, Outcome, Partner, ProcessOutcome, Schedule,
+        Selector, Target, Workload, WorkloadSpec,
     },
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -21,10 +21,6 @@ pub trait Weight {
 const PROCESS: usize = 32;
 /// Bytes counted for everything whose length clients do not choose.
 const REST: usize = 1024;
-
-fn weight(target: &Target) -> usize {
-    REST + names(target)
-}
 
 fn names(target: &Target) -> usize {
     let names = [
@@ -50,18 +46,6 @@ fn conditions(selector: &Selector) -> usize {
 
 fn labels(labels: &BTreeMap<String, String>) -> usize {
     labels.iter().map(|(key, value)| key.len() + value.len() + 8).sum()
-}
-
-/// The size of a target's members in memory.
-fn members(members: &[MemberResult]) -> usize {
-    let each = |member: &MemberResult| {
-        let entries = member.remote.len() + member.account.left_bytes().len() + member.flows.len();
-        let failed = member.failed.iter().map(|failed| failed.comm.len() + failed.error.len() + 32);
-        let words = names(&member.member) + member.reason.len() + failed.sum::<usize>();
-        // The name of the member is in a block of its own.
-        size_of::<MemberResult>() + 64 + words + 24 * entries + PROCESS * member.processes
-    };
-    members.iter().map(each).sum()
 }
 
 /// The size of an outcome in memory.
@@ -92,17 +76,41 @@ impl<T: Weight> Weight for Arc<T> {
         (**self).weight()
     }
 }
+impl<T: Weight> Weight for Vec<T> {
+    fn weight(&self) -> usize {
+        self.iter().map(Weight::weight).sum()
+    }
+}
+impl Weight for Target {
+    fn weight(&self) -> usize {
+        REST + names(self)
+    }
+}
+impl Weight for MigrationSpec {
+    fn weight(&self) -> usize {
+        self.target.weight()
+    }
+}
+impl Weight for MemberResult {
+    fn weight(&self) -> usize {
+        let entries = self.remote.len() + self.account.left_bytes().len() + self.flows.len();
+        let failed = self.failed.iter().map(|failed| failed.comm.len() + failed.error.len() + 32);
+        let words = names(&self.member) + self.reason.len() + failed.sum::<usize>();
+        // The name of the member is in a block of its own.
+        size_of::<Self>() + 64 + words + 24 * entries + PROCESS * self.processes
+    }
+}
 impl Weight for Job {
     fn weight(&self) -> usize {
-        let words = weight(&self.spec.target) + labels(&self.labels);
+        let words = self.spec.weight() + labels(&self.labels);
         let plan = self.plan.as_ref().map_or(0, |plan| plan.bytes());
         let outcome = self.outcome.as_ref().map_or(0, |it| outcome(it));
-        words + 64 * self.pins.len() + members(&self.members) + plan + outcome
+        words + 64 * self.pins.len() + self.members.weight() + plan + outcome
     }
 }
 impl Weight for Schedule {
     fn weight(&self) -> usize {
-        let words = weight(&self.spec.migration.target) + labels(&self.spec.labels);
+        let words = self.spec.migration.weight() + labels(&self.spec.labels);
         words + 64 * self.pins.len()
     }
 }
@@ -119,7 +127,7 @@ impl Weight for Workload {
 impl Weight for Event {
     fn weight(&self) -> usize {
         let failed = self.failed.iter().map(|failed| failed.comm.len() + failed.error.len() + 32);
-        let members = weight(&self.target) + members(&self.members);
+        let members = self.target.weight() + self.members.weight();
         members + self.message.len() + failed.sum::<usize>()
     }
 }

@@ -210,7 +210,7 @@ async fn ended_jobs_are_weighed_as_they_are_stored() {
     tokio::time::sleep(Duration::from_secs(61)).await;
     let page = Page { size: 100, token: None };
     let all = ListJobs { filter: JobFilter::default(), page };
-    let kept = listed_jobs(&rig.handle.list_jobs(all).await.expect("a list"));
+    let kept = listed_jobs(&rig.handle.list::<Job>(all).await.expect("a list"));
     assert!((1..=5).contains(&kept.len()), "{} jobs are left", kept.len());
     rig.kill().await;
 }

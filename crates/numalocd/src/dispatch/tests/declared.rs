@@ -192,13 +192,13 @@ async fn events_are_filtered_by_their_owner() {
 
 async fn jobs(rig: &Rig, filter: JobFilter) -> Vec<u64> {
     let page = Page { size: 100, token: None };
-    let listed = rig.handle.list_jobs(ListJobs { filter, page }).await.expect("a list");
+    let listed = rig.handle.list::<Job>(ListJobs { filter, page }).await.expect("a list");
     listed_jobs(&listed).iter().filter_map(|job| job.id.number()).collect()
 }
 
 async fn schedules(rig: &Rig, filter: ScheduleFilter) -> Vec<u64> {
     let page = Page { size: 100, token: None };
-    let listed = rig.handle.list_schedules(ListSchedules { filter, page }).await.expect("a list");
+    let listed = rig.handle.list::<Schedule>(ListSchedules { filter, page }).await.expect("a list");
     listed.entries.iter().filter_map(|schedule: &Arc<Schedule>| schedule.id.number()).collect()
 }
 
@@ -256,11 +256,11 @@ async fn lists_are_filtered_by_labels_and_workload() {
     let page = |token| Page { size: 2, token };
     let filter = ScheduleFilter { labels: labels(&[("team", "db")]), ..Default::default() };
     let first = ListSchedules { filter: filter.clone(), page: page(None) };
-    let first = rig.handle.list_schedules(first).await.expect("a list");
+    let first = rig.handle.list::<Schedule>(first).await.expect("a list");
     let rest = ListSchedules { filter, page: page(first.next.clone()) };
-    assert_eq!(rig.handle.list_schedules(rest).await.expect("a list").entries.len(), 1);
+    assert_eq!(rig.handle.list::<Schedule>(rest).await.expect("a list").entries.len(), 1);
     let other = ListSchedules { filter: ScheduleFilter::default(), page: page(first.next) };
-    assert_refused!(rig.handle.list_schedules(other).await, Refusal::PageToken);
+    assert_refused!(rig.handle.list::<Schedule>(other).await, Refusal::PageToken);
     rig.kill().await;
 }
 

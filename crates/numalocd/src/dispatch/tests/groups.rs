@@ -1,10 +1,10 @@
 //! Changes that wait together: they share one commit, all or none are made, and nobody hears of them before.
 
 use super::{workloads::workload, *};
-use crate::dispatch::command::Command;
-use crate::store::DiskFault;
-use numaloc_api::value::{CreateSchedule, ListSchedules, Page, ScheduleFilter, ScheduleSpec};
-use tokio::sync::oneshot;
+use crate::store::{DiskFault, Weight};
+use numaloc_api::value::{
+    CreateSchedule, ListSchedules, Page, Schedule, ScheduleFilter, ScheduleSpec, WorkloadSpec,
+};
 
 /// How many commits there were.
 pub(super) fn commits(rig: &Rig) -> u64 {
@@ -123,24 +123,62 @@ async fn a_refusal_for_what_is_not_stored_is_none() {
     rig.kill().await;
 }
 
+/// Clients whose changes wait together with a large one of another client do not pay for it.
+#[tokio::test(start_paused = true)]
+async fn a_large_change_fails_alone() {
+    let dir = dir();
+    let rig = Rig::at(&dir);
+    rig.handle.status().await.expect("it is there");
+    let large = |number: i32| WorkloadSpec {
+        labels: (0..20).map(|label| (format!("l{label}"), "x".repeat(60))).collect(),
+        ..workload(&number.to_string())
+    };
+    let large: Vec<_> = (0..1000).map(large).collect();
+    assert!(large.weight() > 1 << 20);
+    let create = async |pid: i32| {
+        let found = found(&[pid], &pid.to_string());
+        rig.handle.create_job(admin(), request(&[pid]), pins(&[pid]), found).await
+    };
+    let before = commits(&rig);
+    (rig.fail)(DiskFault { after: 0, takes_effect: false, errno: nix::libc::ENOSPC });
+    let set = async || rig.replace(admin(), None, large.clone()).await;
+    let (declared, first, second) = tokio::join!(set(), create(1), create(2));
+    assert_refused!(declared, Refusal::StoreFull { .. });
+    first.expect("it is small");
+    second.expect("it is small");
+    assert_eq!(rig.workloads(Page { size: 1000, token: None }).await.expect("a list").entries, []);
+    // Of changes before a large one the same is true: they are stored before it.
+    let (third, declared, fourth) = tokio::join!(create(3), set(), create(4));
+    assert_eq!(declared.expect("there is room").written, 1000);
+    let number = |made: Result<(Arc<Job>, bool), _>| made.expect("it is taken").0.id.number();
+    assert_eq!((number(third), number(fourth)), (Some(3), Some(4)));
+    assert!(commits(&rig) - before >= 5, "each has a commit of its own");
+    rig.kill().await;
+}
+
 /// What clients can read, as text.
 async fn snapshot(rig: &Rig) -> String {
     let page = || Page { size: 100, token: None };
     let jobs = ListJobs { filter: JobFilter::default(), page: page() };
-    let jobs = listed_jobs(&rig.handle.list_jobs(jobs).await.expect("a list"));
+    let jobs = listed_jobs(&rig.handle.list::<Job>(jobs).await.expect("a list"));
     let schedules = ListSchedules { filter: ScheduleFilter::default(), page: page() };
-    let schedules = rig.handle.list_schedules(schedules).await.expect("a list").entries;
+    let schedules = rig.handle.list::<Schedule>(schedules).await.expect("a list").entries;
     let workloads = rig.workloads(page()).await.expect("a list").entries;
     let jobs: Vec<_> = jobs.iter().map(|job| (&job.id, job.state, job.wanted)).collect();
     format!("{jobs:?} {schedules:?} {workloads:?}")
 }
 
 /// Questions that wait behind changes are answered first, so they do not wait for the commit.
-#[test]
-fn changes_are_told_from_questions() {
-    let id = JobId::numbered(1);
-    let get = Command::GetJob(id.clone(), oneshot::channel().0);
-    assert!(!get.is_change());
-    let change = crate::dispatch::command::Change::Pause;
-    assert!(Command::ChangeJob(admin(), id, change, oneshot::channel().0).is_change());
+#[tokio::test(start_paused = true)]
+async fn questions_do_not_wait_for_changes() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let (id, _) = rig.moving(&[1], "0").await;
+    let asked = async |job: JobId| rig.handle.get_job(job).await.expect("it is known");
+    let (paused, before) =
+        tokio::join!(rig.handle.pause_job(admin(), id.clone()), asked(id.clone()));
+    assert_eq!(paused.expect("it is taken").wanted, Some(JobState::Paused));
+    assert_eq!(before.wanted, None, "the question waited for the commit");
+    assert_eq!(asked(id).await.wanted, Some(JobState::Paused));
+    rig.kill().await;
 }

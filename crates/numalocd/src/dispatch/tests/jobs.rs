@@ -302,7 +302,7 @@ async fn lists_come_in_pages() {
     loop {
         let page = Page { size: 10, token };
         let request = ListJobs { filter: JobFilter::default(), page };
-        let listed = rig.handle.list_jobs(request).await.unwrap();
+        let listed = rig.handle.list::<Job>(request).await.unwrap();
         seen.extend(listed_jobs(&listed).iter().filter_map(|job| job.id.number()));
         token = listed.next;
         if token.is_none() {
@@ -311,7 +311,7 @@ async fn lists_come_in_pages() {
     }
     assert_eq!(seen, (1..=25).rev().collect::<Vec<u64>>());
     let page = |token: &str| Page { size: 10, token: Some(token.into()) };
-    let list = |filter, page| rig.handle.list_jobs(ListJobs { filter, page });
+    let list = |filter, page| rig.handle.list::<Job>(ListJobs { filter, page });
     let first = list(JobFilter::default(), Page { size: 1, token: None }).await.unwrap();
     let token = first.next.unwrap();
     let queued = JobFilter { states: vec![JobState::Queued], ..JobFilter::default() };

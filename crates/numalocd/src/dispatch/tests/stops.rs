@@ -153,7 +153,7 @@ async fn old_records_are_forgotten() {
     tokio::time::sleep(Duration::from_secs(200)).await;
     let page = Page { size: 100, token: None };
     let listed =
-        rig.handle.list_jobs(ListJobs { filter: JobFilter::default(), page }).await.unwrap();
+        rig.handle.list::<Job>(ListJobs { filter: JobFilter::default(), page }).await.unwrap();
     let numbers: Vec<_> = listed_jobs(&listed).iter().filter_map(|job| job.id.number()).collect();
     assert_eq!(numbers, [8, 7, 6, 5, 4]);
     let (events, _) = rig.handle.events_after(EventFilter::default(), 0, 100).await.unwrap();

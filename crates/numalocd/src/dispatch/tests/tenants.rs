@@ -414,7 +414,7 @@ async fn the_records_of_one_push_out_no_others() {
     tokio::time::sleep(Duration::from_secs(200)).await;
     let page = Page { size: 100, token: None };
     let all = ListJobs { filter: JobFilter::default(), page };
-    let listed = rig.handle.list_jobs(all).await.expect("a list");
+    let listed = rig.handle.list::<Job>(all).await.expect("a list");
     let numbers: Vec<_> = listed_jobs(&listed).iter().filter_map(|job| job.id.number()).collect();
     assert_eq!(numbers, [9, 8, 7, 1]);
     // Not all events before number 7 are kept, so a watcher cannot go on from there; also after a restart.

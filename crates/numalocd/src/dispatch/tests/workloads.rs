@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    dispatch::{RecordChange, RecordKind, Registering, Replaced},
+    dispatch::{RecordChange, Registering, Replaced},
     order::Aim,
 };
 use numaloc_api::value::{
@@ -43,7 +43,7 @@ impl Rig {
     }
 
     /// Replaces the set of `caller` and `source` by these workloads.
-    async fn replace(
+    pub(super) async fn replace(
         &self,
         caller: Caller,
         source: Option<&str>,
@@ -59,13 +59,13 @@ impl Rig {
 
     pub(super) async fn workloads(&self, page: Page) -> Result<Listed<Arc<Workload>>, Refusal> {
         let filter = WorkloadFilter::default();
-        self.handle.list_workloads(ListWorkloads { filter, page }).await
+        self.handle.list::<Workload>(ListWorkloads { filter, page }).await
     }
 
     /// The ids of the workloads that match a filter.
     async fn listed(&self, filter: WorkloadFilter) -> Vec<String> {
         let page = Page { size: 1000, token: None };
-        let listed = self.handle.list_workloads(ListWorkloads { filter, page }).await;
+        let listed = self.handle.list::<Workload>(ListWorkloads { filter, page }).await;
         let entries = listed.expect("a list").entries;
         entries.iter().map(|workload| workload.spec.id.id().to_owned()).collect()
     }
@@ -543,7 +543,7 @@ async fn lists_show_what_meets_every_condition() {
         let mut found = Vec::new();
         loop {
             let request = ListWorkloads { filter: filter.clone(), page: page.clone() };
-            let listed = rig.handle.list_workloads(request).await.expect("a page");
+            let listed = rig.handle.list::<Workload>(request).await.expect("a page");
             found.extend(listed.entries.iter().map(|entry| entry.spec.id.id().to_owned()));
             page.token = listed.next;
             if page.token.is_none() {
@@ -555,7 +555,7 @@ async fn lists_show_what_meets_every_condition() {
     let first = rig.workloads(Page { size: 1, token: None }).await.expect("a page");
     let filter = WorkloadFilter { id_prefix: some("a"), ..any() };
     let page = Page { size: 1, token: first.next };
-    let other = rig.handle.list_workloads(ListWorkloads { filter, page }).await;
+    let other = rig.handle.list::<Workload>(ListWorkloads { filter, page }).await;
     assert_refused!(other, Refusal::PageToken);
     rig.stop().await;
 }
@@ -623,7 +623,8 @@ async fn a_target_of_processes_and_units_does_not_wait_for_the_dispatcher() {
 
 /// Changes after a number, in short form, and the number of the last one that was looked at.
 async fn changes(rig: &Rig, filter: WorkloadFilter, after: u64) -> (Vec<String>, u64) {
-    let read = rig.handle.workloads_after(filter, after, 100).await.expect("they are known");
+    let read =
+        rig.handle.changes_after::<Workload>(filter, after, 100).await.expect("they are known");
     let told = read.changes.iter().map(|(_, change, _)| match change {
         RecordChange::Present(workload) => format!("+{}", workload.spec.id.id()),
         RecordChange::Removed(id) => format!("-{}", id.id()),
@@ -642,7 +643,7 @@ async fn changes_are_known_as_soon_as_they_are_stored() {
     }
     let (told, seen) = changes(&rig, any(), 0).await;
     assert_eq!(told, ["+a", "+b", "+c"]);
-    let begun = rig.handle.begin_watch(RecordKind::Workload, None).await;
+    let begun = rig.handle.begin_watch::<Workload>(None).await;
     let mut last = begun.expect("there is no token").last;
     assert_eq!(*last.borrow_and_update(), seen);
     // A renewal is no change.
@@ -670,7 +671,7 @@ async fn changes_are_known_as_soon_as_they_are_stored() {
     rig.kill().await;
     let rig = Rig::at(&dir);
     assert_eq!(changes(&rig, any(), 0).await.0, ["+b"]);
-    let resume = |token| rig.handle.begin_watch(RecordKind::Workload, Some(token));
+    let resume = |token| rig.handle.begin_watch::<Workload>(Some(token));
     assert_refused!(resume(before).await, Refusal::ResumeToken);
     let own = rig_token(&rig).await;
     assert_eq!(resume(own).await.expect("it is of this run").after, Some(1));
@@ -678,7 +679,7 @@ async fn changes_are_known_as_soon_as_they_are_stored() {
 }
 
 async fn rig_token(rig: &Rig) -> String {
-    let read = rig.handle.workloads_after(WorkloadFilter::default(), 0, 1).await;
+    let read = rig.handle.changes_after::<Workload>(WorkloadFilter::default(), 0, 1).await;
     read.expect("they are known").token
 }
 

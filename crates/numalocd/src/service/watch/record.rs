@@ -1,13 +1,17 @@
 //! Sends all records of a kind and then their changes.
 
-use super::{Watch, stopping};
+use super::{AT_ONCE, Watch, stopping, stream};
 use crate::{
-    dispatch::{Begin, RecordChange, RecordChanges},
+    access::Caller,
+    dispatch::{Begin, Handle, Listable, RecordChange, RecordChanges},
     refusal::Refusal,
+    service::Parts,
 };
-use numaloc_api::v1;
+use numaloc_api::{v1, value::WatchOf};
 use std::{collections::VecDeque, future::Future};
 use tokio::sync::watch::Receiver;
+use tokio_stream::StreamExt;
+use tonic::{Response, Status, codegen::BoxStream};
 
 /// All records and then their changes, or the changes after a number. They are read as the client takes them.
 #[derive(Debug)]
@@ -99,8 +103,53 @@ where
     }
 }
 
+/// Watches the records of a kind that match a filter.
+///
+/// # Errors
+/// [`Refusal::ResumeToken`]: not all changes after it are known.
+pub async fn records<R: Listable>(
+    handle: Handle,
+    asked: WatchOf<R::Filter>,
+) -> Result<impl Watch<Answer = (RecordChange<R::Shown, R::Id>, String)>, Refusal>
+where
+    R::Filter: Clone,
+{
+    let WatchOf { filter, resume_token } = asked;
+    let begin = handle.begin_watch::<R>(resume_token).await?;
+    Ok(RecordWatch::new(begin, move |after| {
+        let (handle, filter) = (handle.clone(), filter.clone());
+        async move { handle.changes_after::<R>(filter, after, AT_ONCE).await }
+    }))
+}
+
+/// The stream that answers a request to watch records of a kind. `present` makes an answer's record of one that is there,
+/// `removed` of the id of another.
+///
+/// # Errors
+/// Those of [`records`], and the caller watches too much.
+pub async fn watch_records<R: Listable, M: 'static, A: 'static>(
+    parts: &Parts,
+    caller: &Caller,
+    asked: WatchOf<R::Filter>,
+    present: fn(R::Shown) -> M,
+    removed: fn(R::Id) -> M,
+    answer: fn(v1::RecordChange, Option<M>, String) -> A,
+) -> Result<Response<BoxStream<A>>, Status>
+where
+    R::Filter: Clone,
+{
+    let counted = parts.quotas.watch(caller)?;
+    let watch = records::<R>(parts.handle.clone(), asked).await?;
+    let answers = stream(watch, parts.stop.clone(), counted).map(move |next| {
+        let (change, resume_token) = next?;
+        let (change, record) = told(change, present, removed);
+        Ok(answer(change, record, resume_token))
+    });
+    Ok(Response::new(Box::pin(answers)))
+}
+
 /// A change as an answer has it: what it is, and the record, or only its name, if it is about one.
-pub fn told<T, K, M>(
+fn told<T, K, M>(
     change: RecordChange<T, K>,
     present: impl FnOnce(T) -> M,
     removed: impl FnOnce(K) -> M,

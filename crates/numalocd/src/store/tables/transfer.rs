@@ -1,12 +1,9 @@
 //! Copies one store into another: everything, or everything that can be read.
 
-use super::{
-    EVENTS, Fault, ID, JOBS, LAST, META, Place, SCHEDULES, WORKLOADS, fits_event, fits_job,
-    fits_schedule, fits_workload, unseal,
-};
+use super::{Fault, ID, LAST, META, Place, Row, unseal};
 use crate::store::quiet::quietly;
-use numaloc_api::Stored;
-use redb::{Database, Key, ReadTransaction, ReadableTable, TableDefinition, WriteTransaction};
+use numaloc_api::value::{Event, Job, Schedule, Workload};
+use redb::{Database, ReadTransaction, ReadableTable, TableHandle, Value, WriteTransaction};
 
 /// A record that could not be read.
 #[derive(Debug)]
@@ -61,11 +58,11 @@ fn transfer(
         }
         meta.insert(ID, id)?;
         let last = [
-            rows(from, &transaction, JOBS, wrong, fits_job)?,
-            rows(from, &transaction, SCHEDULES, wrong, fits_schedule)?,
-            rows(from, &transaction, EVENTS, wrong, fits_event)?,
+            rows::<Job>(from, &transaction, wrong)?,
+            rows::<Schedule>(from, &transaction, wrong)?,
+            rows::<Event>(from, &transaction, wrong)?,
         ];
-        rows(from, &transaction, WORKLOADS, wrong, fits_workload)?;
+        rows::<Workload>(from, &transaction, wrong)?;
         // Numbers are never given twice, not even those of records that could not be read.
         for (name, number) in LAST.into_iter().zip(last) {
             let before = meta.get(name)?.map_or(0, |last| last.value());
@@ -77,20 +74,15 @@ fn transfer(
 
 /// Copies the rows of a table that can be read. It reads from the front, and if it meets rows that cannot be reached, also from
 /// the back. Returns the highest key that is a number.
-fn rows<K, T>(
+fn rows<R: Row>(
     from: &ReadTransaction,
     to: &WriteTransaction,
-    table: TableDefinition<K, &'static [u8]>,
     wrong: &mut dyn FnMut(Wrong),
-    fits: impl for<'a> Fn(K::SelfType<'a>, &T) -> Result<(), Fault>,
 ) -> Result<u64, Fault>
 where
-    K: Key + 'static,
-    T: Stored,
-    for<'a> K::SelfType<'a>: Place,
+    for<'a> <R::Key as Value>::SelfType<'a>: Place,
 {
-    let name = redb::TableHandle::name(&table).to_owned();
-    let (there, mut copy) = (from.open_table(table)?, to.open_table(table)?);
+    let (there, mut copy) = (from.open_table(R::TABLE)?, to.open_table(R::TABLE)?);
     let (mut highest, mut last): (u64, Option<Vec<u8>>) = (0, None);
     for is_back in [false, true] {
         let Ok(Ok(mut rows)) = quietly(|| there.iter()) else { continue };
@@ -109,9 +101,8 @@ where
                 break;
             }
             highest = highest.max(key.value().number());
-            let record = unseal(&name, &key.value(), value.value());
-            match record.and_then(|record| fits(key.value(), &record)) {
-                Ok(()) => drop(copy.insert(key.value(), value.value())?),
+            match unseal::<R>(&key.value(), value.value()) {
+                Ok(_) => drop(copy.insert(key.value(), value.value())?),
                 Err(fault) => wrong((fault, value.value().to_vec())),
             }
             if !is_back {
@@ -119,6 +110,6 @@ where
             }
         }
     }
-    wrong((Fault::Unreachable(name), Vec::new()));
+    wrong((Fault::Unreachable(R::TABLE.name().to_owned()), Vec::new()));
     Ok(highest)
 }

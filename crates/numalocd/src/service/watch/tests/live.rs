@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     dispatch::{
-        Hold, RecordChange, RecordKind,
+        Hold, RecordChange,
         tests::{Rig, admin, assert_refused, dir, found, operator, outcome, pins, request, target},
     },
     order::Report,
@@ -12,8 +12,9 @@ use numaloc_api::{
     encoded::ListedJob,
     v1,
     value::{
-        CreateSchedule, DeleteJob, DeleteSchedule, JobFilter, JobId, JobState, MigrationSpec, Pins,
-        Schedule, ScheduleFilter, ScheduleId, ScheduleSpec, ScheduleUpdate, UpdateSchedule,
+        CreateSchedule, DeleteJob, DeleteSchedule, Job, JobFilter, JobId, JobState, MigrationSpec,
+        Pins, Schedule, ScheduleFilter, ScheduleId, ScheduleSpec, ScheduleUpdate, UpdateSchedule,
+        WatchOf, Workload,
     },
 };
 use prost::Message;
@@ -59,12 +60,9 @@ async fn jobs(
     filter: JobFilter,
     token: Option<&str>,
 ) -> Told<ListedJob, JobId> {
-    let handle = rig.handle.clone();
-    let begin = handle.begin_watch(RecordKind::Job, token.map(str::to_owned)).await;
-    around.stream(RecordWatch::new(begin.expect("the token is known"), move |after| {
-        let (handle, filter) = (handle.clone(), filter.clone());
-        async move { handle.jobs_after(filter, after, AT_ONCE).await }
-    }))
+    let asked = WatchOf { filter, resume_token: token.map(str::to_owned) };
+    let watch = records::<Job>(rig.handle.clone(), asked).await;
+    around.stream(watch.expect("the token is known"))
 }
 
 async fn schedules(
@@ -72,12 +70,8 @@ async fn schedules(
     rig: &Rig,
     filter: ScheduleFilter,
 ) -> Told<Arc<Schedule>, ScheduleId> {
-    let handle = rig.handle.clone();
-    let begin = handle.begin_watch(RecordKind::Schedule, None).await;
-    around.stream(RecordWatch::new(begin.expect("there is no token"), move |after| {
-        let (handle, filter) = (handle.clone(), filter.clone());
-        async move { handle.schedules_after(filter, after, AT_ONCE).await }
-    }))
+    let watch = records::<Schedule>(rig.handle.clone(), WatchOf { filter, resume_token: None });
+    around.stream(watch.await.expect("there is no token"))
 }
 
 /// The next changes in short, and the token of the last.
@@ -167,13 +161,13 @@ async fn a_watch_goes_on_where_it_was() {
     let mut answers = jobs(&around, &rig, JobFilter::default(), Some(&token)).await;
     assert_eq!(told(&mut answers, 1).await.0, ["all"], "nothing is told twice");
     // What a token means is known to the daemon that gave it, and for the kind of record that it was given for.
-    for other in [RecordKind::Schedule, RecordKind::Workload] {
-        let resumed = rig.handle.begin_watch(other, Some(token.clone())).await;
-        assert_refused!(resumed, Refusal::ResumeToken);
-    }
+    let resumed = rig.handle.begin_watch::<Schedule>(Some(token.clone())).await;
+    assert_refused!(resumed, Refusal::ResumeToken);
+    let resumed = rig.handle.begin_watch::<Workload>(Some(token.clone())).await;
+    assert_refused!(resumed, Refusal::ResumeToken);
     rig.kill().await;
     let rig = Rig::at(&dir);
-    let resumed = rig.handle.begin_watch(RecordKind::Job, Some(token)).await;
+    let resumed = rig.handle.begin_watch::<Job>(Some(token)).await;
     let refusal = resumed.expect_err("the daemon has started anew").to_string();
     assert!(refusal.ends_with("watch again without it"), "{refusal}");
     rig.kill().await;

@@ -1,0 +1,238 @@
+//! All records of one kind (jobs, schedules or workloads), with what is known of all of them whatever their kind: who made them
+//! by which request, what they count for, and in which order they have changed.
+
+use super::{
+    changes::Changes,
+    used::{Amount, Counted, Sort, Used},
+};
+use crate::{
+    config::Quota,
+    refusal::Refusal,
+    store::{Kept, Weight},
+};
+use numaloc_api::value::{Job, JobId, Schedule, ScheduleId, Workload, WorkloadId};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Display,
+    hash::Hash,
+    ops::Deref,
+    sync::Arc,
+};
+
+/// A client, and the id that it has given one of its requests.
+pub type RequestKey = (String, String);
+
+/// A kind of record.
+pub trait Record: Weight + Sized + 'static {
+    /// Its name.
+    type Id: Clone + Display + Eq + Hash + Send + 'static;
+    /// Its place among the others.
+    type Key: Clone + Ord;
+    /// What memory keeps of it.
+    type Kept: AsRef<Self> + Clone + From<Arc<Self>>;
+
+    /// Its id.
+    fn id(&self) -> &Self::Id;
+    /// Whether this id is its own: an id that a client has chosen may be chosen again once the record is gone.
+    fn has_id(&self, id: &Self::Id) -> bool;
+    /// Its key.
+    fn key(&self) -> Self::Key;
+    /// The request that made it, if that can be recognized.
+    fn request(&self) -> Option<RequestKey>;
+    /// What it counts as in the quota of its owner; `None`: it does not count.
+    fn sort(&self) -> Option<Sort>;
+}
+
+/// Records of a kind, by key.
+#[derive(Debug)]
+pub struct Collection<R: Record> {
+    kept: BTreeMap<R::Key, R::Kept>,
+    keys: HashMap<R::Id, R::Key>,
+    requests: HashMap<RequestKey, R::Key>,
+    counted: BTreeMap<R::Key, Counted>,
+    changes: Changes<R::Id>,
+}
+
+impl<R: Record> Default for Collection<R> {
+    fn default() -> Self {
+        Self {
+            kept: BTreeMap::new(),
+            keys: HashMap::new(),
+            requests: HashMap::new(),
+            counted: BTreeMap::new(),
+            changes: Changes::new(fastrand::u64(..)),
+        }
+    }
+}
+
+impl<R: Record> Deref for Collection<R> {
+    type Target = BTreeMap<R::Key, R::Kept>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.kept
+    }
+}
+
+impl<R: Record> Collection<R> {
+    /// Takes over a record that is new or has changed, and counts for `owner`. Gives back the one that it replaces.
+    pub fn put(&mut self, kept: R::Kept, owner: &str, used: &mut Used) -> Option<R::Kept> {
+        let record = kept.as_ref();
+        let key = record.key();
+        self.changes.put(record.id());
+        self.keys.insert(record.id().clone(), key.clone());
+        if let Some(request) = record.request() {
+            self.requests.insert(request, key.clone());
+        }
+        let counted = record.sort().map(|sort| {
+            let counted = Counted { owner: owner.to_owned(), sort, bytes: record.weight() };
+            used.add(&counted);
+            counted
+        });
+        let before = match counted {
+            Some(counted) => self.counted.insert(key.clone(), counted),
+            None => self.counted.remove(&key),
+        };
+        before.iter().for_each(|before| used.take(before));
+        self.kept.insert(key, kept)
+    }
+
+    /// Removes a record.
+    pub fn remove(&mut self, id: &R::Id, used: &mut Used) -> Option<R::Kept> {
+        self.changes.remove(id);
+        let key = self.by_id(id)?.as_ref().key();
+        self.keys.remove(id);
+        self.counted.remove(&key).iter().for_each(|before| used.take(before));
+        let removed = self.kept.remove(&key)?;
+        removed.as_ref().request().and_then(|request| self.requests.remove(&request));
+        Some(removed)
+    }
+
+    /// The record with this id.
+    pub fn by_id(&self, id: &R::Id) -> Option<&R::Kept> {
+        let kept = self.kept.get(self.keys.get(id)?)?;
+        Some(kept).filter(|kept| kept.as_ref().has_id(id))
+    }
+
+    /// The record with this id.
+    ///
+    /// # Errors
+    /// Not found.
+    pub fn known(&self, id: &R::Id) -> Result<&R::Kept, Refusal> {
+        self.by_id(id).ok_or_else(|| Refusal::NotFound { name: id.to_string() })
+    }
+
+    /// The record that a request of this client made.
+    pub fn of_request(&self, client: &str, request_id: &str) -> Option<&R::Kept> {
+        self.kept.get(self.requests.get(&(client.to_owned(), request_id.to_owned()))?)
+    }
+
+    /// The keys of the records that count for somebody, in order.
+    pub fn counted(&self) -> impl Iterator<Item = &R::Key> {
+        self.counted.keys()
+    }
+
+    /// Checks whether the quota of `owner` allows a record that is new or has changed.
+    ///
+    /// # Errors
+    /// As [`Used::check`].
+    pub fn check(
+        &self,
+        record: &R,
+        owner: &str,
+        used: &Used,
+        quota: &Quota,
+    ) -> Result<(), Refusal> {
+        let Some(sort) = record.sort() else { return Ok(()) };
+        let one = |bytes| Amount { records: 1, bytes };
+        let before = self.counted.get(&record.key());
+        let before = before.map_or_else(Amount::default, |counted| one(counted.bytes));
+        used.check(owner, sort, one(record.weight()), before, quota)
+    }
+
+    /// The last change of each record, in order.
+    pub fn changes(&self) -> &Changes<R::Id> {
+        &self.changes
+    }
+
+    /// Notes that a record has come further, or is shown in other words.
+    pub fn progress(&mut self, id: &R::Id) {
+        self.changes.progress(id);
+    }
+
+    /// Notifies clients that watch these records that all changes are stored.
+    pub fn publish(&self) {
+        self.changes.publish();
+    }
+}
+
+/// For the two kinds of record that have numbers.
+macro_rules! is_numbered {
+    () => {
+        type Key = u64;
+
+        fn id(&self) -> &Self::Id {
+            &self.id
+        }
+        fn has_id(&self, id: &Self::Id) -> bool {
+            self.id.is_same(id)
+        }
+        fn key(&self) -> u64 {
+            // The store takes no record without a number.
+            self.id.number().unwrap_or_default()
+        }
+    };
+}
+
+impl Record for Job {
+    type Id = JobId;
+    type Kept = Kept;
+
+    is_numbered!();
+
+    fn request(&self) -> Option<RequestKey> {
+        // Its creator has asked for it, or the client that has had its schedule run.
+        let client = self.requester.as_ref().unwrap_or(&self.creator);
+        Some((client.clone(), self.request_id.clone()?))
+    }
+    fn sort(&self) -> Option<Sort> {
+        let sort = if self.schedule.is_some() { Sort::Run } else { Sort::OpenJob };
+        (!self.state.is_end()).then_some(sort)
+    }
+}
+
+impl Record for Schedule {
+    type Id = ScheduleId;
+    type Kept = Arc<Self>;
+
+    is_numbered!();
+
+    fn request(&self) -> Option<RequestKey> {
+        Some((self.creator.clone(), self.request_id.clone()?))
+    }
+    fn sort(&self) -> Option<Sort> {
+        Some(Sort::Schedule)
+    }
+}
+
+impl Record for Workload {
+    type Id = WorkloadId;
+    type Key = WorkloadId;
+    type Kept = Arc<Self>;
+
+    fn id(&self) -> &WorkloadId {
+        &self.spec.id
+    }
+    fn has_id(&self, id: &WorkloadId) -> bool {
+        self.spec.id == *id
+    }
+    fn key(&self) -> WorkloadId {
+        self.spec.id.clone()
+    }
+    /// A request is recognized by what is registered under its name.
+    fn request(&self) -> Option<RequestKey> {
+        None
+    }
+    fn sort(&self) -> Option<Sort> {
+        Some(Sort::Workload)
+    }
+}
