@@ -94,7 +94,7 @@ pub use arrivals::{Arrivals, Groups};
 pub use cgroup::numa_stat;
 pub use containers::containers;
 pub use cpu_use::CpuUse;
-pub use cpuset::cpusets;
+pub use cpuset::{cpusets, exclusive_cpus};
 pub use crew::{Crew, Cut, Growth, Newcomers};
 pub use error::{Error, ErrorKind};
 pub use facts::HostFacts;

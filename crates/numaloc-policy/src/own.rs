@@ -108,6 +108,7 @@ fn options(path: &str, tree: &Tree) -> Result<Options, Problem> {
             profile: fields.take("profile", profile)?.unwrap_or_default(),
             max_stall: fields.take("max_stall_seconds", seconds)?,
             node_cpu_percent_max: fields.take("node_cpu_percent_max", whole(1..=100))?,
+            ..Pacing::default()
         },
     };
     fields.finish()?;

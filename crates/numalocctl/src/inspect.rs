@@ -75,16 +75,17 @@ fn page_source(source: Source) -> v1::PageSource {
     }
 }
 
-/// Inspects a target in order to move it. Fails on a machine where memory cannot move anywhere. The survey keeps the
-/// target's processes open; its extents have been moved into the plan.
+/// Inspects a target in order to move it, with at most `workers` threads if there is a number. Fails on a machine where memory
+/// cannot move anywhere. The survey keeps the target's processes open; its extents have been moved into the plan.
 pub fn to_move(
     roots: &Roots,
     target: &TargetArgs,
-    options: &PlanArgs,
+    (options, workers): (&PlanArgs, Option<usize>),
     policies: Policies<'_>,
 ) -> Result<(Inspection, Survey), Failure> {
     let topology = topology::topology(roots)?;
-    let options = options.options(&topology.with_memory())?;
+    let mut options = options.options(&topology.with_memory())?;
+    options.pacing.workers = workers;
     topology::check_options(roots, &topology, &options)?;
     topology::check_several(&topology)?;
     let (processes, missing) = found_of(roots, target, &topology)?;

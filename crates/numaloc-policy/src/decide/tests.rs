@@ -144,6 +144,7 @@ fn our_own_annotation_has_all_that_a_schedule_has() {
             profile: Profile::Fast,
             max_stall: Some(Duration::from_millis(500)),
             node_cpu_percent_max: Some(80),
+            ..Pacing::default()
         },
         order: Order::Damon,
         make_room: MakeRoom::None,

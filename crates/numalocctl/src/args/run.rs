@@ -34,11 +34,10 @@ impl LimitArgs {
     pub fn is_empty(&self) -> bool {
         self == &Self::default()
     }
-    /// The limits of a run without the daemon.
+    /// The limits of a run without the daemon. [`Pacing`](numaloc_core::Pacing) has the number of workers.
     pub fn limits(&self) -> RunLimits {
         RunLimits {
             batch_bytes: self.batch_bytes,
-            workers: self.workers.map(usize::from),
             timeout: self.timeout,
             rate_bytes_per_second: self.rate,
             ..RunLimits::default()

@@ -106,7 +106,8 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<Report, Failure>
     check_here(args)?;
     let limits = args.limits.limits();
     let file = map::file(args.map.map.as_deref())?;
-    let (inspected, survey) = inspect::to_move(roots, &args.target, &args.options, Policies::Ask)?;
+    let options = (&args.options, args.limits.workers.map(usize::from));
+    let (inspected, survey) = inspect::to_move(roots, &args.target, options, Policies::Ask)?;
     let others = Others::find(roots, &inspected.topology, &args.exchange, &survey)?;
     if !inspected.plan.is_skipped() {
         warn(roots, args);

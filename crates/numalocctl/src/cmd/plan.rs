@@ -32,7 +32,7 @@ pub fn run(
             options.pace.check_here()?;
             exchange.check_here(options.make_room)?;
             let (roots, policies) = (&around.roots, Policies::AskBriefly);
-            let (mut found, survey) = inspect::to_move(roots, target, options, policies)?;
+            let (mut found, survey) = inspect::to_move(roots, target, (options, None), policies)?;
             let Inspection { topology, plan, .. } = &mut found;
             if plan.no_room_bytes > 0 {
                 let others = Others::find(roots, topology, exchange, &survey)?;

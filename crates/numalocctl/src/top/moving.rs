@@ -161,12 +161,12 @@ fn here(
     cancelled: &AtomicBool,
 ) -> Result<Option<String>, Failure> {
     let options = PlanArgs::default();
-    let (asked, _) = inspect::to_move(roots, target, &options, Policies::AskBriefly)?;
+    let (asked, _) = inspect::to_move(roots, target, (&options, None), Policies::AskBriefly)?;
     if !ask(&asked.plan(), &(&asked.topology).into(), tell, yes) {
         return Ok(None);
     }
     // The plan may have waited for long, and it did not look up all policies.
-    let (inspected, survey) = inspect::to_move(roots, target, &options, Policies::Ask)?;
+    let (inspected, survey) = inspect::to_move(roots, target, (&options, None), Policies::Ask)?;
     let outcome = match inspected.plan.is_skipped() {
         true => Outcome::default(),
         false => carry_out(roots, &inspected, &survey, tell, cancelled)?,

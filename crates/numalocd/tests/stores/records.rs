@@ -127,6 +127,7 @@ fn spec() -> MigrationSpec {
             profile: Profile::Gentle,
             max_stall: Some(Duration::from_millis(2)),
             node_cpu_percent_max: Some(80),
+            ..Pacing::default()
         },
         order: Order::Address,
         reserve_bytes: Some(64 * MIB),

@@ -67,6 +67,7 @@ fn spec() -> MigrationSpec {
             profile: Profile::Gentle,
             max_stall: Some(Duration::from_micros(2_500)),
             node_cpu_percent_max: Some(80),
+            ..Pacing::default()
         },
         ..Options::default()
     };
