@@ -1,4 +1,4 @@
-//! The policy in our own form: a schedule in the JSON of `numalocctl schedules get -o json` (docs/json.md), without its target.
+//! The policy in our own form: a schedule without its target (docs/annotations.md).
 
 use crate::{
     Settings,

@@ -107,7 +107,7 @@ fn the_contracts_annotation_without_a_policy_leaves_the_decision_to_others() {
     }
 }
 
-/// The same fields as in docs/json.md.
+/// The same fields as in docs/annotations.md.
 #[test]
 fn our_own_annotation_has_all_that_a_schedule_has() {
     let all = r#"{
@@ -174,7 +174,7 @@ fn our_own_annotation_has_all_that_a_schedule_has() {
         paused: true,
     };
     assert_eq!(settings(POLICY_KEY, all), Some(expected));
-    // As `schedules get -o json` writes what is not set.
+    // What is not set may be null.
     let unset = r#"{
         "options": {
             "target_ratio_percent": 100, "to_nodes": null, "home": "cpus", "from_nodes": null, "reserve_bytes": null,

@@ -7,7 +7,7 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use numaloc_api::value::{self, OnInterrupt};
-use numaloc_core::Topology;
+use numaloc_core::NodeSet;
 use numaloc_executor::RunLimits;
 use std::time::Duration;
 
@@ -134,9 +134,9 @@ pub fn spec(
     options: &PlanArgs,
     queue: &QueueArgs,
     limits: &LimitArgs,
-    topology: &Topology,
+    with_memory: &NodeSet,
 ) -> Result<value::MigrationSpec, Failure> {
-    let policy = options.change(value::Policy::default(), topology)?;
+    let policy = options.change(value::Policy::default(), with_memory)?;
     Ok(value::MigrationSpec {
         target: target.request(),
         policy: queue.change(policy),

@@ -263,6 +263,11 @@ fn plan() -> PlanSummary {
             protected_bytes: 4,
             exchange_bytes: 0,
         }],
+        overall_after: share(4, 3),
+        // No job has these.
+        extent_moves: Vec::new(),
+        skipped_extents: Vec::new(),
+        source: 0,
     })
 }
 
