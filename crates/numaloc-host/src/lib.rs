@@ -9,7 +9,7 @@
 //! | `target`, `process`, `thread`, `cgroup`, `containers`, `unit`, `owner` | from what a request names to processes |
 //! | [`topology`](mod@topology), `tiers`, `node_memory`, `protected`, [`node_room`], `cpuset` | nodes: CPUs, distances, memory, who may use it |
 //! | `maps`, `numa_maps`, `pagemap`, `frames`, `zoneinfo`, `kpage` | one kernel file each, read and parsed |
-//! | `hugetlb`, `mappers` | which mappings are hugetlb memory, and who maps it where page tables are shared |
+//! | `hugetlb`, `mappers`, `merged` | which mappings are hugetlb memory, and who maps it where page tables are shared; pages that KSM has merged |
 //! | `extents`, `placement`, `scan`, `residency`, `sight` | cut VMAs to extents, find their pages, and sum up where these are |
 //! | `survey` | all of this together: the first look at a target |
 //! | `picture` | where the memory of a few processes is, by address, for pictures |
@@ -84,6 +84,7 @@ pub mod live;
 mod look;
 mod mappers;
 mod maps;
+mod merged;
 mod movers;
 mod node_memory;
 pub mod node_room;

@@ -7,7 +7,6 @@
 mod family;
 mod halt;
 mod huge;
-mod merged;
 mod page_run;
 mod single;
 mod table;
@@ -15,18 +14,17 @@ mod table;
 mod tests;
 mod zeros;
 
-pub(crate) use merged::Assigned;
 pub use page_run::{Ownership, PageRun, Place};
 
 use crate::{
     Error, Roots,
     kpage::FrameFile,
+    merged::Merged,
     pagemap::{Entries, Entry},
     sight::{Sight, Source},
     space::AddressSpace,
 };
 use halt::Halt;
-use merged::Merged;
 use nix::libc::{EFAULT, EINVAL, ESRCH};
 use numaloc_core::{Claims, Mappers, Mapping, NodeId, PAGE, Pages};
 use numaloc_sys::query_pages;

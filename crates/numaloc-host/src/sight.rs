@@ -1,6 +1,6 @@
 //! How pages can be found on this host. This is determined once, for all scanners.
 
-use crate::{Error, Roots, frames::FrameNodes, probe, scan::Assigned};
+use crate::{Error, Roots, frames::FrameNodes, merged::Assigned, probe};
 use std::sync::Arc;
 
 /// How page locations are found.

@@ -36,26 +36,26 @@ impl Assigned {
 
 /// Finds merged pages by the flags of their frames.
 #[derive(Debug)]
-pub(super) struct Merged {
+pub(crate) struct Merged {
     assigned: Arc<Assigned>,
     flags: FrameFile,
 }
 
 impl Merged {
     /// `None`: the host has no merged pages, or hides the flags of frames.
-    pub(super) fn new(roots: &Roots, assigned: Option<&Arc<Assigned>>) -> Option<Self> {
+    pub(crate) fn new(roots: &Roots, assigned: Option<&Arc<Assigned>>) -> Option<Self> {
         let assigned = assigned?.clone();
         Some(Self { assigned, flags: FrameFile::flags(roots)? })
     }
 
     /// Forgets what was read ahead. Call it before each look at fresh page tables.
-    pub(super) fn refresh(&mut self) {
+    pub(crate) fn refresh(&mut self) {
         self.flags.refresh();
     }
 
     /// Whether the present page at an address of a process, which several mappings show, is a merged one that is assigned to
     /// another address.
-    pub(super) fn is_elsewhere(&mut self, entry: Entry, mapped: Mapped) -> bool {
+    pub(crate) fn is_elsewhere(&mut self, entry: Entry, mapped: Mapped) -> bool {
         let flags = self.flags.get(entry.pfn());
         flags.is_some_and(|flags| flags & KSM != 0) && !self.assigned.assign(entry.pfn(), mapped)
     }
