@@ -7,6 +7,7 @@ use crate::{
     scene::SLACK,
     settings::Setting,
     truth::{Truth, on},
+    zeros::resident_bytes,
 };
 use numaloc_core::{Options, Reason};
 use numaloc_host::Target;
@@ -58,12 +59,12 @@ fn nodes_of(app: &App, region: &str) -> [u64; 2] {
 }
 
 /// All resident bytes of a process as `locality` counts them.
-fn resident_bytes(app: &App) -> u64 {
+fn counted_bytes(app: &App) -> u64 {
     let pid = app.pid().to_string();
     let output = numalocctl(&["locality", "--pid", &pid, "-o", "json", "--standalone"]);
     assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    document["total"]["resident_bytes"].as_u64().expect("bytes")
+    resident_bytes(&document)
 }
 
 /// Anonymous memory alone: strangers map the pages of the program, too.
@@ -75,12 +76,12 @@ fn options(include_shared: bool) -> Options {
 fn a_merged_page_counts_once_and_moves_once() {
     let _balancing = Setting::numa_balancing(false);
     let mut app = owner("merged", &["one=merge:8M:cold", "other=merge:8M:cold"]);
-    let before = resident_bytes(&app);
+    let before = counted_bytes(&app);
     let _merging = Merging::all(SIZE / 4096);
     for region in ["one", "other"] {
         assert_eq!(nodes_of(&app, region), [0, SIZE], "numa_maps counts each address");
     }
-    let merged = resident_bytes(&app);
+    let merged = counted_bytes(&app);
     assert!(before.abs_diff(merged + SIZE) <= SLACK, "{before} before, {merged} merged");
 
     let outcome = migrate(&[Target::Pid(app.pid())], &options(false));

@@ -35,8 +35,8 @@ fn reader(region: &str) -> App {
     app
 }
 
-/// What `locality` says is resident.
-fn resident_bytes(answer: &Value) -> u64 {
+/// Resident bytes in an answer of `locality`.
+pub fn resident_bytes(answer: &Value) -> u64 {
     let nodes = answer["locality"]["total"]["nodes"].as_array().expect("a list").iter();
     nodes.map(|node| node["bytes"].as_u64().expect("bytes")).sum()
 }
