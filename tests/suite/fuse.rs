@@ -2,7 +2,7 @@
 //! and what files say may follow from that.
 //!
 //! It speaks to the kernel's FUSE by /dev/fuse. include/uapi/linux/fuse.h has the messages; the numbers here are offsets and lengths
-//! of theirs. Names and attributes are looked up anew each time.
+//! of theirs. Names and attributes are looked up again each time.
 
 use nix::{
     libc::{EIO, ENODEV, ENOENT, ENOSYS},

@@ -183,7 +183,7 @@ fn a_runtime_that_is_killed_is_caught_up_with() {
     }
 }
 
-/// The runtime gives a plugin two seconds for each call, and goes on without it.
+/// The runtime gives a plugin two seconds for each call, and continues without it.
 #[test]
 fn a_plugin_that_hangs_lets_containers_start() {
     let mut trio = Trio::start("align_mems = \"preferred\"\n");

@@ -33,7 +33,7 @@ fn options(profile: Profile) -> Options {
     Options { pacing: Pacing { profile, ..Pacing::default() }, ..Options::default() }
 }
 
-/// Calls `meanwhile` while a run goes on. Its argument tells whether the run has ended.
+/// Calls `meanwhile` while a run continues. Its argument tells whether the run has ended.
 fn during(
     inspected: &Inspection,
     limits: &RunLimits,
@@ -75,7 +75,7 @@ fn take_turns(others: &[App], turn: Duration, ended: &dyn Fn() -> bool) {
     }
 }
 
-/// Starts a run of `balanced`. Once it is under way, others load the CPUs in turns. Asserts that the run goes on.
+/// Starts a run of `balanced`. Once it is under way, others load the CPUs in turns. Asserts that the run continues.
 fn goes_on_beside(scene: Scene, others: &[App], turn: Duration) {
     others.iter().for_each(|other| other.hold(true));
     let options = Options { order: Order::Address, ..options(Profile::Balanced) };

@@ -151,7 +151,7 @@ async fn calls_that_are_not_known_are_said_to_be_so() {
     let request = ContainerEvent::default();
     let refused = runtime.call::<_, Empty>("PostUpdatePodSandbox", &request).await;
     assert!(matches!(refused, Err(Error::Refused { code: 12, .. })), "{refused:?}");
-    // The connection goes on.
+    // The connection continues.
     let _: Empty = runtime.call("Shutdown", &Empty {}).await.expect("it answers");
     drop(runtime);
     plugin.await.expect("it does not panic").1.expect("the runtime has ended the connection");

@@ -153,7 +153,7 @@ pub enum Step {
     Wait,
     /// They are to take away so many bytes more.
     Ask(u64),
-    /// No more room is to be had: the nodes that the memory comes from have none for others' memory, or a whole chunk that left has
+    /// No more room is available: the nodes that the memory comes from have none for others' memory, or a whole chunk that left has
     /// been taken by somebody else.
     Stop,
 }

@@ -179,7 +179,7 @@ impl<'a> Mover<'a> {
                 Room::Unsettled => {
                     self.work.release(claimed, 0);
                     match self.work.control.allowance {
-                        // Others say when it goes on: that is no work of this run.
+                        // Others say when it continues: that is no work of this run.
                         Some(_) => {
                             self.rests.pause(others::PAUSE);
                         }

@@ -131,7 +131,7 @@ impl Dropped {
         });
     }
 
-    /// A worker has waited in vain for room on a node. Each batch would wait anew; so after some nobody does any more.
+    /// A worker has waited in vain for room on a node. Each batch would wait again; so after some nobody does any more.
     pub fn stuck(&self, node: NodeId) {
         self.nodes().entry(node).and_modify(|of_node| {
             of_node.stuck += 1;

@@ -32,7 +32,7 @@ const PIECES_MOST: usize = 16;
 /// Pause while another worker moves cache, or while others take what has become free.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Moves a piece of page cache away from `node`, or waits a moment while another worker does; false if no more is to be had.
+/// Moves a piece of page cache away from `node`, or waits a moment while another worker does; false if no more is available.
 pub fn await_room(
     work: &Work<'_>,
     rests: &mut Rests<'_>,
@@ -89,7 +89,7 @@ enum Step {
     Nothing,
     /// Another run puts memory where it was to go.
     Busy,
-    /// No more is to be had.
+    /// No more is available.
     End(CacheStop),
 }
 

@@ -16,7 +16,7 @@ const EVERY: Duration = Duration::from_secs(60);
 const SELDOM: Duration = Duration::from_secs(3600);
 /// How often the free blocks of a node are counted.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How long a run waits for one. It goes on by itself, and the run with the blocks that there are.
+/// How long a run waits for one. It continues by itself, and the run with the blocks that there are.
 pub const LONGEST: Duration = Duration::from_secs(10);
 
 /// What the runs of one process have had compacted, by node.

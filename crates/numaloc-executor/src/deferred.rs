@@ -1,6 +1,6 @@
 //! Keeps which pages are to be tried again: one bit per page. Pure.
 //!
-//! A bit says that a page was found remote and is not settled yet. It does not say what is there later: a later visit scans anew,
+//! A bit says that a page was found remote and is not settled yet. It does not say what is there later: a later visit scans again,
 //! and the bits tell which of the pages that it finds were found before. So no page is found twice. Pages whose bits are still
 //! set after the visit have vanished.
 

@@ -31,7 +31,7 @@ struct State {
     balances: BTreeMap<NodeId, Balance>,
     /// The partner's run under way, and what had left the node before it.
     run: Option<(Arc<Control>, u64)>,
-    /// Nodes on which no more room is to be had.
+    /// Nodes on which no more room is available.
     given_up: BTreeSet<NodeId>,
     closed: bool,
 }

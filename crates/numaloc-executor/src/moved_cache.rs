@@ -30,7 +30,7 @@ pub struct MovedCache {
 pub struct Numbers {
     /// In bytes.
     pub balance: Balance,
-    /// Why no more is to be had, if so.
+    /// Why no more is available, if so.
     pub stop: Option<CacheStop>,
 }
 
@@ -66,7 +66,7 @@ impl MovedCache {
         self.numbers().entry(node).or_default().balance.out_bytes += bytes;
     }
 
-    /// No more is to be had on a node.
+    /// No more is available on a node.
     pub fn end(&self, node: NodeId, stop: CacheStop) {
         self.numbers().entry(node).or_default().stop.get_or_insert(stop);
     }

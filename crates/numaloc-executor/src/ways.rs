@@ -21,7 +21,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// The first that is to be had on a node.
+    /// The first that is available on a node.
     pub fn of(roots: &Roots, node: NodeId) -> Self {
         if node_room::can_reclaim(roots, node) { Self::Ask } else { Self::Kswapd }
     }
@@ -35,7 +35,7 @@ impl Way {
     }
 
     /// Free memory of a node that calls may take before more has to be made free, of `wanted` bytes. Nothing as long as it is
-    /// little: kswapd goes on until the high watermark is free, a chunk is asked for as a whole, and calls have a price.
+    /// little: kswapd continues until the high watermark is free, a chunk is asked for as a whole, and calls have a price.
     pub fn above_floor(self, memory: &NodeMemory, wanted: u64) -> u64 {
         let floor = self.floor(memory);
         let free = memory.free_bytes.saturating_sub(floor);

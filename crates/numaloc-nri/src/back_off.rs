@@ -25,7 +25,7 @@ impl BackOff {
         wait
     }
 
-    /// The next wait, after what had lasted for so long has failed. A good time begins anew.
+    /// The next wait, after what had lasted for so long has failed. A good time begins again.
     pub fn after(&mut self, lasted: Duration) -> Duration {
         if lasted >= GOOD {
             *self = Self::default();

@@ -41,7 +41,7 @@ pub trait Daemon {
     ) -> impl Future<Output = Result<(), Status>> + Send;
     /// Unregisters the workload of this name, if it is there.
     fn unregister(&mut self, name: String) -> impl Future<Output = Result<(), Status>> + Send;
-    /// Begins all leases anew. Gives back how many workloads of ours there are.
+    /// Begins all leases again. Gives back how many workloads of ours there are.
     fn renew(&mut self) -> impl Future<Output = Result<usize, Status>> + Send;
     /// All schedules of ours.
     fn schedules(

@@ -29,7 +29,7 @@ const SECOND: Duration = Duration::from_secs(2);
 const EACH: Duration = Duration::from_secs(60);
 /// Longest wait for a connection.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long a process that is not let in goes on if it may use NRI as well.
+/// How long a process that is not let in continues if it may use NRI as well.
 const SHUT_OUT: Duration = Duration::from_secs(30);
 /// Events that wait here. containerd keeps those that do not fit.
 const WAITING: usize = 256;

@@ -30,7 +30,7 @@ impl Watchdog {
         Self { patience, has_beaten: AtomicBool::new(false) }
     }
 
-    /// Shows again and again that the task that polls this goes on. Never ends.
+    /// Shows again and again that the task that polls this continues. Never ends.
     pub async fn beat(&self) {
         let Some(mut turn) = self.each(4) else { return pending().await };
         loop {
@@ -39,7 +39,7 @@ impl Watchdog {
         }
     }
 
-    /// Tells the service manager twice within its patience that this process goes on: that the task that polls this does, and the one
+    /// Tells the service manager twice within its patience that this process continues: that the task that polls this does, and the one
     /// that polls [`Self::beat`]. Never ends.
     pub async fn pat(&self) {
         self.pat_by(tell).await;
@@ -78,7 +78,7 @@ mod tests {
     use std::cell::Cell;
     use tokio::time::{sleep, timeout};
 
-    /// How often it is told within five minutes, if the connection's task goes on for so long.
+    /// How often it is told within five minutes, if the connection's task continues for so long.
     async fn told(patience: Option<Duration>, beaten_for: Duration) -> u32 {
         let (watchdog, told) = (Watchdog::new(patience), Cell::new(0));
         tokio::select! {

@@ -153,7 +153,7 @@ fn a_container_comes_home_as_the_page_says() {
     Unit::assert_confined();
     let written = first_container(&mut page, &mut shell, &containerd);
 
-    // The runtime makes its socket anew, for root alone. The unit lets the plugin in again.
+    // The runtime makes its socket again, for root alone. The unit lets the plugin in again.
     let before = Unit::said("numalocd knows all containers");
     containerd.kill();
     containerd.spawn();

@@ -188,7 +188,7 @@ fn what_a_killed_daemon_has_left_is_taken_down() {
         assert_eq!(events(&daemon), []);
         assert_eq!((state(), note()), (before.clone(), String::new()), "{}", daemon.log());
         daemon.stop();
-        // It sets them up anew if that is asked for.
+        // It sets them up again if that is asked for.
         daemon.config = MANAGED.to_owned();
         daemon.spawn();
         kill(&mut daemon);

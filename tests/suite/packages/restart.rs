@@ -43,7 +43,7 @@ fn end(system: &System, id: &str) -> v1::Job {
     client.job(&name)
 }
 
-/// What became of two jobs for units that are there again after the restart: one goes on, the other is said to be interrupted.
+/// What became of two jobs for units that are there again after the restart: one continues, the other is said to be interrupted.
 fn assert_recovered(system: &System, resumed: &str, stopped: &str) {
     let stopped = end(system, stopped);
     assert_eq!(stopped.state(), v1::JobState::Interrupted, "{}", stopped.state_message);
@@ -107,7 +107,7 @@ fn boot_1_begins_jobs() {
 fn boot_2_goes_on_after_a_reboot() {
     assert_boot("2");
     let _balancing = Setting::numa_balancing(false);
-    // It is not installed anew: this boot has the one of before.
+    // It is not installed again: this boot has the one of before.
     let system = ManuallyDrop::new(System);
     until("the daemon is up", || property("numalocd.service", "ActiveState") == "active");
     assert_recovered(&system, "goes-on", "stops");

@@ -187,7 +187,7 @@ async fn a_container_that_containerd_cannot_tell_about_holds_up_no_other() {
     host.containerd.damage("");
     let look = containers.look().await.expect("it answers");
     assert_eq!((look.found.len(), look.unclear.len()), (3, 0));
-    // Both ways know the same of a container, so that a schedule is not begun anew by a change of the way.
+    // Both ways know the same of a container, so that a schedule is not begun again by a change of the way.
     host.containerd.has("d", "sandbox-1", "0-3", 4711);
     let by_cri = containers.container("d", None).await.expect("it answers").expect("it runs");
     let by_nri = Facts::new(facts::pod(pod(1)).into(), container(1, "d"));

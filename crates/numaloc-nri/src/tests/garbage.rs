@@ -183,7 +183,7 @@ async fn an_answer_to_the_registration_that_is_none_ends_the_connection() {
     host.works().await;
 }
 
-/// Whatever comes, the plugin goes on: it waits for more, or ends the connection and makes another one.
+/// Whatever comes, the plugin continues: it waits for more, or ends the connection and makes another one.
 #[tokio::test(start_paused = true)]
 async fn garbage_of_all_kinds_is_survived() {
     for seed in 0..4 {
