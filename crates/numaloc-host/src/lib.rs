@@ -22,7 +22,8 @@
 //! | [`live`] | nodes, workloads and processes, looked at in rotation |
 //! | [`facts`], [`probe`], `movers`, `capabilities`, [`numa_balancing`], [`offload`], `page_size` | what this host allows, who else moves pages |
 //! | `unix_socket` | who listens where |
-//! | `read`, `wait`, `roots`, `error`, `lease`, `own_process` | what the others share |
+//! | `read`, `wait`, `roots`, `error`, `own_process` | what the others share |
+//! | [`journal`] | what has been changed on the host and has to be put back |
 #![forbid(unsafe_code)]
 
 mod answering;
@@ -47,8 +48,10 @@ mod frames;
 pub mod fuzz;
 pub mod heat;
 mod hugetlb;
+pub mod journal;
+#[cfg(any(test, feature = "fake"))]
+pub mod killed;
 mod kpage;
-mod lease;
 pub mod live;
 mod look;
 mod mappers;
@@ -111,6 +114,7 @@ pub use pagemap::{Entries, Entry};
 pub use picture::Viewer;
 pub use placement::{Known, Policies};
 pub use pressure::{Pressure, Resource, Scope};
+pub use read::boot_id;
 pub use roots::Roots;
 pub use scan::{Ownership, PageRun, Place, Precision, Scanned, Scanner};
 pub use sight::{Sight, Source};
