@@ -66,7 +66,7 @@ EVENT = [
 
 CPU = message([(1, message([(1, 2048)])), (2, message([(1, 100000)])), (3, message([(1, 100000)])), (6, "0-3"), (7, "0")])
 LINUX = message([(3, message([(1, message([(1, message([(1, 1 << 30)]))])), (2, CPU)])), (5, "kubepods-pod1.slice:cri:c1")])
-ASKED = message([(1, "numaloc.io/policy"), (2, '{"interval_seconds": 60, "options": {"profile": "gentle"}}')])
+ASKED = message([(1, "numaloc.io/policy"), (2, '{"interval": "60s", "spec": {"policy": {"profile": "gentle"}}}')])
 POD = message([(1, "s1"), (2, "web-0"), (3, "p-1"), (4, "prod"), (6, ASKED), (8, message([(3, "/kubepods/pod1")]))] + labels(5, app="web"))
 CONTAINER = message([(1, "c1"), (2, "s1"), (3, "server"), (4, 3), (11, LINUX), (12, 4711)] + labels(5, app="web"))
 
@@ -131,7 +131,7 @@ SEEDS = {
     ],
     "annotations": [
         b'\x00{"policy": "bestEffort", "migrateIntervalMinutes": 5}',
-        b'\x01{"options": {"profile": "gentle", "to_nodes": [1]}, "limits": {"workers": 2}, "interval_seconds": 60}',
+        b'\x01{"spec": {"policy": {"profile": "gentle", "nodes": {"node_ids": [1]}}, "limits": {"workers": 2}}, "interval": "1m"}',
         b'\x02{"main": {"policy": "none"}, "other": "bestEffort"}',
         b"\x03none",
         b"\x04numaloc.io/policy.container.",

@@ -226,7 +226,7 @@ fn run(mut command: Command, aside: bool) -> Result<Turn> {
     let report: Option<Value> = serde_json::from_slice(&output.stdout).ok();
     if output.status.code() == Some(PARTLY) {
         let why = |path| report.as_ref().and_then(|report| report.pointer(path));
-        let (left, stop) = (why("/left"), why("/calls/cache_stop"));
+        let (left, stop) = (why("/outcome/account/left"), why("/outcome/calls/cache_stop"));
         println!("says that a part is left, {left:?}, cache {stop:?}: {command:?}");
     } else {
         ensure!(output.status.success(), "{command:?}: {}\n{}", output.status, said.concat());

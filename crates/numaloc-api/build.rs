@@ -19,7 +19,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(out.join("numaloc.v1.bin"), compiler.encode_file_descriptor_set())?;
     let set = compiler.file_descriptor_set();
     let generate = || tonic_prost_build::configure().emit_rerun_if_changed(false);
-    generate().btree_map(".").compile_fds(set.clone())?;
+    // By their names, descriptions of messages are found in the set: numalocctl writes JSON by them.
+    let mut names = tonic_prost_build::Config::new();
+    names.enable_type_names();
+    generate().btree_map(".").compile_fds_with_config(set.clone(), names)?;
     // src/encoded.rs: the same servers again, except that ListJobs and WatchJobs answer with messages that are encoded already.
     let encoded = out.join("encoded");
     fs::create_dir_all(&encoded)?;

@@ -49,7 +49,7 @@ fn the_sources_are_found() {
         ("numaloc-executor", "batch"),
         ("numaloc-api", "convert::spec"),
         ("numalocd", "dispatch::task"),
-        ("numalocctl", "remote::job"),
+        ("numalocctl", "text::plan"),
     ] {
         let found = crates.iter().find(|found| found.name == name);
         let found = found.unwrap_or_else(|| panic!("no crate {name}"));

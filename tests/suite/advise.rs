@@ -18,7 +18,8 @@ fn advise(target: &[&str]) -> Value {
     let options = ["advise", "--seconds", "3", "--min-bytes", "16M", "-o", "json"];
     let output = numalocctl(&[&options, target].concat());
     assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON")
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    answer["advice"].clone()
 }
 
 /// The only finding.
@@ -62,7 +63,7 @@ fn who_is_pinned_gets_its_memory() {
     let before = cpus(&pid);
     let advice = advise(&["--pid", &pid]);
     let finding = only(&advice);
-    assert_eq!(finding["kind"], "pinned_remote");
+    assert_eq!(finding["kind"], "FINDING_KIND_PINNED_REMOTE");
     assert_eq!(commands(finding), [format!("numalocctl migrate --pid {pid}")]);
     // What it says of the memory is what numa_maps says.
     let bytes = finding["bytes"].as_u64().expect("bytes");
@@ -83,7 +84,7 @@ fn a_helper_is_pinned_to_where_the_others_work() {
     let home = cpus(&pid);
     let advice = advise(&["--pid", &pid]);
     let finding = only(&advice);
-    assert_eq!(finding["kind"], "helper", "{advice:#}");
+    assert_eq!(finding["kind"], "FINDING_KIND_HELPER", "{advice:#}");
     let lines = commands(finding);
     assert!(lines[0].starts_with(&format!("taskset -cp {home} ")), "CPUs come first: {lines:?}");
     let tid = lines[0].rsplit(' ').next().expect("a thread").to_owned();
@@ -116,10 +117,10 @@ fn a_cgroup_that_fits_on_one_node_is_brought_there() {
     let target = ["--cgroup", "/numaloc-advise"];
     let advice = advise(&target);
     let finding = only(&advice);
-    assert_eq!(finding["kind"], "unpinned_fits", "{advice:#}");
+    assert_eq!(finding["kind"], "FINDING_KIND_UNPINNED_FITS", "{advice:#}");
     assert_eq!(
-        (&finding["source"], finding["home_nodes"].as_array().map(Vec::len)),
-        (&"counted".into(), Some(1))
+        (&finding["source"], finding["home_node_ids"].as_array().map(Vec::len)),
+        (&"MEMORY_SOURCE_COUNTED".into(), Some(1))
     );
     let lines = commands(finding);
     let places = ["cpuset.cpus", "migrate", "cpuset.mems"];
@@ -128,7 +129,7 @@ fn a_cgroup_that_fits_on_one_node_is_brought_there() {
         "{lines:?}"
     );
     follow(finding);
-    let home = finding["home_nodes"][0].as_u64().expect("a node") as u32;
+    let home = finding["home_node_ids"][0].as_u64().expect("a node") as u32;
     for app in &apps {
         let nodes = Truth::of(app.pid()).region(app.range("anon"));
         assert_eq!(nodes, [(home, 64 * MIB)].into(), "process {}", app.pid());
@@ -153,7 +154,7 @@ fn a_cpuset_that_forbids_the_home_is_widened_before_and_narrowed_after() {
         return;
     }
     let finding = only(&advice);
-    assert_eq!(finding["kind"], "mems_forbid", "{advice:#}");
+    assert_eq!(finding["kind"], "FINDING_KIND_MEMS_FORBID", "{advice:#}");
     let mems = format!("echo 0-1 > {}/cpuset.mems", cgroup.path().display());
     assert_eq!(commands(finding), [mems, format!("numalocctl migrate --pid {pid}")]);
     follow(finding);
@@ -178,13 +179,13 @@ fn looking_changes_nothing_and_finds_the_same_on_the_whole_host() {
     let pid = scene.app.pid();
     let of_it = |advice: &Value| {
         let findings = advice["findings"].as_array().expect("a list").clone();
-        findings.into_iter().find(|finding| finding["pid"] == pid)
+        findings.into_iter().find(|finding| finding["process"]["pid"] == pid)
     };
     let [first, second] = [advise(&[]), advise(&[])];
     for advice in [&first, &second] {
-        assert_eq!(advice["whole_host"], true);
+        assert_eq!(advice["is_whole"], true);
         let finding = of_it(advice).unwrap_or_else(|| panic!("not found: {advice:#}"));
-        assert_eq!(finding["kind"], "pinned_remote");
+        assert_eq!(finding["kind"], "FINDING_KIND_PINNED_REMOTE");
     }
     scene.assert_on("anon", 1, 64 * MIB);
     scene.finish();

@@ -215,7 +215,7 @@ fn the_command_line_names_who_makes_room() {
     let asked = ["--pid", &pid, "--make-room", "exchange", "--exchange-with", &partner];
     let plan = numalocctl(&[&["plan", "--standalone", "-o", "json"][..], &asked[..]].concat());
     let plan: Value = serde_json::from_slice(&plan.stdout).expect("JSON");
-    let room = &plan["expected_room"][0];
+    let room = &plan["plan"]["expected_room"][0];
     assert!(room["exchange_bytes"].as_u64() > Some(SIZE / 2), "{room}");
     assert_eq!(on(&nodes(&other), 0), 160 * MIB, "a plan moves nothing");
     let migrate = ["migrate", "--standalone", "--profile", "fast", "-o", "json"];
@@ -223,9 +223,9 @@ fn the_command_line_names_who_makes_room() {
     assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     scene.assert_on("anon", 0, SIZE);
-    let partners = &document["partners"];
+    let partners = &document["outcome"]["partners"];
     assert_eq!(partners[0]["member"]["pids"][0].as_i64(), Some(other.pid().into()), "{partners}");
-    let moved = partners[0]["moved_bytes"].as_u64().expect("a number");
+    let moved = partners[0]["account"]["moved_bytes"].as_u64().expect("a number");
     assert!(moved.abs_diff(on(&nodes(&other), 1)) <= SLACK, "{partners}");
     other.check();
     ballast.check();

@@ -46,8 +46,8 @@ fn locality_says_which_thread_it_is() {
     assert!(text.contains("(helper) on CPUs 0-3 with 0.0 % of the CPU time"), "{text}");
     let json: serde_json::Value =
         serde_json::from_str(&locality(&[&pid, "-o", "json"])).expect("JSON");
-    let process = &json["processes"][0];
-    assert_eq!(process["home_nodes"], serde_json::json!([0, 1]));
+    let process = &json["locality"]["processes"][0];
+    assert_eq!(process["home_node_ids"], serde_json::json!([0, 1]));
     let threads = process["wide_threads"].as_array().expect("a list");
     assert_eq!((threads.len(), threads[0]["comm"].as_str()), (1, Some("helper")), "{process}");
     // In a process whose CPUs are all of one node, threads are not even read.

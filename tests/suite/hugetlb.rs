@@ -170,7 +170,8 @@ fn plan(pid: i32, more: &[&str]) -> Value {
     let asked = [&["plan", "--standalone", "-o", "json", "--pid", &pid], more].concat();
     let output = numalocctl(&asked);
     assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON")
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    answer["plan"].clone()
 }
 
 /// A region of 32 MiB on node 1 with `home` pages in the pool of node 0: what a plan says, and what a run does.
@@ -178,7 +179,7 @@ fn plan_and_run(region: &str, home: u64, fs: Option<&HugeFs>) -> (Value, u64) {
     let _pools = (Setting::huge_pool(0, home), Setting::huge_pool(1, 32));
     let scene = Scene::remote(&[region, "anon:16M"]);
     let plan = plan(scene.app.pid(), &["--exclude-file"]);
-    let moves = plan["moves"].as_array().expect("a list");
+    let moves = plan["extent_moves"].as_array().expect("a list");
     let huge = moves.iter().filter(|entry| entry["hugetlb_page_bytes"] == 2 << 20);
     assert_eq!(huge.count(), 1, "{plan:#}");
     let outcome = scene.migrate(&Options::default());

@@ -16,7 +16,7 @@ const MIB: u64 = 1 << 20;
 
 /// Small batches, so that there is time to act in the middle of the run.
 fn small() -> RunLimits {
-    RunLimits { batch_bytes: Some(256 << 10), workers: Some(1), ..RunLimits::default() }
+    RunLimits { batch_bytes: Some(256 << 10), ..RunLimits::default() }
 }
 
 /// Migrates, and calls `act` as soon as something has moved.

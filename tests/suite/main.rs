@@ -35,6 +35,7 @@ mod heat;
 mod homes;
 mod huge;
 mod hugetlb;
+mod ksm;
 mod lifecycle;
 mod many;
 mod map;

@@ -32,8 +32,8 @@ fn locality(pid: i32) -> Nodes {
     assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let number = |of: &Value, field: &str| of[field].as_u64().expect("a number");
-    let nodes = document["total"]["nodes"].as_array().expect("a list").iter();
-    nodes.map(|of| (number(of, "node") as u32, number(of, "bytes"))).collect()
+    let nodes = document["locality"]["total"]["nodes"].as_array().expect("a list").iter();
+    nodes.map(|of| (number(of, "node_id") as u32, number(of, "bytes"))).collect()
 }
 
 /// Compares all three. Returns what numastat says.

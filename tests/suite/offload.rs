@@ -25,11 +25,11 @@ fn auto_moves_by_cpu_and_says_why() {
     let output = numalocctl(&arguments);
     assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let offload = &document["offload"];
-    assert_eq!((&offload["requested"], &offload["used"]), (&"auto".into(), &false.into()));
+    let offload = &document["outcome"]["offload"];
+    assert_eq!((&offload["requested"], &offload["used"]), (&"OFFLOAD_AUTO".into(), &false.into()));
     let reason = offload["reason"].as_str().expect("a reason");
     assert!(reason.starts_with("unavailable: "), "{offload}");
-    assert!(offload["offloaded_folios"].is_null() && offload["interface"].is_null(), "{offload}");
+    assert!(offload["offloaded_folios"].is_null() && offload["interface"] == "", "{offload}");
     // A folio for each base page, or one for each huge page: all by CPU.
     let folios = offload["cpu_folios"].as_u64().expect("a number");
     assert!(folios >= 32 * MIB / 4096, "{offload}");

@@ -139,7 +139,7 @@ fn target(scene: &Scene) -> Target {
 
 /// Small batches, so that there is time to act in the middle of the run.
 fn small() -> RunLimits {
-    RunLimits { batch_bytes: Some(256 << 10), workers: Some(1), ..RunLimits::default() }
+    RunLimits { batch_bytes: Some(256 << 10), ..RunLimits::default() }
 }
 
 fn assert_flown(outcome: &Outcome) {

@@ -234,8 +234,9 @@ fn pressure_that_a_run_causes_holds_it_back_until_it_is_over() {
 fn rests_of_the_pace_are_not_held_back_for_others() {
     let scene = Scene::remote(&["anon:32M"]);
     // `fast` has no guard, so no pressure holds it back. It may work for half of the time.
-    let inspected = inspect(&scene.target(), &options(Profile::Fast));
-    let limits = RunLimits { duty_percent: Some(50), workers: Some(1), ..RunLimits::default() };
+    let pacing = Pacing { profile: Profile::Fast, workers: Some(1), ..Pacing::default() };
+    let inspected = inspect(&scene.target(), &Options { pacing, ..Options::default() });
+    let limits = RunLimits { duty_percent: Some(50), ..RunLimits::default() };
     let calls = inspected.carry_out(&limits, &Control::default()).calls;
     assert!(calls.rested >= calls.total.mul_f64(0.9), "{calls:?}");
     assert_eq!(calls.held_back, Duration::ZERO, "{calls:?}");

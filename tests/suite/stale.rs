@@ -57,9 +57,8 @@ fn in_a_pause<T>(
 ) -> (Seen<T>, Outcome) {
     let inspected = only(scene, region);
     let rate = Arc::new(SharedRate::new(RATE));
-    // One worker: while one of two waits, the other may be in a call, and numa_maps does not count what is under migration.
     let shared_rate = Some(rate.clone());
-    let limits = RunLimits { shared_rate, workers: Some(1), ..RunLimits::default() };
+    let limits = RunLimits { shared_rate, ..RunLimits::default() };
     let control = Control::default();
     thread::scope(|scope| {
         let run = scope.spawn(|| inspected.carry_out(&limits, &control));
@@ -83,7 +82,8 @@ fn in_a_pause<T>(
 
 /// A plan for one region and nothing else.
 fn only(scene: &Scene, region: &str) -> Inspection {
-    let pacing = Pacing { profile: Profile::Fast, ..Pacing::default() };
+    // One worker: while one of two waits, the other may be in a call, and numa_maps does not count what is under migration.
+    let pacing = Pacing { profile: Profile::Fast, workers: Some(1), ..Pacing::default() };
     let mut inspected = inspect(&scene.target(), &Options { pacing, ..Options::default() });
     let start = scene.app.range(region).start;
     inspected.plan.moves.retain(|planned_move| planned_move.mappings[0].start == start);

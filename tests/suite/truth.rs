@@ -140,9 +140,30 @@ pub fn node_bytes(node: u32, field: &str) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("KiB") << 10
 }
 
-/// The sum of the high watermarks of a node's zones, in bytes. The kernel reclaims memory until this much is free.
+/// The sum of the high watermarks of a node's zones, in bytes, and what its lower zones keep from movable pages. The kernel reclaims
+/// memory until this much is free.
 pub fn high_watermark_bytes(node: u32) -> u64 {
-    zoneinfo_bytes(node, "high")
+    zoneinfo_bytes(node, "high") + reserved_bytes(node)
+}
+
+/// What the zones of a node keep from movable pages, in bytes: the last number of each `protection`, or what is free of the zone.
+fn reserved_bytes(node: u32) -> u64 {
+    let text = fs::read_to_string("/proc/zoneinfo").expect("zoneinfo");
+    let zones = text.split("\nNode ").filter(|zone| {
+        let id = zone.trim_start_matches("Node ").split(',').next();
+        id == Some(&*node.to_string())
+    });
+    let number = |zone: &str, name: &str| {
+        let value =
+            zone.split_once(name).and_then(|(_, rest)| rest.lines().next()).expect("a field");
+        let last = value.rsplit([',', ' ']).next().expect("a number");
+        last.trim_end_matches(')').trim().parse::<u64>().expect("a number")
+    };
+    let kept = |zone: &str| {
+        let free = number(zone, "pages free").saturating_sub(number(zone, " high "));
+        number(zone, "protection:").min(free)
+    };
+    zones.map(kept).sum::<u64>() * 4096
 }
 
 /// A field of /proc/zoneinfo that counts pages, in bytes: the sum over the zones of a node, and their CPUs.

@@ -5,7 +5,7 @@ use std::{iter, ops::Range};
 
 /// A set of chunks of an extent. A chunk reaches from one multiple of [`HUGE`] to the next, so that no huge page lies
 /// in two chunks. Multiples are counted either in addresses of the first mapping or in offsets of the mapped object.
-/// The set is stored as runs of 8 bytes each: an extent of 1 TiB with every other chunk in the set takes 2 MiB.
+/// The set is stored as runs of 16 bytes each: an extent of 1 TiB with every other chunk in the set takes 4 MiB.
 ///
 /// ```
 /// use numaloc_core::{Chunks, HUGE, PAGE};
@@ -18,8 +18,8 @@ use std::{iter, ops::Range};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chunks {
-    /// Ranges of chunk numbers, in ascending order; no two ranges touch. 2^32 chunks are 8 PiB.
-    runs: Vec<Range<u32>>,
+    /// Ranges of chunk numbers, in ascending order; no two ranges touch.
+    runs: Vec<Range<u64>>,
 }
 
 impl Chunks {
@@ -38,7 +38,7 @@ impl Chunks {
         }
         let skew = start % HUGE;
         let end = (skew + bytes.end).div_ceil(HUGE);
-        self.insert(((skew + bytes.start) / HUGE) as u32..end as u32);
+        self.insert((skew + bytes.start) / HUGE..end);
     }
 
     /// Adds the chunks of another set of the same extent.
@@ -51,7 +51,7 @@ impl Chunks {
     /// of the extent.
     pub fn next(&self, start: u64, offset: u64) -> Option<Range<u64>> {
         let skew = start % HUGE;
-        let bytes = |chunk: u32| (u64::from(chunk) * HUGE).saturating_sub(skew);
+        let bytes = |chunk: u64| (chunk * HUGE).saturating_sub(skew);
         let index = self.runs.partition_point(|run| bytes(run.end) <= offset);
         self.runs.get(index).map(|run| bytes(run.start).max(offset)..bytes(run.end))
     }
@@ -65,10 +65,10 @@ impl Chunks {
 
     /// Bytes of all chunks, each counted in full; the first and the last chunk of an extent may have fewer.
     pub fn bytes(&self) -> u64 {
-        self.runs.iter().map(|run| u64::from(run.end - run.start) * HUGE).sum()
+        self.runs.iter().map(|run| (run.end - run.start) * HUGE).sum()
     }
 
-    fn insert(&mut self, new: Range<u32>) {
+    fn insert(&mut self, new: Range<u64>) {
         let first = self.runs.partition_point(|run| run.end < new.start);
         let end = first + self.runs[first..].partition_point(|run| run.start <= new.end);
         let touched = &self.runs[first..end];
@@ -127,6 +127,8 @@ mod tests {
         assert_eq!(chunks.runs, [0..3, 5..6]);
         assert_eq!(Chunks::whole(HUGE - PAGE, 2 * PAGE).bytes(), 2 * HUGE);
         assert_eq!(Chunks::whole(0, 0), Chunks::default());
+        // All that a process may map with five levels of page tables.
+        assert_eq!(Chunks::whole(0, 1 << 56).bytes(), 1 << 56);
         let mut chunks = Chunks::default();
         for range in [4..6, 0..2, 2..3, 9..12] {
             chunks.add(0, range.start * HUGE..range.end * HUGE);

@@ -18,7 +18,23 @@
 //! | [`account`], [`outcome`], [`locality`] | what became of every byte, and the share of local memory before and after |
 //! | [`picture`] | where memory is by address, in a bounded number of cells |
 //!
-//! The way from a survey to a plan:
+//! ## What the planner rests on
+//!
+//! **An extent is never split by page or node.** It is a range of memory with a fixed set of mappings: a VMA, or the part of a file or
+//! shared segment that the same processes map. It carries totals by node, so the size of a plan follows the number of VMAs, however the
+//! pages alternate, and addresses are read just before they are used.
+//!
+//! **A page belongs to the home of the process that maps it.** Equal addresses mean nothing: private memory is an extent of its process
+//! alone. Where private memory of several processes has the same origin (a fork, a file) or the same address, the survey first counts
+//! the pages that a process maps alone as its own ([`Pages::Own`]; the page map tells which, at no extra cost) and notes where there are
+//! others. Only these places are scanned again, through all processes that map them: what they share is an extent of its own for each
+//! set of claims ([`Pages::Common`]). Shared claims are joined: at home where it is home for one, allowed where it is allowed for all.
+//! Memory that is mapped shared (`MAP_SHARED`) is the same for all processes: one extent, cut at offsets of the object ([`Pages::All`]).
+//!
+//! **The account closes.** [`Account::found`] is fed by the scan, the other amounts by the settling of each page, and they must agree
+//! ([`Account::closes`]). What no window reached is accounted for by the numbers of the plan, with the reason.
+//!
+//! ## The way from a survey to a plan
 //!
 //! ```
 //! use numaloc_core::{

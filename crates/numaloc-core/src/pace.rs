@@ -78,6 +78,8 @@ pub struct Pacing {
     /// How busy other processes may keep the CPUs of a target node before the move holds back, in percent of the CPUs'
     /// time. With 100 the move never holds back for this.
     pub node_cpu_percent_max: Option<u8>,
+    /// Threads that scan, and threads that move, at the same time.
+    pub workers: Option<usize>,
 }
 
 impl Pacing {
@@ -94,7 +96,12 @@ impl Pacing {
             }
             (guard, None) => guard,
         };
-        Pace { max_stall: self.max_stall.unwrap_or(pace.max_stall), guard, ..pace }
+        Pace {
+            max_stall: self.max_stall.unwrap_or(pace.max_stall),
+            workers: self.workers.unwrap_or(pace.workers),
+            guard,
+            ..pace
+        }
     }
 }
 

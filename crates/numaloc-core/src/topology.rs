@@ -36,8 +36,9 @@ pub struct NodeMemory {
     /// Of the cache on inactive lists, what cgroups protect from reclaim ([`Protection`](crate::Protection)). The kernel drops the
     /// rest, so this much is no room.
     pub protected_bytes: u64,
-    /// Sum of the zones' min watermarks in bytes; below it whoever allocates has to reclaim (mm/page_alloc.c,
-    /// `__alloc_pages_slowpath`).
+    /// Sum of the zones' min watermarks in bytes; below it an allocation has to reclaim (mm/page_alloc.c,
+    /// `__alloc_pages_slowpath`). This and the other watermarks include what the node's lower zones reserve: free memory there that
+    /// movable pages do not get (`lowmem_reserve`).
     pub min_watermark_bytes: u64,
     /// Sum of the zones' low watermarks in bytes; an allocation that goes below it wakes the node's kswapd.
     pub low_watermark_bytes: u64,

@@ -15,7 +15,7 @@ use std::{
 const CHUNK: u64 = HUGE;
 /// Most chunks of a window: 1 GiB. No page has parts in two windows.
 const WINDOW: u64 = (1 << 30) / CHUNK;
-/// Most chunks that all workers of a run keep together: they cover 256 GiB. A chunk takes 76 bytes in B-tree
+/// Most chunks that all workers of a run keep together: they cover 256 GiB. A chunk takes 80 bytes in B-tree
 /// nodes that are at least about half full, so 24 MiB in all.
 pub const MOST: usize = 1 << 17;
 
@@ -23,7 +23,7 @@ pub const MOST: usize = 1 << 17;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     move_index: u32,
-    chunk: u32,
+    chunk: u64,
     account: u32,
 }
 
@@ -93,7 +93,7 @@ impl<'p> Deferred<'p> {
         }
         let move_index = first.move_index as usize;
         let skew = self.skew(move_index);
-        let at = |chunk: u32| (u64::from(chunk) * CHUNK).saturating_sub(skew);
+        let at = |chunk: u64| (chunk * CHUNK).saturating_sub(skew);
         let range = at(first.chunk)..at(end).min(self.moves[move_index].bytes);
         Some(Marks { move_index, range, skew, chunks })
     }
@@ -154,9 +154,8 @@ impl Marks {
     }
 }
 
-/// The casts lose nothing: 2^32 chunks are 8 PiB.
 fn place(move_index: usize, chunk: u64, account: usize) -> Place {
-    Place { move_index: move_index as u32, chunk: chunk as u32, account: account as u32 }
+    Place { move_index: move_index as u32, chunk, account: account as u32 }
 }
 
 /// The chunks in which `bytes` lie, each with a bit for each page of `bytes` there.

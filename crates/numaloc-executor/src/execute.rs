@@ -10,7 +10,7 @@ use crate::{
     worker::Worker,
 };
 use numaloc_core::{CpuSet, Flows, Heat, Order, Plan, Reason, Topology};
-use numaloc_host::{AddressSpace, Error, Roots, Survey, heat};
+use numaloc_host::{AddressSpace, Error, Roots, Survey, exclusive_cpus, heat};
 use std::{sync::atomic::Ordering, thread, time::Instant};
 
 /// Carries out a plan. Blocks until the run is done, cancelled or out of time.
@@ -36,7 +36,7 @@ pub(crate) fn execute_beside(
     }
     let workers: Vec<Worker<'_>> =
         (0..work.workers).map(|_| Worker::new(roots, &work, survey)).collect();
-    let cpus = quiet_cpus(topology, plan, survey, work.workers);
+    let cpus = quiet_cpus(roots, topology, plan, survey, work.workers);
     tracing::debug!(?cpus, ?limits.scheduling, "movers");
     let mut report = Report::new(plan);
     // Log lines of a worker belong to the caller's tracing span.
@@ -83,9 +83,19 @@ pub(crate) fn execute_beside(
 }
 
 /// CPUs for the movers, on which the target's processes do not run; `None`: the movers stay on the caller's CPUs.
-fn quiet_cpus(topology: &Topology, plan: &Plan, survey: &Survey, movers: usize) -> Option<CpuSet> {
+fn quiet_cpus(
+    roots: &Roots,
+    topology: &Topology,
+    plan: &Plan,
+    survey: &Survey,
+    movers: usize,
+) -> Option<CpuSet> {
     let used = survey.spaces.iter().fold(CpuSet::new(), |cpus, space| cpus.or(&space.process.cpus));
-    placement::quiet_cpus(topology, &targets(plan), &used, &affinity::get()?, movers)
+    let free = affinity::get()?.minus(&used);
+    if free.len() < movers {
+        return None;
+    }
+    placement::quiet_cpus(topology, &targets(plan), &free, &exclusive_cpus(roots), movers)
 }
 
 /// Measures which memory is used most, by the method that the plan names. With `Order::Probed` a failure is only logged: the run

@@ -22,6 +22,53 @@
 //! | `affinity`, `placement` | the CPUs that the workers run on |
 //! | [`calibrate`] | how fast this host moves memory, for whoever asks whether a DMA engine pays |
 //! | `report`, `ledger`, `sample`, `control` | what was done, a sample of what was moved, and what others see meanwhile |
+//!
+//! ## How memory is moved
+//!
+//! **The kernel's answer is a hint, the verification is the result.** The statuses of a call tell why a page did not move
+//! (`page_status`); whether it moved is read from the page map again, page by page (`verify`), because a folio may have been split, or
+//! unmapped in part, since it was found. A call that ends early leaves statuses unwritten: the first unwritten stretch was tried, what
+//! follows was not. Pages that failed are visited again at the end, with growing pauses and a fresh scan (`retry`). Until then a bit is
+//! kept for each (`deferred`), which tells what of that scan has been found before: so the account closes, and memory that cannot be
+//! moved costs next to none of ours. Beyond 256 GiB of such memory the rest is not tried again.
+//!
+//! **A call is long, what it takes away at once is short.** Within a call the kernel unmaps as many pages as it has queued, 2 MiB from
+//! 6.3 on, and an application that writes all over its memory waits for one such page list after the other. An address that cannot be
+//! queued makes the kernel move what it has: `pagelist` puts one after every 64 or 256 KiB. Shorter calls would have the same effect, but
+//! each has a fixed price that all processes of the host pay (mm/swap.c, `lru_cache_disable`). Earlier kernels go page by page.
+//!
+//! **The pace is learnt.** How many bytes fit into the longest call is known only from calls: `stall` keeps an estimate for each class of
+//! folios, which is why a call is of one class. Where calls are too long however small (on a busy host each has a price), it makes them
+//! larger as long as they take no more than twice that. A worker rests for what it has done (`duty`), scans and verifications included.
+//! A `brake` lowers the share of time: it halves when something is over its bound, and doubles once all is below half of it. At the
+//! least, 1/32 of the pace and calls of 256 KiB or one folio, a run still completes. There are three brakes: for the `guard`, for what
+//! has a bound whoever causes it (`watch`), and for huge pages that are split (`splits`).
+//!
+//! **Only pressure that the run causes slows it down.** Pressure is measured in spells of 120 ms (`spell`). As long as it is below its
+//! bound, so is the part that the run causes. Beyond, the `guard` makes trials: a spell of moving and one of resting, in an order without
+//! a period (Thue-Morse). Their difference is what the run causes; steps, slopes and rhythms of others cancel out, and it takes two
+//! trials that agree to change the pace. Once the pressure is known to be of others, trials are seven spells apart, and their rests cost
+//! a tenth of the time. `simulation` has all of it on a simulated clock.
+//!
+//! **Room is made by the kernel, within bounds.** No call reclaims: either kswapd drops cache while the worker waits, or the worker asks
+//! the node for it before the call (`ways`). The plan counts on clean, inactive cache that no cgroup protects
+//! (`numaloc_core::protection`), and a run stops when refaults show that what was dropped was in use (`cache`). Refaults are counted by
+//! node: which cgroup owns the cache of a node is known only from memory.numa_stat of each, and to read it makes the kernel sum up the
+//! counters of all of them.
+//!
+//! **An exchange is two runs that take turns.** The kernel cannot swap pages between nodes. A run whose pages find no room asks for it
+//! (`exchange`); a second run in a thread beside it moves memory of partners the other way, never more than it was allowed by then
+//! (`allowance`). What has left and what has come in its place stay within 64 MiB of each other (`numaloc_core::exchange`). Both are
+//! ordinary runs with an account that closes. Partners are read one after the other, when room is asked for (`partners`): those without
+//! a CPU on the full node first, those pinned to it last.
+//!
+//! **What is used most comes first,** if it is known (`Plan::order`). It is measured just before the run (`numaloc_host::heat`), because
+//! it ages, and all windows are sorted by it: their number is bounded by batches and by chunks, 32 bytes each. Without scores windows are
+//! cut as they are taken, by address.
+//!
+//! **Entries that are marked for NUMA balancing (kernels 6.1 to 6.4).** move_pages takes them for absent. For a page that the page map
+//! shows and the call does not see, `hint` reads one byte from a CPU of the target node, which takes the hint fault, and passes the page
+//! again, once.
 #![forbid(unsafe_code)]
 
 mod affinity;

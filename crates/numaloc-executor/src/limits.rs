@@ -10,8 +10,6 @@ use std::{sync::Arc, time::Duration};
 pub struct RunLimits {
     /// Largest number of bytes in one move_pages call; a single folio may be larger. `None`: the profile's value.
     pub batch_bytes: Option<u64>,
-    /// Number of threads that move pages at the same time. `None`: the profile's value, or less for a small plan.
-    pub workers: Option<usize>,
     /// How often a page that the kernel could not move is tried in all. The pauses between tries grow.
     pub attempts: u32,
     /// How long the run may take. What is not moved by then is left, with the reason `OutOfTime`.
@@ -68,7 +66,6 @@ impl Default for RunLimits {
     fn default() -> Self {
         Self {
             batch_bytes: None,
-            workers: None,
             attempts: 4,
             timeout: None,
             rate_bytes_per_second: None,

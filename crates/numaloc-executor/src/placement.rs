@@ -3,21 +3,23 @@
 use crate::{Scheduling, affinity};
 use numaloc_core::{CpuSet, NodeSet, Topology};
 
-/// CPUs for the movers on which the target's processes (`used`) cannot run: CPUs of the target nodes, or else of other nodes. At
-/// least as many CPUs as `movers`. `own`: CPUs on which the caller may run. `None`: there are not enough such CPUs.
+/// CPUs for the movers, at least as many as `movers`: of the target nodes if there are enough, or else of other nodes. `free`: CPUs on
+/// which the caller may run, and the target's processes may not. CPUs that others have for themselves (`exclusive`) come last.
+/// `None`: there are not enough such CPUs.
 pub fn quiet_cpus(
     topology: &Topology,
     targets: &NodeSet,
-    used: &CpuSet,
-    own: &CpuSet,
+    free: &CpuSet,
+    exclusive: &CpuSet,
     movers: usize,
 ) -> Option<CpuSet> {
     let near = topology
         .nodes()
         .filter(|node| targets.contains(node.id))
         .fold(CpuSet::new(), |cpus, node| cpus.or(&node.cpus));
-    let free = own.minus(used);
-    [free.and(&near), free.minus(&near)].into_iter().find(|cpus| cpus.len() >= movers)
+    let nobodys = free.minus(exclusive);
+    let choices = [nobodys.and(&near), nobodys.minus(&near), free.and(&near), free.minus(&near)];
+    choices.into_iter().find(|cpus| cpus.len() >= movers)
 }
 
 /// Makes the calling thread a mover: sets its CPUs and scheduling until the thread ends.
@@ -45,9 +47,28 @@ mod tests {
     }
 
     fn chosen(targets: &str, used: &str, own: &str, movers: usize) -> Option<String> {
-        let [used, own] = [used, own].map(|cpus| cpus.parse().expect("CPUs"));
-        let targets = targets.parse().expect("nodes");
-        quiet_cpus(&topology(), &targets, &used, &own, movers).map(|cpus| cpus.to_string())
+        chosen_beside(targets, used, own, "", movers)
+    }
+
+    fn chosen_beside(
+        targets: &str,
+        used: &str,
+        own: &str,
+        exclusive: &str,
+        movers: usize,
+    ) -> Option<String> {
+        let [used, own, exclusive] =
+            [used, own, exclusive].map(|cpus| cpus.parse::<CpuSet>().expect("CPUs"));
+        let (targets, free) = (targets.parse().expect("nodes"), own.minus(&used));
+        quiet_cpus(&topology(), &targets, &free, &exclusive, movers).map(|cpus| cpus.to_string())
+    }
+
+    #[test]
+    fn cpus_that_others_have_for_themselves_come_last() {
+        let chosen = |exclusive, movers| chosen_beside("0", "0-1", "0-7", exclusive, movers);
+        assert_eq!(chosen("2", 1).as_deref(), Some("3"));
+        assert_eq!(chosen("2-3,4", 1).as_deref(), Some("5-7"));
+        assert_eq!(chosen("2-7", 1).as_deref(), Some("2-3"), "there are no others");
     }
 
     #[test]

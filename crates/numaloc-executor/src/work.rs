@@ -86,8 +86,8 @@ impl<'a> Work<'a> {
         let nodes = topology.nodes().filter_map(cpus).collect();
         let pacer = Pacer::new(roots, plan, survey, nodes, limits, control);
         let rooms = limits.rooms.clone().unwrap_or_default();
-        let workers =
-            limits.workers.unwrap_or_else(|| useful_workers(plan, pacer.most_bytes)).max(1);
+        let asked = plan.options.pacing.workers;
+        let workers = asked.unwrap_or_else(|| useful_workers(plan, pacer.most_bytes)).max(1);
         Ok(Self {
             topology,
             plan,

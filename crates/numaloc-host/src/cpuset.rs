@@ -1,7 +1,9 @@
 //! The CPUs and nodes that cgroups may use.
 
-use crate::{Roots, cgroup};
+use crate::{Roots, cgroup, read};
+use numaloc_core::{CpuId, CpuSet};
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Component, Path},
 };
@@ -28,6 +30,37 @@ fn cpuset(hierarchy: &Path, path: &str) -> Option<String> {
         return None;
     }
     relative.ancestors().find_map(|relative| in_force(&hierarchy.join(relative)))
+}
+
+/// CPUs that one cgroup alone has been given: kubelet's static CPU manager gives a container such CPUs, and no cgroup but this one
+/// names them. An inherited cpuset names none. What cannot be read is left out.
+pub fn exclusive_cpus(roots: &Roots) -> CpuSet {
+    let mut named = Vec::new();
+    for hierarchy in cgroup::hierarchies(&roots.cgroup) {
+        name_cpus(&hierarchy, &mut named);
+    }
+    let mut names: BTreeMap<CpuId, usize> = BTreeMap::new();
+    for cpu in named.iter().flat_map(CpuSet::iter) {
+        *names.entry(cpu).or_default() += 1;
+    }
+    let is_alone = |cpus: &&CpuSet| cpus.iter().all(|cpu| names[&cpu] == 1);
+    named.iter().filter(is_alone).fold(CpuSet::new(), |all, cpus| all.or(cpus))
+}
+
+/// Collects the cpusets of the cgroups below a directory, each unless a cgroup below it has one, too. Returns whether there is any.
+/// A cgroup without the file has none below it: controllers are enabled from the root on (cgroup-v2.rst, "Top-down Constraint").
+fn name_cpus(directory: &Path, named: &mut Vec<CpuSet>) -> bool {
+    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
+    let mut any = false;
+    for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        let directory = entry.path();
+        let Ok(text) = read::text(&directory.join("cpuset.cpus")) else { continue };
+        let below = name_cpus(&directory, named);
+        let own = text.trim().parse().ok().filter(|cpus: &CpuSet| !below && !cpus.is_empty());
+        any |= below || own.is_some();
+        named.extend(own);
+    }
+    any
 }
 
 fn in_force(directory: &Path) -> Option<String> {
@@ -68,6 +101,27 @@ mod tests {
         ] {
             assert_eq!(read(&fake, path).as_deref(), expected, "{path}");
         }
+    }
+
+    #[test]
+    fn cpus_that_one_cgroup_alone_names_are_exclusive() {
+        let fake = Fake::new();
+        fake.write("cgroup/cgroup.procs", "1\n");
+        assert!(exclusive_cpus(&fake.roots()).is_empty());
+        for (path, cpus) in [
+            ("pods", ""),
+            ("pods/pinned", ""),
+            ("pods/pinned/app", "4-5"),
+            ("pods/shared", ""),
+            ("pods/shared/one", "0-3,6-7"),
+            ("pods/shared/other", "0-3,6-7"),
+            ("pods/grouped", "8-9"),
+            ("pods/grouped/app", "8"),
+        ] {
+            fake.write(&format!("cgroup/{path}/cpuset.cpus"), &format!("{cpus}\n"));
+        }
+        fake.write("cgroup/user/cgroup.procs", "2\n");
+        assert_eq!(exclusive_cpus(&fake.roots()).to_string(), "4-5,8");
     }
 
     #[test]

@@ -61,6 +61,12 @@ impl FrameNodes {
         Ok(Self { block_shift: (block_bytes / PAGE).trailing_zeros(), blocks, zones, only: None })
     }
 
+    /// A table without frames, as before any memory has come online.
+    #[cfg(test)]
+    pub fn empty() -> Self {
+        Self { block_shift: 15, blocks: Vec::new(), zones: Vec::new(), only: None }
+    }
+
     /// The frame's node; `None` if it cannot be determined.
     pub fn node(&self, pfn: u64) -> Option<NodeId> {
         if self.only.is_some() {

@@ -64,5 +64,7 @@ impl FrameFile {
 pub const COMPOUND_HEAD: u64 = 1 << 15;
 /// KPF_COMPOUND_TAIL: another page of it.
 pub const COMPOUND_TAIL: u64 = 1 << 16;
+/// KPF_KSM: a page that KSM has merged.
+pub(crate) const KSM: u64 = 1 << 21;
 /// KPF_ZERO_PAGE: the base page or the huge page of zeros.
 pub(crate) const ZERO_PAGE: u64 = 1 << 24;

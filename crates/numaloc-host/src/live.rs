@@ -82,7 +82,8 @@ impl Live {
         pause: Duration,
         now: Duration,
     ) -> Result<Self, Error> {
-        let sight = Sight::new(roots)?;
+        // What the view knows of a process is older or younger than what it knows of another, so each counts its merged pages.
+        let sight = Sight { merged: None, ..Sight::new(roots)? };
         Ok(Self {
             scanner: Scanner::new(roots, &sight, Precision::Sampled),
             can_scan: sight.can_scan,

@@ -247,12 +247,18 @@ struct Watermarks {
     high_bytes: u64,
 }
 
-/// Sums the zones' watermarks by node. Each includes a boost that fragmentation adds for a short time. The file is read only once, so
-/// the boost is subtracted.
+/// Sums the zones' watermarks by node, with what the lower zones reserve: for movable memory the kernel compares the free pages of
+/// a zone with both (mm/page_alloc.c, `__zone_watermark_ok`). Each watermark includes a boost that fragmentation adds for a short
+/// time. The file is read only once, so the boost is subtracted.
 fn watermarks(zoneinfo: &str) -> BTreeMap<NodeId, Watermarks> {
     let mut sums: BTreeMap<NodeId, Watermarks> = BTreeMap::new();
     for zone in zones(zoneinfo) {
-        let bytes = |pages: u64| pages.saturating_sub(zone.boost) * PAGE;
+        // A zone that reserves all its free pages has no room, and takes none from the other zones.
+        let withheld = |mark: u64| match zone.reserve {
+            0 => mark,
+            reserve => mark.saturating_add(reserve).min(zone.free.max(mark)),
+        };
+        let bytes = |mark: u64| withheld(mark.saturating_sub(zone.boost)) * PAGE;
         let sums = sums.entry(zone.node).or_default();
         sums.min_bytes += bytes(zone.min);
         sums.low_bytes += bytes(zone.low);
@@ -305,6 +311,35 @@ Node 64, zone   Normal
         };
         assert_eq!(sums[&NodeId(0)], pages(44, 55 + 5, 66 + 100));
         assert_eq!(sums[&NodeId(64)], pages(0, 0, 7));
+    }
+
+    #[test]
+    fn what_lower_zones_reserve_is_no_room() {
+        let zoneinfo = "Node 0, zone      DMA
+  pages free     2816
+        min      44
+        low      55
+        high     66
+        protection: (0, 700, 31837, 31837)
+Node 0, zone    DMA32
+  pages free     90000
+        min      400
+        low      500
+        high     600
+        protection: (0, 0, 1000, 1000)
+Node 0, zone   Normal
+  pages free     7
+        min      30
+        low      40
+        high     50
+        protection: (0, 0, 0, 0)
+";
+        let expected = Watermarks {
+            min_bytes: (2816 + 1400 + 30) * PAGE,
+            low_bytes: (2816 + 1500 + 40) * PAGE,
+            high_bytes: (2816 + 1600 + 50) * PAGE,
+        };
+        assert_eq!(watermarks(zoneinfo)[&NodeId(0)], expected);
     }
 
     #[test]

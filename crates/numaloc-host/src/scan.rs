@@ -19,6 +19,7 @@ pub use page_run::{Ownership, PageRun, Place};
 use crate::{
     Error, Roots,
     kpage::FrameFile,
+    merged::Merged,
     pagemap::{Entries, Entry},
     sight::{Sight, Source},
     space::AddressSpace,
@@ -49,6 +50,7 @@ pub struct Scanner {
     precision: Precision,
     counts: Option<FrameFile>,
     zeros: Zeros,
+    merged: Option<Merged>,
     buffer: Vec<u8>,
     table: Table,
     queried: Vec<i32>,
@@ -84,6 +86,7 @@ impl Scanner {
             precision,
             counts,
             zeros: Zeros::new(roots, sight.zero_frame),
+            merged: Merged::new(roots, sight.merged.as_ref()),
             buffer: Vec::new(),
             table: Table::default(),
             queried: Vec::new(),
@@ -105,6 +108,7 @@ impl Scanner {
             counts.refresh();
         }
         self.zeros.refresh();
+        self.merged.iter_mut().for_each(Merged::refresh);
         let mut buffer = std::mem::take(&mut self.buffer);
         let result = match (scanned.mappings, scanned.pages) {
             ([only], Pages::All | Pages::Own) => {
@@ -132,7 +136,7 @@ impl Scanner {
         places: &mut Vec<Place>,
     ) -> Result<(), Error> {
         self.zeros.refresh();
-        let mut buffer = std::mem::take(&mut self.buffer);
+        let (mut buffer, first) = (std::mem::take(&mut self.buffer), places.len());
         let view = View { space, start: address, lookup: false, mappers: Mappers::Counted };
         let entries = view.read(0, pages, &mut buffer);
         let entries = entries.and_then(|entries| {
@@ -152,7 +156,22 @@ impl Scanner {
             }
         });
         self.buffer = buffer;
-        located
+        located?;
+        // Memory may have come online since the table of frames was read.
+        let is_unknown = |&index: &usize| places[first + index] == Place::Unknown;
+        let unknown: Vec<usize> = (0..pages).filter(is_unknown).collect();
+        if unknown.is_empty() || self.sight.source == Source::Query {
+            return Ok(());
+        }
+        let addresses: Vec<u64> =
+            unknown.iter().map(|&page| address + page as u64 * PAGE).collect();
+        let nodes = Halt::unless_ended(ask(space, &addresses))?.unwrap_or_default();
+        for (page, node) in unknown.into_iter().zip(nodes) {
+            if let Ok(node) = u32::try_from(node) {
+                places[first + page] = Place::On(NodeId(node));
+            }
+        }
+        Ok(())
     }
 
     /// Whether the present page at `offset` is one of zeros, which belongs to nobody. `index` is its place in what was read.
@@ -168,12 +187,14 @@ impl Scanner {
         }
     }
 
-    /// The ownership of a page that was seen in one mapping. `None` as in [`Self::ownership`].
-    fn alone(&mut self, view: View<'_>, entry: Entry) -> Option<Ownership> {
+    /// The ownership of a page that was seen in one mapping, at `offset`. `None` as in [`Self::ownership`].
+    fn alone(&mut self, view: View<'_>, offset: u64, entry: Entry) -> Option<Ownership> {
         match self.is_exclusive(view, entry) {
             true => Some(Ownership::Exclusive),
             false if !view.lookup => Some(Ownership::Several),
-            false => uncounted(view.mappers).or_else(|| self.ownership(entry, 1)),
+            false => {
+                uncounted(view.mappers).or_else(|| self.ownership(entry, 1, view.mapped(offset)))
+            }
         }
     }
 
@@ -185,9 +206,9 @@ impl Scanner {
         entry.is_exclusive() && (is_counted || self.sight.tells_shared_tables)
     }
 
-    /// The ownership of a page that was seen in `ours` mappings of the target. `None` for a page that belongs to no
-    /// process any more.
-    fn ownership(&mut self, entry: Entry, ours: u64) -> Option<Ownership> {
+    /// The ownership of a page that was seen in `ours` mappings of the target, first at the address `mapped` of a process. `None`
+    /// for a page that belongs to no process any more, or that KSM has merged and that is counted at another address.
+    fn ownership(&mut self, entry: Entry, ours: u64, mapped: (i32, u64)) -> Option<Ownership> {
         if entry.is_exclusive() {
             return Some(Ownership::Exclusive);
         }
@@ -202,7 +223,11 @@ impl Scanner {
             Some(1) => Some(Ownership::Exclusive),
             Some(count) if count <= ours => Some(Ownership::Family),
             // What is not known counts as mapped by strangers, too.
-            Some(_) | None => Some(Ownership::Stranger),
+            Some(_) | None => {
+                let merged = self.merged.as_mut();
+                let is_elsewhere = merged.is_some_and(|merged| merged.is_elsewhere(entry, mapped));
+                (!is_elsewhere).then_some(Ownership::Stranger)
+            }
         }
     }
 
@@ -229,21 +254,26 @@ impl Scanner {
         let indices: Vec<usize> = entries.iter().enumerate().filter_map(present).collect();
         let addresses: Vec<u64> =
             indices.iter().map(|&index| address + index as u64 * PAGE).collect();
-        let mut status = vec![0; addresses.len()];
-        loop {
-            let tid = space.tid();
-            let Err(error) = query_pages(tid, &addresses, &mut status) else { break };
-            // A thread that is ending releases its memory before its id (mm/migrate.c, `find_mm_struct`).
-            if !matches!(error.raw_os_error(), Some(ESRCH | EINVAL)) {
-                return Err(Halt::at(space, "asking move_pages(2) for their nodes", error));
-            }
-            // Another thread may still have the memory.
-            if !space.is_alive() || space.tid() == tid {
-                return Err(Halt::Ended);
-            }
-        }
+        let status = ask(space, &addresses)?;
         indices.iter().zip(status).for_each(|(&index, status)| self.queried[index] = status);
         Ok(())
+    }
+}
+
+/// Asks the kernel for the nodes of pages: one status for each address, which is a node or a negative errno.
+fn ask(space: &AddressSpace, addresses: &[u64]) -> Result<Vec<i32>, Halt> {
+    let mut status = vec![0; addresses.len()];
+    loop {
+        let tid = space.tid();
+        let Err(error) = query_pages(tid, addresses, &mut status) else { return Ok(status) };
+        // A thread that is ending releases its memory before its id (mm/migrate.c, `find_mm_struct`).
+        if !matches!(error.raw_os_error(), Some(ESRCH | EINVAL)) {
+            return Err(Halt::at(space, "asking move_pages(2) for their nodes", error));
+        }
+        // Another thread may still have the memory.
+        if !space.is_alive() || space.tid() == tid {
+            return Err(Halt::Ended);
+        }
     }
 }
 
@@ -269,6 +299,10 @@ struct View<'a> {
 }
 
 impl View<'_> {
+    /// The process, and the address of the extent's byte at `offset` in it.
+    fn mapped(&self, offset: u64) -> (i32, u64) {
+        (self.space.process.identity.pid, self.start + offset)
+    }
     /// Reads `pages` entries from `offset` on.
     fn read<'b>(
         &self,

@@ -1,6 +1,6 @@
 //! How pages can be found on this host. This is determined once, for all scanners.
 
-use crate::{Error, Roots, frames::FrameNodes, probe};
+use crate::{Error, Roots, frames::FrameNodes, merged::Assigned, probe};
 use std::sync::Arc;
 
 /// How page locations are found.
@@ -33,6 +33,8 @@ pub struct Sight {
     pub(crate) tells_shared_tables: bool,
     /// The frame of the base page of zeros; `None` if frames are hidden.
     pub(crate) zero_frame: Option<u64>,
+    /// Which address each page that KSM has merged is counted at; `None`: there are none, or each address counts.
+    pub(crate) merged: Option<Arc<Assigned>>,
 }
 
 impl Sight {
@@ -45,14 +47,16 @@ impl Sight {
         let (source, can_scan) = (Source::probe(roots), probe::pagemap_scan(roots));
         let tells_shared_tables = probe::is_kernel_from(roots, (6, 10));
         let zero_frame = probe::zero_frame(roots);
-        Ok(Self { source, frames, can_scan, tells_shared_tables, zero_frame })
+        let merged = Assigned::new(roots);
+        Ok(Self { source, frames, can_scan, tells_shared_tables, zero_frame, merged })
     }
 
-    /// The same, with page frames read again: memory may have been plugged since.
+    /// The same for a new look: with page frames read again, since memory may have been plugged, and no merged page assigned.
     ///
     /// # Errors
     /// As [`FrameNodes::read`].
     pub fn again(&self, roots: &Roots) -> Result<Self, Error> {
-        Ok(Self { frames: Arc::new(FrameNodes::read(roots)?), ..*self })
+        let frames = Arc::new(FrameNodes::read(roots)?);
+        Ok(Self { frames, merged: Assigned::new(roots), ..*self })
     }
 }

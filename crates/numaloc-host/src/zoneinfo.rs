@@ -6,12 +6,17 @@ use numaloc_core::NodeId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Zone {
     pub(crate) node: NodeId,
+    /// Free pages, as of the reading.
+    pub(crate) free: u64,
     /// Pages that fragmentation adds to each watermark for a short time. The watermarks are shown with it.
     pub(crate) boost: u64,
     /// Watermarks in pages.
     pub(crate) min: u64,
     pub(crate) low: u64,
     pub(crate) high: u64,
+    /// Pages that the zone keeps from allocations that a higher zone of the node could serve, movable memory among them
+    /// (mm/page_alloc.c, `setup_per_zone_lowmem_reserve`; vm.lowmem_reserve_ratio). 0 in the highest zone of a node.
+    pub(crate) reserve: u64,
     /// How many frames it spans, holes included.
     pub(crate) spanned: u64,
     /// Its first frame.
@@ -29,18 +34,30 @@ pub(crate) fn zones(zoneinfo: &str) -> Vec<Zone> {
             let node = id.trim_end_matches(',').parse().ok().map(NodeId);
             zone = node.map(|node| Zone {
                 node,
+                free: 0,
                 boost: 0,
                 min: 0,
                 low: 0,
                 high: 0,
+                reserve: 0,
                 spanned: 0,
                 start_pfn: None,
             });
             continue;
         }
-        let ([name, value], Some(zone)) = (words.as_slice(), &mut zone) else { continue };
+        let Some(zone) = &mut zone else { continue };
+        let (name, value) = match words.as_slice() {
+            ["pages", "free", value] => (&"free", value),
+            ["protection:", values @ ..] => {
+                zone.reserve = reserve(values);
+                continue;
+            }
+            [name, value] => (name, value),
+            _ => continue,
+        };
         let number = value.parse().ok();
         match *name {
+            "free" => zone.free = number.unwrap_or(0),
             "boost" => zone.boost = number.unwrap_or(0),
             "min" => zone.min = number.unwrap_or(0),
             "low" => zone.low = number.unwrap_or(0),
@@ -54,6 +71,12 @@ pub(crate) fn zones(zoneinfo: &str) -> Vec<Zone> {
     zones
 }
 
+/// The largest of the numbers of `(0, 2814, 31837, 31837)`, one for each zone that an allocation may prefer. They ascend.
+fn reserve(values: &[&str]) -> u64 {
+    let numbers = values.iter().map(|value| value.trim_matches(['(', ')', ',']).parse());
+    numbers.filter_map(Result::ok).max().unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,6 +88,7 @@ mod tests {
         boost    5
         min      44
         spanned  4095
+        protection: (0, 2814, 31837, 31837, 0)
   pagesets
     cpu: 0
               high:     4204
@@ -76,6 +100,7 @@ Node 64, zone   Normal
 ";
         let [dma, normal] = zones(text)[..] else { panic!("{:?}", zones(text)) };
         assert_eq!((dma.node, dma.boost, dma.min, dma.high), (NodeId(0), 5, 44, 0));
+        assert_eq!((dma.free, dma.reserve, normal.reserve), (2816, 31837, 0));
         assert_eq!((dma.spanned, dma.start_pfn), (4095, Some(1)));
         assert_eq!((normal.node, normal.min, normal.high), (NodeId(64), 0, 150));
         assert_eq!((normal.boost, normal.start_pfn), (0, None), "nothing of another zone");

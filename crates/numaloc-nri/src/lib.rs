@@ -27,6 +27,16 @@
 //! | `account` | leaves root behind |
 //! | `watchdog` | tells the service manager that both tasks go on |
 //! | `answer`, `back_off` | what several of them use |
+//!
+//! **The plugin compares, it does not replay.** The runtime waits for each of its plugins, so the handlers only put the last change of a
+//! container into a bounded queue; if that overflows, the connection is made again, which begins with all containers. From the containers
+//! that run, and these alone, the keeper derives what numalocd is to have: ids of workloads and schedules are made of container ids, and
+//! a label of the schedule tells from which policy and CPUs it was made. After any failure it declares all and compares, and each step
+//! may be done twice. Nothing is declared before the runtime has listed all containers, and nothing is stored.
+//!
+//! **An event is a reason to ask.** Without NRI, containerd's events name a container and little else, and some come before what they
+//! report is done. So each is followed by a question to the CRI, and what differs from what was known becomes a change. The end of a
+//! container is believed at once: lists may have it for a moment longer.
 #![forbid(unsafe_code)]
 
 mod account;

@@ -199,17 +199,15 @@ mod tests {
     use crate::{own, tree::Tree};
 
     const ALL: &str = r#"{
-        "options": {
-            "include_shared": true, "include_bound": true, "hugetlb": "fresh", "make_room": "move-cache", "profile": "fast",
-            "include_gigantic": true, "reserve_bytes": 0, "compact": "always", "max_stall_seconds": 1
+        "spec": {
+            "policy": {
+                "include_shared": true, "include_bound": true, "hugetlb_source": "fresh", "make_room": "move_cache", "profile": "fast",
+                "include_gigantic": true, "reserve_bytes": 0, "compact": "always", "max_stall": "1s", "qos_class": "lsr",
+                "numa_balancing": "pause", "offload": "require"
+            },
+            "limits": {"workers": 8, "batch_bytes": 1073741824, "rate_bytes_per_second": 1000000000, "timeout": "1d"}
         },
-        "qos_class": "lsr",
-        "numa_balancing": "pause",
-        "offload": "require",
-        "limits": {
-            "workers": 8, "batch_bytes": 1073741824, "rate_bytes_per_second": 1000000000, "timeout_seconds": 86400
-        },
-        "interval_seconds": 1
+        "interval": "1s"
     }"#;
 
     fn settings(text: &str) -> Settings {
@@ -228,12 +226,11 @@ mod tests {
         let bounded = ceilings.bound(settings(ALL), QosClass::Ls, &mut notes).expect("not off");
         let expected = settings(
             r#"{
-            "options": {"profile": "gentle", "max_stall_seconds": 0.005},
-            "qos_class": "ls",
-            "limits": {
-                "workers": 1, "batch_bytes": 4194304, "rate_bytes_per_second": 1048576, "timeout_seconds": 3600
+            "spec": {
+                "policy": {"profile": "gentle", "max_stall": "5ms", "qos_class": "ls"},
+                "limits": {"workers": 1, "batch_bytes": "4M", "rate_bytes_per_second": "1M", "timeout": "1h"}
             },
-            "interval_seconds": 60
+            "interval": "60s"
         }"#,
         );
         assert_eq!(bounded, expected);
@@ -285,10 +282,10 @@ mod tests {
             (limits.rate_bytes_per_second, limits.timeout.map(|time| time.as_secs()), notes.len())
         };
         let default = Ceilings::default();
-        let slow = r#"{"limits": {"rate_bytes_per_second": 4096, "timeout_seconds": 86400}}"#;
+        let slow = r#"{"spec": {"limits": {"rate_bytes_per_second": 4096, "timeout": "1d"}}}"#;
         assert_eq!(bounded(&default, slow), (Some(16 << 20), Some(3600), 2));
         assert_eq!(bounded(&default, "{}"), (None, Some(3600), 0));
-        let within = r#"{"limits": {"rate_bytes_per_second": 33554432, "timeout_seconds": 60}}"#;
+        let within = r#"{"spec": {"limits": {"rate_bytes_per_second": "32M", "timeout": "60s"}}}"#;
         assert_eq!(bounded(&default, within), (Some(32 << 20), Some(60), 0));
         // The operator wants it slow.
         let low = Ceilings { rate_bytes_per_second: Some(1 << 20), ..default };
@@ -299,7 +296,7 @@ mod tests {
     #[test]
     fn memory_of_other_pods_makes_no_room() {
         let mut notes = Vec::new();
-        let asked = settings(r#"{"options": {"make_room": "exchange"}}"#);
+        let asked = settings(r#"{"spec": {"policy": {"make_room": "exchange"}}}"#);
         let bounded = Ceilings::default().bound(asked, QosClass::Ls, &mut notes).expect("not off");
         assert_eq!(bounded.policy.options.make_room, MakeRoom::Cache);
         assert_eq!(notes.len(), 1);
@@ -313,7 +310,7 @@ mod tests {
             ..Ceilings::default()
         };
         let mut notes = Vec::new();
-        let asked = settings(r#"{"options": {"profile": "fast"}}"#);
+        let asked = settings(r#"{"spec": {"policy": {"profile": "fast"}}}"#);
         let bounded = ceilings.bound(asked, QosClass::Be, &mut notes).expect("not off");
         let limits = bounded.limits;
         assert_eq!((limits.rate_bytes_per_second, limits.workers), (Some(4096), Some(1)));
@@ -322,9 +319,9 @@ mod tests {
 
     #[test]
     fn memory_for_named_nodes_goes_nowhere_else() {
-        for asked in [r#"{"options": {"to_nodes": [1]}}"#, r#"{"options": {"from_nodes": [1]}}"#] {
+        for nodes in [r#""nodes": {"node_ids": [1]}"#, r#""from_node_ids": [1]"#] {
             let mut notes = Vec::new();
-            let asked = settings(asked);
+            let asked = settings(&format!(r#"{{"spec": {{"policy": {{{nodes}}}}}}}"#));
             assert_eq!(Ceilings::default().bound(asked, QosClass::Ls, &mut notes), None);
             assert_eq!(notes.len(), 1);
         }

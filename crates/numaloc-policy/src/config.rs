@@ -94,7 +94,7 @@ mod tests {
         let text = r#"
             [lsr]
             policy = "bestEffort"
-            interval_seconds = 600
+            interval = "10m"
             [be]
             policy = "none"
             [ceilings]
@@ -138,8 +138,8 @@ mod tests {
         for (text, expected) in [
             ("lrs = {}", "lrs is not known; known here: lsr, ls, be, ceilings"),
             (
-                "[ls.options]\nprofile = \"fats\"",
-                "ls.options.profile is \"fats\", which is not known",
+                "[ls.spec.policy]\nprofile = \"fats\"",
+                "ls.spec.policy.profile is \"fats\", which is not known",
             ),
             ("[ceilings]\ntimeout_seconds = 0", "ceilings.timeout_seconds is 0"),
             ("[ceilings]\nworkers = 0", "ceilings.workers must be a whole number from 1 to 256"),
@@ -152,7 +152,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in r#"(lsr|ceilings|options|[\[\]{}.="0-9a-c\\ \n]){0,24}"#) {
+        fn any_text_is_read_or_refused(text in r#"(lsr|ceilings|spec|[\[\]{}.="0-9a-c\\ \n]){0,24}"#) {
             let _ = toml::from_str::<Defaults>(&text);
         }
     }

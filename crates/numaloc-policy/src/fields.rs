@@ -4,11 +4,10 @@ use crate::{
     text::{SHOWN_MAX, shown},
     tree::Tree,
 };
-use numaloc_core::{NodeId, NodeSet, ids::INDEX_MAX};
 use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
 /// Most keys that a hint names.
-const KNOWN_MAX: usize = 24;
+pub const KNOWN_MAX: usize = 24;
 
 /// What is wrong with a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,9 +93,14 @@ impl<'t> Fields<'t> {
     pub fn finish(self) -> Result<(), Problem> {
         let Some(name) = self.rest.keys().next() else { return Ok(()) };
         let known: Vec<_> = self.known.iter().take(KNOWN_MAX).copied().collect();
-        let hint = format!("known here: {}", known.join(", "));
-        Err(Problem::new(&below(&self.path, name), "is not known", hint))
+        Err(unknown_name(&below(&self.path, name), &known))
     }
+}
+
+/// A name that nobody knows, and those that are known.
+pub fn unknown_name<S: AsRef<str>>(path: &str, known: &[S]) -> Problem {
+    let known: Vec<&str> = known.iter().map(AsRef::as_ref).collect();
+    Problem::new(path, "is not known", format!("known here: {}", known.join(", ")))
 }
 
 /// `true` or `false`.
@@ -167,19 +171,6 @@ pub fn one_of<T: Copy, const N: usize>(
     }
 }
 
-/// A list of nodes, which is not empty.
-pub fn nodes(path: &str, tree: &Tree) -> Result<NodeSet, Problem> {
-    let Tree::List(list) = tree else {
-        return Err(Problem::sort(path, "a list of node numbers such as [0, 1]", tree));
-    };
-    if list.is_empty() {
-        return Err(Problem::new(path, "names no node", "name at least one, or leave it out"));
-    }
-    let one =
-        |(index, node)| whole(0..=INDEX_MAX.into())(&format!("{path}[{index}]"), node).map(NodeId);
-    list.iter().enumerate().map(one).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,20 +205,11 @@ mod tests {
                 choose("c", &tree("\"x\\n\"")).map(drop),
                 "c is \"x\\u{a}\", which is not known; write \"a\" or \"B\"",
             ),
-            (
-                nodes("t", &tree("[]")).map(drop),
-                "t names no node; name at least one, or leave it out",
-            ),
-            (
-                nodes("t", &tree("[0,-1]")).map(drop),
-                "t[1] must be a whole number from 0 to 65535, and is -1; ",
-            ),
         ] {
             assert_eq!(said(result), expected);
         }
         assert_eq!(choose("c", &tree("\"b\"")), Ok(2));
         assert_eq!(seconds("s", &tree("0.5")), Ok(Duration::from_millis(500)));
-        assert_eq!(nodes("t", &tree("[8,0,8]")).map(|nodes| nodes.to_string()), Ok("0,8".into()));
     }
 
     #[test]

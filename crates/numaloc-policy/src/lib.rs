@@ -13,7 +13,7 @@
 //! | `pod` | what is known of a pod and its containers |
 //! | `class` | the quality-of-service class of a container |
 //! | `decide` | which source decides: annotations, then the operator's default for the class |
-//! | `koordinator`, `own` | the two forms of a policy: `koordinator.sh/memoryLocality`, and our own with all settings |
+//! | `koordinator`, `own` | the two forms of a policy: `koordinator.sh/memoryLocality`, and our own, a schedule of the API |
 //! | `settings` | what a policy comes to: a schedule without its target |
 //! | `ceilings` | the most that pods may ask for, and what is said where they ask for more |
 //! | `config` | defaults and ceilings in a configuration |
@@ -22,7 +22,7 @@
 //! | `pod_event` | an event of a pod, whatever it tells |
 //! | `event` | the events of what became of a pod, word for word as koordlet writes them |
 //! | `status` | the annotation with the last result, and which results have an event |
-//! | `tree`, `fields`, `text` | JSON and TOML as values, fields one by one with their paths, and texts made fit for messages |
+//! | `tree`, `fields`, `described`, `text` | JSON and TOML as values, fields one by one with their paths, messages of the API by their descriptions, and texts made fit for messages |
 //!
 //! What pods bring is written by anybody who may create one. So no input makes anything here panic, sizes are bounded, and whatever
 //! is repeated in a message is escaped and cut.
@@ -33,6 +33,7 @@ mod ceilings;
 mod class;
 mod config;
 mod decide;
+mod described;
 mod event;
 mod fields;
 mod koordinator;

@@ -1,19 +1,16 @@
-//! The policy in our own form: a schedule in the JSON of `numalocctl schedules get -o json` (docs/json.md), without its target.
+//! The policy in our own form: a schedule without its target (docs/annotations.md).
 
 use crate::{
     Settings,
-    fields::{Case, Fields, Problem, bytes, flag, nodes, one_of, seconds, whole},
+    described::message,
+    fields::{Problem, below, one_of},
     tree::Tree,
 };
 use numaloc_api::{
-    Violation, Violations,
-    value::{Emit, Limits, OnInterrupt, Policy, QosClass, ScheduleSpec, Target},
+    Violation, Violations, v1,
+    value::{MigrationSpec, ScheduleSpec},
 };
-use numaloc_core::{
-    Compact, HomeRule, HugetlbSource, MakeRoom, NumaBalancing, Offload, Options, Order, Pacing,
-    Profile,
-};
-use std::collections::BTreeMap;
+use prost_reflect::FieldDescriptor;
 
 /// Whether anything is to be done: the values of the key `policy` here and in the contract's annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,127 +34,45 @@ pub fn read(path: &str, tree: &Tree) -> Result<Option<Settings>, Problem> {
         let wanted = one_of(WANTED)(path, tree)?;
         return Ok((wanted == Wanted::BestEffort).then(Settings::default));
     }
-    let mut fields = Fields::of(path, tree, Case::Exact)?;
-    let wanted = fields.take("policy", one_of(WANTED))?;
-    let options = fields.take("options", options)?;
-    let qos_class = fields.take("qos_class", one_of(CLASSES))?;
-    let on_interrupt = [("stop", OnInterrupt::Stop), ("resume", OnInterrupt::Resume)];
-    let on_interrupt = fields.take("on_interrupt", one_of(on_interrupt))?;
-    let named = NumaBalancing::ALL.map(|action| (action.name(), action));
-    let numa_balancing = fields.take("numa_balancing", one_of(named))?;
-    let named = Offload::ALL.map(|offload| (offload.name(), offload));
-    let offload = fields.take("offload", one_of(named))?;
-    let emit = [("always", Emit::Always), ("on_change", Emit::OnChange)];
-    let emit = fields.take("emit", one_of(emit))?;
-    let limits = fields.take("limits", limits)?;
-    let interval = fields.take("interval_seconds", seconds)?;
-    let jitter = fields.take("jitter_seconds", seconds)?;
-    let paused = fields.take("paused", flag)?;
-    fields.finish()?;
-    let policy = Policy {
-        options: options.unwrap_or_default(),
-        qos_class,
-        on_interrupt: on_interrupt.unwrap_or_default(),
-        numa_balancing: numa_balancing.unwrap_or_default(),
-        offload: offload.unwrap_or_default(),
-        emit: emit.unwrap_or_default(),
-        tenant: None,
+    let Tree::Map(map) = tree else { return Err(Problem::sort(path, "an object", tree)) };
+    let mut map = map.clone();
+    let wanted = match map.remove(SWITCH) {
+        None | Some(Tree::Null) => Wanted::BestEffort,
+        Some(switch) => one_of(WANTED)(&below(path, SWITCH), &switch)?,
     };
-    let settings = Settings {
-        policy,
-        limits: limits.unwrap_or_default(),
-        interval: interval.unwrap_or_default(),
-        jitter: jitter.unwrap_or_default(),
-        paused: paused.unwrap_or_default(),
-    };
-    let settings = checked(path, &settings)?;
-    Ok((wanted != Some(Wanted::None)).then_some(settings))
+    let schedule = message(path, &map, is_of_policies, &[SWITCH])?;
+    let settings = settings(schedule).map_err(|bad| problem(path, &bad))?;
+    Ok((wanted == Wanted::BestEffort).then_some(settings))
 }
 
-const CLASSES: [(&str, QosClass); 3] =
-    [("lsr", QosClass::Lsr), ("ls", QosClass::Ls), ("be", QosClass::Be)];
+/// The key that switches a policy off.
+const SWITCH: &str = "policy";
 
-fn options(path: &str, tree: &Tree) -> Result<Options, Problem> {
-    let mut fields = Fields::of(path, tree, Case::Exact)?;
-    let default = Options::default();
-    let profile = one_of(Profile::ALL.map(|profile| (profile.name(), profile)));
-    let order = one_of(Order::ALL.map(|order| (order.name(), order)));
-    let home = one_of(HomeRule::ALL.map(|rule| (rule.name(), rule)));
-    let hugetlb = one_of(HugetlbSource::ALL.map(|source| (source.name(), source)));
-    let compact = one_of(Compact::ALL.map(|compact| (compact.name(), compact)));
-    let make_room = one_of(MakeRoom::ALL.map(|way| (way.name(), way)));
-    let options = Options {
-        include_shared: fields.take("include_shared", flag)?.unwrap_or(default.include_shared),
-        exclude_file: fields.take("exclude_file", flag)?.unwrap_or(default.exclude_file),
-        include_bound: fields.take("include_bound", flag)?.unwrap_or(default.include_bound),
-        include_gigantic: fields
-            .take("include_gigantic", flag)?
-            .unwrap_or(default.include_gigantic),
-        make_room: fields.take("make_room", make_room)?.unwrap_or(default.make_room),
-        compact: fields.take("compact", compact)?.unwrap_or(default.compact),
-        hugetlb: fields.take("hugetlb", hugetlb)?.unwrap_or(default.hugetlb),
-        target_ratio: fields
-            .take("target_ratio_percent", whole(0..=100))?
-            .unwrap_or(default.target_ratio),
-        to: fields.take("to_nodes", nodes)?,
-        home: fields.take("home", home)?.unwrap_or(default.home),
-        from: fields.take("from_nodes", nodes)?,
-        reserve_bytes: fields.take("reserve_bytes", bytes)?,
-        order: fields.take("order", order)?.unwrap_or(default.order),
-        pacing: Pacing {
-            profile: fields.take("profile", profile)?.unwrap_or_default(),
-            max_stall: fields.take("max_stall_seconds", seconds)?,
-            node_cpu_percent_max: fields.take("node_cpu_percent_max", whole(1..=100))?,
-        },
-    };
-    fields.finish()?;
-    Ok(options)
-}
-
-fn limits(path: &str, tree: &Tree) -> Result<Limits, Problem> {
-    let mut fields = Fields::of(path, tree, Case::Exact)?;
-    let limits = Limits {
-        batch_bytes: fields.take("batch_bytes", bytes)?,
-        workers: fields.take("workers", whole(1..=256))?,
-        timeout: fields.take("timeout_seconds", seconds)?,
-        rate_bytes_per_second: fields.take("rate_bytes_per_second", bytes)?,
-    };
-    fields.finish()?;
-    Ok(limits)
+/// Whether a policy may set a field. The target is the container, and the tenant the pod.
+fn is_of_policies(field: &FieldDescriptor) -> bool {
+    match field.parent_message().name() {
+        "Schedule" => matches!(field.name(), "spec" | "interval" | "jitter" | "paused"),
+        "MigrationSpec" => field.name() != "target",
+        "Policy" => field.name() != "tenant",
+        _ => true,
+    }
 }
 
 /// The settings if the daemon would take them: the bounds are those of its API.
-fn checked(path: &str, settings: &Settings) -> Result<Settings, Problem> {
+fn settings(mut schedule: v1::Schedule) -> Result<Settings, Violations> {
     // No target is checked here: the schedule gets one later.
-    let spec = settings.schedule(Target::cgroup("/"), BTreeMap::new());
-    let ScheduleSpec { migration, interval, jitter, paused, .. } =
-        spec.checked().map_err(|violations| problem(path, &violations))?;
-    let (policy, limits) = (migration.policy, migration.limits);
+    let target = v1::Target { cgroups: vec!["/".to_owned()], ..v1::Target::default() };
+    schedule.spec.get_or_insert_default().target = Some(target);
+    let ScheduleSpec { migration, interval, jitter, paused, .. } = schedule.try_into()?;
+    let MigrationSpec { policy, limits, .. } = migration;
     Ok(Settings { policy, limits, interval, jitter, paused })
 }
 
-/// Where the fields that the API bounds are in the JSON.
-const PLACES: [(&str, &str); 13] = [
-    ("spec.policy.target_ratio_percent", "options.target_ratio_percent"),
-    ("spec.policy.reserve_bytes", "options.reserve_bytes"),
-    ("spec.policy.max_stall", "options.max_stall_seconds"),
-    ("spec.policy.node_cpu_percent_max", "options.node_cpu_percent_max"),
-    ("spec.policy.nodes.node_ids", "options.to_nodes"),
-    ("spec.policy.from_node_ids", "options.from_nodes"),
-    ("spec.policy", "options"),
-    ("spec.limits.batch_bytes", "limits.batch_bytes"),
-    ("spec.limits.workers", "limits.workers"),
-    ("spec.limits.timeout", "limits.timeout_seconds"),
-    ("spec.limits.rate_bytes_per_second", "limits.rate_bytes_per_second"),
-    ("interval", "interval_seconds"),
-    ("jitter", "jitter_seconds"),
-];
-
 fn problem(path: &str, violations: &Violations) -> Problem {
-    let Some(Violation { field, problem }) = violations.iter().next() else {
-        return Problem::new(path, "is not what the daemon takes", "");
-    };
-    let place = PLACES.into_iter().find(|(api, _)| field.starts_with(api));
-    let name = place.map_or(field.as_str(), |(_, json)| json);
-    Problem::new(&crate::fields::below(path, name), problem.to_string(), "")
+    match violations.iter().next() {
+        Some(Violation { field, problem }) => {
+            Problem::new(&below(path, field), problem.to_string(), "")
+        }
+        None => Problem::new(path, "is not what the daemon takes", ""),
+    }
 }

@@ -24,11 +24,11 @@ pub use connect::ConnectArgs;
 pub use dsa::DsaArgs;
 pub use events::EventsArgs;
 pub use exchange::ExchangeArgs;
-pub use jobs::{DeleteJobsArgs, JobsCommand, ListJobsArgs};
+pub use jobs::{DeleteJobsArgs, JobsArgs, JobsCommand, ListJobsArgs};
 pub use map::{MapArgs, MoveMapArgs};
 pub use names::parse_workload;
 pub use options::PlanArgs;
-pub use run::{LimitArgs, Qos, QueueArgs, spec};
+pub use run::{LimitArgs, QueueArgs, spec};
 pub use schedules::{
     CreateScheduleArgs, DeleteScheduleArgs, RunSchedulesArgs, SchedulesCommand, UpdateScheduleArgs,
     WhenArgs,

@@ -26,11 +26,12 @@ mod workloads;
 use crate::{
     args::{Cli, Command, Format},
     exit::{Code, Failure},
-    output::{Report, View, render},
+    output::{Report, View, render, render_message},
     place::{self, Environment, Place},
     remote::Daemon,
 };
 use numaloc_host::{Roots, check_page_size};
+use prost::{Message, Name};
 use serde::Serialize;
 
 /// Message for a request that was only checked.
@@ -95,18 +96,22 @@ fn reach(cli: &Cli, around: &Surroundings, command: &'static str) -> Result<Daem
     Daemon::connect(endpoint, &cli.connect)
 }
 
-/// As [`shown`], for a document about a target or the host, which is not whole if something that was asked for is left out.
-fn shown_part<D: Serialize>(
-    cli: &Cli,
-    document: &D,
-    is_whole: bool,
-    text: impl Fn(&D, View) -> String,
-) -> Result<Report, Failure> {
-    let code = if is_whole { Code::Done } else { Code::Partly };
-    Ok(Report { code, ..shown(cli, document, text)? })
+/// The exit code for an answer about a target or the host, which is not whole if something that was asked for is left out.
+fn whole(is_whole: bool) -> Code {
+    if is_whole { Code::Done } else { Code::Partly }
 }
 
-/// The report of a command that succeeded.
+/// The report of a command that succeeded, for a message of the API.
+fn answered<M: Message + Name>(
+    cli: &Cli,
+    message: &M,
+    text: impl Fn(&M, View) -> String,
+) -> Result<Report, Failure> {
+    let text = render_message(message, cli.output, !cli.no_headers, text)?;
+    Ok(Report { text, code: Code::Done })
+}
+
+/// The same for a document.
 fn shown<D: Serialize>(
     cli: &Cli,
     document: &D,

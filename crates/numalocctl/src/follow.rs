@@ -1,17 +1,18 @@
 //! Shows on standard error how a job of the daemon goes on.
 
 use crate::{
-    doc::JobDoc,
-    job_state::JobState,
+    fields::amount,
+    job::{is_end, state},
     output::complain,
     progress::{Progress, Wish},
 };
+use numaloc_api::v1;
 
 /// Shows each change of state, and progress while memory is moved.
 #[derive(Debug)]
 pub struct Follow {
     wish: Wish,
-    state: Option<JobState>,
+    state: Option<v1::JobState>,
     progress: Progress,
 }
 
@@ -22,26 +23,25 @@ impl Follow {
     }
 
     /// Shows what is new.
-    pub fn update(&mut self, job: &JobDoc) {
-        if self.state != Some(job.state) {
+    pub fn update(&mut self, job: &v1::Job) {
+        if self.state != Some(job.state()) {
             self.progress.finish();
             self.progress = Progress::Off;
-            self.state = Some(job.state);
-            if self.wish.is_granted() && !job.state.is_end() {
-                let message = job.state_message.as_deref();
-                let reason = message.map_or(String::new(), |message| format!(": {message}"));
-                complain(&format!("{} is {}{reason}", job.name, job.state.name()));
+            self.state = Some(job.state());
+            if self.wish.is_granted() && !is_end(job.state()) {
+                let reason = match &job.state_message[..] {
+                    "" => String::new(),
+                    message => format!(": {message}"),
+                };
+                complain(&format!("{} is {}{reason}", job.name, state(job)));
             }
         }
-        let Some(progress) = job.progress.as_ref().filter(|_| job.state == JobState::Running)
-        else {
-            return;
-        };
+        let is_running = job.state() == v1::JobState::Running;
+        let Some(progress) = job.progress.as_ref().filter(|_| is_running) else { return };
         if matches!(self.progress, Progress::Off) {
-            self.progress = Progress::new(self.wish, progress.planned_bytes);
+            self.progress = Progress::new(self.wish, amount(progress.planned_bytes));
         }
-        let held_back = progress.held_back.as_deref().unwrap_or_default();
-        self.progress.update(progress.settled_bytes, held_back);
+        self.progress.update(amount(progress.settled_bytes), &progress.held_back);
     }
 
     /// Leaves the terminal as it was.

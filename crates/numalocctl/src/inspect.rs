@@ -4,14 +4,17 @@ use crate::{
     args::{PlanArgs, TargetArgs, name_of},
     exit::Failure,
 };
-use numaloc_api::value::Missing;
-use numaloc_core::{Offload, OffloadUse, Options, Plan, Process, Topology};
+use numaloc_api::{
+    LocalityView, v1,
+    value::{Missing, Policy},
+};
+use numaloc_core::{NodeId, NodeSet, Offload, OffloadUse, Options, Plan, Process, Topology};
 use numaloc_executor::Outcome;
 use numaloc_host::{
     Error, Groups, Growth, LeftOut, Policies, Resolved, Roots, Source, Survey, Target, Viewer,
     heat, offload, resolve, survey_growing, survey_unless, topology,
 };
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
 /// A target with the machine around it.
 #[derive(Debug)]
@@ -26,16 +29,63 @@ pub struct Inspection {
     pub missing: Vec<Missing>,
 }
 
-/// Inspects a target in order to move it. Fails on a machine where memory cannot move anywhere. The survey keeps the
-/// target's processes open; its extents have been moved into the plan.
+impl Inspection {
+    /// Where the memory of the target is, with the kernel's counts for the named cgroups.
+    pub fn locality(&self, cgroups: &[(String, BTreeMap<NodeId, u64>)]) -> v1::GetLocalityResponse {
+        let view = LocalityView { plan: &self.plan, time: SystemTime::now() };
+        let cgroup = |(path, nodes): &(String, BTreeMap<NodeId, u64>)| {
+            v1::CgroupMemory::new(path, nodes, self.common_home())
+        };
+        let locality = v1::Locality {
+            source: page_source(self.source).into(),
+            cgroups: cgroups.iter().map(cgroup).collect(),
+            ..view.into()
+        };
+        v1::GetLocalityResponse { locality: Some(locality), missing: self.missing() }
+    }
+
+    /// What a migration would do.
+    pub fn plan(&self) -> v1::PlanMigrationResponse {
+        let source = page_source(self.source).into();
+        let plan = v1::Plan { source, ..v1::Plan::with_extents(&self.plan) };
+        let policy = Policy { options: self.plan.options.clone(), ..Policy::default() };
+        v1::PlanMigrationResponse {
+            plan: Some(plan),
+            missing: self.missing(),
+            policy: Some((&policy).into()),
+        }
+    }
+
+    fn missing(&self) -> Vec<v1::MissingMember> {
+        self.missing.iter().map(Into::into).collect()
+    }
+
+    /// The home of all processes if they have the same one.
+    fn common_home(&self) -> Option<&NodeSet> {
+        let mut homes = self.plan.processes.iter().map(|process| &process.home);
+        let first = homes.next()?;
+        homes.all(|home| home == first).then_some(first)
+    }
+}
+
+fn page_source(source: Source) -> v1::PageSource {
+    match source {
+        Source::Pagemap => v1::PageSource::Pagemap,
+        Source::Query => v1::PageSource::MovePages,
+    }
+}
+
+/// Inspects a target in order to move it, with at most `workers` threads if there is a number. Fails on a machine where memory
+/// cannot move anywhere. The survey keeps the target's processes open; its extents have been moved into the plan.
 pub fn to_move(
     roots: &Roots,
     target: &TargetArgs,
-    options: &PlanArgs,
+    (options, workers): (&PlanArgs, Option<usize>),
     policies: Policies<'_>,
 ) -> Result<(Inspection, Survey), Failure> {
     let topology = topology::topology(roots)?;
-    let options = options.options(&topology)?;
+    let mut options = options.options(&topology.with_memory())?;
+    options.pacing.workers = workers;
     topology::check_options(roots, &topology, &options)?;
     topology::check_several(&topology)?;
     let (processes, missing) = found_of(roots, target, &topology)?;

@@ -1,21 +1,22 @@
 //! `numalocctl` shows where a process's memory is and where it should be, and moves it there.
 //!
-//! Each command is one file in `cmd`. It reads the host or asks the daemon (`remote`, the only place that knows the API's
-//! messages), and makes a document of what it found (`doc`, which is also the JSON that other programs read). A pure
-//! function in `text` makes text for people from the document. `place` decides between host and daemon.
+//! Each command is one file in `cmd`. It reads the host or asks the daemon (`remote`), and either way gets a message of the API.
+//! `json` prints it for programs, and a pure function in `text` for people. What only this program shows is a document of `doc`.
+//! `place` decides between host and daemon.
 //!
 //! | modules | what they do |
 //! |---|---|
 //! | `args`, `settings`, `endpoint` | the command line, the settings file, the daemon's address |
 //! | `cmd`, `place` | one file for each subcommand; whether the daemon or this process does the work |
 //! | `inspect` | the host's side: from a target to a plan |
-//! | `remote` | the daemon's side: its calls, and documents from its messages |
-//! | `doc`, `job_state`, `text`, `output` | the documents, text for people, and how either is printed |
+//! | `remote` | the daemon's side: its calls |
+//! | `json`, `doc`, `text`, `output` | messages and documents as JSON, text for people, and how either is printed |
+//! | `job`, `fields` | how a job ended, and fields of messages as values |
 //! | `check`, `container_runtime` | the checks of `doctor`, and what it asks containerd |
 //! | `captions`, `svg`, `map_file` | pictures: their words, their drawing, and the file that they go to |
 //! | `top`, `columns` | the live view: a model, what is drawn of it, and the terminal |
 //! | `follow`, `progress`, `signals` | what is shown while a job runs, and Ctrl-C |
-//! | `units`, `clean`, `time`, `exit`, `man` | sizes and times as people write them, exit codes, the manual pages |
+//! | `units`, `clean`, `exit`, `man` | sizes and times as people write them, exit codes, the manual pages |
 #![forbid(unsafe_code)]
 
 mod args;
@@ -28,11 +29,13 @@ mod container_runtime;
 mod doc;
 mod endpoint;
 mod exit;
+mod fields;
 #[cfg(test)]
 mod fixture;
 mod follow;
 mod inspect;
-mod job_state;
+mod job;
+mod json;
 mod man;
 mod map_file;
 mod others;
@@ -44,7 +47,6 @@ mod settings;
 mod signals;
 mod svg;
 mod text;
-mod time;
 mod top;
 mod units;
 

@@ -2,8 +2,9 @@
 //!
 //! Nothing here uses `println!`, because it panics when the reader has closed the pipe (`numalocctl plan ... | head`).
 
-use crate::{args::Format, clean::clean, exit::Code, exit::Failure};
+use crate::{args::Format, clean::clean, exit::Code, exit::Failure, json::Json};
 use clap::error::ErrorKind;
+use prost::{Message, Name};
 use serde::Serialize;
 use std::io::{Write, stderr, stdout};
 
@@ -47,6 +48,16 @@ pub fn render<D: Serialize>(
             Ok(text(document, View { wide: format == Format::Wide, headers }))
         }
     }
+}
+
+/// A message of the API as JSON, or as text for people.
+pub fn render_message<M: Message + Name>(
+    message: &M,
+    format: Format,
+    headers: bool,
+    text: impl Fn(&M, View) -> String,
+) -> Result<String, Failure> {
+    render(&Json(message), format, headers, |_, view| text(message, view))
 }
 
 /// Writes a report to standard output, and returns the exit code.

@@ -1,38 +1,26 @@
-//! The daemon, as the commands see it: values in, documents out. This is the only place that knows the API's messages.
+//! The daemon, as the commands see it: values in, the API's messages out.
 //!
 //! Calls block; a runtime of one thread carries them out. A call with one answer takes at most --request-timeout.
 
-mod account;
-mod advise;
 mod backup;
 mod channel;
-mod fields;
 mod filter;
 mod interrupts;
-mod job;
 mod jobs;
 mod live;
 mod locality;
-mod member;
-mod missing;
 mod patience;
-mod plan;
-mod record;
 mod schedules;
 mod services;
-mod spec;
 mod standing;
 mod status;
-#[cfg(test)]
-mod tests;
-mod topology;
 mod watch;
 
 pub use jobs::nowhere;
 pub use live::HostView;
 pub use schedules::Changes;
 pub use standing::Standing;
-pub use watch::{OnInterrupt, Watched};
+pub use watch::{OnInterrupt, RecordWatch, Watched};
 
 use crate::{args::ConnectArgs, endpoint::Endpoint, exit::Failure};
 use std::{future::Future, time::Duration};
@@ -52,6 +40,31 @@ macro_rules! client {
     };
 }
 use client;
+
+/// Carries out one call.
+macro_rules! ask {
+    ($daemon:expr, $service:ident :: $client:ident . $call:ident, $message:expr) => {{
+        let mut service = client!($daemon, $service, $client);
+        $daemon.call($message, |request| async move { service.$call(request).await })
+    }};
+}
+use ask;
+
+/// The records of all pages of a list.
+macro_rules! all_pages {
+    ($daemon:expr, $service:ident :: $client:ident . $call:ident, $message:expr, $records:ident) => {{
+        let (mut message, mut records) = ($message, Vec::new());
+        loop {
+            let answer = ask!($daemon, $service::$client.$call, message.clone())?;
+            records.extend(answer.$records);
+            message.page_token = answer.next_page_token;
+            if message.page_token.is_empty() {
+                break records;
+            }
+        }
+    }};
+}
+use all_pages;
 
 /// A connected daemon.
 #[derive(Debug)]

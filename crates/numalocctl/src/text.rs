@@ -1,4 +1,4 @@
-//! Documents as text for people. Pure: a document in, a string out.
+//! Answers as text for people. Pure: a message or a document in, a string out.
 
 mod advise;
 mod cells;
@@ -17,9 +17,11 @@ mod migration;
 mod numactl;
 mod offload;
 mod plan;
+mod policy;
 mod schedules;
 mod status;
 mod table;
+mod target;
 #[cfg(test)]
 pub mod tests;
 mod top;
@@ -38,7 +40,7 @@ pub use map::{Canvas, map};
 pub use migration::migration;
 pub use numactl::numactl;
 pub use plan::plan;
-pub use schedules::{schedule, schedule_line, schedules};
+pub use schedules::{schedule, schedule_line, schedule_states, schedules};
 pub use status::status;
 pub use top::{cell, csv, missing, node_cells, top};
 pub use topology::topology;

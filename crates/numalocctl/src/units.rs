@@ -4,7 +4,7 @@ use numaloc_api::{
     STALL_MAX, STALL_MIN,
     amount::{self, AmountError},
 };
-use std::time::Duration;
+use std::{fmt::Display, time::Duration};
 
 /// Parses a size.
 pub fn parse_size(text: &str) -> Result<u64, AmountError> {
@@ -68,8 +68,9 @@ pub fn parse_some_percent(text: &str) -> Result<u8, String> {
     }
 }
 
-/// A size for people: `512.0 MiB`.
-pub fn size(bytes: u64) -> String {
+/// A size for people: `512.0 MiB`. The daemon sends none below 0.
+pub fn size(bytes: impl TryInto<u64>) -> String {
+    let bytes = bytes.try_into().unwrap_or(0);
     let units = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
@@ -145,12 +146,13 @@ pub fn span(seconds: u64) -> String {
 }
 
 /// A number of things, by their name for one and for several of them.
-pub fn counted(count: u64, one: &str, many: &str) -> String {
+pub fn counted(count: impl Into<i64>, one: &str, many: &str) -> String {
+    let count = count.into();
     if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
 }
 
 /// Node numbers, separated by commas; a dash if there are none.
-pub fn list(nodes: impl IntoIterator<Item = u32>) -> String {
+pub fn list(nodes: impl IntoIterator<Item: Display>) -> String {
     let nodes: Vec<_> = nodes.into_iter().map(|node| node.to_string()).collect();
     if nodes.is_empty() { "-".into() } else { nodes.join(",") }
 }
@@ -188,7 +190,7 @@ mod tests {
         assert_eq!(size(0), "0 B");
         assert_eq!(size(4096), "4.0 KiB");
         assert_eq!(size((1 << 30) - 1), "1.0 GiB");
-        assert_eq!(size(5 << 40), "5.0 TiB");
+        assert_eq!(size(5_u64 << 40), "5.0 TiB");
         let shorts = [0, 1023, 1 << 20, 1500 << 20, 10 << 30, 1000 << 30, u64::MAX].map(short);
         assert_eq!(shorts, ["0", "1023", "1.0M", "1.5G", "10G", "1.0T", "16E"]);
         assert_eq!([0.4, 99.0, 100.0, 7200.0, 1e6].map(age), ["0s", "99s", "2m", "2h", "12d"]);

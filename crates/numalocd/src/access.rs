@@ -1,5 +1,25 @@
 //! Access control. [`Access`] stands before all services. It finds out who calls ([`Peer`]), what the caller may do ([`Grants`])
 //! and which role the call needs (`rules`). It also keeps each caller within its share ([`Quotas`]).
+//!
+//! **A request is complete before it is served** (`whole`). The layer reads it, within a bound of bytes for each caller, for the members of a
+//! group's grant and for all (`shares`), and refuses it as soon as its size is known, so half a request delays nobody. Only
+//! ReplaceWorkloads and reflection read parts themselves.
+//!
+//! **A client uses up its own share.** A connection holds a place, a call a turn in the line of its caller (`lines`), and one of all
+//! callers' but root's, until its answer has been written to the connection. An answer that is not taken is kept for a minute at most:
+//! what HTTP/2 holds back cannot be taken back from it, so the connection is closed (`held`, `hangup`). Each kind of call has a line of
+//! its own: a question waits neither for lists nor for changes that wait for the disk.
+//!
+//! **Authority is checked twice.** A job or schedule is made only for what its creator may have moved. Before each run the right is checked
+//! again, and the engine compares it with the owner and cgroup of each process before and after it holds them. The kernel names the
+//! creator when it connects, and the record keeps it; its rights are then a pure function of the configuration (`grants`). User databases
+//! are read only where the configuration is read.
+//!
+//! **Requests of operators have ceilings** (`ceilings`, pure), which by default allow nothing that harms others. They are checked where a
+//! request comes in, before each run, and again when what was planned is to move.
+//!
+//! **An additional socket lowers roles.** It has an upper role. A caller that would have more gets a name with the path of the socket
+//! (`Grants::caller_at`), so that what it makes there has an owner with the same few rights at each run.
 
 pub mod audit;
 mod caller;

@@ -1,6 +1,7 @@
 //! Starts the parts of the daemon, connects them, and stops them again.
 
 mod cpusets;
+mod opening;
 mod reading;
 mod signals;
 mod wire;
@@ -17,6 +18,7 @@ use crate::{
     metrics::{self, Admission, Counted, Metrics},
     notify::Notifier,
     service,
+    store::Store,
     tls::Keys,
 };
 use anyhow::Context;
@@ -123,9 +125,12 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
     let metrics = Metrics::default();
     let quotas = Quotas::new(in_force.clone());
     let state_dir = args.state_directory();
-    let ends = (&ending, &stopping);
+    let opening = state_dir.clone();
+    let opened = opening::patiently(move || Store::open(&opening), &notifier, signals.stop());
+    let Some(opened) = opened.await? else { return Ok(()) };
+    let (state, ends) = ((&*state_dir, opened?), (&ending, &stopping));
     let (parts, dispatcher) =
-        wire::dispatcher(&state_dir, &in_force, &metrics, &notifier, &quotas, ends, news)?;
+        wire::dispatcher(state, &in_force, &metrics, &notifier, &quotas, ends, news)?;
     let handle = parts.handle.clone();
     let admission = keys.clone().filter(|_| !is_loopback);
     let admission = admission.map(|keys| Admission { keys, config: in_force.clone() });

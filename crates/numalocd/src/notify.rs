@@ -53,16 +53,16 @@ impl Notifier {
         }
     }
 
+    /// The start takes at most `within` from now on, also where the service manager's own time limit (TimeoutStartSec=) is shorter.
+    pub fn starting(&self, status: &str, within: Duration) {
+        self.send(&[extension(within), NotifyState::Status(&line(status))], None);
+    }
+
     /// The daemon has begun to end, which takes at most `within`. The service manager waits that long, also where its own time limit
     /// (TimeoutStopSec=) is shorter.
     pub fn stopping(&self, status: &str, within: Duration) {
-        let usec = u32::try_from(within.as_micros()).unwrap_or(u32::MAX);
         let status = line(status);
-        let states = [
-            NotifyState::Stopping,
-            NotifyState::ExtendTimeoutUsec(usec),
-            NotifyState::Status(&status),
-        ];
+        let states = [NotifyState::Stopping, extension(within), NotifyState::Status(&status)];
         self.send(&states, Some(PATIENCE));
     }
 
@@ -132,6 +132,10 @@ fn send(socket: &OsString, message: &[u8], patience: Option<Duration>) -> io::Re
     datagram.set_write_timeout(patience)?;
     datagram.set_nonblocking(patience.is_none())?;
     datagram.send_to_addr(message, &address).map(drop)
+}
+
+fn extension(within: Duration) -> NotifyState<'static> {
+    NotifyState::ExtendTimeoutUsec(u32::try_from(within.as_micros()).unwrap_or(u32::MAX))
 }
 
 /// A line break would begin another assignment in the message (sd_notify(3)).

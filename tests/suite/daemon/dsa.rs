@@ -219,8 +219,8 @@ fn a_queue_that_cannot_be_set_up_is_an_event() {
         let told = document["events"].as_array().expect("a list");
         assert_eq!(told.len(), 2, "{document}");
         for (event, number) in told.iter().zip(["0", "2"]) {
-            assert_eq!(event["type"], "dsa_queue_failed");
-            assert!(event["job"].is_null() && event["schedule"].is_null(), "{event}");
+            assert_eq!(event["type"], "EVENT_TYPE_DSA_QUEUE_FAILED");
+            assert!(event["job"] == "" && event["schedule"] == "", "{event}");
             let message = event["message"].as_str().expect("a message");
             for words in [
                 format!("dsa{number}: no work queue is set up: {BUS}/drivers/dmaengine/bind"),

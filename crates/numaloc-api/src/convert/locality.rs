@@ -2,7 +2,7 @@
 
 use super::names::{duration, index, int, int32, timestamp};
 use crate::v1;
-use numaloc_core::{Identity, Locality, NodeId, Plan, PlannedProcess, Share, WideThread};
+use numaloc_core::{Identity, Locality, NodeId, NodeSet, Plan, PlannedProcess, Share, WideThread};
 use std::{collections::BTreeMap, time::SystemTime};
 
 /// Bytes by (source, target).
@@ -29,6 +29,7 @@ impl From<LocalityView<'_>> for v1::Locality {
             total: Some(resident(&total, &plan.locality)),
             unplaced_bytes: int(plan.unplaced_bytes),
             read_time: Some(timestamp(time)),
+            ..Self::default()
         }
     }
 }
@@ -76,6 +77,25 @@ impl From<Share> for v1::Share {
             remote_bytes: int(share.remote_bytes),
             local_percent,
         }
+    }
+}
+
+impl v1::CgroupMemory {
+    /// What memory.numa_stat counts of a cgroup. `home` is the home of all processes of the target, if they have the same one:
+    /// the count does not say which process has its memory where.
+    pub fn new(cgroup: &str, nodes: &BTreeMap<NodeId, u64>, home: Option<&NodeSet>) -> Self {
+        let percent = |home: &NodeSet| {
+            let mut share = Share::default();
+            for (&node, &bytes) in nodes {
+                match home.contains(node) {
+                    true => share.local_bytes += bytes,
+                    false => share.remote_bytes += bytes,
+                }
+            }
+            v1::Share::from(share).local_percent
+        };
+        let (cgroup, nodes) = (cgroup.to_owned(), node_bytes(nodes));
+        Self { cgroup, nodes, local_percent: home.map(percent) }
     }
 }
 

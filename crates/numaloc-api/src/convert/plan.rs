@@ -1,12 +1,12 @@
 //! Plans to the API, with their extents summed up.
 
 use super::{
-    locality::{flows, resident},
+    locality::{flows, node_bytes, resident},
     names::{duration, index, int},
     outcome::left,
 };
 use crate::v1;
-use numaloc_core::{NodeId, Plan, Routes, Taken};
+use numaloc_core::{Mapping, Move, NodeId, Plan, Routes, Share, Skipped, Taken};
 use std::{collections::BTreeMap, time::Duration};
 
 impl From<&Plan> for v1::Plan {
@@ -33,8 +33,58 @@ impl From<&Plan> for v1::Plan {
             order: v1::MoveOrder::from(plan.order).into(),
             beyond_pool_bytes: int(plan.beyond_pool_bytes),
             expected_room: plan.rooms().map(room).collect(),
+            overall_after: Some(overall_after(plan).into()),
+            ..Self::default()
         }
     }
+}
+
+impl v1::Plan {
+    /// A plan with each of its extents. There may be many thousands, so the daemon neither stores nor answers them.
+    pub fn with_extents(plan: &Plan) -> Self {
+        Self {
+            extent_moves: plan.moves.iter().map(|planned| extent_move(plan, planned)).collect(),
+            skipped_extents: plan.skipped.iter().map(|each| skipped_extent(plan, each)).collect(),
+            ..plan.into()
+        }
+    }
+}
+
+fn overall_after(plan: &Plan) -> Share {
+    let Share { local_bytes, remote_bytes } = plan.locality.overall;
+    Share {
+        local_bytes: local_bytes.saturating_add(plan.expected_bytes),
+        remote_bytes: remote_bytes.saturating_sub(plan.expected_bytes),
+    }
+}
+
+fn extent_move(plan: &Plan, planned: &Move) -> v1::ExtentMove {
+    let routes = &plan.routes[planned.routes];
+    v1::ExtentMove {
+        mappings: planned.mappings.iter().map(|each| mapping(plan, each)).collect(),
+        kind: v1::MemoryKind::from(planned.kind).into(),
+        name: planned.name.to_string(),
+        length_bytes: int(planned.bytes),
+        hugetlb_page_bytes: planned.hugetlb_bytes.map(int),
+        remote: node_bytes(&planned.remote),
+        routes: planned.remote.keys().map(|&from| route(routes, from)).collect(),
+        shared_bytes: int(planned.shared_bytes),
+    }
+}
+
+fn skipped_extent(plan: &Plan, skipped: &Skipped) -> v1::SkippedExtent {
+    v1::SkippedExtent {
+        mapping: Some(mapping(plan, &skipped.mapping)),
+        kind: v1::MemoryKind::from(skipped.kind).into(),
+        name: skipped.name.to_string(),
+        reason: v1::LeftReason::from(skipped.reason).into(),
+        remote_bytes: int(skipped.remote_bytes),
+    }
+}
+
+fn mapping(plan: &Plan, mapping: &Mapping) -> v1::ExtentMapping {
+    let pid = plan.processes[mapping.process].process.identity.pid;
+    v1::ExtentMapping { pid, start_address: mapping.start }
 }
 
 fn room((node, taken, protected_bytes): (NodeId, Taken, u64)) -> v1::NodeRoom {

@@ -39,6 +39,7 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
             max_stall: duration(&at("max_stall"), from.max_stall, STALL_MIN..=STALL_MAX, bad),
             node_cpu_percent_max: number(&at("node_cpu_percent_max"), node_cpu, 1..=100, bad)
                 .and_then(|percent| u8::try_from(percent).ok()),
+            ..Pacing::default()
         },
         order: named(&at("order"), from.order, bad).unwrap_or_default(),
         target_ratio: ratio.and_then(|ratio| u8::try_from(ratio).ok()).unwrap_or(100),

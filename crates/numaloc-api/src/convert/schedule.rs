@@ -42,17 +42,19 @@ pub fn settings(path: &str, from: v1::Schedule, bad: &mut Violations) -> Schedul
     spec
 }
 
-impl ScheduleSpec {
-    /// Checks a schedule that comes from elsewhere than a request, such as a pod's annotation, as if a request had brought it.
-    ///
-    /// # Errors
-    /// What a daemon would refuse, with paths such as `spec.policy.max_stall`.
-    pub fn checked(&self) -> Result<Self, Violations> {
-        let mut bad = Violations::default();
-        let checked = settings("", self.into(), &mut bad);
-        bad.or(checked)
-    }
+impl TryFrom<v1::Schedule> for ScheduleSpec {
+    type Error = Violations;
 
+    /// Reads a schedule that comes from elsewhere than a request, such as a pod's annotation, as if a request had brought it.
+    /// Paths are such as `spec.policy.max_stall`.
+    fn try_from(from: v1::Schedule) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let spec = settings("", from, &mut bad);
+        bad.or(spec)
+    }
+}
+
+impl ScheduleSpec {
     /// A number that differs, as good as certainly, where the settings do; never 0. Later versions give the same one for the same
     /// settings: it is the 64 bit FNV-1a hash of their message, in which maps are ordered.
     pub fn digest(&self) -> u64 {

@@ -2,7 +2,7 @@
 
 use super::names::{index, int};
 use crate::v1;
-use numaloc_core::{HugePool, Topology};
+use numaloc_core::{HugePool, Options, Topology};
 
 impl From<&Topology> for v1::Topology {
     fn from(topology: &Topology) -> Self {
@@ -23,6 +23,10 @@ impl From<&Topology> for v1::Topology {
                 cache_bytes: int(node.memory.cache_bytes),
                 protected_bytes: int(node.memory.protected_bytes),
                 memory_tier: topology.tier(node.id).map(index),
+                default_reserve_bytes: match node.memory.total_bytes {
+                    0 => 0,
+                    total_bytes => int(Options::default().reserve(total_bytes)),
+                },
             }
         });
         Self { nodes: nodes.collect() }

@@ -121,7 +121,7 @@ impl Scanner {
             }
             let known = uncounted(scanned.mappers);
             let part_scan = known.map_or(part_scan, PartScan::Assumed);
-            let found = self.joined_runs(&joined, part.start, part_scan, visit);
+            let found = self.joined_runs(scanned, &joined, part.start, part_scan, visit);
             parts.learn(joined.seen(), found);
         }
         self.table = joined;
@@ -132,6 +132,7 @@ impl Scanner {
     /// pages: `Family` if any page has it, else that of the last page.
     fn joined_runs(
         &mut self,
+        scanned: &Scanned<'_>,
         joined: &table::Table,
         begin: u64,
         part_scan: PartScan,
@@ -143,7 +144,12 @@ impl Scanner {
         let (mut found, mut open): (_, Option<(PageRun<'_>, u32, usize)>) = (None, None);
         for (number, frame) in joined.frames().iter().enumerate() {
             let ownership = match part_scan {
-                PartScan::Exact => self.ownership(frame.entry, frame.count.into()),
+                PartScan::Exact => {
+                    let mapping = &scanned.mappings[frame.mapping as usize];
+                    let pid = scanned.spaces[mapping.process].process.identity.pid;
+                    let address = mapping.start + begin + u64::from(frame.index) * PAGE;
+                    self.ownership(frame.entry, frame.count.into(), (pid, address))
+                }
                 PartScan::Assumed(ownership) => Some(ownership),
             };
             let Some(ownership) = ownership else { continue };

@@ -68,7 +68,7 @@ impl Scanner {
             if self.is_zeros(view, offset, 0, entry) {
                 continue;
             }
-            let Some(ownership) = self.alone(view, entry) else { continue };
+            let Some(ownership) = self.alone(view, offset, entry) else { continue };
             let node = self.node(0, entry);
             let (bytes, huge) = (HUGE, true);
             visit(PageRun { offset, bytes, node, ownership, entries, huge, ..PageRun::default() });

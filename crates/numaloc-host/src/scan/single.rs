@@ -103,7 +103,9 @@ impl Scanner {
             if self.is_zeros(view, offset + index as u64 * PAGE, index, entry) {
                 continue;
             }
-            let Some(ownership) = self.alone(view, entry) else { continue };
+            let Some(ownership) = self.alone(view, offset + index as u64 * PAGE, entry) else {
+                continue;
+            };
             runs.push(index, self.node(index, entry), ownership, entries);
         }
         runs.flush();

@@ -1,9 +1,9 @@
 //! A page that cannot be read is an error, not an absent page.
 
 use super::*;
-use crate::fake::Fake;
+use crate::{fake::Fake, frames::FrameNodes};
 use numaloc_core::{Claim, NodeSet};
-use std::fs;
+use std::{fs, sync::Arc};
 
 /// What reading a page map gives.
 enum Content {
@@ -81,4 +81,26 @@ fn of_a_family_one_may_end_and_none_may_be_unreadable() {
     assert_eq!(scan(&fake, &spaces).expect("no error"), 64 * PAGE);
     spaces.push(space(&fake, 300, Content::Error));
     assert!(matches!(scan(&fake, &spaces), Err(Error::Pages { pid: 300, .. })));
+}
+
+/// The table of frames does not know the memory of this process, and the kernel does.
+#[test]
+fn memory_that_came_online_later_is_found() {
+    let roots = Roots::default();
+    let topology = crate::topology::topology(&roots).expect("this machine's");
+    let process = crate::process::read(&roots, std::process::id() as i32, &topology);
+    let process = process.expect("this process");
+    let space = AddressSpace::open(&Arc::new(roots.clone()), process).expect("it is readable");
+    let sight = Sight::new(&roots).expect("nodes");
+    if sight.source == Source::Query {
+        println!("SKIPPED: frames are hidden from this user");
+        return;
+    }
+    let sight = Sight { frames: Arc::new(FrameNodes::empty()), ..sight };
+    let memory = vec![1u8; 4 * PAGE as usize];
+    let address = (memory.as_ptr() as u64).next_multiple_of(PAGE);
+    let mut places = vec![Place::Unknown];
+    let mut scanner = Scanner::new(&roots, &sight, Precision::Exact);
+    scanner.locate(&space.expect("it lives"), address, 2, &mut places).expect("no error");
+    assert_eq!(places, [Place::Unknown, Place::On(NodeId(0)), Place::On(NodeId(0))]);
 }

@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::{Position, QOS_LABEL};
-use numaloc_api::value::{Emit, Limits, OnInterrupt, Policy};
+use numaloc_api::{
+    v1,
+    value::{Emit, Limits, OnInterrupt, Policy},
+};
 use numaloc_core::{
     Compact, HomeRule, HugetlbSource, MakeRoom, NumaBalancing, Offload, Options, Order, Pacing,
     Profile,
@@ -107,27 +110,23 @@ fn the_contracts_annotation_without_a_policy_leaves_the_decision_to_others() {
     }
 }
 
-/// The same fields as in docs/json.md.
+/// The same fields as in docs/annotations.md.
 #[test]
 fn our_own_annotation_has_all_that_a_schedule_has() {
     let all = r#"{
         "policy": "bestEffort",
-        "options": {
-            "include_shared": true, "exclude_file": true, "include_bound": true, "include_gigantic": true,
-            "make_room": "none", "compact": "never", "hugetlb": "fresh", "target_ratio_percent": 95, "to_nodes": [0, 8], "home": "busy",
-            "from_nodes": [1], "reserve_bytes": 1073741824, "order": "damon", "profile": "fast",
-            "max_stall_seconds": 0.5, "node_cpu_percent_max": 80
+        "spec": {
+            "policy": {
+                "include_shared": true, "exclude_file": true, "include_bound": true, "include_gigantic": true,
+                "make_room": "none", "compact": "never", "hugetlb_source": "fresh", "target_ratio_percent": 95,
+                "nodes": {"node_ids": [0, 8]}, "home_rule": "busy", "from_node_ids": [1], "reserve_bytes": "1G", "order": "damon",
+                "profile": "fast", "max_stall": "500ms", "node_cpu_percent_max": 80, "qos_class": "be", "on_interrupt": "resume",
+                "numa_balancing": "pause", "offload": "off", "emit": "always"
+            },
+            "limits": {"batch_bytes": 16777216, "workers": 2, "timeout": "1h", "rate_bytes_per_second": "100M"}
         },
-        "qos_class": "be",
-        "on_interrupt": "resume",
-        "numa_balancing": "pause",
-        "offload": "off",
-        "emit": "always",
-        "limits": {
-            "batch_bytes": 16777216, "workers": 2, "timeout_seconds": 3600, "rate_bytes_per_second": 104857600
-        },
-        "interval_seconds": 600,
-        "jitter_seconds": 60,
+        "interval": "10m",
+        "jitter": "60s",
         "paused": true
     }"#;
     let options = Options {
@@ -144,6 +143,7 @@ fn our_own_annotation_has_all_that_a_schedule_has() {
             profile: Profile::Fast,
             max_stall: Some(Duration::from_millis(500)),
             node_cpu_percent_max: Some(80),
+            ..Pacing::default()
         },
         order: Order::Damon,
         make_room: MakeRoom::None,
@@ -173,20 +173,21 @@ fn our_own_annotation_has_all_that_a_schedule_has() {
         paused: true,
     };
     assert_eq!(settings(POLICY_KEY, all), Some(expected));
-    // As `schedules get -o json` writes what is not set.
+    // What is not set may be null.
     let unset = r#"{
-        "options": {
-            "target_ratio_percent": 100, "to_nodes": null, "home": "cpus", "from_nodes": null, "reserve_bytes": null,
-            "max_stall_seconds": null, "node_cpu_percent_max": null
+        "spec": {
+            "policy": {
+                "target_ratio_percent": 100, "nodes": null, "home_rule": "CPUS", "from_node_ids": null, "reserve_bytes": null,
+                "max_stall": null, "node_cpu_percent_max": null, "qos_class": null, "local": {}
+            },
+            "limits": {"batch_bytes": null, "workers": null, "timeout": null, "rate_bytes_per_second": null}
         },
-        "qos_class": null,
-        "limits": {"batch_bytes": null, "workers": null, "timeout_seconds": null, "rate_bytes_per_second": null},
-        "interval_seconds": 0.0, "jitter_seconds": 0.0, "paused": false
+        "interval": "0s", "jitter": "0", "paused": false
     }"#;
     for value in [unset, "{}", "bestEffort", " BestEffort\n", "\"bestEffort\""] {
         assert_eq!(settings(POLICY_KEY, value), ratio(100, 0), "{value}");
     }
-    for value in ["none", "\"NONE\"", r#"{"policy": "none", "interval_seconds": 600}"#] {
+    for value in ["none", "\"NONE\"", r#"{"policy": "none", "interval": "10m"}"#] {
         assert_eq!(settings(POLICY_KEY, value), None, "{value}");
     }
 }
@@ -194,9 +195,12 @@ fn our_own_annotation_has_all_that_a_schedule_has() {
 #[test]
 fn the_first_source_that_has_a_policy_decides_alone() {
     let sources = [
-        ("numaloc.io/policy.container.redis", r#"{"options": {"target_ratio_percent": 1}}"#),
-        (POLICIES_KEY, r#"{"redis": {"options": {"target_ratio_percent": 2}}, "web": 1}"#),
-        (POLICY_KEY, r#"{"options": {"target_ratio_percent": 3}, "interval_seconds": 600}"#),
+        (
+            "numaloc.io/policy.container.redis",
+            r#"{"spec": {"policy": {"target_ratio_percent": 1}}}"#,
+        ),
+        (POLICIES_KEY, r#"{"redis": {"spec": {"policy": {"target_ratio_percent": 2}}}, "web": 1}"#),
+        (POLICY_KEY, r#"{"spec": {"policy": {"target_ratio_percent": 3}}, "interval": "600s"}"#),
         (KOORDINATOR_KEY, r#"{"policy": "bestEffort", "targetLocalityRatio": 4}"#),
     ];
     let expected = [ratio(1, 0), ratio(2, 0), ratio(3, 10), ratio(4, 0)];
@@ -250,7 +254,7 @@ fn the_default_is_that_of_the_class() {
 
 #[test]
 fn ceilings_bound_annotations_and_not_the_operators_defaults() {
-    let fast = r#"{"options": {"profile": "fast"}}"#;
+    let fast = r#"{"spec": {"policy": {"profile": "fast"}}}"#;
     let defaults = Defaults { ls: settings(POLICY_KEY, fast), ..Defaults::default() };
     let decided = |annotations: &[(&str, &str)]| {
         let decision = decide(&pod(annotations), &redis(), &defaults).expect("it is understood");
@@ -312,28 +316,28 @@ fn a_bad_annotation_is_named_with_its_place() {
             "targetLocalityRatio: must be a whole number from 0 to 100, and is 101".to_owned(),
         ),
         (own("{\"policy\":1,\"policy\":2}"), "1:20: the key policy is there twice".to_owned()),
-        (own(r#"{"interval": 1}"#), "interval: is not known".to_owned()),
-        (own(r#"{"options":{"to_nodes":[]}}"#), "options.to_nodes: names no node".to_owned()),
+        (own(r#"{"intervall": 1}"#), "intervall: is not known".to_owned()),
+        (
+            own(r#"{"spec":{"policy":{"nodes":{"node_ids":[]}}}}"#),
+            "spec.policy.nodes.node_ids: is empty".to_owned(),
+        ),
         // These bounds are the daemon's.
+        (own(r#"{"interval":"500ms"}"#), "interval: must be from 1s to 31622400s".to_owned()),
         (
-            own(r#"{"interval_seconds":0.5}"#),
-            "interval_seconds: must be from 1s to 31622400s".to_owned(),
+            own(r#"{"interval":"5s","jitter":"6s"}"#),
+            "jitter: must not be longer than interval".to_owned(),
         ),
         (
-            own(r#"{"interval_seconds":5,"jitter_seconds":6}"#),
-            "jitter_seconds: must not be longer than interval".to_owned(),
+            own(r#"{"spec":{"policy":{"max_stall":"61s"}}}"#),
+            "spec.policy.max_stall: must be from 100µs to 60s".to_owned(),
         ),
         (
-            own(r#"{"options":{"max_stall_seconds":61}}"#),
-            "options.max_stall_seconds: must be from 100µs to 60s".to_owned(),
+            own(r#"{"spec":{"limits":{"batch_bytes":1}}}"#),
+            "spec.limits.batch_bytes: must be from 4096 to 1073741824".to_owned(),
         ),
         (
-            own(r#"{"limits":{"batch_bytes":1}}"#),
-            "limits.batch_bytes: must be from 4096 to 1073741824".to_owned(),
-        ),
-        (
-            found(POLICIES_KEY, r#"{"redis":{"limits":{"timeout_seconds":0}}}"#),
-            "redis.limits.timeout_seconds: must be from 1ns to 31622400s".to_owned(),
+            found(POLICIES_KEY, r#"{"redis":{"spec":{"limits":{"timeout":"0"}}}}"#),
+            "redis.spec.limits.timeout: must be from 1ns to 31622400s".to_owned(),
         ),
         (found(POLICIES_KEY, "none"), "1:2: expected ident".to_owned()),
     ] {
@@ -344,9 +348,9 @@ fn a_bad_annotation_is_named_with_its_place() {
 #[test]
 fn all_node_lists_are_bounded_by_the_daemons_bound() {
     let many: Vec<String> = (0..1025).map(|node| node.to_string()).collect();
-    let value = format!(r#"{{"options": {{"from_nodes": [{}]}}}}"#, many.join(","));
+    let value = format!(r#"{{"spec": {{"policy": {{"from_node_ids": [{}]}}}}}}"#, many.join(","));
     let bad = read(&[(POLICY_KEY, &value)]).expect_err("too many nodes");
-    assert_eq!(bad.position, Position::Path("options.from_nodes".to_owned()));
+    assert_eq!(bad.position, Position::Path("spec.policy.from_node_ids".to_owned()));
     assert_eq!(bad.problem, "must have at most 1024 entries");
 }
 
@@ -383,7 +387,7 @@ fn keys_of_ours_that_mean_nothing_are_noted() {
 
 /// JSON that is not far from a policy: the words are right, and everything else may be anything.
 fn nearly() -> impl Strategy<Value = String> {
-    let words = r#"("(policy|options|limits|to_nodes|profile|fast|none|redis|interval_seconds|migrateIntervalMinutes|qos_class)"|[0-9]{1,20}|-1|1e9|0\.5|null|true)"#;
+    let words = r#"("(policy|spec|limits|nodes|node_ids|profile|fast|none|redis|interval|10m|migrateIntervalMinutes|qos_class)"|[0-9]{1,20}|-1|1e9|0\.5|null|true)"#;
     let text = format!(r#"(\{{|\}}|\[|\]|:|,|{words}){{0,24}}"#);
     proptest::string::string_regex(&text).expect("a pattern")
 }
@@ -419,15 +423,15 @@ proptest! {
     /// What pods get is within the ceilings, and the daemon takes it.
     #[test]
     fn what_is_decided_is_within_the_ceilings(
-        (shared, profile, stall) in (any::<bool>(), 0..3_usize, 0.0001..60.0_f64),
+        (shared, profile, stall) in (any::<bool>(), 0..3_usize, 100..60_000_000_u64),
         (rate, workers) in (4096..u64::MAX / 4, 1..=256_u64),
-        (interval, to) in (prop_oneof![Just(0.0), 1.0..1e6_f64], any::<bool>()),
+        (interval, to) in (prop_oneof![Just(0), 1..1_000_000_u64], any::<bool>()),
         ceiling in 0..3_usize,
     ) {
-        let to = if to { "[1]" } else { "null" };
+        let to = if to { r#"{"node_ids":[1]}"# } else { "null" };
         let value = format!(
-            r#"{{"options":{{"include_shared":{shared},"profile":"{}","max_stall_seconds":{stall},"to_nodes":{to}}},
-            "limits":{{"rate_bytes_per_second":{rate},"workers":{workers}}},"interval_seconds":{interval}}}"#,
+            r#"{{"spec":{{"policy":{{"include_shared":{shared},"profile":"{}","max_stall":"{stall}us","nodes":{to}}},
+            "limits":{{"rate_bytes_per_second":{rate},"workers":{workers}}}}},"interval":"{interval}s"}}"#,
             Profile::ALL[profile].name()
         );
         let ceilings = Ceilings {
@@ -447,7 +451,7 @@ proptest! {
             prop_assert!(!settings.repeats() || settings.interval >= ceilings.min_interval);
             let target = numaloc_api::value::Target::container("c");
             let schedule = settings.schedule(target, std::collections::BTreeMap::new());
-            prop_assert_eq!(schedule.checked(), Ok(schedule));
+            prop_assert_eq!(v1::Schedule::from(&schedule).try_into(), Ok(schedule));
         }
     }
 }

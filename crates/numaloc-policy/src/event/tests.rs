@@ -123,9 +123,9 @@ fn a_bad_annotation_is_a_warning() {
             "koordinator.sh/memoryLocality",
             r#"{"policy": "none", "migrateIntervalMinutes": "5"}"#,
         ),
-        event("numaloc.io/policy", r#"{"options": {"profil": "gentle"}}"#),
-        event("numaloc.io/policies", r#"{"redis": {"limits": {"workers": 0}}}"#),
-        event("numaloc.io/policy", r#"{"options": {"profile": "fast"}}"#),
+        event("numaloc.io/policy", r#"{"spec": {"policy": {"profil": "gentle"}}}"#),
+        event("numaloc.io/policies", r#"{"redis": {"spec": {"limits": {"workers": 0}}}}"#),
+        event("numaloc.io/policy", r#"{"spec": {"policy": {"profile": "fast"}}}"#),
         event("numaloc.io/polcy", "none"),
         event("koordinator.sh/memoryLocality", r#"{"policy": "bestEffort"}"#),
     ];

@@ -2,12 +2,11 @@
 
 use super::{
     ProgressArgs,
-    names::{parse_job, parse_schedule, parse_since, parse_workload},
+    names::{job_state, parse_job, parse_schedule, parse_since, parse_workload},
     target::parse_label,
 };
-use crate::job_state::JobState;
 use clap::{Args, Subcommand};
-use numaloc_api::value::{JobFilter, JobId, ScheduleId, WorkloadId};
+use numaloc_api::value::{JobFilter, JobId, JobState, ScheduleId, WorkloadId};
 use std::time::SystemTime;
 
 /// What to do with jobs.
@@ -70,7 +69,7 @@ pub struct JobsArgs {
 )]
 pub struct ListJobsArgs {
     /// Only those in this state; several with commas.
-    #[arg(long, value_enum, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = job_state())]
     pub state: Vec<JobState>,
     /// Only those of this schedule.
     #[arg(long, value_name = "ID", value_parser = parse_schedule)]
@@ -102,7 +101,7 @@ impl ListJobsArgs {
     /// The filter as a value of the API.
     pub fn filter(&self) -> JobFilter {
         JobFilter {
-            states: self.state.iter().filter_map(|state| state.asked()).collect(),
+            states: self.state.clone(),
             schedule: self.schedule.clone(),
             creator: self.creator.clone(),
             created_since: self.since,

@@ -1,7 +1,8 @@
 //! Names of the daemon's resources, as people write them.
 
-use crate::time;
-use numaloc_api::value::{JobId, ScheduleId, WorkloadId};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use numaloc_api::value::{JobId, JobState, ScheduleId, WorkloadId};
+use prost_types::Timestamp;
 use std::time::SystemTime;
 
 fn bare<'a>(text: &'a str, prefix: &str) -> &'a str {
@@ -30,6 +31,15 @@ pub fn parse_workload(text: &str) -> Result<WorkloadId, String> {
     })
 }
 
+/// A parser for the states of a job.
+pub fn job_state() -> impl TypedValueParser<Value = JobState> {
+    let lower = |state: JobState| state.name().to_ascii_lowercase();
+    let find = move |text: String| {
+        JobState::ALL.into_iter().find(|&state| lower(state) == text).ok_or("no such state")
+    };
+    PossibleValuesParser::new(JobState::ALL.map(lower)).try_map(find)
+}
+
 /// Reads `12` or `events/12`.
 pub fn parse_event(text: &str) -> Result<u64, String> {
     let number = bare(text, "events/").parse();
@@ -41,7 +51,8 @@ pub fn parse_event(text: &str) -> Result<u64, String> {
 pub fn parse_since(text: &str) -> Result<SystemTime, String> {
     let now = SystemTime::now();
     let ago = || now.checked_sub(crate::units::parse_duration(text).ok()?);
-    time::parse(text).or_else(ago).ok_or_else(|| {
+    let time = || SystemTime::try_from(text.parse::<Timestamp>().ok()?).ok();
+    time().filter(|time| *time >= SystemTime::UNIX_EPOCH).or_else(ago).ok_or_else(|| {
         format!("'{text}' is not a valid time: expected for example 2026-11-20T08:00:00Z, or a duration before now, for example 10m")
     })
 }
@@ -49,6 +60,7 @@ pub fn parse_since(text: &str) -> Result<SystemTime, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn resources_are_named_with_and_without_their_kind() {
@@ -61,6 +73,11 @@ mod tests {
         assert_eq!(parse_event("events/12"), Ok(12));
         assert!(parse_event("x").is_err());
         assert!(parse_since("10m").unwrap() < SystemTime::now());
-        assert!(parse_since("yesterday").is_err());
+        let after = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        assert_eq!(parse_since("2026-11-20T08:00:00Z"), Ok(after(1_795_161_600)));
+        assert_eq!(parse_since("1970-01-01 01:00:00+01:00"), Ok(after(0)));
+        for text in ["yesterday", "1969-12-31T23:59:59Z", "2026-02-29T00:00:00Z"] {
+            assert!(parse_since(text).is_err(), "{text} was taken");
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::{
 };
 use clap::Args;
 use numaloc_api::value::Policy;
-use numaloc_core::{Compact, HomeRule, HugetlbSource, MakeRoom, NodeSet, Options, Order, Topology};
+use numaloc_core::{Compact, HomeRule, HugetlbSource, MakeRoom, NodeSet, Options, Order};
 
 /// Options of a plan. An option that is not given has its default; in a change it leaves the value as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
@@ -114,30 +114,30 @@ impl PlanArgs {
         let needs = |nodes: &Nodes| matches!(nodes, Nodes::All | Nodes::Except(_));
         self.to.iter().chain(&self.from).any(needs)
     }
-    /// The options of the planner. The nodes are not checked against the machine yet.
+    /// The options of the planner, on a machine with memory on these nodes. The nodes are not checked against it yet.
     ///
     /// # Errors
     /// No node is left to move to.
-    pub fn options(&self, topology: &Topology) -> Result<Options, Failure> {
-        self.change_options(Options::default(), topology)
+    pub fn options(&self, with_memory: &NodeSet) -> Result<Options, Failure> {
+        self.change_options(Options::default(), with_memory)
     }
     /// `policy` changed by the options that are given, for the daemon.
     ///
     /// # Errors
     /// No node is left to move to.
-    pub fn change(&self, policy: Policy, topology: &Topology) -> Result<Policy, Failure> {
+    pub fn change(&self, policy: Policy, with_memory: &NodeSet) -> Result<Policy, Failure> {
         Ok(Policy {
-            options: self.change_options(policy.options, topology)?,
+            options: self.change_options(policy.options, with_memory)?,
             numa_balancing: self.pace.numa_balancing.unwrap_or(policy.numa_balancing),
             offload: self.pace.offload.unwrap_or(policy.offload),
             ..policy
         })
     }
 
-    fn change_options(&self, options: Options, topology: &Topology) -> Result<Options, Failure> {
+    fn change_options(&self, options: Options, with_memory: &NodeSet) -> Result<Options, Failure> {
         let given = |nodes: &Option<Nodes>, name, before| match nodes {
             None => Ok(before),
-            Some(nodes) => nodes.among(topology, name),
+            Some(nodes) => nodes.among(with_memory, name),
         };
         let (to, from) =
             (given(&self.to, "--to", options.to)?, given(&self.from, "--from", options.from)?);
@@ -161,13 +161,13 @@ impl PlanArgs {
 }
 
 impl Nodes {
-    fn among(&self, topology: &Topology, name: &str) -> Result<Option<NodeSet>, Failure> {
+    fn among(&self, with_memory: &NodeSet, name: &str) -> Result<Option<NodeSet>, Failure> {
         match self {
             Self::Default => Ok(None),
-            Self::All => Ok(Some(topology.with_memory())),
+            Self::All => Ok(Some(with_memory.clone())),
             Self::Only(nodes) => Ok(Some(nodes.clone())),
             Self::Except(nodes) => {
-                let rest = topology.with_memory().minus(nodes);
+                let rest = with_memory.minus(nodes);
                 match rest.is_empty() {
                     true => {
                         Err(Failure::Usage(format!("{name} !{nodes} leaves no node with memory")))
@@ -186,7 +186,7 @@ mod tests {
 
     fn to(text: &str) -> Option<String> {
         let args = PlanArgs { to: Some(parse_targets(text).ok()?), ..PlanArgs::default() };
-        let options = args.options(&fixture::topology()).ok()?;
+        let options = args.options(&fixture::topology().with_memory()).ok()?;
         options.to.map(|nodes| nodes.to_string())
     }
 
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(parse_sources("default"), Ok(Nodes::Default));
         let from = PlanArgs { from: parse_sources("!0").ok(), ..PlanArgs::default() };
         assert!(from.needs_topology());
-        let options = from.options(&fixture::topology()).unwrap();
+        let options = from.options(&fixture::topology().with_memory()).unwrap();
         assert_eq!((options.from, options.to), (Some("2,8".parse().unwrap()), None));
     }
 }

@@ -42,6 +42,7 @@ impl PaceArgs {
             profile: self.profile.unwrap_or(pacing.profile),
             max_stall: self.max_stall.or(pacing.max_stall),
             node_cpu_percent_max: self.node_cpu_max.or(pacing.node_cpu_percent_max),
+            ..pacing
         }
     }
 

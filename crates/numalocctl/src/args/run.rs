@@ -7,7 +7,7 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use numaloc_api::value::{self, OnInterrupt};
-use numaloc_core::Topology;
+use numaloc_core::NodeSet;
 use numaloc_executor::RunLimits;
 use std::time::Duration;
 
@@ -34,11 +34,10 @@ impl LimitArgs {
     pub fn is_empty(&self) -> bool {
         self == &Self::default()
     }
-    /// The limits of a run without the daemon.
+    /// The limits of a run without the daemon. [`Pacing`](numaloc_core::Pacing) has the number of workers.
     pub fn limits(&self) -> RunLimits {
         RunLimits {
             batch_bytes: self.batch_bytes,
-            workers: self.workers.map(usize::from),
             timeout: self.timeout,
             rate_bytes_per_second: self.rate,
             ..RunLimits::default()
@@ -135,9 +134,9 @@ pub fn spec(
     options: &PlanArgs,
     queue: &QueueArgs,
     limits: &LimitArgs,
-    topology: &Topology,
+    with_memory: &NodeSet,
 ) -> Result<value::MigrationSpec, Failure> {
-    let policy = options.change(value::Policy::default(), topology)?;
+    let policy = options.change(value::Policy::default(), with_memory)?;
     Ok(value::MigrationSpec {
         target: target.request(),
         policy: queue.change(policy),

@@ -1,7 +1,8 @@
 //! Whether the daemon can be used.
 
 use super::Findings;
-use crate::doc::{Check, HoldsDoc};
+use crate::{doc::Check, fields::short};
+use numaloc_api::v1;
 
 /// The result of asking the daemon.
 #[derive(Clone, Debug)]
@@ -13,7 +14,7 @@ pub enum DaemonState {
         /// What the caller may do.
         role: String,
         /// What keeps moves from beginning.
-        holds: HoldsDoc,
+        holds: v1::Holds,
         /// What it cannot do.
         problems: Vec<String>,
     },
@@ -66,13 +67,13 @@ pub fn daemon(found: &Findings) -> Check {
 }
 
 /// What keeps moves from beginning, and what ends that.
-fn held(holds: &HoldsDoc) -> Vec<(String, &'static str)> {
+fn held(holds: &v1::Holds) -> Vec<(String, &'static str)> {
     let drained = holds.drain_time.map(|time| {
-        let text = format!("drained since {}, so no move begins", time.short());
+        let text = format!("drained since {}, so no move begins", short(time));
         (text, "`numalocctl undrain` lets moves begin again")
     });
     let paused = holds.pause_time.map(|time| {
-        let text = format!("all moves are paused since {}", time.short());
+        let text = format!("all moves are paused since {}", short(time));
         (text, "`numalocctl resume-all` lets paused moves go on")
     });
     drained.into_iter().chain(paused).collect()

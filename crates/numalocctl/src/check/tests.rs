@@ -1,15 +1,8 @@
 //! The checks on a good, a bad and a poor host.
 
 use super::*;
-use crate::{
-    container_runtime::Answer,
-    doc::{DoctorDoc, HoldsDoc},
-    exit::Code,
-    fixture,
-    output::View,
-    text,
-    time::Time,
-};
+use crate::{container_runtime::Answer, doc::DoctorDoc, exit::Code, fixture, output::View, text};
+use numaloc_api::v1;
 use numaloc_core::HugePool;
 use numaloc_host::{
     UnixSocket,
@@ -17,6 +10,7 @@ use numaloc_host::{
     facts::{Capabilities, CgroupVersion, Knob},
     node_room::Permission,
 };
+use prost_types::Timestamp;
 
 pub fn good() -> Findings {
     let capabilities = Capabilities {
@@ -49,7 +43,7 @@ pub fn good() -> Findings {
     let daemon = DaemonState::Reachable {
         version: "0.1.0".into(),
         role: "admin".into(),
-        holds: HoldsDoc::default(),
+        holds: v1::Holds::default(),
         problems: Vec::new(),
     };
     let (reclaim, compact) = (Permission::Allowed, Permission::Allowed);
@@ -150,10 +144,10 @@ fn a_machine_of_one_full_node_is_a_problem() {
 /// What doctor says of a daemon that moves nothing, and of one that cannot do something besides.
 #[test]
 fn a_daemon_that_is_held_is_a_warning_that_says_how_to_end_it() {
-    let since = Some(Time::new(1_700_000_000, 0));
+    let since = Some(Timestamp { seconds: 1_700_000_000, nanos: 0 });
     let check = |drain_time, pause_time, problems: &[&str]| {
         let problems = problems.iter().map(|&problem| problem.to_owned()).collect();
-        let holds = HoldsDoc { drain_time, pause_time };
+        let holds = v1::Holds { drain_time, pause_time };
         let (version, role) = ("0.1.0".to_owned(), "admin".to_owned());
         let daemon = DaemonState::Reachable { version, role, holds, problems };
         checks(&Findings { daemon, ..good() }).pop().expect("the daemon's is the last check")

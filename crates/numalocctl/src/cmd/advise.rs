@@ -1,17 +1,17 @@
 //! `numalocctl advise`.
 
-use super::{Surroundings, daemon, shown_part};
+use super::{Surroundings, answered, daemon, whole};
 use crate::{
     args::{AdviseArgs, Cli, TargetArgs},
-    doc::AdviceDoc,
     exit::Failure,
     inspect::missing_of,
     output::Report,
     text,
 };
+use numaloc_api::{AdviceView, v1};
 use numaloc_core::advise::advise;
 use numaloc_host::{Roots, Wanted, look};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Looks at the host once and says what would help. Findings are no failure.
 pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<Report, Failure> {
@@ -22,15 +22,16 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<Report
         ..TargetArgs::default()
     };
     let interval = args.seconds;
-    let document = match daemon(cli, around)? {
+    let answer = match daemon(cli, around)? {
         Some(daemon) => {
             let target = (!target.is_empty()).then(|| target.request());
             daemon.patient(interval).advice(target.as_ref(), interval, args.min_bytes)?
         }
         None => here(&around.roots, &target, interval, args.min_bytes)?,
     };
-    let is_whole = document.missing.is_empty() && document.unreadable_count == 0;
-    shown_part(cli, &document, is_whole, text::advice)
+    let unreadable = answer.advice.as_ref().map_or(0, |advice| advice.unreadable_count);
+    let code = whole(answer.missing.is_empty() && unreadable == 0);
+    Ok(Report { code, ..answered(cli, &answer, text::advice)? })
 }
 
 fn here(
@@ -38,9 +39,19 @@ fn here(
     target: &TargetArgs,
     interval: Duration,
     min_bytes: u64,
-) -> Result<AdviceDoc, Failure> {
+) -> Result<v1::GetAdviceResponse, Failure> {
     let targets = target.targets()?;
     let looked = look(&|| false, roots, &Wanted { targets: targets.clone(), min_bytes, interval })?;
+    let findings = advise(&looked.look, min_bytes);
+    let view = AdviceView {
+        look: &looked.look,
+        findings: &findings,
+        unreadable: looked.unreadable,
+        left_out: looked.left_out,
+        ended: looked.ended,
+        time: SystemTime::now(),
+    };
     let missing = missing_of(&targets, &looked.missing);
-    Ok(AdviceDoc::new(&looked, &advise(&looked.look, min_bytes), &missing))
+    let missing = missing.iter().map(Into::into).collect();
+    Ok(v1::GetAdviceResponse { advice: Some(view.into()), missing })
 }

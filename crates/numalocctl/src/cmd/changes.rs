@@ -1,27 +1,28 @@
-//! What becomes of jobs, schedules and workloads, for `ls --watch`.
+//! Changes of jobs, schedules and workloads, for `ls --watch`.
 
 use crate::{
     args::{Cli, Format},
     clean::clean,
-    doc::ChangeDoc,
     exit::{Code, Failure},
+    json::Json,
     output::{Report, View, emit, json_line},
+    remote::RecordWatch,
 };
-use serde::Serialize;
+use prost::{Message, Name};
 
 /// Shows what `watch` tells, for ever. JSON is a line per change, text a row of `line`, which without a record is the header.
-pub fn follow<D: Serialize>(
+pub fn follow<A: RecordWatch + Message + Name>(
     cli: &Cli,
-    line: impl Fn(Option<&D>, View) -> String,
-    watch: impl FnOnce(&mut dyn FnMut(&ChangeDoc<D>) -> Result<(), Failure>) -> Result<(), Failure>,
+    line: impl Fn(Option<&A::Record>, View) -> String,
+    watch: impl FnOnce(&mut dyn FnMut(&A) -> Result<(), Failure>) -> Result<(), Failure>,
 ) -> Result<Report, Failure> {
     let (is_json, wide) = (cli.output == Format::Json, cli.output == Format::Wide);
     if !is_json && !cli.no_headers {
         emit(&line(None, View { wide, headers: true }))?;
     }
-    watch(&mut |change| {
-        let shown = match (&change.record, &change.name) {
-            _ if is_json => json_line(change)?,
+    watch(&mut |answer| {
+        let shown = match (answer.present(), answer.removed()) {
+            _ if is_json => json_line(&Json(answer))?,
             (Some(record), _) => line(Some(record), View { wide, headers: false }),
             (None, Some(name)) => format!("{} removed\n", clean(name)),
             // That all there is has been told: people see that it pauses.

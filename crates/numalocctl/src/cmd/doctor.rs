@@ -69,7 +69,7 @@ fn daemon(cli: &Cli, around: &Surroundings) -> (DaemonState, Option<String>) {
         Ok(status) => DaemonState::Reachable {
             version: status.version,
             role: status.role,
-            holds: status.holds,
+            holds: status.holds.unwrap_or_default(),
             problems: status.problems,
         },
         Err(Failure::Unreachable { endpoint, reason, .. }) => {

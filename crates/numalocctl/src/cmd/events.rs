@@ -1,9 +1,10 @@
 //! `numalocctl events`.
 
-use super::shown;
+use super::answered;
 use crate::{
     args::{Cli, EventsArgs, Format},
     exit::{Code, Failure},
+    json::Json,
     output::{Report, View, emit, json_line},
     remote::Daemon,
     text,
@@ -13,7 +14,7 @@ use crate::{
 pub fn run(cli: &Cli, daemon: &Daemon, args: &EventsArgs) -> Result<Report, Failure> {
     match args.watch {
         true => watch(cli, daemon, args),
-        false => shown(cli, &daemon.list_events(&args.filter(), args.after)?, text::events),
+        false => answered(cli, &daemon.list_events(&args.filter(), args.after)?, text::events),
     }
 }
 
@@ -26,7 +27,7 @@ fn watch(cli: &Cli, daemon: &Daemon, args: &EventsArgs) -> Result<Report, Failur
     let after = args.after.or(args.since.map(|_| 0));
     daemon.watch_events(&args.filter(), after, |event| {
         emit(&match cli.output {
-            Format::Json => json_line(event)?,
+            Format::Json => json_line(&Json(event))?,
             Format::Table | Format::Wide | Format::Csv => text::event_line(event, view),
         })
     })?;

@@ -1,42 +1,62 @@
 //! `numalocctl jobs`.
 
-use super::{TAKEN, changes, shown, wait};
+use super::{TAKEN, answered, changes, shown, wait};
 use crate::{
-    args::{Cli, DeleteJobsArgs, Format, JobsCommand, ListJobsArgs, ProgressArgs},
+    args::{Cli, DeleteJobsArgs, Format, JobsArgs, JobsCommand, ListJobsArgs, ProgressArgs},
     clean::clean,
-    doc::{JobDoc, JobsDoc, RemovedDoc},
+    doc::RemovedDoc,
     exit::Failure,
+    job,
+    json::Json,
     output::{Report, View, emit, json_line},
     progress::Wish,
     remote::{Daemon, OnInterrupt},
     text,
 };
-use numaloc_api::value::{DeleteJob, JobId};
+use numaloc_api::{
+    v1,
+    value::{DeleteJob, JobId},
+};
 
 /// Lists, watches and controls jobs.
 pub fn run(cli: &Cli, daemon: &Daemon, command: &JobsCommand) -> Result<Report, Failure> {
-    let each = |ids: &[JobId], call: &dyn Fn(&JobId) -> Result<JobDoc, Failure>| {
-        let jobs = ids.iter().map(call).collect::<Result<Vec<_>, _>>()?;
-        Ok::<_, Failure>(JobsDoc { jobs })
-    };
     match command {
         JobsCommand::Ls(args) => list(cli, daemon, args),
-        JobsCommand::Get(args) => shown(cli, &each(&args.jobs, &|id| daemon.get_job(id))?, in_full),
+        JobsCommand::Get(args) => get(cli, daemon, args),
         JobsCommand::Watch { job, progress } => watch(cli, daemon, job, *progress),
         JobsCommand::Cancel(args) => {
-            shown(cli, &each(&args.jobs, &|id| daemon.cancel_job(id))?, states)
+            answered(cli, &each(args, |id| daemon.cancel_job(id))?, states)
         }
-        JobsCommand::Pause(args) => {
-            shown(cli, &each(&args.jobs, &|id| daemon.pause_job(id))?, states)
-        }
+        JobsCommand::Pause(args) => answered(cli, &each(args, |id| daemon.pause_job(id))?, states),
         JobsCommand::Resume(args) => {
-            shown(cli, &each(&args.jobs, &|id| daemon.resume_job(id))?, states)
+            answered(cli, &each(args, |id| daemon.resume_job(id))?, states)
         }
         JobsCommand::Delete(args) if args.validate_only => {
             shown(cli, &delete(daemon, args)?, |_, _| TAKEN.to_owned())
         }
         JobsCommand::Delete(args) => shown(cli, &delete(daemon, args)?, text::removed),
     }
+}
+
+fn each(
+    args: &JobsArgs,
+    call: impl Fn(&JobId) -> Result<v1::Job, Failure>,
+) -> Result<v1::ListJobsResponse, Failure> {
+    let jobs = args.jobs.iter().map(call).collect::<Result<_, _>>()?;
+    Ok(v1::ListJobsResponse { jobs, ..Default::default() })
+}
+
+fn get(cli: &Cli, daemon: &Daemon, args: &JobsArgs) -> Result<Report, Failure> {
+    let answer = each(args, |id| daemon.get_job(id))?;
+    // The distances of the plans' routes.
+    let topology = match cli.output == Format::Wide {
+        true => daemon.topology()?.topology.unwrap_or_default(),
+        false => v1::Topology::default(),
+    };
+    answered(cli, &answer, |answer, view| {
+        let jobs: Vec<_> = answer.jobs.iter().map(|job| text::job(job, &topology, view)).collect();
+        jobs.join("\n")
+    })
 }
 
 /// Deletes one after the other. Before the first one that fails, all are deleted.
@@ -61,22 +81,17 @@ fn list(cli: &Cli, daemon: &Daemon, args: &ListJobsArgs) -> Result<Report, Failu
             daemon.watch_jobs(&args.filter(), seen)
         });
     }
-    let document = daemon.list_jobs(&args.filter(), args.limit)?;
-    shown(cli, &document, |document, view| match args.quiet {
-        true => wait::names(&document.jobs),
-        false => text::jobs(document, view),
+    let answer = daemon.list_jobs(&args.filter(), args.limit)?;
+    answered(cli, &answer, |answer, view| match args.quiet {
+        true => wait::names(&answer.jobs),
+        false => text::jobs(answer, view),
     })
 }
 
-fn in_full(document: &JobsDoc, view: View) -> String {
-    let jobs: Vec<_> = document.jobs.iter().map(|job| text::job(job, view)).collect();
-    jobs.join("\n")
-}
-
 /// A line for each job and its state. The change that was asked for may come only after the job's current batches.
-fn states(document: &JobsDoc, _: View) -> String {
-    let line = |job: &JobDoc| format!("{} {}\n", clean(&job.name), job.state.name());
-    document.jobs.iter().map(line).collect()
+fn states(answer: &v1::ListJobsResponse, _: View) -> String {
+    let line = |each: &v1::Job| format!("{} {}\n", clean(&each.name), job::state(each));
+    answer.jobs.iter().map(line).collect()
 }
 
 /// Follows a job. JSON output has a line per change; text output is that of `migrate` at the end.
@@ -87,10 +102,10 @@ fn watch(
     progress: ProgressArgs,
 ) -> Result<Report, Failure> {
     let json = cli.output == Format::Json;
-    let seen = |job: &JobDoc| if json { emit(&json_line(job)?) } else { Ok(()) };
+    let seen = |job: &v1::Job| if json { emit(&json_line(&Json(job))?) } else { Ok(()) };
     let ended = wait::follow(daemon, id, OnInterrupt::Default, Wish::from(progress), seen)?;
     match json {
-        true => Ok(Report { text: String::new(), code: ended.result.code() }),
+        true => Ok(Report { text: String::new(), code: job::code(&ended) }),
         false => wait::report(cli, &ended),
     }
 }

@@ -1,14 +1,14 @@
 //! `numalocctl locality`.
 
-use super::{Surroundings, daemon, map, shown_part};
+use super::{Surroundings, answered, daemon, map, whole};
 use crate::{
     args::{Cli, MapArgs, TargetArgs},
-    doc::LocalityDoc,
     exit::Failure,
     inspect,
     output::Report,
     text,
 };
+use numaloc_api::v1;
 use numaloc_host::{Roots, numa_stat};
 
 /// Shows where the memory of a target is.
@@ -21,16 +21,23 @@ pub fn run(
     if let Some(file) = &picture.map {
         return map::run(cli, around, target, file.as_deref(), picture.map_exact);
     }
-    let document = match daemon(cli, around)? {
-        Some(daemon) => daemon.locality(&target.request())?,
+    let (answer, topology) = match daemon(cli, around)? {
+        Some(daemon) => {
+            let answer = daemon.locality(&target.request())?;
+            (answer, daemon.topology()?.topology.unwrap_or_default())
+        }
         None => here(&around.roots, target)?,
     };
-    shown_part(cli, &document, document.missing.is_empty(), text::locality)
+    let shown = answered(cli, &answer, |answer, view| text::locality(answer, &topology, view))?;
+    Ok(Report { code: whole(answer.missing.is_empty()), ..shown })
 }
 
-fn here(roots: &Roots, target: &TargetArgs) -> Result<LocalityDoc, Failure> {
+fn here(
+    roots: &Roots,
+    target: &TargetArgs,
+) -> Result<(v1::GetLocalityResponse, v1::Topology), Failure> {
     let inspected = inspect::to_see(roots, target)?;
     let stat = |path: &String| Some((path.clone(), numa_stat(roots, path)?));
     let cgroups: Vec<_> = target.cgroup.iter().filter_map(stat).collect();
-    Ok(LocalityDoc::new(&inspected, &cgroups))
+    Ok((inspected.locality(&cgroups), (&inspected.topology).into()))
 }

@@ -1,6 +1,6 @@
 //! `numalocctl locality --map`, and the picture of `numalocctl migrate --map`.
 
-use super::{Surroundings, shown_part};
+use super::{Surroundings, shown, whole};
 use crate::{
     args::{Cli, TargetArgs},
     clean::clean,
@@ -42,13 +42,14 @@ pub fn run(
     let path = file.map(|file| save(file, &picture)).transpose()?;
     let name = path.as_ref().map(|path| path.display().to_string());
     let document = MapDoc::new(&picture, viewer.source(), name, &missing);
-    shown_part(cli, &document, missing.is_empty(), |document, _| {
+    let report = shown(cli, &document, |document, _| {
         let shown = match &document.file {
             Some(file) => format!("{}\n", clean(file)),
             None => text::map(&picture, canvas),
         };
         shown + &text::left_out(&document.missing)
-    })
+    })?;
+    Ok(Report { code: whole(missing.is_empty()), ..report })
 }
 
 /// Refuses a picture where the daemon would do the work: it may be on another host, and has no call for pictures.

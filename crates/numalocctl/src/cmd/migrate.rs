@@ -1,24 +1,26 @@
 //! `numalocctl migrate`.
 
 use super::{
-    Surroundings, daemon,
+    Surroundings, answered, daemon,
     map::{self, MoveMap},
-    plan::topology_for,
-    shown, wait,
+    wait,
 };
 use crate::{
     args::{Cli, MigrateArgs, spec},
     check::{BALANCING_ADVICE, is_balancing},
-    doc::{JobsDoc, MigrationDoc, MigrationParts},
     exit::Failure,
     inspect::{self, Inspection},
+    job::Here,
     others::Others,
-    output::{Report, complain, render},
+    output::{Report, complain},
     progress::{Progress, Wish},
     remote::{Daemon, OnInterrupt, nowhere},
     signals, text,
 };
-use numaloc_api::value::{CreateJob, OnConflict};
+use numaloc_api::{
+    v1,
+    value::{CreateJob, OnConflict},
+};
 use numaloc_core::{Locality, NumaBalancing};
 use numaloc_executor::{Assignment, Control, Outcome, RunLimits, execute_with};
 use numaloc_host::{Policies, Roots, Survey, numa_balancing};
@@ -42,9 +44,9 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &MigrateArgs) -> Result<Repor
 /// Creates a job of the daemon, and follows it.
 fn by_daemon(cli: &Cli, daemon: &Daemon, args: &MigrateArgs) -> Result<Report, Failure> {
     args.exchange.check_daemon()?;
-    let topology = topology_for(daemon, &args.options)?;
+    let with_memory = daemon.with_memory_for(&args.options)?;
     let request = CreateJob {
-        spec: spec(&args.target, &args.options, &args.queue, &args.limits, &topology)?,
+        spec: spec(&args.target, &args.options, &args.queue, &args.limits, &with_memory)?,
         request_id: args.request_id.clone(),
         on_conflict: if args.join { OnConflict::Join } else { OnConflict::Refuse },
         id: args.id.clone(),
@@ -60,15 +62,15 @@ fn by_daemon(cli: &Cli, daemon: &Daemon, args: &MigrateArgs) -> Result<Report, F
         made => made?,
     };
     if args.validate_only {
-        let document = JobsDoc { jobs: vec![job] };
-        return shown(cli, &document, |document, view| {
-            let jobs = document.jobs.iter().map(|job| text::job_to_be(job, view));
+        let answer = v1::ListJobsResponse { jobs: vec![job], ..Default::default() };
+        return answered(cli, &answer, |answer, view| {
+            let jobs = answer.jobs.iter().map(|job| text::job_to_be(job, view));
             jobs.collect()
         });
     }
     if args.detach {
-        let document = JobsDoc { jobs: vec![job] };
-        return shown(cli, &document, |document, _| wait::names(&document.jobs));
+        let answer = v1::ListJobsResponse { jobs: vec![job], ..Default::default() };
+        return answered(cli, &answer, |answer, _| wait::names(&answer.jobs));
     }
     let on_interrupt = match existing {
         true => OnInterrupt::Leave(&mut interrupts),
@@ -104,7 +106,8 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<Report, Failure>
     check_here(args)?;
     let limits = args.limits.limits();
     let file = map::file(args.map.map.as_deref())?;
-    let (inspected, survey) = inspect::to_move(roots, &args.target, &args.options, Policies::Ask)?;
+    let options = (&args.options, args.limits.workers.map(usize::from));
+    let (inspected, survey) = inspect::to_move(roots, &args.target, options, Policies::Ask)?;
     let others = Others::find(roots, &inspected.topology, &args.exchange, &survey)?;
     if !inspected.plan.is_skipped() {
         warn(roots, args);
@@ -119,21 +122,14 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<Report, Failure>
             (outcome, others.moved(&partners), locality_after(roots, &inspected, &survey))
         }
     };
-    let offload = inspect::by_cpu(roots, args.options.pace.offload.unwrap_or_default(), &outcome);
+    let with_memory = inspected.topology.with_memory();
+    let spec = spec(&args.target, &args.options, &args.queue, &args.limits, &with_memory)?;
+    let offload = inspect::by_cpu(roots, spec.policy.offload, &outcome);
     if let Some(picture) = picture {
         picture.after();
     }
-    let parts = MigrationParts {
-        plan: &inspected.plan,
-        missing: &inspected.missing,
-        outcome: &outcome,
-        partners: &partners,
-        offload: &offload,
-        after,
-    };
-    let document = MigrationDoc::from(parts);
-    let text = render(&document, cli.output, !cli.no_headers, text::migration)?;
-    Ok(Report { text, code: document.code() })
+    let here = Here { spec: &spec, inspected: &inspected, outcome, partners, offload, after };
+    wait::report(cli, &here.into())
 }
 
 /// Warns if the kernel's NUMA balancing may work against the move.

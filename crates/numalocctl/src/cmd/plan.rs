@@ -1,17 +1,14 @@
 //! `numalocctl plan`.
 
-use super::{Surroundings, daemon, shown_part};
+use super::{Surroundings, answered, daemon, whole};
 use crate::{
     args::{Cli, ExchangeArgs, LimitArgs, PlanArgs, QueueArgs, TargetArgs, spec},
-    doc::PlanDoc,
     exit::Failure,
     inspect::{self, Inspection},
     others::Others,
     output::Report,
-    remote::Daemon,
     text,
 };
-use numaloc_core::Topology;
 use numaloc_executor::RunLimits;
 use numaloc_host::Policies;
 
@@ -23,18 +20,19 @@ pub fn run(
     options: &PlanArgs,
     exchange: &ExchangeArgs,
 ) -> Result<Report, Failure> {
-    let document = match daemon(cli, around)? {
+    let (answer, topology) = match daemon(cli, around)? {
         Some(daemon) => {
             exchange.check_daemon()?;
-            let topology = topology_for(&daemon, options)?;
+            let with_memory = daemon.with_memory_for(options)?;
             let (queue, limits) = (QueueArgs::default(), LimitArgs::default());
-            daemon.plan(&spec(target, options, &queue, &limits, &topology)?)?
+            let answer = daemon.plan(&spec(target, options, &queue, &limits, &with_memory)?)?;
+            (answer, daemon.topology()?.topology.unwrap_or_default())
         }
         None => {
             options.pace.check_here()?;
             exchange.check_here(options.make_room)?;
             let (roots, policies) = (&around.roots, Policies::AskBriefly);
-            let (mut found, survey) = inspect::to_move(roots, target, options, policies)?;
+            let (mut found, survey) = inspect::to_move(roots, target, (options, None), policies)?;
             let Inspection { topology, plan, .. } = &mut found;
             if plan.no_room_bytes > 0 {
                 let others = Others::find(roots, topology, exchange, &survey)?;
@@ -43,13 +41,9 @@ pub fn run(
                     .in_order(roots, topology, &options, &RunLimits::default(), policies)
                     .expect(plan);
             }
-            PlanDoc::from(&found)
+            (found.plan(), (&found.topology).into())
         }
     };
-    shown_part(cli, &document, document.missing.is_empty(), text::plan)
-}
-
-/// The daemon's machine, if the options cannot be read without it.
-pub fn topology_for(daemon: &Daemon, options: &PlanArgs) -> Result<Topology, Failure> {
-    if options.needs_topology() { daemon.topology() } else { Ok(Topology::default()) }
+    let shown = answered(cli, &answer, |answer, view| text::plan(answer, &topology, view))?;
+    Ok(Report { code: whole(answer.missing.is_empty()), ..shown })
 }

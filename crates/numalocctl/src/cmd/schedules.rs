@@ -1,19 +1,22 @@
 //! `numalocctl schedules`.
 
-use super::{TAKEN, changes, shown, wait};
+use super::{TAKEN, answered, changes, shown, wait};
 use crate::{
     args::{
         Cli, CreateScheduleArgs, DeleteScheduleArgs, RunSchedulesArgs, SchedulesCommand,
         UpdateScheduleArgs, spec,
     },
     clean::clean,
-    doc::{JobsDoc, RemovedDoc, ScheduleDoc, SchedulesDoc},
+    doc::RemovedDoc,
     exit::Failure,
     output::{Report, View},
     remote::{Changes, Daemon},
     text,
 };
-use numaloc_api::value::{CreateSchedule, DeleteSchedule, ScheduleId, ScheduleSpec};
+use numaloc_api::{
+    v1,
+    value::{CreateSchedule, DeleteSchedule, ScheduleId, ScheduleSpec},
+};
 
 /// Lists and changes schedules.
 pub fn run(cli: &Cli, daemon: &Daemon, command: &SchedulesCommand) -> Result<Report, Failure> {
@@ -24,49 +27,60 @@ pub fn run(cli: &Cli, daemon: &Daemon, command: &SchedulesCommand) -> Result<Rep
             })
         }
         SchedulesCommand::Ls(args) => {
-            let document = daemon.list_schedules(&args.filter())?;
-            shown(cli, &document, |document, view| match args.quiet {
-                true => names(document, view),
-                false => text::schedules(document, view),
+            let answer = daemon.list_schedules(&args.filter())?;
+            answered(cli, &answer, |answer, view| match args.quiet {
+                true => names(answer, view),
+                false => text::schedules(answer, view),
             })
         }
         SchedulesCommand::Get(args) => {
-            shown(cli, &each(&args.schedules, |id| daemon.get_schedule(id))?, in_full)
+            answered(cli, &each(&args.schedules, |id| daemon.get_schedule(id))?, in_full)
         }
         SchedulesCommand::Create(args) if args.validate_only => {
-            shown(cli, &create(daemon, args)?, |_, _| TAKEN.to_owned())
+            answered(cli, &create(daemon, args)?, |_, _| TAKEN.to_owned())
         }
-        SchedulesCommand::Create(args) => shown(cli, &create(daemon, args)?, names),
+        SchedulesCommand::Create(args) => answered(cli, &create(daemon, args)?, names),
         SchedulesCommand::Update(args) if args.validate_only => {
-            shown(cli, &update(daemon, args)?, |_, _| TAKEN.to_owned())
+            answered(cli, &update(daemon, args)?, |_, _| TAKEN.to_owned())
         }
-        SchedulesCommand::Update(args) => shown(cli, &update(daemon, args)?, states),
+        SchedulesCommand::Update(args) => {
+            answered(cli, &update(daemon, args)?, text::schedule_states)
+        }
         SchedulesCommand::Run(args) => {
-            shown(cli, &run_now(daemon, args)?, |document, _| wait::names(&document.jobs))
+            answered(cli, &run_now(daemon, args)?, |answer, _| wait::names(&answer.jobs))
         }
         SchedulesCommand::Delete(args) if args.validate_only => {
             shown(cli, &delete(daemon, args)?, |_, _| TAKEN.to_owned())
         }
         SchedulesCommand::Delete(args) => shown(cli, &delete(daemon, args)?, text::removed),
-        SchedulesCommand::Pause(args) => shown(cli, &hold(daemon, &args.schedules, true)?, states),
+        SchedulesCommand::Pause(args) => {
+            answered(cli, &hold(daemon, &args.schedules, true)?, text::schedule_states)
+        }
         SchedulesCommand::Resume(args) => {
-            shown(cli, &hold(daemon, &args.schedules, false)?, states)
+            answered(cli, &hold(daemon, &args.schedules, false)?, text::schedule_states)
         }
     }
 }
 
 fn each(
     ids: &[ScheduleId],
-    call: impl Fn(&ScheduleId) -> Result<ScheduleDoc, Failure>,
-) -> Result<SchedulesDoc, Failure> {
+    call: impl Fn(&ScheduleId) -> Result<v1::Schedule, Failure>,
+) -> Result<v1::ListSchedulesResponse, Failure> {
     let schedules = ids.iter().map(call).collect::<Result<_, _>>()?;
-    Ok(SchedulesDoc { schedules })
+    Ok(listed(schedules))
 }
 
-fn create(daemon: &Daemon, args: &CreateScheduleArgs) -> Result<SchedulesDoc, Failure> {
-    let topology = super::plan::topology_for(daemon, &args.options)?;
+fn listed(schedules: Vec<v1::Schedule>) -> v1::ListSchedulesResponse {
+    v1::ListSchedulesResponse { schedules, ..Default::default() }
+}
+
+fn create(
+    daemon: &Daemon,
+    args: &CreateScheduleArgs,
+) -> Result<v1::ListSchedulesResponse, Failure> {
+    let with_memory = daemon.with_memory_for(&args.options)?;
     let spec = ScheduleSpec {
-        migration: spec(&args.target, &args.options, &args.queue, &args.limits, &topology)?,
+        migration: spec(&args.target, &args.options, &args.queue, &args.limits, &with_memory)?,
         interval: args.when.interval.unwrap_or_default(),
         jitter: args.when.jitter.unwrap_or_default(),
         ttl_after_gone: args.when.ttl_after_gone.and_then(|ttl| ttl.duration()),
@@ -75,10 +89,13 @@ fn create(daemon: &Daemon, args: &CreateScheduleArgs) -> Result<SchedulesDoc, Fa
     };
     let (request_id, validate_only) = (args.request_id.clone(), args.validate_only);
     let request = CreateSchedule { id: args.id.clone(), spec, request_id, validate_only };
-    Ok(SchedulesDoc { schedules: vec![daemon.create_schedule(&request)?] })
+    Ok(listed(vec![daemon.create_schedule(&request)?]))
 }
 
-fn update(daemon: &Daemon, args: &UpdateScheduleArgs) -> Result<SchedulesDoc, Failure> {
+fn update(
+    daemon: &Daemon,
+    args: &UpdateScheduleArgs,
+) -> Result<v1::ListSchedulesResponse, Failure> {
     let new_labels = !args.label.is_empty() || args.no_labels;
     let changes = Changes {
         labels: new_labels.then(|| args.label.iter().cloned().collect()),
@@ -95,20 +112,24 @@ fn update(daemon: &Daemon, args: &UpdateScheduleArgs) -> Result<SchedulesDoc, Fa
         let message = "nothing to change is given; see `numalocctl schedules update --help`";
         return Err(Failure::Usage(message.into()));
     }
-    Ok(SchedulesDoc { schedules: vec![daemon.update_schedule(&args.schedule, &changes)?] })
+    Ok(listed(vec![daemon.update_schedule(&args.schedule, &changes)?]))
 }
 
-fn run_now(daemon: &Daemon, args: &RunSchedulesArgs) -> Result<JobsDoc, Failure> {
+fn run_now(daemon: &Daemon, args: &RunSchedulesArgs) -> Result<v1::ListJobsResponse, Failure> {
     let request_id = args.request_id.as_deref();
     if request_id.is_some() && args.schedules.len() > 1 {
         let message = "--request-id is for a run of one schedule";
         return Err(Failure::Usage(message.into()));
     }
     let jobs = args.schedules.iter().map(|id| daemon.run_schedule(id, request_id));
-    Ok(JobsDoc { jobs: jobs.collect::<Result<_, _>>()? })
+    Ok(v1::ListJobsResponse { jobs: jobs.collect::<Result<_, _>>()?, ..Default::default() })
 }
 
-fn hold(daemon: &Daemon, ids: &[ScheduleId], paused: bool) -> Result<SchedulesDoc, Failure> {
+fn hold(
+    daemon: &Daemon,
+    ids: &[ScheduleId],
+    paused: bool,
+) -> Result<v1::ListSchedulesResponse, Failure> {
     let changes = Changes { paused: Some(paused), ..Changes::default() };
     each(ids, |id| daemon.update_schedule(id, &changes))
 }
@@ -128,18 +149,11 @@ fn delete(daemon: &Daemon, args: &DeleteScheduleArgs) -> Result<RemovedDoc, Fail
     Ok(RemovedDoc { removed })
 }
 
-fn names(document: &SchedulesDoc, _: View) -> String {
-    document.schedules.iter().map(|schedule| clean(&schedule.name) + "\n").collect()
+fn names(answer: &v1::ListSchedulesResponse, _: View) -> String {
+    answer.schedules.iter().map(|schedule| clean(&schedule.name) + "\n").collect()
 }
 
-fn in_full(document: &SchedulesDoc, view: View) -> String {
-    let schedules = document.schedules.iter().map(|schedule| text::schedule(schedule, view));
+fn in_full(answer: &v1::ListSchedulesResponse, view: View) -> String {
+    let schedules = answer.schedules.iter().map(|schedule| text::schedule(schedule, view));
     schedules.collect::<Vec<_>>().join("\n")
-}
-
-/// A line for each schedule that was changed.
-fn states(document: &SchedulesDoc, _: View) -> String {
-    let line =
-        |schedule: &ScheduleDoc| format!("{} {}\n", clean(&schedule.name), clean(&schedule.state));
-    document.schedules.iter().map(line).collect()
 }

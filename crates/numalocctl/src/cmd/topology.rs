@@ -1,24 +1,27 @@
 //! `numalocctl topology`.
 
-use super::{Surroundings, daemon, shown};
+use super::{Surroundings, answered, daemon};
 use crate::{
     args::{Cli, TopologyArgs},
-    doc::TopologyDoc,
     exit::{Code, Failure},
     output::Report,
     text,
 };
+use numaloc_api::v1;
 use numaloc_host::topology;
 
 /// Shows the machine.
 pub fn run(cli: &Cli, around: &Surroundings, args: TopologyArgs) -> Result<Report, Failure> {
-    let topology = match daemon(cli, around)? {
+    let answer = match daemon(cli, around)? {
         Some(daemon) => daemon.topology()?,
-        None => topology::by_hwloc(&around.roots)?,
+        None => {
+            let topology = Some((&topology::by_hwloc(&around.roots)?).into());
+            v1::GetTopologyResponse { topology }
+        }
     };
-    let document = TopologyDoc::from(&topology);
+    let topology = answer.topology.clone().unwrap_or_default();
     match args.numactl {
-        true => Ok(Report { text: text::numactl(&document), code: Code::Done }),
-        false => shown(cli, &document, text::topology),
+        true => Ok(Report { text: text::numactl(&topology), code: Code::Done }),
+        false => answered(cli, &answer, |_, view| text::topology(&topology, view)),
     }
 }

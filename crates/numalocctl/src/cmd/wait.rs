@@ -1,17 +1,18 @@
 //! Waits for a job's end, for `migrate` and `jobs watch`.
 
+use super::answered;
 use crate::{
     args::Cli,
     clean::clean,
-    doc::{JobDoc, MigrationDoc},
     exit::{Code, Failure},
     follow::Follow,
-    output::{Report, render},
+    job,
+    output::Report,
     progress::Wish,
     remote::{Daemon, OnInterrupt, Watched},
     text,
 };
-use numaloc_api::value::JobId;
+use numaloc_api::{v1, value::JobId};
 
 /// Follows a job to its end. `seen` gets each of its states.
 pub fn follow(
@@ -19,8 +20,8 @@ pub fn follow(
     id: &JobId,
     on_interrupt: OnInterrupt<'_>,
     wish: Wish,
-    mut seen: impl FnMut(&JobDoc) -> Result<(), Failure>,
-) -> Result<MigrationDoc, Failure> {
+    mut seen: impl FnMut(&v1::Job) -> Result<(), Failure>,
+) -> Result<v1::Job, Failure> {
     let mut follow = Follow::new(wish);
     let watched = daemon.watch_job(id, on_interrupt, |job| {
         follow.update(job);
@@ -28,8 +29,7 @@ pub fn follow(
     });
     follow.finish();
     match watched? {
-        // A job that has ended has an outcome.
-        Watched::Ended(job) => job.outcome.ok_or_else(|| broken(id)),
+        Watched::Ended(job) => Ok(*job),
         Watched::Left { cancelled: true } => Err(Failure::Left(format!(
             "{id} was cancelled and is ending: `numalocctl jobs watch {id}` follows it"
         ))),
@@ -39,24 +39,23 @@ pub fn follow(
     }
 }
 
-/// The report of a job's result, with its exit code.
-pub fn report(cli: &Cli, ended: &MigrationDoc) -> Result<Report, Failure> {
-    let text = render(ended, cli.output, !cli.no_headers, text::migration)?;
-    Ok(Report { text, code: ended.code() })
+/// The report of a job that has ended, with its exit code.
+pub fn report(cli: &Cli, ended: &v1::Job) -> Result<Report, Failure> {
+    Ok(Report { code: job::code(ended), ..answered(cli, ended, text::migration)? })
 }
 
 /// The id in a job's name.
-pub fn id(job: &JobDoc) -> Result<JobId, Failure> {
-    JobId::from_name(&job.name).ok_or_else(|| broken(&job.name))
+pub fn id(job: &v1::Job) -> Result<JobId, Failure> {
+    JobId::from_name(&job.name).ok_or_else(|| {
+        let name = &job.name;
+        let message = format!(
+            "numalocd's answer about {name:.100} makes no sense: are the versions the same?"
+        );
+        Failure::Refused { code: Code::Failure, message }
+    })
 }
 
 /// Names, one per line.
-pub fn names(jobs: &[JobDoc]) -> String {
+pub fn names(jobs: &[v1::Job]) -> String {
     jobs.iter().map(|job| clean(&job.name) + "\n").collect()
-}
-
-fn broken(job: &impl std::fmt::Display) -> Failure {
-    let message =
-        format!("numalocd's answer about {job:.100} makes no sense: are the versions the same?");
-    Failure::Refused { code: Code::Failure, message }
 }

@@ -2,22 +2,25 @@
 
 mod file;
 
-use super::{TAKEN, changes, shown};
+use super::{TAKEN, answered, changes, shown};
 use crate::{
     args::{
         Cli, ListWorkloadsArgs, RegisterArgs, ReplaceArgs, UnregisterArgs, WorkloadsCommand,
         cgroup_path, joined,
     },
     clean::clean,
-    doc::{RemovedDoc, WorkloadsDoc},
+    doc::RemovedDoc,
     exit::Failure,
     output::{Report, View},
     remote::Daemon,
     text,
 };
-use numaloc_api::value::{
-    RegisterWorkload, UnregisterWorkload, WorkloadField, WorkloadFilter, WorkloadId, WorkloadSet,
-    WorkloadSpec,
+use numaloc_api::{
+    v1,
+    value::{
+        RegisterWorkload, UnregisterWorkload, WorkloadField, WorkloadFilter, WorkloadId,
+        WorkloadSet, WorkloadSpec,
+    },
 };
 use std::collections::BTreeSet;
 
@@ -30,12 +33,13 @@ pub fn run(cli: &Cli, daemon: &Daemon, command: &WorkloadsCommand) -> Result<Rep
             })
         }
         WorkloadsCommand::Ls(args) => {
-            shown(cli, &daemon.list_workloads(&filter(args))?, |document, view| match args.quiet {
-                true => names(document),
-                false => text::workloads(document, view),
+            let answer = daemon.list_workloads(&filter(args))?;
+            answered(cli, &answer, |answer, view| match args.quiet {
+                true => names(answer),
+                false => text::workloads(answer, view),
             })
         }
-        WorkloadsCommand::Get { workloads } => shown(cli, &get(daemon, workloads)?, in_full),
+        WorkloadsCommand::Get { workloads } => answered(cli, &get(daemon, workloads)?, in_full),
         WorkloadsCommand::Register(args) => {
             let request = request(args);
             if request.mask.as_ref().is_some_and(BTreeSet::is_empty) {
@@ -43,17 +47,17 @@ pub fn run(cli: &Cli, daemon: &Daemon, command: &WorkloadsCommand) -> Result<Rep
                     "nothing to change is given; see `numalocctl workloads register --help`";
                 return Err(Failure::Usage(message.into()));
             }
-            let workloads = vec![daemon.register(&request)?];
-            shown(cli, &WorkloadsDoc { workloads }, |document, _| match args.validate_only {
+            let answer = listed(vec![daemon.register(&request)?]);
+            answered(cli, &answer, |answer, _| match args.validate_only {
                 true => TAKEN.to_owned(),
-                false => names(document),
+                false => names(answer),
             })
         }
         WorkloadsCommand::Replace(args) => {
-            shown(cli, &daemon.replace_workloads(&set(args)?, args.ttl)?, text::replaced)
+            answered(cli, &daemon.replace_workloads(&set(args)?, args.ttl)?, text::replaced)
         }
         WorkloadsCommand::Renew { source } => {
-            shown(cli, &daemon.renew_workloads(source.as_deref())?, text::renewed)
+            answered(cli, &daemon.renew_workloads(source.as_deref())?, text::renewed)
         }
         WorkloadsCommand::Unregister(args) if args.validate_only => {
             shown(cli, &unregister(daemon, args)?, |_, _| TAKEN.to_owned())
@@ -71,9 +75,13 @@ fn filter(args: &ListWorkloadsArgs) -> WorkloadFilter {
     }
 }
 
-fn get(daemon: &Daemon, ids: &[WorkloadId]) -> Result<WorkloadsDoc, Failure> {
+fn get(daemon: &Daemon, ids: &[WorkloadId]) -> Result<v1::ListWorkloadsResponse, Failure> {
     let workloads = ids.iter().map(|id| daemon.get_workload(id)).collect::<Result<_, _>>()?;
-    Ok(WorkloadsDoc { workloads })
+    Ok(listed(workloads))
+}
+
+fn listed(workloads: Vec<v1::Workload>) -> v1::ListWorkloadsResponse {
+    v1::ListWorkloadsResponse { workloads, ..Default::default() }
 }
 
 fn request(args: &RegisterArgs) -> RegisterWorkload {
@@ -136,11 +144,11 @@ fn unregister(daemon: &Daemon, args: &UnregisterArgs) -> Result<RemovedDoc, Fail
     Ok(RemovedDoc { removed })
 }
 
-fn in_full(document: &WorkloadsDoc, view: View) -> String {
-    let workloads = document.workloads.iter().map(|workload| text::workload(workload, view));
+fn in_full(answer: &v1::ListWorkloadsResponse, view: View) -> String {
+    let workloads = answer.workloads.iter().map(|workload| text::workload(workload, view));
     workloads.collect::<Vec<_>>().join("\n")
 }
 
-fn names(document: &WorkloadsDoc) -> String {
-    document.workloads.iter().map(|workload| clean(&workload.name) + "\n").collect()
+fn names(answer: &v1::ListWorkloadsResponse) -> String {
+    answer.workloads.iter().map(|workload| clean(&workload.name) + "\n").collect()
 }

@@ -1,8 +1,8 @@
 //! A picture as numbers.
 
-use super::MissingDoc;
-use super::parts::{NodeBytes, ids, node_bytes, source_name};
-use numaloc_api::value::Missing;
+use super::parts::{NodeBytes, ids, node_bytes};
+use crate::json;
+use numaloc_api::{v1, value::Missing};
 use numaloc_core::picture::{Cell, Other, Panel, Picture, Row};
 use numaloc_host::Source;
 use serde::Serialize;
@@ -25,7 +25,8 @@ pub struct MapDoc {
     /// How many processes ended while they were looked at.
     pub ended_processes: u64,
     /// What of the target is left out: none of the numbers include it.
-    pub missing: Vec<MissingDoc>,
+    #[serde(serialize_with = "json::list")]
+    pub missing: Vec<v1::MissingMember>,
 }
 
 /// A process.
@@ -107,7 +108,10 @@ impl MapDoc {
         missing: &[Missing],
     ) -> Self {
         Self {
-            source: source_name(source),
+            source: match source {
+                Source::Pagemap => "pagemap",
+                Source::Query => "move_pages",
+            },
             file,
             sampled: picture.is_sampled(),
             processes: picture.panels.iter().map(panel).collect(),

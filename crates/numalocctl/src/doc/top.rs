@@ -1,12 +1,13 @@
 //! What `top` shows.
 
 use super::parts::{NodeBytes, ids, node_bytes};
-use crate::time::Time;
+use numaloc_api::timestamp;
 use numaloc_core::{
     NodeId, NodeSet,
     live::{GroupNow, NodeNow, ProcessNow, Seen, Snapshot},
 };
-use serde::Serialize;
+use prost_types::Timestamp;
+use serde::{Serialize, Serializer};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
@@ -17,7 +18,8 @@ use std::{
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TopDoc {
     /// When.
-    pub time: Option<Time>,
+    #[serde(serialize_with = "as_text")]
+    pub time: Option<Timestamp>,
     /// Who has looked.
     pub source: TopSource,
     /// Nodes.
@@ -34,6 +36,10 @@ pub struct TopDoc {
     pub left_out_count: usize,
     /// CPU time that was used for looking, in percent of one CPU, since the beginning.
     pub cpu_used_percent: f64,
+}
+
+fn as_text<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| time.to_string()).serialize(serializer)
 }
 
 /// Who has looked at the host.
@@ -178,10 +184,10 @@ impl TopDoc {
         for row in processes.iter_mut().chain(&mut workloads) {
             mark(row, moving);
         }
-        let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+        let Timestamp { seconds, nanos } = timestamp(now);
         Self {
-            time: Some(Time::new(seconds, since.subsec_nanos().try_into().unwrap_or(0))),
+            // To the millisecond.
+            time: Some(Timestamp { seconds, nanos: nanos - nanos % 1_000_000 }),
             source: TopSource::Standalone,
             nodes: snapshot.nodes.iter().map(|each| node(each, flows)).collect(),
             workloads,

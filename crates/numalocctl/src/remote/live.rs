@@ -1,10 +1,10 @@
 //! What the daemon knows of its host, for a live view.
 
-use super::{
-    Daemon, client,
+use super::{Daemon, ask, client};
+use crate::{
+    exit::Failure,
     fields::{amount, node, span},
 };
-use crate::exit::Failure;
 use numaloc_api::v1;
 use numaloc_core::{
     Identity, Kind, NodeId, NodeMemory, NodeSet,
@@ -26,10 +26,9 @@ pub struct HostView {
 impl Daemon {
     /// What the daemon knows of its host by now. It watches `process` closely from now on.
     pub fn live_view(&self, process: Option<Identity>) -> Result<HostView, Failure> {
-        let mut service = client!(self, locality_service_client, LocalityServiceClient);
         let message = v1::GetLiveViewRequest { process: process.map(Into::into) };
         let answer =
-            self.call(message, |request| async move { service.get_live_view(request).await })?;
+            ask!(self, locality_service_client::LocalityServiceClient.get_live_view, message)?;
         Ok(view(&answer.view.unwrap_or_default()))
     }
 }
@@ -37,7 +36,6 @@ impl Daemon {
 /// A host from a message.
 pub fn view(message: &v1::LiveView) -> HostView {
     let count = |number: i32| usize::try_from(number).unwrap_or(0);
-    let time = |span: Option<prost_types::Duration>| span.map(self::span).unwrap_or_default();
     let group = |group: &v1::LiveGroup| (group.cgroup.clone(), self::group(group));
     let snapshot = Snapshot {
         nodes: message.nodes.iter().map(one).collect(),
@@ -46,9 +44,9 @@ pub fn view(message: &v1::LiveView) -> HostView {
         details: message.detail.iter().map(detail).collect(),
         unseen: count(message.unseen_count),
         hidden: count(message.hidden_count),
-        used: time(message.used_time),
+        used: span(message.used_time),
     };
-    HostView { snapshot, left_out: count(message.left_out_count), up: time(message.up_time) }
+    HostView { snapshot, left_out: count(message.left_out_count), up: span(message.up_time) }
 }
 
 fn identity(message: Option<&v1::ProcessId>) -> Identity {
@@ -86,7 +84,7 @@ fn group(message: &v1::LiveGroup) -> GroupNow {
     GroupNow {
         nodes: message.is_counted.then(|| by_node(&message.nodes)),
         kernel_migrated_pages: message.kernel_migrated_pages.map(amount),
-        age: message.age.map(span),
+        age: message.age.map(|age| span(Some(age))),
     }
 }
 
@@ -105,7 +103,7 @@ fn process(message: &v1::LiveProcess, groups: &[v1::LiveGroup]) -> ProcessNow {
                 nodes: by_node(&pages.nodes),
                 unplaced_bytes: amount(pages.unplaced_bytes),
                 kernel_migrated_pages: pages.kernel_migrated_pages.map(amount),
-                age: pages.age.map(span).unwrap_or_default(),
+                age: span(pages.age),
             },
             None if message.is_hidden => Seen::Hidden,
             None => Seen::Never,

@@ -1,16 +1,15 @@
 //! Calls about schedules.
 
-use super::{Daemon, client, job::job, jobs::PAGE, record::schedule, watch::change};
+use super::{Daemon, all_pages, ask, client, jobs::PAGE};
 use crate::{
     args::{LimitArgs, PlanArgs, QueueArgs, WhenArgs},
-    doc::{ChangeDoc, JobDoc, ScheduleDoc, SchedulesDoc},
     exit::Failure,
 };
 use numaloc_api::{
     v1,
     value::{CreateSchedule, DeleteSchedule, Limits, Policy, ScheduleFilter, ScheduleId, Target},
 };
-use numaloc_core::Topology;
+use numaloc_core::NodeSet;
 use std::{collections::BTreeMap, time::Duration};
 
 /// Changes to a schedule. A field that is empty or `None` leaves the schedule as it is.
@@ -53,8 +52,7 @@ impl Changes {
 
 impl Daemon {
     /// Creates a schedule.
-    pub fn create_schedule(&self, request: &CreateSchedule) -> Result<ScheduleDoc, Failure> {
-        let mut service = client!(self, schedule_service_client, ScheduleServiceClient);
+    pub fn create_schedule(&self, request: &CreateSchedule) -> Result<v1::Schedule, Failure> {
         let message = v1::CreateScheduleRequest {
             schedule: Some((&request.spec).into()),
             request_id: request.request_id.clone().unwrap_or_default(),
@@ -62,47 +60,40 @@ impl Daemon {
             schedule_id: request.id.as_ref().map(|id| id.id().to_owned()).unwrap_or_default(),
         };
         let answer =
-            self.call(message, |request| async move { service.create_schedule(request).await })?;
-        Ok(schedule(&answer.schedule.unwrap_or_default()))
+            ask!(self, schedule_service_client::ScheduleServiceClient.create_schedule, message)?;
+        Ok(answer.schedule.unwrap_or_default())
     }
 
     /// One schedule.
-    pub fn get_schedule(&self, id: &ScheduleId) -> Result<ScheduleDoc, Failure> {
-        Ok(schedule(&self.schedule(id)?))
-    }
-
-    fn schedule(&self, id: &ScheduleId) -> Result<v1::Schedule, Failure> {
-        let mut service = client!(self, schedule_service_client, ScheduleServiceClient);
+    pub fn get_schedule(&self, id: &ScheduleId) -> Result<v1::Schedule, Failure> {
         let message = v1::GetScheduleRequest { name: id.to_string() };
         let answer =
-            self.call(message, |request| async move { service.get_schedule(request).await })?;
+            ask!(self, schedule_service_client::ScheduleServiceClient.get_schedule, message)?;
         Ok(answer.schedule.unwrap_or_default())
     }
 
     /// Schedules, newest first.
-    pub fn list_schedules(&self, filter: &ScheduleFilter) -> Result<SchedulesDoc, Failure> {
+    pub fn list_schedules(
+        &self,
+        filter: &ScheduleFilter,
+    ) -> Result<v1::ListSchedulesResponse, Failure> {
         let filter = Some(wanted(filter));
-        let mut message =
+        let message =
             v1::ListSchedulesRequest { filter, page_size: PAGE, page_token: String::new() };
-        let mut schedules = Vec::new();
-        loop {
-            let mut service = client!(self, schedule_service_client, ScheduleServiceClient);
-            let answer = self.call(message.clone(), |request| async move {
-                service.list_schedules(request).await
-            })?;
-            schedules.extend(answer.schedules.iter().map(schedule));
-            message.page_token = answer.next_page_token;
-            if message.page_token.is_empty() {
-                return Ok(SchedulesDoc { schedules });
-            }
-        }
+        let schedules = all_pages!(
+            self,
+            schedule_service_client::ScheduleServiceClient.list_schedules,
+            message,
+            schedules
+        );
+        Ok(v1::ListSchedulesResponse { schedules, ..Default::default() })
     }
 
     /// Shows `seen` all schedules that a filter lets through, and then what becomes of them, for ever.
     pub fn watch_schedules(
         &self,
         filter: &ScheduleFilter,
-        seen: impl FnMut(&ChangeDoc<ScheduleDoc>) -> Result<(), Failure>,
+        seen: impl FnMut(&v1::WatchSchedulesResponse) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let filter = wanted(filter);
         let open = async |resume_token: String| {
@@ -110,11 +101,7 @@ impl Daemon {
             let filter = Some(filter.clone());
             service.watch_schedules(v1::WatchSchedulesRequest { filter, resume_token }).await
         };
-        let read = |answer: v1::WatchSchedulesResponse| {
-            let told = change(answer.change(), answer.schedule, |message| &message.name, schedule);
-            (told, answer.resume_token)
-        };
-        self.watch_records(open, read, seen)
+        self.watch_records(open, seen)
     }
 
     /// Changes a schedule. The API replaces a policy and limits as a whole. So the stored schedule is read first, for the
@@ -123,22 +110,20 @@ impl Daemon {
         &self,
         id: &ScheduleId,
         changes: &Changes,
-    ) -> Result<ScheduleDoc, Failure> {
+    ) -> Result<v1::Schedule, Failure> {
         let merges =
             !changes.options.is_empty() || !changes.queue.is_empty() || !changes.limits.is_empty();
-        let stored = if merges { Some(self.schedule(id)?) } else { None };
-        let topology =
-            if changes.options.needs_topology() { self.topology()? } else { Topology::default() };
-        let (mut message, paths) = update(stored.as_ref(), changes, &topology)?;
+        let stored = if merges { Some(self.get_schedule(id)?) } else { None };
+        let (mut message, paths) =
+            update(stored.as_ref(), changes, &self.with_memory_for(&changes.options)?)?;
         message.name = id.to_string();
         let update_mask = Some(prost_types::FieldMask { paths });
         let (schedule_to_be, validate_only) = (Some(message), changes.validate_only);
         let message =
             v1::UpdateScheduleRequest { schedule: schedule_to_be, update_mask, validate_only };
-        let mut service = client!(self, schedule_service_client, ScheduleServiceClient);
         let answer =
-            self.call(message, |request| async move { service.update_schedule(request).await })?;
-        Ok(schedule(&answer.schedule.unwrap_or_default()))
+            ask!(self, schedule_service_client::ScheduleServiceClient.update_schedule, message)?;
+        Ok(answer.schedule.unwrap_or_default())
     }
 
     /// Runs a schedule now; with a request_id, once.
@@ -146,20 +131,18 @@ impl Daemon {
         &self,
         id: &ScheduleId,
         request_id: Option<&str>,
-    ) -> Result<JobDoc, Failure> {
-        let mut service = client!(self, schedule_service_client, ScheduleServiceClient);
+    ) -> Result<v1::Job, Failure> {
         let request_id = request_id.unwrap_or_default().to_owned();
         let message = v1::RunScheduleRequest { name: id.to_string(), request_id };
         let answer =
-            self.call(message, |request| async move { service.run_schedule(request).await })?;
-        Ok(job(&answer.job.unwrap_or_default(), &Topology::default()))
+            ask!(self, schedule_service_client::ScheduleServiceClient.run_schedule, message)?;
+        Ok(answer.job.unwrap_or_default())
     }
 
     /// Removes a schedule.
     pub fn delete_schedule(&self, request: &DeleteSchedule) -> Result<(), Failure> {
-        let mut service = client!(self, schedule_service_client, ScheduleServiceClient);
         let message = v1::DeleteScheduleRequest::from(request);
-        self.call(message, |request| async move { service.delete_schedule(request).await })?;
+        ask!(self, schedule_service_client::ScheduleServiceClient.delete_schedule, message)?;
         Ok(())
     }
 }
@@ -178,7 +161,7 @@ fn wanted(filter: &ScheduleFilter) -> v1::ScheduleFilter {
 pub fn update(
     stored: Option<&v1::Schedule>,
     changes: &Changes,
-    topology: &Topology,
+    with_memory: &NodeSet,
 ) -> Result<(v1::Schedule, Vec<String>), Failure> {
     let old = stored.and_then(|schedule| schedule.spec.clone()).unwrap_or_default();
     let mut spec = v1::MigrationSpec::default();
@@ -189,7 +172,7 @@ pub fn update(
     }
     if !changes.options.is_empty() || !changes.queue.is_empty() {
         let policy = Policy::from(old.policy.unwrap_or_default());
-        let policy = changes.options.change(policy, topology)?;
+        let policy = changes.options.change(policy, with_memory)?;
         spec.policy = Some((&changes.queue.change(policy)).into());
         paths.push("spec.policy");
     }

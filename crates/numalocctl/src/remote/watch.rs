@@ -3,25 +3,16 @@
 use super::{
     Daemon,
     channel::unreachable,
-    fields::name,
     filter::wanted,
     interrupts::Interrupts,
-    job::job,
     patience::Patience,
-    record::event,
     status::{is_forgotten, is_lost, retry_after},
-    topology::topology,
 };
-use crate::{
-    doc::{ChangeDoc, EventDoc, JobDoc},
-    exit::Failure,
-    output::complain,
-};
+use crate::{exit::Failure, job::is_end, output::complain};
 use numaloc_api::{
     timestamp, v1,
     value::{EventFilter, JobId},
 };
-use numaloc_core::Topology;
 use std::time::SystemTime;
 use tokio::time::sleep;
 use tonic::{Code, Response, Status, Streaming};
@@ -50,7 +41,7 @@ impl OnInterrupt<'_> {
 #[derive(Debug)]
 pub enum Watched {
     /// The job has ended.
-    Ended(Box<JobDoc>),
+    Ended(Box<v1::Job>),
     /// Ctrl-C ended the waiting; the job goes on.
     Left {
         /// Whether the job was asked to cancel before.
@@ -58,13 +49,50 @@ pub enum Watched {
     },
 }
 
+/// An answer of a watch of records.
+pub trait RecordWatch {
+    /// What is watched.
+    type Record;
+    /// The record; `None` if it does not exist any more, and once all that there was has been told.
+    fn present(&self) -> Option<&Self::Record>;
+    /// The name of the record that does not exist any more.
+    fn removed(&self) -> Option<&str>;
+    /// Where a watch continues that breaks after this answer.
+    fn resume_token(&self) -> &str;
+}
+
+macro_rules! record_watch {
+    ($($answer:ident $record:ident $field:ident),+) => {$(
+        impl RecordWatch for v1::$answer {
+            type Record = v1::$record;
+            fn present(&self) -> Option<&Self::Record> {
+                self.$field.as_ref().filter(|_| self.change() == v1::RecordChange::Present)
+            }
+            fn removed(&self) -> Option<&str> {
+                let record = self.$field.as_ref();
+                let is_there = self.change() == v1::RecordChange::Present;
+                Some(record.filter(|_| !is_there)?.name.as_str())
+            }
+            fn resume_token(&self) -> &str {
+                &self.resume_token
+            }
+        }
+    )+};
+}
+
+record_watch!(
+    WatchJobsResponse Job job,
+    WatchSchedulesResponse Schedule schedule,
+    WatchWorkloadsResponse Workload workload
+);
+
 impl Daemon {
     /// Follows a job to its end, and calls `seen` with each answer.
     pub fn watch_job(
         &self,
         id: &JobId,
         mut on_interrupt: OnInterrupt<'_>,
-        mut seen: impl FnMut(&JobDoc) -> Result<(), Failure>,
+        mut seen: impl FnMut(&v1::Job) -> Result<(), Failure>,
     ) -> Result<Watched, Failure> {
         self.runtime.block_on(async {
             let mut cancelled = false;
@@ -101,10 +129,9 @@ impl Daemon {
     async fn follow_job(
         &self,
         id: &JobId,
-        seen: &mut impl FnMut(&JobDoc) -> Result<(), Failure>,
-    ) -> Result<JobDoc, Failure> {
+        seen: &mut impl FnMut(&v1::Job) -> Result<(), Failure>,
+    ) -> Result<v1::Job, Failure> {
         let mut patience = Patience::new(self.reconnect_timeout);
-        let mut machine = None;
         loop {
             let mut service =
                 super::client!(self, migration_service_client, MigrationServiceClient);
@@ -116,14 +143,12 @@ impl Daemon {
                     loop {
                         match next(&mut stream).await {
                             Err(status) => break status,
-                            Ok(v1::WatchJobResponse { job: message }) => {
+                            Ok(v1::WatchJobResponse { job }) => {
                                 patience.restore();
-                                let message = message.unwrap_or_default();
-                                let document =
-                                    job(&message, self.machine(&message, &mut machine).await?);
-                                seen(&document)?;
-                                if document.state.is_end() {
-                                    return Ok(document);
+                                let job = job.unwrap_or_default();
+                                seen(&job)?;
+                                if is_end(job.state()) {
+                                    return Ok(job);
                                 }
                             }
                         }
@@ -134,39 +159,12 @@ impl Daemon {
         }
     }
 
-    /// The machine. It is read only once a message has a plan.
-    async fn machine<'a>(
-        &self,
-        message: &v1::Job,
-        known: &'a mut Option<Topology>,
-    ) -> Result<&'a Topology, Failure> {
-        if known.as_ref().is_none_or(|topology| topology.ids().is_empty()) {
-            *known = Some(match message.plan {
-                None => Topology::default(),
-                Some(_) => {
-                    let mut service =
-                        super::client!(self, locality_service_client, LocalityServiceClient);
-                    let request = v1::GetTopologyRequest {};
-                    let answer = self.answer(request, |request| async move {
-                        service.get_topology(request).await
-                    });
-                    // If the connection breaks here, the watch breaks as well and is retried.
-                    answer
-                        .await
-                        .map(|answer| topology(&answer.topology.unwrap_or_default()))
-                        .unwrap_or_default()
-                }
-            });
-        }
-        Ok(known.get_or_insert_default())
-    }
-
     /// Calls `seen` with each event, from now on or after the event with number `after`. Does not end by itself.
     pub fn watch_events(
         &self,
         filter: &EventFilter,
         after: Option<u64>,
-        mut seen: impl FnMut(&EventDoc) -> Result<(), Failure>,
+        mut seen: impl FnMut(&v1::Event) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let begin = SystemTime::now();
         let mut filter = wanted(filter);
@@ -181,9 +179,9 @@ impl Daemon {
                 };
                 let opened = service.watch_events(request).await;
                 let each = |answer: v1::WatchEventsResponse| {
-                    let document = event(&answer.event.unwrap_or_default());
-                    after = Some(document.name.clone());
-                    seen(&document)
+                    let event = answer.event.unwrap_or_default();
+                    after = Some(event.name.clone());
+                    seen(&event)
                 };
                 let broken = answers(opened, &mut patience, each).await?;
                 if after.is_none() {
@@ -198,23 +196,20 @@ impl Daemon {
     }
 
     /// Shows `seen` all records of a kind and then what becomes of them, for ever. `open` watches after a resume token, empty at
-    /// first, and `read` gives what an answer says, and its token. A daemon that does not know the token any more tells all
-    /// anew.
-    pub(super) fn watch_records<A, D>(
+    /// first. A daemon that does not know the token any more tells all anew.
+    pub(super) fn watch_records<A: RecordWatch>(
         &self,
         open: impl AsyncFn(String) -> Result<Response<Streaming<A>>, Status>,
-        read: impl Fn(A) -> (ChangeDoc<D>, String),
-        mut seen: impl FnMut(&ChangeDoc<D>) -> Result<(), Failure>,
+        mut seen: impl FnMut(&A) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         self.runtime.block_on(async {
             let mut patience = Patience::new(self.reconnect_timeout);
             let mut token = String::new();
             loop {
                 let opened = open(token.clone()).await;
-                let each = |answer| {
-                    let (change, resume_token) = read(answer);
-                    token = resume_token;
-                    seen(&change)
+                let each = |answer: A| {
+                    answer.resume_token().clone_into(&mut token);
+                    seen(&answer)
                 };
                 let broken = answers(opened, &mut patience, each).await?;
                 if is_forgotten(&broken) && !token.is_empty() {
@@ -250,21 +245,6 @@ impl Daemon {
             true => Ok(()),
             false => Err(unreachable(self.endpoint(), cause(&broken))),
         }
-    }
-}
-
-/// What an answer of a watch says: the change, and the name and the document of the record if it is about one.
-pub fn change<M, D>(
-    change: v1::RecordChange,
-    record: Option<M>,
-    name_of: impl Fn(&M) -> &String,
-    document: impl Fn(&M) -> D,
-) -> ChangeDoc<D> {
-    let is_there = change == v1::RecordChange::Present;
-    ChangeDoc {
-        change: name(change.as_str_name(), "RECORD_CHANGE_"),
-        name: record.as_ref().map(|record| name_of(record).clone()),
-        record: record.as_ref().filter(|_| is_there).map(document),
     }
 }
 

@@ -3,16 +3,18 @@
 use super::left_out::left_out;
 use crate::{
     clean::clean,
-    doc::{AdviceDoc, FindingDoc},
+    fields,
     output::View,
     units::{counted, list, seconds, size},
 };
+use numaloc_api::v1::{self, FindingKind, MemorySource, finding::Who};
 use std::fmt::Write;
 
 /// A paragraph a finding: what is wrong, what it brings, and the commands.
-pub fn advice(document: &AdviceDoc, view: View) -> String {
+pub fn advice(answer: &v1::GetAdviceResponse, view: View) -> String {
+    let advice = answer.advice.clone().unwrap_or_default();
     let mut text = String::new();
-    for (number, finding) in (1..).zip(&document.findings) {
+    for (number, finding) in (1..).zip(&advice.findings) {
         let _ = writeln!(text, "{number}. {}{}", who(finding), why(finding));
         let _ = writeln!(text, "   {}", brings(finding));
         if view.wide {
@@ -23,174 +25,182 @@ pub fn advice(document: &AdviceDoc, view: View) -> String {
         }
         text.push('\n');
     }
-    let looked = counted(document.subject_count, "process or cgroup", "processes and cgroups");
+    let looked = counted(advice.subject_count, "process or cgroup", "processes and cgroups");
     let enough = "with enough memory";
-    let _ = match document.findings.is_empty() {
+    let _ = match advice.findings.is_empty() {
         true => writeln!(text, "nothing to advise: {looked} {enough} looked at"),
         false => writeln!(text, "{looked} {enough} looked at; follow from the top, and ask again"),
     };
-    text + &left_out(&document.missing) + &unseen(document)
+    text + &left_out(&answer.missing) + &unseen(&advice)
 }
 
 /// What was not seen.
-fn unseen(document: &AdviceDoc) -> String {
+fn unseen(advice: &v1::Advice) -> String {
     let mut text = String::new();
-    let processes = |count| counted(count, "process", "processes");
-    if document.unreadable_count > 0 {
+    let processes = |count: i32| counted(count, "process", "processes");
+    if advice.unreadable_count > 0 {
         let _ = writeln!(
             text,
             "not seen: {} that may not be read; run as root, or with CAP_SYS_PTRACE",
-            processes(document.unreadable_count)
+            processes(advice.unreadable_count)
         );
     }
-    if document.left_out_count > 0 {
+    if advice.left_out_count > 0 {
         let _ = writeln!(
             text,
             "not seen: {} with less memory than the others; raise --min-bytes, or name them with --cgroup",
-            counted(document.left_out_count, "process or cgroup", "processes and cgroups")
+            counted(advice.left_out_count, "process or cgroup", "processes and cgroups")
         );
     }
-    if document.ended_count > 0 {
-        let _ = writeln!(text, "ended meanwhile: {}", processes(document.ended_count));
+    if advice.ended_count > 0 {
+        let _ = writeln!(text, "ended meanwhile: {}", processes(advice.ended_count));
     }
     text
 }
 
-fn who(finding: &FindingDoc) -> String {
-    match (&finding.cgroup, finding.pid) {
-        (Some(path), _) => format!("cgroup {}: ", clean(path)),
-        (None, Some(pid)) => format!("{} (process {pid}): ", clean(&finding.name)),
-        (None, None) => "this host: ".into(),
+fn who(finding: &v1::Finding) -> String {
+    match &finding.who {
+        Some(Who::Cgroup(path)) => format!("cgroup {}: ", clean(path)),
+        Some(Who::Process(process)) => {
+            format!("{} (process {}): ", clean(&finding.name), process.pid)
+        }
+        None => "this host: ".into(),
     }
 }
 
-fn nodes(nodes: &[u32]) -> String {
+fn nodes(nodes: &[i32]) -> String {
     let word = if nodes.len() == 1 { "node" } else { "nodes" };
-    format!("{word} {}", list(nodes.iter().copied()))
+    format!("{word} {}", list(nodes))
 }
 
-fn why(finding: &FindingDoc) -> String {
-    let (now, home) = (nodes(&finding.from_nodes), nodes(&finding.home_nodes));
+fn why(finding: &v1::Finding) -> String {
+    let (now, home) = (nodes(&finding.from_node_ids), nodes(&finding.home_node_ids));
     let (bytes, all) = (size(finding.bytes), size(finding.resident_bytes));
-    match &finding.kind[..] {
-        "pinned_remote" => format!("runs on {now}, and {bytes} of its {all} are elsewhere"),
-        "pinned_across" => format!("is pinned to {now}, and all of it fits on {home}"),
-        "unpinned_fits" => format!("may run everywhere, and all of it fits on {home}"),
-        "bound" => {
+    match finding.kind() {
+        FindingKind::PinnedRemote => {
+            format!("runs on {now}, and {bytes} of its {all} are elsewhere")
+        }
+        FindingKind::PinnedAcross => format!("is pinned to {now}, and all of it fits on {home}"),
+        FindingKind::UnpinnedFits => format!("may run everywhere, and all of it fits on {home}"),
+        FindingKind::Bound => {
             format!(
                 "runs on {now}, and its memory policy binds {bytes} elsewhere; start it with another policy"
             )
         }
-        "uneven" => format!("works on {now}, and its {all} are not spread as its CPUs are"),
-        "overcommitted" => {
+        FindingKind::Uneven => {
+            format!("works on {now}, and its {all} are not spread as its CPUs are")
+        }
+        FindingKind::Overcommitted => {
             format!(
                 "is pinned to {now}, where too little is left for it, and fits on {home}: its pin would have to change"
             )
         }
-        "helper" => format!("works on {home}, but threads that hardly work may run on {now}"),
-        "balancing" => {
+        FindingKind::Helper => {
+            format!("works on {home}, but threads that hardly work may run on {now}")
+        }
+        FindingKind::Balancing => {
             "the kernel's balancing makes memory fault, and everybody who works is pinned".into()
         }
-        "thp" => "huge pages are refused even to those that ask for them".into(),
-        "hugetlb" => format!("runs on {now}, and {bytes} of its hugetlb pages are elsewhere"),
-        "mems_forbid" => format!("runs on {now}, and its cpuset.mems forbids memory there"),
-        other => format!("{} (see the documentation of the daemon's version)", clean(other)),
-    }
-}
-
-fn brings(finding: &FindingDoc) -> String {
-    let flow = |from, to, bytes| format!("{} from node {from} to node {to}", size(bytes));
-    let flows = finding.flows.iter().map(|on| flow(on.from_node, on.to_node, on.bytes));
-    let flows = flows.collect::<Vec<_>>().join(", ");
-    match (finding.bytes, finding.pid.is_none() && finding.cgroup.is_none()) {
-        (_, true) => "changes a setting of the kernel until the next boot".into(),
-        (0, _) => format!("moves nothing: its memory is there already{}", uses(finding)),
-        _ => {
-            format!("moves {flows} in about {}{}", seconds(finding.expected_seconds), uses(finding))
+        FindingKind::Thp => "huge pages are refused even to those that ask for them".into(),
+        FindingKind::Hugetlb => {
+            format!("runs on {now}, and {bytes} of its hugetlb pages are elsewhere")
+        }
+        FindingKind::MemsForbid => {
+            format!("runs on {now}, and its cpuset.mems forbids memory there")
+        }
+        // Only a newer daemon knows it.
+        FindingKind::Unspecified => {
+            format!("kind {} (see the documentation of the daemon's version)", finding.kind)
         }
     }
 }
 
-fn uses(finding: &FindingDoc) -> String {
-    format!("; it uses {:.1} CPUs", finding.used_cpus)
+fn brings(finding: &v1::Finding) -> String {
+    let flow = |from, to, bytes| format!("{} from node {from} to node {to}", size(bytes));
+    let flows = finding.flows.iter().map(|on| flow(on.from_node_id, on.to_node_id, on.bytes));
+    let flows = flows.collect::<Vec<_>>().join(", ");
+    let uses = format!("; it uses {:.1} CPUs", finding.used_cpus);
+    match (finding.bytes, &finding.who) {
+        (_, None) => "changes a setting of the kernel until the next boot".into(),
+        (0, _) => format!("moves nothing: its memory is there already{uses}"),
+        _ => {
+            let time = seconds(fields::seconds(finding.expected_time));
+            format!("moves {flows} in about {time}{uses}")
+        }
+    }
 }
 
 /// How exact and how old it is.
-fn known(finding: &FindingDoc) -> String {
-    let age = finding.age_seconds.map_or(String::new(), |age| format!(", {} old", seconds(age)));
-    match (finding.source.as_deref(), finding.sampled_pages) {
-        (None, _) => "a setting, as it was read".into(),
-        (Some("counted"), _) => {
+fn known(finding: &v1::Finding) -> String {
+    let age = finding
+        .age
+        .map_or(String::new(), |age| format!(", {} old", seconds(fields::seconds(Some(age)))));
+    match finding.source() {
+        MemorySource::Unspecified => "a setting, as it was read".into(),
+        MemorySource::Counted => {
             format!("memory: the kernel's count, which may be off by some MiB{age}")
         }
-        (Some("sampled"), Some(pages)) => {
+        MemorySource::Sampled => {
+            let pages = finding.sampled_pages;
             format!(
                 "memory: by {pages} pages of its page map; a node's share may be off by some percent{age}"
             )
         }
-        (Some(_), _) => format!("memory: all of its page map{age}"),
+        MemorySource::Scanned => format!("memory: all of its page map{age}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doc::FlowDoc;
+    use prost_types::Duration;
 
-    fn found() -> FindingDoc {
-        FindingDoc {
-            kind: "unpinned_fits".into(),
-            cgroup: None,
-            pid: Some(4711),
-            start_time_ticks: Some(1),
+    fn found() -> v1::Finding {
+        let millis = |millis: i32| Some(Duration { seconds: 0, nanos: millis * 1_000_000 });
+        v1::Finding {
+            kind: FindingKind::UnpinnedFits.into(),
+            who: Some(Who::Process(v1::ProcessId { pid: 4711, start_time_ticks: 1 })),
             name: "re\u{1b}[2Jdis".into(),
             resident_bytes: 3 << 30,
             used_cpus: 1.5,
-            from_nodes: vec![0, 1],
-            home_nodes: vec![1],
-            cpus: Some("8-15".into()),
-            mems_nodes: None,
-            flows: vec![FlowDoc { from_node: 0, to_node: 1, bytes: 1 << 30 }],
+            from_node_ids: vec![0, 1],
+            home_node_ids: vec![1],
+            cpus: "8-15".into(),
+            mems_node_ids: Vec::new(),
+            flows: vec![v1::Flow { from_node_id: 0, to_node_id: 1, bytes: 1 << 30 }],
             bytes: 1 << 30,
-            expected_seconds: 0.72,
+            expected_time: millis(720),
             weight: 1e9,
-            source: Some("sampled".into()),
-            sampled_pages: Some(262_144),
-            age_seconds: Some(0.25),
+            source: MemorySource::Sampled.into(),
+            sampled_pages: 262_144,
+            age: millis(250),
             commands: vec!["taskset -acp 8-15 4711".into(), "numalocctl migrate --pid 4711".into()],
         }
     }
 
-    fn shown(findings: Vec<FindingDoc>, unreadable_count: u64) -> String {
-        let document = AdviceDoc {
-            findings,
-            subject_count: 12,
-            unreadable_count,
-            left_out_count: 0,
-            ended_count: 0,
-            whole_host: true,
-            missing: Vec::new(),
-        };
-        advice(&document, View { wide: true, headers: true })
+    fn shown(findings: Vec<v1::Finding>, unreadable_count: i32) -> String {
+        let advice =
+            v1::Advice { findings, subject_count: 12, unreadable_count, ..Default::default() };
+        let answer = v1::GetAdviceResponse { advice: Some(advice), missing: Vec::new() };
+        super::advice(&answer, View { wide: true, headers: true })
     }
 
     #[test]
     fn a_finding_is_said_with_its_commands() {
-        let host = FindingDoc {
-            kind: "balancing".into(),
-            pid: None,
+        let host = v1::Finding {
+            kind: FindingKind::Balancing.into(),
+            who: None,
             name: String::new(),
-            source: None,
+            source: 0,
             commands: vec!["echo 0 > /proc/sys/kernel/numa_balancing".into()],
             ..found()
         };
-        let cgroup = FindingDoc {
-            kind: "overcommitted".into(),
-            cgroup: Some("/a b".into()),
-            pid: None,
+        let cgroup = v1::Finding {
+            kind: FindingKind::Overcommitted.into(),
+            who: Some(Who::Cgroup("/a b".into())),
             bytes: 0,
             flows: Vec::new(),
-            source: Some("counted".into()),
+            source: MemorySource::Counted.into(),
             commands: vec!["echo 8-15 > '/sys/fs/cgroup/a b/cpuset.cpus'".into()],
             ..found()
         };
@@ -227,10 +237,10 @@ not seen: 3 processes that may not be read; run as root, or with CAP_SYS_PTRACE
     #[test]
     fn each_kind_has_words() {
         for kind in numaloc_core::advise::Kind::ALL {
-            let text = why(&FindingDoc { kind: kind.name().into(), ..found() });
+            let text = why(&v1::Finding { kind: FindingKind::from(kind).into(), ..found() });
             assert!(!text.contains("documentation"), "{text}");
         }
-        let newer = why(&FindingDoc { kind: "kind_99".into(), ..found() });
-        assert!(newer.contains("kind_99"), "{newer}");
+        let newer = why(&v1::Finding { kind: 99, ..found() });
+        assert!(newer.contains("kind 99"), "{newer}");
     }
 }

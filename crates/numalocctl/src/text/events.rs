@@ -3,24 +3,26 @@
 use super::{
     cells::{dash, short},
     table::{Table, list},
+    target::target,
 };
 use crate::{
     clean::clean,
-    doc::{EventDoc, EventsDoc},
+    fields::word,
     output::View,
     units::{percent, size},
 };
+use numaloc_api::v1;
 
 /// A row per event.
-pub fn events(document: &EventsDoc, view: View) -> String {
+pub fn events(answer: &v1::ListEventsResponse, view: View) -> String {
     let mut table = Table::new().words("TIME").words("TYPE").words("JOB");
     if view.wide {
         table = table.words("NAME").words("SCHEDULE").words("TARGET").words("FROM").words("TO");
         table = table.words("LOCAL %").words("REMOTE").words("FAILED");
     }
     table = table.words("MESSAGE");
-    for event in &document.events {
-        let mut row = vec![short(event.create_time), event.kind.clone(), dash(&event.job)];
+    for event in &answer.events {
+        let mut row = vec![short(event.create_time), kind(event), dash(&event.job)];
         if view.wide {
             row.extend(wide(event));
         }
@@ -30,21 +32,26 @@ pub fn events(document: &EventsDoc, view: View) -> String {
     table.render(view)
 }
 
-fn wide(event: &EventDoc) -> [String; 8] {
+fn wide(event: &v1::Event) -> [String; 8] {
     let percent = |share: Option<f64>| share.map_or("?".to_owned(), percent);
-    let target = event.target.to_string();
-    let failed = event.failed_processes.iter();
-    let failed: Vec<_> = failed.map(|each| format!("{} ({})", each.pid, each.error)).collect();
+    let failed = event
+        .failed_processes
+        .iter()
+        .map(|failed| format!("{} ({})", failed.process.unwrap_or_default().pid, failed.error));
     [
         event.name.clone(),
         dash(&event.schedule),
-        if target.is_empty() { "-".to_owned() } else { target },
-        list(event.from_nodes.iter().copied()),
-        list(event.to_nodes.iter().copied()),
+        dash(&target(event.target.as_ref())),
+        list(&event.from_node_ids),
+        list(&event.to_node_ids),
         format!("{} -> {}", percent(event.before_percent), percent(event.after_percent)),
         event.remote_bytes.map_or("-".to_owned(), size),
-        if failed.is_empty() { "-".to_owned() } else { failed.join(", ") },
+        dash(&failed.collect::<Vec<_>>().join(", ")),
     ]
+}
+
+fn kind(event: &v1::Event) -> String {
+    word(event.r#type().as_str_name(), "EVENT_TYPE_")
 }
 
 /// The header of [`event_line`].
@@ -54,9 +61,8 @@ pub fn event_header(view: View) -> String {
 }
 
 /// A line for an event as it happens. Columns have fixed widths, because the events that follow are not known yet.
-pub fn event_line(event: &EventDoc, view: View) -> String {
-    let (time, kind, job) =
-        (short(event.create_time), clean(&event.kind), clean(&dash(&event.job)));
+pub fn event_line(event: &v1::Event, view: View) -> String {
+    let (time, kind, job) = (short(event.create_time), kind(event), clean(&dash(&event.job)));
     let wide = wide(event).map(|cell| clean(&cell));
     let wide = wide.each_ref().map(String::as_str);
     line([&time, &kind, &job], view.wide.then_some(&wide), &clean(&event.message))

@@ -1,10 +1,11 @@
 //! `drain`, `undrain`, `pause-all` and `resume-all`.
 
-use crate::{doc::HoldsDoc, output::View};
+use crate::{fields::short, output::View};
+use numaloc_api::v1;
 
 /// What keeps moves from beginning, and how to end it.
-pub fn holds(document: &HoldsDoc, _: View) -> String {
-    let mut lines: Vec<String> = words(document).into_iter().map(|line| line + "\n").collect();
+pub fn holds(holds: &v1::Holds, _: View) -> String {
+    let mut lines: Vec<String> = words(holds).into_iter().map(|line| line + "\n").collect();
     if lines.is_empty() {
         lines.push("moves begin as their turns come\n".to_owned());
     }
@@ -12,12 +13,12 @@ pub fn holds(document: &HoldsDoc, _: View) -> String {
 }
 
 /// A sentence for each hold.
-pub fn words(document: &HoldsDoc) -> Vec<String> {
-    let drained = document.drain_time.map(|time| {
-        format!("drained since {}: no move begins until numalocctl undrain", time.short())
+pub fn words(holds: &v1::Holds) -> Vec<String> {
+    let drained = holds.drain_time.map(|time| {
+        format!("drained since {}: no move begins until numalocctl undrain", short(time))
     });
-    let paused = document.pause_time.map(|time| {
-        format!("all moves are paused since {} until numalocctl resume-all", time.short())
+    let paused = holds.pause_time.map(|time| {
+        format!("all moves are paused since {} until numalocctl resume-all", short(time))
     });
     drained.into_iter().chain(paused).collect()
 }

@@ -1,34 +1,34 @@
 //! `jobs`.
 
 use super::{
-    cells::{dash, labels, short},
+    cells::{dash, labels, short, time},
     fields::fields,
     members::members,
     migration::migration,
     plan::plan,
-    schedules::spec_fields,
+    policy::{qos_class, spec_fields},
     table::Table,
+    target::target,
 };
 use crate::{
     clean::clean,
-    doc::{JobDoc, JobsDoc},
-    job_state::JobState,
+    job::{is_end, state},
     output::View,
-    time::Time,
     units::size,
 };
+use numaloc_api::v1;
 
 /// A row per job.
-pub fn jobs(document: &JobsDoc, view: View) -> String {
-    table(&document.jobs, view).render(view)
+pub fn jobs(answer: &v1::ListJobsResponse, view: View) -> String {
+    table(&answer.jobs, view).render(view)
 }
 
 /// A job as its change is told, or the header of that.
-pub fn job_line(job: Option<&JobDoc>, view: View) -> String {
+pub fn job_line(job: Option<&v1::Job>, view: View) -> String {
     table(job, view).lines(view)
 }
 
-fn table<'a>(jobs: impl IntoIterator<Item = &'a JobDoc>, view: View) -> Table {
+fn table<'a>(jobs: impl IntoIterator<Item = &'a v1::Job>, view: View) -> Table {
     let mut table = Table::new().words("NAME").words("STATE").words("TARGET").words("MOVED");
     table = table.words("CREATOR").words("CREATED");
     if view.wide {
@@ -36,14 +36,19 @@ fn table<'a>(jobs: impl IntoIterator<Item = &'a JobDoc>, view: View) -> Table {
         table = table.words("REQUEST ID").words("MESSAGE");
     }
     for job in jobs {
-        let state = job.state.name().to_owned();
-        let target = job.spec.target.to_string();
-        let mut row = vec![job.name.clone(), state, target, moved(job), job.creator.clone()];
+        let spec = job.spec.as_ref();
+        let target = target(spec.and_then(|spec| spec.target.as_ref()));
+        let mut row = vec![job.name.clone(), state(job), target, moved(job), job.creator.clone()];
         row.push(short(job.create_time));
         if view.wide {
             row.extend([job.start_time, job.end_time].map(short));
-            let message = job.state_message.clone().or_else(|| held_back(job));
-            row.extend([&job.schedule, &job.spec.qos_class, &job.request_id, &message].map(dash));
+            let policy = spec.and_then(|spec| spec.policy.as_ref());
+            let qos = policy.map_or(String::new(), |policy| qos_class(policy.qos_class()));
+            let message = match &job.state_message[..] {
+                "" => held_back(job).unwrap_or_default(),
+                message => message.to_owned(),
+            };
+            row.extend([&job.schedule, &qos, &job.request_id, &message].map(|text| dash(text)));
         }
         table.row(row);
     }
@@ -51,34 +56,38 @@ fn table<'a>(jobs: impl IntoIterator<Item = &'a JobDoc>, view: View) -> Table {
 }
 
 /// What holds a job that is under way back at the moment, if anything does.
-fn held_back(job: &JobDoc) -> Option<String> {
-    let progress = job.progress.as_ref().filter(|_| !job.state.is_end())?;
-    Some(format!("held back: {}", progress.held_back.as_ref()?))
+fn held_back(job: &v1::Job) -> Option<String> {
+    let progress = job.progress.as_ref().filter(|_| !is_end(job.state()))?;
+    let is_held_back = !progress.held_back.is_empty();
+    is_held_back.then(|| format!("held back: {}", progress.held_back))
 }
 
 /// `560.0 MiB of 630.0 MiB`.
-fn moved(job: &JobDoc) -> String {
+fn moved(job: &v1::Job) -> String {
     let of = |moved, all| format!("{} of {}", size(moved), size(all));
     match (&job.outcome, &job.progress) {
-        (Some(outcome), _) => of(outcome.account.moved_bytes, outcome.account.found_bytes),
-        (None, Some(progress)) => of(progress.moved_bytes, progress.planned_bytes),
-        (None, None) => "-".to_owned(),
+        _ if is_end(job.state()) => {
+            let account = job.outcome.as_ref().and_then(|outcome| outcome.account.as_ref());
+            account.map_or(of(0, 0), |account| of(account.moved_bytes, account.found_bytes))
+        }
+        (_, Some(progress)) => of(progress.moved_bytes, progress.planned_bytes),
+        _ => "-".to_owned(),
     }
 }
 
 /// A job that was only checked: what would be created.
-pub fn job_to_be(job: &JobDoc, view: View) -> String {
+pub fn job_to_be(job: &v1::Job, view: View) -> String {
     match job.name.as_str() {
         "" => format!(
             "the daemon would take it; nothing has changed\n{}",
-            fields(spec_fields(&job.spec)) + &members(&job.members, view)
+            fields(spec_fields(job.spec.as_ref())) + &members(&job.members, view)
         ),
         name => format!("the daemon would give back {}; nothing has changed\n", clean(name)),
     }
 }
 
 /// `2 more members that take no part`; empty if there are none.
-fn more_members(count: u64) -> String {
+fn more_members(count: i32) -> String {
     match count {
         0 => String::new(),
         1 => "1 more member that takes no part".to_owned(),
@@ -86,41 +95,44 @@ fn more_members(count: u64) -> String {
     }
 }
 
-/// One job in full. Its plan is shown only with `-o wide`.
-pub fn job(job: &JobDoc, view: View) -> String {
-    let reason =
-        job.state_message.as_deref().filter(|_| !job.state.is_end() || job.outcome.is_none());
-    let reason = reason.map_or(String::new(), |message| format!(": {}", clean(message)));
-    let mut text = format!("{} {}{reason}\n", clean(&job.name), job.state.name());
-    let time = |time: Option<Time>| time.map_or(String::new(), Time::short);
-    let progress = job.progress.as_ref().filter(|_| !job.state.is_end());
+/// One job in full. Its plan is shown only with `-o wide`; `topology` has the distances for that.
+pub fn job(job: &v1::Job, topology: &v1::Topology, view: View) -> String {
+    let has_ended = is_end(job.state());
+    let reason = match &job.state_message[..] {
+        message if !has_ended && !message.is_empty() => format!(": {}", clean(message)),
+        _ => String::new(),
+    };
+    let mut text = format!("{} {}{reason}\n", clean(&job.name), state(job));
+    let progress = job.progress.as_ref().filter(|_| !has_ended);
     let progress = progress.map_or(String::new(), |progress| {
         let (settled, planned) = (size(progress.settled_bytes), size(progress.planned_bytes));
         let moved = size(progress.moved_bytes);
         let why = held_back(job).map_or(String::new(), |why| format!("; {why}"));
         format!("{settled} of {planned} settled, {moved} moved{why}")
     });
-    let created = format!("{} by {}", time(job.create_time), job.creator);
     let rest = [
-        ("schedule", job.schedule.clone().unwrap_or_default()),
-        ("request id", job.request_id.clone().unwrap_or_default()),
-        ("created", created),
+        ("schedule", job.schedule.clone()),
+        ("request id", job.request_id.clone()),
+        ("created", format!("{} by {}", time(job.create_time), job.creator)),
         ("started", time(job.start_time)),
         ("ended", time(job.end_time)),
         ("progress", progress),
         ("labels", labels(&job.labels)),
         ("not listed", more_members(job.more_members)),
     ];
-    text += &fields(spec_fields(&job.spec).into_iter().chain(rest));
+    text += &fields(spec_fields(job.spec.as_ref()).into_iter().chain(rest));
     // After the job's end the members are shown with its outcome.
-    if !job.state.is_end() {
+    if !has_ended {
         text += &members(&job.members, view);
     }
-    if let Some(document) = job.plan.as_ref().filter(|_| view.wide) {
-        text += &format!("\nplan:\n{}", plan(document, view));
+    if view.wide && job.plan.is_some() {
+        let policy = job.spec.as_ref().and_then(|spec| spec.policy.clone());
+        let answer =
+            v1::PlanMigrationResponse { plan: job.plan.clone(), policy, missing: Vec::new() };
+        text += &format!("\nplan:\n{}", plan(&answer, topology, view));
     }
-    if let Some(outcome) = job.outcome.as_ref().filter(|_| job.state != JobState::Unknown) {
-        text += &format!("\n{}", migration(outcome, view));
+    if has_ended {
+        text += &format!("\n{}", migration(job, view));
     }
     text
 }

@@ -1,11 +1,13 @@
 //! What of a target is left out.
 
-use crate::{clean::clean, doc::MissingDoc, units::counted};
+use super::target::target;
+use crate::{clean::clean, units::counted};
+use numaloc_api::v1;
 
 /// A line for each member that is left out, or for its processes.
-pub fn left_out(missing: &[MissingDoc]) -> String {
-    let line = |left: &MissingDoc| {
-        let (member, reason) = (left.member.to_string(), &left.reason);
+pub fn left_out(missing: &[v1::MissingMember]) -> String {
+    let line = |left: &v1::MissingMember| {
+        let (member, reason) = (target(left.member.as_ref()), &left.reason);
         let what = match left.process_count {
             0 => member,
             count => format!("{} of {member}", counted(count, "process", "processes")),

@@ -1,19 +1,33 @@
 //! `locality`.
 
-use super::homes::homes;
-use super::left_out::left_out;
-use super::table::{Table, list};
-use crate::clean::clean;
-use crate::doc::{LocalityDoc, PlacedDoc, ProcessDoc};
-use crate::output::View;
-use crate::units::{mb, percent, size};
+use super::{
+    cells::{skip, source},
+    homes::homes,
+    left_out::left_out,
+    table::{Table, list},
+};
+use crate::{
+    clean::clean,
+    fields::amount,
+    output::View,
+    units::{mb, percent, size},
+};
+use numaloc_api::v1;
 use numaloc_core::PAGE;
-use std::fmt::Write;
+use std::{collections::BTreeSet, fmt::Write};
 
-/// A row per process and a column per node, as in `numastat -p`.
-pub fn locality(document: &LocalityDoc, view: View) -> String {
+/// A row per process and a column per node, as in `numastat -p`. `topology` has the nodes with memory.
+pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view: View) -> String {
+    let none = v1::Locality::default();
+    let locality = answer.locality.as_ref().unwrap_or(&none);
+    let (shared, total) = (memory(&locality.shared), memory(&locality.total));
+    let with_memory = topology.nodes.iter().filter(|node| node.total_bytes > 0);
+    let columns: BTreeSet<i32> = with_memory
+        .map(|node| node.node_id)
+        .chain(total.nodes.iter().map(|on| on.node_id))
+        .collect();
     let mut table = Table::new().numbers("PID").words("COMM");
-    for node in &document.columns {
+    for node in &columns {
         table = table.numbers(format!("NODE{node} MB"));
     }
     table = table.numbers("TOTAL MB").numbers("LOCAL %").numbers("REMOTE PAGES");
@@ -21,68 +35,77 @@ pub fn locality(document: &LocalityDoc, view: View) -> String {
         table = table.numbers("MOVABLE LOCAL %").numbers("MOVABLE REMOTE PAGES");
         table = table.words("HOME").words("CPUS").words("NOTE");
     }
-    for process in &document.processes {
-        let mut row = vec![process.pid.to_string(), process.comm.clone()];
-        row.extend(placed(document, &process.placed, view));
+    for process in &locality.processes {
+        let pid = process.process.unwrap_or_default().pid;
+        let mut row = vec![pid.to_string(), process.comm.clone()];
+        row.extend(placed(&columns, &memory(&process.memory), view));
         if view.wide {
             row.extend(wide(process));
         }
         table.row(row);
     }
-    if document.shared.resident_bytes > 0 {
-        table.row(summed(document, "(shared)", &document.shared, view));
+    let is_shared = !shared.nodes.is_empty();
+    let sums = [
+        ("(shared)", &shared, is_shared),
+        ("(total)", &total, locality.processes.len() != 1 || is_shared),
+    ];
+    for (name, sum, _) in sums.into_iter().filter(|(.., is_shown)| *is_shown) {
+        let mut row = vec![String::new(), name.to_owned()];
+        row.extend(placed(&columns, sum, view));
+        table.row(row);
     }
-    if document.processes.len() != 1 || document.shared.resident_bytes > 0 {
-        table.row(summed(document, "(total)", &document.total, view));
-    }
-    table.render(view) + &footer(document) + &homes(&document.processes, view)
+    let footer = footer(locality, &left_out(&answer.missing), total.movable.unwrap_or_default());
+    table.render(view) + &footer + &homes(&locality.processes, view)
 }
 
-fn placed(document: &LocalityDoc, placed: &PlacedDoc, view: View) -> Vec<String> {
-    let mut cells: Vec<_> = document.columns.iter().map(|&node| mb(placed.on(node))).collect();
-    let (overall, movable) = (&placed.locality.overall, &placed.locality.movable);
-    cells.push(mb(placed.resident_bytes));
-    for share in [overall, movable].into_iter().take(if view.wide { 2 } else { 1 }) {
-        cells.extend([percent(share.local_percent), (share.remote_bytes / PAGE).to_string()]);
+fn memory(memory: &Option<v1::ResidentMemory>) -> v1::ResidentMemory {
+    memory.clone().unwrap_or_default()
+}
+
+fn placed(columns: &BTreeSet<i32>, memory: &v1::ResidentMemory, view: View) -> Vec<String> {
+    let on = |node| {
+        let on = memory.nodes.iter().find(|on| on.node_id == node);
+        on.map_or(0, |on| amount(on.bytes))
+    };
+    let mut cells: Vec<_> = columns.iter().map(|&node| mb(on(node))).collect();
+    cells.push(mb(memory.nodes.iter().map(|on| amount(on.bytes)).sum()));
+    let shares = [memory.overall, memory.movable];
+    for share in shares.into_iter().take(if view.wide { 2 } else { 1 }) {
+        let share = share.unwrap_or_default();
+        let pages = amount(share.remote_bytes) / PAGE;
+        cells.extend([percent(share.local_percent), pages.to_string()]);
     }
     cells
 }
 
-fn wide(process: &ProcessDoc) -> [String; 3] {
-    let note = process.skip_reason.map_or("-".to_owned(), |reason| format!("skipped: {reason}"));
-    [list(process.home_nodes.iter().copied()), process.cpus.clone(), note]
+fn wide(process: &v1::ProcessLocality) -> [String; 3] {
+    let note = skip(process).map_or("-".to_owned(), |reason| format!("skipped: {reason}"));
+    [list(&process.home_node_ids), process.cpus.clone(), note]
 }
 
-fn summed(document: &LocalityDoc, name: &str, sum: &PlacedDoc, view: View) -> Vec<String> {
-    let mut row = vec![String::new(), name.to_owned()];
-    row.extend(placed(document, sum, view));
-    row
-}
-
-fn footer(document: &LocalityDoc) -> String {
-    let mut text = format!("\n{}", left_out(&document.missing));
-    let movable = &document.total.locality.movable;
+fn footer(locality: &v1::Locality, left_out: &str, movable: v1::Share) -> String {
+    let mut text = format!("\n{left_out}");
     let _ = writeln!(
         text,
         "movable: {} % local, {} to bring home",
         percent(movable.local_percent),
         size(movable.remote_bytes)
     );
-    for cgroup in &document.cgroups {
-        let nodes = cgroup.nodes.iter().map(|n| format!("node {} {}", n.node, size(n.bytes)));
+    for cgroup in &locality.cgroups {
+        let nodes = cgroup.nodes.iter().map(|on| format!("node {} {}", on.node_id, size(on.bytes)));
         let _ = writeln!(
             text,
             "cgroup {}: {}{} by memory.numa_stat, with page cache, without hugetlb",
-            clean(&cgroup.path),
+            clean(&cgroup.cgroup),
             cgroup.local_percent.map_or(String::new(), |p| format!("{} % local, ", percent(p))),
             nodes.collect::<Vec<_>>().join(", "),
         );
     }
-    if document.unplaced_bytes > 0 {
-        let _ = writeln!(text, "unplaced: {} on no known node", size(document.unplaced_bytes));
+    if locality.unplaced_bytes > 0 {
+        let _ = writeln!(text, "unplaced: {} on no known node", size(locality.unplaced_bytes));
     }
-    if let Some(reason) = document.source_reason {
-        let _ = writeln!(text, "locations: {reason}");
+    if let Some(source) = source(locality.source()) {
+        let _ = writeln!(text, "locations: {source}");
     }
     text
 }

@@ -1,71 +1,99 @@
 //! `migrate`.
 
-use super::left_out::left_out;
-use super::members::members;
-use super::offload::offload;
-use super::plan::{change, skips};
-use super::table::Table;
-use crate::clean::clean;
-use crate::doc::{End, MigrationDoc};
-use crate::output::View;
-use crate::units::{seconds, size};
+use super::{
+    cells::{process as named, why},
+    left_out::left_out,
+    members::members,
+    offload::offload,
+    plan::{change, skips},
+    table::Table,
+    target::target,
+};
+use crate::{
+    clean::clean,
+    fields::{self, amount},
+    job::{self, End},
+    output::View,
+    units::{seconds, size},
+};
+use numaloc_api::{Known, v1};
+use numaloc_core::CacheStop;
 use std::fmt::Write;
 
-/// What moved, what is left and why, and the locality before and after.
-pub fn migration(document: &MigrationDoc, view: View) -> String {
+/// What moved, what is left and why, and the locality before and after, of a job that has ended.
+pub fn migration(job: &v1::Job, view: View) -> String {
+    let outcome = job.outcome.clone().unwrap_or_default();
+    let end = End::of(job);
     let mut text = String::new();
-    if view.wide && document.result != End::Skipped {
-        text += &processes(document, view);
+    if view.wide && end != End::Skipped {
+        text += &processes(&outcome.processes, view);
         text.push('\n');
     }
-    let members = members(&document.members, view);
+    // Without the daemon there are no results of members, only what is left out.
+    let members = if job.name.is_empty() { String::new() } else { members(&job.members, view) };
     match members.is_empty() {
-        true => text += &left_out(&document.missing),
+        true => text += &left_out(&job::left_out(job)),
         // The table has them.
         false => text += &(members + "\n"),
     }
-    text += &skips(&document.skipped, view);
-    let message = document.message.as_deref().map(clean);
-    match (document.result, message) {
-        (End::Skipped, Some(message)) if document.skipped.is_empty() => {
+    let planned = job.plan.iter().flat_map(|plan| &plan.processes);
+    let skipped = skips(&planned.cloned().collect::<Vec<_>>(), view);
+    text += &skipped;
+    let message = clean(&job.state_message);
+    match end {
+        End::Skipped if skipped.is_empty() && !message.is_empty() => {
             let _ = writeln!(text, "skipped: {message}");
         }
-        (End::Failed, message) => {
-            let _ = writeln!(text, "failed: {}", message.as_deref().unwrap_or("no reason given"));
+        End::Failed => {
+            let why = if message.is_empty() { "no reason given" } else { &message };
+            let _ = writeln!(text, "failed: {why}");
         }
-        (End::Interrupted, _) => text += "interrupted: numalocd ended while it was under way\n",
-        (End::Done | End::PartlyMoved | End::NothingToMove, Some(message)) => {
+        End::Interrupted => text += "interrupted: numalocd ended while it was under way\n",
+        End::Done | End::PartlyMoved | End::NothingToMove if !message.is_empty() => {
             let _ = writeln!(text, "note: {message}");
         }
         _ => {}
     }
-    if document.result == End::Skipped || document.before.is_none() {
+    let [movable, overall] = shares(job, &outcome);
+    if end == End::Skipped || movable[0].is_none() {
         return text;
     }
-    totals(&mut text, document, view.wide);
+    totals(&mut text, &outcome, end, view.wide);
+    let _ = writeln!(text, "local: {}", change(movable, overall));
     if view.wide {
-        details(&mut text, document);
+        details(&mut text, &outcome);
     }
     text
 }
 
-fn totals(text: &mut String, document: &MigrationDoc, is_wide: bool) {
-    let account = &document.account;
-    match document.result {
-        End::NothingToMove => {
-            let _ = writeln!(text, "nothing to move");
-        }
-        result => {
-            let (moved, found) = (size(account.moved_bytes), size(account.found_bytes));
-            let time = seconds(document.elapsed_seconds);
-            let rate = size(document.rate_bytes_per_second);
-            let how = match result {
-                End::Cancelled => ", then cancelled",
-                End::TimedOut => ", then out of time",
-                _ => "",
-            };
-            let _ = writeln!(text, "moved: {moved} of {found} remote in {time} ({rate}/s){how}");
-        }
+/// The shares of movable and of all memory, before and after. What was before is known by the outcome, or else by the plan.
+fn shares(job: &v1::Job, outcome: &v1::Outcome) -> [[Option<v1::Share>; 2]; 2] {
+    let planned = job.plan.as_ref();
+    let (movable, overall) = match outcome.movable_before {
+        Some(_) => (outcome.movable_before, outcome.overall_before),
+        None => (
+            planned.and_then(|plan| plan.movable_before),
+            planned.and_then(|plan| plan.overall_before),
+        ),
+    };
+    [[movable, outcome.movable_after], [overall, outcome.overall_after]]
+}
+
+fn totals(text: &mut String, outcome: &v1::Outcome, end: End, is_wide: bool) {
+    let account = outcome.account.clone().unwrap_or_default();
+    if end == End::NothingToMove {
+        let _ = writeln!(text, "nothing to move");
+    } else {
+        let (moved, found) = (size(account.moved_bytes), size(account.found_bytes));
+        let elapsed = fields::seconds(outcome.elapsed);
+        let rate = if elapsed > 0.0 { account.moved_bytes as f64 / elapsed } else { 0.0 };
+        let (time, rate) = (seconds(elapsed), size(rate as u64));
+        let how = match end {
+            End::Cancelled => ", then cancelled",
+            End::TimedOut => ", then out of time",
+            _ => "",
+        };
+        let _ = writeln!(text, "moved: {moved} of {found} remote in {time} ({rate}/s){how}");
     }
     for (name, bytes) in
         [("moved back", account.moved_back_bytes), ("vanished", account.vanished_bytes)]
@@ -74,47 +102,41 @@ fn totals(text: &mut String, document: &MigrationDoc, is_wide: bool) {
             let _ = writeln!(text, "{name}: {}", size(bytes));
         }
     }
-    if let Some(bytes) = document.returned_bytes.filter(|&bytes| bytes > 0) {
+    if let Some(bytes) = outcome.returned_bytes.filter(|&bytes| bytes > 0) {
         let bytes = size(bytes);
         let _ = writeln!(text, "undone since: about {bytes} of what the last run had moved");
     }
     for left in &account.left {
-        let _ = writeln!(text, "left: {}: {}", size(left.bytes), left.reason);
+        let _ = writeln!(text, "left: {}: {}", size(left.bytes), why(left.reason));
     }
-    for process in &document.processes {
-        if let Some(error) = &process.error {
-            let (pid, comm) = (process.pid, clean(&process.comm));
-            let _ = writeln!(text, "error: process {pid} ({comm}): {error}");
-        }
+    for process in outcome.processes.iter().filter(|process| !process.error.is_empty()) {
+        let (who, error) = (named(process.process, &process.comm), &process.error);
+        let _ = writeln!(text, "error: process {who}: {error}");
     }
-    pace(text, document);
-    for flow in &document.cache_flows {
-        let (from, to, bytes) = (flow.from_node, flow.to_node, size(flow.bytes));
+    let calls = outcome.calls.unwrap_or_default();
+    pace(text, &calls, !outcome.cache_flows.is_empty());
+    for flow in &outcome.cache_flows {
+        let (from, to, bytes) = (flow.from_node_id, flow.to_node_id, size(flow.bytes));
         let _ = writeln!(text, "room: {bytes} of page cache went from node {from} to node {to}");
     }
-    partners(text, document);
-    if let Some(document) = &document.offload {
-        offload(text, document, is_wide);
-    }
-    if let Some(before) = &document.before {
-        let _ = writeln!(text, "local: {}", change(before, document.after.as_ref()));
+    partners(text, calls.exchanged_bytes, &outcome.partners);
+    if let Some(used) = &outcome.offload {
+        offload(text, used, is_wide);
     }
 }
 
 /// What the move has cost others, and how long it has waited for their sake.
-fn pace(text: &mut String, document: &MigrationDoc) {
-    let calls = &document.calls;
-    if calls.rested_seconds > 0.0 {
-        let time = seconds(calls.rested_seconds);
-        let _ = writeln!(text, "rested: {time}, as the profile requires");
+fn pace(text: &mut String, calls: &v1::CallStats, has_moved_cache: bool) {
+    let span = |duration| Some(fields::seconds(duration)).filter(|&seconds| seconds > 0.0);
+    if let Some(time) = span(calls.rested) {
+        let _ = writeln!(text, "rested: {}, as the profile requires", seconds(time));
     }
-    if calls.held_back_seconds > 0.0 {
-        let time = seconds(calls.held_back_seconds);
-        let _ = writeln!(text, "held back: {time} beyond that, for the sake of others");
+    if let Some(time) = span(calls.held_back) {
+        let _ = writeln!(text, "held back: {} beyond that, for the sake of others", seconds(time));
     }
     if calls.over_stall > 0 {
-        let (all, longest) = (calls.calls, seconds(calls.longest_seconds));
-        let over = calls.over_stall;
+        let (over, all) = (calls.over_stall, calls.calls);
+        let longest = seconds(fields::seconds(calls.longest));
         let _ = writeln!(text, "calls over the bound: {over} of {all}, the longest {longest}");
     }
     if calls.split_huge_pages > 0 {
@@ -125,47 +147,49 @@ fn pace(text: &mut String, document: &MigrationDoc) {
         let bytes = size(calls.cache_bytes);
         let _ = writeln!(text, "room: {bytes} in place of unused page cache, which was dropped");
     }
-    if let Some(stop) = &calls.cache_stop {
+    // A reason that only a newer daemon knows is left out.
+    if let Some(stop) = CacheStop::known(calls.cache_stop).flatten() {
         // A run either drops page cache or moves it.
-        let is_moved = calls.cache_bytes == 0 && !document.cache_flows.is_empty();
+        let is_moved = calls.cache_bytes == 0 && has_moved_cache;
         let done = if stop.is_of_moving() || is_moved { "moved away" } else { "dropped" };
         let _ = writeln!(text, "room: no more page cache was {done}: {stop}");
     }
     if calls.compactions > 0 {
-        let (times, time) = (calls.compactions, seconds(calls.compaction_wait_seconds));
+        let (times, time) = (calls.compactions, seconds(fields::seconds(calls.compaction_wait)));
         let _ = writeln!(text, "compactions for huge pages: {times}, waited {time}");
     }
-    if calls.huge_page_wait_seconds > 0.0 {
-        let time = seconds(calls.huge_page_wait_seconds);
+    if let Some(time) = span(calls.huge_page_wait) {
+        let time = seconds(time);
         let _ = writeln!(text, "waited for huge pages at the target: {time}, then went on");
     }
 }
 
 /// Whose memory made room.
-fn partners(text: &mut String, document: &MigrationDoc) {
-    if document.calls.exchanged_bytes > 0 {
-        let bytes = size(document.calls.exchanged_bytes);
+fn partners(text: &mut String, exchanged_bytes: i64, partners: &[v1::ExchangePartner]) {
+    if exchanged_bytes > 0 {
+        let bytes = size(exchanged_bytes);
         let _ = writeln!(text, "room: {bytes} in exchange for others' memory");
     }
-    for partner in &document.partners {
-        let name = clean(&partner.member.to_string());
-        let bytes = size(partner.account.moved_bytes);
+    for partner in partners {
+        let name = clean(&target(partner.member.as_ref()));
+        let bytes = size(partner.account.as_ref().map_or(0, |account| account.moved_bytes));
         let flows = partner.flows.iter();
-        let flows: Vec<String> =
-            flows.map(|flow| format!("node {} -> {}", flow.from_node, flow.to_node)).collect();
+        let flows: Vec<String> = flows
+            .map(|flow| format!("node {} -> {}", flow.from_node_id, flow.to_node_id))
+            .collect();
         let _ = writeln!(text, "moved for it: {bytes} of {name}: {}", flows.join(", "));
-        if let Some(error) = &partner.error {
-            let _ = writeln!(text, "error: {name}: {}", clean(error));
+        if !partner.error.is_empty() {
+            let _ = writeln!(text, "error: {name}: {}", clean(&partner.error));
         }
     }
 }
 
-fn details(text: &mut String, document: &MigrationDoc) {
-    for flow in &document.flows {
-        let (from, to) = (flow.from_node, flow.to_node);
+fn details(text: &mut String, outcome: &v1::Outcome) {
+    for flow in &outcome.flows {
+        let (from, to) = (flow.from_node_id, flow.to_node_id);
         let _ = writeln!(text, "flow: node {from} -> {to}: {}", size(flow.bytes));
     }
-    let calls = &document.calls;
+    let calls = outcome.calls.unwrap_or_default();
     let _ = writeln!(
         text,
         "calls: {} with {} addresses ({} retried, {} hinted), {} together, the longest {}",
@@ -173,28 +197,28 @@ fn details(text: &mut String, document: &MigrationDoc) {
         calls.addresses,
         calls.retried_addresses,
         calls.hinted_addresses,
-        seconds(calls.total_seconds),
-        seconds(calls.longest_seconds),
+        seconds(fields::seconds(calls.total)),
+        seconds(fields::seconds(calls.longest)),
     );
     if calls.failed_pages > 0 {
         let _ = writeln!(text, "failed pages: {} on this host meanwhile", calls.failed_pages);
     }
 }
 
-fn processes(document: &MigrationDoc, view: View) -> String {
+fn processes(processes: &[v1::ProcessOutcome], view: View) -> String {
     let mut table = Table::new().numbers("PID").words("COMM").numbers("FOUND").numbers("MOVED");
     table = table.numbers("MOVED BACK").numbers("VANISHED").numbers("LEFT");
-    for process in &document.processes {
-        let account = &process.account;
-        let left: u64 = account.left.iter().map(|left| left.bytes).sum();
+    for process in processes {
+        let account = process.account.clone().unwrap_or_default();
         let bytes = [
-            account.found_bytes,
-            account.moved_bytes,
-            account.moved_back_bytes,
-            account.vanished_bytes,
-            left,
+            amount(account.found_bytes),
+            amount(account.moved_bytes),
+            amount(account.moved_back_bytes),
+            amount(account.vanished_bytes),
+            account.left.iter().map(|left| amount(left.bytes)).sum(),
         ];
-        let mut row = vec![process.pid.to_string(), process.comm.clone()];
+        let pid = process.process.unwrap_or_default().pid;
+        let mut row = vec![pid.to_string(), process.comm.clone()];
         row.extend(bytes.map(size));
         table.row(row);
     }

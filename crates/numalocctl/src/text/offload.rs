@@ -1,52 +1,56 @@
 //! What became of copying by a DMA engine, in lines.
 
-use crate::{clean::clean, doc::OffloadDoc, units::size};
+use crate::{clean::clean, units::size};
+use numaloc_api::v1;
 use std::fmt::Write;
 
 /// What was used, and why not more. That a host has no engine is told only to those who ask for all.
-pub fn offload(text: &mut String, document: &OffloadDoc, is_wide: bool) {
-    let reason = document.reason.as_deref().map(clean);
-    match (document.used, reason) {
+pub fn offload(text: &mut String, offload: &v1::OffloadUse, is_wide: bool) {
+    let reason = Some(clean(&offload.reason)).filter(|reason| !reason.is_empty());
+    match (offload.used, reason) {
         (true, reason) => {
-            let interface = clean(document.interface.as_deref().unwrap_or("unknown"));
-            let _ = writeln!(text, "offload: by {interface}{}", counts(document));
+            let interface = match &offload.interface[..] {
+                "" => "unknown".to_owned(),
+                interface => clean(interface),
+            };
+            let _ = writeln!(text, "offload: by {interface}{}", counts(offload));
             if let Some(reason) = reason {
                 let _ = writeln!(text, "offload: given up, then copied by CPU: {reason}");
             }
         }
-        (false, Some(reason)) if document.failed || is_wide => {
+        (false, Some(reason)) if offload.failed || is_wide => {
             let _ = writeln!(text, "offload: not used: {reason}");
         }
         _ => {}
     }
-    let rates = document.cpu_bytes_per_second.zip(document.engine_bytes_per_second);
+    let rates = offload.cpu_bytes_per_second.zip(offload.engine_bytes_per_second);
     if let Some((cpu, engine)) = rates.filter(|_| is_wide) {
         let (cpu, engine) = (size(cpu), size(engine));
         let _ = writeln!(text, "offload: expected {engine}/s with it, {cpu}/s by CPU");
     }
 }
 
-fn counts(document: &OffloadDoc) -> String {
-    let Some(offloaded) = document.offloaded_folios else {
+fn counts(offload: &v1::OffloadUse) -> String {
+    let Some(offloaded) = offload.offloaded_folios else {
         return ", which does not say what it has copied".to_owned();
     };
-    let failed = document.failed_folios.unwrap_or(0);
-    let of_all = match document.shared {
+    let failed = offload.failed_folios.unwrap_or(0);
+    let of_all = match offload.shared {
         true => ", with those of other jobs at the same time",
         false => "",
     };
-    let by_cpu = document.cpu_folios.map_or(String::new(), |folios| format!(", {folios} by CPU"));
+    let by_cpu = offload.cpu_folios.map_or(String::new(), |folios| format!(", {folios} by CPU"));
     format!(": {offloaded} folios, {failed} failed{by_cpu}{of_all}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::{Offload, OffloadUse, offload::Expected};
+    use v1::OffloadUse;
 
-    fn lines(offload_use: &OffloadUse, is_wide: bool) -> String {
+    fn lines(used: &OffloadUse, is_wide: bool) -> String {
         let mut text = String::new();
-        offload(&mut text, &offload_use.into(), is_wide);
+        offload(&mut text, used, is_wide);
         text
     }
 
@@ -79,7 +83,7 @@ mod tests {
         let refused = OffloadUse { reason, ..OffloadUse::default() };
         assert_eq!(lines(&refused, false), "");
         assert_eq!(lines(&refused, true), "offload: not used: unavailable: no engine\n");
-        let off = OffloadUse { requested: Offload::Off, ..OffloadUse::default() };
+        let off = OffloadUse { requested: v1::Offload::Off.into(), ..OffloadUse::default() };
         assert_eq!(lines(&off, true), "");
     }
 
@@ -92,8 +96,8 @@ mod tests {
         );
         let never = OffloadUse { used: false, ..failed };
         assert_eq!(lines(&never, false), "offload: not used: failed: gone\n");
-        let expected = Expected { cpu_bytes_per_second: 1 << 30, engine_bytes_per_second: 2 << 30 };
-        let measured = OffloadUse { expected: Some(expected), ..used() };
+        let (cpu_bytes_per_second, engine_bytes_per_second) = (Some(1 << 30), Some(2 << 30));
+        let measured = OffloadUse { cpu_bytes_per_second, engine_bytes_per_second, ..used() };
         let told = "offload: expected 2.0 GiB/s with it, 1.0 GiB/s by CPU\n";
         assert!(lines(&measured, true).ends_with(told), "{}", lines(&measured, true));
     }

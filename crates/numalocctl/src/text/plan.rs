@@ -1,28 +1,37 @@
 //! `plan`.
 
-use super::homes::homes;
-use super::left_out::left_out;
-use super::table::{Table, list};
-use crate::clean::clean;
-use crate::doc::{LocalityPair, MappingDoc, MoveDoc, PlanDoc, ProcessDoc, RouteDoc, SkippedDoc};
-use crate::output::View;
-use crate::units::{percent, seconds, size};
-use numaloc_core::MakeRoom;
+use super::{
+    cells::{kind, process as named, skip, source, why},
+    homes::homes,
+    left_out::left_out,
+    policy::asked,
+    table::{Table, list},
+};
+use crate::{
+    fields::{self, amount},
+    output::View,
+    units::{percent, seconds, size},
+};
+use numaloc_api::{v1, value::Policy};
+use numaloc_core::{HeatSource, HugetlbSource, MakeRoom, Options};
 use std::{cmp::Reverse, fmt::Write};
 
 /// Rows of one table that are shown without `-o wide`.
 const ROWS: usize = 20;
 
-/// Extents, largest first, then routes and totals.
-pub fn plan(document: &PlanDoc, view: View) -> String {
-    let mut text = match &document.moves {
-        Some(moves) => extents(moves, view),
-        None => move_sums(document, view),
+/// Extents, largest first, or their sums where there are only these; then routes and totals. `topology` has the distances.
+pub fn plan(answer: &v1::PlanMigrationResponse, topology: &v1::Topology, view: View) -> String {
+    let none = v1::Plan::default();
+    let plan = answer.plan.as_ref().unwrap_or(&none);
+    let options = Policy::from(answer.policy.clone().unwrap_or_default()).options;
+    let mut text = match &plan.extent_moves[..] {
+        [] => move_sums(plan, view),
+        moves => extents(moves, view),
     };
     if view.wide {
-        let skipped = match &document.skipped {
-            Some(extents) => skipped(extents, view),
-            None => skip_sums(document, view),
+        let skipped = match &plan.skipped_extents[..] {
+            [] => skip_sums(plan, view),
+            extents => skipped(extents, view),
         };
         text += if text.is_empty() || skipped.is_empty() { "" } else { "\n" };
         text += &skipped;
@@ -30,114 +39,125 @@ pub fn plan(document: &PlanDoc, view: View) -> String {
     if !text.is_empty() {
         text.push('\n');
     }
-    text += &left_out(&document.missing);
-    text += &skips(&document.processes, view);
-    text += &homes(&document.processes, view);
-    for route in &document.routes {
-        let _ = writeln!(text, "route: {}", route_text(route));
+    text += &left_out(&answer.missing);
+    text += &skips(&plan.processes, view);
+    text += &homes(&plan.processes, view);
+    for route in &plan.routes {
+        let _ = writeln!(text, "route: {}", route_text(route, topology));
     }
-    totals(&mut text, document);
-    let asked = document.options.asked();
+    totals(&mut text, plan, &options);
+    let asked = asked(&options);
     if view.wide && !asked.is_empty() {
         let _ = writeln!(text, "options: {}", asked.join(", "));
     }
     text
 }
 
-fn totals(text: &mut String, document: &PlanDoc) {
-    if document.moves_by_kind.is_empty() {
+fn totals(text: &mut String, plan: &v1::Plan, options: &Options) {
+    if plan.moves.is_empty() {
         let _ = writeln!(text, "nothing to move");
     } else {
-        let to_move: u64 = document.moves_by_kind.iter().map(|sum| sum.remote_bytes).sum();
-        let (all, expected) = (size(to_move), size(document.expected_bytes));
-        let time = seconds(document.expected_seconds);
-        let by_cache = document.expected_room.iter().any(|room| room.cache_bytes > 0);
+        let to_move: i64 = plan.moves.iter().map(|sum| sum.remote_bytes).sum();
+        let (all, expected) = (size(to_move), size(plan.expected_bytes));
+        let time = seconds(fields::seconds(plan.expected_duration));
+        let by_cache = plan.expected_room.iter().any(|room| room.cache_bytes > 0);
         let of = if by_cache { "copying and dropping page cache" } else { "copying" };
         let _ = writeln!(text, "expected: {expected} of {all} move in about {time} of {of}");
-        let _ = writeln!(text, "order: {}", document.order_words);
+        let _ = writeln!(text, "order: {}", order(plan.order()));
     }
-    if let Some(limit_bytes) = document.limit_bytes {
-        let (ratio, limit) = (document.options.target_ratio_percent, size(limit_bytes));
+    if let Some(limit_bytes) = plan.limit_bytes {
+        let (ratio, limit) = (options.target_ratio, size(limit_bytes));
         let _ = writeln!(text, "limit: {ratio} % local is enough, so it ends after {limit}");
     }
-    for room in document.expected_room.iter().filter(|room| room.cache_bytes > 0) {
-        let (node, free, cache) = (room.node, size(room.free_bytes), size(room.cache_bytes));
+    rooms(text, &plan.expected_room);
+    if plan.no_room_bytes > 0 {
+        let _ = writeln!(text, "no room: {} do not fit now", size(plan.no_room_bytes));
+        if options.make_room == MakeRoom::MoveCache {
+            text.push_str("room: how much page cache can go to other nodes shows when it moves\n");
+        }
+    }
+    if plan.unasked_bytes > 0 {
+        let _ = writeln!(
+            text,
+            "policies: not looked up for {}, because that would hold up the process; a migration looks them up, and leaves what is bound",
+            size(plan.unasked_bytes)
+        );
+    }
+    text.push_str(&beyond_pool(plan, options.hugetlb));
+    for left in &plan.left {
+        let _ = writeln!(text, "stays: {}: {}", size(left.bytes), why(left.reason));
+    }
+    if plan.unplaced_bytes > 0 {
+        let _ = writeln!(text, "unplaced: {} on no known node", size(plan.unplaced_bytes));
+    }
+    let movable = [plan.movable_before, plan.movable_after];
+    let _ = writeln!(text, "local: {}", change(movable, [plan.overall_before, plan.overall_after]));
+    if let Some(source) = source(plan.source()) {
+        let _ = writeln!(text, "locations: {source}");
+    }
+}
+
+fn rooms(text: &mut String, rooms: &[v1::NodeRoom]) {
+    for room in rooms.iter().filter(|room| room.cache_bytes > 0) {
+        let (node, free, cache) = (room.node_id, size(room.free_bytes), size(room.cache_bytes));
         let _ =
             writeln!(text, "room: node {node}: {free} free, {cache} by dropping unused page cache");
     }
-    for room in document.expected_room.iter().filter(|room| room.protected_bytes > 0) {
-        let (node, protected) = (room.node, size(room.protected_bytes));
+    for room in rooms.iter().filter(|room| room.protected_bytes > 0) {
+        let (node, protected) = (room.node_id, size(room.protected_bytes));
         let _ = writeln!(
             text,
             "room: node {node}: {protected} of page cache stay, because cgroups protect them (memory.min, memory.low)"
         );
     }
-    for room in document.expected_room.iter().filter(|room| room.exchange_bytes > 0) {
-        let (node, bytes) = (room.node, size(room.exchange_bytes));
+    for room in rooms.iter().filter(|room| room.exchange_bytes > 0) {
+        let (node, bytes) = (room.node_id, size(room.exchange_bytes));
         let _ = writeln!(text, "room: node {node}: {bytes} in exchange for others' memory");
     }
-    if document.no_room_bytes > 0 {
-        let _ = writeln!(text, "no room: {} do not fit now", size(document.no_room_bytes));
-        if document.options.make_room == MakeRoom::MoveCache.name() {
-            text.push_str("room: how much page cache can go to other nodes shows when it moves\n");
+}
+
+fn order(order: v1::MoveOrder) -> HeatSource {
+    match order {
+        v1::MoveOrder::Damon => HeatSource::Damon,
+        v1::MoveOrder::Referenced => HeatSource::Referenced,
+        v1::MoveOrder::Unspecified | v1::MoveOrder::Probed | v1::MoveOrder::Address => {
+            HeatSource::Address
         }
-    }
-    if document.unasked_bytes > 0 {
-        let _ = writeln!(
-            text,
-            "policies: not looked up for {}, because that would hold up the process; a migration looks them up, and leaves what is bound",
-            size(document.unasked_bytes)
-        );
-    }
-    text.push_str(&beyond_pool(document));
-    for left in &document.left {
-        let _ = writeln!(text, "stays: {}: {}", size(left.bytes), left.reason);
-    }
-    if document.unplaced_bytes > 0 {
-        let _ = writeln!(text, "unplaced: {} on no known node", size(document.unplaced_bytes));
-    }
-    let _ = writeln!(text, "local: {}", change(&document.before, Some(&document.after)));
-    if let Some(reason) = document.source_reason {
-        let _ = writeln!(text, "locations: {reason}");
     }
 }
 
 /// Says how much hugetlb memory the pools have no pages for, and what will happen to it.
-fn beyond_pool(document: &PlanDoc) -> String {
-    let bytes = size(document.beyond_pool_bytes);
-    match (document.beyond_pool_bytes, document.options.hugetlb) {
+fn beyond_pool(plan: &v1::Plan, source: HugetlbSource) -> String {
+    let bytes = size(plan.beyond_pool_bytes);
+    match (plan.beyond_pool_bytes, source) {
         (0, _) => String::new(),
-        (_, "fresh") => format!(
+        (_, HugetlbSource::Fresh) => format!(
             "hugetlb: {bytes} come fresh from free memory: the targets' pools grow for good, the sources' shrink\n"
         ),
-        _ => format!(
+        (_, HugetlbSource::Pool) => format!(
             "hugetlb: {bytes} of it are more than the targets' pools have (--hugetlb fresh takes free memory)\n"
         ),
     }
 }
 
-/// `50.0 % -> 100.0 % of what can be moved, ...`.
-pub fn change(before: &LocalityPair, after: Option<&LocalityPair>) -> String {
-    let arrow = |from: f64, to: Option<f64>| match to {
-        Some(to) => format!("{} % -> {} %", percent(from), percent(to)),
-        None => format!("{} % -> unknown", percent(from)),
+/// `50.0 % -> 100.0 % of what can be moved, ...`, by the shares before and after.
+pub fn change(movable: [Option<v1::Share>; 2], overall: [Option<v1::Share>; 2]) -> String {
+    let arrow = |shares: [Option<v1::Share>; 2]| {
+        let [from, to] = shares.map(|share| share.map(|share| percent(share.local_percent)));
+        let (from, to) = (from.unwrap_or("?".to_owned()), to.map(|to| format!("{to} %")));
+        format!("{from} % -> {}", to.unwrap_or("unknown".to_owned()))
     };
-    let (movable, overall) = (&before.movable, &before.overall);
-    format!(
-        "{} of what can be moved, {} of everything",
-        arrow(movable.local_percent, after.map(|after| after.movable.local_percent)),
-        arrow(overall.local_percent, after.map(|after| after.overall.local_percent)),
-    )
+    format!("{} of what can be moved, {} of everything", arrow(movable), arrow(overall))
 }
 
 /// A line for each process that is skipped.
-pub fn skips(processes: &[ProcessDoc], view: View) -> String {
+pub fn skips(processes: &[v1::ProcessLocality], view: View) -> String {
     let mut text = String::new();
-    let skipped = processes.iter().filter_map(|each| Some((each, each.skip_reason?)));
+    let skipped = processes.iter().filter_map(|each| Some((each, skip(each)?)));
     let shown = if view.wide { usize::MAX } else { ROWS };
     for (process, reason) in skipped.clone().take(shown) {
-        let (pid, comm) = (process.pid, clean(&process.comm));
-        let _ = writeln!(text, "skipped: {reason} for process {pid} ({comm})");
+        let who = named(process.process, &process.comm);
+        let _ = writeln!(text, "skipped: {reason} for process {who}");
     }
     let more = skipped.count().saturating_sub(shown);
     if more > 0 {
@@ -147,43 +167,47 @@ pub fn skips(processes: &[ProcessDoc], view: View) -> String {
 }
 
 /// `node 2 -> 0 (distance 21), then 1 (31)`.
-fn route_text(route: &RouteDoc) -> String {
-    let mut text = format!("node {} -> ", route.from_node);
-    for (index, to) in route.to_nodes.iter().enumerate() {
+fn route_text(route: &v1::Route, topology: &v1::Topology) -> String {
+    let from = topology.nodes.iter().find(|node| node.node_id == route.from_node_id);
+    let distances = from.map_or(&[][..], |from| &from.distances);
+    let mut text = format!("node {} -> ", route.from_node_id);
+    for (index, &to) in route.to_node_ids.iter().enumerate() {
+        let distance = distances.iter().find(|each| each.node_id == to);
+        let distance = distance.map_or(0, |to| to.distance);
         let _ = match index {
-            0 => write!(text, "{} (distance {})", to.node, to.distance),
-            _ => write!(text, ", then {} ({})", to.node, to.distance),
+            0 => write!(text, "{to} (distance {distance})"),
+            _ => write!(text, ", then {to} ({distance})"),
         };
     }
-    if route.to_nodes.len() > 1 {
+    if route.to_node_ids.len() > 1 {
         text += ": nearest first, then most free memory";
     }
     text
 }
 
-/// What will move, for plans of the daemon, which have only sums.
-fn move_sums(document: &PlanDoc, view: View) -> String {
+/// What will move, for plans that have only sums.
+fn move_sums(plan: &v1::Plan, view: View) -> String {
     let mut table = Table::new().numbers("BYTES").words("KIND").numbers("EXTENTS");
     table = table.numbers("LENGTH").numbers("SHARED");
-    for sum in &document.moves_by_kind {
-        let extents = sum.extents.to_string();
+    for sum in &plan.moves {
+        let (kind, extents) = (kind(sum.kind()), sum.extents.to_string());
         let (length, shared) = (size(sum.length_bytes), size(sum.shared_bytes));
-        table.row(vec![size(sum.remote_bytes), sum.kind.to_owned(), extents, length, shared]);
+        table.row(vec![size(sum.remote_bytes), kind, extents, length, shared]);
     }
     table.render(view)
 }
 
-/// What stays, for plans of the daemon, which have only sums.
-fn skip_sums(document: &PlanDoc, view: View) -> String {
+/// What stays, for plans that have only sums.
+fn skip_sums(plan: &v1::Plan, view: View) -> String {
     let mut table = Table::new().numbers("STAYS").words("WHY").words("KIND").numbers("EXTENTS");
-    for sum in &document.skipped_by_kind {
-        let (bytes, why) = (size(sum.remote_bytes), sum.reason.to_string());
-        table.row(vec![bytes, why, sum.kind.to_owned(), sum.extents.to_string()]);
+    for sum in &plan.skipped {
+        let (bytes, kind) = (size(sum.remote_bytes), kind(sum.kind()));
+        table.row(vec![bytes, why(sum.reason), kind, sum.extents.to_string()]);
     }
     table.render(view)
 }
 
-fn extents(moves: &[MoveDoc], view: View) -> String {
+fn extents(moves: &[v1::ExtentMove], view: View) -> String {
     let mut table = Table::new().numbers("BYTES").numbers("FROM").words("TO").words("KIND");
     if view.wide {
         table = table.numbers("LENGTH").numbers("HUGETLB").numbers("SHARED");
@@ -191,58 +215,48 @@ fn extents(moves: &[MoveDoc], view: View) -> String {
     table = table.words("PID").words("ADDRESS").words("NAME");
     let mut rows: Vec<_> = moves
         .iter()
-        .flat_map(|move_doc| {
-            move_doc.remote.iter().zip(&move_doc.routes).map(move |pair| (move_doc, pair))
-        })
+        .flat_map(|extent| extent.remote.iter().zip(&extent.routes).map(move |pair| (extent, pair)))
         .collect();
     rows.sort_by_key(|(_, (remote, _))| Reverse(remote.bytes));
     let shown = if view.wide { rows.len() } else { rows.len().min(ROWS) };
-    for (move_doc, (remote, route)) in &rows[..shown] {
-        let to = list(route.to_nodes.iter().map(|to| to.node));
-        let mut row =
-            vec![size(remote.bytes), remote.node.to_string(), to, move_doc.kind.to_owned()];
+    for (extent, (remote, route)) in &rows[..shown] {
+        let (from, to) = (remote.node_id.to_string(), list(&route.to_node_ids));
+        let mut row = vec![size(remote.bytes), from, to, kind(extent.kind())];
         if view.wide {
-            let page = move_doc.hugetlb_page_bytes.map_or("-".to_owned(), size);
-            row.extend([size(move_doc.length_bytes), page, size(move_doc.shared_bytes)]);
+            let page = extent.hugetlb_page_bytes.map_or("-".to_owned(), size);
+            row.extend([size(extent.length_bytes), page, size(extent.shared_bytes)]);
         }
-        row.extend(place(&move_doc.mappings, &move_doc.name));
+        row.extend(place(&extent.mappings, &extent.name));
         table.row(row);
     }
     let mut text = table.render(view);
     if shown < rows.len() {
-        let bytes = rows[shown..].iter().map(|(_, (remote, _))| remote.bytes).sum();
-        let _ = writeln!(
-            text,
-            "... and {} more with {} (-o wide shows all)",
-            rows.len() - shown,
-            size(bytes)
-        );
+        let bytes: u64 = rows[shown..].iter().map(|(_, (remote, _))| amount(remote.bytes)).sum();
+        let more = rows.len() - shown;
+        let _ = writeln!(text, "... and {more} more with {} (-o wide shows all)", size(bytes));
     }
     text
 }
 
-fn skipped(extents: &[SkippedDoc], view: View) -> String {
+fn skipped(extents: &[v1::SkippedExtent], view: View) -> String {
     let mut table = Table::new().numbers("STAYS").words("WHY").words("KIND");
     table = table.words("PID").words("ADDRESS").words("NAME");
     let mut rows: Vec<_> = extents.iter().collect();
     rows.sort_by_key(|skipped| Reverse(skipped.remote_bytes));
     for skipped in rows {
-        let (bytes, why) = (size(skipped.remote_bytes), skipped.reason.to_string());
-        let mut row = vec![bytes, why, skipped.kind.to_owned()];
-        row.extend(place(std::slice::from_ref(&skipped.mapping), &skipped.name));
+        let mut row = vec![size(skipped.remote_bytes), why(skipped.reason), kind(skipped.kind())];
+        row.extend(place(skipped.mapping.as_slice(), &skipped.name));
         table.row(row);
     }
     table.render(view)
 }
 
 /// The first process that maps it, the number of further processes, the address in the first one, and the name.
-fn place(mappings: &[MappingDoc], name: &str) -> [String; 3] {
+fn place(mappings: &[v1::ExtentMapping], name: &str) -> [String; 3] {
     let name = if name.is_empty() { "-" } else { name }.to_owned();
-    match mappings {
-        [] => ["-".to_owned(), "-".to_owned(), name],
-        [only] => [only.pid.to_string(), only.address.clone(), name],
-        [first, more @ ..] => {
-            [format!("{} +{}", first.pid, more.len()), first.address.clone(), name]
-        }
-    }
+    let Some((first, more)) = mappings.split_first() else {
+        return ["-".to_owned(), "-".to_owned(), name];
+    };
+    let others = if more.is_empty() { String::new() } else { format!(" +{}", more.len()) };
+    [format!("{}{others}", first.pid), format!("{:#x}", first.start_address), name]
 }

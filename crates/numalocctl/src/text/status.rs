@@ -3,44 +3,46 @@
 use super::{fields::fields, holds::words};
 use crate::{
     clean::clean,
-    doc::{CeilingsDoc, StatusDoc},
-    output::View,
+    fields::{age, short, word},
     units::{size, span},
 };
+use numaloc_api::v1;
+use std::time::SystemTime;
 
-/// The daemon's status: its state as `systemctl status` would show it, and what only the daemon knows.
-pub fn status(document: &StatusDoc, _: View) -> String {
-    let head = format!("numalocd {} at {}\n", document.version, document.endpoint);
-    let since = match (document.start_time, document.uptime_seconds) {
-        (Some(time), Some(uptime)) => format!("{}; {} ago", time.short(), span(uptime)),
-        _ => String::new(),
+/// The status of the daemon at `endpoint`: its state as `systemctl status` would show it, and what only the daemon knows.
+pub fn status(status: &v1::GetStatusResponse, endpoint: &str, now: SystemTime) -> String {
+    let head = format!("numalocd {} at {endpoint}\n", status.version);
+    let since =
+        status.start_time.map(|time| format!("{}; {} ago", short(time), span(age(time, now))));
+    let count = |entry: &v1::JobStateCount| {
+        format!("{} {}", entry.count, word(entry.state().as_str_name(), "JOB_STATE_"))
     };
-    let jobs = document.jobs.iter().map(|entry| format!("{} {}", entry.count, entry.state.name()));
-    let jobs: Vec<_> = jobs.collect();
+    let jobs: Vec<_> = status.jobs.iter().map(count).collect();
+    let holds = status.holds.unwrap_or_default();
     let jobs = if jobs.is_empty() { "none".to_owned() } else { jobs.join(", ") };
-    let problems = if document.problems.is_empty() { "none" } else { "" };
+    let problems = if status.problems.is_empty() { "none" } else { "" };
     let mut text = clean(head.trim_end()) + "\n";
     text += &fields(
         [
-            ("since", since),
-            ("you are", format!("{} ({})", document.caller, document.role)),
-            ("at most", document.ceilings.as_ref().map(ceilings).unwrap_or_default()),
+            ("since", since.unwrap_or_default()),
+            ("you are", format!("{} ({})", status.caller, status.role)),
+            ("at most", status.ceilings.as_ref().map(ceilings).unwrap_or_default()),
             ("jobs", jobs),
-            ("schedules", document.schedules.to_string()),
-            ("workloads", document.workloads.to_string()),
-            ("watches", document.watches.to_string()),
-            ("moved", size(document.moved_bytes)),
+            ("schedules", status.schedules.to_string()),
+            ("workloads", status.workloads.to_string()),
+            ("watches", status.watches.to_string()),
+            ("moved", size(status.moved_bytes)),
             ("problems", problems.to_owned()),
         ]
         .into_iter()
-        .chain(words(&document.holds).into_iter().map(|hold| ("held", hold)))
-        .chain(document.problems.iter().map(|problem| ("problem", problem.clone()))),
+        .chain(words(&holds).into_iter().map(|hold| ("held", hold)))
+        .chain(status.problems.iter().map(|problem| ("problem", problem.clone()))),
     );
     text
 }
 
 /// What the caller may ask for.
-fn ceilings(ceilings: &CeilingsDoc) -> String {
+fn ceilings(ceilings: &v1::Ceilings) -> String {
     let allowed = [
         ("shared pages", ceilings.include_shared),
         ("bound memory", ceilings.include_bound),
@@ -51,8 +53,8 @@ fn ceilings(ceilings: &CeilingsDoc) -> String {
         ("offload", ceilings.offload),
     ];
     let mut parts = vec![
-        format!("profile {}", ceilings.profile),
-        format!("class {}", ceilings.qos_class),
+        format!("profile {}", word(ceilings.profile().as_str_name(), "PROFILE_")),
+        format!("class {}", word(ceilings.qos_class().as_str_name(), "QOS_CLASS_")),
         format!("{} workers", ceilings.workers),
     ];
     parts.extend(ceilings.rate_bytes_per_second.map(|rate| format!("{}/s", size(rate))));

@@ -1,15 +1,30 @@
 //! Output for people and programs, as snapshots.
 
+mod records;
+
 use super::*;
-use crate::args::Format;
-use crate::doc::*;
-use crate::exit::Code;
-use crate::fixture;
-use crate::output::{View, render};
+use crate::{
+    args::Format,
+    doc::*,
+    exit::Code,
+    fixture,
+    job::{End, Here},
+    json::Json,
+    output::{View, render},
+};
+use numaloc_api::{
+    v1,
+    value::{MigrationSpec, Target},
+};
 use numaloc_core::{CacheStop, Locality, MakeRoom, OffloadUse, Options, Reason, Share};
 use numaloc_executor::Outcome;
 use numaloc_host::offload::Probed;
 use serde::Serialize;
+
+/// Tables with their headers.
+pub const NARROW: View = View { wide: false, headers: true };
+/// The same with all columns.
+pub const WIDE: View = View { wide: true, headers: true };
 
 /// One document in all three formats.
 pub fn forms<D: Serialize>(document: &D, text: impl Fn(&D, View) -> String) -> String {
@@ -18,23 +33,39 @@ pub fn forms<D: Serialize>(document: &D, text: impl Fn(&D, View) -> String) -> S
     format!("table:\n{table}\nwide:\n{wide}\njson:\n{json}")
 }
 
-fn migrated(outcome: &Outcome, options: Options) -> MigrationDoc {
+/// A message as the two kinds of tables. As JSON it is what the definitions say.
+pub fn tables(text: impl Fn(View) -> String) -> String {
+    format!("table:\n{}\nwide:\n{}", text(NARROW), text(WIDE))
+}
+
+fn machine() -> v1::Topology {
+    (&fixture::topology()).into()
+}
+
+fn migrated(outcome: &Outcome, options: Options) -> v1::Job {
     let inspected = fixture::inspection(options);
     let share = Share { local_bytes: 1_100 << 20, remote_bytes: 20 << 20 };
-    let after = Some(Locality { movable: share, overall: share });
     let exchanged = outcome.calls.exchanged_bytes > 0;
-    let partners = if exchanged { fixture::partners() } else { Vec::new() };
     let reason = "unavailable: this kernel cannot".to_owned();
-    let offload = OffloadUse { reason, cpu_folios: Some(70_000), ..OffloadUse::default() };
-    let (plan, partners, offload) = (&inspected.plan, &partners[..], &offload);
-    let missing = &inspected.missing;
-    MigrationParts { plan, missing, outcome, partners, offload, after }.into()
+    let target = Target { pids: [4711, 4712, 4900].into(), ..Target::default() };
+    Here {
+        spec: &MigrationSpec { target, ..MigrationSpec::default() },
+        inspected: &inspected,
+        outcome: outcome.clone(),
+        partners: if exchanged { fixture::partners() } else { Vec::new() },
+        offload: OffloadUse { reason, cpu_folios: Some(70_000), ..OffloadUse::default() },
+        after: Some(Locality { movable: share, overall: share }),
+    }
+    .into()
+}
+
+fn planned(options: Options) -> v1::PlanMigrationResponse {
+    fixture::inspection(options).plan()
 }
 
 #[test]
 fn topology_in_all_forms() {
-    let document = TopologyDoc::from(&fixture::topology());
-    insta::assert_snapshot!(forms(&document, topology));
+    insta::assert_snapshot!(tables(|view| topology(&machine(), view)));
 }
 
 #[test]
@@ -54,48 +85,62 @@ fn dsa_on_a_host_without() {
 
 #[test]
 fn topology_as_numactl() {
-    insta::assert_snapshot!(numactl(&TopologyDoc::from(&fixture::topology())));
+    insta::assert_snapshot!(numactl(&machine()));
 }
 
 #[test]
 fn locality_in_all_forms() {
     let inspected = fixture::inspection(Options::default());
     let cgroup = ("/redis".to_owned(), inspected.plan.processes[0].resident.clone());
-    let document = LocalityDoc::new(&inspected, &[cgroup]);
-    insta::assert_snapshot!(forms(&document, locality));
+    let answer = inspected.locality(&[cgroup]);
+    insta::assert_snapshot!(tables(|view| locality(&answer, &machine(), view)));
 }
 
 #[test]
 fn locality_of_a_cgroup_with_one_home() {
     let inspected = fixture::many_extents();
     let cgroup = ("/redis".to_owned(), inspected.plan.processes[0].resident.clone());
-    let document = LocalityDoc::new(&inspected, &[cgroup]);
-    insta::assert_snapshot!(locality(&document, View { wide: false, headers: true }));
+    insta::assert_snapshot!(locality(&inspected.locality(&[cgroup]), &machine(), NARROW));
 }
 
 #[test]
 fn plan_in_all_forms() {
-    insta::assert_snapshot!(forms(&PlanDoc::from(&fixture::inspection(Options::default())), plan));
+    let answer = planned(Options::default());
+    insta::assert_snapshot!(tables(|view| plan(&answer, &machine(), view)));
+}
+
+/// As the daemon gives it.
+#[test]
+fn plan_with_sums_alone() {
+    let with_extents = planned(Options::default());
+    let sums = v1::Plan {
+        extent_moves: Vec::new(),
+        skipped_extents: Vec::new(),
+        source: 0,
+        ..with_extents.plan.clone().unwrap()
+    };
+    let answer = v1::PlanMigrationResponse { plan: Some(sums), ..with_extents };
+    insta::assert_snapshot!(tables(|view| plan(&answer, &machine(), view)));
 }
 
 #[test]
 fn what_moving_page_cache_will_give_is_not_known() {
     let options = Options { make_room: MakeRoom::MoveCache, ..Options::default() };
-    let document = PlanDoc::from(&fixture::inspection(options));
-    let view = View { wide: false, headers: true };
+    let answer = planned(options);
     let says = |no_room_bytes| {
-        plan(&PlanDoc { no_room_bytes, ..document.clone() }, view).contains("shows when it moves")
+        let full = v1::Plan { no_room_bytes, ..answer.plan.clone().unwrap() };
+        let answer = v1::PlanMigrationResponse { plan: Some(full), ..answer.clone() };
+        plan(&answer, &machine(), NARROW).contains("shows when it moves")
     };
     assert!(says(4096) && !says(0));
 }
 
 #[test]
 fn page_cache_that_did_not_move_is_told_from_what_was_not_dropped() {
-    let view = View { wide: false, headers: true };
     let text = |cache_bytes, stop| {
         let mut outcome = fixture::outcome();
         (outcome.calls.cache_bytes, outcome.calls.cache_stop) = (cache_bytes, Some(stop));
-        migration(&migrated(&outcome, Options::default()), view)
+        migration(&migrated(&outcome, Options::default()), NARROW)
     };
     let full = text(0, CacheStop::NoOtherRoom);
     assert!(full.contains("was moved away: no other node has room for it"), "{full}");
@@ -106,34 +151,32 @@ fn page_cache_that_did_not_move_is_told_from_what_was_not_dropped() {
 #[test]
 fn plan_with_many_extents_is_cut() {
     let view = View { wide: false, headers: false };
-    insta::assert_snapshot!(plan(&PlanDoc::from(&fixture::many_extents()), view));
+    insta::assert_snapshot!(plan(&fixture::many_extents().plan(), &machine(), view));
 }
 
 #[test]
 fn plan_with_a_ratio() {
-    let view = View { wide: false, headers: true };
     let text = |target_ratio| {
-        let options = Options { target_ratio, ..Options::default() };
-        plan(&PlanDoc::from(&fixture::inspection(options)), view)
+        plan(&planned(Options { target_ratio, ..Options::default() }), &machine(), NARROW)
     };
     insta::assert_snapshot!(format!("90:\n{}\n0:\n{}", text(90), text(0)));
 }
 
 #[test]
 fn migration_in_all_forms() {
-    let document = migrated(&fixture::outcome(), Options::default());
-    assert_eq!(document.result.code(), Code::Partly);
-    insta::assert_snapshot!(forms(&document, migration));
+    let job = migrated(&fixture::outcome(), Options::default());
+    assert_eq!(End::of(&job).code(), Code::Partly);
+    insta::assert_snapshot!(forms(&Json(&job), |_, view| migration(&job, view)));
 }
 
 #[test]
 fn ends_of_a_migration() {
-    let view = View { wide: false, headers: true };
     let mut texts = Vec::new();
     let mut end = |outcome: &Outcome, options, code| {
-        let document = migrated(outcome, options);
-        assert_eq!(document.result.code(), code, "{:?}", document.result);
-        texts.push(format!("{:?}:\n{}", document.result, migration(&document, view)));
+        let job = migrated(outcome, options);
+        let end = End::of(&job);
+        assert_eq!(end.code(), code, "{end:?}");
+        texts.push(format!("{end:?}:\n{}", migration(&job, NARROW)));
     };
     let (to_all, default) = (Some("0,2,8".parse().unwrap()), Options::default());
     end(&Outcome::default(), Options { to: to_all, ..default.clone() }, Code::Done);
@@ -173,14 +216,13 @@ pub fn undocumented(document: &serde_json::Value) -> Vec<String> {
 
 #[test]
 fn every_json_field_is_documented() {
-    let inspected = fixture::inspection(Options::default());
-    let cgroup = ("/redis".to_owned(), inspected.plan.processes[0].resident.clone());
+    let doctor = DoctorDoc::from(vec![Check::ok("kernel", "6.12")]);
+    let probed = Probed { interface: Some("dcbm"), available: true, reason: None };
     let documents = [
-        serde_json::to_value(TopologyDoc::from(&inspected.topology)),
-        serde_json::to_value(LocalityDoc::new(&inspected, &[cgroup])),
-        serde_json::to_value(PlanDoc::from(&inspected)),
-        serde_json::to_value(migrated(&fixture::outcome(), Options::default())),
-        serde_json::to_value(DoctorDoc::from(vec![Check::ok("kernel", "6.12")])),
+        serde_json::to_value(doctor),
+        serde_json::to_value(DsaDoc::new(&fixture::accelerators(), probed)),
+        serde_json::to_value(RemovedDoc { removed: Vec::new() }),
+        serde_json::to_value(BackupDoc { file: String::new(), bytes: 0 }),
     ];
     let missing: Vec<_> =
         documents.into_iter().flat_map(|each| undocumented(&each.unwrap())).collect();

@@ -5,6 +5,7 @@ use crate::{
     clean::clean,
     columns::{Column, Slot, slots},
     doc::{TopDoc, TopNodeDoc, TopRowDoc},
+    fields,
     output::View,
     units::{age, short},
 };
@@ -88,7 +89,7 @@ pub fn top(document: &TopDoc, rows: &[&TopRowDoc], columns: &[Column], view: Vie
     for row in rows {
         table.row(slots.iter().map(|&slot| cell(row, slot)).collect());
     }
-    let time = document.time.map(|time| format!("{}\n", time.short())).unwrap_or_default();
+    let time = document.time.map(|time| format!("{}\n", fields::short(time))).unwrap_or_default();
     let rows = table.render(view);
     let none = if rows.is_empty() { "no rows\n" } else { "" };
     format!("{time}{}\n{rows}{none}{}\n", nodes.render(view), missing(document))

@@ -1,10 +1,11 @@
 //! `topology`.
 
-use super::table::Table;
-use crate::{doc::NodeDoc, doc::TopologyDoc, output::View, units::size};
+use super::{cells::dash, table::Table};
+use crate::{output::View, units::size};
+use numaloc_api::v1;
 
 /// Nodes and their distances in one table.
-pub fn topology(document: &TopologyDoc, view: View) -> String {
+pub fn topology(topology: &v1::Topology, view: View) -> String {
     let mut table = Table::new().numbers("NODE").words("CPUS").numbers("SIZE").numbers("FREE");
     table = table.numbers("CACHE");
     if view.wide {
@@ -12,10 +13,9 @@ pub fn topology(document: &TopologyDoc, view: View) -> String {
         table = table.words("HUGE PAGES FREE");
     }
     table = table.words("KIND").words("DISTANCES");
-    for node in &document.nodes {
-        let dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
+    for node in &topology.nodes {
         let mut row = vec![
-            node.node.to_string(),
+            node.node_id.to_string(),
             dash(&node.cpus),
             size(node.total_bytes),
             size(node.free_bytes),
@@ -25,24 +25,24 @@ pub fn topology(document: &TopologyDoc, view: View) -> String {
             row.extend([
                 size(node.protected_bytes),
                 size(node.high_watermark_bytes),
-                size(node.reserve_bytes),
+                size(node.default_reserve_bytes),
                 dash(&pools(node)),
             ]);
         }
-        let kind = match (node.memory_only, node.memory_tier, node.total_bytes) {
+        let kind = match (node.cpus.is_empty(), node.memory_tier, node.total_bytes) {
+            (_, _, 0) => "no memory".to_owned(),
             (true, Some(tier), _) => format!("memory only, tier {tier}"),
             (true, None, _) => "memory only".to_owned(),
-            (_, _, 0) => "no memory".to_owned(),
             _ => "cpus and memory".to_owned(),
         };
-        let distances = node.distances.iter().map(|to| format!("{}:{}", to.node, to.distance));
+        let distances = node.distances.iter().map(|to| format!("{}:{}", to.node_id, to.distance));
         row.extend([kind, distances.collect::<Vec<_>>().join(" ")]);
         table.row(row);
     }
     table.render(view)
 }
 
-fn pools(node: &NodeDoc) -> String {
+fn pools(node: &v1::Node) -> String {
     let pools = node.huge_pools.iter();
     let pools = pools.map(|pool| {
         format!("{}/{} of {}", pool.free_pages, pool.total_pages, size(pool.page_bytes))

@@ -1,41 +1,39 @@
 //! `workloads`.
 
 use super::{
-    cells::{dash, short},
+    cells::{dash, labels, short, time},
     fields::fields,
+    policy::qos_class,
     table::Table,
 };
-use crate::{
-    clean::clean,
-    doc::{RemovedDoc, RenewedDoc, ReplacedDoc, WorkloadDoc, WorkloadsDoc},
-    output::View,
-    time::Time,
-    units::seconds,
-};
+use crate::{clean::clean, doc::RemovedDoc, fields as values, output::View, units::seconds};
+use numaloc_api::v1;
 
 /// A row per workload.
-pub fn workloads(document: &WorkloadsDoc, view: View) -> String {
-    table(&document.workloads, view).render(view)
+pub fn workloads(answer: &v1::ListWorkloadsResponse, view: View) -> String {
+    table(&answer.workloads, view).render(view)
 }
 
 /// A workload as its change is told, or the header of that.
-pub fn workload_line(workload: Option<&WorkloadDoc>, view: View) -> String {
+pub fn workload_line(workload: Option<&v1::Workload>, view: View) -> String {
     table(workload, view).lines(view)
 }
 
-fn table<'a>(workloads: impl IntoIterator<Item = &'a WorkloadDoc>, view: View) -> Table {
+fn table<'a>(workloads: impl IntoIterator<Item = &'a v1::Workload>, view: View) -> Table {
     let mut table = Table::new().words("NAME").words("CGROUP").words("QOS").words("LABELS");
     if view.wide {
         table = table.words("NAMESPACE").words("CONTAINER").words("POD").words("SOURCE");
         table = table.words("CREATOR").words("CREATED").words("EXPIRES");
     }
     for workload in workloads {
-        let labels = Some(labels(workload)).filter(|text| !text.is_empty());
         let mut row = vec![workload.name.clone(), workload.cgroup.clone()];
-        row.extend([dash(&workload.qos_class), dash(&labels)]);
+        row.extend(
+            [qos_class(workload.qos_class()), labels(&workload.labels)].map(|text| dash(&text)),
+        );
         if view.wide {
-            row.extend([dash(&workload.namespace), dash(&workload.container_id)]);
-            row.extend([dash(&workload.pod_uid), dash(&workload.source), workload.creator.clone()]);
+            let v1::Workload { namespace, container_id, pod_uid, source, .. } = workload;
+            row.extend([namespace, container_id, pod_uid, source].map(|text| dash(text)));
+            row.push(workload.creator.clone());
             row.extend([short(workload.create_time), short(workload.expire_time)]);
         }
         table.row(row);
@@ -43,26 +41,20 @@ fn table<'a>(workloads: impl IntoIterator<Item = &'a WorkloadDoc>, view: View) -
     table
 }
 
-fn labels(workload: &WorkloadDoc) -> String {
-    let labels = workload.labels.iter().map(|(key, value)| format!("{key}={value}"));
-    labels.collect::<Vec<_>>().join(",")
-}
-
 /// One workload in full.
-pub fn workload(workload: &WorkloadDoc, _: View) -> String {
-    let maybe = |text: &Option<String>| text.clone().unwrap_or_default();
-    let time = |time: Option<Time>| time.map_or(String::new(), Time::short);
-    let lease = workload.ttl_seconds.map_or("none".to_owned(), |ttl| {
-        format!("{}, until {} unless it is renewed", seconds(ttl), time(workload.expire_time))
+pub fn workload(workload: &v1::Workload, _: View) -> String {
+    let lease = workload.ttl.map_or("none".to_owned(), |ttl| {
+        let (ttl, until) = (seconds(values::seconds(Some(ttl))), time(workload.expire_time));
+        format!("{ttl}, until {until} unless it is renewed")
     });
     let rest = [
         ("cgroup", workload.cgroup.clone()),
-        ("container", maybe(&workload.container_id)),
-        ("pod", maybe(&workload.pod_uid)),
-        ("namespace", maybe(&workload.namespace)),
-        ("labels", labels(workload)),
-        ("qos", maybe(&workload.qos_class)),
-        ("source", maybe(&workload.source)),
+        ("container", workload.container_id.clone()),
+        ("pod", workload.pod_uid.clone()),
+        ("namespace", workload.namespace.clone()),
+        ("labels", labels(&workload.labels)),
+        ("qos", qos_class(workload.qos_class())),
+        ("source", workload.source.clone()),
         ("lease", lease),
         ("created", format!("{} by {}", time(workload.create_time), workload.creator)),
         ("etag", workload.etag.clone()),
@@ -76,8 +68,9 @@ pub fn removed(document: &RemovedDoc, _: View) -> String {
 }
 
 /// The changes to a set.
-pub fn replaced(document: &ReplacedDoc, _: View) -> String {
-    let ReplacedDoc { written_count, unchanged_count, removed_count, missing } = document;
+pub fn replaced(answer: &v1::ReplaceWorkloadsResponse, _: View) -> String {
+    let v1::ReplaceWorkloadsResponse { written_count, unchanged_count, removed_count, missing } =
+        answer;
     let counts =
         format!("{written_count} written, {unchanged_count} unchanged, {removed_count} removed\n");
     let left_out = |name: &String| {
@@ -87,8 +80,8 @@ pub fn replaced(document: &ReplacedDoc, _: View) -> String {
 }
 
 /// How many workloads have been renewed.
-pub fn renewed(document: &RenewedDoc, _: View) -> String {
-    match document.workload_count {
+pub fn renewed(answer: &v1::RenewWorkloadsResponse, _: View) -> String {
+    match answer.workload_count {
         0 => "no workloads of that source: register them anew\n".to_owned(),
         count => format!("{count} renewed\n"),
     }

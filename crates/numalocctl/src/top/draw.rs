@@ -9,6 +9,7 @@ use crate::{
     clean::clean,
     columns::{Column, Slot},
     doc::{TopDoc, TopRowDoc},
+    fields::short,
     text,
     top::rows::List,
 };
@@ -77,7 +78,7 @@ fn bold() -> Style {
 
 fn title(state: &State, document: &TopDoc) -> String {
     // Without the day.
-    let time = document.time.map(|time| time.short()).unwrap_or_default();
+    let time = document.time.map(short).unwrap_or_default();
     let time = time.split_once('T').map_or("", |(_, time)| time);
     let (order, used) = (if state.sort.reverse { "-" } else { "" }, document.cpu_used_percent);
     format!(

@@ -2,13 +2,17 @@
 
 use crate::{
     args::ConnectArgs,
-    doc::{JobDoc, MovedFlows, Moving},
+    doc::{MovedFlows, Moving},
     endpoint::Endpoint,
     exit::Failure,
-    job_state::JobState,
+    fields::amount,
+    job::{is_end, state},
     remote::{Daemon, Standing},
 };
-use numaloc_api::value::{JobFilter, JobState as State};
+use numaloc_api::{
+    v1,
+    value::{JobFilter, JobState as State},
+};
 use std::{
     collections::BTreeMap,
     sync::mpsc::{Receiver, Sender, channel},
@@ -109,30 +113,29 @@ fn flows(metrics: &str) -> MovedFlows {
     metrics.lines().filter_map(flow).collect()
 }
 
-fn moving(job: &JobDoc) -> Moving {
-    let target = &job.spec.target;
+fn moving(job: &v1::Job) -> Moving {
+    let target = job.spec.as_ref().and_then(|spec| spec.target.clone()).unwrap_or_default();
     let progress = job.progress.as_ref();
-    let state = match (job.state, progress) {
-        (JobState::Running, Some(progress)) => {
-            format!("{} %", progress.settled_bytes * 100 / progress.planned_bytes.max(1))
+    let shown = match (job.state(), progress) {
+        (v1::JobState::Running, Some(progress)) => {
+            let planned_bytes = amount(progress.planned_bytes).max(1);
+            format!("{} %", amount(progress.settled_bytes) * 100 / planned_bytes)
         }
-        (state, _) => state.name().to_owned(),
+        _ => state(job),
     };
-    let why = progress.and_then(|progress| progress.held_back.clone());
-    let outcome = job.outcome.as_ref().map(|outcome| outcome.account.moved_bytes);
+    let why = progress.map(|progress| progress.held_back.clone()).unwrap_or_default();
+    let why = if why.is_empty() { job.state_message.clone() } else { why };
+    let account = job.outcome.as_ref().and_then(|outcome| outcome.account.as_ref());
+    let outcome = account.map(|account| account.moved_bytes);
+    let moved_bytes = progress.map(|progress| progress.moved_bytes).max(outcome).unwrap_or(0);
     Moving {
-        job: format!("{} {state}", job.name),
-        is_open: !job.state.is_end(),
-        pids: target
-            .pids
-            .iter()
-            .copied()
-            .chain(target.processes.iter().map(|each| each.pid))
-            .collect(),
-        cgroups: target.cgroups.iter().cloned().collect(),
-        units: target.units.iter().cloned().collect(),
-        moved_bytes: progress.map(|progress| progress.moved_bytes).max(outcome).unwrap_or(0),
-        held_back: why.or_else(|| job.state_message.clone()),
+        job: format!("{} {shown}", job.name),
+        is_open: !is_end(job.state()),
+        pids: target.pids.into_iter().chain(target.processes.iter().map(|each| each.pid)).collect(),
+        cgroups: target.cgroups.into_iter().collect(),
+        units: target.units.into_iter().collect(),
+        moved_bytes: amount(moved_bytes),
+        held_back: Some(why).filter(|why| !why.is_empty()),
     }
 }
 

@@ -7,16 +7,21 @@ use super::{
 };
 use crate::{
     args::{ConnectArgs, LimitArgs, PlanArgs, QueueArgs, TargetArgs, spec},
-    doc::{JobDoc, MigrationDoc, MigrationParts, MovedFlows, Moving, PlanDoc},
+    doc::{MovedFlows, Moving},
     endpoint::Endpoint,
     exit::Failure,
+    fields::amount,
     inspect::{self, Inspection},
+    job::{Here, is_end, state},
     output::View,
     remote::Daemon,
     text,
 };
-use numaloc_api::value::{CreateJob, JobId};
-use numaloc_core::{Offload, Topology};
+use numaloc_api::{
+    v1,
+    value::{CreateJob, JobId},
+};
+use numaloc_core::{NodeSet, Offload};
 use numaloc_executor::{Assignment, Control, Outcome, RunLimits, execute};
 use numaloc_host::{Policies, Roots, Survey};
 use std::{
@@ -138,8 +143,13 @@ pub fn moving(key: &Key) -> Moving {
 }
 
 /// Tells the plan and waits for a yes. `false`: there was a no.
-fn ask(plan: &PlanDoc, tell: &Sender<Report>, yes: &Receiver<()>) -> bool {
-    let plan = text::plan(plan, VIEW);
+fn ask(
+    plan: &v1::PlanMigrationResponse,
+    topology: &v1::Topology,
+    tell: &Sender<Report>,
+    yes: &Receiver<()>,
+) -> bool {
+    let plan = text::plan(plan, topology, VIEW);
     tell.send(Report::Stage(Stage::Asked(plan))).is_ok() && yes.recv().is_ok()
 }
 
@@ -151,12 +161,12 @@ fn here(
     cancelled: &AtomicBool,
 ) -> Result<Option<String>, Failure> {
     let options = PlanArgs::default();
-    let (asked, _) = inspect::to_move(roots, target, &options, Policies::AskBriefly)?;
-    if !ask(&PlanDoc::from(&asked), tell, yes) {
+    let (asked, _) = inspect::to_move(roots, target, (&options, None), Policies::AskBriefly)?;
+    if !ask(&asked.plan(), &(&asked.topology).into(), tell, yes) {
         return Ok(None);
     }
     // The plan may have waited for long, and it did not look up all policies.
-    let (inspected, survey) = inspect::to_move(roots, target, &options, Policies::Ask)?;
+    let (inspected, survey) = inspect::to_move(roots, target, (&options, None), Policies::Ask)?;
     let outcome = match inspected.plan.is_skipped() {
         true => Outcome::default(),
         false => carry_out(roots, &inspected, &survey, tell, cancelled)?,
@@ -166,15 +176,16 @@ fn here(
     let after = inspect::again(roots, &inspected, &survey).ok();
     let after = after.filter(|after| !after.plan.processes.is_empty());
     let offload = inspect::by_cpu(roots, Offload::Auto, &outcome);
-    let parts = MigrationParts {
-        plan: &inspected.plan,
-        missing: &inspected.missing,
-        outcome: &outcome,
-        partners: &[],
-        offload: &offload,
+    let (queue, limits) = (QueueArgs::default(), LimitArgs::default());
+    let here = Here {
+        spec: &spec(target, &options, &queue, &limits, &NodeSet::new())?,
+        inspected: &inspected,
+        outcome,
+        partners: Vec::new(),
+        offload,
         after: after.map(|after| after.plan.locality),
     };
-    Ok(Some(text::migration(&MigrationDoc::from(parts), VIEW)))
+    Ok(Some(text::migration(&here.into(), VIEW)))
 }
 
 fn carry_out(
@@ -225,8 +236,9 @@ fn by_daemon(
 ) -> Result<Option<String>, Failure> {
     let daemon = Daemon::connect(endpoint.clone(), connect)?;
     let (queue, limits) = (QueueArgs::default(), LimitArgs::default());
-    let spec = spec(target, &PlanArgs::default(), &queue, &limits, &Topology::default())?;
-    if !ask(&daemon.plan(&spec)?, tell, yes) {
+    let spec = spec(target, &PlanArgs::default(), &queue, &limits, &NodeSet::new())?;
+    let topology = daemon.topology()?.topology.unwrap_or_default();
+    if !ask(&daemon.plan(&spec)?, &topology, tell, yes) {
         return Ok(None);
     }
     let request = CreateJob { spec, ..CreateJob::default() };
@@ -237,8 +249,8 @@ fn by_daemon(
     let mut is_told = false;
     loop {
         let job = daemon.get_job(&id)?;
-        if job.state.is_end() {
-            return Ok(Some(result(&job)));
+        if is_end(job.state()) {
+            return Ok(Some(text::migration(&job, VIEW)));
         }
         if cancelled.load(Relaxed) && !is_told {
             daemon.cancel_job(&id)?;
@@ -252,19 +264,16 @@ fn by_daemon(
     }
 }
 
-fn progress(job: &JobDoc, is_cancelled: bool) -> Progress {
-    let progress = job.progress.as_ref();
-    let held_back = progress.and_then(|progress| progress.held_back.clone());
+fn progress(job: &v1::Job, is_cancelled: bool) -> Progress {
+    let progress = job.progress.clone().unwrap_or_default();
     Progress {
-        job: format!("{} is {}", job.name, job.state.name()),
-        settled_bytes: progress.map_or(0, |progress| progress.settled_bytes),
-        planned_bytes: progress.map_or(0, |progress| progress.planned_bytes),
-        held_back: held_back.or_else(|| job.state_message.clone()).unwrap_or_default(),
+        job: format!("{} is {}", job.name, state(job)),
+        settled_bytes: amount(progress.settled_bytes),
+        planned_bytes: amount(progress.planned_bytes),
+        held_back: match progress.held_back.is_empty() {
+            true => job.state_message.clone(),
+            false => progress.held_back,
+        },
         is_cancelled,
     }
-}
-
-fn result(job: &JobDoc) -> String {
-    let told = job.outcome.as_ref().map(|outcome| text::migration(outcome, VIEW));
-    told.unwrap_or_else(|| format!("{} is {}", job.name, job.state.name()))
 }

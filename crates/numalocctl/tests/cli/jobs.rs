@@ -23,7 +23,7 @@ fn all_pages_are_read() {
     assert_eq!(text(&fake.run("jobs ls -q --limit 1200"), 0).lines().count(), 1200);
     assert_eq!(text(&fake.run("jobs ls --no-headers --limit 1"), 0).lines().count(), 1);
     let listed = json(&fake.run("jobs list -o json --limit 2"), 0);
-    assert_eq!(listed["jobs"][1]["target"]["pids"][0], 4711);
+    assert_eq!(listed["jobs"][1]["spec"]["target"]["pids"][0], 4711);
 }
 
 #[test]
@@ -88,8 +88,8 @@ fn a_watch_is_a_line_per_change_and_goes_on_after_a_break() {
         lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(states.len(), 4, "{lines}");
     assert_eq!(states[2]["progress"]["moved_bytes"], 3 << 20);
-    assert_eq!(states[3]["outcome"]["result"], "partly_moved");
-    assert_eq!(states[3]["plan"]["routes"][0]["to_nodes"][0]["distance"], 21);
+    assert_eq!(states[3]["state"], "JOB_STATE_PARTIAL");
+    assert_eq!(states[3]["plan"]["routes"][0]["to_node_ids"][0], 0);
     assert!(message.contains("broke off") && message.lines().count() == 1, "{message}");
 }
 
@@ -130,11 +130,14 @@ fn all_jobs_are_watched_and_the_watch_goes_on_where_it_was() {
     let told: Vec<serde_json::Value> =
         lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
     let changes: Vec<_> = told.iter().map(|told| told["change"].as_str().unwrap()).collect();
-    assert_eq!(changes, ["present", "caught_up", "present", "removed"]);
-    assert_eq!(told[0]["record"]["progress"]["moved_bytes"], 1 << 20);
-    assert!(told[1]["name"].is_null() && told[1]["record"].is_null(), "{}", lines[1]);
-    assert_eq!(told[2]["record"]["state"], "cancelled");
-    assert!(told[3]["name"] == "jobs/42" && told[3]["record"].is_null(), "{}", lines[3]);
+    assert_eq!(
+        changes,
+        ["PRESENT", "CAUGHT_UP", "PRESENT", "REMOVED"].map(|name| format!("RECORD_CHANGE_{name}"))
+    );
+    assert_eq!(told[0]["job"]["progress"]["moved_bytes"], 1 << 20);
+    assert!(told[1]["job"].is_null(), "{}", lines[1]);
+    assert_eq!(told[2]["job"]["state"], "JOB_STATE_CANCELLED");
+    assert_eq!(told[3]["job"]["name"], "jobs/42");
     let asked = fake.seen("WatchJobs");
     assert!(asked[0].contains("states: [Running]") && asked[0].contains("\"uid:0\""), "{asked:?}");
     assert!(asked[0].contains("resume_token: \"\""), "{asked:?}");

@@ -69,10 +69,10 @@ fn a_job_that_was_done_in_part_does_not_end_with_0() {
         let job = numaloc_api::v1::Job { members, ..done.clone() };
         let fake = Fake::start(Script { watch: vec![vec![job]], ..Script::default() });
         let shown = json(&fake.run("migrate --cgroup /a --cgroup /b -o json"), 6);
-        assert_eq!(shown["result"], "done");
-        let [left] = &shown["missing"].as_array().unwrap()[..] else { panic!("{shown}") };
+        assert_eq!(shown["state"], "JOB_STATE_SUCCEEDED");
+        let left = &shown["members"][1];
         assert_eq!((&left["member"]["cgroups"], &left["reason"]), (&json!(["/b"]), &json!("why")));
-        assert_eq!(left["process_count"], count);
+        assert_eq!(left["unreadable_process_count"], count);
         let words = text(&fake.run("migrate --cgroup /a --cgroup /b"), 6);
         assert!(words.contains("cgroup /b") && words.contains("why"), "{words}");
     }
@@ -91,7 +91,8 @@ fn a_job_without_a_node_to_go_to_ends_as_without_the_daemon() {
     };
     let everywhere = refusing(None);
     let shown = json(&everywhere.run("migrate --pid 7 -o json"), 0);
-    assert_eq!((&shown["result"], &shown["job"]), (&json!("skipped"), &json!(null)));
+    let expected = (&json!("JOB_STATE_SKIPPED"), &json!(""));
+    assert_eq!((&shown["state"], &shown["name"]), expected);
     let words = text(&everywhere.run("migrate --pid 7"), 0);
     assert_eq!(words, "skipped: no target node for process 7\n");
     // These ask for a job, and there is none.
@@ -162,7 +163,8 @@ fn processes_of_others_in_a_cgroup_are_left_out() {
     let [left] = &shown["missing"].as_array().unwrap()[..] else { panic!("{shown}") };
     assert!(left["process_count"].as_u64() > Some(0), "{shown}");
     assert!(left["reason"].as_str().unwrap().starts_with("no right to read"), "{shown}");
-    let pids = shown["processes"].as_array().unwrap().iter().map(|process| &process["pid"]);
+    let processes = shown["locality"]["processes"].as_array().unwrap().iter();
+    let pids = processes.map(|process| &process["process"]["pid"]);
     assert!(pids.clone().any(|pid| *pid == json!(asleep.0.id())), "{shown}");
     let words = text(&run("table"), 6);
     assert!(words.contains("left out: ") && words.contains(" of cgroup "), "{words}");

@@ -21,38 +21,43 @@ fn each_end_has_an_exit_code() {
         ..ended(JobState::Failed, 0, LeftReason::Busy)
     };
     let cases = [
-        (ended(JobState::Succeeded, 600, LeftReason::Busy), 0, "done", "moved: 600.0 MiB of 600.0"),
+        (
+            ended(JobState::Succeeded, 600, LeftReason::Busy),
+            0,
+            "SUCCEEDED",
+            "moved: 600.0 MiB of 600.0",
+        ),
         (
             ended(JobState::Partial, 500, LeftReason::Pinned),
             6,
-            "partly_moved",
+            "PARTIAL",
             "left: 100.0 MiB: pinned",
         ),
         (
             ended(JobState::Partial, 500, LeftReason::OutOfTime),
             124,
-            "timed_out",
+            "PARTIAL",
             ", then out of time",
         ),
         (
             ended(JobState::Cancelled, 500, LeftReason::Cancelled),
             6,
-            "cancelled",
+            "CANCELLED",
             ", then cancelled",
         ),
         (
             ended(JobState::Interrupted, 500, LeftReason::Cancelled),
             1,
-            "interrupted",
+            "INTERRUPTED",
             "interrupted: ",
         ),
-        (failed(), 1, "failed", "failed: the target has ended"),
+        (failed(), 1, "FAILED", "failed: the target has ended"),
     ];
-    for (end, code, result, words) in cases {
+    for (end, code, state, words) in cases {
         let fake = daemon(vec![running(), end]);
         let document = json(&fake.run("migrate --pid 4711 -o json"), code);
-        assert_eq!(document["result"], result);
-        assert_eq!(document["job"], "jobs/42");
+        assert_eq!(document["state"], format!("JOB_STATE_{state}"));
+        assert_eq!(document["name"], "jobs/42");
         let shown = text(&fake.run("migrate --pid 4711"), code);
         assert!(shown.contains(words), "{shown}");
         assert_eq!(fake.run("jobs watch 42").status.code(), Some(code));
@@ -106,18 +111,20 @@ fn what_is_asked_for_arrives() {
     }
     assert!(fake.seen("WatchJob").is_empty());
     let detached = json(&fake.run("migrate --pid 4711 --detach -o json"), 0);
-    assert_eq!(detached["jobs"][0]["state"], "queued");
+    assert_eq!(detached["jobs"][0]["state"], "JOB_STATE_QUEUED");
 }
 
 #[test]
 fn plan_and_locality_are_those_of_the_daemon() {
     let fake = daemon(Vec::new());
     let plan = json(&fake.run("plan --container c1 -o json"), 0);
-    assert!(plan["moves"].is_null() && plan["moves_by_kind"][0]["kind"] == "heap");
-    assert_eq!(plan["routes"][0]["to_nodes"][0]["distance"], 21);
-    assert!(text(&fake.run("plan --pid 4711"), 0).contains("expected: 600.0 MiB of 600.0 MiB"));
+    assert_eq!(plan["plan"]["moves"][0]["kind"], "MEMORY_KIND_HEAP");
+    assert_eq!(plan["plan"]["extent_moves"], serde_json::json!([]));
+    let shown = text(&fake.run("plan --pid 4711"), 0);
+    assert!(shown.contains("expected: 600.0 MiB of 600.0 MiB"), "{shown}");
+    assert!(shown.contains("route: node 2 -> 0 (distance 21)"), "{shown}");
     let locality = json(&fake.run("locality --pid 4711 -o json"), 0);
-    assert_eq!(locality["processes"][0]["pid"], 4711);
+    assert_eq!(locality["locality"]["processes"][0]["process"]["pid"], 4711);
     assert!(text(&fake.run("locality --pid 4711"), 0).contains("NODE2 MB"));
 }
 
@@ -128,7 +135,7 @@ fn what_a_plan_is_asked_is_shown() {
     assert!(shown.contains("options: include gigantic, profile fast\n"), "{shown}");
     assert!(fake.seen("PlanMigration").remove(0).contains("profile: Fast"));
     let plan = json(&fake.run("plan --pid 1 --max-stall 3ms -o json"), 0);
-    assert_eq!(plan["options"]["max_stall_seconds"], 0.003);
+    assert_eq!(plan["policy"]["max_stall"], "0.003s");
 }
 
 #[test]

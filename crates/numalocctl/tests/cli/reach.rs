@@ -33,8 +33,8 @@ fn flag_then_environment_then_configuration() {
     let by_flag = format!("--endpoint {} status -o json", flag.endpoint);
     assert_eq!(version(Some(&environment), &by_flag), "1.0.1");
     // The same for commands that also work without a daemon. This one has nodes 0 and 2.
-    let nodes = json(&asked(None, "topology -o json"), 0)["nodes"].clone();
-    assert_eq!(nodes[1]["node"], 2);
+    let nodes = json(&asked(None, "topology -o json"), 0)["topology"]["nodes"].clone();
+    assert_eq!(nodes[1]["node_id"], 2);
     assert!(!config.seen("GetTopology").is_empty() && flag.seen("GetTopology").is_empty());
     // --standalone reads no configuration.
     fs::write(&file, "server = 1\n").unwrap();

@@ -110,7 +110,7 @@ fn schedules_are_listed_and_removed() {
     refused("run", &fake.run("schedules run 7 8 --request-id r1"), 2, "one schedule");
     assert_eq!(fake.seen("RunSchedule").len(), 2);
     let shown = json(&fake.run("schedules get 7 -o json"), 0);
-    assert_eq!(shown["schedules"][0]["interval_seconds"], 30.0);
+    assert_eq!(shown["schedules"][0]["interval"], "30s");
     let removed = text(&fake.run("schedules delete 7 schedules/8 --etag e1"), 0);
     assert_eq!(removed, "schedules/7 removed\nschedules/8 removed\n");
     assert!(fake.seen("DeleteSchedule")[1].contains("name: \"schedules/8\", etag: \"e1\""));
@@ -233,15 +233,15 @@ fn schedules_and_workloads_are_watched() {
         child.wait().unwrap();
         told
     };
-    for (kind, call, name) in [
-        ("schedules", "WatchSchedules", "schedules/7"),
-        ("workloads", "WatchWorkloads", "workloads/redis"),
+    for (kind, record, call, name) in [
+        ("schedules", "schedule", "WatchSchedules", "schedules/7"),
+        ("workloads", "workload", "WatchWorkloads", "workloads/redis"),
     ] {
         let told = first_lines(&format!("{kind} ls -w -o json --creator uid:1"));
         let told = told.map(|line| serde_json::from_str::<serde_json::Value>(&line).unwrap());
-        assert_eq!((&told[0]["change"], &told[0]["name"]), (&"present".into(), &name.into()));
-        assert_eq!(told[0]["record"]["name"], name);
-        assert_eq!(told[1]["change"], "caught_up");
+        assert_eq!(told[0]["change"], "RECORD_CHANGE_PRESENT");
+        assert_eq!(told[0][record]["name"], name);
+        assert_eq!(told[1]["change"], "RECORD_CHANGE_CAUGHT_UP");
         let asked = fake.seen(call).remove(0);
         assert!(asked.contains("creator: \"uid:1\""), "{asked}");
         let told = first_lines(&format!("{kind} ls -w -o wide"));

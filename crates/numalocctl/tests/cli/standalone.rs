@@ -75,16 +75,16 @@ fn its_own_locality_is_shown() {
 fn advice_is_given_on_any_machine() {
     let pid = std::process::id();
     let advice = json(&numalocctl(&format!("advise --pid {pid} --seconds 1 -o json")), 0);
-    assert_eq!(advice["whole_host"], false);
-    assert!(advice["findings"].is_array(), "{advice}");
+    assert_eq!(advice["advice"]["is_whole"], false);
+    assert!(advice["advice"]["findings"].is_array(), "{advice}");
     // At least this test has memory.
     let output = numalocctl("advise --min-bytes 4K --seconds 1 -o json");
     let code = output.status.code().unwrap_or(-1);
     let advice = json(&output, code);
-    let is_whole = advice["unreadable_count"] == 0;
+    let is_whole = advice["advice"]["unreadable_count"] == 0;
     assert_eq!(code, if is_whole { 0 } else { 6 }, "{advice}");
-    assert_eq!(advice["whole_host"], true);
-    assert!(advice["subject_count"].as_u64() > Some(0), "{advice}");
+    assert_eq!(advice["advice"]["is_whole"], true);
+    assert!(advice["advice"]["subject_count"].as_u64() > Some(0), "{advice}");
 }
 
 #[test]

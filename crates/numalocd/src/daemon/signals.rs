@@ -33,6 +33,11 @@ impl Signals {
         })
     }
 
+    /// Waits for the signal to end. There is nothing to reload before the start is done.
+    pub async fn stop(&mut self) {
+        while self.next().await != Signal::Stop {}
+    }
+
     /// Waits for the next signal.
     pub async fn next(&mut self) -> Signal {
         tokio::select! {

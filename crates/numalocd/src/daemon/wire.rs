@@ -12,7 +12,7 @@ use crate::{
     offload::Offloading,
     order::Found,
     service::Parts,
-    store::Store,
+    store::{Contents, Store},
 };
 use anyhow::Context;
 use numaloc_api::value::{EventType, JobId};
@@ -30,12 +30,12 @@ use tokio::{
 /// Longest time between two turns of the dispatcher when there is no watchdog.
 const TURN: Duration = Duration::from_secs(60);
 
-/// Starts the dispatcher and the engine over the store in `state_dir`. `news` is what there is to tell of the host.
+/// Starts the dispatcher and the engine over the opened store of `state_dir`. `news` is what there is to tell of the host.
 ///
 /// # Errors
-/// The store cannot be opened.
+/// As [`offloading`].
 pub fn dispatcher(
-    state_dir: &Path,
+    (state_dir, (store, contents)): (&Path, (Store, Contents)),
     config: &watch::Receiver<Arc<Config>>,
     metrics: &Metrics,
     notifier: &Notifier,
@@ -43,7 +43,6 @@ pub fn dispatcher(
     (ending, stop): (&watch::Receiver<bool>, &watch::Receiver<bool>),
     news: Vec<(EventType, String)>,
 ) -> anyhow::Result<(Parts, JoinHandle<()>)> {
-    let (store, contents) = Store::open(state_dir)?;
     let offloading = offloading(state_dir, config)?;
     let engine = Engine::new(Roots::default(), balancing(), offloading);
     let (orders, taken) = mpsc::unbounded_channel();

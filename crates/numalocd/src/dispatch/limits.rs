@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use numaloc_api::value::{MigrationSpec, QosClass};
+use numaloc_core::Pacing;
 use numaloc_executor::{RunLimits, SharedRate};
 use std::sync::Arc;
 
@@ -19,7 +20,6 @@ pub fn limits(spec: &MigrationSpec, config: &Config, shared: Option<Arc<SharedRa
     };
     RunLimits {
         batch_bytes: own.batch_bytes.or(default.batch_bytes),
-        workers: own.workers.or(default.workers),
         timeout: own.timeout.or(default.timeout),
         rate_bytes_per_second: rate,
         shared_rate: shared,
@@ -27,6 +27,12 @@ pub fn limits(spec: &MigrationSpec, config: &Config, shared: Option<Arc<SharedRa
         duty_percent,
         ..RunLimits::default()
     }
+}
+
+/// A job's pace, with its number of workers, or that of the configuration.
+pub fn pacing(spec: &MigrationSpec, config: &Config) -> Pacing {
+    let workers = spec.limits.workers.or(config.limits.workers);
+    Pacing { workers, ..spec.policy.options.pacing }
 }
 
 /// The rate limit that all runs share.

@@ -2,7 +2,7 @@
 
 use super::{
     dispatcher::Dispatcher,
-    limits::limits,
+    limits::{limits, pacing},
     measured::Measured,
     queue::{
         Active, SLICE, Stage, Waiting, has_place, makes_room, next, overstayed, preempted,
@@ -18,6 +18,7 @@ use crate::{
     store::Holds,
 };
 use numaloc_api::value::{Job, JobState, Limits, MigrationSpec, QosClass};
+use numaloc_core::Options;
 use numaloc_executor::Control;
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -229,12 +230,13 @@ impl Dispatcher {
         let mut bounded = MigrationSpec { limits: own, ..job.spec.clone() };
         bounded.policy.qos_class = Some(qos_class);
         let shared = self.shared_rate.at(self.config().queue.rate_bytes_per_second);
+        let pacing = pacing(&bounded, &self.config());
         let limits = limits(&bounded, &self.config(), shared);
         let offers = self.offers(&bounded, &owner);
         let order = Order {
             job: job.id.clone(),
             aim,
-            options: job.spec.policy.options.clone(),
+            options: Options { pacing, ..job.spec.policy.options.clone() },
             limits: numaloc_executor::RunLimits { rooms: Some(self.rooms.clone()), ..limits },
             offload: Asked {
                 policy: job.spec.policy.offload,

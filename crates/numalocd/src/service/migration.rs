@@ -96,6 +96,7 @@ impl MigrationService for Service {
         };
         let options = spec.policy.options.clone();
         spec.policy.qos_class = spec.policy.qos_class.or(selected.qos_class);
+        let policy = Some((&spec.policy).into());
         let (aim, policies) = (selected.aim, Policies::AskBriefly);
         let engine = &self.0.engine;
         let offers = match caller.role {
@@ -104,7 +105,8 @@ impl MigrationService for Service {
         };
         let (plan, missing) = engine.plan(&caller, aim, options, policies, offers).await?;
         let missing = missing.iter().map(Into::into).collect();
-        Ok(Response::new(v1::PlanMigrationResponse { plan: Some((&plan).into()), missing }))
+        let plan = Some((&plan).into());
+        Ok(Response::new(v1::PlanMigrationResponse { plan, missing, policy }))
     }
 
     async fn create_job(

@@ -127,6 +127,7 @@ fn spec() -> MigrationSpec {
             profile: Profile::Gentle,
             max_stall: Some(Duration::from_millis(2)),
             node_cpu_percent_max: Some(80),
+            ..Pacing::default()
         },
         order: Order::Address,
         reserve_bytes: Some(64 * MIB),
@@ -262,6 +263,11 @@ fn plan() -> PlanSummary {
             protected_bytes: 4,
             exchange_bytes: 0,
         }],
+        overall_after: share(4, 3),
+        // No job has these.
+        extent_moves: Vec::new(),
+        skipped_extents: Vec::new(),
+        source: 0,
     })
 }
 

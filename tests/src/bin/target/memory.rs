@@ -134,6 +134,9 @@ impl Slot {
             Kind::Shm | Kind::SysV => {}
             _ => region.advise(Advice::NoHuge)?,
         }
+        if spec.kind == Kind::Merge {
+            region.advise(Advice::Mergeable)?;
+        }
         if let Some(node) = spec.bind {
             region.bind(node)?;
         }

@@ -26,6 +26,8 @@ pub enum Kind {
     /// A file, mapped shared. It is created or extended if it is too short. With `touch=SIZE` only its first bytes are touched, and
     /// no hugetlb pages are reserved for it.
     File,
+    /// Anonymous memory that KSM may merge. Its pages are as the pages of all others of this kind at the same number.
+    Merge,
     /// Locked anonymous memory.
     Mlock,
     /// Anonymous memory with a policy that binds it to the node `bind=N`.
@@ -131,6 +133,7 @@ fn kind(word: &str) -> Result<Kind> {
         "huge-memfd" => Kind::HugeMemfd,
         "sysv" => Kind::SysV,
         "file" => Kind::File,
+        "merge" => Kind::Merge,
         "mlock" => Kind::Mlock,
         "bound" => Kind::Bound,
         "prot-none" => Kind::ProtNone,

@@ -57,6 +57,7 @@ fn full() -> MigrationSpec {
                     profile: Profile::Fast,
                     max_stall: Some(Duration::from_micros(2500)),
                     node_cpu_percent_max: Some(100),
+                    ..Pacing::default()
                 },
                 order: Order::Referenced,
                 target_ratio: 0,

@@ -160,6 +160,7 @@ fn policy() -> impl Strategy<Value = Policy> {
             profile,
             max_stall,
             node_cpu_percent_max,
+            ..Pacing::default()
         },
     );
     let order =

@@ -1,33 +1,19 @@
 //! Workloads in a file.
 
 use crate::{
-    args::{Qos, cgroup_path, parse_workload},
+    args::{cgroup_path, parse_workload},
     exit::Failure,
+    json,
 };
-use clap::ValueEnum;
-use numaloc_api::value::WorkloadSpec;
-use serde::Deserialize;
+use numaloc_api::{
+    Known, v1,
+    value::{QosClass, WorkloadSpec},
+};
 use serde_json::{Deserializer, Value};
 use std::{
-    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
-    time::Duration,
 };
-
-/// A workload as documents have it. Fields that only the daemon sets are ignored.
-#[derive(Debug, Deserialize)]
-struct Entry {
-    name: String,
-    cgroup: Option<String>,
-    container_id: Option<String>,
-    pod_uid: Option<String>,
-    namespace: Option<String>,
-    #[serde(default)]
-    labels: BTreeMap<String, String>,
-    qos_class: Option<String>,
-    ttl_seconds: Option<f64>,
-}
 
 /// Reads the workloads of a file; `-` is standard input.
 ///
@@ -65,28 +51,28 @@ fn workloads(value: Value) -> Vec<Value> {
     }
 }
 
+/// What a workload's message registers. Fields that only the daemon sets are ignored.
 fn spec(entry: Value) -> Result<WorkloadSpec, String> {
-    let entry: Entry = serde_json::from_value(entry).map_err(|error| error.to_string())?;
-    let qos = |class: &String| Qos::from_str(class, true).map(Into::into);
-    let qos_class = entry.qos_class.as_ref().map(qos).transpose();
-    let ttl = entry.ttl_seconds.map(Duration::try_from_secs_f64).transpose();
+    let entry: v1::Workload = json::read(entry).map_err(|error| error.to_string())?;
+    let some = |text: String| Some(text).filter(|text| !text.is_empty());
+    let ttl = entry.ttl.map(std::time::Duration::try_from).transpose();
     Ok(WorkloadSpec {
         id: parse_workload(&entry.name)?,
-        cgroup: entry.cgroup.as_deref().map(cgroup_path).unwrap_or_default(),
-        container_id: entry.container_id,
-        pod_uid: entry.pod_uid,
-        namespace: entry.namespace,
+        cgroup: some(entry.cgroup).as_deref().map(cgroup_path).unwrap_or_default(),
+        container_id: some(entry.container_id),
+        pod_uid: some(entry.pod_uid),
+        namespace: some(entry.namespace),
         labels: entry.labels,
-        qos_class: qos_class.map_err(|_| "qos_class is none of lsr, ls and be".to_owned())?,
+        qos_class: QosClass::known(entry.qos_class).ok_or("qos_class is not known")?,
         source: None,
-        ttl: ttl.map_err(|error| format!("ttl_seconds: {error}"))?,
+        ttl: ttl.map_err(|error| format!("ttl: {error}"))?,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_api::value::QosClass;
+    use std::time::Duration;
 
     fn ids(text: &str) -> Result<Vec<String>, String> {
         Ok(parse(text)?.iter().map(|spec| spec.id.id().to_owned()).collect())
@@ -112,7 +98,7 @@ mod tests {
     #[test]
     fn what_is_printed_is_read() {
         let text = r#"{"name": "redis", "cgroup": "/sys/fs/cgroup/a/", "container_id": null, "pod_uid": "p", "namespace": "prod",
-            "labels": {"app": "redis"}, "qos_class": "be", "source": "other", "ttl_seconds": 90, "expire_time": null,
+            "labels": {"app": "redis"}, "qos_class": "QOS_CLASS_BE", "source": "other", "ttl": "90s", "expire_time": null,
             "etag": "1", "creator": "uid:0"}"#;
         let [spec] = &parse(text).expect("a workload")[..] else { panic!("one") };
         assert_eq!((spec.cgroup.as_str(), &spec.container_id), ("/a", &None));
@@ -129,10 +115,14 @@ mod tests {
         for (text, expected) in [
             ("{", "no JSON: EOF"),
             ("[1]", "workload 1: invalid type"),
-            (r#"{"name": "a"} {"cgroup": "/a"}"#, "workload 2: missing field `name`"),
+            (
+                r#"{"name": "a"} {"cgroup": "/a"}"#,
+                "workload 2: '' is not a valid name for a workload",
+            ),
             (r#"{"name": "a b"}"#, "workload 1: 'a b' is not a valid name for a workload"),
-            (r#"{"name": "a", "qos_class": "x"}"#, "workload 1: qos_class is none"),
-            (r#"{"name": "a", "ttl_seconds": -1}"#, "workload 1: ttl_seconds"),
+            (r#"{"name": "a", "qos_class": "x"}"#, "workload 1: unrecognized enum value"),
+            (r#"{"name": "a", "ttl": "-1s"}"#, "workload 1: ttl"),
+            (r#"{"name": "a", "ttl_seconds": 1}"#, "workload 1: unrecognized field"),
         ] {
             let error = parse(text).expect_err(text);
             assert!(error.starts_with(expected), "{error}");

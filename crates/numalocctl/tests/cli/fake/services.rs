@@ -57,10 +57,11 @@ impl migration_service_server::MigrationService for Services {
         &self,
         request: Request<PlanMigrationRequest>,
     ) -> Answer<PlanMigrationResponse> {
-        let (_, script) = self.asked("PlanMigration", request)?;
+        let (asked, script) = self.asked("PlanMigration", request)?;
         Ok(Response::new(PlanMigrationResponse {
             plan: Some(answers::plan()),
             missing: script.missing.clone(),
+            policy: asked.spec.and_then(|spec| spec.policy),
         }))
     }
     async fn create_job(&self, request: Request<CreateJobRequest>) -> Answer<CreateJobResponse> {

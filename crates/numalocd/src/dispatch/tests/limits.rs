@@ -1,6 +1,9 @@
 //! The bounds of jobs' runs.
 
-use crate::{config::Config, dispatch::limits::limits};
+use crate::{
+    config::Config,
+    dispatch::limits::{limits, pacing},
+};
 use numaloc_api::value::{self, MigrationSpec, Policy, QosClass};
 use numaloc_core::{Options, Pacing, Profile};
 use numaloc_executor::{RunLimits, Scheduling, SharedRate};
@@ -36,7 +39,6 @@ fn what_is_not_given_is_the_configurations_and_then_the_executors() {
     let spec = MigrationSpec { limits: own, ..MigrationSpec::default() };
     let expected = RunLimits {
         batch_bytes: Some(4096),
-        workers: Some(3),
         timeout: Some(Duration::from_secs(9)),
         rate_bytes_per_second: Some(8192),
         shared_rate: shared.clone(),
@@ -44,6 +46,8 @@ fn what_is_not_given_is_the_configurations_and_then_the_executors() {
         ..RunLimits::default()
     };
     assert_eq!(limits(&spec, &config, shared), expected);
+    assert_eq!(pacing(&spec, &config).workers, Some(3));
+    assert_eq!(pacing(&MigrationSpec::default(), &config).workers, Some(7));
 }
 
 #[test]

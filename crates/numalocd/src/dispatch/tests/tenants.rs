@@ -265,7 +265,7 @@ async fn ceilings_hold_at_each_run() {
     let made = rig.handle.create_job(agent(4), asked.clone(), pins(&[1]), found(&[1], "0")).await;
     let first = made.expect("it is taken").0.id.clone();
     let order = rig.order().await;
-    assert_eq!(order.limits.workers, Some(4));
+    assert_eq!(order.options.pacing.workers, Some(4));
     rig.planned(&order, &[1], "0");
     order.go.await.expect("it is told to move");
     let migration = MigrationSpec { limits: workers(4), ..request(&[2]).spec };

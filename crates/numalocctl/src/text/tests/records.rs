@@ -1,20 +1,9 @@
-//! Output about the daemon for people and programs, as snapshots.
+//! Output about the daemon, as snapshots.
 
-use super::{job::job, locality::locality, plan::plan, record, topology::topology};
-use crate::{
-    doc::{
-        EventsDoc, JobsDoc, RemovedDoc, RenewedDoc, ReplacedDoc, SchedulesDoc, TopologyDoc,
-        WorkloadsDoc,
-    },
-    fixture,
-    output::View,
-    text::{
-        self,
-        tests::{forms, undocumented},
-    },
-};
+use super::{NARROW, WIDE, machine, tables};
+use crate::{fixture, text};
 use numaloc_api::{
-    LocalityView, timestamp, v1,
+    timestamp, v1,
     value::{
         Emit, Event, EventType, FailedProcess, Job, JobId, JobProgress, JobState, Limits,
         MemberResult, MemberState, MigrationSpec, OnInterrupt, Outcome, Policy, QosClass, Schedule,
@@ -24,7 +13,7 @@ use numaloc_api::{
 };
 use numaloc_core::{
     Account, Identity, Locality, NodeId, NumaBalancing, Offload, OffloadUse, Options, Order,
-    Pacing, Profile, Reason, Share, Topology, offload::Expected,
+    Pacing, Profile, Reason, Share, offload::Expected,
 };
 use std::{
     collections::BTreeMap,
@@ -41,21 +30,18 @@ fn selector() -> Selector {
     "app=redis,tier in (db,cache),!old".parse().unwrap()
 }
 
-fn machine() -> Topology {
-    topology(&(&fixture::topology()).into())
-}
-
-fn replaced() -> ReplacedDoc {
+fn replaced() -> v1::ReplaceWorkloadsResponse {
     let missing = vec!["workloads/gone".to_owned()];
-    ReplacedDoc { written_count: 2, unchanged_count: 3, removed_count: 1, missing }
+    let (written_count, unchanged_count, removed_count) = (2, 3, 1);
+    v1::ReplaceWorkloadsResponse { written_count, unchanged_count, removed_count, missing }
 }
 
 #[test]
 fn what_became_of_a_set_is_told() {
-    let view = View { wide: false, headers: true };
     let expected = "2 written, 3 unchanged, 1 removed\nworkloads/gone left out: no cgroup of its container, or several\n";
-    assert_eq!(text::replaced(&replaced(), view), expected);
-    let renewed = |workload_count| text::renewed(&RenewedDoc { workload_count }, view);
+    assert_eq!(text::replaced(&replaced(), NARROW), expected);
+    let renewed =
+        |workload_count| text::renewed(&v1::RenewWorkloadsResponse { workload_count }, NARROW);
     assert_eq!(renewed(5), "5 renewed\n");
     assert!(renewed(0).contains("register them anew"));
 }
@@ -81,6 +67,7 @@ fn spec() -> MigrationSpec {
             profile: Profile::Gentle,
             max_stall: Some(Duration::from_micros(2_500)),
             node_cpu_percent_max: Some(80),
+            ..Pacing::default()
         },
         ..Options::default()
     };
@@ -221,7 +208,7 @@ fn outcome() -> Outcome {
     }
 }
 
-fn jobs() -> JobsDoc {
+fn jobs() -> v1::ListJobsResponse {
     let waiting = Job {
         state_message: "waits for jobs/41, which is at work on process 4711".to_owned(),
         started: None,
@@ -231,10 +218,11 @@ fn jobs() -> JobsDoc {
         ..a_job(43, JobState::Queued)
     };
     let listed = [a_job(44, JobState::Partial), waiting, a_job(42, JobState::Running)];
-    JobsDoc { jobs: listed.iter().map(|each| job(&each.listed(), &machine())).collect() }
+    let jobs = listed.iter().map(|each| each.listed()).collect();
+    v1::ListJobsResponse { jobs, ..Default::default() }
 }
 
-fn schedules() -> SchedulesDoc {
+fn schedules() -> v1::ListSchedulesResponse {
     let schedule = Schedule {
         id: ScheduleId::numbered(7),
         spec: ScheduleSpec {
@@ -260,10 +248,10 @@ fn schedules() -> SchedulesDoc {
         request_digest: 0,
         etag: "e-1".to_owned(),
     };
-    SchedulesDoc { schedules: vec![record::schedule(&(&schedule).into())] }
+    v1::ListSchedulesResponse { schedules: vec![(&schedule).into()], ..Default::default() }
 }
 
-fn events() -> EventsDoc {
+fn events() -> v1::ListEventsResponse {
     let event = Event {
         number: 12,
         kind: EventType::Completed,
@@ -293,12 +281,11 @@ fn events() -> EventsDoc {
         message: "removed by uid:0".to_owned(),
         ..event.clone()
     };
-    EventsDoc {
-        events: [event, removed].iter().map(|event| record::event(&event.into())).collect(),
-    }
+    let events = [event, removed].iter().map(Into::into).collect();
+    v1::ListEventsResponse { events, ..Default::default() }
 }
 
-fn workloads() -> WorkloadsDoc {
+fn workloads() -> v1::ListWorkloadsResponse {
     let spec = WorkloadSpec {
         id: WorkloadId::new("redis").unwrap(),
         cgroup: "/kubepods/pod1/redis".to_owned(),
@@ -320,12 +307,12 @@ fn workloads() -> WorkloadsDoc {
         request_id: None,
         expires,
     };
-    WorkloadsDoc { workloads: vec![record::workload(&(&workload).into())] }
+    v1::ListWorkloadsResponse { workloads: vec![(&workload).into()], ..Default::default() }
 }
 
-fn status() -> crate::doc::StatusDoc {
+fn status() -> v1::GetStatusResponse {
     let count = |state: v1::JobState, count| v1::JobStateCount { state: state.into(), count };
-    let message = v1::GetStatusResponse {
+    v1::GetStatusResponse {
         version: "0.1.0".to_owned(),
         start_time: Some(timestamp(at(0))),
         jobs: vec![count(v1::JobState::Queued, 2), count(v1::JobState::Succeeded, 14)],
@@ -347,75 +334,49 @@ fn status() -> crate::doc::StatusDoc {
             include_shared: true,
             ..v1::Ceilings::default()
         }),
-    };
-    record::status(&message, "unix:///run/numaloc/numalocd.sock", at(7_300_000))
-}
-
-fn locality_doc() -> crate::doc::LocalityDoc {
-    let inspected = fixture::inspection(Options::default());
-    locality(&LocalityView { plan: &inspected.plan, time: at(0) }.into(), &machine())
+    }
 }
 
 #[test]
-fn the_machine_comes_back_as_it_was() {
-    let shown = |topology| serde_json::to_value(TopologyDoc::from(topology)).unwrap();
-    assert_eq!(shown(&machine()), shown(&fixture::topology()));
-}
-
-#[test]
-fn locality_in_all_forms() {
-    insta::assert_snapshot!(forms(&locality_doc(), text::locality));
-}
-
-#[test]
-fn plan_in_all_forms() {
-    let message = (&fixture::inspection(Options::default()).plan).into();
-    let document = plan(&message, &v1::Policy::default(), &machine());
-    insta::assert_snapshot!(forms(&document, text::plan));
-}
-
-#[test]
-fn jobs_in_all_forms() {
-    insta::assert_snapshot!(forms(&jobs(), text::jobs));
+fn jobs_in_both_tables() {
+    insta::assert_snapshot!(tables(|view| text::jobs(&jobs(), view)));
 }
 
 #[test]
 fn a_job_in_full() {
-    let view = |wide| View { wide, headers: true };
-    let shown = |state, wide| text::job(&job(&(&a_job(42, state)).into(), &machine()), view(wide));
+    let shown = |state, view| text::job(&(&a_job(42, state)).into(), &machine(), view);
     let texts = [
-        shown(JobState::Running, false),
-        shown(JobState::Partial, false),
-        shown(JobState::Cancelled, true),
+        shown(JobState::Running, NARROW),
+        shown(JobState::Partial, NARROW),
+        shown(JobState::Cancelled, WIDE),
     ];
     insta::assert_snapshot!(texts.join("\n----\n"));
 }
 
 #[test]
-fn schedules_in_all_forms() {
-    let full = text::schedule(&schedules().schedules[0], View { wide: false, headers: true });
-    insta::assert_snapshot!(forms(&schedules(), text::schedules) + "\nin full:\n" + &full);
+fn schedules_in_both_tables() {
+    let full = text::schedule(&schedules().schedules[0], NARROW);
+    let tables = tables(|view| text::schedules(&schedules(), view));
+    insta::assert_snapshot!(tables + "\nin full:\n" + &full);
 }
 
 #[test]
-fn events_in_all_forms() {
-    let view = |wide| View { wide, headers: true };
+fn events_in_both_tables() {
     let event = &events().events[0];
-    let line = |wide| text::event_header(view(wide)) + &text::event_line(event, view(wide));
-    let watched = format!("\nwatched:\n{}\nwide:\n{}", line(false), line(true));
-    insta::assert_snapshot!(forms(&events(), text::events) + &watched);
+    let line = |view| text::event_header(view) + &text::event_line(event, view);
+    let watched = format!("\nwatched:\n{}\nwide:\n{}", line(NARROW), line(WIDE));
+    insta::assert_snapshot!(tables(|view| text::events(&events(), view)) + &watched);
 }
 
 #[test]
 fn an_event_about_the_host_names_nobody() {
-    let event = record::event(&v1::Event {
+    let event = v1::Event {
         name: "events/14".to_owned(),
         r#type: v1::EventType::DsaQueueFailed.into(),
         message: "dsa0: no work queue is set up".to_owned(),
         ..v1::Event::default()
-    });
-    assert_eq!((event.kind.as_str(), &event.job), ("dsa_queue_failed", &None));
-    let line = text::event_line(&event, View { wide: true, headers: true });
+    };
+    let line = text::event_line(&event, WIDE);
     let words: Vec<&str> = line.split_whitespace().collect();
     // After the time, which is not set: type, job, name, schedule, target.
     let named = ["dsa_queue_failed", "-", "events/14", "-", "-"];
@@ -424,42 +385,36 @@ fn an_event_about_the_host_names_nobody() {
 }
 
 #[test]
-fn workloads_in_all_forms() {
-    let full = text::workload(&workloads().workloads[0], View { wide: false, headers: true });
-    insta::assert_snapshot!(forms(&workloads(), text::workloads) + "\nin full:\n" + &full);
+fn workloads_in_both_tables() {
+    let full = text::workload(&workloads().workloads[0], NARROW);
+    let tables = tables(|view| text::workloads(&workloads(), view));
+    insta::assert_snapshot!(tables + "\nin full:\n" + &full);
 }
 
 #[test]
-fn status_in_all_forms() {
-    insta::assert_snapshot!(forms(&status(), text::status));
+fn status_as_text() {
+    let endpoint = "unix:///run/numaloc/numalocd.sock";
+    insta::assert_snapshot!(text::status(&status(), endpoint, at(7_300_000)));
 }
 
 #[test]
 fn what_only_a_newer_daemon_knows_is_shown_all_the_same() {
-    let left = super::fields::left(&[v1::LeftBytes { reason: 99, bytes: 5 }]);
-    assert_eq!(serde_json::to_string(&left).unwrap(), r#"[{"reason":"reason_99","bytes":5}]"#);
-    assert_eq!(
-        job(&v1::Job { state: 99, ..v1::Job::default() }, &machine()).state.name(),
-        "unknown"
-    );
-}
-
-#[test]
-fn every_json_field_is_documented() {
-    let in_full = job(&(&a_job(42, JobState::Partial)).into(), &machine());
-    let documents = [
-        serde_json::to_value(locality_doc()),
-        serde_json::to_value(jobs()),
-        serde_json::to_value(in_full),
-        serde_json::to_value(schedules()),
-        serde_json::to_value(events()),
-        serde_json::to_value(workloads()),
-        serde_json::to_value(status()),
-        serde_json::to_value(RemovedDoc { removed: Vec::new() }),
-        serde_json::to_value(replaced()),
-        serde_json::to_value(RenewedDoc { workload_count: 5 }),
-    ];
-    let missing: Vec<_> =
-        documents.into_iter().flat_map(|each| undocumented(&each.unwrap())).collect();
-    assert_eq!(missing, Vec::<String>::new());
+    let account = v1::Account {
+        found_bytes: 5,
+        left: vec![v1::LeftBytes { reason: 99, bytes: 5 }],
+        ..v1::Account::default()
+    };
+    let share = Some(v1::Share::default());
+    let outcome = v1::Outcome {
+        account: Some(account),
+        movable_before: share,
+        overall_before: share,
+        ..v1::Outcome::default()
+    };
+    let state = v1::JobState::Partial.into();
+    let job = v1::Job { state, outcome: Some(outcome), ..v1::Job::default() };
+    let shown = text::migration(&job, NARROW);
+    assert!(shown.contains("left: 5 B: reason 99, which this numalocctl is too old"), "{shown}");
+    let newer = v1::Job { name: "jobs/1".to_owned(), state: 99, ..v1::Job::default() };
+    assert!(text::job(&newer, &machine(), NARROW).starts_with("jobs/1 unknown\n"));
 }

@@ -1,0 +1,162 @@
+//! How jobs end, by the API's message. A migration without the daemon ends as a job, too: one without a name.
+
+use crate::{exit::Code, fields::word, inspect::Inspection};
+use numaloc_api::{
+    Known, v1,
+    value::{self, JobState, MigrationSpec, Partner},
+};
+use numaloc_core::{LATE, Locality, OffloadUse, Reason};
+use numaloc_executor::Outcome;
+use v1::LeftReason::OutOfTime;
+
+/// Whether a job in this state has ended.
+pub fn is_end(state: v1::JobState) -> bool {
+    JobState::known(state.into()).flatten().is_some_and(JobState::is_end)
+}
+
+/// The state of a job for people.
+pub fn state(job: &v1::Job) -> String {
+    word(job.state().as_str_name(), "JOB_STATE_")
+}
+
+/// How a job ended, in more detail than its state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// All memory that was to be moved is local.
+    Done,
+    /// There was nothing to move.
+    NothingToMove,
+    /// Every process was skipped.
+    Skipped,
+    /// Some of the memory that was to be moved is still remote.
+    PartlyMoved,
+    /// It was cancelled.
+    Cancelled,
+    /// The time limit was reached.
+    TimedOut,
+    /// It could not be carried out.
+    Failed,
+    /// The daemon stopped or died while it was running.
+    Interrupted,
+}
+
+impl End {
+    /// The end of a job that has ended.
+    pub fn of(job: &v1::Job) -> Self {
+        let account = job.outcome.as_ref().and_then(|outcome| outcome.account.as_ref());
+        let is_found = account.is_some_and(|account| account.found_bytes > 0);
+        let mut left = account.iter().flat_map(|account| &account.left);
+        let skips = |plan: &v1::Plan| plan.processes.iter().all(|each| each.skip != 0);
+        match job.state() {
+            v1::JobState::Succeeded if !is_found => Self::NothingToMove,
+            v1::JobState::Succeeded => Self::Done,
+            v1::JobState::Partial
+                if left.any(|left| left.reason() == OutOfTime && left.bytes > 0) =>
+            {
+                Self::TimedOut
+            }
+            v1::JobState::Partial => Self::PartlyMoved,
+            v1::JobState::Skipped if job.plan.as_ref().is_none_or(skips) => Self::Skipped,
+            v1::JobState::Skipped => Self::NothingToMove,
+            v1::JobState::Cancelled => Self::Cancelled,
+            v1::JobState::Interrupted => Self::Interrupted,
+            _ => Self::Failed,
+        }
+    }
+
+    /// The exit code for this end.
+    pub fn code(self) -> Code {
+        match self {
+            Self::Done | Self::NothingToMove | Self::Skipped => Code::Done,
+            Self::PartlyMoved | Self::Cancelled => Code::Partly,
+            Self::TimedOut => Code::TimedOut,
+            Self::Failed | Self::Interrupted => Code::Failure,
+        }
+    }
+}
+
+/// The exit code of a migration. What was left out was not done, however the rest ended.
+pub fn code(job: &v1::Job) -> Code {
+    match End::of(job).code() {
+        Code::Done if !left_out(job).is_empty() => Code::Partly,
+        code => code,
+    }
+}
+
+/// What was left out of a job's target.
+pub fn left_out(job: &v1::Job) -> Vec<v1::MissingMember> {
+    let one = |member: &v1::MemberResult| {
+        let whole = matches!(member.state(), v1::MemberState::Missing | v1::MemberState::Refused);
+        let process_count = if whole { 0 } else { member.unreadable_process_count };
+        let (reason, member) = (member.reason.clone(), member.member.clone());
+        (whole || process_count > 0).then_some(v1::MissingMember { member, reason, process_count })
+    };
+    job.members.iter().filter_map(one).collect()
+}
+
+/// A migration that this program has carried out itself.
+pub struct Here<'a> {
+    /// What was asked for.
+    pub spec: &'a MigrationSpec,
+    /// The plan, and what of the target is left out.
+    pub inspected: &'a Inspection,
+    /// The outcome of the run.
+    pub outcome: Outcome,
+    /// Those who made room for it.
+    pub partners: Vec<Partner>,
+    /// What became of offload.
+    pub offload: OffloadUse,
+    /// Locality in the second look.
+    pub after: Option<Locality>,
+}
+
+impl From<Here<'_>> for v1::Job {
+    fn from(here: Here<'_>) -> Self {
+        let Here { spec, inspected, outcome: run, partners, offload, after } = here;
+        let plan = &inspected.plan;
+        let is_cancelled = run.cancelled;
+        let outcome = value::Outcome {
+            partners,
+            offload: Some(offload),
+            ..value::Outcome::new(run, plan.locality, after)
+        };
+        // If nothing was to be moved, memory that is remote now is no shortfall.
+        let late_bytes = match plan.moves.is_empty() {
+            true => 0,
+            false => outcome.late_bytes(plan.options.target_ratio),
+        };
+        let state = match () {
+            () if plan.is_skipped() => v1::JobState::Skipped,
+            () if outcome.account().left_for(Reason::OutOfTime) > 0 => v1::JobState::Partial,
+            () if is_cancelled => v1::JobState::Cancelled,
+            () if outcome.is_partial() => v1::JobState::Partial,
+            () if plan.moves.is_empty() => v1::JobState::Skipped,
+            () if late_bytes > 0 => v1::JobState::Partial,
+            () => v1::JobState::Succeeded,
+        };
+        let late = format!("{late_bytes} bytes {LATE}");
+        Self {
+            spec: Some(spec.into()),
+            state: state.into(),
+            state_message: if late_bytes > 0 { late } else { String::new() },
+            plan: Some(plan.into()),
+            outcome: Some((&outcome).into()),
+            members: inspected.missing.iter().map(member_left_out).collect(),
+            ..Self::default()
+        }
+    }
+}
+
+/// A member that is left out, or some of whose processes are. Of those that take part there is no result for each.
+fn member_left_out(missing: &value::Missing) -> v1::MemberResult {
+    let is_whole = missing.processes == 0;
+    let state = if is_whole { v1::MemberState::Missing } else { v1::MemberState::Partial };
+    let missing = v1::MissingMember::from(missing);
+    v1::MemberResult {
+        member: missing.member,
+        state: state.into(),
+        reason: missing.reason,
+        unreadable_process_count: missing.process_count,
+        ..v1::MemberResult::default()
+    }
+}

@@ -1,0 +1,81 @@
+//! Policies and bounds.
+
+use super::target::target;
+use crate::{
+    fields::{seconds, word},
+    units::{self, list, size},
+};
+use numaloc_api::{v1, value::Policy};
+use numaloc_core::{Compact, HomeRule, HugetlbSource, MakeRoom, Offload, Options, Order, Profile};
+
+/// The options of a plan that are not at their defaults. The target nodes are not among them.
+pub fn asked(options: &Options) -> Vec<String> {
+    let set = [
+        (options.include_shared, "include shared"),
+        (options.exclude_file, "exclude file"),
+        (options.include_bound, "include bound"),
+        (options.include_gigantic, "include gigantic"),
+    ];
+    let set = set.into_iter().filter(|(set, _)| *set).map(|(_, name)| Some(name.to_owned()));
+    let Options { home, make_room, compact, hugetlb, order, target_ratio, .. } = options;
+    let (profile, pacing) = (options.pacing.profile, &options.pacing);
+    let valued = [
+        (*home != HomeRule::default()).then(|| format!("home {}", home.name())),
+        (*target_ratio < 100).then(|| format!("target ratio {target_ratio} %")),
+        options
+            .from
+            .as_ref()
+            .map(|nodes| format!("from nodes {}", list(nodes.iter().map(|node| node.0)))),
+        options.reserve_bytes.map(|bytes| format!("reserve {}", size(bytes))),
+        (*make_room != MakeRoom::default()).then(|| format!("make room {}", make_room.name())),
+        (*compact != Compact::default()).then(|| format!("compact {}", compact.name())),
+        (*hugetlb != HugetlbSource::default()).then(|| format!("hugetlb {}", hugetlb.name())),
+        (*order != Order::default()).then(|| format!("order {}", order.name())),
+        (profile != Profile::default()).then(|| format!("profile {}", profile.name())),
+        pacing.max_stall.map(|stall| format!("calls of at most {stall:?}")),
+        pacing.node_cpu_percent_max.map(|most| format!("node CPUs at most {most} % busy")),
+    ];
+    set.chain(valued).flatten().collect()
+}
+
+/// The migration that was asked for; values at their defaults are left out.
+pub fn spec_fields(spec: Option<&v1::MigrationSpec>) -> Vec<(&'static str, String)> {
+    let spec = spec.cloned().unwrap_or_default();
+    let message = spec.policy.unwrap_or_default();
+    let policy = Policy::from(message.clone());
+    let mut options = asked(&policy.options);
+    let balancing = policy.numa_balancing;
+    options.extend(
+        (balancing != Default::default()).then(|| format!("numa_balancing {}", balancing.name())),
+    );
+    let offload = policy.offload;
+    options.extend((offload != Offload::default()).then(|| format!("offload {}", offload.name())));
+    let emits = message.emit() == v1::Emit::Always;
+    options.extend(emits.then(|| "events of each run".to_owned()));
+    let resumes = message.on_interrupt() == v1::InterruptAction::Resume;
+    options.extend(resumes.then(|| "resume".to_owned()));
+    let limits = spec.limits.unwrap_or_default();
+    let timeout = limits.timeout.map(|timeout| units::seconds(seconds(Some(timeout))));
+    let limits = [
+        timeout.map(|timeout| format!("timeout {timeout}")),
+        limits.batch_bytes.map(|bytes| format!("batches of {}", size(bytes))),
+        limits.workers.map(|workers| format!("{workers} workers")),
+        limits.rate_bytes_per_second.map(|bytes| format!("{}/s", size(bytes))),
+    ];
+    let to = policy.options.to.as_ref().map(|nodes| list(nodes.iter().map(|node| node.0)));
+    vec![
+        ("target", target(spec.target.as_ref())),
+        ("to nodes", to.unwrap_or("local".to_owned())),
+        ("options", options.join(", ")),
+        ("limits", limits.into_iter().flatten().collect::<Vec<_>>().join(", ")),
+        ("qos", qos_class(message.qos_class())),
+    ]
+}
+
+/// A class; empty if the registered workload decides it.
+pub fn qos_class(class: v1::QosClass) -> String {
+    match class {
+        v1::QosClass::Unspecified => String::new(),
+        class => word(class.as_str_name(), "QOS_CLASS_"),
+    }
+}
