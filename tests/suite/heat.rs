@@ -9,7 +9,7 @@ use crate::{
 };
 use numaloc_core::{HeatSource, Options, Order, Pacing, Profile, Reason};
 use numaloc_executor::{Control, RunLimits};
-use numaloc_host::{Error, Roots, Target, heat};
+use numaloc_host::{Error, Roots, Target, heat, journal::Journal};
 use numaloc_sys::fixture::skipped;
 use std::{fs, path::Path, sync::atomic::Ordering::Relaxed, thread};
 
@@ -188,9 +188,8 @@ fn what_others_watch_stays_and_what_a_killed_run_left_goes() {
     assert!(!heat::recover(&roots).expect("looked"));
     assert_eq!(kdamonds(), "1");
 
-    let marker = roots.run.join("numaloc/damon");
-    fs::create_dir_all(marker.parent().expect("a directory")).expect("/run can be written");
-    fs::write(&marker, scene.app.pid().to_string()).expect("/run can be written");
+    let journal = Journal::<Vec<i32>>::take(&roots, "damon").expect("/run can be written");
+    journal.expect("nobody has it").note(&vec![scene.app.pid()]).expect("/run can be written");
     inspect(&scene.target(), &options);
     assert_eq!(kdamonds(), "1", "a look changes nothing");
     assert!(heat::recover(&roots).expect("taken down"));

@@ -1,5 +1,5 @@
-//! The edge to the host: what /proc, /sys, cgroups and hwloc say, as core values. It only reads, except in
-//! [`numa_balancing::write`], [`offload::Interface::write`], [`heat`] and [`dsa`], and where [`node_room`] asks a node for room.
+//! The edge to the host: what /proc, /sys, cgroups and hwloc say, as core values. It only reads; all that
+//! writes to the host is in [`changes`].
 //!
 //! Every root directory is passed in, so that the same code runs on a recorded tree. Something that vanishes while it
 //! is read gives `None` or is left out. It is not an error, because processes end all the time.
@@ -7,7 +7,7 @@
 //! | modules | what they do |
 //! |---|---|
 //! | `target`, `process`, `thread`, `cgroup`, `containers`, `unit`, `owner` | from what a request names to processes |
-//! | [`topology`](mod@topology), `tiers`, `node_memory`, `protected`, [`node_room`], `cpuset` | nodes: CPUs, distances, memory, who may use it |
+//! | [`topology`](mod@topology), `tiers`, `node_memory`, `protected`, `cpuset` | nodes: CPUs, distances, memory, who may use it |
 //! | `maps`, `numa_maps`, `pagemap`, `frames`, `zoneinfo`, `kpage` | one kernel file each, read and parsed |
 //! | `hugetlb`, `mappers`, `merged` | which mappings are hugetlb memory, and who maps it where page tables are shared; pages that KSM has merged |
 //! | `extents`, `placement`, `scan`, `residency`, `sight` | cut VMAs to extents, find their pages, and sum up where these are |
@@ -17,12 +17,11 @@
 //! | `space`, `open_files`, `answering` | the memory of processes, held so that it is never another's; how many page maps are open; whether they can be read now |
 //! | `pressure`, `cpu_use`, `vmstat` | what is read again and again during a run |
 //! | `used_files` | files that processes use, whose page cache may move |
-//! | [`heat`] | which memory is used most |
-//! | [`dsa`] | accelerators that can copy, and a work queue of theirs for the kernel |
+//! | [`changes`] | all that writes to the host |
 //! | [`live`] | nodes, workloads and processes, looked at in rotation |
-//! | [`facts`], [`probe`], `movers`, `capabilities`, [`numa_balancing`], [`offload`], `page_size` | what this host allows, who else moves pages |
+//! | [`facts`], [`probe`], `movers`, `capabilities`, `page_size` | what this host allows, who else moves pages |
 //! | `unix_socket` | who listens where |
-//! | `read`, `wait`, `roots`, `error`, `lease`, `own_process` | what the others share |
+//! | `read`, `wait`, `roots`, `error`, `own_process` | what the others share |
 //!
 //! ## How the host is read
 //!
@@ -60,13 +59,13 @@ mod answering;
 mod arrivals;
 mod capabilities;
 mod cgroup;
+pub mod changes;
 mod containers;
 mod cpu_use;
 mod cpuset;
 mod crew;
 #[cfg(test)]
 mod crowd_tests;
-pub mod dsa;
 mod error;
 mod extents;
 pub mod facts;
@@ -76,10 +75,8 @@ pub mod fake;
 mod frames;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
-pub mod heat;
 mod hugetlb;
 mod kpage;
-mod lease;
 pub mod live;
 mod look;
 mod mappers;
@@ -87,10 +84,7 @@ mod maps;
 mod merged;
 mod movers;
 mod node_memory;
-pub mod node_room;
-pub mod numa_balancing;
 mod numa_maps;
-pub mod offload;
 mod open_files;
 mod own_process;
 mod owner;
@@ -124,6 +118,9 @@ mod zoneinfo;
 pub use answering::Answering;
 pub use arrivals::{Arrivals, Groups};
 pub use cgroup::numa_stat;
+#[cfg(any(test, feature = "fake"))]
+pub use changes::killed;
+pub use changes::{dsa, heat, journal, node_room, numa_balancing, offload};
 pub use containers::containers;
 pub use cpu_use::CpuUse;
 pub use cpuset::{cpusets, exclusive_cpus};
@@ -143,6 +140,7 @@ pub use pagemap::{Entries, Entry};
 pub use picture::Viewer;
 pub use placement::{Known, Policies};
 pub use pressure::{Pressure, Resource, Scope};
+pub use read::boot_id;
 pub use roots::Roots;
 pub use scan::{Ownership, PageRun, Place, Precision, Scanned, Scanner};
 pub use sight::{Sight, Source};

@@ -95,3 +95,11 @@ pub(crate) fn namespace(path: &Path) -> Result<u64, Error> {
 pub(crate) fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(nix::libc::ESRCH)
 }
+
+/// Identifies this boot: each boot sets all settings anew.
+///
+/// # Errors
+/// [`Error::Read`].
+pub fn boot_id(roots: &Roots) -> Result<String, Error> {
+    Ok(text(&roots.proc.join("sys/kernel/random/boot_id"))?.trim().to_owned())
+}

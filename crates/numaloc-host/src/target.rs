@@ -1,7 +1,7 @@
 //! Targets: what a request names, resolved to processes.
 
 use crate::{
-    Error, Roots, cgroup, numa_balancing,
+    Error, Roots, cgroup,
     process::{self, Miss, Open},
     unit,
 };
@@ -147,7 +147,7 @@ fn find(
         Target::Pid(pid) => Ok(Found::one(read(*pid)?)),
         Target::Process { identity, boot_id } => {
             let other = Error::OtherProcess { pid: identity.pid };
-            if numa_balancing::boot_id(roots)? != *boot_id {
+            if crate::boot_id(roots)? != *boot_id {
                 return Err(other);
             }
             let process = read(identity.pid)?;

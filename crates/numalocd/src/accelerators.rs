@@ -72,7 +72,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    const NOTE: &str = "device\tdsa0\twq0.0\nset\twq0.0\tsize\t0\t128\nbegin\tdsa0\n";
+    const NOTE: &str = r#"{"boot":"","changed":[{"device":"dsa0","queue":"wq0.0","changes":[{"part":"wq0.0","attribute":"Size","before":"0","after":"128"}]}]}
+"#;
 
     fn host() -> (tempfile::TempDir, Roots) {
         let host = tempfile::tempdir().expect("a directory");

@@ -38,7 +38,7 @@ use members::Members;
 use numaloc_api::value::{Missing, Pins, Target, TargetProcess};
 use numaloc_core::{Identity, NumaBalancing, Options, Plan, Topology};
 use numaloc_host::{
-    Error, Policies, Roots, containers, cpusets, heat, identify, numa_balancing, topology,
+    Error, Policies, Roots, boot_id, containers, cpusets, heat, identify, topology,
 };
 use partners::Partners;
 use std::{
@@ -78,7 +78,7 @@ impl Engine {
     /// An engine for these kernel file systems. `balancing` and `offloading` have to be about the same ones.
     pub fn new(roots: Roots, balancing: Balancing, offloading: Offloading) -> Self {
         let [finds, probes, looks, advice] = [(); 4].map(|()| Turns::new(AT_ONCE));
-        let boot_id = numa_balancing::boot_id(&roots).map(Arc::from).map_err(Refusal::from);
+        let boot_id = boot_id(&roots).map(Arc::from).map_err(Refusal::from);
         let live = Sampler::new(roots.clone());
         Self { roots, balancing, offloading, finds, probes, looks, advice, live, boot_id }
     }

@@ -14,7 +14,7 @@
 //! | [`engine`] | looks at targets, plans and moves, in threads |
 //! | [`balancing`] | pauses the kernel's own NUMA balancing for a job, and restores it |
 //! | [`offload`] | switches copying by a DMA engine on for jobs, and off again; says what it pays and what was used |
-//! | `saved` | the small files with what has to be put back, of these two |
+//! | `saved` | the file with what was measured of offload |
 //! | [`accelerators`] | sets up work queues of accelerators for the kernel, and takes them down |
 //! | [`config`], [`cli`] | the configuration file, and the arguments of the program |
 //! | [`daemon`] | wires all of this together |

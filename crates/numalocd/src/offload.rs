@@ -2,14 +2,14 @@
 //! afterwards.
 //!
 //! The settings are the host's ([`numaloc_host::offload`]), so jobs share them: the first one switches offload on, the last one
-//! puts back what was found. As with `balancing`, what was found is on the disk before anything is changed, and stays there until
-//! it has been put back: by the next start, or by `numalocd --restore-settings`. A value that somebody else writes meanwhile stays.
+//! puts back what was found. As with `balancing`, the journal has what was found before anything is changed, and until it has been
+//! put back: by the next start, or by `numalocd --restore-settings`. A value that somebody else writes meanwhile stays.
 //! Where somebody has switched offload on already, nothing is changed at all.
 //!
 //! While it is on, a thread looks at the kernel's counters and at the engines. If a copy fails, a device reports an error, or
 //! anything of it goes away, offload is switched off for all jobs that share it. They go on by CPU.
 //!
-//! `changes` has the steps, `session` carries them out, `measured` keeps what was measured, `using` is a job's part.
+//! `changes` says what is changed, `session` does it, `measured` keeps what was measured, `using` is a job's part.
 
 mod changes;
 mod measured;
@@ -51,16 +51,12 @@ pub enum OffloadError {
     /// A setting could not be read or changed.
     #[error("{0}")]
     Host(#[from] numaloc_host::Error),
-    /// What was found could not be saved, read again or removed.
-    #[error(
-        "cannot keep the kernel's settings of offload in {path}: {source}; if that file is damaged, remove it and set them by hand"
-    )]
-    Saved {
-        /// The file.
-        path: std::path::PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    /// What was found could not be noted, read again or forgotten.
+    #[error("cannot keep the kernel's settings of offload: {0}")]
+    Journal(numaloc_host::Error),
+    /// Another process has the journal.
+    #[error("another numalocd has switched offload on")]
+    InUse,
 }
 
 /// Why a job does not use it.
@@ -97,12 +93,12 @@ struct Host {
 /// See [`Host::look`].
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Switches offload on for jobs. Cheap to clone. The lock of the store allows only one daemon per state directory.
+/// Switches offload on for jobs. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Offloading(Arc<Shared>);
 
 impl Offloading {
-    /// Keeps what has to be put back, and what was measured, in this directory, which has to exist.
+    /// Keeps what was measured in this directory, which has to exist.
     pub fn new(roots: Roots, state_dir: &Path) -> Self {
         Self::with(roots, state_dir, Host { find: offload::find, rates, look: LOOK })
     }
@@ -115,7 +111,7 @@ impl Offloading {
     /// `name = value`; none: nothing had to be. Blocks.
     ///
     /// # Errors
-    /// A setting cannot be changed, or the record cannot be read. The record is kept for another try.
+    /// A setting cannot be changed, or the note cannot be read. The note is kept for another try.
     pub fn put_back(&self) -> Result<Vec<String>, OffloadError> {
         let _session = self.0.session();
         self.0.put_back()

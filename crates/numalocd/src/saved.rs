@@ -1,10 +1,9 @@
-//! A value that has to survive the daemon's death, in a file of the state directory: what a setting of the host is to be put back
-//! to, or what was measured.
+//! A value that has to survive the daemon's death, in a file of the state directory: what was measured.
 
 use nix::libc::{O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK};
 use std::{
     fmt::Display,
-    fs::{self, File, OpenOptions},
+    fs::{self, OpenOptions},
     io::{self, ErrorKind, Read, Write},
     marker::PhantomData,
     os::unix::fs::OpenOptionsExt,
@@ -20,8 +19,7 @@ const LENGTH_MAX: u64 = 64 << 10;
 pub struct Saved<T> {
     /// The value. As text it has no line break.
     pub value: T,
-    /// What it is true of, without a space: the id of the boot in which a setting had this value, because each boot sets all of
-    /// them anew.
+    /// What it is true of, without a space.
     pub of: String,
 }
 
@@ -37,11 +35,6 @@ impl<T: Display + FromStr> SavedFile<T> {
     /// The file with this name in this directory.
     pub fn new(dir: &Path, name: &str) -> Self {
         Self { dir: dir.to_owned(), path: dir.join(name), value: PhantomData }
-    }
-
-    /// Its path.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Reads the file; `None` if there is none. root reads it in a directory that may belong to another user. So it follows no
@@ -71,25 +64,12 @@ impl<T: Display + FromStr> SavedFile<T> {
         writeln!(file, "{} {}", saved.value, saved.of)?;
         file.sync_all()?;
         fs::rename(&unfinished, &self.path)?;
-        self.sync_directory()
-    }
-
-    /// Removes the file durably.
-    pub fn remove(&self) -> io::Result<()> {
-        match fs::remove_file(&self.path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => self.sync_directory(),
-        }
-    }
-
-    fn sync_directory(&self) -> io::Result<()> {
-        let directory: File =
-            OpenOptions::new().read(true).custom_flags(O_DIRECTORY).open(&self.dir)?;
+        let directory = OpenOptions::new().read(true).custom_flags(O_DIRECTORY).open(&self.dir)?;
         directory.sync_all()
     }
 }
 
 /// The file has something else in it than [`SavedFile::write`] writes.
-pub fn not_written() -> io::Error {
+fn not_written() -> io::Error {
     io::Error::new(ErrorKind::InvalidData, "not what was written")
 }

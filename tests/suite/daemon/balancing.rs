@@ -13,6 +13,8 @@ use numaloc_host::Target;
 use std::time::SystemTime;
 
 const SYSCTL: &str = "/proc/sys/kernel/numa_balancing";
+/// What is to be put back.
+const NOTE: &str = "/run/numaloc/numa_balancing";
 
 fn value() -> String {
     fs::read_to_string(SYSCTL).expect("the kernel has it").trim().to_owned()
@@ -57,7 +59,7 @@ fn it_is_off_while_any_job_moves_that_asks_for_it() {
     assert_eq!(value(), "0", "the other one moves still");
     let done = client.reaches(&second, v1::JobState::Succeeded);
     assert_eq!((value().as_str(), done.state_message.as_str()), ("1", ""));
-    assert!(!daemon.state.join("numa_balancing.saved").exists());
+    assert_eq!(fs::read_to_string(NOTE).expect("readable"), "");
 }
 
 #[test]
@@ -107,7 +109,7 @@ fn a_stop_puts_it_back() {
     pausing(&daemon.client(), app.pid());
     daemon.stop();
     assert_eq!(value(), "1");
-    assert!(!daemon.state.join("numa_balancing.saved").exists());
+    assert_eq!(fs::read_to_string(NOTE).expect("readable"), "");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 use super::*;
-use std::{fs, os::unix::fs::symlink};
+use numaloc_host::killed;
+use std::{fs, os::unix::fs::symlink, path::PathBuf};
 use tempfile::TempDir;
 
 const THIS: &str = "boot-1";
@@ -12,6 +13,7 @@ impl Host {
         let host = Self(tempfile::tempdir().expect("a directory"));
         fs::create_dir_all(host.0.path().join("sys/kernel/random")).expect("directories");
         fs::create_dir(host.0.path().join("self")).expect("a directory");
+        fs::create_dir_all(host.0.path().join("run/numaloc")).expect("directories");
         fs::write(host.0.path().join("self/status"), "CapEff:\t0000000000200000\n")
             .expect("a file");
         host.boot(THIS);
@@ -31,13 +33,24 @@ impl Host {
     fn value(&self) -> u32 {
         fs::read_to_string(self.sysctl()).expect("a file").trim().parse().expect("a number")
     }
+    fn roots(&self) -> Roots {
+        let (proc, run) = (self.0.path().to_owned(), self.0.path().join("run"));
+        Roots { proc, run, ..Roots::default() }
+    }
     /// A new instance, as after a start of the daemon.
     fn balancing(&self) -> Balancing {
-        let roots = Roots { proc: self.0.path().into(), ..Roots::default() };
-        Balancing::new(roots, self.0.path())
+        Balancing::new(self.roots())
     }
-    fn saved(&self) -> PathBuf {
-        self.0.path().join("numa_balancing.saved")
+    fn file(&self) -> PathBuf {
+        journal::path(&self.roots(), NAME)
+    }
+    fn is_noted(&self) -> bool {
+        journal::is_noted(&self.roots(), NAME)
+    }
+    /// A daemon is killed while it has balancing paused.
+    fn killed(&self) {
+        assert!(killed::after(2, || drop(pause(&self.balancing()))));
+        assert!(self.value() == 0 && self.is_noted());
     }
 }
 
@@ -52,11 +65,11 @@ fn it_is_off_while_any_job_moves_and_then_what_it_was() {
         let balancing = host.balancing();
         let first = pause(&balancing);
         let second = pause(&balancing);
-        assert_eq!((host.value(), host.saved().exists()), (0, true));
+        assert_eq!((host.value(), host.is_noted()), (0, true));
         drop(first);
         assert_eq!(host.value(), 0);
         drop(second);
-        assert_eq!((host.value(), host.saved().exists()), (value, false));
+        assert_eq!((host.value(), host.is_noted()), (value, false));
         drop(pause(&balancing));
         assert_eq!(host.value(), value);
     }
@@ -71,7 +84,7 @@ fn what_is_not_asked_for_or_off_already_changes_nothing() {
     assert_eq!(host.value(), 1);
     host.set(0);
     let paused = pause(&host.balancing());
-    assert!(!host.saved().exists());
+    assert!(!host.is_noted());
     drop(paused);
     assert_eq!(host.value(), 0);
     fs::remove_file(host.sysctl()).expect("a file");
@@ -91,39 +104,33 @@ fn a_warning_is_for_those_who_want_one_and_where_it_is_on() {
     assert_eq!(balancing.warning(NumaBalancing::Warn), None);
 }
 
-/// The daemon is killed before the first step, after any step, and after the last: of pausing, and of putting back.
 #[test]
-fn whatever_a_death_leaves_is_repaired() {
+fn a_daemon_that_is_killed_at_any_point_leaves_nothing() {
     for value in [1, 2, 3] {
-        let pausing = to_pause(Some(value), THIS);
-        let saved = Saved { value, of: THIS.to_owned() };
-        let steps = [pausing, to_put_back(Some(&saved), Some(0), THIS)].concat();
-        assert_eq!(steps.len(), 4);
-        for done in 0..=steps.len() {
-            let host = Host::new(value);
-            host.balancing().0.carry_out(&steps[..done]).expect("it may");
-            // It may die during the repair, too.
-            for again in 0..2 {
-                let left = host.balancing();
-                let saved = left.0.saved.read().expect("it is whole");
-                let repair = to_put_back(saved.as_ref(), Some(host.value()), THIS);
-                left.0.carry_out(&repair[..again.min(repair.len())]).expect("it may");
-            }
-            let put_back = host.balancing().put_back().expect("it may");
-            assert!(put_back.is_none_or(|back| back == value));
-            assert_eq!((host.value(), host.saved().exists()), (value, false), "after {done} steps");
-            assert_eq!(host.balancing().put_back().expect("it may"), None);
-        }
+        let points = killed::leaves_nothing(
+            || Host::new(value),
+            |host| (host.value(), host.is_noted()),
+            |host| drop(host.balancing().begin(NumaBalancing::Pause)),
+            |host| drop(host.balancing().put_back()),
+        );
+        // The note, off, on, and the note.
+        assert_eq!(points, 4);
     }
 }
 
 #[test]
-fn half_a_file_is_none() {
-    let host = Host::new(1);
-    fs::write(host.saved().with_extension("new"), "1 bo").expect("a file");
+fn what_is_put_back_is_told_once() {
+    let host = Host::new(3);
+    host.killed();
+    assert_eq!(host.balancing().put_back().expect("it may"), Some(3));
     assert_eq!(host.balancing().put_back().expect("it may"), None);
-    drop(pause(&host.balancing()));
-    assert_eq!((host.value(), host.saved().exists()), (1, false));
+    // A daemon that has it paused puts it back itself.
+    let paused = pause(&host.balancing());
+    assert_eq!(host.balancing().put_back().expect("it may"), None);
+    let error = host.balancing().begin(NumaBalancing::Pause).expect_err("it is taken");
+    assert!(matches!(error, BalancingError::InUse), "{error}");
+    drop(paused);
+    assert_eq!((host.value(), host.is_noted()), (3, false));
 }
 
 #[test]
@@ -133,37 +140,37 @@ fn what_somebody_else_has_set_stays() {
     let paused = pause(&balancing);
     host.set(2);
     drop(paused);
-    assert_eq!((host.value(), host.saved().exists()), (2, false));
+    assert_eq!((host.value(), host.is_noted()), (2, false));
 }
 
 #[test]
 fn a_boot_has_set_it_anew() {
     let host = Host::new(1);
-    std::mem::forget(pause(&host.balancing()));
+    host.killed();
     host.boot("boot-2");
     assert_eq!(host.balancing().put_back().expect("it may"), None);
-    assert_eq!((host.value(), host.saved().exists()), (0, false));
+    assert_eq!((host.value(), host.is_noted()), (0, false));
 }
 
 /// Balancing is off since a daemon died, and the next start cannot put it back. The next job does.
 #[test]
 fn a_job_takes_over_what_was_left() {
     let host = Host::new(3);
-    std::mem::forget(pause(&host.balancing()));
+    host.killed();
     let paused = pause(&host.balancing());
     assert_eq!(host.value(), 0);
     drop(paused);
-    assert_eq!((host.value(), host.saved().exists()), (3, false));
+    assert_eq!((host.value(), host.is_noted()), (3, false));
 }
 
 #[test]
 fn without_a_place_to_keep_it_nothing_is_changed() {
     let host = Host::new(1);
     // A directory cannot be opened for writing, not even by root.
-    fs::create_dir(host.saved().with_extension("new")).expect("a directory");
+    fs::create_dir(host.file()).expect("a directory");
     let error = host.balancing().begin(NumaBalancing::Pause).expect_err("it cannot be kept");
     assert!(matches!(Refusal::from(error), Refusal::Unavailable { .. }));
-    assert_eq!((host.value(), host.saved().exists()), (1, false));
+    assert_eq!(host.value(), 1);
 }
 
 #[test]
@@ -182,12 +189,13 @@ fn without_rights_it_is_refused_with_what_to_do() {
 #[test]
 fn what_others_have_put_in_its_place_is_not_taken() {
     let host = Host::new(0);
-    fs::write(host.0.path().join("elsewhere"), format!("1 {THIS}\n")).expect("a file");
-    symlink("elsewhere", host.saved()).expect("a link");
+    fs::write(host.0.path().join("elsewhere"), format!("{{\"boot\":\"{THIS}\",\"changed\":1}}\n"))
+        .expect("a file");
+    symlink("../../elsewhere", host.file()).expect("a link");
     assert!(host.balancing().put_back().is_err());
-    for text in ["", "1", "0 boot-1\n", "-1 boot-1\n", "x boot-1\n"] {
-        fs::remove_file(host.saved()).expect("it is there");
-        fs::write(host.saved(), text).expect("a file");
+    for text in ["1\n", "1 boot-1\n", "{\"boot\":\"boot-1\",\"changed\":-1}\n"] {
+        fs::remove_file(host.file()).expect("it is there");
+        fs::write(host.file(), text).expect("a file");
         assert!(host.balancing().put_back().is_err(), "{text}");
     }
     assert_eq!(host.value(), 0);

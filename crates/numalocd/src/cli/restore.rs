@@ -1,20 +1,15 @@
 //! `--restore-settings`.
 
 use super::Args;
-use crate::{
-    accelerators,
-    balancing::Balancing,
-    offload::Offloading,
-    store::{self, OpenError},
-};
+use crate::{accelerators, balancing::Balancing, offload::Offloading};
 use numaloc_host::Roots;
 use std::{
     io::{self, Write},
     process::ExitCode,
 };
 
-/// Puts back the host settings that a dead daemon has left changed. Waits for nothing. If a daemon is running, it does nothing:
-/// that daemon puts back what it changes.
+/// Puts back the host settings that a dead daemon has left changed. Waits for nothing. What a daemon that runs has changed
+/// stays: that daemon puts it back.
 ///
 /// # Errors
 /// `out` cannot be written to.
@@ -42,31 +37,10 @@ fn take_down_queues(roots: &Roots, out: &mut impl Write) -> io::Result<bool> {
 
 /// Puts back kernel.numa_balancing and the settings of offload. Returns whether nothing is left to do.
 fn put_back_settings(args: &Args, roots: Roots, out: &mut impl Write) -> io::Result<bool> {
-    let dir = args.state_directory();
-    let lock = match dir.exists() {
-        true => Some(store::lock(&dir)),
-        false => None,
-    };
-    let _lock = match lock {
-        None => return Ok(true),
-        Some(Err(OpenError::InUse { .. })) => {
-            writeln!(
-                out,
-                "{} is in use: the numalocd that runs there puts back what it changes",
-                dir.display()
-            )?;
-            return Ok(true);
-        }
-        Some(Err(error)) => {
-            writeln!(out, "{error}")?;
-            return Ok(false);
-        }
-        Some(Ok(lock)) => lock,
-    };
-    let balancing =
-        Balancing::new(roots.clone(), &dir).put_back().map_err(|error| error.to_string());
+    let balancing = Balancing::new(roots.clone()).put_back().map_err(|error| error.to_string());
     let balancing = balancing.map(|value| value.map(|it| format!("kernel.numa_balancing = {it}")));
-    let offload = Offloading::new(roots, &dir).put_back().map_err(|error| error.to_string());
+    let offload = Offloading::new(roots, &args.state_directory()).put_back();
+    let offload = offload.map_err(|error| error.to_string());
     let mut all = true;
     for done in [balancing.map(|line| line.into_iter().collect()), offload] {
         let lines: Vec<String> = match done {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::store::Store;
 use clap::{CommandFactory, error::ErrorKind};
+use numaloc_host::journal::Journal;
 use std::{fs, process::ExitCode};
 
 fn args(line: &[&str]) -> Args {
@@ -129,40 +130,43 @@ fn the_store_is_looked_after_while_no_daemon_has_it() {
 #[test]
 fn settings_are_restored_where_no_daemon_lives() {
     let host = tempfile::tempdir().unwrap();
-    let (sysctl, state) =
-        (host.path().join("sys/kernel/numa_balancing"), host.path().join("state"));
+    let sysctl = host.path().join("sys/kernel/numa_balancing");
     fs::create_dir_all(host.path().join("sys/kernel/random")).unwrap();
     fs::write(host.path().join("sys/kernel/random/boot_id"), "boot-1\n").unwrap();
     fs::write(&sysctl, "0\n").unwrap();
-    let args = args(&["--restore-settings", "--state-dir", state.to_str().unwrap()]);
+    let args = args(&["--restore-settings", "--state-dir", "/nowhere"]);
+    let roots = || {
+        let (proc, run) = (host.path().to_owned(), host.path().join("run"));
+        numaloc_host::Roots { proc, run, ..Default::default() }
+    };
     let restore = || {
-        let roots = numaloc_host::Roots { proc: host.path().into(), ..Default::default() };
         let mut out = Vec::new();
-        let code = restore_settings(&args, roots, &mut out).unwrap();
+        let code = restore_settings(&args, roots(), &mut out).unwrap();
         let value = fs::read_to_string(&sysctl).unwrap().trim().to_owned();
         (format!("{code:?}"), String::from_utf8(out).unwrap(), value)
     };
     let [done, failed] = [ExitCode::SUCCESS, ExitCode::FAILURE].map(|code| format!("{code:?}"));
     let nothing = (done.clone(), String::new(), "0".to_owned());
     assert_eq!(restore(), nothing);
-    assert!(!state.exists(), "it is not its to make");
-    fs::create_dir(&state).unwrap();
+    let run = host.path().join("run");
+    assert!(!run.exists(), "it is not its to make");
+    fs::create_dir(&run).unwrap();
     assert_eq!(restore(), nothing);
 
-    fs::write(state.join("numa_balancing.saved"), "3 boot-1\n").unwrap();
-    let lock = crate::store::lock(&state).unwrap();
-    let (code, out, value) = restore();
-    assert_eq!((code, value.as_str()), (done.clone(), "0"));
-    assert!(out.contains("is in use"), "{out}");
-    drop(lock);
+    let journal = Journal::<u32>::take(&roots(), "numa_balancing").unwrap();
+    let mut journal = journal.expect("nobody has it");
+    journal.note(&3).unwrap();
+    // A daemon that runs has paused it.
+    assert_eq!(restore(), nothing);
+    drop(journal);
     let (code, out, value) = restore();
     assert_eq!((code, value.as_str()), (done, "3"));
     assert!(out.starts_with("kernel.numa_balancing = 3"), "{out}");
 
-    fs::write(state.join("numa_balancing.saved"), "").unwrap();
+    fs::write(run.join("numaloc/numa_balancing"), "3 boot-1\n").unwrap();
     let (code, out, _) = restore();
     assert_eq!(code, failed);
-    assert!(out.contains("numa_balancing.saved"), "{out}");
+    assert!(out.contains("numaloc/numa_balancing"), "{out}");
 }
 
 #[test]
@@ -181,13 +185,16 @@ fn work_queues_are_taken_down_where_no_daemon_lives() {
         fs::write(devices.join(file), text).unwrap();
     }
     fs::create_dir_all(at("run/numaloc")).unwrap();
-    let note = "device\tdsa0\twq0.0\nset\tengine0.0\tgroup_id\t-1\t0\nset\twq0.0\tgroup_id\t-1\t0\n\
-                set\twq0.0\ttype\tnone\tkernel\nbegin\tdsa0\n";
-    fs::write(at("run/numaloc/dsa"), note).unwrap();
+    let note = r#"{"boot":"","changed":[{"device":"dsa0","queue":"wq0.0","changes":[
+        {"part":"engine0.0","attribute":"Group","before":"-1","after":"0"},
+        {"part":"wq0.0","attribute":"Group","before":"-1","after":"0"},
+        {"part":"wq0.0","attribute":"Type","before":"none","after":"kernel"}]}]}"#;
+    fs::write(at("run/numaloc/dsa"), note.replace('\n', "") + "\n").unwrap();
     let state = at("state");
     let args = args(&["--restore-settings", "--state-dir", state.to_str().unwrap()]);
     let restore = || {
-        let roots = numaloc_host::Roots { sys: at("sys"), run: at("run"), ..Default::default() };
+        let (proc, sys, run) = (at("proc"), at("sys"), at("run"));
+        let roots = numaloc_host::Roots { proc, sys, run, ..Default::default() };
         let mut out = Vec::new();
         let code = restore_settings(&args, roots, &mut out).unwrap();
         (code == ExitCode::SUCCESS, String::from_utf8(out).unwrap())

@@ -44,7 +44,7 @@ pub fn dispatcher(
     news: Vec<(EventType, String)>,
 ) -> anyhow::Result<(Parts, JoinHandle<()>)> {
     let offloading = offloading(state_dir, config)?;
-    let engine = Engine::new(Roots::default(), balancing(state_dir), offloading);
+    let engine = Engine::new(Roots::default(), balancing(), offloading);
     let (orders, taken) = mpsc::unbounded_channel();
     let (reported, reports) = mpsc::unbounded_channel();
     let (probes, asked) = mpsc::unbounded_channel();
@@ -88,8 +88,8 @@ pub fn dispatcher(
 }
 
 /// Puts back what a dead daemon has left changed, before any job begins.
-fn balancing(state_dir: &Path) -> Balancing {
-    let balancing = Balancing::new(Roots::default(), state_dir);
+fn balancing() -> Balancing {
+    let balancing = Balancing::new(Roots::default());
     if let Err(error) = balancing.put_back() {
         tracing::error!(%error, "kernel.numa_balancing stays as a daemon that died has left it");
     }

@@ -72,7 +72,7 @@ impl Agenda {
     }
 
     /// Notes that a schedule's target is gone at `now`. Gives back since when.
-    pub fn is_gone(&mut self, number: u64, now: Instant) -> Instant {
+    pub fn note_gone(&mut self, number: u64, now: Instant) -> Instant {
         *self.gone.entry(number).or_insert(now)
     }
 
@@ -82,14 +82,14 @@ impl Agenda {
     }
 
     /// Notes that a schedule's probe has failed. Gives back how many before it have in a row.
-    pub fn has_failed(&mut self, number: u64) -> u32 {
+    pub fn count_failure(&mut self, number: u64) -> u32 {
         let failures = self.failures.entry(number).or_default();
         *failures += 1;
         *failures - 1
     }
 
     /// Notes that a schedule's target is there.
-    pub fn is_there(&mut self, number: u64) {
+    pub fn note_found(&mut self, number: u64) {
         self.gone.remove(&number);
         self.failures.remove(&number);
     }
@@ -111,7 +111,7 @@ impl Agenda {
 
     /// Forgets what was learnt of a schedule that was changed or removed.
     pub fn forget(&mut self, number: u64) {
-        self.is_there(number);
+        self.note_found(number);
         self.fights.remove(&number);
     }
 
@@ -156,13 +156,13 @@ mod tests {
     fn a_target_that_is_there_begins_anew() {
         let (now, mut agenda) = (Instant::now(), Agenda::default());
         let later = now + Duration::from_secs(1);
-        assert_eq!((agenda.is_gone(1, now), agenda.is_gone(1, later)), (now, now));
-        assert_eq!([1, 1, 2, 1].map(|number| agenda.has_failed(number)), [0, 1, 0, 2]);
-        agenda.is_there(1);
-        assert_eq!((agenda.is_gone(1, later), agenda.has_failed(1)), (later, 0));
-        assert_eq!(agenda.has_failed(2), 1, "that is another schedule");
+        assert_eq!((agenda.note_gone(1, now), agenda.note_gone(1, later)), (now, now));
+        assert_eq!([1, 1, 2, 1].map(|number| agenda.count_failure(number)), [0, 1, 0, 2]);
+        agenda.note_found(1);
+        assert_eq!((agenda.note_gone(1, later), agenda.count_failure(1)), (later, 0));
+        assert_eq!(agenda.count_failure(2), 1, "that is another schedule");
         agenda.set_fight(1, Fight::default());
-        agenda.is_there(1);
+        agenda.note_found(1);
         assert!(agenda.fight(1).is_some(), "what its runs have found stays");
         agenda.forget(1);
         assert!(agenda.fight(1).is_none());

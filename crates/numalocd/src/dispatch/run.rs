@@ -69,8 +69,8 @@ impl Shown {
         Self { state: (0, String::new()), at: now }
     }
 
-    /// Whether `state` is to be shown: another one, after so long. Then it has been.
-    pub fn is_news(&mut self, state: &(u64, String), now: Instant, pause: Duration) -> bool {
+    /// Takes over `state` as what is shown, if it is another one and `pause` has passed. Gives back whether it is to be shown.
+    pub fn take_news(&mut self, state: &(u64, String), now: Instant, pause: Duration) -> bool {
         let is_news = *state != self.state && now >= self.at + pause;
         if is_news {
             (self.state, self.at) = (state.clone(), now);

@@ -182,10 +182,10 @@ impl Dispatcher {
             let job = Arc::clone(job);
             let progress = run.progress_now(wall);
             let state = (progress.settled_bytes, progress.held_back.clone());
-            if are_all_watched && run.listed.is_news(&state, now, PROGRESS_OF_ALL) {
+            if are_all_watched && run.listed.take_news(&state, now, PROGRESS_OF_ALL) {
                 self.records.progressed(&job.id);
             }
-            if is_watched && run.shown.is_news(&state, now, PROGRESS) {
+            if is_watched && run.shown.take_news(&state, now, PROGRESS) {
                 self.records.show(Job { progress: Some(progress), ..(*job).clone() });
             }
         }

@@ -160,7 +160,7 @@ impl Dispatcher {
             ..known.clone()
         };
         self.commit(vec![Write::Job(job.clone()), Write::Schedule(Arc::new(schedule))])?;
-        self.agenda.is_there(known.id.number().unwrap_or_default());
+        self.agenda.note_found(known.id.number().unwrap_or_default());
         if let Some((number, found)) = job.id.number().zip(found) {
             self.open.learn(number, &found);
         }
@@ -169,7 +169,7 @@ impl Dispatcher {
 
     fn target_is_gone(&mut self, known: &Schedule, message: String) -> Result<(), Refusal> {
         let (number, now) = (known.id.number().unwrap_or_default(), Instant::now());
-        let since = self.agenda.is_gone(number, now);
+        let since = self.agenda.note_gone(number, now);
         let left = known.spec.ttl_after_gone.map(|ttl| ttl.saturating_sub(now - since));
         if left.is_some_and(|left| left.is_zero()) {
             let why = format!("removed: its target has been gone for long enough: {message}");
@@ -197,7 +197,7 @@ impl Dispatcher {
 
     fn postpone(&mut self, known: &Schedule, message: String) -> Result<(), Refusal> {
         // The wait doubles each time. It does not depend on the interval, so a weekly run is not put off by a week.
-        let failures = self.agenda.has_failed(known.id.number().unwrap_or_default());
+        let failures = self.agenda.count_failure(known.id.number().unwrap_or_default());
         let wait = RETRY.saturating_mul(1 << failures.min(6)).min(RETRY_MAX);
         if known.state_message != message || known.state != ScheduleState::Waiting {
             let schedule = Schedule {

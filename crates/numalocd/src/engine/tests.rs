@@ -28,7 +28,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 fn engine(roots: Roots) -> Engine {
     let nowhere = "/nowhere".as_ref();
     let offloading = Offloading::new(roots.clone(), nowhere);
-    Engine::new(roots.clone(), Balancing::new(roots, nowhere), offloading)
+    Engine::new(roots.clone(), Balancing::new(roots), offloading)
 }
 
 /// A target with one member.

@@ -1,10 +1,6 @@
 //! What jobs share: the settings while offload is on, and the look at how it does.
 
-use super::{
-    Host, NotUsed, OffloadError,
-    changes::{Changes, Step, to_put_back, to_switch_on},
-    measured::Measured,
-};
+use super::{Host, NotUsed, OffloadError, changes::Changes, measured::Measured};
 use crate::{
     config,
     saved::{Saved, SavedFile},
@@ -12,7 +8,7 @@ use crate::{
 use numaloc_core::offload::Calibration;
 use numaloc_executor::calibrate::Timed;
 use numaloc_host::{
-    Roots, numa_balancing,
+    Roots, journal,
     offload::{Condition, Counters, Interface, Settings, condition, is_on, key},
 };
 use std::{
@@ -22,8 +18,11 @@ use std::{
     thread,
 };
 
-/// What has to be put back.
-const SAVED: &str = "offload.saved";
+/// The name of the journal.
+pub(super) const NAME: &str = "offload";
+
+pub(super) type Journal = journal::Journal<Changes>;
+
 /// What was measured.
 const RATES: &str = "offload_rates.saved";
 
@@ -31,7 +30,8 @@ const RATES: &str = "offload_rates.saved";
 #[derive(Debug)]
 pub struct Shared {
     pub(super) roots: Roots,
-    pub(super) saved: SavedFile<Changes>,
+    /// The right to change the settings, and what was found; held while they are changed.
+    journal: Mutex<Option<Journal>>,
     rates: SavedFile<Measured>,
     host: Host,
     /// The lock is held while settings are changed, so that no job moves before offload is on.
@@ -117,7 +117,7 @@ impl Shared {
     pub(super) fn new(roots: Roots, state_dir: &Path, host: Host) -> Self {
         Self {
             roots,
-            saved: SavedFile::new(state_dir, SAVED),
+            journal: Mutex::default(),
             rates: SavedFile::new(state_dir, RATES),
             host,
             session: Mutex::default(),
@@ -271,8 +271,7 @@ impl Shared {
         if interface.is_on()? {
             return Ok(interface);
         }
-        let steps = self.steps_on(interface.as_ref(), settings)?;
-        if let Err(error) = self.carry_out(interface.as_ref(), &steps) {
+        if let Err(error) = self.change(interface.as_ref(), settings) {
             self.put_back_or_say_so();
             return Err(error);
         }
@@ -280,43 +279,82 @@ impl Shared {
         Ok(interface)
     }
 
-    /// The steps that switch it on.
-    pub(super) fn steps_on(
-        &self,
-        interface: &dyn Interface,
-        settings: &Settings,
-    ) -> Result<Vec<Step>, OffloadError> {
+    /// Notes what is found, switches it on, and notes the values that the kernel shows by then.
+    fn change(&self, interface: &dyn Interface, settings: &Settings) -> Result<(), OffloadError> {
         let wanted = interface.wanted(settings);
         let found = wanted.iter().map(|knob| interface.read(knob.name));
         let found = found.collect::<Result<Vec<String>, _>>()?;
-        let boot = numa_balancing::boot_id(&self.roots)?;
-        to_switch_on(interface.name(), &wanted, &found, &boot).ok_or_else(|| {
+        let changes = Changes::to_switch_on(interface.name(), &wanted, &found);
+        let mut changes = changes.ok_or_else(|| {
             let path = interface.directory().to_owned();
             let reason = "a value is not one word of letters, digits and commas".into();
-            numaloc_host::Error::Parse { path, reason }.into()
-        })
+            numaloc_host::Error::Parse { path, reason }
+        })?;
+        let mut held = self.journal();
+        let journal = self.take(&mut held)?.ok_or(OffloadError::InUse)?;
+        journal.note(&changes).map_err(OffloadError::Journal)?;
+        for knob in &mut changes.knobs {
+            interface.write(&knob.name, &knob.set)?;
+        }
+        changes.is_complete = true;
+        for knob in &mut changes.knobs {
+            knob.set = interface.read(&knob.name)?;
+        }
+        journal.note(&changes).map_err(OffloadError::Journal)
     }
 
+    fn journal(&self) -> MutexGuard<'_, Option<Journal>> {
+        self.journal.lock().expect("nobody panics while holding this")
+    }
+
+    /// The journal; `None` while another process has it.
+    fn take<'j>(
+        &self,
+        held: &'j mut Option<Journal>,
+    ) -> Result<Option<&'j mut Journal>, OffloadError> {
+        if held.is_none() {
+            *held = Journal::take(&self.roots, NAME).map_err(OffloadError::Journal)?;
+        }
+        Ok(held.as_mut())
+    }
+
+    /// Puts back what was found. Another process that has the journal puts back what it changes.
     pub(super) fn put_back(&self) -> Result<Vec<String>, OffloadError> {
-        let Some(saved) = self.kept(SavedFile::read)? else { return Ok(Vec::new()) };
-        let interface = (self.host.find)(&self.roots);
-        let interface = interface.filter(|it| it.name() == saved.value.interface);
-        let Some(interface) = interface else {
-            tracing::info!("the kernel's interface of offload is gone: nothing is to be put back");
-            self.kept(SavedFile::remove)?;
+        let mut held = self.journal();
+        if held.is_none() && !journal::is_noted(&self.roots, NAME) {
+            return Ok(Vec::new());
+        }
+        let done = match self.take(&mut held)? {
+            Some(journal) => self.put_back_noted(journal),
+            None => Ok(Vec::new()),
+        };
+        *held = None;
+        done
+    }
+
+    fn put_back_noted(&self, journal: &mut Journal) -> Result<Vec<String>, OffloadError> {
+        let Some(changes) = journal.noted().map_err(OffloadError::Journal)? else {
             return Ok(Vec::new());
         };
-        let boot = numa_balancing::boot_id(&self.roots)?;
-        let known = |name: &str| interface.knobs().contains(&name);
-        let now = |name: &str| interface.read(name).ok().filter(|_| known(name));
-        let steps = to_put_back(&saved, now, &boot);
-        self.carry_out(interface.as_ref(), &steps)?;
-        let changed = steps.into_iter().filter_map(|step| match step {
-            Step::Set(name, value) => Some(format!("{name} = {value}")),
-            _ => None,
-        });
-        let changed: Vec<String> = changed.collect();
-        tracing::info!(?changed, "the kernel's settings of offload are put back");
+        let mut changed = Vec::new();
+        let interface = (self.host.find)(&self.roots);
+        match interface.filter(|interface| interface.name() == changes.interface) {
+            Some(interface) => {
+                let known = |name: &str| interface.knobs().contains(&name);
+                let now = |name: &str| interface.read(name).ok().filter(|_| known(name));
+                for change in changes.to_put_back(now) {
+                    interface.write(&change.name, &change.found)?;
+                    changed.push(format!("{} = {}", change.name, change.found));
+                }
+                tracing::info!(?changed, "the kernel's settings of offload are put back");
+            }
+            None => {
+                tracing::info!(
+                    "the kernel's interface of offload is gone: nothing is to be put back"
+                );
+            }
+        }
+        journal.forget().map_err(OffloadError::Journal)?;
         Ok(changed)
     }
 
@@ -327,41 +365,10 @@ impl Shared {
         }
     }
 
-    pub(super) fn carry_out(
-        &self,
-        interface: &dyn Interface,
-        steps: &[Step],
-    ) -> Result<(), OffloadError> {
-        for step in steps {
-            match step {
-                Step::Save(saved) => self.kept(|file| file.write(saved))?,
-                Step::Set(name, value) => interface.write(name, value)?,
-                Step::Confirm(saved) => {
-                    let mut saved = saved.clone();
-                    saved.value.is_complete = true;
-                    for knob in &mut saved.value.knobs {
-                        knob.set = interface.read(&knob.name)?;
-                    }
-                    self.kept(|file| file.write(&saved))?;
-                }
-                Step::Forget => self.kept(SavedFile::remove)?,
-            }
-        }
-        Ok(())
-    }
-
     /// The interface was there a moment ago.
     fn gone(&self) -> OffloadError {
         let (path, source) = (self.roots.sys.clone(), io::ErrorKind::NotFound.into());
         numaloc_host::Error::Setting { path, source }.into()
-    }
-
-    fn kept<T>(
-        &self,
-        work: impl FnOnce(&SavedFile<Changes>) -> io::Result<T>,
-    ) -> Result<T, OffloadError> {
-        let failed = |source| OffloadError::Saved { path: self.saved.path().to_owned(), source };
-        work(&self.saved).map_err(failed)
     }
 }
 

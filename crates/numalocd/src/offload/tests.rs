@@ -4,10 +4,10 @@ mod ruled;
 mod using;
 
 use super::*;
-use changes::Step;
 use numaloc_core::HUGE;
-use numaloc_host::offload::Settings;
+use numaloc_host::killed;
 use ruled::Host;
+use session::{Journal, NAME};
 use std::fs;
 
 const DCBM: &str = "sys/module/dcbm/parameters";
@@ -15,8 +15,6 @@ const EARLY: &str = "sys/kernel/dcbm";
 const ALIBABA: &str = "sys/kernel/mm/migrate";
 const RULES: config::Offload =
     config::Offload { enable: true, polling: false, channels_max: Some(4) };
-const SETTINGS: Settings = Settings { polling: false, pages_min: Some(64), channels_max: Some(4) };
-
 fn asked(policy: Offload) -> Asked {
     Asked { policy, rules: RULES, is_granted: true }
 }
@@ -60,53 +58,47 @@ fn it_is_on_while_any_job_uses_it_and_then_as_it_was() {
         let first = begin(&offloading, Offload::Auto);
         assert_eq!(host.settings(directory), meanwhile);
         let second = begin(&offloading, Offload::Require);
-        assert!(host.saved().exists());
+        assert!(host.is_noted());
         first.end(0);
         assert_eq!(host.settings(directory), meanwhile, "another job uses it");
         // A job that does not come to its end, as after a panic.
         drop(second);
-        assert_eq!((host.settings(directory), host.saved().exists()), (before.clone(), false));
+        assert_eq!((host.settings(directory), host.is_noted()), (before.clone(), false));
         drop(begin(&offloading, Offload::Auto));
         assert_eq!(host.settings(directory), before);
     }
 }
 
-/// The daemon is killed before the first step, after any step, and after the last: of switching on, and of putting back.
 #[test]
-fn whatever_a_death_leaves_is_repaired() {
+fn a_daemon_that_is_killed_at_any_point_leaves_nothing() {
     for which in 0..3 {
-        let steps = |host: &Host| {
-            let interface = ruled::find(&host.roots()).expect("it is there");
-            let shared = host.offloading().0;
-            (shared.steps_on(interface.as_ref(), &SETTINGS).expect("it can be read"), interface)
+        let host = || {
+            let (host, directory, ..) = kernels().into_iter().nth(which).expect("there are three");
+            // What it pays is known, so only the job changes settings.
+            begin(&host.offloading(), Offload::Auto).end(0);
+            (host, directory)
         };
-        let count = steps(&kernels()[which].0).0.len();
-        for done in 0..=count {
-            let kernel = kernels().into_iter().nth(which);
-            let (host, directory, before, _) = kernel.expect("there are three");
-            let (steps, interface) = steps(&host);
-            let shared = host.offloading().0;
-            shared.carry_out(interface.as_ref(), &steps[..done]).expect("it may");
-            assert_eq!(host.saved().exists(), done > 0);
-            // It may die during the repair, too.
-            for again in 0..3 {
-                let left = host.offloading().0;
-                let Some(saved) = left.saved.read().expect("it is whole") else { continue };
-                let now = |name: &str| interface.read(name).ok();
-                let repair = changes::to_put_back(&saved, now, ruled::BOOT);
-                assert_eq!(repair.last(), Some(&Step::Forget));
-                let some = again.min(repair.len() - 1);
-                left.carry_out(interface.as_ref(), &repair[..some]).expect("it may");
-            }
-            host.offloading().put_back().expect("it may");
-            assert_eq!(
-                (host.settings(directory), host.saved().exists()),
-                (before, false),
-                "{directory} after {done} steps"
-            );
-            assert_eq!(host.offloading().put_back().expect("it may"), [""; 0]);
-        }
+        let points = killed::leaves_nothing(
+            host,
+            |(host, directory)| (host.settings(directory), host.is_noted()),
+            |(host, _)| drop(host.offloading().begin(&asked(Offload::Auto), &amounts())),
+            |(host, _)| drop(host.offloading().put_back()),
+        );
+        // Three notes, and at least two settings there and back.
+        assert!(points >= 7, "{points}");
     }
+}
+
+/// A daemon is killed while a job uses it.
+fn killed_while_used(host: &Host, directory: &str, meanwhile: &str) {
+    begin(&host.offloading(), Offload::Auto).end(0);
+    let job = || drop(begin(&host.offloading(), Offload::Auto));
+    let changed =
+        meanwhile.split(' ').filter(|setting| !host.settings(directory).contains(setting));
+    // The settings, and the notes before and after.
+    let writes = changed.count() + 2;
+    assert!(killed::after(writes, job));
+    assert_eq!((host.settings(directory).as_str(), host.is_noted()), (meanwhile, true));
 }
 
 #[test]
@@ -118,28 +110,29 @@ fn what_somebody_else_has_set_stays() {
     host.write(DCBM, "offloading", "0");
     let report = using.end(0);
     let settings = "nr_dma_chan=1 offloading=0 reason_mask=demotion";
-    assert_eq!((host.settings(DCBM).as_str(), host.saved().exists()), (settings, false));
+    assert_eq!((host.settings(DCBM).as_str(), host.is_noted()), (settings, false));
     assert!(report.reason.contains("somebody has switched it off"), "{report:?}");
 }
 
 #[test]
 fn a_boot_has_set_it_anew() {
     let host = Host::dcbm();
-    std::mem::forget(begin(&host.offloading(), Offload::Auto));
+    let (_, _, _, meanwhile) = kernels().into_iter().next().expect("there are three");
+    killed_while_used(&host, DCBM, &meanwhile);
     host.boot("boot-2");
     assert_eq!(host.offloading().put_back().expect("it may"), [""; 0]);
-    assert!(!host.saved().exists() && host.settings(DCBM).contains("offloading=1"));
+    assert!(!host.is_noted() && host.settings(DCBM).contains("offloading=1"));
 }
 
 /// Offload is on since a daemon died, and the next start could not put it back. The next job does.
 #[test]
 fn a_job_takes_over_what_was_left() {
     for (host, directory, before, meanwhile) in kernels() {
-        std::mem::forget(begin(&host.offloading(), Offload::Auto));
+        killed_while_used(&host, directory, &meanwhile);
         let using = begin(&host.offloading(), Offload::Auto);
         assert_eq!(host.settings(directory), meanwhile);
         using.end(0);
-        assert_eq!((host.settings(directory), host.saved().exists()), (before, false));
+        assert_eq!((host.settings(directory), host.is_noted()), (before, false));
     }
 }
 
@@ -149,8 +142,10 @@ fn a_value_that_the_kernel_made_another_one_of_is_put_back() {
     let offloading = host.offloading();
     // Only huge pages pay, so 512 base pages are asked for; this kernel takes 256 at most.
     let using = begin(&offloading, Offload::Auto);
-    let saved = fs::read_to_string(host.saved()).expect("it is there");
-    assert!(saved.contains("dma_migrate_min_pages=32>256"), "{saved}");
+    let noted = Journal::peek(&host.roots(), NAME).expect("it is there");
+    let pages = noted.knobs.iter().find(|knob| knob.name == "dma_migrate_min_pages");
+    let pages = pages.map(|knob| (knob.found.as_str(), knob.set.as_str()));
+    assert_eq!(pages, Some(("32", "256")));
     using.end(0);
     assert!(host.settings(ALIBABA).contains("dma_migrate_min_pages=32"));
 }
@@ -160,8 +155,9 @@ fn without_a_place_to_keep_it_nothing_is_changed() {
     let host = Host::dcbm();
     let before = host.settings(DCBM);
     begin(&host.offloading(), Offload::Auto).end(0);
+    fs::remove_file(host.file()).expect("it is there");
     // A directory cannot be opened for writing, not even by root.
-    fs::create_dir(host.saved().with_extension("new")).expect("a directory");
+    fs::create_dir_all(host.file()).expect("a directory");
     let report = begin(&host.offloading(), Offload::Auto).end(7);
     assert!(report.reason.starts_with("failed: cannot keep"), "{report:?}");
     assert!(!report.used && report.failed, "{report:?}");
@@ -169,12 +165,21 @@ fn without_a_place_to_keep_it_nothing_is_changed() {
 }
 
 #[test]
-fn a_damaged_record_is_left_and_told() {
+fn a_damaged_note_is_left_and_told() {
     let host = Host::dcbm();
-    for text in ["", "dcbm offloading=0>1 boot-1\n", "dcbm complete ../offloading=0>1 boot-1\n"] {
-        fs::write(host.saved(), text).expect("a file");
+    fs::create_dir_all(host.file().parent().expect("a directory")).expect("directories");
+    for text in ["dcbm complete offloading=0>1 boot-1\n", "{\"boot\":\"boot-1\"}\n"] {
+        fs::write(host.file(), text).expect("a file");
         let error = host.offloading().put_back().expect_err("it is not what was written");
-        assert!(error.to_string().contains("offload.saved"), "{error}");
+        assert!(error.to_string().contains("numaloc/offload"), "{error}");
+        assert!(host.is_noted());
     }
+    // Names of other files are not taken from it.
+    let line = "{\"boot\":\"boot-1\",\"changed\":{\"interface\":\"dcbm\",\"is_complete\":false,\
+                \"knobs\":[{\"name\":\"../x\",\"found\":\"7\",\"set\":\"1\"}]}}\n";
+    fs::write(host.file(), line).expect("a file");
+    host.write("sys/module/dcbm", "x", "1");
+    assert_eq!(host.offloading().put_back().expect("it may"), [""; 0]);
     assert!(host.settings(DCBM).contains("offloading=0"));
+    assert_eq!(fs::read_to_string(host.path("sys/module/dcbm/x")).expect("a file"), "1\n");
 }

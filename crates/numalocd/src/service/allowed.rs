@@ -178,7 +178,7 @@ mod tests {
     fn parts(rig: &Rig, cgroup: &Path) -> Parts {
         let roots = Roots { cgroup: cgroup.into(), ..Roots::default() };
         let nowhere = "/nowhere".as_ref();
-        let balancing = Balancing::new(roots.clone(), nowhere);
+        let balancing = Balancing::new(roots.clone());
         let engine = Engine::new(roots.clone(), balancing, Offloading::new(roots, nowhere));
         Parts {
             handle: rig.handle.clone(),

@@ -57,7 +57,7 @@ impl Change {
     }
 
     /// Sets what the change is about, once that is known.
-    pub fn is_about(&mut self, subject: &impl Subject) {
+    pub fn set_subject(&mut self, subject: &impl Subject) {
         self.subject = subject.subject();
     }
 

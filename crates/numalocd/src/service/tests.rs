@@ -45,7 +45,7 @@ fn engine() -> Engine {
     let roots = numaloc_host::Roots::default();
     Engine::new(
         roots.clone(),
-        Balancing::new(roots.clone(), "/nowhere".as_ref()),
+        Balancing::new(roots.clone()),
         Offloading::new(roots, "/nowhere".as_ref()),
     )
 }

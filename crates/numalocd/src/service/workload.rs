@@ -60,7 +60,7 @@ impl WorkloadService for Service {
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
         let read = set::read(&self.0, &caller, request.into_inner()).await?;
         let mut set = change.first(ready(read)).await?;
-        change.is_about(&set);
+        change.set_subject(&set);
         let lost = change.first(allowed::locate_set(&self.0, &caller, &mut set.specs)).await?;
         change.first(allowed::register(&self.0, &caller, &set.specs)).await?;
         let is_check = set.validate_only;

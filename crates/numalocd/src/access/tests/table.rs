@@ -366,7 +366,7 @@ async fn each_caller_may_what_the_table_says() {
     let roots = Roots::default();
     let engine = Engine::new(
         roots.clone(),
-        Balancing::new(roots.clone(), "/nowhere".as_ref()),
+        Balancing::new(roots.clone()),
         Offloading::new(roots, "/nowhere".as_ref()),
     );
     let (_stop, running) = watch::channel(false);

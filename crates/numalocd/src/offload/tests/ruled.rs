@@ -1,10 +1,10 @@
 //! Kernels in a directory: the files of their interfaces, and a way to write them that refuses and clamps as their code does
 //! (dcbm.c of the series and of trees that follow it; the switches of Alibaba Cloud Linux).
 
-use super::super::{Host as Edges, Offloading, Timed};
+use super::super::{Host as Edges, Offloading, Timed, session::NAME};
 use numaloc_core::{HUGE, PAGE};
 use numaloc_host::{
-    Error, Roots,
+    Error, Roots, journal,
     offload::{self, Counters, Interface, Knob, Settings},
 };
 use std::{
@@ -31,6 +31,7 @@ impl Host {
         host.write("proc/sys/kernel", "osrelease", "7.2.0-test");
         host.write("sys/class/dma/dma0chan0", "in_use", "0");
         host.write("state", "some", "");
+        host.write("run", "some", "");
         files.iter().for_each(|(name, text)| host.write(directory, name, text));
         host
     }
@@ -96,7 +97,12 @@ impl Host {
     }
 
     pub fn roots(&self) -> Roots {
-        Roots { proc: self.path("proc"), sys: self.path("sys"), ..Roots::default() }
+        Roots {
+            proc: self.path("proc"),
+            sys: self.path("sys"),
+            run: self.path("run"),
+            ..Roots::default()
+        }
     }
 
     /// A new instance, as after a start of the daemon.
@@ -110,8 +116,13 @@ impl Host {
         Offloading::with(self.roots(), &self.path("state"), Edges { find, rates, look })
     }
 
-    pub fn saved(&self) -> PathBuf {
-        self.path("state/offload.saved")
+    /// The journal.
+    pub fn file(&self) -> PathBuf {
+        journal::path(&self.roots(), NAME)
+    }
+
+    pub fn is_noted(&self) -> bool {
+        journal::is_noted(&self.roots(), NAME)
     }
 }
 

@@ -28,7 +28,7 @@ fn a_kernel_without_it_costs_nothing_and_says_why() {
     offloading.calibrate(RULES);
     let reason = refused(&offloading, &asked(Offload::Auto));
     assert!(reason.starts_with("unavailable: this kernel cannot"), "{reason}");
-    assert!(!host.path("sys/measured").exists() && !host.saved().exists());
+    assert!(!host.path("sys/measured").exists() && !host.is_noted());
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_failed_copy_ends_it_for_the_jobs_that_share_it() {
     count(&host, 2100, 8);
     // As the thread that looks does.
     offloading.0.look(&mut offloading.0.session());
-    assert_eq!((host.settings(DCBM), host.saved().exists()), (before.clone(), false));
+    assert_eq!((host.settings(DCBM), host.is_noted()), (before.clone(), false));
     let late = begin(&offloading, Offload::Auto).end(0);
     assert!(!late.used && late.reason.contains("3 folios"), "{late:?}");
     for report in using.map(|using| using.end(0)) {
@@ -135,7 +135,7 @@ fn somebody_looks_while_it_is_on() {
     let using = begin(&offloading, Offload::Auto);
     count(&host, 2000, 6);
     let begin = Instant::now();
-    while host.saved().exists() || host.settings(DCBM) != before {
+    while host.is_noted() || host.settings(DCBM) != before {
         assert!(begin.elapsed() < DEADLINE, "{}", host.settings(DCBM));
         std::thread::yield_now();
     }
@@ -166,7 +166,7 @@ fn what_goes_away_in_the_middle_ends_it() {
         offloading.0.look(&mut offloading.0.session());
         let report = using.end(10);
         assert!(report.failed && report.reason.contains(told), "{report:?}");
-        assert!(!host.saved().exists(), "nothing is left to put back");
+        assert!(!host.is_noted(), "nothing is left to put back");
     }
 }
 
@@ -182,7 +182,7 @@ fn a_refused_switch_leaves_all_as_it_was() {
         reason.starts_with("failed: cannot change") && reason.contains("offloading"),
         "{reason}"
     );
-    assert_eq!((host.settings(DCBM), host.saved().exists()), (before, false));
+    assert_eq!((host.settings(DCBM), host.is_noted()), (before, false));
 }
 
 #[test]
@@ -230,5 +230,5 @@ fn what_somebody_has_switched_on_is_used_as_it_is() {
     let report = begin(&host.offloading(), Offload::Auto).end(10);
     assert!(report.used && report.expected.is_none(), "{report:?}");
     assert!(!host.path("sys/measured").exists());
-    assert_eq!((host.settings(DCBM), host.saved().exists()), (before, false));
+    assert_eq!((host.settings(DCBM), host.is_noted()), (before, false));
 }

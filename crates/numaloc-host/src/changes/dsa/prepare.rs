@@ -3,12 +3,12 @@
 use super::{
     device::{Device, Queue, State},
     discover,
-    note::{Change, Record},
+    note::{self, Change, Record},
     refusal::write,
     step::{Setting, file, settings},
     tree::Tree,
 };
-use crate::{Error, lease::Lease};
+use crate::{Error, journal::Journal};
 use std::io;
 
 /// Sets up this queue, which nobody uses, on this device, which is disabled. What is changed is noted before.
@@ -17,7 +17,7 @@ use std::io;
 /// A step is refused. What has been done until then stays, as noted.
 pub fn prepare(
     tree: &dyn Tree,
-    lease: &mut Lease,
+    journal: &mut Journal<Vec<Record>>,
     device: &Device,
     queue: &Queue,
     group: u32,
@@ -27,7 +27,7 @@ pub fn prepare(
         changes.extend(change(tree, setting)?);
     }
     let record = Record { device: device.name.clone(), queue: queue.name.clone(), changes };
-    lease.add(&record.lines())?;
+    note::begin(journal, &record)?;
     // So that what it says later is about these steps. Older kernels do not take it, and it does not matter.
     let _ = tree.write(&format!("devices/{}/cmd_status", device.name), "0");
     for Change { part, attribute, after, .. } in &record.changes {

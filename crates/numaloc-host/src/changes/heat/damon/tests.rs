@@ -1,7 +1,7 @@
 //! A fake tree with the files that the kernel would make.
 
 use super::*;
-use crate::fake::Fake;
+use crate::{fake::Fake, killed};
 use numaloc_core::Heat;
 use std::ops::Range;
 
@@ -60,10 +60,14 @@ fn sampled(fake: &Fake) -> Result<Heat, Error> {
     sample(&fake.roots(), &watched(), &|| false, &mut seen).map(|()| seen.into())
 }
 
+fn taken(fake: &Fake) -> Journal {
+    Journal::take(&fake.roots(), NAME).expect("a file").expect("nobody has it")
+}
+
 fn assert_free(fake: &Fake) {
     assert_eq!(text(fake, "nr_kdamonds"), "0");
-    assert_eq!(lease::marked(&fake.roots()), [0; 0]);
-    assert!(!lease::is_taken(&fake.roots()));
+    assert_eq!(Journal::peek(&fake.roots(), NAME), None);
+    assert!(!journal::is_taken(&fake.roots(), NAME));
 }
 
 fn is_no_damon<T: std::fmt::Debug>(result: Result<T, Error>, words: &str) {
@@ -122,7 +126,7 @@ fn what_others_have_set_up_stays() {
     fake.write(&format!("{ALL}/0/contexts/0/targets/0/pid_target"), "8");
     is_no_damon(check(&fake.roots()), "somebody else");
     is_no_damon(sampled(&fake), "somebody else");
-    fake.write("run/numaloc/damon", "7 9");
+    taken(&fake).note(&vec![7, 9]).expect("written");
     is_no_damon(check(&fake.roots()), "somebody else");
     is_no_damon(sampled(&fake), "somebody else");
     assert!(!recover(&fake.roots()).expect("looked"));
@@ -135,7 +139,7 @@ fn what_a_killed_run_left_is_known_again() {
     fake.write(&format!("{ALL}/nr_kdamonds"), "1");
     fake.write(&format!("{ALL}/0/state"), "on");
     fake.write(&format!("{ALL}/0/contexts/0/targets/0/pid_target"), "9");
-    fake.write("run/numaloc/damon", "7 9");
+    taken(&fake).note(&vec![7, 9]).expect("written");
     check(&fake.roots()).expect("it is ours");
     assert!(recover(&fake.roots()).expect("taken down"));
     assert_eq!(text(&fake, "0/state"), "off");
@@ -144,15 +148,39 @@ fn what_a_killed_run_left_is_known_again() {
 }
 
 #[test]
+fn a_run_that_is_killed_at_any_point_leaves_nothing() {
+    let points = killed::leaves_nothing(
+        host,
+        |fake| {
+            (
+                text(fake, "nr_kdamonds"),
+                text(fake, "0/state"),
+                journal::is_noted(&fake.roots(), NAME),
+            )
+        },
+        |fake| {
+            // Waits for nothing once it has been set up.
+            let asked = std::cell::Cell::new(0);
+            let stop = || asked.replace(asked.get() + 1) > 0;
+            let mut seen = Sightings::new(2);
+            let _ = sample(&fake.roots(), &watched(), &stop, &mut seen);
+        },
+        |fake| drop(recover(&fake.roots())),
+    );
+    // The files of the setup, matching and state, what takes it down, and the notes before and after.
+    assert_eq!(points, SET_UP.len() + 2 + 2 + 2);
+}
+
+#[test]
 fn another_run_of_ours_is_waited_for() {
     let fake = host();
     let roots = fake.roots();
-    let mut other = Lease::take(&roots).expect("a file").expect("nobody has it");
-    other.mark(&[9]).expect("written");
+    let mut other = taken(&fake);
+    other.note(&vec![9]).expect("written");
     fake.write(&format!("{ALL}/nr_kdamonds"), "1");
     check(&roots).expect("it will be free");
     assert!(!recover(&roots).expect("it is no leftover"));
-    assert!(Lease::take(&roots).expect("a file").is_none());
+    assert!(Journal::take(&roots, NAME).expect("a file").is_none());
     let asked = std::cell::Cell::new(0);
     let stop = || {
         asked.set(asked.get() + 1);
@@ -162,7 +190,7 @@ fn another_run_of_ours_is_waited_for() {
     sample(&roots, &watched(), &stop, &mut seen).expect("stopped while it waited");
     assert_eq!(text(&fake, "nr_kdamonds"), "1");
     drop(other);
-    assert!(Lease::take(&roots).expect("a file").is_some());
+    assert!(Journal::take(&roots, NAME).expect("a file").is_some());
 }
 
 #[test]

@@ -15,10 +15,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a killed process unwinds with.
-#[derive(Debug)]
-pub struct Killed;
-
 /// Which kernel it is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Age {
@@ -35,8 +31,6 @@ pub struct Idxd {
     pub devices: RefCell<Vec<Accelerator>>,
     /// All that has been written, refused or not.
     pub written: RefCell<Vec<String>>,
-    /// After how many writes the process is killed.
-    pub kill_after: Cell<Option<usize>>,
     /// After how many writes the device with this number is removed.
     pub remove_after: Cell<Option<(usize, u32)>>,
     /// A file that refuses, with this error.
@@ -136,7 +130,6 @@ impl Idxd {
             age,
             devices: RefCell::new(nodes.iter().map(device).collect()),
             written: RefCell::default(),
-            kill_after: Cell::default(),
             remove_after: Cell::default(),
             refuse: RefCell::default(),
             refuse_status: Cell::default(),
@@ -168,10 +161,6 @@ impl Idxd {
 
     fn count(&self) {
         let done = self.written.borrow().len();
-        if self.kill_after.get() == Some(done) {
-            // Unwinds without a message, as a process is killed without one.
-            std::panic::resume_unwind(Box::new(Killed));
-        }
         if let Some((after, number)) = self.remove_after.get()
             && after == done
         {
@@ -413,6 +402,7 @@ impl Tree for Idxd {
     }
 
     fn write(&self, file: &str, value: &str) -> io::Result<()> {
+        crate::killed::write()?;
         self.count();
         self.written.borrow_mut().push(format!("{file} {value}"));
         if let Some((refused, errno)) = &*self.refuse.borrow()

@@ -6,11 +6,8 @@
 //! leaves it alone. The same holds if one of the kernel's own users of DAMON is enabled, because the kernel then lets
 //! no other user start (mm/damon/core.c, `damon_start`).
 
-use super::{
-    lease::{self, Lease},
-    watched::Watched,
-};
-use crate::{Error, Roots, read, wait::wait};
+use super::watched::Watched;
+use crate::{Error, Roots, journal, read, wait::wait};
 use numaloc_core::Sightings;
 use std::{
     fs::{self, OpenOptions},
@@ -18,6 +15,12 @@ use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
+
+/// The name of the journal. Only one run at a time may set up DAMON.
+const NAME: &str = "damon";
+
+/// Notes the pids of the processes that a run watches.
+type Journal = journal::Journal<Vec<i32>>;
 
 /// Time between two looks at a region. This is DAMON's own default, as is the next value.
 const SAMPLE: Duration = Duration::from_millis(5);
@@ -49,7 +52,7 @@ fn kdamonds(roots: &Roots) -> PathBuf {
 /// or what such a run left behind, does not count as somebody else.
 pub fn check(roots: &Roots) -> Result<(), Error> {
     check_usable(roots)?;
-    match is_free(roots)? || lease::is_taken(roots) || is_leftover(roots)? {
+    match is_free(roots)? || journal::is_taken(roots, NAME) || is_leftover(roots)? {
         true => Ok(()),
         false => Err(somebody_elses()),
     }
@@ -84,15 +87,15 @@ fn check_usable(roots: &Roots) -> Result<(), Error> {
 
 /// See [`super::recover`].
 pub fn recover(roots: &Roots) -> Result<bool, Error> {
-    if lease::marked(roots).is_empty() {
+    if !journal::is_noted(roots, NAME) {
         return Ok(false);
     }
-    let Some(mut lease) = Lease::take(roots)? else { return Ok(false) };
+    let Some(mut journal) = Journal::take(roots, NAME)? else { return Ok(false) };
     let left = is_leftover(roots)?;
     if left {
         take_down(roots)?;
     }
-    lease.clear()?;
+    journal.forget()?;
     Ok(left)
 }
 
@@ -103,8 +106,8 @@ pub fn sample(
     stop: &dyn Fn() -> bool,
     seen: &mut Sightings,
 ) -> Result<(), Error> {
-    let Some(lease) = wait_for_lease(roots, stop)? else { return Ok(()) };
-    let session = Session::begin(roots, lease, watched)?;
+    let Some(journal) = wait_for_journal(roots, stop)? else { return Ok(()) };
+    let session = Session::begin(roots, journal, watched)?;
     wait(WARM_UP, stop);
     for _ in 0..SNAPSHOTS {
         // DAMON's thread ends by itself when all watched processes have ended.
@@ -115,11 +118,11 @@ pub fn sample(
     session.end()
 }
 
-fn wait_for_lease(roots: &Roots, stop: &dyn Fn() -> bool) -> Result<Option<Lease>, Error> {
+fn wait_for_journal(roots: &Roots, stop: &dyn Fn() -> bool) -> Result<Option<Journal>, Error> {
     let begin = Instant::now();
     while !stop() {
-        if let Some(lease) = Lease::take(roots)? {
-            return Ok(Some(lease));
+        if let Some(journal) = Journal::take(roots, NAME)? {
+            return Ok(Some(journal));
         }
         if begin.elapsed() > PATIENCE {
             return Err(no_damon("another run keeps it busy"));
@@ -133,13 +136,12 @@ fn is_free(roots: &Roots) -> Result<bool, Error> {
     Ok(read::text(&kdamonds(roots).join("nr_kdamonds"))?.trim() == "0")
 }
 
-/// Whether the present setup was left by a run of ours that was killed: it watches processes that the run had noted,
-/// and no others. A run that was killed before it had named a process left nothing that works; its setup is not
-/// recognized.
+/// Whether the present setup was left by a run of ours that was killed: it watches processes that the run had noted, and no others;
+/// or it names no process yet and is off, as the run had left it before it named one.
 fn is_leftover(roots: &Roots) -> Result<bool, Error> {
-    let marked = lease::marked(roots);
+    let Some(noted) = Journal::peek(roots, NAME) else { return Ok(false) };
     let all = kdamonds(roots);
-    if marked.is_empty() || read::text(&all.join("nr_kdamonds"))?.trim() != "1" {
+    if read::text(&all.join("nr_kdamonds"))?.trim() != "1" {
         return Ok(false);
     }
     let targets = fs::read_dir(all.join("0/contexts/0/targets")).into_iter().flatten().flatten();
@@ -149,30 +151,36 @@ fn is_leftover(roots: &Roots) -> Result<bool, Error> {
     });
     // The pid is 0 until it is written.
     let watched: Vec<i32> = pids.filter(|&pid| pid != 0).collect();
-    Ok(!watched.is_empty() && watched.iter().all(|pid| marked.contains(pid)))
+    let is = |file: &str, value| {
+        fs::read_to_string(all.join(file)).is_ok_and(|text| text.trim() == value)
+    };
+    // Physical memory has no processes.
+    let is_begun = || is("0/state", "off") && !is("0/contexts/0/operations", "paddr");
+    Ok(watched.iter().all(|pid| noted.contains(pid)) && (!watched.is_empty() || is_begun()))
 }
 
 fn take_down(roots: &Roots) -> Result<(), Error> {
     let all = kdamonds(roots);
     // Refused if it is off already, which does not matter. If it stays on, the next write is refused.
-    let _ = fs::write(all.join("0/state"), "off");
+    let _ = write(&all.join("0/state"), "off");
     write(&all.join("nr_kdamonds"), 0)
 }
 
 fn write(path: &Path, value: impl ToString) -> Result<(), Error> {
-    fs::write(path, value.to_string()).map_err(|source| Error::Write { path: path.into(), source })
+    let written = journal::may_write().and_then(|()| fs::write(path, value.to_string()));
+    written.map_err(|source| Error::Write { path: path.into(), source })
 }
 
 /// DAMON as set up by this run. Dropping this value takes it down.
 #[derive(Debug)]
 struct Session<'a> {
     roots: &'a Roots,
-    lease: Lease,
+    journal: Journal,
     is_up: bool,
 }
 
 impl<'a> Session<'a> {
-    fn begin(roots: &'a Roots, lease: Lease, watched: &[Watched]) -> Result<Self, Error> {
+    fn begin(roots: &'a Roots, journal: Journal, watched: &[Watched]) -> Result<Self, Error> {
         check_usable(roots)?;
         if is_leftover(roots)? {
             take_down(roots)?;
@@ -180,8 +188,8 @@ impl<'a> Session<'a> {
         if !is_free(roots)? {
             return Err(somebody_elses());
         }
-        let mut session = Self { roots, lease, is_up: true };
-        session.lease.mark(&watched.iter().map(|watched| watched.pid).collect::<Vec<_>>())?;
+        let mut session = Self { roots, journal, is_up: true };
+        session.journal.note(&watched.iter().map(|watched| watched.pid).collect())?;
         session.set_up(watched)?;
         Ok(session)
     }
@@ -255,7 +263,7 @@ impl<'a> Session<'a> {
     fn end(mut self) -> Result<(), Error> {
         self.is_up = false;
         take_down(self.roots)?;
-        self.lease.clear()
+        self.journal.forget()
     }
 
     fn context(&self) -> PathBuf {
@@ -271,7 +279,7 @@ impl Drop for Session<'_> {
     fn drop(&mut self) {
         // If it cannot be taken down now, it stays noted, and the next run or start of the daemon takes it down.
         if self.is_up && take_down(self.roots).is_ok() {
-            let _ = self.lease.clear();
+            let _ = self.journal.forget();
         }
     }
 }

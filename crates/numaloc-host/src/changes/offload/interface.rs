@@ -1,12 +1,7 @@
 //! What the kernels' interfaces have in common: a directory of small files, one of which is the switch.
 
-use crate::{Error, read};
-use std::{
-    fmt,
-    fs::File,
-    io::{self, Write},
-    path::Path,
-};
+use crate::{Error, journal, read};
+use std::{fmt, io, path::Path};
 
 /// How the copies are to be done, as far as an interface can be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,13 +87,7 @@ pub trait Interface: fmt::Debug + Send + Sync {
             let source = io::Error::new(io::ErrorKind::InvalidInput, "not a setting of offload");
             return Err(Error::Setting { path, source });
         }
-        let written = File::options().write(true).truncate(true).open(&path);
-        let written = written.and_then(|mut file| file.write(value.as_bytes()));
-        let whole = written.and_then(|length| match length == value.len() {
-            true => Ok(()),
-            false => Err(io::ErrorKind::WriteZero.into()),
-        });
-        whole.map_err(|source| Error::Setting { path, source })
+        journal::write(&path, value).map_err(|source| Error::Setting { path, source })
     }
 }
 

@@ -4,7 +4,6 @@
 //! Referenced bits. It does so only if a plan says so ([`Plan::order`]).
 
 mod damon;
-mod lease;
 mod referenced;
 mod watched;
 

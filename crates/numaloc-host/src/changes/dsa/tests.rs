@@ -1,21 +1,15 @@
 //! The whole way on the fake driver.
 
 use super::{
-    held::{NOTE, by_name, set_up, take_down},
-    idxd::{Age, Idxd, Killed},
+    held::{Journal, NOTE, by_name, set_up, take_down},
+    idxd::{Age, Idxd},
+    note::Record,
     tree::Tree,
     *,
 };
-use crate::{
-    fake::Fake,
-    lease::{self, Lease},
-};
+use crate::{fake::Fake, journal, killed};
 use nix::libc;
-use std::{
-    collections::BTreeSet,
-    io,
-    panic::{AssertUnwindSafe, catch_unwind},
-};
+use std::{collections::BTreeSet, io};
 
 const AGES: [Age; 2] = [Age::Old, Age::New];
 
@@ -24,16 +18,16 @@ fn two(age: Age) -> Idxd {
     Idxd::new(age, &[(0, 0), (2, 1)])
 }
 
-fn taken(host: &Fake) -> Lease {
-    Lease::take(&host.roots(), NOTE).expect("it can be written").expect("nobody has it")
+fn taken(host: &Fake) -> Journal {
+    Journal::take(&host.roots(), NOTE).expect("it can be written").expect("nobody has it")
 }
 
 /// Sets up queues on all devices.
 fn set_up_all(host: &Fake, idxd: &Idxd) -> Vec<String> {
-    let mut lease = taken(host);
+    let mut journal = taken(host);
     let devices = discover::devices(idxd);
     let devices: Vec<&Device> = devices.iter().collect();
-    shown(set_up(idxd, &mut lease, &devices))
+    shown(set_up(idxd, &mut journal, &devices))
 }
 
 fn take_down_all(host: &Fake, idxd: &Idxd) -> Vec<String> {
@@ -51,21 +45,8 @@ fn host() -> Fake {
     host
 }
 
-fn note(host: &Fake) -> String {
-    lease::noted(&host.roots(), NOTE)
-}
-
-/// Runs `work`, which is killed. Returns whether it was.
-fn is_killed(idxd: &Idxd, after: usize, work: impl FnOnce()) -> bool {
-    idxd.written.borrow_mut().clear();
-    idxd.kill_after.set(Some(after));
-    let died = catch_unwind(AssertUnwindSafe(work));
-    idxd.kill_after.set(None);
-    match died {
-        Ok(()) => false,
-        Err(why) if why.is::<Killed>() => true,
-        Err(why) => std::panic::resume_unwind(why),
-    }
+fn note(host: &Fake) -> Option<Vec<Record>> {
+    Journal::peek(&host.roots(), NOTE)
 }
 
 #[test]
@@ -109,45 +90,30 @@ fn a_queue_is_set_up_in_the_drivers_order_and_taken_down() {
         let reports = take_down_all(&host, &idxd);
         assert_eq!(reports.len(), 2);
         assert!(reports.iter().all(|text| text.ends_with("as it was")), "{reports:?}");
-        assert_eq!((idxd.state(), note(&host)), (before, String::new()));
+        assert_eq!((idxd.state(), note(&host)), (before, None));
         assert_eq!(take_down_all(&host, &idxd), [""; 0]);
     }
 }
 
 #[test]
-fn what_a_killed_process_has_done_is_undone() {
+fn a_process_that_is_killed_at_any_point_leaves_nothing() {
     for age in AGES {
-        let (mut points, mut is_cut) = (0, true);
-        while is_cut {
-            let (host, idxd) = (host(), two(age));
-            let before = idxd.state();
-            is_cut = is_killed(&idxd, points, || drop(set_up_all(&host, &idxd)));
-            take_down_all(&host, &idxd);
-            assert_eq!(idxd.state(), before, "{age:?}, killed after {points} writes");
-            assert_eq!(note(&host), "", "{age:?}, killed after {points} writes");
-            points += 1;
-        }
-        assert!(points > 26, "{points}");
-    }
-}
-
-#[test]
-fn the_undoing_may_be_killed_as_well() {
-    for age in AGES {
-        for set in [3, 9, 13, 15, 18, 28, usize::MAX] {
-            let (mut points, mut is_cut) = (0, true);
-            while is_cut {
-                let (host, idxd) = (host(), two(age));
-                let before = idxd.state();
-                is_killed(&idxd, set, || drop(set_up_all(&host, &idxd)));
-                is_cut = is_killed(&idxd, points, || drop(take_down_all(&host, &idxd)));
-                take_down_all(&host, &idxd);
-                let at = format!("{age:?}, set up {set}, killed after {points} writes");
-                assert_eq!((idxd.state(), note(&host)), (before, String::new()), "{at}");
-                points += 1;
+        let recover = |(host, idxd): &(Fake, Idxd)| {
+            if let Ok(taken) = Journal::take(&host.roots(), NOTE) {
+                let _ = take_down(idxd, &mut taken.expect("nobody has it"));
             }
-            assert!(points > 2, "{points}");
-        }
+        };
+        let points = killed::leaves_nothing(
+            || (host(), two(age)),
+            |(host, idxd)| (idxd.state(), journal::is_noted(&host.roots(), NOTE)),
+            |it| {
+                set_up_all(&it.0, &it.1);
+                recover(it);
+            },
+            recover,
+        );
+        // Each of the two is set up and taken down, with notes before and after.
+        assert!(points > 36, "{points}");
     }
 }
 
@@ -180,7 +146,7 @@ fn each_refused_step_is_told_and_what_was_done_before_is_undone() {
             assert!(text.contains(&io::Error::from_raw_os_error(errno).to_string()), "{text}");
             assert_eq!((idxd.state(), idxd.refuse.take().is_some()), (before, true), "{file}");
             take_down_all(&host, &idxd);
-            assert_eq!(note(&host), "");
+            assert_eq!(note(&host), None);
         }
     }
 }
@@ -273,7 +239,7 @@ fn a_device_is_never_disabled_under_a_queue_of_others() {
             assert_eq!(devices[0].state, State::Enabled);
             assert_eq!(devices[0].queues[0].driver, None);
             assert_eq!(devices[0].queues[2].label.as_deref(), Some("db"));
-            assert_eq!(note(&host), "");
+            assert_eq!(note(&host), None);
         }
     }
 }
@@ -286,7 +252,7 @@ fn a_queue_that_has_been_given_away_meanwhile_is_not_taken_down() {
     let before = idxd.state();
     let reports = take_down_all(&host, &idxd);
     assert!(reports[0].contains("somebody else uses wq0.0"), "{reports:?}");
-    assert_eq!((idxd.state(), note(&host)), (before, String::new()));
+    assert_eq!((idxd.state(), note(&host)), (before, None));
 }
 
 #[test]
@@ -304,7 +270,7 @@ fn a_queue_that_the_kernel_uses_stays_for_another_try() {
     assert_eq!(reports, ["dsa0: the kernel has wq0.0 already"]);
     idxd.change(0, |device| device.queues[0].clients = 0);
     take_down_all(&host, &idxd);
-    assert_eq!((idxd.state(), note(&host)), (before, String::new()));
+    assert_eq!((idxd.state(), note(&host)), (before, None));
 }
 
 #[test]
@@ -322,7 +288,7 @@ fn a_device_may_be_removed_at_any_time() {
             idxd.remove_after.set(None);
             idxd.remove(0);
             take_down_all(&host, &idxd);
-            assert_eq!(note(&host), "", "{after}");
+            assert_eq!(note(&host), None, "{after}");
         }
         // While it is taken down.
         for after in 0..4 {
@@ -334,7 +300,7 @@ fn a_device_may_be_removed_at_any_time() {
             idxd.remove_after.set(None);
             idxd.remove(2);
             take_down_all(&host, &idxd);
-            assert_eq!(note(&host), "", "{after}");
+            assert_eq!(note(&host), None, "{after}");
             assert_eq!(discover::devices(&idxd)[0].state, State::Disabled);
         }
     }

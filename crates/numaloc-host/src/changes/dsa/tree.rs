@@ -1,7 +1,7 @@
 //! The files below /sys/bus/dsa.
 
 use super::name;
-use crate::{Roots, read};
+use crate::{Roots, journal, read};
 use std::{
     collections::BTreeSet,
     fs::{self, File},
@@ -80,6 +80,7 @@ impl Tree for Sysfs {
     fn write(&self, file: &str, value: &str) -> io::Result<()> {
         // The kernel does not see a write of no bytes. It cuts the line's end off (drivers/dma/idxd/sysfs.c, `wq_name_store`).
         let text = if value.is_empty() { "\n" } else { value };
+        journal::may_write()?;
         File::options().write(true).open(self.path(file))?.write_all(text.as_bytes())
     }
 

@@ -15,7 +15,7 @@
 //! | `tree` | the files |
 //! | `discover`, `missing` | what there is, and what is missing |
 //! | `choose`, `step` | which devices, which attributes in which order; pure |
-//! | `note` | what is noted before anything is changed |
+//! | `note` | what the journal notes before anything is changed |
 //! | `prepare`, `undo`, `refusal` | carry it out on one device, take it back, and say what a refusal means |
 //! | `held`, `report` | all devices, from the start to the end; what has become of each |
 //! | `idxd` | a fake of the driver, for tests |

@@ -4,6 +4,7 @@ use super::{
     device::{DMAENGINE, Device, Queue},
     name,
 };
+use serde::{Deserialize, Serialize};
 
 /// The name that is given to a queue, by which it is known again.
 pub const LABEL: &str = "numaloc";
@@ -13,7 +14,7 @@ pub const LABEL: &str = "numaloc";
 const PRIORITY: u32 = 10;
 
 /// An attribute that is set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Attribute {
     /// Of an engine or queue.
     Group,
@@ -35,17 +36,6 @@ pub enum Attribute {
 }
 
 impl Attribute {
-    const ALL: [Self; 8] = [
-        Self::Group,
-        Self::Size,
-        Self::Type,
-        Self::Name,
-        Self::Mode,
-        Self::Priority,
-        Self::MaxTransferSize,
-        Self::DriverName,
-    ];
-
     /// The file.
     pub fn file(self) -> &'static str {
         match self {
@@ -58,11 +48,6 @@ impl Attribute {
             Self::MaxTransferSize => "max_transfer_size",
             Self::DriverName => "driver_name",
         }
-    }
-
-    /// From the file's name.
-    pub fn of(file: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|attribute| attribute.file() == file)
     }
 
     /// Whether a kernel may be without it.

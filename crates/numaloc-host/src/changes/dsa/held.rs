@@ -5,25 +5,24 @@ use super::{
     device::Device,
     find,
     missing::missing,
-    note,
+    note::{self, Record},
     report::{Became, Report},
     tree::{Sysfs, Tree},
     undo::{self, Undone},
 };
-use crate::{
-    Error, Roots,
-    lease::{self, Lease},
-    topology,
-};
+use crate::{Error, Roots, journal, topology};
 
 /// The name of the note in the runtime directory.
 pub(super) const NOTE: &str = "dsa";
+
+/// What is noted of all devices.
+pub(super) type Journal = journal::Journal<Vec<Record>>;
 
 /// The queues that this process has set up. They stay until [`Held::undo`]; if the process is killed before, until [`recover`].
 #[derive(Debug)]
 pub struct Held {
     tree: Sysfs,
-    lease: Lease,
+    journal: Journal,
 }
 
 impl Held {
@@ -32,7 +31,7 @@ impl Held {
     /// # Errors
     /// The note cannot be read or written.
     pub fn undo(mut self) -> Result<Vec<Report>, Error> {
-        take_down(&self.tree, &mut self.lease)
+        take_down(&self.tree, &mut self.journal)
     }
 }
 
@@ -42,11 +41,11 @@ impl Held {
 /// # Errors
 /// Another process does that now, there is no device, or the note cannot be written.
 pub fn prepare(roots: &Roots, named: &[String]) -> Result<(Held, Vec<Report>), Error> {
-    let Some(mut lease) = Lease::take(roots, NOTE)? else {
+    let Some(mut journal) = Journal::take(roots, NOTE)? else {
         return Err(Error::NoDsa { reason: "another process is at it".into() });
     };
     let tree = Sysfs::new(roots);
-    let mut reports = take_down(&tree, &mut lease)?;
+    let mut reports = take_down(&tree, &mut journal)?;
     let found = find(roots);
     if found.devices.is_empty() {
         let reasons = missing(&found, true).into_iter();
@@ -64,8 +63,8 @@ pub fn prepare(roots: &Roots, named: &[String]) -> Result<(Held, Vec<Report>), E
             chosen
         }
     };
-    reports.extend(set_up(&tree, &mut lease, &chosen));
-    Ok((Held { tree, lease }, reports))
+    reports.extend(set_up(&tree, &mut journal, &chosen));
+    Ok((Held { tree, journal }, reports))
 }
 
 /// Takes down what a process that was killed has left. Does nothing while another process has queues set up.
@@ -73,11 +72,11 @@ pub fn prepare(roots: &Roots, named: &[String]) -> Result<(Held, Vec<Report>), E
 /// # Errors
 /// The note cannot be read or written.
 pub fn recover(roots: &Roots) -> Result<Vec<Report>, Error> {
-    if lease::noted(roots, NOTE).is_empty() {
+    if !journal::is_noted(roots, NOTE) {
         return Ok(Vec::new());
     }
-    let Some(mut lease) = Lease::take(roots, NOTE)? else { return Ok(Vec::new()) };
-    take_down(&Sysfs::new(roots), &mut lease)
+    let Some(mut journal) = Journal::take(roots, NOTE)? else { return Ok(Vec::new()) };
+    take_down(&Sysfs::new(roots), &mut journal)
 }
 
 pub(super) fn by_name<'d>(
@@ -93,8 +92,8 @@ pub(super) fn by_name<'d>(
     (devices.iter().filter(|device| named.contains(&device.name)).collect(), unknown)
 }
 
-pub(super) fn set_up(tree: &dyn Tree, lease: &mut Lease, devices: &[&Device]) -> Vec<Report> {
-    let noted = note::records(&lease.text().unwrap_or_default());
+pub(super) fn set_up(tree: &dyn Tree, journal: &mut Journal, devices: &[&Device]) -> Vec<Report> {
+    let noted = note::records(journal).unwrap_or_default();
     let is_noted = |device: &Device| noted.iter().any(|record| record.device == device.name);
     let one = |device: &&Device| {
         let became = match choose::fit(device) {
@@ -104,9 +103,9 @@ pub(super) fn set_up(tree: &dyn Tree, lease: &mut Lease, devices: &[&Device]) ->
                 Became::Left { why: "what was set up before could not be taken down".into() }
             }
             Fit::Free { queue, group } => {
-                match super::prepare::prepare(tree, lease, device, queue, group) {
+                match super::prepare::prepare(tree, journal, device, queue, group) {
                     Ok(()) => Became::Prepared { queue: queue.name.clone() },
-                    Err(error) => Became::Failed { error, kept: give_up(tree, lease, device) },
+                    Err(error) => Became::Failed { error, kept: give_up(tree, journal, device) },
                 }
             }
         };
@@ -116,22 +115,22 @@ pub(super) fn set_up(tree: &dyn Tree, lease: &mut Lease, devices: &[&Device]) ->
 }
 
 /// Undoes what has been done on a device. Returns why that has failed.
-fn give_up(tree: &dyn Tree, lease: &mut Lease, device: &Device) -> Option<Error> {
-    let text = match lease.text() {
-        Ok(text) => text,
+fn give_up(tree: &dyn Tree, journal: &mut Journal, device: &Device) -> Option<Error> {
+    let records = match note::records(journal) {
+        Ok(records) => records,
         Err(error) => return Some(error),
     };
-    let record = note::records(&text).into_iter().find(|record| record.device == device.name)?;
-    undo::undo(tree, &record).and_then(|_| lease.add(&record.end())).err()
+    let record = records.into_iter().find(|record| record.device == device.name)?;
+    undo::undo(tree, &record).and_then(|_| note::end(journal, &record.device)).err()
 }
 
-pub(super) fn take_down(tree: &dyn Tree, lease: &mut Lease) -> Result<Vec<Report>, Error> {
-    let records = note::records(&lease.text()?);
+pub(super) fn take_down(tree: &dyn Tree, journal: &mut Journal) -> Result<Vec<Report>, Error> {
+    let records = note::records(journal)?;
     let mut reports = Vec::new();
     for record in &records {
         let became = match undo::undo(tree, record) {
             Ok(undone) => {
-                lease.add(&record.end())?;
+                note::end(journal, &record.device)?;
                 match undone {
                     Undone::Restored => Became::Restored,
                     Undone::Gone => Became::Gone,
@@ -141,9 +140,6 @@ pub(super) fn take_down(tree: &dyn Tree, lease: &mut Lease) -> Result<Vec<Report
             Err(error) => Became::Kept { error },
         };
         reports.push(Report { device: record.device.clone(), became });
-    }
-    if note::records(&lease.text()?).is_empty() {
-        lease.replace("")?;
     }
     Ok(reports)
 }

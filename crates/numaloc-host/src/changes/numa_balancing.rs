@@ -1,16 +1,12 @@
-//! The kernel's own NUMA balancing, switched by the sysctl kernel.numa_balancing: the one setting of the host that this
-//! project changes, and only for requests that ask for it.
+//! The kernel's own NUMA balancing, switched by the sysctl kernel.numa_balancing, which the daemon changes for requests that ask
+//! for it.
 //!
 //! 0 is off, bit 0 moves pages to where they are touched, bit 1 promotes hot pages from slower memory
 //! (Documentation/admin-guide/sysctl/kernel.rst). A kernel without CONFIG_NUMA_BALANCING has no such file. A machine
 //! without NUMA has no use for it.
 
-use crate::{Error, Roots, capabilities, read};
-use std::{
-    fs::File,
-    io::{self, Write},
-    path::PathBuf,
-};
+use crate::{Error, Roots, capabilities, journal, read};
+use std::{fs::File, io, path::PathBuf};
 
 /// The current value; `None` if the kernel has no such setting.
 ///
@@ -36,9 +32,7 @@ pub fn read(roots: &Roots) -> Result<Option<u32>, Error> {
 /// [`Error::Setting`].
 pub fn write(roots: &Roots, value: u32) -> Result<(), Error> {
     let path = path(roots);
-    let written = File::options().write(true).open(&path);
-    let written = written.and_then(|mut file| file.write_all(value.to_string().as_bytes()));
-    written.map_err(|source| Error::Setting { path, source })
+    journal::write(&path, &value.to_string()).map_err(|source| Error::Setting { path, source })
 }
 
 /// Checks that this process may change the setting, without changing it. The mode bits count only for root's user id,
@@ -59,14 +53,6 @@ pub fn check_writable(roots: &Roots) -> Result<(), Error> {
         false => Err(io::Error::new(io::ErrorKind::PermissionDenied, "no CAP_SYS_ADMIN")),
     };
     opened.and_then(|()| capable()).map_err(|source| Error::Setting { path, source })
-}
-
-/// Identifies this boot: each boot sets all sysctls anew.
-///
-/// # Errors
-/// [`Error::Read`].
-pub fn boot_id(roots: &Roots) -> Result<String, Error> {
-    Ok(read::text(&roots.proc.join("sys/kernel/random/boot_id"))?.trim().to_owned())
 }
 
 fn path(roots: &Roots) -> PathBuf {
