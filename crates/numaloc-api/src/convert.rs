@@ -30,7 +30,6 @@ pub use labels::{LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX};
 pub use live::SnapshotView;
 pub use locality::LocalityView;
 pub use names::{Known, event_number, timestamp};
-pub use outcome::left_bytes;
 pub use policy::{STALL_MAX, STALL_MIN};
 pub use stored::{Damaged, Stored};
 

@@ -23,7 +23,7 @@ mod violation;
 
 pub use convert::{
     AdviceView, Damaged, Known, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, LocalityView,
-    STALL_MAX, STALL_MIN, SnapshotView, Stored, event_number, left_bytes, timestamp,
+    STALL_MAX, STALL_MIN, SnapshotView, Stored, event_number, timestamp,
 };
 pub use violation::{DOMAIN, Problem, Violation, Violations};
 

@@ -59,18 +59,6 @@ impl CacheStop {
     pub fn is_of_moving(self) -> bool {
         matches!(self, Self::NoOtherRoom | Self::NoFiles)
     }
-
-    /// Stable name for machines.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Refaults => "refaults",
-            Self::Swap => "swap",
-            Self::Stuck => "stuck",
-            Self::Spent => "spent",
-            Self::NoOtherRoom => "no_other_room",
-            Self::NoFiles => "no_files",
-        }
-    }
 }
 
 impl fmt::Display for CacheStop {

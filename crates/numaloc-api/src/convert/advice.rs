@@ -76,26 +76,3 @@ fn finding(look: &HostLook, finding: &Finding) -> v1::Finding {
         commands: finding.steps.iter().map(|step| step.shell()).collect(),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use numaloc_core::advise::Kind;
-
-    /// `numalocctl` shows the daemon's kinds and sources by the names that it has for its own.
-    #[test]
-    fn names_are_the_same_with_and_without_the_daemon() {
-        for kind in Kind::ALL {
-            let name = v1::FindingKind::from(kind).as_str_name();
-            assert_eq!(name.to_lowercase(), format!("finding_kind_{}", kind.name()));
-        }
-        for (source, exactness) in [
-            (v1::MemorySource::Counted, Exactness::Counted),
-            (v1::MemorySource::Scanned, Exactness::Scanned),
-            (v1::MemorySource::Sampled, Exactness::Sampled(1)),
-        ] {
-            let name = source.as_str_name().to_lowercase();
-            assert_eq!(name, format!("memory_source_{}", exactness.name()));
-        }
-    }
-}

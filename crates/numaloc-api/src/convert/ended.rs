@@ -58,13 +58,6 @@ pub fn outcome(path: &str, from: v1::Outcome, bad: &mut Violations) -> Outcome {
     }
 }
 
-impl From<v1::OffloadUse> for OffloadUse {
-    /// For answers of a daemon. A field that cannot be understood counts as not set.
-    fn from(message: v1::OffloadUse) -> Self {
-        offload("", message, &mut Violations::of_record())
-    }
-}
-
 fn offload(field: &str, from: v1::OffloadUse, bad: &mut Violations) -> OffloadUse {
     let at = |name: &str| format!("{field}.{name}");
     let mut count = |name: &str, from: Option<i64>| from.map(|from| amount(&at(name), from, bad));

@@ -2,7 +2,7 @@
 
 use super::{
     locality::flows,
-    names::{Known, duration, int, int32},
+    names::{duration, int, int32},
 };
 use crate::{
     v1,
@@ -124,18 +124,4 @@ pub fn left(by_reason: &BTreeMap<Reason, u64>) -> Vec<v1::LeftBytes> {
         bytes: int(bytes),
     };
     by_reason.iter().map(entry).collect()
-}
-
-/// The bytes that an account left, as a client reads them: by reason, and by number for reasons of a newer daemon.
-pub fn left_bytes(account: &v1::Account) -> (BTreeMap<Reason, u64>, BTreeMap<i32, u64>) {
-    let (mut left, mut unknown) = (BTreeMap::new(), BTreeMap::new());
-    for entry in &account.left {
-        let bytes = u64::try_from(entry.bytes).unwrap_or(0);
-        let sum: &mut u64 = match Reason::known(entry.reason).flatten() {
-            Some(reason) => left.entry(reason).or_default(),
-            None => unknown.entry(entry.reason).or_default(),
-        };
-        *sum = sum.saturating_add(bytes);
-    }
-    (left, unknown)
 }

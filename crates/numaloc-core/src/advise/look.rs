@@ -60,17 +60,6 @@ pub enum Exactness {
     Sampled(u64),
 }
 
-impl Exactness {
-    /// Stable name for people and machines.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Counted => "counted",
-            Self::Scanned => "scanned",
-            Self::Sampled(_) => "sampled",
-        }
-    }
-}
-
 /// A process, or the processes of a cgroup that may all run on the same CPUs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subject {
