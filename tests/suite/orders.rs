@@ -63,7 +63,7 @@ impl Desk {
         let runtime = Runtime::new().expect("a runtime");
         let (orders, ordered) = mpsc::unbounded_channel();
         let (to, reports) = mpsc::unbounded_channel();
-        let balancing = Balancing::new(Roots::default(), "/nowhere".as_ref());
+        let balancing = Balancing::new(Roots::default());
         let offloading = Offloading::new(Roots::default(), "/nowhere".as_ref());
         let engine = Engine::new(Roots::default(), balancing, offloading);
         runtime.spawn(engine.clone().serve(ordered, to));
