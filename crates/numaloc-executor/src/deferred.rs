@@ -79,13 +79,13 @@ impl<'p> Deferred<'p> {
     /// Takes out the first window.
     pub fn next(&mut self) -> Option<Marks> {
         let (&first, _) = self.chunks.first_key_value()?;
-        let limit = (u64::from(first.chunk) / WINDOW + 1) * WINDOW;
+        let limit = (first.chunk / WINDOW + 1) * WINDOW;
         let mut chunks = BTreeMap::new();
         let mut end = first.chunk;
         while let Some(entry) = self.chunks.first_entry()
             && entry.key().move_index == first.move_index
             && entry.key().chunk <= end
-            && u64::from(entry.key().chunk) < limit
+            && entry.key().chunk < limit
         {
             end = entry.key().chunk + 1;
             let (place, bits) = entry.remove_entry();
