@@ -44,7 +44,6 @@ pub fn both_nodes() -> Result<()> {
     Ok(())
 }
 
-/// One mover.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mover {
     /// Its name in figures.

@@ -6,7 +6,6 @@ use crate::{
 };
 use std::{collections::BTreeMap, fs, path};
 
-/// A crate.
 #[derive(Debug)]
 pub struct Crate {
     /// The name of its directory.
@@ -22,7 +21,6 @@ pub struct Crate {
 pub struct File {
     /// From the top of the tree.
     pub name: String,
-    /// All its tokens.
     pub tokens: Vec<String>,
 }
 

@@ -37,9 +37,7 @@ pub trait Files {
 /// What there is at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A directory.
     Directory,
-    /// A file.
     File,
     /// A symbolic link.
     Link,

@@ -10,7 +10,6 @@ use plotters::{
 };
 use std::path::Path;
 
-/// A picture.
 #[derive(Debug)]
 pub struct Plot {
     pub bench: &'static str,

@@ -27,7 +27,6 @@ pub enum Peer {
     Memtierd(Option<u32>),
     /// numad(8).
     Numad,
-    /// DAMON's migrate_hot.
     Damos,
     /// The kernel's NUMA balancing.
     Balancing,

@@ -42,7 +42,6 @@ struct World {
     damaged: String,
 }
 
-/// A container.
 #[derive(Clone, Debug)]
 struct Container {
     sandbox: String,

@@ -41,7 +41,6 @@ fn paces() -> impl Strategy<Value = AskedPace> {
     })
 }
 
-/// A call.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     at: Duration,
@@ -51,7 +50,6 @@ struct Call {
     caused: Duration,
 }
 
-/// One worker.
 struct Worker<'w> {
     world: &'w World,
     pace: &'w AskedPace,

@@ -324,7 +324,6 @@ impl Mounts {
     }
 }
 
-/// Major and minor number.
 fn numbers((major, minor): (&str, &str), radix: u32) -> Option<(u32, u32)> {
     Some((u32::from_str_radix(major, radix).ok()?, u32::from_str_radix(minor, radix).ok()?))
 }

@@ -10,7 +10,6 @@ use numaloc_api::value::QosClass;
 /// The label that names a pod's class.
 pub const QOS_LABEL: &str = "koordinator.sh/qosClass";
 
-/// Shares of one CPU.
 const CPU_SHARES: u64 = 1024;
 /// The most shares that the kernel takes, and so the kubelet gives (`MAX_SHARES` in kernel/sched/core.c).
 const SHARES_MAX: u64 = 1 << 18;

@@ -37,7 +37,6 @@ pub struct Findings {
     pub containers: ContainersState,
     /// Accelerators that can copy.
     pub dsa: Found,
-    /// The daemon.
     pub daemon: DaemonState,
 }
 

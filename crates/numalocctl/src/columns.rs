@@ -11,11 +11,8 @@ pub enum Column {
     Name,
     /// The home: the nodes of its CPUs.
     Home,
-    /// Resident memory.
     Memory,
-    /// Remote memory.
     Remote,
-    /// Local memory.
     Local,
     /// Share of local memory in percent.
     Share,
@@ -133,7 +130,6 @@ pub fn with_age(mut columns: Vec<Column>) -> Vec<Column> {
 /// What rows are sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sort {
-    /// The column.
     pub column: Column,
     /// Whether the order is the other way round than usual.
     pub reverse: bool,

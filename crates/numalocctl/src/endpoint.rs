@@ -33,7 +33,6 @@ pub struct TlsFiles {
 pub struct Endpoint {
     /// The address as it was written.
     pub uri: String,
-    /// Its meaning.
     pub address: Address,
     /// The certificates for https.
     pub tls: TlsFiles,

@@ -3,13 +3,11 @@
 use numaloc_host::{Error, ErrorKind};
 use std::{io, path::PathBuf, process::ExitCode};
 
-/// Exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Code {
     /// Done, also when there was nothing to do.
     Done = 0,
-    /// Failed.
     Failure = 1,
     /// The command line or the request is wrong.
     Usage = 2,
@@ -54,14 +52,10 @@ pub enum Failure {
     #[error(
         "{option} is for --standalone: a picture is drawn by numalocctl itself from the page maps of this host; add --standalone or leave {option} out"
     )]
-    NeedsStandalone {
-        /// The option.
-        option: &'static str,
-    },
+    NeedsStandalone { option: &'static str },
     /// A configuration file cannot be read, or has wrong contents.
     #[error("{}: {reason}", path.display())]
     Config {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
@@ -71,7 +65,6 @@ pub enum Failure {
     Unreachable {
         /// Where it should be.
         endpoint: String,
-        /// What failed.
         reason: String,
         /// What to do.
         advice: &'static str,
@@ -81,7 +74,6 @@ pub enum Failure {
     Refused {
         /// The exit code for its status.
         code: Code,
-        /// Its message.
         message: String,
     },
     /// The daemon refused a job because no process of the target has a node to go to.
@@ -101,12 +93,7 @@ pub enum Failure {
     Output(#[source] io::Error),
     /// A file could not be written.
     #[error("cannot write {}: {source}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
     /// The kernel refused resources for talking to the daemon.
     #[error("cannot talk to a daemon: {0}")]
     Runtime(#[source] io::Error),

@@ -8,7 +8,6 @@ pub fn amount(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-/// A node.
 pub fn node(index: i32) -> u32 {
     u32::try_from(index).unwrap_or(0)
 }

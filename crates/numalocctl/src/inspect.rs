@@ -19,9 +19,7 @@ use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 /// A target with the machine around it.
 #[derive(Debug)]
 pub struct Inspection {
-    /// The machine.
     pub topology: Topology,
-    /// The plan.
     pub plan: Plan,
     /// How page locations were found.
     pub source: Source,

@@ -18,7 +18,6 @@ pub enum Wish {
     Auto,
     /// Always; as plain lines if standard error is no terminal.
     Always,
-    /// Never.
     Never,
 }
 
@@ -42,7 +41,6 @@ impl Wish {
 /// Shows bytes, rate and time left, and what holds the run back. It uses no colour, so NO_COLOR needs no handling.
 #[derive(Debug)]
 pub enum Progress {
-    /// Shows nothing.
     Off,
     /// A bar on a terminal.
     Bar(ProgressBar),

@@ -6,7 +6,6 @@ use numaloc_api::{
 };
 use std::{fmt::Display, time::Duration};
 
-/// Parses a size.
 pub fn parse_size(text: &str) -> Result<u64, AmountError> {
     amount::size(text)
 }

@@ -25,7 +25,6 @@ fn call(containerd: &Containerd, method: &str, request: &Value) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{method}: {error}"))
 }
 
-/// Text in an answer.
 fn text<'a>(answer: &'a Value, key: &str) -> &'a str {
     answer[key].as_str().unwrap_or_else(|| panic!("no {key} in {answer}"))
 }

@@ -19,7 +19,6 @@ pub struct Page {
 }
 
 impl Page {
-    /// All of it.
     pub fn open() -> Self {
         let path = format!("{SOURCE}/docs/containerd.md");
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));

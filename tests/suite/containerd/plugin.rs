@@ -35,7 +35,6 @@ impl Plugin {
         Self::with(arguments(containerd, daemon), daemon)
     }
 
-    /// With these arguments.
     pub fn with(arguments: Vec<String>, daemon: &Daemon) -> Self {
         let mut plugin = Self { child: None, arguments, log: daemon.dir.join("nri.log") };
         plugin.spawn();
@@ -53,7 +52,6 @@ impl Plugin {
         self.child = Some(child.expect("numaloc-nri starts"));
     }
 
-    /// Kills it.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().ok();
@@ -61,7 +59,6 @@ impl Plugin {
         }
     }
 
-    /// Its pid.
     pub fn pid(&self) -> u32 {
         self.child.as_ref().expect("it runs").id()
     }
@@ -183,7 +180,6 @@ impl Watched {
         Self::of(Containerd::start(), pod)
     }
 
-    /// With this containerd.
     pub fn of(containerd: Containerd, pod: &Pod) -> Self {
         let daemon = Daemon::start();
         let sandbox = containerd.pod(pod);

@@ -124,7 +124,6 @@ impl Table {
         self.offsets
     }
 
-    /// All frames.
     pub(super) fn frames(&self) -> &[Frame] {
         &self.frames
     }

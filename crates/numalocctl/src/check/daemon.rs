@@ -7,9 +7,7 @@ use numaloc_api::v1;
 /// The result of asking the daemon.
 #[derive(Clone, Debug)]
 pub enum DaemonState {
-    /// It answered.
     Reachable {
-        /// Its version.
         version: String,
         /// What the caller may do.
         role: String,

@@ -10,7 +10,6 @@ use crate::{
     text,
 };
 
-/// Shows events.
 pub fn run(cli: &Cli, daemon: &Daemon, args: &EventsArgs) -> Result<Report, Failure> {
     match args.watch {
         true => watch(cli, daemon, args),

@@ -26,10 +26,8 @@ impl Level {
     }
 }
 
-/// One check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// Stable name.
     pub name: &'static str,
     /// How bad it is.
     pub level: Level,
@@ -59,7 +57,6 @@ impl Check {
 pub struct DoctorDoc {
     /// The worst level among the checks.
     pub result: Level,
-    /// The checks.
     pub checks: Vec<Check>,
 }
 

@@ -42,9 +42,7 @@ pub struct DsaDeviceDoc {
     pub max_work_queues: Option<u64>,
     /// Most entries of all work queues together.
     pub max_work_queues_size: Option<u64>,
-    /// Most groups.
     pub max_groups: Option<u64>,
-    /// Most engines.
     pub max_engines: Option<u64>,
     /// Most descriptors in a batch.
     pub max_batch_size: Option<u64>,
@@ -61,13 +59,11 @@ pub struct DsaDeviceDoc {
 /// What the last command of a device has come to.
 #[derive(Clone, Debug, Serialize)]
 pub struct CommandStatusDoc {
-    /// The code.
     pub code: u32,
     /// What it means.
     pub text: &'static str,
 }
 
-/// One work queue.
 #[derive(Clone, Debug, Serialize)]
 pub struct WorkQueueDoc {
     /// Its name on the bus, such as `wq0.1`.
@@ -87,7 +83,6 @@ pub struct WorkQueueDoc {
     pub label: Option<String>,
     /// The group that it is in.
     pub group: Option<u32>,
-    /// Entries.
     pub size: Option<u64>,
     /// 1 to 15; 0 until it is configured.
     pub priority: Option<u64>,
@@ -112,18 +107,14 @@ impl WorkQueueDoc {
     }
 }
 
-/// A group.
 #[derive(Clone, Debug, Serialize)]
 pub struct GroupDoc {
     /// Such as `group0.0`.
     pub name: String,
-    /// Its work queues.
     pub work_queues: Vec<String>,
-    /// Its engines.
     pub engines: Vec<String>,
 }
 
-/// An engine.
 #[derive(Clone, Debug, Serialize)]
 pub struct EngineDoc {
     /// Such as `engine0.0`.
@@ -139,14 +130,12 @@ pub struct KernelOffloadDoc {
     pub interface: Option<&'static str>,
     /// Whether this process can use it now.
     pub available: bool,
-    /// Why not.
     pub reason: Option<String>,
 }
 
 /// Something that is missing.
 #[derive(Clone, Debug, Serialize)]
 pub struct MissingDoc {
-    /// What.
     pub what: String,
     /// The command, boot option or setting that gives it.
     pub remedy: &'static str,

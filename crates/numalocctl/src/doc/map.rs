@@ -29,12 +29,9 @@ pub struct MapDoc {
     pub missing: Vec<v1::MissingMember>,
 }
 
-/// A process.
 #[derive(Clone, Debug, Serialize)]
 pub struct PanelDoc {
-    /// Its pid.
     pub pid: i32,
-    /// Its name.
     pub comm: String,
     /// Nodes where its memory belongs.
     pub home_nodes: Vec<u32>,
@@ -75,7 +72,6 @@ pub struct RowDoc {
 /// What is resident in a range of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CellDoc {
-    /// Bytes by node.
     pub nodes: Vec<NodeBytes>,
     /// Bytes on no known node.
     pub unplaced_bytes: u64,
@@ -88,7 +84,6 @@ pub struct CellDoc {
 /// Mappings without a row.
 #[derive(Clone, Debug, Serialize)]
 pub struct OtherDoc {
-    /// How many.
     pub mappings: u64,
     /// Bytes of their addresses.
     pub bytes: u64,

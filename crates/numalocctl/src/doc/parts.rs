@@ -4,12 +4,9 @@ use numaloc_core::{NodeId, NodeSet};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Bytes on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NodeBytes {
-    /// The node.
     pub node: u32,
-    /// Bytes.
     pub bytes: u64,
 }
 

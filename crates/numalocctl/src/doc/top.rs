@@ -17,12 +17,10 @@ use std::{
 /// The host at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TopDoc {
-    /// When.
     #[serde(serialize_with = "as_text")]
     pub time: Option<Timestamp>,
     /// Who has looked.
     pub source: TopSource,
-    /// Nodes.
     pub nodes: Vec<TopNodeDoc>,
     /// Workloads: cgroups that have processes.
     pub workloads: Vec<TopRowDoc>,
@@ -46,10 +44,8 @@ fn as_text<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TopSource {
-    /// This program.
     #[default]
     Standalone,
-    /// The daemon.
     Daemon,
 }
 
@@ -63,10 +59,8 @@ impl TopSource {
     }
 }
 
-/// A node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TopNodeDoc {
-    /// Which.
     pub node: u32,
     /// Its memory in bytes.
     pub total_bytes: u64,
@@ -95,7 +89,6 @@ pub struct TopRowDoc {
     pub start_time_ticks: Option<u64>,
     /// Name of the process; null for a workload.
     pub comm: Option<String>,
-    /// The cgroup.
     pub cgroup: Option<String>,
     /// Its processes, or 1.
     pub process_count: usize,
@@ -105,7 +98,6 @@ pub struct TopRowDoc {
     pub resident_bytes: Option<u64>,
     /// On home nodes; null before the first look.
     pub local_bytes: Option<u64>,
-    /// Elsewhere.
     pub remote_bytes: Option<u64>,
     /// The share of both.
     pub local_percent: Option<f64>,
@@ -220,7 +212,6 @@ fn node(node: &NodeNow, flows: &MovedFlows) -> TopNodeDoc {
     }
 }
 
-/// Two decimals.
 fn rounded(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }

@@ -103,12 +103,10 @@ impl Daemon {
         self.watch_records(open, seen)
     }
 
-    /// Cancels a job.
     pub fn cancel_job(&self, id: &JobId) -> Result<v1::Job, Failure> {
         by_name!(self, cancel_job, CancelJobRequest, id)
     }
 
-    /// Pauses a job.
     pub fn pause_job(&self, id: &JobId) -> Result<v1::Job, Failure> {
         by_name!(self, pause_job, PauseJobRequest, id)
     }

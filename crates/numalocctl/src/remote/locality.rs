@@ -7,7 +7,6 @@ use numaloc_core::{NodeId, NodeSet};
 use std::time::Duration;
 
 impl Daemon {
-    /// The machine.
     pub fn topology(&self) -> Result<v1::GetTopologyResponse, Failure> {
         let message = v1::GetTopologyRequest {};
         ask!(self, locality_service_client::LocalityServiceClient.get_topology, message)
@@ -43,7 +42,6 @@ impl Daemon {
     }
 }
 
-/// The nodes with memory.
 fn with_memory(topology: &v1::Topology) -> NodeSet {
     let nodes = topology.nodes.iter().filter(|node| node.total_bytes > 0);
     nodes.map(|on| NodeId(node(on.node_id))).collect()

@@ -21,7 +21,6 @@ pub struct Changes {
     pub options: PlanArgs,
     /// Options of the queue.
     pub queue: QueueArgs,
-    /// Bounds.
     pub limits: LimitArgs,
     /// When to run.
     pub when: WhenArgs,
@@ -51,7 +50,6 @@ impl Changes {
 }
 
 impl Daemon {
-    /// Creates a schedule.
     pub fn create_schedule(&self, request: &CreateSchedule) -> Result<v1::Schedule, Failure> {
         let message = v1::CreateScheduleRequest {
             schedule: Some((&request.spec).into()),
@@ -64,7 +62,6 @@ impl Daemon {
         Ok(answer.schedule.unwrap_or_default())
     }
 
-    /// One schedule.
     pub fn get_schedule(&self, id: &ScheduleId) -> Result<v1::Schedule, Failure> {
         let message = v1::GetScheduleRequest { name: id.to_string() };
         let answer =

@@ -54,7 +54,6 @@ impl Daemon {
         Ok(ask!(self, daemon_service_client::DaemonServiceClient.get_metrics, message)?.text)
     }
 
-    /// Registers a workload.
     pub fn register(&self, request: &RegisterWorkload) -> Result<v1::Workload, Failure> {
         let message = v1::RegisterWorkloadRequest::from(request);
         let answer =
@@ -88,7 +87,6 @@ impl Daemon {
         ask!(self, workload_service_client::WorkloadServiceClient.renew_workloads, message)
     }
 
-    /// One workload.
     pub fn get_workload(&self, id: &WorkloadId) -> Result<v1::Workload, Failure> {
         let message = v1::GetWorkloadRequest { name: id.to_string() };
         let answer =
@@ -96,7 +94,6 @@ impl Daemon {
         Ok(answer.workload.unwrap_or_default())
     }
 
-    /// Unregisters a workload.
     pub fn unregister(&self, request: &UnregisterWorkload) -> Result<(), Failure> {
         let message = v1::UnregisterWorkloadRequest::from(request);
         ask!(self, workload_service_client::WorkloadServiceClient.unregister_workload, message)?;

@@ -48,7 +48,6 @@ impl Mark {
 /// A row's place in the picture.
 #[derive(Clone, Copy, Debug)]
 pub struct Bar<'a> {
-    /// The row.
     pub row: &'a Row,
     /// Its upper left corner.
     pub at: (i32, i32),

@@ -148,7 +148,6 @@ impl Style {
     pub fn label() -> Self {
         Self::new(15, false, BLACK)
     }
-    /// Facts.
     pub fn small() -> Self {
         Self::new(14, false, BLACK)
     }
@@ -169,7 +168,6 @@ impl Style {
         Self { across: Across::Middle, ..self }
     }
 
-    /// Draws a text.
     pub fn draw(self, area: &Area<'_>, text: &str, at: (i32, i32)) -> Result<(), Fault> {
         let weight = if self.bold { FontStyle::Bold } else { FontStyle::Normal };
         let font = FontDesc::new(FontFamily::SansSerif, f64::from(self.size), weight);

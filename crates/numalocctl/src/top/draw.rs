@@ -24,7 +24,6 @@ use ratatui::{
 /// What is drawn of.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
-    /// The host.
     pub document: &'a TopDoc,
     /// The rows that are listed.
     pub rows: &'a [&'a TopRowDoc],

@@ -18,11 +18,9 @@ use std::{
 /// Migrations without the daemon that are remembered.
 const REMEMBERED: usize = 100;
 
-/// Who looks.
 enum Feed {
     /// This program, since a moment.
     Here(Box<Live>, Instant),
-    /// The daemon.
     Daemon(Box<Views>),
 }
 

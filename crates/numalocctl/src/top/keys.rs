@@ -16,9 +16,7 @@ use ratatui::crossterm::event::{
 /// What is to be done besides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Nothing.
     None,
-    /// End.
     Quit,
     /// Watch the process that has been opened, or none.
     Watch,
@@ -214,7 +212,6 @@ fn read(state: &mut State, code: KeyCode) {
     }
 }
 
-/// Chooses columns.
 fn choose(state: &mut State, code: KeyCode, at: usize) {
     let last = Column::ALL.len() - 1;
     match code {

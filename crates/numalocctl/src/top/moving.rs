@@ -54,9 +54,7 @@ pub enum Report {
 /// Who carries it out.
 #[derive(Clone, Debug)]
 pub enum By {
-    /// This program.
     Here(Roots),
-    /// The daemon.
     Daemon(Endpoint, Box<ConnectArgs>),
 }
 

@@ -6,12 +6,10 @@ use crate::{
 };
 use std::cmp::Ordering;
 
-/// What is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum List {
     /// Cgroups that have processes.
     Workloads,
-    /// All processes.
     Processes,
     /// The processes of a cgroup.
     Within(String),
@@ -20,9 +18,7 @@ pub enum List {
 /// What tells rows apart: the cgroup, or pid and start time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// A workload.
     Cgroup(String),
-    /// A process.
     Process(i32, u64),
 }
 

@@ -7,10 +7,8 @@ use crate::{
 };
 use numaloc_core::Identity;
 
-/// The view.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// What is listed.
     pub list: List,
     /// The list that Esc leads back to.
     pub back: Option<List>,
@@ -47,13 +45,11 @@ pub struct State {
 /// What lies over the lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Popup {
-    /// Nothing.
     None,
     /// The keys and columns.
     Help,
     /// The columns to choose, with the one that is selected.
     Columns(usize),
-    /// The migration.
     Migration,
 }
 

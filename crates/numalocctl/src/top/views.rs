@@ -24,7 +24,6 @@ const SECOND: Duration = Duration::from_millis(400);
 pub struct Views {
     answers: Receiver<Result<HostView, String>>,
     watched: Sender<Option<Identity>>,
-    /// The answer.
     pub view: HostView,
     /// When it came.
     pub at: SystemTime,

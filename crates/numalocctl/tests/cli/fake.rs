@@ -36,7 +36,6 @@ mod services;
 pub struct Script {
     /// If set, every call is answered with this.
     pub refuse: Option<Status>,
-    /// Its version.
     pub version: &'static str,
     /// Whether it is drained.
     pub drained: bool,
@@ -44,7 +43,6 @@ pub struct Script {
     pub live: Option<v1::LiveView>,
     /// What is left out of each target.
     pub missing: Vec<v1::MissingMember>,
-    /// All jobs.
     pub jobs: Vec<v1::Job>,
     /// Whether CreateJob returns a job that existed before.
     pub existing: bool,

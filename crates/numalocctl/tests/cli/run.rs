@@ -60,7 +60,6 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Sends SIGINT.
 pub fn interrupt(child: &Child) {
     let pid = child.id().to_string();
     let status = Command::new("sh").args(["-c", "kill -INT \"$0\"", &pid]).status().unwrap();

@@ -23,7 +23,6 @@ pub(crate) const SOCKET_PATH_MAX: usize = 107 - ".".len() - ".new".len();
 /// filters.
 const SPIFFE_MAX: usize = 256;
 
-/// A string.
 pub(super) fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, Fault> {
     value.as_str().ok_or_else(|| wrong("string", value))
 }

@@ -31,11 +31,9 @@ pub trait Record: Weight + Sized + 'static {
     /// What memory keeps of it.
     type Kept: AsRef<Self> + Clone + From<Arc<Self>>;
 
-    /// Its id.
     fn id(&self) -> &Self::Id;
     /// Whether this id is its own: an id that a client has chosen may be chosen again once the record is gone.
     fn has_id(&self, id: &Self::Id) -> bool;
-    /// Its key.
     fn key(&self) -> Self::Key;
     /// The request that made it, if that can be recognized.
     fn request(&self) -> Option<RequestKey>;

@@ -131,7 +131,6 @@ impl Place for &str {
 trait Row: Stored {
     /// What the table is sorted by.
     type Key: Key + 'static;
-    /// Its table.
     const TABLE: TableDefinition<'static, Self::Key, &'static [u8]>;
 
     /// The key that the record is stored under; `None`: it has no number.

@@ -17,7 +17,6 @@ pub enum Kind {
     Gigantic,
     /// Shared anonymous memory.
     Shm,
-    /// A memfd.
     Memfd,
     /// A memfd in 2 MiB pages of the hugetlb pools.
     HugeMemfd,

@@ -234,7 +234,6 @@ fn owned() -> Vec<(&'static str, HostLook)> {
     ]
 }
 
-/// Settings of the host.
 fn settings() -> Vec<(&'static str, HostLook)> {
     let pinned = |balancing, thp: &str| {
         let host = HostLook {

@@ -89,7 +89,6 @@ pub fn columns(buffer: &mut Buffer, area: Rect, spots: &Spots, at: usize) {
     show(buffer, area, "columns: Space, d for those that fit, Enter", &lines, at.saturating_sub(5));
 }
 
-/// The migration.
 pub fn migration(buffer: &mut Buffer, area: Rect, state: &State) -> usize {
     let Some(migration) = &state.migration else { return 0 };
     let target = &migration.target;

@@ -64,7 +64,6 @@ const SEES: [Comes; 5] = [Through; 5];
 const ADMINS: [Comes; 5] = [Denied, Denied, Denied, Through, Through];
 /// Its owner, and admins.
 const OWNS: [Comes; 5] = [Denied, Denied, Through, Through, Through];
-/// Only its owner.
 const ONLY_OWNER: [Comes; 5] = [Denied, Denied, Through, Denied, Denied];
 
 type Ask = Box<dyn Fn(Channel) -> BoxFuture<(), Status>>;
