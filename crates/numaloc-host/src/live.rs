@@ -132,7 +132,7 @@ impl Live {
         self.processes.list(&self.roots);
         self.threads = self.watched.keys().copied().collect();
         self.shares = [Duration::ZERO; 4];
-        // A round that the budget has cut short goes on where it was: those at its end would never have their turn.
+        // A round that the budget has cut short continues where it was: those at its end would never have their turn.
         if self.stats.is_empty() {
             self.stats = order(self.processes.to_read(now), self.pause).into();
         }

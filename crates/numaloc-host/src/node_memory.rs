@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A sysfs file that is kept open: each read at offset 0 makes the kernel generate its text anew.
+/// A sysfs file that is kept open: each read at offset 0 makes the kernel generate its text again.
 #[derive(Debug)]
 struct Kept {
     path: PathBuf,

@@ -24,7 +24,7 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// The text of a file that is kept open, from its beginning, as far as it can be read. It is read in order: a read at
-/// another offset makes the kernel generate the text anew, and its parts would be from two times (fs/seq_file.c,
+/// another offset makes the kernel generate the text again, and its parts would be from two times (fs/seq_file.c,
 /// `traverse`). So no other thread may read the file at the same time.
 pub(crate) fn kept(mut file: &File) -> String {
     let mut bytes = Vec::new();
@@ -96,7 +96,7 @@ pub(crate) fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(nix::libc::ESRCH)
 }
 
-/// Identifies this boot: each boot sets all settings anew.
+/// Identifies this boot: each boot sets all settings again.
 ///
 /// # Errors
 /// [`Error::Read`].

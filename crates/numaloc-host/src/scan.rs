@@ -2,7 +2,7 @@
 //!
 //! Base pages cost one pagemap entry each and nothing else. Where a stretch turns out to be empty or huge, the
 //! PAGEMAP_SCAN ioctl takes over: it passes over a hole or a huge page at the cost of a base page. Where it meets base
-//! pages again, the scanner goes on reading pagemap.
+//! pages again, the scanner continues reading pagemap.
 
 mod family;
 mod halt;

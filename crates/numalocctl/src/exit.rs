@@ -21,7 +21,7 @@ pub enum Code {
     Partly = 6,
     /// The time limit was reached.
     TimedOut = 124,
-    /// Ctrl-C ended the waiting; the job goes on.
+    /// Ctrl-C ended the waiting; the job continues.
     Left = 130,
 }
 

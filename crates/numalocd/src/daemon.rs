@@ -39,7 +39,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
 /// How long storing the jobs and putting settings back may take.
 const SAVING: Duration = Duration::from_secs(5);
 
-/// Starts the program anew without its HWLOC_ variables, if there are any. With them hwloc may read another topology than that of
+/// Starts the program again without its HWLOC_ variables, if there are any. With them hwloc may read another topology than that of
 /// this machine (hwloc's manual, "Environment Variables"). They cannot be removed in place, because the environment of a process
 /// with threads must not be changed.
 ///

@@ -243,7 +243,7 @@ impl Engine {
     /// asks.
     ///
     /// # Errors
-    /// As [`Self::find`]. But it is no error if there is no target node, unless a node was named that does not exist.
+    /// As [`Self::find`]. But it is not an error if there is no target node, unless a node was named that does not exist.
     pub async fn look(
         &self,
         of: &str,

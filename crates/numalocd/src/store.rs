@@ -425,7 +425,7 @@ impl Store {
         Ok(Reader::new(read, self.path.clone()))
     }
 
-    /// The contents at this moment, to be copied while the store goes on.
+    /// The contents at this moment, to be copied while the store continues.
     ///
     /// # Errors
     /// The file cannot be read.

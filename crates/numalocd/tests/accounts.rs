@@ -62,7 +62,7 @@ const HAS_ROLE: &str = "NUMALOCD_TEST_HAS_ROLE";
 struct Told(Arc<Mutex<Vec<(Instant, String)>>>);
 
 impl Told {
-    /// Listens at a socket, for as long as the test goes on.
+    /// Listens at a socket, for as long as the test continues.
     fn at(path: &Path) -> Self {
         let socket = UnixDatagram::bind(path).expect("room for a socket");
         let told = Self::default();

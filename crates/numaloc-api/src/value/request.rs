@@ -182,7 +182,7 @@ pub enum EventType {
     Started,
     /// A client has paused a job or a schedule.
     Paused,
-    /// A job or a schedule that was paused goes on.
+    /// A job or a schedule that was paused continues.
     Resumed,
     /// No member of a schedule's target exists any more.
     TargetGone,

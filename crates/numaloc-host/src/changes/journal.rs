@@ -4,7 +4,7 @@
 //! work queues and DAMON.
 //!
 //! A process holds a lock on the file while its changes last. The kernel releases the lock if the process is killed, so a later
-//! one knows what was left behind. A boot sets all of these settings anew; a note of an earlier boot counts for nothing.
+//! one knows what was left behind. A boot sets all of these settings again; a note of an earlier boot counts for nothing.
 //!
 //! A note is a line of JSON, and the last whole line counts. Lines are only added, until all of them are removed at once: a process
 //! that is killed while it writes one leaves the note before as it was.

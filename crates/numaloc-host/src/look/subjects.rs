@@ -272,7 +272,7 @@ mod tests {
     use super::*;
     use crate::fake::Fake;
 
-    /// numad reads lines of numa_maps into 1,024 bytes and goes on in the middle of longer ones.
+    /// numad reads lines of numa_maps into 1,024 bytes and continues in the middle of longer ones.
     #[test]
     fn a_policy_is_read_however_long_the_line_is() {
         let fake = Fake::new();

@@ -43,7 +43,7 @@ pub fn is_lost(status: &Status) -> bool {
     (status.code() == Code::Unavailable && !is_of_host) || status.source().is_some()
 }
 
-/// Whether it cannot be said any more what has happened since: a watch begins anew.
+/// Whether it cannot be said any more what has happened since: a watch begins again.
 pub fn is_forgotten(status: &Status) -> bool {
     has_reason(status, "CURSOR_OUT_OF_RANGE")
 }

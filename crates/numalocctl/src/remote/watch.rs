@@ -20,9 +20,9 @@ use tonic::{Code, Response, Status, Streaming};
 /// What Ctrl-C does while this program waits for a job.
 #[derive(Debug)]
 pub enum OnInterrupt<'a> {
-    /// It is not handled: it ends this program, and the job goes on.
+    /// It is not handled: it ends this program, and the job continues.
     Default,
-    /// The first one ends the waiting, and the job goes on.
+    /// The first one ends the waiting, and the job continues.
     Leave(&'a mut Interrupts),
     /// The first one cancels the job; the second one ends the waiting.
     Cancel(&'a mut Interrupts),
@@ -42,7 +42,7 @@ impl OnInterrupt<'_> {
 pub enum Watched {
     /// The job has ended.
     Ended(Box<v1::Job>),
-    /// Ctrl-C ended the waiting; the job goes on.
+    /// Ctrl-C ended the waiting; the job continues.
     Left {
         /// Whether the job was asked to cancel before.
         cancelled: bool,
@@ -196,7 +196,7 @@ impl Daemon {
     }
 
     /// Shows `seen` all records of a kind and then what becomes of them, for ever. `open` watches after a resume token, empty at
-    /// first. A daemon that does not know the token any more tells all anew.
+    /// first. A daemon that does not know the token any more tells all again.
     pub(super) fn watch_records<A: RecordWatch>(
         &self,
         open: impl AsyncFn(String) -> Result<Response<Streaming<A>>, Status>,
@@ -215,7 +215,7 @@ impl Daemon {
                 if is_forgotten(&broken) && !token.is_empty() {
                     complain("the daemon does not know any more what has changed since: all is told anew");
                     token.clear();
-                    // The daemon spreads the watches that begin anew: after its restart that is all of them.
+                    // The daemon spreads the watches that begin again: after its restart that is all of them.
                     sleep(retry_after(&broken).unwrap_or_default()).await;
                     continue;
                 }

@@ -262,7 +262,7 @@ fn migration(state: &mut State, code: KeyCode) -> Act {
             progress.is_cancelled = true;
             return Act::Cancel;
         }
-        // It goes on; `m` shows it again.
+        // It continues; `m` shows it again.
         (Stage::Running(_), KeyCode::Esc | KeyCode::Enter | KeyCode::Char('m')) => {
             over(state, Popup::None);
         }

@@ -82,7 +82,7 @@ pub fn run(args: &TopArgs, by: By, host: Host, note: Option<String>) -> Result<(
         }
     }
     drop(screen);
-    // A run of this program's own ends after its batches in hand; one of the daemon goes on.
+    // A run of this program's own ends after its batches in hand; one of the daemon continues.
     if let Some((mover, _)) = view.mover.take()
         && matches!(view.by, By::Here(_))
     {

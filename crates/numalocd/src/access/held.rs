@@ -19,7 +19,7 @@ use tokio::{sync::oneshot, time::timeout};
 use tonic::{Status, body::Body};
 
 /// Wraps an answer so that its call keeps its turn until all bytes have been written to the connection or dropped. What a client
-/// does not take stays in memory here, however large a flow-control window it has opened. A call that goes on (a stream) makes its
+/// does not take stays in memory here, however large a flow-control window it has opened. A call that continues (a stream) makes its
 /// next message only when the message before has been written, and waits for that as long as its client likes. It ends when its
 /// caller loses its `standing`. Each piece of any other answer waits no longer than `patience` says.
 pub(super) fn held(

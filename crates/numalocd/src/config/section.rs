@@ -1,4 +1,4 @@
-//! Reads a TOML document key by key. Each problem is noted with its line and reading goes on, so that all problems are reported
+//! Reads a TOML document key by key. Each problem is noted with its line and reading continues, so that all problems are reported
 //! at once.
 
 use super::{Fault, Problem};

@@ -40,7 +40,7 @@ struct Readings {
     before: BTreeMap<WorkloadId, String>,
     /// Readings of this round.
     now: BTreeMap<WorkloadId, String>,
-    /// The workload after which this round goes on; `None`: a new round begins.
+    /// The workload after which this round continues; `None`: a new round begins.
     after: Option<WorkloadId>,
 }
 

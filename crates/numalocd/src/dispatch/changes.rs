@@ -44,7 +44,7 @@ pub struct Told<'a, K> {
 pub struct Begin {
     /// The number of the last change that has been published. It is watched for as long as there is one of these.
     pub last: watch::Receiver<u64>,
-    /// The change after which it goes on; `None`: all records come first.
+    /// The change after which it continues; `None`: all records come first.
     pub after: Option<u64>,
 }
 
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(after(&changes, 5).map(|told| told.len()), Some(REMOVALS));
         let resumed = |number| changes.begin(Some(&changes.token(number))).map(|begin| begin.after);
         assert_eq!((resumed(4), resumed(5)), (Err(Refusal::ResumeToken), Ok(Some(5))));
-        // A watcher that begins anew does not need the forgotten removals.
+        // A watcher that begins again does not need the forgotten removals.
         assert_eq!(after(&changes, 0).map(|told| told[0]), Some((1, "w0")));
         // A workload that was registered again is not forgotten.
         changes.put(&id(3));

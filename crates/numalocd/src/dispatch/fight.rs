@@ -1,7 +1,7 @@
 //! Detects fights: what a schedule moves is moved back again and again. The schedule reports that once and runs less often,
 //! because each round moves the application's memory twice and gains nothing.
 //!
-//! Kept in memory only, 8 KiB for each schedule that has moved something. A restart begins anew. No IO.
+//! Kept in memory only, 8 KiB for each schedule that has moved something. A restart begins again. No IO.
 
 use crate::order::{Returned, Trail};
 use std::sync::Arc;

@@ -172,7 +172,7 @@ impl Handle {
         let id = job.id.clone();
         let whole = match self.reading.take(move || Ok(reader.job(&id)?)).await {
             Ok(whole) => whole,
-            // The dispatcher can have the store opened anew.
+            // The dispatcher can have the store opened again.
             Err(_) => {
                 let id = job.id.clone();
                 self.ask(move |dispatcher| dispatcher.records.stored_job(&id)).await?

@@ -257,7 +257,7 @@ impl Dispatcher {
         check_owner(caller, &job.id, self.owner_name(job))
     }
 
-    /// Stores what the client `by` wants of a job that is under way (`None`: that it goes on), and ends its run after the
+    /// Stores what the client `by` wants of a job that is under way (`None`: that it continues), and ends its run after the
     /// current batches.
     fn want(&mut self, job: &Job, wanted: Option<JobState>, by: &str) -> Result<(), Refusal> {
         let state_message = match wanted {

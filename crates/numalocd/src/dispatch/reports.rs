@@ -91,7 +91,7 @@ impl Dispatcher {
     }
 
     /// Starts the move of a planned job. If another job has its memory or nodes, it goes back into the queue and is planned
-    /// anew later. If it lacks only a place to move, it keeps its plan: each page is looked at again just before it is
+    /// again later. If it lacks only a place to move, it keeps its plan: each page is looked at again just before it is
     /// moved.
     ///
     /// The rights of its owner are checked again, because it may have been planned long ago.
@@ -117,7 +117,7 @@ impl Dispatcher {
     }
 
     /// Why a planned job has to wait after all: a hold, or a job that moves already. Jobs that are only planned do not
-    /// count: of two jobs planned at the same time, the first one goes on.
+    /// count: of two jobs planned at the same time, the first one continues.
     fn blocked(&self, number: u64) -> Option<String> {
         if let Some(why) = self.records.holds().why() {
             return Some(why.to_owned());

@@ -256,7 +256,7 @@ impl Dispatcher {
                     self.agenda.set_gone(number, now.checked_sub(ago).unwrap_or(now));
                     self.agenda.set_due(number, Some(now));
                 }
-                // An active schedule goes on when its job ends.
+                // An active schedule continues when its job ends.
                 ScheduleState::Active | ScheduleState::Paused | ScheduleState::Completed => {}
             }
         }

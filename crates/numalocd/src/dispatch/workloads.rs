@@ -379,7 +379,7 @@ impl Dispatcher {
         self.leases.set(&spec.id, spec.ttl.map(|ttl| Instant::now() + ttl));
     }
 
-    /// Begins all leases anew at the start of the daemon: nobody could renew them before.
+    /// Begins all leases again at the start of the daemon: nobody could renew them before.
     pub(super) fn begin_all_leases(&mut self) {
         let leased =
             self.records.workloads().values().filter(|workload| workload.spec.ttl.is_some());

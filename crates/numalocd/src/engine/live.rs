@@ -25,7 +25,7 @@ const SECOND: Duration = Duration::from_millis(300);
 const TURN: Duration = Duration::from_millis(50);
 /// How long a viewer that has the present snapshot waits for the next one at most. Then it gets the present one again.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long after the last question looking goes on.
+/// How long after the last question looking continues.
 const LASTS: Duration = Duration::from_secs(15);
 /// Most processes that are watched closely for one caller, and for all.
 const CLOSELY_EACH: usize = 4;

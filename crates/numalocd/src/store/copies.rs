@@ -95,7 +95,7 @@ pub fn restore(dir: &Path, from: &Path) -> Result<Replaced, OpenError> {
     Ok(Replaced { old, records: contents.records(), bytes: [before, size(&place)] })
 }
 
-/// Writes the store in `dir` anew without unused room. No process may have it open. Blocks.
+/// Writes the store in `dir` again without unused room. No process may have it open. Blocks.
 ///
 /// # Errors
 /// Those of [`restore`], and that there is no store.

@@ -1,4 +1,4 @@
-//! Reads records of one moment, in any thread, while the store goes on.
+//! Reads records of one moment, in any thread, while the store continues.
 
 use super::{
     StoreError,
@@ -12,7 +12,7 @@ use std::{fmt, path::PathBuf};
 
 /// The records of a store at one moment. While it exists, the room of records removed meanwhile cannot be used again: read at once.
 ///
-/// A failure leaves the store as it is, also where only opening it anew would help. So read what has failed by [`super::Store`].
+/// A failure leaves the store as it is, also where only opening it again would help. So read what has failed by [`super::Store`].
 pub struct Reader {
     read: ReadTransaction,
     path: PathBuf,

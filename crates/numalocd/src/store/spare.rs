@@ -1,6 +1,6 @@
 //! Room that is kept in reserve beside the store, so that records can be removed on a file system that is full.
 //!
-//! A commit writes changed pages of the tree anew before it frees the old ones, and the database chooses new pages that the file
+//! A commit writes changed pages of the tree again before it frees the old ones, and the database chooses new pages that the file
 //! system may have no room for. So removing needs room, too, and nobody could empty a store that fills its disk.
 
 use std::{

@@ -21,7 +21,7 @@ use std::{
 
 /// Bytes of a record's checksum.
 const CHECKSUM: usize = 4;
-/// Open jobs are whole in memory. Earlier versions had no bound for them: of what is beyond this weight, the rest is planned anew.
+/// Open jobs are whole in memory. Earlier versions had no bound for them: of what is beyond this weight, the rest is planned again.
 const OPEN: usize = 128 << 20;
 
 /// The version of this layout. A store of another version is refused.

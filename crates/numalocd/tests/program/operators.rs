@@ -162,7 +162,7 @@ async fn a_bad_certificate_keeps_the_configuration_as_it_was() {
             assert!(start.elapsed() < DEADLINE, "the reload does not end with {expected}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        // The daemon goes on in any case.
+        // The daemon continues in any case.
         assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
     }
     assert!(daemon.stop().success());

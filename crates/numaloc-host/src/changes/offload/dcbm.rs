@@ -3,7 +3,7 @@
 //!
 //! `offloading` is the switch; the kernel refuses it with EBUSY while another module copies (`migrate_offload_register`).
 //! `nr_dma_chan` is 1 to 16, else EINVAL; it is written before the switch, because it counts when channels are taken.
-//! `reason_mask` says which migrations are meant, by names; since it is new, without it all are. The counters begin anew when
+//! `reason_mask` says which migrations are meant, by names; since it is new, without it all are. The counters begin again when
 //! anybody writes to them.
 
 use super::interface::{Counters, Interface, Knob, Settings, count};

@@ -168,7 +168,7 @@ async fn members_of_one_group_leave_turns_to_others() {
     }
 }
 
-/// A stuck call is given up. A stream goes on until its client ends it.
+/// A stuck call is given up. A stream continues until its client ends it.
 #[tokio::test(start_paused = true)]
 async fn calls_end_in_time() {
     let (access, _sender) = access(config(Vec::new()));

@@ -146,7 +146,7 @@ async fn best_effort_is_put_back_for_a_job_that_waits_for_its_node() {
     rig.planned(&order, &[2], "0");
     order.go.await.expect("it is told to move");
     rig.report(Report::Ended(urgent, Ok(outcome(4096, None))));
-    // The best-effort job goes on where it was. Its outcome accounts for both runs.
+    // The best-effort job continues where it was. Its outcome accounts for both runs.
     let order = rig.order().await;
     assert_eq!(order.job, best_effort);
     rig.planned(&order, &[1], "0");
@@ -205,7 +205,7 @@ async fn slow_jobs_take_turns_with_those_of_others() {
     rig.planned(&order, &[3], "3");
     told(order).await;
     rig.assert_no_order().await;
-    // The first job goes on once the other one is done.
+    // The first job continues once the other one is done.
     rig.report(Report::Ended(other, Ok(outcome(4096, None))));
     let order = rig.order().await;
     assert_eq!(order.job, first, "it does not go on");

@@ -351,7 +351,7 @@ async fn a_run_is_the_same_for_the_same_request_id() {
         let by = (job.requester.as_deref(), job.request_id.as_deref());
         assert_eq!((job.creator.as_str(), by), ("schedule", (Some("uid:1000"), Some("r"))));
     }
-    // It has ended, and the daemon has started anew.
+    // It has ended, and the daemon has started again.
     rig.stop().await;
     let mut rig = Rig::at(&dir);
     let again = rig.handle.run_schedule(operator(), once.clone()).await;

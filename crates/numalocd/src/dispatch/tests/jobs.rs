@@ -322,7 +322,7 @@ async fn lists_come_in_pages() {
     rig.stop().await;
 }
 
-/// Lists show a job as it is at that moment, also when a stop has interrupted it and it is queued anew.
+/// Lists show a job as it is at that moment, also when a stop has interrupted it and it is queued again.
 #[tokio::test(start_paused = true)]
 async fn lists_show_jobs_as_they_are() {
     let dir = dir();
@@ -346,7 +346,7 @@ async fn lists_show_jobs_as_they_are() {
     rig.report(Report::Ended(id.clone(), Ok(outcome(4096, Some((Reason::Cancelled, 4096))))));
     rig.task.await.unwrap();
 
-    // Interrupted by the stop, and then queued anew.
+    // Interrupted by the stop, and then queued again.
     let mut rig = Rig::at(&dir);
     let order = rig.order().await;
     assert_eq!(rig.only_listed().await.state, JobState::Planning);
@@ -466,7 +466,7 @@ async fn new_events_are_not_read_from_the_store() {
     rig.stop().await;
 }
 
-/// A failed read closes the database, and only the dispatcher may open it anew.
+/// A failed read closes the database, and only the dispatcher may open it again.
 #[tokio::test(start_paused = true)]
 async fn a_failed_read_is_tried_again_by_the_dispatcher() {
     let dir = dir();

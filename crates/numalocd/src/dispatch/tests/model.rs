@@ -71,7 +71,7 @@ impl World {
     async fn settle(&mut self, rig: &mut Rig) {
         tokio::time::sleep(Duration::from_millis(1)).await;
         // First, orders that were dropped are removed: a job that was paused and resumed while it was planned is ordered
-        // anew.
+        // again.
         self.active.retain_mut(|active| {
             if active.moving {
                 return true;

@@ -115,7 +115,7 @@ fn status(refusal: Refusal) -> Status {
     refusal.into()
 }
 
-/// After a restart of the daemon all watches have to begin anew, but not at the same moment.
+/// After a restart of the daemon all watches have to begin again, but not at the same moment.
 #[test]
 fn watches_that_begin_anew_are_spread() {
     let waits: std::collections::BTreeSet<Duration> = (0..100)

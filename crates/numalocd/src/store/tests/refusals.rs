@@ -114,7 +114,7 @@ fn only_the_owner_may() {
     assert_eq!((mode(&dir), entries.collect::<Vec<_>>()), (0o700, vec![0o600; 2]));
 }
 
-/// The unfinished file of a daemon that died at its first start is no obstacle.
+/// The unfinished file of a daemon that died at its first start is not an obstacle.
 #[test]
 fn an_unfinished_store_is_made_anew() {
     let dir = tempfile::tempdir().unwrap();
