@@ -15,6 +15,8 @@
 
 pub mod amount;
 mod convert;
+#[cfg(feature = "reflect")]
+mod described;
 pub mod encoded;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
@@ -25,6 +27,8 @@ pub use convert::{
     AdviceView, Damaged, Known, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, LocalityView,
     STALL_MAX, STALL_MIN, SnapshotView, Stored, event_number, timestamp,
 };
+#[cfg(feature = "reflect")]
+pub use described::descriptor;
 pub use violation::{DOMAIN, Problem, Violation, Violations};
 
 /// The `source` of the workloads that numaloc-nri registers.

@@ -1,22 +1,16 @@
-//! Reads messages of the API from trees by their descriptions: what is said of a field there holds here, so that no list of fields
-//! has to be kept.
+//! Reads messages of the API from trees by their descriptions in the definitions, so that no list of fields has to be kept here.
 
 use crate::{
     fields::{KNOWN_MAX, Problem, below, flag, text, unknown_name, whole},
     text::{SHOWN_MAX, shown},
     tree::Tree,
 };
-use numaloc_api::{FILE_DESCRIPTOR_SET, amount};
+use numaloc_api::{amount, descriptor};
 use prost::{Message, Name};
 use prost_reflect::{
-    DescriptorPool, DynamicMessage, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor, Value,
+    DynamicMessage, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor, Value,
 };
-use std::{collections::BTreeMap, sync::LazyLock};
-
-static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
-    // The build has made it; tests read it.
-    DescriptorPool::decode(FILE_DESCRIPTOR_SET).unwrap_or_default()
-});
+use std::collections::BTreeMap;
 
 /// Which fields may be set; the others are as unknown as any other name.
 pub type Allowed = fn(&FieldDescriptor) -> bool;
@@ -32,9 +26,7 @@ pub fn message<M: Message + Name + Default>(
     also: &[&str],
 ) -> Result<M, Problem> {
     let broken = |why: String| Problem::new(path, why, "");
-    let name = M::full_name();
-    let descriptor = POOL.get_message_by_name(&name);
-    let descriptor = descriptor.ok_or_else(|| broken(format!("has no description of {name}")))?;
+    let descriptor = descriptor::<M>().map_err(broken)?;
     let read = object(path, map, &descriptor, allowed, also)?;
     read.transcode_to().map_err(|error| broken(error.to_string()))
 }

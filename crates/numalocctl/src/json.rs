@@ -1,18 +1,10 @@
 //! Messages of the API as JSON, in protobuf's mapping with the field names of the definitions. Numbers are numbers, also those of
 //! 64 bits, and fields at their defaults are included; what is unset is left out.
 
-use numaloc_api::FILE_DESCRIPTOR_SET;
+use numaloc_api::descriptor;
 use prost::{Message, Name};
-use prost_reflect::{
-    DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions,
-};
+use prost_reflect::{DeserializeOptions, DynamicMessage, SerializeOptions};
 use serde::{Deserializer, Serialize, Serializer, de, ser};
-use std::sync::LazyLock;
-
-static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
-    // The build has made it; a test reads it.
-    DescriptorPool::decode(FILE_DESCRIPTOR_SET).unwrap_or_default()
-});
 
 /// A message that is written as JSON.
 pub struct Json<'a, M>(pub &'a M);
@@ -51,11 +43,6 @@ pub fn read<'de, M: Message + Name + Default, D: Deserializer<'de>>(
     let options = DeserializeOptions::new().deny_unknown_fields(true);
     let message = DynamicMessage::deserialize_with_options(descriptor, from, &options)?;
     message.transcode_to().map_err(de::Error::custom)
-}
-
-fn descriptor<M: Name>() -> Result<MessageDescriptor, String> {
-    let name = M::full_name();
-    POOL.get_message_by_name(&name).ok_or_else(|| format!("{name} is not defined"))
 }
 
 #[cfg(test)]
