@@ -25,6 +25,7 @@ mod workloads;
 
 use crate::{
     args::{Cli, Command, Format},
+    doc::RemovedDoc,
     exit::{Code, Failure},
     output::{Report, View, render, render_message},
     place::{self, Environment, Place},
@@ -36,6 +37,15 @@ use serde::Serialize;
 
 /// Message for a request that was only checked.
 const TAKEN: &str = "the daemon would take it; nothing has changed\n";
+
+/// Removes records one after the other. Before the first one that fails, all are removed.
+fn remove_each<I: ToString>(
+    ids: &[I],
+    remove: impl Fn(&I) -> Result<(), Failure>,
+) -> Result<RemovedDoc, Failure> {
+    let one = |id: &I| remove(id).map(|()| id.to_string());
+    Ok(RemovedDoc { removed: ids.iter().map(one).collect::<Result<_, _>>()? })
+}
 
 /// The surroundings of this program.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! `numalocctl jobs`.
 
-use super::{TAKEN, answered, changes, shown, wait};
+use super::{TAKEN, answered, changes, remove_each, shown, wait};
 use crate::{
     args::{Cli, DeleteJobsArgs, Format, JobsArgs, JobsCommand, ListJobsArgs, ProgressArgs},
     clean::clean,
@@ -59,20 +59,15 @@ fn get(cli: &Cli, daemon: &Daemon, args: &JobsArgs) -> Result<Report, Failure> {
     })
 }
 
-/// Deletes one after the other. Before the first one that fails, all are deleted.
 fn delete(daemon: &Daemon, args: &DeleteJobsArgs) -> Result<RemovedDoc, Failure> {
     let DeleteJobsArgs { jobs, allow_missing, validate_only } = args;
-    let mut removed = Vec::new();
-    for id in jobs {
-        let request = DeleteJob {
+    remove_each(jobs, |id| {
+        daemon.delete_job(&DeleteJob {
             id: id.clone(),
             allow_missing: *allow_missing,
             validate_only: *validate_only,
-        };
-        daemon.delete_job(&request)?;
-        removed.push(id.to_string());
-    }
-    Ok(RemovedDoc { removed })
+        })
+    })
 }
 
 fn list(cli: &Cli, daemon: &Daemon, args: &ListJobsArgs) -> Result<Report, Failure> {

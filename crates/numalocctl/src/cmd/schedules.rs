@@ -1,6 +1,6 @@
 //! `numalocctl schedules`.
 
-use super::{TAKEN, answered, changes, shown, wait};
+use super::{TAKEN, answered, changes, remove_each, shown, wait};
 use crate::{
     args::{
         Cli, CreateScheduleArgs, DeleteScheduleArgs, RunSchedulesArgs, SchedulesCommand,
@@ -135,18 +135,14 @@ fn hold(
 }
 
 fn delete(daemon: &Daemon, args: &DeleteScheduleArgs) -> Result<RemovedDoc, Failure> {
-    let mut removed = Vec::new();
-    for id in &args.schedules {
-        let request = DeleteSchedule {
+    remove_each(&args.schedules, |id| {
+        daemon.delete_schedule(&DeleteSchedule {
             id: id.clone(),
             etag: args.etag.clone(),
             allow_missing: args.allow_missing,
             validate_only: args.validate_only,
-        };
-        daemon.delete_schedule(&request)?;
-        removed.push(id.to_string());
-    }
-    Ok(RemovedDoc { removed })
+        })
+    })
 }
 
 fn names(answer: &v1::ListSchedulesResponse, _: View) -> String {

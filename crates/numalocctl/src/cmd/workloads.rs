@@ -2,7 +2,7 @@
 
 mod file;
 
-use super::{TAKEN, answered, changes, shown};
+use super::{TAKEN, answered, changes, remove_each, shown};
 use crate::{
     args::{
         Cli, ListWorkloadsArgs, RegisterArgs, ReplaceArgs, UnregisterArgs, WorkloadsCommand,
@@ -130,18 +130,14 @@ fn set(args: &ReplaceArgs) -> Result<WorkloadSet, Failure> {
 }
 
 fn unregister(daemon: &Daemon, args: &UnregisterArgs) -> Result<RemovedDoc, Failure> {
-    let mut removed = Vec::new();
-    for id in &args.workloads {
-        let request = UnregisterWorkload {
+    remove_each(&args.workloads, |id| {
+        daemon.unregister(&UnregisterWorkload {
             id: id.clone(),
             etag: args.etag.clone(),
             allow_missing: args.allow_missing,
             validate_only: args.validate_only,
-        };
-        daemon.unregister(&request)?;
-        removed.push(id.to_string());
-    }
-    Ok(RemovedDoc { removed })
+        })
+    })
 }
 
 fn in_full(answer: &v1::ListWorkloadsResponse, view: View) -> String {
