@@ -1,6 +1,6 @@
 //! The command line, as people and scripts call it.
 
-use crate::{app::Layout, scene::Scene, settings::Cgroup};
+use crate::{app::Layout, scene::Scene, settings::Cgroup, truth::Nodes};
 use serde_json::Value;
 use std::{
     env,
@@ -30,6 +30,19 @@ pub fn as_nobody(arguments: &[&str]) -> Output {
 /// Its exit code.
 pub fn code(output: &Output) -> Option<i32> {
     output.status.code()
+}
+
+/// The JSON that a command which has succeeded printed.
+pub fn json(output: &Output) -> Value {
+    assert_eq!(code(output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// Bytes by node of all memory of the target, in an answer of `locality`.
+pub fn located(answer: &Value) -> Nodes {
+    let number = |of: &Value, field: &str| of[field].as_u64().expect("a number");
+    let nodes = answer["locality"]["total"]["nodes"].as_array().expect("a list").iter();
+    nodes.map(|of| (number(of, "node_id") as u32, number(of, "bytes"))).collect()
 }
 
 /// Asserts that numalocctl prints one line of complaint that names `thing`.

@@ -1,12 +1,11 @@
 //! `numastat -p`, which is not ours, beside numa_maps as the suites read it and beside `numalocctl locality`: all three say the same.
 
 use crate::{
-    cli::{code, numalocctl},
+    cli::{code, json, located, numalocctl},
     scene::{SLACK, Scene},
     settings::Setting,
     truth::{Nodes, on},
 };
-use serde_json::Value;
 use std::process::Command;
 
 const MIB: u64 = 1 << 20;
@@ -28,12 +27,7 @@ fn numastat(pid: i32) -> Nodes {
 
 /// What `locality` says of a process that is the only one of the target.
 fn locality(pid: i32) -> Nodes {
-    let output = numalocctl(&["locality", "--pid", &pid.to_string(), "-o", "json"]);
-    assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let number = |of: &Value, field: &str| of[field].as_u64().expect("a number");
-    let nodes = document["locality"]["total"]["nodes"].as_array().expect("a list").iter();
-    nodes.map(|of| (number(of, "node_id") as u32, number(of, "bytes"))).collect()
+    located(&json(&numalocctl(&["locality", "--pid", &pid.to_string(), "-o", "json"])))
 }
 
 /// Compares all three. Returns what numastat says.

@@ -2,13 +2,12 @@
 
 use crate::{
     app::{App, Layout},
-    cli::{NOBODY, as_nobody, code, numalocctl},
+    cli::{NOBODY, as_nobody, json, located, numalocctl},
     settings::Setting,
     top::{after_a_full_pass, row},
     truth::{Truth, off, on},
 };
 use numaloc_core::PAGE;
-use serde_json::Value;
 use std::{fs::File, os::unix::fs::FileExt};
 
 const MIB: u64 = 1 << 20;
@@ -35,12 +34,6 @@ fn reader(region: &str) -> App {
     app
 }
 
-/// Resident bytes in an answer of `locality`.
-pub fn resident_bytes(answer: &Value) -> u64 {
-    let nodes = answer["locality"]["total"]["nodes"].as_array().expect("a list").iter();
-    nodes.map(|node| node["bytes"].as_u64().expect("bytes")).sum()
-}
-
 /// What `top` and `locality` say of a process is what numa_maps says.
 fn nobody_has_zeros(region: &str) {
     let _balancing = Setting::numa_balancing(false);
@@ -55,9 +48,8 @@ fn nobody_has_zeros(region: &str) {
     assert!(seen.abs_diff(all) <= SLACK, "top: {row}, numa_maps: {truth:?}");
 
     let output = numalocctl(&["locality", "--pid", &pid, "-o", "json", "--standalone"]);
-    assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let seen = resident_bytes(&document);
+    let document = json(&output);
+    let seen: u64 = located(&document).values().sum();
     assert!(seen.abs_diff(all) <= SLACK, "locality: {document:#}, numa_maps: {truth:?}");
     assert_eq!(document["locality"]["unplaced_bytes"], 0);
 }
@@ -90,8 +82,7 @@ fn advice_is_about_memory_that_is_there() {
         "-o",
         "json",
     ]);
-    assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    let advice: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let advice = json(&output);
     let bytes = advice["advice"]["findings"][0]["bytes"].as_u64().expect("a finding");
     let truth = off(&Truth::of(app.pid()).all(), 0);
     assert!(bytes.abs_diff(truth) <= SLACK, "{advice:#}, {truth} in numa_maps");
@@ -106,9 +97,8 @@ fn without_page_frames_zeros_are_nobodys_either() {
         let app = layout.owned_by(NOBODY).start("zeros");
         let pid = app.pid().to_string();
         let output = as_nobody(&["locality", "--pid", &pid, "-o", "json"]);
-        assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-        let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        let seen = resident_bytes(&document);
+        let document = json(&output);
+        let seen: u64 = located(&document).values().sum();
         let all = Truth::of(app.pid()).all().values().sum();
         assert!(seen.abs_diff(all) <= SLACK, "{region}: {document:#}");
         assert_eq!(document["locality"]["unplaced_bytes"], 0, "{region}");
