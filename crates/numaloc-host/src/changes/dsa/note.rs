@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{Error, journal::Journal};
 use serde::{Deserialize, Serialize};
+use std::mem;
 
 /// What is changed on one device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,9 +56,10 @@ impl Record {
 /// The note cannot be read.
 pub fn records(journal: &Journal<Vec<Record>>) -> Result<Vec<Record>, Error> {
     let noted = journal.noted()?.unwrap_or_default().into_iter().filter(Record::is_possible);
-    let trusted = noted.map(|record| {
-        let changes = record.changes.iter().filter(|change| record.can_have(change));
-        Record { changes: changes.cloned().collect(), ..record.clone() }
+    let trusted = noted.map(|mut record| {
+        let noted = mem::take(&mut record.changes).into_iter();
+        record.changes = noted.filter(|change| record.can_have(change)).collect();
+        record
     });
     Ok(trusted.collect())
 }
