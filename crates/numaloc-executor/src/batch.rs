@@ -179,7 +179,7 @@ impl<'a> Mover<'a> {
                 Room::Unsettled => {
                     self.work.release(claimed, 0);
                     match self.work.control.allowance {
-                        // Others say when it continues: that is no work of this run.
+                        // The run that makes the allowance decides when this one continues, so the wait is not work of this run.
                         Some(_) => {
                             self.rests.pause(others::PAUSE);
                         }

@@ -42,7 +42,7 @@
 //! larger as long as they take no more than twice that. A worker rests for what it has done (`duty`), scans and verifications included.
 //! A `brake` lowers the share of time: it halves when something is over its bound, and doubles once all is below half of it. At the
 //! least, 1/32 of the pace and calls of 256 KiB or one folio, a run still completes. There are three brakes: for the `guard`, for what
-//! has a bound whoever causes it (`watch`), and for huge pages that are split (`splits`).
+//! has a bound for all causes together (`watch`), and for huge pages that are split (`splits`).
 //!
 //! **Only pressure that the run causes slows it down.** Pressure is measured in spells of 120 ms (`spell`). As long as it is below its
 //! bound, so is the part that the run causes. Beyond, the `guard` makes trials: a spell of moving and one of resting, in an order without

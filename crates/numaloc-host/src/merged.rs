@@ -1,5 +1,5 @@
-//! Pages that KSM has merged (mm/ksm.c). One frame stands for equal pages at many addresses, of one process or of several, and
-//! extents are told apart by addresses. So a look assigns each such frame to the first address at which it finds it.
+//! Pages that KSM has merged (mm/ksm.c). One frame holds equal pages of many addresses, of one process or of several. Extents are
+//! ranges of addresses, so a survey assigns each such frame to the first address that shows it.
 
 use crate::{
     Roots,

@@ -78,7 +78,7 @@ mod tests {
     use std::cell::Cell;
     use tokio::time::{sleep, timeout};
 
-    /// How often it is told within five minutes, if the connection's task continues for so long.
+    /// Number of messages to the service manager within five minutes, while the connection's task runs for `beaten_for`.
     async fn told(patience: Option<Duration>, beaten_for: Duration) -> u32 {
         let (watchdog, told) = (Watchdog::new(patience), Cell::new(0));
         tokio::select! {

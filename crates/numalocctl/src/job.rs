@@ -147,7 +147,7 @@ impl From<Here<'_>> for v1::Job {
     }
 }
 
-/// A member that is left out, or some of whose processes are. Of those that take part there is no result for each.
+/// A member that is left out, or some of whose processes are. Without the daemon, members that take part have no result of their own.
 fn member_left_out(missing: &value::Missing) -> v1::MemberResult {
     let is_whole = missing.processes == 0;
     let state = if is_whole { v1::MemberState::Missing } else { v1::MemberState::Partial };

@@ -43,7 +43,7 @@ fn end(system: &System, id: &str) -> v1::Job {
     client.job(&name)
 }
 
-/// What became of two jobs for units that are there again after the restart: one continues, the other is said to be interrupted.
+/// Asserts how two jobs for units that exist again after the restart ended: one continued, the other is interrupted.
 fn assert_recovered(system: &System, resumed: &str, stopped: &str) {
     let stopped = end(system, stopped);
     assert_eq!(stopped.state(), v1::JobState::Interrupted, "{}", stopped.state_message);

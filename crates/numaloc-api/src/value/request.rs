@@ -140,7 +140,7 @@ pub struct Page {
 /// Asks for records that match a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListOf<F> {
-    /// Which records.
+    /// The conditions that a record has to meet.
     pub filter: F,
     /// Which page.
     pub page: Page,
@@ -156,7 +156,7 @@ pub type ListWorkloads = ListOf<WorkloadFilter>;
 /// Asks for records that match a filter, and for their changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchOf<F> {
-    /// Which records.
+    /// The conditions that a record has to meet.
     pub filter: F,
     /// Continue after the answer with this token; `None`: all records come first. It is not checked yet.
     pub resume_token: Option<String>,

@@ -45,7 +45,7 @@ pub fn skip(process: &v1::ProcessLocality) -> Option<&'static str> {
     }
 }
 
-/// `4711 (redis-server)`.
+/// Pid and name of a process, such as `4711 (redis-server)`.
 pub fn process(process: Option<v1::ProcessId>, comm: &str) -> String {
     format!("{} ({})", process.unwrap_or_default().pid, crate::clean::clean(comm))
 }

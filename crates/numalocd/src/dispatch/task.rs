@@ -30,8 +30,8 @@ const RETRY: Duration = Duration::from_secs(1);
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 /// How many commands may be queued. When the queue is full, callers wait.
 const COMMANDS: usize = 256;
-/// About how many bytes the changes have that share a commit. A larger change has a commit of its own: if there is no room for
-/// it, changes of other clients do not fail with it.
+/// Approximate bound, in bytes, of the changes that share a commit. A larger change gets a commit of its own: if the disk has no room
+/// for it, changes of other clients do not fail with it.
 const COMMIT_BYTES: usize = 1 << 20;
 
 /// The channels from the engine.

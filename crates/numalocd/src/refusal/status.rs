@@ -23,8 +23,8 @@ const VALUE_MAX: usize = 200;
 /// How long clients are told to wait before they try again, while the daemon, or what it has to ask, starts or stops.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// Clients whose watches have to begin again are told to wait for random times up to this: after a restart of the daemon that is all of
-/// them at once.
+/// Longest of the random waits (RetryInfo) before a client may begin its watch again. After a restart of the daemon all watches begin
+/// again at once.
 const SPREAD: Duration = Duration::from_secs(5);
 
 impl From<Refusal> for Status {
