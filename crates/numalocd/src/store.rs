@@ -281,7 +281,7 @@ impl OpenError {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// There is no room.
-    #[error("no room on the file system of {path}: free some, the daemon goes on by itself")]
+    #[error("no room on the file system of {path}: free some, the daemon continues automatically")]
     Full {
         /// The file.
         path: PathBuf,
