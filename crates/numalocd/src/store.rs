@@ -3,7 +3,7 @@
 //! **Records are stored as messages of the API,** each with a checksum over its table, its key and itself. A file is read and checked in
 //! full before anything is written to it (`opening`, `disk`); a file that is damaged, foreign or of another version is left as it is and
 //! the daemon does not start. A record is read by the same functions as a request, but not by its bounds (`Violations::of_record`): what
-//! was valid when it was made stays so. Stores that earlier versions wrote are opened by a test (`crates/numalocd/tests/stores`). After a
+//! was valid when it was made stays so. Stores that earlier versions wrote are opened by a test (`crates/numalocd/tests/program/stores`). After a
 //! failed write the database is opened again as it was before.
 //!
 //! **A store is replaced by one rename.** Backups, restores, compaction and repair copy the rows of one read transaction into a new file

@@ -6,7 +6,7 @@
 //! changes, and at each release, a new one is added:
 //!
 //! ```text
-//! NUMALOCD_FIXTURE=0.1.0 cargo test -p numalocd --test stores -- --ignored --exact write_a_fixture
+//! NUMALOCD_FIXTURE=0.1.0 cargo test -p numalocd --test program -- --ignored --exact stores::write_a_fixture
 //! ```
 
 mod records;
@@ -39,7 +39,7 @@ const ENDS: [&str; 2] = ["closed", "killed"];
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stores/fixtures")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program/stores/fixtures")
 }
 
 fn seconds(time: SystemTime) -> u64 {
@@ -235,8 +235,8 @@ fn all_fixtures() -> Vec<PathBuf> {
     all.sort();
     assert!(
         !all.is_empty(),
-        "there is no fixture in {}: write one with {NAME}={} cargo test -p numalocd --test stores -- --ignored --exact \
-         write_a_fixture",
+        "there is no fixture in {}: write one with {NAME}={} cargo test -p numalocd --test program -- --ignored --exact \
+         stores::write_a_fixture",
         fixtures().display(),
         env!("CARGO_PKG_VERSION")
     );
