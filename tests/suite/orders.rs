@@ -64,7 +64,7 @@ impl Desk {
         let (orders, ordered) = mpsc::unbounded_channel();
         let (to, reports) = mpsc::unbounded_channel();
         let balancing = Balancing::new(Roots::default());
-        let offloading = Offloading::new(Roots::default(), "/nowhere".as_ref());
+        let offloading = Offloading::new(Roots::default());
         let engine = Engine::new(Roots::default(), balancing, offloading);
         runtime.spawn(engine.clone().serve(ordered, to));
         Self { engine, orders, reports, runtime }

@@ -13,8 +13,7 @@
 //! | [`store`] | keeps the records on the disk |
 //! | [`engine`] | looks at targets, plans and moves, in threads |
 //! | [`balancing`] | pauses the kernel's own NUMA balancing for a job, and restores it |
-//! | [`offload`] | switches copying by a DMA engine on for jobs, and off again; says what it pays and what was used |
-//! | `saved` | the file with what was measured of offload |
+//! | [`offload`] | switches copying by a DMA engine on for jobs, and off again, and reports what was used |
 //! | [`accelerators`] | sets up work queues of accelerators for the kernel, and takes them down |
 //! | [`config`], [`cli`] | the configuration file, and the arguments of the program |
 //! | [`daemon`] | wires all of this together |
@@ -36,7 +35,6 @@ pub mod notify;
 pub mod offload;
 pub mod order;
 pub mod refusal;
-mod saved;
 pub mod service;
 pub mod store;
 pub mod tls;
@@ -54,7 +52,7 @@ pub fn main() -> ExitCode {
         return checked.unwrap_or(ExitCode::FAILURE);
     }
     if args.restore_settings {
-        let done = cli::restore_settings(&args, Roots::default(), &mut std::io::stdout());
+        let done = cli::restore_settings(Roots::default(), &mut std::io::stdout());
         return done.unwrap_or(ExitCode::FAILURE);
     }
     if let Some(done) = cli::maintain(&args, &mut std::io::stdout()) {

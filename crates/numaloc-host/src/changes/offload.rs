@@ -21,7 +21,7 @@ mod tests;
 pub use engines::{Condition, condition};
 pub use interface::{Counters, Interface, Knob, Settings};
 
-use crate::{Roots, read};
+use crate::Roots;
 use engines::channels;
 use std::fs::File;
 
@@ -78,12 +78,4 @@ fn refusal(roots: &Roots, interface: &dyn Interface) -> Option<String> {
         );
     }
     interface.refusal()
-}
-
-/// What a measurement of offload is true of, in one word: the kernel's release, the interface, and the engines. `None` if there is no
-/// interface, or the kernel does not say its release.
-pub fn key(roots: &Roots) -> Option<String> {
-    let release = read::text(&roots.proc.join("sys/kernel/osrelease")).ok()?;
-    let engines = channels(roots).unwrap_or_default().join(",");
-    Some(format!("{}/{}/{engines}", release.trim(), find(roots)?.name()))
 }

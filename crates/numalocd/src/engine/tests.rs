@@ -26,8 +26,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// An engine that does not change the settings of this machine.
 fn engine(roots: Roots) -> Engine {
-    let nowhere = "/nowhere".as_ref();
-    let offloading = Offloading::new(roots.clone(), nowhere);
+    let offloading = Offloading::new(roots.clone());
     Engine::new(roots.clone(), Balancing::new(roots), offloading)
 }
 

@@ -1,19 +1,13 @@
 //! What jobs share: the settings while offload is on, and the look at how it does.
 
-use super::{Host, NotUsed, OffloadError, changes::Changes, measured::Measured};
-use crate::{
-    config,
-    saved::{Saved, SavedFile},
-};
-use numaloc_core::offload::Calibration;
-use numaloc_executor::calibrate::Timed;
+use super::{Host, OffloadError, changes::Changes};
+use crate::config;
 use numaloc_host::{
     Roots, journal,
-    offload::{Condition, Counters, Interface, Settings, condition, is_on, key},
+    offload::{Condition, Counters, Interface, Settings, condition},
 };
 use std::{
-    fmt, io,
-    path::Path,
+    io,
     sync::{Arc, Condvar, Mutex, MutexGuard},
     thread,
 };
@@ -23,16 +17,12 @@ pub(super) const NAME: &str = "offload";
 
 pub(super) type Journal = journal::Journal<Changes>;
 
-/// What was measured.
-const RATES: &str = "offload_rates.saved";
-
 /// The part that all clones and jobs share.
 #[derive(Debug)]
 pub struct Shared {
     pub(super) roots: Roots,
     /// The right to change the settings, and what was found; held while they are changed.
     journal: Mutex<Option<Journal>>,
-    rates: SavedFile<Measured>,
     host: Host,
     /// The lock is held while settings are changed, so that no job moves before offload is on.
     session: Mutex<Session>,
@@ -49,8 +39,6 @@ pub struct Session {
     pub(super) joined: u64,
     /// Set while there are any.
     on: Option<On>,
-    /// Why a measurement failed, and of which kernel and engines. It is not tried again with these.
-    not_measured: Option<(Option<String>, NotUsed)>,
 }
 
 /// Offload while it is on.
@@ -65,14 +53,6 @@ struct On {
     condition: Condition,
     /// Why it was given up.
     trouble: Option<String>,
-}
-
-/// A measurement with offload on.
-#[derive(Debug)]
-struct With {
-    rates: io::Result<Vec<Timed>>,
-    /// What the kernel had counted before and after; `None` if it does not count.
-    counted: Option<(Counters, Counters)>,
 }
 
 impl Session {
@@ -114,11 +94,10 @@ impl On {
 }
 
 impl Shared {
-    pub(super) fn new(roots: Roots, state_dir: &Path, host: Host) -> Self {
+    pub(super) fn new(roots: Roots, host: Host) -> Self {
         Self {
             roots,
             journal: Mutex::default(),
-            rates: SavedFile::new(state_dir, RATES),
             host,
             session: Mutex::default(),
             left: Condvar::new(),
@@ -134,11 +113,10 @@ impl Shared {
         self: &Arc<Self>,
         session: &mut Session,
         rules: config::Offload,
-    ) -> Result<(), NotUsed> {
+    ) -> Result<(), OffloadError> {
         if session.jobs == 0 {
-            let known = self.known().ok().flatten();
-            let pages_min = known.and_then(|calibration| calibration.pages_min());
-            let interface = self.switch_on(&settings(rules, pages_min))?;
+            let config::Offload { polling, channels_max, .. } = rules;
+            let interface = self.switch_on(&Settings { polling, channels_max })?;
             let counters = interface.counters().ok().flatten();
             let condition = condition(&self.roots);
             let first = session.joined + 1;
@@ -185,82 +163,6 @@ impl Shared {
         if let Err(error) = thread::Builder::new().name("offload".into()).spawn(watch) {
             tracing::warn!(%error, "errors of offload are noticed only when a job ends");
         }
-    }
-
-    /// What is known of this kernel and these engines, or what is measured now. `Ok(None)`: it cannot be measured because somebody
-    /// has switched it on for good.
-    pub(super) fn calibration(
-        &self,
-        session: &mut Session,
-        rules: config::Offload,
-    ) -> Result<Option<Calibration>, NotUsed> {
-        match self.known() {
-            Ok(Some(calibration)) => return Ok(Some(calibration)),
-            Ok(None) => {}
-            Err(error) => tracing::warn!(%error, "what was measured of offload is measured anew"),
-        }
-        if session.jobs > 0 {
-            // Those before could not measure it either, or did not want to know.
-            return Err(not_measured(&"offload is in use"));
-        }
-        self.put_back()?;
-        if is_on(&self.roots) == Some(true) {
-            return Ok(None);
-        }
-        let of = key(&self.roots);
-        if let Some((_, why)) = session.not_measured.as_ref().filter(|(failed, _)| *failed == of) {
-            return Err(why.clone());
-        }
-        // What keeps it from being switched on may be over the next time.
-        let with = self.rates_with(rules)?;
-        let measured = self.compare(with, of.as_deref());
-        session.not_measured = measured.as_ref().err().map(|why| (of, why.clone()));
-        measured.map(Some)
-    }
-
-    /// Measures with offload on, and says what the kernel has counted meanwhile.
-    fn rates_with(&self, rules: config::Offload) -> Result<With, OffloadError> {
-        let interface = self.switch_on(&settings(rules, None))?;
-        let before = interface.counters().ok().flatten();
-        let rates = (self.host.rates)(&self.roots);
-        let after = interface.counters().ok().flatten();
-        self.put_back()?;
-        Ok(With { rates, counted: before.zip(after) })
-    }
-
-    /// Measures with offload off, too, and keeps the result. `of` is what it is true of.
-    fn compare(&self, with: With, of: Option<&str>) -> Result<Calibration, NotUsed> {
-        let on = with.rates.map_err(|error| not_measured(&error))?;
-        if let Some((before, after)) = with.counted {
-            if after.failed > before.failed {
-                let failures = after.failed - before.failed;
-                let reason =
-                    format!("failed: {failures} folios of a measurement could not be copied");
-                return Err(NotUsed { reason, has_failed: true, expected: None });
-            }
-            if after.offloaded == before.offloaded {
-                return Err(not_measured(&"the kernel gave no copy to an engine"));
-            }
-        }
-        let off = (self.host.rates)(&self.roots).map_err(|error| not_measured(&error))?;
-        let measured = Measured::join(&off, &on);
-        if measured.0.0.is_empty() {
-            return Err(not_measured(&"no size of pages could be measured"));
-        }
-        let of = of.ok_or_else(|| not_measured(&"the kernel does not say its release"))?;
-        tracing::info!(%measured, of, "measured what offload pays");
-        let calibration = measured.0.clone();
-        if let Err(error) = self.rates.write(&Saved { value: measured, of: of.to_owned() }) {
-            tracing::warn!(%error, "what was measured of offload is not kept");
-        }
-        Ok(calibration)
-    }
-
-    /// What was measured with this kernel and these engines.
-    fn known(&self) -> io::Result<Option<Calibration>> {
-        let of = key(&self.roots);
-        let kept = self.rates.read()?.filter(|saved| Some(&saved.of) == of.as_ref());
-        Ok(kept.map(|saved| saved.value.0))
     }
 
     /// Saves what is found and switches it on. If a step fails, all is put back.
@@ -370,12 +272,4 @@ impl Shared {
         let (path, source) = (self.roots.sys.clone(), io::ErrorKind::NotFound.into());
         numaloc_host::Error::Setting { path, source }.into()
     }
-}
-
-fn not_measured(why: &dyn fmt::Display) -> NotUsed {
-    NotUsed { reason: format!("not measured: {why}"), ..NotUsed::default() }
-}
-
-fn settings(rules: config::Offload, pages_min: Option<u32>) -> Settings {
-    Settings { polling: rules.polling, pages_min, channels_max: rules.channels_max }
 }

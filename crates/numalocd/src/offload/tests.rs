@@ -4,7 +4,6 @@ mod ruled;
 mod using;
 
 use super::*;
-use numaloc_core::HUGE;
 use numaloc_host::killed;
 use ruled::Host;
 use session::{Journal, NAME};
@@ -19,13 +18,10 @@ fn asked(policy: Offload) -> Asked {
     Asked { policy, rules: RULES, is_granted: true }
 }
 
-/// 64 MiB of huge pages.
-fn amounts() -> Amounts {
-    Amounts { base_bytes: 0, huge_bytes: 32 * HUGE, list_pages: 64 }
-}
+const BYTES: u64 = 64 << 20;
 
 fn begin(offloading: &Offloading, policy: Offload) -> Using {
-    offloading.begin(&asked(policy), &amounts()).expect("it is not refused")
+    offloading.begin(&asked(policy), BYTES).expect("it is not refused")
 }
 
 /// Each kernel, with the settings before and while it is used.
@@ -45,7 +41,7 @@ fn kernels() -> [(Host, &'static str, String, String); 3] {
             Host::alibaba(),
             ALIBABA,
             "batch_migrate_enabled=false dma_migrate_enabled=false dma_migrate_min_pages=32 dma_migrate_polling=true",
-            "batch_migrate_enabled=true dma_migrate_enabled=true dma_migrate_min_pages=256 dma_migrate_polling=false",
+            "batch_migrate_enabled=true dma_migrate_enabled=true dma_migrate_min_pages=32 dma_migrate_polling=false",
         ),
     ]
 }
@@ -74,14 +70,12 @@ fn a_daemon_that_is_killed_at_any_point_leaves_nothing() {
     for which in 0..3 {
         let host = || {
             let (host, directory, ..) = kernels().into_iter().nth(which).expect("there are three");
-            // What it pays is known, so only the job changes settings.
-            begin(&host.offloading(), Offload::Auto).end(0);
             (host, directory)
         };
         let points = killed::leaves_nothing(
             host,
             |(host, directory)| (host.settings(directory), host.is_noted()),
-            |(host, _)| drop(host.offloading().begin(&asked(Offload::Auto), &amounts())),
+            |(host, _)| drop(host.offloading().begin(&asked(Offload::Auto), BYTES)),
             |(host, _)| drop(host.offloading().put_back()),
         );
         // Three notes, and at least two settings there and back.
@@ -138,16 +132,16 @@ fn a_job_takes_over_what_was_left() {
 
 #[test]
 fn a_value_that_the_kernel_made_another_one_of_is_put_back() {
-    let host = Host::alibaba();
-    let offloading = host.offloading();
-    // Only huge pages pay, so 512 base pages are asked for; this kernel takes 256 at most.
-    let using = begin(&offloading, Offload::Auto);
+    let host = Host::dcbm();
+    // Four are asked for.
+    host.write("sys", "channels", "2");
+    let using = begin(&host.offloading(), Offload::Auto);
     let noted = Journal::peek(&host.roots(), NAME).expect("it is there");
-    let pages = noted.knobs.iter().find(|knob| knob.name == "dma_migrate_min_pages");
-    let pages = pages.map(|knob| (knob.found.as_str(), knob.set.as_str()));
-    assert_eq!(pages, Some(("32", "256")));
+    let channels = noted.knobs.iter().find(|knob| knob.name == "nr_dma_chan");
+    let channels = channels.map(|knob| (knob.found.as_str(), knob.set.as_str()));
+    assert_eq!(channels, Some(("1", "2")));
     using.end(0);
-    assert!(host.settings(ALIBABA).contains("dma_migrate_min_pages=32"));
+    assert!(host.settings(DCBM).contains("nr_dma_chan=1"));
 }
 
 #[test]

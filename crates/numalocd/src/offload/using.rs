@@ -1,7 +1,7 @@
 //! A job's part: from its beginning to the report of what was used.
 
 use super::session::{Session, Shared};
-use numaloc_core::{Offload, OffloadUse, offload::Expected};
+use numaloc_core::{Offload, OffloadUse};
 use numaloc_host::offload::Counters;
 use std::sync::Arc;
 
@@ -31,15 +31,9 @@ impl Using {
     }
 
     /// A job that has just joined the session.
-    pub(super) fn begin(
-        shared: Arc<Shared>,
-        session: &mut Session,
-        requested: Offload,
-        expected: Option<Expected>,
-    ) -> Self {
+    pub(super) fn begin(shared: Arc<Shared>, session: &mut Session, requested: Offload) -> Self {
         let interface = session.interface().map_or("", |interface| interface.name()).to_owned();
-        let report =
-            OffloadUse { requested, used: true, interface, expected, ..OffloadUse::default() };
+        let report = OffloadUse { requested, used: true, interface, ..OffloadUse::default() };
         let (number, joined_others) = (session.joined, session.jobs > 1);
         let before = session.counters();
         Self { report, part: Some(Part { shared, number, joined_others, before }) }

@@ -177,9 +177,8 @@ mod tests {
 
     fn parts(rig: &Rig, cgroup: &Path) -> Parts {
         let roots = Roots { cgroup: cgroup.into(), ..Roots::default() };
-        let nowhere = "/nowhere".as_ref();
         let balancing = Balancing::new(roots.clone());
-        let engine = Engine::new(roots.clone(), balancing, Offloading::new(roots, nowhere));
+        let engine = Engine::new(roots.clone(), balancing, Offloading::new(roots));
         Parts {
             handle: rig.handle.clone(),
             engine,

@@ -43,11 +43,7 @@ fn parts(ending: watch::Receiver<bool>) -> Parts {
 
 fn engine() -> Engine {
     let roots = numaloc_host::Roots::default();
-    Engine::new(
-        roots.clone(),
-        Balancing::new(roots.clone()),
-        Offloading::new(roots, "/nowhere".as_ref()),
-    )
+    Engine::new(roots.clone(), Balancing::new(roots.clone()), Offloading::new(roots))
 }
 
 /// Both ends of one connection: what a server accepts, and the client's channel, once the server serves.

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 const DMA: &str = "dma_migrate_enabled";
 const BATCH: &str = "batch_migrate_enabled";
 const POLLING: &str = "dma_migrate_polling";
-const MIN_PAGES: &str = "dma_migrate_min_pages";
 
 /// The files of this kernel.
 #[derive(Debug)]
@@ -39,15 +38,13 @@ impl Interface for Alibaba {
     }
 
     fn knobs(&self) -> &'static [&'static str] {
-        &[POLLING, MIN_PAGES, BATCH, DMA]
+        &[POLLING, BATCH, DMA]
     }
 
     fn wanted(&self, settings: &Settings) -> Vec<Knob> {
         let polling = Some(Knob { name: POLLING, value: u8::from(settings.polling).to_string() });
-        let pages = settings.pages_min;
-        let pages = pages.map(|pages| Knob { name: MIN_PAGES, value: pages.to_string() });
         let on = [BATCH, DMA].map(|name| Some(Knob { name, value: "1".into() }));
-        let all = [polling, pages].into_iter().chain(on).flatten();
+        let all = [polling].into_iter().chain(on).flatten();
         all.filter(|knob| self.directory.join(knob.name).exists()).collect()
     }
 

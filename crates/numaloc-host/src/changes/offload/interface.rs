@@ -8,8 +8,6 @@ use std::{fmt, io, path::Path};
 pub struct Settings {
     /// Whether the kernel polls for the end of a copy rather than waiting for an interrupt: sooner done, and a CPU busy meanwhile.
     pub polling: bool,
-    /// The shortest copy that is given to an engine, in base pages; `None`: as the kernel has it.
-    pub pages_min: Option<u32>,
     /// Most channels that copy at the same time; `None`: as the kernel has it.
     pub channels_max: Option<u32>,
 }

@@ -363,11 +363,7 @@ async fn each_caller_may_what_the_table_says() {
         }
     });
     let roots = Roots::default();
-    let engine = Engine::new(
-        roots.clone(),
-        Balancing::new(roots.clone()),
-        Offloading::new(roots, "/nowhere".as_ref()),
-    );
+    let engine = Engine::new(roots.clone(), Balancing::new(roots.clone()), Offloading::new(roots));
     let (_stop, running) = watch::channel(false);
     let (_config, in_force) = watch::channel(Arc::new(config()));
     let quotas = Quotas::new(in_force.clone());

@@ -1,15 +1,14 @@
 //! Kernels in a directory: the files of their interfaces, and a way to write them that refuses and clamps as their code does
 //! (dcbm.c of the series and of trees that follow it; the switches of Alibaba Cloud Linux).
 
-use super::super::{Host as Edges, Offloading, Timed, session::NAME};
-use numaloc_core::{HUGE, PAGE};
+use super::super::{Host as Edges, Offloading, session::NAME};
 use numaloc_host::{
     Error, Roots, journal,
     offload::{self, Counters, Interface, Knob, Settings},
 };
 use std::{
     fs,
-    io::{self, ErrorKind},
+    io::ErrorKind,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -18,8 +17,6 @@ use tempfile::TempDir;
 pub const BOOT: &str = "boot-1";
 /// Names that reason_mask knows.
 const REASONS: [&str; 3] = ["compaction", "demotion", "syscall_or_cpuset"];
-/// The most that this kernel takes as the fewest pages.
-const PAGES_MAX: u32 = 256;
 
 /// A host in a directory.
 pub struct Host(TempDir);
@@ -28,9 +25,7 @@ impl Host {
     fn new(directory: &str, files: &[(&str, &str)]) -> Self {
         let host = Self(tempfile::tempdir().expect("a directory"));
         host.boot(BOOT);
-        host.write("proc/sys/kernel", "osrelease", "7.2.0-test");
         host.write("sys/class/dma/dma0chan0", "in_use", "0");
-        host.write("state", "some", "");
         host.write("run", "some", "");
         files.iter().for_each(|(name, text)| host.write(directory, name, text));
         host
@@ -113,7 +108,7 @@ impl Host {
 
     /// One that looks so often.
     pub fn looked_at(&self, look: Duration) -> Offloading {
-        Offloading::with(self.roots(), &self.path("state"), Edges { find, rates, look })
+        Offloading::with(self.roots(), Edges { find, look })
     }
 
     /// The journal.
@@ -132,33 +127,6 @@ pub fn find(roots: &Roots) -> Option<Box<dyn Interface>> {
     offload::find(&roots).map(|files| Box::new(Ruled { files, roots }) as Box<dyn Interface>)
 }
 
-/// How fast memory moves: as fast with an engine as the file `rate` says, in percent of a CPU; as the counter of measurements goes
-/// up in `measured`.
-pub fn rates(roots: &Roots) -> io::Result<Vec<Timed>> {
-    let read = |name: &str| fs::read_to_string(roots.sys.join(name)).ok();
-    let number = |name: &str, default: u64| {
-        read(name).and_then(|text| text.trim().parse().ok()).unwrap_or(default)
-    };
-    if read("broken").is_some() {
-        return Err(io::Error::other("no memory"));
-    }
-    let is_on = offload::is_on(roots) == Some(true);
-    fs::write(roots.sys.join("measured"), (number("measured", 0) + 1).to_string())?;
-    let counter = roots.sys.join("module/dcbm/parameters/folios_migrated");
-    if is_on && counter.exists() {
-        fs::write(
-            counter,
-            (number("module/dcbm/parameters/folios_migrated", 0) + 100).to_string(),
-        )?;
-    }
-    let percent = if is_on { number("rate", 200) } else { 100 };
-    let huge = Timed { folio_bytes: HUGE, run_folios: 1, bytes_per_second: 100_000_000 * percent };
-    // An engine is no good for base pages here.
-    let base = if is_on { 50 } else { 100 };
-    let base = Timed { folio_bytes: PAGE, run_folios: 64, bytes_per_second: 30_000_000 * base };
-    Ok(vec![base, huge])
-}
-
 #[derive(Debug)]
 struct Ruled {
     files: Box<dyn Interface>,
@@ -166,6 +134,12 @@ struct Ruled {
 }
 
 impl Ruled {
+    /// The most channels that this kernel takes: as many as a test says, or all that the series has.
+    fn channels(&self) -> u32 {
+        let text = fs::read_to_string(self.roots.sys.join("channels")).unwrap_or_default();
+        text.trim().parse().unwrap_or(16)
+    }
+
     /// What the kernel makes of a value.
     fn taken(&self, name: &str, value: &str) -> Result<String, ErrorKind> {
         let is_on = self.files.is_on().unwrap_or(false);
@@ -178,7 +152,7 @@ impl Ruled {
         match name {
             "nr_dma_chan" => match value.parse::<u32>() {
                 Ok(1..=16) if is_on => Err(ErrorKind::ResourceBusy),
-                Ok(1..=16) => Ok(value.to_owned()),
+                Ok(asked @ 1..=16) => Ok(asked.min(self.channels()).to_string()),
                 _ => Err(ErrorKind::InvalidInput),
             },
             "reason_mask" => match value.split(',').all(|name| REASONS.contains(&name)) {
@@ -189,10 +163,6 @@ impl Ruled {
                 // Another module copies (migrate_offload_register).
                 true if self.roots.sys.join("other").exists() => Err(ErrorKind::ResourceBusy),
                 is_on => Ok(shown(is_on, ["0", "1"])),
-            },
-            "dma_migrate_min_pages" => match value.parse::<u32>() {
-                Ok(pages) => Ok(pages.clamp(1, PAGES_MAX).to_string()),
-                Err(_) => Err(ErrorKind::InvalidInput),
             },
             _ => Ok(shown(switch?, ["false", "true"])),
         }

@@ -9,15 +9,13 @@ fn count(host: &Host, offloaded: u64, failed: u64) {
 }
 
 fn refused(offloading: &Offloading, asked: &Asked) -> String {
-    let report = offloading.begin(asked, &amounts()).expect("auto is not refused").end(9);
+    let report = offloading.begin(asked, BYTES).expect("auto is not refused").end(9);
     assert!(!report.used && report.interface.is_empty(), "{report:?}");
     assert_eq!(report.cpu_folios, Some(9));
     let required = Asked { policy: Offload::Require, ..*asked };
-    if !report.reason.starts_with("does not pay") && !report.reason.starts_with("not measured") {
-        let refusal = offloading.begin(&required, &amounts()).expect_err("it cannot be had");
-        let Refusal::HostCannot { message } = refusal else { panic!("{refusal:?}") };
-        assert!(message.contains(&report.reason), "{message} does not say {}", report.reason);
-    }
+    let refusal = offloading.begin(&required, BYTES).expect_err("it cannot be had");
+    let Refusal::HostCannot { message } = refusal else { panic!("{refusal:?}") };
+    assert!(message.contains(&report.reason), "{message} does not say {}", report.reason);
     report.reason
 }
 
@@ -25,10 +23,9 @@ fn refused(offloading: &Offloading, asked: &Asked) -> String {
 fn a_kernel_without_it_costs_nothing_and_says_why() {
     let host = Host::plain();
     let offloading = host.offloading();
-    offloading.calibrate(RULES);
     let reason = refused(&offloading, &asked(Offload::Auto));
     assert!(reason.starts_with("unavailable: this kernel cannot"), "{reason}");
-    assert!(!host.path("sys/measured").exists() && !host.is_noted());
+    assert!(!host.is_noted());
 }
 
 #[test]
@@ -37,16 +34,14 @@ fn what_is_not_allowed_is_not_done() {
     let before = host.settings(DCBM);
     let offloading = host.offloading();
     let disabled = config::Offload { enable: false, ..RULES };
-    offloading.calibrate(disabled);
     let reason = refused(&offloading, &Asked { rules: disabled, ..asked(Offload::Auto) });
     assert!(reason.contains("offload.enable"), "{reason}");
     let reason = refused(&offloading, &Asked { is_granted: false, ..asked(Offload::Auto) });
     assert!(reason.contains("ceiling"), "{reason}");
     let off = begin(&offloading, Offload::Off).end(9);
     assert_eq!(off, OffloadUse { requested: Offload::Off, ..OffloadUse::default() });
-    let nothing = offloading.begin(&asked(Offload::Require), &Amounts::default());
+    let nothing = offloading.begin(&asked(Offload::Require), 0);
     assert!(!nothing.expect("there is nothing to move").end(0).used);
-    assert!(!host.path("sys/measured").exists(), "nothing was measured");
     assert_eq!(host.settings(DCBM), before);
 }
 
@@ -54,7 +49,6 @@ fn what_is_not_allowed_is_not_done() {
 fn folios_are_counted_by_the_kernel() {
     let host = Host::dcbm();
     let offloading = host.offloading();
-    offloading.calibrate(RULES);
     count(&host, 2000, 5);
     let using = begin(&offloading, Offload::Auto);
     count(&host, 2600, 5);
@@ -63,7 +57,6 @@ fn folios_are_counted_by_the_kernel() {
     assert_eq!(report.interface, "dcbm");
     assert_eq!((report.offloaded_folios, report.failed_folios), (Some(600), Some(0)));
     assert_eq!(report.cpu_folios, Some(100));
-    assert!(report.expected.is_some_and(|expected| expected.pays()));
     // Anybody may reset the counters.
     let using = begin(&offloading, Offload::Auto);
     count(&host, 3, 5);
@@ -85,7 +78,6 @@ fn a_kernel_that_does_not_count_is_not_spoken_for() {
 fn counts_of_two_jobs_at_once_are_of_both() {
     let host = Host::dcbm();
     let offloading = host.offloading();
-    offloading.calibrate(RULES);
     count(&host, 2000, 5);
     let first = begin(&offloading, Offload::Auto);
     count(&host, 2100, 5);
@@ -103,7 +95,6 @@ fn a_failed_copy_ends_it_for_the_jobs_that_share_it() {
     let host = Host::dcbm();
     let before = host.settings(DCBM);
     let offloading = host.offloading();
-    offloading.calibrate(RULES);
     count(&host, 2000, 5);
     let using = [begin(&offloading, Offload::Auto), begin(&offloading, Offload::Require)];
     count(&host, 2100, 8);
@@ -130,7 +121,6 @@ fn somebody_looks_while_it_is_on() {
     let host = Host::dcbm();
     let before = host.settings(DCBM);
     let offloading = host.looked_at(Duration::from_millis(1));
-    offloading.calibrate(RULES);
     count(&host, 2000, 5);
     let using = begin(&offloading, Offload::Auto);
     count(&host, 2000, 6);
@@ -146,7 +136,6 @@ fn somebody_looks_while_it_is_on() {
 fn a_failure_after_the_last_look_is_not_missed() {
     let host = Host::dcbm();
     let offloading = host.offloading();
-    offloading.calibrate(RULES);
     count(&host, 2000, 5);
     let using = begin(&offloading, Offload::Auto);
     count(&host, 2000, 6);
@@ -186,49 +175,12 @@ fn a_refused_switch_leaves_all_as_it_was() {
 }
 
 #[test]
-fn it_is_measured_once_for_a_kernel_and_its_engines() {
-    let host = Host::dcbm();
-    let measured = || fs::read_to_string(host.path("sys/measured")).expect("it was measured");
-    host.offloading().calibrate(RULES);
-    assert_eq!(measured(), "2", "on and off");
-    assert!(host.settings(DCBM).contains("offloading=0"));
-    let offloading = host.offloading();
-    assert!(begin(&offloading, Offload::Auto).end(0).used);
-    assert_eq!(measured(), "2");
-    host.write("sys/class/dma/dma1chan0", "in_use", "0");
-    host.write("sys", "rate", "104");
-    let reason = refused(&offloading, &asked(Offload::Auto));
-    let told = "does not pay: 10400 MB/s against 10000 MB/s by CPU";
-    assert!(reason.starts_with(told), "{reason}");
-    assert_eq!(measured(), "4");
-    assert!(begin(&offloading, Offload::Require).end(0).used, "it was asked for all the same");
-    let base = Amounts { base_bytes: 1 << 30, ..Amounts::default() };
-    let report = offloading.begin(&asked(Offload::Auto), &base).expect("auto").end(0);
-    assert!(report.reason.starts_with("does not pay: 1500 MB/s against 3000"), "{report:?}");
-    assert!(report.expected.is_some());
-}
-
-#[test]
-fn what_cannot_be_measured_is_not_used_by_auto_and_not_tried_again() {
-    let host = Host::dcbm();
-    host.write("sys", "broken", "");
-    let offloading = host.offloading();
-    let reason = refused(&offloading, &asked(Offload::Auto));
-    assert_eq!(reason, "not measured: no memory");
-    fs::remove_file(host.path("sys/broken")).expect("it was there");
-    assert_eq!(refused(&offloading, &asked(Offload::Auto)), reason);
-    assert!(begin(&offloading, Offload::Require).end(0).used);
-    assert!(begin(&host.offloading(), Offload::Auto).end(0).used, "after a start it is");
-}
-
-#[test]
 fn what_somebody_has_switched_on_is_used_as_it_is() {
     let host = Host::dcbm();
     host.write(DCBM, "offloading", "1");
     host.write(DCBM, "nr_dma_chan", "2");
     let before = host.settings(DCBM);
     let report = begin(&host.offloading(), Offload::Auto).end(10);
-    assert!(report.used && report.expected.is_none(), "{report:?}");
-    assert!(!host.path("sys/measured").exists());
+    assert!(report.used, "{report:?}");
     assert_eq!((host.settings(DCBM), host.is_noted()), (before, false));
 }
