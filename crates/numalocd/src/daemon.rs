@@ -8,7 +8,6 @@ mod wire;
 mod writing;
 
 use crate::{
-    accelerators::Accelerators,
     access::{Access, Quotas},
     cli::Args,
     config::Config,
@@ -23,6 +22,7 @@ use crate::{
 };
 use anyhow::Context;
 use numaloc_api::value::EventType;
+use numaloc_dma::Accelerators;
 use numaloc_host::{Roots, Source, heat};
 use std::{
     env,

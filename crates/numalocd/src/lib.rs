@@ -13,14 +13,11 @@
 //! | [`store`] | keeps the records on the disk |
 //! | [`engine`] | looks at targets, plans and moves, in threads |
 //! | [`balancing`] | pauses the kernel's own NUMA balancing for a job, and restores it |
-//! | [`offload`] | switches copying by a DMA engine on for jobs, and off again, and reports what was used |
-//! | [`accelerators`] | sets up work queues of accelerators for the kernel, and takes them down |
 //! | [`config`], [`cli`] | the configuration file, and the arguments of the program |
 //! | [`daemon`] | wires all of this together |
 //! | [`log`], [`metrics`], [`notify`] | what the outside sees: the journal, Prometheus, the service manager |
 #![forbid(unsafe_code)]
 
-pub mod accelerators;
 pub mod access;
 pub mod balancing;
 pub mod cli;
@@ -32,7 +29,6 @@ pub mod listen;
 pub mod log;
 pub mod metrics;
 pub mod notify;
-pub mod offload;
 pub mod order;
 pub mod refusal;
 pub mod service;

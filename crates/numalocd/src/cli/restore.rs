@@ -1,6 +1,7 @@
 //! `--restore-settings`.
 
-use crate::{accelerators, balancing::Balancing, offload::Offloading};
+use crate::balancing::Balancing;
+use numaloc_dma::{Offloading, dsa};
 use numaloc_host::Roots;
 use std::{
     io::{self, Write},
@@ -21,7 +22,7 @@ pub fn restore_settings(roots: Roots, out: &mut impl Write) -> io::Result<ExitCo
 
 /// Takes down work queues of DSA devices. Returns whether none is left.
 fn take_down_queues(roots: &Roots, out: &mut impl Write) -> io::Result<bool> {
-    let reports = match accelerators::take_down(roots) {
+    let reports = match dsa::recover(roots) {
         Ok(reports) => reports,
         Err(error) => {
             writeln!(out, "{error}")?;

@@ -9,12 +9,12 @@ use crate::{
     engine::Engine,
     metrics::Metrics,
     notify::Notifier,
-    offload::Offloading,
     order::Found,
     service::Parts,
     store::{Contents, Store},
 };
 use numaloc_api::value::{EventType, JobId};
+use numaloc_dma::Offloading;
 use numaloc_host::Roots;
 use std::{
     sync::Arc,

@@ -7,12 +7,12 @@ use crate::{
     access::Authority,
     balancing::{Balancing, Paused},
     log,
-    offload::{Offloading, Using},
     order::{Ended, Offers, Order, Planned, Report, Trail},
     refusal::Refusal,
 };
 use numaloc_api::value;
 use numaloc_core::{Plan, Topology, exchange};
+use numaloc_dma::{Offloading, Using};
 use numaloc_executor::{Assignment, Control, RunLimits, execute_with};
 use numaloc_host::{Error, Policies, Roots, Survey, heat, survey_growing, survey_unless, topology};
 use std::{

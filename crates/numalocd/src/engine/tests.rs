@@ -4,7 +4,6 @@ use super::{fixture::Asleep, *};
 use crate::{
     access::Authority,
     config::{Ceilings, Role},
-    offload::Asked,
     order::{Ended, Member, Planned},
     refusal::Unfit,
 };
@@ -14,6 +13,7 @@ use nix::{
 };
 use numaloc_api::value::{self, JobId, MemberState};
 use numaloc_core::Offload;
+use numaloc_dma::Asked;
 use numaloc_executor::{Control, RunLimits};
 use numaloc_host::Target;
 use std::{

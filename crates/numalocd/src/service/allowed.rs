@@ -168,9 +168,9 @@ mod tests {
         config::Config,
         dispatch::tests::{Rig, dir, operator},
         engine::Engine,
-        offload::Offloading,
     };
     use numaloc_api::value::RegisterWorkload;
+    use numaloc_dma::Offloading;
     use numaloc_host::Roots;
     use std::{fs, path::Path, sync::Arc};
     use tokio::sync::watch;

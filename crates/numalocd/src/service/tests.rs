@@ -5,7 +5,6 @@ use crate::{
     access::{Authority, Caller},
     balancing::Balancing,
     config::{Config, Role},
-    offload::Offloading,
 };
 use hyper_util::rt::TokioIo;
 use numaloc_api::v1::{
@@ -13,6 +12,7 @@ use numaloc_api::v1::{
     migration_service_client::MigrationServiceClient,
     workload_service_client::WorkloadServiceClient,
 };
+use numaloc_dma::Offloading;
 use std::{collections::BTreeSet, io};
 use tokio::{io::DuplexStream, sync::watch};
 use tokio_stream::{Stream, StreamExt};

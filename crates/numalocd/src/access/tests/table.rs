@@ -15,7 +15,6 @@ use crate::{
         tests::{Rig, dir, found, pins, request},
     },
     engine::{Engine, fixture::Asleep},
-    offload::Offloading,
     refusal::Refusal,
     service::{Parts, routes, tests::in_memory},
 };
@@ -26,6 +25,7 @@ use numaloc_api::{
         WorkloadId, WorkloadSpec,
     },
 };
+use numaloc_dma::Offloading;
 use numaloc_host::Roots;
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::{mpsc, watch};

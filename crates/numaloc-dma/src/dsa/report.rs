@@ -1,6 +1,6 @@
 //! What has become of each device.
 
-use crate::Error;
+use super::error::Error;
 use std::fmt;
 
 /// What has become of one device.

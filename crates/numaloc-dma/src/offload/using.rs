@@ -1,8 +1,8 @@
 //! A job's part: from its beginning to the report of what was used.
 
 use super::session::{Session, Shared};
+use crate::kernel::Counters;
 use numaloc_core::{Offload, OffloadUse};
-use numaloc_host::offload::Counters;
 use std::sync::Arc;
 
 /// Keeps offload on for a job, if the job uses it. Dropping this value ends that, too.

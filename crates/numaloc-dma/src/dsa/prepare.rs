@@ -3,12 +3,13 @@
 use super::{
     device::{Device, Queue, State},
     discover,
+    error::Error,
     note::{self, Change, Record},
     refusal::write,
     step::{Setting, file, settings},
     tree::Tree,
 };
-use crate::{Error, journal::Journal};
+use numaloc_host::journal::Journal;
 use std::io;
 
 /// Sets up this queue, which nobody uses, on this device, which is disabled. What is changed is noted before.
@@ -40,7 +41,7 @@ pub fn prepare(
         Some(queue) if queue.state == State::Enabled => Ok(()),
         _ => {
             let reason = format!("{} is not enabled, although its driver has taken it", queue.name);
-            Err(Error::NoDsa { reason })
+            Err(Error::NoQueue { reason })
         }
     }
 }
@@ -56,10 +57,11 @@ fn change(tree: &dyn Tree, setting: Setting) -> Result<Option<Change>, Error> {
         {
             return Ok(None);
         }
-        Err(source) => return Err(Error::Read { path: path(), source }),
+        Err(source) => return Err(numaloc_host::Error::Read { path: path(), source }.into()),
     };
     if !setting.attribute.takes(&before) {
-        return Err(Error::Parse { path: path(), reason: format!("'{before}'") });
+        let reason = format!("'{before}'");
+        return Err(numaloc_host::Error::Parse { path: path(), reason }.into());
     }
     let Setting { part, attribute, value: after } = setting;
     Ok((before != after).then_some(Change { part, attribute, before, after }))

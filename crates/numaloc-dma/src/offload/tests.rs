@@ -12,8 +12,7 @@ use std::fs;
 const DCBM: &str = "sys/module/dcbm/parameters";
 const EARLY: &str = "sys/kernel/dcbm";
 const ALIBABA: &str = "sys/kernel/mm/migrate";
-const RULES: config::Offload =
-    config::Offload { enable: true, polling: false, channels_max: Some(4) };
+const RULES: Dma = Dma::Enabled(Settings { polling: false, channels_max: Some(4) });
 fn asked(policy: Offload) -> Asked {
     Asked { policy, rules: RULES, is_granted: true }
 }

@@ -3,6 +3,7 @@
 use super::{
     choose::{self, Fit},
     device::Device,
+    error::Error,
     find,
     missing::missing,
     note::{self, Record},
@@ -10,7 +11,7 @@ use super::{
     tree::{Sysfs, Tree},
     undo::{self, Undone},
 };
-use crate::{Error, Roots, journal, topology};
+use numaloc_host::{Roots, journal, topology};
 
 /// The name of the note in the runtime directory.
 pub(super) const NOTE: &str = "dsa";
@@ -42,7 +43,7 @@ impl Held {
 /// Another process does that now, there is no device, or the note cannot be written.
 pub fn prepare(roots: &Roots, named: &[String]) -> Result<(Held, Vec<Report>), Error> {
     let Some(mut journal) = Journal::take(roots, NOTE)? else {
-        return Err(Error::NoDsa { reason: "another process is at it".into() });
+        return Err(Error::NoQueue { reason: "another process is at it".into() });
     };
     let tree = Sysfs::new(roots);
     let mut reports = take_down(&tree, &mut journal)?;
@@ -51,7 +52,7 @@ pub fn prepare(roots: &Roots, named: &[String]) -> Result<(Held, Vec<Report>), E
         let reasons = missing(&found, true).into_iter();
         let reasons: Vec<String> =
             reasons.map(|it| format!("{}; {}", it.what, it.remedy)).collect();
-        return Err(Error::NoDsa { reason: reasons.join("; ") });
+        return Err(Error::NoQueue { reason: reasons.join("; ") });
     }
     let chosen = match (named, topology::places(roots)) {
         ([], Ok(places)) => choose::near(&found.devices, &places.with_memory(), &places),
@@ -118,10 +119,10 @@ pub(super) fn set_up(tree: &dyn Tree, journal: &mut Journal, devices: &[&Device]
 fn give_up(tree: &dyn Tree, journal: &mut Journal, device: &Device) -> Option<Error> {
     let records = match note::records(journal) {
         Ok(records) => records,
-        Err(error) => return Some(error),
+        Err(error) => return Some(error.into()),
     };
     let record = records.into_iter().find(|record| record.device == device.name)?;
-    undo::undo(tree, &record).and_then(|_| note::end(journal, &record.device)).err()
+    undo::undo(tree, &record).and_then(|_| Ok(note::end(journal, &record.device)?)).err()
 }
 
 pub(super) fn take_down(tree: &dyn Tree, journal: &mut Journal) -> Result<Vec<Report>, Error> {

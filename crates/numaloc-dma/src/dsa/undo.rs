@@ -7,12 +7,12 @@
 use super::{
     device::{DMAENGINE, Device, Queue, State},
     discover,
+    error::Error,
     note::{Change, Record},
     refusal::write,
     step::{LABEL, file},
     tree::Tree,
 };
-use crate::Error;
 
 /// What has become of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum Undone {
 /// Undoes what is noted of one device.
 ///
 /// # Errors
-/// A step is refused, or the kernel still uses the queue ([`Error::DsaInUse`]). The rest is left as it is, for another try.
+/// A step is refused, or the kernel still uses the queue ([`Error::InUse`]). The rest is left as it is, for another try.
 pub fn undo(tree: &dyn Tree, record: &Record) -> Result<Undone, Error> {
     match try_to(tree, record) {
         // A step that failed because the device has been removed is no failure.
@@ -79,7 +79,7 @@ fn is_bound(queue: &Queue) -> bool {
 /// (drivers/dma/idxd/dma.c, `idxd_unregister_dma_channel`, frees it).
 fn release(tree: &dyn Tree, device: &str, queue: &Queue) -> Result<(), Error> {
     match queue.clients {
-        Some(clients) if clients > 0 => Err(Error::DsaInUse { queue: queue.name.clone(), clients }),
+        Some(clients) if clients > 0 => Err(Error::InUse { queue: queue.name.clone(), clients }),
         _ => write(tree, device, "drivers/dmaengine/unbind", &queue.name),
     }
 }

@@ -7,8 +7,8 @@ use super::{
     tree::Tree,
     *,
 };
-use crate::{fake::Fake, journal, killed};
 use nix::libc;
+use numaloc_host::{fake::Fake, journal, killed};
 use std::{collections::BTreeSet, io};
 
 const AGES: [Age; 2] = [Age::Old, Age::New];
@@ -352,7 +352,10 @@ fn a_tree_of_files_says_the_same_as_the_driver() {
         assert_eq!(second.queue("wq2.3").and_then(Queue::purpose), Some("user"));
         assert_eq!(first.errors, None);
         // The other readers see the same.
-        assert_eq!(device_names(&host.roots()), ["dsa0", "dsa2"]);
+        assert_eq!(
+            found.devices.iter().map(|device| &device.name).collect::<Vec<_>>(),
+            ["dsa0", "dsa2"]
+        );
         let conditions = conditions(&host.roots());
         assert_eq!(conditions, discover::conditions(&idxd));
         assert_eq!(conditions.get("wq0.0/state").map(String::as_str), Some("enabled"));

@@ -4,7 +4,7 @@ use super::{
     name,
     step::{Attribute, is_part_of},
 };
-use crate::{Error, journal::Journal};
+use numaloc_host::{Error, journal::Journal};
 use serde::{Deserialize, Serialize};
 use std::mem;
 
@@ -87,7 +87,7 @@ pub fn end(journal: &mut Journal<Vec<Record>>, device: &str) -> Result<(), Error
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use numaloc_host::fake::Fake;
 
     #[test]
     fn nothing_but_parts_of_the_device_is_taken_from_a_note() {

@@ -1,7 +1,7 @@
 //! Intel's Data Streaming Accelerator, as the driver idxd shows it below /sys/bus/dsa; and one work queue of a device set up for
 //! the kernel, where that is asked for, and taken down again.
 //!
-//! The kernel can let a device copy the pages that it migrates (module `offload`) only by a work queue of type `kernel` that is
+//! The kernel can let a device copy the pages that it migrates (module `kernel`) only by a work queue of type `kernel` that is
 //! bound to the driver `dmaengine`. Nobody sets one up by default.
 //!
 //! This is done by sysfs and not by libaccel-config. The attributes are the kernel's stable interface
@@ -16,7 +16,7 @@
 //! | `discover`, `missing` | what there is, and what is missing |
 //! | `choose`, `step` | which devices, which attributes in which order; pure |
 //! | `note` | what the journal notes before anything is changed |
-//! | `prepare`, `undo`, `refusal` | carry it out on one device, take it back, and say what a refusal means |
+//! | `prepare`, `undo`, `refusal`, `error` | carry it out on one device, take it back, and say what a refusal means |
 //! | `held`, `report` | all devices, from the start to the end; what has become of each |
 //! | `idxd` | a fake of the driver, for tests |
 
@@ -24,6 +24,7 @@ mod choose;
 mod command_status;
 mod device;
 mod discover;
+mod error;
 mod held;
 #[cfg(any(test, feature = "fake"))]
 pub mod idxd;
@@ -41,13 +42,14 @@ mod undo;
 
 pub use command_status::CommandStatus;
 pub use device::{DMAENGINE, Device, Engine, Group, Limits, Queue, State};
+pub use error::Error;
 pub use held::{Held, prepare, recover};
 pub use missing::{Missing, missing};
 pub use report::{Became, Report};
 
-use crate::{Roots, read};
+use numaloc_host::{Roots, read};
 use std::{collections::BTreeMap, path::Path};
-use tree::{Sysfs, Tree};
+use tree::Sysfs;
 
 /// What was found on this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,11 +66,6 @@ pub struct Found {
 pub fn find(roots: &Roots) -> Found {
     let tree = Sysfs::new(roots);
     Found { bus: tree.exists(), devices: discover::devices(&tree), undriven: undriven(roots) }
-}
-
-/// The names of the devices, in order of their number.
-pub fn device_names(roots: &Roots) -> Vec<String> {
-    discover::device_names(&Sysfs::new(roots).names()).into_values().map(str::to_owned).collect()
 }
 
 /// The text of `state` and `errors` of each device and work queue, by `dsa0/state`: what tells that something has gone wrong since an

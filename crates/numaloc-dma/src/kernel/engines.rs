@@ -1,6 +1,7 @@
 //! The engines that copy: which there are, and whether they are well.
 
-use crate::{Roots, dsa, read};
+use crate::dsa;
+use numaloc_host::{Roots, read};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},

@@ -1,8 +1,8 @@
 //! Has the kernel give the copies of migrations to a DMA engine while jobs move that ask for it, and puts its settings back
 //! afterwards.
 //!
-//! The settings are the host's ([`numaloc_host::offload`]), so jobs share them: the first one switches offload on, the last one
-//! puts back what was found. As with `balancing`, the journal has what was found before anything is changed, and until it has been
+//! The settings are the host's ([`crate::kernel`]), so jobs share them: the first one switches offload on, the last one
+//! puts back what was found. The journal has what was found before anything is changed, and until it has been
 //! put back: by the next start, or by `numalocd --restore-settings`. A value that somebody else writes meanwhile stays.
 //! Where somebody has switched offload on already, nothing is changed at all.
 //!
@@ -19,14 +19,21 @@ mod using;
 
 pub use using::Using;
 
-use crate::{config, refusal::Refusal};
+use crate::kernel::{self, Interface, Settings};
 use numaloc_core::{Offload, OffloadUse};
-use numaloc_host::{
-    Roots,
-    offload::{self, Interface},
-};
+use numaloc_host::Roots;
 use session::Shared;
 use std::{fmt, sync::Arc, time::Duration};
+
+/// Whether the operator lets jobs have DMA engines copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dma {
+    /// The kernel's settings are not touched.
+    #[default]
+    Disabled,
+    /// An engine copies where the kernel offers one, with these settings.
+    Enabled(Settings),
+}
 
 /// What a job asks for, and what its owner and the configuration allow.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +41,7 @@ pub struct Asked {
     /// What was asked for.
     pub policy: Offload,
     /// What the configuration says.
-    pub rules: config::Offload,
+    pub rules: Dma,
     /// Whether the ceilings of the job's owner allow it.
     pub is_granted: bool,
 }
@@ -52,6 +59,11 @@ pub enum OffloadError {
     #[error("another numalocd has switched offload on")]
     InUse,
 }
+
+/// An engine is required and cannot be used. The text names the reason and what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Refused(pub String);
 
 /// Why a job does not use it.
 struct NotUsed {
@@ -90,7 +102,7 @@ pub struct Offloading(Arc<Shared>);
 impl Offloading {
     /// Of this host. Changes nothing yet.
     pub fn new(roots: Roots) -> Self {
-        Self::with(roots, Host { find: offload::find, look: LOOK })
+        Self::with(roots, Host { find: kernel::find, look: LOOK })
     }
 
     fn with(roots: Roots, host: Host) -> Self {
@@ -111,7 +123,7 @@ impl Offloading {
     ///
     /// # Errors
     /// It is required and cannot be used. Nothing is changed then.
-    pub fn begin(&self, asked: &Asked, bytes: u64) -> Result<Using, Refusal> {
+    pub fn begin(&self, asked: &Asked, bytes: u64) -> Result<Using, Refused> {
         let requested = asked.policy;
         if requested == Offload::Off || bytes == 0 {
             return Ok(Using::without(OffloadUse { requested, ..OffloadUse::default() }));
@@ -122,7 +134,7 @@ impl Offloading {
                 let message = format!(
                     "offload is required and cannot be used: {reason}; ask for auto to have CPUs copy, and see docs/dsa.md"
                 );
-                Err(Refusal::HostCannot { message })
+                Err(Refused(message))
             }
             Err(NotUsed { reason, has_failed: failed }) => {
                 let rest = OffloadUse::default();
@@ -132,16 +144,16 @@ impl Offloading {
     }
 
     fn try_begin(&self, asked: &Asked) -> Result<Using, NotUsed> {
-        let probed = offload::probe(&self.0.roots);
+        let probed = kernel::probe(&self.0.roots);
         if !probed.available {
             let reason = probed.reason.unwrap_or_default();
             return Err(NotUsed::because(format_args!("unavailable: {reason}")));
         }
-        if !asked.rules.enable {
+        let Dma::Enabled(settings) = asked.rules else {
             return Err(NotUsed::because(
                 "not allowed: offload.enable is false in the daemon's configuration",
             ));
-        }
+        };
         if !asked.is_granted {
             return Err(NotUsed::because("not allowed: the ceiling offload of the owner is no"));
         }
@@ -149,7 +161,7 @@ impl Offloading {
         if let Some(trouble) = session.trouble() {
             return Err(NotUsed::because(format_args!("failed: {trouble}")));
         }
-        self.0.join(&mut session, asked.rules)?;
+        self.0.join(&mut session, settings)?;
         Ok(Using::begin(self.0.clone(), &mut session, asked.policy))
     }
 }

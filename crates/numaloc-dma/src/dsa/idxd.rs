@@ -402,7 +402,7 @@ impl Tree for Idxd {
     }
 
     fn write(&self, file: &str, value: &str) -> io::Result<()> {
-        crate::killed::write()?;
+        numaloc_host::killed::write()?;
         self.count();
         self.written.borrow_mut().push(format!("{file} {value}"));
         if let Some((refused, errno)) = &*self.refuse.borrow()

@@ -4,7 +4,7 @@
 //! to an engine. The kernel takes 1 or true, shows true or 1, and counts nothing.
 
 use super::interface::{Counters, Interface, Knob, Settings};
-use crate::{Error, Roots};
+use numaloc_host::{Error, Roots};
 use std::path::{Path, PathBuf};
 
 const DMA: &str = "dma_migrate_enabled";

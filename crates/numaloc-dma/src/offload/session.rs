@@ -1,11 +1,8 @@
 //! What jobs share: the settings while offload is on, and the look at how it does.
 
 use super::{Host, OffloadError, changes::Changes};
-use crate::config;
-use numaloc_host::{
-    Roots, journal,
-    offload::{Condition, Counters, Interface, Settings, condition},
-};
+use crate::kernel::{Condition, Counters, Interface, Settings, condition};
+use numaloc_host::{Roots, journal};
 use std::{
     io,
     sync::{Arc, Condvar, Mutex, MutexGuard},
@@ -112,11 +109,10 @@ impl Shared {
     pub(super) fn join(
         self: &Arc<Self>,
         session: &mut Session,
-        rules: config::Offload,
+        settings: Settings,
     ) -> Result<(), OffloadError> {
         if session.jobs == 0 {
-            let config::Offload { polling, channels_max, .. } = rules;
-            let interface = self.switch_on(&Settings { polling, channels_max })?;
+            let interface = self.switch_on(&settings)?;
             let counters = interface.counters().ok().flatten();
             let condition = condition(&self.roots);
             let first = session.joined + 1;

@@ -7,7 +7,7 @@
 //! anybody writes to them.
 
 use super::interface::{Counters, Interface, Knob, Settings, count};
-use crate::{Error, Roots};
+use numaloc_host::{Error, Roots};
 use std::path::{Path, PathBuf};
 
 const OFFLOADING: &str = "offloading";

@@ -21,8 +21,8 @@ mod tests;
 pub use engines::{Condition, condition};
 pub use interface::{Counters, Interface, Knob, Settings};
 
-use crate::Roots;
 use engines::channels;
+use numaloc_host::Roots;
 use std::fs::File;
 
 /// What this kernel offers.

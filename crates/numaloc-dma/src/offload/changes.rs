@@ -1,6 +1,6 @@
 //! What a session changes on the host, as the journal notes it. Pure.
 
-use numaloc_host::offload::Knob;
+use crate::kernel::Knob;
 use serde::{Deserialize, Serialize};
 
 /// The settings that are changed, and what they were before.

@@ -1,6 +1,6 @@
 //! What the kernels' interfaces have in common: a directory of small files, one of which is the switch.
 
-use crate::{Error, journal, read};
+use numaloc_host::{Error, journal, read};
 use std::{fmt, io, path::Path};
 
 /// How the copies are to be done, as far as an interface can be told.

@@ -5,11 +5,18 @@
 //! its configuration says, and by `numalocd --restore-settings`. Nothing here makes a start fail: without such a queue the CPU
 //! copies.
 
-use crate::config::Dsa;
-use numaloc_host::{
-    Error, Roots,
-    dsa::{self, Held, Report},
-};
+use crate::dsa::{self, Held, Report};
+use numaloc_host::Roots;
+
+/// Whether the daemon sets up a work queue for the kernel on devices that nobody uses, and takes it down at its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum WorkQueues {
+    /// It leaves all devices alone.
+    #[default]
+    Disabled,
+    /// On the devices of these names; none: on those near to nodes with memory.
+    Enabled(Vec<String>),
+}
 
 /// The queues that this daemon has set up. Dropping this value takes them down.
 #[derive(Debug)]
@@ -19,10 +26,12 @@ impl Accelerators {
     /// Takes down what a daemon that was killed has left, and sets up what the configuration asks for. Blocks.
     ///
     /// Also gives back a line for each thing that is not as it should be by then. The log has these lines, too.
-    pub fn begin(roots: &Roots, config: &Dsa) -> (Self, Vec<String>) {
-        let done = match config.manage_work_queue {
-            true => dsa::prepare(roots, &config.devices).map(|(held, done)| (Some(held), done)),
-            false => dsa::recover(roots).map(|done| (None, done)),
+    pub fn begin(roots: &Roots, config: &WorkQueues) -> (Self, Vec<String>) {
+        let done = match config {
+            WorkQueues::Enabled(devices) => {
+                dsa::prepare(roots, devices).map(|(held, done)| (Some(held), done))
+            }
+            WorkQueues::Disabled => dsa::recover(roots).map(|done| (None, done)),
         };
         match done {
             Ok((held, reports)) => {
@@ -59,14 +68,6 @@ fn tell(reports: &[Report]) {
     }
 }
 
-/// Takes down what a daemon that was killed has left.
-///
-/// # Errors
-/// The note cannot be read or written.
-pub fn take_down(roots: &Roots) -> Result<Vec<Report>, Error> {
-    dsa::recover(roots)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,12 +93,11 @@ mod tests {
     #[test]
     fn a_host_without_devices_is_no_failure() {
         let (_host, roots) = host();
-        for manage_work_queue in [false, true] {
-            let config = Dsa { manage_work_queue, devices: Vec::new() };
+        for config in [WorkQueues::Disabled, WorkQueues::Enabled(Vec::new())] {
             let (queues, failed) = Accelerators::begin(&roots, &config);
             assert!(queues.0.is_none());
             // Only what is asked for is missed.
-            assert_eq!(failed.len(), usize::from(manage_work_queue), "{failed:?}");
+            assert_eq!(failed.len(), usize::from(config != WorkQueues::Disabled), "{failed:?}");
             assert!(failed.iter().all(|line| line.contains("modprobe idxd")), "{failed:?}");
         }
     }
@@ -124,7 +124,7 @@ mod tests {
             attribute(&roots, file, text);
         }
         // There is no driver that could take the device.
-        let config = Dsa { manage_work_queue: true, devices: Vec::new() };
+        let config = WorkQueues::Enabled(Vec::new());
         let (queues, failed) = Accelerators::begin(&roots, &config);
         // One daemon at a time has them.
         drop(queues);
@@ -137,21 +137,20 @@ mod tests {
         ] {
             assert!(line.contains(words), "{words}: {line}");
         }
-        let config = Dsa { manage_work_queue: true, devices: vec!["dsa7".into()] };
+        let config = WorkQueues::Enabled(vec!["dsa7".into()]);
         let (_queues, failed) = Accelerators::begin(&roots, &config);
         assert!(failed.len() == 1 && failed[0].contains("there are dsa0"), "{failed:?}");
     }
 
     #[test]
     fn what_is_left_is_taken_down_whatever_the_configuration_says() {
-        for manage_work_queue in [false, true] {
+        for config in [WorkQueues::Disabled, WorkQueues::Enabled(Vec::new())] {
             let (_host, roots) = host();
             let note = roots.run.join("numaloc/dsa");
             fs::write(&note, NOTE).expect("a file");
             let size = roots.sys.join("bus/dsa/devices/wq0.0/size");
             attribute(&roots, "dsa0/state", "disabled\n");
             attribute(&roots, "wq0.0/size", "128\n");
-            let config = Dsa { manage_work_queue, devices: Vec::new() };
             drop(Accelerators::begin(&roots, &config));
             // A file, unlike an attribute, keeps the end of what was longer.
             assert!(fs::read_to_string(size).expect("a file").starts_with('0'));

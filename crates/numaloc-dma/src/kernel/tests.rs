@@ -1,7 +1,7 @@
 //! The interfaces on trees that look as those kernels' do.
 
 use super::*;
-use crate::{Error, fake::Fake};
+use numaloc_host::{Error, fake::Fake};
 
 const ALIBABA: &str = "sys/kernel/mm/migrate";
 const DCBM: &str = "sys/module/dcbm/parameters";

@@ -2,10 +2,8 @@
 //! (dcbm.c of the series and of trees that follow it; the switches of Alibaba Cloud Linux).
 
 use super::super::{Host as Edges, Offloading, session::NAME};
-use numaloc_host::{
-    Error, Roots, journal,
-    offload::{self, Counters, Interface, Knob, Settings},
-};
+use crate::kernel::{self, Counters, Interface, Knob, Settings};
+use numaloc_host::{Error, Roots, journal};
 use std::{
     fs,
     io::ErrorKind,
@@ -124,7 +122,7 @@ impl Host {
 /// The interface, with the kernel's rules.
 pub fn find(roots: &Roots) -> Option<Box<dyn Interface>> {
     let roots = roots.clone();
-    offload::find(&roots).map(|files| Box::new(Ruled { files, roots }) as Box<dyn Interface>)
+    kernel::find(&roots).map(|files| Box::new(Ruled { files, roots }) as Box<dyn Interface>)
 }
 
 #[derive(Debug)]

@@ -1,19 +1,18 @@
 //! Says what a refused step means.
 
-use super::{command_status::CommandStatus, tree::Tree};
-use crate::Error;
+use super::{command_status::CommandStatus, error::Error, tree::Tree};
 use nix::libc;
 use std::io;
 
 /// Writes a file of a device's driver.
 ///
 /// # Errors
-/// [`Error::DsaRefused`] with the file, the value and what the device's `cmd_status` says.
+/// [`Error::Refused`] with the file, the value and what the device's `cmd_status` says.
 pub fn write(tree: &dyn Tree, device: &str, file: &str, value: &str) -> Result<(), Error> {
     tree.write(file, value).map_err(|source| {
         let status = tree.read(&format!("devices/{device}/cmd_status")).ok();
         let status = status.and_then(|text| CommandStatus::parse(&text)).unwrap_or_default();
-        Error::DsaRefused {
+        Error::Refused {
             path: tree.path(file),
             value: value.to_owned(),
             advice: advice(&source),

@@ -1,7 +1,7 @@
 //! The files below /sys/bus/dsa.
 
 use super::name;
-use crate::{Roots, journal, read};
+use numaloc_host::{Roots, journal, read};
 use std::{
     collections::BTreeSet,
     fs::{self, File},
