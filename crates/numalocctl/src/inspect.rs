@@ -9,10 +9,11 @@ use numaloc_api::{
     value::{Missing, Policy},
 };
 use numaloc_core::{NodeId, NodeSet, Offload, OffloadUse, Options, Plan, Process, Topology};
+use numaloc_dma::kernel;
 use numaloc_executor::Outcome;
 use numaloc_host::{
     Error, Groups, Growth, LeftOut, Policies, Resolved, Roots, Source, Survey, Target, Viewer,
-    heat, offload, resolve, survey_growing, survey_unless, topology,
+    heat, resolve, survey_growing, survey_unless, topology,
 };
 use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
@@ -191,8 +192,8 @@ fn inspect(
 /// What became of offload. Only the daemon changes these settings of the host: nobody else would put them back after a crash.
 pub fn by_cpu(roots: &Roots, requested: Offload, outcome: &Outcome) -> OffloadUse {
     let folios = outcome.calls.addresses.saturating_sub(outcome.calls.retried_addresses);
-    let probed = offload::probe(roots);
-    let is_off = probed.interface.is_none_or(|_| offload::is_on(roots) == Some(false));
+    let probed = kernel::probe(roots);
+    let is_off = probed.interface.is_none_or(|_| kernel::is_on(roots) == Some(false));
     let reason = match probed.reason {
         Some(reason) => format!("unavailable: {reason}"),
         None => "not allowed: only the daemon switches it on".to_owned(),

@@ -14,7 +14,6 @@ use numaloc_api::{
 use numaloc_core::{
     Account, CacheStop, Compact, HomeRule, HugetlbSource, Identity, Locality, MakeRoom, NodeId,
     NodeSet, NumaBalancing, Offload, OffloadUse, Options, Order, Pacing, Profile, Reason, Share,
-    offload::Expected,
 };
 use numalocd::store::{Holds, Write};
 use std::{
@@ -216,10 +215,6 @@ fn outcome() -> Outcome {
             failed_folios: Some(3),
             cpu_folios: Some(40),
             shared: true,
-            expected: Some(Expected {
-                cpu_bytes_per_second: 4096 * MIB,
-                engine_bytes_per_second: 9000 * MIB,
-            }),
         }),
     }
 }
