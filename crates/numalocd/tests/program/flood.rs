@@ -112,6 +112,7 @@ fn seed(state: &Path) {
             job: Some(id),
             schedule: None,
             creator: "uid:0".to_owned(),
+            labels: Default::default(),
             target: target(number),
             from: NodeSet::new(),
             to: NodeSet::new(),

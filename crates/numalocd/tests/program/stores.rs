@@ -71,6 +71,9 @@ fn described(dir: &Path) -> String {
     let numbers: Vec<u64> = events.iter().map(|head| head.number).collect();
     for event in store.events(&numbers).expect("they can be read") {
         let _ = writeln!(text, "{}", of_event(&event));
+        if !event.labels.is_empty() {
+            let _ = writeln!(text, "labels {:?}", event.labels);
+        }
     }
     text
 }

@@ -499,9 +499,9 @@ pub fn event() -> impl Strategy<Value = Event> {
         Just((None::<JobId>, None::<ScheduleId>, Target::default())),
     ];
     let what = (any::<u64>(), kind, time(), about);
-    let who = (words(), failed(), members(), 0..9_usize);
+    let who = (words(), labels(), failed(), members(), 0..9_usize);
     (what, nodes(0), nodes(0), ratios, who, words()).prop_map(
-        |(what, from, to, ratios, (creator, failed, members, more_members), message)| {
+        |(what, from, to, ratios, (creator, labels, failed, members, more_members), message)| {
             let (number, kind, time, (job, schedule, target)) = what;
             let (before_percent, after_percent, remote_bytes) = ratios;
             Event {
@@ -511,6 +511,7 @@ pub fn event() -> impl Strategy<Value = Event> {
                 job,
                 schedule,
                 creator,
+                labels,
                 target,
                 from,
                 to,

@@ -255,6 +255,7 @@ fn events() -> v1::ListEventsResponse {
         job: Some(JobId::numbered(42)),
         schedule: None,
         creator: "uid:0".to_owned(),
+        labels: [("app".to_owned(), "redis".to_owned())].into(),
         target: target(),
         from: "2,8".parse().unwrap(),
         to: "0".parse().unwrap(),

@@ -427,6 +427,7 @@ fn event(number: u64, kind: EventType) -> Event {
         job: Some(first_job()),
         schedule: Some(first_schedule()),
         creator: "uid:1000".to_owned(),
+        labels: [("app".to_owned(), "redis".to_owned())].into(),
         target: target(),
         from: nodes(&[1, 3]),
         to: nodes(&[0, 2]),
