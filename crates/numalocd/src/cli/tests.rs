@@ -134,7 +134,7 @@ fn settings_are_restored_where_no_daemon_lives() {
     fs::create_dir_all(host.path().join("sys/kernel/random")).unwrap();
     fs::write(host.path().join("sys/kernel/random/boot_id"), "boot-1\n").unwrap();
     fs::write(&sysctl, "0\n").unwrap();
-    let args = args(&["--restore-settings", "--state-dir", "/nowhere"]);
+    assert!(args(&["--restore-settings", "--state-dir", "/nowhere"]).restore_settings);
     let roots = || {
         let (proc, run) = (host.path().to_owned(), host.path().join("run"));
         numaloc_host::Roots { proc, run, ..Default::default() }
@@ -190,8 +190,6 @@ fn work_queues_are_taken_down_where_no_daemon_lives() {
         {"part":"wq0.0","attribute":"Group","before":"-1","after":"0"},
         {"part":"wq0.0","attribute":"Type","before":"none","after":"kernel"}]}]}"#;
     fs::write(at("run/numaloc/dsa"), note.replace('\n', "") + "\n").unwrap();
-    let state = at("state");
-    let args = args(&["--restore-settings", "--state-dir", state.to_str().unwrap()]);
     let restore = || {
         let (proc, sys, run) = (at("proc"), at("sys"), at("run"));
         let roots = numaloc_host::Roots { proc, sys, run, ..Default::default() };
