@@ -4,18 +4,17 @@ use super::members::Members;
 use crate::order::{Found, Planned};
 use numaloc_api::value::PlanSummary;
 use numaloc_core::{NodeSet, Plan, Reason};
+use numaloc_executor::identities;
 use std::sync::Arc;
 
 impl Planned {
     /// A plan for the members that take part. Processes that share an address space are one process in the plan.
     pub(super) fn new(plan: &Plan, members: &Members) -> Self {
-        let remote: u64 =
-            plan.moves.iter().flat_map(|planned_move| planned_move.remote.values()).sum();
         let targets =
             plan.moves.iter().map(|planned_move| &plan.routes[planned_move.routes].targets);
-        let planned_bytes = remote.min(plan.limit_bytes.unwrap_or(u64::MAX));
+        let planned_bytes = plan.planned_bytes();
         let found = Found {
-            processes: members.processes().iter().map(|process| process.identity).collect(),
+            processes: identities(members).into_iter().collect(),
             nodes: targets.fold(NodeSet::new(), |nodes, targets| nodes.or(targets)),
             members: members.planned(plan, planned_bytes == 0),
         };
