@@ -251,11 +251,6 @@ impl Holder {
         ((self.args.mib << 20) / self.args.regions) as u64 / PAGE
     }
 
-    /// The addresses of these pages.
-    pub fn addresses(&self) -> Vec<u64> {
-        (0..self.pages()).map(|page| self.range.start + page * PAGE).collect()
-    }
-
     /// Moves pages of it to a node with one call of move_pages(2).
     pub fn put(&self, addresses: &[u64], node: u32) -> Result<()> {
         let mut status = vec![0; addresses.len()];

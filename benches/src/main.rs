@@ -14,7 +14,6 @@ mod looked;
 mod measured;
 mod movers;
 mod neighbour;
-mod offload;
 mod planning;
 mod pool;
 mod pretended;
@@ -76,8 +75,6 @@ enum Bench {
     Record(scale::record::Args),
     /// Which share of an application's accesses is local while its memory is on its way. Needs root on a machine with two nodes.
     HalfWay(half_way::Args),
-    /// What asking whether a DMA engine copies costs where none can. Needs root on a machine with two nodes, and numalocd on PATH.
-    Offload(offload::Args),
     /// Makes a report with goals and plots from the output of benchmarks.
     Report(report::Args),
     /// What watching a job costs its executor. Needs root on a machine with two nodes, and numalocd on PATH.
@@ -136,7 +133,6 @@ fn main() -> Result<()> {
         Bench::Scale(args) => scale::run(&args),
         Bench::Record(args) => scale::record::run(&args),
         Bench::HalfWay(args) => half_way::run(&args),
-        Bench::Offload(args) => offload::run(&args),
         Bench::Report(args) => report::run(&args),
         Bench::Watch(args) => watching::run(&args),
         Bench::Calls(args) => calls::run(&args),

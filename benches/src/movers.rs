@@ -57,7 +57,7 @@ enum How {
     Migratepages,
     Cpuset,
     Bare { batch: u64, subpages: bool, pause_us: u64 },
-    Numalocctl { program: PathBuf, options: Vec<String>, endpoint: Option<String> },
+    Numalocctl { program: PathBuf, options: Vec<String> },
 }
 
 /// What a move took.
@@ -108,16 +108,8 @@ impl Mover {
     /// `numalocctl migrate` with these options.
     pub fn numalocctl(name: &str, options: &str) -> Self {
         let options = options.split_whitespace().map(str::to_owned).collect();
-        let how = How::Numalocctl { program: OURS.into(), options, endpoint: None };
+        let how = How::Numalocctl { program: OURS.into(), options };
         Self { name: format!("numalocctl {name}"), how }
-    }
-
-    /// The same by the daemon that listens there, in place of numalocctl's own process.
-    pub fn through(mut self, daemon: &str) -> Self {
-        if let How::Numalocctl { endpoint, .. } = &mut self.how {
-            *endpoint = Some(daemon.to_owned());
-        }
-        self
     }
 
     /// The same with another build of numalocctl.
@@ -187,13 +179,10 @@ impl Mover {
                 command.args([pid, AWAY.to_string(), HOME.to_string()]);
                 run(command, aside)
             }
-            How::Numalocctl { program, options, endpoint } => {
+            How::Numalocctl { program, options } => {
                 let mut command = Command::new(program);
                 command.arg("migrate");
-                match endpoint {
-                    Some(endpoint) => command.args(["--endpoint", endpoint.as_str()]),
-                    None => command.arg("--standalone"),
-                };
+                command.arg("--standalone");
                 command.args(["--no-progress", "-o", "json", "--pid"]);
                 command.arg(pid).args(options);
                 run(command, aside && !has_profiles()?)

@@ -14,14 +14,6 @@ pub const TO_FULL: &str = "balanced, to a full node";
 pub const DROPPED: &str = "balanced, cache dropped";
 /// Of `reread`: it went to the other node.
 pub const MOVED: &str = "balanced, cache moved";
-/// Of `offload`: copies by CPU are asked for.
-pub const OFF: &str = "off";
-/// Of `offload`: the default.
-pub const AUTO: &str = "auto";
-/// Of `offload`: the same as [`OFF`]. How far the two are apart is noise.
-pub const OFF_AGAIN: &str = "off again";
-/// Of `offload`: how much `auto` costs beyond `off`, as a share of the noise.
-pub const COST: &str = "cost against the noise";
 /// Of `families`.
 pub const ONE: &str = "one process of them";
 /// Of `families`.
@@ -38,7 +30,6 @@ pub fn base(figure: &Figure) -> Option<&'static str> {
         ("reader", _) => Some(TO_EMPTY),
         ("reread", _) => Some(DROPPED),
         ("little", _) => Some(LEAST),
-        ("offload", _) => Some(OFF),
         ("half_way", _) => Some("address order"),
         _ => None,
     }

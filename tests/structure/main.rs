@@ -47,6 +47,7 @@ fn the_sources_are_found() {
         ("numaloc-host", "scan::table"),
         ("numaloc-sys", "move_pages"),
         ("numaloc-executor", "batch"),
+        ("numaloc-dma", "offload::session"),
         ("numaloc-api", "convert::spec"),
         ("numalocd", "dispatch::task"),
         ("numalocctl", "text::plan"),

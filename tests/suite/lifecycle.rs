@@ -41,7 +41,7 @@ fn in_the_middle_of(
 
 #[test]
 fn a_target_that_exits_is_left() {
-    let mut scene = Scene::remote(&["anon:128M"]);
+    let mut scene = Scene::remote(&["anon:64M"]);
     let outcome = in_the_middle(&mut scene, |app, _| app.kill());
     let account = outcome.account();
     let gone = account.left_for(Reason::ProcessGone) + account.vanished_bytes();
@@ -51,7 +51,7 @@ fn a_target_that_exits_is_left() {
 
 #[test]
 fn a_target_that_execs_keeps_its_new_memory_where_it_is() {
-    let mut scene = Scene::remote(&["anon:128M"]);
+    let mut scene = Scene::remote(&["anon:64M"]);
     let outcome = in_the_middle(&mut scene, |app, _| {
         app.send("exec");
         app.ready();
@@ -59,33 +59,33 @@ fn a_target_that_execs_keeps_its_new_memory_where_it_is() {
     let account = outcome.account();
     let gone = account.left_for(Reason::ProcessGone) + account.vanished_bytes();
     assert!(gone > 0 && account.moved_bytes() > 0, "{outcome:?}");
-    scene.assert_on("anon", 1, 128 * MIB);
+    scene.assert_on("anon", 1, 64 * MIB);
     scene.app.check();
 }
 
 #[test]
 fn a_target_that_forks_loses_nothing() {
-    let mut scene = Scene::remote(&["anon:128M"]);
+    let mut scene = Scene::remote(&["anon:64M"]);
     let outcome = in_the_middle(&mut scene, |app, _| {
         assert!(app.ask("fork 2").starts_with("forked"));
     });
     let account = outcome.account();
     assert!(account.moved_bytes() > 0, "{outcome:?}");
     assert_eq!(account.left_for(Reason::ProcessGone), 0, "{outcome:?}");
-    assert_eq!(scene.nodes("anon").values().sum::<u64>(), 128 * MIB);
+    assert_eq!(scene.nodes("anon").values().sum::<u64>(), 64 * MIB);
     scene.finish();
 }
 
 #[test]
 fn what_is_unmapped_does_no_harm() {
-    let mut scene = Scene::remote(&["high=anon:64M", "low=anon:64M"]);
+    let mut scene = Scene::remote(&["high=anon:32M", "low=anon:32M"]);
     let high = scene.app.range("high").start > scene.app.range("low").start;
     // Memory is visited in ascending order, so this unmaps the region that is being moved.
     let (first, last) = if high { ("low", "high") } else { ("high", "low") };
     let outcome = in_the_middle(&mut scene, |app, _| {
         assert_eq!(app.ask(&format!("unmap {first}")), format!("unmapped {first}"));
     });
-    scene.assert_on(last, 0, 64 * MIB);
+    scene.assert_on(last, 0, 32 * MIB);
     assert_eq!(scene.nodes(first), [].into());
     assert_complete(&outcome);
     scene.finish();
@@ -93,14 +93,14 @@ fn what_is_unmapped_does_no_harm() {
 
 #[test]
 fn a_cancelled_migration_is_consistent_and_can_be_resumed() {
-    let mut scene = Scene::remote(&["anon:128M"]);
+    let mut scene = Scene::remote(&["anon:64M"]);
     let before = scene.truth().all();
     let outcome = in_the_middle(&mut scene, |_, control| control.cancel.store(true, Relaxed));
     let account = outcome.account();
     assert!(outcome.cancelled && outcome.is_partial(), "{outcome:?}");
     assert!(account.left_for(Reason::Cancelled) > 0, "{outcome:?}");
     let nodes = scene.nodes("anon");
-    assert_eq!(nodes.values().sum::<u64>(), 128 * MIB);
+    assert_eq!(nodes.values().sum::<u64>(), 64 * MIB);
     let gone = on(&before, 1) - on(&scene.truth().all(), 1);
     assert!(account.moved_bytes().abs_diff(gone) <= SLACK, "{gone} moved, {account:?}");
     assert!(off(&nodes, 0) > 0, "it was cancelled in its middle");
@@ -108,7 +108,7 @@ fn a_cancelled_migration_is_consistent_and_can_be_resumed() {
     let rest = scene.migrate(&Options::default());
     assert_complete(&rest);
     assert!(rest.account().found_bytes() < account.found_bytes());
-    scene.assert_on("anon", 0, 128 * MIB);
+    scene.assert_on("anon", 0, 64 * MIB);
     scene.finish();
 }
 
@@ -143,10 +143,10 @@ fn memory_outlives_the_first_thread() {
 
 #[test]
 fn a_target_whose_first_thread_leaves_goes_on_moving() {
-    let mut scene = Scene::remote(&["anon:128M"]);
+    let mut scene = Scene::remote(&["anon:64M"]);
     let outcome = in_the_middle(&mut scene, |app, _| leave(app));
     assert_complete(&outcome);
-    scene.assert_on("anon", 0, 128 * MIB);
+    scene.assert_on("anon", 0, 64 * MIB);
     scene.finish();
 }
 
@@ -160,7 +160,7 @@ fn next_pid(pid: i32) {
 fn a_sharer_goes(then: &str, has_gone: fn(&str) -> bool) {
     let cgroup = Cgroup::new(&format!("sharer-{then}"));
     next_pid(20_000);
-    let mut scene = Scene::of(Layout::remote(&["anon:128M"]).within(cgroup.path()));
+    let mut scene = Scene::of(Layout::remote(&["anon:64M"]).within(cgroup.path()));
     next_pid(10_000);
     let sharer: i32 = scene.app.ask("share").parse().expect("a pid");
     assert!(sharer < scene.app.pid(), "{sharer} comes before {}", scene.app.pid());
@@ -171,7 +171,7 @@ fn a_sharer_goes(then: &str, has_gone: fn(&str) -> bool) {
     let pids: Vec<i32> = outcome.processes.iter().map(|process| process.identity.pid).collect();
     assert_eq!(pids, [scene.app.pid()], "one address space, of the process that made the other");
     assert_complete(&outcome);
-    scene.assert_on("anon", 0, 128 * MIB);
+    scene.assert_on("anon", 0, 64 * MIB);
     drop(scene.finish());
 }
 

@@ -4,14 +4,15 @@ use crate::{
     cli::{assert_refused, code, numalocctl},
     scene::Scene,
 };
-use numaloc_host::{Roots, offload};
+use numaloc_dma::kernel;
+use numaloc_host::Roots;
 use serde_json::Value;
 
 const MIB: u64 = 1 << 20;
 
 #[test]
 fn these_kernels_have_no_interface() {
-    let probed = offload::probe(&Roots::default());
+    let probed = kernel::probe(&Roots::default());
     assert_eq!((probed.interface, probed.available), (None, false), "{probed:?}");
     let reason = probed.reason.expect("a reason");
     assert!(reason.contains("/sys/kernel/mm/migrate") && reason.contains("dcbm"), "{reason}");

@@ -8,6 +8,7 @@ use crate::{
 };
 use numaloc_api::value::{self, JobId, Outcome};
 use numaloc_core::{NumaBalancing, Offload, Options, Reason};
+use numaloc_dma::{Asked, Offloading};
 use numaloc_executor::{Control, RunLimits};
 use numaloc_host::{Roots, Target};
 use numalocd::{
@@ -15,7 +16,6 @@ use numalocd::{
     balancing::Balancing,
     config::{Ceilings, Role},
     engine::Engine,
-    offload::{Asked, Offloading},
     order::{Aim, Ended, Member, Offers, Order, Planned, Report},
     refusal::Refusal,
 };
@@ -64,7 +64,7 @@ impl Desk {
         let (orders, ordered) = mpsc::unbounded_channel();
         let (to, reports) = mpsc::unbounded_channel();
         let balancing = Balancing::new(Roots::default());
-        let offloading = Offloading::new(Roots::default(), "/nowhere".as_ref());
+        let offloading = Offloading::new(Roots::default());
         let engine = Engine::new(Roots::default(), balancing, offloading);
         runtime.spawn(engine.clone().serve(ordered, to));
         Self { engine, orders, reports, runtime }

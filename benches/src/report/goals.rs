@@ -47,12 +47,6 @@ const THP: &[&str] = &["512 MiB of THP", "2 GiB of THP"];
 const MIXED: &[&str] = &["512 MiB with holes, 20% local", "2 GiB with holes, 20% local"];
 const SMALL: &[&str] = &[BASE[0], THP[0], MIXED[0]];
 const MOVED: &[&str] = &[BASE[0], THP[0]];
-const OFFLOAD: &[&str] = &[
-    "4 MiB of 4 KiB pages, standalone",
-    "4 MiB of 4 KiB pages, by the daemon",
-    "256 MiB of 4 KiB pages, standalone",
-    "256 MiB of 4 KiB pages, by the daemon",
-];
 const STALL: &[&str] = &["192 MiB of 4 KiB pages", "192 MiB of THP"];
 
 /// The goals for times come from what simple C programs reach with calls of 16 MiB and two threads. `fast` has two workers.
@@ -96,15 +90,6 @@ const GOALS: &[Goal] = &[
         metric: "read during",
         against: Some(subject::TO_EMPTY),
         bound: AtLeast(0.8),
-    },
-    Goal {
-        kernels: ALL,
-        bench: "offload",
-        cases: OFFLOAD,
-        subject: subject::AUTO,
-        metric: subject::COST,
-        against: None,
-        bound: AtMost(1.0),
     },
     looked("numalocctl plan"),
     looked("numalocctl locality"),

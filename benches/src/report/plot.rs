@@ -32,7 +32,6 @@ const PLOTTED: &[(&str, &str)] = &[
     ("neighbour", "p90"),
     ("neighbour", "p99"),
     ("half_way", "local"),
-    ("offload", "wall"),
     ("soonest", "wall"),
     ("scan", "scan"),
 ];

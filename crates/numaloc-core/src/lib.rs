@@ -8,7 +8,7 @@
 //! | [`ids`], [`topology`], [`process`] | the machine and its processes: nodes and CPUs, distances, where threads may run |
 //! | [`extent`], [`chunks`], [`mempolicy`] | what a survey finds: ranges of memory, with the nodes that their pages are on |
 //! | [`options`], [`pace`] | what a request asks for: which memory moves, where to and how gently |
-//! | [`offload`] | whether a DMA engine copies: what was asked for, whether it pays, what was used |
+//! | [`offload`] | whether a DMA engine copies: what was asked for, what was used |
 //! | [`home`], [`home_rule`], [`claim`], [`claim_set`] | where the memory of a process belongs, and where it may be |
 //! | [`supply`], [`room`], [`protection`], [`compact`], [`cache_move`], [`route`] | what pages on a target are taken from, how room is made, which target is first |
 //! | [`planner`], [`plan`] | the decision: what moves, by which routes, and what stays and why |

@@ -21,7 +21,6 @@
 //! | `pacer`, `stall`, `duty`, `rate`, `rest` | the pace: how much a call holds, and how long a worker rests |
 //! | `watch`, `guard`, `spell`, `brake`, `splits` | what slows the run down: pressure, busy nodes, split huge pages |
 //! | `affinity`, `placement` | the CPUs that the workers run on |
-//! | [`calibrate`] | how fast this host moves memory, for whoever asks whether a DMA engine pays |
 //! | `report`, `ledger`, `sample`, `control` | what was done, a sample of what was moved, and what others see meanwhile |
 //!
 //! ## How memory is moved
@@ -81,7 +80,6 @@ mod blocks;
 mod brake;
 mod cache;
 mod cache_moving;
-pub mod calibrate;
 mod call;
 mod compaction;
 mod control;

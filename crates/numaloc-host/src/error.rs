@@ -1,6 +1,5 @@
 //! Errors: what failed, on which thing, and what to do next.
 
-use nix::libc;
 use std::{io, path::PathBuf};
 
 /// What can go wrong while the host is read.
@@ -203,36 +202,6 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
-    /// No work queue of a DSA device can be set up.
-    #[error("no work queue of a DSA device can be set up: {reason}")]
-    NoDsa {
-        /// Why not.
-        reason: String,
-    },
-    /// The driver of a DSA device has refused a step of its configuration.
-    #[error("{path} does not take '{value}': {source}{status}; {advice}")]
-    DsaRefused {
-        /// The attribute's file.
-        path: PathBuf,
-        /// What was written.
-        value: String,
-        /// The driver's error.
-        source: io::Error,
-        /// What the device's cmd_status says, in brackets; empty if it says nothing.
-        status: String,
-        /// What it means, and what to do next.
-        advice: &'static str,
-    },
-    /// The kernel still uses a work queue that is to be taken down.
-    #[error(
-        "the kernel still uses {queue} (clients is {clients}): switch the kernel's offload off, then run numalocd --restore-settings"
-    )]
-    DsaInUse {
-        /// The queue.
-        queue: String,
-        /// How many users it has.
-        clients: u64,
-    },
     /// A kernel file could not be written, or the file that notes what was changed.
     #[error("cannot write {path}: {source}")]
     Write {
@@ -315,11 +284,6 @@ impl Error {
             {
                 ErrorKind::Permission
             }
-            Self::DsaRefused { source, .. }
-                if matches!(source.raw_os_error(), Some(libc::EACCES | libc::EROFS)) =>
-            {
-                ErrorKind::Permission
-            }
             Self::KernelThread { .. }
             | Self::CgroupOutside { .. }
             | Self::SeveralCgroups { .. }
@@ -333,9 +297,6 @@ impl Error {
             | Self::ManyCgroups { .. }
             | Self::Silent { .. }
             | Self::Overlaps { .. }
-            | Self::NoDsa { .. }
-            | Self::DsaRefused { .. }
-            | Self::DsaInUse { .. }
             | Self::Read { .. }
             | Self::Pages { .. }
             | Self::Setting { .. }

@@ -2,7 +2,7 @@
 
 pub use crate::capabilities::Capabilities;
 
-use crate::{Roots, capabilities, dsa, node_memory::pool_directories, numa_balancing, read};
+use crate::{Roots, capabilities, node_memory::pool_directories, numa_balancing, read};
 use numaloc_core::HugePool;
 use procfs::{FromBufRead, MountEntry};
 use std::{
@@ -66,8 +66,6 @@ pub struct HostFacts {
     pub hidepid: Option<String>,
     /// Settings of kernel-side copy offload that this kernel has.
     pub offload: Vec<Knob>,
-    /// Data streaming accelerators by name (/sys/bus/dsa/devices/dsaN).
-    pub dsa_devices: Vec<String>,
     /// Swap in bytes (SwapTotal in /proc/meminfo).
     pub swap_bytes: u64,
     /// hugetlb pools of the whole machine, by page size.
@@ -92,7 +90,6 @@ pub fn read(roots: &Roots) -> HostFacts {
         capabilities: capabilities::read(roots),
         hidepid: hidepid(roots, &mounts),
         offload: OFFLOAD.iter().flat_map(|name| knobs(roots.sys.join(name))).collect(),
-        dsa_devices: dsa::device_names(roots),
         swap_bytes: swap_bytes(roots),
         huge_pools: huge_pools(roots),
     }
@@ -224,8 +221,6 @@ mod tests {
             ("proc/meminfo", "MemTotal: 9 kB\nSwapTotal:       1024 kB\n"),
             ("sys/kernel/mm/migrate/dma_migrate_enabled", "1\n"),
             ("sys/module/dcbm/parameters/offloading", "N\n"),
-            ("sys/bus/dsa/devices/dsa0/numa_node", "0\n"),
-            ("sys/bus/dsa/devices/wq0.0/state", "disabled\n"),
             ("sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages", "2\n"),
             ("sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages", "1\n"),
         ] {
@@ -248,7 +243,6 @@ mod tests {
         let values: Vec<_> =
             facts.offload.iter().filter_map(|knob| knob.value.as_deref()).collect();
         assert_eq!(values, ["1", "N"]);
-        assert_eq!(facts.dsa_devices, ["dsa0"]);
         assert_eq!(facts.swap_bytes, 1 << 20);
         let pool =
             HugePool { page_bytes: 1 << 30, total_pages: 2, free_pages: 1, unreserved_pages: 1 };

@@ -9,12 +9,14 @@ use numaloc_core::{CpuSet, Identity, Process};
 use std::{fs, os::unix::fs::symlink, path::PathBuf, sync::Arc};
 
 /// A tree with `proc`, `sys`, `cgroup` and `run` in it.
-pub(crate) struct Fake {
+pub struct Fake {
     directory: tempfile::TempDir,
 }
 
 impl Fake {
-    pub(crate) fn new() -> Self {
+    /// An empty one.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
         Self { directory: tempfile::tempdir().expect("a temporary directory") }
     }
     /// In memory where /dev/shm exists, for a tree of very many files.
@@ -22,10 +24,12 @@ impl Fake {
         let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         Self { directory: directory.expect("a temporary directory") }
     }
-    pub(crate) fn path(&self, path: &str) -> PathBuf {
+    /// Where a file of the tree is.
+    pub fn path(&self, path: &str) -> PathBuf {
         self.directory.path().join(path)
     }
-    pub(crate) fn roots(&self) -> Roots {
+    /// The roots of what it has.
+    pub fn roots(&self) -> Roots {
         let path = |name| self.path(name);
         Roots {
             proc: path("proc"),
@@ -36,7 +40,7 @@ impl Fake {
         }
     }
     /// Writes a file and the directories above it.
-    pub(crate) fn write(&self, path: &str, text: &str) {
+    pub fn write(&self, path: &str, text: &str) {
         let path = self.path(path);
         fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
         fs::write(path, text).expect("a file");

@@ -96,7 +96,7 @@ mod pressure;
 pub mod probe;
 mod process;
 mod protected;
-mod read;
+pub mod read;
 mod residency;
 mod roots;
 mod scan;
@@ -120,7 +120,7 @@ pub use arrivals::{Arrivals, Groups};
 pub use cgroup::numa_stat;
 #[cfg(any(test, feature = "fake"))]
 pub use changes::killed;
-pub use changes::{dsa, heat, journal, node_room, numa_balancing, offload};
+pub use changes::{heat, journal, node_room, numa_balancing};
 pub use containers::containers;
 pub use cpu_use::CpuUse;
 pub use cpuset::{cpusets, exclusive_cpus};

@@ -10,7 +10,7 @@ use std::{
 };
 
 /// A file's text; bytes that are no UTF-8 (a command name may hold any) are replaced.
-pub(crate) fn text(path: &Path) -> Result<String, Error> {
+pub fn text(path: &Path) -> Result<String, Error> {
     let bytes = bytes(path).map_err(|source| Error::Read { path: path.into(), source })?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -66,10 +66,7 @@ pub(crate) fn kib(status: &str, name: &str) -> Option<u64> {
 }
 
 /// The entries of a directory whose names `key` understands, by what it makes of them. None if it cannot be read.
-pub(crate) fn entries<K: Ord>(
-    directory: &Path,
-    key: impl Fn(&str) -> Option<K>,
-) -> BTreeMap<K, PathBuf> {
+pub fn entries<K: Ord>(directory: &Path, key: impl Fn(&str) -> Option<K>) -> BTreeMap<K, PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
     let named = |entry: fs::DirEntry| Some((key(entry.file_name().to_str()?)?, entry.path()));
     entries.filter_map(named).collect()

@@ -16,7 +16,8 @@ pub use kernel::{BALANCING_ADVICE, is_balancing};
 
 use crate::doc::Check;
 use numaloc_core::Topology;
-use numaloc_host::{Error, HostFacts, dsa::Found, node_room::Ways};
+use numaloc_dma::dsa::Found;
+use numaloc_host::{Error, HostFacts, node_room::Ways};
 
 /// Facts about this host.
 #[derive(Debug)]

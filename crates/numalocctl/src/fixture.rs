@@ -9,8 +9,9 @@ use numaloc_core::{
     NodeMemory, NodeResidency, NodeSet, Options, Pages, Process, Reason, Residency, Thread,
     Threads, Topology, planner, planner::Scene,
 };
+use numaloc_dma::dsa;
 use numaloc_executor::{CallStats, Outcome, ProcessOutcome};
-use numaloc_host::{Source, dsa};
+use numaloc_host::Source;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;

@@ -9,10 +9,9 @@ use numaloc_api::{
     value::{Missing, Policy},
 };
 use numaloc_core::{NodeId, NodeSet, Offload, OffloadUse, Options, Plan, Topology};
+use numaloc_dma::kernel;
 use numaloc_executor::{Control, Migration, Outcome, Planned, RunLimits};
-use numaloc_host::{
-    LeftOut, Policies, Resolved, Roots, Source, Target, Viewer, offload, resolve, topology,
-};
+use numaloc_host::{LeftOut, Policies, Resolved, Roots, Source, Target, Viewer, resolve, topology};
 use std::{
     collections::BTreeMap,
     sync::{mpsc, mpsc::RecvTimeoutError},
@@ -166,8 +165,8 @@ pub fn missing_of(targets: &[Target], left_out: &[LeftOut]) -> Vec<Missing> {
 /// What became of offload. Only the daemon changes these settings of the host: nobody else would put them back after a crash.
 pub fn by_cpu(roots: &Roots, requested: Offload, outcome: &Outcome) -> OffloadUse {
     let folios = outcome.calls.addresses.saturating_sub(outcome.calls.retried_addresses);
-    let probed = offload::probe(roots);
-    let is_off = probed.interface.is_none_or(|_| offload::is_on(roots) == Some(false));
+    let probed = kernel::probe(roots);
+    let is_off = probed.interface.is_none_or(|_| kernel::is_on(roots) == Some(false));
     let reason = match probed.reason {
         Some(reason) => format!("unavailable: {reason}"),
         None => "not allowed: only the daemon switches it on".to_owned(),

@@ -112,6 +112,7 @@ fn event(number: u64, time: SystemTime) -> Event {
             .is_multiple_of(10)
             .then(|| ScheduleId::numbered(number / 10 % SCHEDULES + 1)),
         creator: CREATOR.to_owned(),
+        labels: Default::default(),
         target: spec(number).target,
         from: [NodeId(1)].into_iter().collect(),
         to: [NodeId(0)].into_iter().collect(),

@@ -20,6 +20,7 @@ pub use reload::reload;
 
 use crate::{log::Levels, tls::Tls};
 use numaloc_api::value::Limits;
+use numaloc_dma::{Dma, WorkQueues};
 use numaloc_executor::Scheduling;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -44,7 +45,7 @@ pub struct Config {
     /// Which ended jobs and events are kept.
     pub retention: Retention,
     /// Whether DMA engines may copy, and how.
-    pub offload: Offload,
+    pub offload: Dma,
     /// Who may do what. The first grant that matches decides. root and the daemon's own user are always admins.
     pub grants: Vec<Grant>,
     /// Names of jobs, schedules and workloads that are kept for those whom a grant names.
@@ -56,7 +57,7 @@ pub struct Config {
     /// How the daemon ends.
     pub stop: Stop,
     /// Work queues of accelerators for the kernel. Not changed at run time.
-    pub dsa: Dsa,
+    pub dsa: WorkQueues,
 }
 
 /// Where to listen.
@@ -199,26 +200,6 @@ impl Default for Retention {
             bytes: 64 << 20,
         }
     }
-}
-
-/// Whether DMA engines may copy what jobs move, and how: what a node agent's `dsa-accelerate-config` says (`enable`, `pollingMode`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Offload {
-    /// Whether the kernel's settings may be changed for it at all.
-    pub enable: bool,
-    /// Whether the kernel polls for the end of a copy.
-    pub polling: bool,
-    /// Most channels that copy at the same time; `None`: as the kernel has it.
-    pub channels_max: Option<u32>,
-}
-
-/// Work queues of Data Streaming Accelerators.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Dsa {
-    /// Whether to set up a work queue for the kernel on devices that nobody uses, and take it down again at the end.
-    pub manage_work_queue: bool,
-    /// The names of these devices; none: those near to nodes with memory.
-    pub devices: Vec<String>,
 }
 
 /// How the daemon ends.

@@ -8,7 +8,6 @@ mod wire;
 mod writing;
 
 use crate::{
-    accelerators::Accelerators,
     access::{Access, Quotas},
     cli::Args,
     config::Config,
@@ -23,6 +22,7 @@ use crate::{
 };
 use anyhow::Context;
 use numaloc_api::value::EventType;
+use numaloc_dma::Accelerators;
 use numaloc_host::{Roots, Source, heat};
 use std::{
     env,
@@ -128,9 +128,9 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
     let opening = state_dir.clone();
     let opened = opening::patiently(move || Store::open(&opening), &notifier, signals.stop());
     let Some(opened) = opened.await? else { return Ok(()) };
-    let (state, ends) = ((&*state_dir, opened?), (&ending, &stopping));
+    let ends = (&ending, &stopping);
     let (parts, dispatcher) =
-        wire::dispatcher(state, &in_force, &metrics, &notifier, &quotas, ends, news)?;
+        wire::dispatcher(opened?, &in_force, &metrics, &notifier, &quotas, ends, news);
     let handle = parts.handle.clone();
     let admission = keys.clone().filter(|_| !is_loopback);
     let admission = admission.map(|keys| Admission { keys, config: in_force.clone() });

@@ -27,7 +27,6 @@ mod turns;
 use crate::{
     access::{Authority, Caller},
     balancing::{Balancing, BalancingError},
-    offload::{OffloadError, Offloading},
     order::{Aim, Found, Offers, Order, Report},
     refusal::Refusal,
 };
@@ -37,6 +36,7 @@ use live::Sampler;
 use members::Members;
 use numaloc_api::value::{Missing, Pins, Target, TargetProcess};
 use numaloc_core::{Identity, NumaBalancing, Options, Plan, Topology};
+use numaloc_dma::{OffloadError, Offloading};
 use numaloc_executor::{Migration, Planned};
 use numaloc_host::{Error, Policies, Roots, boot_id, containers, cpusets, identify, topology};
 use std::{

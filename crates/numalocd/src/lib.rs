@@ -13,15 +13,11 @@
 //! | [`store`] | keeps the records on the disk |
 //! | [`engine`] | looks at targets, plans and moves, in threads |
 //! | [`balancing`] | pauses the kernel's own NUMA balancing for a job, and restores it |
-//! | [`offload`] | switches copying by a DMA engine on for jobs, and off again; says what it pays and what was used |
-//! | `saved` | the file with what was measured of offload |
-//! | [`accelerators`] | sets up work queues of accelerators for the kernel, and takes them down |
 //! | [`config`], [`cli`] | the configuration file, and the arguments of the program |
 //! | [`daemon`] | wires all of this together |
 //! | [`log`], [`metrics`], [`notify`] | what the outside sees: the journal, Prometheus, the service manager |
 #![forbid(unsafe_code)]
 
-pub mod accelerators;
 pub mod access;
 pub mod balancing;
 pub mod cli;
@@ -33,10 +29,8 @@ pub mod listen;
 pub mod log;
 pub mod metrics;
 pub mod notify;
-pub mod offload;
 pub mod order;
 pub mod refusal;
-mod saved;
 pub mod service;
 pub mod store;
 pub mod tls;
@@ -54,7 +48,7 @@ pub fn main() -> ExitCode {
         return checked.unwrap_or(ExitCode::FAILURE);
     }
     if args.restore_settings {
-        let done = cli::restore_settings(&args, Roots::default(), &mut std::io::stdout());
+        let done = cli::restore_settings(Roots::default(), &mut std::io::stdout());
         return done.unwrap_or(ExitCode::FAILURE);
     }
     if let Some(done) = cli::maintain(&args, &mut std::io::stdout()) {

@@ -6,9 +6,10 @@ mod offers;
 pub use aim::{Aim, Member, exactly};
 pub use offers::{Offer, Offers};
 
-use crate::{access::Authority, offload::Asked, refusal::Refusal};
+use crate::{access::Authority, refusal::Refusal};
 use numaloc_api::value::{JobId, MemberResult, Outcome, PlanSummary};
 use numaloc_core::{Identity, Moved, NodeSet, NumaBalancing, Options};
+use numaloc_dma::Asked;
 use numaloc_executor::{Control, RunLimits};
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::oneshot;

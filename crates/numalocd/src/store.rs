@@ -3,7 +3,7 @@
 //! **Records are stored as messages of the API,** each with a checksum over its table, its key and itself. A file is read and checked in
 //! full before anything is written to it (`opening`, `disk`); a file that is damaged, foreign or of another version is left as it is and
 //! the daemon does not start. A record is read by the same functions as a request, but not by its bounds (`Violations::of_record`): what
-//! was valid when it was made stays so. Stores that earlier versions wrote are opened by a test (`crates/numalocd/tests/stores`). After a
+//! was valid when it was made stays so. Stores that earlier versions wrote are opened by a test (`crates/numalocd/tests/program/stores`). After a
 //! failed write the database is opened again as it was before.
 //!
 //! **A store is replaced by one rename.** Backups, restores, compaction and repair copy the rows of one read transaction into a new file
@@ -12,6 +12,7 @@
 mod copies;
 mod disk;
 mod kept;
+mod labels;
 mod opening;
 mod quiet;
 mod reader;
@@ -27,6 +28,7 @@ use disk::Disk;
 #[cfg(test)]
 pub(crate) use disk::Fault as DiskFault;
 pub use kept::Kept;
+pub use labels::Labels;
 use numaloc_api::value::{
     Event, EventType, Job, JobId, MemberResult, MemberState, Schedule, ScheduleId, Workload,
     WorkloadId,
@@ -138,6 +140,8 @@ pub struct EventHead {
     pub schedule: Option<ScheduleId>,
     /// The creator of the job; empty: not known.
     pub creator: Box<str>,
+    /// Its labels.
+    pub labels: Labels,
     /// The local share afterwards, in percent.
     pub after_percent: Option<f64>,
     /// A hash of the members that were missing, refused or had failed, and of which it was; 0: none.
@@ -155,6 +159,7 @@ impl From<&Event> for EventHead {
             kind: event.kind,
             schedule: event.schedule.clone(),
             creator: event.creator.as_str().into(),
+            labels: Labels::from(&event.labels),
             after_percent: event.after_percent,
             unwell: Self::unwell_of(event),
             bytes: event.weight(),
@@ -281,7 +286,7 @@ impl OpenError {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// There is no room.
-    #[error("no room on the file system of {path}: free some, the daemon goes on by itself")]
+    #[error("no room on the file system of {path}: free some, the daemon continues automatically")]
     Full {
         /// The file.
         path: PathBuf,

@@ -296,7 +296,7 @@ fn apache_that_forks_for_each_connection_comes_home() {
     let _balancing = Setting::numa_balancing(false);
     let _system = with_frames();
     // Patterns that no request meets fill the heap that the children share. (Each `Alias` would be compared with all before it.)
-    let aliases = (0..20_000).map(|number| format!("AliasMatch ^/unused/{number}$ /var/www\n"));
+    let aliases = (0..40_000).map(|number| format!("AliasMatch ^/unused/{number}$ /var/www\n"));
     let limits = "MaxConnectionsPerChild 1\nKeepAlive Off\n";
     let unused =
         format!("<VirtualHost 127.0.0.1:81>\n{}</VirtualHost>\n", aliases.collect::<String>());

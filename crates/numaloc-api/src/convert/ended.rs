@@ -11,7 +11,6 @@ use crate::{
 };
 use numaloc_core::{
     Account, Flows, Identity, Locality, NodeId, NodeSet, OffloadUse, Reason, Share, ids::INDEX_MAX,
-    offload::Expected,
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -61,16 +60,6 @@ pub fn outcome(path: &str, from: v1::Outcome, bad: &mut Violations) -> Outcome {
 fn offload(field: &str, from: v1::OffloadUse, bad: &mut Violations) -> OffloadUse {
     let at = |name: &str| format!("{field}.{name}");
     let mut count = |name: &str, from: Option<i64>| from.map(|from| amount(&at(name), from, bad));
-    let rates = (
-        count("cpu_bytes_per_second", from.cpu_bytes_per_second),
-        count("engine_bytes_per_second", from.engine_bytes_per_second),
-    );
-    let expected = match rates {
-        (Some(cpu_bytes_per_second), Some(engine_bytes_per_second)) => {
-            Some(Expected { cpu_bytes_per_second, engine_bytes_per_second })
-        }
-        _ => None,
-    };
     OffloadUse {
         offloaded_folios: count("offloaded_folios", from.offloaded_folios),
         failed_folios: count("failed_folios", from.failed_folios),
@@ -81,7 +70,6 @@ fn offload(field: &str, from: v1::OffloadUse, bad: &mut Violations) -> OffloadUs
         reason: from.reason,
         failed: from.failed,
         shared: from.shared,
-        expected,
     }
 }
 

@@ -40,7 +40,6 @@ pub fn summed_up(outcome: &Outcome) -> v1::Outcome {
 
 impl From<&OffloadUse> for v1::OffloadUse {
     fn from(offload: &OffloadUse) -> Self {
-        let expected = offload.expected;
         Self {
             requested: v1::Offload::from(offload.requested).into(),
             used: offload.used,
@@ -51,8 +50,6 @@ impl From<&OffloadUse> for v1::OffloadUse {
             failed_folios: offload.failed_folios.map(int),
             cpu_folios: offload.cpu_folios.map(int),
             shared: offload.shared,
-            cpu_bytes_per_second: expected.map(|expected| int(expected.cpu_bytes_per_second)),
-            engine_bytes_per_second: expected.map(|expected| int(expected.engine_bytes_per_second)),
         }
     }
 }

@@ -124,6 +124,7 @@ impl From<&Event> for v1::Event {
             schedule: event.schedule.as_ref().map(ToString::to_string).unwrap_or_default(),
             schedule_number: number(event.schedule.as_ref()),
             creator: event.creator.clone(),
+            labels: event.labels.clone(),
             target: (event.target != Target::default()).then(|| (&event.target).into()),
             from_node_ids: ids(&event.from),
             to_node_ids: ids(&event.to),

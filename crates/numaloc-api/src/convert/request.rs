@@ -187,6 +187,7 @@ fn events(from: Option<v1::EventFilter>, bad: &mut Violations) -> EventFilter {
         schedule: schedule(&from.schedule, bad),
         since: time("filter.since", from.since, bad),
         creator: text("filter.creator", from.creator, CREATOR_MAX, bad),
+        labels: labels("filter.labels", from.labels, bad),
     }
 }
 

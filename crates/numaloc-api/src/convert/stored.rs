@@ -250,6 +250,7 @@ impl TryFrom<v1::Event> for Event {
         let remote_bytes = from.remote_bytes.map(|bytes| amount("remote_bytes", bytes, &mut bad));
         let failed = failed("failed_processes", from.failed_processes, &mut bad);
         let members = members(from.members, &mut bad);
+        let labels = labels("labels", from.labels, &mut bad);
         let event = number.zip(kind).map(|(number, kind)| Self {
             number,
             kind,
@@ -257,6 +258,7 @@ impl TryFrom<v1::Event> for Event {
             job,
             schedule,
             creator: from.creator,
+            labels,
             target,
             from: nodes_left,
             to: nodes_reached,

@@ -186,6 +186,8 @@ pub struct Event {
     /// Who created the job, or the schedule that made it, in the form of [`Job::creator`]; empty if not known, and if the event is
     /// about the host.
     pub creator: String,
+    /// The labels that the job or schedule had at that time.
+    pub labels: BTreeMap<String, String>,
     /// Whose memory; it names nobody if the event is about the host.
     pub target: Target,
     /// Nodes that memory left.

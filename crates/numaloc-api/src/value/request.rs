@@ -234,6 +234,8 @@ pub struct EventFilter {
     pub since: Option<SystemTime>,
     /// About what this client owns.
     pub creator: Option<String>,
+    /// With all of these labels.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// Asks for stored events.

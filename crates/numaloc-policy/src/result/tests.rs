@@ -170,6 +170,7 @@ mod records {
             job: Some(JobId::numbered(1)),
             schedule: None,
             creator: "uid:0".to_owned(),
+            labels: Default::default(),
             target: Target::container("c"),
             from: nodes("1"),
             to: nodes("0"),

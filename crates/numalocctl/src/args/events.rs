@@ -1,6 +1,9 @@
 //! `events`.
 
-use super::names::{parse_event, parse_job, parse_schedule, parse_since};
+use super::{
+    names::{parse_event, parse_job, parse_schedule, parse_since},
+    target::parse_label,
+};
 use clap::{Args, ValueEnum};
 use numaloc_api::value::{self, EventFilter, JobId, ScheduleId};
 use std::time::SystemTime;
@@ -29,6 +32,9 @@ pub struct EventsArgs {
     /// Only those of jobs and schedules of this client, such as uid:1000.
     #[arg(long, value_name = "NAME")]
     pub creator: Option<String>,
+    /// Only those of jobs and schedules with all of these labels: key=value,... (repeatable).
+    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_label)]
+    pub label: Vec<(String, String)>,
     /// Only those after this one; 0 stands for the beginning.
     #[arg(long, value_name = "N", value_parser = parse_event)]
     pub after: Option<u64>,
@@ -86,6 +92,7 @@ impl EventsArgs {
             schedule: self.schedule.clone(),
             since: self.since,
             creator: self.creator.clone(),
+            labels: self.label.iter().cloned().collect(),
         }
     }
 }

@@ -29,7 +29,7 @@ pub struct PaceArgs {
     /// What to do about kernel.numa_balancing; pause switches it off meanwhile and needs the daemon [default: warn]
     #[arg(long, value_name = "ACTION", value_parser = by_name(NumaBalancing::ALL, NumaBalancing::name))]
     pub numa_balancing: Option<NumaBalancing>,
-    /// Whether a DMA engine copies: where the kernel can, the daemon may and it pays, never, or always, which needs the daemon
+    /// Whether a DMA engine copies: where the kernel can and the daemon may, never, or always, which needs the daemon
     /// [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = by_name(Offload::ALL, Offload::name))]
     pub offload: Option<Offload>,

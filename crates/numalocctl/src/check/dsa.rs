@@ -2,7 +2,7 @@
 
 use super::Findings;
 use crate::doc::Check;
-use numaloc_host::dsa::missing;
+use numaloc_dma::dsa::missing;
 
 /// Whether there are devices, and whether the kernel can copy with them.
 pub fn dsa(found: &Findings) -> Check {

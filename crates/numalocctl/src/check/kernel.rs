@@ -130,7 +130,9 @@ pub fn hugetlb(found: &Findings) -> Check {
 
 /// Whether the kernel can let hardware copy pages.
 pub fn offload(found: &Findings) -> Check {
-    let (knobs, devices) = (&found.facts.offload, found.facts.dsa_devices.join(", "));
+    let knobs = &found.facts.offload;
+    let devices: Vec<&str> = found.dsa.devices.iter().map(|device| &*device.name).collect();
+    let devices = devices.join(", ");
     let settings: Vec<_> = knobs
         .iter()
         .map(|knob| {

@@ -4,9 +4,9 @@ use super::*;
 use crate::{container_runtime::Answer, doc::DoctorDoc, exit::Code, fixture, output::View, text};
 use numaloc_api::v1;
 use numaloc_core::HugePool;
+use numaloc_dma::dsa::{Device, Found, Queue, State};
 use numaloc_host::{
     UnixSocket,
-    dsa::{Device, Found, Queue, State},
     facts::{Capabilities, CgroupVersion, Knob},
     node_room::Permission,
 };
@@ -30,7 +30,6 @@ pub fn good() -> Findings {
         capabilities,
         hidepid: None,
         offload: Vec::new(),
-        dsa_devices: Vec::new(),
         swap_bytes: 0,
         huge_pools: vec![HugePool {
             page_bytes: 2 << 20,
@@ -75,7 +74,6 @@ fn bad() -> Findings {
         capabilities: Capabilities::default(),
         hidepid: Some("invisible".into()),
         offload: vec![Knob { path, value: Some("0".into()) }],
-        dsa_devices: vec!["dsa0".into()],
         huge_pools: Vec::new(),
         ..good.facts
     };

@@ -12,7 +12,8 @@ use crate::{
     remote::Daemon,
     text,
 };
-use numaloc_host::{check_page_size, dsa, facts, node_room, probe, topology, unix_socket};
+use numaloc_dma::dsa;
+use numaloc_host::{check_page_size, facts, node_room, probe, topology, unix_socket};
 use std::time::Duration;
 
 /// Longest wait for the daemon.

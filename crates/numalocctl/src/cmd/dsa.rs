@@ -8,7 +8,8 @@ use crate::{
     output::Report,
     text,
 };
-use numaloc_host::{Roots, dsa, offload};
+use numaloc_dma::{dsa, kernel};
+use numaloc_host::Roots;
 
 /// Shows this host's accelerators, or those of a recorded tree.
 pub fn run(cli: &Cli, around: &Surroundings, args: &DsaArgs) -> Result<Report, Failure> {
@@ -16,6 +17,6 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &DsaArgs) -> Result<Report, F
     if let Some(sys) = &args.sys {
         roots.sys.clone_from(sys);
     }
-    let document = DsaDoc::new(&dsa::find(&roots), offload::probe(&roots));
+    let document = DsaDoc::new(&dsa::find(&roots), kernel::probe(&roots));
     shown(cli, &document, text::dsa)
 }

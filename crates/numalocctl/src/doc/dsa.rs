@@ -1,8 +1,8 @@
 //! Accelerators that can copy, and the kernel's way to use them.
 
-use numaloc_host::{
+use numaloc_dma::{
     dsa::{Device, Found, Queue, missing},
-    offload::Probed,
+    kernel::Probed,
 };
 use serde::Serialize;
 

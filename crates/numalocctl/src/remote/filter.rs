@@ -10,5 +10,6 @@ pub fn wanted(filter: &EventFilter) -> v1::EventFilter {
         schedule: filter.schedule.as_ref().map(ToString::to_string).unwrap_or_default(),
         since: filter.since.map(timestamp),
         creator: filter.creator.clone().unwrap_or_default(),
+        labels: filter.labels.clone(),
     }
 }

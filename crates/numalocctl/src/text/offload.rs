@@ -1,6 +1,6 @@
 //! What became of copying by a DMA engine, in lines.
 
-use crate::{clean::clean, units::size};
+use crate::clean::clean;
 use numaloc_api::v1;
 use std::fmt::Write;
 
@@ -22,11 +22,6 @@ pub fn offload(text: &mut String, offload: &v1::OffloadUse, is_wide: bool) {
             let _ = writeln!(text, "offload: not used: {reason}");
         }
         _ => {}
-    }
-    let rates = offload.cpu_bytes_per_second.zip(offload.engine_bytes_per_second);
-    if let Some((cpu, engine)) = rates.filter(|_| is_wide) {
-        let (cpu, engine) = (size(cpu), size(engine));
-        let _ = writeln!(text, "offload: expected {engine}/s with it, {cpu}/s by CPU");
     }
 }
 
@@ -96,9 +91,5 @@ mod tests {
         );
         let never = OffloadUse { used: false, ..failed };
         assert_eq!(lines(&never, false), "offload: not used: failed: gone\n");
-        let (cpu_bytes_per_second, engine_bytes_per_second) = (Some(1 << 30), Some(2 << 30));
-        let measured = OffloadUse { cpu_bytes_per_second, engine_bytes_per_second, ..used() };
-        let told = "offload: expected 2.0 GiB/s with it, 1.0 GiB/s by CPU\n";
-        assert!(lines(&measured, true).ends_with(told), "{}", lines(&measured, true));
     }
 }

@@ -17,8 +17,8 @@ use numaloc_api::{
     value::{MigrationSpec, Target},
 };
 use numaloc_core::{CacheStop, Locality, MakeRoom, OffloadUse, Options, Reason, Share};
+use numaloc_dma::kernel::Probed;
 use numaloc_executor::Outcome;
-use numaloc_host::offload::Probed;
 use serde::Serialize;
 
 /// Tables with their headers.

@@ -10,7 +10,8 @@ use std::io::{BufRead, BufReader};
 #[test]
 fn stored_events_are_listed() {
     let fake = Fake::start(Script::default());
-    let listed = json(&fake.run("events -o json --type failed,completed --job 42"), 0);
+    let listed =
+        json(&fake.run("events -o json --type failed,completed --job 42 --label app=a,b="), 0);
     assert_eq!(listed["events"].as_array().unwrap().len(), 1200);
     assert_eq!(listed["events"][0]["type"], "EVENT_TYPE_COMPLETED");
     let asked = fake.seen("ListEvents").remove(0);

@@ -1,7 +1,7 @@
 //! `--restore-settings`.
 
-use super::Args;
-use crate::{accelerators, balancing::Balancing, offload::Offloading};
+use crate::balancing::Balancing;
+use numaloc_dma::{Offloading, dsa};
 use numaloc_host::Roots;
 use std::{
     io::{self, Write},
@@ -13,8 +13,8 @@ use std::{
 ///
 /// # Errors
 /// `out` cannot be written to.
-pub fn restore_settings(args: &Args, roots: Roots, out: &mut impl Write) -> io::Result<ExitCode> {
-    let settings = put_back_settings(args, roots.clone(), out)?;
+pub fn restore_settings(roots: Roots, out: &mut impl Write) -> io::Result<ExitCode> {
+    let settings = put_back_settings(roots.clone(), out)?;
     // Last, when nothing uses them any more.
     let queues = take_down_queues(&roots, out)?;
     Ok(if settings && queues { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -22,7 +22,7 @@ pub fn restore_settings(args: &Args, roots: Roots, out: &mut impl Write) -> io::
 
 /// Takes down work queues of DSA devices. Returns whether none is left.
 fn take_down_queues(roots: &Roots, out: &mut impl Write) -> io::Result<bool> {
-    let reports = match accelerators::take_down(roots) {
+    let reports = match dsa::recover(roots) {
         Ok(reports) => reports,
         Err(error) => {
             writeln!(out, "{error}")?;
@@ -36,10 +36,10 @@ fn take_down_queues(roots: &Roots, out: &mut impl Write) -> io::Result<bool> {
 }
 
 /// Puts back kernel.numa_balancing and the settings of offload. Returns whether nothing is left to do.
-fn put_back_settings(args: &Args, roots: Roots, out: &mut impl Write) -> io::Result<bool> {
+fn put_back_settings(roots: Roots, out: &mut impl Write) -> io::Result<bool> {
     let balancing = Balancing::new(roots.clone()).put_back().map_err(|error| error.to_string());
     let balancing = balancing.map(|value| value.map(|it| format!("kernel.numa_balancing = {it}")));
-    let offload = Offloading::new(roots, &args.state_directory()).put_back();
+    let offload = Offloading::new(roots).put_back();
     let offload = offload.map_err(|error| error.to_string());
     let mut all = true;
     for done in [balancing.map(|line| line.into_iter().collect()), offload] {

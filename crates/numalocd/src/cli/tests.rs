@@ -141,7 +141,7 @@ fn settings_are_restored_where_no_daemon_lives() {
     };
     let restore = || {
         let mut out = Vec::new();
-        let code = restore_settings(&args, roots(), &mut out).unwrap();
+        let code = restore_settings(roots(), &mut out).unwrap();
         let value = fs::read_to_string(&sysctl).unwrap().trim().to_owned();
         (format!("{code:?}"), String::from_utf8(out).unwrap(), value)
     };
@@ -196,7 +196,7 @@ fn work_queues_are_taken_down_where_no_daemon_lives() {
         let (proc, sys, run) = (at("proc"), at("sys"), at("run"));
         let roots = numaloc_host::Roots { proc, sys, run, ..Default::default() };
         let mut out = Vec::new();
-        let code = restore_settings(&args, roots, &mut out).unwrap();
+        let code = restore_settings(roots, &mut out).unwrap();
         (code == ExitCode::SUCCESS, String::from_utf8(out).unwrap())
     };
     let (done, out) = restore();

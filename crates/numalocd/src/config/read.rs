@@ -1,8 +1,8 @@
 //! The keys of the configuration, and their allowed values.
 
 use super::{
-    Calls, Ceilings, Config, Dsa, Fault, Grant, Grantee, Listen, NOBODY, Offload, Problem, Queue,
-    Quota, Reserved, Retention, Role, Socket, Stop,
+    Calls, Ceilings, Config, Fault, Grant, Grantee, Listen, NOBODY, Problem, Queue, Quota,
+    Reserved, Retention, Role, Socket, Stop,
     section::{Report, Section},
     units::{
         address, cgroups, count, devices, flag, group, mode, names, path, size, socket, span,
@@ -15,6 +15,7 @@ use crate::{
 };
 use numaloc_api::value::{Limits, QosClass};
 use numaloc_core::Profile;
+use numaloc_dma::{Dma, WorkQueues, kernel::Settings};
 use numaloc_executor::Scheduling;
 use std::{
     net::SocketAddr,
@@ -243,12 +244,13 @@ fn bytes(value: &DeValue<'_>) -> Result<usize, Fault> {
     Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-fn offload(at: &mut Section<'_>) -> Offload {
-    let default = Offload::default();
-    Offload {
-        enable: at.read("enable", flag).unwrap_or(default.enable),
-        polling: at.read("polling", flag).unwrap_or(default.polling),
-        channels_max: at.read("channels_max", count(1..=16)),
+fn offload(at: &mut Section<'_>) -> Dma {
+    let enable = at.read("enable", flag).unwrap_or(false);
+    let polling = at.read("polling", flag).unwrap_or(false);
+    let channels_max = at.read("channels_max", count(1..=16));
+    match enable {
+        true => Dma::Enabled(Settings { polling, channels_max }),
+        false => Dma::Disabled,
     }
 }
 
@@ -257,15 +259,17 @@ fn stop(at: &mut Section<'_>) -> Stop {
     Stop { grace: grace.unwrap_or(Stop::default().grace) }
 }
 
-fn dsa(at: &mut Section<'_>) -> Dsa {
-    let default = Dsa::default();
+fn dsa(at: &mut Section<'_>) -> WorkQueues {
     let devices_line = at.line_of("devices");
-    let manage = at.read("manage_work_queue", flag).unwrap_or(default.manage_work_queue);
-    let devices = at.read("devices", devices).unwrap_or(default.devices);
+    let manage = at.read("manage_work_queue", flag).unwrap_or(false);
+    let devices = at.read("devices", devices).unwrap_or_default();
     if !manage && !devices.is_empty() {
         at.complain_at(devices_line, "devices", Fault::UnusedDevices);
     }
-    Dsa { manage_work_queue: manage, devices }
+    match manage {
+        true => WorkQueues::Enabled(devices),
+        false => WorkQueues::Disabled,
+    }
 }
 
 fn grant(

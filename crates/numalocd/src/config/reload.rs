@@ -1,6 +1,7 @@
 //! Which settings a reload changes.
 
 use super::{Config, Listen, Socket};
+use numaloc_dma::WorkQueues;
 
 /// Returns the configuration that holds after `new` was read while `old` was in force, and a line for each setting that differs
 /// in the file but needs a restart.
@@ -22,7 +23,11 @@ fn fixed(config: &Config) -> [(&'static str, String); 9] {
     let shown = |value: Option<String>| value.unwrap_or_else(|| "unset".to_owned());
     let sockets: Vec<_> = listen.sockets.iter().map(described).collect();
     let sockets = Some(sockets.join("; ")).filter(|sockets| !sockets.is_empty());
-    let devices = Some(config.dsa.devices.join(", ")).filter(|devices| !devices.is_empty());
+    let (manages, devices) = match &config.dsa {
+        WorkQueues::Disabled => (false, None),
+        WorkQueues::Enabled(devices) => (true, Some(devices.join(", "))),
+    };
+    let devices = devices.filter(|devices| !devices.is_empty());
     [
         ("listen.socket", listen.socket.display().to_string()),
         ("listen.mode", format!("{:04o}", listen.mode)),
@@ -31,7 +36,7 @@ fn fixed(config: &Config) -> [(&'static str, String); 9] {
         ("listen.tcp", shown(listen.tcp.map(|address| address.to_string()))),
         ("listen.tls", shown(listen.tls.as_ref().map(|_| "set".to_owned()))),
         ("metrics.listen", shown(config.metrics.map(|address| address.to_string()))),
-        ("dsa.manage_work_queue", config.dsa.manage_work_queue.to_string()),
+        ("dsa.manage_work_queue", manages.to_string()),
         ("dsa.devices", shown(devices)),
     ]
 }

@@ -1,4 +1,5 @@
 use super::*;
+use numaloc_dma::kernel::Settings;
 use proptest::prelude::*;
 use std::fs;
 
@@ -172,7 +173,7 @@ fn every_key_is_read() {
             events: 7,
             bytes: 8 << 20,
         },
-        offload: Offload { enable: true, polling: true, channels_max: Some(4) },
+        offload: Dma::Enabled(Settings { polling: true, channels_max: Some(4) }),
         grants: vec![
             Grant {
                 to: Grantee::Uid(daemon),
@@ -209,7 +210,7 @@ fn every_key_is_read() {
         metrics: Some("127.0.0.1:9464".parse().unwrap()),
         log: "warn,numalocd=debug".parse().unwrap(),
         stop: Stop { grace: Duration::from_millis(1500) },
-        dsa: Dsa { manage_work_queue: true, devices: vec!["dsa0".into(), "dsa12".into()] },
+        dsa: WorkQueues::Enabled(vec!["dsa0".into(), "dsa12".into()]),
     };
     assert_eq!(config, expected);
 }
@@ -567,7 +568,7 @@ fn the_example_file_shows_the_defaults() {
     assert_eq!(all.mover.batch, default.mover.batch);
     assert_eq!((all.retention, all.stop), (default.retention, default.stop));
     assert_eq!(all.calls, default.calls);
-    assert_eq!(Offload { channels_max: None, ..all.offload }, default.offload);
+    assert_eq!(all.offload, default.offload);
     assert_eq!((all.log, all.dsa), (default.log, default.dsa));
     assert_eq!(all.grants.len(), 4);
 }
@@ -584,7 +585,7 @@ fn a_reload_keeps_what_takes_a_restart_and_says_so() {
          [quota]\nwatches = 9\n[calls]\ntimeout = \"9s\"\n[retention]\njobs = 9\n[limits]\nworkers = 9",
     );
     let (now, later) = reload(&old, new.clone());
-    let (listen, dsa) = (old.listen.clone(), Dsa::default());
+    let (listen, dsa) = (old.listen.clone(), WorkQueues::default());
     assert_eq!(now, Config { listen, metrics: None, dsa, ..new.clone() });
     let keys: Vec<_> = later.iter().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(

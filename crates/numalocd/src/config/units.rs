@@ -6,7 +6,7 @@ use numaloc_api::{
     amount::{self, AmountError},
     value::{CGROUP_MAX, WorkloadId, is_cgroup},
 };
-use numaloc_host::dsa::is_device_name;
+use numaloc_dma::dsa::is_device_name;
 use std::{
     io,
     net::SocketAddr,

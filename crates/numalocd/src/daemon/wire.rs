@@ -9,16 +9,14 @@ use crate::{
     engine::Engine,
     metrics::Metrics,
     notify::Notifier,
-    offload::Offloading,
     order::Found,
     service::Parts,
     store::{Contents, Store},
 };
-use anyhow::Context;
 use numaloc_api::value::{EventType, JobId};
+use numaloc_dma::Offloading;
 use numaloc_host::Roots;
 use std::{
-    path::Path,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -30,21 +28,17 @@ use tokio::{
 /// Longest time between two turns of the dispatcher when there is no watchdog.
 const TURN: Duration = Duration::from_secs(60);
 
-/// Starts the dispatcher and the engine over the opened store of `state_dir`. `news` is what there is to tell of the host.
-///
-/// # Errors
-/// As [`offloading`].
+/// Starts the dispatcher and the engine over the opened store. `news` is what there is to tell of the host.
 pub fn dispatcher(
-    (state_dir, (store, contents)): (&Path, (Store, Contents)),
+    (store, contents): (Store, Contents),
     config: &watch::Receiver<Arc<Config>>,
     metrics: &Metrics,
     notifier: &Notifier,
     quotas: &Quotas,
     (ending, stop): (&watch::Receiver<bool>, &watch::Receiver<bool>),
     news: Vec<(EventType, String)>,
-) -> anyhow::Result<(Parts, JoinHandle<()>)> {
-    let offloading = offloading(state_dir, config)?;
-    let engine = Engine::new(Roots::default(), balancing(), offloading);
+) -> (Parts, JoinHandle<()>) {
+    let engine = Engine::new(Roots::default(), balancing(), offloading());
     let (orders, taken) = mpsc::unbounded_channel();
     let (reported, reports) = mpsc::unbounded_channel();
     let (probes, asked) = mpsc::unbounded_channel();
@@ -84,7 +78,7 @@ pub fn dispatcher(
         ending: ending.clone(),
         stop: stop.clone(),
     };
-    Ok((parts, tokio::spawn(task)))
+    (parts, tokio::spawn(task))
 }
 
 /// Puts back what a dead daemon has left changed, before any job begins.
@@ -96,20 +90,13 @@ fn balancing() -> Balancing {
     balancing
 }
 
-/// Puts back what a dead daemon has left changed, before any job begins. Then finds out what offload pays, in a thread of its own: a
-/// job that wants to know waits for it.
-fn offloading(
-    state_dir: &Path,
-    config: &watch::Receiver<Arc<Config>>,
-) -> anyhow::Result<Offloading> {
-    let offloading = Offloading::new(Roots::default(), state_dir);
+/// Puts back what a dead daemon has left changed, before any job begins.
+fn offloading() -> Offloading {
+    let offloading = Offloading::new(Roots::default());
     if let Err(error) = offloading.put_back() {
         tracing::error!(%error, "the kernel's settings of offload stay as a daemon that died has left them");
     }
-    let (measured, rules) = (offloading.clone(), config.borrow().offload);
-    let calibrate = std::thread::Builder::new().name("offload-rates".into());
-    calibrate.spawn(move || measured.calibrate(rules)).context("cannot start a thread")?;
-    Ok(offloading)
+    offloading
 }
 
 /// Finds out whether the targets of schedules are there. The engine bounds how many are probed at a time.

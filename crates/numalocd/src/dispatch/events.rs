@@ -7,7 +7,7 @@ use numaloc_api::value::{
     Target,
 };
 use numaloc_core::NodeSet;
-use std::{cmp::Reverse, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 /// A repeating schedule emits another event when its local share has changed by more than this many percentage points.
 const POINTS: f64 = 10.0;
@@ -27,7 +27,7 @@ impl Dispatcher {
     pub(super) fn of_job(&self, job: &Job, kind: EventType, message: String) -> Event {
         let (job_id, schedule) = (Some(job.id.clone()), job.schedule.clone());
         let event = self.event(kind, self.owner_name(job), &job.spec.target, message);
-        Event { job: job_id, schedule, ..event }
+        Event { job: job_id, schedule, labels: job.labels.clone(), ..event }
     }
 
     /// An event about a schedule.
@@ -39,7 +39,8 @@ impl Dispatcher {
     ) -> Event {
         let target = &schedule.spec.migration.target;
         let event = self.event(kind, &schedule.creator, target, message);
-        Event { schedule: Some(schedule.id.clone()), ..event }
+        let labels = schedule.spec.labels.clone();
+        Event { schedule: Some(schedule.id.clone()), labels, ..event }
     }
 
     /// An event about the host.
@@ -56,6 +57,7 @@ impl Dispatcher {
             job: None,
             schedule: None,
             creator: creator.to_owned(),
+            labels: BTreeMap::new(),
             target: target.clone(),
             from: NodeSet::new(),
             to: NodeSet::new(),

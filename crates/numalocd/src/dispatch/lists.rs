@@ -430,4 +430,5 @@ fn is_wanted(event: &EventHead, filter: &EventFilter) -> bool {
         && filter.schedule.as_ref().is_none_or(|schedule| event.schedule.as_ref() == Some(schedule))
         && filter.since.is_none_or(|since| event.time >= since)
         && filter.creator.as_ref().is_none_or(|creator| *event.creator == **creator)
+        && event.labels.has_all(&filter.labels)
 }

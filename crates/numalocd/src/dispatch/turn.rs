@@ -12,13 +12,13 @@ use super::{
 };
 use crate::{
     access::{Caller, Creators, Grants},
-    offload::Asked,
     order::Order,
     refusal::Refusal,
     store::Holds,
 };
 use numaloc_api::value::{Job, JobState, Limits, MigrationSpec, QosClass};
 use numaloc_core::Options;
+use numaloc_dma::Asked;
 use numaloc_executor::Control;
 use std::{
     sync::{Arc, atomic::Ordering},

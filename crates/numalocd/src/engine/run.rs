@@ -5,12 +5,12 @@ use crate::{
     access::Authority,
     balancing::{Balancing, Paused},
     log,
-    offload::{Offloading, Using},
     order::{Ended, Offers, Order, Planned, Report, Trail},
     refusal::Refusal,
 };
 use numaloc_api::value;
-use numaloc_core::{Plan, Topology, exchange, offload::Amounts};
+use numaloc_core::{Plan, Topology, exchange};
+use numaloc_dma::{Offloading, Using};
 use numaloc_executor::{Control, Migration, RunLimits, identities};
 use numaloc_host::{Error, Policies, Roots};
 use std::{
@@ -45,12 +45,12 @@ pub fn carry_out(
     // Puts the job on each line that is logged from here on, also by the executor's threads.
     let _span = log::job(&job).entered();
     let offers = std::mem::take(&mut order.offers);
-    let (mut run, note) = match caught(|| Run::plan(roots, &order, offers)) {
+    let (mut run, bytes, note) = match caught(|| Run::plan(roots, &order, offers)) {
         Ok((run, mut planned)) => {
             planned.note = balancing.warning(order.numa_balancing);
-            let note = planned.note.clone();
+            let (bytes, note) = (planned.planned_bytes, planned.note.clone());
             report(reports, Report::Planned(job.clone(), Ok(planned)));
-            (run, note)
+            (run, bytes, note)
         }
         Err(refusal) => {
             tracing::info!(%refusal, "not planned");
@@ -66,7 +66,7 @@ pub fn carry_out(
     }
     let ended = caught(|| {
         let paused = balancing.begin(order.numa_balancing)?;
-        let using = offloading.begin(&order.offload, &Amounts::of(&run.planned.plan))?;
+        let using = offloading.begin(&order.offload, bytes)?;
         run.execute((&order.limits, &order.control, &order.authority), (paused, using))
     });
     report(reports, Report::Ended(job, ended));

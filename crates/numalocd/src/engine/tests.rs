@@ -4,7 +4,6 @@ use super::{fixture::Asleep, *};
 use crate::{
     access::Authority,
     config::{Ceilings, Role},
-    offload::Asked,
     order::{Ended, Member, Planned},
     refusal::Unfit,
 };
@@ -14,6 +13,7 @@ use nix::{
 };
 use numaloc_api::value::{self, JobId, MemberState};
 use numaloc_core::Offload;
+use numaloc_dma::Asked;
 use numaloc_executor::{Control, RunLimits};
 use numaloc_host::Target;
 use std::{
@@ -26,8 +26,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// An engine that does not change the settings of this machine.
 fn engine(roots: Roots) -> Engine {
-    let nowhere = "/nowhere".as_ref();
-    let offloading = Offloading::new(roots.clone(), nowhere);
+    let offloading = Offloading::new(roots.clone());
     Engine::new(roots.clone(), Balancing::new(roots), offloading)
 }
 

@@ -1,4 +1,4 @@
-//! Turns errors of numaloc-host into refusals.
+//! Turns errors of numaloc-host and numaloc-dma into refusals.
 
 use super::{Refusal, Unfit};
 use numaloc_host::{Error, ErrorKind};
@@ -29,6 +29,12 @@ impl From<Error> for Refusal {
             error if error.kind() == ErrorKind::Permission => Self::DaemonLacksRights { message },
             _ => Self::Internal { message },
         }
+    }
+}
+
+impl From<numaloc_dma::Refused> for Refusal {
+    fn from(refused: numaloc_dma::Refused) -> Self {
+        Self::HostCannot { message: refused.0 }
     }
 }
 
@@ -93,5 +99,11 @@ mod tests {
             assert!(format!("{refusal:?}").starts_with(expected), "{refusal:?}");
             assert!(refusal.to_string().ends_with(&words), "{refusal}");
         }
+    }
+
+    #[test]
+    fn an_engine_that_is_required_and_missing_is_what_the_host_cannot() {
+        let refusal = Refusal::from(numaloc_dma::Refused("no engine".to_owned()));
+        assert!(matches!(refusal, Refusal::HostCannot { message } if message == "no engine"));
     }
 }

@@ -168,18 +168,17 @@ mod tests {
         config::Config,
         dispatch::tests::{Rig, dir, operator},
         engine::Engine,
-        offload::Offloading,
     };
     use numaloc_api::value::RegisterWorkload;
+    use numaloc_dma::Offloading;
     use numaloc_host::Roots;
     use std::{fs, path::Path, sync::Arc};
     use tokio::sync::watch;
 
     fn parts(rig: &Rig, cgroup: &Path) -> Parts {
         let roots = Roots { cgroup: cgroup.into(), ..Roots::default() };
-        let nowhere = "/nowhere".as_ref();
         let balancing = Balancing::new(roots.clone());
-        let engine = Engine::new(roots.clone(), balancing, Offloading::new(roots, nowhere));
+        let engine = Engine::new(roots.clone(), balancing, Offloading::new(roots));
         Parts {
             handle: rig.handle.clone(),
             engine,

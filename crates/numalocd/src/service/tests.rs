@@ -5,7 +5,6 @@ use crate::{
     access::{Authority, Caller},
     balancing::Balancing,
     config::{Config, Role},
-    offload::Offloading,
 };
 use hyper_util::rt::TokioIo;
 use numaloc_api::v1::{
@@ -13,6 +12,7 @@ use numaloc_api::v1::{
     migration_service_client::MigrationServiceClient,
     workload_service_client::WorkloadServiceClient,
 };
+use numaloc_dma::Offloading;
 use std::{collections::BTreeSet, io};
 use tokio::{io::DuplexStream, sync::watch};
 use tokio_stream::{Stream, StreamExt};
@@ -43,11 +43,7 @@ fn parts(ending: watch::Receiver<bool>) -> Parts {
 
 fn engine() -> Engine {
     let roots = numaloc_host::Roots::default();
-    Engine::new(
-        roots.clone(),
-        Balancing::new(roots.clone()),
-        Offloading::new(roots, "/nowhere".as_ref()),
-    )
+    Engine::new(roots.clone(), Balancing::new(roots.clone()), Offloading::new(roots))
 }
 
 /// Both ends of one connection: what a server accepts, and the client's channel, once the server serves.

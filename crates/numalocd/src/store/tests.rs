@@ -114,6 +114,7 @@ fn event(number: u64) -> Event {
         job: Some(JobId::numbered(number)),
         schedule: Some(ScheduleId::numbered(1)),
         creator: "uid:0".to_owned(),
+        labels: [("app".to_owned(), "redis".to_owned())].into(),
         target: target(),
         from: NodeSet::new(),
         to: NodeSet::new(),

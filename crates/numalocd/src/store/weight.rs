@@ -128,6 +128,6 @@ impl Weight for Event {
     fn weight(&self) -> usize {
         let failed = self.failed.iter().map(|failed| failed.comm.len() + failed.error.len() + 32);
         let members = self.target.weight() + self.members.weight();
-        members + self.message.len() + failed.sum::<usize>()
+        members + labels(&self.labels) + self.message.len() + failed.sum::<usize>()
     }
 }

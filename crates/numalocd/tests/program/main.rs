@@ -1,8 +1,12 @@
-//! Tests of the whole program. Here: what it prints without serving anybody. `operators`: as operators use it.
+//! Tests of the whole program. Here: what it prints without serving anybody. `operators`: as operators use it. `accounts`: while
+//! the user database hangs. `flood`: under a thousand connections. `stores`: with stores of earlier versions.
 //!
 //! One binary, because each links the whole daemon.
 
+mod accounts;
+mod flood;
 mod operators;
+mod stores;
 
 use std::{
     fs,

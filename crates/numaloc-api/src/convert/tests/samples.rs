@@ -9,7 +9,7 @@ use crate::value::{
 use numaloc_core::{
     Account, CacheStop, Compact, Flows, HomeRule, HugetlbSource, Identity, Locality, MakeRoom,
     NodeId, NodeSet, NumaBalancing, Offload, OffloadUse, Options, Order, Pacing, Profile, Reason,
-    Share, offload::Expected,
+    Share,
 };
 use proptest::{
     collection::{btree_map, btree_set, vec},
@@ -348,9 +348,8 @@ fn outcome() -> impl Strategy<Value = Outcome> {
 fn offload() -> impl Strategy<Value = OffloadUse> {
     let requested = prop::sample::select(&Offload::ALL[..]);
     let counts = (option::of(bytes()), option::of(bytes()), option::of(bytes()));
-    let rates = option::of((bytes(), bytes()));
-    (requested, any::<[bool; 3]>(), "[a-z]{0,9}", "[a-z ]{0,9}", counts, rates).prop_map(
-        |(requested, [used, failed, shared], interface, reason, counts, rates)| OffloadUse {
+    (requested, any::<[bool; 3]>(), "[a-z]{0,9}", "[a-z ]{0,9}", counts).prop_map(
+        |(requested, [used, failed, shared], interface, reason, counts)| OffloadUse {
             requested,
             used,
             interface,
@@ -360,10 +359,6 @@ fn offload() -> impl Strategy<Value = OffloadUse> {
             failed_folios: counts.1,
             cpu_folios: counts.2,
             shared,
-            expected: rates.map(|(cpu_bytes_per_second, engine_bytes_per_second)| Expected {
-                cpu_bytes_per_second,
-                engine_bytes_per_second,
-            }),
         },
     )
 }
@@ -504,9 +499,9 @@ pub fn event() -> impl Strategy<Value = Event> {
         Just((None::<JobId>, None::<ScheduleId>, Target::default())),
     ];
     let what = (any::<u64>(), kind, time(), about);
-    let who = (words(), failed(), members(), 0..9_usize);
+    let who = (words(), labels(), failed(), members(), 0..9_usize);
     (what, nodes(0), nodes(0), ratios, who, words()).prop_map(
-        |(what, from, to, ratios, (creator, failed, members, more_members), message)| {
+        |(what, from, to, ratios, (creator, labels, failed, members, more_members), message)| {
             let (number, kind, time, (job, schedule, target)) = what;
             let (before_percent, after_percent, remote_bytes) = ratios;
             Event {
@@ -516,6 +511,7 @@ pub fn event() -> impl Strategy<Value = Event> {
                 job,
                 schedule,
                 creator,
+                labels,
                 target,
                 from,
                 to,

@@ -13,7 +13,7 @@ use numaloc_api::{
 };
 use numaloc_core::{
     Account, Identity, Locality, NodeId, NumaBalancing, Offload, OffloadUse, Options, Order,
-    Pacing, Profile, Reason, Share, offload::Expected,
+    Pacing, Profile, Reason, Share,
 };
 use std::{
     collections::BTreeMap,
@@ -200,10 +200,6 @@ fn outcome() -> Outcome {
             failed_folios: Some(3),
             cpu_folios: None,
             shared: true,
-            expected: Some(Expected {
-                cpu_bytes_per_second: 3 << 30,
-                engine_bytes_per_second: 9 << 30,
-            }),
         }),
     }
 }
@@ -259,6 +255,7 @@ fn events() -> v1::ListEventsResponse {
         job: Some(JobId::numbered(42)),
         schedule: None,
         creator: "uid:0".to_owned(),
+        labels: [("app".to_owned(), "redis".to_owned())].into(),
         target: target(),
         from: "2,8".parse().unwrap(),
         to: "0".parse().unwrap(),

@@ -15,7 +15,6 @@ use crate::{
         tests::{Rig, dir, found, pins, request},
     },
     engine::{Engine, fixture::Asleep},
-    offload::Offloading,
     refusal::Refusal,
     service::{Parts, routes, tests::in_memory},
 };
@@ -26,6 +25,7 @@ use numaloc_api::{
         WorkloadId, WorkloadSpec,
     },
 };
+use numaloc_dma::Offloading;
 use numaloc_host::Roots;
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::{mpsc, watch};
@@ -363,11 +363,7 @@ async fn each_caller_may_what_the_table_says() {
         }
     });
     let roots = Roots::default();
-    let engine = Engine::new(
-        roots.clone(),
-        Balancing::new(roots.clone()),
-        Offloading::new(roots, "/nowhere".as_ref()),
-    );
+    let engine = Engine::new(roots.clone(), Balancing::new(roots.clone()), Offloading::new(roots));
     let (_stop, running) = watch::channel(false);
     let (_config, in_force) = watch::channel(Arc::new(config()));
     let quotas = Quotas::new(in_force.clone());

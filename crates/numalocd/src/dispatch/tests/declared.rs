@@ -6,8 +6,8 @@ use super::{
     *,
 };
 use numaloc_api::value::{
-    CreateSchedule, DeleteJob, DeleteSchedule, EventFilter, ListEvents, ListSchedules, RunSchedule,
-    Schedule, ScheduleFilter, ScheduleId, ScheduleSpec, ScheduleState, ScheduleUpdate,
+    CreateSchedule, DeleteJob, DeleteSchedule, EventFilter, EventType, ListEvents, ListSchedules,
+    RunSchedule, Schedule, ScheduleFilter, ScheduleId, ScheduleSpec, ScheduleState, ScheduleUpdate,
     UpdateSchedule, WorkloadId,
 };
 use std::collections::BTreeMap;
@@ -188,6 +188,68 @@ async fn events_are_filtered_by_their_owner() {
         assert_eq!(listed.expect("a list").entries.len(), expected.len());
     }
     rig.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_filtered_by_labels_of_their_jobs_and_schedules() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let old = labels(&[("app", "redis"), ("tier", "db")]);
+    let request = CreateJob { labels: old.clone(), ..request(&[1]) };
+    let made = rig.handle.create_job(admin(), request, pins(&[1]), found(&[1], "0")).await;
+    let job = made.expect("it is taken").0.id.clone();
+    let order = rig.order().await;
+    rig.planned(&order, &[1], "0");
+    told(order).await;
+    rig.report(Report::Ended(job.clone(), Ok(outcome(4096, None))));
+    rig.reaches(&job, JobState::Succeeded).await;
+    // Two events of a schedule, between which its labels change.
+    let spec = ScheduleSpec { labels: old.clone(), ..spec(MINUTE) };
+    let request = CreateSchedule { spec, ..CreateSchedule::default() };
+    let made = rig.handle.create_schedule(admin(), request, Pins::new()).await.expect("taken");
+    let update = |paused, labels| UpdateSchedule {
+        id: made.id.clone(),
+        etag: None,
+        update: ScheduleUpdate { paused: Some(paused), labels, ..ScheduleUpdate::default() },
+        validate_only: false,
+    };
+    rig.handle
+        .update_schedule(admin(), update(true, None), Pins::new())
+        .await
+        .expect("it is paused");
+    let new = labels(&[("app", "mysql"), ("tier", "db")]);
+    let resumed =
+        rig.handle.update_schedule(admin(), update(false, Some(new.clone())), Pins::new());
+    resumed.await.expect("it continues");
+
+    // Without those of the schedule's own runs.
+    let types = [EventType::Completed, EventType::Paused, EventType::Resumed];
+    let of = |pairs| {
+        let (types, labels) = (types.to_vec(), labels(pairs));
+        EventFilter { types, labels, ..EventFilter::default() }
+    };
+    let expected = [
+        (of(&[("tier", "db")]), vec![&old, &old, &new]),
+        (of(&[("app", "redis")]), vec![&old, &old]),
+        (of(&[("app", "mysql"), ("tier", "db")]), vec![&new]),
+        (of(&[("app", "mysql"), ("tier", "web")]), vec![]),
+        (of(&[("app", "db")]), vec![]),
+    ];
+    for restarted in [false, true] {
+        for (filter, expected) in &expected {
+            let (told, _) = rig.handle.events_after(filter.clone(), 0, 10).await.expect("events");
+            let found: Vec<_> = told.iter().map(|event| &event.labels).collect();
+            assert_eq!(&found, expected, "{filter:?}");
+            let list = ListEvents { filter: filter.clone(), page: Page { size: 10, token: None } };
+            let listed = rig.handle.list_events(list).await.expect("a list");
+            assert_eq!(listed.entries.len(), expected.len(), "{filter:?}");
+        }
+        rig.kill().await;
+        if restarted {
+            return;
+        }
+        rig = Rig::at(&dir);
+    }
 }
 
 async fn jobs(rig: &Rig, filter: JobFilter) -> Vec<u64> {

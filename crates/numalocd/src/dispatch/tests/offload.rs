@@ -1,9 +1,9 @@
 //! What the engine is told of offload, and the events when it fails, or cannot be prepared.
 
 use super::*;
-use crate::config;
 use numaloc_api::value::{Event, EventFilter, EventType, Policy};
 use numaloc_core::{Offload, OffloadUse};
+use numaloc_dma::{Dma, kernel::Settings};
 
 async fn create(rig: &Rig, owner: &Caller, pid: i32, offload: Offload) -> JobId {
     let mut asked = request(&[pid]);
@@ -20,7 +20,7 @@ async fn events(rig: &Rig) -> Vec<Arc<Event>> {
 #[tokio::test(start_paused = true)]
 async fn an_order_says_what_is_asked_for_and_allowed() {
     let dir = dir();
-    let rules = config::Offload { enable: true, polling: true, channels_max: Some(2) };
+    let rules = Dma::Enabled(Settings { polling: true, channels_max: Some(2) });
     let of = |uid, offload| Grant {
         to: Grantee::Uid(uid),
         role: Role::Operator,

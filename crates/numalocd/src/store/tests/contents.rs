@@ -40,6 +40,14 @@ fn everything_survives() {
 use crate::store::{EventHead, Kept, Last};
 
 #[test]
+fn labels_of_events_count_for_their_size() {
+    let labels = [("k".repeat(300), "v".repeat(200))];
+    let large = Event { labels: labels.into(), ..event(1) };
+    let bytes = |event: &Event| EventHead::from(event).bytes;
+    assert!(bytes(&large) >= bytes(&event(1)) + 450, "{} {}", bytes(&large), bytes(&event(1)));
+}
+
+#[test]
 fn a_store_keeps_its_id() {
     let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let id = Store::open(one.path()).unwrap().0.id();

@@ -10,6 +10,7 @@ fn event(number: u64) -> Arc<Event> {
         job: Some(JobId::numbered(number)),
         schedule: None,
         creator: String::new(),
+        labels: Default::default(),
         target: Target::default(),
         from: numaloc_core::NodeSet::new(),
         to: numaloc_core::NodeSet::new(),

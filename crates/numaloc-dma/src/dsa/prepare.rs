@@ -1,0 +1,68 @@
+//! Sets up one work queue of a device for the kernel.
+
+use super::{
+    device::{Device, Queue, State},
+    discover,
+    error::Error,
+    note::{self, Change, Record},
+    refusal::write,
+    step::{Setting, file, settings},
+    tree::Tree,
+};
+use numaloc_host::journal::Journal;
+use std::io;
+
+/// Sets up this queue, which nobody uses, on this device, which is disabled. What is changed is noted before.
+///
+/// # Errors
+/// A step is refused. What has been done until then stays, as noted.
+pub fn prepare(
+    tree: &dyn Tree,
+    journal: &mut Journal<Vec<Record>>,
+    device: &Device,
+    queue: &Queue,
+    group: u32,
+) -> Result<(), Error> {
+    let mut changes = Vec::new();
+    for setting in settings(device, queue, group) {
+        changes.extend(change(tree, setting)?);
+    }
+    let record = Record { device: device.name.clone(), queue: queue.name.clone(), changes };
+    note::begin(journal, &record)?;
+    // So that what it says later is about these steps. Older kernels do not take it, and it does not matter.
+    let _ = tree.write(&format!("devices/{}/cmd_status", device.name), "0");
+    for Change { part, attribute, after, .. } in &record.changes {
+        write(tree, &device.name, &file(part, *attribute), after)?;
+    }
+    write(tree, &device.name, "drivers/idxd/bind", &device.name)?;
+    write(tree, &device.name, "drivers/dmaengine/bind", &queue.name)?;
+    let now = discover::device(tree, &device.name);
+    match now.as_ref().and_then(|device| device.queue(&queue.name)) {
+        Some(queue) if queue.state == State::Enabled => Ok(()),
+        _ => {
+            let reason = format!("{} is not enabled, although its driver has taken it", queue.name);
+            Err(Error::NoQueue { reason })
+        }
+    }
+}
+
+/// What a setting changes; `None` if nothing, or if this kernel does not have the attribute.
+fn change(tree: &dyn Tree, setting: Setting) -> Result<Option<Change>, Error> {
+    let file = setting.file();
+    let path = || tree.path(&file);
+    let before = match tree.read(&file) {
+        Ok(text) => text.trim().to_owned(),
+        Err(error)
+            if error.kind() == io::ErrorKind::NotFound && setting.attribute.is_optional() =>
+        {
+            return Ok(None);
+        }
+        Err(source) => return Err(numaloc_host::Error::Read { path: path(), source }.into()),
+    };
+    if !setting.attribute.takes(&before) {
+        let reason = format!("'{before}'");
+        return Err(numaloc_host::Error::Parse { path: path(), reason }.into());
+    }
+    let Setting { part, attribute, value: after } = setting;
+    Ok((before != after).then_some(Change { part, attribute, before, after }))
+}

@@ -1,0 +1,92 @@
+//! What has become of each device.
+
+use super::error::Error;
+use std::fmt;
+
+/// What has become of one device.
+#[derive(Debug)]
+pub struct Report {
+    /// Its name.
+    pub device: String,
+    /// What has become of it.
+    pub became: Became,
+}
+
+/// What has become of a device.
+#[derive(Debug)]
+pub enum Became {
+    /// This queue has been set up.
+    Prepared {
+        /// The queue.
+        queue: String,
+    },
+    /// It has a queue for the kernel already, and is left alone.
+    Ready {
+        /// The queue.
+        queue: String,
+    },
+    /// It is left alone.
+    Left {
+        /// Why.
+        why: String,
+    },
+    /// The setup has failed.
+    Failed {
+        /// The step that was refused.
+        error: Error,
+        /// Why what had been done could not be undone; `None` if it was.
+        kept: Option<Error>,
+    },
+    /// It is as it was before.
+    Restored,
+    /// It has been removed from the machine.
+    Gone,
+    /// The queue is down, and the device stays enabled, because somebody else has begun to use this queue of it.
+    Shared {
+        /// The queue.
+        queue: String,
+    },
+    /// What was set up could not be taken down. It stays noted for another try.
+    Kept {
+        /// Why.
+        error: Error,
+    },
+}
+
+impl Report {
+    /// Whether somebody should do something about it.
+    pub fn is_problem(&self) -> bool {
+        match self.became {
+            Became::Left { .. } | Became::Failed { .. } | Became::Kept { .. } => true,
+            Became::Prepared { .. }
+            | Became::Ready { .. }
+            | Became::Restored
+            | Became::Gone
+            | Became::Shared { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.device)?;
+        match &self.became {
+            Became::Prepared { queue } => write!(f, "{queue} is set up for the kernel"),
+            Became::Ready { queue } => write!(f, "the kernel has {queue} already"),
+            Became::Left { why } => write!(f, "no work queue is set up: {why}"),
+            Became::Failed { error, kept: None } => {
+                write!(f, "no work queue is set up: {error}; what had been done is undone")
+            }
+            Became::Failed { error, kept: Some(kept) } => {
+                write!(f, "no work queue is set up: {error}; what had been done stays: {kept}")
+            }
+            Became::Restored => write!(f, "the work queue is taken down, the device is as it was"),
+            Became::Gone => write!(f, "the device has been removed"),
+            Became::Shared { queue } => write!(
+                f,
+                "the work queue is taken down, the device stays as it is: somebody else uses {queue}"
+            ),
+            Became::Kept { error } => write!(f, "the work queue is not taken down: {error}"),
+        }
+    }
+}
