@@ -11,9 +11,9 @@ use crate::{
     print,
 };
 use anyhow::{Context, Result, ensure};
-use numaloc_core::{HUGE, Options, Order, PAGE, Pacing, Profile};
-use numaloc_executor::{Assignment, Control, RunLimits, execute};
-use numaloc_host::{Roots, Target, heat, resolve, survey, topology::topology};
+use numaloc_core::{HUGE, Options, Order, PAGE, Pacing, Profile, Topology};
+use numaloc_executor::{Control, Migration, RunLimits};
+use numaloc_host::{Policies, Roots, Target, heat, resolve};
 use numaloc_sys::query_pages;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -45,8 +45,8 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let kernel = kernel()?;
     let mut orders = vec![("address order", Order::Address)];
-    match heat::check(&Roots::default(), Order::Damon) {
-        Ok(()) => orders.push(("hot first, by DAMON", Order::Damon)),
+    match heat::choose(&Roots::default(), Order::Damon) {
+        Ok(_) => orders.push(("hot first, by DAMON", Order::Damon)),
         Err(error) => println!("kernel {kernel}: {error}"),
     }
     let all = [(Pages::Base, "4 KiB pages"), (Pages::Huge, "THP")];
@@ -89,23 +89,13 @@ fn local(mib: usize, pages: Pages, order: Order, percent: u8) -> Result<f64> {
     let other = hold::Args { mib: 2, cpu_node, memory_node: Some(HOME), ..hold::Args::default() };
     let _other = Holder::start_as("zipf", &other)?;
     let roots = Roots::default();
-    let topology = topology(&roots)?;
     // The time of the move does not matter here.
     let pacing = Pacing { profile: Profile::Fast, ..Pacing::default() };
     let options = Options { order, pacing, target_ratio: percent, ..Options::default() };
-    let processes = resolve(&roots, &[Target::Pid(writer.pid())], &topology)?.processes;
-    let mut survey = survey(&roots, &topology, processes, &options)?;
-    let mut plan = survey.take_seen().plan(&topology, &options);
-    plan.order = heat::choose(&roots, &plan)?;
+    let find = |topology: &Topology| resolve(&roots, &[Target::Pid(writer.pid())], topology);
+    let mut planned = Migration::on(&roots)?.plan(&options, Policies::Ask, &|| false, find)?;
     let limits = RunLimits { batch_bytes: Some(4 << 20), ..RunLimits::default() };
-    let outcome = execute(Assignment {
-        roots: &roots,
-        topology: &topology,
-        plan: &plan,
-        survey: &survey,
-        limits: &limits,
-        control: &Control::default(),
-    })?;
+    let (outcome, _) = planned.run(&limits, &Control::default())?;
     let (moved, all) = (outcome.account().moved_bytes(), (mib as u64) << 20);
     ensure!(
         moved.abs_diff(all * u64::from(percent) / 100) <= all / 50,

@@ -9,7 +9,7 @@ use crate::{
 };
 use anyhow::{Result, ensure};
 use numaloc_core::{HUGE, Options, PAGE, Plan, Process};
-use numaloc_host::{Entry, FrameNodes, Roots, Source, Target, probe, resolve, survey};
+use numaloc_host::{Entry, FrameNodes, Roots, Source, Surveyor, Target, probe, resolve};
 use numaloc_sys::query_pages;
 use std::{fs::File, os::unix::fs::FileExt};
 
@@ -128,8 +128,8 @@ pub fn found(machine: &Machine, pid: i32) -> Result<Vec<Process>> {
 pub fn scan_and_plan(machine: &Machine, processes: Vec<Process>) -> Result<Plan> {
     let Machine { roots, topology, .. } = machine;
     let options = Options::default();
-    let mut seen = survey(roots, topology, processes, &options)?;
-    Ok(seen.take_seen().plan(topology, &options))
+    let (_survey, seen) = Surveyor::new(roots, topology, &options).survey(processes, None)?;
+    Ok(seen.plan(topology, &options))
 }
 
 fn ours(machine: &Machine, processes: &[Process], holder: &Holder) -> Result<()> {

@@ -1,18 +1,14 @@
-//! Calls the engine under test in the same way as the command line.
+//! Calls the engine under test as the command line does.
 
-use numaloc_core::{Options, Plan, Process, Topology};
-use numaloc_executor::{
-    Assignment, Control, InOrder, Outcome, RunLimits, execute, execute_with, homes,
-};
-use numaloc_host::{
-    Error, Policies, Roots, Survey, Target, heat, resolve, survey_unless, topology::topology,
-};
+use numaloc_core::{Options, Plan, Topology};
+use numaloc_executor::{Control, Migration, Outcome, Partners, Planned, RunLimits};
+use numaloc_host::{Error, Policies, Resolved, Roots, Target, resolve};
+use std::sync::{Mutex, MutexGuard};
 
-/// A plan, with the topology and the survey that it was made from.
+/// A planned migration. Several threads may refer to it; one of them runs it.
 #[derive(Debug)]
 pub struct Inspection {
-    topology: Topology,
-    survey: Survey,
+    planned: Mutex<Planned<Resolved>>,
     pub plan: Plan,
 }
 
@@ -27,12 +23,9 @@ fn inspect_as(
     options: &Options,
 ) -> Result<Inspection, Error> {
     let roots = Roots::default();
-    let topology = topology(&roots)?;
-    let processes = resolve(&roots, targets, &topology)?.processes;
-    let mut survey = survey_unless(&|| false, policies, &roots, &topology, processes, options)?;
-    let mut plan = survey.take_seen().plan(&topology, options);
-    plan.order = heat::choose(&roots, &plan)?;
-    Ok(Inspection { topology, survey, plan })
+    let find = |topology: &Topology| resolve(&roots, targets, topology);
+    let planned = Migration::on(&roots)?.plan(options, policies, &|| false, find)?;
+    Ok(Inspection { plan: planned.plan.clone(), planned: Mutex::new(planned) })
 }
 
 /// Like [`try_inspect`]; panics on an error.
@@ -45,24 +38,32 @@ pub fn inspect_briefly(targets: &[Target], options: &Options) -> Inspection {
     inspect_as(Policies::AskBriefly, targets, options).expect("an inspection")
 }
 
-/// Surveys as after a move: uses the policies that the survey before it knows.
-pub fn inspect_again(before: &Inspection, targets: &[Target]) -> Inspection {
-    inspect_as(before.survey.known(), targets, &before.plan.options).expect("an inspection")
-}
-
 impl Inspection {
+    fn planned(&self) -> MutexGuard<'_, Planned<Resolved>> {
+        self.planned.lock().expect("no panic")
+    }
+
+    /// The plan of a look after a move, which uses the policies that are known.
+    pub fn look_again(&self) -> Plan {
+        self.planned().look_again(&|| false).expect("readable").expect("it is alive")
+    }
+
     /// Carries the plan out. Checks that the account of each process closes, and that the flows add up to what moved.
     pub fn carry_out(&self, limits: &RunLimits, control: &Control) -> Outcome {
-        self.carry_out_on(&Roots::default(), limits, control)
+        self.run(limits, control).0
     }
 
     /// The same with other roots.
     pub fn carry_out_on(&self, roots: &Roots, limits: &RunLimits, control: &Control) -> Outcome {
-        let Self { topology, survey, plan } = self;
-        let run = Assignment { roots, topology, plan, survey, limits, control };
-        let outcome = execute(run).expect("it begins");
-        check(&outcome);
-        outcome
+        self.planned().roots = roots.clone();
+        self.carry_out(limits, control)
+    }
+
+    fn run(&self, limits: &RunLimits, control: &Control) -> (Outcome, Vec<Outcome>) {
+        let ran = self.planned().run(limits, control).expect("it begins");
+        check(&ran.0);
+        ran.1.iter().for_each(check);
+        ran
     }
 }
 
@@ -81,23 +82,17 @@ pub fn exchange(
     limits: &RunLimits,
     control: &Control,
 ) -> (Outcome, Vec<Outcome>) {
-    let (roots, Inspection { topology, survey, plan }) = (Roots::default(), inspected);
-    let found = |target: &Target| -> Vec<Process> {
-        resolve(&roots, std::slice::from_ref(target), topology).expect("they are there").processes
+    let mut planned = inspected.planned();
+    let found = |target: &Target| {
+        let found = resolve(&planned.roots, std::slice::from_ref(target), &planned.topology);
+        found.expect("they are there")
     };
-    let others: Vec<Vec<Process>> = others.iter().map(found).collect();
-    let homes = others.iter().map(|processes| homes(topology, processes)).collect();
-    let see = |index: usize, options: &Options| {
-        let processes = others[index].clone();
-        survey_unless(&|| false, Policies::Ask, &roots, topology, processes, options).ok()
-    };
-    let mut partners = InOrder::new(topology, &plan.options, homes, limits.clone(), see);
-    let run = Assignment { roots: &roots, topology, plan, survey, limits, control };
-    let ran = execute_with(run, &mut partners);
-    let (outcome, moved) = ran.expect("it begins");
-    check(&outcome);
-    moved.iter().for_each(check);
-    (outcome, moved)
+    let (parties, limits_of_others) = (others.iter().map(found).collect(), limits.clone());
+    let refused = |partner: &str, why: &str| println!("makes no room: {partner}: {why}");
+    let partners = Partners { parties, limits: limits_of_others, refused };
+    planned.exchange(partners, &|| false);
+    drop(planned);
+    inspected.run(limits, control)
 }
 
 /// Surveys, plans and moves. Without the rests of the pace, because the tests that use this ask only where pages are.

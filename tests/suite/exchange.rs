@@ -223,6 +223,8 @@ fn the_command_line_names_who_makes_room() {
     assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     scene.assert_on("anon", 0, SIZE);
+    let room = &document["plan"]["expected_room"][0];
+    assert!(room["exchange_bytes"].as_u64() > Some(SIZE / 2), "as in the plan alone: {room}");
     let partners = &document["outcome"]["partners"];
     assert_eq!(partners[0]["member"]["pids"][0].as_i64(), Some(other.pid().into()), "{partners}");
     let moved = partners[0]["account"]["moved_bytes"].as_u64().expect("a number");

@@ -2,7 +2,7 @@
 
 use crate::{
     app::Layout,
-    engine::{inspect, inspect_again, inspect_briefly},
+    engine::{inspect, inspect_briefly},
     scene::{Scene, assert_complete, assert_left},
     settings::Cgroup,
     truth::{off, on},
@@ -48,7 +48,7 @@ fn a_plan_asks_for_policies_in_passing() {
 fn a_look_after_the_move_knows_what_was_asked_before() {
     let scene = Scene::remote(&["bound:32M:bind=1"]);
     let before = inspect(&scene.target(), &Options::default());
-    let after = inspect_again(&before, &scene.target()).plan;
+    let after = before.look_again();
     assert_eq!(after.skipped_bytes().get(&Reason::Bound), Some(&(32 * MIB)), "{after:?}");
 }
 

@@ -3,7 +3,7 @@
 use crate::{
     app::Layout,
     cli::{code, command},
-    engine::{inspect, inspect_again},
+    engine::inspect,
     scene::{Scene, assert_complete},
     settings::Setting,
 };
@@ -50,7 +50,7 @@ fn what_a_stranger_leaves_behind_is_late() {
     let before = inspect(&target, &Options::default());
     let limits = RunLimits { duty_percent: Some(100), ..RunLimits::default() };
     let account = before.carry_out(&limits, &Control::default()).account();
-    let after = || inspect_again(&before, &target).plan.locality;
+    let after = || before.look_again().locality;
     assert_eq!(account.late_bytes(&after(), 100), 0, "{account:?}");
     drop(stranger);
     fs::remove_file(FILE).expect("it is there");

@@ -7,8 +7,9 @@ use crate::{
 use anyhow::{Result, ensure};
 use numaloc_core::Options;
 use numaloc_host::{
+    Surveyor,
     fake::{Crowd, open_page_maps},
-    resolve, survey,
+    resolve,
 };
 use std::{hint::black_box, time::Instant};
 
@@ -57,11 +58,11 @@ pub fn one(processes: usize) -> Result<()> {
     let before = peak_bytes()?;
     let begin = Instant::now();
     let found = resolve(&roots, &[Crowd::target()], &topology)?.processes;
-    let mut seen = survey(&roots, &topology, found, &options)?;
-    let plan = seen.take_seen().plan(&topology, &options);
+    let (survey, seen) = Surveyor::new(&roots, &topology, &options).survey(found, None)?;
+    let plan = seen.plan(&topology, &options);
     let took = begin.elapsed();
     ensure!(plan.processes.len() == processes, "{} of {processes}", plan.processes.len());
     println!("{} {before} {} {}", took.as_nanos(), peak_bytes()?, open_page_maps());
-    drop(black_box(plan));
+    drop(black_box((plan, survey)));
     Ok(())
 }

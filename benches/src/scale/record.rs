@@ -6,7 +6,7 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use numaloc_core::{Extent, Kind, NodeId, Options, PAGE};
-use numaloc_host::survey;
+use numaloc_host::Surveyor;
 use serde::{Deserialize, Serialize};
 
 /// Made with `numaloc-bench record`: a JVM with 16 threads, a Node.js program, a Python program and Redis, each with some 200 MiB
@@ -43,7 +43,9 @@ pub fn run(args: &Args) -> Result<()> {
     let machine = Machine::new(Layout::HalfAway)?;
     for &pid in &args.pids {
         let processes = found(&machine, pid)?;
-        let seen = survey(&machine.roots, &machine.topology, processes, &Options::default())?;
+        let options = Options::default();
+        let surveyor = Surveyor::new(&machine.roots, &machine.topology, &options);
+        let (_survey, seen) = surveyor.survey(processes, None)?;
         let recording = Recording(seen.extents.iter().map(recorded).collect());
         println!("{}", serde_json::to_string(&recording)?);
     }

@@ -44,6 +44,13 @@ pub fn sides(plan: &Plan) -> BTreeMap<NodeId, NodeSet> {
     sides
 }
 
+/// Whether a plan lacks room that others could make.
+pub fn lacks_room(plan: &Plan) -> bool {
+    plan.options.make_room == MakeRoom::Exchange
+        && !plan.no_room.is_empty()
+        && !sides(plan).is_empty()
+}
+
 /// Adds the processes `own` of a partner to `taken`, those of the target and of the partners before it, and returns true. Returns
 /// false, and adds none, if there are none or if `taken` has one of them: a partner takes part as a whole, so that its result is that
 /// of all of its processes.

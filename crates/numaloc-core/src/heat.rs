@@ -1,6 +1,9 @@
 //! How much each part of the processes' memory is used, as far as this was measured.
 
-use std::{collections::BTreeMap, fmt, ops::Range};
+use std::{collections::BTreeMap, fmt, ops::Range, time::Duration};
+
+/// About how long a measurement takes.
+pub const MEASURING: Duration = Duration::from_secs(1);
 
 /// How the most used memory is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

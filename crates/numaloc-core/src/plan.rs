@@ -4,10 +4,11 @@ use crate::{
     account::Reason,
     chunks::Chunks,
     extent::{Kind, Mappers, Mapping, Pages},
-    heat::HeatSource,
+    heat::{HeatSource, MEASURING},
     ids::{CpuSet, NodeId, NodeSet},
     locality::{Locality, Share},
     options::Options,
+    pace::{Order, Profile},
     process::{Process, Thread, Threads},
     room::Taken,
     route::Routes,
@@ -211,12 +212,33 @@ pub struct Plan {
     /// Bytes to move in memory whose policy was not read ([`crate::Mempolicy::Unasked`]). If the application has bound
     /// this memory, it stays after all.
     pub unasked_bytes: u64,
-    /// How the most used memory is found, which is moved first. The planner does not know the host, so it always says
-    /// [`HeatSource::Address`].
+    /// How the most used memory is found, which is moved first: see [`Self::hottest_first`].
     pub order: HeatSource,
 }
 
+/// With [`Order::Probed`], measure only if the move takes at least this many times as long. So the measurement delays a
+/// move by at most a tenth.
+const WORTH: u32 = 10;
+
 impl Plan {
+    /// Has the most used memory moved first, found in this way. With [`Order::Probed`] that needs to be worth it: the profile is
+    /// not `fast`, and the move takes long enough.
+    pub fn hottest_first(self, order: HeatSource) -> Self {
+        let pacing = &self.options.pacing;
+        let takes = f64::from(WORTH) * MEASURING.as_secs_f64();
+        let is_worth_it = pacing.profile != Profile::Fast && self.paced_seconds() >= takes;
+        match self.options.order {
+            Order::Probed if !is_worth_it => self,
+            _ => Self { order, ..self },
+        }
+    }
+
+    /// Bytes that a run will try to move.
+    pub fn planned_bytes(&self) -> u64 {
+        let remote: u64 = self.moves.iter().flat_map(|each| each.remote.values()).sum();
+        remote.min(self.limit_bytes.unwrap_or(u64::MAX))
+    }
+
     /// A guess at the time that the move takes on bare metal, in seconds: copying, and what room for it takes beyond that.
     pub fn predicted_seconds(&self) -> f64 {
         self.expected_seconds + self.room_seconds(1.0)

@@ -26,7 +26,7 @@ pub struct Partner {
 }
 
 /// Those who may be asked to make room, in order.
-pub trait Partners: Send {
+pub trait PartnerQueue: Send {
     /// The next one whose memory may leave `node` for the nodes `to`; `None` once there is nobody more. Nobody is given twice for
     /// one node.
     fn next(&mut self, node: NodeId, to: &NodeSet) -> Option<Partner>;
@@ -39,7 +39,7 @@ pub trait Partners: Send {
 /// The run could not begin. What fails later is in the outcomes.
 pub fn execute_with(
     run: Assignment<'_>,
-    partners: &mut dyn Partners,
+    partners: &mut dyn PartnerQueue,
 ) -> Result<(Outcome, Vec<Outcome>), Error> {
     let sides = exchange::sides(run.plan);
     if run.plan.options.make_room != MakeRoom::Exchange || sides.is_empty() {
@@ -69,7 +69,7 @@ fn serve(
     exchange: &Exchange,
     roots: &Roots,
     topology: &Topology,
-    partners: &mut dyn Partners,
+    partners: &mut dyn PartnerQueue,
 ) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     // Those who have made way for another node, and which of the outcomes is theirs.

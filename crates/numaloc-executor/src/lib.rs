@@ -4,10 +4,11 @@
 //! The executor chooses no targets: it follows the plan's routes. It reads addresses just before it uses
 //! them: a page's address is kept until its batch is full, and for a retry the page is looked up again.
 //!
-//! [`execute()`] begins a run. Its parts, in the order of their work:
+//! [`Migration`] is the way in: it plans, runs and looks again. `execute` begins a run. Its parts, in the order of their work:
 //!
 //! | modules | what they do |
 //! |---|---|
+//! | `migration`, `party` | the steps from a target to its outcome, for all callers |
 //! | `assignment`, `limits`, `execute`, `work`, `windows` | what a run is given; start the workers, share out windows of the plan and room on the targets |
 //! | `worker`, `cover`, `find`, `folio`, `row` | a worker finds the pages of a window that belong to it, as folios |
 //! | `batch`, `pending`, `key`, `call`, `pagelist` | put folios into calls of move_pages(2) |
@@ -96,12 +97,14 @@ mod hint;
 mod key;
 mod ledger;
 mod limits;
+mod migration;
 mod moved_cache;
 mod others;
 mod pacer;
 mod page_status;
 mod pagelist;
 mod partners;
+mod party;
 mod pending;
 mod placement;
 mod rate;
@@ -123,12 +126,10 @@ mod windows;
 mod work;
 mod worker;
 
-pub use assignment::Assignment;
-pub use beside::{Partner, Partners, execute_with};
 pub use control::Control;
-pub use execute::execute;
 pub use limits::{RunLimits, Scheduling};
+pub use migration::{Migration, Planned};
 pub use numaloc_core::{CallStats, Outcome, ProcessOutcome};
-pub use partners::{InOrder, homes};
+pub use party::{Partners, Party, identities};
 pub use rate::SharedRate;
 pub use rooms::SharedRooms;

@@ -1,59 +1,34 @@
 //! Partners of an exchange, asked one after the other.
 
 use crate::{
-    beside::{Partner, Partners},
-    limits::RunLimits,
+    beside::{Partner, PartnerQueue},
+    party::{Partners, Party},
 };
-use numaloc_core::{NodeId, NodeSet, Options, Plan, Process, Topology, exchange};
-use numaloc_host::Survey;
-use std::{
-    collections::{BTreeMap, VecDeque},
-    fmt,
-};
+use numaloc_core::{NodeId, NodeSet, Plan, exchange};
+use numaloc_host::Surveyor;
+use std::collections::{BTreeMap, VecDeque};
 
-/// Looks at a partner, which has this index, in order to move what the options say; `None`: nothing of it can be moved.
-pub type Inspect<'a> = dyn FnMut(usize, &Options) -> Option<Survey> + Send + 'a;
-
-/// Partners in the order of [`exchange::order`]. Each is looked at only when its turn comes.
-pub struct InOrder<'a> {
-    topology: &'a Topology,
-    /// Options of the run that needs room.
-    run: Options,
+/// Partners in the order of [`exchange::order`]. Each is surveyed only when its turn comes.
+pub struct InOrder<'a, P> {
+    /// With the options of the run that needs room.
+    surveyor: Surveyor<'a>,
+    partners: &'a mut Partners<P>,
     /// The nodes of each one's CPUs.
     homes: Vec<NodeSet>,
-    /// How hard their memory may be moved.
-    limits: RunLimits,
-    inspect: Box<Inspect<'a>>,
     /// On which node they make room, and who has not been asked there yet.
     turn: Option<(NodeId, VecDeque<usize>)>,
 }
 
-impl fmt::Debug for InOrder<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { homes, limits, turn, .. } = self;
-        let mut shown = f.debug_struct("InOrder");
-        shown.field("homes", homes).field("limits", limits).field("turn", turn);
-        shown.finish_non_exhaustive()
-    }
-}
-
-/// The nodes of the CPUs of these processes together.
-pub fn homes<'p>(topology: &Topology, processes: impl IntoIterator<Item = &'p Process>) -> NodeSet {
-    let nodes = |process: &Process| topology.local_nodes(&process.cpus);
-    processes.into_iter().fold(NodeSet::new(), |all, process| all.or(&nodes(process)))
-}
-
-impl<'a> InOrder<'a> {
-    /// For a run with the options `run`. `homes` has the nodes of the CPUs of each partner, by its index.
-    pub fn new(
-        topology: &'a Topology,
-        run: &Options,
-        homes: Vec<NodeSet>,
-        limits: RunLimits,
-        inspect: impl FnMut(usize, &Options) -> Option<Survey> + Send + 'a,
-    ) -> Self {
-        let (run, inspect) = (run.clone(), Box::new(inspect));
-        Self { topology, run, homes, limits, inspect, turn: None }
+impl<'a, P: Party> InOrder<'a, P> {
+    /// For a run with the options of `surveyor`.
+    pub fn new(surveyor: Surveyor<'a>, partners: &'a mut Partners<P>) -> Self {
+        let homes = partners.parties.iter().map(|party| {
+            let nodes = |cpus| surveyor.topology.local_nodes(cpus);
+            let processes = party.processes();
+            processes.iter().fold(NodeSet::new(), |all, process| all.or(&nodes(&process.cpus)))
+        });
+        let homes = homes.collect();
+        Self { surveyor, partners, homes, turn: None }
     }
 
     /// Counts in `plan` what will move by exchange. Looks at partners until they have as much memory as lacks room.
@@ -78,17 +53,25 @@ impl<'a> InOrder<'a> {
     }
 }
 
-impl Partners for InOrder<'_> {
+impl<P: Party> PartnerQueue for InOrder<'_, P> {
     fn next(&mut self, node: NodeId, to: &NodeSet) -> Option<Partner> {
-        let Self { topology, run, homes, limits, inspect, turn } = self;
+        let Self { surveyor, partners, homes, turn } = self;
+        let Partners { parties, limits, refused } = &mut **partners;
         let (at, left) = turn.get_or_insert_with(|| (node, exchange::order(homes, node).into()));
         if *at != node {
             (*at, *left) = (node, exchange::order(homes, node).into());
         }
-        let options = exchange::options(node, to, run);
+        let options = exchange::options(node, to, surveyor.options);
         while let Some(index) = left.pop_front() {
-            let Some(mut survey) = inspect(index, &options) else { continue };
-            let mut plan = survey.take_seen().plan(topology, &options);
+            let party = &mut parties[index];
+            let (survey, seen) = match party.survey(Surveyor { options: &options, ..*surveyor }) {
+                Ok(surveyed) => surveyed,
+                Err(why) => {
+                    refused(&party.name(), &why.to_string());
+                    continue;
+                }
+            };
+            let mut plan = seen.plan(surveyor.topology, &options);
             exchange::leave_hugetlb(&mut plan);
             if !plan.moves.is_empty() {
                 return Some(Partner { plan, survey, limits: limits.clone() });
@@ -101,35 +84,64 @@ impl Partners for InOrder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::Pacing;
+    use crate::RunLimits;
+    use numaloc_core::{
+        Identity, Node, NodeMemory, Options, Pacing, Process, Topology, planner::Seen,
+    };
+    use numaloc_host::{Error, Roots, Survey};
     use std::{sync::mpsc, time::Duration};
 
     fn nodes(list: &str) -> NodeSet {
         list.parse().expect("a list")
     }
 
+    /// On these CPUs, which are also its node's numbers. Tells which nodes it was asked to leave, and is never surveyed.
+    struct Asked(&'static str, mpsc::Sender<(&'static str, Option<NodeSet>)>);
+
+    impl Party for Asked {
+        type Error = Error;
+
+        fn name(&self) -> String {
+            self.0.to_owned()
+        }
+
+        fn processes(&self) -> Vec<Process> {
+            let (identity, comm) = (Identity { pid: 1, start_time: 1 }, self.name());
+            let (cpus, threads) = (self.0.parse().expect("CPUs"), Vec::new());
+            vec![Process { identity, comm, cpus, threads, mems_allowed: NodeSet::new() }]
+        }
+
+        fn survey(&mut self, surveyor: Surveyor<'_>) -> Result<(Survey, Seen), Error> {
+            self.1.send((self.0, surveyor.options.from.clone())).expect("it is read");
+            Err(Error::Stopped)
+        }
+    }
+
     #[test]
     fn each_is_looked_at_once_for_a_node_and_the_pinned_last() {
         let (seen, looked) = mpsc::channel();
-        let inspect = move |index: usize, options: &Options| {
-            seen.send((index, options.from.clone())).expect("it is read");
-            None
+        let parties = ["0", "0-1", "1"].map(|cpus| Asked(cpus, seen.clone())).into();
+        let mut partners = Partners { parties, ..Partners::default() };
+        let node = |id: u32| {
+            let (id, cpus) = (NodeId(id), id.to_string().parse().expect("CPUs"));
+            Node { id, cpus, memory: NodeMemory { total_bytes: 1 << 30, ..Default::default() } }
         };
-        let (topology, homes) = (Topology::default(), ["0", "0-1", "1"].map(nodes).to_vec());
-        let (options, limits) = (Options::default(), RunLimits::default());
-        let mut partners = InOrder::new(&topology, &options, homes, limits, inspect);
-        let mut ask = |node: u32| -> Vec<usize> {
+        let topology = Topology::new([0, 1, 2].map(node), []);
+        let (roots, options) = (Roots::default(), Options::default());
+        let surveyor = Surveyor::new(&roots, &topology, &options);
+        let mut partners = InOrder::new(surveyor, &mut partners);
+        let mut ask = |node: u32| -> Vec<&'static str> {
             assert!(partners.next(NodeId(node), &nodes("2")).is_none());
             let own = Some(nodes(&node.to_string()));
-            let one = |(index, from)| {
+            let one = |(name, from)| {
                 assert_eq!(from, own);
-                index
+                name
             };
             looked.try_iter().map(one).collect()
         };
-        assert_eq!(ask(0), [2, 1, 0]);
-        assert_eq!(ask(0), [0; 0], "nobody is given twice");
-        assert_eq!(ask(1), [0, 1, 2]);
+        assert_eq!(ask(0), ["1", "0-1", "0"]);
+        assert_eq!(ask(0), [""; 0], "nobody is given twice");
+        assert_eq!(ask(1), ["0", "0-1", "1"]);
     }
 
     #[test]

@@ -234,9 +234,9 @@ impl Newcomers {
         Self(Some((growth, Mutex::new(Arc::new(Crew::new(spaces, claims))))))
     }
 
-    /// How they are found; `None`: the target gets no processes.
-    pub fn growth(&self) -> Option<Arc<Growth>> {
-        self.0.as_ref().map(|(growth, _)| growth.clone())
+    /// What finds them; `None`: the target gets no processes.
+    pub fn arrivals(&self) -> Option<Arc<dyn Arrivals>> {
+        self.0.as_ref().map(|(growth, _)| growth.arrivals.clone())
     }
 
     /// The processes at the last look; `None`: those of the survey, and the target gets no others.

@@ -1,9 +1,9 @@
 //! Targets of very many processes.
 
 use crate::{
-    Policies, Survey,
+    Surveyor,
     fake::{Crowd, REMOTE, open_page_maps},
-    resolve, survey_unless,
+    resolve,
 };
 use numaloc_core::Options;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -24,10 +24,10 @@ fn a_hundred_thousand_processes_are_planned_with_few_descriptors() {
         false
     };
     let options = Options::default();
-    let mut found: Survey =
-        survey_unless(&stop, Policies::Ask, &roots, &topology, processes, &options).unwrap();
-    assert_eq!(found.spaces.len(), PROCESSES);
-    let plan = found.take_seen().plan(&topology, &options);
+    let surveyor = Surveyor { stop: &stop, ..Surveyor::new(&roots, &topology, &options) };
+    let (survey, seen) = surveyor.survey(processes, None).unwrap();
+    assert_eq!(survey.spaces.len(), PROCESSES);
+    let plan = seen.plan(&topology, &options);
     assert_eq!(plan.expected_bytes, PROCESSES as u64 * REMOTE);
     // Beyond the bound, each thread that reads may have one open, and this process its own, to see what it may read.
     let (most, threads) = (most.into_inner(), options.pacing.pace().workers);

@@ -1,7 +1,7 @@
 //! The survey: where all memory of some processes is.
 
 use crate::{
-    Error, Roots,
+    Arrivals, Error, Roots,
     crew::{Growth, Newcomers},
     extents::{self, Overlaps, Part},
     mappers::Search,
@@ -15,39 +15,29 @@ use crate::{
     vmas,
 };
 use numaloc_core::{
-    Claims, Extent, NodeSet, Options, Pages, Process, Topology,
+    Claims, Extent, Options, Pages, Process, Topology,
     planner::{self, Seen},
 };
 use std::sync::Arc;
 
 mod growing;
 
-/// Everything that the planner and the executor need to know.
+/// What the executor needs of a survey. What the planner needs is its [`Seen`].
 #[derive(Debug)]
 pub struct Survey {
     /// The processes that were still there, held open, one for each address space; extents refer to them by index.
     pub spaces: Vec<AddressSpace>,
     /// Their claims on the pages that they map.
     pub claims: Claims,
-    /// Their memory.
-    pub extents: Vec<Extent>,
-    /// Nodes on which this process may allocate.
-    pub caller_mems: NodeSet,
     /// How page locations were found.
     pub sight: Sight,
     /// What was read about memory policies.
     pub(crate) placements: Placements,
-    /// The processes that the target has got since; none without [`survey_growing`].
+    /// The processes that the target has got since; none if it gets none.
     pub newcomers: Newcomers,
 }
 
 impl Survey {
-    /// Takes the extents out, for the planner. The survey keeps the processes open.
-    pub fn take_seen(&mut self) -> Seen {
-        let (processes, caller_mems) = (self.processes(), self.caller_mems.clone());
-        Seen { processes, caller_mems, extents: std::mem::take(&mut self.extents) }
-    }
-
     /// What later surveys of the same processes need not ask again.
     pub fn known(&self) -> Policies<'_> {
         Policies::Known(Known { sight: &self.sight, placements: &self.placements })
@@ -66,60 +56,54 @@ impl Survey {
     }
 }
 
-/// Finds where all memory of `processes` is. Moves and changes nothing. Memory policies are read only of processes with
-/// pages that `options` would have moved, but all of them. As many threads scan as the pace of `options` has workers.
-///
-/// # Errors
-/// [`Error::NoRights`] if a process may not be read, [`Error::Silent`] if it cannot be read now, [`Error::Pages`] if its pages cannot be read, [`Error::Overlaps`] if
-/// its mappings cannot be compared, and the errors of reading the host's page frames and the process's files.
-pub fn survey(
-    roots: &Roots,
-    topology: &Topology,
-    processes: Vec<Process>,
-    options: &Options,
-) -> Result<Survey, Error> {
-    survey_unless(&|| false, Policies::Ask, roots, topology, processes, options)
+/// How a survey is made.
+#[derive(Clone, Copy)]
+pub struct Surveyor<'a> {
+    /// The host.
+    pub roots: &'a Roots,
+    /// Its nodes.
+    pub topology: &'a Topology,
+    /// Memory policies are read only of processes with pages that these options would have moved, but all of them. As many
+    /// threads scan as the pace of the options has workers.
+    pub options: &'a Options,
+    /// How far policies are read.
+    pub policies: Policies<'a>,
+    /// Ends the survey if it returns true between two steps.
+    pub stop: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// As [`survey`], with policies read as far as `policies` says. Ends with an error if `stop` returns true between two
-/// steps.
-///
-/// # Errors
-/// As [`survey`]; [`Error::Stopped`].
-pub fn survey_unless(
-    stop: &(dyn Fn() -> bool + Sync),
-    policies: Policies<'_>,
-    roots: &Roots,
-    topology: &Topology,
-    processes: Vec<Process>,
-    options: &Options,
-) -> Result<Survey, Error> {
-    look(stop, policies, None, (roots, topology), processes, options)
-}
+impl<'a> Surveyor<'a> {
+    /// Reads all policies, and is not stopped.
+    pub fn new(roots: &'a Roots, topology: &'a Topology, options: &'a Options) -> Self {
+        Self { roots, topology, options, policies: Policies::Ask, stop: &|| false }
+    }
 
-/// As [`survey_unless`], of a target that gets processes while it is looked at and moved. What these map counts as the
-/// target's.
-///
-/// # Errors
-/// As [`survey_unless`].
-pub fn survey_growing(
-    stop: &(dyn Fn() -> bool + Sync),
-    policies: Policies<'_>,
-    growth: &Arc<Growth>,
-    processes: Vec<Process>,
-) -> Result<Survey, Error> {
-    let Growth { roots, topology, options, .. } = &**growth;
-    look(stop, policies, Some(growth), (roots, topology), processes, options)
+    /// Finds where all memory of `processes` is. Moves and changes nothing. What `arrivals` finds while they are surveyed and
+    /// moved counts as theirs.
+    ///
+    /// # Errors
+    /// [`Error::NoRights`] if a process may not be read, [`Error::Silent`] if it cannot be read now, [`Error::Pages`] if its
+    /// pages cannot be read, [`Error::Overlaps`] if its mappings cannot be compared, [`Error::Stopped`], and the errors of
+    /// reading the host's page frames and the process's files.
+    pub fn survey(
+        self,
+        processes: Vec<Process>,
+        arrivals: Option<Arc<dyn Arrivals>>,
+    ) -> Result<(Survey, Seen), Error> {
+        let growth = arrivals.map(|arrivals| {
+            let roots = Arc::new(self.roots.clone());
+            let (topology, options) = (self.topology.clone(), self.options.clone());
+            Arc::new(Growth { roots, topology, options, arrivals })
+        });
+        look(self, growth.as_ref(), processes)
+    }
 }
 
 fn look(
-    stop: &(dyn Fn() -> bool + Sync),
-    policies: Policies<'_>,
+    Surveyor { roots, topology, options, policies, stop }: Surveyor<'_>,
     growth: Option<&Arc<Growth>>,
-    (roots, topology): (&Roots, &Topology),
     processes: Vec<Process>,
-    options: &Options,
-) -> Result<Survey, Error> {
+) -> Result<(Survey, Seen), Error> {
     let go_on = || if stop() { Err(Error::Stopped) } else { Ok(()) };
     let sight = match policies {
         Policies::Known(before) => before.sight.again(roots)?,
@@ -170,7 +154,8 @@ fn look(
     };
     let placements = placing.place(&mut extents)?;
     let caller_mems = read::mems_allowed(roots)?;
-    Ok(Survey { spaces, claims, extents, caller_mems, sight, placements, newcomers })
+    let seen = Seen { processes, caller_mems, extents };
+    Ok((Survey { spaces, claims, sight, placements, newcomers }, seen))
 }
 
 /// All extents that have pages, in the order of processes and addresses.

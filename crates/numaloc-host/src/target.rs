@@ -46,9 +46,22 @@ impl fmt::Display for Target {
     }
 }
 
+impl Target {
+    /// Several targets for people: the first, and how many more there are.
+    pub fn several(targets: &[Self]) -> String {
+        match targets {
+            [] => "target without members".to_owned(),
+            [target] => target.to_string(),
+            [first, more @ ..] => format!("{first} with {} more", more.len()),
+        }
+    }
+}
+
 /// The result of resolving targets.
 #[derive(Debug, Default)]
 pub struct Resolved {
+    /// The targets.
+    pub targets: Vec<Target>,
     /// Their processes, one per thread group and each once, in ascending order of pid.
     pub processes: Vec<Process>,
     /// What takes no part.
@@ -103,10 +116,11 @@ pub fn resolve(roots: &Roots, targets: &[Target], topology: &Topology) -> Result
             Err(error) => return Err(error),
         }
     }
-    match processes.is_empty() {
-        true => LeftOut::first(missing).map_or(Ok(Resolved::default()), Err),
-        false => Ok(Resolved { processes: processes.into_values().collect(), missing }),
+    if processes.is_empty() {
+        return LeftOut::first(missing).map_or(Ok(Resolved::default()), Err);
     }
+    let (targets, processes) = (targets.to_vec(), processes.into_values().collect());
+    Ok(Resolved { targets, processes, missing })
 }
 
 impl LeftOut {

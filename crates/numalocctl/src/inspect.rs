@@ -1,4 +1,4 @@
-//! From a target to a plan, or to a picture: the steps that `locality`, `plan` and `migrate` share.
+//! From a target to a plan, to a run, or to a picture: what `locality`, `plan`, `migrate` and `top` share.
 
 use crate::{
     args::{PlanArgs, TargetArgs, name_of},
@@ -8,14 +8,16 @@ use numaloc_api::{
     LocalityView, v1,
     value::{Missing, Policy},
 };
-use numaloc_core::{NodeId, NodeSet, Offload, OffloadUse, Options, Plan, Process, Topology};
+use numaloc_core::{NodeId, NodeSet, Offload, OffloadUse, Options, Plan, Topology};
 use numaloc_dma::kernel;
-use numaloc_executor::Outcome;
-use numaloc_host::{
-    Error, Groups, Growth, LeftOut, Policies, Resolved, Roots, Source, Survey, Target, Viewer,
-    heat, resolve, survey_growing, survey_unless, topology,
+use numaloc_executor::{Control, Migration, Outcome, Planned, RunLimits};
+use numaloc_host::{LeftOut, Policies, Resolved, Roots, Source, Target, Viewer, resolve, topology};
+use std::{
+    collections::BTreeMap,
+    sync::{mpsc, mpsc::RecvTimeoutError},
+    thread,
+    time::{Duration, SystemTime},
 };
-use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
 /// A target with the machine around it.
 #[derive(Debug)]
@@ -26,6 +28,13 @@ pub struct Inspection {
     pub source: Source,
     /// What of the target is left out.
     pub missing: Vec<Missing>,
+}
+
+impl From<Planned<Resolved>> for Inspection {
+    fn from(Planned { topology, plan, survey, party, .. }: Planned<Resolved>) -> Self {
+        let missing = missing_of(&party.targets, &party.missing);
+        Self { topology, plan, source: survey.sight.source, missing }
+    }
 }
 
 impl Inspection {
@@ -74,37 +83,59 @@ fn page_source(source: Source) -> v1::PageSource {
     }
 }
 
-/// Inspects a target in order to move it, with at most `workers` threads if there is a number. Fails on a machine where memory
-/// cannot move anywhere. The survey keeps the target's processes open; its extents have been moved into the plan.
+/// Plans to move a target, with at most `workers` threads if there is a number. Fails on a machine where memory cannot move
+/// anywhere.
 pub fn to_move(
     roots: &Roots,
     target: &TargetArgs,
     (options, workers): (&PlanArgs, Option<usize>),
     policies: Policies<'_>,
-) -> Result<(Inspection, Survey), Failure> {
-    let topology = topology::topology(roots)?;
-    let mut options = options.options(&topology.with_memory())?;
+) -> Result<Planned<Resolved>, Failure> {
+    let migration = Migration::on(roots)?;
+    let mut options = options.options(&migration.topology().with_memory())?;
     options.pacing.workers = workers;
-    topology::check_options(roots, &topology, &options)?;
-    topology::check_several(&topology)?;
-    let (processes, missing) = found_of(roots, target, &topology)?;
-    let growth = growth(roots, target, &topology, &options)?;
-    let mut found = inspect(roots, topology, (processes, growth), &options, policies)?;
-    check_any(&found.0, target)?;
-    found.0.missing = missing;
-    found.0.plan.order = heat::choose(roots, &found.0.plan)?;
-    Ok(found)
+    migration.check(&options)?;
+    plan(migration, roots, target, &options, policies)
 }
 
 /// Inspects a target on any machine, without a plan to move it.
 pub fn to_see(roots: &Roots, target: &TargetArgs) -> Result<Inspection, Failure> {
-    let topology = topology::topology(roots)?;
-    let (processes, missing) = found_of(roots, target, &topology)?;
-    let options = Options::default();
-    let growth = growth(roots, target, &topology, &options)?;
-    let found = inspect(roots, topology, (processes, growth), &options, Policies::Leave)?.0;
-    check_any(&found, target)?;
-    Ok(Inspection { missing, ..found })
+    let (migration, options) = (Migration::on(roots)?, Options::default());
+    Ok(plan(migration, roots, target, &options, Policies::Leave)?.into())
+}
+
+fn plan(
+    migration: Migration<'_>,
+    roots: &Roots,
+    target: &TargetArgs,
+    options: &Options,
+    policies: Policies<'_>,
+) -> Result<Planned<Resolved>, Failure> {
+    let targets = target.targets()?;
+    let find = |topology: &Topology| resolve(roots, &targets, topology);
+    Ok(migration.plan(options, policies, &|| false, find)?)
+}
+
+/// Carries a plan out in a thread, and calls `look` every `tick` until that has ended.
+pub fn carry_out(
+    planned: &mut Planned<Resolved>,
+    limits: &RunLimits,
+    tick: Duration,
+    mut look: impl FnMut(&Control),
+) -> Result<(Outcome, Vec<Outcome>), Failure> {
+    let control = &Control::default();
+    thread::scope(|scope| {
+        let (done, ended) = mpsc::channel::<()>();
+        let worker = scope.spawn(move || {
+            // Dropped at the end of this closure, also after a panic. This wakes the loop below at once.
+            let _done = done;
+            planned.run(limits, control)
+        });
+        while ended.recv_timeout(tick) == Err(RecvTimeoutError::Timeout) {
+            look(control);
+        }
+        Ok(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?)
+    })
 }
 
 /// Opens the processes of a target for a picture with that many cells in a row. The picture looks at them by itself, so
@@ -115,21 +146,10 @@ pub fn to_draw<'a>(
     cells: u64,
     exact: bool,
 ) -> Result<(Viewer<'a>, Vec<Missing>), Failure> {
-    let topology = topology::topology(roots)?;
-    let (processes, missing) = found_of(roots, target, &topology)?;
+    let (topology, targets) = (topology::topology(roots)?, target.targets()?);
+    let Resolved { processes, missing, .. } = resolve(roots, &targets, &topology)?;
     let viewer = Viewer::open(roots, &topology, processes, &Options::default(), cells, exact)?;
-    Ok((viewer, missing))
-}
-
-/// The processes of a target, and what of it is left out. It is an error only if nothing takes part.
-fn found_of(
-    roots: &Roots,
-    target: &TargetArgs,
-    topology: &Topology,
-) -> Result<(Vec<Process>, Vec<Missing>), Failure> {
-    let targets = target.targets()?;
-    let Resolved { processes, missing } = resolve(roots, &targets, topology)?;
-    Ok((processes, missing_of(&targets, &missing)))
+    Ok((viewer, missing_of(&targets, &missing)))
 }
 
 /// What is left out of these targets, by the names that the API gives them.
@@ -140,53 +160,6 @@ pub fn missing_of(targets: &[Target], left_out: &[LeftOut]) -> Vec<Missing> {
         processes: left.processes,
     };
     left_out.iter().map(missing).collect()
-}
-
-/// How processes are found that the target gets from now on; `None`: it gets none.
-fn growth(
-    roots: &Roots,
-    target: &TargetArgs,
-    topology: &Topology,
-    options: &Options,
-) -> Result<Option<Arc<Growth>>, Failure> {
-    let groups = Groups::of(roots, topology, &target.targets()?);
-    Ok(groups.map(|groups| {
-        let (roots, topology, options) =
-            (Arc::new(roots.clone()), topology.clone(), options.clone());
-        Arc::new(Growth { roots, topology, options, arrivals: Arc::new(groups) })
-    }))
-}
-
-/// Fails if all processes of the target have ended while they were inspected.
-fn check_any(found: &Inspection, target: &TargetArgs) -> Result<(), Failure> {
-    match found.plan.processes.is_empty() {
-        true => Err(Error::Empty { target: target.to_string() }.into()),
-        false => Ok(()),
-    }
-}
-
-/// Inspects again the processes of a survey, and those that the target has got since, as of now.
-pub fn again(roots: &Roots, before: &Inspection, survey: &Survey) -> Result<Inspection, Failure> {
-    let (topology, options) = (before.topology.clone(), &before.plan.options);
-    let found = (survey.processes_now(), survey.newcomers.growth());
-    Ok(inspect(roots, topology, found, options, survey.known())?.0)
-}
-
-fn inspect(
-    roots: &Roots,
-    topology: Topology,
-    (processes, growth): (Vec<Process>, Option<Arc<Growth>>),
-    options: &Options,
-    policies: Policies<'_>,
-) -> Result<(Inspection, Survey), Failure> {
-    let never = || false;
-    let mut seen = match &growth {
-        Some(growth) => survey_growing(&never, policies, growth, processes)?,
-        None => survey_unless(&never, policies, roots, &topology, processes, options)?,
-    };
-    let plan = seen.take_seen().plan(&topology, options);
-    let source = seen.sight.source;
-    Ok((Inspection { topology, plan, source, missing: Vec::new() }, seen))
 }
 
 /// What became of offload. Only the daemon changes these settings of the host: nobody else would put them back after a crash.

@@ -3,9 +3,9 @@
 use crate::{exit::Code, fields::word, inspect::Inspection};
 use numaloc_api::{
     Known, v1,
-    value::{self, JobState, MigrationSpec, Partner},
+    value::{self, JobState, MigrationSpec, Partner, nothing_to_move},
 };
-use numaloc_core::{LATE, Locality, OffloadUse, Reason};
+use numaloc_core::{Locality, OffloadUse};
 use numaloc_executor::Outcome;
 use v1::LeftReason::OutOfTime;
 
@@ -114,31 +114,19 @@ impl From<Here<'_>> for v1::Job {
     fn from(here: Here<'_>) -> Self {
         let Here { spec, inspected, outcome: run, partners, offload, after } = here;
         let plan = &inspected.plan;
-        let is_cancelled = run.cancelled;
         let outcome = value::Outcome {
             partners,
             offload: Some(offload),
             ..value::Outcome::new(run, plan.locality, after)
         };
-        // If nothing was to be moved, memory that is remote now is no shortfall.
-        let late_bytes = match plan.moves.is_empty() {
-            true => 0,
-            false => outcome.late_bytes(plan.options.target_ratio),
+        let (state, state_message) = match nothing_to_move(plan) {
+            Some(why) => (JobState::Skipped, why),
+            None => outcome.end(plan.options.target_ratio),
         };
-        let state = match () {
-            () if plan.is_skipped() => v1::JobState::Skipped,
-            () if outcome.account().left_for(Reason::OutOfTime) > 0 => v1::JobState::Partial,
-            () if is_cancelled => v1::JobState::Cancelled,
-            () if outcome.is_partial() => v1::JobState::Partial,
-            () if plan.moves.is_empty() => v1::JobState::Skipped,
-            () if late_bytes > 0 => v1::JobState::Partial,
-            () => v1::JobState::Succeeded,
-        };
-        let late = format!("{late_bytes} bytes {LATE}");
         Self {
             spec: Some(spec.into()),
-            state: state.into(),
-            state_message: if late_bytes > 0 { late } else { String::new() },
+            state: v1::JobState::from(state).into(),
+            state_message,
             plan: Some(plan.into()),
             outcome: Some((&outcome).into()),
             members: inspected.missing.iter().map(member_left_out).collect(),

@@ -37,10 +37,8 @@ use members::Members;
 use numaloc_api::value::{Missing, Pins, Target, TargetProcess};
 use numaloc_core::{Identity, NumaBalancing, Options, Plan, Topology};
 use numaloc_dma::{OffloadError, Offloading};
-use numaloc_host::{
-    Error, Policies, Roots, boot_id, containers, cpusets, heat, identify, topology,
-};
-use partners::Partners;
+use numaloc_executor::{Migration, Planned};
+use numaloc_host::{Error, Policies, Roots, boot_id, containers, cpusets, identify, topology};
 use std::{
     collections::{BTreeMap, BTreeSet},
     convert::Infallible,
@@ -253,8 +251,8 @@ impl Engine {
     ) -> Result<(Plan, Vec<Missing>), Refusal> {
         let roots = self.roots.clone();
         let look = move |stop: &(dyn Fn() -> bool + Sync)| {
-            let (plan, members) = look(stop, &roots, &aim, &options, policies)?;
-            Ok((plan.0, members.missing()))
+            let planned = look(Migration::on(&roots)?, stop, &roots, &aim, &options, policies)?;
+            Ok((planned.plan, planned.party.missing()))
         };
         self.looks.take(of, look).await
     }
@@ -315,11 +313,11 @@ impl Engine {
     ) -> Result<(Plan, Vec<Missing>), Refusal> {
         let (roots, authority) = (self.roots.clone(), caller.authority.clone());
         let look = move |stop: &(dyn Fn() -> bool + Sync)| {
-            let ((mut plan, topology), members) = look(stop, &roots, &aim, &options, policies)?;
-            topology::check_several(&topology)?;
-            let offers = (offers, &authority);
-            Partners::expected((&roots, &topology), &mut plan, offers, &members, stop);
-            Ok((plan, members.missing()))
+            let migration = Migration::on(&roots)?;
+            migration.check(&options)?;
+            let mut planned = look(migration, stop, &roots, &aim, &options, policies)?;
+            partners::take_in(&mut planned, offers, &authority, stop);
+            Ok((planned.plan, planned.party.missing()))
         };
         self.looks.take(&caller.name, look).await
     }
@@ -354,22 +352,17 @@ impl Engine {
     }
 }
 
+/// Plans for members of any owner: a plan moves nothing.
 fn look(
+    migration: Migration<'_>,
     stop: &(dyn Fn() -> bool + Sync),
     roots: &Roots,
     aim: &Aim,
     options: &Options,
     policies: Policies<'_>,
-) -> Result<((Plan, Topology), Members), Refusal> {
-    let topology = topology::topology(roots)?;
-    topology::check_options(roots, &topology, options)?;
-    let all = Authority::All;
-    let mut members = Members::look(roots, aim, &topology, &all)?;
-    let mut survey = members.survey(stop, policies, (roots, &topology), options, &all)?;
-    let mut plan = survey.take_seen().plan(&topology, options);
-    check_any(&plan, aim)?;
-    plan.order = heat::choose(roots, &plan)?;
-    Ok(((plan, topology), members))
+) -> Result<Planned<Members>, Refusal> {
+    let find = |topology: &Topology| Members::look(roots, aim, topology, &Authority::All);
+    migration.plan(options, policies, stop, find)
 }
 
 fn pin(roots: &Roots, boot_id: &str, pids: impl IntoIterator<Item = i32>) -> Result<Pins, Refusal> {
@@ -377,17 +370,6 @@ fn pin(roots: &Roots, boot_id: &str, pids: impl IntoIterator<Item = i32>) -> Res
         (named, TargetProcess { pid, start_time, boot_id: boot_id.to_owned() })
     };
     Ok(identify(roots, pids)?.into_iter().map(pin).collect())
-}
-
-/// Refuses a plan without processes: all of them ended while they were looked at.
-fn check_any(plan: &Plan, aim: &Aim) -> Result<(), Refusal> {
-    let first = aim.members.first().map(|member| &member.target);
-    let Some(first) = first.filter(|_| plan.processes.is_empty()) else { return Ok(()) };
-    let target = match aim.members.len() {
-        1 => first.to_string(),
-        more => format!("{first} with {} more", more - 1),
-    };
-    Err(Error::Empty { target }.into())
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! The result of a migration, as clients see it.
 
-use super::Partner;
-use numaloc_core::{Account, CallStats, Locality, NodeId, OffloadUse, ProcessOutcome};
+use super::{JobState, MemberState, Partner, member::state_and_reason};
+use numaloc_core::{
+    Account, CallStats, Locality, NodeId, OffloadUse, Plan, ProcessOutcome, Reason,
+};
 use std::{collections::BTreeMap, time::Duration};
 
 /// The result of a migration.
@@ -99,10 +101,45 @@ impl Outcome {
         self.after.map_or(0, |after| self.account().late_bytes(&after, target_ratio))
     }
 
+    /// The last state of a job with this outcome, and why, when `target_ratio` percent were to be local. A run that was finished
+    /// before it noticed that it was to stop has left nothing for this reason: it was not cancelled.
+    pub fn end(&self, target_ratio: u8) -> (JobState, String) {
+        let account = self.account();
+        if account.left_for(Reason::Cancelled) > 0 {
+            return (JobState::Cancelled, "cancelled".to_owned());
+        }
+        match state_and_reason(&account, self.late_bytes(target_ratio)) {
+            (MemberState::Failed, why) => (JobState::Failed, why),
+            (MemberState::Partial, why) => (JobState::Partial, why),
+            _ => (JobState::Succeeded, String::new()),
+        }
+    }
+
     /// Whether pages are still remote that were to be moved and might be moved at another time.
     pub fn is_partial(&self) -> bool {
         self.account().is_partial()
     }
+}
+
+/// Why a plan moves nothing; `None` if it moves something. A job with such a plan is skipped.
+pub fn nothing_to_move(plan: &Plan) -> Option<String> {
+    if plan.planned_bytes() > 0 {
+        return None;
+    }
+    if let Some(skip) = plan.processes.iter().find_map(|process| process.skip)
+        && plan.is_skipped()
+    {
+        return Some(skip.message().to_owned());
+    }
+    let stays = plan.skipped_bytes();
+    if stays.is_empty() {
+        return Some("all memory is local".to_owned());
+    }
+    let reasons: Vec<String> = match stays.contains_key(&Reason::RatioReached) {
+        true => vec![format!("{}% is local already", plan.options.target_ratio)],
+        false => stays.iter().map(|(reason, bytes)| format!("{bytes} bytes {reason}")).collect(),
+    };
+    Some(format!("what is remote stays: {}", reasons.join(", ")))
 }
 
 #[cfg(test)]
@@ -155,6 +192,22 @@ mod tests {
         assert_eq!(enough.late_bytes(100), 0, "no more was asked for");
         let busy = Outcome { after: after(800, 200), ..leg(600, (Reason::Busy, 150), 0) };
         assert_eq!(busy.late_bytes(100), 50, "the rest is in the account");
+    }
+
+    #[test]
+    fn a_run_ends_in_the_same_state_wherever_it_ran() {
+        let end = |moved_bytes, left| leg(moved_bytes, left, 100).end(100);
+        let succeeded = (JobState::Succeeded, String::new());
+        assert_eq!(end(7, (Reason::Shared, 3)), succeeded);
+        let (state, why) = end(0, (Reason::ProcessGone, 3));
+        assert_eq!(state, JobState::Failed);
+        assert!(why.contains("ended before any of their memory was moved"), "{why}");
+        assert_eq!(end(7, (Reason::ProcessGone, 3)), succeeded);
+        let late = (JobState::Partial, "left: 3 bytes out of time".to_owned());
+        assert_eq!(end(7, (Reason::OutOfTime, 3)), late);
+        assert_eq!(end(7, (Reason::Cancelled, 3)), (JobState::Cancelled, "cancelled".to_owned()));
+        // It was finished before it noticed that it was to stop.
+        assert_eq!(end(7, (Reason::Cancelled, 0)), succeeded);
     }
 
     #[test]

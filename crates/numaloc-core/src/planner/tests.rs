@@ -3,7 +3,7 @@ use crate::{
     extent::{Mapping, NodeResidency, Pages, Residency},
     ids::CpuId,
     mempolicy::Mempolicy,
-    pace::{Pacing, Profile},
+    pace::{Order, Pacing, Profile},
     process::Identity,
     topology::{HugePool, Node},
 };
@@ -513,4 +513,20 @@ fn the_kernels_tiers_say_which_memory_only_nodes_are_others() {
     let pair = |a: u32, b: u32| ((NodeId(a), NodeId(b)), 10);
     let nodes: Vec<_> = machine(&[0, 1], &[1]).nodes().cloned().collect();
     assert_eq!(others(Topology::new(nodes, [pair(0, 1), pair(1, 0)])), "");
+}
+
+#[test]
+fn unasked_only_long_moves_are_worth_a_measurement() {
+    let source = |order, profile, expected_seconds| {
+        let pacing = Pacing { profile, ..Pacing::default() };
+        let options = Options { order, pacing, ..Options::default() };
+        let plan = plan_of(&machine(&[0, 1], &[]), process("0", "0"), vec![], &options);
+        Plan { expected_seconds, ..plan }.hottest_first(HeatSource::Damon).order
+    };
+    // `balanced` moves for 42% of the time, so a move of 4.2 s takes 10 s.
+    assert_eq!(source(Order::Probed, Profile::Balanced, 4.3), HeatSource::Damon);
+    assert_eq!(source(Order::Probed, Profile::Balanced, 4.1), HeatSource::Address);
+    assert_eq!(source(Order::Probed, Profile::Gentle, 1.1), HeatSource::Damon);
+    assert_eq!(source(Order::Probed, Profile::Fast, 3600.0), HeatSource::Address);
+    assert_eq!(source(Order::Damon, Profile::Fast, 0.0), HeatSource::Damon, "asked for");
 }

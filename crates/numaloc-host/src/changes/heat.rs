@@ -8,39 +8,21 @@ mod referenced;
 mod watched;
 
 use crate::{Error, Roots, Survey, space::AddressSpace};
-use numaloc_core::{Heat, HeatSource, Order, Plan, Profile, Sightings};
-use std::time::Duration;
+use numaloc_core::{Heat, HeatSource, Order, Plan, Sightings, heat::MEASURING};
 
-/// About how long a measurement takes.
-const TAKES: Duration = Duration::from_secs(1);
-
-/// With [`Order::Probed`], measure only if the move takes at least this many times as long. So the measurement delays a
-/// move by at most a tenth.
-const WORTH: u32 = 10;
-
-/// How the most used memory is to be found for this plan on this host. An order that was requested is taken. With
-/// [`Order::Probed`] it is DAMON if this process may use it, nobody else uses it, the profile is not `fast` and the
-/// move takes long enough; else memory is moved by address. Changes nothing.
+/// How the most used memory can be found on this host. With [`Order::Probed`] it is DAMON if this process may use it and
+/// nobody else uses it; whether a plan is worth that, the plan knows ([`Plan::hottest_first`]). Changes nothing.
 ///
 /// # Errors
 /// [`Error::NoDamon`] if it was asked for and cannot be used.
-pub fn choose(roots: &Roots, plan: &Plan) -> Result<HeatSource, Error> {
-    check(roots, plan.options.order)?;
-    Ok(match plan.options.order {
+pub fn choose(roots: &Roots, order: Order) -> Result<HeatSource, Error> {
+    Ok(match order {
         Order::Address => HeatSource::Address,
-        Order::Damon => HeatSource::Damon,
+        Order::Damon => damon::check(roots).map(|()| HeatSource::Damon)?,
         Order::Referenced => HeatSource::Referenced,
-        Order::Probed if is_worth_it(plan) && damon::check(roots).is_ok() => HeatSource::Damon,
+        Order::Probed if damon::check(roots).is_ok() => HeatSource::Damon,
         Order::Probed => HeatSource::Address,
     })
-}
-
-/// Checks that an order can be used on this host.
-///
-/// # Errors
-/// [`Error::NoDamon`] if DAMON is asked for and cannot be used.
-pub fn check(roots: &Roots, order: Order) -> Result<(), Error> {
-    if order == Order::Damon { damon::check(roots) } else { Ok(()) }
 }
 
 /// Takes down the DAMON setup of a run that was killed. Returns whether there was one. What somebody else has set up
@@ -87,11 +69,6 @@ pub fn measure(
             sampled => return sampled.map(|()| Some(seen.into())),
         }
     }
-}
-
-fn is_worth_it(plan: &Plan) -> bool {
-    let takes = f64::from(WORTH) * TAKES.as_secs_f64();
-    plan.options.pacing.profile != Profile::Fast && plan.paced_seconds() >= takes
 }
 
 #[cfg(test)]

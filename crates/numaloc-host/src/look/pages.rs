@@ -6,7 +6,7 @@ use crate::{
     scan::{Place, Precision, Scanner},
     sight::Sight,
     space::AddressSpace,
-    survey::survey_unless,
+    survey::Surveyor,
     topology, vmas,
 };
 use numaloc_core::{Kind, NodeId, Options, PAGE, Process, Topology, advise::Exactness};
@@ -120,10 +120,11 @@ impl Pages {
     ) -> Result<Option<ByNode>, Error> {
         let (topology, options) = (topology::places(&self.roots)?, Options::default());
         let processes = vec![process.clone()];
-        let survey =
-            survey_unless(stop, Policies::Leave, &self.roots, &topology, processes, &options)?;
+        let (policies, roots) = (Policies::Leave, &self.roots);
+        let surveyor = Surveyor { policies, stop, ..Surveyor::new(roots, &topology, &options) };
+        let (_survey, seen) = surveyor.survey(processes, None)?;
         let mut nodes: BTreeMap<NodeId, u64> = BTreeMap::new();
-        for extent in survey.extents.iter().filter(|extent| extent.kind != Kind::File) {
+        for extent in seen.extents.iter().filter(|extent| extent.kind != Kind::File) {
             for (&node, on) in &extent.residency.nodes {
                 *nodes.entry(node).or_default() += on.total_bytes();
             }

@@ -1,9 +1,8 @@
 //! Whose memory makes room.
 
-use super::target::{cgroup_path, name_of};
+use super::target::cgroup_path;
 use crate::exit::Failure;
 use clap::Args;
-use numaloc_api::value;
 use numaloc_core::MakeRoom;
 use numaloc_host::Target;
 
@@ -56,11 +55,6 @@ impl ExchangeArgs {
         let message = "--exchange-with is for --standalone: with the daemon, workloads that are registered with class be \
                        make room; leave it out";
         Err(Failure::Usage(message.into()))
-    }
-
-    /// The names of those who make room, in the order of `exchange_with`.
-    pub fn names(&self) -> Vec<value::Target> {
-        self.exchange_with.iter().map(name_of).collect()
     }
 }
 

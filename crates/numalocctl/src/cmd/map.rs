@@ -6,14 +6,15 @@ use crate::{
     clean::clean,
     doc::MapDoc,
     exit::Failure,
-    inspect::{self, Inspection},
+    inspect,
     map_file::MapFile,
     output::{Report, complain},
     place::{self, Place},
     svg, text,
 };
 use numaloc_core::picture::Picture;
-use numaloc_host::{Error, Roots, Survey, Viewer, check_page_size};
+use numaloc_executor::Planned;
+use numaloc_host::{Error, Resolved, Roots, Viewer, check_page_size};
 use ratatui::crossterm::terminal;
 use std::{
     env,
@@ -96,19 +97,19 @@ pub struct MoveMap<'a> {
 }
 
 impl<'a> MoveMap<'a> {
-    /// Looks at the processes of a survey before they are moved.
+    /// Looks at the processes of a plan before they are moved.
     ///
     /// # Errors
     /// Their pages cannot be read.
     pub fn before(
         roots: &'a Roots,
-        inspected: &Inspection,
-        survey: &Survey,
+        planned: &Planned<Resolved>,
         file: MapFile,
         exact: bool,
     ) -> Result<Self, Failure> {
-        let (topology, options) = (&inspected.topology, &inspected.plan.options);
-        let viewer = Viewer::open(roots, topology, survey.processes(), options, svg::CELLS, exact)?;
+        let Planned { topology, plan, survey, .. } = planned;
+        let processes = survey.processes();
+        let viewer = Viewer::open(roots, topology, processes, &plan.options, svg::CELLS, exact)?;
         let picture = viewer.look()?;
         Ok(Self { viewer, picture, file })
     }

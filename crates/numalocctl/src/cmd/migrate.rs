@@ -11,7 +11,7 @@ use crate::{
     exit::Failure,
     inspect::{self, Inspection},
     job::Here,
-    others::Others,
+    others,
     output::{Report, complain},
     progress::{Progress, Wish},
     remote::{Daemon, OnInterrupt, nowhere},
@@ -22,10 +22,9 @@ use numaloc_api::{
     value::{CreateJob, OnConflict},
 };
 use numaloc_core::{Locality, NumaBalancing};
-use numaloc_executor::{Assignment, Control, Outcome, RunLimits, execute_with};
-use numaloc_host::{Policies, Roots, Survey, numa_balancing};
-use std::sync::{atomic::Ordering::Relaxed, mpsc, mpsc::RecvTimeoutError};
-use std::time::Duration;
+use numaloc_executor::{Outcome, Planned, RunLimits};
+use numaloc_host::{Policies, Resolved, Roots, numa_balancing};
+use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
 /// Time between two looks at the run.
 const TICK: Duration = Duration::from_millis(100);
@@ -107,28 +106,25 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<Report, Failure>
     let limits = args.limits.limits();
     let file = map::file(args.map.map.as_deref())?;
     let options = (&args.options, args.limits.workers.map(usize::from));
-    let (inspected, survey) = inspect::to_move(roots, &args.target, options, Policies::Ask)?;
-    let others = Others::find(roots, &inspected.topology, &args.exchange, &survey)?;
-    if !inspected.plan.is_skipped() {
+    let mut planned = inspect::to_move(roots, &args.target, options, Policies::Ask)?;
+    let best_effort = limits.best_effort(&planned.plan.options.pacing);
+    let partners = others::find(roots, &planned.topology, &args.exchange, best_effort)?;
+    planned.exchange(partners, &|| false);
+    if !planned.plan.is_skipped() {
         warn(roots, args);
     }
-    let look = |file| MoveMap::before(roots, &inspected, &survey, file, args.map.map_exact);
+    let look = |file| MoveMap::before(roots, &planned, file, args.map.map_exact);
     let picture = file.map(look).transpose()?;
-    let (outcome, partners, after) = match inspected.plan.is_skipped() {
-        true => (Outcome::default(), Vec::new(), None),
-        false => {
-            let (outcome, partners) =
-                watch(roots, &inspected, &survey, &others, &limits, wish(args))?;
-            (outcome, others.moved(&partners), locality_after(roots, &inspected, &survey))
-        }
-    };
-    let with_memory = inspected.topology.with_memory();
+    let (outcome, made_room) = watch(&mut planned, &limits, wish(args))?;
+    let (partners, after) = (others::moved(&planned, &made_room), locality_after(&planned));
+    let with_memory = planned.topology.with_memory();
     let spec = spec(&args.target, &args.options, &args.queue, &args.limits, &with_memory)?;
     let offload = inspect::by_cpu(roots, spec.policy.offload, &outcome);
     if let Some(picture) = picture {
         picture.after();
     }
-    let here = Here { spec: &spec, inspected: &inspected, outcome, partners, offload, after };
+    let inspected = &Inspection::from(planned);
+    let here = Here { spec: &spec, inspected, outcome, partners, offload, after };
     wait::report(cli, &here.into())
 }
 
@@ -146,51 +142,28 @@ fn wish(args: &MigrateArgs) -> Wish {
     Wish::from(args.progress)
 }
 
-/// Carries the plan out in a thread, with others who may make room, shows progress, and cancels the run on Ctrl-C.
+/// Carries the plan out, shows progress, and cancels the run on Ctrl-C.
 fn watch(
-    roots: &Roots,
-    inspected: &Inspection,
-    survey: &Survey,
-    others: &Others,
+    planned: &mut Planned<Resolved>,
     limits: &RunLimits,
     wish: Wish,
 ) -> Result<(Outcome, Vec<Outcome>), Failure> {
-    let (plan, topology) = (&inspected.plan, &inspected.topology);
-    let mut others = others.in_order(roots, topology, &plan.options, limits, Policies::Ask);
     let interrupted = signals::interrupted()?;
-    let control = Control::default();
-    let to_move: u64 =
-        plan.moves.iter().flat_map(|planned_move| planned_move.remote.values()).sum();
-    let mut progress = Progress::new(wish, to_move.min(plan.limit_bytes.unwrap_or(u64::MAX)));
-    std::thread::scope(|scope| {
-        let (done, ended) = mpsc::channel::<()>();
-        let control = &control;
-        let worker = scope.spawn(move || {
-            // Dropped at the end of this closure, also after a panic. This wakes the loop below at once.
-            let _done = done;
-            let run = Assignment { roots, topology, plan, survey, limits, control };
-            execute_with(run, &mut others)
-        });
-        while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-            if interrupted.load(Relaxed) {
-                control.cancel.store(true, Relaxed);
-            }
-            progress.update(control.settled_bytes.load(Relaxed), &control.held_back());
+    let mut progress = Progress::new(wish, planned.plan.planned_bytes());
+    let done = inspect::carry_out(planned, limits, TICK, |control| {
+        if interrupted.load(Relaxed) {
+            control.cancel.store(true, Relaxed);
         }
-        progress.finish();
-        let outcome = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        Ok(outcome?)
-    })
+        progress.update(control.settled_bytes.load(Relaxed), &control.held_back());
+    });
+    progress.finish();
+    done
 }
 
 /// Locality after the move. The processes may be gone: that is no failure of the migration.
-fn locality_after(roots: &Roots, inspected: &Inspection, survey: &Survey) -> Option<Locality> {
-    match inspect::again(roots, inspected, survey) {
-        Ok(after) if after.plan.processes.is_empty() => None,
-        Ok(after) => Some(after.plan.locality),
-        Err(failure) => {
-            complain(&format!("cannot tell the locality afterwards: {failure}"));
-            None
-        }
-    }
+fn locality_after(planned: &Planned<Resolved>) -> Option<Locality> {
+    let after = planned.look_again(&|| false);
+    let after = after
+        .inspect_err(|error| complain(&format!("cannot tell the locality afterwards: {error}")));
+    Some(after.ok()??.locality)
 }

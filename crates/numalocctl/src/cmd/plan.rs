@@ -5,7 +5,7 @@ use crate::{
     args::{Cli, ExchangeArgs, LimitArgs, PlanArgs, QueueArgs, TargetArgs, spec},
     exit::Failure,
     inspect::{self, Inspection},
-    others::Others,
+    others,
     output::Report,
     text,
 };
@@ -32,15 +32,10 @@ pub fn run(
             options.pace.check_here()?;
             exchange.check_here(options.make_room)?;
             let (roots, policies) = (&around.roots, Policies::AskBriefly);
-            let (mut found, survey) = inspect::to_move(roots, target, (options, None), policies)?;
-            let Inspection { topology, plan, .. } = &mut found;
-            if plan.no_room_bytes > 0 {
-                let others = Others::find(roots, topology, exchange, &survey)?;
-                let options = plan.options.clone();
-                others
-                    .in_order(roots, topology, &options, &RunLimits::default(), policies)
-                    .expect(plan);
-            }
+            let mut planned = inspect::to_move(roots, target, (options, None), policies)?;
+            let partners = others::find(roots, &planned.topology, exchange, RunLimits::default())?;
+            planned.exchange(partners, &|| false);
+            let found = Inspection::from(planned);
             (found.plan(), (&found.topology).into())
         }
     };

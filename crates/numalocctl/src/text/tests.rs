@@ -181,10 +181,17 @@ fn ends_of_a_migration() {
     let (to_all, default) = (Some("0,2,8".parse().unwrap()), Options::default());
     end(&Outcome::default(), Options { to: to_all, ..default.clone() }, Code::Done);
     end(&Outcome::default(), Options { target_ratio: 0, ..default.clone() }, Code::Done);
-    let mut outcome = Outcome { cancelled: true, ..fixture::outcome() };
-    end(&outcome, default.clone(), Code::Partly);
-    outcome.processes[0].account.left(Reason::OutOfTime, 4096);
-    end(&outcome, default, Code::TimedOut);
+    let ended = |reason, bytes| {
+        let mut outcome = fixture::outcome();
+        outcome.processes[0].account.found(bytes);
+        outcome.processes[0].account.left(reason, bytes);
+        outcome
+    };
+    end(&ended(Reason::Cancelled, 4096), default.clone(), Code::Partly);
+    end(&ended(Reason::OutOfTime, 4096), default.clone(), Code::TimedOut);
+    let mut gone = fixture::outcome();
+    gone.processes.remove(0);
+    end(&gone, default, Code::Failure);
     insta::assert_snapshot!(texts.join("\n"));
 }
 

@@ -22,14 +22,14 @@ use numaloc_api::{
     value::{CreateJob, JobId},
 };
 use numaloc_core::{NodeSet, Offload};
-use numaloc_executor::{Assignment, Control, Outcome, RunLimits, execute};
-use numaloc_host::{Policies, Roots, Survey};
+use numaloc_executor::RunLimits;
+use numaloc_host::{Policies, Roots};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
-        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+        mpsc::{Receiver, Sender, channel},
     },
     thread,
     time::Duration,
@@ -159,69 +159,42 @@ fn here(
     cancelled: &AtomicBool,
 ) -> Result<Option<String>, Failure> {
     let options = PlanArgs::default();
-    let (asked, _) = inspect::to_move(roots, target, (&options, None), Policies::AskBriefly)?;
+    let asked = inspect::to_move(roots, target, (&options, None), Policies::AskBriefly)?;
+    let asked = Inspection::from(asked);
     if !ask(&asked.plan(), &(&asked.topology).into(), tell, yes) {
         return Ok(None);
     }
     // The plan may have waited for long, and it did not look up all policies.
-    let (inspected, survey) = inspect::to_move(roots, target, (&options, None), Policies::Ask)?;
-    let outcome = match inspected.plan.is_skipped() {
-        true => Outcome::default(),
-        false => carry_out(roots, &inspected, &survey, tell, cancelled)?,
-    };
+    let mut planned = inspect::to_move(roots, target, (&options, None), Policies::Ask)?;
+    let planned_bytes = planned.plan.planned_bytes();
+    let (outcome, _) = inspect::carry_out(&mut planned, &RunLimits::default(), TICK, |control| {
+        let is_cancelled = cancelled.load(Relaxed);
+        control.cancel.store(is_cancelled, Relaxed);
+        let progress = Progress {
+            job: "moving".into(),
+            settled_bytes: control.settled_bytes.load(Relaxed),
+            planned_bytes,
+            held_back: control.held_back(),
+            is_cancelled,
+        };
+        let _ = tell.send(Report::Stage(Stage::Running(progress)));
+        let _ = tell.send(Report::Moved(control.moved_bytes.load(Relaxed)));
+    })?;
+    let _ = tell.send(Report::Moved(outcome.account().moved_bytes()));
     let flows = outcome.flows.iter().map(|((from, to), bytes)| ((from.0, to.0), *bytes));
     let _ = tell.send(Report::Flows(flows.collect()));
-    let after = inspect::again(roots, &inspected, &survey).ok();
-    let after = after.filter(|after| !after.plan.processes.is_empty());
+    let after = planned.look_again(&|| false).ok().flatten();
     let offload = inspect::by_cpu(roots, Offload::Auto, &outcome);
     let (queue, limits) = (QueueArgs::default(), LimitArgs::default());
     let here = Here {
         spec: &spec(target, &options, &queue, &limits, &NodeSet::new())?,
-        inspected: &inspected,
+        inspected: &planned.into(),
         outcome,
         partners: Vec::new(),
         offload,
-        after: after.map(|after| after.plan.locality),
+        after: after.map(|after| after.locality),
     };
     Ok(Some(text::migration(&here.into(), VIEW)))
-}
-
-fn carry_out(
-    roots: &Roots,
-    Inspection { topology, plan, .. }: &Inspection,
-    survey: &Survey,
-    tell: &Sender<Report>,
-    cancelled: &AtomicBool,
-) -> Result<Outcome, Failure> {
-    let control = Control::default();
-    let to_move: u64 = plan.moves.iter().flat_map(|each| each.remote.values()).sum();
-    let planned_bytes = to_move.min(plan.limit_bytes.unwrap_or(u64::MAX));
-    thread::scope(|scope| {
-        let (done, ended) = channel::<()>();
-        let control = &control;
-        let worker = scope.spawn(move || {
-            // Dropped at the end of this closure, also after a panic. This wakes the loop below at once.
-            let _done = done;
-            let limits = &RunLimits::default();
-            execute(Assignment { roots, topology, plan, survey, limits, control })
-        });
-        while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-            let is_cancelled = cancelled.load(Relaxed);
-            control.cancel.store(is_cancelled, Relaxed);
-            let progress = Progress {
-                job: "moving".into(),
-                settled_bytes: control.settled_bytes.load(Relaxed),
-                planned_bytes,
-                held_back: control.held_back(),
-                is_cancelled,
-            };
-            let _ = tell.send(Report::Stage(Stage::Running(progress)));
-            let _ = tell.send(Report::Moved(control.moved_bytes.load(Relaxed)));
-        }
-        let outcome = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        let _ = tell.send(Report::Moved(outcome.account().moved_bytes()));
-        Ok(outcome)
-    })
 }
 
 fn by_daemon(

@@ -6,10 +6,7 @@ use crate::{
     refusal::Refusal,
     store::Write,
 };
-use numaloc_api::value::{
-    Job, JobState, MemberResult, MemberState, Outcome, first_few, state_and_reason,
-};
-use numaloc_core::Reason;
+use numaloc_api::value::{Job, JobState, MemberResult, Outcome, first_few};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -165,14 +162,12 @@ impl Dispatcher {
                 };
                 let members = all_legs(&job, members.clone());
                 let job = job.with_members(members);
-                // A run may be finished before it notices that it is to stop. Then nothing is left for this reason.
-                if outcome.account().left_for(Reason::Cancelled) > 0 {
-                    self.stopped(&job, Some(whole))?;
-                } else {
-                    let target_ratio = job.spec.policy.options.target_ratio;
-                    let (state, message) = how_it_ended(&whole, target_ratio);
-                    let message = joined([message, made_room(&whole), note.unwrap_or_default()]);
-                    self.end_job(&job, state, message, Some(whole))?;
+                match whole.end(job.spec.policy.options.target_ratio) {
+                    (JobState::Cancelled, _) => self.stopped(&job, Some(whole))?,
+                    (state, why) => {
+                        let message = joined([why, made_room(&whole), note.unwrap_or_default()]);
+                        self.end_job(&job, state, message, Some(whole))?;
+                    }
                 }
                 // Counted only now, because a report that could not be stored is handled again.
                 self.moved_bytes += outcome.account().moved_bytes();
@@ -257,13 +252,4 @@ fn made_room(outcome: &Outcome) -> String {
     let bytes: u64 = moved.iter().map(|partner| partner.account.moved_bytes()).sum();
     let names = first_few(moved.iter().map(|partner| &partner.member));
     names.map_or_else(String::new, |names| format!("{bytes} bytes of {names} made room"))
-}
-
-/// The last state and message of a job whose run was finished.
-fn how_it_ended(outcome: &Outcome, target_ratio: u8) -> (JobState, String) {
-    match state_and_reason(&outcome.account(), outcome.late_bytes(target_ratio)) {
-        (MemberState::Failed, why) => (JobState::Failed, why),
-        (MemberState::Partial, why) => (JobState::Partial, why),
-        _ => (JobState::Succeeded, String::new()),
-    }
 }

@@ -7,7 +7,8 @@ use crate::{
     refusal::Refusal,
 };
 use numaloc_core::{NodeSet, Options, Process, Skip, Topology, planner};
-use numaloc_host::{Roots, heat, topology};
+use numaloc_executor::{Migration, Party};
+use numaloc_host::Roots;
 
 /// See [`super::Engine::find`].
 pub fn find(
@@ -16,15 +17,14 @@ pub fn find(
     options: &Options,
     authority: &Authority,
 ) -> Result<Found, Refusal> {
-    let topology = topology::places(roots)?;
-    let members = Members::look(roots, aim, &topology, authority)?;
+    let migration = Migration::without_memory(roots)?;
+    let topology = migration.topology();
+    let members = Members::look(roots, aim, topology, authority)?;
+    migration.check(options)?;
     let processes = members.processes();
-    topology::check_options(roots, &topology, options)?;
-    topology::check_several(&topology)?;
-    heat::check(roots, options.order)?;
-    let nodes = homes(&topology, &processes, options)?;
+    let nodes = homes(topology, &processes, options)?;
     let processes = processes.iter().map(|process| process.identity).collect();
-    Ok(Found { processes, nodes, members: members.found(&topology, options) })
+    Ok(Found { processes, nodes, members: members.found(topology, options) })
 }
 
 /// The nodes that the memory of `processes` may be brought to.

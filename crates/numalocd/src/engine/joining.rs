@@ -2,8 +2,8 @@
 
 use super::authority;
 use crate::{access::Authority, order::Aim};
-use numaloc_core::{Identity, Options, Process, Topology};
-use numaloc_host::{Arrivals, Groups, Growth, Roots};
+use numaloc_core::{Identity, Process, Topology};
+use numaloc_host::{Arrivals, Groups, Roots};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -31,12 +31,6 @@ impl Joining {
         let groups = Groups::of(roots, topology, targets)?;
         let (roots, authority) = (roots.clone(), authority.clone());
         Some(Arc::new(Self { roots, groups, authority, found: Mutex::default() }))
-    }
-
-    /// How a survey with these options takes them in.
-    pub fn growth(self: &Arc<Self>, topology: &Topology, options: &Options) -> Arc<Growth> {
-        let (roots, topology) = (Arc::new(self.roots.clone()), topology.clone());
-        Arc::new(Growth { roots, topology, options: options.clone(), arrivals: self.clone() })
     }
 
     /// Those of `identities` that were found, with the index of their member.

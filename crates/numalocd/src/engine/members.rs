@@ -5,9 +5,10 @@ use crate::{access::Authority, order::Aim, refusal::Refusal};
 use numaloc_api::value::{FailedProcess, MemberResult, MemberState, Missing, Target};
 use numaloc_core::{
     Identity, Locality, NodeSet, Options, Outcome, Plan, PlannedProcess, Process, Skip, Topology,
-    planner,
+    planner::{self, Seen},
 };
-use numaloc_host::{Error, Policies, Roots, Survey, resolve_each, survey_growing, survey_unless};
+use numaloc_executor::Party;
+use numaloc_host::{Arrivals, Error, Roots, Survey, Surveyor, resolve_each};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -16,6 +17,10 @@ use std::{
 /// The members of a target as they were found.
 #[derive(Clone, Debug)]
 pub struct Members {
+    /// What was asked for, for people.
+    target: String,
+    /// Extends to all processes that take part.
+    authority: Authority,
     judged: Vec<Judged>,
     /// Members known to be missing before the host was looked at.
     missing: Vec<Missing>,
@@ -45,7 +50,8 @@ impl Members {
         });
         let judged = judged.collect();
         let processes = processes.into_iter().map(|process| (process.identity.pid, process));
-        Self { judged, missing: Vec::new(), processes: processes.collect(), joining: None }
+        let (target, missing, processes) = (String::new(), Vec::new(), processes.collect());
+        Self { target, authority: Authority::All, judged, missing, processes, joining: None }
     }
 
     /// Finds the processes of the members, and checks that `authority` extends to them.
@@ -84,50 +90,11 @@ impl Members {
             judged.push(Judged { name: member.name.clone(), found, unreadable });
         }
         let joining = Joining::of(roots, topology, aim, authority);
-        let members = Self { judged, missing: aim.missing.clone(), processes, joining };
+        let (target, authority) = (numaloc_host::Target::several(&targets), authority.clone());
+        let missing = aim.missing.clone();
+        let members = Self { target, authority, judged, missing, processes, joining };
         members.check()?;
         Ok(members)
-    }
-
-    /// Surveys the members that take part, with the processes that they get meanwhile. A member is left out if it turns out not
-    /// to be readable, to be somebody else's by now, or to have mappings that cannot be compared.
-    ///
-    /// # Errors
-    /// As [`Self::look`], if no member is left. As [`survey_unless`], if the error is not that of one member.
-    pub fn survey(
-        &mut self,
-        stop: &(dyn Fn() -> bool + Sync),
-        policies: Policies<'_>,
-        (roots, topology): (&Roots, &Topology),
-        options: &Options,
-        authority: &Authority,
-    ) -> Result<Survey, Refusal> {
-        let growth = self.joining.as_ref().map(|joining| joining.growth(topology, options));
-        loop {
-            let processes = self.processes();
-            let survey = match &growth {
-                Some(growth) => survey_growing(stop, policies, growth, processes),
-                None => survey_unless(stop, policies, roots, topology, processes, options),
-            };
-            match survey {
-                // Checked again now that the processes are held open. If one becomes somebody else's by a later exec, it
-                // has other memory than what is held open, and that is not touched.
-                Ok(survey) if self.leave_to_others(roots, &survey, authority)? => {}
-                Ok(survey) => return Ok(survey),
-                Err(
-                    error @ (Error::NoRights { pid, .. }
-                    | Error::Silent { pid, .. }
-                    | Error::Overlaps { pid, .. }),
-                ) => {
-                    let refusal = Refusal::from(error);
-                    if !self.leave_out(pid, &refusal) {
-                        return Err(refusal);
-                    }
-                }
-                Err(error) => return Err(error.into()),
-            }
-            self.check()?;
-        }
     }
 
     /// With the processes of `after`, a later look, that the members have got since they were found.
@@ -144,16 +111,11 @@ impl Members {
         members
     }
 
-    /// Leaves out members that `authority` does not extend to by now. Gives back whether there are any.
-    fn leave_to_others(
-        &mut self,
-        roots: &Roots,
-        survey: &Survey,
-        authority: &Authority,
-    ) -> Result<bool, Refusal> {
+    /// Leaves out members that the authority does not extend to by now. Gives back whether there are any.
+    fn leave_to_others(&mut self, roots: &Roots, survey: &Survey) -> Result<bool, Refusal> {
         let mut any = false;
         for process in survey.processes() {
-            if let Err(refusal) = own(authority::check(roots, [&process], authority))? {
+            if let Err(refusal) = own(authority::check(roots, [&process], &self.authority))? {
                 if !self.leave_out(process.identity.pid, &refusal) {
                     return Err(refusal);
                 }
@@ -184,14 +146,6 @@ impl Members {
         }
         let first = refusals().find(|refusal| state(refusal) == MemberState::Refused);
         first.or(refusals().next()).map_or(Ok(()), |refusal| Err(refusal.clone()))
-    }
-
-    /// The processes of the members that take part, each once, in ascending order of pid.
-    pub fn processes(&self) -> Vec<Process> {
-        let taking: BTreeSet<&Identity> =
-            self.judged.iter().flat_map(|judged| &judged.found).flatten().collect();
-        let processes = self.processes.values();
-        processes.filter(|process| taking.contains(&process.identity)).cloned().collect()
     }
 
     /// The members that take no part, or not with all of their processes.
@@ -269,6 +223,11 @@ impl Members {
         ended(results, plan)
     }
 
+    /// The API's name of the first member: that of all if there is only one.
+    pub fn member(&self) -> Option<&Target> {
+        self.judged.first().map(|judged| &judged.name)
+    }
+
     /// One result for each member. For the members that take part, `of` gives the result of their processes.
     fn results(&self, of: impl Fn(&BTreeSet<Identity>) -> MemberResult) -> Vec<MemberResult> {
         let missing = self.missing.iter().map(|Missing { member, reason, .. }| {
@@ -285,6 +244,52 @@ impl Members {
             }
         });
         missing.chain(judged).collect()
+    }
+}
+
+impl Party for Members {
+    type Error = Refusal;
+
+    fn name(&self) -> String {
+        self.target.clone()
+    }
+
+    /// Those of the members that take part, in ascending order of pid.
+    fn processes(&self) -> Vec<Process> {
+        let taking: BTreeSet<&Identity> =
+            self.judged.iter().flat_map(|judged| &judged.found).flatten().collect();
+        let processes = self.processes.values();
+        processes.filter(|process| taking.contains(&process.identity)).cloned().collect()
+    }
+
+    /// Surveys the members that take part, with the processes that they get meanwhile. A member is left out if it turns out not
+    /// to be readable, to be somebody else's by now, or to have mappings that cannot be compared.
+    ///
+    /// # Errors
+    /// As [`Self::look`], if no member is left. As [`Surveyor::survey`], if the error is not that of one member.
+    fn survey(&mut self, surveyor: Surveyor<'_>) -> Result<(Survey, Seen), Refusal> {
+        let joining = self.joining.clone();
+        let arrivals = joining.map(|joining| -> Arc<dyn Arrivals> { joining });
+        loop {
+            match surveyor.survey(self.processes(), arrivals.clone()) {
+                // Checked again now that the processes are held open. If one becomes somebody else's by a later exec, it
+                // has other memory than what is held open, and that is not touched.
+                Ok((survey, _)) if self.leave_to_others(surveyor.roots, &survey)? => {}
+                Ok(surveyed) => return Ok(surveyed),
+                Err(
+                    error @ (Error::NoRights { pid, .. }
+                    | Error::Silent { pid, .. }
+                    | Error::Overlaps { pid, .. }),
+                ) => {
+                    let refusal = Refusal::from(error);
+                    if !self.leave_out(pid, &refusal) {
+                        return Err(refusal);
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+            self.check()?;
+        }
     }
 }
 

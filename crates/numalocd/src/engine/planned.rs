@@ -2,20 +2,19 @@
 
 use super::members::Members;
 use crate::order::{Found, Planned};
-use numaloc_api::value::PlanSummary;
-use numaloc_core::{NodeSet, Plan, Reason};
+use numaloc_api::value::{PlanSummary, nothing_to_move};
+use numaloc_core::{NodeSet, Plan};
+use numaloc_executor::identities;
 use std::sync::Arc;
 
 impl Planned {
     /// A plan for the members that take part. Processes that share an address space are one process in the plan.
     pub(super) fn new(plan: &Plan, members: &Members) -> Self {
-        let remote: u64 =
-            plan.moves.iter().flat_map(|planned_move| planned_move.remote.values()).sum();
         let targets =
             plan.moves.iter().map(|planned_move| &plan.routes[planned_move.routes].targets);
-        let planned_bytes = remote.min(plan.limit_bytes.unwrap_or(u64::MAX));
+        let planned_bytes = plan.planned_bytes();
         let found = Found {
-            processes: members.processes().iter().map(|process| process.identity).collect(),
+            processes: identities(members).into_iter().collect(),
             nodes: targets.fold(NodeSet::new(), |nodes, targets| nodes.or(targets)),
             members: members.planned(plan, planned_bytes == 0),
         };
@@ -24,30 +23,11 @@ impl Planned {
             found,
             planned_bytes,
             local_percent: plan.locality.movable.percent(),
-            nothing: (planned_bytes == 0).then(|| nothing(plan)),
+            nothing: nothing_to_move(plan),
             note: None,
             returned: None,
         }
     }
-}
-
-/// Why a plan moves nothing.
-fn nothing(plan: &Plan) -> String {
-    if let Some(skip) = plan.processes.iter().find_map(|process| process.skip)
-        && plan.is_skipped()
-    {
-        return skip.message().to_owned();
-    }
-    let stays = plan.skipped_bytes();
-    if stays.is_empty() {
-        return "all memory is local".to_owned();
-    }
-    let reached = stays.contains_key(&Reason::RatioReached);
-    let reasons: Vec<String> = match reached {
-        true => vec![format!("{}% is local already", plan.options.target_ratio)],
-        false => stays.iter().map(|(reason, bytes)| format!("{bytes} bytes {reason}")).collect(),
-    };
-    format!("what is remote stays: {}", reasons.join(", "))
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! One order in its thread: plan, wait until the dispatcher says go, move, look again.
 
-use super::{
-    authority, check_any, members::Members, partners::Partners, returned::returned, turns::caught,
-};
+use super::{authority, members::Members, partners, returned::returned, turns::caught};
 use crate::{
     access::Authority,
     balancing::{Balancing, Paused},
@@ -13,8 +11,8 @@ use crate::{
 use numaloc_api::value;
 use numaloc_core::{Plan, Topology, exchange};
 use numaloc_dma::{Offloading, Using};
-use numaloc_executor::{Assignment, Control, RunLimits, execute_with};
-use numaloc_host::{Error, Policies, Roots, Survey, heat, survey_growing, survey_unless, topology};
+use numaloc_executor::{Control, Migration, RunLimits, identities};
+use numaloc_host::{Error, Policies, Roots};
 use std::{
     sync::Arc,
     sync::atomic::Ordering::Relaxed,
@@ -26,15 +24,12 @@ use tokio::sync::mpsc::UnboundedSender;
 /// end.
 const CANCELLED_LOOK: Duration = Duration::from_secs(2);
 
+/// A planned migration of the members of a target.
+type Migrating = numaloc_executor::Planned<Members>;
+
 /// A planned order, with its processes held open.
-struct Run<'a> {
-    roots: &'a Roots,
-    topology: Topology,
-    plan: Plan,
-    survey: Survey,
-    members: Members,
-    /// Those who may make room.
-    partners: Partners,
+struct Run {
+    planned: Migrating,
     /// Bytes that an earlier run had moved and that are remote again.
     returned_bytes: Option<u64>,
 }
@@ -84,27 +79,22 @@ pub fn report(reports: &UnboundedSender<Report>, report: Report) {
     }
 }
 
-impl<'a> Run<'a> {
-    fn plan(roots: &'a Roots, order: &Order, offers: Offers) -> Result<(Self, Planned), Refusal> {
+impl Run {
+    fn plan(roots: &Roots, order: &Order, offers: Offers) -> Result<(Self, Planned), Refusal> {
         let Order { aim, options, authority, control, .. } = order;
         let cancelled = || control.cancel.load(Relaxed);
-        let topology = topology::topology(roots)?;
-        topology::check_options(roots, &topology, options)?;
-        let mut members = Members::look(roots, aim, &topology, authority)?;
-        let host = (roots, &topology);
-        let mut survey = members.survey(&cancelled, Policies::Ask, host, options, authority)?;
-        let mut plan = survey.take_seen().plan(&topology, options);
-        check_any(&plan, aim)?;
-        plan.order = heat::choose(roots, &plan)?;
+        let find = |topology: &Topology| Members::look(roots, aim, topology, authority);
+        let mut run = Migration::on(roots)?.plan(options, Policies::Ask, &cancelled, find)?;
+        let Migrating { topology, survey, .. } = &run;
         let returned =
-            order.trail.as_ref().map(|trail| returned(roots, &topology, &survey, options, trail));
+            order.trail.as_ref().map(|trail| returned(roots, topology, survey, options, trail));
         let returned_bytes = returned.as_ref().map(|returned| returned.bytes);
-        let offers = (offers, authority);
-        let partners = Partners::expected(host, &mut plan, offers, &members, &cancelled);
-        let mut planned = Planned { returned, ..Planned::new(&plan, &members) };
+        partners::take_in(&mut run, offers, authority, &cancelled);
+        let (plan, members) = (&run.plan, &run.party);
+        let mut planned = Planned { returned, ..Planned::new(plan, members) };
         // Meanwhile no other job works on these, and where they go counts as where memory is brought.
-        planned.found.processes.extend(partners.processes());
-        for to in exchange::sides(&plan).values().filter(|_| !partners.is_empty()) {
+        planned.found.processes.extend(run.partners().iter().flat_map(identities));
+        for to in exchange::sides(plan).values().filter(|_| !run.partners().is_empty()) {
             planned.found.nodes = planned.found.nodes.or(to);
         }
         tracing::info!(
@@ -118,7 +108,7 @@ impl<'a> Run<'a> {
             returned_bytes,
             "planned"
         );
-        Ok((Self { roots, topology, plan, survey, members, partners, returned_bytes }, planned))
+        Ok((Self { planned: run, returned_bytes }, planned))
     }
 
     /// Moves. The kernel's NUMA balancing stays `paused`, and offload is in use, until that is done.
@@ -127,21 +117,14 @@ impl<'a> Run<'a> {
         (limits, control, authority): (&RunLimits, &Control, &Authority),
         (paused, using): (Option<Paused>, Using),
     ) -> Result<Ended, Refusal> {
-        let Self { roots, topology, plan, survey, partners, .. } = self;
         let limits = &RunLimits { cache_of: authority::whose(authority), ..limits.clone() };
-        let (mut outcome, made_room) = {
-            let host = (*roots, &*topology);
-            let (options, stop) = (&plan.options, || control.cancel.load(Relaxed));
-            let mut others = partners.in_order(host, options, authority, &stop, Policies::Ask);
-            let run = Assignment { roots, topology, plan, survey, limits, control };
-            execute_with(run, &mut others)?
-        };
+        let Self { planned, returned_bytes } = self;
+        let (mut outcome, made_room) = planned.run(limits, control)?;
         drop(paused);
         // Each address names one folio.
         let calls = &outcome.calls;
         let offload = using.end(calls.addresses.saturating_sub(calls.retried_addresses));
-        let Self { plan, members, partners, returned_bytes, .. } = &*self;
-        let partners = partners.moved(&made_room);
+        let partners = partners::moved(planned, &made_room);
         let account = outcome.account();
         tracing::info!(
             found_bytes = account.found_bytes(),
@@ -158,8 +141,9 @@ impl<'a> Run<'a> {
         );
         let (moved_bytes, sample) = (account.moved_bytes(), std::mem::take(&mut outcome.sample));
         let trail = (!sample.is_empty()).then(|| Arc::new(Trail { moved_bytes, sample }));
-        let after = self.look_again(control);
-        let members = members.ended(plan, &outcome, after.as_ref());
+        let after = look_again(planned, control);
+        let plan = &planned.plan;
+        let members = planned.party.ended(plan, &outcome, after.as_ref());
         let after = after.map(|plan| plan.locality);
         let outcome = value::Outcome::new(outcome, plan.locality, after);
         let returned_bytes = *returned_bytes;
@@ -168,26 +152,18 @@ impl<'a> Run<'a> {
         let outcome = Arc::new(outcome);
         Ok(Ended { outcome, members, trail })
     }
+}
 
-    /// The plan of a look after the move. `None` if no process is left, or if the look was stopped after a cancel or
-    /// failed.
-    fn look_again(&self, control: &Control) -> Option<Plan> {
-        let Self { roots, topology, plan, survey, .. } = self;
-        let begin = Instant::now();
-        let stop = || control.cancel.load(Relaxed) && begin.elapsed() > CANCELLED_LOOK;
-        let (processes, known) = (survey.processes_now(), survey.known());
-        let again = match survey.newcomers.growth() {
-            Some(growth) => survey_growing(&stop, known, &growth, processes),
-            None => survey_unless(&stop, known, roots, topology, processes, &plan.options),
-        };
-        match again.map(|mut survey| survey.take_seen().plan(topology, &plan.options)) {
-            Ok(plan) if plan.processes.is_empty() => None,
-            Ok(plan) => Some(plan),
-            Err(Error::Stopped) => None,
-            Err(error) => {
-                tracing::warn!(%error, "cannot tell the locality afterwards");
-                None
-            }
+/// The plan of a look after the move. `None` if no process is left, or if the look was stopped after a cancel or failed.
+fn look_again(planned: &Migrating, control: &Control) -> Option<Plan> {
+    let begin = Instant::now();
+    let stop = || control.cancel.load(Relaxed) && begin.elapsed() > CANCELLED_LOOK;
+    match planned.look_again(&stop) {
+        Ok(after) => after,
+        Err(Error::Stopped) => None,
+        Err(error) => {
+            tracing::warn!(%error, "cannot tell the locality afterwards");
+            None
         }
     }
 }

@@ -270,7 +270,13 @@ fn read_as((uid, gid): (u32, u32), socket: &Path, has_role: bool) {
     command.args([format!("--reuid={uid}"), format!("--regid={gid}"), "--clear-groups".to_owned()]);
     // The program is taken from /proc, since its path may be closed to others.
     command.arg(format!("/proc/{}/exe", std::process::id()));
-    command.args(["--exact", "accounts::as_another_user", "--ignored", "--nocapture", "--test-threads=1"]);
+    command.args([
+        "--exact",
+        "accounts::as_another_user",
+        "--ignored",
+        "--nocapture",
+        "--test-threads=1",
+    ]);
     command.env(SOCKET, socket).env(HAS_ROLE, has_role.to_string());
     let output = command.output().expect("setpriv (util-linux) is there");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -1,7 +1,7 @@
 //! Measures by Referenced bits: they are cleared, and after a while read again for each mapping (proc_pid_smaps(5),
 //! proc_pid_clear_refs(5)).
 
-use super::{TAKES, watched::Watched};
+use super::{MEASURING, watched::Watched};
 use crate::{
     Error, Roots, maps,
     read::{self, is_gone},
@@ -31,7 +31,7 @@ pub fn sample(
             written => written.map_err(|source| Error::Write { path, source })?,
         }
     }
-    wait(TAKES, stop);
+    wait(MEASURING, stop);
     for watched in watched {
         match read::text(&file(watched, "smaps")) {
             Ok(text) => add(watched.process, &text, seen),

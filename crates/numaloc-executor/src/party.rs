@@ -1,0 +1,65 @@
+//! Who takes part in a migration.
+
+use crate::limits::RunLimits;
+use numaloc_core::{Identity, Process, planner::Seen};
+use numaloc_host::{Arrivals, Error, Groups, Resolved, Survey, Surveyor, Target};
+use std::{collections::BTreeSet, fmt, sync::Arc};
+
+/// Takes part in a migration: the target, or a partner that makes room. Decides which of its processes do.
+pub trait Party: Send {
+    /// Why it takes no part.
+    type Error: From<Error> + fmt::Display;
+
+    /// Its name for people.
+    fn name(&self) -> String;
+
+    /// The processes that take part, each once.
+    fn processes(&self) -> Vec<Process>;
+
+    /// Surveys their memory.
+    ///
+    /// # Errors
+    /// None of them takes part by now, or they cannot be surveyed.
+    fn survey(&mut self, surveyor: Surveyor<'_>) -> Result<(Survey, Seen), Self::Error>;
+}
+
+/// Whoever may read the processes may have them moved.
+impl Party for Resolved {
+    type Error = Error;
+
+    fn name(&self) -> String {
+        Target::several(&self.targets)
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        self.processes.clone()
+    }
+
+    fn survey(&mut self, surveyor: Surveyor<'_>) -> Result<(Survey, Seen), Error> {
+        let groups = Groups::of(surveyor.roots, surveyor.topology, &self.targets);
+        let arrivals = groups.map(|groups| -> Arc<dyn Arrivals> { Arc::new(groups) });
+        surveyor.survey(self.processes.clone(), arrivals)
+    }
+}
+
+/// The identities of the processes of a party.
+pub fn identities<P: Party>(party: &P) -> BTreeSet<Identity> {
+    party.processes().iter().map(|process| process.identity).collect()
+}
+
+/// Those who make room for a run.
+#[derive(Debug)]
+pub struct Partners<P> {
+    /// In the order in which they are preferred.
+    pub parties: Vec<P>,
+    /// How hard their memory may be moved.
+    pub limits: RunLimits,
+    /// Is called with the name of one that makes no room, and why.
+    pub refused: fn(&str, &str),
+}
+
+impl<P> Default for Partners<P> {
+    fn default() -> Self {
+        Self { parties: Vec::new(), limits: RunLimits::default(), refused: |_, _| {} }
+    }
+}
