@@ -1,11 +1,17 @@
 //! Where a process's memory belongs: on the nodes of its CPUs. Either all threads count, or only the busy ones.
 
+pub mod claim;
+
 use crate::{
-    home_rule::{HomeRule, IDLE_PERCENT},
-    ids::NodeSet,
-    options::Options,
-    process::{Process, Threads},
-    topology::Topology,
+    ask::{
+        home_rule::{HomeRule, IDLE_PERCENT},
+        options::Options,
+    },
+    machine::{
+        ids::NodeSet,
+        process::{Process, Threads},
+        topology::Topology,
+    },
 };
 use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 

@@ -3,20 +3,15 @@
 //! Nothing here does IO, reads a clock or holds global state: the host's readers fill these values in,
 //! the planner decides over them, the executor reports in them. All amounts of memory are in bytes.
 //!
-//! | modules | what they hold |
+//! | room | what it holds |
 //! |---|---|
-//! | [`ids`], [`topology`], [`process`] | the machine and its processes: nodes and CPUs, distances, where threads may run |
-//! | [`extent`], [`chunks`], [`mempolicy`] | what a survey finds: ranges of memory, with the nodes that their pages are on |
-//! | [`options`], [`pace`] | what a request asks for: which memory moves, where to and how gently |
-//! | [`offload`] | whether a DMA engine copies: what was asked for, what was used |
-//! | [`home`], [`home_rule`], [`claim`], [`claim_set`] | where the memory of a process belongs, and where it may be |
-//! | [`supply`], [`room`], [`protection`], [`compact`], [`cache_move`], [`route`] | what pages on a target are taken from, how room is made, which target is first |
-//! | [`planner`], [`plan`] | the decision: what moves, by which routes, and what stays and why |
-//! | [`heat`], [`rotation`] | which memory is used most, as far as it was measured; what a live view looks at next |
-//! | [`mod@advise`] | who on a host is badly placed, and what would help |
-//! | [`live`] | what a live view of a host shows at one moment |
-//! | [`account`], [`outcome`], [`locality`] | what became of every byte, and the share of local memory before and after |
-//! | [`picture`] | where memory is by address, in a bounded number of cells |
+//! | `machine` | nodes and CPUs, distances, free memory and pools, what room is made of; processes, and where their threads may run |
+//! | `memory` | what a survey finds: extents with the nodes that their pages are on, their policies, and who may have them where |
+//! | `result` | accounts that close, flows between nodes, calls |
+//! | `ask` | what a request asks for: which memory moves, where to, how gently, and what goes first |
+//! | [`home`] | where the memory of a process belongs, and where it may be |
+//! | [`plan`] | the decision ([`planner`]): what moves, by which routes, and what stays and why; the turns of an exchange; copies by DMA |
+//! | `views` | looks that move nothing: advice for a host ([`mod@advise`]), the live view and its rotation, pictures by address |
 //!
 //! ## What the planner rests on
 //!
@@ -80,59 +75,48 @@
 //! ```
 #![forbid(unsafe_code)]
 
-pub mod account;
-pub mod advise;
-pub mod cache_move;
-pub mod chunks;
-pub mod claim;
-pub mod claim_set;
-pub mod compact;
-pub mod exchange;
-pub mod extent;
-pub mod heat;
+mod ask;
 pub mod home;
-pub mod home_rule;
-pub mod ids;
-pub mod live;
-pub mod locality;
-pub mod mempolicy;
-pub mod offload;
-pub mod options;
-pub mod outcome;
-pub mod pace;
-pub mod picture;
+mod machine;
+mod memory;
 pub mod plan;
-pub mod planner;
-pub mod process;
-pub mod protection;
-pub mod room;
-pub mod rotation;
-pub mod route;
-pub mod supply;
-pub mod topology;
+mod result;
+mod views;
 
-pub use account::{Account, LATE, Reason};
-pub use chunks::Chunks;
-pub use claim::{Claim, Claims};
-pub use claim_set::ClaimSet;
-pub use compact::Compact;
-pub use extent::{Extent, Kind, Mappers, Mapping, NodeResidency, Pages, Residency};
-pub use heat::{Heat, HeatSource, Sightings};
-pub use home_rule::HomeRule;
-pub use ids::{CpuId, CpuSet, IdSet, NodeId, NodeSet};
-pub use locality::{Locality, Share};
-pub use mempolicy::Mempolicy;
-pub use offload::{Offload, OffloadUse};
-pub use options::Options;
-pub use outcome::{CALL_BOUNDS_US, CallStats, Flows, Moved, Outcome, ProcessOutcome};
-pub use pace::{GuardBounds, NumaBalancing, Order, Pace, Pacing, Profile};
-pub use plan::{CommonStay, Move, Plan, PlannedProcess, Skip, Skipped, WideThread};
-pub use process::{Identity, Process, Thread, Threads};
-pub use protection::Protection;
-pub use room::{CacheStop, MakeRoom, Taken};
-pub use route::{Route, Routes};
-pub use supply::{HugetlbSource, Supply};
-pub use topology::{HugePool, Node, NodeMemory, Topology};
+pub use ask::{
+    compact::{self, Compact},
+    heat::{self, Heat, HeatSource, Sightings},
+    home_rule::{self, HomeRule},
+    options::{self, Options},
+    pace::{self, GuardBounds, NumaBalancing, Order, Pace, Pacing, Profile},
+};
+pub use home::claim::{self, Claim, Claims};
+pub use machine::{
+    ids::{self, CpuId, CpuSet, IdSet, NodeId, NodeSet},
+    process::{self, Identity, Process, Thread, Threads},
+    protection::{self, Protection},
+    room::{self, CacheStop, MakeRoom, Taken},
+    supply::{self, HugetlbSource, Supply},
+    topology::{self, HugePool, Node, NodeMemory, Topology},
+};
+pub use memory::{
+    chunks::{self, Chunks},
+    claim_set::{self, ClaimSet},
+    extent::{self, Extent, Kind, Mappers, Mapping, NodeResidency, Pages, Residency},
+    locality::{self, Locality, Share},
+    mempolicy::{self, Mempolicy},
+};
+pub use plan::{
+    CommonStay, Move, Plan, PlannedProcess, Skip, Skipped, WideThread, cache_move, exchange,
+    offload::{self, Offload, OffloadUse},
+    planner,
+    route::{self, Route, Routes},
+};
+pub use result::{
+    account::{self, Account, LATE, Reason},
+    outcome::{self, CALL_BOUNDS_US, CallStats, Flows, Moved, Outcome, ProcessOutcome},
+};
+pub use views::{advise, live, picture, rotation};
 
 /// Size of a base page in bytes on every platform that this project supports (x86-64 and arm64 with 4 KiB pages).
 pub const PAGE: u64 = 4096;

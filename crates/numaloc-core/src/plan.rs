@@ -1,17 +1,29 @@
 //! A plan: decisions and totals, never page addresses.
 
+pub mod cache_move;
+pub mod exchange;
+pub mod offload;
+pub mod planner;
+pub mod route;
+
 use crate::{
-    account::Reason,
-    chunks::Chunks,
-    extent::{Kind, Mappers, Mapping, Pages},
-    heat::{HeatSource, MEASURING},
-    ids::{CpuSet, NodeId, NodeSet},
-    locality::{Locality, Share},
-    options::Options,
-    pace::{Order, Profile},
-    process::{Process, Thread, Threads},
-    room::Taken,
-    route::Routes,
+    ask::{
+        heat::{HeatSource, MEASURING},
+        options::Options,
+        pace::{Order, Profile},
+    },
+    machine::{
+        ids::{CpuSet, NodeId, NodeSet},
+        process::{Process, Thread, Threads},
+        room::Taken,
+    },
+    memory::{
+        chunks::Chunks,
+        extent::{Kind, Mappers, Mapping, Pages},
+        locality::{Locality, Share},
+    },
+    plan::route::Routes,
+    result::account::Reason,
 };
 use std::{
     cmp::Reverse,

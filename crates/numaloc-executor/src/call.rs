@@ -1,12 +1,27 @@
 //! Calls of move_pages: how many folios one takes, what it says of each, and how long all of them took.
 
+pub(crate) mod batch;
+pub(crate) mod blocks;
+pub(crate) mod cache_moving;
+pub(crate) mod deferred;
+pub(crate) mod fate;
+pub(crate) mod find;
+pub(crate) mod hint;
+pub(crate) mod key;
+pub(crate) mod others;
+pub(crate) mod page_status;
+pub(crate) mod pagelist;
+pub(crate) mod pending;
+pub(crate) mod retry;
+
 use crate::{
-    folio::Folio,
-    hint::Hints,
-    key::Key,
-    page_status::{CallStatuses, PageStatus},
-    pagelist::{Length, Pagelists},
-    row::Row,
+    call::{
+        hint::Hints,
+        key::Key,
+        page_status::{CallStatuses, PageStatus},
+        pagelist::{Length, Pagelists},
+    },
+    pages::{folio::Folio, row::Row},
     work::Work,
 };
 use nix::libc::EIO;

@@ -6,22 +6,16 @@
 //!
 //! [`Migration`] is the way in: it plans, runs and looks again. `execute` begins a run. Its parts, in the order of their work:
 //!
-//! | modules | what they do |
+//! | room | what happens there |
 //! |---|---|
-//! | `migration`, `party` | the steps from a target to its outcome, for all callers |
-//! | `assignment`, `limits`, `execute`, `work`, `windows` | what a run is given; start the workers, share out windows of the plan and room on the targets |
-//! | `worker`, `cover`, `find`, `folio`, `row` | a worker finds the pages of a window that belong to it, as folios |
-//! | `batch`, `pending`, `key`, `call`, `pagelist` | put folios into calls of move_pages(2) |
-//! | `page_status`, `verify`, `fate` | what the kernel answered, where pages are now, what becomes of those that did not move |
-//! | `hint`, `deferred`, `retry` | pages that are tried again: NUMA-hint entries at once, others later |
-//! | `cache`, `ways`, `rooms`, `drops` | how room is made on a full target: the kernel drops page cache; what all runs together do there |
-//! | `cache_moving`, `moved_cache` | how room is made by page cache that moves to another node |
-//! | `beside`, `exchange`, `allowance`, `partners`, `others` | how others make room on a full target: their memory leaves it |
-//! | `blocks`, `compaction` | free blocks on a target for huge pages |
-//! | `pacer`, `stall`, `duty`, `rate`, `rest` | the pace: how much a call holds, and how long a worker rests |
-//! | `watch`, `guard`, `spell`, `brake`, `splits` | what slows the run down: pressure, busy nodes, split huge pages |
-//! | `affinity`, `placement` | the CPUs that the workers run on |
-//! | `report`, `ledger`, `sample`, `control` | what was done, a sample of what was moved, and what others see meanwhile |
+//! | `limits` | what a run is given and bounded by, what others see of it, and what all runs of a daemon share: room, rates, compactions |
+//! | `run` | a migration as a whole: survey, plan, the run, its partners, the look afterwards; the workers of a run |
+//! | `work` | what the workers share: windows of the plan, reports, rests |
+//! | `pages` | the pages of a window that belong to a worker, as folios, and where they are after a call |
+//! | `call` | folios are put into calls of move_pages(2), the kernel's answers and the verification settle them; pages that are tried again |
+//! | `room` | how room is made on a full target: dropped cache, moved cache, an exchange |
+//! | `pace` | how much a call holds, how long a worker rests, and what slows it down: pressure, busy nodes, split huge pages |
+//! | `threads` | the CPUs that the workers run on |
 //!
 //! ## How memory is moved
 //!
@@ -71,65 +65,21 @@
 //! again, once.
 #![forbid(unsafe_code)]
 
-mod affinity;
-mod allowance;
-mod assignment;
-mod batch;
-mod beside;
-mod blocks;
-mod brake;
-mod cache;
-mod cache_moving;
 mod call;
-mod compaction;
-mod control;
-mod cover;
-mod deferred;
-mod drops;
-mod duty;
-mod exchange;
-mod execute;
-mod fate;
-mod find;
-mod folio;
-mod guard;
-mod hint;
-mod key;
-mod ledger;
 mod limits;
-mod migration;
-mod moved_cache;
-mod others;
-mod pacer;
-mod page_status;
-mod pagelist;
-mod partners;
-mod party;
-mod pending;
-mod placement;
-mod rate;
-mod report;
-mod rest;
-mod retry;
-mod rooms;
-mod row;
-mod sample;
-#[cfg(test)]
-mod simulation;
-mod spell;
-mod splits;
-mod stall;
-mod verify;
-mod watch;
-mod ways;
-mod windows;
+mod pace;
+mod pages;
+mod room;
+mod run;
+mod threads;
 mod work;
-mod worker;
 
-pub use control::Control;
-pub use limits::{RunLimits, Scheduling};
-pub use migration::{Migration, Planned};
+pub use limits::{
+    RunLimits, Scheduling,
+    control::Control,
+    party::{Partners, Party, identities},
+    rate::SharedRate,
+    rooms::SharedRooms,
+};
 pub use numaloc_core::{CallStats, Outcome, ProcessOutcome};
-pub use party::{Partners, Party, identities};
-pub use rate::SharedRate;
-pub use rooms::SharedRooms;
+pub use run::migration::{Migration, Planned};

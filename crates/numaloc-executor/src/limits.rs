@@ -1,6 +1,15 @@
 //! What a caller of a run bounds.
 
-use crate::{rate::SharedRate, rooms::SharedRooms};
+pub(crate) mod allowance;
+pub(crate) mod assignment;
+pub(crate) mod compaction;
+pub(crate) mod control;
+pub(crate) mod drops;
+pub(crate) mod party;
+pub(crate) mod rate;
+pub(crate) mod rooms;
+
+use crate::limits::{rate::SharedRate, rooms::SharedRooms};
 use numaloc_core::Pacing;
 use numaloc_host::Whose;
 use std::{sync::Arc, time::Duration};

@@ -1,17 +1,18 @@
 //! What the workers share: the windows still to be visited, the room on the targets, and the conditions that end a run early.
 
+pub(crate) mod ledger;
+pub(crate) mod report;
+pub(crate) mod rest;
+pub(crate) mod sample;
+pub(crate) mod windows;
+
 use crate::{
     Control, RunLimits,
-    allowance::Allowance,
-    assignment::Assignment,
-    cache::Dropped,
-    cover::Cover,
-    exchange::Exchange,
-    moved_cache::MovedCache,
-    pacer::Pacer,
-    rooms::SharedRooms,
-    row::Row,
-    windows::{Window, Windows},
+    limits::{allowance::Allowance, assignment::Assignment, rooms::SharedRooms},
+    pace::pacer::Pacer,
+    pages::{cover::Cover, row::Row},
+    room::{cache::Dropped, exchange::Exchange, moved_cache::MovedCache},
+    work::windows::{Window, Windows},
 };
 use numaloc_core::{CpuSet, Heat, Mappers, Move, Node, NodeId, NodeSet, Plan, Reason, Topology};
 use numaloc_host::{Error, NodeMemoryReader, Roots, probe, wait};

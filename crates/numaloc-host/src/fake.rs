@@ -4,7 +4,7 @@ mod crowd;
 
 pub use crowd::{Crowd, REMOTE, open_page_maps};
 
-use crate::{Roots, space::AddressSpace};
+use crate::{Roots, survey::space::AddressSpace};
 use numaloc_core::{CpuSet, Identity, Process};
 use std::{fs, os::unix::fs::symlink, path::PathBuf, sync::Arc};
 

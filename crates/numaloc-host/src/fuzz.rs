@@ -6,11 +6,15 @@
 use crate::{
     Precision, Scanned, Scanner,
     fake::Fake,
-    maps,
-    numa_maps::{self, AtOnce},
-    pagemap::Entry,
-    sight::{Sight, Source},
-    space::AddressSpace,
+    files::{
+        maps,
+        numa_maps::{self, AtOnce},
+        pagemap::Entry,
+    },
+    survey::{
+        sight::{Sight, Source},
+        space::AddressSpace,
+    },
 };
 use numaloc_core::{Claim, Claims, Mappers, Mapping, NodeId, PAGE, Pages};
 use std::fs;

@@ -4,24 +4,16 @@
 //! Every root directory is passed in, so that the same code runs on a recorded tree. Something that vanishes while it
 //! is read gives `None` or is left out. It is not an error, because processes end all the time.
 //!
-//! | modules | what they do |
+//! | room | what happens there |
 //! |---|---|
-//! | `target`, `process`, `thread`, `cgroup`, `containers`, `unit`, `owner` | from what a request names to processes |
-//! | [`topology`](mod@topology), `tiers`, `node_memory`, `protected`, `cpuset` | nodes: CPUs, distances, memory, who may use it |
-//! | `maps`, `numa_maps`, `pagemap`, `frames`, `zoneinfo`, `kpage` | one kernel file each, read and parsed |
-//! | `hugetlb`, `mappers`, `merged` | which mappings are hugetlb memory, and who maps it where page tables are shared; pages that KSM has merged |
-//! | `extents`, `placement`, `scan`, `residency`, `sight` | cut VMAs to extents, find their pages, and sum up where these are |
-//! | `survey` | all of this together: the first look at a target |
-//! | `picture` | where the memory of a few processes is, by address, for pictures |
-//! | `look` | one look at everybody on the host, for advice |
-//! | `space`, `open_files`, `answering` | the memory of processes, held so that it is never another's; how many page maps are open; whether they can be read now |
-//! | `pressure`, `cpu_use`, `vmstat` | what is read again and again during a run |
-//! | `used_files` | files that processes use, whose page cache may move |
+//! | `files` | one kernel file each, read and parsed, below roots that are passed in; how many page maps are open, and whether they can be read now |
+//! | `limits` | what this host allows: capabilities, PAGEMAP_SCAN, the size of pages |
+//! | `nodes` | NUMA nodes: CPUs, distances, tiers, free memory, and cache that cgroups protect |
+//! | `target` | from what a request names to processes, their owners, cpusets, pressure and CPU use |
+//! | `survey` | the first look at a target: VMAs are cut to extents, and their pages are found; policies, hugetlb memory, merged pages, who joins meanwhile |
 //! | [`changes`] | all that writes to the host |
-//! | [`live`] | nodes, workloads and processes, looked at in rotation |
-//! | [`facts`], [`probe`], `movers`, `capabilities`, `page_size` | what this host allows, who else moves pages |
-//! | `unix_socket` | who listens where |
-//! | `read`, `wait`, `roots`, `error`, `own_process` | what the others share |
+//! | `views` | looks that move nothing: the host for advice (`look`), [`live`], pictures, [`facts`], who else moves pages |
+//! | `fake`, `fuzz` | trees of files for tests |
 //!
 //! ## How the host is read
 //!
@@ -55,99 +47,64 @@
 //! page map of a large process is read in windows. Everything that is shown has the age of its reading.
 #![forbid(unsafe_code)]
 
-mod answering;
-mod arrivals;
-mod capabilities;
-mod cgroup;
 pub mod changes;
-mod containers;
-mod cpu_use;
-mod cpuset;
-mod crew;
-#[cfg(test)]
-mod crowd_tests;
-mod error;
-mod extents;
-pub mod facts;
 #[cfg(any(test, feature = "fake"))]
 #[cfg_attr(not(test), allow(dead_code))]
 pub mod fake;
-mod frames;
+mod files;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
-mod hugetlb;
-mod kpage;
-pub mod live;
-mod look;
-mod mappers;
-mod maps;
-mod merged;
-mod movers;
-mod node_memory;
-mod numa_maps;
-mod open_files;
-mod own_process;
-mod owner;
-mod page_size;
-mod pagemap;
-mod picture;
-mod placement;
-mod pressure;
-pub mod probe;
-mod process;
-mod protected;
-pub mod read;
-mod residency;
-mod roots;
-mod scan;
-mod sight;
-mod space;
+mod limits;
+mod nodes;
 mod survey;
 mod target;
-mod thread;
-mod tiers;
-pub mod topology;
-mod unit;
-mod unix_socket;
-mod used_files;
-mod vmas;
-mod vmstat;
-mod wait;
-mod zoneinfo;
+mod views;
 
-pub use answering::Answering;
-pub use arrivals::{Arrivals, Groups};
-pub use cgroup::numa_stat;
+pub use changes::{heat, journal, node_room, numa_balancing};
+pub use files::{
+    answering::Answering,
+    error::{Error, ErrorKind},
+    frames::FrameNodes,
+    kpage::{COMPOUND_HEAD, COMPOUND_TAIL, FrameFile},
+    open_files::OpenFiles,
+    pagemap::{Entries, Entry},
+    read::{self, boot_id},
+    roots::Roots,
+    unix_socket::{UnixSocket, unix_socket},
+    vmstat::{Migrations, Reclaimed, migrations, reclaimed},
+    wait::wait,
+};
+pub use limits::{page_size::check_page_size, probe};
+pub use nodes::{node_memory::NodeMemoryReader, topology};
+pub use survey::{
+    Survey, Surveyor,
+    arrivals::{Arrivals, Groups},
+    crew::{Crew, Cut, Newcomers},
+    placement::{Known, Policies},
+    scan::{Ownership, PageRun, Place, Precision, Scanned, Scanner},
+    sight::{Sight, Source},
+    space::{AddressSpace, allow_files},
+    used_files::{UsedFile, Whose, used_files},
+};
+pub use target::{
+    Found, LeftOut, Resolved, Target,
+    cgroup::numa_stat,
+    containers::containers,
+    cpu_use::CpuUse,
+    cpuset::{cpusets, exclusive_cpus},
+    identify,
+    own_process::OwnProcess,
+    owner::{Owner, owner},
+    pressure::{Pressure, Resource, Scope},
+    resolve, resolve_each,
+};
+pub use views::{
+    facts::{self, HostFacts},
+    live,
+    look::{Begun, Looked, Wanted, look},
+    movers::{Mover, movers},
+    picture::Viewer,
+};
+
 #[cfg(any(test, feature = "fake"))]
 pub use changes::killed;
-pub use changes::{heat, journal, node_room, numa_balancing};
-pub use containers::containers;
-pub use cpu_use::CpuUse;
-pub use cpuset::{cpusets, exclusive_cpus};
-pub use crew::{Crew, Cut, Newcomers};
-pub use error::{Error, ErrorKind};
-pub use facts::HostFacts;
-pub use frames::FrameNodes;
-pub use kpage::{COMPOUND_HEAD, COMPOUND_TAIL, FrameFile};
-pub use look::{Begun, Looked, Wanted, look};
-pub use movers::{Mover, movers};
-pub use node_memory::NodeMemoryReader;
-pub use open_files::OpenFiles;
-pub use own_process::OwnProcess;
-pub use owner::{Owner, owner};
-pub use page_size::check_page_size;
-pub use pagemap::{Entries, Entry};
-pub use picture::Viewer;
-pub use placement::{Known, Policies};
-pub use pressure::{Pressure, Resource, Scope};
-pub use read::boot_id;
-pub use roots::Roots;
-pub use scan::{Ownership, PageRun, Place, Precision, Scanned, Scanner};
-pub use sight::{Sight, Source};
-pub use space::{AddressSpace, allow_files};
-pub use survey::{Survey, Surveyor};
-pub use target::{Found, LeftOut, Resolved, Target, identify, resolve, resolve_each};
-pub use unix_socket::{UnixSocket, unix_socket};
-pub use used_files::{UsedFile, Whose, used_files};
-pub use vmstat::{Migrations, Reclaimed, migrations, reclaimed};
-pub use wait::wait;

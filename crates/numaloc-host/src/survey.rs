@@ -1,18 +1,34 @@
 //! The survey: where all memory of some processes is.
 
+pub(crate) mod arrivals;
+pub(crate) mod crew;
+#[cfg(test)]
+pub(crate) mod crowd_tests;
+pub(crate) mod extents;
+pub(crate) mod hugetlb;
+pub(crate) mod mappers;
+pub(crate) mod merged;
+pub(crate) mod placement;
+pub(crate) mod residency;
+pub(crate) mod scan;
+pub(crate) mod sight;
+pub(crate) mod space;
+pub(crate) mod used_files;
+pub(crate) mod vmas;
+
 use crate::{
     Arrivals, Error, Roots,
-    crew::{Growth, Newcomers},
-    extents::{self, Overlaps, Part},
-    mappers::Search,
-    maps::Vma,
-    placement::{Known, Placements, Placing, Policies},
-    read,
-    residency::{self, Found},
-    scan::{Precision, Scanner},
-    sight::Sight,
-    space::{AddressSpace, check_answering, distinct},
-    vmas,
+    files::{maps::Vma, read},
+    survey::{
+        crew::{Growth, Newcomers},
+        extents::{Overlaps, Part},
+        mappers::Search,
+        placement::{Known, Placements, Placing, Policies},
+        residency::Found,
+        scan::{Precision, Scanner},
+        sight::Sight,
+        space::{AddressSpace, check_answering, distinct},
+    },
 };
 use numaloc_core::{
     Claims, Extent, Options, Pages, Process, Topology,

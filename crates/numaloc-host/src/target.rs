@@ -1,9 +1,19 @@
 //! Targets: what a request names, resolved to processes.
 
+pub(crate) mod cgroup;
+pub(crate) mod containers;
+pub(crate) mod cpu_use;
+pub(crate) mod cpuset;
+pub(crate) mod own_process;
+pub(crate) mod owner;
+pub(crate) mod pressure;
+pub(crate) mod process;
+pub(crate) mod thread;
+pub(crate) mod unit;
+
 use crate::{
-    Error, Roots, cgroup,
-    process::{self, Miss, Open},
-    unit,
+    Error, Roots,
+    target::process::{Miss, Open},
 };
 use numaloc_core::{Identity, Process, Topology};
 use std::{collections::BTreeMap, fmt};

@@ -7,7 +7,7 @@ mod damon;
 mod referenced;
 mod watched;
 
-use crate::{Error, Roots, Survey, space::AddressSpace};
+use crate::{Error, Roots, Survey, survey::space::AddressSpace};
 use numaloc_core::{Heat, HeatSource, Order, Plan, Sightings, heat::MEASURING};
 
 /// How the most used memory can be found on this host. With [`Order::Probed`] it is DAMON if this process may use it and

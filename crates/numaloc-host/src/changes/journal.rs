@@ -9,7 +9,7 @@
 //! A note is a line of JSON, and the last whole line counts. Lines are only added, until all of them are removed at once: a process
 //! that is killed while it writes one leaves the note before as it was.
 
-use crate::{Error, Roots, read::boot_id};
+use crate::{Error, Roots, files::read::boot_id};
 use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{

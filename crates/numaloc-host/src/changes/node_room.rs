@@ -2,7 +2,7 @@
 //! lists of free blocks that say whether there is need for the latter. Both files can only be written, and only by root (mode
 //! 0200); a sandbox may have mounted /sys read-only besides.
 
-use crate::{Error, Roots, read};
+use crate::{Error, Roots, files::read};
 use numaloc_core::{HUGE, NodeId, PAGE};
 use std::{
     fs::File,

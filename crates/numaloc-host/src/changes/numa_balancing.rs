@@ -5,7 +5,7 @@
 //! (Documentation/admin-guide/sysctl/kernel.rst). A kernel without CONFIG_NUMA_BALANCING has no such file. A machine
 //! without NUMA has no use for it.
 
-use crate::{Error, Roots, capabilities, journal, read};
+use crate::{Error, Roots, files::read, journal, limits::capabilities};
 use std::{fs::File, io, path::PathBuf};
 
 /// The current value; `None` if the kernel has no such setting.

@@ -2,9 +2,11 @@
 
 use crate::{
     Error,
-    crew::{Crew, Newcomers},
-    residency,
-    scan::Scanner,
+    survey::{
+        crew::{Crew, Newcomers},
+        residency,
+        scan::Scanner,
+    },
 };
 use numaloc_core::{Extent, Residency};
 

@@ -7,7 +7,11 @@
 //! no other user start (mm/damon/core.c, `damon_start`).
 
 use super::watched::Watched;
-use crate::{Error, Roots, journal, read, wait::wait};
+use crate::{
+    Error, Roots,
+    files::{read, wait::wait},
+    journal,
+};
 use numaloc_core::Sightings;
 use std::{
     fs::{self, OpenOptions},

@@ -3,9 +3,12 @@
 
 use super::{MEASURING, watched::Watched};
 use crate::{
-    Error, Roots, maps,
-    read::{self, is_gone},
-    wait::wait,
+    Error, Roots,
+    files::{
+        maps,
+        read::{self, is_gone},
+        wait::wait,
+    },
 };
 use numaloc_core::Sightings;
 use std::{fs, path::PathBuf};

@@ -1,0 +1,108 @@
+//! What a request asks of the planner.
+
+use crate::{
+    ask::{
+        compact::Compact,
+        home_rule::HomeRule,
+        pace::{Order, Pacing},
+    },
+    machine::{
+        ids::NodeSet,
+        room::MakeRoom,
+        supply::{HugetlbSource, Supply},
+        topology::Topology,
+    },
+    result::account::Reason,
+};
+
+/// Options of a plan. By default all pages that only the target maps move to the nodes of its CPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Also move pages that processes outside the target map (needs CAP_SYS_NICE).
+    pub include_shared: bool,
+    /// Leave pages of files where they are.
+    pub exclude_file: bool,
+    /// Move pages even where the application's own memory policy says otherwise.
+    pub include_bound: bool,
+    /// Stop when this share of what can be moved is local, in percent, 0 to 100.
+    pub target_ratio: u8,
+    /// Bring pages to these nodes instead of the nodes of the process's CPUs.
+    pub to: Option<NodeSet>,
+    /// Which threads' CPUs decide the home of a process, if `to` names no nodes.
+    pub home: HomeRule,
+    /// Move pages from these nodes only. `None`: from all nodes except [`Topology::other_tiers`].
+    pub from: Option<NodeSet>,
+    /// Also move hugetlb pages so large that one alone takes longer than the pace's longest call.
+    pub include_gigantic: bool,
+    /// Where free pages on the target nodes for hugetlb memory come from.
+    pub hugetlb: HugetlbSource,
+    /// How gently pages are moved.
+    pub pacing: Pacing,
+    /// Which memory is moved first.
+    pub order: Order,
+    /// What may be done to make room on a target that is full.
+    pub make_room: MakeRoom,
+    /// When a target's memory is compacted for huge pages.
+    pub compact: Compact,
+    /// Bytes that stay free on a target above its high watermark; `None`: 1% of the node, at least 64 MiB.
+    pub reserve_bytes: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            include_shared: false,
+            exclude_file: false,
+            include_bound: false,
+            target_ratio: 100,
+            to: None,
+            home: HomeRule::default(),
+            from: None,
+            include_gigantic: false,
+            hugetlb: HugetlbSource::default(),
+            pacing: Pacing::default(),
+            order: Order::default(),
+            make_room: MakeRoom::default(),
+            compact: Compact::default(),
+            reserve_bytes: None,
+        }
+    }
+}
+
+impl Options {
+    /// The nodes that pages may leave. By default pages stay on memory-only nodes of another tier. The kernel demotes
+    /// little-used pages to such nodes (mm/vmscan.c, `demote_folio_list`) and would do it again, and a GPU's memory is
+    /// for the GPU.
+    pub fn sources(&self, topology: &Topology) -> NodeSet {
+        match &self.from {
+            Some(nodes) => nodes.clone(),
+            None => topology.ids().minus(&topology.other_tiers()),
+        }
+    }
+
+    /// Why pages stay on nodes that are not sources.
+    pub fn reason_elsewhere(&self) -> Reason {
+        if self.from.is_some() { Reason::NodeExcluded } else { Reason::OtherTier }
+    }
+
+    /// Where new pages on a target node may be taken from. `hugetlb_bytes` is the page size of hugetlb memory, or
+    /// `None`.
+    pub fn supply(&self, hugetlb_bytes: Option<u64>) -> Supply {
+        hugetlb_bytes.map_or(Supply::BASE, |bytes| Supply::hugetlb(bytes, self.hugetlb))
+    }
+
+    /// What is done for room on the targets, one after the other: nothing anywhere before something is done on any of them.
+    pub fn ways(&self, hugetlb_bytes: Option<u64>) -> &'static [MakeRoom] {
+        match (self.make_room, hugetlb_bytes) {
+            (MakeRoom::Cache, None) => &[MakeRoom::None, MakeRoom::Cache],
+            (MakeRoom::MoveCache, None) => &[MakeRoom::None, MakeRoom::MoveCache],
+            (MakeRoom::Exchange, None) => &[MakeRoom::None, MakeRoom::Cache, MakeRoom::Exchange],
+            _ => &[MakeRoom::None],
+        }
+    }
+
+    /// Bytes to keep free above the high watermark of a node with `total_bytes`.
+    pub fn reserve(&self, total_bytes: u64) -> u64 {
+        self.reserve_bytes.unwrap_or_else(|| (total_bytes / 100).max(64 << 20))
+    }
+}

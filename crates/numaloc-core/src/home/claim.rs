@@ -1,0 +1,114 @@
+//! Claims: where the pages of a process belong, and where they may be put.
+//!
+//! A page goes to the home of the process that maps it. Claims are joined only for a page that several processes of the
+//! target really share. Even a target of many processes has few different claims.
+
+use crate::{
+    machine::ids::NodeSet,
+    memory::{
+        claim_set::ClaimSet,
+        extent::{Mapping, Pages},
+    },
+};
+use std::collections::HashMap;
+
+/// Where the pages of a process belong and may be put.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Claim {
+    /// Nodes where the pages of the process are local; all nodes, for a process of which nothing is moved.
+    pub home: NodeSet,
+    /// Nodes that the cpuset of the process allows.
+    pub allowed: NodeSet,
+}
+
+/// The claims of a target's processes. Equal claims are stored once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claims {
+    different: Vec<Claim>,
+    by_process: Vec<usize>,
+}
+
+impl FromIterator<Claim> for Claims {
+    /// One claim for each process, in the order of their indexes.
+    fn from_iter<I: IntoIterator<Item = Claim>>(claims: I) -> Self {
+        let (mut different, mut numbers) = (Vec::new(), HashMap::new());
+        let number = |claim: Claim| {
+            *numbers.entry(claim).or_insert_with_key(|claim| {
+                different.push(claim.clone());
+                different.len() - 1
+            })
+        };
+        let by_process = claims.into_iter().map(number).collect();
+        Self { different, by_process }
+    }
+}
+
+impl Claims {
+    /// The number of a process's claim.
+    pub fn number(&self, process: usize) -> usize {
+        self.by_process[process]
+    }
+
+    /// Adds a process, if its claim is one that another process has. Returns whether it was added.
+    pub fn admit(&mut self, claim: &Claim) -> bool {
+        let number = self.different.iter().position(|known| known == claim);
+        self.by_process.extend(number);
+        number.is_some()
+    }
+
+    /// The claims of several processes.
+    pub fn of(&self, processes: impl IntoIterator<Item = usize>) -> ClaimSet {
+        processes.into_iter().map(|process| self.number(process)).collect()
+    }
+
+    /// The joined claim of the processes that share the pages of an extent.
+    pub fn on(&self, mappings: &[Mapping], pages: &Pages) -> Claim {
+        match pages {
+            Pages::Common(sharers) => self.join(sharers),
+            Pages::All | Pages::Own => {
+                self.join(&self.of(mappings.iter().map(|mapping| mapping.process)))
+            }
+        }
+    }
+
+    /// Joins a set of claims to one. A page is at home where it is at home for at least one of the claims, and may go
+    /// only to nodes that all claims allow.
+    pub fn join(&self, set: &ClaimSet) -> Claim {
+        let mut claims = set.numbers().map(|number| &self.different[number]);
+        let empty = || Claim { home: NodeSet::new(), allowed: NodeSet::new() };
+        let first = claims.next().cloned().unwrap_or_else(empty);
+        claims.fold(first, |joined, claim| Claim {
+            home: joined.home.or(&claim.home),
+            allowed: joined.allowed.and(&claim.allowed),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(home: &str, allowed: &str) -> Claim {
+        Claim { home: home.parse().unwrap(), allowed: allowed.parse().unwrap() }
+    }
+
+    #[test]
+    fn equal_claims_are_one() {
+        let claims: Claims =
+            [claim("0", "0-1"), claim("1", "0-1"), claim("0", "0-1")].into_iter().collect();
+        assert_eq!(claims.number(0), claims.number(2));
+        assert_eq!(claims.of([0, 2]), claims.of([2]));
+        assert_ne!(claims.of([0, 1]), claims.of([0]));
+        assert_eq!(claims.of([0]).with(claims.number(1)), claims.of([1, 0]));
+        let mut more = claims.clone();
+        assert!(!more.admit(&claim("0-1", "0-1")), "nobody has this one");
+        assert!(more.admit(&claim("1", "0-1")) && more.number(3) == claims.number(1));
+    }
+
+    #[test]
+    fn home_is_everyones_and_allowed_is_what_all_have() {
+        let claims: Claims = [claim("0", "0-2"), claim("1", "1-3")].into_iter().collect();
+        assert_eq!(claims.join(&claims.of([0, 1])), claim("0-1", "1-2"));
+        assert_eq!(claims.join(&claims.of([1])), claim("1", "1-3"));
+    }
+}

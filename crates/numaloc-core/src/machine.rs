@@ -1,0 +1,8 @@
+//! What a host has: nodes and their memory, CPUs, processes with their threads.
+
+pub mod ids;
+pub mod process;
+pub mod protection;
+pub mod room;
+pub mod supply;
+pub mod topology;

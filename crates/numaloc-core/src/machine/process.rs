@@ -1,0 +1,53 @@
+//! Processes: one per address space, however many threads.
+
+use crate::machine::ids::{CpuSet, NodeSet};
+use std::time::Duration;
+
+/// Identifies a process, also against a later one with the same pid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity {
+    /// Thread group id in the reader's pid namespace.
+    pub pid: i32,
+    /// Start time in clock ticks after boot: field 22 of /proc/PID/stat (proc(5)).
+    pub start_time: u64,
+}
+
+/// A process, with the facts that decide where its memory belongs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its identity.
+    pub identity: Identity,
+    /// Command name as in /proc/PID/comm.
+    pub comm: String,
+    /// CPUs that at least one of its threads may run on, offline ones left out.
+    pub cpus: CpuSet,
+    /// Its threads by groups, if threads have different CPUs and the process's CPUs are on several nodes. Otherwise
+    /// empty, because the threads then decide nothing that `cpus` does not.
+    pub threads: Vec<Threads>,
+    /// Nodes that its cpuset allows (Mems_allowed_list in /proc/PID/status).
+    pub mems_allowed: NodeSet,
+}
+
+/// Threads of a process that may run on the same CPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Threads {
+    /// Their CPUs, offline ones left out.
+    pub cpus: CpuSet,
+    /// How many there are.
+    pub count: usize,
+    /// CPU time that they have used together since they started.
+    pub cpu_time: Duration,
+    /// The busiest of them, busiest first.
+    pub busiest: Vec<Thread>,
+}
+
+/// A thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Its id in the reader's pid namespace.
+    pub tid: i32,
+    /// Its name as in /proc/PID/task/TID/comm.
+    pub comm: String,
+    /// CPU time that it has used since it started.
+    pub cpu_time: Duration,
+}

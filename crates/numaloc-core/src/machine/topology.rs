@@ -1,0 +1,230 @@
+//! The machine: its NUMA nodes, their CPUs, memory and distances.
+
+use crate::{
+    PAGE,
+    machine::{
+        ids::{CpuSet, NodeId, NodeSet},
+        room::{MakeRoom, Taken},
+        supply::Supply,
+    },
+};
+use std::collections::BTreeMap;
+
+/// A pool of hugetlb pages of one size on one node (`/sys/devices/system/node/nodeN/hugepages`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HugePool {
+    /// Size of a page in bytes.
+    pub page_bytes: u64,
+    /// Pages in the pool.
+    pub total_pages: u64,
+    /// Pages that nobody uses.
+    pub free_pages: u64,
+    /// Free pages that are not reserved for memory that is mapped but not touched yet. The kernel counts reservations
+    /// for all nodes together (`resv_hugepages` in /sys/kernel/mm/hugepages). So this is the number of the node's free
+    /// pages, but at most the number of unreserved pages in all pools.
+    pub unreserved_pages: u64,
+}
+
+/// Memory of a node at the moment it was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeMemory {
+    /// MemTotal in bytes.
+    pub total_bytes: u64,
+    /// MemFree in bytes: what can be had without reclaim.
+    pub free_bytes: u64,
+    /// Page cache in bytes that the kernel drops before all else: on the inactive list, and neither dirty nor being written.
+    /// Locked pages and those of tmpfs are on other lists, so they are not in here.
+    pub cache_bytes: u64,
+    /// Of the cache on inactive lists, what cgroups protect from reclaim ([`Protection`](crate::Protection)). The kernel drops the
+    /// rest, so this much is no room.
+    pub protected_bytes: u64,
+    /// Sum of the zones' min watermarks in bytes; below it an allocation has to reclaim (mm/page_alloc.c,
+    /// `__alloc_pages_slowpath`). This and the other watermarks include what the node's lower zones reserve: free memory there that
+    /// movable pages do not get (`lowmem_reserve`).
+    pub min_watermark_bytes: u64,
+    /// Sum of the zones' low watermarks in bytes; an allocation that goes below it wakes the node's kswapd.
+    pub low_watermark_bytes: u64,
+    /// Sum of the zones' high watermarks in bytes; once awake, kswapd reclaims until as much is free (mm/vmscan.c,
+    /// `balance_pgdat`).
+    pub high_watermark_bytes: u64,
+    /// hugetlb pools, by page size.
+    pub huge_pools: Vec<HugePool>,
+}
+
+impl NodeMemory {
+    /// Bytes that may be put on the node in pages from `supply` while `reserve_bytes` stay free above the high watermark.
+    pub fn room(&self, supply: Supply, reserve_bytes: u64) -> u64 {
+        self.pool_room(supply) + self.free_room(supply, reserve_bytes)
+    }
+
+    /// Page cache that is dropped before all else and that nobody protects.
+    pub fn droppable_bytes(&self) -> u64 {
+        self.cache_bytes.saturating_sub(self.protected_bytes)
+    }
+
+    /// Bytes that may be put there besides, if page cache is dropped for them. The reserve is kept in free memory and such cache
+    /// together: cache that can be dropped at once is as good as free.
+    pub fn room_by_cache(&self, supply: Supply, reserve_bytes: u64, make_room: MakeRoom) -> u64 {
+        if make_room != MakeRoom::Cache || supply != Supply::BASE {
+            return 0;
+        }
+        let kept_bytes = self.high_watermark_bytes.saturating_add(reserve_bytes);
+        let all_bytes = (self.free_bytes + self.droppable_bytes()).saturating_sub(kept_bytes);
+        all_bytes.saturating_sub(self.free_room(supply, reserve_bytes)) / PAGE * PAGE
+    }
+
+    /// Takes pages for up to `bytes`, as far as there is room. The pool comes first, as in the kernel (mm/hugetlb.c,
+    /// `alloc_hugetlb_folio_nodemask`), then free memory, then page cache that is dropped.
+    pub fn take(
+        &mut self,
+        supply: Supply,
+        bytes: u64,
+        reserve_bytes: u64,
+        make_room: MakeRoom,
+    ) -> Taken {
+        let pool_bytes = bytes.min(self.pool_room(supply));
+        let free_bytes = (bytes - pool_bytes).min(self.free_room(supply, reserve_bytes));
+        let rest = bytes - pool_bytes - free_bytes;
+        let cache_bytes = rest.min(self.room_by_cache(supply, reserve_bytes, make_room));
+        let same = |pool: &&mut HugePool| pool.page_bytes == supply.page_bytes;
+        if let Some(pool) = self.huge_pools.iter_mut().find(same).filter(|_| supply.pool) {
+            // A plan with a target ratio may want a part of a page.
+            let pages = pool_bytes.div_ceil(supply.page_bytes);
+            pool.free_pages = pool.free_pages.saturating_sub(pages);
+            pool.unreserved_pages -= pages;
+        }
+        self.free_bytes -= free_bytes;
+        self.cache_bytes -= cache_bytes;
+        Taken { pool_bytes, free_bytes, cache_bytes, exchange_bytes: 0 }
+    }
+
+    fn pool_room(&self, supply: Supply) -> u64 {
+        let pool = self.huge_pools.iter().find(|pool| pool.page_bytes == supply.page_bytes);
+        let pool = pool.filter(|_| supply.pool);
+        pool.map_or(0, |pool| pool.unreserved_pages.saturating_mul(pool.page_bytes))
+    }
+
+    fn free_room(&self, supply: Supply, reserve_bytes: u64) -> u64 {
+        if !supply.free_memory {
+            return 0;
+        }
+        let kept_bytes = self.high_watermark_bytes.saturating_add(reserve_bytes);
+        self.free_bytes.saturating_sub(kept_bytes) / supply.page_bytes * supply.page_bytes
+    }
+}
+
+/// One online NUMA node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// OS index.
+    pub id: NodeId,
+    /// Its online CPUs; empty for a memory-only node.
+    pub cpus: CpuSet,
+    /// Its memory.
+    pub memory: NodeMemory,
+}
+
+/// The online nodes and the distances between them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Topology {
+    nodes: BTreeMap<NodeId, Node>,
+    distances: BTreeMap<(NodeId, NodeId), u64>,
+    tiers: BTreeMap<NodeId, u32>,
+    with_cpus_offline: NodeSet,
+}
+
+/// The distance of a node to itself (ACPI SLIT).
+pub const LOCAL_DISTANCE: u64 = 10;
+/// What the kernel assumes between nodes when the firmware gives no table (include/linux/topology.h).
+pub const REMOTE_DISTANCE: u64 = 20;
+
+impl Topology {
+    /// Builds a topology; `distances` holds ACPI SLIT values and may leave pairs out.
+    pub fn new(
+        nodes: impl IntoIterator<Item = Node>,
+        distances: impl IntoIterator<Item = ((NodeId, NodeId), u64)>,
+    ) -> Self {
+        Self {
+            nodes: nodes.into_iter().map(|node| (node.id, node)).collect(),
+            distances: distances.into_iter().collect(),
+            tiers: BTreeMap::new(),
+            with_cpus_offline: NodeSet::new(),
+        }
+    }
+    /// Adds the nodes whose CPUs are all offline. Their memory is as that of the nodes with CPUs online.
+    pub fn with_cpus_offline(self, nodes: NodeSet) -> Self {
+        Self { with_cpus_offline: nodes, ..self }
+    }
+    /// Adds the kernel's memory tiers, by node.
+    pub fn with_tiers(self, tiers: impl IntoIterator<Item = (NodeId, u32)>) -> Self {
+        Self { tiers: tiers.into_iter().collect(), ..self }
+    }
+    /// Replaces what is known of a node's memory; nothing for a node that is not there.
+    pub fn set_memory(&mut self, id: NodeId, memory: NodeMemory) {
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.memory = memory;
+        }
+    }
+    /// The number of a node's memory tier (`/sys/devices/virtual/memory_tiering/memory_tierN`). A smaller number means
+    /// faster memory.
+    pub fn tier(&self, id: NodeId) -> Option<u32> {
+        self.tiers.get(&id).copied()
+    }
+    /// Memory-only nodes of another memory tier than the nodes with CPUs: CXL, persistent memory, a GPU's memory. If
+    /// the kernel gives a node no tier, or knows no tiers besides those of the CPUs (6.1 puts all nodes that no driver
+    /// has named into one tier), a memory-only node counts as one if it is farther from all CPUs than a CPU's own node. A node
+    /// that has CPUs, all offline, is not memory-only.
+    pub fn other_tiers(&self) -> NodeSet {
+        let (with_cpus, bare): (Vec<&Node>, Vec<&Node>) =
+            self.nodes().partition(|node| !node.cpus.is_empty());
+        let tiers_of_cpus: Vec<u32> =
+            with_cpus.iter().filter_map(|node| self.tier(node.id)).collect();
+        let are_told = self.tiers.values().any(|tier| !tiers_of_cpus.contains(tier));
+        let is_far = |id| with_cpus.iter().all(|node| self.distance(node.id, id) > LOCAL_DISTANCE);
+        let is_other = |node: &&Node| match self.tier(node.id) {
+            Some(tier) if are_told => !tiers_of_cpus.contains(&tier),
+            _ => is_far(node.id),
+        };
+        let is_bare =
+            |node: &&Node| node.memory.total_bytes > 0 && !self.with_cpus_offline.contains(node.id);
+        let bare = bare.into_iter().filter(is_bare);
+        bare.filter(is_other).map(|node| node.id).collect()
+    }
+    /// The nodes in order of their index.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.values()
+    }
+    /// One node.
+    pub fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(&id)
+    }
+    /// All online nodes.
+    pub fn ids(&self) -> NodeSet {
+        self.nodes.keys().copied().collect()
+    }
+    /// Nodes that have memory.
+    pub fn with_memory(&self) -> NodeSet {
+        self.nodes().filter(|node| node.memory.total_bytes > 0).map(|node| node.id).collect()
+    }
+    /// The nodes where memory is local to these CPUs: their own nodes, and for CPUs of a node without memory the
+    /// nearest node that has CPUs and memory. The kernel falls back in the same way. A memory-only node is local to
+    /// nobody.
+    pub fn local_nodes(&self, cpus: &CpuSet) -> NodeSet {
+        let having_cpus = |node: &&Node| !node.cpus.is_empty() && node.memory.total_bytes > 0;
+        let mut local = NodeSet::new();
+        for node in self.nodes().filter(|node| node.cpus.intersects(cpus)) {
+            let candidates = self.nodes().filter(having_cpus);
+            let nearest = match node.memory.total_bytes {
+                0 => candidates.min_by_key(|other| (self.distance(node.id, other.id), other.id)),
+                _ => Some(node),
+            };
+            nearest.into_iter().for_each(|node| local.insert(node.id));
+        }
+        local
+    }
+    /// SLIT distance from one node to another.
+    pub fn distance(&self, from: NodeId, to: NodeId) -> u64 {
+        let default = if from == to { LOCAL_DISTANCE } else { REMOTE_DISTANCE };
+        self.distances.get(&(from, to)).copied().unwrap_or(default)
+    }
+}

@@ -1,0 +1,7 @@
+//! Memory of processes: extents, whose they are, and where they reside.
+
+pub mod chunks;
+pub mod claim_set;
+pub mod extent;
+pub mod locality;
+pub mod mempolicy;

@@ -1,0 +1,128 @@
+//! Extents: ranges of memory with the processes that map them and the nodes their pages are on.
+//!
+//! An extent is never split by page or by node. So the size of a plan follows the number of VMAs, not the number of
+//! pages, however the pages alternate between nodes.
+
+use crate::{
+    machine::ids::NodeId,
+    memory::{chunks::Chunks, claim_set::ClaimSet, mempolicy::Mempolicy},
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// One process's view of an extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// Index of the process in the survey.
+    pub process: usize,
+    /// Virtual address of the extent's first byte in that process.
+    pub start: u64,
+}
+
+/// What backs an extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Anonymous memory of an mmap.
+    Anonymous,
+    /// The brk heap.
+    Heap,
+    /// The main thread's stack.
+    Stack,
+    /// A file's pages, and private copies of them.
+    File,
+    /// Shared anonymous memory, memfd, tmpfs, System V segments.
+    Shmem,
+}
+
+impl Kind {
+    /// Stable name for machines and people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Anonymous => "anonymous",
+            Self::Heap => "heap",
+            Self::Stack => "stack",
+            Self::File => "file",
+            Self::Shmem => "shmem",
+        }
+    }
+}
+
+/// Which pages in the range of an extent belong to the extent. Each page of a process belongs to exactly one extent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Pages {
+    /// All pages. No other process of the target maps this memory, or it is mapped shared (MAP_SHARED) and therefore
+    /// the same for all processes that map it.
+    #[default]
+    All,
+    /// The pages of one process's private memory that no other process maps. Used where other processes of the target
+    /// have private memory of the same origin (a forked family, a file), or just at the same address.
+    Own,
+    /// The other pages of such memory: those that several processes map. The extent has the pages whose mapping
+    /// processes within the target have these claims.
+    Common(ClaimSet),
+}
+
+/// How the processes that map a page are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mappers {
+    /// The kernel counts the mappings of each page.
+    #[default]
+    Counted,
+    /// Processes may share the page tables (hugetlb, 1 GiB and more), and the kernel counts all that share one as a single
+    /// mapping. No process outside the target was found to map the extent.
+    Target,
+    /// The same, but processes outside the target map the extent, or this cannot be ruled out.
+    Strangers,
+}
+
+/// Pages of one node in an extent, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeResidency {
+    /// Mapped by the target's own address spaces alone.
+    pub owned_bytes: u64,
+    /// Mapped by processes outside the target too, or not provably by the target alone.
+    pub shared_bytes: u64,
+    /// Bytes of both that are in PMD-sized or larger pages.
+    pub huge_bytes: u64,
+}
+
+impl NodeResidency {
+    /// Owned and shared together.
+    pub fn total_bytes(&self) -> u64 {
+        self.owned_bytes + self.shared_bytes
+    }
+}
+
+/// Resident bytes by node, each page counted once however many processes map it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Residency {
+    /// By node.
+    pub nodes: BTreeMap<NodeId, NodeResidency>,
+    /// Present pages whose node could not be determined.
+    pub unplaced_bytes: u64,
+    /// Chunks with pages that are not at home. For a [`Pages::Common`] extent: chunks with any pages.
+    pub away: Chunks,
+}
+
+/// A range of memory: one VMA of one process, or what several processes map together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// All mappings of the range in the target; never empty. A page is moved through the first mapping that has it
+    /// present.
+    pub mappings: Vec<Mapping>,
+    /// Which pages of the range belong to the extent.
+    pub pages: Pages,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// What backs it.
+    pub kind: Kind,
+    /// The application's memory policy. If several mappings have policies, the first one found that is not the default.
+    pub policy: Mempolicy,
+    /// hugetlb page size in bytes, if it is hugetlb memory.
+    pub hugetlb_bytes: Option<u64>,
+    /// How the processes that map its pages are known.
+    pub mappers: Mappers,
+    /// Path or name as /proc/PID/maps shows it; empty for plain anonymous memory.
+    pub name: Arc<str>,
+    /// Where its pages are.
+    pub residency: Residency,
+}

@@ -1,0 +1,214 @@
+use super::*;
+use crate::{
+    Chunks, Compact, Identity, Kind, Mapping, Node, NodeMemory, PAGE, Process, Topology,
+    memory::{
+        extent::{Extent, NodeResidency, Residency},
+        mempolicy::Mempolicy,
+    },
+    plan::planner::{self, Scene},
+};
+use proptest::{collection::vec, prelude::*};
+
+const MIB: u64 = 1 << 20;
+
+fn nodes(list: &str) -> NodeSet {
+    list.parse().unwrap()
+}
+
+/// Nodes 0 to 2 with a CPU each; node 0 has room for `free_mib` beyond its reserve of 64 MiB.
+fn machine(free_mib: u64) -> Topology {
+    let node = |id: u32| {
+        let free_bytes = if id == 0 { (64 + free_mib) * MIB } else { 1 << 30 };
+        let memory = NodeMemory { total_bytes: 1 << 30, free_bytes, ..NodeMemory::default() };
+        Node { id: NodeId(id), cpus: id.to_string().parse().unwrap(), memory }
+    };
+    Topology::new([0, 1, 2].map(node), [])
+}
+
+fn extent(process: usize, on: &[(u32, u64)]) -> Extent {
+    let resident = |&(node, owned_bytes)| {
+        (NodeId(node), NodeResidency { owned_bytes, shared_bytes: MIB, huge_bytes: 0 })
+    };
+    Extent {
+        mappings: vec![Mapping { process, start: 1 << 30 }],
+        pages: Pages::All,
+        bytes: 1 << 30,
+        kind: Kind::Anonymous,
+        policy: Mempolicy::Default,
+        hugetlb_bytes: None,
+        mappers: Default::default(),
+        name: "".into(),
+        residency: Residency {
+            nodes: on.iter().map(resident).collect(),
+            unplaced_bytes: 0,
+            away: Chunks::default(),
+        },
+    }
+}
+
+/// A plan for processes on these CPUs.
+fn plan(cpus: &[&str], extents: Vec<Extent>, free_mib: u64, options: &Options) -> Plan {
+    let topology = machine(free_mib);
+    let process = |(pid, cpus): (i32, &&str)| Process {
+        identity: Identity { pid, start_time: 1 },
+        comm: "a".into(),
+        cpus: cpus.parse().unwrap(),
+        threads: Vec::new(),
+        mems_allowed: topology.ids(),
+    };
+    let processes: Vec<Process> = (1..).zip(cpus).map(process).collect();
+    let scene = Scene { topology: &topology, processes: &processes, caller_mems: &topology.ids() };
+    planner::plan(scene, extents, options)
+}
+
+fn exchanging() -> Options {
+    Options { make_room: MakeRoom::Exchange, ..Options::default() }
+}
+
+#[test]
+fn others_go_where_the_memory_comes_from() {
+    let remote = vec![extent(0, &[(0, MIB), (1, MIB), (2, MIB)])];
+    let found = sides(&plan(&["0"], remote, 0, &exchanging()));
+    assert_eq!(found, [(NodeId(0), nodes("1-2"))].into());
+}
+
+#[test]
+fn nobody_is_sent_to_a_node_that_is_to_be_filled() {
+    // Two processes whose memory is on each other's node.
+    let crossed = vec![extent(0, &[(1, MIB)]), extent(1, &[(0, MIB)])];
+    assert!(sides(&plan(&["0", "1"], crossed, 0, &exchanging())).is_empty());
+    let third = vec![extent(0, &[(1, MIB), (2, MIB)]), extent(1, &[(2, MIB)])];
+    let found = sides(&plan(&["0", "1"], third, 0, &exchanging()));
+    assert_eq!(found, [(NodeId(0), nodes("2")), (NodeId(1), nodes("2"))].into());
+}
+
+#[test]
+fn who_is_pinned_to_the_node_is_asked_last() {
+    let homes = ["0", "0-1", "1", "0", "0,2"].map(nodes);
+    assert_eq!(order(&homes, NodeId(0)), [2, 1, 4, 0, 3]);
+    assert_eq!(order(&[], NodeId(0)), [0; 0]);
+}
+
+#[test]
+fn nodes_are_compacted_for_others_only_as_for_the_run() {
+    for compact in Compact::ALL {
+        let run = Options { compact, ..exchanging() };
+        assert_eq!(options(NodeId(0), &nodes("1"), &run).compact, compact);
+    }
+}
+
+#[test]
+fn only_their_own_memory_on_the_node_may_leave_it() {
+    let options = options(NodeId(0), &nodes("1"), &exchanging());
+    let file = Extent { kind: Kind::File, ..extent(0, &[(0, MIB)]) };
+    let huge = Extent { hugetlb_bytes: Some(2 * MIB), ..extent(0, &[(0, 4 * MIB)]) };
+    let bound = Extent { policy: Mempolicy::Bind(nodes("0")), ..extent(0, &[(0, 8 * MIB)]) };
+    let own = extent(0, &[(0, 16 * MIB), (1, MIB), (2, MIB)]);
+    let mut plan = plan(&["0"], vec![file, huge, bound, own], 0, &options);
+    assert_eq!(offered_bytes(&plan, NodeId(0)), 16 * MIB);
+    leave_hugetlb(&mut plan);
+    let [planned_move] = &plan.moves[..] else { panic!("{:?}", plan.moves) };
+    assert_eq!(planned_move.remote, [(NodeId(0), 16 * MIB)].into());
+    assert_eq!(plan.routes[planned_move.routes].from(NodeId(0)), [NodeId(1)]);
+    let stays = plan.skipped_bytes();
+    assert_eq!(stays[&Reason::NotNeeded], 4 * MIB);
+    assert_eq!(stays[&Reason::Bound], 8 * MIB);
+    assert_eq!(stays[&Reason::FileExcluded], MIB);
+    assert_eq!(stays[&Reason::Shared], 4 * MIB, "a MiB of each");
+}
+
+#[test]
+fn a_plan_says_what_comes_by_exchange() {
+    let of = |offered: &[(u32, u64)]| {
+        let mut plan = plan(&["0"], vec![extent(0, &[(1, 30 * MIB)])], 10, &exchanging());
+        assert_eq!((plan.expected_bytes, plan.no_room_bytes), (10 * MIB, 20 * MIB));
+        expect(&mut plan, offered.iter().map(|&(id, bytes)| (NodeId(id), bytes)).collect());
+        let taken = plan.expected_room[&NodeId(0)];
+        assert_eq!(taken.free_bytes, 10 * MIB);
+        assert_eq!(plan.expected_bytes, taken.bytes());
+        assert_eq!(plan.expected_bytes + plan.no_room_bytes, 30 * MIB);
+        assert_eq!(plan.expected_flows, [((NodeId(1), NodeId(0)), taken.bytes())].into());
+        taken.exchange_bytes
+    };
+    assert_eq!(of(&[]), 0);
+    assert_eq!(of(&[(1, 50 * MIB)]), 0, "that is not where the room lacks");
+    assert_eq!(of(&[(0, 5 * MIB)]), 5 * MIB);
+    assert_eq!(of(&[(0, 50 * MIB)]), 20 * MIB);
+}
+
+#[test]
+fn turns_alternate() {
+    let mut balance = Balance::default();
+    assert_eq!(balance.step(3 * CHUNK, 5 * CHUNK), Step::Ask(CHUNK));
+    balance.asked_bytes = CHUNK;
+    assert_eq!(balance.step(3 * CHUNK, 5 * CHUNK), Step::Wait, "they are at it");
+    balance.out_bytes = CHUNK;
+    assert_eq!(balance.vacated_bytes(), CHUNK);
+    assert_eq!(balance.step(3 * CHUNK, 5 * CHUNK), Step::Stop, "somebody else has taken it");
+    balance.in_bytes = CHUNK;
+    assert_eq!(balance.step(10 * PAGE, 5 * CHUNK), Step::Ask(10 * PAGE), "the last bytes");
+    assert_eq!(balance.step(CHUNK, 10 * PAGE), Step::Stop, "there is no room for others");
+    assert_eq!(balance.step(CHUNK, HUGE), Step::Ask(HUGE));
+}
+
+proptest! {
+    // Memory of two kinds changes sides on nodes that have only so much room, while others now and then take what became free.
+    #[test]
+    fn no_more_leaves_than_fits_and_no_more_is_lost_than_a_chunk(
+        waiting in 1..40u64,
+        theirs in 0..40u64,
+        room in 0..20u64,
+        lost in vec(0..3u64, 60),
+    ) {
+        let unit = 8 * MIB;
+        let (mut waiting, mut theirs, room) = (waiting * unit, theirs * unit, room * unit);
+        let (all, mut balance, mut free_here, mut stolen) = (waiting, Balance::default(), 0, 0);
+        for lost in lost {
+            if waiting == 0 {
+                break;
+            }
+            let room_there = room + balance.in_bytes - balance.out_bytes.min(room + balance.in_bytes);
+            match balance.step(waiting, room_there) {
+                Step::Stop => break,
+                Step::Wait => {
+                    // They take away what they were asked for, as far as they have it.
+                    let goes = (balance.asked_bytes - balance.out_bytes).min(theirs);
+                    if goes == 0 {
+                        break;
+                    }
+                    theirs -= goes;
+                    balance.out_bytes += goes;
+                    let taken = goes.min(lost * unit);
+                    (free_here, stolen) = (free_here + goes - taken, stolen + taken);
+                    let comes = free_here.min(waiting);
+                    (free_here, waiting) = (free_here - comes, waiting - comes);
+                    balance.in_bytes += comes;
+                }
+                Step::Ask(more) => {
+                    prop_assert!(more > 0 && more <= waiting && more <= room_there);
+                    balance.asked_bytes += more;
+                }
+            }
+            prop_assert!(balance.out_bytes <= room + balance.in_bytes, "{balance:?}");
+            prop_assert!(balance.vacated_bytes() <= CHUNK, "{balance:?}");
+            prop_assert!(stolen <= CHUNK);
+        }
+        prop_assert_eq!(balance.in_bytes + waiting, all);
+        if stolen == 0 {
+            prop_assert_eq!(balance.vacated_bytes(), 0, "as much has come as has left");
+        }
+    }
+}
+
+#[test]
+fn a_partner_joins_as_a_whole_or_not_at_all() {
+    let of = |pids: &[i32]| -> BTreeSet<Identity> {
+        pids.iter().map(|&pid| Identity { pid, start_time: 1 }).collect()
+    };
+    let mut taken = of(&[1, 2]);
+    assert!(!enlist(&mut taken, of(&[2, 3])), "2 is of the target");
+    assert!(enlist(&mut taken, of(&[3, 4])), "3 was not taken by the one that did not join");
+    assert!(!enlist(&mut taken, of(&[4])), "4 is of a partner");
+    assert!(!enlist(&mut taken, of(&[])), "it has none");
+    assert_eq!(taken, of(&[1, 2, 3, 4]));
+}

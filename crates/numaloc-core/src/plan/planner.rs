@@ -1,0 +1,388 @@
+//! The planner: extents in, decisions out. Time and memory are linear in the number of extents.
+
+use crate::{
+    ask::{heat::HeatSource, options::Options},
+    home::{
+        claim::{Claim, Claims},
+        wide_threads,
+    },
+    machine::{
+        ids::{NodeId, NodeSet},
+        process::Process,
+        room::MakeRoom,
+        supply::{HugetlbSource, can_be_fresh},
+        topology::{NodeMemory, Topology},
+    },
+    memory::{
+        extent::{Extent, Kind, Pages},
+        locality::{Locality, Share},
+        mempolicy::Mempolicy,
+    },
+    plan::{CommonStay, Move, Plan, PlannedProcess, Skip, Skipped, route::Routes},
+    result::account::Reason,
+};
+use std::collections::BTreeMap;
+
+pub use crate::home::home;
+
+/// Copy rates of the kernel's migration on one CPU in bytes per second, for the guess at a plan's duration:
+/// Zen 3, kernel 7.0, as published with the page-migration offload series (4 KiB pages; 2 MiB pages).
+pub(crate) const BASE_RATE: f64 = 3.55e9;
+const HUGE_RATE: f64 = 10.88e9;
+
+/// What the planner has to know besides the extents and the options.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene<'a> {
+    /// The machine, with free memory as of now.
+    pub topology: &'a Topology,
+    /// The target's processes; extents refer to them by index.
+    pub processes: &'a [Process],
+    /// Nodes on which the caller's own cpuset lets it allocate. The kernel allocates the destination pages on behalf of
+    /// the caller (mm/migrate.c, `alloc_migration_target`).
+    pub caller_mems: &'a NodeSet,
+}
+
+/// What a survey has seen of a target.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// The target's processes; extents refer to them by index.
+    pub processes: Vec<Process>,
+    /// Nodes on which the caller's own cpuset lets it allocate ([`Scene::caller_mems`]).
+    pub caller_mems: NodeSet,
+    /// Their memory.
+    pub extents: Vec<Extent>,
+}
+
+impl Seen {
+    /// Decides which pages go where. `options` have to be those that the survey was made with.
+    pub fn plan(self, topology: &Topology, options: &Options) -> Plan {
+        let Self { processes, caller_mems, extents } = self;
+        let scene = Scene { topology, processes: &processes, caller_mems: &caller_mems };
+        plan(scene, extents, options)
+    }
+}
+
+/// Decides which pages of `extents` go where.
+pub fn plan(
+    scene: Scene<'_>,
+    extents: impl IntoIterator<Item = Extent>,
+    options: &Options,
+) -> Plan {
+    let mut planner = Planner::new(scene, options);
+    for extent in extents {
+        planner.extent(extent);
+    }
+    planner.finish()
+}
+
+/// The nodes where pages of a process stay: those where its memory belongs, and those that pages may not leave.
+pub fn stay(topology: &Topology, process: &Process, options: &Options) -> NodeSet {
+    home(topology, process, options).or(&topology.ids().minus(&options.sources(topology)))
+}
+
+/// Why nothing of a process with this home can be moved; `None` if something can.
+pub fn skip(topology: &Topology, home: &NodeSet) -> Option<Skip> {
+    if topology.with_memory().is_subset(home) {
+        Some(Skip::NoTargetNode)
+    } else if home.is_empty() {
+        Some(Skip::NoLocalMemory)
+    } else {
+        None
+    }
+}
+
+/// The claims of processes on the pages that they map; a [`crate::Pages::Common`] extent refers to them. A process of
+/// which nothing is moved has all nodes as its home.
+pub fn claims(topology: &Topology, processes: &[Process], options: &Options) -> Claims {
+    let claim = |process: &Process| {
+        let home = home(topology, process, options);
+        let home = if skip(topology, &home).is_some() { topology.ids() } else { home };
+        Claim { home, allowed: process.mems_allowed.clone() }
+    };
+    processes.iter().map(claim).collect()
+}
+
+struct Planner<'a> {
+    scene: Scene<'a>,
+    claims: Claims,
+    /// Nodes that pages may leave.
+    sources: NodeSet,
+    plan: Plan,
+    memory: BTreeMap<NodeId, NodeMemory>,
+}
+
+impl<'a> Planner<'a> {
+    fn new(scene: Scene<'a>, options: &Options) -> Self {
+        let processes =
+            scene.processes.iter().map(|process| planned(scene.topology, process, options));
+        let plan = Plan {
+            options: options.clone(),
+            processes: processes.collect(),
+            family_resident: BTreeMap::new(),
+            family_locality: Locality::default(),
+            routes: Vec::new(),
+            moves: Vec::new(),
+            skipped: Vec::new(),
+            common_stays: Vec::new(),
+            locality: Locality::default(),
+            expected_bytes: 0,
+            expected_flows: BTreeMap::new(),
+            huge_bytes: 0,
+            expected_room: BTreeMap::new(),
+            protected_cache: BTreeMap::new(),
+            no_room_bytes: 0,
+            no_room: BTreeMap::new(),
+            beyond_pool_bytes: 0,
+            limit_bytes: None,
+            expected_seconds: 0.0,
+            unplaced_bytes: 0,
+            unasked_bytes: 0,
+            order: HeatSource::Address,
+        };
+        let memory = scene.topology.nodes().map(|node| (node.id, node.memory.clone())).collect();
+        let claims = claims(scene.topology, scene.processes, options);
+        let sources = options.sources(scene.topology);
+        Self { scene, claims, sources, plan, memory }
+    }
+
+    fn extent(&mut self, extent: Extent) {
+        let Claim { home, allowed } = self.claims.on(&extent.mappings, &extent.pages);
+        let targets = self.targets(&extent, &home, &allowed);
+        self.count(&extent, &home, targets.is_ok());
+        let options = &self.plan.options;
+        let (mut remote, mut shared_bytes, mut elsewhere_bytes) = (BTreeMap::new(), 0, 0);
+        let reason_elsewhere = options.reason_elsewhere();
+        for (&node, resident) in
+            extent.residency.nodes.iter().filter(|(node, _)| !home.contains(**node))
+        {
+            if !self.sources.contains(node) {
+                elsewhere_bytes += resident.total_bytes();
+                continue;
+            }
+            let shared = if options.include_shared { 0 } else { resident.shared_bytes };
+            shared_bytes += shared;
+            if resident.total_bytes() > shared {
+                remote.insert(node, resident.total_bytes() - shared);
+                self.plan.huge_bytes += resident.huge_bytes.min(resident.total_bytes() - shared);
+            }
+        }
+        let owned_bytes: u64 = remote.values().sum();
+        let is_move = targets.is_ok() && owned_bytes > 0;
+        if !is_move && matches!(extent.pages, Pages::Common(_)) {
+            let (mappings, bytes) = (extent.mappings.clone(), extent.bytes);
+            self.plan.common_stays.push(CommonStay { mappings, bytes });
+        }
+        let mut skip = |reason, remote_bytes| {
+            let (mapping, kind, name) = (extent.mappings[0], extent.kind, extent.name.clone());
+            if remote_bytes > 0 {
+                self.plan.skipped.push(Skipped { mapping, kind, name, reason, remote_bytes });
+            }
+        };
+        skip(reason_elsewhere, elsewhere_bytes);
+        match targets {
+            Err(reason) => {
+                skip(reason, owned_bytes);
+                skip(Reason::Shared, shared_bytes);
+            }
+            Ok(_) if owned_bytes == 0 => skip(Reason::Shared, shared_bytes),
+            Ok(targets) => {
+                if extent.policy == Mempolicy::Unasked {
+                    self.plan.unasked_bytes += owned_bytes;
+                }
+                let routes = self.routes(home, targets);
+                let Extent { mappings, pages, bytes, kind, hugetlb_bytes, mappers, .. } = extent;
+                let (name, residency) = (extent.name, extent.residency);
+                let planned_move = Move {
+                    mappings,
+                    pages,
+                    bytes,
+                    kind,
+                    hugetlb_bytes,
+                    mappers,
+                    name,
+                    routes,
+                    remote,
+                    shared_bytes,
+                    away: residency.away,
+                };
+                self.plan.moves.push(planned_move);
+            }
+        }
+    }
+
+    /// The nodes that an extent's pages may go to, or why they may go to none.
+    fn targets(
+        &self,
+        extent: &Extent,
+        home: &NodeSet,
+        allowed: &NodeSet,
+    ) -> Result<NodeSet, Reason> {
+        let options = &self.plan.options;
+        if options.exclude_file && extent.kind == Kind::File {
+            return Err(Reason::FileExcluded);
+        }
+        let seconds = extent.hugetlb_bytes.unwrap_or(0) as f64 / HUGE_RATE;
+        if !options.include_gigantic && seconds > options.pacing.pace().max_stall.as_secs_f64() {
+            return Err(Reason::StallBound);
+        }
+        let allowed = home.and(self.scene.caller_mems).and(allowed);
+        let permitted =
+            if options.include_bound { home.clone() } else { extent.policy.permits(home) };
+        if permitted.is_empty() {
+            return Err(Reason::Bound);
+        }
+        let targets = allowed.and(&permitted);
+        if targets.is_empty() { Err(Reason::NotAllowed) } else { Ok(targets) }
+    }
+
+    fn count(&mut self, extent: &Extent, home: &NodeSet, movable: bool) {
+        let mut locality = Locality::default();
+        for (&node, resident) in &extent.residency.nodes {
+            let share = |bytes| match home.contains(node) {
+                true => Share { local_bytes: bytes, remote_bytes: 0 },
+                false => Share { local_bytes: 0, remote_bytes: bytes },
+            };
+            locality.overall.add(share(resident.total_bytes()));
+            let all = self.plan.options.include_shared;
+            if movable && (home.contains(node) || self.sources.contains(node)) {
+                locality.movable.add(share(if all {
+                    resident.total_bytes()
+                } else {
+                    resident.owned_bytes
+                }));
+            }
+        }
+        let plan = &mut self.plan;
+        // Memory that one process maps twice still is its own.
+        let (resident, sum) = match &extent.mappings[..] {
+            [first, rest @ ..] if rest.iter().all(|other| other.process == first.process) => {
+                let process = &mut plan.processes[first.process];
+                (&mut process.resident, &mut process.locality)
+            }
+            _ => (&mut plan.family_resident, &mut plan.family_locality),
+        };
+        for (&node, bytes) in &extent.residency.nodes {
+            *resident.entry(node).or_default() += bytes.total_bytes();
+        }
+        for sum in [sum, &mut plan.locality] {
+            sum.add(locality);
+        }
+        let counted = &mut plan.processes[extent.mappings[0].process];
+        counted.counted.add(locality);
+        for (&node, bytes) in
+            extent.residency.nodes.iter().filter(|(node, _)| !home.contains(**node))
+        {
+            *counted.remote.entry(node).or_default() += bytes.total_bytes();
+        }
+        plan.unplaced_bytes += extent.residency.unplaced_bytes;
+    }
+
+    fn routes(&mut self, home: NodeSet, targets: NodeSet) -> usize {
+        let known = self
+            .plan
+            .routes
+            .iter()
+            .position(|routes| routes.home == home && routes.targets == targets);
+        known.unwrap_or_else(|| {
+            self.plan.routes.push(Routes::new(self.scene.topology, &self.sources, home, targets));
+            self.plan.routes.len() - 1
+        })
+    }
+
+    fn finish(mut self) -> Plan {
+        self.apply_ratio();
+        let moves = std::mem::take(&mut self.plan.moves);
+        let mut wanted = self.plan.limit_bytes.unwrap_or(u64::MAX);
+        for planned_move in &moves {
+            for (&from, &bytes) in &planned_move.remote {
+                let bytes = bytes.min(wanted);
+                wanted -= bytes;
+                self.expect(planned_move, from, bytes);
+            }
+        }
+        self.plan.moves = moves;
+        let expected = self.plan.expected_bytes as f64;
+        let huge = (self.plan.huge_bytes as f64).min(expected);
+        self.plan.expected_seconds = huge / HUGE_RATE + (expected - huge) / BASE_RATE;
+        self.plan
+    }
+
+    /// For a target ratio under 100: sets how many bytes are enough. If the ratio is reached already, all extents stay.
+    fn apply_ratio(&mut self) {
+        let plan = &mut self.plan;
+        let Share { local_bytes, remote_bytes } = plan.locality.movable;
+        let total = u128::from(local_bytes + remote_bytes);
+        let wanted = (total * u128::from(plan.options.target_ratio)).div_ceil(100) as u64;
+        let needed = wanted.saturating_sub(local_bytes);
+        if needed >= remote_bytes {
+            return;
+        }
+        plan.limit_bytes = Some(needed);
+        if needed > 0 {
+            return;
+        }
+        for Move { mappings, kind, name, remote, shared_bytes, .. } in plan.moves.drain(..) {
+            for (reason, remote_bytes) in
+                [(Reason::RatioReached, remote.values().sum()), (Reason::Shared, shared_bytes)]
+            {
+                if remote_bytes > 0 {
+                    plan.skipped.push(Skipped {
+                        mapping: mappings[0],
+                        kind,
+                        name: name.clone(),
+                        reason,
+                        remote_bytes,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Takes room for `bytes` on the routes' targets, best first; what is free on all of them before anything is dropped.
+    fn expect(&mut self, planned_move: &Move, from: NodeId, mut bytes: u64) {
+        let ways = self.plan.options.ways(planned_move.hugetlb_bytes);
+        let route = self.plan.routes[planned_move.routes].from(from);
+        for (&make_room, &to) in ways.iter().flat_map(|way| route.iter().map(move |to| (way, to))) {
+            let Some(memory) = self.memory.get_mut(&to) else { continue };
+            let options = &self.plan.options;
+            let reserve = options.reserve(memory.total_bytes);
+            let supply = options.supply(planned_move.hugetlb_bytes);
+            let taken = memory.take(supply, bytes, reserve, make_room);
+            if make_room == MakeRoom::Cache && bytes > taken.bytes() && memory.protected_bytes > 0 {
+                self.plan.protected_cache.insert(to, memory.protected_bytes);
+            }
+            let fits = taken.bytes();
+            if planned_move.hugetlb_bytes.is_some() {
+                self.plan.beyond_pool_bytes += taken.free_bytes;
+            }
+            if fits > 0 {
+                *self.plan.expected_flows.entry((from, to)).or_default() += fits;
+                self.plan.expected_room.entry(to).or_default().add(taken);
+            }
+            self.plan.expected_bytes += fits;
+            bytes -= fits;
+        }
+        self.plan.no_room_bytes += bytes;
+        let base = planned_move.hugetlb_bytes.is_none() && bytes > 0;
+        if let Some(&to) = self.plan.routes[planned_move.routes].from(from).first().filter(|_| base)
+        {
+            *self.plan.no_room.entry((from, to)).or_default() += bytes;
+        }
+        let pool_only = self.plan.options.hugetlb == HugetlbSource::Pool;
+        if pool_only && planned_move.hugetlb_bytes.is_some_and(can_be_fresh) {
+            self.plan.beyond_pool_bytes += bytes;
+        }
+    }
+}
+
+fn planned(topology: &Topology, process: &Process, options: &Options) -> PlannedProcess {
+    let home = home(topology, process, options);
+    let skip = skip(topology, &home);
+    let (resident, locality, counted, remote) = Default::default();
+    let wide_threads = wide_threads(topology, process);
+    let process = process.clone();
+    PlannedProcess { process, home, wide_threads, skip, resident, locality, counted, remote }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,536 @@
+use super::*;
+use crate::{
+    ask::pace::{Order, Pacing, Profile},
+    machine::{
+        ids::CpuId,
+        process::Identity,
+        topology::{HugePool, Node},
+    },
+    memory::{
+        extent::{Mapping, NodeResidency, Pages, Residency},
+        mempolicy::Mempolicy,
+    },
+};
+use proptest::{collection::vec, prelude::*};
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+
+fn nodes(list: &str) -> NodeSet {
+    list.parse().unwrap()
+}
+
+/// Nodes with 2 CPUs each (node N: CPUs 2N and 2N+1), 64 GiB, half of it free; `bare` ones have no CPU.
+fn machine(ids: &[u32], bare: &[u32]) -> Topology {
+    let node = |&id: &u32| Node {
+        id: NodeId(id),
+        cpus: if bare.contains(&id) {
+            Default::default()
+        } else {
+            [2 * id, 2 * id + 1].map(CpuId).into_iter().collect()
+        },
+        memory: NodeMemory {
+            total_bytes: 64 << 30,
+            free_bytes: 32 << 30,
+            high_watermark_bytes: 64 * MIB,
+            ..NodeMemory::default()
+        },
+    };
+    let distance = |&a: &u32, &b: &u32| {
+        ((NodeId(a), NodeId(b)), if a == b { 10 } else { 10 + u64::from(a.abs_diff(b)) })
+    };
+    Topology::new(
+        ids.iter().map(node),
+        ids.iter().flat_map(|a| ids.iter().map(move |b| distance(a, b))),
+    )
+}
+
+fn process(cpus: &str, mems: &str) -> Process {
+    let identity = Identity { pid: 100, start_time: 1 };
+    let (cpus, threads) = (cpus.parse().unwrap(), Vec::new());
+    Process { identity, comm: "app".into(), cpus, threads, mems_allowed: nodes(mems) }
+}
+
+fn extent(start: u64, resident: &[(u32, u64)]) -> Extent {
+    let tally =
+        |&(node, owned_bytes)| (NodeId(node), NodeResidency { owned_bytes, ..Default::default() });
+    Extent {
+        mappings: vec![Mapping { process: 0, start }],
+        pages: Pages::All,
+        bytes: 1 << 30,
+        kind: Kind::Anonymous,
+        policy: Mempolicy::Default,
+        hugetlb_bytes: None,
+        mappers: Default::default(),
+        name: "".into(),
+        residency: Residency {
+            nodes: resident.iter().map(tally).collect(),
+            ..Residency::default()
+        },
+    }
+}
+
+fn plan_of(topology: &Topology, process: Process, extents: Vec<Extent>, options: &Options) -> Plan {
+    plan_all(topology, &[process], |_| extents, options)
+}
+
+/// As `plan_of`, for several processes; `extents` is given their claims.
+fn plan_all(
+    topology: &Topology,
+    processes: &[Process],
+    extents: impl FnOnce(&Claims) -> Vec<Extent>,
+    options: &Options,
+) -> Plan {
+    let extents = extents(&claims(topology, processes, options));
+    plan(Scene { topology, processes, caller_mems: &topology.ids() }, extents, options)
+}
+
+#[test]
+fn what_is_counted_to_processes_adds_up_to_the_whole() {
+    let machine = machine(&[0, 8], &[]);
+    let processes = [process("0-1", "0,8"), process("16-17", "0,8")];
+    let both = vec![Mapping { process: 1, start: 0 }, Mapping { process: 0, start: 0 }];
+    let shared = Extent { mappings: both, ..extent(0, &[(0, MIB), (8, MIB)]) };
+    let own = extent(1 << 30, &[(0, MIB), (8, 3 * MIB)]);
+    let plan = plan_all(&machine, &processes, |_| vec![own, shared], &Options::default());
+    let [first, second] = &plan.processes[..] else { panic!("{plan:?}") };
+    // Both nodes are home to memory that both processes map: none of it is remote.
+    assert_eq!(first.remote, [(NodeId(8), 3 * MIB)].into());
+    assert!(second.remote.is_empty());
+    assert_eq!(second.counted.overall, Share { local_bytes: 2 * MIB, remote_bytes: 0 });
+    assert_eq!(second.locality, Locality::default(), "it maps nothing alone");
+    let mut sum = first.counted;
+    sum.add(second.counted);
+    assert_eq!(sum, plan.locality);
+}
+
+#[test]
+fn what_nobody_asked_about_is_moved_and_said() {
+    let mut unasked = extent(0, &[(0, MIB), (8, 3 * MIB)]);
+    unasked.policy = Mempolicy::Unasked;
+    let extents = vec![unasked, extent(1 << 30, &[(8, MIB)])];
+    let machine = machine(&[0, 8], &[]);
+    let plan = plan_of(&machine, process("0-1", "0,8"), extents, &Options::default());
+    assert_eq!((plan.moves.len(), plan.unasked_bytes), (2, 3 * MIB));
+}
+
+#[test]
+fn remote_memory_goes_home() {
+    let plan = plan_of(
+        &machine(&[0, 8], &[]),
+        process("0-1", "0,8"),
+        vec![extent(0, &[(0, MIB), (8, 3 * MIB)])],
+        &Options::default(),
+    );
+    assert_eq!(plan.expected_flows, [((NodeId(8), NodeId(0)), 3 * MIB)].into());
+    assert_eq!(plan.locality.movable.percent(), 25.0);
+    assert_eq!(plan.expected_share().percent(), 100.0);
+    assert!(plan.skipped.is_empty());
+}
+
+#[test]
+fn all_nodes_local_is_skipped_and_a_memory_only_node_is_never_local() {
+    let machine = machine(&[0, 1, 2], &[2]);
+    let everywhere = process("0-3", "0-2");
+    let from = Some(nodes("0-2"));
+    let plan = plan_of(
+        &machine,
+        everywhere.clone(),
+        vec![extent(0, &[(2, MIB)])],
+        &Options { from, ..Options::default() },
+    );
+    assert_eq!(plan.processes[0].skip, None, "node 2 is remote for all");
+    assert_eq!(plan.expected_bytes, MIB);
+    let machine = self::machine(&[0, 1], &[]);
+    let plan =
+        plan_of(&machine, everywhere, vec![extent(0, &[(0, MIB), (1, MIB)])], &Options::default());
+    assert_eq!(plan.processes[0].skip, Some(Skip::NoTargetNode));
+    assert!(plan.moves.is_empty() && plan.is_skipped());
+}
+
+#[test]
+fn private_memory_goes_to_the_home_of_its_process_and_shared_memory_to_that_of_its_sharers() {
+    let machine = machine(&[0, 1, 2], &[]);
+    let processes = [process("0", "0-2"), process("2", "0-2"), process("0-5", "0-2")];
+    let own = |process| Extent {
+        mappings: vec![Mapping { process, start: 0xc0_0000_0000 }],
+        pages: Pages::Own,
+        ..extent(0, &[(0, MIB), (1, MIB), (2, MIB)])
+    };
+    let common = |claims: &Claims, sharers: &[usize]| Extent {
+        mappings: (0..3).map(|process| Mapping { process, start: 0xc0_0000_0000 }).collect(),
+        pages: Pages::Common(claims.of(sharers.iter().copied())),
+        ..extent(0, &[(0, MIB), (1, MIB), (2, MIB)])
+    };
+    let all = |claims: &Claims| {
+        vec![own(0), own(1), own(2), common(claims, &[0, 1]), common(claims, &[1, 2])]
+    };
+    let plan = plan_all(&machine, &processes, all, &Options::default());
+    let homes: Vec<NodeSet> = plan
+        .moves
+        .iter()
+        .map(|planned_move| plan.routes[planned_move.routes].home.clone())
+        .collect();
+    assert_eq!(homes, [nodes("0"), nodes("1"), nodes("0-1")], "the third belongs everywhere");
+    assert_eq!(plan.expected_bytes, 5 * MIB);
+    let of = |index: usize| plan.processes[index].resident.values().sum::<u64>();
+    assert_eq!((of(0), of(1), of(2)), (3 * MIB, 3 * MIB, 3 * MIB));
+    assert_eq!(plan.family_resident.values().sum::<u64>(), 6 * MIB);
+}
+
+#[test]
+fn the_nearest_home_node_comes_first_and_then_the_freest() {
+    let plan = plan_of(
+        &machine(&[0, 1, 5, 9], &[]),
+        process("2-3,10-11", "0-9"),
+        vec![extent(0, &[(9, MIB), (0, MIB)])],
+        &Options::default(),
+    );
+    let route = |from| plan.routes[plan.moves[0].routes].from(NodeId(from)).to_vec();
+    assert_eq!(route(9), [NodeId(5), NodeId(1)]);
+    assert_eq!(route(0), [NodeId(1), NodeId(5)]);
+    assert_eq!(route(5), []);
+}
+
+#[test]
+fn what_stays_says_why() {
+    let machine = machine(&[0, 1], &[]);
+    let reasons = |extent: Extent, mems: &str, options: &Options| {
+        let plan = plan_of(&machine, process("0", mems), vec![extent], options);
+        assert_eq!(plan.expected_bytes + plan.skipped_bytes().values().sum::<u64>(), MIB);
+        plan.skipped_bytes().keys().copied().collect::<Vec<_>>()
+    };
+    let remote = || extent(0, &[(1, MIB)]);
+    let bound = |policy: &str| Extent { policy: policy.parse().unwrap(), ..remote() };
+    let default = Options::default();
+    assert_eq!(reasons(remote(), "0-1", &default), []);
+    assert_eq!(reasons(bound("bind:1"), "0-1", &default), [Reason::Bound]);
+    assert_eq!(reasons(bound("interleave:0-1"), "0-1", &default), [Reason::Bound]);
+    assert_eq!(reasons(bound("bind:0-1"), "0-1", &default), []);
+    assert_eq!(
+        reasons(bound("bind:1"), "0-1", &Options { include_bound: true, ..default.clone() }),
+        []
+    );
+    assert_eq!(reasons(remote(), "1", &default), [Reason::NotAllowed]);
+    let file = Extent { kind: Kind::File, ..remote() };
+    assert_eq!(reasons(file.clone(), "0-1", &default), []);
+    assert_eq!(
+        reasons(file, "0-1", &Options { exclude_file: true, ..default.clone() }),
+        [Reason::FileExcluded]
+    );
+    let mut shared = remote();
+    shared.residency.nodes =
+        [(NodeId(1), NodeResidency { shared_bytes: MIB, ..Default::default() })].into();
+    assert_eq!(reasons(shared.clone(), "0-1", &default), [Reason::Shared]);
+    assert_eq!(reasons(shared, "0-1", &Options { include_shared: true, ..default }), []);
+}
+
+#[test]
+fn a_ratio_that_is_reached_moves_nothing_and_one_that_is_not_moves_no_more_than_it_takes() {
+    let machine = machine(&[0, 1], &[]);
+    let at = |target_ratio| {
+        let extents = vec![extent(0, &[(0, 60 * MIB), (1, 40 * MIB)])];
+        plan_of(
+            &machine,
+            process("0", "0-1"),
+            extents,
+            &Options { target_ratio, ..Options::default() },
+        )
+    };
+    assert_eq!(at(60).expected_bytes, 0);
+    assert_eq!(at(60).skipped_bytes(), [(Reason::RatioReached, 40 * MIB)].into());
+    assert_eq!((at(90).expected_bytes, at(90).limit_bytes), (30 * MIB, Some(30 * MIB)));
+    assert_eq!((at(100).expected_bytes, at(100).limit_bytes), (40 * MIB, None));
+}
+
+#[test]
+fn no_more_is_planned_than_there_is_room_for() {
+    let machine = machine(&[0, 1], &[]);
+    let extents = (0..40).map(|index| extent(index << 30, &[(1, 1 << 30)])).collect();
+    let plan = plan_of(&machine, process("0", "0-1"), extents, &Options::default());
+    let reserve = Options::default().reserve(64 << 30);
+    let room = (32u64 << 30) - 64 * MIB - reserve;
+    assert!(plan.expected_bytes <= room && plan.expected_bytes > room - 4096);
+    assert_eq!(plan.expected_bytes + plan.no_room_bytes, 40 << 30);
+}
+
+#[test]
+fn cache_that_cgroups_protect_is_no_room_and_is_named() {
+    let plan_with = |protected_bytes, bytes| {
+        let mut nodes: Vec<Node> = machine(&[0, 1], &[]).nodes().cloned().collect();
+        nodes[0].memory.free_bytes = Options::default().reserve(64 << 30) + 65 * MIB;
+        (nodes[0].memory.cache_bytes, nodes[0].memory.protected_bytes) =
+            (10 * MIB, protected_bytes);
+        let extents = vec![extent(0, &[(1, bytes)])];
+        let machine = Topology::new(nodes, []);
+        plan_of(&machine, process("0", "0-1"), extents, &Options::default())
+    };
+    let rooms = |protected, bytes| {
+        let rooms = plan_with(protected, bytes * MIB);
+        let rooms = rooms.rooms().map(|(node, taken, protected_bytes)| {
+            let mib = [taken.free_bytes, taken.cache_bytes, protected_bytes].map(|all| all / MIB);
+            (node.0, mib)
+        });
+        rooms.collect::<Vec<_>>()
+    };
+    assert_eq!(rooms(0, 20), [(0, [1, 10, 0])]);
+    assert_eq!(rooms(4 * MIB, 20), [(0, [1, 6, 4])]);
+    assert_eq!(rooms(11 * MIB, 20), [(0, [1, 0, 11])]);
+    assert_eq!(rooms(4 * MIB, 7), [(0, [1, 6, 0])], "there is enough besides");
+    let plan = plan_with(4 * MIB, 20 * MIB);
+    assert_eq!((plan.expected_bytes, plan.no_room_bytes), (7 * MIB, 13 * MIB));
+}
+
+#[test]
+fn what_page_cache_will_move_is_not_planned() {
+    let mut nodes: Vec<Node> = machine(&[0, 1], &[]).nodes().cloned().collect();
+    nodes[0].memory.free_bytes = Options::default().reserve(64 << 30) + 65 * MIB;
+    nodes[0].memory.cache_bytes = 1 << 30;
+    let options = Options { make_room: MakeRoom::MoveCache, ..Options::default() };
+    let extents = vec![extent(0, &[(1, 20 * MIB)])];
+    let plan = plan_of(&Topology::new(nodes, []), process("0", "0-1"), extents, &options);
+    assert_eq!((plan.expected_bytes, plan.no_room_bytes), (MIB, 19 * MIB));
+    assert_eq!(plan.expected_room[&NodeId(0)].cache_bytes, 0);
+}
+
+#[test]
+fn room_by_cache_takes_the_time_that_the_profile_allows_for_it() {
+    let plan_with = |profile, free_bytes| {
+        let mut nodes: Vec<Node> = machine(&[0, 1], &[]).nodes().cloned().collect();
+        nodes[0].memory.free_bytes = Options::default().reserve(64 << 30) + 64 * MIB + free_bytes;
+        nodes[0].memory.cache_bytes = 8 << 30;
+        let pacing = Pacing { profile, ..Pacing::default() };
+        let options = Options { pacing, ..Options::default() };
+        let extents = vec![extent(0, &[(1, 4 << 30)])];
+        plan_of(&Topology::new(nodes, []), process("0", "0-1"), extents, &options)
+    };
+    for (profile, cache_mib, seconds) in [
+        (Profile::Gentle, 4096, 128.0),
+        (Profile::Gentle, 1024, 32.0),
+        (Profile::Balanced, 4096, 16.0),
+        (Profile::Balanced, 2048, 8.0),
+    ] {
+        let plan = plan_with(profile, (4096 - cache_mib) * MIB);
+        assert_eq!(plan.expected_room[&NodeId(0)].cache_bytes, cache_mib * MIB);
+        // What is free is copied before; all else comes as fast as cache is dropped.
+        let before = plan.expected_seconds * (4096 - cache_mib) as f64 / 4096.0;
+        let predicted = plan.predicted_seconds();
+        assert!((predicted - before - seconds).abs() < 0.001, "{profile:?}: {predicted}");
+        let share = f64::from(plan.options.pacing.pace().duty_percent) / 100.0;
+        let paced = before / share + seconds.max((plan.expected_seconds - before) / share);
+        assert!((plan.paced_seconds() - paced).abs() < 0.001, "{profile:?}: {paced}");
+    }
+    for (profile, free_bytes) in [(Profile::Fast, 0), (Profile::Gentle, 4096 * MIB)] {
+        let plan = plan_with(profile, free_bytes);
+        assert_eq!(plan.predicted_seconds(), plan.expected_seconds, "{profile:?}");
+    }
+}
+
+#[test]
+fn hugetlb_takes_its_room_from_the_pool() {
+    let mut node = machine(&[0, 1], &[]).node(NodeId(0)).unwrap().clone();
+    node.memory.huge_pools =
+        vec![HugePool { page_bytes: 2 * MIB, total_pages: 9, free_pages: 3, unreserved_pages: 3 }];
+    let machine = Topology::new([node, machine(&[0, 1], &[]).node(NodeId(1)).unwrap().clone()], []);
+    let pool = |bytes| Extent { hugetlb_bytes: Some(bytes), ..extent(0, &[(1, 10 * MIB)]) };
+    let plan = |include_gigantic| {
+        let extents = vec![pool(2 * MIB), pool(1 << 30)];
+        let options = Options { include_gigantic, ..Options::default() };
+        plan_of(&machine, process("0", "0-1"), extents, &options)
+    };
+    let all = plan(true);
+    assert_eq!((all.expected_bytes, all.no_room_bytes), (6 * MIB, 14 * MIB));
+    // One page of the second pool takes longer to move than a call may take.
+    let bounded = plan(false);
+    assert_eq!((bounded.expected_bytes, bounded.no_room_bytes), (6 * MIB, 4 * MIB));
+    assert_eq!(bounded.skipped_bytes(), [(Reason::StallBound, 10 * MIB)].into());
+    assert_eq!((all.beyond_pool_bytes, bounded.beyond_pool_bytes), (4 * MIB, 4 * MIB));
+}
+
+#[test]
+fn fresh_hugetlb_pages_come_from_free_memory_after_the_pool() {
+    let mut node = machine(&[0, 1], &[]).node(NodeId(0)).unwrap().clone();
+    let reserve = Options::default().reserve(64 << 30);
+    node.memory.free_bytes = 64 * MIB + reserve + 5 * MIB;
+    // One of the free pages is reserved.
+    node.memory.huge_pools =
+        vec![HugePool { page_bytes: 2 * MIB, total_pages: 9, free_pages: 2, unreserved_pages: 1 }];
+    let machine = Topology::new([node, machine(&[0, 1], &[]).node(NodeId(1)).unwrap().clone()], []);
+    let hugetlb =
+        |bytes, remote| Extent { hugetlb_bytes: Some(bytes), ..extent(0, &[(1, remote)]) };
+    let plan = |hugetlb_bytes, remote, source| {
+        // Free memory that the huge pages do not take is left for base pages.
+        let extents = vec![hugetlb(hugetlb_bytes, remote), extent(1 << 40, &[(1, 8 * MIB)])];
+        let options = Options { include_gigantic: true, hugetlb: source, ..Options::default() };
+        let plan = plan_of(&machine, process("0", "0-1"), extents, &options);
+        (plan.expected_bytes, plan.no_room_bytes, plan.beyond_pool_bytes)
+    };
+    use HugetlbSource::{Fresh, Pool};
+    assert_eq!(plan(2 * MIB, 4 * MIB, Pool), ((2 + 5) * MIB, (2 + 3) * MIB, 2 * MIB));
+    assert_eq!(plan(2 * MIB, 4 * MIB, Fresh), ((2 + 2 + 3) * MIB, 5 * MIB, 2 * MIB));
+    assert_eq!(plan(2 * MIB, 10 * MIB, Fresh), ((2 + 4 + 1) * MIB, (4 + 7) * MIB, 4 * MIB));
+    // The kernel takes no gigantic page from free memory.
+    assert_eq!(plan(1 << 30, 1 << 30, Fresh), (5 * MIB, (1 << 30) + 3 * MIB, 0));
+}
+
+#[test]
+fn a_page_that_takes_longer_than_a_call_may_stays_unless_it_is_allowed() {
+    let gigantic = || vec![Extent { hugetlb_bytes: Some(1 << 30), ..extent(0, &[(1, 1 << 30)]) }];
+    let left = |include_gigantic, ms| {
+        let max_stall = Some(Duration::from_millis(ms));
+        let pacing = Pacing { max_stall, ..Pacing::default() };
+        let options = Options { include_gigantic, pacing, ..Options::default() };
+        plan_of(&machine(&[0, 1], &[]), process("0", "0-1"), gigantic(), &options).skipped_bytes()
+    };
+    // 1 GiB takes about 100 ms by HUGE_RATE.
+    assert_eq!(left(false, 10), [(Reason::StallBound, 1 << 30)].into());
+    assert_eq!(left(true, 10), [].into());
+    assert_eq!(left(false, 250), [].into());
+}
+
+fn any_extent() -> impl Strategy<Value = Extent> {
+    let policy = prop_oneof![
+        Just("default"),
+        Just("bind:0"),
+        Just("bind:2"),
+        Just("prefer:1"),
+        Just("interleave:0-2")
+    ];
+    let residency = vec((0u32..4, 0u64..1000, 0u64..1000), 0..4);
+    (residency, policy, any::<bool>(), 0u64..1 << 30).prop_map(
+        |(residency, policy, file, start)| {
+            let mut extent = extent(start * 4096, &[]);
+            extent.policy = policy.parse().unwrap();
+            extent.kind = if file { Kind::File } else { Kind::Anonymous };
+            for (node, owned, shared) in residency {
+                let (owned_bytes, shared_bytes) = (owned * 4096, shared * 4096);
+                extent.residency.nodes.insert(
+                    NodeId(node),
+                    NodeResidency { owned_bytes, shared_bytes, huge_bytes: 0 },
+                );
+            }
+            extent
+        },
+    )
+}
+
+prop_compose! {
+    fn any_options()(flags in any::<[bool; 3]>(), target_ratio in 0u8..=100) -> Options {
+        let [include_shared, exclude_file, include_bound] = flags;
+        Options { include_shared, exclude_file, include_bound, target_ratio, ..Options::default() }
+    }
+}
+
+fn remote_bytes(extents: &[Extent], home: &NodeSet) -> u64 {
+    let away = extents
+        .iter()
+        .flat_map(|extent| &extent.residency.nodes)
+        .filter(|(node, _)| !home.contains(**node));
+    away.map(|(_, resident)| resident.total_bytes()).sum()
+}
+
+proptest! {
+    #[test]
+    fn every_remote_byte_is_decided_on_once(
+        extents in vec(any_extent(), 0..20), options in any_options(), cpus in "[0-3]", mems in "0|1|0-1|0-3"
+    ) {
+        let machine = machine(&[0, 1, 2, 3], &[3]);
+        let process = process(&cpus, &mems);
+        let home = machine.local_nodes(&process.cpus);
+        let plan = plan_of(&machine, process.clone(), extents.clone(), &options);
+        let moving: u64 = plan.moves.iter().map(|planned_move| planned_move.remote.values().sum::<u64>()).sum();
+        prop_assert_eq!(moving + plan.skipped_bytes().values().sum::<u64>(), remote_bytes(&extents, &home));
+        prop_assert!(plan.expected_bytes + plan.no_room_bytes <= moving);
+        for planned_move in &plan.moves {
+            let targets = &plan.routes[planned_move.routes].targets;
+            prop_assert!(targets.is_subset(&process.mems_allowed) && targets.is_subset(&home) && !targets.is_empty());
+        }
+    }
+
+    #[test]
+    fn planning_again_after_a_perfect_run_finds_nothing(
+        extents in vec(any_extent(), 0..20), options in any_options(), cpus in "[0-2]"
+    ) {
+        let machine = machine(&[0, 1, 2, 3], &[3]);
+        let process = process(&cpus, "0-3");
+        let options = Options { target_ratio: 100, ..options };
+        let first = plan_of(&machine, process.clone(), extents.clone(), &options);
+        let moved: BTreeMap<u64, &Move> =
+            first.moves.iter().map(|planned_move| (planned_move.mappings[0].start, planned_move)).collect();
+        prop_assume!(moved.len() == first.moves.len());
+        let after = extents.into_iter().map(|mut extent| {
+            if let Some(planned_move) = moved.get(&extent.mappings[0].start) {
+                for (&node, &bytes) in &planned_move.remote {
+                    let resident = extent.residency.nodes.get_mut(&node).unwrap();
+                    let owned = bytes.min(resident.owned_bytes);
+                    resident.owned_bytes -= owned;
+                    resident.shared_bytes -= bytes - owned;
+                    let to = first.routes[planned_move.routes].from(node)[0];
+                    extent.residency.nodes.entry(to).or_default().owned_bytes += bytes;
+                }
+            }
+            extent
+        });
+        let second = plan_of(&machine, process, after.collect(), &options);
+        prop_assert_eq!(second.expected_bytes, 0);
+    }
+}
+
+#[test]
+fn pages_leave_only_the_nodes_that_they_may_leave() {
+    let machine = machine(&[0, 1, 2], &[2]);
+    let plan = |from: Option<&str>| {
+        let extents = vec![extent(0, &[(0, MIB), (1, 2 * MIB), (2, 4 * MIB)])];
+        let options = Options { from: from.map(nodes), ..Options::default() };
+        let plan = plan_of(&machine, process("0", "0-2"), extents, &options);
+        let Share { local_bytes, remote_bytes } = plan.locality.movable;
+        assert_eq!((plan.locality.overall.remote_bytes, local_bytes), (6 * MIB, MIB));
+        assert_eq!(remote_bytes, plan.expected_bytes, "what stays is not movable");
+        assert!(
+            plan.moves
+                .iter()
+                .all(|planned_move| plan.routes[planned_move.routes].iter().count() > 0)
+        );
+        (plan.expected_bytes, plan.skipped_bytes())
+    };
+    assert_eq!(plan(None), (2 * MIB, [(Reason::OtherTier, 4 * MIB)].into()));
+    assert_eq!(plan(Some("0-2")), (6 * MIB, [].into()));
+    assert_eq!(plan(Some("2")), (4 * MIB, [(Reason::NodeExcluded, 2 * MIB)].into()));
+    assert_eq!(plan(Some("0")), (0, [(Reason::NodeExcluded, 6 * MIB)].into()));
+}
+
+#[test]
+fn the_kernels_tiers_say_which_memory_only_nodes_are_others() {
+    let others = |topology: Topology| topology.other_tiers().to_string();
+    let tiers = |tiers: &[u32]| {
+        let tiers: Vec<_> = (0..).map(NodeId).zip(tiers.iter().copied()).collect();
+        machine(&[0, 1, 2, 3], &[2, 3]).with_tiers(tiers)
+    };
+    assert_eq!(others(tiers(&[])), "2-3", "no tiers");
+    assert_eq!(others(tiers(&[4, 4, 4, 4])), "2-3", "a kernel that tells none apart");
+    assert_eq!(others(tiers(&[4, 4, 4, 22])), "3", "2 has only lost its CPUs");
+    assert_eq!(others(tiers(&[4, 4, 1, 22])), "2-3", "a faster one is another, too");
+    let offline = tiers(&[4, 4, 4, 4]).with_cpus_offline("2".parse().unwrap());
+    assert_eq!(others(offline), "3", "the CPUs of 2 are offline");
+    assert_eq!(others(machine(&[0, 1], &[])), "");
+    // The memory-only node is at the local distance from the CPUs.
+    let pair = |a: u32, b: u32| ((NodeId(a), NodeId(b)), 10);
+    let nodes: Vec<_> = machine(&[0, 1], &[1]).nodes().cloned().collect();
+    assert_eq!(others(Topology::new(nodes, [pair(0, 1), pair(1, 0)])), "");
+}
+
+#[test]
+fn unasked_only_long_moves_are_worth_a_measurement() {
+    let source = |order, profile, expected_seconds| {
+        let pacing = Pacing { profile, ..Pacing::default() };
+        let options = Options { order, pacing, ..Options::default() };
+        let plan = plan_of(&machine(&[0, 1], &[]), process("0", "0"), vec![], &options);
+        Plan { expected_seconds, ..plan }.hottest_first(HeatSource::Damon).order
+    };
+    // `balanced` moves for 42% of the time, so a move of 4.2 s takes 10 s.
+    assert_eq!(source(Order::Probed, Profile::Balanced, 4.3), HeatSource::Damon);
+    assert_eq!(source(Order::Probed, Profile::Balanced, 4.1), HeatSource::Address);
+    assert_eq!(source(Order::Probed, Profile::Gentle, 1.1), HeatSource::Damon);
+    assert_eq!(source(Order::Probed, Profile::Fast, 3600.0), HeatSource::Address);
+    assert_eq!(source(Order::Damon, Profile::Fast, 0.0), HeatSource::Damon, "asked for");
+}

@@ -1,0 +1,6 @@
+//! Looks at hosts and processes that move nothing.
+
+pub mod advise;
+pub mod live;
+pub mod picture;
+pub mod rotation;

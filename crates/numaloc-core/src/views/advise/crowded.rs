@@ -1,0 +1,72 @@
+//! Who is pinned to a node that has nothing left, while another one has.
+
+use super::{
+    capacity::{FILL, Host, WORKING_CPUS, cpus_on, outside, route},
+    finding::{Finding, Kind},
+    look::Subject,
+    sequence::{Change, can_be_allowed, sequence},
+    step::How,
+};
+use crate::machine::ids::{CpuSet, NodeSet};
+use std::cmp::Reverse;
+
+/// A node is crowded if this share of its CPUs is in use. Well above [`FILL`], so that nobody is sent back.
+const CROWDED: f64 = 0.95;
+
+/// Work that is pinned to one node whose CPUs are all in use by those who are pinned there.
+pub fn judge(host: &Host, subject: &Subject, min_bytes: u64) -> Option<Finding> {
+    let home = subject.home(&host.look.topology);
+    let [node] = home.iter().collect::<Vec<_>>()[..] else { return None };
+    let cpus = host.look.topology.node(node)?.cpus.len() as f64;
+    let works = subject.used_cpus() >= WORKING_CPUS && subject.resident_bytes() >= min_bytes;
+    let is_crowded = host.fixed(node) >= CROWDED * cpus && subject.is_pinned(&host.look.topology);
+    if works && is_crowded { elsewhere(host, subject, &|_| true) } else { None }
+}
+
+/// Another node where it fits with all its memory, among those that suit. Its pin has to be changed for that, which is said.
+pub fn elsewhere(
+    host: &Host,
+    subject: &Subject,
+    suits: &dyn Fn(&NodeSet) -> bool,
+) -> Option<Finding> {
+    let topology = &host.look.topology;
+    let home = subject.home(topology);
+    if !subject.can_be_pinned() || subject.is_spread() {
+        return None;
+    }
+    let resident = host.movable(subject);
+    let mems = |nodes: &NodeSet| {
+        nodes.is_subset(&subject.mems)
+            || nodes.is_subset(&subject.mems_above) && can_be_allowed(subject, nodes)
+    };
+    let single = host.sets.iter().filter(|nodes| nodes.len() == 1 && suits(nodes)).cloned();
+    let single = single.filter(|nodes| !nodes.intersects(&home) && mems(nodes));
+    let single = single.filter(|nodes| !subject.policy.permits(nodes).is_empty());
+    let places = single.map(|nodes| {
+        let cpus = nodes.iter().map(|node| cpus_on(topology, &subject.cpus_above, node));
+        let cpus = cpus.fold(CpuSet::new(), |all, cpus| all.or(&cpus));
+        (nodes, cpus)
+    });
+    let suited = places.filter(|(nodes, cpus)| {
+        let bytes = outside(&resident, nodes).values().sum();
+        host.fits(subject, (cpus, nodes), (FILL, bytes))
+    });
+    let key = |place: &(NodeSet, CpuSet)| (Reverse(subject.bytes_on(&place.0)), place.0.clone());
+    let (nodes, cpus) = suited.min_by_key(key)?;
+    let flows = route(topology, &outside(&resident, &nodes), &nodes);
+    let bytes: u64 = flows.values().sum();
+    let how = (bytes > 0).then_some(How::Home);
+    let change = Change { cpus: Some(&cpus), home: &nodes, how, keeps: Some(host.other_tiers()) };
+    let (steps, mems) = sequence(subject, &change);
+    Some(Finding {
+        from_nodes: home,
+        home: nodes,
+        cpus: Some(cpus),
+        mems: (mems != subject.mems).then_some(mems),
+        // Who waits for CPUs or memory loses more than who reaches it from afar: all of its memory counts.
+        weight: subject.resident_bytes() as f64 * subject.used_cpus(),
+        flows,
+        steps,
+        ..Finding::of(subject, Kind::Overcommitted, bytes)
+    })
+}

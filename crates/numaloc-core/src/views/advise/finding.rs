@@ -1,0 +1,153 @@
+//! Findings: what is wrong, what it would bring to change that, and how.
+
+use super::{
+    look::{Subject, Who},
+    step::Step,
+};
+use crate::{
+    ask::pace::Pacing,
+    machine::ids::{CpuSet, NodeId, NodeSet},
+    plan::planner::BASE_RATE,
+};
+use std::collections::BTreeMap;
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// It may run on some nodes only, and has memory on others.
+    PinnedRemote,
+    /// It may run on several nodes, though not on all CPUs, and would fit on fewer.
+    PinnedAcross,
+    /// It may run everywhere, and would fit on one node or on a few near ones.
+    UnpinnedFits,
+    /// Its memory policy binds its memory to nodes that it does not run on.
+    Bound,
+    /// It is too large for one node, and its memory is not spread as its CPUs are.
+    Uneven,
+    /// Its node has no CPU or no memory left for it, and another one has.
+    Overcommitted,
+    /// A few threads that hardly work may run on other nodes, which makes those its home as well.
+    Helper,
+    /// The kernel's balancing scans memory, though everybody who works is pinned.
+    Balancing,
+    /// Large memory cannot have huge pages, because they are switched off for all.
+    Thp,
+    /// Its hugetlb pages are on other nodes than its CPUs.
+    Hugetlb,
+    /// Its cpuset.mems does not contain any of its home nodes.
+    MemsForbid,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 11] = [
+        Self::PinnedRemote,
+        Self::PinnedAcross,
+        Self::UnpinnedFits,
+        Self::Bound,
+        Self::Uneven,
+        Self::Overcommitted,
+        Self::Helper,
+        Self::Balancing,
+        Self::Thp,
+        Self::Hugetlb,
+        Self::MemsForbid,
+    ];
+
+    /// Stable name for people and machines.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PinnedRemote => "pinned_remote",
+            Self::PinnedAcross => "pinned_across",
+            Self::UnpinnedFits => "unpinned_fits",
+            Self::Bound => "bound",
+            Self::Uneven => "uneven",
+            Self::Overcommitted => "overcommitted",
+            Self::Helper => "helper",
+            Self::Balancing => "balancing",
+            Self::Thp => "thp",
+            Self::Hugetlb => "hugetlb",
+            Self::MemsForbid => "mems_forbid",
+        }
+    }
+}
+
+/// A finding, with what is to be done about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// What is wrong.
+    pub kind: Kind,
+    /// Whose memory it is about; `None`: the whole host.
+    pub who: Option<Who>,
+    /// Its name; empty for the host.
+    pub name: String,
+    /// Its memory as it was seen, in bytes.
+    pub resident_bytes: u64,
+    /// CPUs that it uses.
+    pub used_cpus: f64,
+    /// Nodes of its CPUs before.
+    pub from_nodes: NodeSet,
+    /// Where it would be: its home afterwards.
+    pub home: NodeSet,
+    /// The CPUs that it would have, if these change.
+    pub cpus: Option<CpuSet>,
+    /// The nodes that its cpuset would allow, if these change.
+    pub mems: Option<NodeSet>,
+    /// What would move, by nodes, in bytes.
+    pub flows: BTreeMap<(NodeId, NodeId), u64>,
+    /// What moves is hugetlb memory with pages of this size.
+    pub hugetlb_bytes: Option<u64>,
+    /// All that would move.
+    pub bytes: u64,
+    /// A guess at how long the move takes at the default pace.
+    pub seconds: f64,
+    /// The benefit by which findings are ordered: bytes that would no longer be reached from afar, times the CPUs that it uses.
+    /// Nearer nodes count for less than the farthest ones.
+    pub weight: f64,
+    /// Threads that are to be pinned as well.
+    pub helpers: Vec<i32>,
+    /// The commands, in this order.
+    pub steps: Vec<Step>,
+}
+
+impl Finding {
+    /// A finding about a subject, of which so many bytes would move. Where from and how is still to be said.
+    pub(super) fn of(subject: &Subject, kind: Kind, bytes: u64) -> Self {
+        Self {
+            who: Some(subject.who.clone()),
+            name: subject.name.clone(),
+            resident_bytes: subject.resident_bytes(),
+            used_cpus: subject.used_cpus(),
+            bytes,
+            seconds: seconds(bytes),
+            ..Self::of_host(kind, Vec::new())
+        }
+    }
+
+    /// A finding about the whole host.
+    pub(super) fn of_host(kind: Kind, steps: Vec<Step>) -> Self {
+        Self {
+            kind,
+            who: None,
+            name: String::new(),
+            resident_bytes: 0,
+            used_cpus: 0.0,
+            from_nodes: NodeSet::new(),
+            home: NodeSet::new(),
+            cpus: None,
+            mems: None,
+            flows: BTreeMap::new(),
+            hugetlb_bytes: None,
+            bytes: 0,
+            seconds: 0.0,
+            weight: 0.0,
+            helpers: Vec::new(),
+            steps,
+        }
+    }
+}
+
+/// A guess at how long it takes to move this much at the default pace, in seconds: base pages on bare metal, as of a plan.
+fn seconds(bytes: u64) -> f64 {
+    bytes as f64 / BASE_RATE * 100.0 / f64::from(Pacing::default().pace().duty_percent)
+}

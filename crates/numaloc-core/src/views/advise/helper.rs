@@ -1,0 +1,85 @@
+//! A few threads that hardly work make nodes home that the others never run on.
+
+use super::{
+    capacity::{Host, outside, rooms, route, shares, worth},
+    finding::{Finding, Kind},
+    look::{Subject, Who},
+    step::{How, Step},
+};
+use crate::{
+    ask::{home_rule::HomeRule, options::Options},
+    home::home,
+    machine::{
+        ids::{CpuSet, NodeSet},
+        process::Process,
+    },
+};
+
+/// More threads than this are not pinned one by one.
+const THREADS: usize = 16;
+
+/// The home of those threads that work, and their CPUs, if that is less than the home of all.
+pub fn core(host: &Host, subject: &Subject) -> Option<(NodeSet, CpuSet)> {
+    let Who::Process(identity) = subject.who else { return None };
+    if subject.threads.is_empty() {
+        return None;
+    }
+    let process = Process {
+        identity,
+        comm: String::new(),
+        cpus: subject.cpus.clone(),
+        threads: subject.threads.clone(),
+        mems_allowed: subject.mems.clone(),
+    };
+    let options = Options { home: HomeRule::Busy, ..Options::default() };
+    let busy = home(&host.look.topology, &process, &options);
+    let inside = subject.threads.iter();
+    let inside =
+        inside.filter(|group| host.look.topology.local_nodes(&group.cpus).is_subset(&busy));
+    let cpus = inside.fold(CpuSet::new(), |cpus, group| cpus.or(&group.cpus));
+    let is_less = busy != subject.home(&host.look.topology) && !busy.is_empty() && !cpus.is_empty();
+    is_less.then_some((busy, cpus))
+}
+
+/// Memory that is not where the working threads are.
+pub fn judge(host: &Host, subject: &Subject, min_bytes: u64) -> Option<Finding> {
+    let (busy, cpus) = core(host, subject)?;
+    if subject.is_spread() {
+        return None;
+    }
+    let movable = host.movable(subject);
+    let from = outside(&movable, &busy);
+    let targets = subject.policy.permits(&busy.and(&subject.mems));
+    let remote: u64 = from.values().sum();
+    if remote < worth(&movable, min_bytes) || rooms(&host.look.topology, &targets) < remote {
+        return None;
+    }
+    let flows = route(&host.look.topology, &from, &targets);
+    let helpers = helpers(host, subject, &busy);
+    let pinned = helpers.iter().map(|&tid| Step::ThreadCpus { tid, cpus: cpus.clone() });
+    let migrate = Step::Migrate { who: subject.who.clone(), how: How::Busy };
+    let steps: Vec<Step> = pinned.chain([migrate]).collect();
+    let shares = shares(&host.look.topology, subject);
+    Some(Finding {
+        from_nodes: subject.home(&host.look.topology),
+        cpus: (!helpers.is_empty()).then_some(cpus),
+        home: busy,
+        weight: host.exposed(&from, &shares) * subject.used_cpus(),
+        flows,
+        helpers,
+        steps,
+        ..Finding::of(subject, Kind::Helper, remote)
+    })
+}
+
+/// The threads to be pinned: those that may run elsewhere, if all of them are known.
+fn helpers(host: &Host, subject: &Subject, busy: &NodeSet) -> Vec<i32> {
+    let wide = subject.threads.iter();
+    let wide: Vec<_> =
+        wide.filter(|group| !host.look.topology.local_nodes(&group.cpus).is_subset(busy)).collect();
+    let count: usize = wide.iter().map(|group| group.count).sum();
+    let known: Vec<i32> =
+        wide.iter().flat_map(|group| group.busiest.iter().map(|thread| thread.tid)).collect();
+    let all_known = known.len() == count && count <= THREADS && subject.can_be_pinned();
+    if all_known { known } else { Vec::new() }
+}

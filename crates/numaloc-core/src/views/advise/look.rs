@@ -1,0 +1,137 @@
+//! What was seen of a host.
+
+use crate::{
+    machine::{
+        ids::{CpuSet, NodeId, NodeSet},
+        process::{Identity, Threads},
+        topology::Topology,
+    },
+    memory::mempolicy::Mempolicy,
+};
+use std::{collections::BTreeMap, time::Duration};
+
+/// A host at the time of a look.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HostLook {
+    /// Nodes with memory, CPUs online, distances and tiers.
+    pub topology: Topology,
+    /// CPUs in use by node, of all processes together: 1.5 means one CPU and half of another.
+    pub busy: BTreeMap<NodeId, f64>,
+    /// kernel.numa_balancing; `None` if the kernel has none or does not show it.
+    pub numa_balancing: Option<u32>,
+    /// The chosen word of transparent_hugepage/enabled.
+    pub thp_enabled: Option<String>,
+    /// Whether everybody was looked at. If not, nothing is said of settings that concern all.
+    pub is_whole: bool,
+    /// Those whose memory it is about.
+    pub subjects: Vec<Subject>,
+}
+
+/// Whose memory it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Who {
+    /// The processes of a cgroup, by its path below the mount point.
+    Cgroup(String),
+    /// One process.
+    Process(Identity),
+}
+
+/// By what the CPUs of a subject can be set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Handle {
+    /// The properties AllowedCPUs and AllowedMemoryNodes of a systemd unit (systemd.resource-control(5)).
+    Unit(String),
+    /// The files cpuset.cpus and cpuset.mems in this directory.
+    Cpuset(String),
+    /// The affinity of the threads of all processes of a cgroup, which is this directory (taskset(1)).
+    Members(String),
+    /// The affinity of the threads of the process.
+    Threads,
+    /// Somebody else sets them again and again, such as the kubelet. No advice changes them.
+    Foreign,
+}
+
+/// How it was found out where memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exactness {
+    /// The kernel's count for a cgroup (memory.numa_stat): anonymous and shared memory that is charged to it.
+    Counted,
+    /// All pages of the page map.
+    Scanned,
+    /// Some pages of the page map, as many as this, scaled to what is resident.
+    Sampled(u64),
+}
+
+/// A process, or the processes of a cgroup that may all run on the same CPUs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subject {
+    /// Who it is.
+    pub who: Who,
+    /// Its name for people: of the process, or of the cgroup.
+    pub name: String,
+    /// CPUs that its threads may run on, offline ones left out.
+    pub cpus: CpuSet,
+    /// CPUs that those above it let it have, offline ones left out.
+    pub cpus_above: CpuSet,
+    /// Nodes that its cpuset allows.
+    pub mems: NodeSet,
+    /// Nodes that the cpusets above allow.
+    pub mems_above: NodeSet,
+    /// The directory of the cgroup whose cpuset.mems may be written for it; `None` if there is none.
+    pub mems_directory: Option<String>,
+    /// By what its CPUs are set.
+    pub handle: Handle,
+    /// CPUs that it uses, by node.
+    pub cpu_use: BTreeMap<NodeId, f64>,
+    /// Its memory by node, without hugetlb memory.
+    pub resident: BTreeMap<NodeId, u64>,
+    /// Its hugetlb memory, by size of a page and by node.
+    pub hugetlb: BTreeMap<u64, BTreeMap<NodeId, u64>>,
+    /// The memory policy of its first thread.
+    pub policy: Mempolicy,
+    /// Its threads by groups, as of a [`Process`](crate::Process). Empty for a cgroup, or if they decide nothing.
+    pub threads: Vec<Threads>,
+    /// How it was found out where its memory is.
+    pub exactness: Exactness,
+    /// How long before the end of the look that was.
+    pub age: Duration,
+}
+
+impl Subject {
+    /// All of its memory, without hugetlb memory.
+    pub fn resident_bytes(&self) -> u64 {
+        self.resident.values().sum()
+    }
+
+    /// All CPUs that it uses.
+    pub fn used_cpus(&self) -> f64 {
+        self.cpu_use.values().fold(0.0, |sum, cpus| sum + cpus)
+    }
+
+    /// Its memory on these nodes.
+    pub fn bytes_on(&self, nodes: &NodeSet) -> u64 {
+        let on = self.resident.iter().filter(|(node, _)| nodes.contains(**node));
+        on.map(|(_, bytes)| bytes).sum()
+    }
+
+    /// The nodes where its memory is local: those of its CPUs.
+    pub fn home(&self, topology: &Topology) -> NodeSet {
+        topology.local_nodes(&self.cpus)
+    }
+
+    /// Whether it may not run on all CPUs of the machine. Asked of everybody again and again, so sets are not compared: all of its
+    /// CPUs are online.
+    pub fn is_pinned(&self, topology: &Topology) -> bool {
+        self.cpus.len() < topology.nodes().map(|node| node.cpus.len()).sum::<usize>()
+    }
+
+    /// Whether its CPUs may be set at all.
+    pub fn can_be_pinned(&self) -> bool {
+        self.handle != Handle::Foreign
+    }
+
+    /// Whether it has asked for its memory to be spread, or for something that is not known.
+    pub fn is_spread(&self) -> bool {
+        matches!(self.policy, Mempolicy::Interleave(_) | Mempolicy::Other(_))
+    }
+}

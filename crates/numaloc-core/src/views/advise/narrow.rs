@@ -1,0 +1,80 @@
+//! Who may run on several nodes and would fit on fewer.
+
+use super::{
+    capacity::{
+        FILL, FILL_AGAIN, Host, WORKING_CPUS, after, cpus_on, even_shares, outside, route, shares,
+        worth,
+    },
+    finding::{Finding, Kind},
+    look::Subject,
+    sequence::{Change, sequence},
+    step::How,
+};
+use crate::machine::ids::{CpuSet, NodeSet};
+use std::cmp::Reverse;
+
+/// A set of nodes to run on, and the CPUs there.
+type Place = (NodeSet, CpuSet);
+
+/// Memory that is reached from afar, though all of it and the work fit on fewer nodes.
+pub fn judge(host: &Host, subject: &Subject, min_bytes: u64) -> Option<Finding> {
+    let topology = &host.look.topology;
+    let home = subject.home(topology);
+    let works = subject.used_cpus() >= WORKING_CPUS && subject.resident_bytes() >= min_bytes;
+    if home.len() < 2 || !works || !subject.can_be_pinned() || subject.is_spread() {
+        return None;
+    }
+    let resident = host.movable(subject);
+    let (nodes, cpus) = best(host, subject, &home)?;
+    let flows = route(topology, &outside(&resident, &nodes), &nodes);
+    let before = host.exposed(&resident, &shares(topology, subject));
+    let left = host.exposed(&after(&resident, &flows), &even_shares(topology, &cpus));
+    let gained = before - left;
+    if gained < worth(&resident, min_bytes) as f64 {
+        return None;
+    }
+    let bytes = flows.values().sum();
+    let how = (bytes > 0).then_some(How::Home);
+    let change = Change { cpus: Some(&cpus), home: &nodes, how, keeps: Some(host.other_tiers()) };
+    let (steps, mems) = sequence(subject, &change);
+    let is_pinned = subject.is_pinned(topology);
+    let kind = if is_pinned { Kind::PinnedAcross } else { Kind::UnpinnedFits };
+    Some(Finding {
+        from_nodes: home,
+        home: nodes,
+        cpus: Some(cpus),
+        mems: (mems != subject.mems).then_some(mems),
+        weight: gained * subject.used_cpus(),
+        flows,
+        steps,
+        ..Finding::of(subject, kind, bytes)
+    })
+}
+
+/// The fewest nodes that it fits on: of those with as few, where most of its memory is already, then where most CPUs are left.
+fn best(host: &Host, subject: &Subject, home: &NodeSet) -> Option<Place> {
+    let topology = &host.look.topology;
+    let allowed = subject.policy.permits(&home.and(&subject.mems));
+    // Within a pin that is there, less is asked of the nodes that are left out, and more of those that remain.
+    let is_pinned = subject.is_pinned(topology);
+    let fill = if is_pinned { FILL_AGAIN } else { FILL };
+    let resident = host.movable(subject);
+    let place = |nodes: NodeSet| -> Place {
+        let cpus = nodes.iter().map(|node| cpus_on(topology, &subject.cpus, node));
+        (nodes.clone(), cpus.fold(CpuSet::new(), |all, cpus| all.or(&cpus)))
+    };
+    let sets = host.sets.iter().cloned();
+    let sets = sets.filter(|nodes| nodes.is_subset(&allowed) && nodes.len() < home.len());
+    let suited = sets.map(place).filter(|(nodes, cpus)| {
+        let bytes: u64 = outside(&resident, nodes).values().sum();
+        let bytes = if is_pinned { bytes + bytes / 10 } else { bytes };
+        host.fits(subject, (cpus, nodes), (fill, bytes))
+    });
+    suited.min_by_key(|(nodes, cpus)| {
+        let left = nodes.iter().map(|node| host.cpus_left(subject, cpus, node, fill));
+        let left = left.fold(0.0, |sum, left| sum + left);
+        // In tenths of a CPU: noise decides nothing.
+        let left = (left * 10.0).round() as u64;
+        (nodes.len(), Reverse(subject.bytes_on(nodes)), Reverse(left), nodes.clone())
+    })
+}

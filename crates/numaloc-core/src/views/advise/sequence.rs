@@ -1,0 +1,72 @@
+//! The steps for a subject in the right order: CPUs, then the migration, then cpuset.mems.
+//!
+//! cpuset.mems comes last because the kernel moves memory when it is written (kernel/cgroup/cpuset.c, `cpuset_migrate_mm`): all
+//! at once and as fast as it can. Only nodes are added before, which moves nothing (mm/mempolicy.c, `do_migrate_pages`).
+
+use super::{
+    look::{Handle, Subject},
+    step::{How, Step},
+};
+use crate::machine::ids::{CpuSet, NodeSet};
+
+/// What changes for a subject.
+#[derive(Clone, Debug)]
+pub struct Change<'a> {
+    /// Its CPUs, if they change.
+    pub cpus: Option<&'a CpuSet>,
+    /// Its home afterwards.
+    pub home: &'a NodeSet,
+    /// How its memory is moved; `None` if it is not.
+    pub how: Option<How>,
+    /// The nodes besides its home that it may go on using, if those become fewer, where they can be set for it alone; `None` if
+    /// they do not. Memory on all other nodes would be moved by the kernel.
+    pub keeps: Option<NodeSet>,
+}
+
+/// The steps, and the nodes that its cpuset allows afterwards.
+pub fn sequence(subject: &Subject, change: &Change<'_>) -> (Vec<Step>, NodeSet) {
+    let mut steps: Vec<Step> =
+        change.cpus.and_then(|cpus| pin(subject, cpus)).into_iter().collect();
+    let mut mems = subject.mems.clone();
+    let set = |nodes: &NodeSet| mems_step(subject, nodes);
+    if !change.home.is_subset(&mems) {
+        mems = mems.or(change.home);
+        steps.extend(set(&mems));
+    }
+    steps.extend(change.how.map(|how| Step::Migrate { who: subject.who.clone(), how }));
+    let is_own = matches!(subject.handle, Handle::Unit(_) | Handle::Cpuset(_));
+    let narrowed = change.keeps.as_ref().map(|keeps| change.home.or(&mems.and(keeps)));
+    if let Some(narrowed) = narrowed.filter(|narrowed| is_own && *narrowed != mems) {
+        mems = narrowed;
+        steps.extend(set(&mems));
+    }
+    (steps, mems)
+}
+
+/// Whether the nodes that its cpuset allows can be changed to contain one of these.
+pub fn can_be_allowed(subject: &Subject, nodes: &NodeSet) -> bool {
+    mems_step(subject, nodes).is_some() && nodes.intersects(&subject.mems_above)
+}
+
+fn pin(subject: &Subject, cpus: &CpuSet) -> Option<Step> {
+    let cpus = cpus.clone();
+    Some(match (&subject.handle, &subject.who) {
+        (Handle::Unit(unit), _) => Step::UnitCpus { unit: unit.clone(), cpus },
+        (Handle::Cpuset(directory), _) => Step::CgroupCpus { directory: directory.clone(), cpus },
+        (Handle::Members(directory), _) => Step::MembersCpus { directory: directory.clone(), cpus },
+        (Handle::Threads, super::look::Who::Process(identity)) => {
+            Step::ProcessCpus { pid: identity.pid, cpus }
+        }
+        _ => return None,
+    })
+}
+
+fn mems_step(subject: &Subject, nodes: &NodeSet) -> Option<Step> {
+    let nodes = nodes.clone();
+    match (&subject.handle, &subject.mems_directory) {
+        (Handle::Foreign, _) => None,
+        (Handle::Unit(unit), _) => Some(Step::UnitMems { unit: unit.clone(), nodes }),
+        (_, Some(directory)) => Some(Step::CgroupMems { directory: directory.clone(), nodes }),
+        _ => None,
+    }
+}

@@ -1,0 +1,97 @@
+//! Who is too large for one node, and whose memory is not spread as its CPUs are.
+
+use super::{
+    capacity::{FILL, Host, WORKING_CPUS, cpus_on, even_shares, room, worth},
+    finding::{Finding, Kind},
+    look::Subject,
+    step::{How, Step},
+};
+use crate::{
+    machine::ids::{NodeId, NodeSet},
+    memory::mempolicy::Mempolicy,
+};
+use std::collections::BTreeMap;
+
+/// A node is uneven if its share of the memory is so much more than its share of the CPUs.
+const EXCESS: f64 = 0.2;
+
+/// Memory that is crowded on some of the home nodes. What uses it shares their bandwidth, while that of the others is idle.
+pub fn judge(host: &Host, subject: &Subject, min_bytes: u64) -> Option<Finding> {
+    let topology = &host.look.topology;
+    let home = subject.home(topology);
+    let is_bound = !matches!(subject.policy, Mempolicy::Default | Mempolicy::Unasked);
+    let works = subject.used_cpus() >= WORKING_CPUS && subject.resident_bytes() >= min_bytes;
+    if home.len() < 2 || !works || is_bound || !is_wide(host, subject, &home) {
+        return None;
+    }
+    let mut resident = host.movable(subject);
+    let enough = worth(&resident, min_bytes);
+    resident.retain(|node, _| home.contains(*node));
+    let all: u64 = resident.values().sum();
+    let shares = even_shares(topology, &subject.cpus);
+    let wanted = |node: NodeId| (all as f64 * shares.get(&node).copied().unwrap_or(0.0)) as u64;
+    let on = |node: NodeId| resident.get(&node).copied().unwrap_or(0);
+    let surplus = |node: NodeId| on(node).saturating_sub(wanted(node));
+    let limit = enough.max((all as f64 * EXCESS) as u64);
+    if !home.iter().any(|node| surplus(node) >= limit) {
+        return None;
+    }
+    let (flows, steps) = moves(host, subject, &home, (&resident, &wanted));
+    let bytes: u64 = flows.values().sum();
+    if bytes < enough {
+        return None;
+    }
+    Some(Finding {
+        from_nodes: home.clone(),
+        home,
+        // On the way to even, half of what moves is reached from afar as before; the rest is bandwidth.
+        weight: bytes as f64 / 2.0 * subject.used_cpus(),
+        flows,
+        steps,
+        ..Finding::of(subject, Kind::Uneven, bytes)
+    })
+}
+
+/// Whether it would not fit on one node even if nobody else were there.
+fn is_wide(host: &Host, subject: &Subject, home: &NodeSet) -> bool {
+    home.iter().all(|id| {
+        let cpus = cpus_on(&host.look.topology, &subject.cpus, id).len() as f64;
+        let total = host.look.topology.node(id).map_or(0, |node| node.memory.total_bytes);
+        subject.used_cpus() > FILL * cpus || subject.resident_bytes() as f64 > FILL * total as f64
+    })
+}
+
+type Moves = (BTreeMap<(NodeId, NodeId), u64>, Vec<Step>);
+
+/// From those with too much to those with too little, one pair after the other.
+fn moves(
+    host: &Host,
+    subject: &Subject,
+    home: &NodeSet,
+    (resident, wanted): (&BTreeMap<NodeId, u64>, &dyn Fn(NodeId) -> u64),
+) -> Moves {
+    let mut now = resident.clone();
+    let (mut flows, mut steps) = (BTreeMap::new(), Vec::new());
+    for to in home.iter().filter(|node| subject.mems.contains(*node)) {
+        let mut room = room(&host.look.topology, to);
+        for from in home.iter().filter(|&from| from != to) {
+            let [here, there] = [from, to].map(|node| now.get(&node).copied().unwrap_or(0));
+            let part = here.saturating_sub(wanted(from)).min(wanted(to).saturating_sub(there));
+            let part = part.min(room);
+            // The command takes whole percents. Rounded down, so that no more is moved than there is room.
+            let ratio = (there + part) as u128 * 100 / u128::from((here + there).max(1));
+            let end = (u128::from(here + there) * ratio / 100) as u64;
+            let part = end.saturating_sub(there);
+            if part == 0 {
+                continue;
+            }
+            room -= part;
+            now.insert(from, here - part);
+            now.insert(to, there + part);
+            flows.insert((from, to), part);
+            let how = How::Part { from, to, ratio: ratio as u8 };
+            steps.push(Step::Migrate { who: subject.who.clone(), how });
+        }
+    }
+    (flows, steps)
+}

@@ -1,0 +1,204 @@
+//! Pictures: where the memory of processes is, by address, in a bounded number of cells.
+//!
+//! The address space of a process becomes rows, a row an [`Area`], and a row becomes cells, a cell a range of addresses
+//! with the bytes that are resident in it by node. So the size of a picture follows its width, not the amount of memory.
+
+mod areas;
+mod collect;
+mod sample;
+#[cfg(test)]
+mod tests;
+
+pub use areas::{Area, areas};
+pub use collect::{Bounds, Read, Stretch, again, side};
+
+use crate::machine::ids::{NodeId, NodeSet};
+use std::collections::BTreeMap;
+
+/// What is resident in a range of addresses, in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// By node.
+    pub nodes: BTreeMap<NodeId, u64>,
+    /// On a node that could not be determined.
+    pub unplaced_bytes: u64,
+    /// Those of all that are in PMD-sized or larger pages.
+    pub huge_bytes: u64,
+    /// Those of all that other processes map, too, or that are not provably mapped by this process alone.
+    pub shared_bytes: u64,
+}
+
+impl Cell {
+    /// All that is resident.
+    pub fn resident_bytes(&self) -> u64 {
+        self.nodes.values().sum::<u64>() + self.unplaced_bytes
+    }
+
+    /// What is on nodes that are not `home`. What is on no known node is neither remote nor local.
+    pub fn remote_bytes(&self, home: &NodeSet) -> u64 {
+        let away = self.nodes.iter().filter(|(node, _)| !home.contains(**node));
+        away.map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Adds what another range holds.
+    pub fn add(&mut self, other: &Self) {
+        for (node, bytes) in &other.nodes {
+            *self.nodes.entry(*node).or_default() += bytes;
+        }
+        self.unplaced_bytes += other.unplaced_bytes;
+        self.huge_bytes += other.huge_bytes;
+        self.shared_bytes += other.shared_bytes;
+    }
+}
+
+/// An area in cells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The area.
+    pub area: Area,
+    /// Addresses of a cell in bytes; the last cell may have fewer.
+    pub cell_bytes: u64,
+    /// In the order of their addresses; never empty.
+    pub cells: Vec<Cell>,
+    /// Bytes of the area's addresses that were looked at. If they are fewer than the area has, the cells are estimates.
+    pub looked_bytes: u64,
+}
+
+impl Row {
+    /// All cells together.
+    pub fn total(&self) -> Cell {
+        total(&self.cells)
+    }
+
+    /// Addresses of one cell in bytes.
+    pub fn bytes_of(&self, cell: usize) -> u64 {
+        let before = cell as u64 * self.cell_bytes;
+        self.area.bytes().saturating_sub(before).min(self.cell_bytes)
+    }
+
+    /// Whether the cells are estimates.
+    pub fn is_sampled(&self) -> bool {
+        self.looked_bytes < self.area.bytes()
+    }
+}
+
+/// Areas too small for a row, or too many, together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Other {
+    /// How many areas.
+    pub areas: u64,
+    /// Bytes of their addresses.
+    pub range_bytes: u64,
+    /// What is resident in them.
+    pub cell: Cell,
+    /// As [`Row::looked_bytes`].
+    pub looked_bytes: u64,
+}
+
+/// An address space at one moment. Areas without resident pages are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Side {
+    /// The areas that hold most, in the order of their addresses.
+    pub rows: Vec<Row>,
+    /// All others.
+    pub other: Other,
+}
+
+impl Side {
+    /// All that is resident.
+    pub fn total(&self) -> Cell {
+        let mut sum = self.other.cell.clone();
+        self.rows.iter().flat_map(|row| &row.cells).for_each(|cell| sum.add(cell));
+        sum
+    }
+
+    /// Bytes of addresses, and how many of them were looked at.
+    pub fn looked(&self) -> (u64, u64) {
+        let rows = self.rows.iter().map(|row| (row.area.bytes(), row.looked_bytes));
+        let other = (self.other.range_bytes, self.other.looked_bytes);
+        rows.fold(other, |sum, row| (sum.0 + row.0, sum.1 + row.1))
+    }
+
+    /// Whether any number is an estimate.
+    pub fn is_sampled(&self) -> bool {
+        let (bytes, looked_bytes) = self.looked();
+        looked_bytes < bytes
+    }
+}
+
+/// What a process looks like after a move.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum After {
+    /// There was no move.
+    #[default]
+    None,
+    /// The process ended meanwhile.
+    Ended,
+    /// The same rows again.
+    Seen(Side),
+}
+
+/// A process in a picture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Panel {
+    /// Its pid.
+    pub pid: i32,
+    /// Its name as in /proc/PID/comm.
+    pub comm: String,
+    /// The nodes where its memory belongs.
+    pub home: NodeSet,
+    /// Its memory, before the move if there is one.
+    pub before: Side,
+    /// Its memory after the move.
+    pub after: After,
+}
+
+impl Panel {
+    /// The moments that were seen, the earlier one first.
+    pub fn sides(&self) -> impl Iterator<Item = &Side> {
+        let after = match &self.after {
+            After::Seen(side) => Some(side),
+            After::None | After::Ended => None,
+        };
+        std::iter::once(&self.before).chain(after)
+    }
+}
+
+/// A picture of the memory of some processes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Picture {
+    /// The largest processes, largest first.
+    pub panels: Vec<Panel>,
+    /// How many others there are.
+    pub left_out: u64,
+    /// What is resident in those others by the kernel's own count; what several of them map is in it several times.
+    pub left_out_bytes: u64,
+    /// How many processes ended while they were looked at.
+    pub ended: u64,
+}
+
+impl Picture {
+    /// The nodes that any panel has memory or its home on.
+    pub fn nodes(&self) -> NodeSet {
+        let homes = self.panels.iter().flat_map(|panel| panel.home.iter());
+        let totals = self.panels.iter().flat_map(Panel::sides).map(Side::total);
+        homes.chain(totals.flat_map(|total| total.nodes.into_keys())).collect()
+    }
+
+    /// Whether any number is an estimate.
+    pub fn is_sampled(&self) -> bool {
+        self.panels.iter().flat_map(Panel::sides).any(Side::is_sampled)
+    }
+
+    /// Whether there was a move.
+    pub fn has_after(&self) -> bool {
+        self.panels.iter().any(|panel| panel.after != After::None)
+    }
+}
+
+fn total(cells: &[Cell]) -> Cell {
+    cells.iter().fold(Cell::default(), |mut sum, cell| {
+        sum.add(cell);
+        sum
+    })
+}

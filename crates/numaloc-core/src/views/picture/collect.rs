@@ -1,0 +1,190 @@
+//! From the pages of areas to rows of cells: one look at each page, and memory for the rows that are kept.
+
+use super::{Area, Cell, Other, Row, Side, sample};
+use crate::{PAGE, machine::ids::NodeId};
+use std::ops::Range;
+
+/// Rows with a smaller share of what the largest row holds become part of the row "other".
+const SMALL: u64 = 256;
+
+/// How large a picture may become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Most cells in a row; at least 1.
+    pub cells: u64,
+    /// Most rows in a panel.
+    pub rows: usize,
+    /// Whether parts of very large areas stand for the whole.
+    pub sampled: bool,
+}
+
+/// Consecutive resident pages of one node, huge or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// Their addresses.
+    pub range: Range<u64>,
+    /// Their node, if it can be told.
+    pub node: Option<NodeId>,
+    /// Whether they are in PMD-sized or larger pages.
+    pub huge: bool,
+    /// As [`Cell::shared_bytes`].
+    pub shared: bool,
+}
+
+impl Stretch {
+    /// Adds as many of the pages as are in `range`.
+    fn add(&self, cell: &mut Cell, range: &Range<u64>) {
+        let end = self.range.end.min(range.end);
+        let bytes = end.saturating_sub(self.range.start.max(range.start));
+        match self.node {
+            _ if bytes == 0 => return,
+            Some(node) => *cell.nodes.entry(node).or_default() += bytes,
+            None => cell.unplaced_bytes += bytes,
+        }
+        cell.huge_bytes += if self.huge { bytes } else { 0 };
+        cell.shared_bytes += if self.shared { bytes } else { 0 };
+    }
+}
+
+/// What visits the resident pages of a range of addresses, each once.
+pub type Read<'a, E> = dyn FnMut(Range<u64>, &mut dyn FnMut(&Stretch)) -> Result<(), E> + 'a;
+
+/// Looks at an address space. `read` visits the resident pages of a range of addresses, each once.
+///
+/// # Errors
+/// Those of `read`.
+pub fn side<E>(areas: Vec<Area>, bounds: Bounds, read: &mut Read<'_, E>) -> Result<Side, E> {
+    let mut side = Side::default();
+    for area in areas {
+        let row = row(area, bounds, read)?;
+        if row.total().resident_bytes() > 0 {
+            side.rows.push(row);
+        }
+        if side.rows.len() > bounds.rows {
+            fold_smallest(&mut side);
+        }
+    }
+    let held = |row: &Row| row.total().resident_bytes();
+    let least = side.rows.iter().map(held).max().unwrap_or(0) / SMALL;
+    let (rows, small): (Vec<_>, Vec<_>) = side.rows.into_iter().partition(|row| held(row) >= least);
+    small.iter().for_each(|row| fold(&mut side.other, row));
+    side.rows = rows;
+    Ok(side)
+}
+
+/// Looks again, at the rows of an earlier look. What lies in none of them now is "other".
+///
+/// # Errors
+/// Those of `read`.
+pub fn again<E>(
+    before: &Side,
+    areas: &[Area],
+    bounds: Bounds,
+    read: &mut Read<'_, E>,
+) -> Result<Side, E> {
+    let mut side = Side::default();
+    for earlier in &before.rows {
+        side.rows.push(row(earlier.area.clone(), bounds, read)?);
+    }
+    for area in areas {
+        for rest in outside(area, &before.rows) {
+            let row = row(rest, bounds, read)?;
+            if row.total().resident_bytes() > 0 {
+                fold(&mut side.other, &row);
+            }
+        }
+    }
+    Ok(side)
+}
+
+/// The parts of an area that lie in no row.
+fn outside(area: &Area, rows: &[Row]) -> Vec<Area> {
+    let (mut at, mut parts) = (area.start, Vec::new());
+    let mut part = |range: Range<u64>| {
+        if range.start < range.end {
+            parts.push(Area { start: range.start, end: range.end, ..area.clone() });
+        }
+    };
+    for row in rows {
+        part(at..row.area.start.min(area.end));
+        at = at.max(row.area.end);
+    }
+    part(at..area.end);
+    parts
+}
+
+fn fold_smallest(side: &mut Side) {
+    let by_bytes = |(_, row): &(usize, &Row)| row.total().resident_bytes();
+    if let Some((index, _)) = side.rows.iter().enumerate().min_by_key(by_bytes) {
+        fold(&mut side.other, &side.rows.remove(index));
+    }
+}
+
+fn fold(other: &mut Other, row: &Row) {
+    other.areas += 1;
+    other.range_bytes += row.area.bytes();
+    other.looked_bytes += row.looked_bytes;
+    other.cell.add(&row.total());
+}
+
+fn row<E>(area: Area, bounds: Bounds, read: &mut Read<'_, E>) -> Result<Row, E> {
+    let cell_bytes = area.bytes().div_ceil(bounds.cells.max(1)).next_multiple_of(PAGE);
+    let count = area.bytes().div_ceil(cell_bytes) as usize;
+    let (cells, looked_bytes) = (vec![Cell::default(); count], area.bytes());
+    let mut row = Row { area, cell_bytes, cells, looked_bytes };
+    match bounds.sampled && cell_bytes > sample::WHOLE_MAX {
+        true => look_at_samples(&mut row, read)?,
+        false => look_at_all(&mut row, read)?,
+    }
+    Ok(row)
+}
+
+fn range_of(row: &Row, cell: usize) -> Range<u64> {
+    let start = row.area.start + cell as u64 * row.cell_bytes;
+    start..start + row.bytes_of(cell)
+}
+
+fn look_at_all<E>(row: &mut Row, read: &mut Read<'_, E>) -> Result<(), E> {
+    let (start, end) = (row.area.start, row.area.end);
+    read(start..end, &mut |stretch| {
+        let from = stretch.range.start.max(start);
+        let to = stretch.range.end.min(end);
+        let mut cell = (from.saturating_sub(start) / row.cell_bytes) as usize;
+        while cell < row.cells.len() && range_of(row, cell).start < to {
+            let range = range_of(row, cell);
+            stretch.add(&mut row.cells[cell], &range);
+            cell += 1;
+        }
+    })
+}
+
+fn look_at_samples<E>(row: &mut Row, read: &mut Read<'_, E>) -> Result<(), E> {
+    row.looked_bytes = 0;
+    for cell in 0..row.cells.len() {
+        let range = range_of(row, cell);
+        let windows: Vec<_> = match range.end - range.start > sample::WHOLE_MAX {
+            true => sample::windows(&range).collect(),
+            false => vec![range.clone()],
+        };
+        let (mut seen, mut looked_bytes) = (Cell::default(), 0);
+        for window in windows {
+            looked_bytes += window.end - window.start;
+            read(window.clone(), &mut |stretch| stretch.add(&mut seen, &window))?;
+        }
+        row.looked_bytes += looked_bytes;
+        row.cells[cell] = scaled(seen, range.end - range.start, looked_bytes);
+    }
+    Ok(())
+}
+
+/// What `bytes` of addresses hold, if each part holds what those looked at hold.
+fn scaled(seen: Cell, bytes: u64, looked_bytes: u64) -> Cell {
+    let scale =
+        |seen: u64| (u128::from(seen) * u128::from(bytes) / u128::from(looked_bytes.max(1))) as u64;
+    Cell {
+        nodes: seen.nodes.into_iter().map(|(node, seen)| (node, scale(seen))).collect(),
+        unplaced_bytes: scale(seen.unplaced_bytes),
+        huge_bytes: scale(seen.huge_bytes),
+        shared_bytes: scale(seen.shared_bytes),
+    }
+}

@@ -1,0 +1,193 @@
+//! Finds the pages of an extent that are away from home, and looks again where they are after a call.
+
+use crate::{
+    pages::{
+        folio::{Folio, Shape, account, folios},
+        row::Row,
+        verify::{self, Sighting},
+    },
+    work::Work,
+};
+use numaloc_core::{Kind, NodeId, Pages};
+use numaloc_host::{
+    AddressSpace, Crew, Cut, Error, FrameFile, Ownership, PageRun, Precision, Roots, Scanned,
+    Scanner, Survey,
+};
+use numaloc_sys::MoveFlag;
+use std::{ops::Range, sync::Arc};
+
+/// How often a part is scanned again, at once, because processes have come to the target that may be its strangers.
+const LOOKS: u32 = 2;
+
+/// Sees pages, with files of its own.
+#[derive(Debug)]
+pub struct Finder<'a> {
+    work: &'a Work<'a>,
+    survey: &'a Survey,
+    /// The processes at the last look, if the target gets others.
+    crew: Option<Arc<Crew>>,
+    scanner: Scanner,
+    flags: Option<FrameFile>,
+}
+
+/// The pages of a part of an extent that are away from home.
+#[derive(Debug)]
+pub struct Found {
+    /// What to move.
+    pub rows: Vec<Row>,
+    /// Pages that stay because strangers map them: index of the process in whose account they are, and bytes from the extent's
+    /// start.
+    pub strangers: Vec<(usize, Range<u64>)>,
+    /// Whether processes map this part that have come to the target since the survey. Others may have come while it was scanned,
+    /// so that a later scan finds fewer strangers.
+    pub is_growing: bool,
+    /// Why not the whole part could be scanned.
+    pub error: Option<Error>,
+}
+
+impl<'a> Finder<'a> {
+    /// Opens the files that it needs.
+    pub fn new(roots: &Roots, work: &'a Work<'a>, survey: &'a Survey) -> Self {
+        let scanner = Scanner::new(roots, &survey.sight, Precision::Exact);
+        Self { work, survey, crew: None, scanner, flags: FrameFile::flags(roots) }
+    }
+
+    /// Whether the target may get processes during the run.
+    pub fn is_growing(&self) -> bool {
+        self.crew.is_some()
+    }
+
+    /// A process by its index.
+    pub fn space(&self, process: usize) -> &AddressSpace {
+        match &self.crew {
+            Some(crew) => &crew.spaces[process],
+            None => &self.survey.spaces[process],
+        }
+    }
+
+    /// Whether pages of this account may still be shown by a process, in the extent of move `move_index`.
+    pub fn outlives(&self, move_index: usize, account: usize) -> bool {
+        let planned_move = &self.work.plan.moves[move_index];
+        match planned_move.pages {
+            Pages::All => {
+                let mut mappings = planned_move.mappings.iter();
+                mappings.any(|mapping| self.space(mapping.process).is_alive())
+                    || self.crew.as_ref().is_some_and(|crew| crew.has_newcomers())
+            }
+            Pages::Own | Pages::Common(_) => self.space(account).is_alive(),
+        }
+    }
+
+    /// Finds the pages of a part of an extent that are away from home. `attempts` is how often they were visited before. Where
+    /// strangers map some, looks whether these have come to the target meanwhile.
+    pub fn find(&mut self, index: usize, range: Range<u64>, attempts: u32) -> Found {
+        self.crew = self.survey.newcomers.crew();
+        let mut found = self.find_now(index, range.clone(), attempts);
+        for _ in 0..LOOKS {
+            let Some(crew) = self.crew.as_ref().filter(|_| !found.strangers.is_empty()) else {
+                break;
+            };
+            let now = self.survey.newcomers.look(crew);
+            if Arc::ptr_eq(&now, crew) {
+                break;
+            }
+            self.crew = Some(now);
+            found = self.find_now(index, range.clone(), attempts);
+        }
+        found
+    }
+
+    /// As [`Self::find`], with the processes of the last look.
+    fn find_now(&mut self, index: usize, range: Range<u64>, attempts: u32) -> Found {
+        let planned_move = &self.work.plan.moves[index];
+        let mappings = &planned_move.mappings;
+        let cuts = match &self.crew {
+            Some(crew) => crew.cuts(mappings, &planned_move.pages, range),
+            None => vec![Cut { range, mappings: mappings.clone(), is_shared: false }],
+        };
+        let is_growing = cuts.iter().any(|cut| cut.mappings.len() > mappings.len());
+        let mut found = Found { rows: Vec::new(), strangers: Vec::new(), is_growing, error: None };
+        for cut in cuts {
+            if let Err(error) = self.find_in(&cut, index, attempts, &mut found) {
+                found.error = Some(error);
+                break;
+            }
+        }
+        found
+    }
+
+    fn find_in(
+        &mut self,
+        cut: &Cut,
+        index: usize,
+        attempts: u32,
+        found: &mut Found,
+    ) -> Result<(), Error> {
+        let plan = self.work.plan;
+        let planned_move = &plan.moves[index];
+        let routes = &plan.routes[planned_move.routes];
+        let files = matches!(planned_move.kind, Kind::File | Kind::Shmem);
+        let mut shape = Shape {
+            hugetlb_bytes: planned_move.hugetlb_bytes,
+            small_folios: self.work.small_folios || files,
+            flags: self.flags.as_mut(),
+        };
+        shape.refresh();
+        let (spaces, claims) = match &self.crew {
+            Some(crew) => (&crew.spaces, &crew.claims),
+            None => (&self.survey.spaces, &self.survey.claims),
+        };
+        let (mappings, pages) = (&cut.mappings, &planned_move.pages);
+        let scanned = Scanned { spaces, claims, mappings, pages, mappers: planned_move.mappers };
+        self.scanner.scan(&scanned, cut.range.clone(), &mut |run: PageRun| {
+            let Some(from) = run.node.filter(|&node| !routes.from(node).is_empty()) else { return };
+            let mapping = mappings[run.mapping];
+            let is_copy = !cut.is_shared && run.mapping >= planned_move.mappings.len();
+            if is_copy || !self.work.cover.takes(index, planned_move, mapping, &run) {
+                return;
+            }
+            let (process, account) = (mapping.process, account(planned_move, mapping));
+            let is_strangers = matches!(run.ownership, Ownership::Stranger | Ownership::Several);
+            if is_strangers && !plan.options.include_shared {
+                found.strangers.push((account, run.offset..run.offset + run.bytes));
+                return;
+            }
+            let flag =
+                if run.ownership == Ownership::Exclusive { MoveFlag::Own } else { MoveFlag::All };
+            let hugetlb_bytes = planned_move.hugetlb_bytes;
+            folios(&run, mapping.start + run.offset, &mut shape, &mut |address, bytes, count| {
+                let (choice, hinted, move_index) = (0, false, index);
+                let first = Folio {
+                    address,
+                    bytes,
+                    hugetlb_bytes,
+                    from,
+                    process,
+                    account,
+                    extent_start: mapping.start,
+                    flag,
+                    move_index,
+                    choice,
+                    attempts,
+                    hinted,
+                };
+                found.rows.push(Row { first, count });
+            });
+        })
+    }
+
+    /// Looks at all pages of some folios of a process that were to go to `to`. Returns what was seen, and the first error
+    /// ([`verify::verify`]).
+    pub fn verify(
+        &mut self,
+        process: usize,
+        rows: &[Row],
+        to: NodeId,
+    ) -> (Vec<(Row, Sighting)>, Option<Error>) {
+        let spaces = self.crew.as_ref().map_or(&self.survey.spaces, |crew| &crew.spaces);
+        let space = &spaces[process];
+        verify::verify(rows, to, |address, pages, places| {
+            self.scanner.locate(space, address, pages, places)
+        })
+    }
+}

@@ -1,0 +1,263 @@
+//! How much one call may hold so that it ends in time, learnt from the calls before. Pure.
+
+use crate::pages::folio::Class;
+use std::{collections::BTreeMap, time::Duration};
+
+/// The least that a call holds; a single folio may be larger. Smaller calls are hardly shorter, because of the fixed price of
+/// each call (mm/swap.c, `lru_cache_disable`).
+pub const LEAST: u64 = 256 << 10;
+
+/// The speed that is assumed before the first call, in bytes per second. The machines that were measured are ten times as fast.
+const FIRST_GUESS: u64 = 100 << 20;
+
+/// Each time [`Stall::slowdown`] is asked, the fastest calls are taken to be slower by this factor. So calls are compared with
+/// the fastest of about the last five seconds, and a speed that stays slow becomes the usual one.
+const FADING: f64 = 1.06;
+
+/// Where even calls of the least size are too long, one this many times as large is tried, to see whether it takes little longer.
+const STRIDE: u64 = 4;
+/// Most calls of the least size between two such tries.
+const LONGEST_GAP: u32 = 64;
+
+/// How many bytes of each class of folios fit into a call of the longest time that is allowed.
+#[derive(Clone, Debug)]
+pub struct Stall {
+    longest: Duration,
+    most: u64,
+    fitting: BTreeMap<Class, u64>,
+    floors: BTreeMap<Class, Floor>,
+    /// The fastest recent call, in seconds per byte, by class and binary logarithm of its bytes.
+    fastest: BTreeMap<(Class, u32), f64>,
+    slowdown: f64,
+}
+
+/// Tells of a class whose calls are too long even at the least size. On a busy host each call has a price, whatever it holds
+/// (every CPU has to come to mm/swap.c, `lru_add_drain_all`): small calls would pay it over and over.
+#[derive(Clone, Copy, Debug, Default)]
+struct Floor {
+    /// What a call of the least size takes, in seconds; 0 if it is not too long.
+    price: f64,
+    /// Calls to go before a larger one is tried. `gap` is how many there were the last time.
+    wait: u32,
+    gap: u32,
+}
+
+impl Floor {
+    /// Counts a call of the least size that took too long: `took` seconds. Returns whether to try a larger one.
+    fn paid(&mut self, took: f64) -> bool {
+        self.price = if self.price == 0.0 { took } else { (self.price + took) / 2.0 };
+        self.wait = self.wait.saturating_sub(1);
+        self.wait == 0
+    }
+
+    /// Whether a larger call of `took` seconds was worth it: it took no more than twice the price. If it was not, the bytes take
+    /// the time and not the call as such.
+    fn is_worth(&mut self, took: f64) -> bool {
+        let worth = took <= 2.0 * self.price;
+        self.gap = if worth { 0 } else { (2 * self.gap + 1).min(LONGEST_GAP) };
+        self.wait = self.gap;
+        worth
+    }
+}
+
+impl Stall {
+    /// Calls are to end within `longest` and to hold at most `most` bytes; a single folio may be larger.
+    pub fn new(longest: Duration, most: u64) -> Self {
+        let (fitting, floors, fastest) = Default::default();
+        Self { longest, most, fitting, floors, fastest, slowdown: 1.0 }
+    }
+
+    /// The longest time that a call is to take.
+    pub fn longest(&self) -> Duration {
+        self.longest
+    }
+
+    /// How many bytes of a class the next call may hold.
+    pub fn bytes(&self, class: Class) -> u64 {
+        let first = || {
+            let bytes = u128::from(FIRST_GUESS) * self.longest.as_nanos() / 1_000_000_000;
+            u64::try_from(bytes).unwrap_or(u64::MAX).max(LEAST)
+        };
+        self.fitting.get(&class).copied().unwrap_or_else(first).min(self.most)
+    }
+
+    /// How many times as long the last calls took as the fastest recent ones of their size. To be asked four times a second.
+    pub fn slowdown(&mut self) -> f64 {
+        self.fastest.values_mut().for_each(|each| *each *= FADING);
+        self.slowdown
+    }
+
+    /// Learns from a call. If a full call took at most half of the longest time, the next one may hold half as much again. If a
+    /// call took too long, the next one is cut to 3/4 of what would have fitted at its speed. So one slow call costs only a few
+    /// smaller calls after it. Where even calls of the least size are too long, larger calls that take little longer are used.
+    pub fn learn(&mut self, class: Class, bytes: u64, took: Duration) {
+        self.compare(class, bytes, took);
+        let now = self.bytes(class);
+        let is_full = bytes.saturating_mul(2) > now;
+        let floor = self.floors.entry(class).or_default();
+        let seconds = took.as_secs_f64();
+        let next = if took <= self.longest / 2 && is_full {
+            *floor = Floor::default();
+            now.saturating_add(now / 2)
+        } else if took <= self.longest {
+            now
+        } else if now <= LEAST {
+            if floor.paid(seconds) { LEAST * STRIDE } else { LEAST }
+        } else if floor.price > 0.0 {
+            match is_full {
+                true if floor.is_worth(seconds) => now.saturating_add(now / 2),
+                true => LEAST,
+                false => now,
+            }
+        } else {
+            let share = self.longest.as_secs_f64() / seconds;
+            now.min((bytes as f64 * share * 0.75) as u64).max(LEAST)
+        };
+        self.fitting.insert(class, next.min(self.most));
+    }
+
+    fn compare(&mut self, class: Class, bytes: u64, took: Duration) {
+        let each = took.as_secs_f64() / bytes.max(1) as f64;
+        let fastest = self.fastest.entry((class, bytes.max(1).ilog2())).or_insert(each);
+        *fastest = fastest.min(each);
+        self.slowdown = (3.0 * self.slowdown + each / fastest.max(f64::MIN_POSITIVE)) / 4.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::{collection::vec, prelude::*};
+
+    const MS: Duration = Duration::from_millis(1);
+    const MOST: u64 = 64 << 20;
+
+    /// A kernel that takes a fixed time for each call, and a time for each KiB.
+    fn took(fixed_ns: u64, per_kib_ns: u64, bytes: u64) -> Duration {
+        Duration::from_nanos(fixed_ns + per_kib_ns * (bytes >> 10))
+    }
+
+    proptest! {
+        #[test]
+        fn calls_come_to_use_most_of_the_time_and_not_more(
+            longest in 1u64..300,
+            per_kib_ns in 10u64..3_000,
+            fixed_ns in 0u64..200_000,
+        ) {
+            let longest = MS * longest as u32;
+            let mut stall = Stall::new(longest, MOST);
+            let call = |stall: &mut Stall| {
+                let bytes = stall.bytes(Class::Base);
+                let took = took(fixed_ns, per_kib_ns, bytes);
+                stall.learn(Class::Base, bytes, took);
+                (bytes, took)
+            };
+            (0..30).for_each(|_| {
+                call(&mut stall);
+            });
+            for _ in 0..30 {
+                let (bytes, took) = call(&mut stall);
+                prop_assert!(took <= longest || bytes == LEAST, "{took:?} for {bytes}");
+                prop_assert!(took >= longest / 3 || bytes == MOST, "{took:?} for {bytes}");
+            }
+        }
+
+        #[test]
+        fn one_slow_call_is_soon_forgotten_and_many_are_not(slow in 2u32..1000) {
+            let longest = MS * 10;
+            let mut stall = Stall::new(longest, 16 << 20);
+            (0..30).for_each(|_| stall.learn(Class::Base, stall.bytes(Class::Base), MS));
+            prop_assert_eq!(stall.bytes(Class::Base), 16 << 20);
+            stall.learn(Class::Base, 16 << 20, longest * slow);
+            prop_assert!(stall.bytes(Class::Base) <= ((16 << 20) / u64::from(slow)).max(LEAST));
+            (0..12).for_each(|_| stall.learn(Class::Base, stall.bytes(Class::Base), MS));
+            prop_assert_eq!(stall.bytes(Class::Base), 16 << 20);
+        }
+
+        #[test]
+        fn calls_that_are_too_long_for_their_bytes_stay_small(per_kib_us in 100u64..1_000) {
+            let mut stall = Stall::new(MS * 10, MOST);
+            let mut large = 0;
+            for _ in 0..300 {
+                let bytes = stall.bytes(Class::Base);
+                large += u32::from(bytes > LEAST);
+                stall.learn(Class::Base, bytes, took(0, per_kib_us * 1000, bytes));
+            }
+            prop_assert!(large < 20, "{large} large calls");
+        }
+
+        #[test]
+        fn calls_that_are_too_long_however_small_are_large(price_ms in 12u32..3000, noise in vec(0.7f64..1.4, 7)) {
+            let mut stall = Stall::new(MS * 10, MOST);
+            let (mut sum, mut time) = (0, Duration::ZERO);
+            for call in 0..200 {
+                let bytes = stall.bytes(Class::Base);
+                let took = (MS * price_ms + took(0, 1000, bytes)).mul_f64(noise[call % 7]);
+                stall.learn(Class::Base, bytes, took);
+                (sum, time) = (sum + bytes, time + took);
+            }
+            // At a fixed price of 200 calls, or twice that, much more moves than 200 calls of the least size hold.
+            prop_assert!(sum > 200 * 8 * LEAST, "{} MiB in {time:?}", sum >> 20);
+        }
+
+        #[test]
+        fn whatever_calls_take_the_next_holds_something(
+            calls in vec((0u64..1 << 31, 0u64..1 << 40), 1..50),
+            most in 4096u64..1 << 30,
+        ) {
+            let mut stall = Stall::new(MS * 5, most);
+            for (bytes, nanos) in calls {
+                stall.learn(Class::Huge, bytes, Duration::from_nanos(nanos));
+                let next = stall.bytes(Class::Huge);
+                prop_assert!(next >= LEAST.min(most) && next <= most);
+            }
+        }
+    }
+
+    #[test]
+    fn a_call_that_was_not_full_says_little() {
+        let mut stall = Stall::new(MS * 10, MOST);
+        let before = stall.bytes(Class::Base);
+        stall.learn(Class::Base, 4096, MS / 10);
+        assert_eq!(stall.bytes(Class::Base), before);
+    }
+
+    #[test]
+    fn calls_are_compared_with_the_fastest_of_their_size() {
+        let mut stall = Stall::new(MS * 10, MOST);
+        (0..9).for_each(|_| stall.learn(Class::Base, 1 << 20, MS));
+        assert_eq!(stall.slowdown(), 1.0);
+        // The fixed price of a call weighs more in a small call: that is no slowdown.
+        stall.learn(Class::Base, 1 << 14, MS);
+        assert_eq!(stall.slowdown(), 1.0);
+        (0..9).for_each(|_| stall.learn(Class::Base, 1 << 20, MS * 4));
+        assert!(stall.slowdown() > 3.0);
+        (0..9).for_each(|_| stall.learn(Class::Base, 1 << 20, MS));
+        assert!(stall.slowdown() < 1.5);
+    }
+
+    #[test]
+    fn what_is_slow_for_good_is_the_usual_after_a_while() {
+        let mut stall = Stall::new(MS * 10, MOST);
+        stall.learn(Class::Base, 1 << 20, MS);
+        let seconds = |stall: &mut Stall, count| {
+            for _ in 0..count * 4 {
+                (0..3).for_each(|_| stall.learn(Class::Base, 1 << 20, MS * 4));
+                stall.slowdown();
+            }
+        };
+        seconds(&mut stall, 1);
+        assert!(stall.slowdown() > 2.0);
+        seconds(&mut stall, 5);
+        assert!(stall.slowdown() < 1.5);
+    }
+
+    #[test]
+    fn classes_are_learnt_apart() {
+        let mut stall = Stall::new(MS * 10, MOST);
+        let before = stall.bytes(Class::Huge);
+        stall.learn(Class::Base, stall.bytes(Class::Base), MS * 100);
+        assert_eq!(stall.bytes(Class::Huge), before);
+        assert!(stall.bytes(Class::Base) < before);
+    }
+}

@@ -1,0 +1,188 @@
+//! Verification: where folios are after a call. Pure: the function that reads the places is passed in.
+
+use crate::pages::row::Row;
+use numaloc_core::{NodeId, PAGE};
+use numaloc_host::Place;
+use std::{iter, ops::Range};
+
+/// Where the base pages of some folios were seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sighting {
+    /// Bytes on the target.
+    pub arrived_bytes: u64,
+    /// Bytes that are no longer mapped.
+    pub absent_bytes: u64,
+    /// Addresses of base pages that are elsewhere. For a single folio that is elsewhere as a whole, only the address of its head.
+    pub elsewhere: Vec<u64>,
+    /// Bytes whose place could not be read.
+    pub unread_bytes: u64,
+}
+
+impl Sighting {
+    /// `all` are the addresses that were looked at. Gives those that are on the target. Gives none if some pages are no longer
+    /// mapped, because it is not known which.
+    pub fn arrived(&self, all: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let known = self.absent_bytes == 0 && self.arrived_bytes > 0;
+        let starts = iter::once(all.start).chain(self.elsewhere.iter().map(|page| page + PAGE));
+        let ends = self.elsewhere.iter().copied().chain(iter::once(all.end));
+        let between = starts.zip(ends).map(|(start, end)| start..end);
+        between.filter(move |range| known && !range.is_empty())
+    }
+}
+
+/// Pages between two folios that are read too, because that is cheaper than to begin a new read.
+const GAP: u64 = 64;
+/// Most pages to read at a time.
+const SPAN: u64 = 4096;
+
+/// Looks at all pages of some folios, in the order given; near ones are read together. `locate` takes an address and a number of
+/// base pages and gives their places. Even a folio that the call reported as moved is looked at page by page: between scan and
+/// call it may have been split, or unmapped in part. Returns what was seen, each with its folios (a row of base pages, or one
+/// larger folio), and the first error.
+pub fn verify<E>(
+    rows: &[Row],
+    to: NodeId,
+    mut locate: impl FnMut(u64, usize, &mut Vec<Place>) -> Result<(), E>,
+) -> (Vec<(Row, Sighting)>, Option<E>) {
+    let pieces = pieces(rows);
+    let mut sightings = Vec::with_capacity(pieces.len());
+    let (mut places, mut failed) = (Vec::new(), None);
+    let mut begin = 0;
+    while let Some(first) = pieces.get(begin) {
+        let start = first.first.address;
+        let mut end = start + pages(first) * PAGE;
+        let mut next = begin + 1;
+        while let Some(piece) = pieces.get(next) {
+            let address = piece.first.address;
+            let next_end = address + pages(piece) * PAGE;
+            let is_near = address >= end && address <= end + GAP * PAGE;
+            if !is_near || next_end > start + SPAN * PAGE {
+                break;
+            }
+            (end, next) = (next_end, next + 1);
+        }
+        places.clear();
+        let located = locate(start, ((end - start) / PAGE) as usize, &mut places);
+        for &row in &pieces[begin..next] {
+            let at = ((row.first.address - start) / PAGE) as usize;
+            let sighting = match &located {
+                Ok(()) => sight(row, &places[at..at + pages(&row) as usize], to),
+                Err(_) => Sighting { unread_bytes: row.bytes(), ..Sighting::default() },
+            };
+            sightings.push((row, sighting));
+        }
+        failed = failed.or(located.err());
+        begin = next;
+    }
+    (sightings, failed)
+}
+
+/// How many places are read for a row. hugetlb pages have one each: they are never split or unmapped in part.
+fn pages(row: &Row) -> u64 {
+    if row.first.hugetlb_bytes.is_some() { row.count } else { row.bytes() / PAGE }
+}
+
+/// Divides rows into pieces: base pages into rows of at most [`SPAN`] pages, other folios one by one.
+fn pieces(rows: &[Row]) -> Vec<Row> {
+    let mut pieces = Vec::with_capacity(rows.len());
+    for &row in rows {
+        if row.first.bytes > PAGE {
+            pieces.extend(row.folios().map(Row::from));
+        } else {
+            let mut rest = row;
+            while rest.count > SPAN {
+                pieces.push(rest.split_off(SPAN));
+            }
+            pieces.push(rest);
+        }
+    }
+    pieces
+}
+
+fn sight(row: Row, places: &[Place], to: NodeId) -> Sighting {
+    let page_bytes = row.bytes() / places.len() as u64;
+    let mut sighting = Sighting::default();
+    for (index, place) in places.iter().enumerate() {
+        match place {
+            Place::On(node) if *node == to => sighting.arrived_bytes += page_bytes,
+            Place::Absent => sighting.absent_bytes += page_bytes,
+            Place::On(_) | Place::Unknown => {
+                sighting.elsewhere.push(row.first.address + index as u64 * page_bytes)
+            }
+        }
+    }
+    if row.count == 1 && sighting.elsewhere.len() == places.len() {
+        sighting.elsewhere.truncate(1);
+    }
+    sighting
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pages::folio::Folio;
+    use numaloc_core::HUGE;
+
+    const HOME: Place = Place::On(NodeId(0));
+    const AWAY: Place = Place::On(NodeId(1));
+
+    #[test]
+    fn each_page_of_a_row_is_where_it_is() {
+        let row = Row { first: Folio::sample(0x10000, PAGE), count: 6 };
+        let seen = sight(row, &[HOME, HOME, AWAY, Place::Absent, HOME, Place::Unknown], NodeId(0));
+        assert_eq!((seen.arrived_bytes, seen.absent_bytes), (3 * PAGE, PAGE));
+        assert_eq!(seen.elsewhere, [0x12000, 0x15000]);
+        let seen = sight(row, &[HOME, AWAY, HOME, HOME, AWAY, HOME], NodeId(0));
+        let (start, end) = (0x10000, 0x16000);
+        let arrived = [start..start + PAGE, 0x12000..0x14000, 0x15000..end];
+        assert_eq!(seen.arrived(start..end).collect::<Vec<_>>(), arrived);
+    }
+
+    #[test]
+    fn a_huge_page_is_one_until_a_part_of_it_went() {
+        let row = Row::from(Folio::sample(HUGE, HUGE));
+        assert_eq!(sight(row, &[HOME; 512], NodeId(0)).arrived_bytes, HUGE);
+        assert_eq!(sight(row, &[AWAY; 512], NodeId(0)).elsewhere, [HUGE]);
+        let mut places = [AWAY; 512];
+        places[1] = HOME;
+        let seen = sight(row, &places, NodeId(0));
+        assert_eq!((seen.arrived_bytes, seen.elsewhere.len()), (PAGE, 511));
+    }
+
+    #[test]
+    fn base_pages_go_by_the_span_and_others_one_by_one() {
+        let hugetlb = Folio { hugetlb_bytes: Some(HUGE), ..Folio::sample(96 * HUGE, HUGE) };
+        let rows = [
+            Row { first: Folio::sample(0, PAGE), count: SPAN + 1 },
+            Row { first: Folio::sample(64 * HUGE, HUGE), count: 2 },
+            Row { first: hugetlb, count: 2 },
+        ];
+        let of = |row: &Row| (row.first.address, row.count, pages(row));
+        assert_eq!(
+            pieces(&rows).iter().map(of).collect::<Vec<_>>(),
+            [
+                (0, SPAN, SPAN),
+                (SPAN * PAGE, 1, 1),
+                (64 * HUGE, 1, 512),
+                (65 * HUGE, 1, 512),
+                (96 * HUGE, 1, 1),
+                (97 * HUGE, 1, 1)
+            ]
+        );
+    }
+
+    #[test]
+    fn what_could_not_be_read_has_neither_arrived_nor_vanished() {
+        let rows =
+            [0, SPAN * PAGE, 4 * SPAN * PAGE].map(|address| Folio::sample(address, PAGE).into());
+        let (seen, failed) = verify(&rows, NodeId(0), |address, pages, places| {
+            places.resize(pages, HOME);
+            if address == SPAN * PAGE { Err("no") } else { Ok(()) }
+        });
+        let bytes = |(_, seen): &(Row, Sighting)| (seen.arrived_bytes, seen.unread_bytes);
+        assert_eq!(seen.iter().map(bytes).collect::<Vec<_>>(), [(PAGE, 0), (0, PAGE), (PAGE, 0)]);
+        assert_eq!(failed, Some("no"));
+        let Sighting { absent_bytes, elsewhere, .. } = &seen[1].1;
+        assert_eq!((*absent_bytes, elsewhere.len()), (0, 0));
+    }
+}

@@ -1,0 +1,297 @@
+//! What a run and those who make room for it share.
+//!
+//! A [`Balance`] keeps what has left a node and what has come there within a chunk of each other.
+
+use crate::limits::{allowance::Allowance, control::Control};
+use numaloc_core::{
+    NodeId, NodeMemory, NodeSet,
+    exchange::{Balance, Step},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
+};
+
+/// What the run and those who make room for it share.
+#[derive(Debug)]
+pub struct Exchange {
+    sides: BTreeMap<NodeId, NodeSet>,
+    state: Mutex<State>,
+    /// Something was asked for, or nothing more will be.
+    news: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The node on which room is made now. It is one at a time, because nobody is moved by two runs at once: another one has its
+    /// turn when what was asked for here has left.
+    node: Option<NodeId>,
+    /// Another node waits for its turn: the partner's run under way is to end.
+    yields: bool,
+    balances: BTreeMap<NodeId, Balance>,
+    /// The partner's run under way, and what had left the node before it.
+    run: Option<(Arc<Control>, u64)>,
+    /// Nodes on which no more room is available.
+    given_up: BTreeSet<NodeId>,
+    closed: bool,
+}
+
+impl State {
+    /// The balance of a node as of now.
+    fn balance(&mut self, node: NodeId) -> &mut Balance {
+        let balance = self.balances.entry(node).or_default();
+        if let Some((control, before)) = self.run.as_ref().filter(|_| self.node == Some(node)) {
+            balance.out_bytes = before + control.moved_bytes.load(Relaxed);
+        }
+        balance
+    }
+
+    /// Whether room may be made on `node` now. If not, it has its turn as soon as what was asked for on another node has left.
+    fn has_turn(&mut self, node: NodeId) -> bool {
+        let Some(other) = self.node.filter(|&other| other != node) else { return !self.yields };
+        let balance = *self.balance(other);
+        if balance.out_bytes < balance.asked_bytes && !self.given_up.contains(&other) {
+            return false;
+        }
+        if self.run.is_none() {
+            (self.node, self.yields) = (None, false);
+            return true;
+        }
+        self.yields = true;
+        self.allowance().into_iter().for_each(Allowance::close);
+        false
+    }
+
+    /// That of the partner's run under way.
+    fn allowance(&self) -> Option<&Allowance> {
+        self.run.as_ref().and_then(|(control, _)| control.allowance.as_ref())
+    }
+}
+
+/// What a worker does whose pages have no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Waits a moment: room is being made.
+    Wait,
+    /// Waits as long as this number grows, which counts what has happened so far.
+    Unless(u64),
+    /// Gives up.
+    No,
+}
+
+impl Exchange {
+    /// Nothing is asked for yet. `sides` has the nodes where others' memory may go, by the node that it may leave.
+    pub fn new(sides: BTreeMap<NodeId, NodeSet>) -> Self {
+        Self { sides, state: Mutex::default(), news: Condvar::new() }
+    }
+
+    /// Where others' memory may go that leaves this node: where the memory that waits comes from.
+    pub fn sources(&self, node: NodeId) -> NodeSet {
+        self.sides.get(&node).cloned().unwrap_or_default()
+    }
+
+    /// Asks for room on `node` for `waiting_bytes`. `room` says how many bytes a node that they come from can take.
+    pub fn ask(&self, node: NodeId, waiting_bytes: u64, room: impl Fn(NodeId) -> u64) -> Answer {
+        let Some(to) = self.sides.get(&node) else { return Answer::No };
+        let mut state = self.state();
+        if state.closed || state.given_up.contains(&node) {
+            return Answer::No;
+        }
+        if !state.has_turn(node) {
+            return Answer::Wait;
+        }
+        let balance = state.balance(node);
+        match balance.step(waiting_bytes, to.iter().map(room).sum()) {
+            Step::Wait => Answer::Wait,
+            Step::Stop => Answer::Unless(balance.progress()),
+            Step::Ask(bytes) => {
+                balance.asked_bytes += bytes;
+                state.node = Some(node);
+                state.allowance().into_iter().for_each(|allowance| allowance.add(bytes));
+                self.news.notify_all();
+                Answer::Wait
+            }
+        }
+    }
+
+    /// No more is asked for on this node.
+    pub fn give_up(&self, node: NodeId) {
+        let mut state = self.state();
+        state.given_up.insert(node);
+        if state.node == Some(node) {
+            state.allowance().into_iter().for_each(Allowance::close);
+        }
+    }
+
+    /// Nobody is left who could make room on this node.
+    pub fn nobody_more(&self, node: NodeId) {
+        let mut state = self.state();
+        state.given_up.insert(node);
+        state.node = None;
+    }
+
+    /// So many bytes have come to a node in place of what has left it.
+    pub fn came(&self, node: NodeId, bytes: u64) {
+        self.state().balance(node).in_bytes += bytes;
+    }
+
+    /// What a node can take of the memory for which others have left it, with this memory there. Its reserve does not count: as
+    /// much is free afterwards as before. But its kswapd is not to be woken.
+    pub fn vacated(&self, node: NodeId, memory: &NodeMemory) -> u64 {
+        let free = memory.free_bytes.saturating_sub(memory.low_watermark_bytes);
+        self.state().balance(node).vacated_bytes().min(free)
+    }
+
+    /// Waits until room is asked for that nobody makes yet; `None`: the run has ended.
+    pub fn wanted(&self) -> Option<NodeId> {
+        let mut state = self.state();
+        loop {
+            if state.closed {
+                return None;
+            }
+            if let Some(node) = state.node {
+                let balance = *state.balance(node);
+                if balance.out_bytes < balance.asked_bytes && !state.given_up.contains(&node) {
+                    return Some(node);
+                }
+                // What comes next may be asked for on another node.
+                state.node = None;
+            }
+            state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Begins a partner's run; `None`: the run that it is for has ended.
+    pub fn begin(&self, node: NodeId) -> Option<Arc<Control>> {
+        let mut state = self.state();
+        let Balance { asked_bytes, out_bytes, .. } = *state.balance(node);
+        let control =
+            Arc::new(Control::allowed(Allowance::of(asked_bytes.saturating_sub(out_bytes))));
+        state.run = Some((control.clone(), out_bytes));
+        (!state.closed).then_some(control)
+    }
+
+    /// A partner's run has ended. Returns whether it has only made way for another node: then it may go on later.
+    pub fn end(&self, node: NodeId) -> bool {
+        let mut state = self.state();
+        state.balance(node);
+        state.run = None;
+        let yields = std::mem::take(&mut state.yields);
+        if yields {
+            state.node = None;
+        }
+        yields && !state.given_up.contains(&node)
+    }
+
+    /// The run has ended, or those who make room: no more is asked for, or made.
+    pub fn close(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        state.allowance().into_iter().for_each(Allowance::close);
+        self.news.notify_all();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numaloc_core::exchange::CHUNK;
+
+    const NODE: NodeId = NodeId(0);
+    const MIB: u64 = 1 << 20;
+
+    fn exchange() -> Exchange {
+        let sides =
+            [(NODE, "1".parse().expect("a list")), (NodeId(2), "1".parse().expect("a list"))];
+        Exchange::new(sides.into())
+    }
+
+    fn ample(_: NodeId) -> u64 {
+        u64::MAX / 4
+    }
+
+    #[test]
+    fn a_partner_takes_away_what_was_asked_for_and_the_next_one_the_rest() {
+        let exchange = exchange();
+        assert_eq!(exchange.ask(NodeId(1), MIB, ample), Answer::No, "nothing comes to it");
+        assert_eq!(exchange.ask(NODE, 8 * MIB, ample), Answer::Wait);
+        assert_eq!(exchange.wanted(), Some(NODE));
+        assert_eq!(exchange.ask(NodeId(2), MIB, ample), Answer::Wait, "one node at a time");
+        let control = exchange.begin(NODE).expect("it goes on");
+        let allowed = |control: &Control| control.allowance.as_ref().map(Allowance::bytes);
+        assert_eq!(allowed(&control), Some(8 * MIB));
+        control.moved_bytes.store(3 * MIB, Relaxed);
+        assert_eq!(exchange.ask(NODE, 8 * MIB, ample), Answer::Wait, "that is on its way");
+        exchange.end(NODE);
+        assert_eq!(exchange.wanted(), Some(NODE), "5 MiB are still to come");
+        let control = exchange.begin(NODE).expect("it goes on");
+        assert_eq!(allowed(&control), Some(5 * MIB));
+        control.moved_bytes.store(5 * MIB, Relaxed);
+        exchange.came(NODE, 8 * MIB);
+        assert_eq!(exchange.ask(NODE, 2 * CHUNK, ample), Answer::Wait);
+        assert_eq!(allowed(&control), Some(5 * MIB + CHUNK));
+        exchange.close();
+        assert!(control.allowance.as_ref().is_some_and(Allowance::is_closed));
+        assert_eq!(exchange.ask(NODE, MIB, ample), Answer::No);
+        assert_eq!(exchange.wanted(), None);
+        assert!(exchange.begin(NODE).is_none());
+    }
+
+    #[test]
+    fn another_node_has_its_turn_when_what_was_asked_for_has_left() {
+        let (exchange, other) = (exchange(), NodeId(2));
+        assert_eq!(exchange.ask(NODE, 8 * MIB, ample), Answer::Wait);
+        let control = exchange.begin(NODE).expect("it goes on");
+        let is_closed = || control.allowance.as_ref().is_some_and(Allowance::is_closed);
+        assert_eq!(exchange.ask(other, MIB, ample), Answer::Wait);
+        assert!(!is_closed(), "8 MiB are still to leave");
+        control.moved_bytes.store(8 * MIB, Relaxed);
+        assert_eq!(exchange.ask(other, MIB, ample), Answer::Wait);
+        assert!(is_closed(), "its run ends");
+        assert_eq!(exchange.ask(NODE, 8 * MIB, ample), Answer::Wait, "for its next turn");
+        assert!(exchange.end(NODE), "it has made way");
+        assert_eq!(exchange.ask(other, MIB, ample), Answer::Wait);
+        assert_eq!(exchange.wanted(), Some(other));
+        let control = exchange.begin(other).expect("it goes on");
+        assert_eq!(control.allowance.as_ref().map(Allowance::bytes), Some(MIB));
+        control.moved_bytes.store(MIB, Relaxed);
+        exchange.came(NODE, 8 * MIB);
+        assert_eq!(exchange.ask(NODE, 8 * MIB, ample), Answer::Wait);
+        assert!(exchange.end(other));
+        assert_eq!(exchange.ask(NODE, 8 * MIB, ample), Answer::Wait);
+        assert_eq!(exchange.wanted(), Some(NODE), "and its turn comes again");
+        assert!(exchange.begin(NODE).is_some() && !exchange.end(NODE), "it has no more");
+    }
+
+    #[test]
+    fn what_has_left_may_come_and_wakes_no_kswapd() {
+        let exchange = exchange();
+        let memory = |free_bytes| NodeMemory {
+            free_bytes,
+            low_watermark_bytes: 2 * MIB,
+            ..NodeMemory::default()
+        };
+        assert_eq!(exchange.vacated(NODE, &memory(90 * MIB)), 0);
+        assert_eq!(exchange.ask(NODE, 8 * MIB, ample), Answer::Wait);
+        let control = exchange.begin(NODE).expect("it goes on");
+        control.moved_bytes.store(8 * MIB, Relaxed);
+        assert_eq!(exchange.vacated(NODE, &memory(90 * MIB)), 8 * MIB);
+        assert_eq!(exchange.vacated(NODE, &memory(5 * MIB)), 3 * MIB);
+        exchange.came(NODE, 7 * MIB);
+        assert_eq!(exchange.vacated(NODE, &memory(90 * MIB)), MIB);
+    }
+
+    #[test]
+    fn without_room_for_others_nothing_is_asked_for() {
+        let exchange = exchange();
+        assert_eq!(exchange.ask(NODE, MIB, |_| 0), Answer::Unless(0));
+        exchange.give_up(NODE);
+        assert_eq!(exchange.ask(NODE, MIB, ample), Answer::No);
+        exchange.close();
+        assert_eq!(exchange.wanted(), None);
+    }
+}

@@ -1,0 +1,7 @@
+//! A run: its workers, the runs beside it, and a migration as a whole.
+
+pub(crate) mod beside;
+pub(crate) mod execute;
+pub(crate) mod migration;
+pub(crate) mod partners;
+pub(crate) mod worker;

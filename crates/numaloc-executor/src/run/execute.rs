@@ -1,0 +1,136 @@
+//! Runs a plan: starts the workers, joins their reports and builds the outcome.
+
+use crate::{
+    Outcome, ProcessOutcome,
+    limits::assignment::Assignment,
+    room::exchange::Exchange,
+    run::worker::Worker,
+    threads::{affinity, placement},
+    work::{
+        Work,
+        report::{self, Report},
+        targets,
+    },
+};
+use numaloc_core::{CpuSet, Flows, Heat, Order, Plan, Reason, Topology};
+use numaloc_host::{AddressSpace, Error, Roots, Survey, exclusive_cpus, heat};
+use std::{sync::atomic::Ordering, thread, time::Instant};
+
+/// Carries out a plan. Blocks until the run is done, cancelled or out of time.
+///
+/// # Errors
+/// The run could not begin. What fails later is in the outcome.
+pub fn execute(run: Assignment<'_>) -> Result<Outcome, Error> {
+    execute_beside(run, None)
+}
+
+/// As [`execute`], with others who may be asked for room.
+pub(crate) fn execute_beside(
+    run: Assignment<'_>,
+    exchange: Option<&Exchange>,
+) -> Result<Outcome, Error> {
+    let begin = Instant::now();
+    let Assignment { roots, topology, plan, survey, limits, control } = run;
+    let mut work = Work::new(run)?;
+    work.exchange = exchange;
+    let work = work;
+    if let Some(heat) = heat(roots, &work, survey)? {
+        work.hottest_first(&heat);
+    }
+    let workers: Vec<Worker<'_>> =
+        (0..work.workers).map(|_| Worker::new(roots, &work, survey)).collect();
+    let cpus = quiet_cpus(roots, topology, plan, survey, work.workers);
+    tracing::debug!(?cpus, ?limits.scheduling, "movers");
+    let mut report = Report::new(plan);
+    // Log lines of a worker belong to the caller's tracing span.
+    let span = tracing::Span::current();
+    thread::scope(|scope| {
+        let running: Vec<_> = workers
+            .into_iter()
+            .map(|worker| {
+                scope.spawn(|| {
+                    span.in_scope(|| {
+                        placement::enter(limits.scheduling, cpus.as_ref());
+                        work.pacer.while_at_work(|| worker.run())
+                    })
+                })
+            })
+            .collect();
+        for worker in running {
+            report.add(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+    });
+    control.set_pressure(String::new());
+    work.pacer.sum_up(&mut report.calls);
+    settle_rest(&mut report, &work, survey);
+    let cancelled = control.cancel.load(Ordering::Relaxed);
+    let Report { accounts, errors, flows: process_flows, cache_flows, calls, sample, .. } = report;
+    let mut flows = Flows::new();
+    process_flows.iter().for_each(|of_one| report::add(&mut flows, of_one.clone()));
+    let outcomes =
+        plan.processes.iter().zip(accounts).zip(errors).map(|((planned, account), error)| {
+            debug_assert!(account.closes(), "{account:?}");
+            let (identity, comm) = (planned.process.identity, planned.process.comm.clone());
+            ProcessOutcome { identity, comm, account, error }
+        });
+    Ok(Outcome {
+        processes: outcomes.collect(),
+        flows,
+        process_flows,
+        cache_flows,
+        calls,
+        elapsed: begin.elapsed(),
+        cancelled,
+        sample: sample.into_pages(),
+    })
+}
+
+/// CPUs for the movers, on which the target's processes do not run; `None`: the movers stay on the caller's CPUs.
+fn quiet_cpus(
+    roots: &Roots,
+    topology: &Topology,
+    plan: &Plan,
+    survey: &Survey,
+    movers: usize,
+) -> Option<CpuSet> {
+    let used = survey.spaces.iter().fold(CpuSet::new(), |cpus, space| cpus.or(&space.process.cpus));
+    let free = affinity::get()?.minus(&used);
+    if free.len() < movers {
+        return None;
+    }
+    placement::quiet_cpus(topology, &targets(plan), &free, &exclusive_cpus(roots), movers)
+}
+
+/// Measures which memory is used most, by the method that the plan names. With `Order::Probed` a failure is only logged: the run
+/// then goes by address.
+fn heat(roots: &Roots, work: &Work<'_>, survey: &Survey) -> Result<Option<Heat>, Error> {
+    let plan = work.plan;
+    match heat::measure(roots, plan, survey, &|| work.stop().is_some()) {
+        Err(error) if plan.options.order == Order::Probed => {
+            tracing::warn!(%error, "cannot measure which memory is used most; moving in the order of addresses");
+            Ok(None)
+        }
+        heat => heat,
+    }
+}
+
+/// Settles the bytes that no window found. The amounts are the plan's, because these pages are not looked at again.
+fn settle_rest(report: &mut Report, work: &Work<'_>, survey: &Survey) {
+    for skipped in &work.plan.skipped {
+        report.untouched(skipped.mapping.process, skipped.reason, skipped.remote_bytes);
+    }
+    let unvisited = work.take_unvisited();
+    let alive: Vec<bool> = survey.spaces.iter().map(AddressSpace::is_alive).collect();
+    for (index, planned_move) in work.plan.moves.iter().enumerate() {
+        let rest = planned_move.remote_bytes().saturating_sub(report.found[index]);
+        let gone = planned_move.mappings.iter().all(|mapping| !alive[mapping.process]);
+        let reason =
+            if gone { Some(Reason::ProcessGone) } else { work.stop().filter(|_| unvisited[index]) };
+        let unread = report.unread[index].then_some(Reason::Unreadable);
+        match reason.or(unread) {
+            Some(reason) => report.untouched(planned_move.mappings[0].process, reason, rest),
+            // A window visited the place and did not find the page: it was freed, or the kernel moved it, between plan and visit.
+            None => report.vanished(planned_move.mappings[0].process, rest),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! One migration, from a target to its outcome: the same steps for the command line, for the daemon and for the suites.
+//!
+//! [`Migration::on`] reads the host, [`Migration::plan`] finds and surveys the target, [`Planned::exchange`] takes in those who make
+//! room, [`Planned::run`] moves and [`Planned::look_again`] surveys the target after the run. The caller decides only who may take
+//! part: that is its [`Party`].
+
+use crate::{
+    limits::{
+        RunLimits,
+        assignment::Assignment,
+        control::Control,
+        party::{Partners, Party, identities},
+    },
+    run::{beside::execute_with, partners::InOrder},
+};
+use numaloc_core::{Options, Outcome, Plan, Topology, exchange};
+use numaloc_host::{Error, Policies, Roots, Survey, Surveyor, heat, topology};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A migration that is about to be planned.
+#[derive(Debug)]
+pub struct Migration<'a> {
+    roots: &'a Roots,
+    topology: Topology,
+}
+
+impl<'a> Migration<'a> {
+    /// Reads the nodes of the host.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn on(roots: &'a Roots) -> Result<Self, Error> {
+        Ok(Self { roots, topology: topology::topology(roots)? })
+    }
+
+    /// As [`Self::on`], without the memory of the nodes: for a check before a plan.
+    ///
+    /// # Errors
+    /// As [`Self::on`].
+    pub fn without_memory(roots: &'a Roots) -> Result<Self, Error> {
+        Ok(Self { roots, topology: topology::places(roots)? })
+    }
+
+    /// The nodes of the host.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Checks that memory can be moved on this host as `options` ask for.
+    ///
+    /// # Errors
+    /// [`Error::BadNode`], [`Error::OneNode`], [`Error::NoDamon`].
+    pub fn check(&self, options: &Options) -> Result<(), Error> {
+        topology::check_options(self.roots, &self.topology, options)?;
+        topology::check_several(&self.topology)?;
+        heat::choose(self.roots, options.order).map(drop)
+    }
+
+    /// Plans what `options` ask for of the party that `find` finds. `stop` ends its survey.
+    ///
+    /// # Errors
+    /// The options name nodes or a way of measuring that this host does not have; the party is not found, may not be surveyed,
+    /// or has no process left.
+    pub fn plan<P: Party>(
+        self,
+        options: &Options,
+        policies: Policies<'_>,
+        stop: &(dyn Fn() -> bool + Sync),
+        find: impl FnOnce(&Topology) -> Result<P, P::Error>,
+    ) -> Result<Planned<P>, P::Error> {
+        let Self { roots, topology } = self;
+        topology::check_options(roots, &topology, options)?;
+        let order = heat::choose(roots, options.order)?;
+        let mut party = find(&topology)?;
+        let surveyor = Surveyor { roots, topology: &topology, options, policies, stop };
+        let (survey, seen) = party.survey(surveyor)?;
+        let plan = seen.plan(&topology, options).hottest_first(order);
+        if plan.processes.is_empty() {
+            return Err(Error::Empty { target: party.name() }.into());
+        }
+        let (roots, partners) = (roots.clone(), Partners::default());
+        Ok(Planned { roots, topology, plan, survey, party, partners })
+    }
+}
+
+/// A planned migration, with the processes of its target held open.
+#[derive(Debug)]
+pub struct Planned<P> {
+    /// The host.
+    pub roots: Roots,
+    /// Its nodes.
+    pub topology: Topology,
+    /// What is to be moved.
+    pub plan: Plan,
+    /// What the plan was made from.
+    pub survey: Survey,
+    /// Whose memory it is.
+    pub party: P,
+    partners: Partners<P>,
+}
+
+impl<P: Party> Planned<P> {
+    /// Has `partners` make room, except those with processes that the target has or a partner before them. Counts in the plan
+    /// what will move by exchange. `stop` ends their surveys.
+    pub fn exchange(&mut self, mut partners: Partners<P>, stop: &(dyn Fn() -> bool + Sync)) {
+        let mut taken = identities(&self.party);
+        let refused = partners.refused;
+        partners.parties.retain(|party| {
+            let is_apart = exchange::enlist(&mut taken, identities(party));
+            if !is_apart {
+                let why = "the target or another partner has processes of it, too";
+                refused(&party.name(), why);
+            }
+            is_apart
+        });
+        self.partners = partners;
+        if exchange::lacks_room(&self.plan) {
+            let options = self.plan.options.clone();
+            let (roots, topology, policies) = (&self.roots, &self.topology, Policies::AskBriefly);
+            let surveyor = Surveyor { roots, topology, options: &options, policies, stop };
+            InOrder::new(surveyor, &mut self.partners).expect(&mut self.plan);
+        }
+    }
+
+    /// Those who make room.
+    pub fn partners(&self) -> &[P] {
+        &self.partners.parties
+    }
+
+    /// Carries the plan out. Blocks until the run is done, cancelled or out of time. Gives back the outcome, and those of the
+    /// partners whose memory was moved.
+    ///
+    /// # Errors
+    /// The run could not begin. What fails later is in the outcomes.
+    pub fn run(
+        &mut self,
+        limits: &RunLimits,
+        control: &Control,
+    ) -> Result<(Outcome, Vec<Outcome>), Error> {
+        let Self { roots, topology, plan, survey, partners, .. } = self;
+        if plan.is_skipped() {
+            return Ok(Default::default());
+        }
+        let stop = || control.cancel.load(Relaxed);
+        let (options, policies) = (&plan.options, Policies::Ask);
+        let surveyor = Surveyor { roots, topology, options, policies, stop: &stop };
+        let run = Assignment { roots, topology, plan, survey, limits, control };
+        execute_with(run, &mut InOrder::new(surveyor, partners))
+    }
+
+    /// Surveys the target again, with the processes that it has got since. `None`: nothing was to be moved, or no process is
+    /// left. `stop` ends the survey.
+    ///
+    /// # Errors
+    /// The processes cannot be surveyed; [`Error::Stopped`].
+    pub fn look_again(&self, stop: &(dyn Fn() -> bool + Sync)) -> Result<Option<Plan>, Error> {
+        let Self { roots, topology, plan, survey, .. } = self;
+        if plan.is_skipped() {
+            return Ok(None);
+        }
+        let (options, policies) = (&plan.options, survey.known());
+        let surveyor = Surveyor { roots, topology, options, policies, stop };
+        let (_survey, seen) =
+            surveyor.survey(survey.processes_now(), survey.newcomers.arrivals())?;
+        let again = seen.plan(topology, options);
+        Ok((!again.processes.is_empty()).then_some(again))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numaloc_core::NodeSet;
+    use numaloc_host::{Resolved, Target, resolve};
+    use std::{
+        process::{Child, Command, Stdio},
+        sync::Mutex,
+    };
+
+    /// A process that sleeps, until this is dropped.
+    struct Asleep(Child);
+
+    impl Asleep {
+        fn new() -> Self {
+            let mut command = Command::new("sleep");
+            Self(command.arg("600").stdin(Stdio::null()).spawn().expect("coreutils"))
+        }
+
+        fn target(&self) -> Target {
+            Target::Pid(self.0.id().try_into().expect("a pid"))
+        }
+    }
+
+    impl Drop for Asleep {
+        fn drop(&mut self) {
+            self.0.kill().and_then(|()| self.0.wait()).expect("a child");
+        }
+    }
+
+    fn plan(targets: &[Target], options: &Options) -> Result<Planned<Resolved>, Error> {
+        let roots = Roots::default();
+        let find = |topology: &Topology| resolve(&roots, targets, topology);
+        Migration::on(&roots)?.plan(options, Policies::Leave, &|| false, find)
+    }
+
+    #[test]
+    fn a_partner_that_has_a_process_of_the_target_makes_no_room_at_all() {
+        static REFUSED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let (target, other) = (Asleep::new(), Asleep::new());
+        let mut planned = plan(&[target.target()], &Options::default()).expect("it sleeps");
+        let find = |targets: &[Target]| {
+            resolve(&planned.roots, targets, &planned.topology).expect("they sleep")
+        };
+        let both = [other.target(), target.target()];
+        let parties = vec![find(&both), find(&both[..1]), find(&both[..1])];
+        let names: Vec<String> = parties.iter().map(Party::name).collect();
+        let refused = |name: &str, _: &str| REFUSED.lock().expect("no panic").push(name.to_owned());
+        planned.exchange(Partners { parties, refused, ..Partners::default() }, &|| false);
+        assert_eq!(planned.partners().len(), 1);
+        assert_eq!(identities(&planned.partners()[0]).len(), 1);
+        assert_eq!(*REFUSED.lock().expect("no panic"), [&*names[0], &*names[2]]);
+    }
+
+    #[test]
+    fn nodes_that_do_not_exist_are_refused_before_anything_is_looked_at() {
+        let nowhere: Option<NodeSet> = "1023".parse().ok();
+        let to = Options { to: nowhere.clone(), ..Options::default() };
+        let from = Options { from: nowhere, ..Options::default() };
+        for options in [to, from] {
+            let refused = plan(&[Target::Pid(i32::MAX)], &options).expect_err("no such node");
+            assert!(matches!(refused, Error::BadNode { node: 1023, .. }), "{refused}");
+            let roots = Roots::default();
+            let refused = Migration::without_memory(&roots).and_then(|it| it.check(&options));
+            assert!(matches!(refused, Err(Error::BadNode { node: 1023, .. })), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn a_target_that_ends_has_no_second_look() {
+        let target = Asleep::new();
+        let planned = plan(&[target.target()], &Options::default()).expect("it sleeps");
+        drop(target);
+        assert_eq!(planned.look_again(&|| false).expect("readable"), None);
+    }
+}

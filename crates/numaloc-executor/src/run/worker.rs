@@ -1,0 +1,56 @@
+//! A worker: takes windows, finds folios in them, and has them moved.
+
+use crate::{
+    call::{batch::Mover, find::Found, retry::Retry},
+    work::{Work, report::Report, windows::Window},
+};
+use numaloc_core::Reason;
+use numaloc_host::{Roots, Survey};
+
+/// Moves the pages of the windows that it takes.
+#[derive(Debug)]
+pub struct Worker<'a> {
+    work: &'a Work<'a>,
+    mover: Mover<'a>,
+}
+
+impl<'a> Worker<'a> {
+    /// Opens the files that a worker needs.
+    pub fn new(roots: &Roots, work: &'a Work<'a>, survey: &'a Survey) -> Self {
+        Self { work, mover: Mover::new(roots, work, survey) }
+    }
+
+    /// Takes windows until there are no more or the run must stop. Settles all bytes that it found.
+    pub fn run(mut self) -> Report {
+        while self.work.stop().is_none()
+            && let Some(window) = self.work.next()
+        {
+            let fill = window.fill;
+            self.visit(window);
+            self.mover.flush_from(fill);
+            self.mover.rests.rest();
+        }
+        self.mover.flush();
+        Retry::new(self.work, &mut self.mover).run();
+        self.mover.into_report()
+    }
+
+    /// Moves the pages of a window that are away from home.
+    fn visit(&mut self, Window { move_index, range, .. }: Window) {
+        let Found { rows, strangers, is_growing, error } = self.mover.find(move_index, range, 0);
+        if error.is_some() {
+            self.mover.ledger.unread(move_index);
+        }
+        for (account, bytes) in strangers {
+            self.mover.ledger.found(move_index, account, bytes.end - bytes.start);
+            match is_growing {
+                true => self.mover.defer((move_index, account), bytes, 0, Reason::Shared),
+                false => self.mover.ledger.left(account, Reason::Shared, bytes.end - bytes.start),
+            }
+        }
+        for row in rows {
+            self.mover.ledger.found(move_index, row.first.account, row.bytes());
+            self.mover.put(row);
+        }
+    }
+}

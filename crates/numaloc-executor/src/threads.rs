@@ -1,0 +1,4 @@
+//! Where the threads of a run may run.
+
+pub(crate) mod affinity;
+pub(crate) mod placement;

@@ -1,0 +1,141 @@
+//! What a worker has found, moved and left. Every byte that was found is settled here, once.
+
+use crate::{
+    limits::control::Control,
+    pages::{folio::Folio, row::Row, verify::Sighting},
+    work::report::Report,
+};
+use numaloc_core::{CacheStop, Identity, Moved, NodeId, PAGE, Plan, Reason};
+use std::{fmt, io, ops::Range, sync::atomic::Ordering, time::Duration};
+
+/// Keeps a worker's report, and what whoever watches the run sees of it.
+#[derive(Debug)]
+pub struct Ledger<'a> {
+    control: &'a Control,
+    report: Report,
+    moved_bytes: u64,
+}
+
+impl<'a> Ledger<'a> {
+    /// Begins with an empty report.
+    pub fn new(plan: &Plan, control: &'a Control) -> Self {
+        Self { control, report: Report::new(plan), moved_bytes: 0 }
+    }
+
+    /// Counts bytes of the extent of move `move_index` that were found away from home, in the account of `process`.
+    pub fn found(&mut self, move_index: usize, process: usize, bytes: u64) {
+        self.report.found(move_index, process, bytes);
+    }
+
+    /// Notes that a part of the extent of move `move_index` could not be scanned.
+    pub fn unread(&mut self, move_index: usize) {
+        self.report.unread[move_index] = true;
+    }
+
+    /// Notes an error of a process. Only the first one is kept.
+    pub fn error(&mut self, process: usize, error: impl fmt::Display) {
+        self.report.error(process, error);
+    }
+
+    /// Settles what was seen of `row`, which was to go from its place in `process` to `to`. Returns the folios that
+    /// are still off their target.
+    pub fn seen(
+        &mut self,
+        process: Identity,
+        to: NodeId,
+        row: Row,
+        sighting: Sighting,
+    ) -> impl Iterator<Item = Folio> + use<> {
+        let folio = row.first;
+        let all = folio.address..folio.address + row.bytes();
+        for Range { start, end } in sighting.arrived(all) {
+            self.report.sample.add(Moved { process, address: start, to }, end - start);
+        }
+        let Sighting { arrived_bytes, absent_bytes, elsewhere, unread_bytes } = sighting;
+        self.left(folio.account, Reason::Unreadable, unread_bytes);
+        self.report.accounts[folio.account].moved(arrived_bytes);
+        if arrived_bytes > 0 {
+            let flows = &mut self.report.flows[folio.account];
+            *flows.entry((folio.from, to)).or_default() += arrived_bytes;
+        }
+        self.moved_bytes += arrived_bytes;
+        self.control.moved_bytes.fetch_add(arrived_bytes, Ordering::Relaxed);
+        self.settled(arrived_bytes);
+        self.vanished(folio.account, absent_bytes);
+        // A folio of which a part arrived or vanished was split, or unmapped in part: what is left of it counts as base pages.
+        let bytes = if arrived_bytes + absent_bytes == 0 { folio.bytes } else { PAGE };
+        elsewhere.into_iter().map(move |address| Folio { address, bytes, ..folio })
+    }
+
+    /// Settles bytes that are no longer there.
+    pub fn vanished(&mut self, process: usize, bytes: u64) {
+        self.report.accounts[process].vanished(bytes);
+        self.settled(bytes);
+    }
+
+    /// Settles bytes that stay, with the reason.
+    pub fn left(&mut self, process: usize, reason: Reason, bytes: u64) {
+        self.report.accounts[process].left(reason, bytes);
+        self.settled(bytes);
+    }
+
+    /// Settles a folio that the kernel reported on a node and that was then found off its target.
+    pub fn moved_back(&mut self, folio: &Folio) {
+        self.report.accounts[folio.account].moved_back(folio.bytes);
+        self.settled(folio.bytes);
+    }
+
+    /// Settles a folio that the kernel refused to move, with the reason and its errno.
+    pub fn refused(&mut self, folio: &Folio, reason: Reason, errno: i32) {
+        let (address, error) = (folio.address, io::Error::from_raw_os_error(errno));
+        self.error(folio.account, format_args!("move_pages at {address:#x}: {error}"));
+        self.left(folio.account, reason, folio.bytes);
+    }
+
+    /// Counts bytes that came to a target in place of page cache.
+    pub fn came_for_cache(&mut self, bytes: u64) {
+        self.report.calls.cache_bytes += bytes;
+    }
+
+    /// Counts bytes that came to a target in place of others' memory.
+    pub fn came_in_exchange(&mut self, bytes: u64) {
+        self.report.calls.exchanged_bytes += bytes;
+    }
+
+    /// Counts page cache that went from a target to another node.
+    pub fn cache_moved(&mut self, from: NodeId, to: NodeId, bytes: u64) {
+        if bytes > 0 {
+            *self.report.cache_flows.entry((from, to)).or_default() += bytes;
+        }
+    }
+
+    /// Notes why no more page cache was dropped, or moved away. Only the first reason is kept.
+    pub fn cache_stop(&mut self, stop: CacheStop) {
+        self.report.calls.cache_stop.get_or_insert(stop);
+    }
+
+    /// Counts a time that a node was asked to drop page cache.
+    pub fn reclaimed(&mut self) {
+        self.report.calls.reclaims += 1;
+    }
+
+    /// Counts a wait for the compaction of a node, and the compaction if it was begun for this wait.
+    pub fn compacted(&mut self, is_begun: bool, wait: Duration) {
+        self.report.calls.compactions += u64::from(is_begun);
+        self.report.calls.compaction_wait += wait;
+    }
+
+    /// Bytes that were seen on their targets so far.
+    pub fn moved_bytes(&self) -> u64 {
+        self.moved_bytes
+    }
+
+    /// The report. Its calls have only what was said here of page cache.
+    pub fn into_report(self) -> Report {
+        self.report
+    }
+
+    fn settled(&self, bytes: u64) {
+        self.control.settled_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}

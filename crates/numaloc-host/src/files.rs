@@ -1,0 +1,16 @@
+//! Files of the kernel, one reader each, below roots that are passed in.
+
+pub(crate) mod answering;
+pub(crate) mod error;
+pub(crate) mod frames;
+pub(crate) mod kpage;
+pub(crate) mod maps;
+pub(crate) mod numa_maps;
+pub(crate) mod open_files;
+pub(crate) mod pagemap;
+pub mod read;
+pub(crate) mod roots;
+pub(crate) mod unix_socket;
+pub(crate) mod vmstat;
+pub(crate) mod wait;
+pub(crate) mod zoneinfo;

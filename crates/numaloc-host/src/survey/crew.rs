@@ -1,0 +1,273 @@
+//! The processes of a target at one time, and those that it gets while it is looked at and moved.
+//!
+//! Whether a page belongs to the target alone is decided by comparing the mappings that are known with the number that
+//! the kernel counts. So in a server that forks, the mappings of processes that were born meanwhile have to be known as
+//! well. They are looked for where a page has more mappings than are known.
+
+use crate::{
+    Arrivals, Roots,
+    files::maps::Vma,
+    survey::{space::AddressSpace, vmas},
+};
+use numaloc_core::{ClaimSet, Claims, Mapping, Options, Pages, Process, Topology, planner};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// Most processes that one look takes in. A target that gets more between two looks keeps what those map.
+const MOST: usize = 1024;
+
+/// What is needed to take in processes that a target gets.
+#[derive(Debug)]
+pub struct Growth {
+    /// The host.
+    pub roots: Arc<Roots>,
+    /// Its nodes.
+    pub topology: Topology,
+    /// The options of the survey.
+    pub options: Options,
+    /// Finds the processes.
+    pub arrivals: Arc<dyn Arrivals>,
+}
+
+/// The processes of a target at one time: those of the survey, and those that it has got since.
+#[derive(Debug)]
+pub struct Crew {
+    /// Their memory. Those of the survey come first. An index stays with its process; that of a newcomer that has ended
+    /// leads to memory that no longer exists.
+    pub spaces: Vec<AddressSpace>,
+    /// Their claims.
+    pub claims: Claims,
+    surveyed: usize,
+    newcomers: Vec<Newcomer>,
+    /// Stands for all newcomers that have ended, so that these take next to no memory.
+    ended: Option<AddressSpace>,
+    /// VMAs of processes of the survey, read when they are first needed. `None`: the process has ended.
+    layouts: Mutex<BTreeMap<usize, Option<Arc<Vec<Vma>>>>>,
+}
+
+/// A process that a target has got since the survey, and that was alive at the last look.
+#[derive(Clone, Debug)]
+struct Newcomer {
+    process: usize,
+    vmas: Arc<Vec<Vma>>,
+}
+
+/// A part of an extent, with all mappings that show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Bytes from the extent's start.
+    pub range: Range<u64>,
+    /// The mappings of the extent, and then those of newcomers. Offsets are counted from the extent's start.
+    pub mappings: Vec<Mapping>,
+    /// Whether it is mapped shared, so that a page which newcomers alone map is a page of the extent. Otherwise such a
+    /// page is a copy of their own.
+    pub is_shared: bool,
+}
+
+impl Crew {
+    /// The processes of a survey.
+    fn new(spaces: &[AddressSpace], claims: &Claims) -> Self {
+        Self {
+            spaces: spaces.to_vec(),
+            claims: claims.clone(),
+            surveyed: spaces.len(),
+            newcomers: Vec::new(),
+            ended: None,
+            layouts: Mutex::default(),
+        }
+    }
+
+    /// Whether it has processes that the survey does not know.
+    pub fn has_newcomers(&self) -> bool {
+        !self.newcomers.is_empty()
+    }
+
+    /// The processes that were alive at the last look and that the survey does not know.
+    pub fn newcomers(&self) -> impl Iterator<Item = &Process> {
+        self.newcomers.iter().map(|newcomer| &self.spaces[newcomer.process].process)
+    }
+
+    /// Divides `range`, in bytes from the start of an extent with these `mappings`, where the newcomers that map it
+    /// change. A newcomer counts only if its pages belong where those of the extent belong: if its claim is one of
+    /// theirs.
+    pub fn cuts(&self, mappings: &[Mapping], pages: &Pages, range: Range<u64>) -> Vec<Cut> {
+        let (others, is_shared) = self.pieces(mappings, pages, &range);
+        let inside = |at: &u64| range.start < *at && *at < range.end;
+        let ends = others.iter().flat_map(|(piece, _)| [piece.start, piece.end]).filter(inside);
+        let ends: BTreeSet<u64> = ends.chain([range.end]).collect();
+        let mut cuts: Vec<Cut> = Vec::new();
+        let mut start = range.start;
+        for end in ends {
+            let all = others.iter().filter(|(piece, _)| piece.start <= start && end <= piece.end);
+            let all: Vec<Mapping> =
+                mappings.iter().copied().chain(all.map(|(_, mapping)| *mapping)).collect();
+            match cuts.last_mut() {
+                Some(last) if last.mappings == all => last.range.end = end,
+                _ => cuts.push(Cut { range: start..end, mappings: all, is_shared }),
+            }
+            start = end;
+        }
+        cuts
+    }
+
+    /// Where newcomers map an extent, and whether the extent is mapped shared.
+    fn pieces(
+        &self,
+        mappings: &[Mapping],
+        pages: &Pages,
+        range: &Range<u64>,
+    ) -> (Vec<(Range<u64>, Mapping)>, bool) {
+        let claims = match pages {
+            Pages::Common(claims) => claims.clone(),
+            Pages::All | Pages::Own => {
+                self.claims.of(mappings.iter().map(|mapping| mapping.process))
+            }
+        };
+        let newcomers: Vec<&Newcomer> =
+            self.newcomers.iter().filter(|newcomer| self.is_of(newcomer, &claims)).collect();
+        let known =
+            || mappings.iter().find_map(|known| Some((*known, self.layout(known.process)?)));
+        let Some((known, layout)) = (!newcomers.is_empty()).then(known).flatten() else {
+            return (Vec::new(), false);
+        };
+        let (mut pieces, mut is_shared) = (Vec::new(), true);
+        let addresses = known.start + range.start..known.start + range.end;
+        for vma in layout.iter().filter(|vma| overlap(&(vma.start..vma.end), &addresses).is_some())
+        {
+            is_shared &= vma.shared;
+            for Newcomer { process, vmas } in &newcomers {
+                let theirs = vmas.iter().filter(|theirs| theirs.object == vma.object);
+                pieces.extend(theirs.filter_map(|theirs| {
+                    let shown = overlap(&bytes(vma), &bytes(theirs))?;
+                    let address = vma.start + (shown.start - vma.offset);
+                    // Of a mapping that begins before the extent, the part in the extent.
+                    let before = known.start.saturating_sub(address);
+                    let at = (address + before).checked_sub(known.start)?;
+                    let end = at + (shown.end - shown.start).checked_sub(before)?;
+                    let start = theirs.start + (shown.start + before - theirs.offset);
+                    let mapping = Mapping { process: *process, start: start.checked_sub(at)? };
+                    (at < end).then_some((at..end, mapping))
+                }));
+            }
+        }
+        (pieces, is_shared)
+    }
+
+    fn is_of(&self, newcomer: &Newcomer, claims: &ClaimSet) -> bool {
+        claims.numbers().any(|number| number == self.claims.number(newcomer.process))
+    }
+
+    /// The VMAs of a process of the survey.
+    fn layout(&self, process: usize) -> Option<Arc<Vec<Vma>>> {
+        let mut layouts = lock(&self.layouts);
+        let read = || {
+            let vmas = vmas::read(&self.spaces[process], &mut vmas::Common::default()).ok()?;
+            Some(vmas).filter(|vmas| !vmas.is_empty()).map(Arc::new)
+        };
+        layouts.entry(process).or_insert_with(read).clone()
+    }
+
+    /// Looks who has come and who has ended. `None`: nobody.
+    fn grown(&self, growth: &Growth) -> Option<Self> {
+        let is_alive = |newcomer: &Newcomer| self.spaces[newcomer.process].is_alive();
+        let (living, gone): (Vec<Newcomer>, Vec<Newcomer>) =
+            self.newcomers.iter().cloned().partition(is_alive);
+        let surveyed = self.spaces[..self.surveyed].iter();
+        let known: Vec<&AddressSpace> =
+            surveyed.chain(living.iter().map(|newcomer| &self.spaces[newcomer.process])).collect();
+        let pids: BTreeSet<i32> = known.iter().flat_map(|space| space.pids()).collect();
+        let mut fresh: Vec<(AddressSpace, Vec<Vma>)> = Vec::new();
+        for process in growth.arrivals.arrived(&|pid| pids.contains(&pid)).into_iter().take(MOST) {
+            let Ok(Some(space)) = AddressSpace::answering(&growth.roots, process) else { continue };
+            let same = |other: &AddressSpace| other.may_be_same(&space);
+            let is_known = known.iter().any(|&other| same(other))
+                || fresh.iter().any(|(other, _)| same(other));
+            if is_known || !growth.arrivals.admits(&space.process) {
+                continue;
+            }
+            let vmas = vmas::read(&space, &mut vmas::Common::default());
+            fresh.extend(vmas.ok().filter(|vmas| !vmas.is_empty()).map(|vmas| (space, vmas)));
+        }
+        if fresh.is_empty() && gone.is_empty() {
+            return None;
+        }
+        let mut grown = Self { newcomers: living, ..Self::new(&self.spaces, &self.claims) };
+        (grown.surveyed, grown.ended) = (self.surveyed, self.ended.clone());
+        for Newcomer { process, .. } in gone {
+            let ended = grown.ended.get_or_insert_with(|| self.spaces[process].clone());
+            grown.spaces[process] = ended.clone();
+        }
+        for (space, vmas) in fresh {
+            grown.add(space, vmas, growth);
+        }
+        Some(grown)
+    }
+
+    /// Takes a process in, if another one has the same claim: the plan has no routes for others.
+    fn add(&mut self, space: AddressSpace, vmas: Vec<Vma>, growth: &Growth) {
+        let Growth { topology, options, .. } = growth;
+        let claims = planner::claims(topology, std::slice::from_ref(&space.process), options);
+        if self.claims.admit(&claims.join(&claims.of([0]))) {
+            let process = self.spaces.len();
+            self.spaces.push(space);
+            self.newcomers.push(Newcomer { process, vmas: Arc::new(vmas) });
+        }
+    }
+}
+
+/// The bytes of its object that a VMA shows.
+fn bytes(vma: &Vma) -> Range<u64> {
+    vma.offset..vma.offset + (vma.end - vma.start)
+}
+
+fn overlap(a: &Range<u64>, b: &Range<u64>) -> Option<Range<u64>> {
+    let both = a.start.max(b.start)..a.end.min(b.end);
+    (!both.is_empty()).then_some(both)
+}
+
+/// The processes that a target gets after its survey. By default it gets none.
+#[derive(Debug, Default)]
+pub struct Newcomers(Option<(Arc<Growth>, Mutex<Arc<Crew>>)>);
+
+impl Newcomers {
+    /// Those that `growth` finds, beside the processes of a survey.
+    pub(crate) fn new(growth: Arc<Growth>, spaces: &[AddressSpace], claims: &Claims) -> Self {
+        Self(Some((growth, Mutex::new(Arc::new(Crew::new(spaces, claims))))))
+    }
+
+    /// What finds them; `None`: the target gets no processes.
+    pub fn arrivals(&self) -> Option<Arc<dyn Arrivals>> {
+        self.0.as_ref().map(|(growth, _)| growth.arrivals.clone())
+    }
+
+    /// The processes at the last look; `None`: those of the survey, and the target gets no others.
+    pub fn crew(&self) -> Option<Arc<Crew>> {
+        self.0.as_ref().map(|(_, crew)| lock(crew).clone())
+    }
+
+    /// The processes now. `seen` is the result of an earlier look: if another thread has looked since, its result is
+    /// given; if nobody has come or ended, `seen` itself.
+    pub fn look(&self, seen: &Arc<Crew>) -> Arc<Crew> {
+        let Some((growth, crew)) = &self.0 else { return seen.clone() };
+        let mut crew = lock(crew);
+        if Arc::ptr_eq(&crew, seen)
+            && let Some(grown) = crew.grown(growth)
+        {
+            *crew = Arc::new(grown);
+        }
+        crew.clone()
+    }
+
+    /// The processes that the target has got by now, without those that the survey knows.
+    pub fn now(&self) -> Vec<Process> {
+        let crew = self.crew().map(|crew| self.look(&crew));
+        crew.iter().flat_map(|crew| crew.newcomers()).cloned().collect()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

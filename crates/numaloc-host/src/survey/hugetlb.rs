@@ -1,0 +1,155 @@
+//! Which mappings are hugetlb memory, by the devices that /proc/PID/maps shows.
+//!
+//! All hugetlb memory is on a mount of hugetlbfs, which has pages of one size. Files are on a mount of their own. For all other
+//! hugetlb memory (mmap(2) with MAP_HUGETLB, memfd_create(2) with MFD_HUGETLB, shmget(2) with SHM_HUGETLB) the kernel has a mount
+//! for each page size (fs/hugetlbfs/inode.c, `hugetlb_file_setup`).
+
+use crate::{
+    Roots,
+    files::{
+        maps::{Object, Vma},
+        read,
+    },
+    nodes::node_memory::pool_directories,
+    survey::space::AddressSpace,
+};
+use nix::sys::{
+    memfd::{MFdFlags, memfd_create},
+    stat::{fstat, major, minor},
+};
+use std::collections::BTreeMap;
+
+/// Major and minor number.
+type Device = (u32, u32);
+
+/// What is known of devices, for as long as one look takes: a file system that is mounted later may get the device of one that
+/// was unmounted.
+#[derive(Debug)]
+pub(crate) struct Mounts {
+    /// The page size in bytes; `None` for a device that is no hugetlbfs.
+    sizes: BTreeMap<Device, Option<u64>>,
+    /// The smallest page size of the kernel's pools in bytes; `None`: it has no pools.
+    least: Option<u64>,
+}
+
+impl Mounts {
+    /// Those that the kernel has for itself.
+    pub(crate) fn new(roots: &Roots) -> Self {
+        let pools = pool_directories(&roots.sys.join("kernel/mm/hugepages"));
+        let least = pools.keys().next().copied();
+        let of_pool = |bytes: &u64| {
+            let size = MFdFlags::from_bits_retain(bytes.trailing_zeros() << HUGE_SHIFT);
+            Some((device(MFdFlags::MFD_HUGETLB | size)?, Some(*bytes)))
+        };
+        let other = device(MFdFlags::empty()).map(|device| (device, None));
+        Self { sizes: pools.keys().filter_map(of_pool).chain(other).collect(), least }
+    }
+
+    /// The page size of a mapping in bytes, if it is hugetlb memory.
+    pub(crate) fn page_bytes(&mut self, space: &AddressSpace, vma: &Vma) -> Option<u64> {
+        let (Object::File { device, .. } | Object::Segment { device, .. }) = vma.object else {
+            return None;
+        };
+        // Libraries are most often on devices with such a number, too, but none of them fills huge pages.
+        let bounds = vma.start | vma.end | vma.offset;
+        if device.0 != 0 || self.least.is_none_or(|least| !bounds.is_multiple_of(least)) {
+            return None;
+        }
+        if let Some(known) = self.sizes.get(&device) {
+            return *known;
+        }
+        // The process may have got the file from another one, in whose namespace it is mounted.
+        let own = || read::text(&space.roots().proc.join("self/mountinfo")).ok();
+        self.learn(&space.read("mountinfo", read::text).ok().flatten().unwrap_or_default());
+        if !self.sizes.contains_key(&device) {
+            self.learn(&own().unwrap_or_default());
+        }
+        self.sizes.get(&device).copied().flatten()
+    }
+
+    fn learn(&mut self, mountinfo: &str) {
+        for (device, bytes) in mountinfo.lines().filter_map(mount) {
+            self.sizes.entry(device).or_insert(bytes);
+        }
+    }
+}
+
+/// include/uapi/linux/memfd.h, MFD_HUGE_SHIFT
+const HUGE_SHIFT: u32 = 26;
+
+/// The device of memory that is made with these flags: of a file without a page.
+fn device(flags: MFdFlags) -> Option<Device> {
+    let file = memfd_create("numaloc", flags | MFdFlags::MFD_CLOEXEC).ok()?;
+    let device = fstat(&file).ok()?.st_dev;
+    Some((major(device) as u32, minor(device) as u32))
+}
+
+/// The device of a line of mountinfo (proc_pid_mountinfo(5)), and the page size in bytes if that is a hugetlbfs.
+fn mount(line: &str) -> Option<(Device, Option<u64>)> {
+    let (mount, file_system) = line.split_once(" - ")?;
+    let (major, minor) = mount.split(' ').nth(2)?.split_once(':')?;
+    let device = (major.parse().ok()?, minor.parse().ok()?);
+    let mut words = file_system.split(' ');
+    if words.next() != Some("hugetlbfs") {
+        return Some((device, None));
+    }
+    let size = words.nth(1)?.split(',').find_map(|option| option.strip_prefix("pagesize="));
+    Some((device, Some(bytes(size?)?)))
+}
+
+/// `2M`, `1024M`, `64K` (fs/hugetlbfs/inode.c, `hugetlbfs_show_options`).
+fn bytes(size: &str) -> Option<u64> {
+    let (digits, unit) = size.split_at_checked(size.len().checked_sub(1)?)?;
+    let shift = match unit {
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{fake::Fake, files::maps::parse_line};
+    use numaloc_core::HUGE;
+
+    const MOUNTS: &str = "\
+        22 28 0:20 / /sys rw,nosuid - sysfs sysfs rw\n\
+        35 22 0:31 / /dev/hugepages rw,nosuid shared:8 - hugetlbfs hugetlbfs rw,pagesize=2M\n\
+        36 22 0:32 / /dev/huge\\040pages rw - hugetlbfs none rw,uid=7,pagesize=1024M,size=4G\n\
+        37 22 8:1 / / rw - ext4 /dev/sda1 rw\n";
+
+    #[test]
+    fn mounts_have_a_page_size() {
+        let all: BTreeMap<Device, Option<u64>> = MOUNTS.lines().filter_map(mount).collect();
+        let expected =
+            [((0, 20), None), ((0, 31), Some(HUGE)), ((0, 32), Some(1 << 30)), ((8, 1), None)];
+        assert_eq!(all, expected.into());
+        for line in
+            ["", "1 2 3", "35 22 0:31 / / rw - hugetlbfs x rw", "a b c:d / / rw - hugetlbfs x y"]
+        {
+            assert_eq!(mount(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn files_of_a_hugetlbfs_are_known_by_their_device() {
+        let fake = Fake::new();
+        fake.process(100, "qemu", &["0"]);
+        fake.write("proc/100/mountinfo", MOUNTS);
+        let bytes = |line: &str| {
+            let mut mounts = Mounts::new(&fake.roots());
+            mounts.page_bytes(&fake.space(100), &parse_line(line).expect("a line"))
+        };
+        let guest = "40000000-80000000 rw-s 00000000 00:1f 77 /dev/hugepages/guest";
+        assert_eq!(bytes(guest), None, "there are no pools");
+        fake.write("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "1\n");
+        assert_eq!(bytes(guest), Some(HUGE));
+        assert_eq!(bytes(&guest.replace("00:1f", "00:20")), Some(1 << 30));
+        assert_eq!(bytes(&guest.replace("00:1f", "00:14")), None);
+        assert_eq!(bytes(&guest.replace("00:1f", "00:7f")), None, "nobody knows it");
+        assert_eq!(bytes(&guest.replace("80000000", "80001000")), None, "no whole huge pages");
+    }
+}

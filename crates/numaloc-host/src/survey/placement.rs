@@ -1,0 +1,292 @@
+//! Memory policies and hugetlb page sizes of memory that is to be moved, and how far they are read.
+//!
+//! For another process only numa_maps tells them. To print a VMA's line the kernel walks each of the VMA's pages
+//! (fs/proc/task_mmu.c, `show_numa_map`), which takes about 28 ns for each base page, without a break. Up to 6.12 the
+//! kernel holds the process's mmap_lock during the walk. Threads that map or unmap then wait, and after the first of
+//! these also threads that fault. In 7.2 the kernel holds the VMA's own lock. A walk can be neither cut short nor begun
+//! in the middle: VMAs come in the order of their addresses.
+
+use crate::{
+    Error,
+    files::numa_maps::{self, AtOnce, Placement},
+    survey::{sight::Sight, space::AddressSpace},
+};
+use numaloc_core::{
+    Claims, Extent, Identity, Kind, Mapping, Mempolicy, NodeResidency, NodeSet, Options, Pages,
+};
+use std::{collections::BTreeMap, path::Path};
+
+/// A VMA with at most this many resident bytes is brief: to walk it takes a tenth of a millisecond if its pages are
+/// base pages. Huge pages take next to nothing, but which pages are huge is only guessed until they are moved
+/// (`residency`).
+const BRIEF_BYTES: u64 = 16 << 20;
+
+const FILE: &str = "numa_maps";
+
+/// How far memory policies are read.
+#[derive(Clone, Copy, Debug)]
+pub enum Policies<'a> {
+    /// Those of all memory that is to be moved, whatever that takes. For use before a move.
+    Ask,
+    /// As far as the application does not notice it. If larger mappings have to be walked on the way, only the policy
+    /// of the process as a whole is read (set_mempolicy, numactl), and none of single VMAs.
+    AskBriefly,
+    /// Those that an earlier survey of the same processes has found. Processes that are new since then count as without
+    /// a policy. A new mapping has that of the known mapping below it.
+    Known(Known<'a>),
+    /// Not at all.
+    Leave,
+}
+
+/// What a survey has found out that holds for later ones too ([`crate::Survey::known`]).
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// How page locations were found.
+    pub(crate) sight: &'a Sight,
+    pub(crate) placements: &'a Placements,
+}
+
+/// What has been read of each process, by its identity.
+pub(crate) type Placements = BTreeMap<Identity, Vec<Placement>>;
+
+/// What [`Placing::place`] works on.
+pub(crate) struct Placing<'a> {
+    pub(crate) spaces: &'a [AddressSpace],
+    pub(crate) claims: &'a Claims,
+    pub(crate) sources: &'a NodeSet,
+    pub(crate) options: &'a Options,
+    pub(crate) policies: Policies<'a>,
+    pub(crate) stop: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// What has to be read of one process.
+#[derive(Default)]
+struct Questions {
+    /// Extents that have pages to be moved, by index, with their first address in this process.
+    wanted: Vec<(usize, u64)>,
+    /// The first addresses of all extents in this process, with the bytes that the kernel walks there.
+    walks: Vec<(u64, u64)>,
+}
+
+impl Placing<'_> {
+    /// Fills in policy and hugetlb page size of the extents that have pages to be moved. Returns what has been read,
+    /// for later surveys.
+    ///
+    /// # Errors
+    /// [`Error::NoRights`]; [`Error::Stopped`]; errors of reading.
+    pub(crate) fn place(&self, extents: &mut [Extent]) -> Result<Placements, Error> {
+        let mut all = Placements::new();
+        let mut answered = vec![false; extents.len()];
+        for (space, questions) in self.spaces.iter().zip(self.questions(extents)) {
+            let (settled, open): (Vec<_>, Vec<_>) =
+                questions.wanted.iter().partition(|&&(index, _)| answered[index]);
+            let last = open.iter().map(|&(_, start)| start).max();
+            let known = match (self.policies, last) {
+                (Policies::Leave, _) => continue,
+                (_, None) if settled.is_empty() => continue,
+                (Policies::Known(before), _) => {
+                    before.placements.get(&space.process.identity).cloned()
+                }
+                (_, None) => self.first(&questions, space)?.map(|first| vec![first]),
+                (Policies::AskBriefly, Some(last)) if !questions.are_brief(last) => {
+                    self.guess(extents, &questions, space)?;
+                    continue;
+                }
+                (Policies::Ask | Policies::AskBriefly, Some(last)) => {
+                    let at_once = questions.at_once();
+                    let read = |path: &Path| numa_maps::up_to(path, last, at_once, self.stop);
+                    space.read(FILE, read)?
+                }
+            };
+            let known = known.unwrap_or_default();
+            for (index, start) in open {
+                let is_told = fill(&mut extents[index], &known, start);
+                answered[index] = is_told && has_one_policy(&extents[index]);
+            }
+            if let Some(first) = known.first() {
+                settled.iter().for_each(|&(index, _)| wish(&mut extents[index], &first.policy));
+            }
+            all.insert(space.process.identity, known);
+        }
+        Ok(all)
+    }
+
+    fn questions(&self, extents: &[Extent]) -> Vec<Questions> {
+        let mut questions: Vec<Questions> = Vec::new();
+        questions.resize_with(self.spaces.len(), Questions::default);
+        for (index, extent) in extents.iter().enumerate() {
+            let resident = extent.residency.nodes.values().map(NodeResidency::total_bytes);
+            // Huge pages have an entry each.
+            let bytes = if extent.hugetlb_bytes.is_some() { 0 } else { resident.sum() };
+            let is_away = self.is_away(extent);
+            for &Mapping { process, start } in &extent.mappings {
+                questions[process].walks.push((start, bytes));
+                if is_away {
+                    questions[process].wanted.push((index, start));
+                }
+            }
+        }
+        questions
+    }
+
+    fn is_away(&self, extent: &Extent) -> bool {
+        let home = self.claims.on(&extent.mappings, &extent.pages).home;
+        extent.residency.nodes.iter().any(|(&node, resident)| {
+            !home.contains(node)
+                && self.sources.contains(node)
+                && (resident.owned_bytes > 0 || self.options.include_shared)
+        })
+    }
+
+    /// The first line of numa_maps, if its VMA has at most [`BRIEF_BYTES`].
+    fn first(
+        &self,
+        questions: &Questions,
+        space: &AddressSpace,
+    ) -> Result<Option<Placement>, Error> {
+        match questions.walks.iter().min() {
+            Some(&(_, bytes)) if bytes <= BRIEF_BYTES => {
+                Ok(space.read(FILE, numa_maps::first)?.flatten())
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes the policy of the process as a whole for that of each mapping. The first line shows it, unless the first
+    /// mapping has a policy of its own; a program's code never has one. If there is no first line, or the policy is the
+    /// default, the mappings count as not asked ([`Mempolicy::Unasked`]).
+    fn guess(
+        &self,
+        extents: &mut [Extent],
+        questions: &Questions,
+        space: &AddressSpace,
+    ) -> Result<(), Error> {
+        if self.options.include_bound {
+            return Ok(());
+        }
+        let policy = match self.first(questions, space)?.map(|first| first.policy) {
+            None | Some(Mempolicy::Default) => Mempolicy::Unasked,
+            Some(policy) => policy,
+        };
+        for &(index, _) in &questions.wanted {
+            wish(&mut extents[index], &policy);
+        }
+        Ok(())
+    }
+}
+
+impl Questions {
+    /// Whether each walk up to the mapping at `last` is short by itself.
+    fn are_brief(&self, last: u64) -> bool {
+        self.walks.iter().all(|&(start, bytes)| start > last || bytes <= BRIEF_BYTES)
+    }
+
+    /// How many VMAs to walk at once. The last lines of a page may be those of VMAs behind the ones that are needed, so
+    /// all mappings count.
+    fn at_once(&self) -> AtOnce {
+        match self.walks.iter().map(|&(_, bytes)| bytes).sum::<u64>() <= BRIEF_BYTES {
+            true => AtOnce::Many,
+            false => AtOnce::One,
+        }
+    }
+}
+
+/// Fills in what is known of the mapping at `start`. Returns whether anything is.
+fn fill(extent: &mut Extent, known: &[Placement], start: u64) -> bool {
+    let Some(placement) = numa_maps::at(known, start) else { return false };
+    extent.hugetlb_bytes = extent.hugetlb_bytes.or(placement.hugetlb_bytes);
+    wish(extent, &placement.policy);
+    true
+}
+
+/// Whether one answer holds for all processes that map the extent. A policy of shared memory belongs to the object
+/// (mm/shmem.c, `shmem_get_policy`), but not with hugetlb pages. If the object has no policy, each process shows its
+/// own policy as a whole, and the first line of its numa_maps is enough for that. So of very many processes that map a
+/// segment, only one has all of it walked.
+fn has_one_policy(extent: &Extent) -> bool {
+    extent.kind == Kind::Shmem && extent.pages == Pages::All && extent.hugetlb_bytes.is_none()
+}
+
+/// If several processes map the extent, the first policy found that is not the default decides.
+fn wish(extent: &mut Extent, policy: &Mempolicy) {
+    if matches!(extent.policy, Mempolicy::Default | Mempolicy::Unasked) {
+        extent.policy = policy.clone();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+    use numaloc_core::{Claim, NodeId, Process, Residency};
+    use std::sync::Arc;
+
+    /// The policy that is found for a segment that two processes map, with the numa_maps of each.
+    fn policy_of(lines: [&str; 2]) -> Mempolicy {
+        let fake = Fake::new();
+        let spaces = [100, 101].map(|pid| {
+            fake.process(pid, "app", &["0"]);
+            let identity = Identity { pid, start_time: 1000 + pid as u64 };
+            let (comm, mems_allowed) = ("app".into(), NodeSet::default());
+            let (cpus, threads) = (Default::default(), Vec::new());
+            let process = Process { identity, comm, cpus, threads, mems_allowed };
+            AddressSpace::open(&Arc::new(fake.roots()), process).unwrap().unwrap()
+        });
+        for (pid, lines) in [100, 101].iter().zip(lines) {
+            fake.write(&format!("proc/{pid}/numa_maps"), lines);
+        }
+        let remote = NodeResidency { owned_bytes: 0x4000, ..NodeResidency::default() };
+        let nodes = [(NodeId(1), remote)].into();
+        let mut extents = [Extent {
+            mappings: [0, 1].map(|process| Mapping { process, start: 0x5000 }).to_vec(),
+            pages: Pages::All,
+            bytes: 0x4000,
+            kind: Kind::Shmem,
+            policy: Mempolicy::Default,
+            hugetlb_bytes: None,
+            mappers: Default::default(),
+            name: "/SYSV00000000".into(),
+            residency: Residency { nodes, ..Residency::default() },
+        }];
+        let home: NodeSet = "0".parse().unwrap();
+        let claim = Claim { home: home.clone(), allowed: home };
+        let placing = Placing {
+            claims: &spaces.iter().map(|_| claim.clone()).collect(),
+            spaces: &spaces,
+            sources: &"1".parse().unwrap(),
+            options: &Options::default(),
+            policies: Policies::Ask,
+            stop: &|| false,
+        };
+        placing.place(&mut extents).unwrap();
+        let [extent] = extents;
+        extent.policy
+    }
+
+    #[test]
+    fn of_those_who_map_a_segment_one_is_asked_for_its_policy() {
+        let bind = |node: &str| Mempolicy::Bind(node.parse().unwrap());
+        let lines = "1000 default N0=1\n5000 bind:0 file=/SYSV00000000 N1=4\n";
+        let unread = "1000 default N0=1\n5000 bind:7 file=/SYSV00000000 N1=4\n";
+        assert_eq!(policy_of([lines, unread]), bind("0"), "the second is not read so far");
+        let none = "1000 default N0=1\n5000 default file=/SYSV00000000 N1=4\n";
+        assert_eq!(policy_of([none, unread]), Mempolicy::Default);
+        let wish = "1000 bind:1 N0=1\n5000 bind:7 file=/SYSV00000000 N1=4\n";
+        assert_eq!(policy_of([none, wish]), bind("1"), "a process's policy is in its first line");
+        let huge = none.replace("N1=4", "huge N1=4 kernelpagesize_kB=2048");
+        assert_eq!(policy_of([&huge, unread]), bind("7"), "with huge pages each has its own");
+        assert_eq!(policy_of(["", lines]), bind("0"), "the first has ended");
+    }
+
+    #[test]
+    fn only_small_mappings_on_the_way_are_walked_in_passing() {
+        let walks = vec![(0x1000, 4096), (0x9000, BRIEF_BYTES + 4096), (0x5000, BRIEF_BYTES)];
+        let questions = Questions { wanted: Vec::new(), walks };
+        assert!(questions.are_brief(0x5000), "what lies behind does not matter");
+        assert!(!questions.are_brief(0x9000));
+        let walks = |walks| Questions { wanted: Vec::new(), walks };
+        assert_eq!(walks(vec![(0x1000, 4096), (0x5000, 4096)]).at_once(), AtOnce::Many);
+        let two = walks(vec![(0x1000, BRIEF_BYTES), (0x5000, 4096)]);
+        assert!(two.are_brief(0x5000) && two.at_once() == AtOnce::One, "together they take long");
+    }
+}

@@ -1,0 +1,254 @@
+//! Where the pages of extents are: scanned piece by piece, by several threads if wished.
+
+use crate::{
+    Error,
+    files::pagemap::Entry,
+    survey::{
+        crew::Cut,
+        extents::Part,
+        scan::{Ownership, PageRun, Scanned, Scanner},
+        space::AddressSpace,
+    },
+};
+use numaloc_core::{
+    Chunks, ClaimSet, Claims, Extent, HUGE, NodeResidency, NodeSet, Pages, Residency,
+};
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    sync::{Mutex, PoisonError},
+    thread,
+};
+
+/// Bytes that are scanned at a time: some milliseconds of base pages.
+const PIECE: u64 = 128 << 20;
+/// The largest number of pieces of an extent: a large reservation is mostly empty.
+const PIECES: u64 = 1024;
+/// With more mappings than this, pieces are larger, because each piece begins with a look through all mappings.
+const MAPPINGS: u64 = 256;
+
+/// Where the pages of an extent are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// The pages that belong to the extent, unless it is a [`Pages::Common`] one.
+    pub(crate) residency: Residency,
+    /// The pages of a [`Pages::Common`] extent, by the claims of the processes that share them.
+    pub(crate) common: BTreeMap<ClaimSet, Residency>,
+    /// The chunks of a [`Pages::Own`] extent in which pages with several mappings were seen. They are chunks of the
+    /// object, so that several processes that saw the same pages have the same bounds.
+    pub(crate) several: Chunks,
+}
+
+/// Cuts extents into pieces: the extent's index, and a range in bytes from its start. Pieces end at multiples of the
+/// huge page size in the first mapping.
+fn pieces(parts: &[Part]) -> impl Iterator<Item = (usize, Range<u64>)> {
+    parts.iter().enumerate().flat_map(|(index, Part { extent, .. })| {
+        let start = extent.mappings[0].start;
+        let piece = PIECE * (extent.mappings.len() as u64 / MAPPINGS).max(1);
+        let piece = piece.max(extent.bytes / PIECES);
+        let end = move |from: u64| {
+            ((start + from + piece).next_multiple_of(HUGE) - start).min(extent.bytes)
+        };
+        let next = move |before: &Range<u64>| {
+            (before.end < extent.bytes).then(|| before.end..end(before.end))
+        };
+        std::iter::successors(Some(0..end(0)), next).map(move |range| (index, range))
+    })
+}
+
+/// How much there is to scan through all mappings, in pieces of full size; at least one.
+fn full_pieces(parts: &[Part]) -> usize {
+    let bytes = |Part { extent, .. }: &Part| extent.bytes * extent.mappings.len() as u64;
+    let all = parts.iter().map(bytes).fold(0, u64::saturating_add);
+    usize::try_from(all.div_ceil(PIECE)).unwrap_or(usize::MAX).max(1)
+}
+
+/// Finds where the pages of extents are now. Up to `threads` threads scan at the same time, if there is enough to scan.
+///
+/// # Errors
+/// [`Error::Stopped`] if `stop` returns true between two pieces; [`Error::Pages`].
+pub(crate) fn find(
+    parts: &[Part],
+    spaces: &[AddressSpace],
+    claims: &Claims,
+    threads: usize,
+    scanner: &(dyn Fn() -> Scanner + Sync),
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Vec<Found>, Error> {
+    let mut all = vec![Found::default(); parts.len()];
+    let threads = threads.min(full_pieces(parts));
+    let todo = Mutex::new(pieces(parts));
+    let next = || todo.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || {
+        let mut scanner = scanner();
+        let mut found: BTreeMap<usize, Found> = BTreeMap::new();
+        while let Some((index, range)) = next() {
+            if stop() {
+                return Err(Error::Stopped);
+            }
+            let found = found.entry(index).or_default();
+            found.add_range(&mut scanner, spaces, claims, &parts[index], range)?;
+        }
+        Ok(found)
+    };
+    let by_thread: Vec<Result<_, Error>> = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let own = work();
+        let others = others
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        std::iter::once(own).chain(others).collect()
+    });
+    for found in by_thread {
+        found?.into_iter().for_each(|(index, found)| all[index].join(found));
+    }
+    Ok(all)
+}
+
+/// Where the pages of an extent are, looked at cut by cut.
+///
+/// # Errors
+/// [`Error::Pages`].
+pub(crate) fn of_cuts(
+    scanner: &mut Scanner,
+    (spaces, claims): (&[AddressSpace], &Claims),
+    extent: &Extent,
+    cuts: &[Cut],
+) -> Result<Residency, Error> {
+    let &Extent { ref mappings, ref pages, mappers, .. } = extent;
+    let (start, home) = (mappings[0].start, claims.on(mappings, pages).home);
+    let mut residency = Residency::default();
+    for Cut { range, mappings: all, is_shared } in cuts {
+        let scanned = Scanned { spaces, claims, mappings: all, pages, mappers };
+        scanner.scan(&scanned, range.clone(), &mut |run: PageRun<'_>| {
+            let is_copy = !is_shared && run.mapping >= mappings.len();
+            match pages {
+                _ if is_copy => {}
+                Pages::Common(sharers) if run.claims == Some(sharers) => {
+                    tally(&mut residency, &run, start, None)
+                }
+                Pages::Common(_) | Pages::Own => {}
+                Pages::All => tally(&mut residency, &run, start, Some(&home)),
+            }
+        })?;
+    }
+    Ok(residency)
+}
+
+impl Found {
+    /// Adds the pages in a range of an extent.
+    fn add_range(
+        &mut self,
+        scanner: &mut Scanner,
+        spaces: &[AddressSpace],
+        claims: &Claims,
+        Part { extent, offset, .. }: &Part,
+        range: Range<u64>,
+    ) -> Result<(), Error> {
+        let &Extent { ref mappings, ref pages, mappers, .. } = extent;
+        let scanned = Scanned { spaces, claims, mappings, pages, mappers };
+        let (start, home) = (mappings[0].start, claims.on(mappings, pages).home);
+        scanner.scan(&scanned, range, &mut |run: PageRun<'_>| match (pages, run.claims) {
+            (Pages::Own, _) if run.ownership == Ownership::Several => {
+                self.several.add(*offset, run.offset..run.offset + run.bytes);
+            }
+            (Pages::Common(_), None) => {} // belongs to another extent (`Pages::Own`)
+            (Pages::Common(_), Some(claims)) => match self.common.get_mut(claims) {
+                Some(residency) => tally(residency, &run, start, None),
+                None => tally(self.common.entry(claims.clone()).or_default(), &run, start, None),
+            },
+            _ => tally(&mut self.residency, &run, start, Some(&home)),
+        })
+    }
+
+    fn join(&mut self, other: Self) {
+        join(&mut self.residency, other.residency);
+        for (claims, residency) in other.common {
+            join(self.common.entry(claims).or_default(), residency);
+        }
+        self.several.join(other.several);
+    }
+}
+
+fn join(sum: &mut Residency, other: Residency) {
+    sum.unplaced_bytes += other.unplaced_bytes;
+    sum.away.join(other.away);
+    for (node, NodeResidency { owned_bytes, shared_bytes, huge_bytes }) in other.nodes {
+        let tally = sum.nodes.entry(node).or_default();
+        tally.owned_bytes += owned_bytes;
+        tally.shared_bytes += shared_bytes;
+        tally.huge_bytes += huge_bytes;
+    }
+}
+
+/// Adds a page run of an extent that begins at `start`; its pages belong on `home`, where that is known.
+fn tally(residency: &mut Residency, run: &PageRun<'_>, start: u64, home: Option<&NodeSet>) {
+    let Some(node) = run.node else {
+        residency.unplaced_bytes += run.bytes;
+        return;
+    };
+    if !home.is_some_and(|home| home.contains(node)) {
+        residency.away.add(start, run.offset..run.offset + run.bytes);
+    }
+    let tally = residency.nodes.entry(node).or_default();
+    match run.ownership {
+        Ownership::Stranger | Ownership::Several => tally.shared_bytes += run.bytes,
+        Ownership::Exclusive | Ownership::Family => tally.owned_bytes += run.bytes,
+    }
+    tally.huge_bytes += if run.huge || looks_huge(run) { run.bytes / HUGE * HUGE } else { 0 };
+}
+
+/// Whether the frames of a page run of base-page entries follow each other as those of huge pages do. This is a guess, for
+/// the prediction of time only.
+fn looks_huge(run: &PageRun<'_>) -> bool {
+    let frames = run.entries.get(0).zip(run.entries.get(run.entries.len() - 1));
+    let in_a_row = |(first, last): (Entry, Entry)| {
+        last.pfn().wrapping_sub(first.pfn()) == run.entries.len() as u64 - 1
+    };
+    run.bytes >= HUGE && frames.is_some_and(in_a_row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::maps::Object;
+    use numaloc_core::{Kind, Mapping, Mempolicy};
+
+    fn part(start: u64, bytes: u64) -> Part {
+        let extent = Extent {
+            mappings: vec![Mapping { process: 0, start }],
+            pages: Pages::All,
+            bytes,
+            kind: Kind::Anonymous,
+            policy: Mempolicy::Default,
+            hugetlb_bytes: None,
+            mappers: Default::default(),
+            name: "".into(),
+            residency: Residency::default(),
+        };
+        Part { extent, object: Object::Anonymous, offset: start }
+    }
+
+    #[test]
+    fn pieces_cover_each_extent_once_and_end_at_huge_pages() {
+        let sizes = [(HUGE - 4096, 4096), (HUGE, PIECE), (3 * HUGE + 8192, 5 * PIECE + 4096)];
+        let parts = sizes.map(|(start, bytes)| part(start, bytes));
+        for (index, Part { extent, .. }) in parts.iter().enumerate() {
+            let mut end = 0;
+            for (_, range) in pieces(&parts).filter(|piece| piece.0 == index) {
+                assert_eq!(range.start, end);
+                assert!(range.end > range.start && range.end - range.start <= PIECE + HUGE);
+                let address = extent.mappings[0].start + range.end;
+                assert!(address.is_multiple_of(HUGE) || range.end == extent.bytes);
+                end = range.end;
+            }
+            assert_eq!(end, extent.bytes);
+        }
+        assert_eq!(pieces(&parts).count(), 1 + 1 + 5);
+    }
+
+    #[test]
+    fn a_large_reservation_has_no_more_pieces_than_a_large_heap() {
+        assert_eq!(pieces(&[part(0, 16 << 40)]).count(), PIECES as usize);
+    }
+}

@@ -1,0 +1,324 @@
+//! The scanner: finds the pages of a range, and passes quickly over holes and huge pages.
+//!
+//! Base pages cost one pagemap entry each and nothing else. Where a stretch turns out to be empty or huge, the
+//! PAGEMAP_SCAN ioctl takes over: it passes over a hole or a huge page at the cost of a base page. Where it meets base
+//! pages again, the scanner continues reading pagemap.
+
+mod family;
+mod halt;
+mod huge;
+mod page_run;
+mod single;
+mod table;
+#[cfg(test)]
+mod tests;
+mod zeros;
+
+pub use page_run::{Ownership, PageRun, Place};
+
+use crate::{
+    Error, Roots,
+    files::{
+        kpage::FrameFile,
+        pagemap::{Entries, Entry},
+    },
+    survey::{
+        merged::Merged,
+        sight::{Sight, Source},
+        space::AddressSpace,
+    },
+};
+use halt::Halt;
+use nix::libc::{EFAULT, EINVAL, ESRCH};
+use numaloc_core::{Claims, Mappers, Mapping, NodeId, PAGE, Pages};
+use numaloc_sys::query_pages;
+use page_run::PageRuns;
+use std::ops::Range;
+use table::Table;
+use zeros::Zeros;
+
+/// How closely huge pages, and memory that is mapped shared by several processes, are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// The nodes of all pages, but the ownership of a sample only. Good for totals: a stretch in which fewer than one
+    /// in 32 huge pages is shared may count as the target's own.
+    Sampled,
+    /// Node and ownership of each page.
+    Exact,
+}
+
+/// Finds pages. One scanner serves one thread.
+#[derive(Debug)]
+pub struct Scanner {
+    sight: Sight,
+    precision: Precision,
+    counts: Option<FrameFile>,
+    zeros: Zeros,
+    merged: Option<Merged>,
+    buffer: Vec<u8>,
+    table: Table,
+    queried: Vec<i32>,
+}
+
+/// An extent under a scan.
+#[derive(Clone, Copy, Debug)]
+pub struct Scanned<'a> {
+    /// The processes that mappings refer to.
+    pub spaces: &'a [AddressSpace],
+    /// Their claims.
+    pub claims: &'a Claims,
+    /// The mappings of the extent.
+    pub mappings: &'a [Mapping],
+    /// Which pages of the range are wanted. This decides how the scanner looks for them, but it visits all pages that
+    /// it meets, and the visitor leaves out those that it does not want. In a [`Pages::Own`] extent these are the pages
+    /// that several processes map ([`Ownership::Several`]). In a [`Pages::Common`] extent these are the pages that
+    /// nobody else maps, and those with other claims.
+    pub pages: &'a Pages,
+    /// How the processes that map its pages are known.
+    pub mappers: Mappers,
+}
+
+impl Scanner {
+    /// A scanner that uses what the host allows.
+    pub fn new(roots: &Roots, sight: &Sight, precision: Precision) -> Self {
+        let counts = match sight.source {
+            Source::Pagemap => FrameFile::counts(roots),
+            Source::Query => None,
+        };
+        Self {
+            sight: sight.clone(),
+            precision,
+            counts,
+            zeros: Zeros::new(roots, sight.zero_frame),
+            merged: Merged::new(roots, sight.merged.as_ref()),
+            buffer: Vec::new(),
+            table: Table::default(),
+            queried: Vec::new(),
+        }
+    }
+
+    /// Visits all present pages of `range` (bytes from the extent's start) of an extent, each page once however many
+    /// mappings show it. An address space that has ended shows no pages.
+    ///
+    /// # Errors
+    /// [`Error::Pages`] if the pages of an address space that exists cannot be read. What was visited before is right.
+    pub fn scan(
+        &mut self,
+        scanned: &Scanned<'_>,
+        range: Range<u64>,
+        visit: &mut dyn FnMut(PageRun<'_>),
+    ) -> Result<(), Error> {
+        if let Some(counts) = &mut self.counts {
+            counts.refresh();
+        }
+        self.zeros.refresh();
+        self.merged.iter_mut().for_each(Merged::refresh);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let result = match (scanned.mappings, scanned.pages) {
+            ([only], Pages::All | Pages::Own) => {
+                let (space, start) = (&scanned.spaces[only.process], only.start);
+                let lookup = *scanned.pages == Pages::All;
+                let view = View { space, start, lookup, mappers: scanned.mappers };
+                self.scan_one(view, range, &mut buffer, visit)
+            }
+            _ => self.scan_family(scanned, range, &mut buffer, visit),
+        };
+        self.buffer = buffer;
+        Halt::unless_ended(result).map(Option::unwrap_or_default)
+    }
+
+    /// Appends to `places` where the base pages from `address` on are, one by one, as of now. In an address space that
+    /// has ended all are absent.
+    ///
+    /// # Errors
+    /// [`Error::Pages`] if the pages of an address space that exists cannot be read. Then nothing is appended.
+    pub fn locate(
+        &mut self,
+        space: &AddressSpace,
+        address: u64,
+        pages: usize,
+        places: &mut Vec<Place>,
+    ) -> Result<(), Error> {
+        self.zeros.refresh();
+        let (mut buffer, first) = (std::mem::take(&mut self.buffer), places.len());
+        let view = View { space, start: address, lookup: false, mappers: Mappers::Counted };
+        let entries = view.read(0, pages, &mut buffer);
+        let entries = entries.and_then(|entries| {
+            self.query(space, address, entries)?;
+            Ok(entries)
+        });
+        let located = Halt::unless_ended(entries).map(|entries| {
+            let entries = entries.unwrap_or_default();
+            for index in 0..pages {
+                places.push(match entries.get(index).filter(|entry| entry.is_present()) {
+                    None => Place::Absent,
+                    Some(entry) if self.is_zeros(view, index as u64 * PAGE, index, entry) => {
+                        Place::Absent
+                    }
+                    Some(entry) => self.node(index, entry).map_or(Place::Unknown, Place::On),
+                });
+            }
+        });
+        self.buffer = buffer;
+        located?;
+        // Memory may have come online since the table of frames was read.
+        let is_unknown = |&index: &usize| places[first + index] == Place::Unknown;
+        let unknown: Vec<usize> = (0..pages).filter(is_unknown).collect();
+        if unknown.is_empty() || self.sight.source == Source::Query {
+            return Ok(());
+        }
+        let addresses: Vec<u64> =
+            unknown.iter().map(|&page| address + page as u64 * PAGE).collect();
+        let nodes = Halt::unless_ended(ask(space, &addresses))?.unwrap_or_default();
+        for (page, node) in unknown.into_iter().zip(nodes) {
+            if let Ok(node) = u32::try_from(node) {
+                places[first + page] = Place::On(NodeId(node));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the present page at `offset` is one of zeros, which belongs to nobody. `index` is its place in what was read.
+    #[inline]
+    fn is_zeros(&mut self, view: View<'_>, offset: u64, index: usize, entry: Entry) -> bool {
+        if entry.is_exclusive() {
+            return false;
+        }
+        match self.sight.source {
+            Source::Pagemap => self.zeros.contain(view.start + offset, entry),
+            // What move_pages(2) answers for it (mm/migrate.c, `do_pages_stat_array`).
+            Source::Query => self.queried.get(index) == Some(&-EFAULT),
+        }
+    }
+
+    /// The ownership of a page that was seen in one mapping, at `offset`. `None` as in [`Self::ownership`].
+    fn alone(&mut self, view: View<'_>, offset: u64, entry: Entry) -> Option<Ownership> {
+        match self.is_exclusive(view, entry) {
+            true => Some(Ownership::Exclusive),
+            false if !view.lookup => Some(Ownership::Several),
+            false => {
+                uncounted(view.mappers).or_else(|| self.ownership(entry, 1, view.mapped(offset)))
+            }
+        }
+    }
+
+    /// Whether one mapping alone shows a page. Before Linux 6.10 several processes may, if they share the page table
+    /// (fs/proc/task_mmu.c, `pagemap_hugetlb_range`).
+    #[inline]
+    fn is_exclusive(&self, view: View<'_>, entry: Entry) -> bool {
+        let is_counted = view.mappers == Mappers::Counted || !entry.is_file();
+        entry.is_exclusive() && (is_counted || self.sight.tells_shared_tables)
+    }
+
+    /// The ownership of a page that was seen in `ours` mappings of the target, first at the address `mapped` of a process. `None`
+    /// for a page that belongs to no process any more, or that KSM has merged and that is counted at another address.
+    fn ownership(&mut self, entry: Entry, ours: u64, mapped: (i32, u64)) -> Option<Ownership> {
+        if entry.is_exclusive() {
+            return Some(Ownership::Exclusive);
+        }
+        // The page has several mappings and one of them is ours, so the others are strangers'. To read the count would
+        // cost ten times as much as finding the page.
+        if ours == 1 && entry.is_file() {
+            return Some(Ownership::Stranger);
+        }
+        let Some(counts) = &mut self.counts else { return Some(Ownership::Stranger) };
+        match counts.get(entry.pfn()) {
+            Some(0) => None,
+            Some(1) => Some(Ownership::Exclusive),
+            Some(count) if count <= ours => Some(Ownership::Family),
+            // What is not known counts as mapped by strangers, too.
+            Some(_) | None => {
+                let merged = self.merged.as_mut();
+                let is_elsewhere = merged.is_some_and(|merged| merged.is_elsewhere(entry, mapped));
+                (!is_elsewhere).then_some(Ownership::Stranger)
+            }
+        }
+    }
+
+    fn node(&self, index: usize, entry: Entry) -> Option<NodeId> {
+        match self.sight.source {
+            Source::Pagemap => self.sight.frames.node(entry.pfn()),
+            Source::Query => u32::try_from(*self.queried.get(index)?).ok().map(NodeId),
+        }
+    }
+
+    /// Asks for the nodes of the present pages among `entries`, where frames are hidden.
+    fn query(
+        &mut self,
+        space: &AddressSpace,
+        address: u64,
+        entries: Entries<'_>,
+    ) -> Result<(), Halt> {
+        if self.sight.source == Source::Pagemap {
+            return Ok(());
+        }
+        self.queried.clear();
+        self.queried.resize(entries.len(), -1);
+        let present = |(index, entry): (usize, Entry)| entry.is_present().then_some(index);
+        let indices: Vec<usize> = entries.iter().enumerate().filter_map(present).collect();
+        let addresses: Vec<u64> =
+            indices.iter().map(|&index| address + index as u64 * PAGE).collect();
+        let status = ask(space, &addresses)?;
+        indices.iter().zip(status).for_each(|(&index, status)| self.queried[index] = status);
+        Ok(())
+    }
+}
+
+/// Asks the kernel for the nodes of pages: one status for each address, which is a node or a negative errno.
+fn ask(space: &AddressSpace, addresses: &[u64]) -> Result<Vec<i32>, Halt> {
+    let mut status = vec![0; addresses.len()];
+    loop {
+        let tid = space.tid();
+        let Err(error) = query_pages(tid, addresses, &mut status) else { return Ok(status) };
+        // A thread that is ending releases its memory before its id (mm/migrate.c, `find_mm_struct`).
+        if !matches!(error.raw_os_error(), Some(ESRCH | EINVAL)) {
+            return Err(Halt::at(space, "asking move_pages(2) for their nodes", error));
+        }
+        // Another thread may still have the memory.
+        if !space.is_alive() || space.tid() == tid {
+            return Err(Halt::Ended);
+        }
+    }
+}
+
+/// The ownership of pages with several mappings where the kernel's count does not tell it; `None`: it does.
+fn uncounted(mappers: Mappers) -> Option<Ownership> {
+    match mappers {
+        Mappers::Counted => None,
+        Mappers::Target => Some(Ownership::Family),
+        Mappers::Strangers => Some(Ownership::Stranger),
+    }
+}
+
+/// One process's view of an extent.
+#[derive(Clone, Copy, Debug)]
+struct View<'a> {
+    space: &'a AddressSpace,
+    /// The address of the extent's first byte in it.
+    start: u64,
+    /// Whether to look up the ownership of a page with several mappings.
+    lookup: bool,
+    /// How the processes that map its pages are known.
+    mappers: Mappers,
+}
+
+impl View<'_> {
+    /// The process, and the address of the extent's byte at `offset` in it.
+    fn mapped(&self, offset: u64) -> (i32, u64) {
+        (self.space.process.identity.pid, self.start + offset)
+    }
+    /// Reads `pages` entries from `offset` on.
+    fn read<'b>(
+        &self,
+        offset: u64,
+        pages: usize,
+        buffer: &'b mut Vec<u8>,
+    ) -> Result<Entries<'b>, Halt> {
+        buffer.resize(buffer.len().max(pages * 8), 0);
+        let failed = |error| Halt::at(self.space, "reading its pagemap", error);
+        let pagemap = self.space.pagemap().map_err(failed)?;
+        let entries =
+            pagemap.read(self.start + offset, &mut buffer[..pages * 8]).map_err(failed)?;
+        if entries.len() == pages { Ok(entries) } else { Err(Halt::Ended) }
+    }
+}

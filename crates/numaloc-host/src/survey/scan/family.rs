@@ -1,0 +1,245 @@
+//! Extents with several mappings: scanned one mapping after the other, part by part, each page visited once.
+//!
+//! A page that the kernel says is mapped once goes straight to the visitor. The others are joined in a [`Table`]: a frame
+//! that as many mappings show as the kernel counts belongs to the target alone. Where processes share page tables, this
+//! count says nothing, and the survey has found out who maps the memory ([`Mappers`](numaloc_core::Mappers)).
+
+use super::{Halt, Ownership, PageRun, Precision, Scanned, Scanner, View, table, uncounted};
+use crate::files::pagemap::Entries;
+use numaloc_core::{HUGE, PAGE, Pages};
+use std::ops::Range;
+
+/// Where a part has more pages than this, the next one is smaller, so that the table of a part stays small.
+const PAGES: u64 = 1 << 14;
+/// Bytes of the largest part, in memory that is almost empty.
+const PART_MAX: u64 = 1 << 30;
+/// A sampling scanner looks at this many bytes through all mappings, again and again at a distance of STRETCH. It does
+/// so in memory that is mapped shared.
+const SAMPLE: u64 = 256 << 10;
+/// Distance between samples while at most FEW mappings show the memory. With more mappings the distance is larger, so
+/// that all samples together cost no more than about one look through one mapping.
+const STRETCH: u64 = 64 << 20;
+const FEW: u64 = 256;
+
+/// How a part is scanned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PartScan {
+    /// Through all mappings.
+    Exact,
+    /// Through one mapping after the other, until each page has been seen once. Pages with several mappings are assumed
+    /// to have the ownership that the last exact part has shown.
+    Assumed(Ownership),
+}
+
+/// In which parts an extent is scanned, and how.
+struct Parts {
+    end: u64,
+    at: u64,
+    bytes: u64,
+    /// Distance between samples, if only those are looked at exactly, and where the next one begins.
+    samples: Option<(u64, u64)>,
+    /// The ownership of pages with several mappings, from the last sample.
+    assumed: Option<Ownership>,
+}
+
+impl Parts {
+    fn new(scanned: &Scanned<'_>, precision: Precision, range: Range<u64>) -> Self {
+        let known = uncounted(scanned.mappers).filter(|_| *scanned.pages == Pages::All);
+        let sampled = *scanned.pages == Pages::All && precision == Precision::Sampled;
+        let distance = STRETCH.max(STRETCH / FEW * scanned.mappings.len() as u64);
+        let samples = match known {
+            Some(_) => Some((distance, u64::MAX)), // none is needed
+            None => sampled.then_some((distance, range.start)),
+        };
+        Self { end: range.end, at: range.start, bytes: HUGE, samples, assumed: known }
+    }
+
+    fn next(&mut self) -> Option<(Range<u64>, PartScan)> {
+        if self.at >= self.end {
+            return None;
+        }
+        let (mut bytes, mut part_scan) = (self.bytes, PartScan::Exact);
+        if let Some((distance, next)) = &mut self.samples {
+            match self.assumed.filter(|_| self.at < *next) {
+                Some(ownership) => part_scan = PartScan::Assumed(ownership),
+                None => (bytes, *next) = (bytes.min(SAMPLE), self.at + *distance),
+            }
+        }
+        let begin = self.at;
+        self.at = (begin + bytes).min(self.end);
+        Some((begin..self.at, part_scan))
+    }
+
+    /// Learns from a part: how many pages it had, and the ownership of its pages with several mappings, if that was
+    /// found out.
+    fn learn(&mut self, pages: u64, found: Option<Ownership>) {
+        self.assumed = found.or(self.assumed);
+        self.bytes = match pages {
+            0 => (self.bytes * 2).min(PART_MAX),
+            // Parts stay small here. If the first mapping does not show one of the pages, the next mapping is read for
+            // the whole part.
+            _ if self.samples.is_some() => HUGE,
+            1..PAGES => (self.bytes * 2).min(PART_MAX),
+            _ => (self.bytes / 2).max(HUGE),
+        };
+    }
+}
+
+impl Scanner {
+    pub(super) fn scan_family(
+        &mut self,
+        scanned: &Scanned<'_>,
+        range: Range<u64>,
+        buffer: &mut Vec<u8>,
+        visit: &mut dyn FnMut(PageRun<'_>),
+    ) -> Result<(), Halt> {
+        let mut parts = Parts::new(scanned, self.precision, range);
+        let mut joined = std::mem::take(&mut self.table);
+        while let Some((part, part_scan)) = parts.next() {
+            joined.begin(((part.end - part.start) / PAGE) as usize);
+            for (index, mapping) in scanned.mappings.iter().enumerate() {
+                if part_scan != PartScan::Exact && joined.is_full() {
+                    break;
+                }
+                let space = &scanned.spaces[mapping.process];
+                let (start, mappers) = (mapping.start, scanned.mappers);
+                let view = View { space, start, lookup: false, mappers };
+                let claim = scanned.claims.number(mapping.process);
+                let result =
+                    self.scan_one(view, part.clone(), buffer, &mut |run| match run.ownership {
+                        // No other mapping shows it, so there is nothing to join.
+                        Ownership::Exclusive => {
+                            joined.see(part.start, &run);
+                            visit(PageRun { mapping: index, ..run })
+                        }
+                        _ => joined.add(index, claim, part.start, &run),
+                    });
+                match result {
+                    Err(Halt::Ended) => {} // the others may still have pages
+                    result => result?,
+                }
+            }
+            let known = uncounted(scanned.mappers);
+            let part_scan = known.map_or(part_scan, PartScan::Assumed);
+            let found = self.joined_runs(scanned, &joined, part.start, part_scan, visit);
+            parts.learn(joined.seen(), found);
+        }
+        self.table = joined;
+        Ok(())
+    }
+
+    /// Visits the pages that have been joined. After an exact look it returns the ownership to assume for similar
+    /// pages: `Family` if any page has it, else that of the last page.
+    fn joined_runs(
+        &mut self,
+        scanned: &Scanned<'_>,
+        joined: &table::Table,
+        begin: u64,
+        part_scan: PartScan,
+        visit: &mut dyn FnMut(PageRun<'_>),
+    ) -> Option<Ownership> {
+        let bytes: Vec<u8> =
+            joined.frames().iter().flat_map(|frame| frame.entry.0.to_ne_bytes()).collect();
+        let entries = Entries::of(&bytes);
+        let (mut found, mut open): (_, Option<(PageRun<'_>, u32, usize)>) = (None, None);
+        for (number, frame) in joined.frames().iter().enumerate() {
+            let ownership = match part_scan {
+                PartScan::Exact => {
+                    let mapping = &scanned.mappings[frame.mapping as usize];
+                    let pid = scanned.spaces[mapping.process].process.identity.pid;
+                    let address = mapping.start + begin + u64::from(frame.index) * PAGE;
+                    self.ownership(frame.entry, frame.count.into(), (pid, address))
+                }
+                PartScan::Assumed(ownership) => Some(ownership),
+            };
+            let Some(ownership) = ownership else { continue };
+            if part_scan == PartScan::Exact && found != Some(Ownership::Family) {
+                found = Some(ownership);
+            }
+            if let Some((run, claims, first)) = &mut open
+                && number == *first + (run.bytes / PAGE) as usize
+                && begin + u64::from(frame.index) * PAGE == run.offset + run.bytes
+                && (run.mapping, run.node, run.ownership, *claims)
+                    == (frame.mapping as usize, frame.node, ownership, frame.claims)
+            {
+                run.bytes += PAGE;
+                continue;
+            }
+            if let Some((run, _, first)) = open.take() {
+                visit(PageRun {
+                    entries: entries.slice(first, (run.bytes / PAGE) as usize),
+                    ..run
+                });
+            }
+            let run = PageRun {
+                mapping: frame.mapping as usize,
+                offset: begin + u64::from(frame.index) * PAGE,
+                bytes: PAGE,
+                node: frame.node,
+                ownership,
+                claims: Some(joined.claims(frame)),
+                entries,
+                huge: false,
+            };
+            open = Some((run, frame.claims, number));
+        }
+        if let Some((run, _, first)) = open {
+            visit(PageRun { entries: entries.slice(first, (run.bytes / PAGE) as usize), ..run });
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numaloc_core::Mappers;
+
+    fn parts(pages: &Pages, precision: Precision, mappings: usize, bytes: u64) -> Vec<(u64, bool)> {
+        let mappings = vec![numaloc_core::Mapping { process: 0, start: 0 }; mappings];
+        let claims = Default::default();
+        let mappers = Mappers::Counted;
+        let scanned = Scanned { spaces: &[], claims: &claims, mappings: &mappings, pages, mappers };
+        let mut parts = Parts::new(&scanned, precision, 0..bytes);
+        let mut all = Vec::new();
+        while let Some((range, part_scan)) = parts.next() {
+            all.push((range.end - range.start, part_scan == PartScan::Exact));
+            let found = (part_scan == PartScan::Exact).then_some(Ownership::Family);
+            parts.learn((range.end - range.start) / PAGE, found);
+        }
+        assert_eq!(all.iter().map(|part| part.0).sum::<u64>(), bytes);
+        all
+    }
+
+    #[test]
+    fn private_memory_and_what_is_to_be_moved_is_looked_at_exactly() {
+        let common = Pages::Common(Default::default());
+        for (pages, precision) in [(&common, Precision::Sampled), (&Pages::All, Precision::Exact)] {
+            assert!(parts(pages, precision, 200, 1 << 30).iter().all(|&(_, is_exact)| is_exact));
+        }
+    }
+
+    #[test]
+    fn samples_of_shared_memory_cost_about_one_look_through_one_mapping_at_most() {
+        for mappings in [2, 8, 200, 1000, 10_000] {
+            let parts = parts(&Pages::All, Precision::Sampled, mappings, 64 << 30);
+            let exact: u64 = parts.iter().filter(|part| part.1).map(|part| part.0).sum();
+            assert!(exact >= SAMPLE && exact * mappings as u64 <= 70 << 30, "{mappings}: {exact}");
+        }
+    }
+
+    #[test]
+    fn parts_grow_where_nothing_is_found() {
+        let mappings = [numaloc_core::Mapping { process: 0, start: 0 }; 2];
+        let (claims, pages) = Default::default();
+        let (mappers, pages) = (Mappers::Counted, &pages);
+        let scanned = Scanned { spaces: &[], claims: &claims, mappings: &mappings, pages, mappers };
+        let mut parts = Parts::new(&scanned, Precision::Exact, 0..16 << 40);
+        let mut count = 0;
+        while parts.next().is_some() {
+            parts.learn(0, None);
+            count += 1;
+        }
+        assert!(count < (16 << 10) + 16, "{count}");
+    }
+}

@@ -1,0 +1,109 @@
+//! Stretches that are empty or huge: PAGEMAP_SCAN passes over them, at the cost of one base page for each huge page.
+
+use super::{Halt, Ownership, PageRun, Precision, Scanner, View};
+use crate::files::pagemap::CHUNK;
+use numaloc_core::{HUGE, NodeId, PAGE};
+use numaloc_sys::{Categories, PageRegion, query_pages};
+use std::ops::Range;
+
+/// Largest stretch that one PAGEMAP_SCAN walks: 2.3 ms of mmap_lock at the most, should it be full of base pages.
+pub(super) const PROBE_MAX: u64 = 1 << 30;
+pub(super) const PROBE_MIN: u64 = 16 << 20;
+
+/// A sampling scanner looks up the ownership of one in this many huge pages.
+const SAMPLE: usize = 32;
+
+impl Scanner {
+    /// Passes over a stretch with PAGEMAP_SCAN, and visits its pages. Returns where the walk ended and how many base
+    /// pages it met.
+    pub(super) fn probe(
+        &mut self,
+        view: View<'_>,
+        range: Range<u64>,
+        buffer: &mut Vec<u8>,
+        visit: &mut dyn FnMut(PageRun<'_>),
+    ) -> Result<(u64, u64), Halt> {
+        let mut regions = [PageRegion::default(); 64];
+        let (from, to) = (view.start + range.start, view.start + range.end);
+        let pagemap = view.space.pagemap();
+        let scanned =
+            pagemap.and_then(|pagemap| pagemap.scan(from, to, Categories::PRESENT, &mut regions));
+        let (found, walked) =
+            scanned.map_err(|error| Halt::at(view.space, "PAGEMAP_SCAN on its pagemap", error))?;
+        let mut base_pages = 0;
+        for region in &regions[..found] {
+            let (mut at, end) = (region.start - view.start, region.end - view.start);
+            if region.categories().contains(Categories::HUGE) && region.start.is_multiple_of(HUGE) {
+                let huge = at..end - (end - at) % HUGE;
+                at = huge.end;
+                self.huge_runs(view, huge, buffer, visit)?;
+            }
+            while at < end {
+                let pages = (((end - at) / PAGE) as usize).min(CHUNK);
+                let entries = view.read(at, pages, buffer)?;
+                self.page_runs(view, at, entries, visit)?;
+                at += pages as u64 * PAGE;
+                base_pages += pages as u64;
+            }
+        }
+        // Always goes on by at least a page: a walk that could not even begin would be repeated for ever.
+        Ok((walked.max(from + PAGE) - view.start, base_pages))
+    }
+
+    /// Visits the huge pages of a stretch that holds nothing else.
+    fn huge_runs(
+        &mut self,
+        view: View<'_>,
+        range: Range<u64>,
+        buffer: &mut Vec<u8>,
+        visit: &mut dyn FnMut(PageRun<'_>),
+    ) -> Result<(), Halt> {
+        if self.precision == Precision::Sampled && self.sampled_runs(view, &range, buffer, visit)? {
+            return Ok(());
+        }
+        for offset in range.step_by(HUGE as usize) {
+            let entries = view.read(offset, 1, buffer)?;
+            let Some(entry) = entries.get(0).filter(|entry| entry.is_present()) else { continue };
+            self.query(view.space, view.start + offset, entries)?;
+            if self.is_zeros(view, offset, 0, entry) {
+                continue;
+            }
+            let Some(ownership) = self.alone(view, offset, entry) else { continue };
+            let node = self.node(0, entry);
+            let (bytes, huge) = (HUGE, true);
+            visit(PageRun { offset, bytes, node, ownership, entries, huge, ..PageRun::default() });
+        }
+        Ok(())
+    }
+
+    /// As [`Self::huge_runs`], but asks for all nodes at once, and reads the ownership of only one page in [`SAMPLE`].
+    /// To read one entry costs four times as much as one address in a long query. Returns `false`, with nothing
+    /// visited, if a page of the sample is shared or the kernel does not see one of the pages.
+    fn sampled_runs(
+        &mut self,
+        view: View<'_>,
+        range: &Range<u64>,
+        buffer: &mut Vec<u8>,
+        visit: &mut dyn FnMut(PageRun<'_>),
+    ) -> Result<bool, Halt> {
+        let offsets: Vec<u64> = range.clone().step_by(HUGE as usize).collect();
+        for offset in offsets.iter().step_by(SAMPLE).chain(offsets.last()) {
+            let entries = view.read(*offset, 1, buffer)?;
+            if !entries.get(0).is_some_and(|entry| self.is_exclusive(view, entry)) {
+                return Ok(false);
+            }
+        }
+        let addresses: Vec<u64> = offsets.iter().map(|offset| view.start + offset).collect();
+        let mut nodes = vec![0; addresses.len()];
+        let asked = query_pages(view.space.tid(), &addresses, &mut nodes);
+        if asked.is_err() || nodes.iter().any(|&node| node < 0) {
+            return Ok(false);
+        }
+        for (offset, node) in offsets.into_iter().zip(nodes) {
+            let (node, ownership) = (Some(NodeId(node as u32)), Ownership::Exclusive);
+            let (bytes, huge) = (HUGE, true);
+            visit(PageRun { offset, bytes, node, ownership, huge, ..PageRun::default() });
+        }
+        Ok(true)
+    }
+}

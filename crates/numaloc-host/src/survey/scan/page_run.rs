@@ -1,0 +1,102 @@
+//! What a scan finds, and how pages are joined to page runs.
+
+use crate::files::pagemap::Entries;
+use numaloc_core::{ClaimSet, NodeId, PAGE};
+
+/// Who maps a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ownership {
+    /// One mapping alone.
+    Exclusive,
+    /// Several mappings, all of them the target's.
+    Family,
+    /// Processes outside the target map it too, or this cannot be determined.
+    Stranger,
+    /// Several mappings; whose they are was not looked up.
+    #[default]
+    Several,
+}
+
+/// Where a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nothing is mapped there.
+    Absent,
+    /// On this node.
+    On(NodeId),
+    /// A page is there, but its node is not known.
+    Unknown,
+}
+
+/// Consecutive present pages of one mapping that have node and ownership in common.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PageRun<'e> {
+    /// Index of the mapping through which they are seen.
+    pub mapping: usize,
+    /// Bytes from the extent's start.
+    pub offset: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Their node, if it can be told.
+    pub node: Option<NodeId>,
+    /// Who maps them.
+    pub ownership: Ownership,
+    /// The claims of the processes that map them, if mappings were compared.
+    pub claims: Option<&'e ClaimSet>,
+    /// One entry for each base page; for huge pages that of the first base page alone.
+    pub entries: Entries<'e>,
+    /// Whether this is one PMD-mapped or hugetlb piece of 2 MiB.
+    pub huge: bool,
+}
+
+/// Joins pages to page runs.
+pub(super) struct PageRuns<'v, 'e> {
+    offset: u64,
+    open: Option<PageRun<'e>>,
+    first: usize,
+    pages: usize,
+    visit: &'v mut dyn FnMut(PageRun<'_>),
+}
+
+impl<'v, 'e> PageRuns<'v, 'e> {
+    pub(super) fn new(offset: u64, visit: &'v mut dyn FnMut(PageRun<'_>)) -> Self {
+        Self { offset, open: None, first: 0, pages: 0, visit }
+    }
+
+    /// Adds the page at `index` of `view`.
+    #[inline]
+    pub(super) fn push(
+        &mut self,
+        index: usize,
+        node: Option<NodeId>,
+        ownership: Ownership,
+        view: Entries<'e>,
+    ) {
+        if let Some(run) = &self.open
+            && index == self.first + self.pages
+            && run.node == node
+            && run.ownership == ownership
+        {
+            self.pages += 1;
+            return;
+        }
+        self.flush();
+        let offset = self.offset + index as u64 * PAGE;
+        self.open = Some(PageRun {
+            offset,
+            bytes: 0,
+            node,
+            ownership,
+            entries: view,
+            ..PageRun::default()
+        });
+        (self.first, self.pages) = (index, 1);
+    }
+
+    pub(super) fn flush(&mut self) {
+        if let Some(run) = self.open.take() {
+            let entries = run.entries.slice(self.first, self.pages);
+            (self.visit)(PageRun { bytes: self.pages as u64 * PAGE, entries, ..run });
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Extents with one mapping: pagemap is read where there are base pages, and probed with PAGEMAP_SCAN where a stretch
+//! is empty or huge.
+
+use super::{
+    Halt, PageRun, PageRuns, Scanner, View,
+    huge::{PROBE_MAX, PROBE_MIN},
+};
+use crate::files::pagemap::{CHUNK, Entries};
+use numaloc_core::{HUGE, PAGE};
+use std::ops::Range;
+
+const READ_MIN: usize = (HUGE / PAGE) as usize;
+
+/// What reading a stretch of base pages has shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Texture {
+    /// Base pages: go on reading.
+    Base,
+    /// Empty or huge: worth a PAGEMAP_SCAN.
+    Coarse,
+}
+
+/// When to read and when to probe, over one range.
+struct ScanPace {
+    read_pages: usize,
+    probe_bytes: u64,
+    /// No probe is made before the offset `quiet_until`, and the next fruitless probe moves that on by `quiet_bytes`.
+    /// The reason: frames that follow each other look like huge pages, and on a freshly booted machine many base pages
+    /// have such frames.
+    quiet_until: u64,
+    quiet_bytes: u64,
+}
+
+impl ScanPace {
+    fn new() -> Self {
+        Self {
+            read_pages: READ_MIN,
+            probe_bytes: PROBE_MIN,
+            quiet_until: 0,
+            quiet_bytes: 4 * PROBE_MIN,
+        }
+    }
+    fn has_read(&mut self) {
+        self.read_pages = (self.read_pages * 2).min(CHUNK);
+        self.probe_bytes = PROBE_MIN;
+    }
+    fn has_probed(&mut self, walked: Range<u64>, base_pages: u64) -> Texture {
+        self.probe_bytes = (self.probe_bytes * 2).min(PROBE_MAX);
+        if base_pages * PAGE * 4 <= walked.end - walked.start {
+            return Texture::Coarse;
+        }
+        self.read_pages = READ_MIN;
+        self.quiet_until = walked.end + self.quiet_bytes;
+        self.quiet_bytes = (self.quiet_bytes * 2).min(PROBE_MAX);
+        Texture::Base
+    }
+}
+
+impl Scanner {
+    pub(super) fn scan_one(
+        &mut self,
+        view: View<'_>,
+        range: Range<u64>,
+        buffer: &mut Vec<u8>,
+        visit: &mut dyn FnMut(PageRun<'_>),
+    ) -> Result<(), Halt> {
+        let (mut at, mut scan_pace, mut texture) = (range.start, ScanPace::new(), Texture::Base);
+        while at < range.end {
+            if texture == Texture::Coarse && self.sight.can_scan && at >= scan_pace.quiet_until {
+                let end = (at + scan_pace.probe_bytes).min(range.end);
+                let (walked, base_pages) = self.probe(view, at..end, buffer, visit)?;
+                texture = scan_pace.has_probed(at..walked, base_pages);
+                at = walked;
+            } else {
+                let pages = scan_pace.read_pages.min(((range.end - at) / PAGE) as usize);
+                let entries = view.read(at, pages, buffer)?;
+                texture = self.page_runs(view, at, entries, visit)?;
+                at += pages as u64 * PAGE;
+                scan_pace.has_read();
+            }
+        }
+        Ok(())
+    }
+
+    /// Visits the page runs of entries that were read at `offset`.
+    pub(super) fn page_runs(
+        &mut self,
+        view: View<'_>,
+        offset: u64,
+        entries: Entries<'_>,
+        visit: &mut dyn FnMut(PageRun<'_>),
+    ) -> Result<Texture, Halt> {
+        self.query(view.space, view.start + offset, entries)?;
+        let mut runs = PageRuns::new(offset, visit);
+        let (mut present, mut contiguous, mut last_pfn) = (0usize, 0usize, 0);
+        for (index, entry) in entries.iter().enumerate() {
+            if !entry.is_present() {
+                continue;
+            }
+            present += 1;
+            contiguous += usize::from(entry.pfn() == last_pfn + 1);
+            last_pfn = entry.pfn();
+            if self.is_zeros(view, offset + index as u64 * PAGE, index, entry) {
+                continue;
+            }
+            let Some(ownership) = self.alone(view, offset + index as u64 * PAGE, entry) else {
+                continue;
+            };
+            runs.push(index, self.node(index, entry), ownership, entries);
+        }
+        runs.flush();
+        // Huge pages show as frames that follow each other. Base pages may do so, too; a probe then finds that out at
+        // little cost.
+        let huge_like =
+            present == entries.len() && contiguous + entries.len() / READ_MIN >= entries.len();
+        let is_coarse = present == 0 || huge_like && entries.len() >= READ_MIN;
+        Ok(if is_coarse { Texture::Coarse } else { Texture::Base })
+    }
+}

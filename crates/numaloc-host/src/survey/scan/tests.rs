@@ -1,0 +1,106 @@
+//! A page that cannot be read is an error, not an absent page.
+
+use super::*;
+use crate::{fake::Fake, files::frames::FrameNodes};
+use numaloc_core::{Claim, NodeSet};
+use std::{fs, sync::Arc};
+
+/// What reading a page map gives.
+enum Content {
+    /// The error EISDIR.
+    Error,
+    /// Pages that nobody else maps.
+    Pages(usize),
+}
+
+fn space(fake: &Fake, pid: i32, content: Content) -> AddressSpace {
+    fake.process(pid, "app", &["0"]);
+    let path = fake.path(&format!("proc/{pid}/pagemap"));
+    fs::remove_file(&path).expect("a process has one");
+    let page = 1u64 << 63 | 1 << 56 | 7;
+    match content {
+        Content::Error => fs::create_dir(path).expect("a directory"),
+        Content::Pages(count) => fs::write(path, page.to_ne_bytes().repeat(count)).expect("a file"),
+    }
+    fake.space(pid)
+}
+
+fn scanner(fake: &Fake) -> Scanner {
+    fake.write("sys/devices/system/node/online", "0");
+    let sight = Sight::new(&fake.roots()).expect("one node");
+    let sight = Sight { source: Source::Pagemap, ..sight };
+    Scanner::new(&fake.roots(), &sight, Precision::Exact)
+}
+
+fn scan(fake: &Fake, spaces: &[AddressSpace]) -> Result<u64, Error> {
+    let mappings: Vec<Mapping> =
+        (0..spaces.len()).map(|process| Mapping { process, start: 0 }).collect();
+    let claim = Claim { home: NodeSet::new(), allowed: NodeSet::new() };
+    let claims: Claims = spaces.iter().map(|_| claim.clone()).collect();
+    let (pages, mappers) = (&Pages::All, Mappers::Counted);
+    let scanned = Scanned { spaces, claims: &claims, mappings: &mappings, pages, mappers };
+    let mut bytes = 0;
+    scanner(fake).scan(&scanned, 0..64 * PAGE, &mut |run| bytes += run.bytes)?;
+    Ok(bytes)
+}
+
+#[test]
+fn a_page_map_that_cannot_be_read_is_an_error() {
+    let fake = Fake::new();
+    let space = space(&fake, 100, Content::Error);
+    let mut places = Vec::new();
+    let located = scanner(&fake).locate(&space, 0, 4, &mut places);
+    let spaces = [space];
+    for error in [scan(&fake, &spaces).expect_err("it scans"), located.expect_err("it locates")] {
+        assert!(matches!(error, Error::Pages { pid: 100, .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("process 100 (app): reading its pagemap"), "{text}");
+    }
+    assert_eq!(places, []);
+    assert!(spaces[0].is_alive(), "nothing says that it has ended");
+}
+
+#[test]
+fn an_address_space_that_has_ended_has_no_pages() {
+    let fake = Fake::new();
+    let ended = space(&fake, 100, Content::Pages(1));
+    // The pagemap of an address space that has ended reads as empty.
+    fs::write(fake.path("proc/100/pagemap"), "").expect("a file");
+    let mut places = Vec::new();
+    scanner(&fake).locate(&ended, 0, 2, &mut places).expect("no error");
+    assert_eq!(places, [Place::Absent; 2]);
+    assert_eq!(scan(&fake, &[ended]).expect("no error"), 0);
+}
+
+#[test]
+fn of_a_family_one_may_end_and_none_may_be_unreadable() {
+    let fake = Fake::new();
+    let mut spaces =
+        vec![space(&fake, 100, Content::Pages(64)), space(&fake, 200, Content::Pages(1))];
+    fs::write(fake.path("proc/200/pagemap"), "").expect("a file");
+    assert_eq!(scan(&fake, &spaces).expect("no error"), 64 * PAGE);
+    spaces.push(space(&fake, 300, Content::Error));
+    assert!(matches!(scan(&fake, &spaces), Err(Error::Pages { pid: 300, .. })));
+}
+
+/// The table of frames does not know the memory of this process, and the kernel does.
+#[test]
+fn memory_that_came_online_later_is_found() {
+    let roots = Roots::default();
+    let topology = crate::nodes::topology::topology(&roots).expect("this machine's");
+    let process = crate::target::process::read(&roots, std::process::id() as i32, &topology);
+    let process = process.expect("this process");
+    let space = AddressSpace::open(&Arc::new(roots.clone()), process).expect("it is readable");
+    let sight = Sight::new(&roots).expect("nodes");
+    if sight.source == Source::Query {
+        println!("SKIPPED: frames are hidden from this user");
+        return;
+    }
+    let sight = Sight { frames: Arc::new(FrameNodes::empty()), ..sight };
+    let memory = vec![1u8; 4 * PAGE as usize];
+    let address = (memory.as_ptr() as u64).next_multiple_of(PAGE);
+    let mut places = vec![Place::Unknown];
+    let mut scanner = Scanner::new(&roots, &sight, Precision::Exact);
+    scanner.locate(&space.expect("it lives"), address, 2, &mut places).expect("no error");
+    assert_eq!(places, [Place::Unknown, Place::On(NodeId(0)), Place::On(NodeId(0))]);
+}

@@ -1,0 +1,214 @@
+//! Address spaces under survey. Each is reached through a thread that has it, so that nothing is ever done to a later
+//! program or process.
+
+mod distinct;
+
+pub(crate) use distinct::distinct;
+
+use crate::{
+    Error, Roots,
+    files::{answering::AT_ONCE, open_files::Kept, pagemap::Pagemap, read::is_gone},
+    target::thread,
+};
+use nix::{
+    libc::ESRCH,
+    sys::resource::{Resource, getrlimit, setrlimit},
+};
+use numaloc_core::{Identity, Process};
+use numaloc_sys::kcmp_vm;
+use std::{
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicI32, Ordering::Relaxed},
+    },
+};
+
+/// The memory of a process, which others may share. A clone is another handle to the same memory.
+#[derive(Clone, Debug)]
+pub struct AddressSpace {
+    /// The process; if several share the memory, the one that was there first.
+    pub process: Process,
+    /// Bound to the memory it was opened on.
+    pagemap: Arc<Kept>,
+    roots: Arc<Roots>,
+    layout: thread::Layout,
+    /// Whether the layout was chosen at random, so that no other program has the same.
+    is_random: bool,
+    /// The processes that have the memory, `process` first. The memory lives for as long as one of them has it.
+    holders: Vec<Holder>,
+    /// The thread through which the memory was reached last.
+    tid: Arc<AtomicI32>,
+}
+
+/// Checks that the memory of all of these can be read now.
+///
+/// # Errors
+/// [`Error::Silent`], about the first one that does not answer.
+pub(crate) fn check_answering(roots: &Roots, spaces: &[AddressSpace]) -> Result<(), Error> {
+    for some in spaces.chunks(AT_ONCE) {
+        // One whose page map cannot be opened has no lock to wait for.
+        let open = some.iter().filter_map(|space| {
+            Some((&space.process, space.process.identity, space.pagemap().ok()?))
+        });
+        if let Some(Process { identity, comm, .. }) = roots.answering.silent(open.collect()).first()
+        {
+            return Err(Error::Silent { pid: identity.pid, comm: comm.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// A process that has an address space.
+#[derive(Clone, Copy, Debug)]
+struct Holder {
+    identity: Identity,
+    parent: i32,
+}
+
+impl AddressSpace {
+    /// Opens the memory of a process. `None` if the process has ended, or another one has its pid by now.
+    ///
+    /// # Errors
+    /// [`Error::NoRights`] if its pagemap may not be read.
+    pub(crate) fn open(roots: &Arc<Roots>, process: Process) -> Result<Option<Self>, Error> {
+        let identity = process.identity;
+        let Some(found) = thread::with_memory(roots, identity, None) else { return Ok(None) };
+        let space = Self {
+            process,
+            pagemap: Arc::default(),
+            roots: roots.clone(),
+            layout: found.layout,
+            is_random: thread::is_random(roots, found.tid),
+            holders: vec![Holder { identity, parent: found.parent }],
+            tid: Arc::new(found.tid.into()),
+        };
+        match space.pagemap.get(&roots.open_files, || space.open_pagemap()) {
+            Ok(_) => Ok(Some(space)),
+            Err(error) if is_gone(&error) => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let (pid, what) = (identity.pid, "pagemap".into());
+                Err(Error::NoRights { pid, comm: space.process.comm, what })
+            }
+            Err(source) => Err(Error::Read { path: space.path("pagemap"), source }),
+        }
+    }
+
+    /// As [`Self::open`], if its memory can be read now.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; [`Error::Silent`].
+    pub(crate) fn answering(roots: &Arc<Roots>, process: Process) -> Result<Option<Self>, Error> {
+        let space = Self::open(roots, process)?;
+        check_answering(roots, space.as_slice())?;
+        Ok(space)
+    }
+
+    /// Its pagemap: opened again if it was closed to make room for others ([`Roots::open_files`]).
+    ///
+    /// # Errors
+    /// ESRCH once the memory is gone or cannot be proved to be the same; those of open(2).
+    pub(crate) fn pagemap(&self) -> io::Result<Arc<Pagemap>> {
+        self.pagemap.get(&self.roots.open_files, || match self.is_random {
+            true => self.open_pagemap(),
+            false => Err(io::Error::from_raw_os_error(ESRCH)),
+        })
+    }
+
+    fn open_pagemap(&self) -> io::Result<Pagemap> {
+        loop {
+            let tid = self.tid();
+            let file = File::open(self.path("pagemap"));
+            // The file is bound to the memory that the thread had when it was opened. The thread has this memory now,
+            // so it had it then, too.
+            match self.is_alive() {
+                false => return Err(io::Error::from_raw_os_error(ESRCH)),
+                true if self.tid() == tid => return file.map(Pagemap::new),
+                true => {}
+            }
+        }
+    }
+
+    /// Where the kernel's file systems are.
+    pub(crate) fn roots(&self) -> &Roots {
+        &self.roots
+    }
+
+    /// The pid of the process, for messages. That process may have ended while the memory lives on.
+    pub fn pid(&self) -> i32 {
+        self.process.identity.pid
+    }
+
+    /// The pids of all processes that had this memory at the survey.
+    pub(crate) fn pids(&self) -> impl Iterator<Item = i32> {
+        self.holders.iter().map(|holder| holder.identity.pid)
+    }
+
+    /// Whether this may be the memory of `other`, too: it is, or that cannot be found out although both exist. Only equal
+    /// layouts can be the same memory.
+    pub(crate) fn may_be_same(&self, other: &Self) -> bool {
+        let same = || match kcmp_vm(self.tid(), other.tid()) {
+            Ok(order) => order.is_eq(),
+            Err(_) => self.is_alive() && other.is_alive(),
+        };
+        self.layout == other.layout && same()
+    }
+
+    /// The id of a thread that has this memory, for calls to the kernel: the thread that [`Self::is_alive`] has found
+    /// last. Calls such as move_pages(2) take the id of any thread. The pid does not serve if the process's first
+    /// thread has ended, because that thread has released its memory (mm/migrate.c, `find_mm_struct`).
+    pub fn tid(&self) -> i32 {
+        self.tid.load(Relaxed)
+    }
+
+    /// Whether the memory still exists: one of the processes that had it at the survey has neither ended nor replaced
+    /// its memory by an exec.
+    pub fn is_alive(&self) -> bool {
+        let find =
+            |holder: &Holder| thread::with_memory(&self.roots, holder.identity, Some(self.layout));
+        // The pagemap of an address space that has ended reads as empty (fs/proc/task_mmu.c, `pagemap_read`).
+        let is_empty =
+            |map: Arc<Pagemap>| map.read(0, &mut [0; 8]).is_ok_and(|read| read.is_empty());
+        if self.pagemap.if_open().is_some_and(is_empty) {
+            return false;
+        }
+        let found = self.holders.iter().find_map(find);
+        found.inspect(|found| self.tid.store(found.tid, Relaxed)).is_some()
+    }
+
+    /// A file of [`Self::tid`] in /proc, which has a directory for each thread, though it lists those of processes only
+    /// (proc(5)).
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.roots.proc.join(self.tid().to_string()).join(name)
+    }
+
+    /// What `reader` makes of a file of the process; `None` if it has ended.
+    pub(crate) fn read<T>(
+        &self,
+        name: &str,
+        mut reader: impl FnMut(&Path) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
+        match self.roots.open_files.patiently(Error::read, || reader(&self.path(name))) {
+            Ok(read) => Ok(Some(read)),
+            Err(Error::Read { source, .. }) if is_gone(&source) => Ok(None),
+            Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
+                let (pid, comm) = (self.pid(), self.process.comm.clone());
+                Err(Error::NoRights { pid, comm, what: name.into() })
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Raises this process's own limit of open files as far as it may. Each process of a target needs an open file; those
+/// beyond half of the limit are opened again each time ([`crate::OpenFiles`]).
+pub fn allow_files() {
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
+}
+
+#[cfg(test)]
+mod tests;

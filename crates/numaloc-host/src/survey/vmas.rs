@@ -1,0 +1,41 @@
+//! The VMAs of a process.
+
+use crate::{
+    Error,
+    files::{
+        maps::{self, Names, Object, Vma},
+        read,
+    },
+    survey::{hugetlb::Mounts, space::AddressSpace},
+};
+use numaloc_core::Kind;
+
+/// What the VMAs of several processes have in common.
+#[derive(Debug, Default)]
+pub(crate) struct Common {
+    names: Names,
+    mounts: Option<Mounts>,
+}
+
+/// The VMAs of a process; none if it has ended.
+pub(crate) fn read(space: &AddressSpace, common: &mut Common) -> Result<Vec<Vma>, Error> {
+    let text = space.read("maps", read::text)?.unwrap_or_default();
+    let (names, mounts) = (&mut common.names, &mut common.mounts);
+    let vmas = text.lines().filter_map(maps::parse_line);
+    let mut vmas: Vec<Vma> = vmas.map(|vma| Vma { name: names.once(vma.name), ..vma }).collect();
+    if vmas.iter().any(|vma| matches!(vma.object, Object::Segment { .. })) {
+        let Some(namespace) = space.read("ns/ipc", read::namespace)? else { return Ok(Vec::new()) };
+        for vma in &mut vmas {
+            vma.object = vma.object.within(namespace);
+        }
+    }
+    let mounts = mounts.get_or_insert_with(|| Mounts::new(space.roots()));
+    for vma in &mut vmas {
+        vma.hugetlb_bytes = mounts.page_bytes(space, vma);
+        // It is no file's page cache, whatever its name is.
+        if vma.hugetlb_bytes.is_some() && vma.kind == Kind::File {
+            vma.kind = Kind::Shmem;
+        }
+    }
+    Ok(vmas)
+}

@@ -1,0 +1,194 @@
+//! Cgroups: v1, v2 and both at once (hybrid), found below one mount point.
+
+use crate::{Error, Roots, files::read, target::process};
+use numaloc_core::{NodeId, PAGE};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::{self, ErrorKind},
+    path::{Component, Path, PathBuf},
+};
+
+/// The processes of a cgroup and of its children. `path` may begin with a slash, with the mount point, or with the
+/// mount point and a v1 hierarchy.
+pub(crate) fn processes(roots: &Roots, path: &str) -> Result<BTreeSet<i32>, Error> {
+    for directory in find(roots, path)? {
+        let processes = below(roots, directory)?;
+        // Under v1 a cgroup may exist in one hierarchy while its processes are listed in another one.
+        if !processes.is_empty() {
+            return Ok(processes);
+        }
+    }
+    Ok(BTreeSet::new())
+}
+
+/// Resident bytes of a cgroup and its children by node, anonymous and of files, as memory.numa_stat counts them.
+/// None when there is no such cgroup or its memory is not accounted.
+pub fn numa_stat(roots: &Roots, path: &str) -> Option<BTreeMap<NodeId, u64>> {
+    let read = |directory: PathBuf| fs::read_to_string(directory.join("memory.numa_stat")).ok();
+    let text = find(roots, path).ok()?.into_iter().find_map(read)?;
+    Some(parse_numa_stat(&text))
+}
+
+/// v2: one line for each kind, in bytes. v1: in pages; `hierarchical_total` includes the children.
+fn parse_numa_stat(text: &str) -> BTreeMap<NodeId, u64> {
+    let lines: Vec<(&str, &str)> = text.lines().filter_map(|line| line.split_once(' ')).collect();
+    let begins = |prefix| lines.iter().any(|(kind, _)| kind.starts_with(prefix));
+    let (kinds, unit): (&[&str], u64) = if begins("hierarchical_total=") {
+        (&["hierarchical_total="], PAGE)
+    } else if begins("total=") {
+        (&["total="], PAGE)
+    } else {
+        (&["anon", "file"], 1)
+    };
+    let wanted = |kind: &str| {
+        kinds.iter().any(|name| if unit == 1 { kind == *name } else { kind.starts_with(name) })
+    };
+    let mut nodes = BTreeMap::new();
+    for (_, values) in lines.into_iter().filter(|(kind, _)| wanted(kind)) {
+        for (node, value) in by_node(values) {
+            *nodes.entry(node).or_default() += value.saturating_mul(unit);
+        }
+    }
+    nodes
+}
+
+/// The numbers by node in a line of a cgroup's numa_stat: `N0=0 N1=0`.
+pub(crate) fn by_node(values: &str) -> impl Iterator<Item = (NodeId, u64)> {
+    let pairs = values.split_whitespace().filter_map(|pair| pair.split_once('='));
+    pairs.filter_map(|(node, value)| {
+        Some((NodeId(node.strip_prefix('N')?.parse().ok()?), value.parse().ok()?))
+    })
+}
+
+/// The path of a process's cgroup v2, counted from the root cgroup (cgroups(7), /proc/PID/cgroup).
+pub(crate) fn of(roots: &Roots, pid: i32) -> Option<String> {
+    let text = read::text(&roots.proc.join(pid.to_string()).join("cgroup")).ok()?;
+    let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
+    // A cgroup outside the reader's cgroup namespace shows as a path with `..`.
+    let normal = Path::new(path).components().all(|part| part != Component::ParentDir);
+    normal.then(|| path.to_owned())
+}
+
+/// The root of the v2 hierarchy: the mount point, or `unified` in it beside v1. `None` if there is only v1.
+pub(crate) fn unified_root(roots: &Roots) -> Option<PathBuf> {
+    // With v1 the mount point is a tmpfs, in which hierarchies of v1 are directories like any other.
+    let places = [roots.cgroup.clone(), roots.cgroup.join("unified")];
+    places.into_iter().find(|place| is_cgroup(place))
+}
+
+/// The directory of a cgroup v2, whether or not it exists. `None` if there is only v1.
+pub(crate) fn unified(roots: &Roots, path: &str) -> Option<PathBuf> {
+    Some(unified_root(roots)?.join(path.trim_start_matches('/')))
+}
+
+/// The directories of a cgroup, one per hierarchy that has it, in the order in which they are to be asked.
+fn find(roots: &Roots, path: &str) -> Result<Vec<PathBuf>, Error> {
+    let root = &roots.cgroup;
+    let outside = || Error::CgroupOutside { path: path.into(), root: root.clone() };
+    let below_mount = Path::new(path).strip_prefix(root).ok();
+    let mut relative = PathBuf::new();
+    for component in below_mount.unwrap_or(Path::new(path)).components() {
+        match component {
+            Component::Normal(name) => relative.push(name),
+            Component::RootDir | Component::CurDir => {}
+            Component::ParentDir | Component::Prefix(_) => return Err(outside()),
+        }
+    }
+    let missing = || Error::NoCgroup { path: path.into(), root: root.clone() };
+    // An empty name must not mean the root cgroup, which holds every process.
+    if relative.as_os_str().is_empty() && !path.starts_with('/') {
+        return Err(missing());
+    }
+    let whole = below_mount.is_some().then(|| root.clone());
+    let mut found = Vec::new();
+    for hierarchy in whole.into_iter().chain(hierarchies(root)) {
+        let directory = hierarchy.join(&relative);
+        if !is_cgroup(&directory) {
+            continue;
+        }
+        let inside = |directory: PathBuf| {
+            fs::canonicalize(&hierarchy).is_ok_and(|hierarchy| directory.starts_with(hierarchy))
+        };
+        if !fs::canonicalize(&directory).is_ok_and(inside) {
+            return Err(outside());
+        }
+        found.push(directory);
+    }
+    if found.is_empty() {
+        let elsewhere = below_mount.is_none() && path.starts_with('/') && Path::new(path).exists();
+        return Err(if elsewhere { outside() } else { missing() });
+    }
+    Ok(found)
+}
+
+/// The mounted hierarchies: with v2 alone, that one; else those of v1 and the v2 one beside them, cpuset first, then
+/// memory, then the others.
+pub(crate) fn hierarchies(root: &Path) -> Vec<PathBuf> {
+    if is_cgroup(root) {
+        return vec![root.into()];
+    }
+    let rank = |name: &str| match name {
+        _ if name.split(',').any(|controller| controller == "cpuset") => 0,
+        _ if name.split(',').any(|controller| controller == "memory") => 1,
+        _ => 2,
+    };
+    let entries = fs::read_dir(root).into_iter().flatten().filter_map(Result::ok);
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let ranked: BTreeSet<(u8, String)> = names.map(|name| (rank(&name), name)).collect();
+    let directories = ranked.into_iter().map(|(_, name)| root.join(name));
+    directories.filter(|directory| is_cgroup(directory)).collect()
+}
+
+fn is_cgroup(directory: &Path) -> bool {
+    directory.join("cgroup.procs").exists()
+}
+
+/// The processes in a cgroup's directory and in all below it. What is removed meanwhile is left out.
+fn below(roots: &Roots, directory: PathBuf) -> Result<BTreeSet<i32>, Error> {
+    let mut processes = BTreeSet::new();
+    let mut directories = vec![directory];
+    while let Some(directory) = directories.pop() {
+        processes.extend(direct(roots, &directory)?);
+        let entries = fs::read_dir(&directory).into_iter().flatten().filter_map(Result::ok);
+        // The type of the entry itself: symbolic links are not followed.
+        let children = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        directories.extend(children.map(|entry| entry.path()));
+    }
+    Ok(processes)
+}
+
+fn direct(roots: &Roots, directory: &Path) -> Result<BTreeSet<i32>, Error> {
+    let path = directory.join("cgroup.procs");
+    match ids(&path) {
+        // A threaded cgroup has threads only; their processes are members of a cgroup above.
+        Err(error) if error.raw_os_error() == Some(nix::libc::EOPNOTSUPP) => {
+            let path = directory.join("cgroup.threads");
+            let threads = present(ids(&path), path)?;
+            Ok(threads.into_iter().filter_map(|tid| process::tgid(roots, tid).ok()).collect())
+        }
+        processes => present(processes, path),
+    }
+}
+
+/// The ids in a list; a process of another pid namespace shows as 0.
+fn ids(path: &Path) -> io::Result<BTreeSet<i32>> {
+    let text = fs::read_to_string(path)?;
+    Ok(text.lines().filter_map(|line| line.trim().parse().ok()).filter(|&id| id > 0).collect())
+}
+
+/// Treats a cgroup that has been removed as an empty one.
+fn present(ids: io::Result<BTreeSet<i32>>, path: PathBuf) -> Result<BTreeSet<i32>, Error> {
+    match ids {
+        Err(error)
+            if error.kind() == ErrorKind::NotFound
+                || error.raw_os_error() == Some(nix::libc::ENODEV) =>
+        {
+            Ok(BTreeSet::new())
+        }
+        ids => ids.map_err(|source| Error::Read { path, source }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! The owner of a process: its users and its cgroups.
+
+use crate::{
+    Error, Roots,
+    files::read::field,
+    target::process::{Miss, Open},
+};
+use numaloc_core::Identity;
+use std::path::{Component, Path};
+
+/// The owner of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Real, effective, saved and file system user id, as this process's user namespace has them.
+    pub uids: [u32; 4],
+    /// Its cgroups as in /proc/PID/cgroup, one for each hierarchy.
+    pub cgroups: Vec<String>,
+}
+
+impl Owner {
+    /// Whether the process acts as this user and has no other user id that it could take on.
+    pub fn is_of(&self, uid: u32) -> bool {
+        self.uids == [uid; 4]
+    }
+
+    /// Whether one of its cgroups is `cgroup` or below it.
+    pub fn is_in(&self, cgroup: &str) -> bool {
+        // A path that begins with .. is outside of the cgroup namespace in which it was read (cgroup_namespaces(7)).
+        let is_plain = |path: &Path| !path.components().any(|part| part == Component::ParentDir);
+        let (top, rooted) = (Path::new(cgroup), cgroup.starts_with('/'));
+        let below = |path: &Path| is_plain(path) && path.starts_with(top);
+        rooted && is_plain(top) && self.cgroups.iter().any(|path| below(Path::new(path)))
+    }
+}
+
+/// The owner of a process. `None` if the process has ended, even if another process has its pid now.
+///
+/// # Errors
+/// If the process may not be read, or a file says something that this version does not understand.
+pub fn owner(roots: &Roots, identity: Identity) -> Result<Option<Owner>, Error> {
+    match roots.open_files.patiently(Miss::read, || read(roots, identity)) {
+        Ok(owner) => Ok(Some(owner)),
+        Err(Miss::Gone) => Ok(None),
+        Err(miss) => Err(miss.into_error(identity.pid)),
+    }
+}
+
+fn read(roots: &Roots, identity: Identity) -> Result<Owner, Miss> {
+    let process = Open::new(roots, identity.pid)?;
+    if process.stat()?.starttime != identity.start_time {
+        return Err(Miss::Gone);
+    }
+    let status = process.text("status")?;
+    let line = field(&status, "Uid").unwrap_or_default();
+    let uids: Option<Vec<u32>> = line.split_whitespace().map(|uid| uid.parse().ok()).collect();
+    let uids = uids.and_then(|uids| uids.try_into().ok());
+    let uids = uids.ok_or_else(|| process.nonsense("status", format!("Uid: {line}")))?;
+    // ID:CONTROLLERS:PATH, and the path may hold colons.
+    let text = process.text("cgroup")?;
+    let paths = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    Ok(Owner { uids, cgroups: paths.map(str::to_owned).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+
+    const IDENTITY: Identity = Identity { pid: 100, start_time: 1100 };
+
+    fn host(uids: &str, cgroup: &str) -> Fake {
+        let fake = Fake::new();
+        fake.process(100, "x", &["0"]);
+        let status = fake.path("proc/100/status");
+        let text = std::fs::read_to_string(&status).expect("a file");
+        fake.write("proc/100/status", &format!("{text}Uid:\t{uids}\nGid:\t1\t1\t1\t1\n"));
+        fake.write("proc/100/cgroup", cgroup);
+        fake
+    }
+
+    fn of(fake: &Fake) -> Owner {
+        owner(&fake.roots(), IDENTITY).expect("readable").expect("there")
+    }
+
+    #[test]
+    fn users_and_cgroups_are_read() {
+        let v2 = of(&host("1000\t1000\t1000\t1000", "0::/a.slice/b:c\n"));
+        assert_eq!(v2.uids, [1000; 4]);
+        assert_eq!(v2.cgroups, ["/a.slice/b:c"]);
+        let v1 = of(&host("1\t2\t3\t4", "5:cpu,cpuacct:/pod\n1:name=systemd:/init\n0::/\n"));
+        assert_eq!((v1.uids, v1.cgroups.len()), ([1, 2, 3, 4], 3));
+        assert_eq!(v1.cgroups, ["/pod", "/init", "/"]);
+    }
+
+    #[test]
+    fn only_who_is_it_in_every_way_is_the_user() {
+        assert!(of(&host("7 7 7 7", "")).is_of(7));
+        for uids in ["0 7 7 7", "7 0 7 7", "7 7 0 7", "7 7 7 0"] {
+            assert!(!of(&host(uids, "")).is_of(7), "{uids}");
+        }
+    }
+
+    #[test]
+    fn cgroups_are_compared_by_components() {
+        let owner = of(&host("7 7 7 7", "0::/a.slice/b\n"));
+        for inside in ["/", "/a.slice", "/a.slice/", "/a.slice/b"] {
+            assert!(owner.is_in(inside), "{inside}");
+        }
+        for outside in ["", "a.slice", "/a", "/a.slice/b/c", "/a.slice/..", "/b", "/a.slice/bb"] {
+            assert!(!owner.is_in(outside), "{outside}");
+        }
+        let elsewhere = of(&host("7 7 7 7", "0::/../a\n"));
+        assert!(!elsewhere.is_in("/") && !elsewhere.is_in("/.."));
+    }
+
+    #[test]
+    fn who_has_gone_is_nobodys() {
+        let fake = host("7 7 7 7", "0::/\n");
+        let reused = Identity { start_time: 1, ..IDENTITY };
+        assert_eq!(owner(&fake.roots(), reused).expect("no error"), None);
+        let never = Identity { pid: 101, ..IDENTITY };
+        assert_eq!(owner(&fake.roots(), never).expect("no error"), None);
+    }
+
+    #[test]
+    fn nonsense_is_an_error_with_the_path() {
+        for uids in ["", "1 1 1", "1 1 1 1 1", "x x x x", "-1 -1 -1 -1"] {
+            let error = owner(&host(uids, "").roots(), IDENTITY).unwrap_err().to_string();
+            assert!(error.contains("proc/100/status"), "{error}");
+        }
+    }
+}

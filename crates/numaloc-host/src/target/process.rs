@@ -1,0 +1,239 @@
+//! One process: its identity, and where its threads may run.
+
+use crate::{
+    Error, Roots,
+    files::read::{field, is_gone},
+};
+use numaloc_core::{CpuSet, Identity, NodeSet, Process, Topology};
+use procfs::{
+    ProcError,
+    process::{Process as Entry, Stat, Task},
+};
+use std::{
+    collections::BTreeSet,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+mod threads;
+
+/// Flags of field 9 of /proc/PID/stat (include/linux/sched.h).
+const PF_IO_WORKER: u32 = 0x10;
+const PF_KTHREAD: u32 = 0x20_0000;
+
+/// Why there is nothing to move in a process. In a cgroup all but `Failed` are normal.
+#[derive(Debug)]
+pub(crate) enum Miss {
+    /// It is not there, or hidden (hidepid).
+    Gone,
+    /// It has ended and its parent has not been told yet, or it is about to end.
+    Ended { comm: String },
+    /// A kernel thread.
+    KernelThread { comm: String },
+    /// The caller may not look into it.
+    NoRights { comm: String, what: &'static str },
+    /// Any other error.
+    Failed(Error),
+}
+
+impl Miss {
+    /// The kernel's error, if a file could not be read.
+    pub(crate) fn read(&self) -> Option<&io::Error> {
+        match self {
+            Self::Failed(error) => error.read(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn into_error(self, pid: i32) -> Error {
+        match self {
+            Self::Gone => Error::NoProcess { pid },
+            Self::Ended { comm } => Error::Ended { pid, comm },
+            Self::KernelThread { comm } => Error::KernelThread { pid, comm },
+            Self::NoRights { comm, what } => Error::NoRights { pid, comm, what: what.into() },
+            Self::Failed(error) => error,
+        }
+    }
+}
+
+/// Reads a process by its pid or the id of one of its threads.
+pub(crate) fn read(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Miss> {
+    roots.open_files.patiently(Miss::read, || read_once(roots, pid, topology))
+}
+
+fn read_once(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Miss> {
+    let tgid = tgid(roots, pid)?;
+    let process = Open::new(roots, tgid)?;
+    let stat = process.stat()?;
+    let process = Open { comm: stat.comm, ..process };
+    let comm = || process.comm.clone();
+    if stat.flags & PF_KTHREAD != 0 {
+        return Err(Miss::KernelThread { comm: comm() });
+    }
+    let Some(living) = living(&process)? else { return Err(Miss::Ended { comm: comm() }) };
+    let maps = format!("task/{}/maps", living.first);
+    process.entry.open_relative(maps).map_err(|error| process.miss(error, "maps"))?;
+    let online = topology.nodes().fold(CpuSet::new(), |cpus, node| cpus.or(&node.cpus));
+    let cpus = living.cpus.and(&online);
+    // For other processes the CPU time of single threads would decide nothing.
+    let threads = match living.lists > 1 && topology.local_nodes(&cpus).len() > 1 {
+        true => threads::read(&process, &online)?,
+        false => Vec::new(),
+    };
+    Ok(Process {
+        identity: Identity { pid: tgid, start_time: stat.starttime },
+        comm: comm(),
+        cpus,
+        threads,
+        mems_allowed: living.mems_allowed.unwrap_or_else(|| topology.ids()),
+    })
+}
+
+/// The process that a thread belongs to.
+pub(crate) fn tgid(roots: &Roots, tid: i32) -> Result<i32, Miss> {
+    let thread = Open::new(roots, tid)?;
+    let status = thread.text("status")?;
+    let tgid = field(&status, "Tgid").and_then(|tgid| tgid.parse().ok());
+    tgid.ok_or_else(|| thread.nonsense("status", "no Tgid".into()))
+}
+
+/// The pid of this process, as the procfs that is read shows it.
+pub(crate) fn own_pid(roots: &Roots) -> Option<i32> {
+    std::fs::read_link(roots.proc.join("self")).ok()?.to_str()?.parse().ok()
+}
+
+/// What the threads of a process have together.
+struct Living {
+    /// A thread that has memory; the process's first thread, if that lives.
+    first: i32,
+    /// CPUs that at least one of them may run on. Cpus_allowed_list is the affinity within the cpuset, under cgroup v2
+    /// and v1 alike (kernel/cgroup/cpuset.c, cpuset_update_tasks_cpumask).
+    cpus: CpuSet,
+    /// How many different lists of CPUs they have.
+    lists: usize,
+    /// Nodes that the cpuset allows; `None` on a kernel without cpusets.
+    mems_allowed: Option<NodeSet>,
+}
+
+/// Looks at all threads that have the memory of their process. The first thread may have ended before the others. It
+/// then is a zombie without memory, and the others still have it. `None` if no thread has any.
+fn living(process: &Open) -> Result<Option<Living>, Miss> {
+    let tasks = process.entry.tasks().map_err(|error| process.miss(error, "task"))?;
+    let mut lists = BTreeSet::new();
+    let mut living: Option<Living> = None;
+    for task in tasks {
+        let task = match task.map_err(|error| process.miss(error, "task")) {
+            Err(Miss::Gone) => continue, // threads end all the time
+            task => task?,
+        };
+        let name = format!("task/{}/status", task.tid);
+        let status = match process.text(&name) {
+            Err(Miss::Gone) => continue,
+            status => status?,
+        };
+        if !has_memory(&status) {
+            continue;
+        }
+        let living = match &mut living {
+            Some(living) => living,
+            empty => {
+                let list = field(&status, "Mems_allowed_list");
+                let mems_allowed = list.map(|list| process.parse(&name, list)).transpose()?;
+                empty.insert(Living {
+                    first: task.tid,
+                    cpus: CpuSet::new(),
+                    lists: 0,
+                    mems_allowed,
+                })
+            }
+        };
+        let list = field(&status, "Cpus_allowed_list").unwrap_or_default();
+        // Most threads have the same list. So whether a thread is a worker of io_uring is checked only if its list is
+        // new.
+        if lists.contains(list) || is_io_worker(&task) {
+            continue;
+        }
+        lists.insert(list.to_owned());
+        living.cpus = living.cpus.or(&process.parse(&name, list)?);
+    }
+    if let Some(living) = &mut living {
+        living.lists = lists.len();
+    }
+    Ok(living)
+}
+
+/// Whether a thread has the memory of its process. A thread without VmSize has released it (fs/proc/array.c,
+/// proc_pid_status): it has ended or is about to.
+fn has_memory(status: &str) -> bool {
+    field(status, "VmSize").is_some()
+}
+
+/// Whether a thread is a worker of io_uring. The kernel gives these the CPUs of the whole cpuset, whatever affinity the
+/// application has set for itself (io_uring/io-wq.c).
+fn is_io_worker(task: &Task) -> bool {
+    task.stat().is_ok_and(|stat| stat.flags & PF_IO_WORKER != 0)
+}
+
+/// A process whose directory is held open, so that all reads are of the same one even if its pid is reused.
+pub(crate) struct Open {
+    entry: Entry,
+    path: PathBuf,
+    comm: String,
+}
+
+impl Open {
+    pub(crate) fn new(roots: &Roots, pid: i32) -> Result<Self, Miss> {
+        let path = roots.proc.join(pid.to_string());
+        if pid <= 0 {
+            return Err(Miss::Gone);
+        }
+        match Entry::new_with_root(path.clone()) {
+            Ok(entry) => Ok(Self { entry, path, comm: "?".into() }),
+            Err(error) => Err(miss(error, &path, "?", "the directory")),
+        }
+    }
+    pub(crate) fn stat(&self) -> Result<Stat, Miss> {
+        self.entry.stat().map_err(|error| self.miss(error, "stat"))
+    }
+    /// A file's text; bytes that are no UTF-8 (a command name may hold any) are replaced.
+    pub(crate) fn text(&self, name: &str) -> Result<String, Miss> {
+        let what = match name {
+            "status" => "status",
+            "cgroup" => "cgroup",
+            _ => "task",
+        };
+        let mut bytes = Vec::new();
+        let read = self
+            .entry
+            .open_relative(name)
+            .and_then(|mut file| file.read_to_end(&mut bytes).map_err(ProcError::from));
+        read.map_err(|error| miss(error, &self.path.join(name), &self.comm, what))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+    fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(
+        &self,
+        name: &str,
+        text: &str,
+    ) -> Result<T, Miss> {
+        text.parse().map_err(|error: T::Err| self.nonsense(name, error.to_string()))
+    }
+    fn miss(&self, error: ProcError, what: &'static str) -> Miss {
+        miss(error, &self.path.join(what), &self.comm, what)
+    }
+    pub(crate) fn nonsense(&self, name: &str, reason: String) -> Miss {
+        Miss::Failed(Error::Parse { path: self.path.join(name), reason })
+    }
+}
+
+fn miss(error: ProcError, path: &Path, comm: &str, what: &'static str) -> Miss {
+    match error {
+        ProcError::NotFound(_) => Miss::Gone,
+        ProcError::Io(error, _) if is_gone(&error) => Miss::Gone,
+        ProcError::PermissionDenied(_) => Miss::NoRights { comm: comm.into(), what },
+        ProcError::Io(source, _) => Miss::Failed(Error::Read { path: path.into(), source }),
+        error => Miss::Failed(Error::Parse { path: path.into(), reason: error.to_string() }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! The threads of a process, with the CPUs that each may use and the CPU time that it has used.
+
+use super::{Miss, Open, PF_IO_WORKER, has_memory};
+use crate::files::read::field;
+use numaloc_core::{CpuSet, Thread, Threads};
+use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
+
+/// How many threads of a group are kept by name, at most: enough to recognize them.
+const NAMED: usize = 8;
+
+/// Reads the threads, grouped by their CPUs. CPU time is what a living thread has used since it started (utime and
+/// stime in /proc/PID/task/TID/stat). The time of threads that have ended does not count.
+pub(super) fn read(process: &Open, online: &CpuSet) -> Result<Vec<Threads>, Miss> {
+    let ticks_per_second = procfs::ticks_per_second();
+    let mut groups: BTreeMap<String, Threads> = BTreeMap::new();
+    let tasks = process.entry.tasks().map_err(|error| process.miss(error, "task"))?;
+    for task in tasks.flatten() {
+        let name = format!("task/{}/status", task.tid);
+        let status = match process.text(&name) {
+            Err(Miss::Gone) => continue, // threads end all the time
+            status => status?,
+        };
+        // The first thread stays as a zombie when it ends before the others. Its CPUs and its CPU time do not count.
+        if !has_memory(&status) {
+            continue;
+        }
+        let Ok(stat) = task.stat() else { continue };
+        if stat.flags & PF_IO_WORKER != 0 {
+            continue;
+        }
+        let list = field(&status, "Cpus_allowed_list").unwrap_or_default();
+        if !groups.contains_key(list) {
+            let cpus = process.parse::<CpuSet>(&name, list)?.and(online);
+            groups.insert(list.to_owned(), Threads { cpus, ..Threads::default() });
+        }
+        let ticks = stat.utime.saturating_add(stat.stime);
+        let cpu_time = Duration::from_millis(ticks.saturating_mul(1000) / ticks_per_second.max(1));
+        let group = groups.get_mut(list).expect("it is there by now");
+        group.count += 1;
+        group.cpu_time += cpu_time;
+        group.busiest.push(Thread { tid: task.tid, comm: stat.comm, cpu_time });
+        if group.busiest.len() > NAMED * 2 {
+            shorten(&mut group.busiest);
+        }
+    }
+    let mut groups: Vec<Threads> = groups.into_values().collect();
+    groups.iter_mut().for_each(|group| shorten(&mut group.busiest));
+    Ok(groups)
+}
+
+/// Keeps the busiest, in the order of their CPU time.
+fn shorten(threads: &mut Vec<Thread>) {
+    threads.sort_by_key(|thread| (Reverse(thread.cpu_time), thread.tid));
+    threads.truncate(NAMED);
+}

@@ -1,0 +1,297 @@
+//! A live view of the host: nodes, workloads and processes with the nodes that their memory is on.
+//!
+//! Nodes are read at each [`Live::refresh`]. All else is read in rotation ([`numaloc_core::rotation`]), as far as a budget of CPU
+//! time goes: stat files, the page maps of processes, window by window, and memory.numa_stat of cgroups. None of these stops the
+//! process that is looked at for longer than a read of 32 KiB of its page map; numa_maps would, because the kernel walks a whole
+//! mapping for it (fs/proc/task_mmu.c, `show_numa_map`). So what is shown has an age.
+
+mod groups;
+mod look;
+mod nodes;
+mod processes;
+mod stat;
+#[cfg(test)]
+mod tests;
+mod threads;
+
+use crate::{Error, Precision, Roots, Scanner, Sight};
+use groups::Groups;
+use look::{Look, NoLook};
+use nodes::Nodes;
+use numaloc_core::{
+    Identity, Topology,
+    live::{Detail, Seen, Snapshot},
+    rotation::{Budget, order},
+};
+use processes::{Pages, Processes};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque, btree_map::Entry},
+    sync::Arc,
+    time::Duration,
+};
+use threads::{Threads, migrated_pages};
+
+/// What is read in rotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    Stats,
+    Looks,
+    Groups,
+    Threads,
+}
+
+impl Work {
+    const ALL: [Self; 4] = [Self::Stats, Self::Looks, Self::Groups, Self::Threads];
+}
+
+/// The host under a live view. Times are counted from any one moment, by the caller's clock.
+#[derive(Debug)]
+pub struct Live {
+    roots: Arc<Roots>,
+    topology: Topology,
+    scanner: Scanner,
+    can_scan: bool,
+    budget: Budget,
+    /// How long ago a look has to be, at least, before the next one.
+    pause: Duration,
+    nodes: Nodes,
+    processes: Processes,
+    groups: Groups,
+    /// The processes that are watched closely.
+    watched: BTreeMap<Identity, Threads>,
+    /// What is next, in order, since the last refresh.
+    stats: VecDeque<i32>,
+    looks: VecDeque<Identity>,
+    paths: VecDeque<String>,
+    threads: VecDeque<Identity>,
+    look: Option<Look>,
+    /// Time used for each kind of work since the last refresh.
+    shares: [Duration; 4],
+    used: Duration,
+}
+
+impl Live {
+    /// A view of the host that uses this share of one CPU, in percent, and looks at nothing more often than each `pause`.
+    ///
+    /// # Errors
+    /// As [`crate::nodes::topology::topology`] and [`Sight::new`].
+    pub fn new(
+        roots: &Roots,
+        topology: Topology,
+        budget_percent: f64,
+        pause: Duration,
+        now: Duration,
+    ) -> Result<Self, Error> {
+        // What the view knows of a process is older or younger than what it knows of another, so each counts its merged pages.
+        let sight = Sight { merged: None, ..Sight::new(roots)? };
+        Ok(Self {
+            scanner: Scanner::new(roots, &sight, Precision::Sampled),
+            can_scan: sight.can_scan,
+            roots: Arc::new(roots.clone()),
+            topology,
+            budget: Budget::new(budget_percent, now),
+            pause,
+            nodes: Nodes::new(roots)?,
+            processes: Processes::default(),
+            groups: Groups::default(),
+            watched: BTreeMap::new(),
+            stats: VecDeque::new(),
+            looks: VecDeque::new(),
+            paths: VecDeque::new(),
+            threads: VecDeque::new(),
+            look: None,
+            shares: [Duration::ZERO; 4],
+            used: Duration::ZERO,
+        })
+    }
+
+    /// Watches these processes closely, and no others: their threads are read after each refresh, their pages are looked at before
+    /// all others', and their mappings are kept.
+    pub fn watch(&mut self, processes: &BTreeSet<Identity>) {
+        let left = self.watched.keys().filter(|process| !processes.contains(*process));
+        for process in left.copied().collect::<Vec<_>>() {
+            self.watched.remove(&process);
+            let known = self.processes.get_mut(process);
+            let pages = known.and_then(|known| known.pages.as_mut());
+            pages.into_iter().for_each(|pages| pages.mappings.clear());
+        }
+        for &process in processes {
+            if let Entry::Vacant(slot) = self.watched.entry(process) {
+                slot.insert(Threads::default());
+                self.threads.push_back(process);
+                self.looks.retain(|other| *other != process);
+                self.looks.push_front(process);
+            }
+        }
+    }
+
+    /// Reads nodes, and which processes there are; after that, what was read before this may be read again.
+    pub fn refresh(&mut self, clock: &dyn Fn() -> Duration) {
+        let now = clock();
+        self.nodes.read(&self.roots, &self.topology, now);
+        self.processes.list(&self.roots);
+        self.threads = self.watched.keys().copied().collect();
+        self.shares = [Duration::ZERO; 4];
+        // A round that the budget has cut short continues where it was: those at its end would never have their turn.
+        if self.stats.is_empty() {
+            self.stats = order(self.processes.to_read(now), self.pause).into();
+        }
+        self.arrange(now);
+        let used = clock().saturating_sub(now);
+        self.spent(used);
+    }
+
+    /// Puts what is to be looked at in order.
+    fn arrange(&mut self, now: Duration) {
+        self.looks = order(self.processes.to_look_at(now), self.pause).into();
+        for &watched in self.watched.keys() {
+            self.looks.retain(|other| *other != watched);
+            self.looks.push_front(watched);
+        }
+        let cgroups = self.processes.cgroups();
+        self.groups.keep(&cgroups);
+        let due = order(self.groups.candidates(now), self.pause);
+        self.paths = due.into_iter().map(str::to_owned).collect();
+    }
+
+    fn spent(&mut self, used: Duration) {
+        self.budget.spend(used);
+        self.used += used;
+    }
+
+    /// Reads on as far as the budget goes.
+    pub fn work(&mut self, clock: &dyn Fn() -> Duration) {
+        let mut at = clock();
+        self.budget.earn(at);
+        while self.budget.is_left() {
+            // The kind that has had least of the time.
+            let waiting = Work::ALL.into_iter().filter(|&work| self.has(work));
+            let Some(work) = waiting.min_by_key(|&work| self.shares[work as usize]) else { break };
+            self.step(work, at);
+            let now = clock();
+            let used = now.saturating_sub(at);
+            self.shares[work as usize] += used;
+            self.spent(used);
+            at = now;
+        }
+    }
+
+    fn has(&self, work: Work) -> bool {
+        match work {
+            Work::Stats => !self.stats.is_empty(),
+            Work::Looks => self.look.is_some() || !self.looks.is_empty(),
+            Work::Groups => !self.paths.is_empty(),
+            Work::Threads => !self.threads.is_empty(),
+        }
+    }
+
+    fn step(&mut self, work: Work, now: Duration) {
+        match work {
+            Work::Stats => {
+                let Some(pid) = self.stats.pop_front() else { return };
+                self.processes.read(&self.roots, &self.topology, pid, now);
+                if self.stats.is_empty() && self.looks.is_empty() && self.paths.is_empty() {
+                    self.arrange(now);
+                }
+            }
+            Work::Looks => self.look_on(now),
+            Work::Groups => {
+                let Some(path) = self.paths.pop_front() else { return };
+                // If it has been removed or renamed, its processes say where they are now.
+                if self.groups.read(&self.roots, &path, now) {
+                    for pid in self.processes.within(&path) {
+                        self.processes.find_cgroup(&self.roots, pid);
+                    }
+                }
+            }
+            Work::Threads => {
+                let Some(process) = self.threads.pop_front() else { return };
+                if let Some(threads) = self.watched.get_mut(&process) {
+                    threads.read(&self.roots, &self.topology, process, now);
+                }
+            }
+        }
+    }
+
+    /// Goes on with the look that is under way, or begins the next one.
+    fn look_on(&mut self, now: Duration) {
+        let Some(mut look) = self.look.take() else {
+            let Some(identity) = self.looks.pop_front() else { return };
+            match Look::begin(&self.roots, &self.topology, identity, self.can_scan) {
+                Ok(look) => self.look = Some(look),
+                Err(why) => self.not_seen(identity, &why, now),
+            }
+            return;
+        };
+        match look.go_on(&mut self.scanner) {
+            Ok(false) => self.look = Some(look),
+            Ok(true) => self.seen(look, now),
+            Err(why) => self.not_seen(look.identity, &why, now),
+        }
+    }
+
+    fn seen(&mut self, look: Look, now: Duration) {
+        let identity = look.identity;
+        self.processes.find_cgroup(&self.roots, identity.pid);
+        let is_watched = self.watched.contains_key(&identity);
+        let Some(known) = self.processes.get_mut(identity) else { return };
+        let pid = identity.pid;
+        known.pages = Some(Pages {
+            at: now,
+            nodes: Some(look.nodes()),
+            unplaced_bytes: look.unplaced_bytes,
+            kernel_migrated_pages: migrated_pages(&self.roots, pid, known.threads),
+            mappings: if is_watched { look.mappings } else { Vec::new() },
+        });
+        known.home = look.home;
+    }
+
+    /// What cannot be looked at counts as looked at, or no pass would ever be full. If it has ended, the next stat says so.
+    fn not_seen(&mut self, identity: Identity, why: &NoLook, now: Duration) {
+        if let Some(known) = self.processes.get_mut(identity) {
+            known.pages = Some(Pages {
+                at: now,
+                nodes: match why {
+                    NoLook::Hidden => None,
+                    NoLook::Gone => Some(BTreeMap::new()),
+                },
+                unplaced_bytes: 0,
+                kernel_migrated_pages: None,
+                mappings: Vec::new(),
+            });
+        }
+    }
+
+    /// What is known by now.
+    pub fn snapshot(&self, now: Duration) -> Snapshot {
+        let processes = self.processes.now(now);
+        let count = |seen: fn(&Seen) -> bool| {
+            processes.iter().filter(|process| seen(&process.seen)).count()
+        };
+        Snapshot {
+            nodes: self.nodes.now.clone(),
+            groups: self.groups.now(now),
+            details: self.details(),
+            unseen: count(|seen| *seen == Seen::Never) + self.processes.unread(),
+            hidden: count(|seen| *seen == Seen::Hidden),
+            used: self.used,
+            processes,
+        }
+    }
+
+    /// The processes that are watched closely, without those that have ended.
+    fn details(&self) -> Vec<Detail> {
+        let detail = |(&identity, threads): (&Identity, &Threads)| {
+            let known = self.processes.get(identity)?;
+            let mappings = known.pages.as_ref().map(|pages| pages.mappings.clone());
+            let threads = threads.now.clone();
+            Some(Detail { identity, threads, mappings: mappings.unwrap_or_default() })
+        };
+        self.watched.iter().filter_map(detail).collect()
+    }
+
+    /// The machine.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+}

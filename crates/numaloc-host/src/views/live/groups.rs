@@ -1,0 +1,122 @@
+//! Cgroups with processes: where their memory is (memory.numa_stat), and what the kernel's balancing has moved of it.
+
+use crate::{Roots, files::read, target::cgroup};
+use numaloc_core::{NodeId, live::GroupNow, rotation::Candidate};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+#[derive(Clone, Debug, Default)]
+struct Group {
+    at: Option<Duration>,
+    nodes: Option<BTreeMap<NodeId, u64>>,
+    kernel_migrated_pages: Option<u64>,
+}
+
+/// What has been read of them.
+#[derive(Debug, Default)]
+pub(super) struct Groups(BTreeMap<String, Group>);
+
+impl Groups {
+    /// These are there now, and no others.
+    pub(super) fn keep(&mut self, paths: &BTreeSet<&str>) {
+        self.0.retain(|path, _| paths.contains(path.as_str()));
+        for &path in paths {
+            if !self.0.contains_key(path) {
+                self.0.insert(path.to_owned(), Group::default());
+            }
+        }
+    }
+
+    pub(super) fn candidates(&self, now: Duration) -> impl Iterator<Item = Candidate<&str>> {
+        self.0.iter().map(move |(path, group)| Candidate {
+            key: path.as_str(),
+            bytes: group.nodes.iter().flatten().map(|(_, bytes)| bytes).sum(),
+            cpu_percent: 0.0,
+            age: group.at.map(|at| now.saturating_sub(at)),
+        })
+    }
+
+    /// Reads one. Returns whether it is gone: it was there at the last look, and is not any more.
+    pub(super) fn read(&mut self, roots: &Roots, path: &str, now: Duration) -> bool {
+        let Some(group) = self.0.get_mut(path) else { return false };
+        let nodes = cgroup::numa_stat(roots, path);
+        let is_gone = group.nodes.is_some() && nodes.is_none();
+        let kernel_migrated_pages = migrated(roots, path);
+        *group = Group { at: Some(now), nodes, kernel_migrated_pages };
+        is_gone
+    }
+
+    pub(super) fn now(&self, now: Duration) -> BTreeMap<String, GroupNow> {
+        let shown = |group: &Group| GroupNow {
+            nodes: group.nodes.clone(),
+            kernel_migrated_pages: group.kernel_migrated_pages,
+            age: group.at.map(|at| now.saturating_sub(at)),
+        };
+        self.0.iter().map(|(path, group)| (path.clone(), shown(group))).collect()
+    }
+}
+
+/// numa_pages_migrated in memory.stat (mm/memcontrol.c, `memory_stats`): from Linux 6.12 on, with cgroup v2.
+fn migrated(roots: &Roots, path: &str) -> Option<u64> {
+    let files = cgroup::unified(roots, path).map(|directory| directory.join("memory.stat"));
+    let text = files.iter().find_map(|file| read::text(file).ok())?;
+    let count = text.lines().find_map(|line| line.strip_prefix("numa_pages_migrated "))?;
+    count.trim().parse().ok()
+}
+
+/// The cgroup that accounts for the memory of a process, of the text of /proc/PID/cgroup: that of v1's memory controller where
+/// there is one, else that of v2. None outside of the reader's cgroup namespace, which shows as a path with `..`.
+pub(super) fn of_memory(text: &str) -> Option<&str> {
+    let by = |wanted: fn(&str, &str) -> bool| {
+        text.lines().find_map(|line| {
+            let (number, rest) = line.split_once(':')?;
+            let (controllers, path) = rest.split_once(':')?;
+            wanted(number, controllers).then_some(path)
+        })
+    };
+    let v1 = by(|_, controllers| controllers.split(',').any(|each| each == "memory"));
+    let path = v1.or_else(|| by(|number, controllers| number == "0" && controllers.is_empty()))?;
+    (!path.split('/').any(|part| part == "..")).then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+
+    #[test]
+    fn memory_is_accounted_by_v1_where_it_has_the_controller() {
+        let hybrid = "5:cpu,cpuacct:/a\n4:memory:/b:c\n0::/d\n";
+        assert_eq!(of_memory(hybrid), Some("/b:c"));
+        assert_eq!(of_memory("1:name=systemd:/x\n0::/a.slice/b\n"), Some("/a.slice/b"));
+        for nothing in ["", "nonsense", "0::/../other", "3:cpuset:/"] {
+            assert_eq!(of_memory(nothing), None, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn what_is_gone_or_not_accounted_says_nothing() {
+        let fake = Fake::new();
+        fake.write("cgroup/cgroup.procs", "");
+        fake.write("cgroup/a/cgroup.procs", "1\n");
+        fake.write("cgroup/a/memory.numa_stat", "anon N0=4096 N8=8192\nfile N0=4096 N8=0\n");
+        fake.write("cgroup/a/memory.stat", "anon 1\nnuma_pages_migrated 7\n");
+        let mut groups = Groups::default();
+        groups.keep(&["/a", "/gone"].into());
+        let at = Duration::from_secs(3);
+        for path in ["/a", "/gone", "/never"] {
+            assert!(!groups.read(&fake.roots(), path, at), "{path}");
+        }
+        let now = groups.now(at + at);
+        assert_eq!(now["/a"].nodes, Some([(NodeId(0), 8192), (NodeId(8), 8192)].into()));
+        assert_eq!((now["/a"].kernel_migrated_pages, now["/a"].age), (Some(7), Some(at)));
+        assert_eq!((&now["/gone"].nodes, now["/gone"].age), (&None, Some(at)));
+        assert_eq!(now.len(), 2);
+        std::fs::rename(fake.path("cgroup/a"), fake.path("cgroup/renamed")).unwrap();
+        assert!(groups.read(&fake.roots(), "/a", at), "it was there");
+        groups.keep(&["/renamed"].into());
+        assert_eq!(groups.now(at)["/renamed"], GroupNow::default());
+    }
+}

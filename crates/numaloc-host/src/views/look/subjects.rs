@@ -1,0 +1,301 @@
+//! Who is looked at: cgroups whose processes have the same CPUs, and single processes.
+
+use super::{groups, pages::ByNode};
+use crate::{
+    Roots, cpusets,
+    files::read,
+    target::{
+        cgroup,
+        process::{self, Miss},
+    },
+};
+use numaloc_core::{
+    CpuSet, Mempolicy, NodeId, NodeSet, Process, Topology,
+    advise::{Handle, Subject, Who},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+/// Somebody with enough memory.
+#[derive(Debug)]
+pub struct Found {
+    pub who: Who,
+    /// Its memory, as far as that was found out for little.
+    pub bytes: u64,
+    /// Its hugetlb memory, of a process; that of a cgroup is counted by node.
+    pub hugetlb_bytes: u64,
+    /// CPUs that it may run on.
+    pub cpus: CpuSet,
+    pub member: Member,
+}
+
+/// What is known of it.
+#[derive(Debug)]
+pub enum Member {
+    Group { directory: PathBuf, processes: Vec<Process>, resident: BTreeMap<NodeId, u64> },
+    Process(Process),
+}
+
+/// Everybody with enough memory.
+#[derive(Debug, Default)]
+pub struct All {
+    pub subjects: Vec<Found>,
+    pub unreadable: BTreeSet<i32>,
+    pub ended: usize,
+}
+
+/// Of a cgroup with more processes than this, as many are read, evenly among all.
+const MEMBERS: usize = 1024;
+
+/// Finds them among these cgroups and processes. Ends early if `stop` returns true.
+pub fn find(
+    stop: &dyn Fn() -> bool,
+    roots: &Roots,
+    topology: &Topology,
+    (paths, mut pids): (Vec<String>, BTreeSet<i32>),
+    min_bytes: u64,
+) -> All {
+    let mut all = All::default();
+    for path in paths {
+        if stop() {
+            return all;
+        }
+        let Some(directory) = groups::directory(roots, &path) else { continue };
+        let members = groups::members(&directory);
+        let resident = groups::resident(&directory);
+        let bytes: u64 = resident.values().sum();
+        // hugetlb memory is not among what memory.numa_stat counts.
+        let huge: u64 = groups::hugetlb(&directory).values().flat_map(BTreeMap::values).sum();
+        if members.is_empty() || bytes.saturating_add(huge) < min_bytes {
+            // Small together, so each is small.
+            leave_out(&mut pids, &members);
+            continue;
+        }
+        // If one may not be read, nothing is known of all: those that may be are looked at one by one.
+        let Some(processes) = read_all(roots, topology, &members, &mut all) else { continue };
+        let same = processes.iter().all(|process| process.cpus == processes[0].cpus);
+        let plain = processes.iter().all(|process| process.threads.is_empty());
+        // One process is looked at by itself if its threads matter. So are processes with different pins.
+        if let (Some(first), true, true) = (processes.first(), same, plain) {
+            leave_out(&mut pids, &members);
+            let cpus = first.cpus.clone();
+            let member = Member::Group { directory, processes, resident };
+            let who = Who::Cgroup(path);
+            all.subjects.push(Found { who, bytes, hugetlb_bytes: 0, cpus, member });
+        }
+    }
+    let own = process::own_pid(roots);
+    for pid in pids.into_iter().filter(|&pid| Some(pid) != own) {
+        if stop() {
+            return all;
+        }
+        let Some((bytes, hugetlb_bytes)) = resident_bytes(roots, pid) else { continue };
+        if bytes.saturating_add(hugetlb_bytes) < min_bytes {
+            continue;
+        }
+        if let Some(process) = read_one(roots, topology, pid, &mut all) {
+            let (who, cpus) = (Who::Process(process.identity), process.cpus.clone());
+            let member = Member::Process(process);
+            all.subjects.push(Found { who, bytes, hugetlb_bytes, cpus, member });
+        }
+    }
+    all
+}
+
+fn leave_out(pids: &mut BTreeSet<i32>, members: &[i32]) {
+    for pid in members {
+        pids.remove(pid);
+    }
+}
+
+/// The processes of a cgroup; `None` if one of them may not be read.
+fn read_all(
+    roots: &Roots,
+    topology: &Topology,
+    pids: &[i32],
+    all: &mut All,
+) -> Option<Vec<Process>> {
+    let before = all.unreadable.len();
+    let pids = pids.iter().step_by(pids.len().div_ceil(MEMBERS).max(1));
+    let read: Vec<Process> = pids.filter_map(|&pid| read_one(roots, topology, pid, all)).collect();
+    (all.unreadable.len() == before).then_some(read)
+}
+
+fn read_one(roots: &Roots, topology: &Topology, pid: i32, all: &mut All) -> Option<Process> {
+    match process::read(roots, pid, topology) {
+        Ok(process) => Some(process),
+        Err(Miss::KernelThread { .. }) => None,
+        Err(Miss::Gone | Miss::Ended { .. }) => {
+            all.ended += 1;
+            None
+        }
+        Err(Miss::NoRights { .. } | Miss::Failed(_)) => {
+            all.unreadable.insert(pid);
+            None
+        }
+    }
+}
+
+/// Anonymous and shared memory of a process, and its hugetlb memory, which is in neither. Everybody may read that
+/// (proc_pid_status(5), RssAnon, RssShmem and HugetlbPages).
+fn resident_bytes(roots: &Roots, pid: i32) -> Option<(u64, u64)> {
+    let status = read::text(&roots.proc.join(format!("{pid}/status"))).ok()?;
+    let [shmem, huge] = ["RssShmem", "HugetlbPages"].map(|name| read::kib(&status, name));
+    let bytes = read::kib(&status, "RssAnon")?.saturating_add(shmem.unwrap_or(0));
+    Some((bytes, huge.unwrap_or(0)))
+}
+
+impl Found {
+    /// Its processes.
+    pub fn pids(&self) -> impl Iterator<Item = i32> + '_ {
+        self.processes().iter().map(|process| process.identity.pid)
+    }
+
+    fn processes(&self) -> &[Process] {
+        match &self.member {
+            Member::Group { processes, .. } => processes,
+            Member::Process(process) => std::slice::from_ref(process),
+        }
+    }
+
+    /// All of it together.
+    pub fn subject(
+        self,
+        roots: &Roots,
+        topology: &Topology,
+        (resident, exactness): ByNode,
+        cpu_use: BTreeMap<NodeId, f64>,
+    ) -> Subject {
+        let first = &self.processes()[0];
+        let (pid, mems) = (first.identity.pid, first.mems_allowed.and(&topology.ids()));
+        let own = match &self.who {
+            Who::Cgroup(path) => Some(path.clone()),
+            Who::Process(_) => cgroup::of(roots, pid),
+        };
+        // A cgroup is bounded by those above it. So are the nodes of a process, because those of its cgroup can be written; its CPUs
+        // are bounded by its cgroup.
+        let is_group = matches!(self.who, Who::Cgroup(_));
+        let unbounded = || (online(topology), topology.ids());
+        let above = own.as_deref().and_then(|path| bounds(roots, &parent(path)));
+        let (mut cpus_above, mems_above) = above.unwrap_or_else(unbounded);
+        if !is_group {
+            let within = own.as_deref().and_then(|path| bounds(roots, path));
+            cpus_above = within.unwrap_or_else(unbounded).0;
+        }
+        let directory = own.as_deref().and_then(|path| groups::directory(roots, path));
+        let foreign = own.as_deref().is_some_and(|path| path.contains("/kubepods"));
+        let text = |path: &Path| path.to_str().map(str::to_owned);
+        let writable = directory.as_deref().filter(|path| path.join("cpuset.mems").exists());
+        Subject {
+            name: match &self.who {
+                Who::Cgroup(path) => path.clone(),
+                Who::Process(_) => first.comm.clone(),
+            },
+            handle: match (&self.who, foreign) {
+                (_, true) => Handle::Foreign,
+                (Who::Process(_), _) => Handle::Threads,
+                (Who::Cgroup(path), _) => {
+                    group_handle(roots, path, directory.as_deref().unwrap_or(Path::new("")))
+                }
+            },
+            mems_directory: writable.filter(|_| !foreign).and_then(text),
+            cpus_above: cpus_above.and(&online(topology)).or(&self.cpus),
+            mems_above: mems_above.and(&topology.ids()).or(&mems),
+            mems,
+            hugetlb: match &self.member {
+                Member::Group { directory, .. } => groups::hugetlb(directory),
+                Member::Process(_) => BTreeMap::new(),
+            },
+            policy: policy(roots, pid),
+            threads: if is_group { Vec::new() } else { first.threads.clone() },
+            cpus: self.cpus.clone(),
+            who: self.who.clone(),
+            age: std::time::Duration::ZERO,
+            cpu_use,
+            resident,
+            exactness,
+        }
+    }
+}
+
+fn online(topology: &Topology) -> CpuSet {
+    topology.nodes().fold(CpuSet::new(), |cpus, node| cpus.or(&node.cpus))
+}
+
+fn parent(path: &str) -> String {
+    let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+    if parent.is_empty() { "/".into() } else { parent.into() }
+}
+
+/// The CPUs and nodes that a cgroup may use.
+fn bounds(roots: &Roots, path: &str) -> Option<(CpuSet, NodeSet)> {
+    let text = cpusets(roots, [path]).pop()??;
+    let (cpus, mems) = text.split_once(' ')?;
+    Some((cpus.parse().ok()?, mems.parse().ok()?))
+}
+
+/// By what the CPUs of a cgroup are set. Units of users have a manager of their own, which is not asked.
+fn group_handle(roots: &Roots, path: &str, directory: &Path) -> Handle {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let is_unit = name.ends_with(".service") || name.ends_with(".scope");
+    let is_users = path.contains("/user@");
+    let text = directory.display().to_string();
+    if is_unit && !is_users && roots.run.join("systemd/system").is_dir() {
+        Handle::Unit(name.to_owned())
+    } else if directory.join("cpuset.cpus").exists() {
+        Handle::Cpuset(text)
+    } else {
+        Handle::Members(text)
+    }
+}
+
+/// The memory policy of a process's first thread, which numa_maps shows for memory that has none of its own. Only the first line
+/// is asked for: for each VMA that it shows, the kernel walks all of its pages, and the first one is the program
+/// (fs/proc/task_mmu.c, `show_numa_map`; fs/seq_file.c stops when the buffer is full).
+fn policy(roots: &Roots, pid: i32) -> Mempolicy {
+    let mut line = [0; 64];
+    let file = File::open(roots.proc.join(format!("{pid}/numa_maps")));
+    let read = file.and_then(|mut file| file.read(&mut line)).unwrap_or(0);
+    let text = String::from_utf8_lossy(&line[..read]).into_owned();
+    match text.split_whitespace().nth(1) {
+        // A list of nodes that is cut off would mean other nodes.
+        Some(word) if text.split_whitespace().count() > 2 || text.contains('\n') => {
+            word.parse().unwrap_or(Mempolicy::Unasked)
+        }
+        _ => Mempolicy::Unasked,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+
+    /// numad reads lines of numa_maps into 1,024 bytes and continues in the middle of longer ones.
+    #[test]
+    fn a_policy_is_read_however_long_the_line_is() {
+        let fake = Fake::new();
+        let of = |line: &str| {
+            fake.write("proc/7/numa_maps", line);
+            policy(&fake.roots(), 7)
+        };
+        let nodes: String = (0..64).map(|node| format!(" N{node}=1")).collect();
+        let long = format!("55d0c0000000 bind:1,3 file=/{}{nodes}\n", "x".repeat(2000));
+        assert_eq!(of(&long), Mempolicy::Bind("1,3".parse().unwrap()));
+        assert_eq!(of("55d0c0000000 default\n"), Mempolicy::Default);
+        // Of a list that is cut off nothing is known.
+        let odd: Vec<String> = (0..64).map(|node| (2 * node).to_string()).collect();
+        assert_eq!(of(&format!("55d0c0000000 bind:{} x\n", odd.join(","))), Mempolicy::Unasked);
+        assert_eq!(of(""), Mempolicy::Unasked);
+        assert_eq!(policy(&fake.roots(), 8), Mempolicy::Unasked);
+    }
+
+    #[test]
+    fn the_cgroup_above_is_known_by_its_path() {
+        assert_eq!(["/a/b", "/a", "/"].map(parent), ["/a", "/", "/"]);
+    }
+}
