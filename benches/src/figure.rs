@@ -68,7 +68,7 @@ impl Figure {
         let json = serde_json::to_string(self)?;
         anyhow::ensure!(
             self.values.iter().all(|value| value.is_finite()),
-            "a value of this figure is no number: {json}"
+            "a value of this figure is not a number: {json}"
         );
         let mut output = std::io::stdout().lock();
         writeln!(output, "{MARKER}{json}")?;

@@ -1,5 +1,5 @@
 //! The packages of Debian on a Debian system whose own systemd is the first process, with its own dpkg and apt: `tests/vm/suite
-//! --packages`. Each test begins with a system that never had them, and leaves one. Only those of `restart` go on where the one before
+//! --packages`. Each test begins with a system that never had them, and leaves one. Only those of `restart` continue where the one before
 //! has ended: `tests/vm/suite --packages --restart`.
 
 mod manager;

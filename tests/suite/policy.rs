@@ -18,7 +18,7 @@ fn bound_memory_stays() {
     scene.assert_on("bound", 1, 32 * MIB);
     scene.assert_on("anon", 0, 16 * MIB);
     assert_left(&outcome, Reason::Bound, 32 * MIB);
-    assert!(!outcome.is_partial(), "the application's own wish is no shortfall");
+    assert!(!outcome.is_partial(), "the application's own wish is not a shortfall");
     scene.finish();
 }
 

@@ -125,7 +125,7 @@ fn is_of_file(region: &str, name: &str) -> bool {
     named.unwrap_or(region).starts_with("file:/mnt/disk/") && (named.is_some() || name == "file")
 }
 
-/// An application that takes what is free on a node, but for so many bytes.
+/// An application that takes what is free on a node, but for this many bytes.
 pub fn ballast(node: u32, spared: u64) -> App {
     let mib = free_bytes(node).saturating_sub(spared) / (2 << 20) * 2;
     let ballast =

@@ -41,7 +41,6 @@ pub mod services {
         tonic::include_proto!("containerd.services.events.v1");
     }
 
-    /// Which version it is.
     #[allow(missing_docs, clippy::all)]
     pub mod version {
         tonic::include_proto!("containerd.services.version.v1");

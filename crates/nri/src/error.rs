@@ -8,7 +8,7 @@ pub enum Error {
     /// The socket failed.
     #[error("the connection to the runtime failed: {0}")]
     Io(#[from] io::Error),
-    /// The runtime does not go on.
+    /// The runtime does not continue.
     #[error("the runtime has sent nothing for {seconds} s while {during}")]
     Silent {
         /// How long.
@@ -76,18 +76,8 @@ pub enum Error {
     #[error(
         "plugin name {name:?} with index {index:?}: a name is letters, digits, '.', '_', '+' and '-', an index two digits"
     )]
-    Identity {
-        /// The name.
-        name: String,
-        /// The index.
-        index: String,
-    },
+    Identity { name: String, index: String },
     /// The variable with the number of the socket has no number.
     #[error("{variable} is {value:?}, which is not a file descriptor")]
-    Socket {
-        /// The variable.
-        variable: &'static str,
-        /// Its value.
-        value: String,
-    },
+    Socket { variable: &'static str, value: String },
 }

@@ -69,7 +69,7 @@ pub struct WatchedJob {
 }
 
 impl WatchedJob {
-    /// The change, the job if it is about one, and what goes on after it.
+    /// The change, the job if it is about one, and what continues after it.
     pub fn new(change: v1::RecordChange, job: Option<ListedJob>, resume_token: String) -> Self {
         Self { change: change.into(), job: job.map(|job| job.0), resume_token }
     }

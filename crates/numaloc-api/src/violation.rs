@@ -90,7 +90,7 @@ impl fmt::Display for Violation {
 }
 
 /// Why a request was refused: at least one violation, and at most the first 16. Or why what is in a store, or in an answer of
-/// a daemon, is no record.
+/// a daemon, is not a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Violations {
     listed: Vec<Violation>,

@@ -17,7 +17,7 @@ const BEGIN: &str = "\
 Services first, then messages, then enums. [api.md](api.md) says what holds for all of them.
 
 This page is made of the comments in `proto/numaloc/v1`. After a change there,
-`NUMALOC_REFERENCE=write cargo test -p numaloc-api --test reference` writes it anew.
+`NUMALOC_REFERENCE=write cargo test -p numaloc-api --test reference` writes it again.
 ";
 
 #[test]

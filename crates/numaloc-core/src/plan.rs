@@ -263,7 +263,7 @@ impl Plan {
     }
 
     /// How long the pace lets room by page cache take, in seconds, beyond the copying of what comes in its place, for which there is
-    /// this share of the time: both go on together. Free memory costs nothing, and what the pace does not bound is not known.
+    /// this share of the time: both continue together. Free memory costs nothing, and what the pace does not bound is not known.
     fn room_seconds(&self, share: f64) -> f64 {
         let Some(rate) = self.options.pacing.pace().drop_bytes_per_second else { return 0.0 };
         let cache_bytes: u64 = self.expected_room.values().map(|taken| taken.cache_bytes).sum();

@@ -7,7 +7,7 @@
 //! Where somebody has switched offload on already, nothing is changed at all.
 //!
 //! While it is on, a thread looks at the kernel's counters and at the engines. If a copy fails, a device reports an error, or
-//! anything of it goes away, offload is switched off for all jobs that share it. They go on by CPU.
+//! anything of it goes away, offload is switched off for all jobs that share it. They continue by CPU.
 //!
 //! `changes` says what is changed, `session` does it, `using` is a job's part.
 

@@ -83,7 +83,7 @@ impl Fake {
             fs::remove_dir_all(self.path(&directory)).expect("a thread");
         }
     }
-    /// Ends a process for good.
+    /// Ends a process permanently.
     pub(crate) fn remove(&self, pid: i32) {
         fs::remove_dir_all(self.path(&format!("proc/{pid}"))).expect("a process");
     }

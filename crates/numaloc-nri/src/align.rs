@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Nodes(Arc<Mutex<Vec<(NodeId, CpuSet)>>>);
 
 impl Nodes {
-    /// These are the nodes.
     pub fn set(&self, nodes: Vec<(NodeId, CpuSet)>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
     }

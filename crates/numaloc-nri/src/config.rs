@@ -68,7 +68,6 @@ pub enum Policies {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AlignMems {
-    /// No.
     Off,
     /// Those that are pinned to CPUs of some of the nodes, and to no memory yet.
     Preferred,
@@ -107,28 +106,13 @@ fn lease<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::Error
 pub enum Problem {
     /// The file cannot be read.
     #[error("{path}: {error}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
+    File { path: PathBuf, error: io::Error },
     /// Its text is wrong.
     #[error("{path}: {error}")]
-    Text {
-        /// The file.
-        path: PathBuf,
-        /// Where, and what.
-        error: Box<toml::de::Error>,
-    },
+    Text { path: PathBuf, error: Box<toml::de::Error> },
     /// A value is wrong.
     #[error("{path}: {error}")]
-    Value {
-        /// The file.
-        path: PathBuf,
-        /// Which, and why.
-        error: String,
-    },
+    Value { path: PathBuf, error: String },
 }
 
 /// Reads a file. If it does not have to be there and is not, the defaults hold.

@@ -82,7 +82,7 @@ impl Containers {
     }
 
     /// A container that runs, or that is about to: the CRI learns that a container has started a moment after it has. `pod` is its
-    /// pod, if it is known. `None`: it is no container of a pod, has ended, or nothing can be found out.
+    /// pod, if it is known. `None`: it is not a container of a pod, has ended, or nothing can be found out.
     ///
     /// # Errors
     /// containerd is lost.

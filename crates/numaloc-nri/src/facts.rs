@@ -11,7 +11,6 @@ use std::{
 /// The way by which a container was told of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToldBy {
-    /// NRI.
     #[default]
     Nri,
     /// containerd's events and its CRI.
@@ -31,7 +30,6 @@ impl ToldBy {
 /// A container that runs, with its pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Its id.
     pub id: String,
     /// Its name in the pod.
     pub name: String,

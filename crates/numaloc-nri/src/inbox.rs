@@ -11,7 +11,6 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// The inbox.
 #[derive(Debug)]
 pub struct Inbox {
     queue: Mutex<Queue>,

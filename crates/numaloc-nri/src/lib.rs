@@ -25,7 +25,7 @@
 //! | `seen` | events and lists of containerd to changes; pure |
 //! | `align` | memory nodes for new containers, if the operator wants that |
 //! | `account` | leaves root behind |
-//! | `watchdog` | tells the service manager that both tasks go on |
+//! | `watchdog` | tells the service manager that both tasks continue |
 //! | `answer`, `back_off` | what several of them use |
 //!
 //! **The plugin compares, it does not replay.** The runtime waits for each of its plugins, so the handlers only put the last change of a

@@ -10,7 +10,6 @@ pub const MOST: usize = 16_384;
 /// The last change of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It has started.
     Started(Box<Facts>),
     /// It has got other resources. It makes nothing known: the container may have stopped meanwhile.
     Updated(Box<Facts>),
@@ -48,7 +47,6 @@ impl Batch {
     }
 }
 
-/// The queue.
 #[derive(Debug)]
 pub struct Queue {
     batch: Batch,

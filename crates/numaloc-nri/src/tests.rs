@@ -138,7 +138,7 @@ async fn the_runtime_waits_for_nobody() {
     let mut plugin = Plugin::start(config(), fake.clone(), Nodes::default());
     let mut runtime =
         plugin.connect(Generation::Calls, AlignMems::Preferred, Nodes::default()).await;
-    // The clock stands still as long as anybody has anything to do: it would go on if the runtime had to wait for a timer.
+    // The clock stands still as long as anybody has anything to do: it would continue if the runtime had to wait for a timer.
     let begin = Instant::now();
     runtime.synchronize(vec![(vec![pod(1)], vec![])]).await.expect("it answers");
     let ids: Vec<_> = (0..500).map(|id| format!("c{id}")).collect();

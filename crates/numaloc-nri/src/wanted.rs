@@ -23,7 +23,6 @@ const LEASES_AFTER_GONE: u32 = 2;
 /// What numalocd is to have for a container.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// The workload.
     pub workload: v1::Workload,
     /// The schedule; `None`: its memory stays where it is.
     pub schedule: Option<v1::Schedule>,

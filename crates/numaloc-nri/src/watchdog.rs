@@ -1,4 +1,4 @@
-//! The service manager's watchdog (sd_watchdog_enabled(3)). It hears from this process as long as both of its tasks go on: the one
+//! The service manager's watchdog (sd_watchdog_enabled(3)). It hears from this process as long as both of its tasks continue: the one
 //! that answers the runtime, and the one that speaks to numalocd.
 
 use sd_notify::NotifyState;
@@ -9,7 +9,6 @@ use std::{
 };
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-/// The watchdog.
 #[derive(Debug)]
 pub struct Watchdog {
     /// After so long a silence this process is taken for stuck; `None`: nobody watches.

@@ -78,7 +78,7 @@ impl BadAnnotation {
         Self::new(pod, key, Position::Whole, problem, String::new())
     }
 
-    /// The value is no JSON.
+    /// The value is not valid JSON.
     pub(crate) fn syntax(pod: &Pod, key: &str, error: &serde_json::Error) -> Self {
         let (line, column) = (error.line(), error.column());
         let text = error.to_string();

@@ -40,7 +40,6 @@ pub fn below(path: &str, name: &str) -> String {
 /// How names of keys compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
-    /// As they are.
     Exact,
     /// Upper and lower case are the same, as for Go's encoding/json.
     Any,
@@ -57,7 +56,7 @@ impl<'t> Fields<'t> {
     /// The fields of `tree`, which is at `path`.
     ///
     /// # Errors
-    /// It is no object. Or two of its names are the same.
+    /// It is not an object. Or two of its names are the same.
     pub fn of(path: &str, tree: &'t Tree, case: Case) -> Result<Self, Problem> {
         let Tree::Map(map) = tree else { return Err(Problem::sort(path, "an object", tree)) };
         let mut rest = BTreeMap::new();
@@ -111,7 +110,6 @@ pub fn flag(path: &str, tree: &Tree) -> Result<bool, Problem> {
     }
 }
 
-/// Text.
 pub fn text<'t>(path: &str, tree: &'t Tree) -> Result<&'t str, Problem> {
     match tree {
         Tree::Text(text) => Ok(text),

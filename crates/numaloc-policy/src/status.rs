@@ -62,7 +62,7 @@ pub enum BadStatus {
         /// Its length.
         bytes: usize,
     },
-    /// Its time is no time of RFC 3339 after 1970.
+    /// Its time is not a time of RFC 3339 after 1970.
     #[error(
         "annotation {STATUS_KEY}, lastResult.completedTime: is not a valid time: expected for example 2026-05-28T20:26:40Z"
     )]

@@ -15,9 +15,7 @@ pub enum Tree {
     Whole(i128),
     /// Any other number.
     Number(f64),
-    /// Text.
     Text(String),
-    /// A list.
     List(Vec<Tree>),
     /// An object.
     Map(BTreeMap<String, Tree>),

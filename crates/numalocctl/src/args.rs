@@ -134,14 +134,14 @@ pub enum Command {
     Migrate(MigrateArgs),
     /// Show what the daemon is doing, and who you are to it.
     Status,
-    /// Drain the daemon: no move begins, those under way go on to their end, and requests are queued. Lasts over restarts.
+    /// Drain the daemon: no move begins, those under way continue to their end, and requests are queued. Lasts over restarts.
     #[command(after_help = "Examples:\n  numalocctl drain && numalocctl jobs ls --state running")]
     Drain,
     /// Let moves begin again after drain.
     Undrain,
     /// Pause all moves of the daemon; those under way end after their current batches. Lasts over restarts.
     PauseAll,
-    /// Let moves go on after pause-all.
+    /// Let moves continue after pause-all.
     ResumeAll,
     /// Copy the daemon's store into a file while it runs, for numalocd --restore.
     #[command(after_help = "Examples:\n  numalocctl backup /var/backups/numaloc.redb")]
@@ -273,7 +273,7 @@ pub struct MigrateArgs {
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Waiting")]
 pub struct ProgressArgs {
-    /// Show progress on standard error even if it is no terminal.
+    /// Show progress on standard error even if it is not a terminal.
     #[arg(long, conflicts_with = "no_progress")]
     pub progress: bool,
     /// Show no progress.

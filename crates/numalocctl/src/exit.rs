@@ -66,7 +66,6 @@ pub enum Failure {
         /// Where it should be.
         endpoint: String,
         reason: String,
-        /// What to do.
         advice: &'static str,
     },
     /// The daemon refused the request.

@@ -1,4 +1,4 @@
-//! Shows on standard error how a job of the daemon goes on.
+//! Shows on standard error how a job of the daemon continues.
 
 use crate::{
     fields::amount,

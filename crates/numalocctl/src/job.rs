@@ -30,7 +30,6 @@ pub enum End {
     Skipped,
     /// Some of the memory that was to be moved is still remote.
     PartlyMoved,
-    /// It was cancelled.
     Cancelled,
     /// The time limit was reached.
     TimedOut,

@@ -16,7 +16,7 @@ const EXIT_STATUS: [(&str, &str); 9] = [
     ("5", "The daemon cannot be reached."),
     ("6", "Some of what was to move is still where it was, or the migration was cancelled."),
     ("124", "The time given ran out."),
-    ("130", "Ctrl-C ended the waiting, and the job goes on."),
+    ("130", "Ctrl-C ended the waiting, and the job continues."),
 ];
 
 const ENVIRONMENT: [(&str, &str); 3] = [

@@ -43,7 +43,6 @@ impl Environment {
 pub enum Place {
     /// By this program.
     Here,
-    /// By the daemon.
     Daemon(Endpoint),
 }
 

@@ -16,7 +16,7 @@ const TEMPLATE: &str =
 pub enum Wish {
     /// Only if standard error is a terminal.
     Auto,
-    /// Always; as plain lines if standard error is no terminal.
+    /// Always; as plain lines if standard error is not a terminal.
     Always,
     Never,
 }

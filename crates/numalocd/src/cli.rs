@@ -36,7 +36,7 @@ Examples:
   NUMALOC_ENDPOINT=unix:///tmp/n.sock numalocctl status
 
 Signals:
-  HUP         read the configuration again; jobs go on
+  HUP         read the configuration again; jobs continue
   TERM, INT   end the batches in hand, save the jobs, exit
 
 Exit codes: 0 done, 1 failure, 2 usage.";
@@ -64,7 +64,7 @@ pub struct Args {
     /// Replace the store by this backup, keep the previous store beside it, and exit. The daemon must not run.
     #[arg(long, value_name = "FILE", group = "once")]
     pub restore: Option<PathBuf>,
-    /// Write the store anew without unused room, and exit. The daemon must not run.
+    /// Write the store again without unused room, and exit. The daemon must not run.
     #[arg(long, group = "once")]
     pub compact: bool,
     /// Take records that cannot be read out of a damaged store, name them, keep the rest, and exit. The daemon must not run.

@@ -60,7 +60,7 @@ fn leave_hwloc_environment() -> anyhow::Result<()> {
     Err(again.exec()).context("cannot start again without HWLOC_ variables")
 }
 
-/// Runs the daemon until it is told to end.
+/// Runs the daemon until it is stopped.
 ///
 /// # Errors
 /// The daemon could not start, or a part of it has failed.

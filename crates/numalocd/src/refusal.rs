@@ -33,7 +33,7 @@ pub enum Refusal {
     /// Not all events after the given one are kept, or there never was an event with this number.
     #[error(
         "events after events/{after} are not known: kept are events/{oldest} to events/{last}. Read what there is now, and \
-         go on after events/{last}"
+         continue after events/{last}"
     )]
     Cursor {
         /// The number that was given.
@@ -60,10 +60,7 @@ pub enum Refusal {
     },
     /// The target has no process.
     #[error("{message}")]
-    TargetEmpty {
-        /// Which.
-        message: String,
-    },
+    TargetEmpty { message: String },
     /// No node to bring memory to.
     #[error("{message}")]
     NoTargetNode {
@@ -74,10 +71,7 @@ pub enum Refusal {
     },
     /// This host cannot do what was asked for.
     #[error("{message}")]
-    HostCannot {
-        /// What, and why not.
-        message: String,
-    },
+    HostCannot { message: String },
     /// The state of the resource does not allow it.
     #[error("{name} has ended ({state}): it cannot be {action}")]
     WrongState {
@@ -142,10 +136,7 @@ pub enum Refusal {
     },
     /// The daemon itself lacks rights.
     #[error("the daemon lacks rights: {message}")]
-    DaemonLacksRights {
-        /// Which.
-        message: String,
-    },
+    DaemonLacksRights { message: String },
     /// A quota of the caller is used up.
     #[error(
         "quota used up: {limit} {what} for {caller}; wait, or ask for more in the daemon's configuration"
@@ -185,16 +176,10 @@ pub enum Refusal {
     },
     /// The daemon is stopping, or its store cannot be written.
     #[error("{message}")]
-    Unavailable {
-        /// Why.
-        message: String,
-    },
+    Unavailable { message: String },
     /// Something on the host that has to be asked gave no answer.
     #[error("{message}")]
-    HostUnavailable {
-        /// What.
-        message: String,
-    },
+    HostUnavailable { message: String },
     /// The host could not be read, or a bug.
     #[error("{message}")]
     Internal {

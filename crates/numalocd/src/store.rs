@@ -84,7 +84,7 @@ impl Write {
 /// What keeps moves from beginning, and since when. Each of the two does so by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holds {
-    /// The daemon is drained: moves under way go on to their end.
+    /// The daemon is drained: moves under way continue to their end.
     pub drained: Option<SystemTime>,
     /// All moves are paused: those under way end after their current batches.
     pub paused: Option<SystemTime>,
@@ -168,7 +168,7 @@ impl From<&Event> for EventHead {
 }
 
 impl EventHead {
-    /// A hash of the members that have failed, are missing or were refused; 0: none. Other members are left out: what becomes of
+    /// A hash of the members that have failed, are missing or were refused; 0: none. Other members are left out: the result of
     /// their pages changes from run to run.
     pub fn unwell_of(event: &Event) -> u64 {
         use MemberState::{Failed, Missing, Refused};
@@ -200,10 +200,7 @@ pub enum OpenError {
     #[error(
         "{path} is in use by another numalocd: stop it, or give this one a state directory of its own"
     )]
-    InUse {
-        /// The file.
-        path: PathBuf,
-    },
+    InUse { path: PathBuf },
     /// The process lacks the rights, or the file system is read-only.
     #[error(
         "cannot read and write {path}: {source}; give it and its directory to the user that numalocd runs as, on a \
@@ -223,7 +220,7 @@ pub enum OpenError {
         /// Why.
         source: io::Error,
     },
-    /// The file is no store.
+    /// The file is not a store.
     #[error(
         "{path} is not a store of numalocd: {reason}; nothing was changed. Move it away to start with an empty store, \
          or put a copy of the store in its place"
@@ -287,18 +284,10 @@ impl OpenError {
 pub enum StoreError {
     /// There is no room.
     #[error("no room on the file system of {path}: free some, the daemon continues automatically")]
-    Full {
-        /// The file.
-        path: PathBuf,
-    },
+    Full { path: PathBuf },
     /// Anything else.
     #[error("cannot write or read {path}: {reason}")]
-    Failed {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    Failed { path: PathBuf, reason: String },
 }
 
 impl StoreError {
@@ -322,7 +311,7 @@ impl StoreError {
 /// The store.
 ///
 /// After a failure the database is closed. When it is next needed, it is opened again with the contents that it had before the
-/// failed operation. Reading then does not touch the file, so it works on a full disk. Writing goes on as soon as it works again.
+/// failed operation. Reading then does not touch the file, so it works on a full disk. Writing continues as soon as it works again.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
@@ -341,7 +330,7 @@ impl Store {
     /// Opens the store in `dir`, or creates it, and `dir` too if that is missing. Reads and checks the whole store. Blocks.
     ///
     /// # Errors
-    /// The file is no store, damaged, of another version or in use, or it cannot be written.
+    /// The file is not a store, damaged, of another version or in use, or it cannot be written.
     pub fn open(dir: &Path) -> Result<(Self, Contents), OpenError> {
         let Parts { path, lock, file, opened, contents } = opening::open(dir)?;
         let (commits, id) = (opened.commits, opened.id);

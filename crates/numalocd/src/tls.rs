@@ -39,12 +39,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 pub enum TlsError {
     /// A file cannot be read.
     #[error("{path}: cannot be read: {source}")]
-    Unreadable {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
     /// A file does not hold what it should.
     #[error("{path}: has no {wanted} in PEM form")]
     Pem {
@@ -109,7 +104,7 @@ impl Keys {
         Ok(Self(Arc::new(RwLock::new(Loaded::read(tls)?))))
     }
 
-    /// Reads the files again. Later handshakes use what they hold now. Open connections go on.
+    /// Reads the files again. Later handshakes use what they hold now. Open connections continue.
     ///
     /// # Errors
     /// Those of [`Self::read`]. On error the keys stay as they were.

@@ -100,7 +100,7 @@ impl Containerd {
         });
     }
 
-    /// Kills it. Its containers go on: each pod has a shim that does not need it.
+    /// Kills it. Its containers continue: each pod has a shim that does not need it.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().ok();

@@ -171,7 +171,7 @@ fn a_container_comes_home_as_the_page_says() {
     until("it tells of containers", || shell.types(told).contains(&second.container.id));
     Unit::assert_confined();
 
-    // Left out: the rig's configuration switches NRI on for containerd 1.7, too, and its containerd is no service of systemd;
+    // Left out: the rig's configuration switches NRI on for containerd 1.7, too, and its containerd is not a service of systemd;
     // `plugin::a_plugin_that_containerd_launches_tells_of_its_containers` has one that is launched.
     page.take("[plugins.\"io.containerd.nri.v1.nri\"]");
     page.take("ln -s /usr/bin/numaloc-nri /opt/nri/plugins/90-numaloc-nri");

@@ -72,8 +72,8 @@ fn without_room_writes_are_refused_and_jobs_go_on() {
     let (code, reason) = super::reason(Err::<(), _>(refused.unwrap()));
     assert_eq!((code, reason.as_str()), (Code::ResourceExhausted, "STORE_FULL"));
     let status = client.runtime.block_on(client.daemon().get_status(v1::GetStatusRequest {}));
-    let problems = status.expect("reads go on").into_inner().problems;
-    assert!(!problems.is_empty(), "nothing is said of it");
+    let problems = status.expect("reads continue").into_inner().problems;
+    assert!(!problems.is_empty(), "nothing is stated about it");
     until("the running job is unharmed", || scene.nodes("anon").get(&0).copied() == Some(32 * MIB));
     fs::remove_file(ballast).expect("room");
     client.reaches(&name, v1::JobState::Succeeded);

@@ -68,7 +68,7 @@ fn a_job_is_held_goes_on_and_is_watched_to_its_end() {
     // Nothing moves while the job is paused.
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(scene.nodes("anon"), before);
-    client.resume(&name).expect("it goes on");
+    client.resume(&name).expect("it continues");
     let done = client.reaches(&name, v1::JobState::Succeeded);
     scene.assert_on("anon", 0, 64 * MIB);
     let account = done.outcome.unwrap().account.unwrap();

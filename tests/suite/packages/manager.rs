@@ -94,7 +94,7 @@ fn a_reload_takes_grants_over_and_leaves_jobs_alone() {
     let arguments = ["-u", "daemon", "-G", "numaloc", "--", "/usr/bin/numalocctl", "jobs", "ls"];
     until("the grant is in force", || run("runuser", &arguments).status.success());
     assert_eq!(system.pid(), pid);
-    assert!(client.job(&name).end_time.is_none(), "jobs go on");
+    assert!(client.job(&name).end_time.is_none(), "jobs continue");
     client.cancel(&name).expect("it is cancelled");
     client.reaches(&name, v1::JobState::Cancelled);
     scene.finish();

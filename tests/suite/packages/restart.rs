@@ -1,5 +1,5 @@
 //! The machine starts again while jobs move, and keeps its disk: first in order, then as if its power had failed. Each boot has tests of
-//! its own, which go on with what the boot before has left: `tests/vm/suite --packages --restart`.
+//! its own, which continue with what the boot before has left: `tests/vm/suite --packages --restart`.
 
 use super::{
     real::{HELD_SAYS, Pinned, jvm_goes_round, jvm_on, redis, redis_on},
@@ -19,7 +19,7 @@ const DIGEST: &str = "/var/lib/numaloc-digest";
 /// That this is the boot that a test is for.
 fn assert_boot(number: &str) {
     let boot = std::env::var("NUMALOC_BOOT").unwrap_or_default();
-    assert_eq!(boot, number, "each boot goes on with what the last one has left: use --restart");
+    assert_eq!(boot, number, "each boot continues with what the last one has left: use --restart");
 }
 
 /// Has the machine start again once this test has ended; see tests/vm/init.

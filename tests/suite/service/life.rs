@@ -43,7 +43,7 @@ fn a_reload_takes_the_configuration_over_unless_it_is_wrong() {
     systemctl(&["reload", SERVICE]);
     until("the new quota is in force", || second().is_ok());
     assert_eq!((installed.pid(), installed.property("ActiveState")), (pid, "active".into()));
-    assert!(client.job(&name).end_time.is_none(), "jobs go on");
+    assert!(client.job(&name).end_time.is_none(), "jobs continue");
     let text = log.read();
     let places: Vec<_> =
         ["RELOADING=1", "READY=1"].map(|word| text.match_indices(word).count()).into();
@@ -64,7 +64,7 @@ fn a_stop_saves_the_jobs_and_a_start_goes_on() {
     let begin = Instant::now();
     systemctl(&["stop", SERVICE]);
     assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
-    // It ended by itself, and without an error.
+    // It ended on its own, and without an error.
     assert_eq!(installed.property("Result"), "success");
     assert_eq!(installed.property("ExecMainStatus"), "0");
     let nodes = scene.nodes("anon");

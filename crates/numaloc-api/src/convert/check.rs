@@ -220,7 +220,7 @@ fn form(
     Some(value)
 }
 
-/// What an answer of a watch has said to go on after it.
+/// What an answer of a watch has said to continue after it.
 pub fn resume_token(from: String, bad: &mut Violations) -> Option<String> {
     text("resume_token", from, RESUME_MAX, bad)
 }

@@ -26,7 +26,7 @@ pub enum JobState {
     Cancelled,
     /// The daemon stopped or died while it was running.
     Interrupted,
-    /// As [`Self::Interrupted`], but it continues when the daemon is back. This is no end.
+    /// As [`Self::Interrupted`], but it continues when the daemon is back. This is not an end.
     Suspended,
 }
 

@@ -24,7 +24,7 @@ macro_rules! id {
                 let number = id.parse().ok().filter(|number: &u64| number.to_string() == id);
                 is_token(id, TOKEN_MAX).then(|| Self { id: id.to_owned(), number })
             }
-            /// The id in a resource name; `None` if it is no name of this kind.
+            /// The id in a resource name; `None` if it is not a name of this kind.
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::new(name.strip_prefix(Self::PREFIX)?)
             }

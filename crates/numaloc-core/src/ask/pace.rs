@@ -117,7 +117,7 @@ pub struct Pace {
     /// Largest number of bytes in one call; a single folio may be larger.
     pub batch_bytes: u64,
     /// The largest number of bytes that the kernel unmaps at once within a call; a single folio may be larger. `None`:
-    /// as many as the kernel takes by itself, which is 2 MiB from 6.3 on and one folio before that (mm/migrate.c,
+    /// as many as the kernel takes automatically, which is 2 MiB from 6.3 on and one folio before that (mm/migrate.c,
     /// NR_MAX_BATCHED_MIGRATION).
     pub pagelist_bytes: Option<u64>,
     /// Bounds of pressure beyond which the run holds back; `None`: it never does.

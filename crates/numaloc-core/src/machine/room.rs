@@ -12,7 +12,7 @@ pub enum MakeRoom {
     #[default]
     Cache,
     /// Nothing is dropped: page cache of files that processes use goes to another node that has room (see [`crate::plan::cache_move`]).
-    /// It stays warm, and whoever uses it from this node's CPUs reads it from there.
+    /// It stays warm, and a process that uses it from this node's CPUs reads it from there.
     MoveCache,
     /// As [`Self::Cache`]; then memory of others on that node goes to where the waiting pages are (see [`crate::plan::exchange`]).
     Exchange,

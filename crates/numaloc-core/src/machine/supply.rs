@@ -8,7 +8,7 @@ const BLOCK_MAX: u64 = PAGE << 10;
 
 /// Where free pages on the target nodes for hugetlb memory come from.
 ///
-/// By default they come from the pool alone, because fresh pages change the pools for good. The kernel takes a fresh
+/// By default they come from the pool alone, because fresh pages change the pools permanently. The kernel takes a fresh
 /// page from free memory (mm/hugetlb.c, `alloc_migrate_hugetlb_folio`), makes it a hugetlb page in place of the old
 /// one, and gives the old page back to free memory (`move_hugetlb_state`). The source's pool shrinks, the target's pool
 /// grows, their sum stays the same, and nothing changes that back when the process ends. How many pages each node's

@@ -27,7 +27,7 @@ use std::{
 pub const CHUNK: u64 = 64 << 20;
 
 /// For each node that a plan brings memory to: the nodes that this memory comes from, where memory of others may go in exchange.
-/// Nodes that the plan itself brings memory to are not among these. hugetlb memory takes no part: it is no free memory of others.
+/// Nodes that the plan itself brings memory to are not among these. hugetlb memory takes no part: it is not free memory of others.
 pub fn sides(plan: &Plan) -> BTreeMap<NodeId, NodeSet> {
     let targets = plan.moves.iter().map(|planned_move| &plan.routes[planned_move.routes].targets);
     let targets = targets.fold(NodeSet::new(), |all, targets| all.or(targets));
@@ -158,7 +158,7 @@ pub struct Balance {
 pub enum Step {
     /// Others are still at work.
     Wait,
-    /// They are to take away so many bytes more.
+    /// They are to take away this many bytes more.
     Ask(u64),
     /// No more room is available: the nodes that the memory comes from have none for others' memory, or a whole chunk that left has
     /// been taken by somebody else.

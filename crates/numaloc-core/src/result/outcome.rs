@@ -18,7 +18,7 @@ pub struct Outcome {
     pub flows: Flows,
     /// Confirmed moves of each of the processes, in their order.
     pub process_flows: Vec<Flows>,
-    /// Page cache that went from targets to other nodes to make room ([`MakeRoom::MoveCache`](crate::MakeRoom)). It is no memory of
+    /// Page cache that went from targets to other nodes to make room ([`MakeRoom::MoveCache`](crate::MakeRoom)). It is not memory of
     /// the processes.
     pub cache_flows: Flows,
     /// System calls.

@@ -25,22 +25,11 @@ pub fn near<'d>(devices: &'d [Device], nodes: &NodeSet, topology: &Topology) -> 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fit<'d> {
     /// Nobody uses it: this queue of it can be set up, in the group with this number.
-    Free {
-        /// The queue.
-        queue: &'d Queue,
-        /// The group.
-        group: u32,
-    },
+    Free { queue: &'d Queue, group: u32 },
     /// It has a queue already that the kernel can copy with.
-    Ready {
-        /// The queue.
-        queue: &'d Queue,
-    },
+    Ready { queue: &'d Queue },
     /// It is left alone.
-    Unfit {
-        /// Why.
-        why: String,
-    },
+    Unfit { why: String },
 }
 
 /// What can be done with a device. One that anybody has begun to configure is left alone, even if it is disabled: to enable it

@@ -60,7 +60,7 @@ const DEVICE: [(u32, &str); 23] = [
 ];
 
 impl CommandStatus {
-    /// From the attribute's text, such as `0x80040000`; `None` if it is no number.
+    /// From the attribute's text, such as `0x80040000`; `None` if it is not a number.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let code = match text.strip_prefix("0x") {

@@ -10,7 +10,7 @@ pub enum State {
     Disabled,
     /// It works.
     Enabled,
-    /// The device has stopped by itself after an error; the kernel's log says why.
+    /// The device has stopped on its own after an error; the kernel's log says why.
     Halted,
     /// The kernel says something else, or nothing.
     #[default]

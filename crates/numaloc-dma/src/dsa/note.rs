@@ -11,9 +11,7 @@ use std::mem;
 /// What is changed on one device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// The device.
     pub device: String,
-    /// The queue.
     pub queue: String,
     /// Its attributes and those of engines, in the order in which they are written.
     pub changes: Vec<Change>,
@@ -24,7 +22,6 @@ pub struct Record {
 pub struct Change {
     /// The engine or queue.
     pub part: String,
-    /// The attribute.
     pub attribute: Attribute,
     /// Its value before.
     pub before: String,

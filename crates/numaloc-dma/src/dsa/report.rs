@@ -16,20 +16,11 @@ pub struct Report {
 #[derive(Debug)]
 pub enum Became {
     /// This queue has been set up.
-    Prepared {
-        /// The queue.
-        queue: String,
-    },
+    Prepared { queue: String },
     /// It has a queue for the kernel already, and is left alone.
-    Ready {
-        /// The queue.
-        queue: String,
-    },
+    Ready { queue: String },
     /// It is left alone.
-    Left {
-        /// Why.
-        why: String,
-    },
+    Left { why: String },
     /// The setup has failed.
     Failed {
         /// The step that was refused.
@@ -42,15 +33,9 @@ pub enum Became {
     /// It has been removed from the machine.
     Gone,
     /// The queue is down, and the device stays enabled, because somebody else has begun to use this queue of it.
-    Shared {
-        /// The queue.
-        queue: String,
-    },
+    Shared { queue: String },
     /// What was set up could not be taken down. It stays noted for another try.
-    Kept {
-        /// Why.
-        error: Error,
-    },
+    Kept { error: Error },
 }
 
 impl Report {

@@ -26,7 +26,6 @@ pub enum Attribute {
     Name,
     /// Dedicated: a shared queue needs SVM and a threshold.
     Mode,
-    /// Its priority.
     Priority,
     /// Bytes of one transfer. The driver compares a copy with what the device allows (drivers/dma/idxd/dma.c,
     /// `idxd_dma_submit_memcpy`), and the queue refuses what is larger than its own bound. So the two are made equal.
@@ -36,7 +35,6 @@ pub enum Attribute {
 }
 
 impl Attribute {
-    /// The file.
     pub fn file(self) -> &'static str {
         match self {
             Self::Group => "group_id",
@@ -74,9 +72,7 @@ impl Attribute {
 pub struct Setting {
     /// The engine or queue.
     pub part: String,
-    /// The attribute.
     pub attribute: Attribute,
-    /// The value.
     pub value: String,
 }
 

@@ -22,10 +22,7 @@ pub enum Undone {
     /// It has been removed from the machine, so there is nothing to undo.
     Gone,
     /// The queue is down. The device stays as it is, because somebody else has begun to use this queue of it.
-    Shared {
-        /// The queue.
-        queue: String,
-    },
+    Shared { queue: String },
 }
 
 /// Undoes what is noted of one device.
@@ -34,7 +31,7 @@ pub enum Undone {
 /// A step is refused, or the kernel still uses the queue ([`Error::InUse`]). The rest is left as it is, for another try.
 pub fn undo(tree: &dyn Tree, record: &Record) -> Result<Undone, Error> {
     match try_to(tree, record) {
-        // A step that failed because the device has been removed is no failure.
+        // A step that failed because the device has been removed is not a failure.
         Err(_) if discover::device(tree, &record.device).is_none() => Ok(Undone::Gone),
         done => done,
     }

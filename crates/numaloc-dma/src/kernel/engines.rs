@@ -26,7 +26,6 @@ pub(super) fn channels(roots: &Roots) -> Option<Vec<String>> {
 /// How the engines are at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Condition {
-    /// The channels.
     channels: Vec<String>,
     /// `state` and `errors` of each idxd device and work queue (Documentation/ABI/stable/sysfs-driver-dma-idxd), by `dsa0/state`.
     states: BTreeMap<String, String>,

@@ -15,7 +15,6 @@ pub struct Changes {
     pub knobs: Vec<Change>,
 }
 
-/// One of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// Its file.

@@ -16,7 +16,6 @@ pub struct Using {
 #[derive(Debug)]
 struct Part {
     shared: Arc<Shared>,
-    /// Its number.
     number: u64,
     /// Whether others used it when this job began.
     joined_others: bool,

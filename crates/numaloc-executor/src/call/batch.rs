@@ -77,7 +77,7 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// Finds the pages of a part of the extent of move `move_index` that are away from home, after so many failed visits. Notes
+    /// Finds the pages of a part of the extent of move `move_index` that are away from home, after this many failed visits. Notes
     /// the error if not all of it could be scanned.
     pub fn find(&mut self, move_index: usize, range: Range<u64>, attempts: u32) -> Found {
         let found = self.finder.find(move_index, range, attempts);
@@ -424,7 +424,7 @@ impl<'a> Mover<'a> {
     }
 
     /// Sets pages aside for a later try: those at `bytes` from the start of the extent of a move, in the account of a process,
-    /// after so many failed visits. Leaves them if they have had all their tries, or if too much is set aside already.
+    /// after this many failed visits. Leaves them if they have had all their tries, or if too much is set aside already.
     pub fn defer(
         &mut self,
         (move_index, account): (usize, usize),

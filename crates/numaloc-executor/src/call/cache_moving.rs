@@ -1,7 +1,7 @@
 //! Room on a full target, by page cache that moves to another node.
 //!
 //! Cache of files that processes use is mapped a piece at a time, without reading it and without reading any of it from the disk,
-//! and what lies on the target goes to another node by move_pages(2). That is a copy in memory: whoever uses the file finds it
+//! and what lies on the target goes to another node by move_pages(2). That is a copy in memory: a process that uses the file finds it
 //! cached as before. The other node is never filled: it keeps its high watermark and reserve free.
 
 use crate::{

@@ -1,4 +1,4 @@
-//! Decides what becomes of a folio that a call did not bring to its target. Pure, so that tests can try every answer of the
+//! Decides what happens to a folio that a call did not bring to its target. Pure, so that tests can try every answer of the
 //! kernel.
 
 use crate::{call::page_status::PageStatus, pages::folio::Folio};

@@ -78,7 +78,7 @@ fn read_each(pid: i32, mut addresses: &[u64]) {
             .map(|&address| RemoteIoVec { base: address as usize, len: 1 })
             .collect();
         let mut local = [IoSliceMut::new(&mut bytes[..addresses.len()])];
-        // The call ends at the first page that cannot be read: go on after that page.
+        // The call ends at the first page that cannot be read: continue after that page.
         let read = process_vm_readv(Pid::from_raw(pid), &mut local, &remote).unwrap_or(0);
         addresses = &addresses[(read + 1).min(addresses.len())..];
     }

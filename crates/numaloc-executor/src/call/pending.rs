@@ -11,7 +11,6 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Adds a row.
     pub fn add(&mut self, key: Key, row: Row) {
         self.bytes += row.bytes();
         self.rows.entry(key).or_default().push(row);

@@ -51,7 +51,7 @@ impl OfNode {
         past(self.looked, LOOK_EVERY) && past(self.begun, self.pause)
     }
 
-    /// Notes so many bytes in free blocks. The last compaction has helped if they are as many as were wanted then.
+    /// Notes this many bytes in free blocks. The last compaction has helped if they are as many as were wanted then.
     fn look(&mut self, blocks_bytes: u64, now: Instant) {
         self.looked = Some(now);
         if blocks_bytes >= self.wanted {

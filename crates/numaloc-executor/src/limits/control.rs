@@ -1,4 +1,4 @@
-//! What a run shares with whoever watches it.
+//! What a run shares with those who watch it.
 
 use crate::limits::allowance::Allowance;
 use std::sync::{
@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
-/// Shared with whoever watches a run.
+/// Shared with those who watch a run.
 #[derive(Debug, Default)]
 pub struct Control {
     /// Set it to stop the run after the batches in hand.

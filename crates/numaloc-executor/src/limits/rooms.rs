@@ -24,7 +24,7 @@ pub enum Room {
 /// What is on its way to each pool. Runs that share this do not take the same free memory twice: on a full node two calls
 /// that did would go below the min watermark, and reclaim by themselves while the application waits.
 ///
-/// Who may take what is free is not put in order: whoever asks first. Each asks again within milliseconds, and nobody holds a
+/// Who may take what is free is not put in order: the first to ask gets it. Each asks again within milliseconds, and nobody holds a
 /// reservation but for one call.
 ///
 /// What runs do to a node as a whole is bounded for all of them together: compaction, and page cache that is dropped.

@@ -20,7 +20,7 @@ pub enum Spell {
 
 /// Evidence that is enough to change the pace, in trials. One trial is not enough: others may have come or gone during it.
 const ENOUGH: f64 = 1.5;
-/// Most spells between two trials. Trials go on, at this distance, when pressure is known to come from others: their rests then
+/// Most spells between two trials. Trials continue, at this distance, when pressure is known to come from others: their rests then
 /// cost a tenth of the time.
 const LONGEST_GAP: u32 = 7;
 

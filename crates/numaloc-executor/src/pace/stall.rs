@@ -227,7 +227,7 @@ mod tests {
         let mut stall = Stall::new(MS * 10, MOST);
         (0..9).for_each(|_| stall.learn(Class::Base, 1 << 20, MS));
         assert_eq!(stall.slowdown(), 1.0);
-        // The fixed price of a call weighs more in a small call: that is no slowdown.
+        // The fixed price of a call weighs more in a small call: that is not a slowdown.
         stall.learn(Class::Base, 1 << 14, MS);
         assert_eq!(stall.slowdown(), 1.0);
         (0..9).for_each(|_| stall.learn(Class::Base, 1 << 20, MS * 4));

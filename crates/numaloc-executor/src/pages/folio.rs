@@ -66,7 +66,6 @@ impl Folio {
         }
     }
 
-    /// Its class.
     pub fn class(&self) -> Class {
         match self.hugetlb_bytes {
             Some(bytes) => Class::Hugetlb(bytes),

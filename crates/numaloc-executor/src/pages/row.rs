@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 /// Folios that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The first folio.
     pub first: Folio,
     /// How many folios; at least one.
     pub count: u64,
@@ -19,7 +18,6 @@ impl Row {
         self.count * self.first.bytes
     }
 
-    /// Each folio.
     pub fn folios(self) -> impl Iterator<Item = Folio> {
         let Folio { address, bytes, .. } = self.first;
         (0..self.count).map(move |index| Folio { address: address + index * bytes, ..self.first })

@@ -2,7 +2,7 @@
 //!
 //! A node whose free memory falls below its low watermark wakes its kswapd, which drops cache that nobody has used lately until
 //! the high watermark is free again (mm/vmscan.c, `balance_pgdat`). So calls may take free memory down to a floor between the
-//! min and the low watermark, and then wait for kswapd. Below the min watermark a call would have to reclaim by itself
+//! min and the low watermark, and then wait for kswapd. Below the min watermark a call would have to reclaim on its own
 //! (mm/page_alloc.c, `__alloc_pages_slowpath`), while the application waits for the pages that the call has taken away. Where a
 //! run may ask the node itself for room it does that instead ([`Way`]).
 
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// The longest that a worker waits for one call's room in all. Memory that others free looks like kswapd's work, and others
 /// may take it, too.
 const LONGEST: Duration = Duration::from_secs(10);
-/// Free memory has grown if it rose by so many bytes in all. What others took meanwhile does not count against it.
+/// Free memory has grown if it rose by this many bytes in all. What others took meanwhile does not count against it.
 const RISE: u64 = 1 << 20;
 /// How often in a row a worker waits in vain before a run drops no more cache on a node.
 const STUCK_MOST: u32 = 3;

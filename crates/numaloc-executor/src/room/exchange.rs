@@ -171,7 +171,7 @@ impl Exchange {
         (!state.closed).then_some(control)
     }
 
-    /// A partner's run has ended. Returns whether it has only made way for another node: then it may go on later.
+    /// A partner's run has ended. Returns whether it has only made way for another node: then it may continue later.
     pub fn end(&self, node: NodeId) -> bool {
         let mut state = self.state();
         state.balance(node);
@@ -221,14 +221,14 @@ mod tests {
         assert_eq!(exchange.ask(NODE, 8 * MIB, ample), Answer::Wait);
         assert_eq!(exchange.wanted(), Some(NODE));
         assert_eq!(exchange.ask(NodeId(2), MIB, ample), Answer::Wait, "one node at a time");
-        let control = exchange.begin(NODE).expect("it goes on");
+        let control = exchange.begin(NODE).expect("it continues");
         let allowed = |control: &Control| control.allowance.as_ref().map(Allowance::bytes);
         assert_eq!(allowed(&control), Some(8 * MIB));
         control.moved_bytes.store(3 * MIB, Relaxed);
         assert_eq!(exchange.ask(NODE, 8 * MIB, ample), Answer::Wait, "that is on its way");
         exchange.end(NODE);
         assert_eq!(exchange.wanted(), Some(NODE), "5 MiB are still to come");
-        let control = exchange.begin(NODE).expect("it goes on");
+        let control = exchange.begin(NODE).expect("it continues");
         assert_eq!(allowed(&control), Some(5 * MIB));
         control.moved_bytes.store(5 * MIB, Relaxed);
         exchange.came(NODE, 8 * MIB);
@@ -245,7 +245,7 @@ mod tests {
     fn another_node_has_its_turn_when_what_was_asked_for_has_left() {
         let (exchange, other) = (exchange(), NodeId(2));
         assert_eq!(exchange.ask(NODE, 8 * MIB, ample), Answer::Wait);
-        let control = exchange.begin(NODE).expect("it goes on");
+        let control = exchange.begin(NODE).expect("it continues");
         let is_closed = || control.allowance.as_ref().is_some_and(Allowance::is_closed);
         assert_eq!(exchange.ask(other, MIB, ample), Answer::Wait);
         assert!(!is_closed(), "8 MiB are still to leave");
@@ -256,7 +256,7 @@ mod tests {
         assert!(exchange.end(NODE), "it has made way");
         assert_eq!(exchange.ask(other, MIB, ample), Answer::Wait);
         assert_eq!(exchange.wanted(), Some(other));
-        let control = exchange.begin(other).expect("it goes on");
+        let control = exchange.begin(other).expect("it continues");
         assert_eq!(control.allowance.as_ref().map(Allowance::bytes), Some(MIB));
         control.moved_bytes.store(MIB, Relaxed);
         exchange.came(NODE, 8 * MIB);
@@ -277,7 +277,7 @@ mod tests {
         };
         assert_eq!(exchange.vacated(NODE, &memory(90 * MIB)), 0);
         assert_eq!(exchange.ask(NODE, 8 * MIB, ample), Answer::Wait);
-        let control = exchange.begin(NODE).expect("it goes on");
+        let control = exchange.begin(NODE).expect("it continues");
         control.moved_bytes.store(8 * MIB, Relaxed);
         assert_eq!(exchange.vacated(NODE, &memory(90 * MIB)), 8 * MIB);
         assert_eq!(exchange.vacated(NODE, &memory(5 * MIB)), 3 * MIB);

@@ -1,4 +1,4 @@
-//! How page cache on a full target is dropped: the kernel's kswapd does it by itself, or the run asks for it.
+//! How page cache on a full target is dropped: the kernel's kswapd does it automatically, or the run asks for it.
 
 use numaloc_core::{NodeId, NodeMemory};
 use numaloc_host::{Roots, node_room};

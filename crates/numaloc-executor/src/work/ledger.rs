@@ -8,7 +8,7 @@ use crate::{
 use numaloc_core::{CacheStop, Identity, Moved, NodeId, PAGE, Plan, Reason};
 use std::{fmt, io, ops::Range, sync::atomic::Ordering, time::Duration};
 
-/// Keeps a worker's report, and what whoever watches the run sees of it.
+/// Keeps a worker's report, and what those who watch the run see of it.
 #[derive(Debug)]
 pub struct Ledger<'a> {
     control: &'a Control,

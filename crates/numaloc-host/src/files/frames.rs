@@ -98,7 +98,7 @@ fn node_blocks(roots: &Roots, node: NodeId) -> Result<Vec<usize>, Error> {
     let path = roots.sys.join(format!("devices/system/node/node{node}"));
     let entries = fs::read_dir(&path).map_err(|source| Error::Read { path, source })?;
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    // 1 << 24 blocks of 128 MiB are 2 PiB: a larger number is no block of a real machine.
+    // 1 << 24 blocks of 128 MiB are 2 PiB: a larger number is not a block of a real machine.
     let block = |name: String| {
         name.strip_prefix("memory")?.parse().ok().filter(|&block: &usize| block < 1 << 24)
     };

@@ -15,7 +15,6 @@ pub enum Object {
     File {
         /// Device as major and minor number.
         device: (u32, u32),
-        /// Inode on it.
         inode: u64,
     },
     /// A System V segment. The kernel shows its id as the inode (ipc/shm.c, `newseg`). Each IPC namespace numbers its own
@@ -25,7 +24,6 @@ pub enum Object {
         device: (u32, u32),
         /// Inode of the IPC namespace; 0 until [`Object::within`].
         namespace: u64,
-        /// Its id there.
         id: u64,
     },
 }

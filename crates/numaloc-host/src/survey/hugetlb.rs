@@ -26,7 +26,7 @@ type Device = (u32, u32);
 /// was unmounted.
 #[derive(Debug)]
 pub(crate) struct Mounts {
-    /// The page size in bytes; `None` for a device that is no hugetlbfs.
+    /// The page size in bytes; `None` for a device that is not hugetlbfs.
     sizes: BTreeMap<Device, Option<u64>>,
     /// The smallest page size of the kernel's pools in bytes; `None`: it has no pools.
     least: Option<u64>,

@@ -84,7 +84,7 @@ pub struct UsedFile {
 }
 
 impl UsedFile {
-    /// Opens it for reading, and gives its length in bytes; `None` if its cache is not to be moved: it has gone, is no regular file,
+    /// Opens it for reading, and gives its length in bytes; `None` if its cache is not to be moved: it has gone, is not a regular file,
     /// is small, has no page cache (DAX), or this process is neither its owner nor may act as its owner (CAP_FOWNER). Changes
     /// nothing of it, not even its time of access (open(2), O_NOATIME).
     pub fn open(&self, roots: &Roots) -> Option<(File, u64)> {

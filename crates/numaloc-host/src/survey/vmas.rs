@@ -32,7 +32,7 @@ pub(crate) fn read(space: &AddressSpace, common: &mut Common) -> Result<Vec<Vma>
     let mounts = mounts.get_or_insert_with(|| Mounts::new(space.roots()));
     for vma in &mut vmas {
         vma.hugetlb_bytes = mounts.page_bytes(space, vma);
-        // It is no file's page cache, whatever its name is.
+        // It is not a file's page cache, whatever its name is.
         if vma.hugetlb_bytes.is_some() && vma.kind == Kind::File {
             vma.kind = Kind::Shmem;
         }

@@ -27,11 +27,17 @@ pub(crate) enum Miss {
     /// It is not there, or hidden (hidepid).
     Gone,
     /// It has ended and its parent has not been told yet, or it is about to end.
-    Ended { comm: String },
-    /// A kernel thread.
-    KernelThread { comm: String },
+    Ended {
+        comm: String,
+    },
+    KernelThread {
+        comm: String,
+    },
     /// The caller may not look into it.
-    NoRights { comm: String, what: &'static str },
+    NoRights {
+        comm: String,
+        what: &'static str,
+    },
     /// Any other error.
     Failed(Error),
 }

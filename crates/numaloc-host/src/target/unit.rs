@@ -72,7 +72,7 @@ fn full_name(unit: &str) -> Result<String, Error> {
     let suffix = SUFFIXES.iter().find(|suffix| unit.ends_with(*suffix));
     let stem = suffix.map_or(unit, |suffix| &unit[..unit.len() - suffix.len()]);
     let length = stem.len() + suffix.map_or(".service".len(), |suffix| suffix.len());
-    // A leading dash would be read as an option by tools that the name is handed on to; a template is no unit.
+    // A leading dash would be read as an option by tools that the name is handed on to; a template is not a unit.
     let is_one = !stem.is_empty() && !stem.starts_with(['-', '@']) && !stem.ends_with('@');
     if !is_one || length > NAME_MAX || !unit.chars().all(allowed) {
         let unit = unit.chars().filter(|c| !c.is_control()).take(NAME_MAX).collect();
@@ -133,7 +133,7 @@ fn ask<'a>(
     let status = match end_within(&child, patience) {
         Ok(true) => child.wait().map_err(failed)?,
         ended => {
-            // The result does not matter: it may have ended by itself just now.
+            // The result does not matter: it may have ended on its own just now.
             let _ = child.kill().and_then(|()| child.wait());
             let late = io::Error::other(format!("no answer within {patience:?}"));
             return Err(failed(ended.err().unwrap_or(late)));

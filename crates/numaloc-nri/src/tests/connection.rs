@@ -89,7 +89,7 @@ async fn a_plugin_that_was_launched_and_is_told_nothing_says_so_and_ends() {
     let inbox = Arc::new(Inbox::new(9));
     let nowhere = Arc::new(Config { nri_socket: "/nowhere".into(), ..config() });
     let ended = source::serve(nowhere, Some(launched), Arc::clone(&inbox), Nodes::default()).await;
-    let error = ended.expect_err("it cannot go on").to_string();
+    let error = ended.expect_err("it cannot continue").to_string();
     assert!(error.contains("numaloc-nri.service"), "{error}");
     drop(theirs);
 }

@@ -61,7 +61,7 @@ impl Host {
         let mut plugin = Plugin::start(config, host.daemon.clone(), Nodes::default());
         let (config, inbox) = (Arc::clone(&host.config), Arc::clone(&plugin.inbox));
         plugin.tasks.push(tokio::spawn(async move {
-            source::serve(config, None, inbox, Nodes::default()).await.expect("it goes on");
+            source::serve(config, None, inbox, Nodes::default()).await.expect("it continues");
         }));
         host.plugin = Some(plugin);
         host
@@ -240,7 +240,7 @@ async fn nri_takes_over_when_it_appears_and_containerd_when_it_goes() {
     let all = vec![container(1, "a"), container(2, "b")];
     nri.synchronize(vec![(vec![pod(1), pod(2)], all)]).await.expect("it answers");
     until(async || host.containerd.subscribers() == 0 && told_by("a") == "nri").await;
-    assert_eq!(host.daemon.runs(), 0, "the schedule has begun anew");
+    assert_eq!(host.daemon.runs(), 0, "the schedule has begun again");
     // The events of containerd do not count any more.
     host.containerd.start("x", "sandbox-1", "0-3", 1);
     let c = container(2, "c");

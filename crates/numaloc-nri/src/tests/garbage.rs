@@ -48,7 +48,7 @@ impl Host {
             }
         };
         plugin.tasks.push(tokio::spawn(async move {
-            runtime::serve_by(connect, &config(), handlers, &inbox).await.expect("it goes on");
+            runtime::serve_by(connect, &config(), handlers, &inbox).await.expect("it continues");
         }));
         Self { connections, daemon, plugin }
     }
@@ -57,7 +57,7 @@ impl Host {
     async fn connection(&mut self) -> DuplexStream {
         let next = timeout(PATIENCE, self.connections.recv()).await;
         assert!(self.plugin.tasks.iter().all(|task| !task.is_finished()), "a task has ended");
-        next.expect("it connects again").expect("it goes on")
+        next.expect("it connects again").expect("it continues")
     }
 
     /// The next connection, on which it has registered.
@@ -75,7 +75,7 @@ impl Host {
         let _ = stream.write_all(bytes).await;
         let mut answers = Vec::new();
         let ended = timeout(PATIENCE, stream.read_to_end(&mut answers)).await;
-        ended.expect("it ends the connection").expect("an end is no error");
+        ended.expect("it ends the connection").expect("an end is not an error");
         (answers, begin.elapsed())
     }
 
@@ -133,7 +133,7 @@ async fn frames_that_are_cut_end_the_connection() {
 #[tokio::test(start_paused = true)]
 async fn frames_out_of_order_end_the_connection() {
     let mut host = Host::start();
-    // A message in two frames: the second part is no begin of a message.
+    // A message in two frames: the second part is not the beginning of a message.
     let parts = frames(&request(1, 20_000));
     assert_eq!(parts.len(), 2);
     host.ends(&[&parts[1][..], &parts[0]].concat()).await;

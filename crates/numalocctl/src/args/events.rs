@@ -53,7 +53,7 @@ pub enum Kind {
     Started,
     /// A job or a schedule was paused.
     Paused,
-    /// A job or a schedule that was paused goes on.
+    /// A job or a schedule that was paused continues.
     Resumed,
     /// No member of a schedule's target exists any more.
     TargetGone,

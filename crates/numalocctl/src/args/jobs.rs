@@ -31,7 +31,7 @@ pub enum JobsCommand {
     Cancel(JobsArgs),
     /// Pause jobs, those under way after their current batches.
     Pause(JobsArgs),
-    /// Queue paused jobs again; their target is looked at anew.
+    /// Queue paused jobs again; their target is looked at again.
     Resume(JobsArgs),
     /// Delete jobs that have ended; their ids can be used again.
     Delete(DeleteJobsArgs),
@@ -92,7 +92,7 @@ pub struct ListJobsArgs {
     /// Print names only.
     #[arg(short, long)]
     pub quiet: bool,
-    /// Go on with what becomes of them; with -o json one object per line.
+    /// Continue with changes to them; with -o json one object per line.
     #[arg(short, long, conflicts_with_all = ["quiet", "limit"])]
     pub watch: bool,
 }

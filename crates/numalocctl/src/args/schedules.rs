@@ -20,12 +20,12 @@ pub enum SchedulesCommand {
     Get(SchedulesArgs),
     /// Create a schedule; its first run is due at once.
     Create(CreateScheduleArgs),
-    /// Change the given fields of a schedule. A run under way goes on as it began.
+    /// Change the given fields of a schedule. A run under way continues as it began.
     #[command(mut_group("TargetArgs", |group| group.required(false)))]
     Update(UpdateScheduleArgs),
     /// Have schedules run now; prints the names of their jobs.
     Run(RunSchedulesArgs),
-    /// Remove schedules. A run under way goes on.
+    /// Remove schedules. A run under way continues.
     Delete(DeleteScheduleArgs),
     /// Start no new runs.
     Pause(SchedulesArgs),
@@ -51,7 +51,7 @@ pub struct ListSchedulesArgs {
     /// Print names only.
     #[arg(short, long)]
     pub quiet: bool,
-    /// Go on with what becomes of them; with -o json one object per line.
+    /// Continue with changes to them; with -o json one object per line.
     #[arg(short, long, conflicts_with = "quiet")]
     pub watch: bool,
 }

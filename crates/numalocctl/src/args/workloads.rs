@@ -28,7 +28,7 @@ pub enum WorkloadsCommand {
         #[arg(long, value_name = "NAME")]
         source: Option<String>,
     },
-    /// Unregister workloads. Their jobs under way go on.
+    /// Unregister workloads. Their jobs under way continue.
     Unregister(UnregisterArgs),
 }
 
@@ -38,7 +38,7 @@ pub struct ListWorkloadsArgs {
     /// Print names only.
     #[arg(short, long)]
     pub quiet: bool,
-    /// Go on with what becomes of them; with -o json one object per line.
+    /// Continue with changes to them; with -o json one object per line.
     #[arg(short, long, conflicts_with = "quiet")]
     pub watch: bool,
     /// Only those with these labels, as Kubernetes writes it: app=redis,tier in (a,b),!old (repeatable: all have to hold).

@@ -72,7 +72,7 @@ fn held(holds: &v1::Holds) -> Vec<(String, &'static str)> {
     });
     let paused = holds.pause_time.map(|time| {
         let text = format!("all moves are paused since {}", short(time));
-        (text, "`numalocctl resume-all` lets paused moves go on")
+        (text, "`numalocctl resume-all` lets paused moves continue")
     });
     drained.into_iter().chain(paused).collect()
 }

@@ -12,7 +12,7 @@ const BALANCING: u32 = 1;
 /// Bit of kernel.numa_balancing: hot pages are promoted from slower memory.
 const TIERING: u32 = 2;
 
-/// Advice if the kernel moves pages by itself.
+/// Advice if the kernel moves pages automatically.
 pub const BALANCING_ADVICE: &str = "the kernel may move pages away again if threads run on other nodes: pin the CPUs of the target, or set kernel.numa_balancing=0";
 
 /// Major and minor version of a release such as `6.1.0-31-amd64`.
@@ -75,7 +75,7 @@ pub fn page_size(found: &Findings) -> Check {
     }
 }
 
-/// Whether the kernel moves pages by itself.
+/// Whether the kernel moves pages automatically.
 pub fn numa_balancing(found: &Findings) -> Check {
     const NAME: &str = "numa_balancing";
     match found.facts.numa_balancing {

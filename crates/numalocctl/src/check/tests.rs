@@ -154,7 +154,7 @@ fn a_daemon_that_is_held_is_a_warning_that_says_how_to_end_it() {
     let paused = "all moves are paused since 2023-11-14T22:13:20Z";
     let (undrain, resume, see_log) = (
         "`numalocctl undrain` lets moves begin again",
-        "`numalocctl resume-all` lets paused moves go on",
+        "`numalocctl resume-all` lets paused moves continue",
         "see `numalocctl status` and the daemon's log",
     );
     for (found, texts, advice) in [

@@ -160,7 +160,7 @@ fn watch(
     done
 }
 
-/// Locality after the move. The processes may be gone: that is no failure of the migration.
+/// Locality after the move. The processes may be gone: that is not a failure of the migration.
 fn locality_after(planned: &Planned<Resolved>) -> Option<Locality> {
     let after = planned.look_again(&|| false);
     let after = after

@@ -34,7 +34,7 @@ pub fn follow(
             "{id} was cancelled and is ending: `numalocctl jobs watch {id}` follows it"
         ))),
         Watched::Left { cancelled: false } => Err(Failure::Left(format!(
-            "{id} was there before and goes on: `numalocctl jobs cancel {id}` ends it"
+            "{id} was there before and continues: `numalocctl jobs cancel {id}` ends it"
         ))),
     }
 }

@@ -31,7 +31,6 @@ pub struct Check {
     pub name: &'static str,
     /// How bad it is.
     pub level: Level,
-    /// What was found.
     pub found: String,
     /// What to do about it; null if all is well.
     pub advice: Option<String>,

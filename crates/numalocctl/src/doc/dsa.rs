@@ -38,7 +38,6 @@ pub struct DsaDeviceDoc {
     pub errors: Option<String>,
     /// Why its last command was refused; null if it was not.
     pub cmd_status: Option<CommandStatusDoc>,
-    /// Most work queues.
     pub max_work_queues: Option<u64>,
     /// Most entries of all work queues together.
     pub max_work_queues_size: Option<u64>,
@@ -142,7 +141,6 @@ pub struct MissingDoc {
 }
 
 impl DsaDoc {
-    /// From what was found.
     pub fn new(found: &Found, offload: Probed) -> Self {
         let missing = missing(found, offload.interface.is_some()).into_iter();
         let missing = missing.map(|it| MissingDoc { what: it.what, remedy: it.remedy });

@@ -62,9 +62,7 @@ impl TopSource {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TopNodeDoc {
     pub node: u32,
-    /// Its memory in bytes.
     pub total_bytes: u64,
-    /// Free memory in bytes.
     pub free_bytes: u64,
     /// Page cache in bytes that the kernel drops before all else.
     pub reclaimable_bytes: u64,

@@ -88,7 +88,7 @@ impl Daemon {
         }
     }
 
-    /// Shows `seen` all jobs that a filter lets through, and then what becomes of them, for ever.
+    /// Shows `seen` all jobs that a filter lets through, and then their changes, without end.
     pub fn watch_jobs(
         &self,
         filter: &JobFilter,

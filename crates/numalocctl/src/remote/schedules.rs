@@ -24,7 +24,6 @@ pub struct Changes {
     pub limits: LimitArgs,
     /// When to run.
     pub when: WhenArgs,
-    /// Whether it is paused.
     pub paused: Option<bool>,
     /// Its labels; replaces all that it has.
     pub labels: Option<BTreeMap<String, String>>,
@@ -86,7 +85,7 @@ impl Daemon {
         Ok(v1::ListSchedulesResponse { schedules, ..Default::default() })
     }
 
-    /// Shows `seen` all schedules that a filter lets through, and then what becomes of them, for ever.
+    /// Shows `seen` all schedules that a filter lets through, and then their changes, without end.
     pub fn watch_schedules(
         &self,
         filter: &ScheduleFilter,

@@ -131,7 +131,7 @@ impl Daemon {
         Ok(v1::ListWorkloadsResponse { workloads, ..Default::default() })
     }
 
-    /// Shows `seen` all workloads that a filter lets through, and then what becomes of them, for ever.
+    /// Shows `seen` all workloads that a filter lets through, and then their changes, without end.
     pub fn watch_workloads(
         &self,
         filter: &WorkloadFilter,

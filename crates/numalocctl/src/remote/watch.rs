@@ -40,7 +40,6 @@ impl OnInterrupt<'_> {
 /// How a watch of a job ended.
 #[derive(Debug)]
 pub enum Watched {
-    /// The job has ended.
     Ended(Box<v1::Job>),
     /// Ctrl-C ended the waiting; the job continues.
     Left {
@@ -159,7 +158,7 @@ impl Daemon {
         }
     }
 
-    /// Calls `seen` with each event, from now on or after the event with number `after`. Does not end by itself.
+    /// Calls `seen` with each event, from now on or after the event with number `after`. Does not end on its own.
     pub fn watch_events(
         &self,
         filter: &EventFilter,
@@ -195,7 +194,7 @@ impl Daemon {
         })
     }
 
-    /// Shows `seen` all records of a kind and then what becomes of them, for ever. `open` watches after a resume token, empty at
+    /// Shows `seen` all records of a kind and then their changes, without end. `open` watches after a resume token, empty at
     /// first. A daemon that does not know the token any more tells all again.
     pub(super) fn watch_records<A: RecordWatch>(
         &self,
@@ -213,7 +212,7 @@ impl Daemon {
                 };
                 let broken = answers(opened, &mut patience, each).await?;
                 if is_forgotten(&broken) && !token.is_empty() {
-                    complain("the daemon does not know any more what has changed since: all is told anew");
+                    complain("the daemon does not know any more what has changed since: all records follow again");
                     token.clear();
                     // The daemon spreads the watches that begin again: after its restart that is all of them.
                     sleep(retry_after(&broken).unwrap_or_default()).await;

@@ -23,7 +23,7 @@ pub fn jobs(answer: &v1::ListJobsResponse, view: View) -> String {
     table(&answer.jobs, view).render(view)
 }
 
-/// A job as its change is told, or the header of that.
+/// A job as its change is reported, or the header of that.
 pub fn job_line(job: Option<&v1::Job>, view: View) -> String {
     table(job, view).lines(view)
 }

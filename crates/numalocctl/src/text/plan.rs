@@ -132,7 +132,7 @@ fn beyond_pool(plan: &v1::Plan, source: HugetlbSource) -> String {
     match (plan.beyond_pool_bytes, source) {
         (0, _) => String::new(),
         (_, HugetlbSource::Fresh) => format!(
-            "hugetlb: {bytes} come fresh from free memory: the targets' pools grow for good, the sources' shrink\n"
+            "hugetlb: {bytes} come fresh from free memory: the targets' pools grow permanently, the sources' shrink\n"
         ),
         (_, HugetlbSource::Pool) => format!(
             "hugetlb: {bytes} of it are more than the targets' pools have (--hugetlb fresh takes free memory)\n"

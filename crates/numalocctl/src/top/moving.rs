@@ -58,7 +58,7 @@ pub enum By {
     Daemon(Endpoint, Box<ConnectArgs>),
 }
 
-/// The thread of a migration. It ends when this value is dropped before the yes; a run that is under way is told to end.
+/// The thread of a migration. It ends when this value is dropped before the yes; a run that is under way is ordered to end.
 pub struct Mover {
     reports: Receiver<Report>,
     go: Sender<()>,

@@ -36,7 +36,6 @@ pub struct State {
     pub message: Option<String>,
     /// What could not be asked of the daemon.
     pub trouble: Option<String>,
-    /// Whether there are colours.
     pub has_colour: bool,
     /// Where things were drawn last, for the mouse.
     pub spots: Spots,

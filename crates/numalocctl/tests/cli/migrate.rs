@@ -189,6 +189,6 @@ fn a_job_of_somebody_else_is_left_alone() {
     let child = fake.command("migrate --pid 4711 --join").spawn().unwrap();
     until("the watch", || !fake.seen("WatchJob").is_empty());
     interrupt(&child);
-    refused("migrate --join", &finish(child), 130, "jobs/42 was there before and goes on");
+    refused("migrate --join", &finish(child), 130, "jobs/42 was there before and continues");
     assert!(fake.seen("CancelJob").is_empty());
 }

@@ -30,7 +30,7 @@ fn each_hold_is_one_call_and_says_what_holds_now() {
 fn doctor_says_that_the_daemon_is_drained() {
     let fake = Fake::start(Script { drained: true, ..Script::default() });
     let output = fake.run("doctor -o json");
-    let shown = json(&output, output.status.code().expect("it ended by itself"));
+    let shown = json(&output, output.status.code().expect("it ended on its own"));
     let checks = shown["checks"].as_array().expect("checks");
     let check = checks.iter().find(|check| check["name"] == "daemon").expect("the daemon's");
     assert_eq!(check["level"], "warning");

@@ -84,7 +84,7 @@ impl<'a> Grants<'a> {
     }
 
     /// The creator of a stored record, with the rights that it has now. `creator` and `gid` come from the record: the creator's
-    /// name, and the group that its grant named then. `None`: it is no operator any more, or never was one.
+    /// name, and the group that its grant named then. `None`: it is not an operator any more, or never was one.
     ///
     /// With unchanged grants the result is the caller that created the record. Nothing but the grants and the sockets is asked.
     pub fn creator(&self, creator: &str, gid: Option<u32>) -> Option<Caller> {

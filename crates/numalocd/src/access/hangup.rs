@@ -28,7 +28,7 @@ impl Hangup {
         // Nothing panics while it holds the lock, so that what a poisoned one guards is whole.
         let sender = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(sender) = sender {
-            // It may have ended by itself.
+            // It may have ended on its own.
             let _ = sender.send(());
         }
     }

@@ -23,7 +23,7 @@ use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
 /// A layer for the whole server that lets a call through if the configuration allows it at that moment. A stream ends when its
-/// caller loses its role; other calls under way go on.
+/// caller loses its role; other calls under way continue.
 ///
 /// Services learn from [`super::caller`] who calls. A refused call gets a status and reaches no service. The request of a call is
 /// there as a whole before it gets a turn; of those that come in parts, the service reads the parts. A call that is not answered

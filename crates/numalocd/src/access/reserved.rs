@@ -1,5 +1,5 @@
 //! Names that are kept for one grant. Jobs, schedules and workloads of all clients have their names in common, so without this
-//! whoever comes first has a name that another client counts on.
+//! the first client has a name that another client counts on.
 
 use super::Caller;
 use crate::{

@@ -21,7 +21,7 @@ pub const SMALL_REQUEST_MAX: usize = 16 << 10;
 /// How a request comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asks {
-    /// As one message of at most so many bytes, which is read before the call gets a turn.
+    /// As one message of at most this many bytes, which is read before the call gets a turn.
     Once(usize),
     /// As a stream of messages, which the service reads.
     Stream,

@@ -8,7 +8,7 @@ use std::fmt;
 /// /proc/sys/kernel/overflowuid; this is its default). It could be anybody, so it gets no rights.
 pub const NOBODY: u32 = 65_534;
 
-/// A role for whoever it names.
+/// A role for those it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Whom it is for.

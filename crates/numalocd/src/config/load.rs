@@ -12,12 +12,7 @@ use std::{
 #[derive(Debug)]
 pub enum ConfigError {
     /// The file cannot be read.
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
     /// The contents of the file are wrong.
     Invalid {
         /// The file.

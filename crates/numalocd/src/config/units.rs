@@ -200,7 +200,7 @@ fn account(
     find: fn(&str) -> nix::Result<Option<u32>>,
 ) -> Result<u32, Fault> {
     if value.is_integer() {
-        // The largest number is no id: chown(2) takes it for "leave unchanged".
+        // The largest number is not an id: chown(2) takes it for "leave unchanged".
         return count(0..=u64::from(u32::MAX - 1))(value);
     }
     let name = text(value)?;

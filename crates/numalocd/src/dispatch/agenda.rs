@@ -22,7 +22,6 @@ pub struct Asked {
 /// Cgroups that have other CPUs or nodes, as far as schedules are still to be compared with them.
 #[derive(Debug)]
 pub struct Changed {
-    /// The cgroups.
     pub cgroups: BTreeSet<String>,
     /// The number of the first schedule that is left.
     pub next: u64,

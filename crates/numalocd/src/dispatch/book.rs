@@ -248,11 +248,9 @@ impl Book {
     pub fn workloads(&self) -> &Collection<Workload> {
         &self.workloads
     }
-    /// A job.
     pub fn job(&self, id: &JobId) -> Option<&Arc<Job>> {
         Some(&self.jobs.by_id(id)?.job)
     }
-    /// A schedule.
     pub fn schedule(&self, id: &ScheduleId) -> Option<&Arc<Schedule>> {
         self.schedules.by_id(id)
     }
@@ -268,7 +266,6 @@ impl Book {
     pub fn counts(&self) -> &BTreeMap<JobState, usize> {
         &self.counts
     }
-    /// Jobs in a state.
     pub fn jobs_in(&self, state: JobState) -> impl Iterator<Item = &Arc<Job>> {
         self.open_jobs().filter(move |job| job.state == state)
     }

@@ -62,11 +62,11 @@ pub enum RecordChange<T, K> {
 /// Some changes of records.
 #[derive(Clone, Debug)]
 pub struct RecordChanges<T, K> {
-    /// Each with its number and the resume token to go on after it.
+    /// Each with its number and the resume token to continue after it.
     pub changes: Vec<(u64, RecordChange<T, K>, String)>,
     /// Number of the last change that was looked at.
     pub seen: u64,
-    /// Resume token to go on after `seen`.
+    /// Resume token to continue after `seen`.
     pub token: String,
 }
 

@@ -24,7 +24,6 @@ pub type RequestKey = (String, String);
 
 /// A kind of record.
 pub trait Record: Weight + Sized + 'static {
-    /// Its name.
     type Id: Clone + Display + Eq + Hash + Send + 'static;
     /// Its place among the others.
     type Key: Clone + Ord;

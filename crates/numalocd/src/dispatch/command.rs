@@ -39,7 +39,6 @@ pub struct Replaced {
 pub enum JobAction {
     /// Ends it.
     Cancel,
-    /// Pauses it.
     Pause,
     /// Queues it again.
     Resume,
@@ -48,7 +47,7 @@ pub enum JobAction {
 /// The kinds of hold. An operator sets and clears each independently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
-    /// No move begins; those under way go on to their end.
+    /// No move begins; those under way continue to their end.
     Drain,
     /// No move begins, and those under way end after their current batches and go back into the queue.
     Pause,

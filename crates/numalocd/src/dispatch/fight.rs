@@ -7,7 +7,7 @@ use crate::order::{Returned, Trail};
 use std::sync::Arc;
 
 /// A fight is on after this many runs in a row that found much of the earlier work undone. One such run may have a cause in
-/// the target, such as a restart of its workers. Three in a row mean that it will go on.
+/// the target, such as a restart of its workers. Three in a row mean that it will continue.
 const RUNS: u32 = 3;
 /// The interval is multiplied by at most this. An interval of one minute becomes 16 minutes, so that the end of a fight is
 /// still noticed soon.

@@ -181,7 +181,6 @@ impl Handle {
         Ok(whole.map_or(job, Arc::new))
     }
 
-    /// The same of events.
     async fn whole_events(&self, mut events: AnyEvents) -> Result<Vec<Arc<Event>>, Refusal> {
         let Some(reader) = events.reader.take() else { return Ok(events.with(Vec::new())) };
         let numbers = events.numbers();
@@ -354,7 +353,6 @@ calls! {
     make_schedule(caller: Caller, request: CreateSchedule, pins: Pins) -> MadeSchedule
         = |d| d.create_schedule(&caller, request, pins);
 
-    /// One schedule.
     ask get_schedule(id: ScheduleId) -> Arc<Schedule> = |d| d.get_schedule(&id);
 
     /// Changes a schedule. `pins` belong to the new target, if the change has one. Refused for: invalid, not found, etag, not
@@ -390,7 +388,6 @@ calls! {
     change[SMALL] unregister_workload(caller: Caller, request: UnregisterWorkload) -> ()
         = |d| d.unregister_workload(&caller, &request);
 
-    /// One workload.
     ask get_workload(id: WorkloadId) -> Arc<Workload> = |d| d.get_workload(&id);
 
     /// At most `most` workloads with their cgroups, after `after` in the order of names. None while no schedule waits for its next
@@ -404,7 +401,7 @@ calls! {
         Ok(())
     };
 
-    /// Whether a client that has seen this event can go on after it. Refused ([`Refusal::Cursor`]) if some later events have been
+    /// Whether a client that has seen this event can continue after it. Refused ([`Refusal::Cursor`]) if some later events have been
     /// forgotten, or there never was an event with this number.
     ask check_cursor(after: u64) -> () = |d| d.check_cursor(after);
 

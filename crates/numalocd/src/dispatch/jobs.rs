@@ -192,7 +192,7 @@ impl Dispatcher {
         Ok(self.records.jobs().known(id)?.job.clone())
     }
 
-    /// A job with its present progress. If it is queued and a hold is set, its message says so.
+    /// A job with its present progress. If it is queued and a hold is set, its message gives the reason.
     pub(super) fn with_progress(&self, job: Arc<Job>) -> Arc<Job> {
         if job.state == JobState::Queued
             && let Some(why) = self.records.holds().why()
@@ -280,7 +280,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Stores a job in another state that is no end. Adds an event if the job is now paused, or no longer paused.
+    /// Stores a job in another state that is not an end. Adds an event if the job is now paused, or no longer paused.
     pub(super) fn put_job(
         &mut self,
         job: &Job,
@@ -290,7 +290,7 @@ impl Dispatcher {
         let event = match (job.state, state) {
             (JobState::Paused, JobState::Paused) => None,
             (_, JobState::Paused) => Some((EventType::Paused, state_message.clone())),
-            (JobState::Paused, _) => Some((EventType::Resumed, "goes on".to_owned())),
+            (JobState::Paused, _) => Some((EventType::Resumed, "continues".to_owned())),
             _ => None,
         };
         let event = event.map(|(kind, message)| self.of_job(job, kind, message));

@@ -51,7 +51,7 @@ mod tests {
         let mut jumps = Jumps::default();
         let mut at = |passed: u64, shown: u64| jumps.hold(wall + hour(shown), now + hour(passed));
         // From 1970 to the present, when the time has come by the network.
-        assert!(!at(0, 0) && !at(1, 1) && !at(2, 3), "an hour is no jump");
+        assert!(!at(0, 0) && !at(1, 1) && !at(2, 3), "an hour is not a jump");
         let years = 50 * 366 * 24;
         assert!(at(3, years) && at(4, years + 1) && at(26, years + 23));
         assert!(!at(27, years + 24), "a day is over");

@@ -61,7 +61,6 @@ impl Labels {
         self.slots[slot] = Some(workload.clone());
     }
 
-    /// Removes a workload.
     pub fn remove(&mut self, id: &WorkloadId) {
         let Some(slot) = self.by_id.remove(id) else { return };
         let Some(workload) = self.slots.get_mut(slot).and_then(Option::take) else { return };

@@ -189,7 +189,7 @@ impl Records {
     }
 }
 
-/// Runs blocking work. Where the runtime has other threads, other tasks of this thread go on meanwhile.
+/// Runs blocking work. Where the runtime has other threads, other tasks of this thread continue meanwhile.
 fn blocking<T>(work: impl FnOnce() -> T) -> T {
     match Runtime::current().runtime_flavor() {
         RuntimeFlavor::CurrentThread => work(),

@@ -33,7 +33,7 @@ impl Dispatcher {
                 }
                 (_, None) if resumes(&job) => {
                     let again = Job { ended: None, ..(*job).clone() };
-                    let message = "interrupted by the end of the daemon, planned anew".to_owned();
+                    let message = "interrupted by the end of the daemon, planned again".to_owned();
                     self.put_job(&again, JobState::Queued, message)?;
                 }
                 (_, None) => {

@@ -216,7 +216,7 @@ impl Dispatcher {
                 self.stay_open(&with(job, outcome), JobState::Paused, message)
             }
             None if self.stopping.is_some() && job.state == JobState::Running && resumes(job) => {
-                let message = "the daemon was stopped; goes on when it is back".to_owned();
+                let message = "the daemon was stopped; continues when it is back".to_owned();
                 self.stay_open(&with(job, outcome), JobState::Suspended, message)
             }
             None if self.stopping.is_some() && job.state == JobState::Running => {

@@ -6,9 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// A record that may be forgotten.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a, K> {
-    /// Its key.
     pub key: K,
-    /// Its creator.
     pub creator: &'a str,
     /// About how many bytes it takes.
     pub bytes: usize,
@@ -19,7 +17,6 @@ pub struct Candidate<'a, K> {
 pub struct Room {
     /// Number of records.
     pub records: usize,
-    /// Their bytes in all.
     pub bytes: usize,
 }
 

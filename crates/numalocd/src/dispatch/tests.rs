@@ -150,7 +150,7 @@ impl Rig {
         self.orders.recv().await.expect("an order")
     }
 
-    /// Creates a job, and plays the engine until it is told to move.
+    /// Creates a job, and plays the engine until it is ordered to move.
     pub async fn moving(&mut self, pids: &[i32], nodes: &str) -> (JobId, Arc<Control>) {
         let id = self.create(pids, nodes).await;
         let order = self.order().await;
@@ -213,9 +213,9 @@ impl Rig {
     }
 }
 
-/// Waits until an order is told to move. Gives back the control that can cancel it.
+/// Waits until an order is ordered to move. Gives back the control that can cancel it.
 pub async fn told(order: Order) -> Arc<Control> {
-    order.go.await.expect("it is told to move");
+    order.go.await.expect("it is ordered to move");
     order.control
 }
 

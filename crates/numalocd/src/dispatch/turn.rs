@@ -109,7 +109,7 @@ impl Dispatcher {
         active.collect()
     }
 
-    /// Tells best-effort runs to make room while jobs of other classes are under way, and to go on once these are done.
+    /// Tells best-effort runs to make room while jobs of other classes are under way, and to continue once these are done.
     pub(super) fn make_room(&self) {
         let active: Vec<_> = self.runs.values().map(|run| run.qos_class).collect();
         for run in self.runs.values() {
@@ -118,7 +118,7 @@ impl Dispatcher {
         }
     }
 
-    /// Jobs to start now. Jobs that are in the way of others are told to end after their current batches and are queued
+    /// Jobs to start now. Jobs that are in the way of others are ordered to end after their current batches and are queued
     /// again then: best-effort jobs in the way of other classes, and jobs that have moved for a whole slice (see
     /// [`overstayed`]).
     fn turn(&mut self) -> Vec<u64> {

@@ -10,9 +10,7 @@ pub enum Sort {
     OpenJob,
     /// A job that has not ended, of a schedule. Their number is that of schedules at most, so only their bytes are bounded.
     Run,
-    /// A schedule.
     Schedule,
-    /// A workload.
     Workload,
 }
 
@@ -36,9 +34,7 @@ impl Amount {
 /// What a record counts for.
 #[derive(Debug)]
 pub struct Counted {
-    /// Its owner.
     pub owner: String,
-    /// As what.
     pub sort: Sort,
     /// Its weight.
     pub bytes: usize,
@@ -60,7 +56,6 @@ pub struct Used {
 }
 
 impl Used {
-    /// Counts a record.
     pub fn add(&mut self, record: &Counted) {
         let own = match self.clients.get_mut(&record.owner) {
             Some(own) => own,

@@ -265,7 +265,7 @@ mod tests {
     async fn ended(sampler: &Sampler) {
         let begin = Instant::now();
         while sampler.0.viewers().asked.is_some() {
-            assert!(begin.elapsed() < DEADLINE, "nobody asks, and it goes on");
+            assert!(begin.elapsed() < DEADLINE, "nobody asks, and it continues");
             tokio::time::sleep(TURN).await;
         }
     }

@@ -1,4 +1,4 @@
-//! The members of a target, each judged by itself: which processes it has, why it takes no part, and what became of it.
+//! The members of a target, each judged on its own: which processes it has, why it takes no part, and its result.
 
 use super::{authority, joining::Joining};
 use crate::{access::Authority, order::Aim, refusal::Refusal};

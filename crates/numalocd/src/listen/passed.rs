@@ -21,7 +21,7 @@ impl Passed {
     /// for theirs: call it once, early, and within the runtime.
     ///
     /// # Errors
-    /// One of them is no listening Unix stream or TCP socket.
+    /// One of them is not a listening Unix stream or TCP socket.
     pub fn from_env() -> Result<Self, ListenError> {
         let mut sockets = ListenFd::from_env();
         let mut passed = Self::default();

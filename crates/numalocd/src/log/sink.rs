@@ -13,10 +13,7 @@ pub enum Sink {
     /// The journal, with a field for each value: `NUMALOC_JOB=...` and so on.
     Journal(tracing_journald::Layer),
     /// Lines on stderr.
-    Lines {
-        /// Whether with colours.
-        colour: bool,
-    },
+    Lines { colour: bool },
 }
 
 impl Sink {

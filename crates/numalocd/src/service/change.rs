@@ -80,7 +80,7 @@ impl Change {
         result.map_err(Status::from)
     }
 
-    /// Makes the change, also if the client does not wait for it any more, so that the log says what became of it.
+    /// Makes the change, also if the client does not wait for it any more, so that the log says its result.
     ///
     /// # Errors
     /// Those of `make`.

@@ -80,7 +80,7 @@ pub struct Replaced {
 /// of its own, because what clients remember of the previous store (such as numbers of events) does not fit it. Blocks.
 ///
 /// # Errors
-/// `from` is no store or damaged, the store in `dir` is in use, or the new one cannot be written. Nothing has been changed then.
+/// `from` is not a store or damaged, the store in `dir` is in use, or the new one cannot be written. Nothing has been changed then.
 pub fn restore(dir: &Path, from: &Path) -> Result<Replaced, OpenError> {
     let lock = opening::lock(dir)?;
     let file = Arc::new(File::open(from).map_err(|error| OpenError::of(from.into(), error))?);

@@ -24,7 +24,6 @@ const TRANSACTIONS: [usize; 2] = [168, 296];
 pub enum Slot {
     /// The one that the header selects.
     Current,
-    /// The other one.
     Other,
 }
 

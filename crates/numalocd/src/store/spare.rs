@@ -25,7 +25,7 @@ impl Spare {
         spare
     }
 
-    /// Takes the room if it is not kept yet. Without room for it there is none, which is no reason not to go on.
+    /// Takes the room if it is not kept yet. Without room for it there is none, which is no reason not to continue.
     pub fn keep(&self) {
         if fs::metadata(&self.0).is_ok_and(|metadata| metadata.len() >= BYTES) {
             return;

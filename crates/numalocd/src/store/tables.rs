@@ -293,14 +293,12 @@ where
     Ok(())
 }
 
-/// One job.
 pub fn job(read: &ReadTransaction, number: u64) -> Result<Option<Job>, Fault> {
     let jobs = read.open_table(Job::TABLE)?;
     let value = jobs.get(number)?;
     value.map(|value| unseal(&number, value.value())).transpose()
 }
 
-/// Events by their numbers.
 pub fn events(read: &ReadTransaction, numbers: &[u64]) -> Result<Vec<Event>, Fault> {
     let events = read.open_table(Event::TABLE)?;
     let mut found = Vec::new();

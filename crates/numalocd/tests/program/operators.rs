@@ -89,9 +89,9 @@ async fn it_stays_drained_over_a_restart() {
     let now = holds(&mut client).await;
     assert_eq!(now.drain_time.expect("it is drained").seconds, since.seconds);
     assert!(now.pause_time.is_some());
-    client.resume_daemon(v1::ResumeDaemonRequest {}).await.expect("it goes on");
+    client.resume_daemon(v1::ResumeDaemonRequest {}).await.expect("it continues");
     let undrained = client.undrain_daemon(v1::UndrainDaemonRequest {}).await;
-    assert_eq!(undrained.expect("it goes on").into_inner().holds, Some(v1::Holds::default()));
+    assert_eq!(undrained.expect("it continues").into_inner().holds, Some(v1::Holds::default()));
     drop(daemon);
     let (_daemon, mut client) = Daemon::start(dir.path()).await;
     assert_eq!(holds(&mut client).await, v1::Holds::default());
@@ -109,7 +109,7 @@ async fn a_backup_of_the_running_daemon_can_be_restored() {
     while let Some(part) = parts.message().await.expect("all of it") {
         file.write_all(&part.chunk).expect("room");
     }
-    client.undrain_daemon(v1::UndrainDaemonRequest {}).await.expect("it goes on");
+    client.undrain_daemon(v1::UndrainDaemonRequest {}).await.expect("it continues");
     let restore = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_numalocd"));
         command.arg("--restore").arg(&backup).arg("--state-dir").arg(dir.path().join("state"));

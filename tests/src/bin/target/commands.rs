@@ -11,7 +11,7 @@
 //!   that process or make it execute another program
 //! - `leave`: the first thread ends, and another one continues to answer
 //! - `child`: answers with the pid of the child that a `cow` region is shared with
-//! - `exec`: executes the program anew with the same arguments; it prints its regions and `ready` again
+//! - `exec`: executes the program again with the same arguments; it prints its regions and `ready` again
 //! - `exit`: ends
 
 use crate::{

@@ -74,7 +74,7 @@ proptest! {
         prop_assert_eq!(listed.encode_to_vec(), list.encode_to_vec());
     }
 
-    /// The same of what has become of a job: it is there, it is not, or nothing is said of one.
+    /// The same of the result of a job: it is there, it is not, or nothing is stated about one.
     #[test]
     fn watched_jobs_are_encoded_as_answers_are(job in samples::job(), token in "[a-z]{0,8}") {
         use v1::RecordChange::{CaughtUp, Present, Removed};

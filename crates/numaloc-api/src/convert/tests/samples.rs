@@ -375,7 +375,6 @@ fn progress() -> impl Strategy<Value = JobProgress> {
     )
 }
 
-/// Jobs.
 pub fn job() -> impl Strategy<Value = Job> {
     let id = token().prop_map(|id| JobId::new(&id).unwrap());
     let schedule = option::of(token().prop_map(|id| ScheduleId::new(&id).unwrap()));
@@ -418,7 +417,6 @@ pub fn job() -> impl Strategy<Value = Job> {
     )
 }
 
-/// Schedules.
 pub fn schedule() -> impl Strategy<Value = Schedule> {
     use ScheduleState as State;
     let states = [State::Waiting, State::Active, State::TargetGone, State::Paused];
@@ -458,7 +456,6 @@ pub fn schedule() -> impl Strategy<Value = Schedule> {
     )
 }
 
-/// Workloads.
 pub fn workload() -> impl Strategy<Value = Workload> {
     let id = token().prop_map(|id| WorkloadId::new(&id).unwrap());
     let maybe = || option::of(token());
@@ -486,7 +483,6 @@ pub fn workload() -> impl Strategy<Value = Workload> {
     )
 }
 
-/// Events.
 pub fn event() -> impl Strategy<Value = Event> {
     let kind = prop::sample::select(&EventType::ALL[..]);
     let job = option::of(token().prop_map(|id| JobId::new(&id).unwrap()));

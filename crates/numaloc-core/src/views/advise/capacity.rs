@@ -22,7 +22,6 @@ pub const WORKING_CPUS: f64 = 0.1;
 /// A host as it is by now, with what judges ask again and again.
 #[derive(Debug)]
 pub struct Host {
-    /// The host.
     pub look: HostLook,
     /// Sets of near nodes, the smallest first.
     pub sets: Vec<NodeSet>,

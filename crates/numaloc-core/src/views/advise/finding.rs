@@ -111,7 +111,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding about a subject, of which so many bytes would move. Where from and how is still to be said.
+    /// A finding about a subject, of which this many bytes would move. Where from and how is still to be said.
     pub(super) fn of(subject: &Subject, kind: Kind, bytes: u64) -> Self {
         Self {
             who: Some(subject.who.clone()),

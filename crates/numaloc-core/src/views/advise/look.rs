@@ -21,7 +21,7 @@ pub struct HostLook {
     pub numa_balancing: Option<u32>,
     /// The chosen word of transparent_hugepage/enabled.
     pub thp_enabled: Option<String>,
-    /// Whether everybody was looked at. If not, nothing is said of settings that concern all.
+    /// Whether everybody was looked at. If not, settings of the whole host are not judged.
     pub is_whole: bool,
     /// Those whose memory it is about.
     pub subjects: Vec<Subject>,

@@ -18,7 +18,7 @@ pub struct Change<'a> {
     pub home: &'a NodeSet,
     /// How its memory is moved; `None` if it is not.
     pub how: Option<How>,
-    /// The nodes besides its home that it may go on using, if those become fewer, where they can be set for it alone; `None` if
+    /// The nodes besides its home that it may continue using, if those become fewer, where they can be set for it alone; `None` if
     /// they do not. Memory on all other nodes would be moved by the kernel.
     pub keeps: Option<NodeSet>,
 }

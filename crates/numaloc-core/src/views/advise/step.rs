@@ -7,26 +7,11 @@ use crate::machine::ids::{CpuSet, NodeId, NodeSet};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Sets the CPUs of a systemd unit.
-    UnitCpus {
-        /// The unit.
-        unit: String,
-        /// Its CPUs.
-        cpus: CpuSet,
-    },
+    UnitCpus { unit: String, cpus: CpuSet },
     /// Sets the CPUs of a cgroup.
-    CgroupCpus {
-        /// Its directory.
-        directory: String,
-        /// Its CPUs.
-        cpus: CpuSet,
-    },
+    CgroupCpus { directory: String, cpus: CpuSet },
     /// Sets the CPUs of all threads of all processes of a cgroup.
-    MembersCpus {
-        /// Its directory.
-        directory: String,
-        /// Their CPUs.
-        cpus: CpuSet,
-    },
+    MembersCpus { directory: String, cpus: CpuSet },
     /// Sets the CPUs of all threads of a process.
     ProcessCpus {
         /// The process.
@@ -42,33 +27,13 @@ pub enum Step {
         cpus: CpuSet,
     },
     /// Brings memory home.
-    Migrate {
-        /// Whose.
-        who: Who,
-        /// How.
-        how: How,
-    },
+    Migrate { who: Who, how: How },
     /// Sets the nodes of a systemd unit.
-    UnitMems {
-        /// The unit.
-        unit: String,
-        /// Its nodes.
-        nodes: NodeSet,
-    },
+    UnitMems { unit: String, nodes: NodeSet },
     /// Sets the nodes of a cgroup.
-    CgroupMems {
-        /// Its directory.
-        directory: String,
-        /// Its nodes.
-        nodes: NodeSet,
-    },
+    CgroupMems { directory: String, nodes: NodeSet },
     /// Writes a setting of the kernel.
-    Write {
-        /// The file.
-        path: &'static str,
-        /// Its value.
-        value: String,
-    },
+    Write { path: &'static str, value: String },
 }
 
 /// What a migration is asked for besides its target.

@@ -114,7 +114,7 @@ pub fn sample(
     let session = Session::begin(roots, journal, watched)?;
     wait(WARM_UP, stop);
     for _ in 0..SNAPSHOTS {
-        // DAMON's thread ends by itself when all watched processes have ended.
+        // DAMON's thread ends on its own when all watched processes have ended.
         if stop() || !session.snapshot(watched, seen)? {
             break;
         }

@@ -15,7 +15,6 @@ pub const REGIONS: u64 = 500;
 pub struct Watched {
     /// Its index in the plan.
     pub process: usize,
-    /// Its pid.
     pub pid: i32,
     /// In order of address, apart from each other or adjacent.
     pub regions: Vec<Range<u64>>,

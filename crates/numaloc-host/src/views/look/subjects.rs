@@ -79,7 +79,7 @@ pub fn find(
         let Some(processes) = read_all(roots, topology, &members, &mut all) else { continue };
         let same = processes.iter().all(|process| process.cpus == processes[0].cpus);
         let plain = processes.iter().all(|process| process.threads.is_empty());
-        // One process is looked at by itself if its threads matter. So are processes with different pins.
+        // One process is looked at on its own if its threads matter. So are processes with different pins.
         if let (Some(first), true, true) = (processes.first(), same, plain) {
             leave_out(&mut pids, &members);
             let cpus = first.cpus.clone();

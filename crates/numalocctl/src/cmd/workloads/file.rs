@@ -18,7 +18,7 @@ use std::{
 /// Reads the workloads of a file; `-` is standard input.
 ///
 /// # Errors
-/// The file cannot be read, is no JSON, or has values that no workload can have.
+/// The file cannot be read, is not valid JSON, or has values that no workload can have.
 pub fn read(path: &Path) -> Result<Vec<WorkloadSpec>, Failure> {
     let text = match path.as_os_str() == "-" {
         true => io::read_to_string(io::stdin()),

@@ -43,7 +43,7 @@ fn what_became_of_a_set_is_told() {
     let renewed =
         |workload_count| text::renewed(&v1::RenewWorkloadsResponse { workload_count }, NARROW);
     assert_eq!(renewed(5), "5 renewed\n");
-    assert!(renewed(0).contains("register them anew"));
+    assert!(renewed(0).contains("register them again"));
 }
 
 fn target() -> Target {

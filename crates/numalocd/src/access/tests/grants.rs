@@ -147,7 +147,7 @@ fn who_is_less_at_a_further_socket_is_another_one() {
         assert_eq!(grants.caller_at(&peer, operators), grants.caller(&peer));
     }
     assert_eq!(grants.caller_at(&user(9, &[9]), operators), None);
-    assert!(grants.creator("cert:me@/o/s", None).is_some(), "a name with @ is no socket");
+    assert!(grants.creator("cert:me@/o/s", None).is_some(), "a name with @ is not a socket");
     // When the socket is removed, the creators of its records have no rights. When its upper role is raised, they are other
     // callers.
     for sockets in [Vec::new(), vec![at("/o/s", Role::Viewer)], vec![at("/o/s", Role::Admin)]] {

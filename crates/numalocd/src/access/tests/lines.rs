@@ -191,7 +191,7 @@ async fn calls_end_in_time() {
                 let code = answer.headers().get("grpc-status").expect("a status");
                 assert_eq!(code, &(Code::DeadlineExceeded as i32).to_string(), "{}", rule.path);
             }
-            None => drop(answer.expect_err("it goes on")),
+            None => drop(answer.expect_err("it continues")),
         }
     }
     assert!(seen > 10, "{seen}");

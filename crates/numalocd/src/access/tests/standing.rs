@@ -74,12 +74,12 @@ async fn a_stream_ends_when_its_caller_loses_its_role() {
         let info = status.get_details_error_info().expect("an ErrorInfo");
         assert_eq!(info.reason, "NOT_PERMITTED");
         assert!(status.message().contains("uid:7000 has none"), "{status}");
-        assert!(body.frame().await.is_none(), "{path} goes on");
+        assert!(body.frame().await.is_none(), "{path} continues");
         assert_eq!(tell.receiver_count(), 0, "what makes the messages is still there");
     }
 }
 
-/// An answer that is under way is no stream: it is given.
+/// An answer that is under way is not a stream: it is given.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_was_made_is_given() {
     let (access, sender) = access(config(vec![viewer(Grantee::Uid(7_000))]));

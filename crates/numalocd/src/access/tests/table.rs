@@ -60,7 +60,6 @@ use Comes::{Ceiling, Denied, Through, Unseen};
 
 /// Everybody with a role.
 const SEES: [Comes; 5] = [Through; 5];
-/// Only admins.
 const ADMINS: [Comes; 5] = [Denied, Denied, Denied, Through, Through];
 /// Its owner, and admins.
 const OWNS: [Comes; 5] = [Denied, Denied, Through, Through, Through];

@@ -136,7 +136,7 @@ async fn best_effort_is_put_back_for_a_job_that_waits_for_its_node() {
     let control = told(order).await;
     let urgent = rig.create(&[2], "0").await;
     settled(&rig).await;
-    assert!(control.cancel.load(Relaxed), "it goes on though another waits");
+    assert!(control.cancel.load(Relaxed), "it continues though another waits");
     rig.assert_no_order().await;
     let left = Some((Reason::Cancelled, 4096));
     rig.report(Report::Ended(best_effort.clone(), Ok(outcome(4096, left))));
@@ -144,13 +144,13 @@ async fn best_effort_is_put_back_for_a_job_that_waits_for_its_node() {
     assert_eq!(order.job, urgent);
     rig.reaches(&best_effort, JobState::Queued).await;
     rig.planned(&order, &[2], "0");
-    order.go.await.expect("it is told to move");
+    order.go.await.expect("it is ordered to move");
     rig.report(Report::Ended(urgent, Ok(outcome(4096, None))));
     // The best-effort job continues where it was. Its outcome accounts for both runs.
     let order = rig.order().await;
     assert_eq!(order.job, best_effort);
     rig.planned(&order, &[1], "0");
-    order.go.await.expect("it is told to move");
+    order.go.await.expect("it is ordered to move");
     rig.report(Report::Ended(best_effort.clone(), Ok(outcome(4096, None))));
     rig.reaches(&best_effort, JobState::Succeeded).await;
     let job = rig.handle.get_job(best_effort).await.expect("it is known");
@@ -170,7 +170,7 @@ async fn who_asks_for_much_does_not_keep_others_waiting() {
     let made = rig.handle.create_job(operator(), request(&[9]), pins(&[9]), found(&[9], "9")).await;
     let other = made.expect("it is taken").0.id.clone();
     rig.planned(&order, &[1], "1");
-    order.go.await.expect("it is told to move");
+    order.go.await.expect("it is ordered to move");
     rig.report(Report::Ended(order.job, Ok(outcome(4096, None))));
     assert_eq!(rig.order().await.job, other, "two of the first one's come before it");
     drop(second);
@@ -208,7 +208,7 @@ async fn slow_jobs_take_turns_with_those_of_others() {
     // The first job continues once the other one is done.
     rig.report(Report::Ended(other, Ok(outcome(4096, None))));
     let order = rig.order().await;
-    assert_eq!(order.job, first, "it does not go on");
+    assert_eq!(order.job, first, "it does not continue");
     drop(order);
     rig.kill().await;
 }

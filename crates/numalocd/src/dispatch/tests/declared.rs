@@ -63,7 +63,7 @@ async fn clients_choose_ids_that_last() {
     assert_eq!(make(&rig, 1, named(1)).await.expect("it is taken").to_string(), "jobs/nightly");
     let taken = make(&rig, 2, named(2)).await;
     assert_refused!(taken, Refusal::NameTaken { name } if name == "jobs/nightly");
-    // A job with a chosen id counts like any other, but its number is no id.
+    // A job with a chosen id counts like any other, but its number is not an id.
     assert_eq!(rig.create(&[3], "1").await, JobId::numbered(2));
     let by_number = rig.handle.get_job(JobId::numbered(1)).await;
     assert_refused!(by_number, Refusal::NotFound { .. });
@@ -80,7 +80,7 @@ async fn clients_choose_ids_that_last() {
     let order = rig.order().await;
     assert_eq!(order.job, job_id);
     rig.planned(&order, &[1], "0");
-    order.go.await.expect("it is told to move");
+    order.go.await.expect("it is ordered to move");
     rig.report(Report::Ended(order.job, Ok(outcome(4096, None))));
     rig.reaches(&job_id, JobState::Succeeded).await;
     assert!(rig.handle.get_job(job_id).await.expect("it is known").outcome.is_some());
@@ -371,7 +371,7 @@ async fn a_schedule_runs_now_and_never_twice_at_once() {
         rig.handle.run_schedule(operator(), run_of(&id)).await.expect("one is under way");
     assert_eq!((&job.id, existing), (&order.job, true));
     rig.planned(&order, &[1], "0");
-    order.go.await.expect("it is told to move");
+    order.go.await.expect("it is ordered to move");
     rig.report(Report::Ended(order.job.clone(), Ok(outcome(4096, None))));
     rig.reaches(&order.job, JobState::Succeeded).await;
     assert_eq!(get(&rig, &id).await.state, ScheduleState::Paused);
@@ -404,7 +404,7 @@ async fn a_run_is_the_same_for_the_same_request_id() {
     let order = rig.order().await;
     let first = order.job.clone();
     rig.planned(&order, &[1], "0");
-    order.go.await.expect("it is told to move");
+    order.go.await.expect("it is ordered to move");
     rig.report(Report::Ended(first.clone(), Ok(outcome(4096, None))));
     rig.reaches(&first, JobState::Succeeded).await;
     for asked in [any, asked] {

@@ -98,7 +98,10 @@ async fn a_group_that_cannot_be_stored_leaves_nothing_behind() {
         assert_refused!(answer, Refusal::StoreFull { .. });
     }
     assert_eq!(snapshot(&rig).await, before);
-    assert!(!watch.has_changed().expect("it goes on"), "a watcher was told of what is not stored");
+    assert!(
+        !watch.has_changed().expect("it continues"),
+        "a watcher was told of what is not stored"
+    );
     assert!(!control.cancel.load(std::sync::atomic::Ordering::Relaxed), "it was paused after all");
     // There is room again.
     let made = together(&rig, &[1]).await.remove(0).expect("it is taken");

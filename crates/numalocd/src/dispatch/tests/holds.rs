@@ -16,7 +16,7 @@ async fn a_drained_daemon_ends_what_moves_and_begins_nothing() {
     let planning = rig.create(&[2], "1").await;
     let order = rig.order().await;
     set(&rig, Hold::Drain, true).await;
-    assert!(!control.cancel.load(Relaxed), "what moves goes on");
+    assert!(!control.cancel.load(Relaxed), "what moves continues");
     // A job that is planned meanwhile goes back into the queue.
     rig.planned(&order, &[2], "1");
     rig.reaches(&planning, JobState::Queued).await;
@@ -62,7 +62,7 @@ async fn paused_moves_go_on_with_the_rest_also_after_a_restart() {
     let (id, control) = rig.moving(&[1], "0").await;
     let mut watch = rig.handle.watch_job(id.clone()).await.expect("it is there");
     set(&rig, Hold::Pause, true).await;
-    assert!(control.cancel.load(Relaxed), "it goes on");
+    assert!(control.cancel.load(Relaxed), "it continues");
     rig.report(Report::Ended(id.clone(), Ok(outcome(4096, Some((Reason::Cancelled, 4096))))));
     let job =
         watch.wait_for(|job| job.state == JobState::Queued).await.expect("it is held").clone();
@@ -94,7 +94,7 @@ async fn a_held_job_can_be_cancelled() {
     let dir = dir();
     let mut rig = Rig::at(&dir);
     let (id, _control) = rig.moving(&[1], "0").await;
-    rig.handle.cancel_job(admin(), id.clone()).await.expect("it is told to end");
+    rig.handle.cancel_job(admin(), id.clone()).await.expect("it is ordered to end");
     set(&rig, Hold::Pause, true).await;
     rig.report(Report::Ended(id.clone(), Ok(outcome(4096, Some((Reason::Cancelled, 4096))))));
     rig.reaches(&id, JobState::Cancelled).await;

@@ -13,7 +13,7 @@ async fn a_job_goes_its_way() {
     assert_eq!(rig.handle.get_job(id.clone()).await.unwrap().state, JobState::Planning);
     assert!(order.go.try_recv().is_err(), "told to move before it is planned");
     rig.planned(&order, &[1], "0");
-    order.go.await.expect("it is told to move");
+    order.go.await.expect("it is ordered to move");
     let running = rig.reaches(&id, JobState::Running).await;
     assert!(running.started.is_some() && running.plan.is_some());
     rig.report(Report::Ended(id.clone(), Ok(outcome(4096, None))));

@@ -55,7 +55,7 @@ async fn a_schedule_goes_on_without_the_members_that_are_gone() {
     let seen = Found { members: all[..2].to_vec(), ..seen };
     let planned = Planned { found: seen, ..planned(&[1], "0") };
     rig.report(Report::Planned(order.job.clone(), Ok(planned)));
-    order.go.await.expect("it is told to move");
+    order.go.await.expect("it is ordered to move");
     let ended = Ended { members: all[..2].to_vec(), ..outcome(4096, None) };
     rig.report(Report::Ended(order.job.clone(), Ok(ended)));
     let job = rig.reaches(&order.job, JobState::Succeeded).await;

@@ -161,7 +161,7 @@ fn who_has_moved_for_long_makes_room_for_others_of_its_class() {
     // A waiting job of a better class comes first, whoever owns it.
     assert_eq!(overstayed(&waits("b", 0, lsr, free), &both, &limits), Some(1));
     assert_eq!(overstayed(&waits("a", 2, lsr, free), &both, &limits), Some(1));
-    // These go on waiting: the next job of the same owner, a job of a lower class, and a job whose owner has as many under
+    // These continue waiting: the next job of the same owner, a job of a lower class, and a job whose owner has as many under
     // way.
     assert_eq!(overstayed(&waits("a", 2, ls, free), &both, &limits), None);
     assert_eq!(overstayed(&waits("b", 0, QosClass::Be, free), &both, &limits), None);

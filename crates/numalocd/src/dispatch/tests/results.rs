@@ -59,7 +59,7 @@ async fn the_results_of_members_go_on_over_a_break() {
     rig.handle.resume_job(admin(), id.clone()).await.expect("it is paused");
     let order = rig.order().await;
     rig.planned(&order, &[1], "0");
-    order.go.await.expect("it is told to move");
+    order.go.await.expect("it is ordered to move");
     let gone = MemberResult::left_out(Target::cgroup("/b"), MemberState::Missing, "gone".into());
     let second = with(&[moved("/a", 4096), gone], outcome(4096, None));
     rig.report(Report::Ended(id.clone(), Ok(second)));

@@ -46,7 +46,7 @@ impl Rig {
         let moves = planned.nothing.is_none();
         self.report(Report::Planned(job.clone(), Ok(planned)));
         if moves {
-            go.await.expect("it is told to move");
+            go.await.expect("it is ordered to move");
             self.report(Report::Ended(job.clone(), Ok(outcome)));
         }
         Ordered { job, trail }

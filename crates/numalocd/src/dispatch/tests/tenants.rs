@@ -197,7 +197,7 @@ async fn a_schedule_runs_on_its_owners_workloads_and_waits_for_no_others() {
     let job = rig.handle.get_job(order.job.clone()).await.expect("it is known");
     assert_eq!(job.spec.policy.qos_class, Some(QosClass::Be));
     rig.planned(&order, &[1], "0");
-    order.go.await.expect("it is told to move");
+    order.go.await.expect("it is ordered to move");
     rig.report(Report::Ended(order.job.clone(), Ok(outcome(4096, None))));
     rig.reaches(&order.job, JobState::Succeeded).await;
     // Without its owner's workload the schedule waits, although the other tenant's workload has the label.
@@ -267,7 +267,7 @@ async fn ceilings_hold_at_each_run() {
     let order = rig.order().await;
     assert_eq!(order.options.pacing.workers, Some(4));
     rig.planned(&order, &[1], "0");
-    order.go.await.expect("it is told to move");
+    order.go.await.expect("it is ordered to move");
     let migration = MigrationSpec { limits: workers(4), ..request(&[2]).spec };
     let interval = Duration::from_secs(60);
     let spec = ScheduleSpec { migration, interval, paused: true, ..ScheduleSpec::default() };
@@ -417,7 +417,7 @@ async fn the_records_of_one_push_out_no_others() {
     let listed = rig.handle.list::<Job>(all).await.expect("a list");
     let numbers: Vec<_> = listed_jobs(&listed).iter().filter_map(|job| job.id.number()).collect();
     assert_eq!(numbers, [9, 8, 7, 1]);
-    // Not all events before number 7 are kept, so a watcher cannot go on from there; also after a restart.
+    // Not all events before number 7 are kept, so a watcher cannot continue from there; also after a restart.
     for restart in [false, true] {
         if restart {
             rig.stop().await;

@@ -646,16 +646,16 @@ async fn changes_are_known_as_soon_as_they_are_stored() {
     let begun = rig.handle.begin_watch::<Workload>(None).await;
     let mut last = begun.expect("there is no token").last;
     assert_eq!(*last.borrow_and_update(), seen);
-    // A renewal is no change.
+    // A renewal is not a change.
     rig.register(operator(), workload("a")).await.expect("it is taken");
-    assert!(!last.has_changed().expect("it goes on"));
+    assert!(!last.has_changed().expect("it continues"));
     // Watchers are not told of a change that could not be stored.
     (rig.fail)(DiskFault { after: 0, takes_effect: false, errno: nix::libc::EIO });
     assert_refused!(rig.unregister(operator(), id("a")).await, Refusal::Unavailable { .. });
-    assert!(!last.has_changed().expect("it goes on"));
+    assert!(!last.has_changed().expect("it continues"));
     assert!(!changes(&rig, any(), seen).await.0.contains(&"-a".to_owned()));
     rig.replace(operator(), None, vec![workload("b"), leased("d", 10)]).await.expect("taken");
-    assert!(last.has_changed().expect("it goes on"));
+    assert!(last.has_changed().expect("it continues"));
     let (mut told, _) = changes(&rig, any(), seen).await;
     told.sort_unstable();
     assert_eq!(told, ["+d", "-a", "-c"]);

@@ -70,7 +70,7 @@ fn a_copy_is_of_one_moment() {
     assert_eq!(names(one.path()), [NAME]);
     restore(&other.path().join("state"), &file).unwrap();
     assert_eq!(contents_of(&other.path().join("state")).0, expected);
-    // The store goes on after the copy.
+    // The store continues after the copy.
     store.commit(&[write_job(200)]).unwrap();
     save(&mut store, &file);
     drop(store);

@@ -68,7 +68,7 @@ fn killed_while_a_store_is_replaced() {
         let lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
         let mut begun = lines.filter(|line| line.starts_with("restoring "));
         for _ in 0..random.usize(1..4) {
-            begun.next().expect("the child ended by itself");
+            begun.next().expect("the child ended on its own");
         }
         for _ in 0..random.usize(..2_000_000) {
             std::hint::black_box(round);
@@ -99,7 +99,7 @@ fn killed_at_any_moment() {
             lines.filter_map(|line| line.strip_prefix("stored ")?.parse::<u64>().ok());
         // Some children are killed while they open the store.
         for _ in 0..random.usize(..8) {
-            acknowledged = numbers.next().expect("the child ended by itself");
+            acknowledged = numbers.next().expect("the child ended on its own");
         }
         // Wait for a random time, so that the child is killed in the middle of a commit and not right after one.
         for _ in 0..random.usize(..200_000) {

@@ -1,4 +1,4 @@
-//! A file that is no store is refused with advice on what to do, and stays unchanged.
+//! A file that is not a store is refused with advice on what to do, and stays unchanged.
 
 use super::*;
 use crate::store::OpenError;

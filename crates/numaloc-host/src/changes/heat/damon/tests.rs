@@ -179,7 +179,7 @@ fn another_run_of_ours_is_waited_for() {
     other.note(&vec![9]).expect("written");
     fake.write(&format!("{ALL}/nr_kdamonds"), "1");
     check(&roots).expect("it will be free");
-    assert!(!recover(&roots).expect("it is no leftover"));
+    assert!(!recover(&roots).expect("it is not a leftover"));
     assert!(Journal::take(&roots, NAME).expect("a file").is_none());
     let asked = std::cell::Cell::new(0);
     let stop = || {

@@ -53,7 +53,7 @@ async fn drained(dir: &TempDir, config: Config) -> Rig {
     rig
 }
 
-/// All jobs that a filter lets through and what becomes of them, or what has become of them after a token.
+/// All jobs that a filter lets through and their changes, or what has become of them after a token.
 async fn jobs(
     around: &Around,
     rig: &Rig,
@@ -168,7 +168,7 @@ async fn a_watch_goes_on_where_it_was() {
     rig.kill().await;
     let rig = Rig::at(&dir);
     let resumed = rig.handle.begin_watch::<Job>(Some(token)).await;
-    let refusal = resumed.expect_err("the daemon has started anew").to_string();
+    let refusal = resumed.expect_err("the daemon has started again").to_string();
     assert!(refusal.ends_with("watch again without it"), "{refusal}");
     rig.kill().await;
 }
