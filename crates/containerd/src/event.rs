@@ -26,9 +26,15 @@ pub enum Event {
     /// What is stored of a container has changed, such as its resources. With UpdateContainerResources this comes before the cgroup
     /// has the new values; the CRI answers questions about the container only once it has (`updateContainerResources` in
     /// pkg/cri/server/container_update_resources.go holds the lock of the container's status).
-    Updated { container: String },
+    Updated {
+        /// The container.
+        container: String,
+    },
     /// The first process of a container has ended, or the container is forgotten.
-    Ended { container: String },
+    Ended {
+        /// The container.
+        container: String,
+    },
 }
 
 impl Event {

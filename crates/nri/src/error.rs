@@ -76,8 +76,18 @@ pub enum Error {
     #[error(
         "plugin name {name:?} with index {index:?}: a name is letters, digits, '.', '_', '+' and '-', an index two digits"
     )]
-    Identity { name: String, index: String },
+    Identity {
+        /// The name.
+        name: String,
+        /// The index.
+        index: String,
+    },
     /// The variable with the number of the socket has no number.
     #[error("{variable} is {value:?}, which is not a file descriptor")]
-    Socket { variable: &'static str, value: String },
+    Socket {
+        /// The variable.
+        variable: &'static str,
+        /// Its value.
+        value: String,
+    },
 }

@@ -27,6 +27,7 @@ use tokio::net::TcpListener;
 /// Why the sockets cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
+    /// A daemon listens there.
     #[error(
         "{path}: a running daemon listens here; stop it, or choose another path with --socket \
          or listen.socket"
@@ -39,10 +40,16 @@ pub enum ListenError {
     #[error(
         "{path}: exists and is not a socket; move it away, or choose another path with --socket"
     )]
-    NotASocket { path: PathBuf },
+    NotASocket {
+        /// The path.
+        path: PathBuf,
+    },
     /// A path without a file name.
     #[error("{path}: is not the path of a socket; name a file in a directory")]
-    NoName { path: PathBuf },
+    NoName {
+        /// The path.
+        path: PathBuf,
+    },
     /// Another daemon makes a socket there at the same time.
     #[error("{path}: another daemon starts here at this moment; start only one of them")]
     Raced {
@@ -67,7 +74,12 @@ pub enum ListenError {
         "{address}: cannot be listened on: {source}; change listen.tcp if it is taken; numalocd.service has no network without the \
          drop-in numalocd-network.conf"
     )]
-    Tcp { address: SocketAddr, source: io::Error },
+    Tcp {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
     /// The TLS files cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),

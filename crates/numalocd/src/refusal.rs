@@ -60,7 +60,10 @@ pub enum Refusal {
     },
     /// The target has no process.
     #[error("{message}")]
-    TargetEmpty { message: String },
+    TargetEmpty {
+        /// Which.
+        message: String,
+    },
     /// No node to bring memory to.
     #[error("{message}")]
     NoTargetNode {
@@ -71,7 +74,10 @@ pub enum Refusal {
     },
     /// This host cannot do what was asked for.
     #[error("{message}")]
-    HostCannot { message: String },
+    HostCannot {
+        /// What, and why not.
+        message: String,
+    },
     /// The state of the resource does not allow it.
     #[error("{name} has ended ({state}): it cannot be {action}")]
     WrongState {
@@ -136,7 +142,10 @@ pub enum Refusal {
     },
     /// The daemon itself lacks rights.
     #[error("the daemon lacks rights: {message}")]
-    DaemonLacksRights { message: String },
+    DaemonLacksRights {
+        /// Which.
+        message: String,
+    },
     /// A quota of the caller is used up.
     #[error(
         "quota used up: {limit} {what} for {caller}; wait, or ask for more in the daemon's configuration"
@@ -176,10 +185,16 @@ pub enum Refusal {
     },
     /// The daemon is stopping, or its store cannot be written.
     #[error("{message}")]
-    Unavailable { message: String },
+    Unavailable {
+        /// Why.
+        message: String,
+    },
     /// Something on the host that has to be asked gave no answer.
     #[error("{message}")]
-    HostUnavailable { message: String },
+    HostUnavailable {
+        /// What.
+        message: String,
+    },
     /// The host could not be read, or a bug.
     #[error("{message}")]
     Internal {

@@ -200,7 +200,10 @@ pub enum OpenError {
     #[error(
         "{path} is in use by another numalocd: stop it, or give this one a state directory of its own"
     )]
-    InUse { path: PathBuf },
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
     /// The process lacks the rights, or the file system is read-only.
     #[error(
         "cannot read and write {path}: {source}; give it and its directory to the user that numalocd runs as, on a \
@@ -284,10 +287,18 @@ impl OpenError {
 pub enum StoreError {
     /// There is no room.
     #[error("no room on the file system of {path}: free some, the daemon continues automatically")]
-    Full { path: PathBuf },
+    Full {
+        /// The file.
+        path: PathBuf,
+    },
     /// Anything else.
     #[error("cannot write or read {path}: {reason}")]
-    Failed { path: PathBuf, reason: String },
+    Failed {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
 }
 
 impl StoreError {

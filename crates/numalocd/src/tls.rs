@@ -39,7 +39,12 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 pub enum TlsError {
     /// A file cannot be read.
     #[error("{path}: cannot be read: {source}")]
-    Unreadable { path: PathBuf, source: io::Error },
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A file does not hold what it should.
     #[error("{path}: has no {wanted} in PEM form")]
     Pem {

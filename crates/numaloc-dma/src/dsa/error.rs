@@ -10,7 +10,10 @@ pub enum Error {
     Host(#[from] numaloc_host::Error),
     /// No work queue can be set up.
     #[error("no work queue of a DSA device can be set up: {reason}")]
-    NoQueue { reason: String },
+    NoQueue {
+        /// Why not.
+        reason: String,
+    },
     /// The driver has refused a step of the configuration.
     #[error("{path} does not take '{value}': {source}{status}; {advice}")]
     Refused {

@@ -16,11 +16,20 @@ pub struct Report {
 #[derive(Debug)]
 pub enum Became {
     /// This queue has been set up.
-    Prepared { queue: String },
+    Prepared {
+        /// The queue.
+        queue: String,
+    },
     /// It has a queue for the kernel already, and is left alone.
-    Ready { queue: String },
+    Ready {
+        /// The queue.
+        queue: String,
+    },
     /// It is left alone.
-    Left { why: String },
+    Left {
+        /// Why.
+        why: String,
+    },
     /// The setup has failed.
     Failed {
         /// The step that was refused.
@@ -33,9 +42,15 @@ pub enum Became {
     /// It has been removed from the machine.
     Gone,
     /// The queue is down, and the device stays enabled, because somebody else has begun to use this queue of it.
-    Shared { queue: String },
+    Shared {
+        /// The queue.
+        queue: String,
+    },
     /// What was set up could not be taken down. It stays noted for another try.
-    Kept { error: Error },
+    Kept {
+        /// Why.
+        error: Error,
+    },
 }
 
 impl Report {

@@ -180,7 +180,10 @@ pub enum Error {
     #[error(
         "this machine has one NUMA node with memory (node {node}): there is nowhere to move memory to"
     )]
-    OneNode { node: String },
+    OneNode {
+        /// The node.
+        node: String,
+    },
     /// The kernel's base pages are not of 4 KiB.
     #[error(
         "this kernel has pages of {bytes} bytes, and numaloc knows those of 4096 bytes alone: boot a kernel with 4 KiB \
@@ -195,18 +198,36 @@ pub enum Error {
     Stopped,
     /// DAMON cannot be used to find the most used memory.
     #[error("DAMON cannot be used: {reason}; ask for another order, such as probed")]
-    NoDamon { reason: String },
+    NoDamon {
+        /// Why not.
+        reason: String,
+    },
     /// A kernel file could not be written, or the file that notes what was changed.
     #[error("cannot write {path}: {source}")]
-    Write { path: PathBuf, source: io::Error },
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A file could not be read.
     #[error("cannot read {path}: {source}")]
-    Read { path: PathBuf, source: io::Error },
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A setting of the host could not be changed.
     #[error(
         "cannot change {path}: {source}; it takes root's user id, CAP_SYS_ADMIN, and a sandbox that lets it be written"
     )]
-    Setting { path: PathBuf, source: io::Error },
+    Setting {
+        /// Its file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// A file says something that this version does not understand.
     #[error("cannot make sense of {path}: {reason}; please report it with the file's content")]
     Parse {

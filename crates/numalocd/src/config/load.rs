@@ -12,7 +12,12 @@ use std::{
 #[derive(Debug)]
 pub enum ConfigError {
     /// The file cannot be read.
-    Unreadable { path: PathBuf, source: io::Error },
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// The contents of the file are wrong.
     Invalid {
         /// The file.

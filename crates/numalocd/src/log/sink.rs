@@ -13,7 +13,10 @@ pub enum Sink {
     /// The journal, with a field for each value: `NUMALOC_JOB=...` and so on.
     Journal(tracing_journald::Layer),
     /// Lines on stderr.
-    Lines { colour: bool },
+    Lines {
+        /// Whether with colours.
+        colour: bool,
+    },
 }
 
 impl Sink {

@@ -7,11 +7,26 @@ use crate::machine::ids::{CpuSet, NodeId, NodeSet};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Sets the CPUs of a systemd unit.
-    UnitCpus { unit: String, cpus: CpuSet },
+    UnitCpus {
+        /// The unit.
+        unit: String,
+        /// Its CPUs.
+        cpus: CpuSet,
+    },
     /// Sets the CPUs of a cgroup.
-    CgroupCpus { directory: String, cpus: CpuSet },
+    CgroupCpus {
+        /// Its directory.
+        directory: String,
+        /// Its CPUs.
+        cpus: CpuSet,
+    },
     /// Sets the CPUs of all threads of all processes of a cgroup.
-    MembersCpus { directory: String, cpus: CpuSet },
+    MembersCpus {
+        /// Its directory.
+        directory: String,
+        /// Their CPUs.
+        cpus: CpuSet,
+    },
     /// Sets the CPUs of all threads of a process.
     ProcessCpus {
         /// The process.
@@ -27,13 +42,33 @@ pub enum Step {
         cpus: CpuSet,
     },
     /// Brings memory home.
-    Migrate { who: Who, how: How },
+    Migrate {
+        /// Whose.
+        who: Who,
+        /// How.
+        how: How,
+    },
     /// Sets the nodes of a systemd unit.
-    UnitMems { unit: String, nodes: NodeSet },
+    UnitMems {
+        /// The unit.
+        unit: String,
+        /// Its nodes.
+        nodes: NodeSet,
+    },
     /// Sets the nodes of a cgroup.
-    CgroupMems { directory: String, nodes: NodeSet },
+    CgroupMems {
+        /// Its directory.
+        directory: String,
+        /// Its nodes.
+        nodes: NodeSet,
+    },
     /// Writes a setting of the kernel.
-    Write { path: &'static str, value: String },
+    Write {
+        /// The file.
+        path: &'static str,
+        /// Its value.
+        value: String,
+    },
 }
 
 /// What a migration is asked for besides its target.
