@@ -43,10 +43,10 @@ fn only_numaloc_sys_is_unsafe() {
 fn the_sources_are_found() {
     let crates = crates();
     for (name, module) in [
-        ("numaloc-core", "planner"),
-        ("numaloc-host", "scan::table"),
+        ("numaloc-core", "plan::planner"),
+        ("numaloc-host", "survey::scan::table"),
         ("numaloc-sys", "move_pages"),
-        ("numaloc-executor", "batch"),
+        ("numaloc-executor", "call::batch"),
         ("numaloc-dma", "offload::session"),
         ("numaloc-api", "convert::spec"),
         ("numalocd", "dispatch::task"),

@@ -116,13 +116,16 @@ fn plan(
     Ok(migration.plan(options, policies, &|| false, find)?)
 }
 
-/// Carries a plan out in a thread, and calls `look` every `tick` until that has ended.
+/// Carries a plan out in a thread, and calls `look` every `tick` until that has ended. Does nothing if every process is skipped.
 pub fn carry_out(
     planned: &mut Planned<Resolved>,
     limits: &RunLimits,
     tick: Duration,
     mut look: impl FnMut(&Control),
 ) -> Result<(Outcome, Vec<Outcome>), Failure> {
+    if planned.plan.is_skipped() {
+        return Ok(Default::default());
+    }
     let control = &Control::default();
     thread::scope(|scope| {
         let (done, ended) = mpsc::channel::<()>();

@@ -79,6 +79,22 @@ fn a_stop_saves_the_jobs_and_a_start_goes_on() {
 }
 
 #[test]
+fn a_stop_that_may_take_longer_than_the_unit_allows_asks_for_the_time() {
+    let installed = Installed::with("[stop]\ngrace = \"5m\"\n");
+    installed.run();
+    assert_eq!(installed.property("TimeoutStopUSec"), "15s");
+    let mut log = SystemdLog::new();
+    systemctl(&["stop", SERVICE]);
+    let text = log.read();
+    let asked = text.split_once("EXTEND_TIMEOUT_USEC=").map(|(_, rest)| rest);
+    let digits: Option<String> =
+        asked.map(|rest| rest.chars().take_while(char::is_ascii_digit).collect());
+    let usec: Option<u64> = digits.and_then(|digits| digits.parse().ok());
+    assert!(usec.is_some_and(|usec| usec >= 300_000_000), "{text}");
+    assert_eq!(installed.property("Result"), "success");
+}
+
+#[test]
 fn one_that_is_stuck_is_started_again() {
     let installed = Installed::new();
     installed.drop_in("watchdog", "WatchdogSec=10");

@@ -138,9 +138,6 @@ impl<P: Party> Planned<P> {
         control: &Control,
     ) -> Result<(Outcome, Vec<Outcome>), Error> {
         let Self { roots, topology, plan, survey, partners, .. } = self;
-        if plan.is_skipped() {
-            return Ok(Default::default());
-        }
         let stop = || control.cancel.load(Relaxed);
         let (options, policies) = (&plan.options, Policies::Ask);
         let surveyor = Surveyor { roots, topology, options, policies, stop: &stop };
@@ -148,16 +145,12 @@ impl<P: Party> Planned<P> {
         execute_with(run, &mut InOrder::new(surveyor, partners))
     }
 
-    /// Surveys the target again, with the processes that it has got since. `None`: nothing was to be moved, or no process is
-    /// left. `stop` ends the survey.
+    /// Surveys the target again, with the processes that it has got since. `None`: no process is left. `stop` ends the survey.
     ///
     /// # Errors
     /// The processes cannot be surveyed; [`Error::Stopped`].
     pub fn look_again(&self, stop: &(dyn Fn() -> bool + Sync)) -> Result<Option<Plan>, Error> {
         let Self { roots, topology, plan, survey, .. } = self;
-        if plan.is_skipped() {
-            return Ok(None);
-        }
         let (options, policies) = (&plan.options, survey.known());
         let surveyor = Surveyor { roots, topology, options, policies, stop };
         let (_survey, seen) =

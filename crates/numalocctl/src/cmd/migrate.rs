@@ -160,8 +160,11 @@ fn watch(
     done
 }
 
-/// Locality after the move. The processes may be gone: that is not a failure of the migration.
+/// Locality after the move, if there was one. The processes may be gone: that is not a failure of the migration.
 fn locality_after(planned: &Planned<Resolved>) -> Option<Locality> {
+    if planned.plan.is_skipped() {
+        return None;
+    }
     let after = planned.look_again(&|| false);
     let after = after
         .inspect_err(|error| complain(&format!("cannot tell the locality afterwards: {error}")));
