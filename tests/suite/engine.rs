@@ -59,8 +59,12 @@ impl Inspection {
         self.carry_out(limits, control)
     }
 
+    /// Carries out `plan`, which a test may have changed.
     fn run(&self, limits: &RunLimits, control: &Control) -> (Outcome, Vec<Outcome>) {
-        let ran = self.planned().run(limits, control).expect("it begins");
+        let mut planned = self.planned();
+        planned.plan = self.plan.clone();
+        let ran = planned.run(limits, control).expect("it begins");
+        drop(planned);
         check(&ran.0);
         ran.1.iter().for_each(check);
         ran
