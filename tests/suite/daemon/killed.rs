@@ -7,7 +7,7 @@ use crate::{
     settings::Setting,
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::{self, Write as _},
     sync::{Mutex, atomic::AtomicBool},
     thread,
@@ -35,6 +35,8 @@ struct Acknowledged {
     workloads: BTreeMap<String, Option<String>>,
     /// Jobs that were seen at their end, and the state that they must keep.
     ends: BTreeMap<String, i32>,
+    /// Clients that had a workload registered or unregistered.
+    writers: BTreeSet<u32>,
 }
 
 /// Registers and unregisters workloads, and creates and deletes schedules, until told to end or the daemon is gone.
@@ -84,7 +86,9 @@ fn workload(
             Some(label.to_owned())
         }
     };
-    seen.lock().unwrap().workloads.insert(name, after);
+    let mut seen = seen.lock().unwrap();
+    seen.workloads.insert(name, after);
+    seen.writers.insert(own);
     Ok(())
 }
 
@@ -253,11 +257,9 @@ fn at_random_moments() {
         }
     }
     let seen = seen.lock().unwrap();
-    // The test was effective: each client has written something.
-    let writers = (1..CLIENTS).filter(|own| {
-        seen.workloads.keys().any(|name| name.starts_with(&format!("workloads/c{own}-")))
-    });
-    assert_eq!(writers.count(), CLIENTS as usize - 1);
+    // The test was effective: each client has written something. On a slow machine some have nothing at its end, because a workload
+    // whose change was not answered is forgotten.
+    assert_eq!(seen.writers, (1..CLIENTS).collect());
     println!(
         "killed {} times, {} ends, {} workloads",
         rounds(),
