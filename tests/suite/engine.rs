@@ -1,14 +1,14 @@
 //! Calls the engine under test as the command line does.
 
 use numaloc_core::{Options, Plan, Topology};
-use numaloc_executor::{Control, Migration, Outcome, Partners, Planned, RunLimits};
+use numaloc_executor::{Control, Migration, Outcome, Partners, PlannedMigration, RunLimits};
 use numaloc_host::{Error, Policies, Resolved, Roots, Target, resolve};
 use std::sync::{Mutex, MutexGuard};
 
 /// A planned migration. Several threads may refer to it; one of them runs it.
 #[derive(Debug)]
 pub struct Inspection {
-    planned: Mutex<Planned<Resolved>>,
+    planned: Mutex<PlannedMigration<Resolved>>,
     pub plan: Plan,
 }
 
@@ -39,7 +39,7 @@ pub fn inspect_briefly(targets: &[Target], options: &Options) -> Inspection {
 }
 
 impl Inspection {
-    fn planned(&self) -> MutexGuard<'_, Planned<Resolved>> {
+    fn planned(&self) -> MutexGuard<'_, PlannedMigration<Resolved>> {
         self.planned.lock().expect("no panic")
     }
 

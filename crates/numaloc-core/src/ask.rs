@@ -1,4 +1,4 @@
-//! What a request may choose.
+//! What a request may choose: which memory moves, how gently, and what goes first.
 
 pub mod compact;
 pub mod heat;

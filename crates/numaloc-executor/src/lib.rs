@@ -82,4 +82,4 @@ pub use limits::{
     rooms::SharedRooms,
 };
 pub use numaloc_core::{CallStats, Outcome, ProcessOutcome};
-pub use run::migration::{Migration, Planned};
+pub use run::migration::{Migration, PlannedMigration};

@@ -1,4 +1,4 @@
-//! What a caller of a run bounds.
+//! What a run is given and bounded by, who takes part, and what the runs of a process share. Here: the bounds.
 
 pub(crate) mod allowance;
 pub(crate) mod assignment;

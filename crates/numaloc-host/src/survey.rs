@@ -5,6 +5,7 @@ pub(crate) mod crew;
 #[cfg(test)]
 pub(crate) mod crowd_tests;
 pub(crate) mod extents;
+mod growing;
 pub(crate) mod hugetlb;
 pub(crate) mod mappers;
 pub(crate) mod merged;
@@ -35,8 +36,6 @@ use numaloc_core::{
     planner::{self, Seen},
 };
 use std::sync::Arc;
-
-mod growing;
 
 /// What the executor needs of a survey. What the planner needs is its [`Seen`].
 #[derive(Debug)]

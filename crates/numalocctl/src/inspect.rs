@@ -10,7 +10,7 @@ use numaloc_api::{
 };
 use numaloc_core::{NodeId, NodeSet, Offload, OffloadUse, Options, Plan, Topology};
 use numaloc_dma::kernel;
-use numaloc_executor::{Control, Migration, Outcome, Planned, RunLimits};
+use numaloc_executor::{Control, Migration, Outcome, PlannedMigration, RunLimits};
 use numaloc_host::{LeftOut, Policies, Resolved, Roots, Source, Target, Viewer, resolve, topology};
 use std::{
     collections::BTreeMap,
@@ -30,8 +30,10 @@ pub struct Inspection {
     pub missing: Vec<Missing>,
 }
 
-impl From<Planned<Resolved>> for Inspection {
-    fn from(Planned { topology, plan, survey, party, .. }: Planned<Resolved>) -> Self {
+impl From<PlannedMigration<Resolved>> for Inspection {
+    fn from(
+        PlannedMigration { topology, plan, survey, party, .. }: PlannedMigration<Resolved>,
+    ) -> Self {
         let missing = missing_of(&party.targets, &party.missing);
         Self { topology, plan, source: survey.sight.source, missing }
     }
@@ -90,7 +92,7 @@ pub fn to_move(
     target: &TargetArgs,
     (options, workers): (&PlanArgs, Option<usize>),
     policies: Policies<'_>,
-) -> Result<Planned<Resolved>, Failure> {
+) -> Result<PlannedMigration<Resolved>, Failure> {
     let migration = Migration::on(roots)?;
     let mut options = options.options(&migration.topology().with_memory())?;
     options.pacing.workers = workers;
@@ -110,7 +112,7 @@ fn plan(
     target: &TargetArgs,
     options: &Options,
     policies: Policies<'_>,
-) -> Result<Planned<Resolved>, Failure> {
+) -> Result<PlannedMigration<Resolved>, Failure> {
     let targets = target.targets()?;
     let find = |topology: &Topology| resolve(roots, &targets, topology);
     Ok(migration.plan(options, policies, &|| false, find)?)
@@ -118,7 +120,7 @@ fn plan(
 
 /// Carries a plan out in a thread, and calls `look` every `tick` until that has ended. Does nothing if every process is skipped.
 pub fn carry_out(
-    planned: &mut Planned<Resolved>,
+    planned: &mut PlannedMigration<Resolved>,
     limits: &RunLimits,
     tick: Duration,
     mut look: impl FnMut(&Control),

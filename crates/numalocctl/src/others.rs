@@ -7,7 +7,7 @@ use crate::{
 };
 use numaloc_api::value::Partner;
 use numaloc_core::Topology;
-use numaloc_executor::{Outcome, Partners, Planned, RunLimits, identities};
+use numaloc_executor::{Outcome, Partners, PlannedMigration, RunLimits, identities};
 use numaloc_host::{Resolved, Roots, resolve};
 use std::slice::from_ref;
 
@@ -36,9 +36,7 @@ fn refused(partner: &str, why: &str) {
 }
 
 /// What was moved of the partners in these runs.
-pub fn moved(planned: &Planned<Resolved>, runs: &[Outcome]) -> Vec<Partner> {
-    let partners = planned.partners().iter();
-    let known: Vec<_> =
-        partners.map(|party| (name_of(&party.targets[0]), identities(party))).collect();
-    Partner::of_runs(known.iter().map(|(name, processes)| (name, processes)), runs)
+pub fn moved(planned: &PlannedMigration<Resolved>, runs: &[Outcome]) -> Vec<Partner> {
+    let known = |party: &Resolved| (name_of(&party.targets[0]), identities(party));
+    Partner::of_runs(planned.partners().iter().map(known), runs)
 }

@@ -37,7 +37,7 @@ use members::Members;
 use numaloc_api::value::{Missing, Pins, Target, TargetProcess};
 use numaloc_core::{Identity, NumaBalancing, Options, Plan, Topology};
 use numaloc_dma::{OffloadError, Offloading};
-use numaloc_executor::{Migration, Planned};
+use numaloc_executor::{Migration, PlannedMigration};
 use numaloc_host::{Error, Policies, Roots, boot_id, containers, cpusets, identify, topology};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -360,7 +360,7 @@ fn look(
     aim: &Aim,
     options: &Options,
     policies: Policies<'_>,
-) -> Result<Planned<Members>, Refusal> {
+) -> Result<PlannedMigration<Members>, Refusal> {
     let find = |topology: &Topology| Members::look(roots, aim, topology, &Authority::All);
     migration.plan(options, policies, stop, find)
 }

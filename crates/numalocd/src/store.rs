@@ -28,7 +28,7 @@ use disk::Disk;
 #[cfg(test)]
 pub(crate) use disk::Fault as DiskFault;
 pub use kept::Kept;
-pub use labels::Labels;
+pub use labels::PackedLabels;
 use numaloc_api::value::{
     Event, EventType, Job, JobId, MemberResult, MemberState, Schedule, ScheduleId, Workload,
     WorkloadId,
@@ -141,7 +141,7 @@ pub struct EventHead {
     /// The creator of the job; empty: not known.
     pub creator: Box<str>,
     /// Its labels.
-    pub labels: Labels,
+    pub labels: PackedLabels,
     /// The local share afterwards, in percent.
     pub after_percent: Option<f64>,
     /// A hash of the members that were missing, refused or had failed, and of which it was; 0: none.
@@ -159,7 +159,7 @@ impl From<&Event> for EventHead {
             kind: event.kind,
             schedule: event.schedule.clone(),
             creator: event.creator.as_str().into(),
-            labels: Labels::from(&event.labels),
+            labels: PackedLabels::from(&event.labels),
             after_percent: event.after_percent,
             unwell: Self::unwell_of(event),
             bytes: event.weight(),

@@ -38,15 +38,15 @@ impl Partner {
     }
 
     /// The partners of runs that their plans were made for, by the processes that each has.
-    pub fn of_runs<'a>(
-        partners: impl IntoIterator<Item = (&'a Target, &'a BTreeSet<Identity>)>,
+    pub fn of_runs(
+        partners: impl IntoIterator<Item = (Target, BTreeSet<Identity>)>,
         runs: &[numaloc_core::Outcome],
     ) -> Vec<Self> {
         let partners = partners.into_iter().filter_map(|(member, processes)| {
             let is_one = |run: &&numaloc_core::Outcome| {
                 run.processes.iter().any(|process| processes.contains(&process.identity))
             };
-            Self::of(member.clone(), &runs.iter().filter(is_one).collect::<Vec<_>>())
+            Self::of(member, &runs.iter().filter(is_one).collect::<Vec<_>>())
         });
         partners.collect()
     }
@@ -106,7 +106,7 @@ mod tests {
         let names = ["/a", "/b", "/c"].map(Target::cgroup);
         let all = [processes(&[1, 2]), processes(&[3]), processes(&[4])];
         let runs = [run(2, 8, 4), run(3, 5, 0), run(1, 4, 1)];
-        let found = Partner::of_runs(names.iter().zip(&all), &runs);
+        let found = Partner::of_runs(names.iter().cloned().zip(all), &runs);
         let [a, b] = &found[..] else { panic!("{found:?}") };
         assert_eq!((&a.member, a.processes, a.account.moved_bytes()), (&names[0], 2, 12));
         assert_eq!(a.account.left_for(Reason::NotNeeded), 5);

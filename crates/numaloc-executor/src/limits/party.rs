@@ -14,7 +14,7 @@ pub trait Party: Send {
     fn name(&self) -> String;
 
     /// The processes that take part, each once.
-    fn processes(&self) -> Vec<Process>;
+    fn processes(&self) -> impl Iterator<Item = &Process>;
 
     /// Surveys their memory.
     ///
@@ -23,7 +23,7 @@ pub trait Party: Send {
     fn survey(&mut self, surveyor: Surveyor<'_>) -> Result<(Survey, Seen), Self::Error>;
 }
 
-/// Whoever may read the processes may have them moved.
+/// All processes take part: a caller that may read them may have them moved.
 impl Party for Resolved {
     type Error = Error;
 
@@ -31,8 +31,8 @@ impl Party for Resolved {
         Target::several(&self.targets)
     }
 
-    fn processes(&self) -> Vec<Process> {
-        self.processes.clone()
+    fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.processes.iter()
     }
 
     fn survey(&mut self, surveyor: Surveyor<'_>) -> Result<(Survey, Seen), Error> {
@@ -44,7 +44,7 @@ impl Party for Resolved {
 
 /// The identities of the processes of a party.
 pub fn identities<P: Party>(party: &P) -> BTreeSet<Identity> {
-    party.processes().iter().map(|process| process.identity).collect()
+    party.processes().map(|process| process.identity).collect()
 }
 
 /// Those who make room for a run.

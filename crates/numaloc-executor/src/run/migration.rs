@@ -1,8 +1,8 @@
 //! One migration, from a target to its outcome: the same steps for the command line, for the daemon and for the suites.
 //!
-//! [`Migration::on`] reads the host, [`Migration::plan`] finds and surveys the target, [`Planned::exchange`] takes in those who make
-//! room, [`Planned::run`] moves and [`Planned::look_again`] surveys the target after the run. The caller decides only who may take
-//! part: that is its [`Party`].
+//! [`Migration::on`] reads the host, [`Migration::plan`] finds and surveys the target. Of a [`PlannedMigration`], `exchange` takes in
+//! those who make room, `run` moves, and `look_again` surveys the target after the run. The caller decides only who may take part:
+//! that is its [`Party`].
 
 use crate::{
     limits::{
@@ -67,7 +67,7 @@ impl<'a> Migration<'a> {
         policies: Policies<'_>,
         stop: &(dyn Fn() -> bool + Sync),
         find: impl FnOnce(&Topology) -> Result<P, P::Error>,
-    ) -> Result<Planned<P>, P::Error> {
+    ) -> Result<PlannedMigration<P>, P::Error> {
         let Self { roots, topology } = self;
         topology::check_options(roots, &topology, options)?;
         let order = heat::choose(roots, options.order)?;
@@ -79,13 +79,13 @@ impl<'a> Migration<'a> {
             return Err(Error::Empty { target: party.name() }.into());
         }
         let (roots, partners) = (roots.clone(), Partners::default());
-        Ok(Planned { roots, topology, plan, survey, party, partners })
+        Ok(PlannedMigration { roots, topology, plan, survey, party, partners })
     }
 }
 
 /// A planned migration, with the processes of its target held open.
 #[derive(Debug)]
-pub struct Planned<P> {
+pub struct PlannedMigration<P> {
     /// The host.
     pub roots: Roots,
     /// Its nodes.
@@ -99,7 +99,7 @@ pub struct Planned<P> {
     partners: Partners<P>,
 }
 
-impl<P: Party> Planned<P> {
+impl<P: Party> PlannedMigration<P> {
     /// Has `partners` make room, except those with processes that the target has or a partner before them. Counts in the plan
     /// what will move by exchange. `stop` ends their surveys.
     pub fn exchange(&mut self, mut partners: Partners<P>, stop: &(dyn Fn() -> bool + Sync)) {
@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    fn plan(targets: &[Target], options: &Options) -> Result<Planned<Resolved>, Error> {
+    fn plan(targets: &[Target], options: &Options) -> Result<PlannedMigration<Resolved>, Error> {
         let roots = Roots::default();
         let find = |topology: &Topology| resolve(&roots, targets, topology);
         Migration::on(&roots)?.plan(options, Policies::Leave, &|| false, find)

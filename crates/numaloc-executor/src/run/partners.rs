@@ -24,8 +24,7 @@ impl<'a, P: Party> InOrder<'a, P> {
     pub fn new(surveyor: Surveyor<'a>, partners: &'a mut Partners<P>) -> Self {
         let homes = partners.parties.iter().map(|party| {
             let nodes = |cpus| surveyor.topology.local_nodes(cpus);
-            let processes = party.processes();
-            processes.iter().fold(NodeSet::new(), |all, process| all.or(&nodes(&process.cpus)))
+            party.processes().fold(NodeSet::new(), |all, process| all.or(&nodes(&process.cpus)))
         });
         let homes = homes.collect();
         Self { surveyor, partners, homes, turn: None }
@@ -89,30 +88,43 @@ mod tests {
         Identity, Node, NodeMemory, Options, Pacing, Process, Topology, planner::Seen,
     };
     use numaloc_host::{Error, Roots, Survey};
-    use std::{sync::mpsc, time::Duration};
+    use std::{iter, sync::mpsc, time::Duration};
 
     fn nodes(list: &str) -> NodeSet {
         list.parse().expect("a list")
     }
 
-    /// On these CPUs, which are also its node's numbers. Tells which nodes it was asked to leave, and is never surveyed.
-    struct Asked(&'static str, mpsc::Sender<(&'static str, Option<NodeSet>)>);
+    /// On CPUs whose list is its name, and which have the numbers of their nodes. Sends which nodes it was asked to leave, and is
+    /// never surveyed.
+    struct Asked {
+        name: &'static str,
+        process: Process,
+        asked: mpsc::Sender<(&'static str, Option<NodeSet>)>,
+    }
+
+    impl Asked {
+        fn new(name: &'static str, asked: mpsc::Sender<(&'static str, Option<NodeSet>)>) -> Self {
+            let (identity, comm) = (Identity { pid: 1, start_time: 1 }, name.to_owned());
+            let (cpus, threads) = (name.parse().expect("CPUs"), Vec::new());
+            let process = Process { identity, comm, cpus, threads, mems_allowed: NodeSet::new() };
+            Self { name, process, asked }
+        }
+    }
 
     impl Party for Asked {
         type Error = Error;
 
         fn name(&self) -> String {
-            self.0.to_owned()
+            self.name.to_owned()
         }
 
-        fn processes(&self) -> Vec<Process> {
-            let (identity, comm) = (Identity { pid: 1, start_time: 1 }, self.name());
-            let (cpus, threads) = (self.0.parse().expect("CPUs"), Vec::new());
-            vec![Process { identity, comm, cpus, threads, mems_allowed: NodeSet::new() }]
+        fn processes(&self) -> impl Iterator<Item = &Process> {
+            iter::once(&self.process)
         }
 
         fn survey(&mut self, surveyor: Surveyor<'_>) -> Result<(Survey, Seen), Error> {
-            self.1.send((self.0, surveyor.options.from.clone())).expect("it is read");
+            let from = surveyor.options.from.clone();
+            self.asked.send((self.name, from)).expect("it is read");
             Err(Error::Stopped)
         }
     }
@@ -120,7 +132,7 @@ mod tests {
     #[test]
     fn each_is_looked_at_once_for_a_node_and_the_pinned_last() {
         let (seen, looked) = mpsc::channel();
-        let parties = ["0", "0-1", "1"].map(|cpus| Asked(cpus, seen.clone())).into();
+        let parties = ["0", "0-1", "1"].map(|cpus| Asked::new(cpus, seen.clone())).into();
         let mut partners = Partners { parties, ..Partners::default() };
         let node = |id: u32| {
             let (id, cpus) = (NodeId(id), id.to_string().parse().expect("CPUs"));

@@ -13,7 +13,7 @@ use crate::{
     svg, text,
 };
 use numaloc_core::picture::Picture;
-use numaloc_executor::Planned;
+use numaloc_executor::PlannedMigration;
 use numaloc_host::{Error, Resolved, Roots, Viewer, check_page_size};
 use ratatui::crossterm::terminal;
 use std::{
@@ -103,11 +103,11 @@ impl<'a> MoveMap<'a> {
     /// Their pages cannot be read.
     pub fn before(
         roots: &'a Roots,
-        planned: &Planned<Resolved>,
+        planned: &PlannedMigration<Resolved>,
         file: MapFile,
         exact: bool,
     ) -> Result<Self, Failure> {
-        let Planned { topology, plan, survey, .. } = planned;
+        let PlannedMigration { topology, plan, survey, .. } = planned;
         let processes = survey.processes();
         let viewer = Viewer::open(roots, topology, processes, &plan.options, svg::CELLS, exact)?;
         let picture = viewer.look()?;

@@ -22,7 +22,7 @@ use numaloc_api::{
     value::{CreateJob, OnConflict},
 };
 use numaloc_core::{Locality, NumaBalancing};
-use numaloc_executor::{Outcome, Planned, RunLimits};
+use numaloc_executor::{Outcome, PlannedMigration, RunLimits};
 use numaloc_host::{Policies, Resolved, Roots, numa_balancing};
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
@@ -144,7 +144,7 @@ fn wish(args: &MigrateArgs) -> Wish {
 
 /// Carries the plan out, shows progress, and cancels the run on Ctrl-C.
 fn watch(
-    planned: &mut Planned<Resolved>,
+    planned: &mut PlannedMigration<Resolved>,
     limits: &RunLimits,
     wish: Wish,
 ) -> Result<(Outcome, Vec<Outcome>), Failure> {
@@ -161,7 +161,7 @@ fn watch(
 }
 
 /// Locality after the move, if there was one. The processes may be gone: that is not a failure of the migration.
-fn locality_after(planned: &Planned<Resolved>) -> Option<Locality> {
+fn locality_after(planned: &PlannedMigration<Resolved>) -> Option<Locality> {
     if planned.plan.is_skipped() {
         return None;
     }

@@ -7,7 +7,7 @@ use crate::{
     refusal::Refusal,
 };
 use numaloc_core::{NodeSet, Options, Process, Skip, Topology, planner};
-use numaloc_executor::{Migration, Party};
+use numaloc_executor::{Migration, Party, identities};
 use numaloc_host::Roots;
 
 /// See [`super::Engine::find`].
@@ -21,16 +21,15 @@ pub fn find(
     let topology = migration.topology();
     let members = Members::look(roots, aim, topology, authority)?;
     migration.check(options)?;
-    let processes = members.processes();
-    let nodes = homes(topology, &processes, options)?;
-    let processes = processes.iter().map(|process| process.identity).collect();
-    Ok(Found { processes, nodes, members: members.found(topology, options) })
+    let nodes = homes(topology, members.processes(), options)?;
+    let (processes, members) = (identities(&members), members.found(topology, options));
+    Ok(Found { processes, nodes, members })
 }
 
 /// The nodes that the memory of `processes` may be brought to.
-fn homes(
+fn homes<'a>(
     topology: &Topology,
-    processes: &[Process],
+    processes: impl IntoIterator<Item = &'a Process>,
     options: &Options,
 ) -> Result<NodeSet, Refusal> {
     let (mut nodes, mut skipped) = (NodeSet::new(), None);

@@ -255,11 +255,11 @@ impl Party for Members {
     }
 
     /// Those of the members that take part, in ascending order of pid.
-    fn processes(&self) -> Vec<Process> {
+    fn processes(&self) -> impl Iterator<Item = &Process> {
         let taking: BTreeSet<&Identity> =
             self.judged.iter().flat_map(|judged| &judged.found).flatten().collect();
         let processes = self.processes.values();
-        processes.filter(|process| taking.contains(&process.identity)).cloned().collect()
+        processes.filter(move |process| taking.contains(&process.identity))
     }
 
     /// Surveys the members that take part, with the processes that they get meanwhile. A member is left out if it turns out not
@@ -271,7 +271,8 @@ impl Party for Members {
         let joining = self.joining.clone();
         let arrivals = joining.map(|joining| -> Arc<dyn Arrivals> { joining });
         loop {
-            match surveyor.survey(self.processes(), arrivals.clone()) {
+            let processes = self.processes().cloned().collect();
+            match surveyor.survey(processes, arrivals.clone()) {
                 // Checked again now that the processes are held open. If one becomes somebody else's by a later exec, it
                 // has other memory than what is held open, and that is not touched.
                 Ok((survey, _)) if self.leave_to_others(surveyor.roots, &survey)? => {}

@@ -7,13 +7,13 @@ use crate::{
 };
 use numaloc_api::value::Partner;
 use numaloc_core::{Topology, exchange};
-use numaloc_executor::{Outcome, Partners, Party, Planned, identities};
+use numaloc_executor::{Outcome, Partners, Party, PlannedMigration, identities};
 use numaloc_host::Roots;
 
 /// Has those who are offered make room for a plan that lacks room. Other plans do without: while a job has partners, no other job
 /// gets them.
 pub fn take_in(
-    planned: &mut Planned<Members>,
+    planned: &mut PlannedMigration<Members>,
     offers: Offers,
     authority: &Authority,
     stop: &(dyn Fn() -> bool + Sync),
@@ -37,7 +37,7 @@ fn find(
         let name = member.name.clone();
         let aim = Aim { members: vec![member], missing: Vec::new() };
         let found = Members::look(roots, &aim, topology, authority).and_then(|members| {
-            authority::check(roots, &members.processes(), &by).map(|()| members)
+            authority::check(roots, members.processes(), &by).map(|()| members)
         });
         match found {
             Ok(members) => partners.parties.push(members),
@@ -52,10 +52,9 @@ fn refused(partner: &str, why: &str) {
 }
 
 /// What was moved of the partners in these runs.
-pub fn moved(planned: &Planned<Members>, runs: &[Outcome]) -> Vec<Partner> {
+pub fn moved(planned: &PlannedMigration<Members>, runs: &[Outcome]) -> Vec<Partner> {
     let known = |party| Some((Members::member(party)?.clone(), identities(party)));
-    let known: Vec<_> = planned.partners().iter().filter_map(known).collect();
-    Partner::of_runs(known.iter().map(|(name, processes)| (name, processes)), runs)
+    Partner::of_runs(planned.partners().iter().filter_map(known), runs)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ impl Planned {
             plan.moves.iter().map(|planned_move| &plan.routes[planned_move.routes].targets);
         let planned_bytes = plan.planned_bytes();
         let found = Found {
-            processes: identities(members).into_iter().collect(),
+            processes: identities(members),
             nodes: targets.fold(NodeSet::new(), |nodes, targets| nodes.or(targets)),
             members: members.planned(plan, planned_bytes == 0),
         };

@@ -11,7 +11,7 @@ use crate::{
 use numaloc_api::value;
 use numaloc_core::{Plan, Topology, exchange};
 use numaloc_dma::{Offloading, Using};
-use numaloc_executor::{Control, Migration, RunLimits, identities};
+use numaloc_executor::{Control, Migration, PlannedMigration, RunLimits, identities};
 use numaloc_host::{Error, Policies, Roots};
 use std::{
     sync::Arc,
@@ -24,12 +24,9 @@ use tokio::sync::mpsc::UnboundedSender;
 /// end.
 const CANCELLED_LOOK: Duration = Duration::from_secs(2);
 
-/// A planned migration of the members of a target.
-type Migrating = numaloc_executor::Planned<Members>;
-
 /// A planned order, with its processes held open.
 struct Run {
-    planned: Migrating,
+    planned: PlannedMigration<Members>,
     /// Bytes that an earlier run had moved and that are remote again.
     returned_bytes: Option<u64>,
 }
@@ -85,7 +82,7 @@ impl Run {
         let cancelled = || control.cancel.load(Relaxed);
         let find = |topology: &Topology| Members::look(roots, aim, topology, authority);
         let mut run = Migration::on(roots)?.plan(options, Policies::Ask, &cancelled, find)?;
-        let Migrating { topology, survey, .. } = &run;
+        let PlannedMigration { topology, survey, .. } = &run;
         let returned =
             order.trail.as_ref().map(|trail| returned(roots, topology, survey, options, trail));
         let returned_bytes = returned.as_ref().map(|returned| returned.bytes);
@@ -155,7 +152,7 @@ impl Run {
 }
 
 /// The plan of a look after the move. `None` if no process is left, or if the look was stopped after a cancel or failed.
-fn look_again(planned: &Migrating, control: &Control) -> Option<Plan> {
+fn look_again(planned: &PlannedMigration<Members>, control: &Control) -> Option<Plan> {
     let begin = Instant::now();
     let stop = || control.cancel.load(Relaxed) && begin.elapsed() > CANCELLED_LOOK;
     match planned.look_again(&stop) {

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 /// Labels in one block of memory: events are many, and most have few labels or none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Labels(Box<str>);
+pub struct PackedLabels(Box<str>);
 
 /// No label has control characters.
 const BEFORE_KEY: char = '\0';
 const BEFORE_VALUE: char = '\u{1}';
 
-impl Labels {
+impl PackedLabels {
     /// Whether all of these labels are among them.
     pub fn has_all(&self, wanted: &BTreeMap<String, String>) -> bool {
         wanted.iter().all(|label| {
@@ -20,7 +20,7 @@ impl Labels {
     }
 }
 
-impl From<&BTreeMap<String, String>> for Labels {
+impl From<&BTreeMap<String, String>> for PackedLabels {
     fn from(labels: &BTreeMap<String, String>) -> Self {
         let mut text: String = labels.iter().map(written).collect();
         if !text.is_empty() {
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn labels_match_as_a_whole() {
-        let kept = Labels::from(&labels(&[("app", "web"), ("empty", ""), ("tier", "a")]));
+        let kept = PackedLabels::from(&labels(&[("app", "web"), ("empty", ""), ("tier", "a")]));
         let has = |pairs: &[(&str, &str)]| kept.has_all(&labels(pairs));
         for pairs in [
             &[][..],
@@ -60,7 +60,7 @@ mod tests {
             assert!(!has(&pairs), "{pairs:?}");
         }
         assert!(!has(&[("app", "web"), ("tier", "b")]));
-        let none = Labels::from(&labels(&[]));
+        let none = PackedLabels::from(&labels(&[]));
         assert!(none.has_all(&labels(&[])) && !none.has_all(&labels(&[("app", "web")])));
     }
 }

@@ -11,7 +11,8 @@ fn extent(process: usize, mib: [u64; 2]) -> Extent {
 }
 
 fn plan(members: &Members, extents: Vec<Extent>) -> Plan {
-    fixture::plan(&members.processes(), extents, &Options::default())
+    let processes: Vec<Process> = members.processes().cloned().collect();
+    fixture::plan(&processes, extents, &Options::default())
 }
 
 fn refused() -> Refusal {
@@ -44,7 +45,7 @@ fn named(states: [MemberState; 4]) -> Vec<(String, MemberState)> {
 fn one_that_takes_no_part_holds_up_no_other() {
     use MemberState::{Missing, Refused, Waiting};
     let mut members = members();
-    let pids: Vec<i32> = members.processes().iter().map(|process| process.identity.pid).collect();
+    let pids: Vec<i32> = members.processes().map(|process| process.identity.pid).collect();
     assert_eq!(pids, [7, 8]);
     members.check().expect("two take part");
     let found = members.found(&topology(), &Options::default());
