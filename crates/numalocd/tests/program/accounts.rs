@@ -22,7 +22,7 @@ use numalocd::store::{Store, Write};
 use std::{
     env,
     fs::{self, OpenOptions, Permissions},
-    io::Write as _,
+    io::{ErrorKind, Write as _},
     os::unix::{
         fs::{OpenOptionsExt, PermissionsExt},
         net::UnixDatagram,
@@ -164,11 +164,20 @@ impl Daemon {
     fn let_lookups_go(&self) {
         self.beside("umount --lazy /etc/passwd && umount --lazy /etc/group");
         for name in ["passwd", "group"] {
+            let text = fs::read(format!("/etc/{name}")).expect("there is one");
             let mut options = OpenOptions::new();
-            // Fails where nobody waits: what is looked up is read of the files then.
             let fifo = options.write(true).custom_flags(nix::libc::O_NONBLOCK);
-            let Ok(mut fifo) = fifo.open(self.dir.path().join(name)) else { continue };
-            fifo.write_all(&fs::read(format!("/etc/{name}")).expect("there is one")).expect("read");
+            // Fails where nobody waits: what is looked up is read of the files then.
+            while let Ok(mut fifo) = fifo.open(self.dir.path().join(name)) {
+                match fifo.write_all(&text) {
+                    // The reader has closed it in between. Another may wait.
+                    Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+                    written => {
+                        written.expect("read");
+                        break;
+                    }
+                }
+            }
         }
     }
 
