@@ -1,7 +1,7 @@
 //! Memory that several processes map.
 
 use crate::{
-    app::{App, Layout},
+    app::{App, Layout, until},
     engine::{inspect, migrate},
     scene::{SLACK, Scene, assert_complete},
     settings::{Cgroup, Setting},
@@ -126,5 +126,37 @@ fn pages_shared_with_a_child_come_home_when_both_are_the_target() {
     let of_regions = |start: u64| regions.iter().any(|region| region.contains(&start));
     let mut mapped = by_cgroup.plan.moves.iter().flat_map(|planned_move| &planned_move.mappings);
     assert!(!mapped.any(|mapping| of_regions(mapping.start)), "{:?}", by_cgroup.plan.moves);
+    drop(scene.finish());
+}
+
+#[test]
+fn pages_that_children_have_moved_to_other_addresses_come_home_once() {
+    const SIZE: u64 = 16 * MIB;
+    let cgroup = Cgroup::new("elsewhere");
+    let layout = Layout::remote(&["anon:16M", "thp:16M"]).load("idle").within(cgroup.path());
+    let mut scene = Scene::of(layout);
+    // Of three processes with both regions, one has each of them at another address.
+    let children = ["anon", "thp"].map(|name| {
+        let answer = scene.app.ask(&format!("fork-elsewhere {name}"));
+        let (pid, start) = answer.split_once(' ').expect("a pid and an address");
+        let (pid, start): (i32, u64) = (pid.parse().expect("a pid"), start.parse().expect("bytes"));
+        let nodes = move || Truth::of(pid).region(start..start + SIZE);
+        until("the child has moved it", || nodes() == [(1, SIZE)].into());
+        (pid, nodes)
+    });
+    let assert_on = |scene: &Scene, node| {
+        ["anon", "thp"].iter().for_each(|name| scene.assert_on(name, node, SIZE));
+        let on_node = children.each_ref().map(|(_, nodes)| nodes());
+        assert_eq!(on_node, [[(node, SIZE)].into(), [(node, SIZE)].into()]);
+    };
+    let without_one = [Target::Pid(scene.app.pid()), Target::Pid(children[0].0)];
+    let outcome = migrate(&without_one, &Options::default());
+    assert_on(&scene, 1);
+    assert!(outcome.account().left_for(Reason::Shared) >= 2 * SIZE, "{outcome:?}");
+    let outcome = migrate(&[cgroup.target()], &Options::default());
+    assert_on(&scene, 0);
+    assert_complete(&outcome);
+    let moved = outcome.account().moved_bytes();
+    assert!((2 * SIZE..=2 * SIZE + 3 * SLACK).contains(&moved), "counted once: {outcome:?}");
     drop(scene.finish());
 }

@@ -6,10 +6,11 @@ pub(crate) mod crew;
 pub(crate) mod crowd_tests;
 pub(crate) mod extents;
 mod growing;
-pub(crate) mod hugetlb;
 pub(crate) mod mappers;
 pub(crate) mod merged;
+pub(crate) mod mounts;
 pub(crate) mod placement;
+pub(crate) mod remapped;
 pub(crate) mod residency;
 pub(crate) mod scan;
 pub(crate) mod sight;
@@ -120,7 +121,7 @@ fn look(
     processes: Vec<Process>,
 ) -> Result<(Survey, Seen), Error> {
     let go_on = || if stop() { Err(Error::Stopped) } else { Ok(()) };
-    let sight = match policies {
+    let mut sight = match policies {
         Policies::Known(before) => before.sight.again(roots)?,
         _ => Sight::new(roots)?,
     };
@@ -132,6 +133,7 @@ fn look(
     }
     check_answering(roots, &spaces)?;
     let spaces = distinct(spaces);
+    sight.remapped = (spaces.len() > 1).then(Arc::default);
     let (mut all, mut common) = (Vec::new(), vmas::Common::default());
     for space in &spaces {
         go_on()?;
@@ -152,7 +154,8 @@ fn look(
         let (pid, comm, name) = (identity.pid, comm.clone(), name.to_string());
         Error::Overlaps { pid, comm, name, mappings }
     };
-    let mut extents = find_extents(all, refused, find)?;
+    let look_again = || sight.remapped.as_ref().is_some_and(|remapped| remapped.assign());
+    let mut extents = find_extents(all, refused, find, look_again)?;
     let newcomers = match growth {
         Some(growth) => Newcomers::new(growth.clone(), &spaces, &claims),
         None => Newcomers::default(),
@@ -173,20 +176,25 @@ fn look(
     Ok((Survey { spaces, claims, sight, placements, newcomers }, seen))
 }
 
-/// All extents that have pages, in the order of processes and addresses.
+/// All extents that have pages, in the order of processes and addresses. They are found once more if `look_again` returns true
+/// after that, because pages have been assigned to other extents.
 fn find_extents(
     vmas: Vec<Vec<Vma>>,
     refused: impl Fn(Overlaps) -> Error,
     find: impl Fn(&[Part]) -> Result<Vec<Found>, Error>,
+    look_again: impl Fn() -> bool,
 ) -> Result<Vec<Extent>, Error> {
     let parts = extents::parts(vmas).map_err(&refused)?;
-    let found = find(&parts)?;
+    let mut found = find(&parts)?;
     let several = parts.iter().zip(&found).map(|(part, found)| {
         found.several.ranges(part.offset, part.extent.bytes).collect::<Vec<_>>()
     });
     let several: Vec<_> = several.collect();
     let common = extents::common(&parts, &several).map_err(refused)?;
-    let found_common = find(&common)?;
+    let mut found_common = find(&common)?;
+    if look_again() {
+        (found, found_common) = (find(&parts)?, find(&common)?);
+    }
     let own = parts.into_iter().zip(found);
     let mut extents: Vec<Extent> =
         own.map(|(part, found)| Extent { residency: found.residency, ..part.extent }).collect();

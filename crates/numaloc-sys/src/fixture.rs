@@ -9,7 +9,7 @@ mod sharer;
 mod skipped;
 mod uring;
 
-pub use fork::{fork_paused, fork_reader};
+pub use fork::{fork_elsewhere, fork_paused, fork_reader};
 pub use policy::set_thread_policy;
 pub use region::{Advice, Backing, Region};
 pub use segment::{new_segment, remove_segment};

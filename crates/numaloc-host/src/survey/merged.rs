@@ -15,7 +15,7 @@ use std::{
 };
 
 /// A pid and an address.
-type Mapped = (i32, u64);
+pub(super) type Mapped = (i32, u64);
 
 /// Which address each merged frame is assigned to. All scanners of a survey, and of the run that follows it, share it. It takes
 /// about 40 bytes for each merged frame that the target maps.
@@ -27,12 +27,6 @@ impl Assigned {
     pub(crate) fn new(roots: &Roots) -> Option<Arc<Self>> {
         let frames = read::text(&roots.sys.join("kernel/mm/ksm/pages_shared")).ok()?;
         frames.trim().parse().is_ok_and(|frames: u64| frames > 0).then(Arc::default)
-    }
-
-    /// Whether the frame is assigned to this address. The first address that asks for a frame gets it.
-    fn assign(&self, frame: u64, mapped: Mapped) -> bool {
-        let mut assigned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *assigned.entry(frame).or_insert(mapped) == mapped
     }
 }
 
@@ -55,11 +49,15 @@ impl Merged {
         self.flags.refresh();
     }
 
-    /// Whether the present page at an address of a process, which several mappings show, is a merged one that is assigned to
-    /// another address.
-    pub(crate) fn is_elsewhere(&mut self, entry: Entry, mapped: Mapped) -> bool {
-        let flags = self.flags.get(entry.pfn());
-        flags.is_some_and(|flags| flags & KSM != 0) && !self.assigned.assign(entry.pfn(), mapped)
+    /// Whether a present page that several mappings show is a merged one.
+    pub(crate) fn contain(&mut self, entry: Entry) -> bool {
+        self.flags.get(entry.pfn()).is_some_and(|flags| flags & KSM != 0)
+    }
+
+    /// Whether a merged page is assigned to this address of a process. The first address that asks for a page gets it.
+    pub(crate) fn assign(&self, entry: Entry, mapped: Mapped) -> bool {
+        let mut assigned = self.assigned.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *assigned.entry(entry.pfn()).or_insert(mapped) == mapped
     }
 }
 
@@ -82,13 +80,13 @@ mod tests {
         let flags: Vec<u8> = [0, KSM, 0].into_iter().flat_map(u64::to_ne_bytes).collect();
         fake.write("proc/kpageflags", "");
         std::fs::write(fake.path("proc/kpageflags"), flags).expect("a file");
-        let [mut one, mut other] =
+        let [mut one, other] =
             [(); 2].map(|()| Merged::new(&fake.roots(), assigned.as_ref()).expect("flags"));
         let entry = |frame: u64| Entry(PRESENT | frame);
-        assert!(!one.is_elsewhere(entry(1), (7, 0x5000)));
-        assert!(!other.is_elsewhere(entry(1), (7, 0x5000)), "looked at again");
-        assert!(other.is_elsewhere(entry(1), (7, 0x6000)));
-        assert!(one.is_elsewhere(entry(1), (8, 0x5000)));
-        assert!(!one.is_elsewhere(entry(2), (7, 0x5000)) && !one.is_elsewhere(entry(2), (8, 0)));
+        assert!(one.contain(entry(1)) && !one.contain(entry(2)));
+        assert!(one.assign(entry(1), (7, 0x5000)));
+        assert!(other.assign(entry(1), (7, 0x5000)), "looked at again");
+        assert!(!other.assign(entry(1), (7, 0x6000)));
+        assert!(!one.assign(entry(1), (8, 0x5000)));
     }
 }

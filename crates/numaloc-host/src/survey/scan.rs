@@ -211,7 +211,7 @@ impl Scanner {
     }
 
     /// The ownership of a page that was seen in `ours` mappings of the target, first at the address `mapped` of a process. `None`
-    /// for a page that belongs to no process any more, or that KSM has merged and that is counted at another address.
+    /// for a page that belongs to no process any more, or that is counted at another address.
     fn ownership(&mut self, entry: Entry, ours: u64, mapped: (i32, u64)) -> Option<Ownership> {
         if entry.is_exclusive() {
             return Some(Ownership::Exclusive);
@@ -226,12 +226,21 @@ impl Scanner {
             Some(0) => None,
             Some(1) => Some(Ownership::Exclusive),
             Some(count) if count <= ours => Some(Ownership::Family),
-            // What is not known counts as mapped by strangers, too.
-            Some(_) | None => {
-                let merged = self.merged.as_mut();
-                let is_elsewhere = merged.is_some_and(|merged| merged.is_elsewhere(entry, mapped));
-                (!is_elsewhere).then_some(Ownership::Stranger)
+            Some(count) => {
+                if let Some(merged) = &mut self.merged
+                    && merged.contain(entry)
+                {
+                    return merged.assign(entry, mapped).then_some(Ownership::Stranger);
+                }
+                match &self.sight.remapped {
+                    Some(remapped) if !entry.is_file() => {
+                        remapped.ownership(entry.pfn(), (count, ours), mapped)
+                    }
+                    _ => Some(Ownership::Stranger),
+                }
             }
+            // What is not known counts as mapped by strangers, too.
+            None => Some(Ownership::Stranger),
         }
     }
 

@@ -1,6 +1,11 @@
 //! How pages can be found on this host. This is determined once, for all scanners.
 
-use crate::{Error, Roots, files::frames::FrameNodes, limits::probe, survey::merged::Assigned};
+use crate::{
+    Error, Roots,
+    files::frames::FrameNodes,
+    limits::probe,
+    survey::{merged::Assigned, remapped::Remapped},
+};
 use std::sync::Arc;
 
 /// How page locations are found.
@@ -35,6 +40,9 @@ pub struct Sight {
     pub(crate) zero_frame: Option<u64>,
     /// Which address each page that KSM has merged is counted at; `None`: there are none, or each address counts.
     pub(crate) merged: Option<Arc<Assigned>>,
+    /// Which address each page that several processes map at different addresses is counted at; `None`: it counts as shared with
+    /// strangers at each of them.
+    pub(crate) remapped: Option<Arc<Remapped>>,
 }
 
 impl Sight {
@@ -48,15 +56,23 @@ impl Sight {
         let tells_shared_tables = probe::is_kernel_from(roots, (6, 10));
         let zero_frame = probe::zero_frame(roots);
         let merged = Assigned::new(roots);
-        Ok(Self { source, frames, can_scan, tells_shared_tables, zero_frame, merged })
+        Ok(Self {
+            source,
+            frames,
+            can_scan,
+            tells_shared_tables,
+            zero_frame,
+            merged,
+            remapped: None,
+        })
     }
 
-    /// The same for a new look: with page frames read again, since memory may have been plugged, and no merged page assigned.
+    /// The same for a new look: with page frames read again, since memory may have been plugged, and no page assigned.
     ///
     /// # Errors
     /// As [`FrameNodes::read`].
     pub fn again(&self, roots: &Roots) -> Result<Self, Error> {
         let frames = Arc::new(FrameNodes::read(roots)?);
-        Ok(Self { frames, merged: Assigned::new(roots), ..*self })
+        Ok(Self { frames, merged: Assigned::new(roots), remapped: None, ..*self })
     }
 }

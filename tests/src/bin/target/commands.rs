@@ -4,6 +4,8 @@
 //! - `unmap NAME`: unmaps a region
 //! - `free NAME BYTES first|last`: gives that half of each BYTES of a region back to the kernel, and no longer checks it
 //! - `fork N`: makes children that share all memory and do nothing but wait
+//! - `fork-elsewhere NAME`: makes such a child that moves its mapping of a region to another address; answers with its pid and that
+//!   address
 //! - `churn NAME EVERY LIFE`: from now on, forks a child each EVERY ms that reads all pages of a region and ends LIFE ms later
 //! - `hold FILE`: a thread faults on a mapping of this file with the lock of all memory (mmap_lock) held, and another one then waits
 //!   to map. If the file system does not answer, nobody gets the lock any more
@@ -21,7 +23,7 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use numaloc_sys::{
     FilePages, Scratch,
-    fixture::{Then, fork_paused, fork_reader, share_memory, tell_sharer},
+    fixture::{Region, Then, fork_elsewhere, fork_paused, fork_reader, share_memory, tell_sharer},
 };
 use std::{
     env,
@@ -29,7 +31,7 @@ use std::{
     io::{self, BufRead, Write},
     os::unix::{fs::FileExt, process::CommandExt},
     process::Command,
-    sync::{MutexGuard, atomic::Ordering::Relaxed, mpsc},
+    sync::{Arc, MutexGuard, atomic::Ordering::Relaxed, mpsc},
     thread,
     time::Duration,
 };
@@ -56,6 +58,10 @@ pub fn serve(memory: &Memory, child: Option<i32>) -> Result<End> {
                 let children = (0..count.parse::<u32>()?).map(|_| fork_paused());
                 let children = children.collect::<io::Result<Vec<_>>>()?;
                 format!("forked {children:?}")
+            }
+            ("fork-elsewhere", name) => {
+                let (pid, address) = fork_elsewhere(&*mapped(memory, name)?)?;
+                format!("{pid} {address}")
             }
             ("churn", words) => churn(memory, words)?,
             ("hold", file) => hold(file)?,
@@ -110,7 +116,7 @@ fn churn(memory: &Memory, words: &str) -> Result<String> {
     let [name, every, life] = words.split(' ').collect::<Vec<_>>()[..] else {
         bail!("churn NAME EVERY LIFE")
     };
-    let region = named(memory, name)?.as_ref().context("it was unmapped")?.region.clone();
+    let region = mapped(memory, name)?;
     let (every, life) =
         (Duration::from_millis(every.parse()?), Duration::from_millis(life.parse()?));
     thread::spawn(move || {
@@ -143,6 +149,10 @@ fn hold(file: &str) -> Result<String> {
     begin.send(())?;
     begin_mapping.send(())?;
     Ok(format!("holding by {file}"))
+}
+
+fn mapped(memory: &Memory, name: &str) -> Result<Arc<Region>> {
+    Ok(named(memory, name)?.as_ref().context("it was unmapped")?.region.clone())
 }
 
 fn named<'m>(memory: &'m Memory, name: &str) -> Result<MutexGuard<'m, Option<Slot>>> {

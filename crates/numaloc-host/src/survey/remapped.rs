@@ -1,0 +1,120 @@
+//! Anonymous pages that processes of a target share at different addresses, because one of them has called mremap(2) since the fork.
+//!
+//! Extents join the mappings of private memory by their addresses, so each of these addresses belongs to an extent of its own, and
+//! none of them alone shows as many mappings as the kernel counts. A survey of several processes notes all frames that are short of
+//! mappings. If all mappings of a frame have been seen at its end, the frame is assigned to the lowest of these addresses and the
+//! survey looks again. The home and the memory policy of such a page are those of that address alone.
+
+use super::merged::Mapped;
+use crate::survey::scan::Ownership;
+use std::{
+    collections::HashMap,
+    sync::{Mutex, OnceLock, PoisonError},
+};
+
+/// Most frames that are noted: 1 GiB of base pages, which take about 16 MiB. Pages beyond that count as shared with strangers.
+const FRAMES_MAX: usize = 1 << 18;
+
+/// What has been seen of a frame.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    first: Mapped,
+    mappings: u64,
+    /// What the kernel counted last.
+    counted: u64,
+}
+
+/// The frames that are mapped at different addresses. All scanners of a survey, and of the run that follows it, share it.
+#[derive(Debug, Default)]
+pub(crate) struct Remapped {
+    noted: Mutex<HashMap<u64, Seen>>,
+    assigned: OnceLock<HashMap<u64, Seen>>,
+}
+
+impl Remapped {
+    /// The ownership of an anonymous frame that the kernel counts `counted` mappings of, `ours` of which the extent with this
+    /// address shows. `None`: the frame is assigned to another address.
+    pub(crate) fn ownership(
+        &self,
+        frame: u64,
+        (counted, ours): (u64, u64),
+        mapped: Mapped,
+    ) -> Option<Ownership> {
+        let Some(assigned) = self.assigned.get() else {
+            self.note(frame, (counted, ours), mapped);
+            return Some(Ownership::Stranger);
+        };
+        match assigned.get(&frame) {
+            Some(seen) if counted <= seen.mappings => {
+                (seen.first == mapped).then_some(Ownership::Family)
+            }
+            _ => Some(Ownership::Stranger),
+        }
+    }
+
+    fn note(&self, frame: u64, (counted, ours): (u64, u64), mapped: Mapped) {
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        if noted.len() >= FRAMES_MAX && !noted.contains_key(&frame) {
+            return;
+        }
+        let seen = noted.entry(frame).or_insert(Seen { first: mapped, mappings: 0, counted });
+        *seen = Seen { first: seen.first.min(mapped), mappings: seen.mappings + ours, counted };
+    }
+
+    /// Assigns the frames of which all mappings have been seen. Returns whether there are any, so that a second look has another
+    /// result. Nothing is noted any more.
+    pub(crate) fn assign(&self) -> bool {
+        let mut noted =
+            std::mem::take(&mut *self.noted.lock().unwrap_or_else(PoisonError::into_inner));
+        noted.retain(|_, seen| seen.mappings >= seen.counted);
+        noted.shrink_to_fit();
+        !self.assigned.get_or_init(|| noted).is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARENT: Mapped = (7, 0x5000);
+    const CHILD: Mapped = (8, 0x9000);
+
+    #[test]
+    fn a_frame_all_of_whose_mappings_were_seen_belongs_to_the_first_address() {
+        let remapped = Remapped::default();
+        for (frame, counted, mapped) in
+            [(1, 2, CHILD), (2, 3, CHILD), (1, 2, PARENT), (2, 3, PARENT)]
+        {
+            let ownership = remapped.ownership(frame, (counted, 1), mapped);
+            assert_eq!(ownership, Some(Ownership::Stranger), "as long as not all have been seen");
+        }
+        assert!(remapped.assign());
+        assert_eq!(remapped.ownership(1, (2, 1), PARENT), Some(Ownership::Family));
+        assert_eq!(remapped.ownership(1, (2, 1), CHILD), None);
+        assert_eq!(
+            remapped.ownership(1, (3, 1), PARENT),
+            Some(Ownership::Stranger),
+            "a new mapping"
+        );
+        assert_eq!(remapped.ownership(2, (3, 1), PARENT), Some(Ownership::Stranger));
+        assert_eq!(remapped.ownership(3, (2, 1), PARENT), Some(Ownership::Stranger), "a new frame");
+    }
+
+    #[test]
+    fn frames_of_strangers_are_not_looked_at_again() {
+        let remapped = Remapped::default();
+        remapped.ownership(1, (3, 2), PARENT);
+        assert!(!remapped.assign());
+        remapped.ownership(1, (3, 1), CHILD);
+        assert!(!remapped.assign(), "nothing is noted any more");
+    }
+
+    #[test]
+    fn what_is_noted_is_bounded() {
+        let remapped = Remapped::default();
+        (0..=FRAMES_MAX as u64).for_each(|frame| remapped.note(frame, (2, 1), PARENT));
+        (0..=FRAMES_MAX as u64).for_each(|frame| remapped.note(frame, (2, 1), CHILD));
+        assert!(remapped.assign());
+        assert_eq!(remapped.assigned.get().expect("assigned").len(), FRAMES_MAX);
+    }
+}
