@@ -1,12 +1,18 @@
 //! Page cache of mapped files.
 
 use crate::{
-    app::Layout,
+    app::{App, Layout},
+    engine::migrate,
     scene::{Scene, assert_complete, assert_left},
+    settings::{Cgroup, Setting},
     truth::Truth,
 };
 use numaloc_core::{Options, Reason};
-use std::fs;
+use std::{
+    fs::{self, File},
+    os::unix::fs::MetadataExt,
+    process::{Command, Stdio},
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -68,4 +74,66 @@ fn pages_that_a_stranger_maps_stay_unless_included() {
         assert_eq!(seen_by_stranger, [(0, 32 * MIB)].into());
         assert_left(&outcome, Reason::Shared, 0);
     });
+}
+
+/// A btrfs in a file, with two subvolumes.
+struct Btrfs;
+
+impl Btrfs {
+    const IMAGE: &str = "/mnt/disk/btrfs";
+    const MOUNT: &str = "/mnt/btrfs";
+
+    fn new() -> Self {
+        let image = File::create(Self::IMAGE).expect("the disk has room");
+        image.set_len(128 * MIB).expect("the disk has room");
+        run(&["mkfs.btrfs", "--quiet", Self::IMAGE]);
+        fs::create_dir_all(Self::MOUNT).expect("the root file system is writable");
+        run(&["mount", "-t", "btrfs", "-o", "loop", Self::IMAGE, Self::MOUNT]);
+        for name in ["a", "b"] {
+            run(&["btrfs", "subvolume", "create", &format!("{}/{name}", Self::MOUNT)]);
+        }
+        Self
+    }
+}
+
+impl Drop for Btrfs {
+    fn drop(&mut self) {
+        run(&["umount", Self::MOUNT]);
+        fs::remove_file(Self::IMAGE).expect("it was made");
+    }
+}
+
+fn run(words: &[&str]) {
+    let mut command = Command::new(words[0]);
+    let status = command.args(&words[1..]).stdout(Stdio::null()).status().expect("it starts");
+    assert!(status.success() || std::thread::panicking(), "{words:?}: {status}");
+}
+
+/// Both files have the same inode, and maps shows the same device for them. Two processes map each, so that a survey looks at a part
+/// of their mappings only.
+#[test]
+fn files_of_two_subvolumes_of_a_btrfs_are_two() {
+    const SIZE: u64 = 16 * MIB;
+    let _balancing = Setting::numa_balancing(false);
+    let (btrfs, cgroup) = (Btrfs::new(), Cgroup::new("btrfs"));
+    let paths = ["a", "b"].map(|name| format!("{}/{name}/file", Btrfs::MOUNT));
+    let app = |path: &String, options: &str, node| {
+        let layout = Layout::remote(&[&format!("file:{path}:16M{options}")]).memory_on(node);
+        layout.load("idle").within(cgroup.path()).start("app")
+    };
+    let mut apps: Vec<App> = (0..2).map(|index| app(&paths[index], "", index as u32)).collect();
+    apps.extend(paths.iter().map(|path| app(path, ":touch", 0)));
+    let [one, other] = paths.each_ref().map(|path| fs::metadata(path).expect("a file").ino());
+    assert_eq!(one, other, "the scene");
+    let on = |app: &App| Truth::of(app.pid()).region(app.range("file"));
+    let before: Vec<_> = apps.iter().map(on).collect();
+    assert_eq!(before, [0, 1, 0, 1].map(|node| [(node, SIZE)].into()));
+    let outcome = migrate(&[cgroup.target()], &Options::default());
+    for app in &mut apps {
+        assert_eq!(on(app), [(0, SIZE)].into(), "{outcome:?}");
+        app.check();
+    }
+    assert_complete(&outcome);
+    assert!(outcome.account().moved_bytes() >= SIZE, "{outcome:?}");
+    drop((apps, cgroup, btrfs));
 }

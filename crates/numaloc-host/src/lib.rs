@@ -10,7 +10,7 @@
 //! | `limits` | what this host allows: capabilities, PAGEMAP_SCAN, the size of pages |
 //! | `nodes` | NUMA nodes: CPUs, distances, tiers, free memory, and cache that cgroups protect |
 //! | `target` | from what a request names to processes, their owners, cpusets, pressure and CPU use |
-//! | `survey` | the first look at a target: VMAs are cut to extents, and their pages are found; policies, hugetlb memory, merged pages, who joins meanwhile |
+//! | `survey` | the first look at a target: VMAs are cut to extents, and their pages are found; policies, file systems of mappings, merged and remapped pages, who joins meanwhile |
 //! | [`changes`] | all that writes to the host |
 //! | `views` | looks that move nothing: the host for advice (`look`), [`live`], pictures, [`facts`], who else moves pages |
 //! | `fake`, `fuzz` | trees of files for tests |

@@ -6,7 +6,7 @@ use crate::{
         maps::{self, Names, Object, Vma},
         read,
     },
-    survey::{hugetlb::Mounts, space::AddressSpace},
+    survey::{mounts::Mounts, space::AddressSpace},
 };
 use numaloc_core::Kind;
 
@@ -31,6 +31,7 @@ pub(crate) fn read(space: &AddressSpace, common: &mut Common) -> Result<Vec<Vma>
     }
     let mounts = mounts.get_or_insert_with(|| Mounts::new(space.roots()));
     for vma in &mut vmas {
+        vma.object = mounts.object(space, vma);
         vma.hugetlb_bytes = mounts.page_bytes(space, vma);
         // It is not a file's page cache, whatever its name is.
         if vma.hugetlb_bytes.is_some() && vma.kind == Kind::File {
