@@ -23,6 +23,9 @@ use std::{
 
 /// How long free memory may fail to grow before a node counts as full.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// How often at least the worker has looked by then. Where it gets little CPU time, kswapd most often gets little as well, and makes
+/// nothing free for a while. With time enough, a worker looks about this often in half of [`PATIENCE`].
+const LOOKS: u32 = 200;
 /// The longest that a worker waits for one call's room in all. Memory that others free looks like kswapd's work, and others
 /// may take it, too.
 const LONGEST: Duration = Duration::from_secs(10);
@@ -40,14 +43,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub struct Patience {
     free_bytes: u64,
     risen_bytes: u64,
+    /// When free memory has grown last, and the looks at it since.
     since: Instant,
+    looks: u32,
     begin: Instant,
 }
 
 impl Patience {
     /// Begins to wait, with so much free.
     pub fn new(free_bytes: u64, now: Instant) -> Self {
-        Self { free_bytes, risen_bytes: 0, since: now, begin: now }
+        Self { free_bytes, risen_bytes: 0, since: now, looks: 0, begin: now }
     }
 
     /// Whether to wait on, with so much free by now.
@@ -55,10 +60,12 @@ impl Patience {
         self.risen_bytes += free_bytes.saturating_sub(self.free_bytes);
         self.free_bytes = free_bytes;
         if self.risen_bytes >= RISE {
-            (self.risen_bytes, self.since) = (0, now);
+            (self.risen_bytes, self.since, self.looks) = (0, now, 0);
         }
+        self.looks += 1;
         let waited = |since| now.saturating_duration_since(since);
-        waited(self.since) < PATIENCE && waited(self.begin) < LONGEST
+        let is_patient = waited(self.since) < PATIENCE || self.looks < LOOKS;
+        is_patient && waited(self.begin) < LONGEST
     }
 }
 
@@ -157,10 +164,23 @@ mod tests {
     fn patience_begins_anew_when_memory_becomes_free() {
         let begin = Instant::now();
         let mut patience = Patience::new(9 * RISE, begin);
+        patience.looks = LOOKS;
         assert!(patience.lasts(9 * RISE, begin + PATIENCE / 2));
         assert!(patience.lasts(10 * RISE, begin + PATIENCE));
+        patience.looks = LOOKS;
         assert!(patience.lasts(5 * RISE, begin + PATIENCE * 3 / 2));
         assert!(!patience.lasts(5 * RISE + 1, begin + PATIENCE * 2), "that is nothing");
+    }
+
+    #[test]
+    fn a_worker_that_could_look_a_few_times_only_waits_longer() {
+        let begin = Instant::now();
+        let mut patience = Patience::new(0, begin);
+        let each = LONGEST / (2 * LOOKS);
+        let looks = (1..).take_while(|look| patience.lasts(0, begin + each * *look)).count();
+        assert_eq!(looks as u32, LOOKS - 1);
+        let mut starved = Patience::new(0, begin);
+        assert!(!starved.lasts(0, begin + LONGEST), "not for ever");
     }
 
     #[test]
