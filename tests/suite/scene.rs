@@ -136,7 +136,7 @@ pub fn ballast(node: u32, spared: u64) -> App {
 /// Asserts that nothing fell short: what stayed did so because of an option, or because of the application's own policy.
 pub fn assert_complete(outcome: &Outcome) {
     let account = outcome.account();
-    assert_eq!(account.shortfall_bytes(), 0, "{account:?}");
+    assert_eq!(account.shortfall_bytes(), 0, "{account:?} {:?}", outcome.calls);
 }
 
 /// Asserts that about `bytes` were left for a reason, give or take [`SLACK`].

@@ -40,8 +40,8 @@ fn with_swap_nothing_is_swapped_out() {
     let before = distress();
     let outcome = scene.migrate(&Options::default());
     assert_eq!(distress(), before, "{DISTRESS:?} {outcome:?}");
-    scene.assert_on("anon", 0, SIZE);
     assert_complete(&outcome);
+    scene.assert_on("anon", 0, SIZE);
     ballast.check();
     drop((ballast, file, swap));
     scene.finish();
