@@ -24,7 +24,7 @@ use crate::{
     survey::{
         crew::{Growth, Newcomers},
         extents::{Overlaps, Part},
-        mappers::Search,
+        mappers::MapperSearch,
         placement::{Known, Placements, Placing, Policies},
         residency::Found,
         scan::{Precision, Scanner},
@@ -141,7 +141,7 @@ fn look(
     }
     let arrivals = growth.map(|growth| &*growth.arrivals);
     let tells_shared_tables = sight.tells_shared_tables;
-    let search = Search { roots, spaces: &spaces, arrivals, tells_shared_tables, stop };
+    let search = MapperSearch { roots, spaces: &spaces, arrivals, tells_shared_tables, stop };
     search.fill(&mut all)?;
     let processes: Vec<Process> = spaces.iter().map(|space| space.process.clone()).collect();
     let claims = planner::claims(topology, &processes, options);

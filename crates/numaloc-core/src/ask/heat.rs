@@ -66,12 +66,12 @@ impl Sightings {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heat {
     /// By process, in order of address.
-    steps: Vec<Vec<Step>>,
+    steps: Vec<Vec<ScoreStep>>,
 }
 
 /// An address where the score changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Step {
+struct ScoreStep {
     address: u64,
     /// Sum of the scores of all bytes below `address`.
     sum_below: u128,
@@ -97,20 +97,20 @@ impl Heat {
     }
 }
 
-fn steps(changes: &BTreeMap<u64, i64>) -> Vec<Step> {
+fn steps(changes: &BTreeMap<u64, i64>) -> Vec<ScoreStep> {
     let (mut sum_below, mut score, mut last) = (0, 0, 0);
     let step = |(&address, &change): (&u64, &i64)| {
         sum_below += u128::from(address - last) * u128::from(score);
         // Never negative: each range begins before it ends.
         score = u64::saturating_add_signed(score, change);
         last = address;
-        Step { address, sum_below, score }
+        ScoreStep { address, sum_below, score }
     };
     changes.iter().map(step).collect()
 }
 
 /// Sum of the scores of all bytes below an address.
-fn sum_below(steps: &[Step], address: u64) -> u128 {
+fn sum_below(steps: &[ScoreStep], address: u64) -> u128 {
     let below = steps.partition_point(|step| step.address <= address).checked_sub(1);
     below.map_or(0, |at| {
         let step = steps[at];

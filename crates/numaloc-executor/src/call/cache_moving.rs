@@ -65,15 +65,15 @@ pub fn await_room(
         Err(TryLockError::Poisoned(_)) => panic!("no worker panics while it holds this"),
     };
     match step(walks.entry(node).or_default(), work, rests, node) {
-        Step::Moved(to, bytes) => {
+        PieceEnd::Moved(to, bytes) => {
             ledger.cache_moved(node, to, bytes);
             moved.left(node, bytes);
         }
-        Step::Nothing => {}
-        Step::Busy => {
+        PieceEnd::Nothing => {}
+        PieceEnd::Busy => {
             rests.pause(PAUSE);
         }
-        Step::End(stop) => moved.end(node, stop),
+        PieceEnd::End(stop) => moved.end(node, stop),
     }
     drop(walks);
     rests.rest();
@@ -82,7 +82,7 @@ pub fn await_room(
 
 /// What has become of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum PieceEnd {
     /// So many bytes are on that node now.
     Moved(NodeId, u64),
     /// There was nothing of it on the node, or the run is to stop.
@@ -94,23 +94,23 @@ enum Step {
 }
 
 /// Looks at pieces until one has pages on `node`, and moves these.
-fn step(walk: &mut Walk, work: &Work<'_>, rests: &mut Rests<'_>, node: NodeId) -> Step {
+fn step(walk: &mut Walk, work: &Work<'_>, rests: &mut Rests<'_>, node: NodeId) -> PieceEnd {
     let among = work.moved_cache.others.minus(&walk.refused);
     let to_any =
         |among: &NodeSet| destination(work.topology(), node, among, PIECE, |to| room_on(work, to));
     if to_any(&among).is_none() {
-        return Step::End(CacheStop::NoOtherRoom);
+        return PieceEnd::End(CacheStop::NoOtherRoom);
     }
     for _ in 0..PIECES_MOST {
         if work.stop().is_some() {
-            return Step::Nothing;
+            return PieceEnd::Nothing;
         }
         walk.open.take_if(|open| open.offset >= open.bytes);
         if walk.open.is_none() && !next_file(walk, work, node) {
             // A search that was stopped has found nothing.
             return match work.stop() {
-                Some(_) => Step::Nothing,
-                None => Step::End(CacheStop::NoFiles),
+                Some(_) => PieceEnd::Nothing,
+                None => PieceEnd::End(CacheStop::NoFiles),
             };
         }
         let Some(open) = &mut walk.open else { continue };
@@ -133,12 +133,12 @@ fn step(walk: &mut Walk, work: &Work<'_>, rests: &mut Rests<'_>, node: NodeId) -
             continue;
         };
         let step = carry(walk, work, rests, &addresses, to);
-        if let (Step::Busy, Some(open)) = (step, &mut walk.open) {
+        if let (PieceEnd::Busy, Some(open)) = (step, &mut walk.open) {
             open.offset = offset;
         }
         return step;
     }
-    Step::Nothing
+    PieceEnd::Nothing
 }
 
 /// Opens the next file; false if there is none.
@@ -168,18 +168,18 @@ fn carry(
     rests: &mut Rests<'_>,
     addresses: &[u64],
     to: NodeId,
-) -> Step {
+) -> PieceEnd {
     let bytes = addresses.len() as u64 * PAGE;
     let pool: Pool = (to, None);
     let granted = match work.rooms.take(pool, bytes, bytes, || room_on(work, to)) {
         Room::Granted(granted) => granted,
-        Room::Unsettled | Room::None => return Step::Busy,
+        Room::Unsettled | Room::None => return PieceEnd::Busy,
     };
     let _landing = work.rooms.landing(pool, granted);
     rests.pay(bytes);
     rests.pay_for_drops(bytes);
     if work.stop().is_some() {
-        return Step::Nothing;
+        return PieceEnd::Nothing;
     }
     let pagelist = work.plan.options.pacing.pace().pagelist_bytes.unwrap_or(PIECE);
     for call in addresses.chunks((pagelist / PAGE).max(1) as usize) {
@@ -196,9 +196,9 @@ fn carry(
     match query_pages(0, addresses, &mut status) {
         Ok(()) => {
             let arrived = status.iter().filter(|&&on| u32::try_from(on) == Ok(to.0)).count();
-            Step::Moved(to, arrived as u64 * PAGE)
+            PieceEnd::Moved(to, arrived as u64 * PAGE)
         }
-        Err(_) => Step::Nothing,
+        Err(_) => PieceEnd::Nothing,
     }
 }
 

@@ -21,10 +21,10 @@ pub const LONGEST: Duration = Duration::from_secs(10);
 
 /// What the runs of one process have had compacted, by node.
 #[derive(Debug, Default)]
-pub struct Compaction(Mutex<BTreeMap<NodeId, OfNode>>);
+pub struct Compaction(Mutex<BTreeMap<NodeId, NodeCompactions>>);
 
 #[derive(Debug)]
-struct OfNode {
+struct NodeCompactions {
     looked: Option<Instant>,
     begun: Option<Instant>,
     /// What was wanted when the last one began, in bytes.
@@ -36,13 +36,13 @@ struct OfNode {
     running: Option<JoinHandle<()>>,
 }
 
-impl Default for OfNode {
+impl Default for NodeCompactions {
     fn default() -> Self {
         Self { looked: None, begun: None, wanted: 0, pause: EVERY, running: None }
     }
 }
 
-impl OfNode {
+impl NodeCompactions {
     /// Whether to count free blocks, and to compact if they are few.
     fn is_due(&self, now: Instant) -> bool {
         let past = |since: Option<Instant>, span| {
@@ -123,10 +123,10 @@ impl Compaction {
 
     /// Whether a node is being compacted.
     pub fn is_running(&self, node: NodeId) -> bool {
-        self.nodes().get(&node).is_some_and(OfNode::is_running)
+        self.nodes().get(&node).is_some_and(NodeCompactions::is_running)
     }
 
-    fn nodes(&self) -> MutexGuard<'_, BTreeMap<NodeId, OfNode>> {
+    fn nodes(&self) -> MutexGuard<'_, BTreeMap<NodeId, NodeCompactions>> {
         self.0.lock().expect("no worker panics while it holds this")
     }
 }
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn it_is_bounded_how_often_and_how_soon() {
         let now = Instant::now();
-        let mut of_node = OfNode::default();
+        let mut of_node = NodeCompactions::default();
         assert!(of_node.is_due(now));
         of_node.looked = Some(now);
         assert!(!of_node.is_due(now), "it has just been looked at");
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_node_that_stays_short_is_compacted_less_and_less_often() {
-        let (begin, mut of_node, mut times) = (Instant::now(), OfNode::default(), 0);
+        let (begin, mut of_node, mut times) = (Instant::now(), NodeCompactions::default(), 0);
         let day = 24 * 60 * 60;
         // Some run or other, each second.
         for now in (0..day).map(|second| begin + Duration::from_secs(second)) {

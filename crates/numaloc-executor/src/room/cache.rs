@@ -72,13 +72,13 @@ impl Patience {
 /// What a run has had dropped, by node.
 #[derive(Debug)]
 pub struct Dropped {
-    nodes: Mutex<BTreeMap<NodeId, OfNode>>,
+    nodes: Mutex<BTreeMap<NodeId, NodeDrops>>,
     /// That of all runs.
     rooms: Arc<SharedRooms>,
 }
 
 #[derive(Debug)]
-struct OfNode {
+struct NodeDrops {
     before: Option<Reclaimed>,
     /// By this run, and by others just before it.
     bytes: u64,
@@ -89,7 +89,7 @@ struct OfNode {
     stop: Option<CacheStop>,
 }
 
-impl OfNode {
+impl NodeDrops {
     fn new(roots: &Roots, node: NodeId, now: Instant, drops: &Drops) -> Self {
         let counters = reclaimed(roots, node);
         let Lately { before, bytes, .. } = drops.begin(node, counters, now);
@@ -108,7 +108,7 @@ impl Dropped {
     pub fn stop(&self, roots: &Roots, node: NodeId) -> Option<CacheStop> {
         let mut nodes = self.nodes();
         let now = Instant::now();
-        let new = || OfNode::new(roots, node, now, &self.rooms.drops);
+        let new = || NodeDrops::new(roots, node, now, &self.rooms.drops);
         let of_node = nodes.entry(node).or_insert_with(new);
         if of_node.stop.is_none() && now.saturating_duration_since(of_node.looked) >= LOOK_EVERY {
             of_node.looked = now;
@@ -120,7 +120,7 @@ impl Dropped {
 
     /// How cache on a node is dropped at the moment.
     pub fn way(&self, roots: &Roots, node: NodeId) -> Way {
-        let new = || OfNode::new(roots, node, Instant::now(), &self.rooms.drops);
+        let new = || NodeDrops::new(roots, node, Instant::now(), &self.rooms.drops);
         self.nodes().entry(node).or_insert_with(new).way
     }
 
@@ -150,7 +150,7 @@ impl Dropped {
         });
     }
 
-    fn nodes(&self) -> MutexGuard<'_, BTreeMap<NodeId, OfNode>> {
+    fn nodes(&self) -> MutexGuard<'_, BTreeMap<NodeId, NodeDrops>> {
         self.nodes.lock().expect("no worker panics while it holds this")
     }
 }

@@ -19,12 +19,12 @@ use std::{
 
 /// A sysfs file that is kept open: each read at offset 0 makes the kernel generate its text again.
 #[derive(Debug)]
-struct Kept {
+struct OpenSysfsFile {
     path: PathBuf,
     file: File,
 }
 
-impl Kept {
+impl OpenSysfsFile {
     fn open(path: PathBuf) -> Result<Self, Error> {
         match File::open(&path) {
             Ok(file) => Ok(Self { path, file }),
@@ -58,21 +58,21 @@ impl Kept {
 /// A node's pool of hugetlb pages of one size.
 #[derive(Debug)]
 struct KeptPool {
-    total: Kept,
-    free: Kept,
+    total: OpenSysfsFile,
+    free: OpenSysfsFile,
 }
 
 /// All nodes' pools of hugetlb pages of one size together.
 #[derive(Debug)]
 struct KeptPools {
-    free: Kept,
-    reserved: Kept,
+    free: OpenSysfsFile,
+    reserved: OpenSysfsFile,
 }
 
 impl KeptPools {
     fn open(directory: &Path) -> Result<Self, Error> {
-        let free = Kept::open(directory.join("free_hugepages"))?;
-        Ok(Self { free, reserved: Kept::open(directory.join("resv_hugepages"))? })
+        let free = OpenSysfsFile::open(directory.join("free_hugepages"))?;
+        Ok(Self { free, reserved: OpenSysfsFile::open(directory.join("resv_hugepages"))? })
     }
     /// Pages of all nodes that the kernel may take for a migration. If there are none, it takes a fresh page, even if
     /// the node's own pool has free pages (mm/hugetlb.c, `available_huge_pages`).
@@ -83,19 +83,19 @@ impl KeptPools {
 
 #[derive(Debug)]
 struct KeptNode {
-    meminfo: Kept,
+    meminfo: OpenSysfsFile,
     pools: BTreeMap<u64, KeptPool>,
 }
 
 impl KeptNode {
     fn open(directory: &Path) -> Result<Self, Error> {
-        let meminfo = Kept::open(directory.join("meminfo"))?;
+        let meminfo = OpenSysfsFile::open(directory.join("meminfo"))?;
         let mut pools = BTreeMap::new();
         for (page_bytes, pool) in pool_directories(&directory.join("hugepages")) {
-            let total = Kept::open(pool.join("nr_hugepages"))?;
+            let total = OpenSysfsFile::open(pool.join("nr_hugepages"))?;
             pools.insert(
                 page_bytes,
-                KeptPool { total, free: Kept::open(pool.join("free_hugepages"))? },
+                KeptPool { total, free: OpenSysfsFile::open(pool.join("free_hugepages"))? },
             );
         }
         Ok(Self { meminfo, pools })
@@ -221,7 +221,7 @@ impl NodeMemoryReader {
 /// [`Error::Read`], and [`Error::Parse`] when the kernel's format is not understood.
 pub(crate) fn total_bytes(roots: &Roots, node: NodeId) -> Result<u64, Error> {
     let path = roots.sys.join(format!("devices/system/node/node{node}/meminfo"));
-    let meminfo = match Kept::open(path) {
+    let meminfo = match OpenSysfsFile::open(path) {
         Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
             return Ok(0);
         }

@@ -48,12 +48,12 @@ impl Overlaps {
 }
 
 /// The parts so far, and how many mappings more they may list.
-struct Parts {
+struct PartList {
     parts: Vec<Part>,
     left: usize,
 }
 
-impl Parts {
+impl PartList {
     fn of(objects: &BTreeMap<Object, Vec<Piece>>) -> Self {
         let pieces: usize = objects.values().map(Vec::len).sum();
         Self { parts: Vec::new(), left: pieces + REPEATED_MAX }
@@ -90,7 +90,7 @@ pub(crate) fn parts(vmas: Vec<Vec<Vma>>) -> Result<Vec<Part>, Overlaps> {
             objects.entry(vma.object).or_default().push(Piece { process, vma });
         }
     }
-    let mut parts = Parts::of(&objects);
+    let mut parts = PartList::of(&objects);
     for mut pieces in objects.into_values() {
         pieces.sort_by_key(|piece| (piece.vma.offset, piece.process, piece.vma.start));
         let added = match pieces.iter().all(|piece| piece.vma.shared) {
@@ -132,7 +132,7 @@ pub(crate) fn common(parts: &[Part], seen: &[Vec<Range<u64>>]) -> Result<Vec<Par
             objects.entry(object).or_default().push(Piece { process, vma });
         }
     }
-    let mut parts = Parts::of(&objects);
+    let mut parts = PartList::of(&objects);
     for mut pieces in objects.into_values() {
         pieces.sort_by_key(|piece| (piece.vma.offset, piece.process, piece.vma.start));
         let added = cut(&pieces, &Pages::Common(Default::default()), &mut parts);
@@ -146,8 +146,8 @@ fn first(extent: &Extent) -> (usize, u64) {
 }
 
 /// One extent for each piece. A piece that overlaps no other in the object has all its pages ([`Pages::All`]); others
-/// have only their own ([`Pages::Own`]). `None` as for [`Parts::add`].
-fn single(pieces: &[Piece], parts: &mut Parts) -> Option<()> {
+/// have only their own ([`Pages::Own`]). `None` as for [`PartList::add`].
+fn single(pieces: &[Piece], parts: &mut PartList) -> Option<()> {
     let mut end_before = 0;
     for (index, piece) in pieces.iter().enumerate() {
         let next = pieces.get(index + 1).map_or(u64::MAX, |next| next.vma.offset);
@@ -159,8 +159,8 @@ fn single(pieces: &[Piece], parts: &mut Parts) -> Option<()> {
     Some(())
 }
 
-/// Extents cut at each start and end of a piece. `pieces` have to be in the order of their offsets. `None` as for [`Parts::add`].
-fn cut(pieces: &[Piece], pages: &Pages, parts: &mut Parts) -> Option<()> {
+/// Extents cut at each start and end of a piece. `pieces` have to be in the order of their offsets. `None` as for [`PartList::add`].
+fn cut(pieces: &[Piece], pages: &Pages, parts: &mut PartList) -> Option<()> {
     let mut active: Vec<&Piece> = Vec::new();
     let mut rest = pieces.iter().peekable();
     let mut at = 0;

@@ -28,7 +28,7 @@ const TABLE: u64 = 1 << 30;
 const FIRST_PIDS: u64 = 0xefff_fffc;
 
 /// The target, and what is needed to find out who else maps its memory.
-pub(crate) struct Search<'a> {
+pub(crate) struct MapperSearch<'a> {
     pub(crate) roots: &'a Roots,
     pub(crate) spaces: &'a [AddressSpace],
     /// The processes that the target gets meanwhile.
@@ -40,7 +40,7 @@ pub(crate) struct Search<'a> {
 
 /// Mappings of an object in the target.
 #[derive(Default)]
-struct Shown {
+struct TargetMappings {
     mappings: usize,
     private: usize,
 }
@@ -63,13 +63,13 @@ fn bytes(vma: &Vma) -> Range<u64> {
     vma.offset..vma.offset + (vma.end - vma.start)
 }
 
-impl Search<'_> {
+impl MapperSearch<'_> {
     /// Fills in how the mappers of these VMAs of the target are known.
     ///
     /// # Errors
     /// [`Error::Stopped`].
     pub(crate) fn fill(&self, vmas: &mut [Vec<Vma>]) -> Result<(), Error> {
-        let mut objects: BTreeMap<Object, Shown> = BTreeMap::new();
+        let mut objects: BTreeMap<Object, TargetMappings> = BTreeMap::new();
         for vma in vmas.iter().flatten().filter(|vma| may_share_tables(vma)) {
             objects.entry(vma.object).or_default();
         }
@@ -83,7 +83,7 @@ impl Search<'_> {
             }
         }
         // What is mapped private, too, is compared page by page.
-        let is_doubtful = |shown: &Shown| {
+        let is_doubtful = |shown: &TargetMappings| {
             let is_told = self.tells_shared_tables && self.arrivals.is_none();
             shown.private == 0 && (shown.mappings > 1 || !is_told)
         };
@@ -216,7 +216,8 @@ mod tests {
         let mut vmas: Vec<Vec<Vma>> = spaces.iter().map(vmas).collect();
         let roots = &fake.roots();
         let stop = &|| false;
-        let search = Search { roots, spaces: &spaces, arrivals: None, tells_shared_tables, stop };
+        let search =
+            MapperSearch { roots, spaces: &spaces, arrivals: None, tells_shared_tables, stop };
         search.fill(&mut vmas).expect("not stopped");
         vmas.into_iter().flatten().map(|vma| vma.mappers).collect()
     }

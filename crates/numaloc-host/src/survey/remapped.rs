@@ -17,7 +17,7 @@ const FRAMES_MAX: usize = 1 << 18;
 
 /// What has been seen of a frame.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct SeenFrame {
     first: Mapped,
     mappings: u64,
     /// What the kernel counted last.
@@ -27,8 +27,8 @@ struct Seen {
 /// The frames that are mapped at different addresses. All scanners of a survey, and of the run that follows it, share it.
 #[derive(Debug, Default)]
 pub(crate) struct Remapped {
-    noted: Mutex<HashMap<u64, Seen>>,
-    assigned: OnceLock<HashMap<u64, Seen>>,
+    noted: Mutex<HashMap<u64, SeenFrame>>,
+    assigned: OnceLock<HashMap<u64, SeenFrame>>,
 }
 
 impl Remapped {
@@ -57,8 +57,9 @@ impl Remapped {
         if noted.len() >= FRAMES_MAX && !noted.contains_key(&frame) {
             return;
         }
-        let seen = noted.entry(frame).or_insert(Seen { first: mapped, mappings: 0, counted });
-        *seen = Seen { first: seen.first.min(mapped), mappings: seen.mappings + ours, counted };
+        let seen = noted.entry(frame).or_insert(SeenFrame { first: mapped, mappings: 0, counted });
+        *seen =
+            SeenFrame { first: seen.first.min(mapped), mappings: seen.mappings + ours, counted };
     }
 
     /// Assigns the frames of which all mappings have been seen. Returns whether there are any, so that a second look has another

@@ -112,7 +112,7 @@ type Key = ((u32, u32), u64);
 
 /// What is known of a file so far.
 #[derive(Debug)]
-struct Seen {
+struct SeenFile {
     path: PathBuf,
     mems_allowed: NodeSet,
     near: bool,
@@ -133,7 +133,7 @@ pub fn used_files(
     stop: &dyn Fn() -> bool,
 ) -> Result<Vec<UsedFile>, Error> {
     let cpus = topology.node(node).map(|node| node.cpus.clone()).unwrap_or_default();
-    let mut search = Search { whose, cpus, mounts: BTreeMap::new(), files: BTreeMap::new() };
+    let mut search = FileSearch { whose, cpus, mounts: BTreeMap::new(), files: BTreeMap::new() };
     let own = own_pid(roots);
     let mut processes: Vec<_> = numbered::<i32>(&roots.proc).into_iter().collect();
     processes.retain(|(pid, _)| Some(*pid) != own);
@@ -166,13 +166,13 @@ pub(crate) fn silent(roots: &Roots, processes: &[(i32, PathBuf)]) -> BTreeSet<i3
     roots.answering.silent(open.collect()).into_iter().collect()
 }
 
-struct Search<'a> {
+struct FileSearch<'a> {
     whose: &'a Whose,
     /// Those of the node.
     cpus: CpuSet,
     /// The mounts on disks of each mount namespace, which many processes have in common.
-    mounts: BTreeMap<PathBuf, Rc<Mounts>>,
-    files: BTreeMap<Key, Seen>,
+    mounts: BTreeMap<PathBuf, Rc<DiskMounts>>,
+    files: BTreeMap<Key, SeenFile>,
 }
 
 /// What is known of a process.
@@ -182,7 +182,7 @@ struct User {
     mems_allowed: Option<NodeSet>,
 }
 
-impl Search<'_> {
+impl FileSearch<'_> {
     fn process(&mut self, roots: &Roots, pid: i32, directory: &Path) -> Result<(), Error> {
         let Some(maps) = unless_gone(read::text(&directory.join("maps")))? else { return Ok(()) };
         // A kernel thread, or a process that has ended.
@@ -246,18 +246,18 @@ impl Search<'_> {
             }
         } else if self.files.len() < MOST {
             let mems_allowed = user.mems_allowed.clone().unwrap_or_else(every_node);
-            self.files.insert(key, Seen { path, mems_allowed, near: user.near, spared });
+            self.files.insert(key, SeenFile { path, mems_allowed, near: user.near, spared });
         }
     }
 
-    fn mounts(&mut self, directory: &Path) -> Result<Rc<Mounts>, Error> {
+    fn mounts(&mut self, directory: &Path) -> Result<Rc<DiskMounts>, Error> {
         let namespace =
             fs::read_link(directory.join("ns/mnt")).unwrap_or_else(|_| directory.into());
         if let Some(mounts) = self.mounts.get(&namespace) {
             return Ok(mounts.clone());
         }
         let text = unless_gone(read::text(&directory.join("mountinfo")))?.unwrap_or_default();
-        let mounts = Rc::new(Mounts::parse(&text));
+        let mounts = Rc::new(DiskMounts::parse(&text));
         self.mounts.insert(namespace, mounts.clone());
         Ok(mounts)
     }
@@ -265,7 +265,7 @@ impl Search<'_> {
     fn found(self, leased: &BTreeSet<Key>) -> Vec<UsedFile> {
         let files = self.files.into_iter();
         let files = files.filter(|(key, seen)| !seen.spared && !leased.contains(key));
-        let file = |((_, inode), Seen { path, mems_allowed, near, .. })| UsedFile {
+        let file = |((_, inode), SeenFile { path, mems_allowed, near, .. })| UsedFile {
             path,
             inode,
             mems_allowed,
@@ -308,12 +308,12 @@ fn unless_gone(read: Result<String, Error>) -> Result<Option<String>, Error> {
 
 /// The mounts of a namespace that are on disks of this machine, from /proc/PID/mountinfo (proc_pid_mountinfo(5)).
 #[derive(Debug, Default)]
-struct Mounts {
+struct DiskMounts {
     by_id: BTreeMap<u64, (u32, u32)>,
     devices: BTreeSet<(u32, u32)>,
 }
 
-impl Mounts {
+impl DiskMounts {
     fn parse(text: &str) -> Self {
         // `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`
         let mount = |line: &str| {

@@ -31,7 +31,7 @@ pub(crate) struct Found {
 /// The kernel gives out pids in a circle (kernel/pid.c, `alloc_pid`). So two processes never have both the same pid and
 /// the same start time, although that is counted in ticks of 10 ms.
 pub(crate) fn with_memory(roots: &Roots, of: Identity, layout: Option<Layout>) -> Option<Found> {
-    let fits = |thread: Stat, tid: i32| {
+    let fits = |thread: ThreadStat, tid: i32| {
         let found = thread.layout.filter(|found| layout.is_none_or(|layout| layout == *found))?;
         Some(Found { tid, parent: thread.parent, layout: found })
     };
@@ -69,7 +69,7 @@ fn own(error: &io::Error) -> Option<&io::Error> {
 
 /// What is read of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stat {
+struct ThreadStat {
     parent: i32,
     start_time: u64,
     /// `None` for a thread that has released its memory.
@@ -77,7 +77,7 @@ struct Stat {
 }
 
 /// The name in brackets, the second field, may hold anything.
-fn parse(text: &str) -> Option<Stat> {
+fn parse(text: &str) -> Option<ThreadStat> {
     let (_, rest) = text.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
@@ -86,7 +86,7 @@ fn parse(text: &str) -> Option<Stat> {
         0 => None,
         _ => Some(Layout(LAYOUT.map(|number| field(number).unwrap_or_default()))),
     };
-    Some(Stat { parent: parent.try_into().ok()?, start_time, layout })
+    Some(ThreadStat { parent: parent.try_into().ok()?, start_time, layout })
 }
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ mod tests {
         let rest: String = (6..=52).map(|number| format!(" {number}")).collect();
         let stat = parse(&format!("7 (a) b) S 4 5{rest}\n")).unwrap();
         let layout = Some(Layout([26, 27, 28, 45, 46, 47]));
-        assert_eq!(stat, Stat { parent: 4, start_time: 22, layout });
+        assert_eq!(stat, ThreadStat { parent: 4, start_time: 22, layout });
         for nonsense in ["", "7 (a", "7 (a) S", "7 (a) S x 5"] {
             assert_eq!(parse(nonsense), None, "{nonsense}");
         }

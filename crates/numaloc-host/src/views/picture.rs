@@ -32,7 +32,7 @@ const SAMPLED_FROM: u64 = 64 << 30;
 pub struct Viewer<'a> {
     roots: &'a Roots,
     sight: Sight,
-    shown: Vec<Shown>,
+    shown: Vec<PanelSpace>,
     cells: u64,
     left_out: u64,
     left_out_bytes: u64,
@@ -40,7 +40,7 @@ pub struct Viewer<'a> {
 }
 
 #[derive(Debug)]
-struct Shown {
+struct PanelSpace {
     space: AddressSpace,
     home: NodeSet,
     sampled: bool,
@@ -78,7 +78,7 @@ impl<'a> Viewer<'a> {
         for (bytes, space) in by_size {
             let home = planner::home(topology, &space.process, options);
             let sampled = !exact && to_read(&sight, &space, bytes)? > SAMPLED_FROM;
-            shown.push(Shown { space, home, sampled });
+            shown.push(PanelSpace { space, home, sampled });
         }
         let left_out_bytes = rest.iter().map(|(bytes, _)| bytes).sum();
         let left_out = rest.len() as u64;
@@ -133,7 +133,7 @@ impl<'a> Viewer<'a> {
     /// What `look` sees of a process; `None` if it has ended by then.
     fn seen(
         &self,
-        shown: &Shown,
+        shown: &PanelSpace,
         look: impl FnOnce(Bounds, &mut Read<'_, Error>) -> Result<Side, Error>,
     ) -> Result<Option<Side>, Error> {
         let mut scanner = Scanner::new(self.roots, &self.sight, Precision::Sampled);

@@ -22,7 +22,7 @@ use std::{
 const TURN: Duration = Duration::from_millis(100);
 
 /// What the loop has.
-struct View {
+struct LiveLoop {
     host: Host,
     by: By,
     state: State,
@@ -42,7 +42,7 @@ pub fn run(args: &TopArgs, by: By, host: Host, note: Option<String>) -> Result<(
     state.has_colour = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     state.message = note;
     let (document, snapshot) = (TopDoc::default(), Snapshot::default());
-    let mut view = View { host, by, state, document, snapshot, mover: None };
+    let mut view = LiveLoop { host, by, state, document, snapshot, mover: None };
     let interrupted = signals::interrupted()?;
     let mut screen = Screen::open()?;
     let mut due = Instant::now();
@@ -96,7 +96,7 @@ fn is_first(document: &TopDoc) -> bool {
     document.nodes.iter().all(|node| node.cpu_percent.is_none())
 }
 
-impl View {
+impl LiveLoop {
     /// Takes over what is known.
     fn look(&mut self) {
         (self.document, self.snapshot) = self.host.now();

@@ -31,7 +31,14 @@ pub(super) fn held(
 ) -> Body {
     let one_by_one = kind.goes_on();
     let standing = one_by_one.then_some(standing);
-    Body::new(Held { body, turn: Arc::new(turn), written: None, one_by_one, patience, standing })
+    Body::new(HeldAnswer {
+        body,
+        turn: Arc::new(turn),
+        written: None,
+        one_by_one,
+        patience,
+        standing,
+    })
 }
 
 /// How long a piece of an answer waits for its client to take it. After that the whole connection is closed, because what HTTP/2
@@ -60,7 +67,7 @@ impl Patience {
     }
 }
 
-struct Held {
+struct HeldAnswer {
     body: Body,
     turn: Arc<Turn>,
     /// Ends when the previous message has been written.
@@ -72,19 +79,19 @@ struct Held {
 }
 
 /// Bytes of an answer that have not been written yet.
-struct Kept {
+struct UnwrittenBytes {
     bytes: Bytes,
     _turn: Arc<Turn>,
     _written: oneshot::Sender<Infallible>,
 }
 
-impl AsRef<[u8]> for Kept {
+impl AsRef<[u8]> for UnwrittenBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Held {
+impl HeldAnswer {
     fn keep(&mut self, bytes: Bytes) -> Bytes {
         let (_written, written) = oneshot::channel();
         if self.one_by_one {
@@ -92,11 +99,11 @@ impl Held {
         } else if let Some(patience) = &self.patience {
             patience.wait(written);
         }
-        Bytes::from_owner(Kept { bytes, _turn: self.turn.clone(), _written })
+        Bytes::from_owner(UnwrittenBytes { bytes, _turn: self.turn.clone(), _written })
     }
 }
 
-impl hyper::body::Body for Held {
+impl hyper::body::Body for HeldAnswer {
     type Data = Bytes;
     type Error = Status;
 

@@ -130,20 +130,20 @@ impl All {
 
 #[derive(Debug, Default)]
 struct Remembered {
-    lines: HashMap<(Holder, Kind), Weak<Line>>,
+    lines: HashMap<(Holder, Kind), Weak<CallLine>>,
     /// How many lines were left when idle ones were last removed.
     busy: usize,
 }
 
 #[derive(Debug)]
-struct Line {
+struct CallLine {
     turns: Arc<Semaphore>,
     waiting: AtomicUsize,
     /// Most calls that wait.
     most_waiting: usize,
 }
 
-impl Line {
+impl CallLine {
     /// Waits for a turn of `caller`.
     async fn turn(&self, caller: &str) -> Result<OwnedSemaphorePermit, Refusal> {
         if let Ok(permit) = self.turns.clone().try_acquire_owned() {
@@ -163,7 +163,7 @@ impl Line {
 #[derive(Debug)]
 pub(super) struct Turn {
     /// Of the caller, and of its cohort.
-    _own: Vec<(OwnedSemaphorePermit, Arc<Line>)>,
+    _own: Vec<(OwnedSemaphorePermit, Arc<CallLine>)>,
     _of_all: Option<OwnedSemaphorePermit>,
 }
 
@@ -198,7 +198,7 @@ impl Lines {
     }
 
     /// The line of a caller or cohort. It is a new one if none of its calls is under way.
-    fn line(&self, holder: Holder, kind: Kind, share: usize) -> Arc<Line> {
+    fn line(&self, holder: Holder, kind: Kind, share: usize) -> Arc<CallLine> {
         // Nothing panics while holding the lock, so the contents of a poisoned lock are consistent.
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         if remembered.lines.len() >= LINES.max(2 * remembered.busy) {
@@ -211,7 +211,7 @@ impl Lines {
             let turns = Arc::new(Semaphore::new(most));
             let waiting = WAITING.saturating_mul(share);
             let line =
-                Arc::new(Line { turns, waiting: AtomicUsize::new(0), most_waiting: waiting });
+                Arc::new(CallLine { turns, waiting: AtomicUsize::new(0), most_waiting: waiting });
             *known = Arc::downgrade(&line);
             line
         })

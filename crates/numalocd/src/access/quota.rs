@@ -35,13 +35,13 @@ pub struct Quotas {
 
 #[derive(Debug, Default)]
 struct Callers {
-    used: HashMap<Holder, Used>,
+    used: HashMap<Holder, Bucket>,
     /// How many callers were left when idle ones were last removed.
     busy: usize,
 }
 
 #[derive(Debug)]
-struct Used {
+struct Bucket {
     /// Tokens left, in billionths of a call.
     left: u64,
     updated: Instant,
@@ -105,19 +105,19 @@ impl Quotas {
 impl Callers {
     /// What `holder` has used; a new one has a full bucket. Idle callers are forgotten each time the number of callers has
     /// doubled, so that the cost of a call does not depend on their number.
-    fn of(&mut self, holder: Holder, limit: u32, now: Instant) -> &mut Used {
+    fn of(&mut self, holder: Holder, limit: u32, now: Instant) -> &mut Bucket {
         if self.used.len() >= CALLERS.max(2 * self.busy) && !self.used.contains_key(&holder) {
             self.used.retain(|_, used| used.fill(used.limit, now) < full(used.limit));
             self.busy = self.used.len();
         }
-        let new = || Used { left: full(limit), updated: now, limit };
+        let new = || Bucket { left: full(limit), updated: now, limit };
         let used = self.used.entry(holder).or_insert_with(new);
         used.limit = limit;
         used
     }
 }
 
-impl Used {
+impl Bucket {
     /// Takes the tokens of one call, or returns how long to wait for them.
     fn take(&mut self, limit: u32, now: Instant) -> Option<Duration> {
         let left = self.fill(limit, now);

@@ -64,11 +64,11 @@ pub(super) struct Words {
 #[derive(Clone, Debug)]
 pub(super) struct Shares {
     words: Words,
-    held: Arc<Mutex<Held>>,
+    held: Arc<Mutex<Totals>>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct Totals {
     all: usize,
     by: HashMap<Holder, usize>,
 }
@@ -151,6 +151,6 @@ impl Drop for Share {
 }
 
 /// Nothing panics while holding the lock, so the contents of a poisoned lock are consistent.
-fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
+fn lock(held: &Mutex<Totals>) -> MutexGuard<'_, Totals> {
     held.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -39,12 +39,12 @@ impl Default for Requests {
 pub(super) struct Asking(Share);
 
 /// A message and what it counts for.
-struct Kept {
+struct CountedMessage {
     message: Vec<u8>,
     _share: Share,
 }
 
-impl AsRef<[u8]> for Kept {
+impl AsRef<[u8]> for CountedMessage {
     fn as_ref(&self) -> &[u8] {
         &self.message
     }
@@ -97,6 +97,6 @@ impl Asking {
                 return Err(Refusal::TooLarge { most }.into());
             }
         }
-        Ok(Body::new(Full::new(Bytes::from_owner(Kept { message, _share: share }))))
+        Ok(Body::new(Full::new(Bytes::from_owner(CountedMessage { message, _share: share }))))
     }
 }

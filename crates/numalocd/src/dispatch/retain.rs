@@ -22,12 +22,12 @@ pub struct Room {
 
 /// What one creator has, or all creators together.
 #[derive(Clone, Copy, Debug, Default)]
-struct Share {
+struct Retained {
     records: usize,
     bytes: usize,
 }
 
-impl Share {
+impl Retained {
     fn add(&mut self, bytes: usize) {
         self.records += 1;
         self.bytes = self.bytes.saturating_add(bytes);
@@ -52,8 +52,8 @@ pub fn surplus<'a, K>(
     room: Room,
     most: usize,
 ) -> Vec<K> {
-    let mut all = Share::default();
-    let mut creators: BTreeMap<&str, (Share, VecDeque<Candidate<'a, K>>)> = BTreeMap::new();
+    let mut all = Retained::default();
+    let mut creators: BTreeMap<&str, (Retained, VecDeque<Candidate<'a, K>>)> = BTreeMap::new();
     for record in records {
         let (own, kept) = creators.entry(record.creator).or_default();
         own.add(record.bytes);
@@ -62,7 +62,7 @@ pub fn surplus<'a, K>(
     }
     let mut surplus = Vec::new();
     while surplus.len() < most && !all.fits(&room) {
-        let by_part = |one: &&mut (Share, _), other: &&mut (Share, _)| {
+        let by_part = |one: &&mut (Retained, _), other: &&mut (Retained, _)| {
             one.0.part(&room).total_cmp(&other.0.part(&room))
         };
         let Some((own, kept)) = creators.values_mut().max_by(by_part) else { break };

@@ -43,7 +43,7 @@ pub struct HostNow {
 }
 
 /// What viewers wait for; `None` before the first snapshot.
-type Shown = Option<Result<Arc<HostNow>, Refusal>>;
+type Latest = Option<Result<Arc<HostNow>, Refusal>>;
 
 /// Looks while somebody asks. Clones share one look.
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ struct Shared {
     roots: Roots,
     lasts: Duration,
     viewers: Mutex<Viewers>,
-    shown: watch::Sender<Shown>,
+    shown: watch::Sender<Latest>,
 }
 
 /// Those who ask.
@@ -156,7 +156,7 @@ impl Sampler {
         &self,
         of: &str,
         process: Option<Identity>,
-    ) -> Result<(watch::Receiver<Shown>, bool), Refusal> {
+    ) -> Result<(watch::Receiver<Latest>, bool), Refusal> {
         let (mut viewers, now) = (self.0.viewers(), Instant::now());
         if let Some(process) = process {
             viewers.watch(of, process, now);

@@ -25,7 +25,7 @@ use tokio::sync::mpsc::UnboundedSender;
 const CANCELLED_LOOK: Duration = Duration::from_secs(2);
 
 /// A planned order, with its processes held open.
-struct Run {
+struct PlannedRun {
     planned: PlannedMigration<Members>,
     /// Bytes that an earlier run had moved and that are remote again.
     returned_bytes: Option<u64>,
@@ -42,7 +42,7 @@ pub fn carry_out(
     // Puts the job on each line that is logged from here on, also by the executor's threads.
     let _span = log::job(&job).entered();
     let offers = std::mem::take(&mut order.offers);
-    let (mut run, bytes, note) = match caught(|| Run::plan(roots, &order, offers)) {
+    let (mut run, bytes, note) = match caught(|| PlannedRun::plan(roots, &order, offers)) {
         Ok((run, mut planned)) => {
             planned.note = balancing.warning(order.numa_balancing);
             let (bytes, note) = (planned.planned_bytes, planned.note.clone());
@@ -76,7 +76,7 @@ pub fn report(reports: &UnboundedSender<Report>, report: Report) {
     }
 }
 
-impl Run {
+impl PlannedRun {
     fn plan(roots: &Roots, order: &Order, offers: Offers) -> Result<(Self, Planned), Refusal> {
         let Order { aim, options, authority, control, .. } = order;
         let cancelled = || control.cancel.load(Relaxed);

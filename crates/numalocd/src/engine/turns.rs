@@ -19,27 +19,27 @@ const GIVE_UP: Duration = Duration::from_secs(10);
 
 /// Lets a limited number of requests work at a time. Clones share the same turns.
 #[derive(Clone, Debug)]
-pub struct Turns(Arc<Mutex<Line>>);
+pub struct Turns(Arc<Mutex<EngineLine>>);
 
 #[derive(Debug)]
-struct Line {
+struct EngineLine {
     free: usize,
     /// How many turns one caller has at most, because its work may take long.
     most: usize,
     held: HashMap<String, usize>,
     /// Callers that wait, in the order of their turns, each with its requests.
-    waiting: VecDeque<(String, VecDeque<oneshot::Sender<Turn>>)>,
+    waiting: VecDeque<(String, VecDeque<oneshot::Sender<EngineTurn>>)>,
 }
 
 /// A turn. It ends when this is dropped.
 #[derive(Debug)]
-struct Turn {
+struct EngineTurn {
     of: String,
     /// `None`: the turn has been given back already.
-    line: Option<Arc<Mutex<Line>>>,
+    line: Option<Arc<Mutex<EngineLine>>>,
 }
 
-impl Drop for Turn {
+impl Drop for EngineTurn {
     fn drop(&mut self) {
         let Some(line) = self.line.take() else { return };
         lock(&line).give_back(&self.of);
@@ -47,9 +47,9 @@ impl Drop for Turn {
     }
 }
 
-impl Line {
+impl EngineLine {
     /// Adds a request of the caller `of`.
-    fn ask(&mut self, of: &str, give: oneshot::Sender<Turn>) {
+    fn ask(&mut self, of: &str, give: oneshot::Sender<EngineTurn>) {
         match self.waiting.iter_mut().find(|(waits, _)| waits == of) {
             Some((_, asked)) => asked.push_back(give),
             None => self.waiting.push_back((of.to_owned(), [give].into())),
@@ -57,7 +57,7 @@ impl Line {
     }
 
     /// Takes a turn for the next request. Its caller then goes behind all others.
-    fn next(&mut self) -> Option<(String, oneshot::Sender<Turn>)> {
+    fn next(&mut self) -> Option<(String, oneshot::Sender<EngineTurn>)> {
         let (held, most) = (&self.held, self.most);
         let may = |of: &String| held.get(of).copied().unwrap_or_default() < most;
         let at = self.waiting.iter().position(|(of, _)| may(of)).filter(|_| self.free > 0)?;
@@ -83,10 +83,10 @@ impl Line {
 }
 
 /// Gives free turns to requests that wait.
-fn hand_out(line: &Arc<Mutex<Line>>) {
+fn hand_out(line: &Arc<Mutex<EngineLine>>) {
     let mut locked = lock(line);
     while let Some((of, give)) = locked.next() {
-        let turn = Turn { of, line: Some(line.clone()) };
+        let turn = EngineTurn { of, line: Some(line.clone()) };
         // If the caller does not wait any more, its turn is given back here. Dropping it must not lock the line: it is
         // locked already.
         if let Err(mut turn) = give.send(turn) {
@@ -97,14 +97,14 @@ fn hand_out(line: &Arc<Mutex<Line>>) {
 }
 
 /// Locks the line. A poisoned lock is used all the same: nothing panics while it holds the lock.
-fn lock(line: &Mutex<Line>) -> MutexGuard<'_, Line> {
+fn lock(line: &Mutex<EngineLine>) -> MutexGuard<'_, EngineLine> {
     line.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// When it is dropped, the work is notified that nobody waits for it any more.
 struct Interest {
     gone: Arc<AtomicBool>,
-    turn: Arc<Mutex<Option<Turn>>>,
+    turn: Arc<Mutex<Option<EngineTurn>>>,
 }
 
 impl Drop for Interest {
@@ -122,7 +122,7 @@ impl Drop for Interest {
     }
 }
 
-fn end(turn: &Mutex<Option<Turn>>) {
+fn end(turn: &Mutex<Option<EngineTurn>>) {
     drop(turn.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
@@ -131,7 +131,7 @@ impl Turns {
     pub fn new(at_once: usize) -> Self {
         let most = at_once.saturating_sub(1).max(1);
         let (held, waiting) = (HashMap::new(), VecDeque::new());
-        Self(Arc::new(Mutex::new(Line { free: at_once, most, held, waiting })))
+        Self(Arc::new(Mutex::new(EngineLine { free: at_once, most, held, waiting })))
     }
 
     /// Waits for a turn of the caller `of`, then runs `work` in a thread. If the caller goes away before its turn, nothing
@@ -159,7 +159,7 @@ impl Turns {
         spawn_blocking(work).await.unwrap_or_else(|error| Err(bug(error.to_string())))
     }
 
-    async fn turn(&self, of: &str) -> Result<Turn, oneshot::error::RecvError> {
+    async fn turn(&self, of: &str) -> Result<EngineTurn, oneshot::error::RecvError> {
         let (give, given) = oneshot::channel();
         lock(&self.0).ask(of, give);
         hand_out(&self.0);

@@ -37,11 +37,11 @@ impl Holder {
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     most: usize,
-    taken: Arc<Mutex<Taken>>,
+    taken: Arc<Mutex<TakenPlaces>>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct TakenPlaces {
     all: usize,
     by: HashMap<Holder, usize>,
 }
@@ -50,7 +50,7 @@ struct Taken {
 #[derive(Debug)]
 pub(super) struct Place {
     holder: Holder,
-    taken: Arc<Mutex<Taken>>,
+    taken: Arc<Mutex<TakenPlaces>>,
 }
 
 impl Places {
@@ -90,7 +90,7 @@ impl Drop for Place {
 }
 
 /// Nothing panics while holding the lock, so the contents of a poisoned lock are consistent.
-fn lock(taken: &Mutex<Taken>) -> MutexGuard<'_, Taken> {
+fn lock(taken: &Mutex<TakenPlaces>) -> MutexGuard<'_, TakenPlaces> {
     taken.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -25,7 +25,7 @@ const BACKLOG: u32 = 1024;
 pub(super) struct Socket {
     /// This field stands before the listener, so it is dropped first: no other daemon can take the path while this one still
     /// listens.
-    made: Option<Made>,
+    made: Option<SocketFile>,
     pub(super) listener: UnixListener,
     /// Its configuration, if it is an additional socket.
     pub(super) further: Option<Arc<config::Socket>>,
@@ -72,12 +72,12 @@ fn resolved(path: &Path) -> PathBuf {
 
 /// A socket file that this daemon made. Dropping this removes the file, unless something else has taken its place.
 #[derive(Debug)]
-struct Made {
+struct SocketFile {
     path: PathBuf,
     inode: (u64, u64),
 }
 
-impl Made {
+impl SocketFile {
     fn new(path: PathBuf) -> io::Result<Self> {
         let inode = inode(&path)?;
         Ok(Self { path, inode })
@@ -88,7 +88,7 @@ impl Made {
     }
 }
 
-impl Drop for Made {
+impl Drop for SocketFile {
     fn drop(&mut self) {
         if self.is_there() {
             // If removing fails, the next daemon finds that nobody listens there, and replaces the file.
@@ -131,7 +131,7 @@ async fn make(path: &Path, mode: u32, owner: Option<&str>) -> Result<Socket, Lis
     let temporary = directory.join(format!(".{name}.new"));
     let failed = |doing| failed(doing, &temporary);
     let socket = claim(&temporary)?;
-    let mut made = Made::new(temporary.clone()).map_err(failed("look at the socket"))?;
+    let mut made = SocketFile::new(temporary.clone()).map_err(failed("look at the socket"))?;
     let listener = socket.listen(BACKLOG).map_err(failed("listen"))?;
 
     refuse_living(path).await?;

@@ -59,7 +59,7 @@ struct Open<W> {
 }
 
 /// The making of one answer, which gives back what the next one is made from; `None`: the end.
-type Turn<W> =
+type NextAnswer<W> =
     Pin<Box<dyn Future<Output = Option<(Result<<W as Watch>::Answer, Refusal>, Open<W>)>> + Send>>;
 
 async fn turn<W: Watch>(mut open: Open<W>) -> Option<(Result<W::Answer, Refusal>, Open<W>)> {
@@ -73,7 +73,7 @@ async fn turn<W: Watch>(mut open: Open<W>) -> Option<(Result<W::Answer, Refusal>
 
 struct Answers<W: Watch> {
     /// `None` after the end.
-    turn: Option<Turn<W>>,
+    turn: Option<NextAnswer<W>>,
 }
 
 impl<W: Watch> Stream for Answers<W> {

@@ -36,7 +36,7 @@ pub struct Disk {
 
 #[derive(Debug)]
 struct State {
-    stage: Stage,
+    stage: DiskStage,
     /// Why the first operation failed that did.
     error: Option<io::Error>,
     #[cfg(test)]
@@ -44,15 +44,15 @@ struct State {
 }
 
 #[derive(Debug)]
-enum Stage {
-    Held(Held),
+enum DiskStage {
+    Held(HeldWrites),
     Live,
     Cut,
 }
 
 /// Writes that are not in the file yet.
 #[derive(Debug)]
-struct Held {
+struct HeldWrites {
     len: u64,
     /// The file's own bytes count up to here. Beyond, it counts as zeros, because it was truncated in memory.
     file_len: u64,
@@ -82,23 +82,23 @@ pub struct Fault {
 impl Disk {
     /// A file that is written to at once.
     pub fn live(file: Arc<File>) -> Self {
-        Self::new(file, Stage::Live)
+        Self::new(file, DiskStage::Live)
     }
 
     /// A file that is only read until [`Self::release`].
     pub fn held(file: Arc<File>, slot: Slot) -> io::Result<Self> {
         let len = file.metadata()?.len();
-        let mut held = Held { len, file_len: len, pages: BTreeMap::new(), log: Vec::new() };
+        let mut held = HeldWrites { len, file_len: len, pages: BTreeMap::new(), log: Vec::new() };
         if slot == Slot::Other {
             let mut first = Box::new([0; PAGE]);
             file.read_exact_at(first.as_mut_slice(), 0)?;
             first[SLOT_BYTE] ^= SLOT_BIT;
             held.pages.insert(0, first);
         }
-        Ok(Self::new(file, Stage::Held(held)))
+        Ok(Self::new(file, DiskStage::Held(held)))
     }
 
-    fn new(file: Arc<File>, stage: Stage) -> Self {
+    fn new(file: Arc<File>, stage: DiskStage) -> Self {
         let state = State {
             stage,
             error: None,
@@ -123,10 +123,10 @@ impl Disk {
     /// Carries out the writes that were held back. From now on everything is written at once.
     pub fn release(&self) -> io::Result<()> {
         let mut state = self.state();
-        if !matches!(state.stage, Stage::Held(_)) {
+        if !matches!(state.stage, DiskStage::Held(_)) {
             return Ok(());
         }
-        if let Stage::Held(held) = std::mem::replace(&mut state.stage, Stage::Live) {
+        if let DiskStage::Held(held) = std::mem::replace(&mut state.stage, DiskStage::Live) {
             for operation in &held.log {
                 state.carry_out(&self.file, operation)?;
             }
@@ -136,7 +136,7 @@ impl Disk {
 
     /// Makes all further writes fail.
     pub fn cut(&self) {
-        self.state().stage = Stage::Cut;
+        self.state().stage = DiskStage::Cut;
     }
 
     /// Why the first operation failed that did.
@@ -158,13 +158,13 @@ impl Disk {
     fn apply(&self, operation: Operation<'_>) -> io::Result<()> {
         let mut state = self.state();
         match &mut state.stage {
-            Stage::Held(held) => {
+            DiskStage::Held(held) => {
                 held.apply(&self.file, &operation)?;
                 held.log.push(operation.into_owned());
                 Ok(())
             }
-            Stage::Live => state.carry_out(&self.file, &operation),
-            Stage::Cut => Err(io::ErrorKind::BrokenPipe.into()),
+            DiskStage::Live => state.carry_out(&self.file, &operation),
+            DiskStage::Cut => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
 }
@@ -220,7 +220,7 @@ impl Operation<'_> {
     }
 }
 
-impl Held {
+impl HeldWrites {
     fn apply(&mut self, file: &File, operation: &Operation<'_>) -> io::Result<()> {
         match operation {
             Operation::Write(offset, bytes) => {
@@ -293,7 +293,7 @@ fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Range
 impl StorageBackend for Disk {
     fn len(&self) -> io::Result<u64> {
         match &self.state().stage {
-            Stage::Held(held) => Ok(held.len),
+            DiskStage::Held(held) => Ok(held.len),
             _ => Ok(self.file.metadata()?.len()),
         }
     }
@@ -301,7 +301,7 @@ impl StorageBackend for Disk {
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let mut state = self.state();
         let result = match &state.stage {
-            Stage::Held(held) => held.read(&self.file, offset, out),
+            DiskStage::Held(held) => held.read(&self.file, offset, out),
             _ => self.file.read_exact_at(out, offset),
         };
         state.noting(result)

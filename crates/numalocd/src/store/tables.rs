@@ -96,14 +96,14 @@ impl From<TableError> for Fault {
 }
 
 /// A key: as bytes for the checksum, and as text for people.
-trait Place {
+trait TableKey {
     fn bytes(&self) -> Vec<u8>;
     fn text(&self) -> String;
     /// The key as a number; 0: it is not a number.
     fn number(&self) -> u64;
 }
 
-impl Place for u64 {
+impl TableKey for u64 {
     fn bytes(&self) -> Vec<u8> {
         self.to_le_bytes().to_vec()
     }
@@ -115,7 +115,7 @@ impl Place for u64 {
     }
 }
 
-impl Place for &str {
+impl TableKey for &str {
     fn bytes(&self) -> Vec<u8> {
         self.as_bytes().to_vec()
     }
@@ -128,7 +128,7 @@ impl Place for &str {
 }
 
 /// A kind of record, which has a table of its own.
-trait Row: Stored {
+trait TableRecord: Stored {
     /// What the table is sorted by.
     type Key: Key + 'static;
     const TABLE: TableDefinition<'static, Self::Key, &'static [u8]>;
@@ -141,7 +141,7 @@ trait Row: Stored {
 
 macro_rules! rows {
     ($($record:ty, $table:literal, $key:ty, |$it:ident| $its_key:expr, $name:expr;)+) => {$(
-        impl Row for $record {
+        impl TableRecord for $record {
             type Key = $key;
             const TABLE: TableDefinition<'static, $key, &'static [u8]> =
                 TableDefinition::new($table);
@@ -165,7 +165,7 @@ rows! {
     Event, "events", u64, |it| Some(it.number), format!("events/{}", it.number);
 }
 
-fn checksum(table: &str, key: &impl Place, record: &[u8]) -> [u8; CHECKSUM] {
+fn checksum(table: &str, key: &impl TableKey, record: &[u8]) -> [u8; CHECKSUM] {
     let mut hasher = crc32fast::Hasher::new();
     for part in [table.as_bytes(), &key.bytes(), record] {
         hasher.update(&(part.len() as u64).to_le_bytes());
@@ -175,9 +175,9 @@ fn checksum(table: &str, key: &impl Place, record: &[u8]) -> [u8; CHECKSUM] {
 }
 
 /// Reads a record, and checks that it is the one that was stored under this key.
-fn unseal<R: Row>(key: &impl Place, value: &[u8]) -> Result<R, Fault>
+fn unseal<R: TableRecord>(key: &impl TableKey, value: &[u8]) -> Result<R, Fault>
 where
-    for<'a> <R::Key as Value>::SelfType<'a>: Place,
+    for<'a> <R::Key as Value>::SelfType<'a>: TableKey,
 {
     let table = R::TABLE;
     let name = || format!("{}/{}", table.name(), key.text());
@@ -194,9 +194,12 @@ where
 }
 
 /// Stores a record. Returns its number, if it has one.
-fn insert<R: Row>(table: &mut Table<'_, R::Key, &'static [u8]>, record: &R) -> Result<u64, Fault>
+fn insert<R: TableRecord>(
+    table: &mut Table<'_, R::Key, &'static [u8]>,
+    record: &R,
+) -> Result<u64, Fault>
 where
-    for<'a> <R::Key as Value>::SelfType<'a>: Place,
+    for<'a> <R::Key as Value>::SelfType<'a>: TableKey,
 {
     let key = record.key().ok_or_else(|| Fault::Unnumbered(record.name()))?;
     let (number, bytes) = (key.number(), record.encode());
@@ -282,9 +285,12 @@ fn seconds(time: Option<SystemTime>) -> u64 {
 }
 
 /// Reads the records of a table, each with the bytes that it takes.
-fn each<R: Row>(transaction: &ReadTransaction, mut visit: impl FnMut(R, usize)) -> Result<(), Fault>
+fn each<R: TableRecord>(
+    transaction: &ReadTransaction,
+    mut visit: impl FnMut(R, usize),
+) -> Result<(), Fault>
 where
-    for<'a> <R::Key as Value>::SelfType<'a>: Place,
+    for<'a> <R::Key as Value>::SelfType<'a>: TableKey,
 {
     for entry in transaction.open_table(R::TABLE)?.iter()? {
         let (key, value) = entry?;

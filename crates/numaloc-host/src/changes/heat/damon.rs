@@ -24,7 +24,7 @@ use std::{
 const NAME: &str = "damon";
 
 /// Notes the pids of the processes that a run watches.
-type Journal = journal::Journal<Vec<i32>>;
+type DamonJournal = journal::Journal<Vec<i32>>;
 
 /// Time between two looks at a region. This is DAMON's own default, as is the next value.
 const SAMPLE: Duration = Duration::from_millis(5);
@@ -94,7 +94,7 @@ pub fn recover(roots: &Roots) -> Result<bool, Error> {
     if !journal::is_noted(roots, NAME) {
         return Ok(false);
     }
-    let Some(mut journal) = Journal::take(roots, NAME)? else { return Ok(false) };
+    let Some(mut journal) = DamonJournal::take(roots, NAME)? else { return Ok(false) };
     let left = is_leftover(roots)?;
     if left {
         take_down(roots)?;
@@ -122,10 +122,10 @@ pub fn sample(
     session.end()
 }
 
-fn wait_for_journal(roots: &Roots, stop: &dyn Fn() -> bool) -> Result<Option<Journal>, Error> {
+fn wait_for_journal(roots: &Roots, stop: &dyn Fn() -> bool) -> Result<Option<DamonJournal>, Error> {
     let begin = Instant::now();
     while !stop() {
-        if let Some(journal) = Journal::take(roots, NAME)? {
+        if let Some(journal) = DamonJournal::take(roots, NAME)? {
             return Ok(Some(journal));
         }
         if begin.elapsed() > PATIENCE {
@@ -143,7 +143,7 @@ fn is_free(roots: &Roots) -> Result<bool, Error> {
 /// Whether the present setup was left by a run of ours that was killed: it watches processes that the run had noted, and no others;
 /// or it names no process yet and is off, as the run had left it before it named one.
 fn is_leftover(roots: &Roots) -> Result<bool, Error> {
-    let Some(noted) = Journal::peek(roots, NAME) else { return Ok(false) };
+    let Some(noted) = DamonJournal::peek(roots, NAME) else { return Ok(false) };
     let all = kdamonds(roots);
     if read::text(&all.join("nr_kdamonds"))?.trim() != "1" {
         return Ok(false);
@@ -179,12 +179,12 @@ fn write(path: &Path, value: impl ToString) -> Result<(), Error> {
 #[derive(Debug)]
 struct Session<'a> {
     roots: &'a Roots,
-    journal: Journal,
+    journal: DamonJournal,
     is_up: bool,
 }
 
 impl<'a> Session<'a> {
-    fn begin(roots: &'a Roots, journal: Journal, watched: &[Watched]) -> Result<Self, Error> {
+    fn begin(roots: &'a Roots, journal: DamonJournal, watched: &[Watched]) -> Result<Self, Error> {
         check_usable(roots)?;
         if is_leftover(roots)? {
             take_down(roots)?;

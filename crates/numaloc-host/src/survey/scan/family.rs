@@ -32,7 +32,7 @@ enum PartScan {
 }
 
 /// In which parts an extent is scanned, and how.
-struct Parts {
+struct PartSchedule {
     end: u64,
     at: u64,
     bytes: u64,
@@ -42,7 +42,7 @@ struct Parts {
     assumed: Option<Ownership>,
 }
 
-impl Parts {
+impl PartSchedule {
     fn new(scanned: &Scanned<'_>, precision: Precision, range: Range<u64>) -> Self {
         let known = uncounted(scanned.mappers).filter(|_| *scanned.pages == Pages::All);
         let sampled = *scanned.pages == Pages::All && precision == Precision::Sampled;
@@ -93,7 +93,7 @@ impl Scanner {
         buffer: &mut Vec<u8>,
         visit: &mut dyn FnMut(PageRun<'_>),
     ) -> Result<(), Halt> {
-        let mut parts = Parts::new(scanned, self.precision, range);
+        let mut parts = PartSchedule::new(scanned, self.precision, range);
         let mut joined = std::mem::take(&mut self.table);
         while let Some((part, part_scan)) = parts.next() {
             joined.begin(((part.end - part.start) / PAGE) as usize);
@@ -200,7 +200,7 @@ mod tests {
         let claims = Default::default();
         let mappers = Mappers::Counted;
         let scanned = Scanned { spaces: &[], claims: &claims, mappings: &mappings, pages, mappers };
-        let mut parts = Parts::new(&scanned, precision, 0..bytes);
+        let mut parts = PartSchedule::new(&scanned, precision, 0..bytes);
         let mut all = Vec::new();
         while let Some((range, part_scan)) = parts.next() {
             all.push((range.end - range.start, part_scan == PartScan::Exact));
@@ -234,7 +234,7 @@ mod tests {
         let (claims, pages) = Default::default();
         let (mappers, pages) = (Mappers::Counted, &pages);
         let scanned = Scanned { spaces: &[], claims: &claims, mappings: &mappings, pages, mappers };
-        let mut parts = Parts::new(&scanned, Precision::Exact, 0..16 << 40);
+        let mut parts = PartSchedule::new(&scanned, Precision::Exact, 0..16 << 40);
         let mut count = 0;
         while parts.next().is_some() {
             parts.learn(0, None);

@@ -1,6 +1,6 @@
 //! Copies one store into another: everything, or everything that can be read.
 
-use super::{Fault, ID, LAST, META, Place, Row, unseal};
+use super::{Fault, ID, LAST, META, TableKey, TableRecord, unseal};
 use crate::store::quiet::quietly;
 use numaloc_api::value::{Event, Job, Schedule, Workload};
 use redb::{Database, ReadTransaction, ReadableTable, TableHandle, Value, WriteTransaction};
@@ -74,13 +74,13 @@ fn transfer(
 
 /// Copies the rows of a table that can be read. It reads from the front, and if it meets rows that cannot be reached, also from
 /// the back. Returns the highest key that is a number.
-fn rows<R: Row>(
+fn rows<R: TableRecord>(
     from: &ReadTransaction,
     to: &WriteTransaction,
     wrong: &mut dyn FnMut(Wrong),
 ) -> Result<u64, Fault>
 where
-    for<'a> <R::Key as Value>::SelfType<'a>: Place,
+    for<'a> <R::Key as Value>::SelfType<'a>: TableKey,
 {
     let (there, mut copy) = (from.open_table(R::TABLE)?, to.open_table(R::TABLE)?);
     let (mut highest, mut last): (u64, Option<Vec<u8>>) = (0, None);

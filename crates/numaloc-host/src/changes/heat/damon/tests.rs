@@ -60,13 +60,13 @@ fn sampled(fake: &Fake) -> Result<Heat, Error> {
     sample(&fake.roots(), &watched(), &|| false, &mut seen).map(|()| seen.into())
 }
 
-fn taken(fake: &Fake) -> Journal {
-    Journal::take(&fake.roots(), NAME).expect("a file").expect("nobody has it")
+fn taken(fake: &Fake) -> DamonJournal {
+    DamonJournal::take(&fake.roots(), NAME).expect("a file").expect("nobody has it")
 }
 
 fn assert_free(fake: &Fake) {
     assert_eq!(text(fake, "nr_kdamonds"), "0");
-    assert_eq!(Journal::peek(&fake.roots(), NAME), None);
+    assert_eq!(DamonJournal::peek(&fake.roots(), NAME), None);
     assert!(!journal::is_taken(&fake.roots(), NAME));
 }
 
@@ -180,7 +180,7 @@ fn another_run_of_ours_is_waited_for() {
     fake.write(&format!("{ALL}/nr_kdamonds"), "1");
     check(&roots).expect("it will be free");
     assert!(!recover(&roots).expect("it is not a leftover"));
-    assert!(Journal::take(&roots, NAME).expect("a file").is_none());
+    assert!(DamonJournal::take(&roots, NAME).expect("a file").is_none());
     let asked = std::cell::Cell::new(0);
     let stop = || {
         asked.set(asked.get() + 1);
@@ -190,7 +190,7 @@ fn another_run_of_ours_is_waited_for() {
     sample(&roots, &watched(), &stop, &mut seen).expect("stopped while it waited");
     assert_eq!(text(&fake, "nr_kdamonds"), "1");
     drop(other);
-    assert!(Journal::take(&roots, NAME).expect("a file").is_some());
+    assert!(DamonJournal::take(&roots, NAME).expect("a file").is_some());
 }
 
 #[test]
