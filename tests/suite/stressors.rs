@@ -28,7 +28,7 @@ const BESIDES: u64 = 8 * MIB;
 
 /// How often a program is followed before it is asked to end. Seconds would say little: a busy host has time for one migration where
 /// another one has time for ten.
-const MIGRATIONS: u32 = 6;
+const MIGRATIONS: u32 = 4;
 /// With so many migrations that do not count it is taken for granted that no more will: memory that comes and goes may be gone when
 /// it is to move, now and then.
 const IN_VAIN: u32 = 60;
