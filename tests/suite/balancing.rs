@@ -2,13 +2,19 @@
 
 use crate::{
     app::{Layout, until},
-    engine::migrate,
+    engine::{inspect, migrate},
     settings::Setting,
     truth::{Truth, release, vmstat},
 };
-use numaloc_core::{Options, PAGE};
+use numaloc_core::{Options, PAGE, Pacing, Profile};
+use numaloc_executor::{Control, RunLimits};
 use numaloc_host::Target;
-use numaloc_sys::query_pages;
+use numaloc_sys::{fixture::skipped, query_pages};
+use std::{
+    fs,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    thread,
+};
 
 const MIB: u64 = 1 << 20;
 const DEBUGFS: &str = "/sys/kernel/debug/sched/numa_balancing";
@@ -33,6 +39,11 @@ fn hidden_pages(pid: i32, range: std::ops::Range<u64>) -> usize {
     status.iter().filter(|&&status| status < 0).count()
 }
 
+/// Whether move_pages of this kernel does not see marked pages.
+fn is_trapped() -> bool {
+    release().starts_with("6.1.")
+}
+
 fn marked_pages_come_home(region: &str, bytes: u64) {
     marked_pages_come_home_by(region, bytes, |pid| {
         let outcome = migrate(&[Target::Pid(pid)], &Options::default());
@@ -55,7 +66,7 @@ pub fn marked_pages_come_home_by(region: &str, bytes: u64, migrate: impl FnOnce(
     let (pid, range) = (app.pid(), app.range(name));
     let marked = vmstat("numa_pte_updates") + vmstat("numa_huge_pte_updates");
     let _on = Setting::numa_balancing(true);
-    let is_trapped = release().starts_with("6.1.");
+    let is_trapped = is_trapped();
     let pages = if region.starts_with("thp") { bytes >> 21 } else { bytes / PAGE };
     until("the kernel has marked the region", || match is_trapped {
         true => hidden_pages(pid, range.clone()) as u64 > bytes / PAGE / 2,
@@ -64,7 +75,7 @@ pub fn marked_pages_come_home_by(region: &str, bytes: u64, migrate: impl FnOnce(
 
     let hinted = migrate(pid);
     assert_eq!(Truth::of(pid).region(range), [(0, bytes)].into());
-    assert!(!is_trapped || hinted > 0, "no hint fault was taken");
+    assert_eq!(hinted > 0, is_trapped, "{hinted} hint faults were taken");
     app.check();
     assert_eq!(Truth::of(control.pid()).without_files(), control_before, "control moved");
     control.check();
@@ -90,4 +101,60 @@ fn with_a_writer_all_comes_home() {
     let truth = Truth::of(app.pid()).region(app.range("anon"));
     assert_eq!(truth, [(0, 64 * MIB)].into(), "{outcome:?}");
     app.check();
+}
+
+/// Threads of this process that take hint faults.
+fn readers() -> usize {
+    let tasks = fs::read_dir("/proc/self/task").expect("our own");
+    let names = tasks.flatten().map(|task| fs::read_to_string(task.path().join("comm")));
+    names.filter(|name| name.as_ref().is_ok_and(|name| name.trim() == "hint-faults")).count()
+}
+
+/// The application gives its memory back to the kernel while a run reads all of it to clear the marks. From then on the reader waits for a
+/// page that nobody brings. With `cancels` the run is cancelled meanwhile.
+fn a_fault_that_nobody_answers(cancels: bool) {
+    const SIZE: u64 = 64 * MIB;
+    if !is_trapped() {
+        skipped("this kernel moves marked pages, and nothing is read");
+        return;
+    }
+    let (_eager, quiet) = (eager(), Setting::numa_balancing(false));
+    let mut app = Layout::remote(&["anon:64M"]).load("spin").start("target");
+    let (pid, range) = (app.pid(), app.range("anon"));
+    // What is read first.
+    let beginning = range.start..range.start + MIB;
+    let hidden = || hidden_pages(pid, beginning.clone()) as u64 * PAGE;
+    {
+        let _on = Setting::numa_balancing(true);
+        until("the kernel has marked the region", || {
+            hidden() == MIB && hidden_pages(pid, range.clone()) as u64 * PAGE > SIZE / 4 * 3
+        });
+    }
+    let pacing = Pacing { profile: Profile::Fast, workers: Some(1), ..Pacing::default() };
+    let inspected = inspect(&[Target::Pid(pid)], &Options { pacing, ..Options::default() });
+    let control = Arc::new(Control::default());
+    let shared = control.clone();
+    // All in one call. Not in a scope: where the run does not end, the test has to.
+    let limits = RunLimits { batch_bytes: Some(SIZE), ..RunLimits::default() };
+    let run = thread::spawn(move || inspected.carry_out(&limits, &shared));
+    until("marks are cleared", || hidden() < MIB / 2);
+    assert_eq!(app.ask("lose anon"), "lost anon");
+    control.cancel.store(cancels, Relaxed);
+    until("the run ends", || run.is_finished());
+    let outcome = run.join().expect("it has ended");
+    println!("{:?}: {:?}", outcome.elapsed, outcome.calls);
+    assert!(readers() > 0, "nothing was missing when it was read: {outcome:?}");
+    app.kill();
+    until("the reader has ended", || readers() == 0);
+    drop(quiet);
+}
+
+#[test]
+fn a_fault_that_nobody_answers_does_not_keep_a_run_from_its_end() {
+    a_fault_that_nobody_answers(false);
+}
+
+#[test]
+fn a_run_is_cancelled_while_nobody_answers_a_fault() {
+    a_fault_that_nobody_answers(true);
 }

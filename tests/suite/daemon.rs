@@ -2,6 +2,7 @@
 
 pub mod balancing;
 mod clients;
+mod compaction;
 mod disk;
 mod dsa;
 mod exchange;

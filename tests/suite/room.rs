@@ -1,7 +1,7 @@
 //! A target node whose memory is full of page cache, as on a host that has run for a while.
 
 mod beside;
-mod blocks;
+pub mod blocks;
 mod kept;
 mod moved;
 

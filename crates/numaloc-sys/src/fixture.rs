@@ -1,5 +1,5 @@
 //! For test programs: mappings of every kind, memory policies, a forked child, a child that shares its parent's memory,
-//! pinned buffers, System V segments; and how tests say that they were skipped.
+//! pinned buffers, System V segments, memory whose missing pages nobody brings; and how tests say that they were skipped.
 
 mod fork;
 mod policy;
@@ -8,6 +8,7 @@ mod segment;
 mod sharer;
 mod skipped;
 mod uring;
+mod userfault;
 
 pub use fork::{fork_elsewhere, fork_paused, fork_reader};
 pub use policy::set_thread_policy;
@@ -16,3 +17,4 @@ pub use segment::{new_segment, remove_segment};
 pub use sharer::{Then, leave_thread, share_memory, tell_sharer};
 pub use skipped::skipped;
 pub use uring::PinnedBuffer;
+pub use userfault::Missing;

@@ -6,19 +6,20 @@ use numaloc_core::Compact;
 use numaloc_sys::fixture::skipped;
 
 /// Whether this kernel and these rights allow it to compact a node.
-const COMPACT: &str = "/sys/devices/system/node/node0/compact";
+pub const COMPACT: &str = "/sys/devices/system/node/node0/compact";
 
-/// Node 0 has much free memory, all but a little of it in pieces of 256 KiB between pages that somebody uses.
-fn fragmented() -> App {
-    let bytes = free_bytes(0).saturating_sub(high_watermark_bytes(0) + 8 * MIB) / (2 * MIB) * 2;
-    let pieces = Layout::remote(&[&format!("anon:{bytes}M")]).memory_on(0).load("idle");
+/// Node 0 has much free memory, all but a little of it in pieces of 256 KiB between pages that somebody uses: pages of a region of this
+/// kind.
+pub fn fragmented(kind: &str) -> App {
+    let mib = free_bytes(0).saturating_sub(high_watermark_bytes(0) + 8 * MIB) / (2 * MIB) * 2;
+    let pieces = Layout::remote(&[&format!("pieces={kind}:{mib}M")]).memory_on(0).load("idle");
     let mut pieces = pieces.start("pieces");
-    assert_eq!(pieces.ask("free anon 524288 last"), "freed anon");
+    assert_eq!(pieces.ask("free pieces 524288 last"), "freed pieces");
     pieces
 }
 
 /// Free bytes of node 0 in blocks of 2 MiB and more.
-fn blocks() -> u64 {
+pub fn blocks() -> u64 {
     let text = fs::read_to_string("/proc/buddyinfo").expect("buddyinfo");
     let zones = text.lines().filter(|line| line.starts_with("Node 0,"));
     let counts = zones.flat_map(|line| line.split_whitespace().skip(4).enumerate().skip(9));
@@ -40,7 +41,7 @@ fn huge_pages_arrive_whole() {
     let (pid, range) = (scene.app.pid(), scene.app.range("thp"));
     assert_eq!(huge_bytes(pid, range.clone()), 160 * MIB, "the test needs huge pages");
     fs::write("/proc/sys/vm/drop_caches", "3").expect("root");
-    let mut pieces = fragmented();
+    let mut pieces = fragmented("anon");
     let (free, before) = (free_bytes(0), blocks());
     let by_kernel = || vmstat("compact_daemon_migrate_scanned");
     let scanned = by_kernel();

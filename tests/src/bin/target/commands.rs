@@ -3,6 +3,8 @@
 //! - `check`: checks every byte; answers `ok PAGES` with the number of pages that the writer has checked so far, or `corrupt ...`
 //! - `unmap NAME`: unmaps a region
 //! - `free NAME BYTES first|last`: gives that half of each BYTES of a region back to the kernel, and no longer checks it
+//! - `lose NAME`: gives all of a region back to the kernel. Nobody checks it any more, and whoever touches it waits for ever
+//!   (userfaultfd(2))
 //! - `fork N`: makes children that share all memory and do nothing but wait
 //! - `fork-elsewhere NAME`: makes such a child that moves its mapping of a region to another address; answers with its pid and that
 //!   address
@@ -54,6 +56,7 @@ pub fn serve(memory: &Memory, child: Option<i32>) -> Result<End> {
             ("check", _) => check(memory),
             ("unmap", name) => unmap(memory, name)?,
             ("free", words) => free(memory, words)?,
+            ("lose", name) => lose(memory, name)?,
             ("fork", count) => {
                 let children = (0..count.parse::<u32>()?).map(|_| fork_paused());
                 let children = children.collect::<io::Result<Vec<_>>>()?;
@@ -110,6 +113,12 @@ fn free(memory: &Memory, words: &str) -> Result<String> {
     let slot = slot.as_mut().context("it was unmapped")?;
     slot.free_halves(unit.parse::<usize>()?, half == "first")?;
     Ok(format!("freed {name}"))
+}
+
+fn lose(memory: &Memory, name: &str) -> Result<String> {
+    let mut slot = named(memory, name)?;
+    slot.as_mut().context("it was unmapped")?.lose()?;
+    Ok(format!("lost {name}"))
 }
 
 fn churn(memory: &Memory, words: &str) -> Result<String> {

@@ -3,7 +3,9 @@
 use crate::spec::{Access, Kind, Spec};
 use anyhow::{Context, Result};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use numaloc_sys::fixture::{Advice, Backing, PinnedBuffer, Region, new_segment, remove_segment};
+use numaloc_sys::fixture::{
+    Advice, Backing, Missing, PinnedBuffer, Region, new_segment, remove_segment,
+};
 use std::{
     fs::{File, OpenOptions},
     io,
@@ -35,6 +37,7 @@ pub struct Slot {
     /// How many of `pages`, counted from the end, are rewritten. The others are only checked.
     pub rewritten: usize,
     _pinned: Option<PinnedBuffer>,
+    _missing: Option<Missing>,
 }
 
 /// All regions. A slot is empty once it has been unmapped.
@@ -178,7 +181,8 @@ impl Slot {
         };
         let generations = vec![0; pages.len()];
         let region = Arc::new(region);
-        let mut slot = Self { spec, region, pages, generations, rewritten, _pinned: None };
+        let mut slot =
+            Self { spec, region, pages, generations, rewritten, _pinned: None, _missing: None };
         for index in 0..slot.pages.len() {
             slot.write(index, 1);
         }
@@ -197,6 +201,13 @@ impl Slot {
         (self.pages, self.generations) =
             kept.map(|(&page, &generation)| (page, generation)).unzip();
         self.rewritten = self.rewritten.min(self.pages.len());
+        Ok(())
+    }
+
+    /// Gives all pages back to the kernel for good. None of them is touched any more.
+    pub fn lose(&mut self) -> io::Result<()> {
+        (self.pages, self.generations, self.rewritten) = (Vec::new(), Vec::new(), 0);
+        self._missing = Some(Missing::all_of(&self.region)?);
         Ok(())
     }
 
