@@ -29,7 +29,7 @@ const BESIDES: u64 = 8 * MIB;
 /// How often a program is followed before it is asked to end. Seconds would say little: a busy host has time for one migration where
 /// another one has time for ten.
 const MIGRATIONS: u32 = 4;
-/// With so many migrations that do not count it is taken for granted that no more will: memory that comes and goes may be gone when
+/// With so many migrations that do not count the test fails: memory that comes and goes may be gone when
 /// it is to move, now and then.
 const IN_VAIN: u32 = 60;
 
@@ -111,7 +111,7 @@ impl Stressor {
         match code(&output) {
             // What it has freed, pinned or mapped meanwhile may be left.
             Some(0 | 6) => {}
-            // It has ended, and has left its cgroup before its parent is notified (kernel/exit.c, `do_exit`). Nobody has asked it to.
+            // It has ended by itself, and leaves its cgroup before its parent is notified (kernel/exit.c, `do_exit`).
             Some(3) => until("it ends", || self.end().is_some()),
             code => panic!("{code:?}: {}", String::from_utf8_lossy(&output.stderr)),
         }
@@ -132,8 +132,8 @@ impl Stressor {
         nodes
     }
 
-    /// Follows it from node to node until [`MIGRATIONS`] of them count, and until its output has this. Asserts that it goes on all
-    /// the while.
+    /// Follows it from node to node until [`MIGRATIONS`] of them count, and until its output has this. Asserts that it runs all the
+    /// time.
     fn chase(&mut self, counts: Counts, has: &str) {
         let (mut counted, mut in_vain) = (0, 0);
         while counted < MIGRATIONS || !self.output().contains(has) {
