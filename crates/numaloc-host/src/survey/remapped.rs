@@ -6,7 +6,6 @@
 //! survey looks again. The home and the memory policy of such a page are those of that address alone.
 
 use super::merged::Mapped;
-use crate::survey::scan::Ownership;
 use std::{
     collections::HashMap,
     sync::{Mutex, OnceLock, PoisonError},
@@ -14,6 +13,17 @@ use std::{
 
 /// Most frames that are noted: 1 GiB of base pages, which take about 16 MiB. Pages beyond that count as shared with strangers.
 const FRAMES_MAX: usize = 1 << 18;
+
+/// Where a frame counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counted {
+    /// At this address: all of its mappings are the target's.
+    Here,
+    /// At another address of the target.
+    Elsewhere,
+    /// At each address: not all of its mappings have been seen, so strangers may map it.
+    Everywhere,
+}
 
 /// What has been seen of a frame.
 #[derive(Clone, Copy, Debug)]
@@ -32,23 +42,22 @@ pub(crate) struct Remapped {
 }
 
 impl Remapped {
-    /// The ownership of an anonymous frame that the kernel counts `counted` mappings of, `ours` of which the extent with this
-    /// address shows. `None`: the frame is assigned to another address.
-    pub(crate) fn ownership(
-        &self,
-        frame: u64,
-        (counted, ours): (u64, u64),
-        mapped: Mapped,
-    ) -> Option<Ownership> {
+    /// Where an anonymous frame counts that the kernel counts `counted` mappings of, `ours` of which the extent with this address
+    /// shows. Notes the frame until [`Self::assign`].
+    pub(super) fn see(&self, frame: u64, (counted, ours): (u64, u64), mapped: Mapped) -> Counted {
         let Some(assigned) = self.assigned.get() else {
             self.note(frame, (counted, ours), mapped);
-            return Some(Ownership::Stranger);
+            return Counted::Everywhere;
         };
         match assigned.get(&frame) {
             Some(seen) if counted <= seen.mappings => {
-                (seen.first == mapped).then_some(Ownership::Family)
+                if seen.first == mapped {
+                    Counted::Here
+                } else {
+                    Counted::Elsewhere
+                }
             }
-            _ => Some(Ownership::Stranger),
+            _ => Counted::Everywhere,
         }
     }
 
@@ -86,27 +95,23 @@ mod tests {
         for (frame, counted, mapped) in
             [(1, 2, CHILD), (2, 3, CHILD), (1, 2, PARENT), (2, 3, PARENT)]
         {
-            let ownership = remapped.ownership(frame, (counted, 1), mapped);
-            assert_eq!(ownership, Some(Ownership::Stranger), "as long as not all have been seen");
+            let seen = remapped.see(frame, (counted, 1), mapped);
+            assert_eq!(seen, Counted::Everywhere, "as long as not all have been seen");
         }
         assert!(remapped.assign());
-        assert_eq!(remapped.ownership(1, (2, 1), PARENT), Some(Ownership::Family));
-        assert_eq!(remapped.ownership(1, (2, 1), CHILD), None);
-        assert_eq!(
-            remapped.ownership(1, (3, 1), PARENT),
-            Some(Ownership::Stranger),
-            "a new mapping"
-        );
-        assert_eq!(remapped.ownership(2, (3, 1), PARENT), Some(Ownership::Stranger));
-        assert_eq!(remapped.ownership(3, (2, 1), PARENT), Some(Ownership::Stranger), "a new frame");
+        assert_eq!(remapped.see(1, (2, 1), PARENT), Counted::Here);
+        assert_eq!(remapped.see(1, (2, 1), CHILD), Counted::Elsewhere);
+        assert_eq!(remapped.see(1, (3, 1), PARENT), Counted::Everywhere, "a new mapping");
+        assert_eq!(remapped.see(2, (3, 1), PARENT), Counted::Everywhere);
+        assert_eq!(remapped.see(3, (2, 1), PARENT), Counted::Everywhere, "a new frame");
     }
 
     #[test]
     fn frames_of_strangers_are_not_looked_at_again() {
         let remapped = Remapped::default();
-        remapped.ownership(1, (3, 2), PARENT);
+        remapped.see(1, (3, 2), PARENT);
         assert!(!remapped.assign());
-        remapped.ownership(1, (3, 1), CHILD);
+        remapped.see(1, (3, 1), CHILD);
         assert!(!remapped.assign(), "nothing is noted any more");
     }
 

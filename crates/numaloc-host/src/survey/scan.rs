@@ -24,6 +24,7 @@ use crate::{
     },
     survey::{
         merged::Merged,
+        remapped::Counted,
         sight::{Sight, Source},
         space::AddressSpace,
     },
@@ -234,7 +235,11 @@ impl Scanner {
                 }
                 match &self.sight.remapped {
                     Some(remapped) if !entry.is_file() => {
-                        remapped.ownership(entry.pfn(), (count, ours), mapped)
+                        match remapped.see(entry.pfn(), (count, ours), mapped) {
+                            Counted::Here => Some(Ownership::Family),
+                            Counted::Elsewhere => None,
+                            Counted::Everywhere => Some(Ownership::Stranger),
+                        }
                     }
                     _ => Some(Ownership::Stranger),
                 }
