@@ -12,6 +12,7 @@ const LISTED: usize = 16;
 
 /// What is wrong with one field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Problem {
     /// A required field has no value.
     #[error("is required")]
@@ -26,10 +27,7 @@ pub enum Problem {
     },
     /// A list is too long.
     #[error("must have at most {max} entries")]
-    TooMany {
-        /// Most entries.
-        max: usize,
-    },
+    TooMany { max: usize },
     /// A string is too long.
     #[error("must have at most {max} bytes")]
     TooLong {
@@ -38,10 +36,7 @@ pub enum Problem {
     },
     /// A string is not in the form that it must have.
     #[error("must be {expected}")]
-    Malformed {
-        /// The form.
-        expected: &'static str,
-    },
+    Malformed { expected: &'static str },
     /// An entry is the same as an earlier one.
     #[error("is there twice")]
     Twice,
@@ -53,25 +48,16 @@ pub enum Problem {
     Differs,
     /// An enum value that this version does not know.
     #[error("has the unknown value {value}")]
-    UnknownValue {
-        /// The number.
-        value: i32,
-    },
+    UnknownValue { value: i32 },
     /// A field mask names something that is not a field that can be changed.
     #[error("names a field that cannot be changed")]
     UnknownPath,
     /// Two fields cannot be set in one request.
     #[error("must not be set together with {other}")]
-    Excludes {
-        /// The other field.
-        other: &'static str,
-    },
+    Excludes { other: &'static str },
     /// The value contradicts another field.
     #[error("must not be longer than {other}")]
-    LongerThan {
-        /// The other field.
-        other: &'static str,
-    },
+    LongerThan { other: &'static str },
 }
 
 /// One field and what is wrong with it.

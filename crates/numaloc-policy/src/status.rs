@@ -47,6 +47,7 @@ pub struct LastResult {
 
 /// Why the annotation's value is no status.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum BadStatus {
     /// It is not the JSON of a status.
     #[error("annotation {STATUS_KEY}, line {line} column {column}: is not a status")]
@@ -58,10 +59,7 @@ pub enum BadStatus {
     },
     /// It is too long.
     #[error("annotation {STATUS_KEY} has {bytes} bytes, and no status has more than {STATUS_MAX}")]
-    TooLong {
-        /// Its length.
-        bytes: usize,
-    },
+    TooLong { bytes: usize },
     /// Its time is not a time of RFC 3339 after 1970.
     #[error(
         "annotation {STATUS_KEY}, lastResult.completedTime: is not a valid time: expected for example 2026-05-28T20:26:40Z"

@@ -44,10 +44,7 @@ pub enum Failure {
     #[error(
         "{option} needs the daemon: start numalocd, name it with --endpoint, or leave {option} out"
     )]
-    NeedsDaemon {
-        /// The option or command.
-        option: &'static str,
-    },
+    NeedsDaemon { option: &'static str },
     /// An option for a picture, where the daemon would do the work.
     #[error(
         "{option} is for --standalone: a picture is drawn by numalocctl itself from the page maps of this host; add --standalone or leave {option} out"
@@ -62,12 +59,7 @@ pub enum Failure {
     },
     /// The daemon cannot be reached.
     #[error("cannot reach numalocd at {endpoint}: {reason}; {advice}")]
-    Unreachable {
-        /// Where it should be.
-        endpoint: String,
-        reason: String,
-        advice: &'static str,
-    },
+    Unreachable { endpoint: String, reason: String, advice: &'static str },
     /// The daemon refused the request.
     #[error("{message}")]
     Refused {

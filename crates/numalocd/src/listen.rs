@@ -26,36 +26,25 @@ use tokio::net::TcpListener;
 
 /// Why the sockets cannot be opened.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum ListenError {
     /// A daemon listens there.
     #[error(
         "{path}: a running daemon listens here; stop it, or choose another path with --socket \
          or listen.socket"
     )]
-    InUse {
-        /// The socket.
-        path: PathBuf,
-    },
+    InUse { path: PathBuf },
     /// A file that is not a socket is there.
     #[error(
         "{path}: exists and is not a socket; move it away, or choose another path with --socket"
     )]
-    NotASocket {
-        /// The path.
-        path: PathBuf,
-    },
+    NotASocket { path: PathBuf },
     /// A path without a file name.
     #[error("{path}: is not the path of a socket; name a file in a directory")]
-    NoName {
-        /// The path.
-        path: PathBuf,
-    },
+    NoName { path: PathBuf },
     /// Another daemon makes a socket there at the same time.
     #[error("{path}: another daemon starts here at this moment; start only one of them")]
-    Raced {
-        /// The socket.
-        path: PathBuf,
-    },
+    Raced { path: PathBuf },
     /// There is no such group.
     #[error("there is no group '{0}' for the socket; create it, or name another in [listen]")]
     Group(String),
@@ -64,9 +53,7 @@ pub enum ListenError {
     Socket {
         /// The socket or its directory.
         path: PathBuf,
-        /// What failed.
         doing: &'static str,
-        /// Why.
         source: io::Error,
     },
     /// The TCP address cannot be listened on.
@@ -74,12 +61,7 @@ pub enum ListenError {
         "{address}: cannot be listened on: {source}; change listen.tcp if it is taken; numalocd.service has no network without the \
          drop-in numalocd-network.conf"
     )]
-    Tcp {
-        /// The address.
-        address: SocketAddr,
-        /// Why.
-        source: io::Error,
-    },
+    Tcp { address: SocketAddr, source: io::Error },
     /// The TLS files cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -91,7 +73,6 @@ pub enum ListenError {
     Passed {
         /// Counted from 0, in the order of the socket unit.
         index: usize,
-        /// Why.
         source: io::Error,
     },
     /// A TCP socket was passed, but the configuration does not name TCP.

@@ -17,6 +17,7 @@ pub enum Unfit {
 
 /// Why a call is refused. [`status`] turns it into a gRPC status, in one place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Refusal {
     /// Fields are out of bounds.
     #[error("{0}")]
@@ -40,7 +41,6 @@ pub enum Refusal {
         after: u64,
         /// The oldest event after which none has been forgotten, or the next one.
         oldest: u64,
-        /// The last one.
         last: u64,
     },
     /// A resume token of another run of the daemon, or too old.
@@ -48,50 +48,34 @@ pub enum Refusal {
     ResumeToken,
     /// There is no resource with this name.
     #[error("no {name}")]
-    NotFound {
-        /// Its resource name.
-        name: String,
-    },
+    NotFound { name: String },
     /// Nothing of the target exists or is registered. The message is that of numaloc-host if the host was asked.
     #[error("{message}")]
-    TargetNotFound {
-        /// What is missing.
-        message: String,
-    },
+    TargetNotFound { message: String },
     /// The target has no process.
     #[error("{message}")]
-    TargetEmpty {
-        /// Which.
-        message: String,
-    },
+    TargetEmpty { message: String },
     /// No node to bring memory to.
     #[error("{message}")]
     NoTargetNode {
-        /// Why not.
         message: String,
         /// The node that is the reason, if it is not the target's processes alone.
         node: Option<Unfit>,
     },
     /// This host cannot do what was asked for.
     #[error("{message}")]
-    HostCannot {
-        /// What, and why not.
-        message: String,
-    },
+    HostCannot { message: String },
     /// The state of the resource does not allow it.
     #[error("{name} has ended ({state}): it cannot be {action}")]
     WrongState {
-        /// Its resource name.
         name: String,
         /// Its state as in the API.
         state: &'static str,
-        /// What was asked.
         action: &'static str,
     },
     /// A job that has not ended cannot be deleted.
     #[error("{name} has not ended ({state}): cancel it before it is deleted")]
     NotEnded {
-        /// Its resource name.
         name: String,
         /// Its state as in the API.
         state: &'static str,
@@ -99,27 +83,19 @@ pub enum Refusal {
     /// The request_id was used for another request.
     #[error("request_id {request_id} was used for {name} with another request: take a new one")]
     AlreadyExists {
-        /// The request_id.
         request_id: String,
         /// What was made with it.
         name: String,
     },
     /// A resource with the chosen id exists.
     #[error("{name} exists: choose another id")]
-    NameTaken {
-        /// Its resource name.
-        name: String,
-    },
+    NameTaken { name: String },
     /// Another job is at work on the same address space.
     #[error("{job} is at work on the same memory: wait for it, or ask to join it")]
-    Conflict {
-        /// The other job.
-        job: JobId,
-    },
+    Conflict { job: JobId },
     /// The resource has changed since it was read.
     #[error("{name} has changed since it was read: read it again")]
     Etag {
-        /// Its resource name.
         name: String,
         /// The etag that it has; empty if it is not there.
         present: String,
@@ -142,10 +118,7 @@ pub enum Refusal {
     },
     /// The daemon itself lacks rights.
     #[error("the daemon lacks rights: {message}")]
-    DaemonLacksRights {
-        /// Which.
-        message: String,
-    },
+    DaemonLacksRights { message: String },
     /// A quota of the caller is used up.
     #[error(
         "quota used up: {limit} {what} for {caller}; wait, or ask for more in the daemon's configuration"
@@ -153,17 +126,13 @@ pub enum Refusal {
     Quota {
         /// What there are too many of.
         what: &'static str,
-        /// How many are allowed.
         limit: usize,
-        /// Who.
         caller: String,
     },
     /// The caller calls too often.
     #[error("{caller} may make {limit} calls per second: wait {} ms", retry_after.as_millis() + 1)]
     TooFast {
-        /// How many are allowed.
         limit: u32,
-        /// Who.
         caller: String,
         /// When the next one is allowed.
         retry_after: Duration,
@@ -179,26 +148,14 @@ pub enum Refusal {
     },
     /// The daemon's disk is full.
     #[error("{message}")]
-    StoreFull {
-        /// Which file system.
-        message: String,
-    },
+    StoreFull { message: String },
     /// The daemon is stopping, or its store cannot be written.
     #[error("{message}")]
-    Unavailable {
-        /// Why.
-        message: String,
-    },
+    Unavailable { message: String },
     /// Something on the host that has to be asked gave no answer.
     #[error("{message}")]
-    HostUnavailable {
-        /// What.
-        message: String,
-    },
+    HostUnavailable { message: String },
     /// The host could not be read, or a bug.
     #[error("{message}")]
-    Internal {
-        /// What failed.
-        message: String,
-    },
+    Internal { message: String },
 }

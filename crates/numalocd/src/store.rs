@@ -195,65 +195,41 @@ pub struct Last {
 
 /// Why a store could not be opened. Nothing has been changed.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum OpenError {
     /// Another process has it open.
     #[error(
         "{path} is in use by another numalocd: stop it, or give this one a state directory of its own"
     )]
-    InUse {
-        /// The file.
-        path: PathBuf,
-    },
+    InUse { path: PathBuf },
     /// The process lacks the rights, or the file system is read-only.
     #[error(
         "cannot read and write {path}: {source}; give it and its directory to the user that numalocd runs as, on a \
          file system that can be written, or name another state directory"
     )]
-    Denied {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Denied { path: PathBuf, source: io::Error },
     /// There is no room.
     #[error("no room for {path}: {source}; free some, or name another state directory")]
-    Full {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Full { path: PathBuf, source: io::Error },
     /// The file is not a store.
     #[error(
         "{path} is not a store of numalocd: {reason}; nothing was changed. Move it away to start with an empty store, \
          or put a copy of the store in its place"
     )]
-    Foreign {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
+    Foreign { path: PathBuf, reason: String },
     /// The file is a damaged store.
     #[error(
         "{path} is damaged: {reason}; nothing was changed. Put a backup in its place (numalocd --restore), set aside what \
          cannot be read (numalocd --repair), or move it away to start with an empty store"
     )]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
+    Damaged { path: PathBuf, reason: String },
     /// Another version of numalocd wrote it.
     #[error(
         "{path} has version {found} and this numalocd knows version {known}; nothing was changed. Run the numalocd \
          that wrote it or a later one, or move it away to start with an empty store"
     )]
     Version {
-        /// The file.
         path: PathBuf,
-        /// Its version.
         found: u64,
         /// The version that is known.
         known: u64,
@@ -262,12 +238,7 @@ pub enum OpenError {
     #[error(
         "cannot open {path}: {source}; name another state directory if this one cannot be repaired"
     )]
-    Io {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
 impl OpenError {
@@ -284,21 +255,14 @@ impl OpenError {
 
 /// Why something could not be written or read. Nothing has been changed.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum StoreError {
     /// There is no room.
     #[error("no room on the file system of {path}: free some, the daemon continues automatically")]
-    Full {
-        /// The file.
-        path: PathBuf,
-    },
+    Full { path: PathBuf },
     /// Anything else.
     #[error("cannot write or read {path}: {reason}")]
-    Failed {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    Failed { path: PathBuf, reason: String },
 }
 
 impl StoreError {

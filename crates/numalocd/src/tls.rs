@@ -36,23 +36,14 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Why the TLS files cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum TlsError {
     /// A file cannot be read.
     #[error("{path}: cannot be read: {source}")]
-    Unreadable {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
     /// A file does not hold what it should.
     #[error("{path}: has no {wanted} in PEM form")]
-    Pem {
-        /// Which.
-        path: PathBuf,
-        /// What it should hold.
-        wanted: &'static str,
-    },
+    Pem { path: PathBuf, wanted: &'static str },
     /// The TLS library rejects the files' contents, or their combination.
     #[error("{0}; the key has to be that of the first certificate, all in PEM form")]
     Rejected(String),

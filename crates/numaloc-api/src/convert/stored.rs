@@ -22,23 +22,18 @@ use std::{sync::Arc, time::SystemTime};
 
 /// Why bytes cannot be read as a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Damaged {
     /// The bytes are not a protobuf message of this type.
     #[error("not a {record} in protobuf: {source}")]
     Encoding {
         /// Which kind of record was expected.
         record: &'static str,
-        /// What is wrong.
         source: prost::DecodeError,
     },
     /// Fields have values that no record has.
     #[error("not a {record}: {violations}")]
-    Fields {
-        /// What was read.
-        record: &'static str,
-        /// What is wrong.
-        violations: Violations,
-    },
+    Fields { record: &'static str, violations: Violations },
 }
 
 /// A record that can be stored. It is stored as the message that the API has for it, so its form changes only by the rules

@@ -4,16 +4,14 @@ use std::{io, path::PathBuf};
 
 /// What can go wrong while the host is read.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 #[non_exhaustive]
 pub enum Error {
     /// No process has this pid.
     #[error(
         "no process {pid}: check the pid, and that this process sees it (/proc mounted with hidepid hides those of others)"
     )]
-    NoProcess {
-        /// The pid asked for.
-        pid: i32,
-    },
+    NoProcess { pid: i32 },
     /// The process that was meant has ended: another process has its pid now, or the machine has been rebooted since.
     #[error(
         "the process that had pid {pid} has ended, and another process may have this pid now: name the process again"
@@ -24,29 +22,17 @@ pub enum Error {
     },
     /// The process has ended, and its parent has not yet been told.
     #[error("process {pid} ({comm}) has ended (a zombie): it has no memory to move")]
-    Ended {
-        /// The pid asked for.
-        pid: i32,
-        /// Its name.
-        comm: String,
-    },
+    Ended { pid: i32, comm: String },
     /// A kernel thread has no memory of its own.
     #[error("process {pid} ({comm}) is a kernel thread: it has no memory to move")]
-    KernelThread {
-        /// The pid asked for.
-        pid: i32,
-        /// Its name.
-        comm: String,
-    },
+    KernelThread { pid: i32, comm: String },
     /// The caller may not look into the process.
     #[error(
         "no right to read {what} of process {pid} ({comm}): run as its user, or with CAP_SYS_PTRACE in its user namespace; a \
          security module may forbid it all the same"
     )]
     NoRights {
-        /// The pid asked for.
         pid: i32,
-        /// Its name.
         comm: String,
         /// The file that could not be opened.
         what: String,
@@ -55,73 +41,40 @@ pub enum Error {
     #[error(
         "cannot see the pages of process {pid} ({comm}): {how} failed: {source}; try again, and see the kernel's log if it fails again"
     )]
-    Pages {
-        /// The process.
-        pid: i32,
-        /// Its name.
-        comm: String,
-        /// The operation that failed.
-        how: &'static str,
-        /// Why not.
-        source: io::Error,
-    },
+    Pages { pid: i32, comm: String, how: &'static str, source: io::Error },
     /// The memory of the process can neither be read nor moved now: one of its threads holds the mmap_lock.
     #[error(
         "the memory of process {pid} ({comm}) cannot be read now: one of its threads holds the lock of its address space \
          (mmap_lock) and does not give it back, which a file system that does not answer can cause; see /proc/{pid}/task/*/stack, \
          and try again once it runs"
     )]
-    Silent {
-        /// The process.
-        pid: i32,
-        /// Its name.
-        comm: String,
-    },
+    Silent { pid: i32, comm: String },
     /// The process maps the same memory so often that its mappings cannot be compared.
     #[error(
         "process {pid} ({comm}) maps {name} {mappings} times, and these mappings overlap too much to be compared: name a \
          target without this process"
     )]
     Overlaps {
-        /// The process.
         pid: i32,
-        /// Its name.
         comm: String,
-        /// What it maps.
         name: String,
         /// How many mappings of that it has.
         mappings: usize,
     },
     /// No such cgroup in any mounted hierarchy.
     #[error("no cgroup {path}: give its path below {root}, as in /proc/PID/cgroup")]
-    NoCgroup {
-        /// The path asked for.
-        path: String,
-        /// Where was looked.
-        root: PathBuf,
-    },
+    NoCgroup { path: String, root: PathBuf },
     /// No cgroup has the name of this container.
     #[error(
         "no cgroup of container {id} below {root}: give the full id while it runs, or its cgroup"
     )]
-    NoContainer {
-        /// The id asked for.
-        id: String,
-        /// Where was looked.
-        root: PathBuf,
-    },
+    NoContainer { id: String, root: PathBuf },
     /// Several cgroups have the name of this container.
     #[error("container {id} may be {} and {}: name the cgroup that is meant", cgroups[0], cgroups[1])]
-    SeveralCgroups {
-        /// The id asked for.
-        id: String,
-        /// Two of them.
-        cgroups: [String; 2],
-    },
+    SeveralCgroups { id: String, cgroups: [String; 2] },
     /// There are too many cgroups to look through.
     #[error("below {root} are more than {most} cgroups: name the cgroup of the container")]
     ManyCgroups {
-        /// Where was looked.
         root: PathBuf,
         /// How many are looked at.
         most: usize,
@@ -129,61 +82,39 @@ pub enum Error {
     /// A cgroup path that leaves the cgroup file system.
     #[error("cgroup path {path} leads outside {root}: give a path below it, without ..")]
     CgroupOutside {
-        /// The path asked for.
         path: String,
         /// The directory that it has to be in.
         root: PathBuf,
     },
     /// systemd knows no such unit, or it does not run, or there is no systemd.
     #[error("no running unit {unit}: {reason}; see systemctl status {unit}")]
-    NoUnit {
-        /// The unit asked for.
-        unit: String,
-        /// What was found instead.
-        reason: String,
-    },
+    NoUnit { unit: String, reason: String },
     /// systemd is running but could not be asked.
     #[error(
         "cannot ask systemd for unit {unit}: {reason}; give its cgroup instead, or see systemctl status"
     )]
-    Systemd {
-        /// The unit asked for.
-        unit: String,
-        /// What went wrong.
-        reason: String,
-    },
+    Systemd { unit: String, reason: String },
     /// The target has no process.
     #[error("{target} has no processes")]
-    Empty {
-        /// The target as given.
-        target: String,
-    },
+    Empty { target: String },
     /// hwloc could not read the machine.
     #[error(
         "hwloc could not read this machine's topology: {reason}; compare with lstopo, and see that /sys is mounted"
     )]
-    Hwloc {
-        /// hwloc's words.
-        reason: String,
-    },
+    Hwloc { reason: String },
     /// The node does not exist, is offline or has no memory.
     #[error("node {node} {reason}; nodes with memory: {available}")]
     BadNode {
-        /// The node asked for.
         node: u32,
         /// What is wrong with it.
         reason: &'static str,
-        /// What there is.
         available: String,
     },
     /// Only one node of the machine has memory.
     #[error(
         "this machine has one NUMA node with memory (node {node}): there is nowhere to move memory to"
     )]
-    OneNode {
-        /// The node.
-        node: String,
-    },
+    OneNode { node: String },
     /// The kernel's base pages are not of 4 KiB.
     #[error(
         "this kernel has pages of {bytes} bytes, and numaloc knows those of 4096 bytes alone: boot a kernel with 4 KiB \
@@ -198,44 +129,21 @@ pub enum Error {
     Stopped,
     /// DAMON cannot be used to find the most used memory.
     #[error("DAMON cannot be used: {reason}; ask for another order, such as probed")]
-    NoDamon {
-        /// Why not.
-        reason: String,
-    },
+    NoDamon { reason: String },
     /// A kernel file could not be written, or the file that notes what was changed.
     #[error("cannot write {path}: {source}")]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
     /// A file could not be read.
     #[error("cannot read {path}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// A setting of the host could not be changed.
     #[error(
         "cannot change {path}: {source}; it takes root's user id, CAP_SYS_ADMIN, and a sandbox that lets it be written"
     )]
-    Setting {
-        /// Its file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Setting { path: PathBuf, source: io::Error },
     /// A file says something that this version does not understand.
     #[error("cannot make sense of {path}: {reason}; please report it with the file's content")]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// What was not understood.
-        reason: String,
-    },
+    Parse { path: PathBuf, reason: String },
 }
 
 /// The class of an error. It decides the exit code and the gRPC status.
